@@ -18,30 +18,31 @@ import { forgetReplica } from './store.ts'
 export interface PresenceDeps {
   sql: Sql
   replica: string
-  follower: Follower
+  follower: Pick<Follower, 'follow' | 'isFollowed'>
   ender: Pick<Ender, 'has'>
   tellsInputs: boolean
   log: Log
-  renewMs: number
 }
 
-export function startPresence({ sql, replica, follower, ender, tellsInputs, log, renewMs }: PresenceDeps) {
-  let suspects = new Set<RunId>()
-
+export function startPresence({ renewMs, ...deps }: PresenceDeps & { renewMs: number }) {
+  const renew = makePresence(deps)
   const loop = startLoop({
     everyMs: renewMs,
-    onError: (error) => log.error('renewing the sign of life failed', { error }),
-    async tick() {
-      await giveSignOfLife(sql, replica)
-      const adopted = await adoptOrphans(sql, replica, limits.dispatchBatch)
-      if (adopted.length > 0) log.info(`adopted ${adopted.length} runs of a replica that is gone`)
-      const found = await openAttemptsOf(sql, [...adopted, ...(await unfollowed())], tellsInputs)
-      for (const attempt of found) follower.follow(attempt)
-      return adopted.length === limits.dispatchBatch
-    },
+    onError: (error) => deps.log.error('renewing the sign of life failed', { error }),
+    tick: async () => (await renew()).adopted === limits.dispatchBatch,
   })
+  return {
+    stop: loop.stop,
+    /** Lets other replicas take over at once. */
+    leave: () => forgetReplica(deps.sql, deps.replica),
+  }
+}
 
-  /** Runs that are ours by the books, and that nobody here has followed for two ticks. */
+/** One sign of life; answers how many runs were adopted, and how many of its own are followed again. */
+export function makePresence({ sql, replica, follower, ender, tellsInputs, log }: PresenceDeps) {
+  let suspects = new Set<RunId>()
+
+  /** Runs that the database assigns to this replica, and that nobody here has followed for two ticks. */
   async function unfollowed(): Promise<RunId[]> {
     const missed = (await attemptsFollowedBy(sql, replica)).filter(
       ({ runId, attempt }) => !follower.isFollowed(handleOf(runId, attempt)) && !ender.has(runId),
@@ -52,9 +53,13 @@ export function startPresence({ sql, replica, follower, ender, tellsInputs, log,
     return again
   }
 
-  return {
-    stop: loop.stop,
-    /** Lets other replicas take over at once. */
-    leave: () => forgetReplica(sql, replica),
+  return async () => {
+    await giveSignOfLife(sql, replica)
+    const adopted = await adoptOrphans(sql, replica, limits.dispatchBatch)
+    if (adopted.length > 0) log.info(`adopted ${adopted.length} runs of a replica that is gone`)
+    const again = await unfollowed()
+    const found = await openAttemptsOf(sql, [...adopted, ...again], tellsInputs)
+    for (const attempt of found) follower.follow(attempt)
+    return { adopted: adopted.length, again: again.length }
   }
 }

@@ -74,21 +74,28 @@ export interface Challenge {
   isOwn: boolean
 }
 
-/** The new epoch; null when somebody else was faster. */
-export const takeLease = (
-  sql: Sql,
-  { role, holder, leaseMs, seenEpoch, isOwn }: Challenge,
-): Promise<number | null> =>
+/** The new epoch; null when somebody else was faster, or the old leader's connection is still there. */
+export const takeLease = (sql: Sql, challenge: Challenge): Promise<number | null> =>
   inTransaction(sql, async (tx) => {
+    const { role } = challenge
     const [lock] = await tx`select pg_try_advisory_lock(${LOCK_CLASS}, hashtext(${role})) as taken`
     if (!lock?.taken) return null
-    const [won] = await tx<{ epoch: number }[]>`
-      insert into leader as l (role, holder, backend_pid, epoch, until)
-      values (${role}, ${holder}, pg_backend_pid(), 1, ${leaseEnd(tx, leaseMs)})
-      on conflict (role) do update
-        set holder = excluded.holder, backend_pid = excluded.backend_pid, epoch = l.epoch + 1, until = excluded.until
-        where l.epoch = ${seenEpoch ?? 0} and (l.until <= clock_timestamp() or ${isOwn})
-      returning epoch::float8 as epoch`
-    if (won === undefined) await tx`select pg_advisory_unlock(${LOCK_CLASS}, hashtext(${role}))`
-    return won?.epoch ?? null
+    const epoch = await beginEpoch(tx, challenge)
+    if (epoch === null) await tx`select pg_advisory_unlock(${LOCK_CLASS}, hashtext(${role}))`
+    return epoch
   })
+
+/** The same without the lock that the connection of a leader holds. */
+export async function beginEpoch(
+  tx: SqlTx,
+  { role, holder, leaseMs, seenEpoch, isOwn }: Challenge,
+): Promise<number | null> {
+  const [won] = await tx<{ epoch: number }[]>`
+    insert into leader as l (role, holder, backend_pid, epoch, until)
+    values (${role}, ${holder}, pg_backend_pid(), 1, ${leaseEnd(tx, leaseMs)})
+    on conflict (role) do update
+      set holder = excluded.holder, backend_pid = excluded.backend_pid, epoch = l.epoch + 1, until = excluded.until
+      where l.epoch = ${seenEpoch ?? 0} and (l.until <= clock_timestamp() or ${isOwn})
+    returning epoch::float8 as epoch`
+  return won?.epoch ?? null
+}

@@ -24,7 +24,6 @@ export interface RunFact {
   merged_commit: number | null
   rows_written: number | null
   error: string | null
-  started_at: string | null
   finished_at: string | null
   created_at: string
   trigger_id: string | null
@@ -66,7 +65,6 @@ export interface CommitFact {
   run_id: string
 }
 export interface EntryFact {
-  layer: string
   name: string
   content_id: string
   from_commit: number
@@ -80,11 +78,8 @@ export interface BranchEntryFact {
 }
 export interface LandingFileFact {
   id: string
-  zone_id: string
   zone: string
   seq: number
-  path: string
-  version_id: string
   archived_by_run: string | null
   archived_at: string | null
 }
@@ -116,7 +111,6 @@ export interface TriggerFact {
   cooldown_seconds: number
   cooling_until: string | null
   last_triggered_at: string | null
-  last_run_id: string | null
 }
 export interface TransitionFact {
   id: number
@@ -145,8 +139,6 @@ export interface Facts {
   failedTests: { run_id: string; name: string }[]
   events: { id: number }[]
   outbox: { id: number; kind: string; tries: number }[]
-  keys: number
-  /** What lists tell as the number of runs, by status. */
   /** The maintained total of all runs. */
   runTotal: number
 }
@@ -166,7 +158,7 @@ export async function readFacts(
     select pg_current_snapshot()::text as state, case when pg_current_snapshot()::text <> ${since} then json_build_object(
       'runs', (select coalesce(json_agg(r order by id), '[]') from (
         select id, pipeline_id, pipeline, trigger, status, phase, attempt, waiting, snapshot, follower, version_number, pins,
-          landing_zones, base_commit, merged_commit, rows_written, error, started_at, finished_at, created_at, trigger_id,
+          landing_zones, base_commit, merged_commit, rows_written, error, finished_at, created_at, trigger_id,
           trigger_event, schedule_id, schedule_due, chain_depth, landing_file_id from run) r),
       'attempts', (select coalesce(json_agg(a order by run_id, attempt), '[]') from (
         select run_id, attempt, pipeline_id, branch, base_commit, landing_watermark, state, opened_at from run_attempt) a),
@@ -177,11 +169,11 @@ export async function readFacts(
       'commits', (select coalesce(json_agg(c order by number), '[]') from (
         select id, ref, number, base, run_id from lake_commit where number is not null) c),
       'entries', (select coalesce(json_agg(e order by name, from_commit), '[]') from (
-        select layer, name, content_id, from_commit, to_commit from main_entry) e),
+        select name, content_id, from_commit, to_commit from main_entry) e),
       'branchEntries', (select coalesce(json_agg(b order by ref, name), '[]') from (
         select ref, name, content_id, base_content from branch_entry) b),
       'files', (select coalesce(json_agg(f order by seq), '[]') from (
-        select f.id, f.zone_id, z.namespace || '.' || z.name as zone, f.seq, f.path, f.version_id, f.archived_by_run,
+        select f.id, z.namespace || '.' || z.name as zone, f.seq, f.archived_by_run,
           f.archived_at from landing_file f join landing_zone z on z.id = f.zone_id) f),
       'pipelines', (select coalesce(json_agg(p order by id), '[]') from (
         select id, name, draft_snapshot, draft_dirty, draft_revision, published_version, max_versions, deleted_at
@@ -189,7 +181,7 @@ export async function readFacts(
       'versions', (select coalesce(json_agg(v order by pipeline_id, version_number), '[]') from (
         select pipeline_id, version_number, published_versions from pipeline_version) v),
       'triggers', (select coalesce(json_agg(t order by id), '[]') from (
-        select id, pipeline_id, type, snapshot, state, cooldown_seconds, cooling_until, last_triggered_at, last_run_id
+        select id, pipeline_id, type, snapshot, state, cooldown_seconds, cooling_until, last_triggered_at
         from trigger) t),
       'transitions', (select coalesce(json_agg(t order by id), '[]') from (
         select id, machine, entity_id, at, event, "from", "to" from transition where id > ${afterTransition}) t),
@@ -198,7 +190,6 @@ export async function readFacts(
       'events', (select coalesce(json_agg(e order by id), '[]') from (select id from trigger_event) e),
       'outbox', (select coalesce(json_agg(o order by id), '[]') from (
         select id, kind, tries from outbox where kind <> 'abandonedUpload') o),
-      'keys', (select count(*) from idempotency_key),
       'runTotal', (select coalesce(sum(change), 0) from run_total)) end as facts`
   if (row === undefined) throw new Error('the database says nothing')
   return row

@@ -15,59 +15,49 @@ import {
 } from '../../machines/run.ts'
 import { triggerColumns, triggerMachine } from '../../machines/trigger.ts'
 import type { AttemptFact, Facts, RunFact, RunFileFact } from './facts.ts'
-import type { Committed, Retry } from './runner.ts'
+import type { Runner } from './runner.ts'
 import type { Retention } from './scene.ts'
 
-/** What a client was told. */
-export interface Acknowledged {
-  runs: Set<string>
-  cancelled: Set<string>
-  /** By key: the run of the first answer. */
-  byKey: Map<string, string>
-  /** `pipeline id version` of publishes and rollbacks, each told once. */
-  versions: string[]
-  uploads: Set<string>
-}
-
-/** Kept between steps. */
-export interface Memory {
-  acknowledged: Acknowledged
-  terminal: Map<string, string>
-  pins: Map<string, string>
+/** What is kept between steps. */
+export const newMemory = () => ({
+  /** What clients were told. */
+  acknowledged: {
+    runs: new Set<string>(),
+    cancelled: new Set<string>(),
+    /** By key: the run of the first answer. */
+    byKey: new Map<string, string>(),
+    /** `pipeline id version` of publishes and rollbacks, each told once. */
+    versions: [] as string[],
+    uploads: new Set<string>(),
+  },
+  terminal: new Map<string, string>(),
+  pins: new Map<string, string>(),
   /** By handle: the frozen files. */
-  frozen: Map<string, string>
-  archived: Map<string, string>
-  merged: Map<string, string>
+  frozen: new Map<string, string>(),
+  archived: new Map<string, string>(),
+  merged: new Map<string, string>(),
   /** By entity: the state its history has come to. */
-  histories: Map<string, string>
+  histories: new Map<string, string>(),
   /** By branch: its head when it was first seen closed. */
-  closedHeads: Map<string, string | null>
-  /** By entity: what moved it last. */
-  lastEvents: Map<string, string>
-  /** By entity: the state in which that found it. */
-  lastFroms: Map<string, string>
+  closedHeads: new Map<string, string | null>(),
+  /** By entity: what moved it last, and the state in which that found it. */
+  lastEvents: new Map<string, string>(),
+  lastFroms: new Map<string, string>(),
   /** What the reaper has removed, as it was then: what came of it must still agree. */
-  gone: { runs: Map<string, RunFact>; attempts: AttemptFact[]; runFiles: RunFileFact[] }
+  gone: { runs: new Map<string, RunFact>(), attempts: [] as AttemptFact[], runFiles: [] as RunFileFact[] },
   /** Landing files that clients have asked to delete. */
-  removals: Set<string>
-  lastTransition: number
-  transitions: Set<number>
-  lastFacts: Facts | null
+  removals: new Set<string>(),
+  lastTransition: 0,
+  transitions: new Set<number>(),
+  lastFacts: null as Facts | null,
   /** A start was under way, or paused, since the last look: what was active in between is not known. */
-  isStartUncertain: boolean
-}
+  isStartUncertain: false,
+})
+export type Memory = ReturnType<typeof newMemory>
 
 export interface World {
-  committed: readonly Committed[]
-  judged: ReadonlyMap<string, { isBlocked: boolean }>
-  tested: ReadonlyMap<string, (string | null)[]>
-  told: ReadonlyMap<string, ReadonlySet<string>>
-  /** By run: what its pipeline says about executions that fail. */
-  retries: ReadonlyMap<string, Retry | undefined>
-  /** Handles whose executions were stopped. */
-  stopped: ReadonlySet<string>
-  /** By run: runners and engines that ended while it executed there. */
-  losses: ReadonlyMap<string, { runners: number; engines: number }>
+  /** What it really did. */
+  runner: Runner
   archives(pipeline: string): boolean
   /** Null: nothing may be removed. */
   retention(): Retention | null
@@ -78,31 +68,6 @@ export interface World {
   depthLimit: number
 }
 
-export const newMemory = (): Memory => ({
-  acknowledged: {
-    runs: new Set(),
-    cancelled: new Set(),
-    byKey: new Map(),
-    versions: [],
-    uploads: new Set(),
-  },
-  terminal: new Map(),
-  pins: new Map(),
-  frozen: new Map(),
-  archived: new Map(),
-  merged: new Map(),
-  histories: new Map(),
-  lastEvents: new Map(),
-  lastFroms: new Map(),
-  gone: { runs: new Map(), attempts: [], runFiles: [] },
-  removals: new Set(),
-  closedHeads: new Map(),
-  lastTransition: 0,
-  transitions: new Set(),
-  lastFacts: null,
-  isStartUncertain: false,
-})
-
 type Check = (facts: Facts, memory: Memory, world: World, fail: (what: string) => void) => void
 
 const handleOf = ({ run_id, attempt }: { run_id: string; attempt: number }) => `${run_id}:${attempt}`
@@ -111,6 +76,12 @@ const of = <T>(items: readonly T[], key: (item: T) => string) => Map.groupBy(ite
 const byId = <T extends { id: string }>(items: readonly T[]) => new Map(items.map((item) => [item.id, item]))
 const bigint = Number
 const DAY_MS = 86_400_000
+/** Remembers the value of a key. The one before, unless it is the same or there was none. */
+function changedFrom<Value>(known: Map<string, Value>, key: string, value: Value): Value | undefined {
+  const before = known.get(key)
+  known.set(key, value)
+  return before === value ? undefined : before
+}
 /** Whether a text of a time and an id come after another's. */
 const isAfter = (a: [string | null, string], b: [string | null, string]) => {
   const [at, other] = [Date.parse(a[0] ?? ''), Date.parse(b[0] ?? '')]
@@ -119,6 +90,12 @@ const isAfter = (a: [string | null, string], b: [string | null, string]) => {
 /** Those that are there, and those that were removed when they had ended. */
 const runsEver = (facts: Facts, { gone }: Memory) =>
   gone.runs.size === 0 ? facts.runs : [...gone.runs.values(), ...facts.runs]
+
+/** What an ended run never changes. */
+const ENDS = [
+  ...(['status', 'snapshot', 'attempt', 'base_commit', 'merged_commit'] as const),
+  ...(['rows_written', 'error', 'finished_at'] as const),
+]
 
 export const INVARIANTS: Readonly<Record<string, Check>> = {
   // First: what it finds removed is remembered for the others.
@@ -211,21 +188,10 @@ export const INVARIANTS: Readonly<Record<string, Check>> = {
     const seen = byId(runsEver(facts, memory))
     for (const run of facts.runs) {
       if (!isEnded(run)) continue
-      const { id, status, snapshot, attempt, base_commit, merged_commit, rows_written, error, finished_at } =
-        run
-      const end = JSON.stringify([
-        status,
-        snapshot,
-        attempt,
-        base_commit,
-        merged_commit,
-        rows_written,
-        error,
-        finished_at,
-      ])
-      const before = memory.terminal.get(id)
-      if (before !== undefined && before !== end) fail(`run ${id} was ${before} and is ${end}`)
-      memory.terminal.set(id, end)
+      const { id } = run
+      const end = JSON.stringify(ENDS.map((column) => run[column]))
+      const before = changedFrom(memory.terminal, id, end)
+      if (before !== undefined) fail(`run ${id} was ${before} and is ${end}`)
     }
     for (const id of memory.terminal.keys()) if (!seen.has(id)) fail(`run ${id} had ended and is gone`)
     for (const id of memory.acknowledged.runs)
@@ -278,10 +244,8 @@ export const INVARIANTS: Readonly<Record<string, Check>> = {
         fail(`commit ${number} is forgotten, and main shows it`)
     }
     commits.forEach((commit) => {
-      const before = memory.merged.get(String(commit.number))
-      if (before !== undefined && before !== commit.id)
-        fail(`commit ${commit.number} was ${before} and is ${commit.id}`)
-      memory.merged.set(String(commit.number), commit.id)
+      const before = changedFrom(memory.merged, String(commit.number), commit.id)
+      if (before !== undefined) fail(`commit ${commit.number} was ${before} and is ${commit.id}`)
       const run = runs.get(commit.run_id)
       if (run?.status !== 'success' || run.merged_commit !== commit.number)
         fail(
@@ -317,7 +281,7 @@ export const INVARIANTS: Readonly<Record<string, Check>> = {
       if (memory.lastEvents.get(run.id) === 'inputTaken') {
         const by = facts.files.find(({ id }) => id === run.landing_file_id)?.archived_by_run
         if (by === null || by === run.id) fail(`run ${run.id} did nothing, and its file is archived by ${by}`)
-      } else if (!(world.tested.get(`${run.id}:${run.attempt}`) ?? []).includes(null))
+      } else if (!(world.runner.tested.get(`${run.id}:${run.attempt}`) ?? []).includes(null))
         fail(`run ${run.id} is a success, and what it wrote is not on main`)
     }
     for (const [name, entries] of of(facts.entries, (entry) => entry.name))
@@ -337,11 +301,11 @@ export const INVARIANTS: Readonly<Record<string, Check>> = {
   },
 
   'I4 what is merged is what was tested, and passed'(facts, memory, world, fail) {
-    const contentOf = new Map(world.committed.map((one) => [one.content, one]))
+    const contentOf = new Map(world.runner.committed.map((one) => [one.content, one]))
     const runs = byId(runsEver(facts, memory))
     const blocked = new Set(facts.failedTests.map(({ run_id }) => run_id))
     for (const commit of facts.commits) {
-      const judgement = world.judged.get(commit.id)
+      const judgement = world.runner.judged.get(commit.id)
       if (judgement === undefined) fail(`commit ${commit.number} was merged, and nobody has tested it`)
       if (judgement?.isBlocked || blocked.has(commit.run_id))
         fail(`commit ${commit.number} had failed a test`)
@@ -354,21 +318,20 @@ export const INVARIANTS: Readonly<Record<string, Check>> = {
     // A branch that is closed or merged is as it was: nobody can write to it any more.
     for (const { name, state, head } of facts.refs) {
       if (state === 'open') continue
-      const before = memory.closedHeads.get(name)
-      if (before !== undefined && before !== head) fail(`the branch ${name} is ${state} and has moved on`)
-      memory.closedHeads.set(name, head)
+      if (changedFrom(memory.closedHeads, name, head) !== undefined)
+        fail(`the branch ${name} is ${state} and has moved on`)
     }
   },
 
   'I4 a run is judged by its own last attempt'(facts, memory, world, fail) {
-    const NEEDED: Record<string, string> = {
+    const NEEDED: Record<string, 'executed' | 'failed'> = {
       executionFailed: 'failed',
       executed: 'executed',
       merged: 'executed',
     }
     for (const run of facts.runs) {
       const needed = NEEDED[memory.lastEvents.get(run.id) ?? '']
-      const told = world.told.get(`${run.id}:${run.attempt}`)
+      const told = world.runner.told.get(`${run.id}:${run.attempt}`)
       if (isEnded(run) && needed !== undefined && !told?.has(needed))
         fail(
           `run ${run.id} is ${run.status}, and attempt ${run.attempt} has said ${[...(told ?? [])].join()}`,
@@ -382,10 +345,8 @@ export const INVARIANTS: Readonly<Record<string, Check>> = {
     const runs = byId(facts.runs)
     const versions = new Map(facts.versions.map((one) => [`${one.pipeline_id} ${one.version_number}`, one]))
     for (const run of facts.runs) {
-      const pins = JSON.stringify(run.pins)
-      const known = memory.pins.get(run.id)
-      if (known !== undefined && known !== pins) fail(`the pins of run ${run.id} have changed`)
-      memory.pins.set(run.id, pins)
+      if (changedFrom(memory.pins, run.id, JSON.stringify(run.pins)) !== undefined)
+        fail(`the pins of run ${run.id} have changed`)
       const version = versions.get(`${run.pipeline_id} ${run.version_number}`)
       if (version !== undefined && sorted(version.published_versions) !== sorted(run.pins))
         fail(`run ${run.id} does not pin what version ${run.version_number} has published`)
@@ -472,14 +433,14 @@ export const INVARIANTS: Readonly<Record<string, Check>> = {
   'I8 an execution that fails is tried again as often as its pipeline says'(facts, memory, world, fail) {
     for (const run of facts.runs) {
       const { retries } = run.snapshot.context
-      const allowed = world.retries.get(run.id)?.max ?? 0
+      const allowed = world.runner.retries.get(run.id)?.max ?? 0
       if (retries > allowed) fail(`run ${run.id} was tried again ${retries} times of ${allowed}`)
       // What cannot even be submitted, or was stopped, is not tried again.
       const isGivenUp =
         run.status === 'failed' &&
         memory.lastEvents.get(run.id) === 'executionFailed' &&
         memory.lastFroms.get(run.id) !== 'pending.starting' &&
-        !world.stopped.has(handleOf({ run_id: run.id, attempt: run.attempt }))
+        !world.runner.stopped.has(handleOf({ run_id: run.id, attempt: run.attempt }))
       if (isGivenUp && retries < allowed)
         fail(`run ${run.id} has failed after ${retries} of ${allowed} retries`)
     }
@@ -487,17 +448,17 @@ export const INVARIANTS: Readonly<Record<string, Check>> = {
 
   'I8 nothing is open beside what is under way'(facts, _, world, fail) {
     const runs = byId(facts.runs)
-    for (const [pipeline, open] of of(
-      facts.attempts.filter(({ state }) => state === 'open'),
-      (attempt) => attempt.pipeline_id,
-    ))
-      if (open.length > 1) fail(`pipeline ${pipeline} has ${open.length} open attempts`)
-    for (const [pipeline, running] of of(
+    const atMostOne = (what: string, items: readonly { pipeline_id: string }[]) => {
+      for (const [pipeline, all] of of(items, (item) => item.pipeline_id))
+        if (all.length > 1) fail(`pipeline ${pipeline} has ${all.length} ${what}`)
+    }
+    const open = facts.attempts.filter(({ state }) => state === 'open')
+    atMostOne('open attempts', open)
+    atMostOne(
+      'running runs',
       facts.runs.filter(({ status }) => status === 'running'),
-      (run) => run.pipeline_id,
-    ))
-      if (running.length > 1) fail(`pipeline ${pipeline} has ${running.length} running runs`)
-    const openOf = new Map(facts.attempts.map((attempt) => [handleOf(attempt), attempt.state === 'open']))
+    )
+    const openHandles = new Set(open.map(handleOf))
     for (const attempt of facts.attempts) {
       const run = runs.get(attempt.run_id)
       const mayBeOpen = run !== undefined && !isEnded(run) && !run.waiting && run.attempt === attempt.attempt
@@ -507,7 +468,7 @@ export const INVARIANTS: Readonly<Record<string, Check>> = {
         )
     }
     for (const { name, state, run_id, attempt } of facts.refs)
-      if (name !== 'main' && (state === 'open') !== (openOf.get(`${run_id}:${attempt}`) === true))
+      if (name !== 'main' && (state === 'open') !== openHandles.has(`${run_id}:${attempt}`))
         fail(`branch ${name} is ${state}`)
     for (const run of facts.runs) {
       if (run.chain_depth > world.depthLimit) fail(`run ${run.id} stands ${run.chain_depth} firings deep`)
@@ -524,7 +485,7 @@ export const INVARIANTS: Readonly<Record<string, Check>> = {
         conflicts > MAX_CONFLICTS
       )
         fail(`run ${run.id} has counted too far`)
-      const { runners, engines } = world.losses.get(run.id) ?? { runners: 0, engines: 0 }
+      const { runners, engines } = world.runner.losses.get(run.id) ?? { runners: 0, engines: 0 }
       if (lostAlone + lostTogether > runners)
         fail(
           `run ${run.id} counts ${lostAlone + lostTogether} runners that it lost at work, and lost ${runners}`,
@@ -552,23 +513,13 @@ export const INVARIANTS: Readonly<Record<string, Check>> = {
         { draftDirty: draft_dirty, draftRevision: bigint(draft_revision) },
         draftColumns(restore(draftMachine, draft_snapshot)),
       )
-    for (const {
-      id,
-      state,
-      cooldown_seconds,
-      cooling_until,
-      last_triggered_at,
-      snapshot,
-    } of facts.triggers) {
-      const at = (text: string | null) => (text === null ? null : new Date(text))
+    const at = (text: string | null) => (text === null ? null : new Date(text))
+    for (const { id, state, snapshot, ...trigger } of facts.triggers) {
+      const coolingUntil = at(trigger.cooling_until)
+      const lastTriggeredAt = at(trigger.last_triggered_at)
       differ(
         `trigger ${id}`,
-        {
-          state,
-          cooldownSeconds: cooldown_seconds,
-          coolingUntil: at(cooling_until),
-          lastTriggeredAt: at(last_triggered_at),
-        },
+        { state, cooldownSeconds: trigger.cooldown_seconds, coolingUntil, lastTriggeredAt },
         triggerColumns(restore(triggerMachine, snapshot)),
       )
     }

@@ -59,7 +59,7 @@ export const MUTATIONS: readonly Mutation[] = [
   ),
   rewriting(
     'write without asking who leads',
-    /select 1 from leader where role = (\$\d+) and epoch = (\$\d+) for share/,
+    /select 1 from leader where role = (\$\d+) and epoch = (\$\d+) and backend_pid = pg_backend_pid\(\) for share/,
     'select 1 where $1::text is not null and $2::bigint is not null',
   ),
   {

@@ -1,5 +1,6 @@
 // Many seeds: parts of them are played by processes of their own, and whoever asked for them is told how it goes. A process
 // that dies takes one seed with it, which counts as failed; the seeds after it are played by another one.
+import { eachLine } from '../../sidecars/supervisor/lines.ts'
 import { type Bench, type Result, simulate } from './simulate.ts'
 
 export interface Range {
@@ -131,18 +132,15 @@ async function playElsewhere(part: Range, hear: (message: Message) => void) {
     child.kill('SIGKILL')
   }
   let watchdog = setTimeout(hang, HANGS_AFTER_MS)
-  for await (const line of linesOf(child.stdout)) {
+  await eachLine(child.stdout, (line) => {
     clearTimeout(watchdog)
     watchdog = setTimeout(hang, HANGS_AFTER_MS)
-    if (!line.startsWith(TO_PARENT)) {
-      console.log(line)
-      continue
-    }
+    if (!line.startsWith(TO_PARENT)) return console.log(line)
     const message = JSON.parse(line.slice(TO_PARENT.length)) as Message
     if (message.kind === 'begun') begun = message.seed
     else played = message.seed
     hear(message)
-  }
+  })
   clearTimeout(watchdog)
   const code = await child.exited
   const why = hasHung
@@ -152,17 +150,6 @@ async function playElsewhere(part: Range, hear: (message: Message) => void) {
     lost: played === part.from + part.count - 1 ? null : { seed: Math.max(begun, played + 1), why },
     cpuMs: Number(child.resourceUsage()?.cpuTime.total ?? 0) / 1_000,
   }
-}
-
-async function* linesOf(stream: ReadableStream<Uint8Array>): AsyncGenerator<string> {
-  const decoder = new TextDecoder()
-  let rest = ''
-  for await (const bytes of stream) {
-    const lines = (rest + decoder.decode(bytes, { stream: true })).split('\n')
-    rest = lines.pop() ?? ''
-    yield* lines
-  }
-  if (rest !== '') yield rest
 }
 
 /** A seed that failed, with the end of what happened; `isVerbose`: any seed, with all of it. */

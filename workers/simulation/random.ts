@@ -28,7 +28,7 @@ export function makeRandom(seed: number) {
       return item as T
     },
     /** One of the names, as often as its weight says. */
-    weighted<Name extends string>(weights: Readonly<Record<Name, number>>): Name {
+    weighted<Name extends string>(weights: Readonly<Partial<Record<Name, number>>>): Name {
       const entries = Object.entries(weights) as [Name, number][]
       let at = next() * entries.reduce((sum, [, weight]) => sum + weight, 0)
       for (const [name, weight] of entries) {

@@ -2,8 +2,7 @@
 // and the memory of its dispatcher, which is lost with it.
 import { expireLakeHistory } from '../../app/catalog/duties.ts'
 import type { Clock } from '../../app/core/clock.ts'
-import type { NewId, RunId } from '../../app/core/ids.ts'
-import { limits } from '../../app/core/limits.ts'
+import type { NewId } from '../../app/core/ids.ts'
 import type { Log } from '../../app/core/log.ts'
 import { makeFileService } from '../../app/files/service.ts'
 import { purgeArchivedFiles, queueArchiving } from '../../app/landing-zones/archive-purge.ts'
@@ -22,16 +21,12 @@ import {
 import { NotLeading, nothingReaped, type Reaping } from '../../app/retention/reaping.ts'
 import type { Outcome } from '../../app/runs/outcome.ts'
 import {
-  adoptOrphans,
   applyOutcomes,
-  attemptsFollowedBy,
   failStuckRuns,
-  giveSignOfLife,
   handleOf,
   type LogLine,
   makeRunService,
   type OpenAttempt,
-  openAttemptsOf,
   queueCancels,
   type RunService,
   startWaiting,
@@ -44,6 +39,8 @@ import { isPassing } from '../../drizzle/errors.ts'
 import { cutoffsAt } from '../../machines/retention.ts'
 import { performDue } from '../dispatcher/outbox.ts'
 import { makeOutcomeQueue } from '../dispatcher/outcome-queue.ts'
+import { makePresence } from '../dispatcher/presence.ts'
+import { type Lease, lockLease } from '../leadership/store.ts'
 import { tickSchedules } from '../scheduler.ts'
 import { Evaluator } from '../triggers.ts'
 import type { SimulatedProcess } from './process.ts'
@@ -119,25 +116,24 @@ export function makeReplica({ name, process, runner, clock, newId, complain, app
   })
   const archive = makeArchive({ sql, objects })
 
-  /** The epoch it holds of a role, as far as it knows. */
-  const seats = new Map<Role, number>()
+  /** Its lease of each role, as far as it knows. */
+  const seats = new Map<Role, Lease>()
   const writeAs =
     (role: Role): Fenced =>
     async (work) => {
-      const epoch = seats.get(role)
-      if (epoch === undefined) return null
+      const lease = seats.get(role)
+      if (lease === undefined) return null
       const done = await sql.begin(async (tx) => {
         // As workers/leadership/leadership.ts begins every transaction of a leader.
-        const [isLeader] = await tx`select 1 from leader where role = ${role} and epoch = ${epoch} for share`
-        if (isLeader === undefined) return null
+        if (!(await lockLease(tx, lease))) return null
         const value = await work(tx)
         // By the fence's lock nobody can have taken the role until this transaction ends.
         const [leader] = await tx<{ epoch: number }[]>`
           select epoch::float8 as epoch from leader where role = ${role}`
-        if (leader?.epoch !== epoch)
+        if (leader?.epoch !== lease.epoch)
           complain(
             `${name} writes as the ${role}`,
-            new Error(`in epoch ${epoch}, and it is ${leader?.epoch}`),
+            new Error(`in epoch ${lease.epoch}, and it is ${leader?.epoch}`),
           )
         return { value }
       })
@@ -147,7 +143,6 @@ export function makeReplica({ name, process, runner, clock, newId, complain, app
 
   const queue = makeOutcomeQueue()
   const following = new Map<string, Followed>()
-  let suspects = new Set<RunId>()
 
   function follow(attempt: OpenAttempt) {
     const handle = handleOf(attempt.runId, attempt.attempt)
@@ -155,18 +150,14 @@ export function makeReplica({ name, process, runner, clock, newId, complain, app
     following.set(handle, { attempt, boot: attempt.runnerBoot, heard: new Set() })
   }
 
-  /** As `living` of the dispatcher: the sign of life, and whatever nobody follows. */
-  async function live() {
-    await giveSignOfLife(sql, name)
-    const adopted = await adoptOrphans(sql, name, limits.dispatchBatch)
-    const missed = (await attemptsFollowedBy(sql, name)).filter(
-      ({ runId, attempt }) => !following.has(handleOf(runId, attempt)) && !queue.has(runId),
-    )
-    const again = missed.filter(({ runId }) => suspects.has(runId)).map(({ runId }) => runId)
-    suspects = new Set(missed.map(({ runId }) => runId))
-    for (const attempt of await openAttemptsOf(sql, [...adopted, ...again])) follow(attempt)
-    return { adopted: adopted.length, again: again.length }
-  }
+  const live = makePresence({
+    sql,
+    replica: name,
+    follower: { follow, isFollowed: (handle) => following.has(handle) },
+    ender: queue,
+    tellsInputs: true,
+    log,
+  })
 
   async function start(places: readonly string[]) {
     const { attempts, completed } = await startWaiting(sql, places, name)

@@ -111,13 +111,7 @@ export async function simulate(
     mutation,
   }
   const world = {
-    committed: runner.committed,
-    judged: runner.judged,
-    tested: runner.tested,
-    told: runner.told,
-    retries: runner.retries,
-    stopped: runner.stopped,
-    losses: runner.losses,
+    runner,
     retention: () => stage.retention,
     now: () => time,
     holds: store.holds,
@@ -133,14 +127,13 @@ export async function simulate(
     const connections = bench.spare.pop() ?? (await openConnections(database))
     await connections.forgetPlans()
     started += 1
-    const at = place
     const replica: Replica = makeReplica({
-      name: `replica-${at}:${started}`,
+      name: `replica-${place}:${started}`,
       process: makeProcess(database, connections, store, rewrite, () => {
         isAsked = true
       }),
       runner,
-      clock: { now: () => new Date(time + (skews[at] ?? 0)), elapsed: () => time },
+      clock: { now: () => new Date(time + (skews[place] ?? 0)), elapsed: () => time },
       newId,
       complain(message, error) {
         if (replica.process.isDead || error === undefined || !isIllegal(error)) return

@@ -5,8 +5,9 @@ import type { RunId } from '../../app/core/ids.ts'
 import { formWith } from '../../app/http/test-form.ts'
 import type { Outcome } from '../../app/runs/outcome.ts'
 import { handleOf, seqOfRunner } from '../../app/runs/service.ts'
-import type { Sql } from '../../drizzle/client.ts'
+import { inTransaction, type Sql } from '../../drizzle/client.ts'
 import { LEADER_LEASE_MS } from '../leadership/leadership.ts'
+import { beginEpoch, currentLeader, renewLease } from '../leadership/store.ts'
 import type { Memory } from './invariants.ts'
 import type { Mutation } from './mutations.ts'
 import type { Random } from './random.ts'
@@ -80,9 +81,11 @@ const PASSING = 'passing'
 
 const EFFECTS = ['cancelAttempt', 'pipelineDeleted', 'archivedInputs', 'movedObject'] as const
 
-type Make = (stage: Stage, replica: Replica) => Step | null
+/** A step that the replica performs, or with null the world around it. */
+type Move = Omit<Step, 'replica'> & { replica?: null }
+type Make = (stage: Stage, replica: Replica) => Move | null
 
-const WEIGHTS: Record<string, number> = {
+const WEIGHTS = {
   request: 9,
   requestWithKey: 4,
   cancel: 3,
@@ -112,13 +115,15 @@ const WEIGHTS: Record<string, number> = {
   stuck: 1.5,
   clock: 16,
   stop: 0.7,
+  reap: 0,
 }
+type Name = keyof typeof WEIGHTS
 
 /** Where the reaper has something to do. */
-const WEIGHTS_OF_REAPING: Record<string, number> = { ...WEIGHTS, create: 5, remove: 5, reap: 40 }
+const WEIGHTS_OF_REAPING = { ...WEIGHTS, create: 5, remove: 5, reap: 40 }
 
 /** What takes the rows that others take as well. */
-const RIVALS: Record<string, number> = {
+const RIVALS: Partial<Record<Name, number>> = {
   cancel: 3,
   apply: 4,
   start: 2,
@@ -130,13 +135,12 @@ const RIVALS: Record<string, number> = {
   clock: 1,
 }
 
-const MAKERS: Record<string, Make> = {
+const MAKERS: Record<Name, Make> = {
   request(stage, replica) {
     const pipeline = stage.random.pick([...stage.names.keys()])
     const trigger = `request-${++stage.requests}`
     return {
       title: `a client asks for a run of ${pipeline} (${trigger})`,
-      replica,
       operation: () => replica.runs.request({ ...asked(pipeline), trigger }),
       done: (value) => void stage.memory.acknowledged.runs.add(runOf(value)),
     }
@@ -152,7 +156,6 @@ const MAKERS: Record<string, Make> = {
     const pipeline = `${['first', 'second', 'third'][key % 3]}`
     return {
       title: `a client asks for a run of ${pipeline} under key ${key}`,
-      replica,
       operation: () =>
         replica.runs.request(
           { ...asked(pipeline), trigger: `request-key-${key}` },
@@ -175,7 +178,6 @@ const MAKERS: Record<string, Make> = {
     const { id } = stage.random.pick(active.length > 0 && stage.random.chance(0.8) ? active : all)
     return {
       title: `a client cancels run ${id}`,
-      replica,
       operation: () => replica.runs.cancel(id),
       done: () => void stage.memory.acknowledged.cancelled.add(id),
     }
@@ -189,7 +191,6 @@ const MAKERS: Record<string, Make> = {
     const reads = pipeline === 'first' ? `from read_csv_auto('{{ landing_zone("inbox") }}')` : ''
     return {
       title: `a client writes ${file} of ${pipeline}`,
-      replica,
       operation: () => replica.files.write(path, `select ${stage.random.int(1, 99)} as a ${reads}`),
     }
   },
@@ -198,7 +199,6 @@ const MAKERS: Record<string, Make> = {
     const pipeline = stage.random.pick([...stage.names.keys()])
     return {
       title: `a client publishes ${pipeline}`,
-      replica,
       operation: () => replica.pipelines.publish(refOf(pipeline), 'again'),
       done(value) {
         const { kind, body } = value as { kind: string; body: { version: number } }
@@ -213,7 +213,6 @@ const MAKERS: Record<string, Make> = {
     const version = stage.random.int(1, 3)
     return {
       title: `a client rolls ${pipeline} back to version ${version}`,
-      replica,
       operation: () => replica.pipelines.rollback(refOf(pipeline), { version }),
       done: (value) => told(stage, stage.names.get(pipeline), (value as { new_version: number }).new_version),
     }
@@ -223,7 +222,6 @@ const MAKERS: Record<string, Make> = {
     const name = stage.random.pick(['a.csv', 'b.csv', 'c.json'])
     return {
       title: `a client uploads ${name}`,
-      replica,
       operation: () =>
         replica.zones.upload({ namespace: NAMESPACE, name: 'inbox' }, formWith(new File(['x'], name))),
       done(value) {
@@ -240,7 +238,6 @@ const MAKERS: Record<string, Make> = {
     stage.memory.removals.add(id)
     return {
       title: `a client deletes file ${id}`,
-      replica,
       operation: () => replica.zones.removeFile({ namespace: NAMESPACE, name: 'inbox' }, id),
     }
   },
@@ -248,7 +245,6 @@ const MAKERS: Record<string, Make> = {
   create(stage, replica) {
     return {
       title: `a client creates ${PASSING}`,
-      replica,
       operation: () => replica.pipelines.create({ ...refOf(PASSING), layer: LAYER }),
       done: (value) => void stage.names.set(PASSING, (value as { id: string }).id),
     }
@@ -257,7 +253,6 @@ const MAKERS: Record<string, Make> = {
   remove(stage, replica) {
     return {
       title: `a client deletes ${PASSING}`,
-      replica,
       operation: () => replica.pipelines.remove(refOf(PASSING)),
       done: () => void stage.names.delete(PASSING),
     }
@@ -267,7 +262,6 @@ const MAKERS: Record<string, Make> = {
     const token = stage.random.pick(stage.webhooks)
     return {
       title: 'a webhook is called',
-      replica,
       operation: () => replica.webhooks.call(token),
       done: (value) => void stage.memory.acknowledged.runs.add(runOf(value)),
     }
@@ -282,7 +276,6 @@ const MAKERS: Record<string, Make> = {
     ])
     return {
       title: `a client changes trigger ${id}: ${JSON.stringify(change)}`,
-      replica,
       operation: async () => void (await replica.triggers.update(refOf(pipeline), id, change)),
     }
   },
@@ -291,7 +284,6 @@ const MAKERS: Record<string, Make> = {
     const places = Array.from({ length: stage.random.int(1, 4) }, () => stage.runner.url)
     return {
       title: `start, ${places.length} places`,
-      replica,
       operation: () => replica.start(places),
       mayStart: true,
     }
@@ -305,19 +297,13 @@ const MAKERS: Record<string, Make> = {
 
   apply(_, replica) {
     if (replica.queue.isEmpty()) return null
-    return { title: 'apply outcomes', replica, operation: () => replica.apply() }
+    return { title: 'apply outcomes', operation: () => replica.apply() }
   },
 
-  live: (_, replica) => ({ title: 'sign of life', replica, operation: () => replica.live() }),
+  live: (_, replica) => ({ title: 'sign of life', operation: () => replica.live() }),
 
   effect(stage, replica) {
-    const kind = stage.random.pick([
-      'cancelAttempt',
-      'pipelineDeleted',
-      'archivedInputs',
-      'movedObject',
-    ] as const)
-    return { title: `effects: ${kind}`, replica, operation: () => replica.perform(kind) }
+    return effects(replica, stage.random.pick(EFFECTS))
   },
 
   progress(stage, replica) {
@@ -337,7 +323,6 @@ const MAKERS: Record<string, Make> = {
     stage.busy.add(execution)
     return {
       title: `the runner commits to ${execution.handle} once more`,
-      replica,
       operation: () => stage.runner.meddle(execution, replica.sql),
       end: () => void stage.busy.delete(execution),
     }
@@ -365,17 +350,14 @@ const MAKERS: Record<string, Make> = {
 
   hear: (_, replica) => ({
     title: 'hear events',
-    replica,
     operation: () => replica.evaluator.hear(),
   }),
   keepTime: (_, replica) => ({
     title: 'keep time',
-    replica,
     operation: async () => (await replica.evaluator.keepTime()).runs,
   }),
   sweep: (_, replica) => ({
     title: 'look for what dependencies have missed',
-    replica,
     operation: async () => {
       await replica.evaluator.sweepDue()
       await replica.evaluator.retryHeld()
@@ -383,13 +365,11 @@ const MAKERS: Record<string, Make> = {
   }),
   schedule: (_, replica) => ({
     title: 'scheduler tick',
-    replica,
     operation: () => replica.tickSchedules(),
   }),
 
   stuck: (_, replica) => ({
     title: 'fail stuck runs',
-    replica,
     operation: async () => (await replica.failStuck())?.ids,
   }),
 
@@ -397,7 +377,7 @@ const MAKERS: Record<string, Make> = {
     if (stage.retention === null) return null
     if (!replica.seats.has('reaper')) return leading(stage, replica, 'reaper')
     const duty = stage.random.weighted(DUTY_WEIGHTS)
-    return { title: `reap ${duty}`, replica, operation: () => replica.reap(duty) }
+    return { title: `reap ${duty}`, operation: () => replica.reap(duty) }
   },
 
   clock(stage) {
@@ -438,98 +418,89 @@ export function chooseStep(stage: Stage): Step {
     // While one sleeps inside a transaction, the other is likely to want the same rows.
     const usual = stage.retention === null ? WEIGHTS : WEIGHTS_OF_REAPING
     const weights = stage.paused !== null && random.chance(0.5) ? RIVALS : usual
-    const name = replica === null ? random.pick(['clock', 'reboot']) : random.weighted(weights)
-    const step = MAKERS[name]?.(stage, replica as Replica)
-    if (step != null) return step
+    const name = replica === null ? random.pick(['clock', 'reboot'] as const) : random.weighted(weights)
+    const move = MAKERS[name](stage, replica as Replica)
+    if (move !== null) return { replica, ...move }
   }
 }
 
 /** One round in which everybody has their turn who has something to do. Each makes its step when its turn comes. */
 export function drainSteps(stage: Stage, round: number): (() => Promise<Step | null>)[] {
-  const { lastFacts: facts } = stage.memory
-  const first = () => stage.replicas[0] as Replica
-  const step =
-    (make: (replica: Replica) => Omit<Step, 'replica'>, place = 0) =>
+  const { memory, runner, triggers } = stage
+  const facts = memory.lastFacts
+  const turn =
+    (make: Make, place = 0) =>
     async (): Promise<Step | null> => {
       const replica = stage.replicas[place]
-      return replica === undefined ? null : { replica, ...make(replica) }
+      const move = replica === undefined ? null : make(stage, replica)
+      return replica === undefined || move === null ? null : { replica, ...move }
     }
-  const followings = () =>
-    [0, 1].map((place) => async (): Promise<Step | null> => {
-      const replica = stage.replicas[place]
-      const followed = [...(replica?.following.values() ?? [])]
-      if (replica === undefined || followed.length === 0) return null
-      return {
-        title: `replica ${place} follows ${followed.length} attempts to what they have come to`,
-        replica: null,
-        async operation() {
-          for (const one of followed) await observation(stage, replica, one).operation()
-        },
-      }
-    })
-  const works = async (): Promise<Step | null> =>
-    stage.runner.working().length === 0
-      ? null
-      : {
-          title: 'the runner works',
-          replica: first(),
-          async operation() {
-            for (const execution of stage.runner.working())
-              await stage.runner.progress(execution, first().sql, (name) => stage.archiving.has(name))
-          },
-        }
+  const both = (make: Make) => [turn(make, 0), turn(make, 1)]
   const kinds = new Set(facts?.outbox.map(({ kind }) => kind))
-  const isWaiting = facts?.runs.some(({ waiting }) => waiting) || (facts?.events.length ?? 0) > 0
+  const hasEvents = (facts?.events.length ?? 0) > 0
+  const isWaiting = hasEvents || facts?.runs.some(({ waiting }) => waiting)
   return [
     ...[0, 1].map((place) => async () => {
       if (stage.replicas[place]?.process.isDead) await stage.restart(place)
       return null
     }),
-    async () => ({
+    turn(() => ({
       title: 'time passes',
       replica: null,
       operation: () => stage.advance(round < 4 ? 4_000 : 20_000),
-    }),
-    ...(round > 0
-      ? []
-      : stage.triggers.map(({ pipeline, id }) =>
-          step((replica) => ({
-            title: `trigger ${id} is switched off`,
-            operation: async () =>
-              void (await replica.triggers.update(refOf(pipeline), id, { enabled: false })),
-          })),
-        )),
-    ...[0, 1].map((place) =>
-      step((replica) => ({ title: 'sign of life', operation: () => replica.live() }), place),
+    })),
+    ...(round > 0 ? [] : triggers).map(({ pipeline, id }) =>
+      turn((_, replica) => ({
+        title: `trigger ${id} is switched off`,
+        operation: async () => void (await replica.triggers.update(refOf(pipeline), id, { enabled: false })),
+      })),
     ),
-    ...(facts?.events.length
-      ? [
-          step((replica) => leading(stage, replica, 'triggers')),
-          step((replica) => ({ title: 'hear events', operation: () => replica.evaluator.hear() })),
-        ]
-      : []),
+    ...both(MAKERS.live),
+    ...(hasEvents ? [turn((_, replica) => leading(stage, replica, 'triggers')), turn(MAKERS.hear)] : []),
     ...(isWaiting
       ? [
-          step((replica) => ({
+          turn((_, replica) => ({
             title: 'start',
-            operation: () => replica.start([stage.runner.url, stage.runner.url, stage.runner.url]),
+            operation: () => replica.start(Array(3).fill(runner.url)),
           })),
         ]
       : []),
-    ...Array.from({ length: 5 }, () => [...followings(), works]).flat(),
-    ...[0, 1].map((place) => async (): Promise<Step | null> => {
-      const replica = stage.replicas[place]
-      if (replica === undefined || replica.queue.isEmpty()) return null
-      return { title: 'apply outcomes', replica, operation: () => replica.apply() }
-    }),
-    ...EFFECTS.filter((kind) => kinds.has(kind)).map((kind) =>
-      step((replica) => ({ title: `effects: ${kind}`, operation: () => replica.perform(kind) })),
-    ),
+    ...Array.from({ length: 5 }, () => [...both(followAll), turn(workAll)]).flat(),
+    ...both(MAKERS.apply),
+    ...EFFECTS.filter((kind) => kinds.has(kind)).map((kind) => turn((_, replica) => effects(replica, kind))),
   ]
 }
 
+function followAll(stage: Stage, replica: Replica): Move | null {
+  const followed = [...replica.following.values()]
+  if (followed.length === 0) return null
+  return {
+    title: `${replica.name} follows ${followed.length} attempts to what they have come to`,
+    replica: null,
+    async operation() {
+      for (const one of followed) await observation(stage, replica, one).operation()
+    },
+  }
+}
+
+function workAll({ runner, archiving }: Stage, { sql }: Replica): Move | null {
+  if (runner.working().length === 0) return null
+  return {
+    title: 'the runner works',
+    async operation() {
+      for (const execution of runner.working())
+        await runner.progress(execution, sql, (name) => archiving.has(name))
+    },
+  }
+}
+
+const effects = (replica: Replica, kind: (typeof EFFECTS)[number]): Move => ({
+  title: `effects: ${kind}`,
+  operation: () => replica.perform(kind),
+})
+
 /** A follower looks at its attempt, and reports what is new: perhaps twice. */
-function observation(stage: Stage, replica: Replica, followed: Followed): Step {
+function observation(stage: Stage, replica: Replica, followed: Followed): Move {
   const { attempt } = followed
   const handle = handleOf(attempt.runId, attempt.attempt)
   return {
@@ -589,55 +560,42 @@ function heardOf({ runner, random, isFair }: Stage, followed: Followed): Outcome
   }
 }
 
-function progression(stage: Stage, replica: Replica, execution: Execution): Step {
+function progression(stage: Stage, replica: Replica, execution: Execution): Move {
   stage.busy.add(execution)
   return {
     title: `the runner goes on with ${execution.handle}`,
-    replica,
     operation: () => stage.runner.progress(execution, replica.sql, (name) => stage.archiving.has(name)),
     end: () => void stage.busy.delete(execution),
   }
 }
 
-/** As workers/leadership/leadership.ts renews and challenges, without its connection. */
-function leading(stage: Stage, replica: Replica, role: Role): Step {
-  const { sql, seats, name } = replica
-  const lease = LEADER_LEASE_MS
+/** Renews and challenges by the statements of workers/leadership, without the lock of a leader's connection. */
+function leading(stage: Stage, { sql, seats, name: holder, process }: Replica, role: Role): Move {
   return {
     title: `lead the ${role}`,
-    replica,
     operation: async () => {
-      const epoch = seats.get(role)
-      if (epoch !== undefined) {
-        const renewed = await sql`
-          update leader set until = clock_timestamp() + ${lease}::float8 * interval '1 ms'
-          where role = ${role} and epoch = ${epoch} returning 1`
-        if (renewed.length > 0) return 'renewed'
+      const lease = seats.get(role)
+      if (lease !== undefined) {
+        if (await renewLease(sql, lease, LEADER_LEASE_MS)) return 'renewed'
         seats.delete(role)
       }
-      const [seen] = await sql<{ backend_pid: number; epoch: number; has_expired: boolean }[]>`
-        select backend_pid, epoch::float8 as epoch, until <= clock_timestamp() as has_expired
-        from leader where role = ${role}`
-      if (seen !== undefined && !seen.has_expired) return 'led by another'
+      const seen = await currentLeader(sql, role)
+      if (seen !== undefined && !seen.hasExpired) return 'led by another'
       // The old leader is ended first: paused in a transaction, it holds a lock on the row.
-      const { paused } = stage
-      const wires = [...(paused?.step.replica?.process.connections.wires ?? [])]
-      if (
-        seen !== undefined &&
-        paused?.step.replica !== replica &&
-        wires.some(({ pid }) => pid === seen.backend_pid)
-      )
-        await stage.endBackends([seen.backend_pid])
-      const [won] = await sql<{ epoch: number }[]>`
-        insert into leader as l (role, holder, backend_pid, epoch, until)
-        values (${role}, ${name}, pg_backend_pid(), 1, clock_timestamp() + ${lease}::float8 * interval '1 ms')
-        on conflict (role) do update
-          set holder = excluded.holder, backend_pid = excluded.backend_pid, epoch = l.epoch + 1, until = excluded.until
-          where l.epoch = ${seen?.epoch ?? 0} and l.until <= clock_timestamp()
-        returning epoch::float8 as epoch`
-      if (won === undefined) return 'led by another'
-      seats.set(role, won.epoch)
-      return `leads in epoch ${won.epoch}`
+      const old = stage.paused?.step.replica?.process
+      if (old !== process && [...(old?.connections.wires ?? [])].some(({ pid }) => pid === seen?.backendPid))
+        await stage.endBackends([seen?.backendPid ?? 0])
+      const challenge = {
+        role,
+        holder,
+        leaseMs: LEADER_LEASE_MS,
+        seenEpoch: seen?.epoch ?? null,
+        isOwn: false,
+      }
+      const epoch = await inTransaction(sql, (tx) => beginEpoch(tx, challenge))
+      if (epoch === null) return 'led by another'
+      seats.set(role, { role, epoch })
+      return `leads in epoch ${epoch}`
     },
   }
 }
