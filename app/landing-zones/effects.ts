@@ -60,7 +60,7 @@ export function makeArchive({ sql, objects }: { sql: Sql; objects: ObjectStore }
   /** The version at the new key. One that an earlier try has left there is as good: a put is whole or not there. */
   async function copy(file: ArchivedFile, key: string): Promise<string | null> {
     const earlier = await objects.head(key)
-    if (earlier?.size === Number(file.sizeBytes)) return earlier.versionId
+    if (earlier?.size === file.sizeBytes) return earlier.versionId
     const source = await objects.get(file.path, file.versionId)
     if (source === null) return null
     return (await objects.put(key, source.body, { contentType: file.contentType, usesReserve: true }))

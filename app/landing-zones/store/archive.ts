@@ -1,5 +1,8 @@
 // Archived files: where their objects are, and which of them may go.
+import { alias } from 'drizzle-orm/pg-core'
 import type { Sql, SqlTx } from '../../../drizzle/client.ts'
+import { computed, pick, type RowOf, select } from '../../../drizzle/rows.ts'
+import { landingFiles, landingZones } from '../../../drizzle/schema/index.ts'
 import { FIRST_ID } from '../../core/ids.ts'
 import type { FileRow } from './files.ts'
 
@@ -18,19 +21,16 @@ const isBeingRead = (sql: Sql | SqlTx) => sql`
   exists (select from run_attempt a join run_file frozen on frozen.run_id = a.run_id and frozen.attempt = a.attempt
     where a.state = 'open' and frozen.landing_file_id = f.id)`
 
-export type ArchivedFile = Pick<FileRow, 'id' | 'filename' | 'path' | 'versionId' | 'contentType'> & {
-  namespace: string
-  name: string
-  /** As the driver gives a bigint. */
-  sizeBytes: string
-  isBeingRead: boolean
+const f = alias(landingFiles, 'f')
+const ARCHIVED = {
+  ...pick(f, 'id', 'filename', 'path', 'versionId', 'sizeBytes', 'contentType'),
+  ...pick(alias(landingZones, 'z'), 'namespace', 'name'),
 }
+export type ArchivedFile = RowOf<typeof ARCHIVED> & { isBeingRead: boolean }
 
 /** Files that a run has archived and whose objects have not moved; those that nobody reads come first. */
 export const filesInPlace = (sql: Sql, runId: string, limit: number): Promise<ArchivedFile[]> =>
-  sql<ArchivedFile[]>`
-    select f.id, z.namespace, z.name, f.filename, f.path, f.version_id as "versionId", f.size_bytes as "sizeBytes",
-      f.content_type as "contentType", ${isBeingRead(sql)} as "isBeingRead"
+  select(sql, { ...ARCHIVED, isBeingRead: computed<boolean>(isBeingRead(sql)) })`
     from landing_file f join landing_zone z on z.id = f.zone_id
     where f.archived_by_run = ${runId} and ${isInPlace(sql)}
     order by "isBeingRead", f.seq limit ${limit}`
@@ -58,12 +58,13 @@ export async function recordMove(
     select ${MOVED_OBJECT}, ${sql.json({ key: file.path, versionId: file.versionId })}, clock_timestamp() from moved
     returning id`
   if (moved.length > 0) return true
-  const [row] = await sql<Pick<FileRow, 'path' | 'versionId'>[]>`
-    select path, version_id as "versionId" from landing_file where id = ${file.id}`
+  const [row] = await select(sql, pick(landingFiles, 'path', 'versionId'))`
+    from landing_file where id = ${file.id}`
   return row?.path === to.key && row.versionId === to.versionId
 }
 
-export type PurgeableFile = Pick<FileRow, 'id' | 'path' | 'versionId'> & { archivedAt: Date }
+const PURGEABLE = { ...pick(f, 'id', 'path', 'versionId'), archivedAt: computed<Date>('f.archived_at') }
+export type PurgeableFile = RowOf<typeof PURGEABLE>
 
 /** The place before all files, in the order of `purgeableFiles`. */
 export const BEFORE_ALL = { archivedAt: new Date(0), id: FIRST_ID }
@@ -75,8 +76,7 @@ export const purgeableFiles = (
   after: Pick<PurgeableFile, 'archivedAt' | 'id'>,
   limit: number,
 ): Promise<PurgeableFile[]> =>
-  sql<PurgeableFile[]>`
-    select f.id, f.path, f.version_id as "versionId", f.archived_at as "archivedAt"
+  select(sql, PURGEABLE)`
     from landing_file f join landing_zone z on z.id = f.zone_id
     where z.auto_purge and f.archived_by_run is not null
       and f.archived_at < ${now}::timestamptz - z.processed_max_age_days * interval '1 day'

@@ -1,4 +1,4 @@
-import { and, asc, eq, sql } from 'drizzle-orm'
+import { and, asc, count, eq, sql } from 'drizzle-orm'
 import type { Queryable, Sql, SqlTx, Tx } from '../../../drizzle/client.ts'
 import { landingFiles, landingZones } from '../../../drizzle/schema/index.ts'
 import { isSeenId } from '../../../drizzle/visibility.ts'
@@ -57,7 +57,7 @@ const oneZone = (db: Queryable, ref: ZoneRef) => db.select().from(landingZones).
 function withFiles(db: Queryable, page: ReturnType<typeof oneZone>) {
   const active = db
     .select({
-      fileCount: sql<number>`count(*)::int`.as('file_count'),
+      fileCount: count().as('file_count'),
       totalBytes: sql<number>`coalesce(sum(${landingFiles.sizeBytes}), 0)::float8`.as('total_bytes'),
     })
     .from(landingFiles)
