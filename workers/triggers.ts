@@ -7,13 +7,13 @@ import {
   type DuePlace,
   type DueTrigger,
   dueTriggers,
+  endCooldowns,
   fireDue,
   lookAhead,
   type Outlook,
   passOverDue,
 } from '../app/triggers/due.ts'
 import { hearEvents, passOver, waitingEvents } from '../app/triggers/events.ts'
-import { endCooldowns } from '../app/triggers/moves.ts'
 import { type Note, tellNotes } from '../app/triggers/notes.ts'
 import type { Fenced, Sql } from '../drizzle/client.ts'
 import { isPassing } from '../drizzle/errors.ts'

@@ -6,10 +6,10 @@ import { nextAfter } from '../../machines/cron.ts'
 import { type ClientTrace, NO_TRACE } from '../../proto/trace.ts'
 import type { NewId, TriggerId } from '../core/ids.ts'
 import { cronOf } from './config.ts'
-import { type Firing, fireAll } from './firing.ts'
-import { type LockedTrigger, lockTriggers, setDue } from './moves.ts'
 import { damagedNotes, type Note, notesOf } from './notes.ts'
 import { dependenciesOf } from './store/due.ts'
+import { type Firing, fireAll } from './store/firing.ts'
+import { type LockedTrigger, lockTriggers, setDue } from './store/moves.ts'
 
 export {
   type DuePlace,
@@ -19,6 +19,7 @@ export {
   type Outlook,
   passOverDue,
 } from './store/due.ts'
+export { endCooldowns } from './store/moves.ts'
 
 export interface Due {
   runs: number

@@ -8,8 +8,6 @@ import type { NewId, RunId, TriggerId } from '../core/ids.ts'
 import { limits } from '../core/limits.ts'
 import { type LogLine, loggedPart, seqAfter } from '../runs/service.ts'
 import { dependentFirings, setNextDue } from './due.ts'
-import { type Firing, fireAll } from './firing.ts'
-import { type LockedTrigger, lockedTriggers } from './moves.ts'
 import { damagedNotes, type Note, notesOf } from './notes.ts'
 import {
   donePart,
@@ -22,7 +20,8 @@ import {
   type TakenRow,
   takeEvents,
 } from './store/events.ts'
-import { latestNow, type Timed, type TriggerRow } from './store/locked.ts'
+import { type Firing, fireAll } from './store/firing.ts'
+import { type LockedTrigger, latestNow, lockedTriggers, type Timed, type TriggerRow } from './store/moves.ts'
 
 export { waitingEvents } from './store/events.ts'
 

@@ -6,9 +6,9 @@ import { type TestDatabase, testDatabase } from '../../tools/test/database.ts'
 import { addPipeline } from '../../workers/testing.ts'
 import { newId, type PipelineId, type TriggerId } from '../core/ids.ts'
 import { hearEvents } from './events.ts'
-import { fireAll } from './firing.ts'
-import { endCooldowns, lockTriggers } from './moves.ts'
 import { makeTriggerService } from './service.ts'
+import { fireAll } from './store/firing.ts'
+import { endCooldowns, lockTriggers } from './store/moves.ts'
 
 const TRIGGERS = 5_000
 

@@ -1,6 +1,6 @@
 import type { Log } from '../core/log.ts'
-import type { Fired } from './firing.ts'
-import type { LockedTriggers } from './moves.ts'
+import type { Fired } from './store/firing.ts'
+import type { LockedTriggers } from './store/moves.ts'
 
 /** What a transaction of triggers has to say to the service's log once it has committed. */
 export interface Note {

@@ -8,9 +8,15 @@ import { limits } from '../core/limits.ts'
 import type { Page } from '../core/pagination.ts'
 import { noPipeline, type PipelineRef } from '../core/pipeline-ref.ts'
 import { cronOf, dependenciesOf, noSource, parseConfig, sourceOf } from './config.ts'
-import { lockedTrigger, lockedTriggers, moveTrigger, saveTriggers, setDue } from './moves.ts'
 import type { CreateTrigger, Trigger, TypedConfig, UpdateTrigger } from './schema.ts'
-import { latestNow, lockEnabledOf, type TriggerRow } from './store/locked.ts'
+import {
+  lockEnabledOf,
+  lockedTrigger,
+  moveTrigger,
+  saveTriggers,
+  setDue,
+  type TriggerRow,
+} from './store/moves.ts'
 import {
   changeTrigger,
   insertTrigger,
@@ -24,6 +30,8 @@ import {
   triggersOf,
 } from './store/triggers.ts'
 
+export { type Fired, fireAll } from './store/firing.ts'
+export { lockTriggersOfTokens } from './store/moves.ts'
 export { forgetOthers } from './store/triggers.ts'
 
 export interface TriggerDeps {
@@ -73,14 +81,12 @@ export function makeTriggerService({ sql, newId }: TriggerDeps) {
   async function retireAllOf(pipelineId: PipelineId) {
     for (;;) {
       const count = await sql.begin(async (tx) => {
-        const rows = await lockEnabledOf(tx, pipelineId, limits.dueBatch)
-        const now = latestNow(rows)
-        const { triggers } = lockedTriggers(rows)
-        if (now === null || triggers.size === 0) return 0
-        for (const trigger of triggers.values())
+        const locked = await lockEnabledOf(tx, pipelineId, limits.dueBatch)
+        if (locked === null || locked.triggers.size === 0) return 0
+        for (const trigger of locked.triggers.values())
           moveTrigger(trigger, { type: 'disabled' }, 'pipeline deleted')
-        await saveTriggers(tx, triggers.values(), now)
-        return rows.length
+        await saveTriggers(tx, locked.triggers.values(), locked.now)
+        return locked.rows.length
       })
       if (count < limits.dueBatch) return
     }

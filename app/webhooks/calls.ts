@@ -8,8 +8,7 @@ import type { ClientTrace } from '../../proto/trace.ts'
 import { unavailable } from '../core/errors.ts'
 import type { NewId, RunId } from '../core/ids.ts'
 import { makeMicroBatcher } from '../core/micro-batcher.ts'
-import { type Fired, fireAll } from '../triggers/firing.ts'
-import { lockTriggersOfTokens } from '../triggers/moves.ts'
+import { type Fired, fireAll, lockTriggersOfTokens } from '../triggers/service.ts'
 
 /** Webhook calls one transaction answers, and those that may wait for the next one. */
 const WEBHOOK_BATCH = 64

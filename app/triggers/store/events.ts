@@ -6,7 +6,7 @@ import { runs, triggerEvents } from '../../../drizzle/schema/index.ts'
 import type { Part } from '../../../drizzle/sql.ts'
 import type { RunId, TriggerId } from '../../core/ids.ts'
 import { limits } from '../../core/limits.ts'
-import { LOCKED, type Timed, type TriggerRow } from './locked.ts'
+import { LOCKED, type Timed, type TriggerRow } from './moves.ts'
 
 const h = alias(triggerEvents, 'h')
 const LISTENING = {

@@ -10,7 +10,7 @@ import type { PipelineId, TriggerId } from '../../core/ids.ts'
 import type { Page } from '../../core/pagination.ts'
 import type { PipelineRef } from '../../core/pipeline-ref.ts'
 import type { TypedConfig } from '../schema.ts'
-import { insertTold, ROW, type TriggerRow } from './locked.ts'
+import { insertTold, ROW, type TriggerRow } from './moves.ts'
 
 const PIPELINE_ID = computed<PipelineId>('id')
 const CLOCK = { now: computed<Date>('clock_timestamp()') }
