@@ -1,14 +1,14 @@
 import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test'
 import postgres from 'postgres'
-import type { SqlTx } from '../../drizzle/client.ts'
-import { NO_TRACE } from '../../proto/trace.ts'
-import { type TestDatabase, testDatabase } from '../../tools/test/database.ts'
-import { addPipeline } from '../../workers/testing.ts'
-import { newId, type PipelineId, type TriggerId } from '../core/ids.ts'
-import { hearEvents } from './events.ts'
-import { makeTriggerService } from './service.ts'
-import { fireAll } from './store/firing.ts'
-import { endCooldowns, lockTriggers } from './store/moves.ts'
+import type { SqlTx } from '../../../drizzle/client.ts'
+import { NO_TRACE } from '../../../proto/trace.ts'
+import { type TestDatabase, testDatabase } from '../../../tools/test/database.ts'
+import { addPipeline } from '../../../workers/testing.ts'
+import { newId, type PipelineId, type TriggerId } from '../../core/ids.ts'
+import { hearEvents } from '../events.ts'
+import { makeTriggerService } from '../service.ts'
+import { fireAll } from './firing.ts'
+import { endCooldowns, lockTriggers } from './moves.ts'
 
 const TRIGGERS = 5_000
 
