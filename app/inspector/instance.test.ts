@@ -3,20 +3,19 @@ import { newRun, RUN_MACHINE_VERSION } from '../../machines/run.ts'
 import { newId } from '../core/ids.ts'
 import { inspectorUnderTest, TO_EXECUTING, TO_SUCCESS } from './test-inspector.ts'
 
-const { under, get, instance, pipeline, move, trigger } = inspectorUnderTest()
+const { under, get, instance, pipeline, run, move, step, trigger } = inspectorUnderTest()
 
 describe('an instance', () => {
   test('has its state, its context and its history with the time in each state', async () => {
-    const { request } = await pipeline('p')
-    const id = await request()
+    const id = await run()
     await move(id, { type: 'start' })
     await move(id, ...TO_SUCCESS.slice(1))
     await under.sql`
       update transition t set at = r.created_at + o.n * interval '250 ms'
       from (select id, row_number() over (order by id) - 1 as n from transition) o, run r
       where t.id = o.id and r.id = t.entity_id`
-    const run = await instance('run', id)
-    expect(run).toMatchObject({
+    const found = await instance('run', id)
+    expect(found).toMatchObject({
       state: 'success',
       live: false,
       snapshot: {
@@ -29,8 +28,8 @@ describe('an instance', () => {
       waits_for: [],
       facts: { trigger: 'manual', error: null },
     })
-    expect(run.history).toMatchObject({ total: 6, is_whole: true })
-    const steps = run.history.steps.map(({ step, event, to, transition, duration_ms }) => [
+    expect(found.history).toMatchObject({ total: 6, is_whole: true })
+    const steps = found.history.steps.map(({ step, event, to, transition, duration_ms }) => [
       step,
       event,
       to,
@@ -45,13 +44,11 @@ describe('an instance', () => {
       [5, 'executed', 'running.merging', 'running.executing:executed:2', 250],
       [6, 'merged', 'success', 'running.merging:merged:0', null],
     ])
-    expect(run.history.steps[1]).toMatchObject({ effects: ['openAttempt', 'submitAttempt'], cause: 'test' })
+    expect(found.history.steps[1]).toMatchObject({ effects: ['openAttempt', 'submitAttempt'], cause: 'test' })
   })
 
   test('has its history in pages, the newest first, each step with its place and its time', async () => {
-    const { request } = await pipeline('p')
-    const id = await request()
-    await move(id, ...TO_SUCCESS)
+    const id = await run(...TO_SUCCESS)
     const newest = await instance('run', id, '?limit=2')
     expect(newest.history.steps.map(({ step }) => step)).toEqual([5, 6])
     const before = newest.history.steps[0]?.id
@@ -72,9 +69,7 @@ describe('an instance', () => {
         { id: 0, step: 1, event: 'created', to: 'unpublished', transition: 'created', duration_ms: null },
       ],
     })
-    await under.sql`
-      insert into transition (machine, entity_id, at, event, "from", "to", effects, cause)
-      values ('draft', ${id}, now(), 'published', 'unpublished', 'clean', '[]', 'publish')`
+    await step('draft', id, 'published', 'unpublished', 'clean')
     expect((await instance('draft', id)).history.steps).toMatchObject([
       { id: 0, step: 1, event: 'created', to: 'unpublished' },
       { step: 2, event: 'published', to: 'clean', transition: 'unpublished:published:0' },
@@ -89,9 +84,7 @@ describe('an instance', () => {
     expect((await instance('run', run)).history).toMatchObject({ total: 3, is_whole: false })
     await under.sql`delete from transition`
     expect((await instance('run', run)).history).toEqual({ steps: [], total: 0, is_whole: false })
-    await under.sql`
-      insert into transition (machine, entity_id, at, event, "from", "to", effects, cause)
-      values ('draft', ${id}, now(), 'fileWritten', 'clean', 'dirty', '[]', 'files')`
+    await step('draft', id, 'fileWritten', 'clean', 'dirty')
     expect((await instance('draft', id)).history).toMatchObject({ total: 1, is_whole: false })
   })
 
@@ -108,8 +101,7 @@ describe('an instance', () => {
   })
 
   test('that a newer program wrote is shown as it is stored', async () => {
-    const { request } = await pipeline('p')
-    const id = await request()
+    const id = await run()
     await under.sql`update run set machine_version = 99 where id = ${id}`
     expect(await instance('run', id)).toMatchObject({
       is_newer: true,
@@ -128,9 +120,7 @@ describe('an instance', () => {
 
 describe('an export', () => {
   test('has the statechart, the instance and its history', async () => {
-    const { request } = await pipeline('p')
-    const id = await request()
-    await move(id, ...TO_SUCCESS)
+    const id = await run(...TO_SUCCESS)
     const response = await get(`run/instances/${id}/export.json`)
     expect(response.headers.get('content-disposition')).toBe(`attachment; filename="run-${id}.json"`)
     expect(await response.json()).toMatchObject({
@@ -141,9 +131,7 @@ describe('an export', () => {
   })
 
   test('is drawn as it was after a step', async () => {
-    const { request } = await pipeline('p')
-    const id = await request()
-    await move(id, ...TO_SUCCESS)
+    const id = await run(...TO_SUCCESS)
     const activeIn = async (query: string) =>
       [
         ...(await (await get(`run/instances/${id}/export.svg${query}`)).text()).matchAll(

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { inspectorUnderTest, TO_EXECUTING, TO_SUCCESS } from './test-inspector.ts'
 
-const { under, instance, pipeline, move, trigger } = inspectorUnderTest()
+const { under, instance, pipeline, run, move, trigger } = inspectorUnderTest()
 
 describe('what a run waits for', () => {
   const reasons = async (id: string) =>
@@ -28,22 +28,18 @@ describe('what a run waits for', () => {
   })
 
   test('the end of its back-off', async () => {
-    const id = await (await pipeline('p')).request()
+    const id = await run()
     await under.sql`update run set not_before = clock_timestamp() + interval '1 minute' where id = ${id}`
     const [first] = (await instance('run', id)).waits_for
     expect(first).toMatchObject({ code: 'not_before', until: expect.stringMatching(/Z$/) })
   })
 
-  test('a runner, when none answers or answers in time', async () => {
-    const id = await (await pipeline('p')).request()
-    under.runner = () => Promise.reject(new Error('refused'))
-    expect(await reasons(id)).toEqual([['no_runner', null]])
-  })
-
-  test('a runner that is silent counts as none', async () => {
-    const id = await (await pipeline('p')).request()
-    under.runner = null
-    expect(await reasons(id)).toEqual([['no_runner', null]])
+  test.each([
+    ['refuses', () => Promise.reject(new Error('refused'))],
+    ['is silent', null],
+  ])('a runner, when the only one %s', async (_, runner) => {
+    under.runner = runner
+    expect(await reasons(await run())).toEqual([['no_runner', null]])
   })
 
   test('a replica, when none is alive, and a follower that is gone', async () => {

@@ -14,7 +14,7 @@ import { inspectorRoutes } from './routes.ts'
 import { makeInspectorService } from './service.ts'
 import { inspectorUnderTest, TO_EXECUTING, TO_SUCCESS } from './test-inspector.ts'
 
-const { under, get, pipeline, move, trigger } = inspectorUnderTest()
+const { under, get, pipeline, run, move, step, trigger } = inspectorUnderTest()
 
 /** Reads events of a stream until as many as wanted have come. */
 async function events(response: Response, wanted: number) {
@@ -48,8 +48,7 @@ async function events(response: Response, wanted: number) {
 
 describe('a stream', () => {
   test('of a run tells each step as it is made, and ends with the run', async () => {
-    const { request } = await pipeline('p')
-    const id = await request()
+    const id = await run()
     const stream = await events(await get(`run/instances/${id}/events`), 2)
     expect(stream.found).toMatchObject([
       { name: 'transition', data: { event: 'requested', step: 1 } },
@@ -73,9 +72,7 @@ describe('a stream', () => {
   })
 
   test('of a run that has ended tells it all and ends', async () => {
-    const { request } = await pipeline('p')
-    const id = await request()
-    await move(id, ...TO_SUCCESS)
+    const id = await run(...TO_SUCCESS)
     const { found, more } = await events(await get(`run/instances/${id.toUpperCase()}/events`), 7)
     expect(await more()).toHaveLength(7)
     expect(found.map(({ name }) => name)).toEqual([...Array(6).fill('transition'), 'snapshot'])
@@ -93,9 +90,7 @@ describe('a stream', () => {
   test('of a draft or a trigger finds out by itself', async () => {
     const { id } = await pipeline('p')
     const stream = await events(await get(`draft/instances/${id}/events`), 1)
-    await under.sql`
-      insert into transition (machine, entity_id, at, event, "from", "to", effects, cause)
-      values ('draft', ${id}, now(), 'published', 'unpublished', 'clean', '[]', 'publish')`
+    await step('draft', id, 'published', 'unpublished', 'clean')
     await under.sql`update pipeline set draft_snapshot = '{"value": "deleted", "context": {}, "status": "done"}'`
     expect((await stream.more()).slice(1)).toMatchObject([
       { name: 'transition', data: { event: 'published', step: 2 } },
@@ -104,8 +99,7 @@ describe('a stream', () => {
   })
 
   test('says when its instance is removed, and ends', async () => {
-    const { request } = await pipeline('p')
-    const id = await request()
+    const id = await run()
     const stream = await events(await get(`run/instances/${id}/events`), 2)
     await under.sql`delete from run`
     under.feeds.wakeRun(id)

@@ -1,19 +1,20 @@
 // An inspector on a database of its own, with no runs, drafts or triggers but those that a test makes.
-import { afterAll, afterEach, beforeAll, beforeEach, expect, setDefaultTimeout } from 'bun:test'
-import { type Database, openDatabase, type Sql } from '../../drizzle/client.ts'
+
+import { afterEach, beforeEach, expect } from 'bun:test'
+import assert from 'node:assert/strict'
+import type { Sql } from '../../drizzle/client.ts'
 import { store } from '../../machines/advance.ts'
 import type { RunEvent } from '../../machines/run.ts'
 import { newTrigger } from '../../machines/trigger.ts'
-import { type TestDatabase, testDatabase } from '../../tools/test/database.ts'
-import { addPipeline } from '../../workers/testing.ts'
 import { systemClock } from '../core/clock.ts'
 import { newId, type RunId } from '../core/ids.ts'
 import { makeStreamPlaces } from '../core/stream-places.ts'
 import { lockRuns, moveRun, saveRuns } from '../runs/store/moves.ts'
+import { useRuns } from '../runs/test-runs.ts'
 import { requestTo, testApp } from '../test-app.ts'
 import { type InspectorFeeds, makeInspectorFeeds } from './feed.ts'
 import { inspectorRoutes } from './routes.ts'
-import type { History, Instances, Snapshot } from './schema.ts'
+import type { History, Instances, MachineName, Snapshot } from './schema.ts'
 import { type InspectorService, makeInspectorService } from './service.ts'
 
 const attempt = 1
@@ -40,21 +41,11 @@ interface Under {
 
 /** For the whole of a test file: it registers what is done before and after its tests. */
 export function inspectorUnderTest() {
-  setDefaultTimeout(60_000)
-  let database: TestDatabase
-  let opened: Database
+  const { opened, pipelineNamed: pipeline } = useRuns(6)
   const under = {} as Under
 
-  beforeAll(async () => {
-    database = await testDatabase()
-    opened = openDatabase(database.url, { connections: 1, rawConnections: 6, application: 'test' })
-    under.sql = opened.sql
-  })
-  afterAll(async () => {
-    await opened.close()
-    await database.drop()
-  })
   beforeEach(async () => {
+    under.sql = opened.sql
     await under.sql`truncate transition, run_log, run_attempt, run, trigger, pipeline, replica cascade`
     await under.sql`insert into replica (name, alive_until) values ('r', now() + interval '1 hour')`
     under.runner = async () => {}
@@ -87,17 +78,27 @@ export function inspectorUnderTest() {
   const instance = (machine: string, id: string, query = '') =>
     body<Snapshot & { history: History }>(`${machine}/instances/${id}${query}`)
 
-  const pipeline = (name: string) => addPipeline(under.sql, name, { landingZones: [], nudge: () => {} })
-
   /** Sends events to a run as its worker does, and gives each move a time of its own. */
   const move = (id: RunId, ...events: RunEvent[]) =>
     under.sql.begin(async (tx) => {
       const { runs, now } = await lockRuns(tx, [id])
       const run = runs.get(id)
-      if (run === undefined) throw new Error('no run')
+      assert(run)
       for (const event of events) expect(moveRun(run, event, 'test', now)).toBe(true)
       await saveRuns(tx, runs.values(), now)
     })
+
+  /** A run of the pipeline `p` that has made these moves. */
+  async function run(...events: RunEvent[]) {
+    const id = await (await pipeline('p')).request()
+    if (events.length > 0) await move(id, ...events)
+    return id
+  }
+
+  /** A line of history, beside what made the move. */
+  const step = (machine: MachineName, id: string, event: string, from: string, to: string) => under.sql`
+    insert into transition (machine, entity_id, at, event, "from", "to", effects, cause)
+    values (${machine}, ${id}, now(), ${event}, ${from}, ${to}, '[]', 'test')`
 
   async function trigger(
     pipelineId: string,
@@ -110,11 +111,9 @@ export function inspectorUnderTest() {
       insert into trigger (id, pipeline_id, type, config, snapshot, machine_version, state)
       values (${id}, ${pipelineId}, ${type}, ${under.sql.json({ ...config })},
         ${under.sql.json({ ...(store(snapshot) as object) })}, 1, ${state})`
-    await under.sql`
-      insert into transition (machine, entity_id, at, event, "from", "to", effects, cause)
-      values ('trigger', ${id}, now(), 'created', '', ${state}, '[]', 'created')`
+    await step('trigger', id, 'created', '', state)
     return id
   }
 
-  return { under, get, body, list, instance, pipeline, move, trigger }
+  return { under, get, body, list, instance, pipeline, run, move, step, trigger }
 }
