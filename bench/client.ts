@@ -1,3 +1,4 @@
+import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { readRegistry } from '../sidecars/supervisor/registry.ts'
@@ -69,7 +70,11 @@ export async function startServer(file: string, ...args: string[]) {
 }
 
 /** The database address of a running service. */
-export const databaseUrlOf = (dataDir: string) => readRegistry(dataDir)?.database_url ?? ''
+export function databaseUrlOf(dataDir: string): string {
+  const registry = readRegistry(dataDir)
+  assert(registry !== undefined, `no service runs on ${dataDir}`)
+  return registry.database_url
+}
 
 /** Resident bytes of a part of a running service (Linux; elsewhere not a number). */
 export function residentBytes(dataDir: string, part: string): number {

@@ -1,6 +1,7 @@
 // What the service itself costs of a run: a runner that does nothing, 32 callers who each wait for the success of their run
 // before they ask for the next. Beside it in the same run, on the same Postgres: three durable commits per run through
 // the same database client, and graphile-worker with a task that does nothing.
+import assert from 'node:assert/strict'
 import { Logger, run as runGraphileWorker } from 'graphile-worker'
 import postgres from 'postgres'
 import { type Figures, figuresOf, printFigures, timed } from './figures.ts'
@@ -71,7 +72,8 @@ async function runsPerSecond({ url, sql, news }: NoOpService, latencies: Record<
     const pipeline = pipelines[turn++ % pipelines.length]
     const body = `{"namespace":"default","layer":"gold","pipeline":"${pipeline}"}`
     const answer = await callers[caller]?.post('/api/v1/runs', body)
-    const id = /"run_id":"([^"]+)"/.exec(answer ?? '')?.[1] ?? ''
+    const id = /"run_id":"([^"]+)"/.exec(answer ?? '')?.[1]
+    assert(id !== undefined, `no run was requested: ${answer}`)
     samples.accepted.push(performance.now() - since)
     // Heard of after the commit: the first news of a run is that it is running, the last that it has ended.
     const { firstAt, endedAt } = await news.of(id)

@@ -8,6 +8,7 @@ import { store } from '../machines/advance.ts'
 import { DRAFT_MACHINE_VERSION, newDraft } from '../machines/draft.ts'
 import { readRegistry } from '../sidecars/supervisor/registry.ts'
 import { startService } from '../tools/test/service.ts'
+import { databaseUrlOf } from './client.ts'
 import { type Figures, figuresOf, printFigures, timed } from './figures.ts'
 
 const PIPELINES = 5_000
@@ -29,8 +30,7 @@ export async function benchLineage() {
     QUERY_URLS: 'none',
     REAPER: 'off',
   })
-  const registry = readRegistry(service.dataDir)
-  const sql = postgres(registry?.database_url ?? '', { max: 5, onnotice: () => {} })
+  const sql = postgres(databaseUrlOf(service.dataDir), { max: 5, onnotice: () => {} })
   try {
     const files = await fill(sql, join(service.dataDir, 'objects'))
     const graph = () => ask(`${service.url}/api/v1/lineage`)

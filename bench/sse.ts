@@ -1,5 +1,6 @@
 // Thousands of subscribers of a hundred runs that each write a line a second: how late lines come, what is lost or doubled
 // when connections are cut and come back, what the API process takes.
+import assert from 'node:assert/strict'
 import postgres from 'postgres'
 import { startService } from '../tools/test/service.ts'
 import { clientOf, databaseUrlOf, residentBytes, startServer } from './client.ts'
@@ -75,5 +76,6 @@ function latencyOf({ lines, latencies }: SseResult): string {
 async function transactionsOf(sql: postgres.Sql): Promise<number> {
   const [row] = await sql<{ count: number }[]>`
     select (xact_commit + xact_rollback)::float8 as count from pg_stat_database where datname = current_database()`
-  return row?.count ?? 0
+  assert(row !== undefined, 'the database has no statistics of itself')
+  return row.count
 }

@@ -43,16 +43,16 @@ export function unprivilegedAccount(paths: string[]): Account {
     return { owner: user, command: (argv) => argv, spawn: user }
   }
   const mapped = user ?? { uid: 1000, gid: 1000 }
-  const unshare = ['unshare', '--user', `--map-user=${mapped.uid}`, `--map-group=${mapped.gid}`, '--']
+  const options = ['--user', `--map-user=${mapped.uid}`, `--map-group=${mapped.gid}`, '--']
   try {
-    execFileSync(unshare[0] ?? '', [...unshare.slice(1), 'true'], { stdio: 'ignore' })
+    execFileSync('unshare', [...options, 'true'], { stdio: 'ignore' })
   } catch (cause) {
     throw new Error(
       `Postgres does not run as root and no other user can reach ${paths.join(', ')}: ${USE_DATABASE_URL}`,
       { cause },
     )
   }
-  return { owner: self, command: (argv) => [...unshare, ...argv], spawn: {} }
+  return { owner: self, command: (argv) => ['unshare', ...options, ...argv], spawn: {} }
 }
 
 function packageDirectory(name: string) {
