@@ -337,6 +337,19 @@ describe('the stream', () => {
   })
 })
 
+/** How often others have a turn during a call. */
+async function turnsOf<T>(call: () => Promise<T>): Promise<{ turns: number; answer: T }> {
+  let turns = 0
+  const note = () => {
+    turns += 1
+    next = setImmediate(note)
+  }
+  let next = setImmediate(note)
+  const answer = await call()
+  clearImmediate(next)
+  return { turns, answer }
+}
+
 describe('a large answer', () => {
   const MANY = 300_000
   /** The pieces of one heavy value have to make the text that light ones make. */
@@ -357,16 +370,9 @@ describe('a large answer', () => {
   ]
   test.each(HEAVY)('pauses inside of a heavy value: %s', async (_, sql) => {
     const ipc = await arrow(sql)
-    let turns = 0
-    const note = () => {
-      turns += 1
-      next = setImmediate(note)
-    }
-    let next = setImmediate(note)
-    const { chunks } = await arrowToJson(ipc, { shape: 'arrays', rows: 20_000 })
-    clearImmediate(next)
+    const { turns, answer } = await turnsOf(() => arrowToJson(ipc, { shape: 'arrays', rows: 20_000 }))
     expect(turns).toBeGreaterThan(2)
-    const rows = JSON.parse(`[${Buffer.concat(chunks).toString()}]`)
+    const rows = JSON.parse(`[${Buffer.concat(answer.chunks).toString()}]`)
     const said = (await connection.runAndReadAll(`SELECT to_json(COLUMNS(*)) FROM (${sql})`)).getRows()
     if (!/MAP|map|BLOB|BIGNUM|row\(/.test(sql))
       expect(rows).toEqual(said.map((row) => row.map((json) => JSON.parse(String(json)))))
@@ -417,15 +423,8 @@ describe('a large answer', () => {
 
   test('of many columns pauses between its steps', async () => {
     const ipc = await arrow(`SELECT ${Array.from({ length: 2_000 }, (_, n) => `MAP {1: ${n}} AS c${n}`)}`)
-    let turns = 0
-    const note = () => {
-      turns += 1
-      next = setImmediate(note)
-    }
-    let next = setImmediate(note)
-    const { columns } = await arrowToJson(ipc, { shape: 'objects', rows: 1 })
-    clearImmediate(next)
-    expect(columns).toHaveLength(2_000)
+    const { turns, answer } = await turnsOf(() => arrowToJson(ipc, { shape: 'objects', rows: 1 }))
+    expect(answer.columns).toHaveLength(2_000)
     // Schema, columns, batch, cells, and the slices of the one row.
     expect(turns).toBeGreaterThan(6)
   })
@@ -579,23 +578,15 @@ describe('a stream that makes no sense', () => {
   test('with lists that are longer than all items together, or than those before left, is refused', async () => {
     const ipc = await arrow('SELECT [range, range] AS l, MAP {range: range} AS m FROM range(3)')
     expect((await arraysOf(ipc, 3)).rows[2]).toEqual([[2, 2], { '2': 2 }])
-    for (const [before, after] of [
-      [
-        [0, 2, 4, 6],
-        [0, 2, 4, 2_147_483_647],
-      ],
-      [
-        [0, 1, 2, 3],
-        [0, 1, 2, 2_147_483_647],
-      ],
-      [
-        [0, 2, 4, 6],
-        [0, 6, 0, 6],
-      ],
-      [
-        [0, 1, 2, 3],
-        [-1, 1, 2, 3],
-      ],
+    const [lists, maps] = [
+      [0, 2, 4, 6],
+      [0, 1, 2, 3],
+    ]
+    for (const [before, ...after] of [
+      [lists, 0, 2, 4, 2_147_483_647],
+      [maps, 0, 1, 2, 2_147_483_647],
+      [lists, 0, 6, 0, 6],
+      [maps, -1, 1, 2, 3],
     ] as const)
       await expect(textOf(withPlaces(ipc, before, after))).rejects.toThrow('holds less than it says')
   })
@@ -709,23 +700,7 @@ describe('any value', () => {
   })
 
   test('texts are the same to the letter whatever else is among them', async () => {
-    const parts = [
-      'a',
-      'é',
-      '🦆',
-      '"',
-      '\\',
-      '/',
-      '\n',
-      '\b',
-      '\x01',
-      '\x1f',
-      '\x7f',
-      '\u2028',
-      '\ufffd',
-      '\ufeff',
-      '\x80',
-    ]
+    const parts = 'a é 🦆 " \\ / \n \b \x01 \x1f \x7f \u2028 \ufffd \ufeff \x80'.split(' ')
     const text = fc.oneof(
       fc.string({ unit: fc.constantFrom(...parts), maxLength: 80 }),
       fc.string({ unit: fc.constantFrom('a', 'é', '🦆'), maxLength: 80 }),

@@ -69,18 +69,6 @@ test('a name that cannot be one is an error', () => {
   ])
 })
 
-test('a strategy without the key it needs fails publish, and with it does not', () => {
-  const config = (text: string) =>
-    publish({ 'pipeline.sql': 'SELECT 1', 'config.yaml': text }).files[1]?.errors
-  expect(config('merge_strategy: incremental')).toEqual([
-    'line 1: merge_strategy incremental needs unique_key',
-  ])
-  expect(config('unique_key: id\nmerge_strategy: snapshot')).toEqual([
-    'line 2: merge_strategy snapshot needs partition_column',
-  ])
-  expect(config('merge_strategy: scd2\nunique_key: id\npartition_by: [{column: a}]')).toEqual([])
-})
-
 test('a pipeline in Python is no template', () => {
   const source = { 'pipeline.py': 'result = [{"a": "{{ b }}"}]' }
   const python = publish(source, { pipeline: { ...flights, type: 'python' } })
@@ -88,11 +76,6 @@ test('a pipeline in Python is no template', () => {
     valid: true,
     files: [{ path: 'pipeline.py', valid: true, errors: [], warnings: [] }],
   })
-})
-
-test('what the service cannot run yet fails publish', () => {
-  const view = publish({ 'pipeline.sql': 'SELECT 1', 'config.yaml': 'materialized: view' })
-  expect(view.files[1]?.errors).toEqual(['line 1: materialized: view is not available yet: use table'])
 })
 
 test("the record's type decides which source file is needed", () => {

@@ -10,7 +10,7 @@ import {
 import { CommitFailed, checkRequirements } from './requirements.ts'
 import type { Schema } from './types.ts'
 import { applyUpdates, METADATA_LOG_LIMIT, SNAPSHOT_LOG_LIMIT, UNUSED_SCHEMAS_LIMIT } from './updates.ts'
-import { BadUpdate, type Snapshot, type TableRequirement, type TableUpdate } from './wire.ts'
+import { BadUpdate, type Snapshot, type SortOrder, type TableRequirement, type TableUpdate } from './wire.ts'
 
 const uuid = '0f8fad5b-d9cb-469f-a165-70867728950e'
 const schema: Schema = {
@@ -137,52 +137,31 @@ describe('a new table', () => {
 })
 
 describe('requirements', () => {
-  const cases: [holds: TableRequirement, broken: TableRequirement][] = [
-    [
-      { type: 'assert-table-uuid', uuid: uuid.toUpperCase() },
-      { type: 'assert-table-uuid', uuid: uuid.replace('0', '1') },
-    ],
-    [
-      { type: 'assert-ref-snapshot-id', ref: 'main', 'snapshot-id': 5n },
-      { type: 'assert-ref-snapshot-id', ref: 'main', 'snapshot-id': 6n },
-    ],
-    [
-      { type: 'assert-ref-snapshot-id', ref: 'absent', 'snapshot-id': null },
-      { type: 'assert-ref-snapshot-id', ref: 'main', 'snapshot-id': null },
-    ],
-    [
-      { type: 'assert-ref-snapshot-id', ref: 'toString', 'snapshot-id': null },
-      { type: 'assert-ref-snapshot-id', ref: 'toString', 'snapshot-id': 5n },
-    ],
-    [
-      { type: 'assert-last-assigned-field-id', 'last-assigned-field-id': 2 },
-      { type: 'assert-last-assigned-field-id', 'last-assigned-field-id': 1 },
-    ],
-    [
-      { type: 'assert-current-schema-id', 'current-schema-id': 0 },
-      { type: 'assert-current-schema-id', 'current-schema-id': 1 },
-    ],
-    [
-      { type: 'assert-last-assigned-partition-id', 'last-assigned-partition-id': 999 },
-      { type: 'assert-last-assigned-partition-id', 'last-assigned-partition-id': 1000 },
-    ],
-    [
-      { type: 'assert-default-spec-id', 'default-spec-id': 0 },
-      { type: 'assert-default-spec-id', 'default-spec-id': 1 },
-    ],
-    [
-      { type: 'assert-default-sort-order-id', 'default-sort-order-id': 0 },
-      { type: 'assert-default-sort-order-id', 'default-sort-order-id': 1 },
-    ],
+  const cases: [
+    type: TableRequirement['type'],
+    key: string,
+    holds: unknown,
+    broken: unknown,
+    ref?: string,
+  ][] = [
+    ['assert-table-uuid', 'uuid', uuid.toUpperCase(), uuid.replace('0', '1')],
+    ['assert-ref-snapshot-id', 'snapshot-id', 5n, 6n],
+    ['assert-ref-snapshot-id', 'snapshot-id', 5n, null],
+    ['assert-ref-snapshot-id', 'snapshot-id', null, 5n, 'absent'],
+    ['assert-ref-snapshot-id', 'snapshot-id', null, 5n, 'toString'],
+    ['assert-last-assigned-field-id', 'last-assigned-field-id', 2, 1],
+    ['assert-current-schema-id', 'current-schema-id', 0, 1],
+    ['assert-last-assigned-partition-id', 'last-assigned-partition-id', 999, 1000],
+    ['assert-default-spec-id', 'default-spec-id', 0, 1],
+    ['assert-default-sort-order-id', 'default-sort-order-id', 0, 1],
   ]
-  test.each(cases.map(([holds, broken]) => ({ name: holds.type, holds, broken })))(
-    '$name',
-    ({ holds, broken }) => {
-      expect(() => checkRequirements(filled, [holds])).not.toThrow()
-      expect(() => checkRequirements(filled, [holds, broken])).toThrow(CommitFailed)
-      expect(() => checkRequirements(null, [holds])).toThrow(`the table does not exist (${holds.type})`)
-    },
-  )
+  test.each(cases)('%s: %s may be %p and not %p', (type, key, holds, broken, ref = 'main') => {
+    const [right, wrong] = [holds, broken].map((value) => ({ type, ref, [key]: value }) as TableRequirement)
+    if (right === undefined || wrong === undefined) throw new Error('two requirements')
+    expect(() => checkRequirements(filled, [right])).not.toThrow()
+    expect(() => checkRequirements(filled, [right, wrong])).toThrow(CommitFailed)
+    expect(() => checkRequirements(null, [right])).toThrow(`the table does not exist (${type})`)
+  })
 
   test('assert-create holds only for a table that does not exist', () => {
     expect(() => checkRequirements(null, [{ type: 'assert-create' }])).not.toThrow()
@@ -199,40 +178,24 @@ describe('updates', () => {
       [{ action: 'add-schema', schema: wider }],
       { schemas: [schema, { ...wider, 'schema-id': 1 }], 'last-column-id': 3 },
     ],
+    [useSchema({ ...schema, 'schema-id': 9 } as Schema), { schemas: [schema] }],
     [
-      [
-        { action: 'add-schema', schema: { ...schema, 'schema-id': 9 } as Schema },
-        { action: 'set-current-schema', 'schema-id': -1 },
-      ],
-      { schemas: [schema] },
-    ],
-    [
-      [
-        { action: 'add-schema', schema: wider },
-        { action: 'set-current-schema', 'schema-id': -1 },
-      ],
+      useSchema(wider),
       { schemas: [schema, { ...wider, 'schema-id': 1 }], 'last-column-id': 3, 'current-schema-id': 1 },
     ],
     [
-      [
-        { action: 'add-spec', spec: { fields: [{ 'source-id': 1, name: 'a', transform: 'identity' }] } },
-        { action: 'set-default-spec', 'spec-id': -1 },
-        { action: 'add-spec', spec: { fields: [{ 'source-id': 1, name: 'a', transform: 'identity' }] } },
-      ],
+      [...usePartitions(1), { action: 'add-spec', spec: partitionBy(1) }],
       {
         'partition-specs': [
           { 'spec-id': 0, fields: [] },
-          { 'spec-id': 1, fields: [{ 'source-id': 1, 'field-id': 1000, name: 'a', transform: 'identity' }] },
+          { 'spec-id': 1, fields: [{ 'source-id': 1, 'field-id': 1000, name: 'p', transform: 'identity' }] },
         ],
         'default-spec-id': 1,
         'last-partition-id': 1000,
       },
     ],
     [
-      [
-        { action: 'add-sort-order', 'sort-order': { 'order-id': 0, fields: [sortBy(2)] } },
-        { action: 'set-default-sort-order', 'sort-order-id': -1 },
-      ],
+      useOrder({ 'order-id': 0, fields: [sortBy(2)] }),
       {
         'sort-orders': [
           { 'order-id': 0, fields: [] },
@@ -331,26 +294,14 @@ describe('updates', () => {
     [[{ action: 'set-current-schema', 'schema-id': 4 }], '4 does not exist'],
     [[{ action: 'set-default-spec', 'spec-id': -1 }], 'nothing has been added'],
     [[{ action: 'set-default-spec', 'spec-id': 4 }], '4 does not exist'],
-    [
-      [
-        { action: 'add-spec', spec: partitionBy(9) },
-        { action: 'set-default-spec', 'spec-id': -1 },
-      ],
-      'no field 9',
-    ],
+    [usePartitions(9), 'no field 9'],
     [
       [{ action: 'add-spec', spec: { fields: [...partitionBy(1).fields, ...partitionBy(2).fields] } }],
       'used twice',
     ],
     [[{ action: 'set-default-sort-order', 'sort-order-id': -1 }], 'nothing has been added'],
     [[{ action: 'set-default-sort-order', 'sort-order-id': 4 }], '4 does not exist'],
-    [
-      [
-        { action: 'add-sort-order', 'sort-order': { 'order-id': 1, fields: [sortBy(9)] } },
-        { action: 'set-default-sort-order', 'sort-order-id': -1 },
-      ],
-      'no field 9',
-    ],
+    [useOrder({ 'order-id': 1, fields: [sortBy(9)] }), 'no field 9'],
     [[addSnapshot(5n, 3)], 'snapshot 5 exists already'],
     [[addSnapshot(9n, 2)], 'sequence number 2 is not above 2'],
     [
@@ -376,17 +327,9 @@ describe('updates', () => {
   })
 
   test('a schema that loses the partitioned column is refused', () => {
-    const partitioned = apply(
-      table,
-      { action: 'add-spec', spec: partitionBy(1) },
-      { action: 'set-default-spec', 'spec-id': -1 },
-    )
+    const partitioned = apply(table, ...usePartitions(1))
     const narrow: Schema = { ...schema, fields: schema.fields.slice(1) }
-    const update: TableUpdate[] = [
-      { action: 'add-schema', schema: narrow },
-      { action: 'set-current-schema', 'schema-id': -1 },
-    ]
-    expect(() => apply(partitioned, ...update)).toThrow('no field 1')
+    expect(() => apply(partitioned, ...useSchema(narrow))).toThrow('no field 1')
   })
 })
 
@@ -467,4 +410,25 @@ function sortBy(source: number) {
 
 function partitionBy(source: number) {
   return { fields: [{ 'source-id': source, name: 'p', transform: 'identity' }] }
+}
+
+function useSchema(added: Schema): TableUpdate[] {
+  return [
+    { action: 'add-schema', schema: added },
+    { action: 'set-current-schema', 'schema-id': -1 },
+  ]
+}
+
+function usePartitions(source: number): TableUpdate[] {
+  return [
+    { action: 'add-spec', spec: partitionBy(source) },
+    { action: 'set-default-spec', 'spec-id': -1 },
+  ]
+}
+
+function useOrder(order: SortOrder): TableUpdate[] {
+  return [
+    { action: 'add-sort-order', 'sort-order': order },
+    { action: 'set-default-sort-order', 'sort-order-id': -1 },
+  ]
 }

@@ -1,7 +1,7 @@
 // What Iceberg REST clients send. One schema is the check and the type.
 // Source: Iceberg REST catalog OpenAPI. Fields this implementation does not use are let through.
 
-import { type Static, type TSchema, Type } from '@sinclair/typebox'
+import { type Static, type TProperties, type TSchema, Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import { parseJson } from './json.ts'
 import type { IcebergType, ListType, MapType, StructType, Schema as TableSchema } from './types.ts'
@@ -85,69 +85,49 @@ const refFields = {
 const SnapshotRef = Type.Object(refFields)
 export type SnapshotRef = Static<typeof SnapshotRef>
 
+const requirement = <Name extends string, Rest extends TProperties>(type: Name, rest: Rest) =>
+  Type.Object({ type: Type.Literal(type), ...rest })
+
 const REQUIREMENTS = {
-  'assert-create': Type.Object({ type: Type.Literal('assert-create') }),
-  'assert-table-uuid': Type.Object({ type: Type.Literal('assert-table-uuid'), uuid: Uuid }),
-  'assert-ref-snapshot-id': Type.Object({
-    type: Type.Literal('assert-ref-snapshot-id'),
+  'assert-create': requirement('assert-create', {}),
+  'assert-table-uuid': requirement('assert-table-uuid', { uuid: Uuid }),
+  'assert-ref-snapshot-id': requirement('assert-ref-snapshot-id', {
     ref: Name,
     'snapshot-id': Type.Union([SnapshotId, Type.Null()]),
   }),
-  'assert-last-assigned-field-id': Type.Object({
-    type: Type.Literal('assert-last-assigned-field-id'),
+  'assert-last-assigned-field-id': requirement('assert-last-assigned-field-id', {
     'last-assigned-field-id': Int,
   }),
-  'assert-current-schema-id': Type.Object({
-    type: Type.Literal('assert-current-schema-id'),
-    'current-schema-id': Int,
-  }),
-  'assert-last-assigned-partition-id': Type.Object({
-    type: Type.Literal('assert-last-assigned-partition-id'),
+  'assert-current-schema-id': requirement('assert-current-schema-id', { 'current-schema-id': Int }),
+  'assert-last-assigned-partition-id': requirement('assert-last-assigned-partition-id', {
     'last-assigned-partition-id': Int,
   }),
-  'assert-default-spec-id': Type.Object({
-    type: Type.Literal('assert-default-spec-id'),
-    'default-spec-id': Int,
-  }),
-  'assert-default-sort-order-id': Type.Object({
-    type: Type.Literal('assert-default-sort-order-id'),
+  'assert-default-spec-id': requirement('assert-default-spec-id', { 'default-spec-id': Int }),
+  'assert-default-sort-order-id': requirement('assert-default-sort-order-id', {
     'default-sort-order-id': Int,
   }),
 }
 export type TableRequirement = Static<(typeof REQUIREMENTS)[keyof typeof REQUIREMENTS]>
 
+const update = <Name extends string, Rest extends TProperties>(action: Name, rest: Rest) =>
+  Type.Object({ action: Type.Literal(action), ...rest })
+
 const UPDATES = {
-  'assign-uuid': Type.Object({ action: Type.Literal('assign-uuid'), uuid: Uuid }),
-  'upgrade-format-version': Type.Object({
-    action: Type.Literal('upgrade-format-version'),
-    'format-version': Type.Integer(),
-  }),
-  'add-schema': Type.Object({ action: Type.Literal('add-schema'), schema: Schema }),
-  'set-current-schema': Type.Object({ action: Type.Literal('set-current-schema'), 'schema-id': IdOrLast }),
-  'add-spec': Type.Object({ action: Type.Literal('add-spec'), spec: UnboundSpec }),
-  'set-default-spec': Type.Object({ action: Type.Literal('set-default-spec'), 'spec-id': IdOrLast }),
-  'add-sort-order': Type.Object({ action: Type.Literal('add-sort-order'), 'sort-order': SortOrder }),
-  'set-default-sort-order': Type.Object({
-    action: Type.Literal('set-default-sort-order'),
-    'sort-order-id': IdOrLast,
-  }),
-  'add-snapshot': Type.Object({ action: Type.Literal('add-snapshot'), snapshot: Snapshot }),
-  'set-snapshot-ref': Type.Object({
-    action: Type.Literal('set-snapshot-ref'),
-    'ref-name': Name,
-    ...refFields,
-  }),
-  'remove-snapshots': Type.Object({
-    action: Type.Literal('remove-snapshots'),
-    'snapshot-ids': Type.Array(SnapshotId),
-  }),
-  'remove-snapshot-ref': Type.Object({ action: Type.Literal('remove-snapshot-ref'), 'ref-name': Name }),
-  'set-location': Type.Object({ action: Type.Literal('set-location'), location: Name }),
-  'set-properties': Type.Object({ action: Type.Literal('set-properties'), updates: Properties }),
-  'remove-properties': Type.Object({
-    action: Type.Literal('remove-properties'),
-    removals: Type.Array(Type.String()),
-  }),
+  'assign-uuid': update('assign-uuid', { uuid: Uuid }),
+  'upgrade-format-version': update('upgrade-format-version', { 'format-version': Type.Integer() }),
+  'add-schema': update('add-schema', { schema: Schema }),
+  'set-current-schema': update('set-current-schema', { 'schema-id': IdOrLast }),
+  'add-spec': update('add-spec', { spec: UnboundSpec }),
+  'set-default-spec': update('set-default-spec', { 'spec-id': IdOrLast }),
+  'add-sort-order': update('add-sort-order', { 'sort-order': SortOrder }),
+  'set-default-sort-order': update('set-default-sort-order', { 'sort-order-id': IdOrLast }),
+  'add-snapshot': update('add-snapshot', { snapshot: Snapshot }),
+  'set-snapshot-ref': update('set-snapshot-ref', { 'ref-name': Name, ...refFields }),
+  'remove-snapshots': update('remove-snapshots', { 'snapshot-ids': Type.Array(SnapshotId) }),
+  'remove-snapshot-ref': update('remove-snapshot-ref', { 'ref-name': Name }),
+  'set-location': update('set-location', { location: Name }),
+  'set-properties': update('set-properties', { updates: Properties }),
+  'remove-properties': update('remove-properties', { removals: Type.Array(Type.String()) }),
 }
 export type TableUpdate = Static<(typeof UPDATES)[keyof typeof UPDATES]>
 
