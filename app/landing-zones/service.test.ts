@@ -56,8 +56,6 @@ async function meeting(ref: { namespace: string; name: string }) {
 const keysUnder = async (prefix: string) =>
   (await parts.objects.list(prefix, { limit: 100 })).objects.map(({ key }) => key)
 
-describe('a zone', () => {})
-
 describe('an upload', () => {
   test('of one name in one second takes the next free second each time, and keeps its bytes', async () => {
     const { ref } = await created()

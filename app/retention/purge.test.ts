@@ -18,7 +18,10 @@ async function somePipeline(name = `p${pipelines++}`) {
   const prefix = `default/pipelines/gold/${name}/`
   const edit = async (text: string) =>
     (await parts.objects.put(`${prefix}pipeline.sql`, bytes(text))).versionId
-  return { id: row?.id ?? '', ref, prefix, service, edit, versions: () => versionsUnder(prefix) }
+  const id = row?.id ?? ''
+  const add = (count: number, status: string, daysAgo: number) =>
+    addRuns(parts.sql, { pipelineId: id, pipeline: ref, count, status, daysAgo })
+  return { id, ref, prefix, service, edit, add, versions: () => versionsUnder(prefix) }
 }
 const versionsUnder = async (prefix: string) => (await parts.objects.versions(prefix)).versions
 
@@ -37,19 +40,13 @@ const isThere = async (id: string) => (await parts.sql`select 1 from pipeline wh
 
 describe('a deleted pipeline', () => {
   test('goes by age with its runs, versions, triggers, history and every version of its files', async () => {
-    const { id, ref, service, edit, versions } = await somePipeline()
+    const { id, ref, service, edit, add, versions } = await somePipeline()
     await edit('select 2')
     await service.publish(ref)
     await edit('select 3')
     await parts.sql`insert into retention_override (pipeline_id, runs_max_age_days) values (${id}, 1000)`
     await parts.sql`insert into schedule (id, pipeline_id, cron) values (gen_random_uuid(), ${id}, '* * * * *')`
-    const runs = await addRuns(parts.sql, {
-      pipelineId: id,
-      pipeline: ref,
-      count: 3,
-      status: 'success',
-      daysAgo: 1,
-    })
+    const runs = await add(3, 'success', 1)
     await service.remove(ref)
     await deletedFor(id, 29)
     expect(await tick()).toMatchObject({ pipelinesPurged: 0, runsPruned: 0 })
@@ -76,15 +73,9 @@ describe('a deleted pipeline', () => {
   })
 
   test('stays while a run of it has not ended', async () => {
-    const { id, ref, service, versions } = await somePipeline()
+    const { id, ref, service, add, versions } = await somePipeline()
     await service.remove(ref)
-    const [run = ''] = await addRuns(parts.sql, {
-      pipelineId: id,
-      pipeline: ref,
-      count: 1,
-      status: 'running',
-      daysAgo: 1,
-    })
+    const [run = ''] = await add(1, 'running', 1)
     await deletedFor(id, 31)
     expect(await tick()).toMatchObject({ pipelinesPurged: 0 })
     expect((await versions()).length).toBeGreaterThan(0)
@@ -93,15 +84,9 @@ describe('a deleted pipeline', () => {
   })
 
   test('stays while somebody has a run of it locked, and goes with it by a later tick', async () => {
-    const { id, ref, service } = await somePipeline()
+    const { id, ref, service, add } = await somePipeline()
     await service.remove(ref)
-    const runs = await addRuns(parts.sql, {
-      pipelineId: id,
-      pipeline: ref,
-      count: 3,
-      status: 'failed',
-      daysAgo: 1,
-    })
+    const runs = await add(3, 'failed', 1)
     await deletedFor(id, 31)
     await parts.sql.begin(async (tx) => {
       await tx`select from run where id = ${runs[1] ?? ''} for update`
@@ -122,13 +107,7 @@ describe('a deleted pipeline', () => {
     await second.service.publish(second.ref)
     const ran = await second.edit('select 3 as ran')
     const seen = await second.edit('select 4 as seen')
-    const [run = ''] = await addRuns(parts.sql, {
-      pipelineId: second.id,
-      pipeline: second.ref,
-      count: 1,
-      status: 'failed',
-      daysAgo: 0,
-    })
+    const [run = ''] = await second.add(1, 'failed', 0)
     const key = `${second.prefix}pipeline.sql`
     await parts.sql`update run set pins = ${parts.sql.json({ [key]: ran })} where id = ${run}`
     // The second one's files look as old as the first one's: their pins must hold them all the same.
