@@ -1,49 +1,23 @@
 // A runner and a query service that are reached over native gRPC, as those in other languages are.
-import { type ChildProcess, spawn } from 'node:child_process'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { expect, type PlaywrightWorkerArgs, test } from '@playwright/test'
-import { freePort, type OwnService, startOwnService } from './own-service.ts'
+import { freePort, type OwnService, startOwnService, startProgram } from './own-service.ts'
 import { ENDLESS, pipelineWith, publishedPipeline, readiness, rowsOf } from './resources.ts'
 import { cancel, getRun, logOf, requestRun, runToSuccess } from './runs.ts'
 
-const ROOT = join(import.meta.dirname, '..')
 const TOKEN = 'sidecar-token-of-this-test-0123456789'
 
 /** A sidecar on its own for the API at this port, and the address of its native gRPC. */
 async function startSidecar(name: 'runner' | 'query', apiPort: number) {
   const scratch = await mkdtemp(join(tmpdir(), `sluice-grpc-${name}-`))
-  const env = {
-    PATH: process.env.PATH,
-    HOME: process.env.HOME,
-    PORT: '0',
-    SCRATCH_DIR: scratch,
-    SIDECAR_TOKEN: TOKEN,
-    API_URLS: `http://127.0.0.1:${apiPort}`,
-  }
-  const child: ChildProcess = spawn(process.execPath, ['.setup/bun.mjs', `sidecars/${name}/main.ts`], {
-    cwd: ROOT,
-    env,
-    stdio: ['pipe', 'pipe', 'pipe'],
-  })
-  const ended = new Promise<void>((resolve) => child.once('close', () => resolve()))
-  const url = await new Promise<string>((resolve, reject) => {
-    let said = ''
-    const hear = (chunk: Buffer) => {
-      said += chunk
-      const found = /listening on \S+ and (grpc:\/\/\S+)\s/.exec(said)?.[1]
-      if (found !== undefined) resolve(found)
-    }
-    child.stdout?.on('data', hear)
-    child.stderr?.on('data', hear)
-    void ended.then(() => reject(new Error(`${name} ended:\n${said}`)))
-  })
+  const env = { SCRATCH_DIR: scratch, SIDECAR_TOKEN: TOKEN, API_URLS: `http://127.0.0.1:${apiPort}` }
+  const program = await startProgram(`sidecars/${name}/main.ts`, env, /listening on \S+ and (grpc:\/\/\S+)\s/)
   return {
-    url,
+    url: program.url,
     async stop() {
-      child.kill('SIGINT')
-      await ended
+      await program.stop()
       await rm(scratch, { recursive: true, force: true })
     },
   }

@@ -81,6 +81,34 @@ export const test = base.extend<object, { serviceEnv: Record<string, string>; se
   extraHTTPHeaders: ({ service: _ }, use) => use({}),
 })
 
+/** A program of this checkout beside a service; `says` finds its address in what it says. */
+export async function startProgram(path: string, env: Record<string, string>, says: RegExp) {
+  const child = spawn(process.execPath, ['.setup/bun.mjs', path], {
+    cwd: ROOT,
+    env: { ...passedOn(), PORT: '0', ...env },
+    stdio: 'pipe',
+  })
+  const ended = new Promise<void>((resolve) => child.once('close', () => resolve()))
+  const url = await new Promise<string>((resolve, reject) => {
+    let said = ''
+    const hear = (chunk: Buffer) => {
+      said += chunk
+      const found = says.exec(said)?.[1]
+      if (found !== undefined) resolve(found)
+    }
+    child.stdout.on('data', hear)
+    child.stderr.on('data', hear)
+    void ended.then(() => reject(new Error(`${path} ended:\n${said}`)))
+  })
+  return {
+    url,
+    async stop() {
+      child.kill('SIGINT')
+      await ended
+    },
+  }
+}
+
 /** What any program needs, and the runtime that these tests are about. */
 const passedOn = () =>
   Object.fromEntries(

@@ -1,50 +1,12 @@
 // The Pro edition with the plugin of examples/plugin beside it, which says who comes, what they may do and what is shared with whom.
-import { type ChildProcess, spawn } from 'node:child_process'
-import { generateKeyPairSync, sign } from 'node:crypto'
-import { join } from 'node:path'
 import { type APIRequestContext, expect, test } from '@playwright/test'
-import { type OwnService, startOwnService } from './own-service.ts'
+import { type OwnService, startOwnService, startProgram } from './own-service.ts'
 import { getJson, readiness } from './resources.ts'
+import { KEY, licensedWith } from './security/pro-service.ts'
 
-const ROOT = join(import.meta.dirname, '..')
 const PLUGIN_TOKEN = 'known-to-the-plugin-and-the-service'
-const KEY = 'a-key-of-a-machine'
-const vendor = generateKeyPairSync('ed25519')
 
-const part = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url')
-function license() {
-  const claims = { type: 'team', expires_at: '2999-01-01T00:00:00Z', max_users: 7 }
-  const input = `${part({ alg: 'EdDSA' })}.${part(claims)}`
-  return `${input}.${sign(null, Buffer.from(input), vendor.privateKey).toString('base64url')}`
-}
-
-/** The example, and its address. */
-async function startPlugin() {
-  const child: ChildProcess = spawn(process.execPath, ['.setup/bun.mjs', 'examples/plugin/main.ts'], {
-    cwd: ROOT,
-    env: { PATH: process.env.PATH, HOME: process.env.HOME, PORT: '0', PLUGIN_TOKEN },
-    stdio: ['ignore', 'pipe', 'pipe'],
-  })
-  const ended = new Promise<void>((resolve) => child.once('close', () => resolve()))
-  const url = await new Promise<string>((resolve, reject) => {
-    let said = ''
-    const hear = (chunk: Buffer) => {
-      said += chunk
-      const found = /listens on (\S+)\s/.exec(said)?.[1]
-      if (found !== undefined) resolve(found)
-    }
-    child.stdout?.on('data', hear)
-    child.stderr?.on('data', hear)
-    void ended.then(() => reject(new Error(`the plugin ended:\n${said}`)))
-  })
-  return {
-    url,
-    async stop() {
-      child.kill('SIGTERM')
-      await ended
-    },
-  }
-}
+const startPlugin = () => startProgram('examples/plugin/main.ts', { PLUGIN_TOKEN }, /listens on (\S+)\s/)
 
 let plugin: Awaited<ReturnType<typeof startPlugin>>
 let service: OwnService
@@ -60,9 +22,7 @@ test.describe.configure({ mode: 'serial' })
 test.beforeAll(async ({ playwright }) => {
   plugin = await startPlugin()
   service = await startOwnService({
-    EDITION: 'pro',
-    LICENSE: license(),
-    LICENSE_PUBLIC_KEY: String(vendor.publicKey.export({ format: 'jwk' }).x),
+    ...licensedWith({ max_users: 7 }),
     AUTH_PLUGIN_URL: plugin.url,
     SHARING_PLUGIN_URL: plugin.url,
     ENFORCEMENT_PLUGIN_URL: plugin.url,

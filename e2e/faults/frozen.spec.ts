@@ -130,14 +130,11 @@ test('the backend that starts runs frozen: runs are started without it', async (
     where datname = current_database() and application_name = 'sluice dispatcher starts'`
   expect(backends).toHaveLength(1)
   freeze(backends.map(({ pid }) => pid))
-  const { body } = await send('POST', '/runs', { pipeline: 'asked' })
-  const { run_id } = body as { run_id: string }
-  const run = await until(
-    () => send('GET', `/runs/${run_id}`),
-    ({ body }) => !['pending', 'running'].includes((body as { status: string }).status),
-    90_000,
+  const run_id = await until(
+    () => tree.requestRun('asked'),
+    () => true,
   )
-  expect(run.body, tree.log()).toMatchObject({ status: 'success', error: null })
+  expect(await tree.ended(run_id, 90_000), tree.log()).toMatchObject({ status: 'success', error: null })
   await sql.end({ timeout: 1 })
 })
 

@@ -13,12 +13,6 @@ test.beforeAll(async () => {
 })
 test.afterAll(() => tree.stop())
 
-interface Run {
-  status: string
-  phase: string | null
-  error: string | null
-}
-
 const PARTS: Record<string, () => Promise<void>> = {
   'the API process': async () => void process.kill(await tree.pidOf('api'), 'SIGKILL'),
   'the runner': async () => void process.kill(await tree.pidOf('runner'), 'SIGKILL'),
@@ -37,13 +31,13 @@ const PHASES: Record<
     const held = holding(sql, 'lock table run_attempt in share mode')
     await held.taken
     const id = await request()
-    expect((await run(id)).status).toBe('pending')
+    expect((await tree.run(id)).status).toBe('pending')
     return { id, release: held.release }
   },
   async executing(request) {
     const id = await request()
     await until(
-      () => run(id),
+      () => tree.run(id),
       ({ phase }) => phase === 'executing',
     )
     return { id, release: async () => {} }
@@ -75,11 +69,7 @@ for (const [part, kill] of Object.entries(PARTS)) {
       await kill()
       await release()
 
-      const ended = await until(
-        () => run(id),
-        ({ status }) => !['pending', 'running'].includes(status),
-      )
-      expect(ended, tree.log()).toMatchObject({ status: 'success', error: null })
+      expect(await tree.ended(id), tree.log()).toMatchObject({ status: 'success', error: null })
       const seen = await reader.stop()
       expect([...seen].filter((count) => count !== 0 && count !== ROWS)).toEqual([])
       // Whoever answers queries may still be looked for.
@@ -103,13 +93,12 @@ test('the runner killed amid four runs that it tells of on one stream: each ends
   for (const name of names) await publish(name, SLOW.replace('15000', '5000'))
   const readers = names.map(readingThroughout)
   const ids = await Promise.all(names.map(tree.requestRun))
-  const runs = () => Promise.all(ids.map(run))
+  const runs = () => Promise.all(ids.map(tree.run))
   // As many as there are places have begun; the others wait for one.
   await until(runs, (all) => all.some(({ phase }) => phase === 'executing'))
   process.kill(await tree.pidOf('runner'), 'SIGKILL')
 
-  const isOver = ({ status }: Run) => !['pending', 'running'].includes(status)
-  const ended = await until(runs, (all) => all.every(isOver), 200_000)
+  const ended = await Promise.all(ids.map((id) => tree.ended(id, 200_000)))
   for (const one of ended) expect(one, tree.log()).toMatchObject({ status: 'success', error: null })
   const sql = await tree.connect()
   for (const [n, name] of names.entries()) {
@@ -153,11 +142,7 @@ test('a stream of log lines that cannot be read any more says so in an error eve
   }
   expect(events.trimEnd().split('\n\n').at(-1)).toMatch(/^event: error\ndata: {"message":".+"}$/)
   // What was told before the error is asked for again, and told to the end.
-  const { status } = await until(
-    () => run(id),
-    ({ status }) => ['success', 'failed', 'cancelled'].includes(status),
-  )
-  expect(status).toBe('success')
+  expect((await tree.ended(id)).status).toBe('success')
 })
 
 /** Tried again while the service is still healing. */
@@ -166,13 +151,6 @@ const publish = (name: string, source: string) =>
     () => tree.publish(name, source),
     () => true,
   )
-
-/** The run; throws while nobody can tell. */
-async function run(id: string): Promise<Run> {
-  const { status, body } = await tree.call<Run>('GET', `/runs/${id}`)
-  if (status !== 200) throw new Error(`GET /runs/${id}: ${status}`)
-  return body
-}
 
 /** Rows a reader sees; null while there is no table or nobody answers. */
 async function rowsOf(name: string): Promise<number | null> {

@@ -3,7 +3,7 @@ import { randomInt } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
 import { expect, test } from '@playwright/test'
 import { HOSTILE_PYTHON } from './hostile-python.ts'
-import { startTree, type Tree, until } from './tree.ts'
+import { isOver, startTree, type Tree, until } from './tree.ts'
 
 /** Seconds of work for one thread, so that a kill meets it. */
 const SLOW = `select range as a from range(100)
@@ -13,13 +13,6 @@ const RUNS_UNDER_KILLS = 28
 const KILLS = 8
 /** So many runs end between two kills: none is met four times, after which it would fail. */
 const ENDS_BETWEEN = 3
-
-interface Run {
-  status: string
-  phase: string | null
-  error: string | null
-  attempt: number
-}
 
 let tree: Tree
 test.beforeAll(async () => {
@@ -46,12 +39,12 @@ test('Python that attacks the channel to its runner fails alone: no process is r
   for (let round = 0; round < 3; round++)
     for (const { title, name } of hostile) attacks.push({ title, id: await tree.requestRun(name) })
   for (const { title, id } of attacks) {
-    const { status, error, attempt } = await ended(id)
+    const { status, error, attempt } = await tree.ended(id)
     expect({ title, status, attempt }).toEqual({ title, status: 'failed', attempt: 1 })
     expect(error, title).toMatch(/^executing: pipeline\.py/)
   }
   for (const id of normal)
-    expect(await ended(id), tree.log()).toMatchObject({ status: 'success', error: null, attempt: 1 })
+    expect(await tree.ended(id), tree.log()).toMatchObject({ status: 'success', error: null, attempt: 1 })
   expect(await Promise.all(parts.map(tree.pidOf))).toEqual(before)
 })
 
@@ -68,11 +61,12 @@ test('engine processes that are killed at random fail no run', async () => {
     )
     process.kill(engines[randomInt(engines.length)] ?? 0, 'SIGKILL')
     await until(
-      () => Promise.all(ids.map(run)),
+      () => Promise.all(ids.map(tree.run)),
       (all) => all.filter(isOver).length >= (kills + 1) * ENDS_BETWEEN,
     )
   }
-  for (const id of ids) expect(await ended(id), tree.log()).toMatchObject({ status: 'success', error: null })
+  for (const id of ids)
+    expect(await tree.ended(id), tree.log()).toMatchObject({ status: 'success', error: null })
   expect(await tree.pidOf('runner')).toBe(runner)
 })
 
@@ -83,7 +77,7 @@ test('runs that lose two runners together execute alone then, one after the othe
   const ids = await Promise.all(names.map(tree.requestRun))
   for (let attempt = 1; attempt <= 2; attempt++) {
     await until(
-      () => Promise.all(ids.map(run)),
+      () => Promise.all(ids.map(tree.run)),
       (all) => all.every((one) => one.phase === 'executing' && one.attempt === attempt),
     )
     process.kill(await tree.pidOf('runner'), 'SIGKILL')
@@ -91,7 +85,7 @@ test('runs that lose two runners together execute alone then, one after the othe
   const executing: number[] = []
   await until(
     async () => {
-      const all = await Promise.all(ids.map(run))
+      const all = await Promise.all(ids.map(tree.run))
       executing.push(all.filter(({ phase, attempt }) => phase === 'executing' && attempt > 2).length)
       return all
     },
@@ -99,7 +93,7 @@ test('runs that lose two runners together execute alone then, one after the othe
   )
   expect(Math.max(...executing)).toBe(1)
   for (const id of ids) {
-    expect(await run(id), tree.log()).toMatchObject({ status: 'success', error: null })
+    expect(await tree.run(id), tree.log()).toMatchObject({ status: 'success', error: null })
     const { body } = await tree.call<{ logs: { message: string }[] }>('GET', `/runs/${id}/logs`)
     expect(body.logs.map(({ message }) => message)).toContain(
       'this attempt executes alone on its runner: earlier ones lost theirs',
@@ -112,12 +106,12 @@ test('a run that loses three runners while nothing else executes fails with that
   const id = await tree.requestRun('lonely')
   for (let attempt = 1; attempt <= 3; attempt++) {
     await until(
-      () => run(id),
+      () => tree.run(id),
       (one) => one.phase === 'executing' && one.attempt === attempt,
     )
     process.kill(await tree.pidOf('runner'), 'SIGKILL')
   }
-  const { status, error } = await ended(id)
+  const { status, error } = await tree.ended(id)
   expect([status, error], tree.log()).toEqual([
     'failed',
     expect.stringMatching(/^runner lost 3 times while this run executed alone on it: /),
@@ -138,7 +132,3 @@ function enginesOf(runner: number): number[] {
     }
   })
 }
-
-const run = async (id: string): Promise<Run> => (await tree.call<Run>('GET', `/runs/${id}`)).body
-const isOver = ({ status }: Run) => status === 'success' || status === 'failed' || status === 'cancelled'
-const ended = (id: string): Promise<Run> => until(() => run(id), isOver)

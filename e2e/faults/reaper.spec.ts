@@ -80,11 +80,7 @@ const lastTick = async () =>
 async function success(name: string): Promise<string> {
   await tree.publish(name, 'select 1 as a')
   const id = await tree.requestRun(name)
-  const { body: run } = await until(
-    () => tree.call<{ status: string; error: string | null }>('GET', `/runs/${id}`),
-    ({ body }) => ['success', 'failed', 'cancelled'].includes(body.status),
-  )
-  expect(run).toMatchObject({ status: 'success' })
+  expect(await tree.ended(id)).toMatchObject({ status: 'success' })
   return id
 }
 

@@ -1,12 +1,10 @@
 // Two replicas of the API on one Postgres and one bucket: what is asked of either is done once, what one has written the other
 // reads, and one that dies in an upload leaves nothing that counts.
-import { readFile } from 'node:fs/promises'
-import { join } from 'node:path'
 import { expect, test } from '@playwright/test'
 import postgres from 'postgres'
 import { startTestStore, type TestStore } from '../object-store.ts'
-import { freePort, type OwnService, startOwnService } from '../own-service.ts'
-import { holding, until } from './tree.ts'
+import { freePort } from '../own-service.ts'
+import { holding, startTree, type Tree, until } from './tree.ts'
 
 const FILES = 12
 const PIPELINES = 4
@@ -14,7 +12,7 @@ const PIPELINES = 4
 test.describe.configure({ mode: 'serial' })
 
 let store: TestStore
-let replicas: [OwnService, OwnService]
+let replicas: [Tree, Tree]
 let databaseUrl: string
 let sql: postgres.Sql
 
@@ -24,8 +22,8 @@ test.beforeAll(async () => {
   const secondPort = await freePort()
   const SIDECAR_TOKEN = 'sidecar-token-of-both-replicas-0123456789'
   const API_URLS = `http://127.0.0.1:${secondPort}`
-  const one = await startOwnService({ ...store.env, SIDECAR_TOKEN, API_URLS })
-  databaseUrl = (await registryOf(one)).database_url
+  const one = await startTree({ ...store.env, SIDECAR_TOKEN, API_URLS })
+  databaseUrl = await one.databaseUrl()
   const urlOf = (part: string) => new RegExp(`${part} +listening on (http://\\S+)`).exec(one.log())?.[1] ?? ''
   const shared = {
     DATABASE_URL: databaseUrl,
@@ -33,7 +31,7 @@ test.beforeAll(async () => {
     QUERY_URLS: urlOf('query'),
     SIDECAR_TOKEN,
   }
-  replicas = [one, await startOwnService({ ...store.env, ...shared, PORT: String(secondPort) })]
+  replicas = [one, await startTree({ ...store.env, ...shared, PORT: String(secondPort) })]
   sql = postgres(databaseUrl, { max: 2, onnotice: () => {} })
 })
 test.afterAll(async () => {
@@ -43,23 +41,10 @@ test.afterAll(async () => {
   await store?.stop()
 })
 
-async function registryOf({ dataDir }: OwnService) {
-  const registry = JSON.parse(await readFile(join(dataDir, 'run', 'processes.json'), 'utf8'))
-  return registry as { database_url: string; processes: { name: string; pid: number }[] }
-}
-
 const replica = (n: number) => replicas[n % 2] ?? replicas[0]
 
-async function call<Answer>(n: number, method: string, path: string, body?: object | FormData) {
-  const response = await fetch(`${replica(n).url}/api/v1${path}`, {
-    method,
-    ...(body instanceof FormData ? { body } : body && { body: JSON.stringify(body) }),
-    headers: body === undefined || body instanceof FormData ? {} : { 'content-type': 'application/json' },
-    signal: AbortSignal.timeout(60_000),
-  })
-  const text = await response.text()
-  return { status: response.status, body: (text === '' ? undefined : JSON.parse(text)) as Answer }
-}
+const call = <Answer>(n: number, method: string, path: string, body?: object) =>
+  replica(n).call<Answer>(method, path, body)
 
 async function published(name: string, content: string, config?: string) {
   const ref = { namespace: 'default', layer: 'gold', name }
@@ -76,20 +61,12 @@ function csv(n: number) {
 }
 
 async function outcomeOf(id: string, n: number) {
-  const { body } = await until(
-    () => call<{ status: string; error: string | null }>(n, 'GET', `/runs/${id}`),
-    ({ body }) => ['success', 'failed', 'cancelled'].includes(body.status),
-  )
-  return [body.status, body.error]
+  const { status, error } = await replica(n).ended(id)
+  return [status, error]
 }
 
 const succeeded = async (id: string, n: number) => expect(await outcomeOf(id, n)).toEqual(['success', null])
-
-async function run(pipeline: string, n: number) {
-  const request = { namespace: 'default', layer: 'gold', pipeline }
-  return (await call<{ run_id: string }>(n, 'POST', '/runs', request)).body.run_id
-}
-
+const run = (pipeline: string, n: number) => replica(n).requestRun(pipeline)
 const rowsOf = async (n: number, query: string) =>
   (await call<{ rows: unknown[] }>(n, 'POST', '/query', { sql: query })).body.rows
 
@@ -143,10 +120,7 @@ test('one that is killed amid an upload leaves no file, and takes the next one w
       where datname = current_database() and wait_event_type = 'Lock' and query like '%landing_file%'`,
     (rows) => rows.length > 0,
   )
-  const { processes } = await registryOf(replica(1))
-  const api = processes.find(({ name }) => name === 'api')
-  if (api === undefined) throw new Error('the API is not running')
-  process.kill(api.pid, 'SIGKILL')
+  process.kill(await replica(1).pidOf('api'), 'SIGKILL')
   expect(await cut).toBe('cut off')
   // The statement that records the file waits in Postgres: it ends as if it had never arrived there.
   await sql`

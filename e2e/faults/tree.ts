@@ -14,17 +14,29 @@ interface ProcessRecord {
   pid: number | null
 }
 
+export interface Run {
+  status: string
+  phase: string | null
+  error: string | null
+  attempt: number
+}
+export const isOver = ({ status }: Run) => ['success', 'failed', 'cancelled'].includes(status)
+
 export interface Tree {
   url: string
   call<Answer = unknown>(
     method: string,
     path: string,
-    body?: object,
+    body?: object | FormData,
   ): Promise<{ status: number; body: Answer }>
   /** Makes a pipeline of `default.gold`, unless there is one, writes its source and publishes it. */
   publish(name: string, content: string, type?: 'sql' | 'python'): Promise<void>
   /** Requests a run of a pipeline of `default.gold`; resolves with the id of the run. */
   requestRun(pipeline: string): Promise<string>
+  /** Throws while nobody can tell. */
+  run(id: string): Promise<Run>
+  /** The run, once it is over. */
+  ended(id: string, timeoutMs?: number): Promise<Run>
   /** The pid of a part, as the supervisor has written it down. */
   pidOf(name: string): Promise<number>
   databaseUrl(): Promise<string>
@@ -40,11 +52,12 @@ export async function startTree(env: Record<string, string> = {}): Promise<Tree>
   const registry = async (): Promise<{ database_url: string; processes: ProcessRecord[] }> =>
     JSON.parse(await readFile(join(dataDir, 'run', 'processes.json'), 'utf8'))
 
-  async function call<Answer>(method: string, path: string, body?: object) {
+  async function call<Answer>(method: string, path: string, body?: object | FormData) {
+    const isJson = body !== undefined && !(body instanceof FormData)
     const response = await fetch(`${url}/api/v1${path}`, {
       method,
-      headers: body === undefined ? {} : { 'content-type': 'application/json' },
-      body: body === undefined ? undefined : JSON.stringify(body),
+      headers: isJson ? { 'content-type': 'application/json' } : {},
+      body: isJson ? JSON.stringify(body) : body,
       signal: AbortSignal.timeout(ANSWER_LIMIT_MS),
     })
     const text = await response.text()
@@ -58,9 +71,13 @@ export async function startTree(env: Record<string, string> = {}): Promise<Tree>
     return answer.body
   }
 
+  const run = (id: string) => must<Run>([200], 'GET', `/runs/${id}`)
+
   return {
     url,
     call,
+    run,
+    ended: (id, timeoutMs) => until(() => run(id), isOver, timeoutMs),
     async publish(name, content, type = 'sql') {
       const file = type === 'python' ? 'pipeline.py' : 'pipeline.sql'
       await must([201, 409], 'POST', '/pipelines', { namespace: 'default', layer: 'gold', name, type })

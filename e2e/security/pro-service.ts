@@ -1,5 +1,5 @@
 // A service of the Pro edition with an identity provider, and callers who hold tokens of it.
-import { createPrivateKey, generateKeyPairSync, type KeyObject, sign } from 'node:crypto'
+import { generateKeyPairSync, type KeyObject, sign } from 'node:crypto'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { startOwnService } from '../own-service.ts'
@@ -38,10 +38,48 @@ export interface ProService {
 }
 
 const part = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url')
-const signed = (header: object, claims: object, key: KeyObject) => {
+/** A token, by an RSA or an Ed25519 key. */
+export const signed = (header: object, claims: object, key: KeyObject) => {
   const input = `${part(header)}.${part(claims)}`
   const digest = key.asymmetricKeyType === 'ed25519' ? null : 'sha256'
   return `${input}.${sign(digest, Buffer.from(input), key).toString('base64url')}`
+}
+
+/** The environment of the Pro edition with a licence. */
+export function licensedWith(claims: object = {}) {
+  const { publicKey, privateKey } = generateKeyPairSync('ed25519')
+  const all = { type: 'team', expires_at: '2999-01-01T00:00:00Z', max_users: 10_000, ...claims }
+  return {
+    EDITION: 'pro',
+    LICENSE: signed({ alg: 'EdDSA' }, all, privateKey),
+    LICENSE_PUBLIC_KEY: String(publicKey.export({ format: 'jwk' }).x),
+  }
+}
+
+/** An identity provider with one key. */
+export async function startProvider() {
+  const { publicKey, privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 })
+  const jwk = { ...publicKey.export({ format: 'jwk' }), kid: 'one', alg: 'RS256', use: 'sig' }
+  const asked: string[] = []
+  const server = createServer(({ url = '' }, response) => {
+    asked.push(url)
+    response.setHeader('content-type', 'application/json')
+    response.end(JSON.stringify(url === '/keys' ? { keys: [jwk] } : { issuer, jwks_uri: `${issuer}/keys` }))
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const issuer = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  return {
+    issuer,
+    env: { OIDC_ISSUER: issuer, OIDC_AUDIENCE: AUDIENCE },
+    /** Paths that were asked for. */
+    asked,
+    /** A token for an hour; another `key` makes a forged one. */
+    token(claims: object, header: object = {}, key: KeyObject = privateKey) {
+      const all = { iss: issuer, aud: AUDIENCE, exp: Math.floor(Date.now() / 1_000) + 3_600, ...claims }
+      return signed({ alg: 'RS256', typ: 'JWT', kid: 'one', ...header }, all, key)
+    },
+    stop: () => void server.close(),
+  }
 }
 
 /** Runners and query services are off unless `env` says otherwise: who may do what is decided before they are asked. */
@@ -49,28 +87,10 @@ export async function startProService(
   env: Record<string, string> = {},
   licensed: { expires_at?: string; max_users?: number } = {},
 ): Promise<ProService> {
-  const keys = generateKeyPairSync('rsa', { modulusLength: 2048 })
-  const vendor = generateKeyPairSync('ed25519')
-  const provider = createServer((request, response) => {
-    const jwk = { ...keys.publicKey.export({ format: 'jwk' }), kid: 'one', alg: 'RS256', use: 'sig' }
-    response.setHeader('content-type', 'application/json')
-    response.end(
-      JSON.stringify(request.url === '/keys' ? { keys: [jwk] } : { issuer, jwks_uri: `${issuer}/keys` }),
-    )
-  })
-  await new Promise<void>((resolve) => provider.listen(0, '127.0.0.1', resolve))
-  const issuer = `http://127.0.0.1:${(provider.address() as AddressInfo).port}`
-  const license = { type: 'team', expires_at: '2999-01-01T00:00:00Z', max_users: 10_000, ...licensed }
+  const provider = await startProvider()
   const service = await startOwnService({
-    EDITION: 'pro',
-    LICENSE: signed(
-      { alg: 'EdDSA' },
-      license,
-      createPrivateKey(vendor.privateKey.export({ format: 'pem', type: 'pkcs8' })),
-    ),
-    LICENSE_PUBLIC_KEY: String(vendor.publicKey.export({ format: 'jwk' }).x),
-    OIDC_ISSUER: issuer,
-    OIDC_AUDIENCE: AUDIENCE,
+    ...licensedWith(licensed),
+    ...provider.env,
     PLATFORM_API_KEYS: `ci:${KEY}`,
     AUTH_FAILURES: '100000',
     RATE_LIMIT: 'off',
@@ -79,13 +99,9 @@ export async function startProService(
     ...env,
   })
 
-  const user = (subject: string, claims: object = {}): Caller => {
-    const now = Math.floor(Date.now() / 1_000)
-    const all = { iss: issuer, aud: AUDIENCE, sub: subject, exp: now + 3_600, ...claims }
-    return {
-      authorization: `Bearer ${signed({ alg: 'RS256', typ: 'JWT', kid: 'one' }, all, keys.privateKey)}`,
-    }
-  }
+  const user = (subject: string, claims: object = {}): Caller => ({
+    authorization: `Bearer ${provider.token({ sub: subject, ...claims })}`,
+  })
 
   async function ask(caller: Caller, method: string, path: string, body?: object): Promise<Answer> {
     const isForm = body instanceof FormData
@@ -121,7 +137,7 @@ export async function startProService(
     },
     stop: async () => {
       await service.stop()
-      provider.close()
+      provider.stop()
     },
   }
 }

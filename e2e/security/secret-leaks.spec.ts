@@ -1,9 +1,7 @@
 // Attack class: leaks of secrets. A service with every kind of secret is used, misused and attacked; then each secret, in the
 // spellings it could have, is looked for in every answer, log, metric and audit entry, and in what its processes are given.
-import { createHash, createPrivateKey, generateKeyPairSync, type KeyObject, sign } from 'node:crypto'
+import { createHash } from 'node:crypto'
 import { readdir, readFile } from 'node:fs/promises'
-import { createServer, type Server } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { type APIRequestContext, expect, test } from '@playwright/test'
 import { type OwnService, startOwnService } from '../own-service.ts'
@@ -11,20 +9,9 @@ import { fresh, getJson, newPipeline, newZone, publish, writeFile } from '../res
 import { requestRun } from '../runs.ts'
 import { addTrigger } from '../triggers.ts'
 import { ended } from './attempts.ts'
+import { licensedWith, startProvider } from './pro-service.ts'
 
-const part = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url')
-const signed = (header: object, claims: object, key: KeyObject) => {
-  const input = `${part(header)}.${part(claims)}`
-  const digest = key.asymmetricKeyType === 'ed25519' ? null : 'sha256'
-  return `${input}.${sign(digest, Buffer.from(input), key).toString('base64url')}`
-}
-const rsa = generateKeyPairSync('rsa', { modulusLength: 2048 })
-const vendor = generateKeyPairSync('ed25519')
-const license = signed(
-  { alg: 'EdDSA' },
-  { type: 'team', expires_at: '2999-01-01T00:00:00Z', max_users: 7, holder: 'canary-license' },
-  createPrivateKey(vendor.privateKey.export({ format: 'pem', type: 'pkcs8' })),
-)
+const licensed = licensedWith({ max_users: 7, holder: 'canary-license' })
 
 const PLANTED = {
   PLATFORM_API_KEY: 'canary-platform-key-01',
@@ -38,7 +25,7 @@ const PLANTED = {
 }
 const key = { 'x-api-key': PLANTED.PLATFORM_API_KEY }
 
-let provider: Server
+let provider: Awaited<ReturnType<typeof startProvider>>
 let service: OwnService
 let request: APIRequestContext
 let anybody: APIRequestContext
@@ -50,38 +37,22 @@ const told: { asked: string; text: string }[] = []
 
 test.describe.configure({ mode: 'serial' })
 test.beforeAll(async ({ playwright }) => {
-  provider = createServer((asked, response) => {
-    const { port } = provider.address() as AddressInfo
-    const issuer = `http://127.0.0.1:${port}`
-    const jwk = { ...rsa.publicKey.export({ format: 'jwk' }), kid: 'one', alg: 'RS256', use: 'sig' }
-    response.end(
-      JSON.stringify(asked.url === '/keys' ? { keys: [jwk] } : { issuer, jwks_uri: `${issuer}/keys` }),
-    )
-  })
-  await new Promise<void>((resolve) => provider.listen(0, '127.0.0.1', resolve))
-  const issuer = `http://127.0.0.1:${(provider.address() as AddressInfo).port}`
+  provider = await startProvider()
   service = await startOwnService({
     ...PLANTED,
-    EDITION: 'pro',
-    LICENSE: license,
-    LICENSE_PUBLIC_KEY: String(vendor.publicKey.export({ format: 'jwk' }).x),
-    OIDC_ISSUER: issuer,
-    OIDC_AUDIENCE: 'sluice',
+    ...licensed,
+    ...provider.env,
     AUTH_FAILURES: 'off',
     RATE_LIMIT: 'off',
   })
-  token = signed(
-    { alg: 'RS256', kid: 'one' },
-    { iss: issuer, aud: 'sluice', sub: 'ada', roles: ['admin'], exp: Math.floor(Date.now() / 1_000) + 3_600 },
-    rsa.privateKey,
-  )
+  token = provider.token({ sub: 'ada', roles: ['admin'] })
   const { database_url } = JSON.parse(await readFile(join(service.dataDir, 'run', 'processes.json'), 'utf8'))
   for (const [name, value] of Object.entries(PLANTED)) secrets[name] = value.replace(/^\w+:/, '')
   secrets['the password of the database'] = new URL(database_url).password
   secrets['the address of the database'] = database_url
   secrets['an access token'] = token.slice(0, -10)
   secrets['the signature of an access token'] = token.split('.')[2] ?? ''
-  secrets['the licence'] = license
+  secrets['the licence'] = licensed.LICENSE
   // base64url of `{"kind":"attempt"` and `{"kind":"read"`.
   secrets['a token of an attempt'] = 'eyJraW5kIjoiYXR0ZW1wdCI'
   secrets['a token of a reader'] = 'eyJraW5kIjoicmVhZCI'
@@ -94,7 +65,7 @@ test.beforeAll(async ({ playwright }) => {
 })
 test.afterAll(async () => {
   await service?.stop()
-  provider?.close()
+  provider?.stop()
 })
 
 /** The same, and what is answered is kept. */
