@@ -1,6 +1,6 @@
 // What the specifications of escapes share: how an attempt is made, and what no answer may hold.
 import { type APIRequestContext, type APIResponse, expect } from '@playwright/test'
-import { fresh, newPipeline, readiness, writeFile } from '../resources.ts'
+import { fresh, newPipeline, pipelineWith, readiness, writeFile } from '../resources.ts'
 import { type EndedRun, ended as endedRun, logOf, requestRun } from '../runs.ts'
 
 /**
@@ -36,8 +36,7 @@ export async function expectHealthy(request: APIRequestContext): Promise<void> {
 
 /** Previews of one pipeline, with code of the attempt. */
 export async function newPreview(request: APIRequestContext) {
-  const pipeline = await newPipeline(request, { layer: 'silver' })
-  await writeFile(request, `${pipeline.prefix}pipeline.sql`, 'select 1 as a')
+  const pipeline = await pipelineWith(request, 'select 1 as a', { layer: 'silver' })
   return {
     ...pipeline,
     ask: (code: string) => request.post(`${pipeline.url}/preview`, { data: { code } }),

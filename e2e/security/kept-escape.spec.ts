@@ -2,9 +2,9 @@
 // many of them one instance. Two users take turns on a runner that has a single engine: she reads and leaves, he looks for it
 // by name, by pattern, by guess, and in what errors say.
 import { type APIRequestContext, expect, test } from '@playwright/test'
-import { type MadePipeline, newPipeline, writeFile } from '../resources.ts'
+import { type MadePipeline, pipelineWith, rowsOf, writeFile } from '../resources.ts'
 import { newTable, requestRun } from '../runs.ts'
-import { ended, expectFailed, expectHealthy, expectRefused } from './attempts.ts'
+import { ended, expectFailed, expectHealthy, expectRefused, newPreview } from './attempts.ts'
 import { type Caller, type ProService, startProService } from './pro-service.ts'
 
 const HERS = 'canary-row-of-hers'
@@ -31,8 +31,7 @@ test.afterAll(() => service?.stop())
 
 /** A run of one pipeline with this text, which ends before or after another's as it was asked for. */
 async function ask(request: APIRequestContext, sql: string, tests: Record<string, string> = {}) {
-  const pipeline = await newPipeline(request, { layer: 'silver' })
-  await writeFile(request, `${pipeline.prefix}pipeline.sql`, sql)
+  const pipeline = await pipelineWith(request, sql, { layer: 'silver' })
   for (const [name, text] of Object.entries(tests))
     await writeFile(request, `${pipeline.prefix}tests/quality/${name}.sql`, text)
   return requestRun(request, pipeline)
@@ -160,13 +159,12 @@ test(`nor do quality tests, judged where runs were before: ${LOOKS.length + LEFT
 })
 
 test(`nor do previews: ${LOOKS.length} attempts`, async () => {
-  const pipeline = await newPipeline(he, { layer: 'silver' })
-  await writeFile(he, `${pipeline.prefix}pipeline.sql`, 'select 1 as a')
+  const preview = await newPreview(he)
   const seen = await she.post(`${reader.url}/preview`, { data: {} })
   expect([seen.status(), await seen.text()]).toEqual([200, expect.stringContaining(HERS)])
   for (const [text, message] of LOOKS) {
     const code = named(text)
-    await expectRefused(await he.post(`${pipeline.url}/preview`, { data: { code } }), code, message)
+    await expectRefused(await preview.ask(code), code, message)
   }
   await expectHealthy(machine)
 })
@@ -175,7 +173,6 @@ test('what she has is hers: her runs have succeeded, and he is told nothing', as
   const run = await ended(she, await requestRun(she, reader))
   expect([run.status, run.error]).toEqual(['success', null])
   const sql = `select hers from default.silver."${table.name}"`
-  const own = await she.post('/api/v1/query', { data: { sql } })
-  expect((await own.json()).rows).toEqual([{ hers: HERS }])
+  expect(await rowsOf(she, sql)).toEqual([{ hers: HERS }])
   await expectRefused(await he.post('/api/v1/query', { data: { sql } }), sql, /there is no table/)
 })

@@ -1,7 +1,7 @@
 // Specification: SQL pipelines, landing_zone(). The one path of the machine that code is given leads to the files of its zone
 // and nowhere else, whatever is put after it, in its place or around it.
-import { type APIRequestContext, expect, test } from '@playwright/test'
-import { fresh, newPipeline, newZone, pythonOf, writeFile } from '../resources.ts'
+import { expect, test } from '@playwright/test'
+import { newZone, pipelineWith, pythonOf } from '../resources.ts'
 import { requestRun } from '../runs.ts'
 import {
   ended,
@@ -9,6 +9,8 @@ import {
   expectHealthy,
   expectNothingTold,
   expectRefused,
+  newPreview,
+  runOf,
   secretsIn,
 } from './attempts.ts'
 
@@ -39,8 +41,7 @@ let files: string
 test.beforeAll(async ({ request }) => {
   zone = await newZone(request)
   await zone.upload('a.csv')
-  const multipart = { file: { name: 'a.csv', mimeType: 'text/csv', buffer: Buffer.from('a,b\n1,2\n') } }
-  expect((await request.post(`${zone.url}/samples`, { multipart })).status()).toBe(201)
+  await zone.uploadSample('a.csv')
   files = `{{ landing_zone("${zone.name}") }}`
 })
 
@@ -61,44 +62,32 @@ const attempts = () => [
   `from '/proc/self/cwd/${ROOT}/etc/passwd' where '${files}' <> ''`,
 ]
 
-async function pipelineOf(request: APIRequestContext, source: Record<string, string>, type = 'sql') {
-  const pipeline = await newPipeline(request, { name: fresh('landing'), layer: 'silver', type })
-  for (const [path, text] of Object.entries(source))
-    await writeFile(request, `${pipeline.prefix}${path}`, text)
-  return pipeline
-}
-
 test('the path leads to its files', async ({ request }) => {
-  const pipeline = await pipelineOf(request, { 'pipeline.sql': `select * from read_csv('${files}')` })
-  const run = await ended(request, await requestRun(request, pipeline))
+  const run = await runOf(request, { 'pipeline.sql': `select * from read_csv('${files}')` })
   expect([run.status, run.error]).toEqual(['success', null])
 })
 
 test(`a run does not leave its landing zone: ${2 * SQL_PLACES.length + 4} attempts`, async ({ request }) => {
   const runs = []
   for (const sql of attempts())
-    runs.push({ sql, id: await requestRun(request, await pipelineOf(request, { 'pipeline.sql': sql })) })
+    runs.push({ sql, id: await requestRun(request, await pipelineWith(request, sql)) })
   for (const { sql, id } of runs) expectFailed(await ended(request, id), sql, LOCKED)
   await expectHealthy(request)
 })
 
 test(`nor does a preview: ${2 * SQL_PLACES.length + 4} attempts`, async ({ request }) => {
-  const pipeline = await pipelineOf(request, { 'pipeline.sql': 'select 1 as a' })
-  for (const code of attempts())
-    await expectRefused(await request.post(`${pipeline.url}/preview`, { data: { code } }), code, LOCKED)
+  const { ask } = await newPreview(request)
+  for (const code of attempts()) await expectRefused(await ask(code), code, LOCKED)
   await expectHealthy(request)
 })
 
 test('what is around it is of the run alone', async ({ request }) => {
-  const pipeline = await pipelineOf(request, { 'pipeline.sql': 'select 1 as a' })
+  const { ask } = await newPreview(request)
   for (const place of OWN) {
     const code = `select * from read_text(replace('${files}', '*', '${place}'))`
-    const preview = await request.post(`${pipeline.url}/preview`, { data: { code } })
+    const preview = await ask(code)
     expect([preview.status(), secretsIn(await preview.text())]).toEqual([200, []])
-    const run = await ended(
-      request,
-      await requestRun(request, await pipelineOf(request, { 'pipeline.sql': code })),
-    )
+    const run = await runOf(request, { 'pipeline.sql': code })
     expect([run.status, secretsIn(JSON.stringify(run))]).toEqual(['success', []])
   }
 })
@@ -123,10 +112,7 @@ for other in ${JSON.stringify(PLACES)}:
     attempt("asks for " + other, lambda: sql("select * from read_text('" + path + "')").fetchall())
 result = [{"done": True}]
 `
-  const run = await ended(
-    request,
-    await requestRun(request, await pipelineOf(request, { 'pipeline.py': code }, 'python')),
-  )
+  const run = await runOf(request, { 'pipeline.py': code }, 'python')
   const lines = run.log.map(({ message }) => message)
   expect([run.status, run.error, lines.filter((line) => line.startsWith('REACHED'))]).toEqual([
     'success',
