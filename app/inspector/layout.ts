@@ -1,4 +1,5 @@
 // Where everything of a statechart is drawn: dagre places states and labels, nested ones inside each other.
+import assert from 'node:assert/strict'
 import { Graph, layout } from '@dagrejs/dagre'
 import type { Definition, Detail, StateDefinition, TransitionDefinition } from './schema.ts'
 
@@ -91,8 +92,8 @@ export function layOut(definition: Definition, detail: Detail): Layout {
   for (const [index, bundle] of bundles.entries()) {
     const lines = linesOf(bundle.transitions, detail)
     graph.setEdge(
-      bundle.from.leaves.at(-1) ?? representative(definition, bundle.from.path),
-      representative(definition, bundle.to),
+      bundle.from.leaves.at(-1) ?? representative(states, bundle.from.path),
+      representative(states, bundle.to),
       {
         ...sizeOf(lines),
         labelpos: 'c',
@@ -107,7 +108,7 @@ export function layOut(definition: Definition, detail: Detail): Layout {
 
   const boxes = new Map<string, Box>()
   for (const id of graph.nodes()) boxes.set(id, boxOf(graph.node(id)))
-  const box = (id: string): Box => boxes.get(id) ?? boxOf({})
+  const box = (id: string) => boxAt(boxes, id)
   makeRoomForTitles(definition, groups, boxes)
   const initials = states.filter(({ initial }) => initial)
   const ends = new Ports(boxes)
@@ -132,13 +133,14 @@ export function layOut(definition: Definition, detail: Detail): Layout {
     }
   })
 
-  const size = graph.graph()
+  const { width, height } = graph.graph()
+  assert(width !== undefined && height !== undefined)
   const top = Math.min(0, ...[...boxes.values()].map(({ y }) => y - MARK - 12))
   const placed = (state: StateDefinition): PlacedState => ({ state, ...box(state.path) })
   return {
     top: Math.floor(top),
-    width: Math.ceil(size.width ?? 0),
-    height: Math.ceil((size.height ?? 0) - top),
+    width: Math.ceil(width),
+    height: Math.ceil(height - top),
     compounds: states.filter(({ kind }) => kind === 'compound').map(placed),
     states: states.filter(({ kind }) => kind !== 'compound').map(placed),
     groups: groups.map(({ id, members }) => ({ members, ...box(id) })),
@@ -154,13 +156,13 @@ export function layOut(definition: Definition, detail: Detail): Layout {
 /** Boxes grow upwards until the title has a row of its own. */
 function makeRoomForTitles({ states }: Definition, groups: Group[], boxes: Map<string, Box>) {
   for (const { path, kind } of states.toReversed()) {
-    const box = boxes.get(path)
-    if (kind !== 'compound' || box === undefined) continue
+    if (kind !== 'compound') continue
+    const box = boxAt(boxes, path)
     const content = [
       ...states.filter(({ parent }) => parent === path).map((state) => state.path),
       ...groups.filter(({ parent }) => parent === path).map(({ id }) => id),
     ]
-    const y = Math.min(...content.map((id) => (boxes.get(id)?.y ?? 0) - TITLE))
+    const y = Math.min(...content.map((id) => boxAt(boxes, id).y - TITLE))
     boxes.set(path, { ...box, y, height: box.height + box.y - y })
   }
 }
@@ -190,7 +192,8 @@ class Ports {
 
   reserved(path: string): number {
     const key = this.#initial.get(path)
-    return key === undefined ? 0 : this.#place(path, 'top', key)
+    assert(key, 'the place of an initial state is reserved first')
+    return this.#place(path, 'top', key)
   }
 
   join(edge: Joined) {
@@ -246,7 +249,16 @@ class Ports {
     return x + width / 2
   }
 
-  #box = (path: string): Box => this.#boxes.get(path) ?? boxOf({})
+  #box(path: string): Box {
+    return boxAt(this.#boxes, path)
+  }
+}
+
+/** Every state and every group has a box. */
+function boxAt(boxes: ReadonlyMap<string, Box>, path: string): Box {
+  const box = boxes.get(path)
+  assert(box, `${path} has no place`)
+  return box
 }
 
 /** Out of the right side of a state, around, and in again, with the label beside it. */
@@ -400,9 +412,9 @@ export const heightOf = ({ kind }: LabelLine) =>
 const stateWidth = (name: string) => Math.max(STATE_MIN_WIDTH, Math.ceil(name.length * NAME_SIZE * 0.6) + 36)
 
 /** dagre knows no arrows from or to boxes with something in them: they start at a state inside, and are cut at the border. */
-function representative({ states }: Definition, path: string): string {
+function representative(states: readonly StateDefinition[], path: string): string {
   const inner = states.find(({ parent, initial }) => parent === path && initial)
-  return inner === undefined ? path : representative({ states } as Definition, inner.path)
+  return inner === undefined ? path : representative(states, inner.path)
 }
 
 const boxOf = ({ x = 0, y = 0, width = 0, height = 0 }: Partial<Box>): Box => ({

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'bun:test'
+import assert from 'node:assert/strict'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -16,34 +17,27 @@ import { inspectorUnderTest, TO_EXECUTING, TO_SUCCESS } from './test-inspector.t
 
 const { under, get, pipeline, run, move, step, trigger } = inspectorUnderTest()
 
-/** Reads events of a stream until as many as wanted have come. */
-async function events(response: Response, wanted: number) {
-  expect(response.headers.get('content-type')).toStartWith('text/event-stream')
-  const reader = (response.body as ReadableStream<Uint8Array>).getReader()
-  const decoder = new TextDecoder()
+/** Reads events of a stream until as many as wanted have come; `more` reads to its end. */
+async function events({ headers, body }: Response, wanted: number) {
+  expect(headers.get('content-type')).toStartWith('text/event-stream')
+  assert(body)
+  const reader = body.pipeThrough(new TextDecoderStream()).getReader()
   let text = ''
   const found = () =>
-    [...text.matchAll(/(?:id: (\d+)\n)?event: (\w+)\ndata: (.*)\n\n/g)].map(([, id, name, data]) => ({
+    [...text.matchAll(/(?:id: (\d+)\n)?event: (\w+)\ndata: (.*)\n\n/g)].map(([, id, name, data = '']) => ({
       id: id === undefined ? null : Number(id),
       name,
-      data: JSON.parse(data ?? ''),
+      data: JSON.parse(data),
     }))
-  while (found().length < wanted) {
-    const { done, value } = await reader.read()
-    if (done) break
-    text += decoder.decode(value)
+  async function more(count = Number.POSITIVE_INFINITY) {
+    while (found().length < count) {
+      const { done, value } = await reader.read()
+      if (done) break
+      text += value
+    }
+    return found()
   }
-  return {
-    found: found(),
-    more: async () => {
-      for (;;) {
-        const { done, value } = await reader.read()
-        if (done) return found()
-        text += decoder.decode(value)
-      }
-    },
-    cancel: () => reader.cancel(),
-  }
+  return { found: await more(wanted), more, cancel: () => reader.cancel() }
 }
 
 describe('a stream', () => {
