@@ -26,23 +26,6 @@ os._exit(0)`,
   'a call, then an exit': `${CHANNEL}
 call(1, "select range from range(1000000)")
 os._exit(0)`,
-  'a call, then SIGKILL of itself': `${CHANNEL}
-call(1)
-os.kill(os.getpid(), 9)`,
-  'half a message, then an exit': `${CHANNEL}
-say(b'{"call":1,"method":"rel')
-os._exit(0)`,
-  'a message without an end': `${CHANNEL}
-while True:
-    say(b"[" * 65536)`,
-  'messages that make no sense': `${CHANNEL}
-for n in range(5000):
-    say(b'{"result":{"kind":"parquet"}}\\n')
-time.sleep(60)`,
-  'calls while every descriptor is closed': `${CHANNEL}
-call(1)
-os.closerange(0, 256)
-os._exit(0)`,
   'calls that are never read, slowly': `${CHANNEL}
 for n in range(40):
     call(n + 1, "select " + ", ".join(f"1 as column_{i}" for i in range(500)))

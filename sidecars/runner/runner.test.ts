@@ -12,7 +12,7 @@ import { filesOf, follow, type RunnerProcess, roomsOf, runToEnd, startRunner } f
 
 const ENDLESS = 'select sum(a.range * b.range) as n from range(1000000) a, range(1000000) b'
 
-const { service, runner, aTable, run, publish, failureOf } = await useRunner({
+const { service, runner, aTable, run, publish, failureOf, judgeMain } = await useRunner({
   RUNNER_CONCURRENCY: '2',
   ENGINE_MEMORY_LIMIT: '200MB',
 })
@@ -21,21 +21,9 @@ type Files = Record<string, string>
 const sqlFiles = (sql: string, more: Files = {}): Files => ({ 'pipeline.sql': sql, ...more })
 const appending = { 'config.yaml': 'merge_strategy: append_only' }
 
-/** Asks main by way of quality tests: the number each gives. */
-async function ask(
-  table: TableName,
-  questions: Record<string, string>,
-): Promise<Record<string, number | string>> {
-  const { results } = await runner.client.runQualityTests({
-    namespace: table.namespace,
-    layer: table.layer,
-    pipelineName: table.name,
-    files: Object.entries(questions).map(([name, content]) => ({
-      path: `tests/quality/${name}.sql`,
-      content,
-    })),
-    lake: await service.readMain(),
-  })
+/** The number that each question gives on main. */
+async function ask(table: TableName, questions: Files): Promise<Record<string, number | string>> {
+  const results = await judgeMain(table, questions)
   return Object.fromEntries(results.map(({ name, value, error }) => [name, error || Number(value)]))
 }
 

@@ -49,5 +49,16 @@ export async function useRunner(env: Record<string, string>, language: 'sql' | '
     return facts.error
   }
 
-  return { service, runner, aTable, run, publish, failureOf }
+  /** Judges main by quality tests: their results, by name. */
+  async function judgeMain({ namespace, layer, name: pipelineName }: TableName, tests: Files) {
+    const files = Object.entries(tests).map(([name, content]) => ({
+      path: `tests/quality/${name}.sql`,
+      content,
+    }))
+    const lake = await service.readMain()
+    const { results } = await runner.client.runQualityTests({ namespace, layer, pipelineName, files, lake })
+    return results
+  }
+
+  return { service, runner, aTable, run, publish, failureOf, judgeMain }
 }

@@ -13,23 +13,15 @@ setDefaultTimeout(60_000)
 const isHere = (await stepsHere()).length > 0
 const described = describe.skipIf(!isHere)
 
-const { service, runner, aTable, run, publish, failureOf } = await useRunner(
+const { service, runner, aTable, run, publish, failureOf, judgeMain } = await useRunner(
   { RUNNER_CONCURRENCY: '2' },
   'python',
 )
 
-/** Asks main by way of quality tests: what each SELECT says of the table. */
+/** What a SELECT says of the table on main. */
 async function ask(table: TableName, question: string): Promise<string> {
-  const { results } = await runner.client.runQualityTests({
-    namespace: table.namespace,
-    layer: table.layer,
-    pipelineName: table.name,
-    files: [
-      { path: 'tests/quality/q.sql', content: `select error(coalesce((${question})::varchar, 'NULL'))` },
-    ],
-    lake: await service.readMain(),
-  })
-  return results[0]?.error.replace(/^.*?Invalid Input Error: /, '') ?? ''
+  const [result] = await judgeMain(table, { q: `select error(coalesce((${question})::varchar, 'NULL'))` })
+  return String(result?.error).replace(/^.*?Invalid Input Error: /, '')
 }
 
 const typesOf = (table: TableName) =>
