@@ -36,8 +36,6 @@ export interface Position {
   afterSeq: number
 }
 
-export type Followings = ReturnType<typeof makeFollowings>
-
 export function makeFollowings(attempts: Pick<Attempts, 'find'>) {
   const open = new Map<string, Following>()
 

@@ -10,10 +10,10 @@ import { findIn, type ParsedIn } from '../author/slips.ts'
 import { since } from '../author/wording.ts'
 import { pythonDraft } from '../python/draft.ts'
 import { type DraftedTest, draftsOf, draftTests } from '../write/quality-gate.ts'
-import { readsWatermark, watermarkOf } from '../write/watermark.ts'
+import { variablesOf } from '../write/watermark.ts'
 import type { Work } from './attempts.ts'
 import { type Draft, Inputs, readsTable, readsZone } from './inputs.ts'
-import { type TableInput, tableExpression } from './lake-session.ts'
+import type { TableInput } from './lake-session.ts'
 import type { LandingOptions } from './landing.ts'
 import { fetchPipelineFiles, type PipelineFiles } from './pipeline-files.ts'
 import type { Workplace } from './workplace.ts'
@@ -55,7 +55,9 @@ export async function render(work: Work, place: Workplace): Promise<RenderedAtte
   const config = configure(files, work)
   const startedAt = request.runStartedAt ? timestampDate(request.runStartedAt) : new Date()
   const target: Target = { name, table, rules: config, runStartedAt: startedAt.toISOString() }
-  const variables = await variablesOf(config, files, target, { work, place })
+  const texts = [files.source, ...files.tests.map(({ file }) => file)].map(({ text }) => text)
+  const warn = (message: string) => log.write('warn', message)
+  const variables = await variablesOf({ ...target, config, texts, warn }, place, work.signal)
   const inputs = new Inputs({ namespace: request.namespace, variables, landing: place.landing })
   const template = { file: files.source.path, source: files.source.text }
   const draft = place.python ? pythonDraft(template, request.namespace) : inputs.draft(template)
@@ -115,26 +117,6 @@ function configure({ source, config: file }: PipelineFiles, { facts, log }: Work
   for (const warning of warnings) log.write('warn', problemText(warning))
   if (errors.length > 0) throw new AuthorError(errors.map(problemText).join('; '), { where: '' })
   return config
-}
-
-async function variablesOf(
-  config: PipelineConfig,
-  files: PipelineFiles,
-  target: Target,
-  { work, place }: Pick<RenderedAttempt, 'work' | 'place'>,
-): Promise<TemplateVariables> {
-  const watermark = readsWatermark(
-    [files.source, ...files.tests.map(({ file }) => file)].map(({ text }) => text),
-  )
-    ? await watermarkOf({ ...target, column: config.watermarkColumn }, place, work.signal)
-    : null
-  if (watermark?.warning) work.log.write('warn', watermark.warning)
-  return {
-    strategy: config.mergeStrategy,
-    this: tableExpression(target.name),
-    runStartedAt: target.runStartedAt,
-    watermarkValue: watermark?.value ?? null,
-  }
 }
 
 /** Opens the tables and landing zones that the pipeline and its tests name, all at once. */

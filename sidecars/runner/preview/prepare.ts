@@ -4,11 +4,10 @@ import { type TableName, tableKey } from '../../../lake/pipeline/names.ts'
 import type { Template, TemplateVariables } from '../../../lake/pipeline/template.ts'
 import type { PreviewPipelineRequest } from '../../../proto/gen/sluice/query/v1/query_pb.ts'
 import { type Draft, Inputs } from '../attempt/inputs.ts'
-import { tableExpression } from '../attempt/lake-session.ts'
 import type { LandingOptions } from '../attempt/landing.ts'
 import type { Workplace } from '../attempt/workplace.ts'
 import { pythonDraft } from '../python/draft.ts'
-import { readsWatermark, watermarkOf } from '../write/watermark.ts'
+import { variablesOf } from '../write/watermark.ts'
 import { accessOf, PreviewReport, previewedTable, sourcesOf } from './preview-report.ts'
 
 /** A preview whose inputs are on this machine; only its execution is left. */
@@ -43,16 +42,9 @@ export async function prepare(
   const config = report.configure(sources)
   const own = previewedTable(request)
   const table = await lake.catalog.load(own)
-  const watermark = readsWatermark([template.source])
-    ? await watermarkOf({ name: own, table, column: config.watermarkColumn }, place, signal)
-    : null
-  if (watermark?.warning) report.warn(watermark.warning)
-  const variables = {
-    strategy: config.mergeStrategy,
-    this: tableExpression(own),
-    runStartedAt: new Date().toISOString(),
-    watermarkValue: watermark?.value ?? null,
-  }
+  const written = { config, name: own, table, runStartedAt: new Date().toISOString() }
+  const warn = (message: string) => report.warn(message)
+  const variables = await variablesOf({ ...written, texts: [template.source], warn }, place, signal)
   const inputs = new Inputs({ namespace: own.namespace, variables, landing: place.landing })
   const draft = isPython ? pythonDraft(template, own.namespace) : inputs.draft(template)
   const readsOwn = /\b(?:this|watermark_value)\b/.test(template.source)

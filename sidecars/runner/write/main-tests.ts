@@ -16,7 +16,7 @@ import { EnginesBusy } from '../engine/engine-leases.ts'
 import { openForTexts } from '../engine/kept-instance.ts'
 import { limits } from '../limits.ts'
 import { type DraftedTest, draftsOf, draftTests, failedTest, runTest } from './quality-gate.ts'
-import { watermarkOf } from './watermark.ts'
+import { variablesOf } from './watermark.ts'
 
 export type TestMain = ReturnType<typeof makeTestMain>
 
@@ -109,28 +109,18 @@ async function prepare(
     )[0],
   })
   const table = await lake.catalog.load(own)
-  const asksWatermark = tests.some(({ file }) => /\bwatermark_value\b/.test(file.text))
+  const written = { config, name: own, table, runStartedAt: new Date().toISOString() }
+  const texts = tests.map(({ file }) => file.text)
   // Nobody hears a warning here: runs and previews tell.
-  const watermark = asksWatermark
-    ? await watermarkOf({ name: own, table, column: config.watermarkColumn }, place, signal)
-    : null
-  const inputs = new Inputs({
-    namespace,
-    variables: {
-      strategy: config.mergeStrategy,
-      this: tableExpression(own),
-      runStartedAt: new Date().toISOString(),
-      watermarkValue: watermark?.value ?? null,
-    },
-    landing: null,
-  })
+  const variables = await variablesOf({ ...written, texts, warn: () => {} }, place, signal)
+  const inputs = new Inputs({ namespace, variables, landing: null })
   const drafted = draftTests(tests, inputs).map((each) => (table === null ? withoutTable(each, own) : each))
   const tables = [own, ...draftsOf(drafted).flatMap((draft) => draft.tables)]
   await inputs.openTables(tables, lake, new Map([[tableKey(own), table]]))
   const engine = await taken
-  const texts = draftsOf(drafted).map(({ sql }) => sql)
+  const sqls = draftsOf(drafted).map(({ sql }) => sql)
   const found = inputs.found()
-  const opened = await openForTexts(engine, { texts, tables: found, found, own }, place, signal)
+  const opened = await openForTexts(engine, { texts: sqls, tables: found, found, own }, place, signal)
   return {
     drafted: new Map(drafted.map((each) => [each.test, each])),
     inputs,

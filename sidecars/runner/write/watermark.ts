@@ -1,7 +1,9 @@
 import { currentSchema, currentSnapshot, type TableMetadata } from '../../../lake/iceberg/format/metadata.ts'
 import { filesWithMaximum } from '../../../lake/iceberg/read/prune.ts'
 import { dataFilesOf } from '../../../lake/iceberg/read/scan.ts'
+import type { PipelineConfig } from '../../../lake/pipeline/config.ts'
 import type { TableName } from '../../../lake/pipeline/names.ts'
+import type { TemplateVariables } from '../../../lake/pipeline/template.ts'
 import { quoteIdentifier } from '../../../lake/quote.ts'
 import { openInstance, tableExpression } from '../attempt/lake-session.ts'
 import type { Workplace } from '../attempt/workplace.ts'
@@ -23,9 +25,32 @@ export interface Watermark {
   warning: string | null
 }
 
-/** Whether one of the templates or sources names `watermark_value`. */
-export const readsWatermark = (texts: readonly string[]): boolean =>
-  texts.some((text) => /\bwatermark_value\b/.test(text))
+interface Templates {
+  config: PipelineConfig
+  /** The table that the pipeline writes. */
+  name: TableName
+  table: TableMetadata | null
+  runStartedAt: string
+  /** Templates or sources: the watermark is looked for where one of them names it. */
+  texts: readonly string[]
+  /** Told why there is no watermark. */
+  warn(message: string): void
+}
+
+/** The values that templates of a pipeline are rendered with. */
+export async function variablesOf(
+  { config, name, table, runStartedAt, texts, warn }: Templates,
+  place: Pick<Workplace, 'lake' | 'engine' | 'directory'>,
+  signal: AbortSignal,
+): Promise<TemplateVariables> {
+  const { value, warning } = texts.some((text) => /\bwatermark_value\b/.test(text))
+    ? await watermarkOf({ name, table, column: config.watermarkColumn }, place, signal)
+    : NO_WATERMARK
+  if (warning !== null) warn(warning)
+  return { strategy: config.mergeStrategy, this: tableExpression(name), runStartedAt, watermarkValue: value }
+}
+
+const NO_WATERMARK: Watermark = { value: null, warning: null }
 
 /** Finds the watermark, in an instance of its own: the pipeline's is locked to its input. */
 export async function watermarkOf(
@@ -33,11 +58,10 @@ export async function watermarkOf(
   { lake, engine: taken, directory }: Pick<Workplace, 'lake' | 'engine' | 'directory'>,
   signal: AbortSignal,
 ): Promise<Watermark> {
-  const none = { value: null, warning: null }
   if (column === '')
     return { value: null, warning: 'watermark_value is none: the configuration names no watermark_column' }
   const snapshot = table ? currentSnapshot(table) : undefined
-  if (table === null || snapshot === undefined) return none
+  if (table === null || snapshot === undefined) return NO_WATERMARK
   const schema = currentSchema(table)
   const field = schema.fields.find((known) => known.name.toLowerCase() === column.toLowerCase())
   if (field === undefined)
@@ -46,7 +70,7 @@ export async function watermarkOf(
       warning: `watermark_value is none: the table has no column ${JSON.stringify(column)}`,
     }
   const files = filesWithMaximum(await dataFilesOf(table, snapshot['snapshot-id'], lake.reader), field)
-  if (files.length === 0) return none
+  if (files.length === 0) return NO_WATERMARK
   const paths = await lake.openFiles(files)
   const engine = await taken
   const input = { name, schema, paths, locations: [], rowCount: 0 }
