@@ -8,6 +8,7 @@ import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { DuckDBInstance } from '@duckdb/node-api'
+import { icebergRead } from 'icebird'
 import { dataLocation, keyOf, metadataLocation, tableLocation } from './format/location.ts'
 import { currentSchema, parseMetadata, serializeMetadata, type TableMetadata } from './format/metadata.ts'
 import { checkRequirements } from './format/requirements.ts'
@@ -134,7 +135,7 @@ export async function useTestLake(): Promise<TestLake> {
         table,
         stage: ({ schema, partitionSpec }) => {
           const uuid = crypto.randomUUID()
-          const name = { namespace: 'default', layer: 'silver', name: 'flights' }
+          const name = { namespace: 'default', layer: 'silver', name: 'flights' } as const
           return newTable({ uuid, location: tableLocation(root, name, uuid), schema, partitionSpec, at: AT })
         },
         at,
@@ -201,3 +202,10 @@ export async function useTestLake(): Promise<TestLake> {
     },
   }
 }
+
+/** The rows as another Iceberg reader sees them. It declares ids as numbers; its code only compares them. */
+export const readIndependently = (table: TableMetadata) =>
+  icebergRead({
+    tableUrl: table.location,
+    metadata: table as unknown as Parameters<typeof icebergRead>[0]['metadata'],
+  })

@@ -10,7 +10,7 @@ import {
 } from './location.ts'
 
 const roots = ['s3://bucket/', 'file:///var/lib/sluice/objects/']
-const name = { namespace: 'default', layer: 'gold', name: 'route_delays' }
+const name = { namespace: 'default', layer: 'gold', name: 'route_delays' } as const
 const uuid = '0f8fad5b-d9cb-469f-a165-70867728950e'
 
 test.each(roots)('locations below %s become keys and come back', (root) => {

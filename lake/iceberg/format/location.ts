@@ -1,6 +1,8 @@
 // Where the objects of a table live. Metadata carries full locations, the object store knows keys below its root
 // (`s3://bucket/`, `file:///data/objects/`): these two functions are the only way from one to the other.
 
+import type { TableName } from '../../pipeline/names.ts'
+
 /** All lake data lives below this prefix, which no namespace can have. */
 export const LAKE_PREFIX = '_lake/'
 
@@ -23,12 +25,6 @@ export function keyOf(root: string, location: string): string {
   const key = location.slice(root.length)
   checkKey(key)
   return key
-}
-
-export interface TableName {
-  readonly namespace: string
-  readonly layer: string
-  readonly name: string
 }
 
 /**

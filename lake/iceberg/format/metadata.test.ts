@@ -351,16 +351,8 @@ describe('nothing grows without a bound', () => {
   test('schemas that no snapshot uses go, the oldest first', () => {
     let next = filled
     for (let id = 10; id < 10 + UNUSED_SCHEMAS_LIMIT + 20; id += 1) {
-      const one: Schema = {
-        type: 'struct',
-        'schema-id': 0,
-        fields: [{ id, name: 'x', required: false, type: 'int' }],
-      }
-      next = apply(
-        next,
-        { action: 'add-schema', schema: one },
-        { action: 'set-current-schema', 'schema-id': -1 },
-      )
+      const fields: Schema['fields'] = [{ id, name: 'x', required: false, type: 'int' }]
+      next = apply(next, ...useSchema({ ...schema, fields }))
     }
     expect(next.schemas).toHaveLength(UNUSED_SCHEMAS_LIMIT + 2)
     expect(next.schemas[0]).toEqual(schema)
@@ -374,18 +366,11 @@ describe('a metadata file', () => {
   })
 
   test('of another writer may leave lists out, or say -1 or null for no snapshot', () => {
-    const {
-      snapshots: _,
-      refs: _refs,
-      'snapshot-log': _log,
-      'metadata-log': _files,
-      properties: _all,
-      ...rest
-    } = table
+    const lists = ['snapshots', 'snapshot-log', 'metadata-log', 'properties']
+    const missing = Object.fromEntries(lists.map((name) => [name, undefined]))
     for (const current of [-1, null]) {
-      expect(parseMetadata(JSON.stringify({ ...rest, 'current-snapshot-id': current, refs: null }))).toEqual(
-        table,
-      )
+      const written = { ...table, ...missing, 'current-snapshot-id': current, refs: null }
+      expect(parseMetadata(JSON.stringify(written))).toEqual(table)
     }
   })
 

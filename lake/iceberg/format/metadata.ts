@@ -92,6 +92,14 @@ export function defaultSpec(metadata: TableMetadata): PartitionSpec {
   return spec
 }
 
+/** How new files are sorted. @throws SyntaxError when the metadata contradicts itself */
+export function defaultSortOrder(metadata: TableMetadata): SortOrder {
+  const id = metadata['default-sort-order-id']
+  const order = metadata['sort-orders'].find((candidate) => candidate['order-id'] === id)
+  if (!order) throw new SyntaxError(`table metadata has no sort order ${id}`)
+  return order
+}
+
 /** @throws SyntaxError when the metadata contradicts itself */
 export function schemaById(metadata: TableMetadata, id: number): Schema {
   const schema = metadata.schemas.find((candidate) => candidate['schema-id'] === id)

@@ -3,15 +3,12 @@
 // its stored type by a cast, and what has no faithful stored type is refused by name.
 // Source: https://iceberg.apache.org/spec/#schemas-and-data-types
 
+import type { Column } from '../../engine/instance.ts'
 import { AuthorError } from '../../pipeline/author-error.ts'
 import { describedIdentifier } from '../../quote.ts'
 import { type DuckType, parseDuckType, renderDuckType, type StructField } from './duckdb-type.ts'
 
-/** A column of a query's result: its name, and its type as DuckDB's DESCRIBE or typeof writes it. */
-export interface Column {
-  readonly name: string
-  readonly type: string
-}
+export type { Column } from '../../engine/instance.ts'
 
 export interface NestedField {
   readonly id: number

@@ -2,7 +2,14 @@
 // Source: Iceberg REST catalog OpenAPI, TableUpdate; https://iceberg.apache.org/spec/#table-metadata-fields
 
 import { sameFields } from '../write/evolution.ts'
-import type { PartitionField, PartitionSpec, TableMetadata } from './metadata.ts'
+import {
+  currentSchema,
+  defaultSortOrder,
+  defaultSpec,
+  type PartitionField,
+  type PartitionSpec,
+  type TableMetadata,
+} from './metadata.ts'
 import { fieldsOf, type Schema } from './types.ts'
 import { BadUpdate, type SnapshotRef, type SortOrder, type TableUpdate, type UnboundSpec } from './wire.ts'
 
@@ -304,13 +311,10 @@ class Draft {
 
   private checkSources() {
     const { table } = this
-    const schema = table.schemas.find((known) => known['schema-id'] === table['current-schema-id'])
-    const spec = table['partition-specs'].find((known) => known['spec-id'] === table['default-spec-id'])
-    const order = table['sort-orders'].find((known) => known['order-id'] === table['default-sort-order-id'])
-    const ids = new Set(schema ? [...fieldsOf(schema)].map(({ id }) => id) : [])
+    const ids = new Set([...fieldsOf(currentSchema(table))].map(({ id }) => id))
     const sources = [
-      ...(spec?.fields ?? []).filter((field) => field.transform !== 'void'),
-      ...(order?.fields ?? []),
+      ...defaultSpec(table).fields.filter((field) => field.transform !== 'void'),
+      ...defaultSortOrder(table).fields,
     ]
     const stray = sources.find((field) => !ids.has(field['source-id']))
     if (stray)
@@ -349,15 +353,10 @@ const sameSchema = (a: Omit<Schema, 'schema-id'>, b: Omit<Schema, 'schema-id'>):
   String(a['identifier-field-ids'] ?? '') === String(b['identifier-field-ids'] ?? '')
 
 const samePartitions = (a: readonly PartitionField[], b: readonly PartitionField[]): boolean =>
-  a.length === b.length &&
-  a.every((field, i) => {
-    const other = b[i]
-    return (
-      other?.['source-id'] === field['source-id'] &&
-      other.name === field.name &&
-      other.transform === field.transform
-    )
-  })
+  describePartitions(a) === describePartitions(b)
+
+const describePartitions = (fields: readonly PartitionField[]): string =>
+  JSON.stringify(fields.map((field) => [field['source-id'], field.name, field.transform]))
 
 function without<V>(
   record: Readonly<Record<string, V>>,

@@ -130,7 +130,7 @@ export class FileWriter {
 
   /** Files of what `sort` has sorted. */
   async cutSorted(rows: number): Promise<void> {
-    const columns = this.#sortedColumns()
+    const columns = sortedColumns(this.#target.schema)
     for (const { tuple, first, count } of await this.#partitionsOf(rows))
       for (const slice of cut(count, this.#target.fileRows))
         await this.#copy(
@@ -143,10 +143,8 @@ export class FileWriter {
 
   /** One file of what `sort` has sorted, in the order of its column `row`. */
   async copySorted(): Promise<void> {
-    await this.#copy(`SELECT ${this.#sortedColumns()} FROM ${SORTED} ORDER BY r`, {})
+    await this.#copy(`SELECT ${sortedColumns(this.#target.schema)} FROM ${SORTED} ORDER BY r`, {})
   }
-
-  #sortedColumns = (): string => this.#names.map((name, i) => `c${i} AS ${name}`).join(', ')
 
   /**
    * Sorts a relation into the table SORTED. Its columns get names of ours, since the table's could hide `rowid`: c0, c1
@@ -198,6 +196,10 @@ export class FileWriter {
     for (const file of copied) this.files.push({ ...metricsOf(schema, file), path: file.filename, partition })
   }
 }
+
+/** The columns of SORTED under their names in the table. */
+export const sortedColumns = ({ fields }: Schema): string =>
+  fields.map(({ name }, i) => `c${i} AS ${quoteIdentifier(name)}`).join(', ')
 
 const orderBy = (terms: readonly string[]): string =>
   terms.length === 0 ? '' : `ORDER BY ${terms.join(', ')}`

@@ -1,7 +1,7 @@
 // The metadata of a table that does not exist yet, and the updates that make it.
 
 import { withUsableIds } from '../format/fresh-ids.ts'
-import { currentSchema, defaultSpec, type TableMetadata } from '../format/metadata.ts'
+import { currentSchema, defaultSortOrder, defaultSpec, type TableMetadata } from '../format/metadata.ts'
 import type { Schema } from '../format/types.ts'
 import { applyUpdates } from '../format/updates.ts'
 import { BadUpdate, type SortOrder, type TableUpdate, type UnboundSpec } from '../format/wire.ts'
@@ -44,16 +44,12 @@ export function newTable({
 
 /** The updates that make a staged table: what a client commits with `assert-create`. */
 export function creationUpdates(staged: TableMetadata): TableUpdate[] {
-  const sortOrder = staged['sort-orders'].find(
-    (order) => order['order-id'] === staged['default-sort-order-id'],
-  )
-  if (!sortOrder) throw new SyntaxError('the staged table has no default sort order')
   return creation({
     uuid: staged['table-uuid'],
     location: staged.location,
     schema: currentSchema(staged),
     partitionSpec: { fields: [...defaultSpec(staged).fields] },
-    sortOrder,
+    sortOrder: defaultSortOrder(staged),
     properties: staged.properties,
   })
 }

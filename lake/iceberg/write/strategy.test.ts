@@ -2,7 +2,6 @@
 
 import { describe, expect, setDefaultTimeout, test } from 'bun:test'
 import fc from 'fast-check'
-import { icebergRead } from 'icebird'
 import { MERGE_STRATEGIES, type PartitionBy } from '../../pipeline/config.ts'
 import { quoteIdentifier, quoteLiteral } from '../../quote.ts'
 import { FILE_ROWS, SMALL_FILES_LIMIT } from '../format/layout.ts'
@@ -11,19 +10,12 @@ import { computedPartitions } from '../format/partition.ts'
 import { pruneManifests } from '../read/prune.ts'
 import { dataManifestsOf, tableFilesOf } from '../read/scan.ts'
 import { readTable } from '../sql.ts'
-import { useTestLake } from '../test-lake.ts'
+import { readIndependently, useTestLake } from '../test-lake.ts'
 import type { TableChange, WriteRules } from './strategy.ts'
 
 setDefaultTimeout(120_000)
 
 const lake = await useTestLake()
-
-/** icebird declares ids as numbers; its code only compares them. */
-const readIndependently = (table: TableMetadata): Promise<Record<string, unknown>[]> =>
-  icebergRead({
-    tableUrl: table.location,
-    metadata: table as unknown as Parameters<typeof icebergRead>[0]['metadata'],
-  })
 
 async function filesOf(table: TableMetadata) {
   const id = currentSnapshot(table)?.['snapshot-id']
@@ -279,21 +271,18 @@ describe('a sequence of writes', () => {
 })
 
 const incremental = { mergeStrategy: 'incremental', uniqueKey: ['id'] } as const
+/** Writes files of 50 rows. */
+const write = (table: TableMetadata | null, sql: string, rules: Partial<WriteRules> = incremental) =>
+  lake.writeBy(table, sql, rules, { fileRows: 50 })
+const rowCounts = async (table: TableMetadata) => (await filesOf(table)).map(({ file }) => file.recordCount)
 
 describe('only what is affected is touched', () => {
   test('a change in one place opens one file of many and writes one', async () => {
-    const { table } = await lake.writeBy(
-      null,
-      'SELECT (range * 37) % 1000 AS id, range AS v FROM range(1000)',
-      incremental,
-      {
-        fileRows: 50,
-      },
-    )
+    const { table } = await write(null, 'SELECT (range * 37) % 1000 AS id, range AS v FROM range(1000)')
     const before = await filesOf(table)
     expect(before).toHaveLength(20)
     const change = 'SELECT range + 203 AS id, -1::BIGINT AS v FROM range(10)'
-    const next = await lake.writeBy(table, change, incremental, { fileRows: 50 })
+    const next = await write(table, change)
     expect(next.opened).toHaveLength(1)
     expect(next.change.replaced.map(({ file }) => file.location)).toEqual(next.opened)
     expect(next.change).toMatchObject({ rowsWritten: 10, operation: 'rewrite', files: [{ recordCount: 50 }] })
@@ -310,34 +299,24 @@ describe('only what is affected is touched', () => {
   })
 
   test('keys between those of a file are looked for and not found: it stays, and the new rows get a file', async () => {
-    const { table } = await lake.writeBy(null, 'SELECT range * 10 AS id FROM range(100)', incremental, {
-      fileRows: 50,
-    })
-    const next = await lake.writeBy(table, 'SELECT 15::BIGINT AS id UNION ALL SELECT 9999', incremental, {
-      fileRows: 50,
-    })
+    const { table } = await write(null, 'SELECT range * 10 AS id FROM range(100)')
+    const next = await write(table, 'SELECT 15::BIGINT AS id UNION ALL SELECT 9999')
     expect(next.opened).toHaveLength(1)
     expect(next.change).toMatchObject({ replaced: [], operation: 'append', rowsWritten: 2 })
   })
 
   test('two far ends of a table are two files, not all between', async () => {
-    const { table } = await lake.writeBy(null, 'SELECT range AS id FROM range(1000)', incremental, {
-      fileRows: 50,
-    })
-    const next = await lake.writeBy(table, 'SELECT 0::BIGINT AS id UNION ALL SELECT 999', incremental, {
-      fileRows: 50,
-    })
+    const { table } = await write(null, 'SELECT range AS id FROM range(1000)')
+    const next = await write(table, 'SELECT 0::BIGINT AS id UNION ALL SELECT 999')
     expect(next.opened).toHaveLength(2)
-    expect((await filesOf(next.table)).map(({ file }) => file.recordCount)).toEqual(Array(20).fill(50))
+    expect(await rowCounts(next.table)).toEqual(Array(20).fill(50))
   })
 
   test('a file of which nothing is left is dropped, and nothing of it read', async () => {
     const snapshot = { mergeStrategy: 'snapshot', partitionColumn: 'day' } as const
     const days = "SELECT DATE '2024-01-01' + (range // 50)::INTEGER AS day, range AS n FROM range(200)"
-    const { table } = await lake.writeBy(null, days, snapshot, { fileRows: 50 })
-    const next = await lake.writeBy(table, "SELECT DATE '2024-01-02' AS day, 7::BIGINT AS n", snapshot, {
-      fileRows: 50,
-    })
+    const { table } = await write(null, days, snapshot)
+    const next = await write(table, "SELECT DATE '2024-01-02' AS day, 7::BIGINT AS n", snapshot)
     expect(next.change.replaced).toHaveLength(1)
     expect(next.change.files).toMatchObject([{ recordCount: 1 }])
     expect(currentSnapshot(next.table)?.summary['total-records']).toBe('151')
@@ -372,21 +351,14 @@ describe('only what is affected is touched', () => {
   })
 
   test('a file that grows is cut in two', async () => {
-    const { table } = await lake.writeBy(null, 'SELECT range * 10 AS id FROM range(50)', incremental, {
-      fileRows: 50,
-    })
-    const more = 'SELECT range * 5 AS id FROM range(99)'
-    const next = await lake.writeBy(table, more, incremental, { fileRows: 50 })
-    expect((await filesOf(next.table)).map(({ file }) => file.recordCount)).toEqual([50, 49])
+    const { table } = await write(null, 'SELECT range * 10 AS id FROM range(50)')
+    const next = await write(table, 'SELECT range * 5 AS id FROM range(99)')
+    expect(await rowCounts(next.table)).toEqual([50, 49])
   })
 
   test('a large result without a key is several files too', async () => {
     const { table } = await lake.writeBy(null, `SELECT range AS id FROM range(${2 * FILE_ROWS + 1})`, {})
-    expect((await filesOf(table)).map(({ file }) => file.recordCount).sort()).toEqual([
-      1,
-      FILE_ROWS,
-      FILE_ROWS,
-    ])
+    expect((await rowCounts(table)).sort()).toEqual([1, FILE_ROWS, FILE_ROWS])
   })
 })
 

@@ -32,6 +32,7 @@ import {
   mergeBatch,
   ownNames,
   SORTED,
+  sortedColumns,
   type Target,
   type WriteEngine,
   type WrittenFile,
@@ -249,7 +250,7 @@ async function sortResult(write: ResultWrite, shape: Shape): Promise<WrittenFile
   const unique = isUnique(rules) ? await count(engine, lastSorted(shape)) : rows
   if (unique < rows) {
     await engine.run(
-      `CREATE TEMP TABLE ${BATCH} AS ${unsorted(shape)} SEMI JOIN ${lastSorted(shape)} USING (r)`,
+      `CREATE TEMP TABLE ${BATCH} AS SELECT ${sortedColumns(shape.schema)} FROM ${SORTED} SEMI JOIN ${lastSorted(shape)} USING (r)`,
     )
     await engine.run(`DROP TABLE ${SORTED}`)
     await writer.write(BATCH, unique, keys)
@@ -267,9 +268,6 @@ function lastSorted({ schema, order }: Shape): string {
   const keys = order.map((field) => `c${schema.fields.indexOf(field)}`)
   return `(SELECT max(r) AS r FROM ${SORTED} GROUP BY ${keys.join(', ')})`
 }
-
-const unsorted = ({ schema }: Shape): string =>
-  `SELECT ${schema.fields.map(({ name }, i) => `c${i} AS ${quoteIdentifier(name)}`).join(', ')} FROM ${SORTED}`
 
 async function mergeResult(write: ResultWrite, shape: Shape): Promise<TableChange> {
   const { engine, table, rules, directory } = write

@@ -248,12 +248,8 @@ describe('a commit', () => {
     const late = await table.plan({ files: [dataFile('late')] })
     const lateSchema = await table.plan({ files: [], schema: wider })
     await table.commit({ files: [dataFile('a')] })
-    expect(() => checkRequirements(table.metadata(), late.requirements)).toThrow(
-      'snapshot of main has changed',
-    )
-    expect(() => checkRequirements(table.metadata(), lateSchema.requirements)).toThrow(
-      'snapshot of main has changed',
-    )
+    for (const { requirements } of [late, lateSchema])
+      expect(() => checkRequirements(table.metadata(), requirements)).toThrow('snapshot of main has changed')
   })
 
   test('never runs back in time and never reuses a name', async () => {
