@@ -22,8 +22,8 @@ function rewriting(name: string, pattern: RegExp, instead: string): Mutation {
 export const MUTATIONS: readonly Mutation[] = [
   rewriting(
     'merge without comparing with main',
-    /live\.content_id as "liveContent"/,
-    'entry.base_content as "liveContent"',
+    /"live"\."content_id" as "liveContent"/,
+    '"entry"."base_content" as "liveContent"',
   ),
   rewriting(
     'commit to a branch that is closed',
