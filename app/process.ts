@@ -1,7 +1,6 @@
 // The life of an API process, on any runtime: it reads the environment, puts the service together, answers, and ends in
 // order. How requests come in and where the work beside them is done is handed in by the entry files.
 import process from 'node:process'
-import { endInOrder, endWithParent } from '../core/lifeline.ts'
 import { type Database, migrate, openDatabase, type Sql, UnknownHistory } from '../drizzle/client.ts'
 import { LAKE_FILE_BYTES_MAX } from './catalog/gateway.ts'
 import { withCheckout } from './checkout.ts'
@@ -12,6 +11,7 @@ import { type Config, ConfigError, KEY_LENGTH_MIN, parseConfig } from './core/co
 import { newId } from './core/ids.ts'
 import { type Log, linesTogether, makeLog } from './core/log.ts'
 import { type Metrics, makeMetrics } from './core/metrics.ts'
+import { endInOrder, endWithParent } from './core/process/lifeline.ts'
 import { openObjectStore } from './objects/open.ts'
 import { type ObjectStore, StoreUnavailable } from './objects/port.ts'
 import type { App } from './server.ts'

@@ -1,7 +1,7 @@
-import { makeSlots, type Slots, TooMany } from '../../core/slots.ts'
 import { arrowToJson, type JsonOptions, type JsonRows, SchemaTooLarge } from '../../lake/engine/arrow-json.ts'
 import { JsonTooLarge } from '../../lake/engine/json-bytes.ts'
 import { AppError } from '../core/errors.ts'
+import { makeSlots, type Slots, TooMany } from '../core/process/slots.ts'
 
 /** Answers of more than 1 MB of JSON that are written at once: each takes up to `answerBytes`, and 32 MB of Arrow. */
 const LARGE_ANSWERS_WRITTEN = 4

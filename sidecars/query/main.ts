@@ -1,7 +1,7 @@
 // Entry of the query service: reads the environment, puts the parts together, serves, and ends in order.
 import { availableParallelism, totalmem } from 'node:os'
 import { join } from 'node:path'
-import { endInOrder } from '../../core/lifeline.ts'
+import { endInOrder } from '../../app/core/process/lifeline.ts'
 import { LAKE_PREFIX } from '../../lake/iceberg/format/location.ts'
 import { QueryService } from '../../proto/gen/sluice/query/v1/query_pb.ts'
 import { type Log, makeLog, messageOf } from '../core/log.ts'

@@ -1,4 +1,4 @@
-import { makeSlots, type Slots } from '../../core/slots.ts'
+import { makeSlots, type Slots } from '../../app/core/process/slots.ts'
 import { limits } from './limits.ts'
 
 /** There is no engine for a query: too many wait already, it has waited too long, or none can be started. */

@@ -1,6 +1,6 @@
 // How a sidecar calls the API: every call has a deadline, and what can be repeated is repeated while the API restarts.
 import { setTimeout as pause } from 'node:timers/promises'
-import { backoffMs } from '../../core/backoff.ts'
+import { backoffMs } from '../../app/core/process/backoff.ts'
 
 export const httpLimits = {
   /** One call without a body worth naming. */

@@ -2,7 +2,7 @@
 // own port. An attempt brings the token for what the attempt may reach.
 import { availableParallelism, totalmem } from 'node:os'
 import { join } from 'node:path'
-import { endInOrder } from '../../core/lifeline.ts'
+import { endInOrder } from '../../app/core/process/lifeline.ts'
 import { QueryService } from '../../proto/gen/sluice/query/v1/query_pb.ts'
 import { RunnerService } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import { type Log, makeLog, messageOf } from '../core/log.ts'

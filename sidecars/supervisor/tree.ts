@@ -1,7 +1,7 @@
 /** Keeps a tree of processes alive: starts it in order, restarts with backoff what dies, stops it in the reverse order. */
 
 import { constants } from 'node:os'
-import { type Backoff, backoffMs } from '../../core/backoff.ts'
+import { type Backoff, backoffMs } from '../../app/core/process/backoff.ts'
 import type { WriteLine } from './log.ts'
 import { messageOf } from './refusal.ts'
 

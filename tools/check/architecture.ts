@@ -11,10 +11,16 @@ const ENTRY =
 const TEST =
   /\.(test|interop)\.ts$|(^|\/)(test-[\w-]+|testing)\.ts$|^(\.setup|tools|bench|workers\/simulation)\//
 
+/** The part of `app/core/` that sidecars share with the API and the workers. */
+const SHARED = 'app/core/process'
+
 /** Layer by layer: the folders its files may import from. Anything not listed is a layer of its own. */
 const ARROWS: Record<string, { mayImport: string[]; insteadOf: string }> = {
   machines: { mayImport: [], insteadOf: 'machines are pure: pass facts in with the event' },
-  core: { mayImport: [], insteadOf: 'processes of every kind share it: pass what it needs as an argument' },
+  [SHARED]: {
+    mayImport: [],
+    insteadOf: 'processes of every kind share it: pass what it needs as an argument',
+  },
   proto: { mayImport: [], insteadOf: 'the wire knows nobody' },
   lake: {
     mayImport: ['proto'],
@@ -22,15 +28,15 @@ const ARROWS: Record<string, { mayImport: string[]; insteadOf: string }> = {
   },
   drizzle: { mayImport: ['machines'], insteadOf: 'storage knows machines only: take values as arguments' },
   app: {
-    mayImport: ['machines', 'drizzle', 'core', 'proto', 'lake'],
+    mayImport: ['machines', 'drizzle', SHARED, 'proto', 'lake'],
     insteadOf: 'start workers and sidecars by path, and talk to them by message or RPC',
   },
   workers: {
-    mayImport: ['machines', 'drizzle', 'core', 'proto', 'lake', 'app'],
+    mayImport: ['machines', 'drizzle', SHARED, 'proto', 'lake', 'app'],
     insteadOf: 'a worker calls app services',
   },
   sidecars: {
-    mayImport: ['core', 'proto', 'lake'],
+    mayImport: [SHARED, 'proto', 'lake'],
     insteadOf: 'a sidecar gets everything over RPC or the catalog API',
   },
   inspector: { mayImport: [], insteadOf: 'the page talks HTTP' },
@@ -164,7 +170,7 @@ export function folderCirclesOf(files: SourceFile[]): string[] {
 /** The folder of a file of `app/`. A `store/` belongs to its slice, whose schema it reads. */
 const sliceOf = (path: string) => posix.dirname(path).replace(/\/store$/, '')
 
-const layerOf = (path: string) => path.split('/')[0] ?? ''
+const layerOf = (path: string) => (path.startsWith(`${SHARED}/`) ? SHARED : (path.split('/')[0] ?? ''))
 const isAboveServices = (path: string) =>
   /^app\/((.+\/)?(page-)?routes|server|compose|process|node-server|main(-\w+)?)\.ts$/.test(path)
 const mayNameBun = (path: string) =>

@@ -4,8 +4,7 @@ import { join } from 'node:path'
 import type { SourceFile } from './architecture.ts'
 
 const ROOT = join(import.meta.dirname, '..', '..')
-const FOLDERS =
-  'app,bench,core,drizzle,e2e,examples,inspector,lake,machines,proto,sidecars,tools,workers,.setup'
+const FOLDERS = 'app,bench,drizzle,e2e,examples,inspector,lake,machines,proto,sidecars,tools,workers,.setup'
 const GENERATED = /^(proto\/gen|drizzle\/migrations)\/|(^|\/)node_modules\//
 const FOR_TESTS =
   /\.(test|spec|interop|child)\.ts$|(^|\/)(test-[\w-]+|testing|suite)\.ts$|^(e2e|bench|examples|tools|workers\/simulation)\//

@@ -1,4 +1,4 @@
-import { type Backoff, backoffMs } from '../../core/backoff.ts'
+import { type Backoff, backoffMs } from '../../app/core/process/backoff.ts'
 import type { Sql } from '../../drizzle/client.ts'
 import { claimEffects, delayEffect, OUTBOX_BATCH, removeEffect } from './store.ts'
 

@@ -1,6 +1,6 @@
 import { limits } from '../../app/core/limits.ts'
+import { backoffMs } from '../../app/core/process/backoff.ts'
 import type { Remote, RunnerClient } from '../../app/rpc/clients.ts'
-import { backoffMs } from '../../core/backoff.ts'
 
 /** Before a runner has said how much room it has. */
 const UNKNOWN_ROOM = 4

@@ -1,7 +1,7 @@
 // What only one replica may do. The lease runs on the database's time; what keeps a leader that was paused from writing
 // after it wakes is not the lease but its epoch, which every writing transaction locks (docs/adr/0012-leadership.md).
 import type { Log } from '../../app/core/log.ts'
-import { type Backoff, backoffMs } from '../../core/backoff.ts'
+import { type Backoff, backoffMs } from '../../app/core/process/backoff.ts'
 import { type Fenced, inTransaction, openPool } from '../../drizzle/client.ts'
 import { startSupervisor } from '../../drizzle/supervisor.ts'
 import { startLoop } from '../threads/loop.ts'

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
-import { makeSlots } from '../../../core/slots.ts'
+import { makeSlots } from '../../../app/core/process/slots.ts'
 import { AuthorError } from '../../../lake/pipeline/author-error.ts'
 import type { SubmitPipelineRequest } from '../../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import { inClientTrace } from '../../../proto/trace.ts'
