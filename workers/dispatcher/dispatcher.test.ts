@@ -9,22 +9,15 @@ import { runnerAt } from '../../app/rpc/clients.ts'
 import { applyOutcomes } from '../../app/runs/store/outcomes.ts'
 import { advance, store } from '../../machines/advance.ts'
 import { newRun, runColumns, runMachine } from '../../machines/run.ts'
-import { RunStatus, Severity } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import { begunTrace, inTrace, NO_TRACE } from '../../proto/trace.ts'
 import { testAccess } from '../../sidecars/rpc/testing.ts'
 import { holdPort } from '../../sidecars/supervisor/ports.ts'
 import { useDatabase } from '../../tools/test/database.ts'
 import { until } from '../../tools/test/until.ts'
-import {
-  addPipeline,
-  commitContent,
-  type Facts,
-  type Script,
-  type ScriptedRunner,
-  startScriptedRunner,
-} from '../testing.ts'
+import { addPipeline, commitContent } from '../testing.ts'
 import { type Dispatcher, startDispatcher } from './dispatcher.ts'
 import { makeRunners } from './runners.ts'
+import { type Facts, type Script, type ScriptedRunner, startScriptedRunner } from './test-runner.ts'
 
 const database = useDatabase({ rawConnections: 12 })
 let running: { stop(): Promise<void> }[]
@@ -149,7 +142,7 @@ const historyOf = async (id: RunId) =>
 
 const merging: Script = async (request) => ({
   testedCommit: await commitContent(database.sql, request),
-  rowsWritten: 1n,
+  rowsWritten: 1,
 })
 /** Executes until the test lets it end. */
 function held(script: Script = merging) {
@@ -206,7 +199,7 @@ describe('a run', () => {
   })
 
   test('that changes no table succeeds without a commit', async () => {
-    dispatcher([runner(() => ({ rowsWritten: 0n })).url])
+    dispatcher([runner(() => ({})).url])
     const pipeline = await pipelineNamed('unchanged')
     const [before] = await database.sql`select number from lake_ref where name = 'main'`
     const id = await pipeline.request()
@@ -221,8 +214,8 @@ describe('a run', () => {
       return async (request) => {
         branches.push(request.lake?.warehouse ?? '')
         return request.attempt <= attempts
-          ? { status: RunStatus.FAILED, error: `executing: no ${request.attempt}`, maxRetries: 2 }
-          : { testedCommit: await commitContent(database.sql, request), rowsWritten: 1n }
+          ? { error: `no ${request.attempt}`, maxRetries: 2 }
+          : { testedCommit: await commitContent(database.sql, request) }
       }
     }
     const [mended, broken] = [await pipelineNamed('mended'), await pipelineNamed('hopeless')]
@@ -423,7 +416,7 @@ describe('runners', () => {
   test('of runs that lose runners together only the one that does so alone is failed', async () => {
     const forever = new Promise<Facts>(() => {})
     const restarting = runner((request, signal) =>
-      request.pipelineName === 'deadly' || !request.isAlone ? forever : merging(request, signal),
+      request.pipelineName === 'deadly' || request.attempt <= 2 ? forever : merging(request, signal),
     )
     dispatcher([restarting.url])
     const [deadly, neighbour] = [
@@ -454,11 +447,7 @@ describe('runners', () => {
   })
 
   test('a run whose engine was killed from outside is executed again, three times at most', async () => {
-    const lost: Facts = {
-      status: RunStatus.FAILED,
-      error: 'executing: engine process ended (SIGKILL)',
-      isEngineLost: true,
-    }
+    const lost: Facts = { error: 'engine process ended (SIGKILL)', isEngineLost: true }
     const script: Script = (request, signal) =>
       request.pipelineName === 'engine-once' && request.attempt === 2 ? merging(request, signal) : lost
     dispatcher([runner(script).url])
@@ -514,8 +503,8 @@ describe('cancelling', () => {
 
 describe('what cannot be as it should', () => {
   test('an error text that is long, cut through a character and full of NULs still ends its run', async () => {
-    const error = `executing: ${'x'.repeat(7)}\u0000${'\u{1F600}'.repeat(20_000)}`
-    dispatcher([runner(() => ({ status: RunStatus.FAILED, error })).url])
+    const error = `${'x'.repeat(7)}\u0000${'\u{1F600}'.repeat(20_000)}`
+    dispatcher([runner(() => ({ error })).url])
     const ids = []
     for (const name of ['odd', 'even1']) ids.push(await (await pipelineNamed(`long-error-${name}`)).request())
     for (const id of ids) {
@@ -527,7 +516,17 @@ describe('what cannot be as it should', () => {
 
   test('a test value beyond every integer is kept as the greatest there is', async () => {
     const script: Script = () => ({
-      tests: [{ name: 'huge', severity: Severity.WARN, passed: false, value: 9_223_372_036_854_775_807n }],
+      tests: [
+        {
+          name: 'huge',
+          severity: 'warn',
+          passed: false,
+          value: 9_223_372_036_854_775_807n,
+          durationMs: 0,
+          error: '',
+          samples: [],
+        },
+      ],
     })
     dispatcher([runner(script).url])
     const id = await (await pipelineNamed('huge-value')).request()
@@ -586,9 +585,7 @@ describe('what cannot be as it should', () => {
   test('an acceptance that a crash of the database has undone is made again with what the runner tells next', async () => {
     const slow = held()
     const failing = held((request, signal) =>
-      request.attempt > 1
-        ? merging(request, signal)
-        : { status: RunStatus.FAILED, error: 'executing: not now', maxRetries: 1 },
+      request.attempt > 1 ? merging(request, signal) : { error: 'not now', maxRetries: 1 },
     )
     const only = runner((request, signal) =>
       (request.pipelineName === 'undone' ? slow : failing).script(request, signal),

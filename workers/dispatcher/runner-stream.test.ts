@@ -6,15 +6,16 @@ import { runnerAt } from '../../app/rpc/clients.ts'
 import type { Outcome } from '../../app/runs/outcome.ts'
 import type { OpenAttempt } from '../../app/runs/store/attempts.ts'
 import type { LogLine } from '../../app/runs/store/logs.ts'
-import { RunnerService } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
-import { type ConnectServer, serveConnect } from '../../sidecars/rpc/connect.ts'
+import type { RunnerService } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
+import type { ConnectServer } from '../../sidecars/rpc/connect.ts'
 import { testAccess } from '../../sidecars/rpc/testing.ts'
 import { makeAttemptService } from '../../sidecars/runner/attempt/attempt-service.ts'
-import { type Attempts, makeAttempts, type Work } from '../../sidecars/runner/attempt/attempts.ts'
+import type { Execute, Work } from '../../sidecars/runner/attempt/attempts.ts'
 import { followLimits } from '../../sidecars/runner/attempt/followings.ts'
 import { until } from '../../tools/test/until.ts'
 import { AttemptReport } from './attempt-report.ts'
 import { RunnerStream } from './runner-stream.ts'
+import { attemptsThat, serveRunner } from './test-runner.ts'
 
 // The runner's own attempts and service over real HTTP, through a network that a test can break.
 
@@ -24,14 +25,13 @@ let stopping: AbortController
 let servers: ConnectServer[]
 let network: Awaited<ReturnType<typeof startNetwork>>
 let work: Map<string, { work: Work; end(): void }>
-let taken: Attempts
 
 beforeEach(async () => {
   stopping = new AbortController()
   servers = []
   work = new Map()
   network = await startNetwork()
-  serveRunner()
+  startRunner()
 })
 afterEach(async () => {
   stopping.abort()
@@ -40,28 +40,15 @@ afterEach(async () => {
 })
 
 /** Another start of the runner each time. */
-function serveRunner({ concurrency = 100, ...changed }: { concurrency?: number } & Partial<Service> = {}) {
-  taken = makeAttempts({
-    concurrency,
-    seconds: 3_600,
-    log: { info() {}, warn() {}, error() {} },
-    execute: (its) =>
-      new Promise((resolve, reject) => {
-        its.signal.addEventListener('abort', () => reject(its.signal.reason))
-        const end = () => resolve({ gone: Promise.resolve() })
-        work.set(`${its.request.runId}:${its.request.attempt}`, { work: its, end })
-      }),
-  })
-  const service = { ...makeAttemptService(taken), ...changed }
-  const server = serveConnect({
-    host: '127.0.0.1',
-    port: 0,
-    admit: null,
-    services: [RunnerService],
-    isServing: () => true,
-    readMaxBytes: 1_000_000,
-    register: (router) => router.service(RunnerService, service),
-  })
+function startRunner({ concurrency, ...changed }: { concurrency?: number } & Partial<Service> = {}) {
+  const execute: Execute = (its) =>
+    new Promise((resolve, reject) => {
+      its.signal.addEventListener('abort', () => reject(its.signal.reason))
+      const end = () => resolve({ gone: Promise.resolve() })
+      work.set(`${its.request.runId}:${its.request.attempt}`, { work: its, end })
+    })
+  const service = makeAttemptService(attemptsThat(execute, concurrency))
+  const server = serveRunner({ ...service, ...changed })
   servers.push(server)
   network.leadTo(server.port)
 }
@@ -130,7 +117,7 @@ const of = ({ handle }: Heard) => {
 }
 
 test('of attempts submitted together, those that find no room are refused and the others are heard to their ends', async () => {
-  serveRunner({ concurrency: 2 })
+  startRunner({ concurrency: 2 })
   const stream = await streamTo()
   const [one, two, three] = [follow(stream), follow(stream), follow(stream)]
   await three.came
@@ -184,7 +171,7 @@ test('what a start of the runner told of an attempt that the next start takes an
   await isLost
   const { log } = of(heard).work
   // The stream of the start before is still there.
-  serveRunner()
+  startRunner()
   log.write('info', 'of the first start')
   await accepted(heard)
   log.write('info', 'of the first start, late')
@@ -201,7 +188,7 @@ test('a runner that is another one after the break has lost all its attempts, an
   const stream = await streamTo()
   const lost = [follow(stream), follow(stream)]
   for (const heard of lost) await accepted(heard)
-  serveRunner()
+  startRunner()
   network.cut()
   for (const heard of lost) await heard.came
   expect(lost.map(kindsOf)).toEqual([
@@ -249,7 +236,7 @@ test('a runner without room, or without the calls for many attempts, refuses an 
   const refuse = () => {
     throw new ConnectError('not here', Code.Unimplemented)
   }
-  serveRunner({ submitPipelines: refuse, updateFollowing: refuse, followRuns: refuse })
+  startRunner({ submitPipelines: refuse, updateFollowing: refuse, followRuns: refuse })
   const heard = follow(streamOf())
   await heard.came
   expect(kindsOf(heard)).toEqual(['refused'])
