@@ -129,6 +129,11 @@ test('the backend that starts runs frozen: runs are started without it', async (
     select pid from pg_stat_activity
     where datname = current_database() and application_name = 'sluice dispatcher starts'`
   expect(backends).toHaveLength(1)
+  // A backend frozen inside a transaction would keep its lock on an earlier run of the pipeline.
+  await until(
+    () => sql`select 1 from run where status in ('pending', 'running')`,
+    (rows) => rows.length === 0,
+  )
   freeze(backends.map(({ pid }) => pid))
   const run_id = await until(
     () => tree.requestRun('asked'),
