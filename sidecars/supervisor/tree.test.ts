@@ -138,7 +138,7 @@ test('when the supervisor is killed, its children notice and end', async () => {
     const part = (name) => childProcess({
       name, cwd: '/', stopDeadlineMs: 1000, env: () => process.env, log: (name, message) => console.log(message),
       command: [process.execPath, '-e', \`
-        const { endWithParent } = await import('${join(import.meta.dirname, '..', '..', 'core', 'lifeline.ts')}')
+        const { endWithParent } = await import('${join(import.meta.dirname, '..', '..', 'app', 'core', 'process', 'lifeline.ts')}')
         endWithParent(process.env, () => process.exit(0))
         console.log('up ' + process.pid)\`],
     })
