@@ -36,9 +36,10 @@ export async function run({ command, limitMs, cwd, env, onLine }: RunOptions): P
     lines.push(line)
     onLine?.(line)
   }
-  await Promise.all([eachLine(child.stdout, take), eachLine(child.stderr, take), child.exited])
+  // A process that outlives the command holds its output open.
+  const exited = child.exited.finally(() => killGroup(child.pid))
+  await Promise.all([eachLine(child.stdout, take), eachLine(child.stderr, take), exited])
   clearTimeout(limit)
-  killGroup(child.pid)
   if (isEnding()) return never
   forget()
   const seconds = Math.round((performance.now() - startedMs) / 1000)
