@@ -53,11 +53,11 @@ test.each([
       'main/.git/refs/heads/x': `${A}\n`,
     },
   ],
-])('finds the commit and the time of %s', (_, files) => {
+])('reads the commit and time of %s', (_, files) => {
   expect(checkoutIn(rootWith(files))).toEqual({ commit: A, time: '2023-11-14T22:13:20.000Z' })
 })
 
-test('without a log the time is that of HEAD', () => {
+test('uses the age of HEAD when the log does not name its commit', () => {
   const files = { '.git/HEAD': B }
   expect(checkoutIn(rootWith(files))).toEqual({ commit: B, time: AGE.toISOString() })
   expect(checkoutIn(rootWith({ ...files, '.git/logs/HEAD': log(A) }))?.time).toBe(AGE.toISOString())
@@ -68,11 +68,11 @@ test.each([
   ['a branch without a commit', { '.git/HEAD': 'ref: refs/heads/main\n' }],
   ['another kind of HEAD', { '.git/HEAD': 'ref: ../../secret\n' }],
   ['a file that names nothing', { '.git': 'what\n' }],
-])('knows nothing of %s', (_, files) => {
+])('returns null for %s', (_, files) => {
   expect(checkoutIn(rootWith(files))).toBeNull()
 })
 
-test('the environment decides where it names a build', () => {
+test('environment variables override the commit and time of the checkout', () => {
   const root = rootWith({ '.git/HEAD': B })
   const unknown = { gitCommit: 'unknown', buildTime: 'unknown' }
   expect(withCheckout(unknown, root)).toEqual({ gitCommit: B, buildTime: AGE.toISOString() })

@@ -1,4 +1,4 @@
-// The commit of a git checkout, read from its files: a machine that runs the service need not have git.
+// Reads the commit of a git checkout from its files, because the host may not have git.
 import { readFileSync, statSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -6,7 +6,7 @@ import type { Config } from './core/config.ts'
 
 export interface Checkout {
   commit: string
-  /** When the commit was made here or checked out; ISO 8601. */
+  /** Time of the commit or of the checkout in this directory; ISO 8601. */
   time: string
 }
 
@@ -15,7 +15,7 @@ type Build = Pick<Config, 'gitCommit' | 'buildTime'>
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 const UNKNOWN = 'unknown'
 
-/** The configuration with the commit and time of our own checkout, unless the environment names a build. */
+/** Adds the commit and time of this checkout to the configuration, unless the environment names a build. */
 export function withCheckout<C extends Build>(config: C, root = ROOT): C {
   if (config.gitCommit !== UNKNOWN) return config
   const checkout = checkoutIn(root)
@@ -24,7 +24,7 @@ export function withCheckout<C extends Build>(config: C, root = ROOT): C {
   return { ...config, gitCommit: checkout.commit, buildTime }
 }
 
-/** The checkout in a directory; null without a readable one. */
+/** The checkout in a directory; null when none is readable. */
 export function checkoutIn(root: string): Checkout | null {
   try {
     const directory = gitDirectory(root)
@@ -35,7 +35,7 @@ export function checkoutIn(root: string): Checkout | null {
   }
 }
 
-/** `.git`; of a worktree it is a file that names the directory. */
+/** The git directory. In a worktree, `.git` is a file that names the directory. */
 function gitDirectory(root: string): string {
   const path = join(root, '.git')
   if (statSync(path).isDirectory()) return path
@@ -51,7 +51,7 @@ function commitIn(directory: string): string | null {
   if (COMMIT.test(head)) return head
   const [, ref] = /^ref: (refs\/\S+)$/.exec(head) ?? []
   if (ref === undefined) return null
-  // A worktree shares its branches with the others.
+  // A worktree shares its branches with the main checkout; `commondir` names the shared directory.
   const shared = textOf(join(directory, 'commondir'))
   const common = shared === null ? directory : resolve(directory, shared.trim())
   const loose = textOf(join(common, ref))?.trim()
@@ -61,7 +61,10 @@ function commitIn(directory: string): string | null {
   return found !== undefined && COMMIT.test(found) ? found : null
 }
 
-/** By the log of HEAD, whose lines are `old new name <mail> seconds zone`, a tab and the reason; else by the age of HEAD. */
+/**
+ * Time from the last line of the HEAD log: `old new name <mail> seconds zone`, a tab and the reason. The
+ * fallback is the age of HEAD.
+ */
 function timeOf(commit: string, directory: string): string {
   const last = (textOf(join(directory, 'logs', 'HEAD')) ?? '').trimEnd().split('\n').at(-1) ?? ''
   const [, next, seconds] = /^\S+ (\S+) [^\t]*> (\d+) [+-]\d{4}(?:\t|$)/.exec(last) ?? []

@@ -1,5 +1,5 @@
-// The parts of the service put together around one database and one object store, for any runtime: what serves the
-// application and does the work beside requests is handed in or handed out.
+// Composes the service around one database and one object store, for any runtime. The caller supplies the
+// background work and serves the returned application.
 import type { Database } from '../drizzle/client.ts'
 import { makeDiskFloor } from '../lake/disk-floor.ts'
 import { makeCodeSight, type Reader } from './access/code-sight.ts'
@@ -66,12 +66,12 @@ import { makeTriggerService } from './triggers/service.ts'
 import { webhookRoutes } from './webhooks/routes.ts'
 import { makeWebhookService } from './webhooks/service.ts'
 
-/** Calls of one webhook: per second, and at once. */
+/** Calls of one webhook: per second, and the burst. */
 const WEBHOOK_CALLS_PER_SECOND = 50
 const WEBHOOK_CALLS_BURST = 500
-/** A token to read main with: longer than anything that is done with one. */
+/** Lifetime of a token that reads main; longer than any preview or test that uses the token. */
 const READ_TOKEN_MS = 120_000
-/** Event streams of the inspector, and how often a list is told that it has changed. */
+/** Open event streams of the inspector in one process. */
 const INSPECTOR_STREAMS = 1_000
 
 const UPKEEP_MS = 1_000
@@ -83,7 +83,7 @@ export interface ServiceParts {
   clock: Clock
   newId: NewId
   database: Pick<Database, 'db' | 'sql' | 'session'>
-  /** The same for what may take its time: no request that is soon done waits behind it. */
+  /** Connections for slow statements, so that short requests do not wait behind them. */
   patient: Pick<Database, 'db' | 'sql'>
   objects: ObjectStore
   background: Background
@@ -91,7 +91,7 @@ export interface ServiceParts {
 
 export type Service = Awaited<ReturnType<typeof composeService>>
 
-/** The whole service, which answers as soon as this resolves. */
+/** Composes the whole service. The service answers requests as soon as this promise resolves. */
 export async function composeService(parts: ServiceParts) {
   const { config, log, metrics, clock, newId, patient, objects, background } = parts
   const { db, sql } = parts.database
@@ -154,20 +154,20 @@ export async function composeService(parts: ServiceParts) {
 
   return {
     app,
-    /** What is performed after the transaction that asked for it, at least once. */
+    /** Handlers of effects. Each effect runs after the commit of its transaction, at least once. */
     effects: {
       pipelineDeleted: (payload: unknown) => pipelines.finishDeletion(payload as PipelineDeleted),
       archivedInputs: (payload: unknown) => archive.moveInputs(payload as { runId: string }),
       abandonedUpload: (payload: unknown) => clearUpUpload(payload as AbandonedUpload),
       movedObject: (payload: unknown) => archive.removeMoved(payload as { key: string; versionId: string }),
     },
-    /** Ends open event streams; requests are answered on. */
+    /** Ends open event streams; requests are still answered. */
     endStreams() {
       clearInterval(upkeep)
       licensing?.stop()
       streams.stop()
     },
-    /** What was asked to be written is written. */
+    /** Resolves when all entries of the audit log are written. */
     stop: () => audit.stop(),
   }
 }
@@ -175,7 +175,7 @@ export async function composeService(parts: ServiceParts) {
 type Sidecars = ReturnType<typeof makeSidecars>
 type Work = ReturnType<typeof makeWork>
 
-/** The runners and query services of the configuration. */
+/** Clients of the runners and query services in the configuration. */
 function makeSidecars({ config, metrics }: ServiceParts) {
   const access: SidecarAccess = {
     token: config.sidecarToken,
@@ -195,7 +195,7 @@ function makeSidecars({ config, metrics }: ServiceParts) {
   return {
     runners,
     runner: makeRunnerPort(runners),
-    /** The same runners, which answer previews as a query service does. */
+    /** Clients of the same runners: runners answer previews through the interface of the query service. */
     previews: queryPool('runner', runnerUrls),
     queries: config.queryUrls === null ? null : queryPool('query service', config.queryUrls),
     describePython: async (signal: AbortSignal) =>
@@ -208,7 +208,7 @@ function makeSidecars({ config, metrics }: ServiceParts) {
   }
 }
 
-/** What the Pro edition adds; of the community edition all are undefined. */
+/** Parts of the Pro edition; undefined in the community edition. */
 function makeEdition(
   { config, database: { db, sql }, objects, newId, clock, log }: ServiceParts,
   plugins: Plugins,
@@ -230,14 +230,14 @@ function makeEdition(
   }
 }
 
-/** Pipelines, what belongs to them, and what starts their runs. */
+/** Services for pipelines, their resources, and the causes of their runs. */
 function makeWork(parts: ServiceParts, { runner }: Sidecars) {
   const { config, log, clock, newId, patient, objects, background } = parts
   const { db, sql, session } = parts.database
   const namespaces = makeNamespaceService({ db })
   const requireNamespace = (name: string) => namespaces.requireExisting(name)
   const notices = makeCountedNotices(parts)
-  // Pipelines end their runs and runs read their pipelines: one of the two is known by name only until both are made.
+  // The run service and the pipeline service call each other, so `runnable` reads `pipelines` lazily.
   const runs: RunService = makeRunService({
     sql,
     lists: patient.sql,
@@ -281,7 +281,10 @@ function makeWork(parts: ServiceParts, { runner }: Sidecars) {
       objects,
       clock,
       newId,
-      /** An event that some trigger hears. The replica which evaluates may be another one. */
+      /**
+       * Called for an event that some trigger consumes. When another replica evaluates triggers, a notice
+       * wakes it.
+       */
       eventRecorded() {
         if (!background.eventRecorded()) notices.recorded()
       },
@@ -290,7 +293,7 @@ function makeWork(parts: ServiceParts, { runner }: Sidecars) {
   }
 }
 
-/** Whoever ends runs announces them: by that they are counted. */
+/** Notices that also count ended runs: every run that this process ends is announced. */
 function makeCountedNotices({ database: { sql }, log, metrics }: ServiceParts): Notices {
   const sent = makeNotices(sql, (error) => log.warn('a notice was lost', { error }))
   return {
@@ -302,14 +305,17 @@ function makeCountedNotices({ database: { sql }, log, metrics }: ServiceParts): 
   }
 }
 
-/** Everything that reads data through an engine. */
+/** Services that read data through an engine. */
 function makeReaders(
   { config, database: { db, sql }, objects, clock, newId }: ServiceParts,
   { sidecars, tokens, pipelines }: { sidecars: Sidecars; tokens: Tokens; pipelines: Work['pipelines'] },
 ) {
   const { answerBytesMax, metadataStore, publicUrl } = config
   const engineRows = makeEngineRows()
-  /** Main as it is now, and the right to read it for a while; a preview also reads the landing files of its namespace. */
+  /**
+   * Addresses and a token to read the current commit of main. `landing` is the namespace of a preview, whose
+   * landing files the token also opens.
+   */
   async function readMain({ landing, reader }: { landing?: string; reader: Reader | null }) {
     const commit = await headOfMain(sql)
     const expiresAt = new Date(clock.now().getTime() + READ_TOKEN_MS)
@@ -351,7 +357,7 @@ function makeReaders(
   }
 }
 
-/** Event streams, woken by what replicas announce. */
+/** Event streams; announcements of all replicas wake them. */
 async function makeStreams(
   { config, database: { sql }, patient, clock }: ServiceParts,
   { runs, sidecars }: { runs: RunService; sidecars: Sidecars },
@@ -389,7 +395,7 @@ async function makeStreams(
   }
 }
 
-/** Why parts that answer begin nothing new. */
+/** Shortages of healthy parts that therefore start nothing new. */
 function makeShortages({ config: { store } }: ServiceParts, { runners }: Sidecars) {
   const storeFloor = store.kind === 'disk' ? makeDiskFloor(store.root, store.floorBytes ?? null) : null
   return async (): Promise<Readiness['details']> => {
@@ -403,7 +409,7 @@ function makeShortages({ config: { store } }: ServiceParts, { runners }: Sidecar
 
 function startUpkeep({ log, metrics }: ServiceParts, runs: RunService) {
   return setInterval(async () => {
-    // While the database is away, what is known last says more than none.
+    // While the database is unreachable, the gauge keeps its last value.
     const active = await runs.countActive().catch(() => null)
     if (active !== null) metrics.activeRuns.set(active)
     await runs.foldTotal().catch((error) => log.warn('changes of run_total not folded', { error }))

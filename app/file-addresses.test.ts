@@ -30,7 +30,7 @@ const KEPT = [
   'a%2f..%2fb',
   'é/ü',
 ]
-/** Not addresses of files before they are resolved. */
+/** These become addresses of files only when a server resolves them. */
 const SENT_AS_ANOTHER = [
   '/api/v1\\files/ns/../b',
   '/api/v1/files\\ns\\..\\b',
@@ -41,20 +41,20 @@ const SENT_AS_ANOTHER = [
   '/health/%2E./api/v1/files/ns/b',
 ]
 
-describe('an address of a file', () => {
-  test.each(RESOLVED)('%s is handed on so that it is judged as it was sent', (rest) => {
+describe('file addresses', () => {
+  test.each(RESOLVED)('%s is forwarded in a spelling that the path rules refuse', (rest) => {
     const { pathname } = new URL(unresolved(FILES + rest), 'http://localhost')
     expect(pathname.startsWith(FILES)).toBe(true)
     expect(() => pathFromUrl(pathname.slice(FILES.length))).toThrow(/^path: /)
   })
 
-  test.each(KEPT)('%s is left as it is', (rest) => {
+  test.each(KEPT)('%s is forwarded unchanged', (rest) => {
     expect(unresolved(FILES + rest)).toBe(FILES + rest)
     const request = new Request(`http://localhost${FILES}${rest}`)
     expect(asSent(request)).toBe(request)
   })
 
-  test.each(SENT_AS_ANOTHER)('%s, which is resolved to one, is refused as one', (address) => {
+  test.each(SENT_AS_ANOTHER)('%s resolves to a file address and is refused', (address) => {
     for (const sent of [address, `http://a${address}`, `http://a${address}?x=y`]) {
       const { pathname } = new URL(unresolved(sent), 'http://localhost')
       expect(pathname.startsWith(FILES)).toBe(true)
@@ -62,7 +62,7 @@ describe('an address of a file', () => {
     }
   })
 
-  test('a query, and addresses of other things, are no path', () => {
+  test('forwards query strings and addresses of other resources unchanged', () => {
     for (const address of [
       `${FILES}a/b?x=/../y`,
       `/health?x=/..${FILES}a`,

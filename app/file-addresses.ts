@@ -1,11 +1,14 @@
-// Servers resolve `..` and `%2e%2e` of an address, and take `\` for `/`, before they hand a request out. The rules for paths
-// of files would then judge another path than the one that was sent: such an address is handed on in a spelling that leaves
-// it as it is, and that the rules refuse.
+// Servers resolve `..` and `%2e%2e` in an address, and read `\` as `/`, before they forward a request. The
+// path rules would then check another path than the client sent. Such an address is forwarded in one encoded
+// segment: servers do not resolve the segment, and the path rules refuse it.
 import { targetOf } from './core/target.ts'
 
 const FILES = '/api/v1/files'
 
-/** The address as it was sent, or the path that stands for it. For servers that tell it. */
+/**
+ * Returns the raw address, or the encoded segment that the path rules refuse. For servers that expose the raw
+ * address.
+ */
 export function unresolved(address: string): string {
   const { path } = targetOf(address)
   if (!isOfFile(path)) return leadsToFile(address) ? REFUSED : address
@@ -13,7 +16,7 @@ export function unresolved(address: string): string {
   return file.split('/').some(isResolved) ? inOneSegment(file) : address
 }
 
-/** For a server whose requests have the address as it was sent. */
+/** The same for a server whose `Request.url` is the raw address. */
 export function asSent(request: Request): Request {
   const address = unresolved(request.url)
   return address === request.url ? request : at(address, request)
@@ -24,7 +27,8 @@ const isOfFile = (path: string) => path.startsWith(`${FILES}/`)
 const isResolved = (segment: string) => /^(\.|%2e){1,2}$/i.test(segment) || segment.includes('\\')
 
 function leadsToFile(address: string) {
-  // Nothing else makes another path of one, and most have none of it.
+  // Only a backslash or a dot segment changes a path. Most addresses have neither, so they skip the URL
+  // parser.
   if (!/\\|\/(\.|%2e)/i.test(address)) return false
   const whole = address.startsWith('/') ? `http://localhost${address}` : address
   return URL.canParse(whole) && isOfFile(new URL(whole).pathname)
@@ -32,7 +36,7 @@ function leadsToFile(address: string) {
 
 const at = (path: string, request: Request) => new Request(`http://localhost${path}`, request)
 
-/** The slash at its end is encoded, so that nothing of the path is a segment of the address. */
+/** Encodes a path as one segment. The added slash keeps a lone `..` from being a dot segment. */
 const inOneSegment = (path: string) => `${FILES}/${encodeURIComponent(`${path}/`)}`
 
 const REFUSED = inOneSegment('..')

@@ -1,4 +1,4 @@
-// Entry of the API process on Deno: the work beside requests is done by the Bun process at workers/main.ts.
+// Entry of the API process on Deno. Background work runs in the Bun process at workers/main.ts.
 import process from 'node:process'
 import { startEffects } from '../workers/dispatcher/effects.ts'
 import { joinWorkers, linkFrom } from '../workers/runtime/link.ts'
@@ -7,7 +7,7 @@ import { namesOneHost } from './core/own-host.ts'
 import { asSent } from './file-addresses.ts'
 import { runProcess } from './process.ts'
 
-/** What is used of Deno here. */
+/** The parts of Deno that this file uses. */
 declare const Deno: {
   serve(
     options: { hostname: string; port: number; onListen(): void; automaticCompression?: boolean },
@@ -16,8 +16,9 @@ declare const Deno: {
 }
 
 /**
- * Elysia gives an answer that may have no body an empty text, which the standard refuses and others pass over. Answers that
- * were not made by this constructor, those of `Response.json` and `fetch`, are answers all the same.
+ * Elysia sets an empty text as the body of 204 and 304 responses. The standard refuses that body; other
+ * runtimes ignore it. `instanceof` must also accept responses of `Response.json` and `fetch`, which this
+ * constructor did not create.
  */
 const Standard = globalThis.Response
 globalThis.Response = class Response extends Standard {
@@ -30,14 +31,14 @@ globalThis.Response = class Response extends Standard {
   }
 }
 
-/** Deno puts the address together from Host and target without a look at either, and takes headers of any length. */
+/** Deno builds the address from Host and target without a check, and accepts headers of any length. */
 const HOST = /^[^\s/?#\\@]*$/
 const HEADER_BYTES_MAX = 16_384
 
 const refusal = (status: number, code: string, message: string) =>
   Response.json({ error: { code, type: 'VALIDATION', message } }, { status })
 
-/** What servers of other runtimes refuse before the application is asked. */
+/** Refuses requests that servers of other runtimes refuse before they reach the application. */
 function refused({ headers, url }: Request): Response | null {
   const host = headers.get('host') ?? ''
   if (!HOST.test(host) || !namesOneHost(url, host))
@@ -49,13 +50,16 @@ function refused({ headers, url }: Request): Response | null {
     : null
 }
 
-/** Deno says that an answer without a body has the length 0, also to HEAD, where it would be the length that GET answers. */
+/**
+ * Deno sends Content-Length 0 for a response without a body. The length for HEAD must be that of GET, so this
+ * response gets an empty stream of unknown length.
+ */
 const ofUnknownLength = (response: Response) =>
   response.body === null && !response.headers.has('content-length')
     ? new Response(new ReadableStream({ start: (controller) => controller.close() }), response)
     : response
 
-/** A colon, a space, and the end of the line. */
+/** A colon, a space and the end of the line. */
 const LINE_BYTES = 4
 
 await runProcess({

@@ -1,4 +1,4 @@
-// Entry of the API process on Node: the work beside requests is done by the Bun process at workers/main.ts.
+// Entry of the API process on Node. Background work runs in the Bun process at workers/main.ts.
 import './node-20.ts'
 import process from 'node:process'
 import { startEffects } from '../workers/dispatcher/effects.ts'

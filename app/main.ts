@@ -1,4 +1,4 @@
-// Entry of the API process on Bun: the work beside requests is done in threads of the same process.
+// Entry of the API process on Bun. Background work runs in threads of the same process.
 
 import { startEffects } from '../workers/dispatcher/effects.ts'
 import { answerObjectCall } from '../workers/runtime/object-calls.ts'
@@ -16,6 +16,6 @@ await runProcess({
       answerObjectCall: (call) => answerObjectCall(objects, call),
       count: countInto(metrics),
     }),
-  // Not Bun.serve, which closes a connection without an answer when requests are pipelined on it (ADR 29).
+  // `Bun.serve` closes a connection without a response when requests are pipelined on it (ADR 29).
   serve: serveOnNode,
 })

@@ -1,4 +1,4 @@
-// What Node 20 does not have of the language and this program uses. Newer ones have it, and their own is taken.
+// Polyfills for language features that Node 20 lacks. Newer versions use their own implementation.
 
 if (!('withResolvers' in Promise))
   Object.defineProperty(Promise, 'withResolvers', {

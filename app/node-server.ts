@@ -1,5 +1,6 @@
-// The HTTP server of `node:http`, on Node and on Bun, as one of web requests and answers. srvx translates. This file decides
-// how a body is read: at the pace of its reader, and an answer that comes before its end leaves the connection usable.
+// Serves web requests and responses through `node:http`, on Node and on Bun. srvx translates between the two.
+// This file controls how a body is read: at the pace of its reader. A response before the end of the body
+// leaves the connection usable.
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { NodeRequest, NodeResponse, patchGlobalRequest, sendNodeResponse } from 'srvx/node'
@@ -10,23 +11,23 @@ import { closeStalledAnswers } from './http/stalled-answers.ts'
 import { HEADERS_SECONDS, IDLE_SECONDS, type Serving } from './process.ts'
 import type { App } from './server.ts'
 
-/** What is read of a body that nobody wants any more; past it, or after this time, the connection is closed. */
+/** Limits for draining an unread body. Beyond either limit, the connection is closed. */
 const DRAINED_BYTES_MAX = 256 * 1_048_576
 const DRAINED_MS = 30_000
 
-/** Resolves when it listens. */
+/** Resolves when the server listens. */
 export async function serveOnNode(
   app: App,
   { host, port }: { host: string; port: number },
 ): Promise<Serving> {
-  // `new Request(request)` takes a request of srvx only then.
+  // `new Request(request)` accepts a request of srvx only after this call.
   patchGlobalRequest()
-  // Answers that were made from a text then say how long they are, as they do on other runtimes.
+  // `NodeResponse` sets the length of a text body, as other runtimes do.
   Object.assign(globalThis, { Response: NodeResponse })
   const stalled = closeStalledAnswers(IDLE_SECONDS * 1_000)
   /**
-   * The end of the latest answer of each connection. Pipelined requests wait for it: a server may execute them side by side
-   * only where all have safe methods (RFC 9112, 9.3.2).
+   * The end of the latest response of each connection. Pipelined requests wait for it: a server may execute
+   * them in parallel only when all have safe methods (RFC 9112, 9.3.2).
    */
   const turns = new WeakMap<Socket, Promise<void>>()
   const take = (incoming: IncomingMessage, outgoing: ServerResponse) => {
@@ -37,16 +38,16 @@ export async function serveOnNode(
         stalled.add(outgoing)
         return answer(app, incoming, outgoing)
       })
-      // A request that nobody can answer must not end the process.
+      // A request that cannot be answered must not end the process.
       .catch(() => void socket.destroy())
       .finally(() => stalled.delete(outgoing))
     turns.set(socket, answered)
   }
   const server = createServer(take)
-  // An expectation that nobody knows is ignored, so that the credential is checked first.
+  // An unknown expectation is ignored, so that the credential is checked first.
   server.on('checkExpectation', take)
   server.on('connect', (_, socket) => socket.end(refusal(405, 'Method Not Allowed')))
-  // An upload may take as long as it sends something: whoever reads it watches that.
+  // An upload may take any time while bytes arrive; the reader of its body enforces the timeouts.
   server.requestTimeout = 0
   server.headersTimeout = HEADERS_SECONDS * 1_000
   server.keepAliveTimeout = IDLE_SECONDS * 1_000
@@ -64,9 +65,9 @@ export async function serveOnNode(
 }
 
 async function answer(app: App, incoming: IncomingMessage, outgoing: ServerResponse) {
-  // Proxies between us and the client may choose another one than we do (RFC 9112, 3.2).
+  // A proxy may choose another of several hosts than this service does (RFC 9112, 3.2).
   if (hostsIn(incoming) > 1 || !namesOneHost(incoming.url ?? '/', incoming.headers.host ?? '')) {
-    // Not on the socket itself, where it would overtake the answers to earlier requests.
+    // A write to the socket would overtake the responses to earlier requests.
     outgoing.writeHead(400, { connection: 'close', 'content-length': 0 }).end()
     return
   }
@@ -79,11 +80,11 @@ async function answer(app: App, incoming: IncomingMessage, outgoing: ServerRespo
   if (!incoming.complete && !incoming.destroyed) passOver(incoming)
 }
 
-/** An answer to what never reaches the application; the connection closes behind it. */
+/** Response to a request that never reaches the application; the connection then closes. */
 const refusal = (status: number, reason: string) =>
   `HTTP/1.1 ${status} ${reason}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`
 
-/** The number of `Host` headers. Names and values alternate. */
+/** The number of `Host` headers. Names and values alternate in `rawHeaders`. */
 const hostsIn = ({ rawHeaders }: IncomingMessage) =>
   rawHeaders.reduce((count, text, at) => (at % 2 === 0 && /^host$/i.test(text) ? count + 1 : count), 0)
 
@@ -104,7 +105,7 @@ class PeerOfNode implements Peer {
 
 type Bytes = ReadableStream<Uint8Array<ArrayBuffer>>
 
-/** Elysia gives these an empty text, whose length must not be told. */
+/** Elysia sets an empty text as the body of these responses; its length must not be sent. */
 const isWithoutBody = ({ status }: Response) => status === 204 || status === 304
 const bare = ({ status, headers }: Response) => new NodeResponse(null, { status, headers })
 
@@ -128,7 +129,7 @@ const hasBody = ({ method, headers }: IncomingMessage) =>
   method !== 'HEAD' &&
   (headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0)
 
-/** Reads a chunk when it is asked for one. Cancelling it closes nothing: the answer goes over the same connection. */
+/** Reads one chunk per pull. Cancelling keeps the connection open, because the response uses it. */
 function bodyOf(incoming: IncomingMessage): Bytes {
   let stopListening = () => {}
   return new ReadableStream<Uint8Array<ArrayBuffer>>(
@@ -166,7 +167,7 @@ function bodyOf(incoming: IncomingMessage): Bytes {
   )
 }
 
-/** Reads what is left of a body, for the request that may follow it. */
+/** Drains the rest of a body, so that the connection can carry the next request. */
 function passOver(incoming: IncomingMessage) {
   if (incoming.complete || incoming.destroyed || passedOver.has(incoming)) return
   passedOver.add(incoming)

@@ -1,5 +1,5 @@
-// The life of an API process, on any runtime: it reads the environment, puts the service together, answers, and ends in
-// order. How requests come in and where the work beside them is done is handed in by the entry files.
+// The life of an API process on any runtime: read the environment, compose the service, answer requests, stop
+// in order. The entry files supply the HTTP server and the background work.
 import process from 'node:process'
 import { type Database, migrate, openDatabase, type Sql, UnknownHistory } from '../drizzle/client.ts'
 import { LAKE_FILE_BYTES_MAX } from './catalog/gateway.ts'
@@ -16,38 +16,38 @@ import { openObjectStore } from './objects/open.ts'
 import { type ObjectStore, StoreUnavailable } from './objects/port.ts'
 import type { App } from './server.ts'
 
-/** Statements that may take their time: lists, lineage, the audit log. */
+/** Time of a slow statement: lists, lineage, the audit log. */
 const PATIENT_STATEMENT_MS = 30_000
-/** Pauses inside a transaction, such as moving the objects that it is about. */
+/** Pause inside a transaction, for example while its objects are moved. */
 const IDLE_IN_TRANSACTION_MS = 60_000
 
-/** The largest body any route takes; each counts against its own limit as it reads. */
+/** The largest body of any route. Each route enforces its own limit while it reads. */
 export const MAX_BODY_BYTES = LAKE_FILE_BYTES_MAX
-/** A connection on which nothing happens is closed; longer than the heartbeat of event streams. */
+/** An idle connection is closed after this time, which is longer than the heartbeat of event streams. */
 export const IDLE_SECONDS = 120
-/** A connection on which no request has come to the end of its headers: a trickle of them keeps no place. */
+/** Time for the headers of a request. A slow sender must not hold a connection. */
 export const HEADERS_SECONDS = 10
 
-/** sysexits.h: the environment is wrong, and starting again would not mend it. */
+/** sysexits.h: the environment is invalid, so a restart would not help. */
 const EX_CONFIG = 78
-/** Something the environment names cannot be used now. */
+/** sysexits.h: a dependency that the environment names is unavailable. */
 const EX_UNAVAILABLE = 69
-/** Requests under way at the end may take this long. */
+/** Time for open requests at the end of the process. */
 const DRAIN_MS = 3_000
 
 type Env = Record<string, string | undefined>
 
 export interface ProcessParts {
   env: Env
-  /** Resolves when requests are answered. */
+  /** Resolves when the server accepts requests. */
   serve(app: App, address: { host: string; port: number }): Promise<Serving>
   makeBackground(parts: BackgroundParts): ProcessBackground
-  /** Performs what transactions have asked for, until it is stopped. */
+  /** Performs effects from the outbox until it is stopped. */
   startEffects(sql: Sql, effects: Service['effects'], log: Log): { stop(): Promise<void> }
 }
 
 export interface Serving {
-  /** Takes no more requests and resolves when those under way have been answered. */
+  /** Accepts no more requests; resolves when the open requests are answered. */
   drain(): Promise<unknown>
   /** Closes all connections. */
   close(): Promise<unknown>
@@ -62,13 +62,13 @@ export interface BackgroundParts {
   metrics: Metrics
 }
 
-/** Runs until a signal, or the end of the supervisor, ends the process. */
+/** Runs until a signal or the end of the supervisor ends the process. */
 export async function runProcess(parts: ProcessParts): Promise<void> {
   try {
     const config = withCheckout(parseConfig(parts.env, process.cwd()))
     if (config.isOpenToNetwork) process.stderr.write(openWarning(config.host))
     if (config.isWeakKey) process.stderr.write(WEAK_KEY_WARNING)
-    // While it starts there is nothing to end in order, and what it waits for may never come.
+    // During the start, nothing needs an orderly stop, and a dependency may never answer.
     endWithParent(parts.env, () => {})
     const running = await start(config, parts)
     endInOrder(parts.env, () => running.stop())
@@ -103,7 +103,7 @@ async function start(config: Config, { serve, makeBackground, startEffects }: Pr
   log.info(
     `listening on http://${config.host.includes(':') ? `[${config.host}]` : config.host}:${config.port}`,
   )
-  // Not before: four threads that start would compete with the start of the API.
+  // The workers start last: four starting threads would compete with the start of the API.
   background.start()
 
   return {
@@ -150,7 +150,7 @@ async function openMigrated(config: Config): Promise<{ database: Database; patie
   }
 }
 
-/** Ends a process that could not start, saying why. */
+/** Prints the error and ends a process that could not start. */
 export function fail(error: unknown): never {
   const code =
     error instanceof ConfigError

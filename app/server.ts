@@ -1,4 +1,4 @@
-// The HTTP application: slices in, one `fetch` out. It names no runtime, so it answers wherever web standards do.
+// The HTTP application: slices in, one `fetch` out. It uses web standards only, so it runs on any runtime.
 import { type AnyElysia, Elysia } from 'elysia'
 import { accessBy, everythingToAll } from './access/access.ts'
 import { makeGuard } from './access/guard.ts'
@@ -66,25 +66,25 @@ export interface AppParts {
   readiness: ReadinessChecks
   shortages?: () => Promise<Readiness['details']>
   describePython?: (signal: AbortSignal) => Promise<PythonHealth | null>
-  /** What answers in place of what is built in. */
+  /** Remote implementations that replace the built-in ones. */
   plugins?: Pick<Plugins, 'auth' | 'describe'>
-  /** Pro edition only: the users that the licence allows. */
+  /** Pro edition only: the limit of users in the licence. */
   licensing?: Pick<Licensing, 'admit' | 'hasEnded'>
-  /** Of the Pro edition, and only there: what is whose, and who may do what with it. */
+  /** Pro edition only: the owners of resources, and the rights of users on them. */
   ownership?: { resources: Resources; enforcement: Enforcement }
   audit: AuditTrail
   /** Route plugins of the slices, mounted under /api/v1. */
   api: readonly AnyElysia[]
-  /** As `api`, but they check a credential of their own: webhooks. */
+  /** Webhooks, mounted under /api/v1. They check a credential of their own. */
   ownCredential: readonly AnyElysia[]
-  /** Plugins that check a credential of their own, mounted at the root: /catalog, /lake/objects. */
+  /** Plugins mounted at the root that check a credential of their own: /catalog, /lake/objects. */
   internal: readonly AnyElysia[]
 }
 
 export interface App {
   /**
-   * Answers every request and neither throws nor rejects. Any server will do: `Bun.serve({ fetch: (request) => app.fetch(request) })`.
-   * One that knows who is at the other end of the connection says so with `peer`.
+   * Answers every request; never throws or rejects. Any server can call it: `Bun.serve({ fetch: (request) =>
+   * app.fetch(request) })`. A server that knows its client passes `peer`.
    */
   fetch(request: Request, peer?: Peer): Response | Promise<Response>
 }
@@ -123,7 +123,7 @@ export function buildApp(parts: AppParts): App {
       return body
     })
     .onError({ as: 'global' }, ({ error, request }) => {
-      // Errors travel on to the exchange, which alone knows what they mean in HTTP.
+      // Errors are rethrown to the exchange, the only place that maps them to HTTP.
       if (!exchangeOf(request).route.answersOwnErrors) throw error
     })
     .use(open)
@@ -153,7 +153,7 @@ export function buildApp(parts: AppParts): App {
   }
 }
 
-/** Nothing of the API is performed before its rule has been asked. */
+/** Checks the access rule of each route before its handler runs. */
 function guarded(api: AnyElysia, routes: readonly Route[], resources: Resources): AnyElysia {
   const guard = makeGuard(routes, resources)
   return new Elysia({ strictPath: true })
@@ -166,7 +166,7 @@ function guarded(api: AnyElysia, routes: readonly Route[], resources: Resources)
     .use(api)
 }
 
-/** What the configuration lets in. */
+/** Authentication with every method that the configuration enables. */
 function authenticateBy({ config, clock, log, plugins }: AppParts): Authenticate {
   const tokens = plugins?.auth?.tokens ?? null
   if (config.plugins.auth !== null && tokens === null) throw new Error('the auth plugin is not connected')

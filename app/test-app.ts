@@ -1,4 +1,4 @@
-// For slice tests: the whole HTTP application around the plugins under test.
+// Helpers for slice tests: the whole HTTP application around the plugins under test.
 import { BlockList } from 'node:net'
 import { noAudit } from './audit/service.ts'
 import { systemClock } from './core/clock.ts'
@@ -27,7 +27,7 @@ export const testConfig: AppParts['config'] = {
   buildTime: 'test',
 }
 
-/** Says nothing. */
+/** Discards every entry. */
 export const testLog: AppParts['log'] = {
   info: () => {},
   warn: () => {},
@@ -35,7 +35,7 @@ export const testLog: AppParts['log'] = {
   named: () => testLog,
 }
 
-/** Keeps what is logged. */
+/** Records every entry. */
 export function keptLog() {
   const entries: { level: string; message: string; fields: Fields | undefined }[] = []
   const keep = (level: string) => (message: string, fields?: Fields) =>
@@ -46,7 +46,7 @@ export function keptLog() {
 
 const answers = async () => {}
 
-/** `config` needs only what differs from an open installation; `apiKey` is the one key that opens it. */
+/** `config` overrides an open installation; `apiKey` sets the only key of the application. */
 export function testApp(
   parts: Partial<Omit<AppParts, 'config'>> & {
     config?: Partial<AppParts['config']> & { apiKey?: string | null }
@@ -72,7 +72,7 @@ export function testApp(
   })
 }
 
-/** A request to an app under test; a plain object is sent as JSON. */
+/** Sends a request to an app under test; a plain object is sent as JSON. */
 export async function requestTo(
   app: App,
   method: string,

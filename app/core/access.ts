@@ -1,36 +1,43 @@
-// Who may do what, as the service asks it. What is built in and what a remote plugin answers implement the same.
+// The interface of access rights. The built-in enforcement and remote plugins both implement it.
 import type { Identity } from './identity.ts'
 
 export type ResourceType = 'pipeline' | 'namespace' | 'landing_zone'
 
-/** Cumulative: admin includes write, which includes read. */
+/** Cumulative: admin includes write, and write includes read. */
 export type Permission = 'read' | 'write' | 'admin'
 
-/** What is owned and shared. Everything else follows one of these: a run its pipeline, a sample its zone. */
+/**
+ * Resources that have owners and grants. Other resources follow one of these: a run its pipeline, a sample
+ * its zone.
+ */
 export interface Resource {
   readonly type: ResourceType
   readonly id: string
-  /** Its namespace; of a namespace its own name. */
+  /** The namespace of the resource; for a namespace, its own name. */
   readonly namespace: string
-  /** Null: nobody's, so only administrators and those with a right on the namespace may use it. */
+  /**
+   * Null: no owner. Then only administrators and users with a right on the namespace may use the resource.
+   */
   readonly owner: string | null
 }
 
-/** What a caller may see: everything of a kind, or what has these ids (namespaces: these names). */
+/** Resources that a caller may see: `all` of a kind, or these ids. Namespaces are listed by name. */
 export interface Visible {
   readonly pipelines: 'all' | readonly string[]
   readonly zones: 'all' | readonly string[]
-  /** Whose tables that no pipeline makes, and whose files of no pipeline and no zone, are seen. */
+  /**
+   * Namespaces in which the caller also sees tables without a pipeline, and files without a pipeline or zone.
+   */
   readonly namespaces: 'all' | readonly string[]
 }
 
 export const EVERYTHING: Visible = { pipelines: 'all', zones: 'all', namespaces: 'all' }
 
-/** Whether nothing is hidden from the caller. */
+/** Whether the caller sees all resources. */
 export const seesEverything = ({ pipelines, zones, namespaces }: Visible): boolean =>
   pipelines === 'all' && zones === 'all' && namespaces === 'all'
 
-/** Rejects with AppError 503 when nobody can say: then nothing is allowed. */
+/** Rejects with AppError 503 when no decision is available; the request is then refused. */
 export interface Enforcement {
   check(caller: Identity, resource: Resource, permission: Permission): Promise<boolean>
   listVisible(caller: Identity): Promise<Visible>
@@ -46,22 +53,24 @@ export interface Grant {
   readonly createdAt: Date
 }
 
-/** Stores what is shared with whom. Whether the caller may is decided before, by the Enforcement. */
+/** Stores grants. The Enforcement checks before each call whether the caller may share. */
 export interface Sharing {
   /**
-   * What the same grantor gave the same grantee on the same resource is replaced. With `decidedFor`, the owner when the right
-   * to share was looked at, it is 403 once the resource has another, where grants are kept beside owners.
+   * Replaces an earlier grant of the same grantor to the same grantee on the same resource. `decidedFor` is
+   * the owner at the time of the rights check. A store that holds grants beside owners answers 403 when the
+   * owner has changed since then.
    */
   createGrant(grant: Omit<Grant, 'id' | 'createdAt'>, decidedFor?: string | null): Promise<Grant>
   listGrants(resource: Pick<Resource, 'type' | 'id'>): Promise<Grant[]>
-  /** Null: there is no such grant. */
+  /** Null: the grant does not exist. */
   grant(id: string): Promise<Grant | null>
-  /** False: it was gone already. */
+  /** False: the grant was already gone. */
   revokeGrant(id: string): Promise<boolean>
   /**
-   * Atomic. False: `from` is not the owner any more. Unless an administrator vouches for it, the pipeline's code sees no more
-   * than `from` sees, until the new owner publishes it: nobody asked them whether they want to lend it their eyes. Who vouches
-   * does so for the published version: runs of an older one, or of a draft without any, see no more than `from` all the same.
+   * Atomic. False: `from` is no longer the owner. Until the new owner publishes the pipeline, its code sees
+   * no more than `from` sees. The reason is that the new owner has not agreed to lend the code their
+   * visibility. An administrator can vouch for the published version to lift that limit. Runs of an older
+   * version stay limited to what `from` sees, and so do runs of a draft without any version.
    */
   transferOwnership(
     pipelineId: string,
@@ -71,18 +80,18 @@ export interface Sharing {
   ): Promise<boolean>
 }
 
-/** Of one request. In the community edition everything is allowed and nothing is asked. */
+/** Rights of one request. The community edition allows everything without a check. */
 export interface Access {
-  /** Who owns what this request creates; null: nobody. */
+  /** Owner of the resources that this request creates; null: no owner. */
   readonly owner: string | null
-  /** Rights on single things need not be asked about. */
+  /** The caller has all rights, so checks of single resources are skipped. */
   readonly isAdmin: boolean
-  /** Asked once per request, however often it is called. */
+  /** Looked up once per request, however often it is called. */
   visible(): Promise<Visible>
   may(resource: Resource, permission: Permission): Promise<boolean>
 }
 
-/** Of the community edition, of administrators, and of the service's own work. */
+/** Access in the community edition, of administrators, and of the service's own work. */
 export const UNLIMITED: Access = {
   owner: null,
   isAdmin: true,

@@ -1,17 +1,19 @@
-/** The work beside requests, as the HTTP application sees it. What it is told are hints: losing one costs a moment. */
+/**
+ * Background work as the HTTP application sees it. The application sends hints; a lost hint costs a moment.
+ */
 export interface Background {
   nudge(about: 'runRequested' | 'outbox'): void
-  /** Tells the evaluator of triggers of an event. False: it does not work here. */
+  /** Hints at a new event for the trigger evaluator. False: the evaluator is not active in this process. */
   eventRecorded(): boolean
-  /** Null: it is switched off. `run` makes it tick and waits for the end of that. */
+  /** Null: the reaper is off. `run` starts a tick and resolves at its end. */
   reaper: { run(): Promise<void> } | null
 }
 
-/** The same, as the process that starts it sees it. */
+/** Background work as the process that starts it sees it. */
 export interface ProcessBackground extends Background {
-  /** Begins the work, once. Hints before that are lost. */
+  /** Starts the work, once. Earlier hints are lost. */
   start(): void
-  /** Ends its threads at once and has them started again: for operators, and for proof. */
+  /** Ends all threads at once and restarts them; for operators and for fault tests. */
   restart(): void
   stop(): Promise<void>
 }

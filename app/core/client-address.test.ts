@@ -12,7 +12,7 @@ const from = (peer: string | null, forwarded?: string, address = loopback) =>
     { address: peer },
   ).address
 
-test('without a proxy it is the address of the connection, whatever the header claims', () => {
+test('ignores X-Forwarded-For from a connection that is no trusted proxy', () => {
   expect(from('203.0.113.7')).toBe('203.0.113.7')
   expect(from('203.0.113.7', '10.0.0.1')).toBe('203.0.113.7')
   expect(from('127.0.0.1')).toBe('127.0.0.1')
@@ -20,7 +20,7 @@ test('without a proxy it is the address of the connection, whatever the header c
   expect(from('2001:DB8::1', '10.0.0.1')).toBe('2001:db8::1')
 })
 
-test('the address of the connection is known beside the forwarded one', () => {
+test('reports the address of the connection beside the forwarded address', () => {
   const request = new Request('http://x.test/', { headers: { 'x-forwarded-for': '203.0.113.7' } })
   expect(loopback(request, { address: '::ffff:127.0.0.1' })).toEqual({
     address: '203.0.113.7',
@@ -32,7 +32,7 @@ test('the address of the connection is known beside the forwarded one', () => {
   })
 })
 
-test('a trusted proxy says who it heard from', () => {
+test('accepts the address that a trusted proxy forwards', () => {
   for (const peer of ['127.0.0.1', '::1', '::ffff:127.0.0.1'])
     expect(from(peer, '203.0.113.7')).toBe('203.0.113.7')
   expect(from('127.0.0.1', '203.0.113.7:4711')).toBe('203.0.113.7')
@@ -40,19 +40,19 @@ test('a trusted proxy says who it heard from', () => {
   expect(from('127.0.0.1', '::ffff:203.0.113.7')).toBe('203.0.113.7')
 })
 
-test('what a client put into the header before a proxy saw it is not believed', () => {
+test('ignores entries that a client added before the first proxy', () => {
   expect(from('127.0.0.1', '1.1.1.1, 203.0.113.7')).toBe('203.0.113.7')
   expect(from('127.0.0.1', '1.1.1.1, 203.0.113.7, 127.0.0.2')).toBe('203.0.113.7')
 })
 
-test('behind a chain of proxies it is the first that is not ours, or the farthest', () => {
+test('uses the first untrusted address of a proxy chain, or the farthest', () => {
   const chain = makeSenderOf(networks('10.0.0.0/8', 'fd00::/8', '127.0.0.1'))
   expect(from('127.0.0.1', '203.0.113.7, fd00::5, 10.1.2.3', chain)).toBe('203.0.113.7')
   expect(from('127.0.0.1', '10.9.9.9, 10.1.2.3', chain)).toBe('10.9.9.9')
   expect(from('127.0.0.2', '203.0.113.7', chain)).toBe('127.0.0.2')
 })
 
-test('what is no address ends the search, and no address at all is empty', () => {
+test('stops at an invalid address, and is empty without any address', () => {
   expect(from('127.0.0.1', 'unknown')).toBe('127.0.0.1')
   expect(from('127.0.0.1', '<script>, 127.0.0.3')).toBe('127.0.0.3')
   expect(from('127.0.0.1', ' , ')).toBe('127.0.0.1')
@@ -60,7 +60,7 @@ test('what is no address ends the search, and no address at all is empty', () =>
   expect(from('/tmp/a.sock', '203.0.113.7')).toBe('')
 })
 
-test('networks are addresses with or without a length', () => {
+test('accepts networks with or without a prefix length', () => {
   for (const text of ['10.0.0.1', '10.0.0.0/8', '0.0.0.0/0', 'fd00::/8', '::1', '::/0'])
     expect([text, networksOf([text])]).not.toEqual([text, null])
   for (const text of [

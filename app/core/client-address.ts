@@ -1,14 +1,15 @@
-// Whose request it is. A proxy in front of us says so in X-Forwarded-For; anybody else could write anything there.
+// Finds the client of a request. Only a trusted proxy is believed in X-Forwarded-For, because any client can
+// send the header.
 import { BlockList, isIP } from 'node:net'
 
-/** What the server knows about the connection; other runtimes may know nothing. */
+/** Facts about the connection; some runtimes do not know them. */
 export interface Peer {
   readonly address: string | null
-  /** The client has closed the connection: nobody receives the answer. */
+  /** The client has closed the connection, so the response has no receiver. */
   readonly isGone?: boolean
 }
 
-/** Addresses (`10.1.2.3`) and networks (`10.0.0.0/8`, `fd00::/8`); null: one of them is neither. */
+/** Parses addresses (`10.1.2.3`) and networks (`10.0.0.0/8`, `fd00::/8`); null when a text is neither. */
 export function networksOf(texts: readonly string[]): BlockList | null {
   const networks = new BlockList()
   for (const text of texts) {
@@ -30,12 +31,15 @@ export interface Sender {
   readonly peer: string
 }
 
-/** A trusted proxy sent the request for somebody else. */
+/** Whether a trusted proxy forwarded the request for another client. */
 export const isForwarded = ({ address, peer }: Sender) => address !== peer
 
 export type SenderOf = (request: Request, peer: Peer) => Sender
 
-/** Reads the sender of a request. The client is the last address in X-Forwarded-For that is no trusted proxy. */
+/**
+ * Reads the sender of a request. The client is the last address in X-Forwarded-For that is not a trusted
+ * proxy.
+ */
 export function makeSenderOf(trustedProxies: BlockList): SenderOf {
   const hasProxies = trustedProxies.rules.length > 0
   const isTrusted = (address: string) =>
@@ -45,7 +49,7 @@ export function makeSenderOf(trustedProxies: BlockList): SenderOf {
     const peer = plain(connection.address ?? '')
     let client = peer
     const forwarded = client !== '' && isTrusted(client) ? headers.get('x-forwarded-for') : null
-    // Each proxy appends whom it heard from: what stands left of one that is not ours is anybody's claim.
+    // Each proxy appends the address of its own sender. Entries left of an untrusted address may be forged.
     for (const hop of forwarded?.split(',').reverse() ?? []) {
       const address = plain(hop.trim())
       if (address === '') break
@@ -56,9 +60,12 @@ export function makeSenderOf(trustedProxies: BlockList): SenderOf {
   }
 }
 
-/** Without a port, brackets or the IPv6 form of an IPv4 address; empty when it is no address. */
+/**
+ * An address without port, brackets or the IPv6 form of an IPv4 address; empty when the text is not an
+ * address.
+ */
 function plain(text: string): string {
-  // As nearly all come.
+  // Fast path for nearly all addresses.
   if (isIP(text) === 4) return text
   const bare = /^\[(.*)\](?::\d+)?$/.exec(text)?.[1] ?? text.replace(/^([\d.]+):\d+$/, '$1')
   const address = bare.replace(/^::ffff:(?=[\d.]+$)/i, '').replace(/%.*$/, '')

@@ -1,7 +1,7 @@
-/** The only door to the time of day. */
+/** The only access to the time of day. */
 export interface Clock {
   now(): Date
-  /** Milliseconds that never run backwards, for durations. */
+  /** Monotonic milliseconds, for durations. */
   elapsed(): number
 }
 

@@ -27,8 +27,8 @@ const licensed = (claims: object = CLAIMS, header?: object) => {
   }
 }
 
-describe('an address that is not loopback', () => {
-  test('needs a key, or the word that it is meant to be open', () => {
+describe('HOST', () => {
+  test('a HOST beyond loopback needs a key or ALLOW_OPEN', () => {
     for (const HOST of ['0.0.0.0', '::', '192.168.1.5', '127.evil.test', 'example.org']) {
       expect([HOST, problems({ HOST })]).toEqual([HOST, [expect.stringContaining('PLATFORM_API_KEY')]])
       expect(parse({ HOST, PLATFORM_API_KEY: '0123456789abcdef' }).isOpenToNetwork).toBe(false)
@@ -42,7 +42,7 @@ describe('an address that is not loopback', () => {
   })
 })
 
-test('the token of sidecars may be left out, and is refused without being shown when it is short', () => {
+test('SIDECAR_TOKEN is optional; a short token is refused without being shown', () => {
   expect(parse({}).sidecarToken).toBeNull()
   const token = '0123456789abcdef0123456789abcdef'
   expect(parse({ SIDECAR_TOKEN: token }).sidecarToken).toBe(token)
@@ -51,8 +51,8 @@ test('the token of sidecars may be left out, and is refused without being shown 
   expect([problem?.includes('a-short-one'), more]).toEqual([false, []])
 })
 
-describe('keys', () => {
-  test('are one without a name and any number with one', () => {
+describe('API keys', () => {
+  test('reads one unnamed key and any number of named keys', () => {
     expect(
       parse({ PLATFORM_API_KEY: 'k', PLATFORM_API_KEYS: 'ci:0123456789abcdef, ops:a:b:0123456789abc,' })
         .apiKeys,
@@ -62,7 +62,7 @@ describe('keys', () => {
       { name: 'ops', key: 'a:b:0123456789abc' },
     ])
   })
-  test('a short PLATFORM_API_KEY is refused beyond loopback, and known as weak there', () => {
+  test('refuses a short PLATFORM_API_KEY beyond loopback and flags it on loopback', () => {
     for (const HOST of ['0.0.0.0', '192.168.1.10', 'sluice.example.com'])
       for (const PLATFORM_API_KEY of ['k', '0123456789abcde'])
         expect(problems({ HOST, PLATFORM_API_KEY })).toEqual([
@@ -72,7 +72,7 @@ describe('keys', () => {
     expect(parse({ PLATFORM_API_KEY: '0123456789abcdef' }).isWeakKey).toBe(false)
   })
 
-  test('that are badly named, short or there twice are refused without being shown', () => {
+  test('refuses badly named, short and duplicate keys without showing them', () => {
     for (const keys of ['0123456789abcdef', 'a b:0123456789abcdef', 'ci:short-secret', ':0123456789abcdef']) {
       const [problem = '', ...more] = problems({ PLATFORM_API_KEYS: keys })
       expect([
@@ -89,7 +89,7 @@ describe('keys', () => {
 })
 
 describe('hosts and origins', () => {
-  test('an open service has this machine, its own addresses and the names that are listed', () => {
+  test('an open service accepts loopback names, its own addresses and ALLOWED_HOSTS', () => {
     expect(parse({}).allowedHosts).toEqual(['localhost', '127.0.0.1', '[::1]'])
     expect(
       parse({
@@ -111,12 +111,12 @@ describe('hosts and origins', () => {
       "ALLOWED_HOSTS: 'http://a.example.com' is not a host name such as sluice.example.com, and not *",
     ])
   })
-  test('a service with a key, or with ALLOWED_HOSTS=*, accepts every name', () => {
+  test('a service with a key or ALLOWED_HOSTS=* accepts every host name', () => {
     expect(parse({ PLATFORM_API_KEY: 'a-key-0123456789' }).allowedHosts).toBeNull()
     expect(parse(licensed()).allowedHosts).toBeNull()
     expect(parse({ ALLOWED_HOSTS: '*' }).allowedHosts).toBeNull()
   })
-  test('no other site may use the API unless it is listed', () => {
+  test('allows only the origins in CORS_ORIGINS', () => {
     expect(parse({}).corsOrigins).toEqual([])
     expect(parse({ CORS_ORIGINS: 'https://App.example.com/, http://localhost:3000' }).corsOrigins).toEqual([
       'https://app.example.com',
@@ -131,7 +131,7 @@ describe('hosts and origins', () => {
 })
 
 describe('limits', () => {
-  test('of a statement are seconds', () => {
+  test('DATABASE_TIMEOUT is a number of seconds', () => {
     expect(parse({}).databaseTimeoutMs).toBe(10_000)
     expect(parse({ DATABASE_TIMEOUT: '3' }).databaseTimeoutMs).toBe(3_000)
     expect(parse({ DATABASE_TIMEOUT: '3600' }).databaseTimeoutMs).toBe(3_600_000)
@@ -145,19 +145,19 @@ describe('limits', () => {
     '?statement_timeout=20000',
     '?sslmode=require&Statement_Timeout=20000',
     '?options=-c%20statement%5Ftimeout%3D20000',
-  ])('of a statement have one name: an address with %s is refused', (query) => {
+  ])('refuses a DATABASE_URL that sets the statement timeout with %s', (query) => {
     for (const DATABASE_URL of ['postgres://u@one/d', 'postgres://u@one:1,two:2/d'])
       expect(problems({ DATABASE_URL: `${DATABASE_URL}${query}` })).toEqual([
         'DATABASE_URL: must not set statement_timeout: DATABASE_TIMEOUT does, in seconds',
       ])
   })
 
-  test('of a statement say nothing about other settings of an address', () => {
+  test('accepts statement_timeout as user and database name in DATABASE_URL', () => {
     const DATABASE_URL = 'postgres://statement_timeout@one/statement_timeout?sslmode=require'
     expect(parse({ DATABASE_URL }).databaseUrl).toBe(DATABASE_URL)
   })
 
-  test('are off on loopback in the community edition and on elsewhere', () => {
+  test('the rate limit defaults to off only on community loopback installations', () => {
     expect(parse({}).rateLimit).toBeNull()
     expect(parse({ HOST: '0.0.0.0', PLATFORM_API_KEY: '0123456789abcdef' }).rateLimit).toEqual({
       perSecond: 50,
@@ -174,7 +174,7 @@ describe('limits', () => {
 })
 
 describe('the Pro edition', () => {
-  test('starts with a licence, from a variable or a file', () => {
+  test('the Pro edition reads its licence from a variable or a file', () => {
     const license = { type: 'team', expiresAt: '2999-01-01T00:00:00Z', maxUsers: 5 }
     expect(parse(licensed())).toMatchObject({ edition: 'pro', license })
     const { LICENSE, ...more } = licensed()
@@ -182,7 +182,7 @@ describe('the Pro edition', () => {
     writeFileSync(LICENSE_FILE, `${LICENSE}\n`)
     expect(parse({ ...more, LICENSE_FILE })).toMatchObject({ edition: 'pro', license })
   })
-  test('does not start without one, or with one that has ended, is not ours or was changed: one line says so', () => {
+  test('the Pro edition refuses a missing, expired or invalid licence', () => {
     const { LICENSE, ...bare } = licensed()
     const [header, , signature] = LICENSE.split('.')
     const changed = Buffer.from(JSON.stringify({ ...CLAIMS, max_users: 500 })).toString('base64url')
@@ -212,7 +212,7 @@ describe('the Pro edition', () => {
     ] as [Record<string, string>, string][])
       expect(problems(env)).toEqual([why])
   })
-  test('needs somebody to let in, and the community edition has no users', () => {
+  test('the Pro edition requires credentials; the community edition refuses users', () => {
     const { PLATFORM_API_KEY, ...nobody } = licensed()
     expect(problems(nobody)).toEqual([expect.stringContaining('EDITION: pro needs somebody to let in')])
     const oidc = { OIDC_ISSUER: 'https://id.test', OIDC_AUDIENCE: 'sluice' }
@@ -228,7 +228,7 @@ describe('the Pro edition', () => {
       expect.stringContaining("'enterprise' is no edition"),
     ])
   })
-  test('trusts a provider over https or on this machine only', () => {
+  test('trusts an OIDC issuer only over https or on loopback', () => {
     const withIssuer = (issuer: string) =>
       problems({ ...licensed(), OIDC_ISSUER: issuer, OIDC_AUDIENCE: 'x' })
     for (const issuer of [
@@ -268,7 +268,7 @@ describe('plugins', () => {
   const PLUGIN_TOKEN = 'known-to-us-and-to-them'
   const withPlugins = (env: Record<string, string>) => ({ ...licensed(), PLUGIN_TOKEN, ...env })
   const url = 'https://plugins.test/sluice'
-  test('are asked at their addresses, with the token that they know us by', () => {
+  test('reads the addresses, token and administrators of plugins', () => {
     const env = {
       AUTH_PLUGIN_URL: `${url}/`,
       SHARING_PLUGIN_URL: 'grpcs://plugins.test',
@@ -284,7 +284,7 @@ describe('plugins', () => {
     const { PLATFORM_API_KEY, ...nobody } = withPlugins({ AUTH_PLUGIN_URL: url })
     expect(problems(nobody)).toEqual([])
   })
-  test('belong to the Pro edition, need a token, and take the place of what they replace', () => {
+  test('plugins require the Pro edition, a token and no conflicting settings', () => {
     expect(problems({ AUTH_PLUGIN_URL: url, PLUGIN_TOKEN })).toEqual([
       expect.stringContaining('AUTH_PLUGIN_URL: plugins are a part of the Pro edition'),
     ])
@@ -300,7 +300,7 @@ describe('plugins', () => {
       expect.stringContaining('needs ENFORCEMENT_PLUGIN_URL'),
     ])
   })
-  test('are sent credentials, so they are reached safely or on this machine, and what is wrong is told without the text', () => {
+  test('plugin addresses must be encrypted or local, and errors hide them', () => {
     const env = (AUTH_PLUGIN_URL: string) => withPlugins({ AUTH_PLUGIN_URL })
     for (const plain of ['http://plugins.test', 'grpc://10.0.0.7:90', 'http://127.0.0.1.evil.test']) {
       expect([plain, problems(env(plain)).length]).toEqual([plain, 1])

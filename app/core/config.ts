@@ -1,4 +1,4 @@
-// The environment is parsed here, once, and nowhere else; values are passed in from there.
+// Parses the environment, once. No other file reads it; values are passed on from here.
 import { readFileSync } from 'node:fs'
 import type { BlockList } from 'node:net'
 import { isSidecarToken, SIDECAR_TOKEN_RULE } from '../../proto/sidecar-token.ts'
@@ -10,24 +10,29 @@ import type { RateLimit } from './rate-limit.ts'
 import { isLoopback, isSafeAddress } from './safe-address.ts'
 import { type Env, Variables } from './variables.ts'
 
-/** Addresses of sidecars begin with Connect (`http`, `https`), or native gRPC without and with TLS. */
+/**
+ * Protocols of sidecar addresses: Connect (`http`, `https`), or native gRPC without and with TLS (`grpc`,
+ * `grpcs`).
+ */
 const RPC_PROTOCOL = /^(https?|grpcs?):$/
 
-/** Requests per second of one client, unless configured; twice as many at once. */
+/** Default requests per second of one client. The default burst is twice as large. */
 const REQUESTS_PER_SECOND = 50
-/** Wrong credentials of one address: at once, and as many again in a minute. */
+/** Default limit of wrong credentials from one address: the burst, and the refill per minute. */
 const AUTH_FAILURES = 60
-/** Time of one statement of a request, by default and at most. */
+/** Time limit of one statement of a request: default and maximum. */
 const DATABASE_TIMEOUT_SECONDS = 10
 const DATABASE_TIMEOUT_SECONDS_MAX = 3_600
 
 export interface ApiKey {
-  /** Shown in logs and to people; several keys let one be replaced while the others still open. */
+  /**
+   * Shown in logs and to people. Several keys allow a rotation: the old key stays valid beside the new key.
+   */
   name: string
   key: string
 }
 
-/** Characters below which a key can be guessed. */
+/** A key with fewer characters can be guessed. */
 export const KEY_LENGTH_MIN = 16
 
 export interface OidcSettings {
@@ -36,12 +41,12 @@ export interface OidcSettings {
   clockSkewSeconds: number
   /** Name of the claim, or its path with dots: `realm_access.roles`. */
   rolesClaim: string
-  /** Subjects that are administrators whatever their roles. */
+  /** Subjects that are administrators regardless of their roles. */
   admins: readonly string[]
 }
 
 export type StoreSettings =
-  /** `floorBytes`: DISK_FLOOR; null: the default, 0: none. */
+  /** `floorBytes`: DISK_FLOOR; null: the default; 0: no floor. */
   | { kind: 'disk'; root: string; floorBytes?: number | null }
   | {
       kind: 's3'
@@ -55,51 +60,54 @@ export type StoreSettings =
 export interface Config {
   host: string
   port: number
-  /** Where runners and query services reach the API: PUBLIC_URL, or else this machine's own address of it. */
+  /** Address of the API for runners and query services: PUBLIC_URL, or the local address. */
   publicUrl: string
-  /** Bytes of the JSON of one engine answer: a query, a table preview, a pipeline preview. */
+  /** Maximum size of one engine answer in bytes of JSON: a query, a table preview, a pipeline preview. */
   answerBytesMax: number
-  /** What addresses shown to clients begin with; null: the address that the client itself has used. */
+  /** Start of every address that clients are shown; null: the address that the client itself used. */
   shownUrl: string | null
   databaseUrl: string
-  /** What a request may ask of Postgres in one statement. */
+  /** Time limit of one Postgres statement of a request. */
   databaseTimeoutMs: number
   dataDir: string
   store: StoreSettings
-  /** Null: the part is switched off (`none`). */
+  /** Null: the part is off (`none`). */
   runnerUrls: string[] | null
   queryUrls: string[] | null
-  /** The secret that runners and query services know this API by; null: calls carry none. */
+  /** The secret that identifies this API to runners and query services; null: calls carry no token. */
   sidecarToken: string | null
-  /** The only addresses that get the token, set by the supervisor for a token of its own; null: every sidecar gets it. */
+  /**
+   * Only these addresses receive the token; the supervisor sets them for its own token. Null: every sidecar
+   * receives it.
+   */
   sidecarTokenUrls: string[] | null
-  /** Keys that open the API; empty: none does. */
+  /** Keys that clients may use; empty: no key is valid. */
   apiKeys: ApiKey[]
-  /** Whose access tokens open it. */
+  /** The issuer of access tokens that clients may use; null: no token is valid. */
   oidc: OidcSettings | null
-  /** What answers in place of what is built in. */
+  /** Remote implementations that replace the built-in ones. */
   plugins: PluginSettings
   edition: 'community' | 'pro'
   /** Pro edition only. */
   license: License | null
-  /** Anybody who reaches this address may do everything: the operator has allowed it. */
+  /** Every client that reaches this address has all rights; the operator has allowed that. */
   isOpenToNetwork: boolean
   /** `PLATFORM_API_KEY` can be guessed; allowed on loopback only. */
   isWeakKey: boolean
-  /** Null: requests are not counted. */
+  /** Null: requests are not limited. */
   rateLimit: RateLimit | null
-  /** Wrong credentials of one address in a minute; null: they are not counted. */
+  /** Wrong credentials that one address may send per minute; null: no limit. */
   authFailures: number | null
   metadataStore: boolean
   audit: boolean
   reaper: boolean
-  /** Whose X-Forwarded-For is believed. */
+  /** Proxies whose X-Forwarded-For is trusted. */
   trustedProxies: BlockList
-  /** Origins of other sites whose pages may use the API; `*` stands for all of them. */
+  /** Origins of other sites whose pages may use the API; `*` allows every origin. */
   corsOrigins: string[]
-  /** Host names under which an open service answers; null: every name, because a credential protects the service. */
+  /** Host names that an open service accepts; null: every name, because a credential protects the service. */
   allowedHosts: string[] | null
-  /** Event streams of run logs that may be open, in all and of one client address. */
+  /** Open event streams of run logs: in total, and per client address. */
   streamsPerProcess: number
   streamsPerClient: number
   logFormat: 'text' | 'json'
@@ -108,7 +116,7 @@ export interface Config {
   buildTime: string
 }
 
-/** Everything that is wrong with the environment, one line each. */
+/** All problems of the environment, one line each. */
 export class ConfigError extends Error {
   constructor(readonly problems: string[]) {
     super(`invalid configuration: ${problems.join('; ')}`)
@@ -117,7 +125,7 @@ export class ConfigError extends Error {
 
 const LOOPBACK = '127.0.0.0/8,::1'
 
-/** Reads the environment, or throws one ConfigError that lists every bad name. */
+/** Reads the environment, or throws one ConfigError that lists every invalid variable. */
 export function parseConfig(env: Env, dataDirBase: string): Config {
   const vars = new Variables(env)
   const addresses = parseAddresses(vars)
@@ -141,7 +149,7 @@ export function parseConfig(env: Env, dataDirBase: string): Config {
   return config
 }
 
-/** Where this API listens, and how others reach it. */
+/** The address to listen on, and the address for other parts. */
 function parseAddresses(vars: Variables) {
   const port = Number(vars.text('PORT', '8080'))
   if (!Number.isInteger(port) || port < 1 || port > 65_535) vars.bad('PORT', 'must be a port number')
@@ -166,14 +174,14 @@ function parseUrl(
 function parseDatabase(vars: Variables) {
   const databaseUrl = vars.text('DATABASE_URL')
   if (!/^postgres(ql)?:\/\//.test(databaseUrl)) vars.bad('DATABASE_URL', 'must be a postgres:// address')
-  // It would be that of all connections, and who waits for their answers would not know it.
+  // The setting would apply to all connections, and callers would wait with other timeouts than the database.
   if (/statement_timeout/i.test(queryOf(databaseUrl)))
     vars.bad('DATABASE_URL', 'must not set statement_timeout: DATABASE_TIMEOUT does, in seconds')
   const seconds = vars.count('DATABASE_TIMEOUT', DATABASE_TIMEOUT_SECONDS, DATABASE_TIMEOUT_SECONDS_MAX)
   return { databaseUrl, databaseTimeoutMs: 1_000 * seconds }
 }
 
-/** Its names and values in plain text. An address of several hosts is no URL. */
+/** Names and values of the query as plain text. An address with several hosts is not a valid URL. */
 const queryOf = (address: string) =>
   [...new URLSearchParams(address.split('?').slice(1).join('?'))].flat().join(' ')
 
@@ -220,7 +228,7 @@ function parseSidecars(vars: Variables) {
   }
 }
 
-/** `isAtHome`: one person's installation, where no request is counted unless somebody says so. */
+/** `isAtHome`: an installation for one person, where the rate limit is off by default. */
 function parseLimits(vars: Variables, isAtHome: boolean) {
   const perSecond = vars.limit('RATE_LIMIT', isAtHome ? 'off' : REQUESTS_PER_SECOND)
   return {
@@ -236,7 +244,7 @@ function parseLimits(vars: Variables, isAtHome: boolean) {
   }
 }
 
-/** Who may come in, from where, and the edition that knows users. */
+/** Accepted credentials, origins and host names, and the edition. */
 function parseAccess(vars: Variables, { host, publicUrl }: { host: string; publicUrl: string }) {
   const apiKeys = parseApiKeys(vars)
   const edition = vars.text('EDITION', 'community')
@@ -276,14 +284,14 @@ function parseAccess(vars: Variables, { host, publicUrl }: { host: string; publi
   }
 }
 
-/** Names are shown. */
+/** Names appear in logs. */
 const KEY_NAME = /^[\w.-]{1,64}$/
 
 function parseApiKeys(vars: Variables): ApiKey[] {
   const bad = (why: string) => vars.bad('PLATFORM_API_KEYS', why)
   const single = vars.text('PLATFORM_API_KEY')
   const keys: ApiKey[] = single === '' ? [] : [{ name: 'default', key: single }]
-  // What is wrong is told without the key.
+  // The error texts never contain the key.
   for (const [at, entry] of vars.text('PLATFORM_API_KEYS').split(',').entries()) {
     if (entry.trim() === '') continue
     const [name = '', ...rest] = entry.trim().split(':')
@@ -330,7 +338,7 @@ function parsePlugins(vars: Variables): PluginSettings {
     const value = vars.text(name)
     if (value === '') return null
     const url = URL.canParse(value) ? new URL(value) : null
-    // The text is not shown: it may hold a password.
+    // The error text omits the address, because it may contain a password.
     if (
       url === null ||
       !RPC_PROTOCOL.test(url.protocol) ||
@@ -376,7 +384,7 @@ function parseLicense(vars: Variables): License | null {
   return null
 }
 
-/** Null: it cannot be read. */
+/** Null: the file cannot be read. */
 function readLicenseFile(vars: Variables): string | null {
   const file = vars.text('LICENSE_FILE')
   try {
@@ -387,7 +395,7 @@ function readLicenseFile(vars: Variables): string | null {
   }
 }
 
-/** A scheme and a host, as browsers send it in `Origin`: no path, no user. */
+/** A scheme and a host, as browsers send them in `Origin`: no path, no user. */
 const ORIGIN = /^[a-z][a-z0-9+.-]*:\/\/[^\s/?#@*]+$/
 
 function parseOrigins(vars: Variables): string[] {
@@ -398,7 +406,7 @@ function parseOrigins(vars: Variables): string[] {
   return origins
 }
 
-/** This machine, its own addresses, and the names in ALLOWED_HOSTS; null where that is `*`. */
+/** Loopback names, the service's own addresses, and ALLOWED_HOSTS; null when ALLOWED_HOSTS contains `*`. */
 function parseAllowedHosts(
   vars: Variables,
   { host, publicUrl }: { host: string; publicUrl: string },

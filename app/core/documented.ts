@@ -1,20 +1,24 @@
-// The API's document shows a stricter schema where the schema that checks a request is looser than clients should send.
+// The schema that checks a request may be looser than clients should send. The OpenAPI document then shows a
+// stricter schema.
 import type { TSchema } from '@sinclair/typebox'
 
-/** `checked` decides what is accepted; the document shows `documented`, which accepts nothing that `checked` refuses. */
+/**
+ * Requests are checked with `checked`. The document shows `documented`, which accepts nothing that `checked`
+ * refuses.
+ */
 export const documentedAs = <Checked extends TSchema>(checked: Checked, documented: TSchema): Checked => ({
   ...checked,
   documented,
 })
 
-/** Schemas of a route that the framework does not check, by what they describe. */
+/** Schemas of a route that appear in the document but are not checked by the framework. */
 export interface Described {
   params?: TSchema
   query?: TSchema
   body?: TSchema
-  /** A multipart form: it is read as a stream. */
+  /** A multipart form, which is read as a stream. */
   form?: TSchema
-  /** Events of `text/event-stream`, which the route answers beside JSON. */
+  /** Events of `text/event-stream`, which the route offers beside JSON. */
   events?: TSchema
 }
 

@@ -1,22 +1,22 @@
-// The one place that turns whatever was thrown into the error envelope. Nothing of an unexpected error is shown: it may name
-// tables, files or secrets.
+// The only place that converts a thrown value into the error envelope. An unexpected error shows no details,
+// because they may contain tables, files or secrets.
 import { NotFoundError, ParseError, ValidationError } from 'elysia'
 import { isOfConnection } from '../../drizzle/errors.ts'
 import { isDiskFull } from '../../lake/disk-floor.ts'
 import { AppError, diskFull, invalid, notFound, TYPE_OF } from './errors.ts'
 import { refusalOf } from './validation.ts'
 
-/** Clients that meet an absent dependency may come again after this time. */
+/** Clients may retry after this time when a dependency is unavailable. */
 const RETRY_AFTER_SECONDS = 5
 
-/** The envelope of the specification, with the error's own headers. */
+/** The error envelope of the specification, with the headers of the error. */
 export const errorResponse = (error: AppError): Response =>
   Response.json(
     { error: { code: error.code, type: TYPE_OF[error.status], message: error.message } },
     { status: error.status, headers: error.headers },
   )
 
-/** What an error means to the client. The original is kept as `cause` of every 5xx, for the log. */
+/** Maps a thrown value to an error for the client. Every 5xx keeps the original as `cause`, for the log. */
 export function toAppError(error: unknown): AppError {
   if (error instanceof AppError) return error
   if (error instanceof ParseError)
@@ -28,7 +28,7 @@ export function toAppError(error: unknown): AppError {
 
 const internal = (cause: unknown) => new AppError(500, 'INTERNAL', 'internal error', { cause })
 
-/** A Postgres that takes or keeps no connection, and work that it gave up. */
+/** Postgres refused or ended a connection, or cancelled the statement. */
 const UNAVAILABLE = new Set([
   '40001', // serialization_failure
   '40P01', // deadlock_detected
@@ -42,7 +42,7 @@ const UNAVAILABLE = new Set([
 
 const DATABASE_DISK_FULL = '53100'
 
-/** Values that no column can hold. Schemas refuse them first; these are what a schema was not strict enough for. */
+/** Values that no column can store. Schemas refuse them first; these codes cover gaps in a schema. */
 const UNSTORABLE = new Set([
   '22003', // numeric_value_out_of_range
   '22008', // datetime_field_overflow

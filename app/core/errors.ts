@@ -1,6 +1,7 @@
 import type { RunId } from './ids.ts'
 
-// Services throw; only app/http knows what that means in HTTP. `type` follows from the status, `code` from the constructor.
+// Services throw these errors; only app/http maps them to HTTP. The status determines `type`, the constructor
+// `code`.
 
 export const TYPE_OF = {
   400: 'VALIDATION',
@@ -22,7 +23,7 @@ export const TYPE_OF = {
 } as const
 
 export type ErrorStatus = keyof typeof TYPE_OF
-/** Statuses that depend on a route. 421 is decided before the route, and nobody receives 499. */
+/** Statuses that depend on a route. 421 is decided before routing, and no client receives 499. */
 export type RouteStatus = Exclude<ErrorStatus, 421 | 499>
 export const ERROR_CODES = [
   'INVALID_ARGUMENT',
@@ -49,32 +50,35 @@ export class AppError extends Error {
   readonly headers: Record<string, string>
 }
 
-/** `field` is named first, so that a client sees at once what to mend. */
+/** The message starts with `field`, so that a client sees the invalid field first. */
 export const invalid = (field: string, why: string) =>
   new AppError(400, 'INVALID_ARGUMENT', `${field}: ${why}`)
 export const notFound = (what: string) => new AppError(404, 'NOT_FOUND', `${what} not found`)
-/** `hint` is the address of a route that the caller probably meant. */
+/** `hint` is the address of the route that the caller probably meant. */
 export const routeNotFound = (hint: string | null) =>
   new AppError(404, 'NOT_FOUND', hint === null ? 'route not found' : `route not found: did you mean ${hint}?`)
 export const alreadyExists = (what: string) => new AppError(409, 'ALREADY_EXISTS', `${what} already exists`)
 export const alreadyEnded = (id: RunId) => new AppError(409, 'ALREADY_EXISTS', `run ${id} has already ended`)
-/** `allowed` are the methods the path knows. */
+/** `allowed`: the methods of the path. */
 export const methodNotAllowed = (method: string, allowed: readonly string[]) =>
   new AppError(405, 'INVALID_ARGUMENT', `${method} is not allowed here`, {
     headers: { allow: allowed.join(', ') },
   })
 export const forbidden = (why: string) => new AppError(403, 'AUTHORIZATION', why)
-/** `challenge` says which credentials would do (RFC 9110, WWW-Authenticate). */
+/** `challenge` names the accepted credentials (RFC 9110, WWW-Authenticate). */
 export const unauthenticated = (why: string, challenge: string) =>
   new AppError(401, 'AUTHENTICATION', why, { headers: { 'www-authenticate': challenge } })
 export const tooLarge = (message = 'file too large (max 32MB)') =>
   new AppError(413, 'INVALID_ARGUMENT', message)
-/** The client closed the connection before its answer: nobody reads this error, but the log and the metrics show its status. */
+/**
+ * The client closed the connection before its answer. No client reads this error; the log and the metrics
+ * show its status.
+ */
 export const clientGone = (cause?: unknown) =>
   new AppError(499, 'UNAVAILABLE', 'client closed the connection before the answer', { cause })
 export const unavailable = (what: string, cause?: unknown) =>
   new AppError(503, 'UNAVAILABLE', `${what} is not available`, { cause })
-/** The disk has no room for what the request brings. `why` names the free space, where it is known. */
+/** The disk lacks space for the request. `why` contains the free space when it is known. */
 export const diskFull = (why: string, cause?: unknown) =>
   new AppError(507, 'UNAVAILABLE', `not enough disk space: ${why}; free some space and send it again`, {
     cause,

@@ -1,13 +1,13 @@
-// How the document shows server-sent events.
+// Schemas of server-sent events for the OpenAPI document.
 import { type TSchema, Type as t } from '@sinclair/typebox'
 import { documentedAs } from './documented.ts'
 
-/** Data of events that end a stream: the resource is gone, or could not be read. */
+/** Data of an event that ends a stream: the resource is gone or unreadable. */
 export const StreamError = t.Object({ message: t.String() }, { title: 'StreamError' })
 
 /**
- * The data of each kind of event, by its name. On the wire `data` is one line of JSON; the document shows it parsed, because
- * OpenAPI 3.1 has no schema for the lines of a stream.
+ * The data of each kind of event, by the name of the event. On the wire, `data` is one line of JSON. The
+ * document shows the parsed data, because OpenAPI 3.1 has no schema for the lines of a stream.
  */
 export const eventsOf = (data: Record<string, TSchema>) =>
   t.Union([...new Set(Object.values(data))], {
@@ -16,6 +16,6 @@ export const eventsOf = (data: Record<string, TSchema>) =>
       .join(', ')}`,
   })
 
-/** An answer that is always a stream of these events. */
+/** A response that is always a stream of these events. */
 export const eventsText = (events: TSchema) =>
   documentedAs(t.String({ contentMediaType: 'text/event-stream' }), events)

@@ -1,16 +1,19 @@
-/** Who calls. */
+/** The caller of a request. */
 export interface Identity {
   /** An API key is a machine with full rights; a user is the subject of a token. */
   readonly kind: 'anonymous' | 'api-key' | 'user'
-  /** What the audit log shows, and what owns things: a token's subject, and empty for all others. */
+  /**
+   * The subject of a token; empty for other callers. The audit log shows it, and resources store it as their
+   * owner.
+   */
   readonly userId: string
-  /** For people to read: of the user, or of the key; empty for anonymous callers. No right comes from it. */
+  /** Display name of the user or of the key; empty for anonymous callers. Grants no right. */
   readonly name: string
-  /** `admin` among them for who the operator lists as such. */
+  /** Contains `admin` for the users that the operator lists as administrators. */
   readonly roles: readonly string[]
 }
 
 export const ANONYMOUS: Identity = { kind: 'anonymous', userId: '', name: '', roles: [] }
 
-/** Whether rights on single things need not be asked about. Means nothing where nobody has to say who they are. */
+/** Whether the caller has all rights. Meaningless where callers need no credential. */
 export const isAdmin = ({ kind, roles }: Identity): boolean => kind === 'api-key' || roles.includes('admin')

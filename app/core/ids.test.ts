@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
 import { isUuid, newId } from './ids.ts'
 
-test('ids are version 7 UUIDs that sort in the order they were asked for', () => {
+test('ids are version 7 UUIDs that sort in the order of creation', () => {
   const ids = Array.from({ length: 20_000 }, newId)
   expect(ids.toSorted()).toEqual(ids)
   expect(new Set(ids).size).toBe(ids.length)

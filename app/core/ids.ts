@@ -11,7 +11,7 @@ export type LandingFileId = Branded<'LandingFileId'>
 
 export type NewId = () => string
 
-/** Before and after every id, for walks in the order of ids. */
+/** Bounds below and above every id, for iteration in the order of ids. */
 export const FIRST_ID = '00000000-0000-0000-0000-000000000000'
 export const LAST_ID = 'ffffffff-ffff-ffff-ffff-ffffffffffff'
 
@@ -19,8 +19,8 @@ let latest = 0
 let counter = 0
 
 /**
- * A version 7 UUID (RFC 9562, section 6.2, method 1): ordered by time, so that indexes on it grow at one end, and by
- * a counter within one millisecond, so that what one process asks for later sorts later.
+ * A version 7 UUID (RFC 9562, section 6.2, method 1). Ids are ordered by time, so that indexes on them grow
+ * at one end. A counter orders the ids that one process creates within one millisecond.
  */
 export function newId(): string {
   const now = Date.now()
@@ -44,11 +44,14 @@ export function newId(): string {
 const HEX = '0123456789abcdef'
 const VARIANTS = '89ab89ab89ab89ab'
 
-/** The first two groups of ids of this millisecond. */
+/** The first two groups of ids in this millisecond. */
 let time = ''
 let timeOf = 0
 
-/** Asked for many at a time and written as text at once: each by itself would cost more than the rest of an id. */
+/**
+ * Random bytes are drawn and converted to text in bulk. One draw per id would cost more than the rest of the
+ * id.
+ */
 const POOL_BYTES = 4_096
 let pool = ''
 let used = 0

@@ -1,5 +1,5 @@
-// The licence of the Pro edition: a compact JWS (EdDSA) over `{type, expires_at, max_users}`, checked offline when the
-// configuration is read. node:crypto checks a signature without waiting, which jose cannot.
+// The licence of the Pro edition: a compact JWS (EdDSA) over `{type, expires_at, max_users}`. It is verified
+// offline when the configuration is read. node:crypto verifies a signature synchronously, which jose cannot.
 import { Buffer } from 'node:buffer'
 import { createPublicKey, type KeyObject, verify } from 'node:crypto'
 
@@ -10,10 +10,10 @@ export interface License {
   maxUsers: number
 }
 
-/** Whose signature licences bear: `x` of an Ed25519 key (RFC 8037). */
+/** The public key of the vendor: `x` of an Ed25519 key (RFC 8037). */
 export const LICENSE_PUBLIC_KEY = 'OuGodqRG-ejpwO071LKp3Z0M4iVwedA9xIBlETP7XIk'
 
-/** The licence, or in one line why it is none. */
+/** The licence, or one line that says why the text is invalid. */
 export function readLicense(
   text: string,
   { publicKey, now }: { publicKey: string; now: Date },

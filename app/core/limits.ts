@@ -1,55 +1,62 @@
-// Nothing grows without a bound (I8). A limit of one slice stands beside its user; these are shared by several.
+// Nothing grows without a named limit (I8). Limits of one slice stand beside their use; several slices share
+// these.
 
 export const limits = {
   /** Items of a list that has no default page (spec: Limits). */
   listCap: 10_000,
   /** Uploads and pipeline files: 32 MB of the file part (spec: Limits). */
   uploadBytes: 33_554_432,
-  /** An upload of which nothing arrives for this long is given up, and one that takes this long in all. */
+  /** An upload is aborted after this time. */
   uploadMs: 1_800_000,
-  /** What people write about a thing: a description, a message, an expected schema. */
+  /** Texts that users write about a resource: a description, a message, an expected schema. */
   textCharacters: 10_000,
-  /** Access tokens: length of one, verified ones that are remembered, and what is taken from their claims. */
+  /** Access tokens: length of one token, cached verified tokens, and sizes of their claims. */
   accessTokenLength: 8_192,
   accessTokensKept: 10_000,
   subjectLength: 255,
   rolesKept: 100,
-  /** Clients whose requests are counted apart; who is not among them begins anew. */
+  /** Clients with a rate limit bucket of their own. An evicted client starts with a full bucket. */
   bucketsKept: 20_000,
-  /** JSON of one engine answer (QUERY_ANSWER_LIMIT): it is in memory as a whole, because a refusal comes before the first byte. */
+  /**
+   * JSON of one engine answer (QUERY_ANSWER_LIMIT). The answer is in memory as a whole, because errors
+   * precede the first byte.
+   */
   answerBytes: 64 * 1_048_576,
-  /** Queries one API process has under way: its HTTP client makes 256 calls at once, and runners are called by it too. */
+  /** Rows of one table preview or pipeline preview. */
   previewRowsMax: 1_000,
-  /** Sources that a process reads at the same time for lineage and cycles (spec: Limits). */
+  /** Sources that a process reads concurrently for lineage and cycles (spec: Limits). */
   sourceReadsAtOnce: 20,
-  /** Log lines and bytes kept per run; one line then says how many were dropped. */
+  /** Log lines stored per run. One more line then reports the number of dropped lines. */
   logLinesPerRun: 10_000,
-  /** Of one log line, and of a run's error. */
+  /** Length of one log line, and of a run's error. */
   logMessageLength: 16_384,
-  /** Runs of one pipeline that may wait. */
+  /** Waiting runs of one pipeline. */
   waitingRunsPerPipeline: 10_000,
-  /** Runs one transaction cancels. */
+  /** Runs that one transaction cancels. */
   cancelBatch: 500,
-  /** Landing files one attempt reads: what fits one request to a runner. */
+  /** Landing files that one attempt reads; the list must fit in one request to a runner. */
   landingFilesPerAttempt: 50_000,
-  /** Runs one dispatcher transaction starts or ends. */
+  /** Runs that one dispatcher transaction starts or ends. */
   dispatchBatch: 128,
-  /** A runner that says nothing for this long is lost. */
+  /** A runner is lost after this time without a message. */
   runnerSilenceMs: 6_000,
-  /** The dispatcher looks for what a lost hint missed. */
+  /** The interval of the dispatcher's sweep, which finds work whose hint was lost. */
   sweepMs: 1_000,
-  /** Firings in a row, each started by the success before it: what ends a cycle of triggers. */
+  /** Firings in a row, each caused by the success before it. This limit ends a cycle of triggers. */
   chainDepth: 64,
-  /** Events one transaction takes, and triggers it asks about them; an event that more triggers hear takes several. */
+  /**
+   * Events that one transaction consumes, and triggers that it evaluates. An event with more triggers takes
+   * several transactions.
+   */
   eventBatch: 64,
   firingBatch: 250,
-  /** Due triggers, and ends of cooldowns, that one transaction takes. */
+  /** Due triggers and ends of cooldowns that one transaction processes. */
   dueBatch: 250,
-  /** A dependency that does not answer is unavailable after this time. */
+  /** A dependency that does not answer within this time is unavailable. */
   rpcTimeoutMs: 10_000,
-  /** A token to read main with: longer than anything that is done with one. */
+  /** A readiness check fails after this time. */
   readinessTimeoutMs: 2_000,
-  /** SSE: the fallback poll of the specification, heartbeats, and open streams. */
+  /** SSE: the poll interval of the specification, and the heartbeat. */
   ssePollMs: 2_000,
   sseHeartbeatMs: 15_000,
 } as const

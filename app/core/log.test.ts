@@ -8,7 +8,7 @@ function written(format: 'text' | 'json', message: string, fields: Record<string
   return lines.join('')
 }
 
-test('text of others cannot be taken for a further entry, nor steer a terminal', () => {
+test('escapes control characters, so that no text can forge an entry', () => {
   const error = 'no\nerror POST /api/v1/runs 500\r\nx\u001b[2Jy\u0085z\u2028end\tt'
   expect(written('text', 'it failed', { error })).toBe(
     'warn it failed error=no\n    error POST /api/v1/runs 500\n    x\\u001b[2Jy\\u0085z\\u2028end\\u0009t\n',
@@ -16,11 +16,11 @@ test('text of others cannot be taken for a further entry, nor steer a terminal',
   expect(written('json', 'it\nfailed', { error }).trimEnd().split('\n')).toHaveLength(1)
 })
 
-test('what is plain is written as it is', () => {
+test('writes plain text unchanged', () => {
   expect(written('text', 'it failed', { ms: 1.5, name: 'ä b' })).toBe('warn it failed ms=1.5 name=ä b\n')
 })
 
-test('lines of one turn are written together and in order; warnings and errors at once, with what waits', async () => {
+test('info lines of one turn share a write; warnings and errors flush', async () => {
   const written: string[] = []
   const { write, flush } = linesTogether((text) => written.push(text))
   const log = makeLog('api', 'text', write)

@@ -1,4 +1,4 @@
-// One line per event, for people or for machines. The supervisor adds time and name when it passes lines on.
+// One line per event, for people or for machines. The supervisor adds time and name when it forwards lines.
 
 export type Fields = Record<string, unknown>
 
@@ -12,10 +12,12 @@ export interface Log {
 
 export type LogFormat = 'text' | 'json'
 
-/** Takes a line with its end. What is urgent must be out before anything else happens. */
+/** Writes a line with its line end. An urgent line must be written at once. */
 export type WriteLine = (line: string, isUrgent: boolean) => unknown
 
-/** Writes to standard output; `error` fields are reduced to their message and, for broken invariants, the stack. */
+/**
+ * Writes to standard output. An error in `fields` is written as its stack, or as its message without a stack.
+ */
 export function makeLog(
   name: string,
   format: LogFormat,
@@ -39,8 +41,9 @@ export function makeLog(
 }
 
 /**
- * Lines of one turn of the event loop go out in one write: each write costs as much as answering a request. Warnings and
- * errors wait for nothing, and take what waits with them; `flush` is for the end of the process.
+ * Joins the lines of one turn of the event loop into one write, because each write costs as much as answering
+ * a request. Warnings and errors are written at once, together with the lines that wait. `flush` is for the
+ * end of the process.
  */
 export function linesTogether(write: (lines: string) => unknown): { write: WriteLine; flush(): void } {
   let waiting = ''
@@ -78,8 +81,8 @@ const textFields = (fields: Fields) =>
     .join('')
 
 /**
- * What others have written must not look like an entry of ours, nor move the cursor of who reads: further lines are indented,
- * which ours never are, and other control characters are spelt out.
+ * Text of others must not look like an entry of ours, nor move the cursor of a terminal. Further lines are
+ * therefore indented, which entries never are, and other control characters are escaped.
  */
 const oneEntry = (text: string) =>
   CONTROL.test(text) ? text.replaceAll(/\r?\n/g, '\n    ').replaceAll(OTHER_CONTROL, escaped) : text

@@ -1,19 +1,22 @@
 import { Counter, Gauge, Histogram, Registry } from 'prom-client'
 
 const PREFIX = 'sluice_'
-/** Buckets from a point read to an upload, in seconds. */
+/** Histogram buckets in seconds, from a point read to an upload. */
 const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
 
 type RunStatus = 'success' | 'failed' | 'cancelled'
 
 interface AnswerLabels {
   method: string
-  /** The route's pattern. Text that a client makes up must not become a time series. */
+  /** The pattern of the route. Text from a client must not become a time series. */
   path: string
   status: number
 }
 
-/** What the service counts about itself, in a registry of its own so that two apps in one process do not meet. */
+/**
+ * The metrics of the service. Each call creates a registry, so that two apps in one process do not share
+ * counters.
+ */
 export function makeMetrics() {
   const registry = new Registry()
   const registers = [registry]
@@ -57,7 +60,7 @@ export function makeMetrics() {
       'reason',
     ]),
     contentType: registry.contentType,
-    /** The text exposition format. */
+    /** The metrics in the text exposition format. */
     text: () => registry.metrics(),
   }
 }

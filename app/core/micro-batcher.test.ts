@@ -5,7 +5,7 @@ const BATCH_MAX = 10
 
 const failure = (code: string) => Object.assign(new Error(code), { code })
 
-test('items of one turn share a batch, items that come meanwhile share the next, all in their order', async () => {
+test('batches items of one turn; later items wait for the next batch', async () => {
   const gate = Promise.withResolvers<void>()
   const batches: number[][] = []
   const batcher = makeMicroBatcher(BATCH_MAX, async (items: readonly number[]) => {
@@ -24,7 +24,7 @@ test('items of one turn share a batch, items that come meanwhile share the next,
   expect(batcher.waiting()).toBe(0)
 })
 
-test('one item that cannot be stored does not fail the others of its batch', async () => {
+test('one invalid item does not fail the other items of its batch', async () => {
   const batcher = makeMicroBatcher(BATCH_MAX, async (items: readonly string[]) => {
     if (items.includes('bad')) throw new Error('bad item')
     return items
@@ -40,7 +40,7 @@ test('one item that cannot be stored does not fail the others of its batch', asy
 test.each([
   ['CONNECTION_SILENT', 'fails those that wait, too, and asks nothing for them', 'CONNECTION_SILENT', 1],
   ['CONNECTION_CLOSED', 'fails its own batch only', 'stored', 3],
-])('a batch whose error is %s %s', async (code, _, expected, batchesExpected) => {
+])('decides by error %s whether waiting items fail too', async (code, _, expected, batchesExpected) => {
   const failing = Promise.withResolvers<never>()
   let batches = 0
   const batcher = makeMicroBatcher(BATCH_MAX, async (items: readonly number[]) =>

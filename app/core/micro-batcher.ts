@@ -1,10 +1,11 @@
-// Items that arrive while a batch is being stored form the next batch: one durable commit for many callers, without a timer.
+// Items that arrive while a batch is being stored form the next batch. Many callers share one durable commit,
+// without a timer.
 import { isAway, isPassing } from '../../drizzle/errors.ts'
 
 export interface MicroBatcher<Item, Answer> {
-  /** Resolves with the answer of this item when its batch is stored; rejects with the error of its batch. */
+  /** Resolves with the answer for this item when its batch is stored; rejects with the error of its batch. */
   add(item: Item): Promise<Answer>
-  /** Items that no batch has taken yet. */
+  /** Items that are not yet in a batch. */
   waiting(): number
 }
 
@@ -15,9 +16,9 @@ interface Waiting<Item, Answer> {
 }
 
 /**
- * Stores one batch at a time, each of at most `batchMax` items, in the order of arrival. `store` returns one answer per
- * item, in the order of the items. A batch that fails is stored item by item, unless the error says that the database is
- * not there: then its items fail, and so do those that wait, if the database cannot be reached at all.
+ * Stores one batch at a time, each with at most `batchMax` items, in the order of arrival. `store` returns
+ * one answer per item, in the order of the items. A failed batch is stored again item by item, unless the
+ * error is transient: then all its items fail. If the database is unreachable, the waiting items fail too.
  */
 export function makeMicroBatcher<Item, Answer>(
   batchMax: number,

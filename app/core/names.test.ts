@@ -21,7 +21,7 @@ test.each([
   ['a quality test', TestName, ['a', 'no-null-keys'], ['', '-a', 'a_b', 'a.sql', '../a']],
   ['a layer', Layer, ['bronze', 'silver', 'gold'], ['', 'Gold', 'lead']],
   ['an id', Uuid, ['01A1fd3a-9a8a-7705-8c3b-f06e815d5488'], ['', '1', '01a1fd3a9a8a77058c3bf06e815d5488']],
-])('%s is named by the rule of the specification', (_, schema, good, bad) => {
+])('the name of %s follows the rule of the specification', (_, schema, good, bad) => {
   expect(good.filter((name) => !Value.Check(schema, name))).toEqual([])
   expect(bad.filter((name) => Value.Check(schema, name))).toEqual([])
 })

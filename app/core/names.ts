@@ -1,7 +1,7 @@
 import { type SchemaOptions, type TLiteral, type TSchema, type TUnion, Type as t } from '@sinclair/typebox'
 import { ERROR_CODES, TYPE_OF } from './errors.ts'
 
-// Names are parsed here, at the edge; past it nobody checks them again. Rules: specification, Naming rules.
+// Names are parsed at the edge, and later code does not check them again. Rules: specification, Naming rules.
 
 export const NamespaceName = t.String({
   pattern: '^[a-z][a-z0-9-]{2,62}$',
@@ -36,7 +36,7 @@ export const Uuid = t.String({
   description: 'UUID',
   examples: ['0198f0c2-7a4e-7c1b-9d0a-5b1f6c2e8d43'],
 })
-/** One of the texts of a list. */
+/** One text of a fixed list. */
 export const literals = <const Texts extends readonly string[]>(texts: Texts, options: SchemaOptions = {}) =>
   t.Union(
     texts.map((text) => t.Literal(text)),
@@ -48,7 +48,7 @@ export const Instant = t.String({ format: 'date-time', description: 'ISO 8601, U
 export const nullable = <S extends TSchema>(schema: S, options: SchemaOptions = {}) =>
   t.Union([schema, t.Null()], options)
 
-/** Values that depend on the data, so that nothing is known of their fields. */
+/** Values that depend on the data, so their fields are unknown. */
 export const AnyObject = t.Record(t.String(), t.Unknown(), {
   title: 'AnyObject',
   description: 'An object with any fields',

@@ -11,7 +11,7 @@ test.each([
   ['[::1]:8080', '[::1]'],
   ['[0:0:0:0:0:0:0:1]', '[::1]'],
   ['sluice.example.com', 'sluice.example.com'],
-])('the name of %s is %s', (text, name) => expect(hostName(text)).toBe(name))
+])('reads %s as the host name %s', (text, name) => expect(hostName(text)).toBe(name))
 
 test.each([
   '',
@@ -28,9 +28,9 @@ test.each([
   '.',
 ])("'%s' is not a host", (text) => expect(hostName(text)).toBeNull())
 
-describe('the host of a request', () => {
+describe('Host header', () => {
   const check = makeCheckHost(['localhost', '127.0.0.1', '[::1]', 'sluice.example.com'])
-  /** 0: the host is accepted. */
+  /** The status of the refusal; 0: the host is accepted. */
   const statusOf = (host: string | null, pattern: string | null = '/api/v1/runs') => {
     const request = new Request('http://ignored.test', host === null ? {} : { headers: { host } })
     try {
@@ -41,7 +41,7 @@ describe('the host of a request', () => {
     }
   }
 
-  test('is one of the accepted names, in any spelling and with any port', () => {
+  test('accepts its own names in any spelling and with any port', () => {
     for (const host of [
       'localhost',
       'LOCALHOST:3000',
@@ -52,7 +52,7 @@ describe('the host of a request', () => {
     ])
       expect([host, statusOf(host)]).toEqual([host, 0])
   })
-  test('is 421 for every other name', () => {
+  test('refuses every other name with 421', () => {
     for (const host of [
       'evil.test',
       'localhost.evil.test',
@@ -68,18 +68,18 @@ describe('the host of a request', () => {
       for (const pattern of ['/api/v1/runs', '/metrics', '/catalog/*', '/healthy', null])
         expect([host, pattern, statusOf(host, pattern)]).toEqual([host, pattern, 421])
   })
-  test('is not looked at by probes, which are sent to the address of a container', () => {
+  test('accepts any host for probes, which use the address of a container', () => {
     for (const pattern of ['/health', '/health/live', '/health/ready'])
       expect(statusOf('10.1.2.3', pattern)).toBe(0)
-    // A probe under another name opens nothing for the next request.
+    // A probe under another name does not make that name acceptable.
     expect(statusOf('10.1.2.3')).toBe(421)
   })
-  test('is 400 where it is not a host, for probes too', () => {
+  test('refuses text that is not a host with 400, for probes too', () => {
     for (const host of ['me@localhost', 'localhost/x', 'a:99999'])
       for (const pattern of ['/api/v1/runs', '/health'])
         expect([host, pattern, statusOf(host, pattern)]).toEqual([host, pattern, 400])
   })
-  test('is the one of an absolute target too', () => {
+  test('an absolute target must name the same host as the header', () => {
     for (const [target, host, isOne] of [
       ['/api/v1/runs', 'localhost', true],
       ['*', 'localhost', true],
@@ -92,7 +92,7 @@ describe('the host of a request', () => {
     ] as const)
       expect([target, host, namesOneHost(target, host)]).toEqual([target, host, isOne])
   })
-  test('is any name for a service with a credential', () => {
+  test('a service with a credential accepts every host name', () => {
     const request = new Request('http://evil.test/api/v1/runs', { headers: { host: 'evil.test' } })
     expect(() => makeCheckHost(null)(request, null)).not.toThrow()
   })

@@ -1,11 +1,12 @@
-// Names under which the service answers. In an open service this check stops DNS rebinding: a page of another site whose
-// name resolves to our address is of the same origin for its browser, and only `Host` still says whose name was asked for.
+// The host names of the service. In an open service, this check prevents DNS rebinding. A site can let its
+// name resolve to our address; for the browser, its pages then share our origin. Only `Host` still shows the
+// name that the page used.
 import { AppError, invalid } from './errors.ts'
 import { targetHost } from './target.ts'
 
 /**
- * The host name of a `Host` value: lower case, without port and trailing dot. IPv4 and IPv6 addresses have their usual
- * spelling (`127.0.0.1`, `[::1]`). Null: the text is not a host.
+ * The host name of a `Host` value: lower case, without port and trailing dot. IPv4 and IPv6 addresses have
+ * their usual spelling (`127.0.0.1`, `[::1]`). Null: the text is not a host.
  */
 export function hostName(text: string): string | null {
   if (!/^[^\s/?#\\@]+$/.test(text) || !URL.canParse(`http://${text}/`)) return null
@@ -13,23 +14,23 @@ export function hostName(text: string): string | null {
   return name === '' ? null : name
 }
 
-/** Throws 400 for a `Host` that is not a host, and 421 for one that is not ours. */
+/** Throws 400 for a `Host` that is not a host, and 421 for a name that the service does not accept. */
 export type CheckHost = (request: Request, pattern: string | null) => void
 
 /**
- * Probes hold no data, and load balancers and kubelets ask them by the address of a container. `/metrics` is not among
- * them: it tells how busy the service is.
+ * Probes return no data, and load balancers and kubelets send them to the address of a container. `/metrics`
+ * is not a probe, because it reveals the load of the service.
  */
 const PROBE = /^\/health(\/|$)/
 
 /**
- * `allowed` are names as `hostName` spells them; null: every name. Ports are not compared: a forwarded port is another one
- * than ours, and rebinding needs another name. The forwarded names of proxies are not looked at, because anybody can send
- * them.
+ * `allowed` contains names as `hostName` spells them; null: every name. Ports are not compared: a forwarded
+ * port differs from ours, and rebinding needs another name. Forwarded names of proxies are ignored, because
+ * any client can send them.
  */
 export function makeCheckHost(allowed: readonly string[] | null): CheckHost {
   const names = new Set(allowed)
-  /** Nearly all requests have the same value. */
+  /** The latest accepted value: nearly all requests have the same. */
   let accepted: string | null = null
 
   return (request, pattern) => {
@@ -44,13 +45,16 @@ export function makeCheckHost(allowed: readonly string[] | null): CheckHost {
 }
 
 /**
- * Whether the target of a request and its `Host` name the same host. A target in absolute form has a host too, which counts
- * before the header (RFC 9112, 3.2.2): a server that reads the header and another that reads the target would differ.
+ * Whether the target of a request and its `Host` name the same host. A target in absolute form has a host
+ * too, which takes precedence over the header (RFC 9112, 3.2.2). Servers that read only one of the two would
+ * disagree.
  */
 export const namesOneHost = (target: string, host: string): boolean =>
   target.startsWith('/') || target === '*' || hostName(targetHost(target)) === hostName(host)
 
-/** An open answer to a name of somebody else would let the pages of that name read and write everything. */
+/**
+ * An open service must not answer under a foreign name: pages of that name could read and write everything.
+ */
 const misdirected = (host: string) =>
   new AppError(
     421,
@@ -59,5 +63,5 @@ const misdirected = (host: string) =>
       'add the name to ALLOWED_HOSTS, or set PLATFORM_API_KEY',
   )
 
-/** A DNS name has at most 253 characters; longer ones are cut in the message. */
+/** A DNS name has at most 253 characters; the message truncates a longer text. */
 const SHOWN_LENGTH = 253

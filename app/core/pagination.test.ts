@@ -3,45 +3,45 @@ import type { TSchema } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import { LINK_HEADER_BYTES, limitOf, pageOf, setLink, sortOf, sortQuery } from './pagination.ts'
 
-describe('a page', () => {
-  test('has 50 items from the start unless asked otherwise', () => {
+describe('pages', () => {
+  test('a page has 50 items from the start by default', () => {
     expect(pageOf({})).toEqual({ limit: 50, offset: 0 })
     expect(pageOf({ limit: '7', offset: '14' })).toEqual({ limit: 7, offset: 14 })
   })
-  test('has at most 200 items', () => {
+  test('a page has at most 200 items', () => {
     for (const limit of ['201', '1000', '9'.repeat(40)]) expect(pageOf({ limit }).limit).toBe(200)
   })
-  test('falls back to the default where the number is none or below 1', () => {
+  test('an invalid limit or offset falls back to the default', () => {
     for (const limit of ['0', '-1', 'x', '', '1.5', '1e3', 'NaN', '0x10'])
       expect(pageOf({ limit }).limit).toBe(50)
     for (const offset of ['-1', 'x', '', '1.5']) expect(pageOf({ offset }).offset).toBe(0)
   })
-  test('far beyond the end is still an offset a database can read', () => {
+  test('a huge offset is clamped to a value that the database accepts', () => {
     expect(pageOf({ offset: '9'.repeat(40) }).offset).toBe(Number.MAX_SAFE_INTEGER)
   })
-  test('of a list without a default answers all of it, and pages when asked to', () => {
+  test('a list without a default page returns all items unless limited', () => {
     expect(pageOf({}, 10_000).limit).toBe(10_000)
     expect(pageOf({ limit: '500' }, 10_000).limit).toBe(200)
   })
 })
 
-test('a number of rows, in a body or a query, falls back and is clamped as a page is', () => {
+test('a number of rows falls back and is clamped like a page', () => {
   const rows = { fallback: 100, max: 1_000 }
   for (const asked of [undefined, 0, -1, '0', 'x']) expect(limitOf(asked, rows)).toBe(100)
   for (const asked of [7, '7']) expect(limitOf(asked, rows)).toBe(7)
   for (const asked of [1_001, 1e30, '9'.repeat(40)]) expect(limitOf(asked, rows)).toBe(1_000)
 })
 
-describe('a sort order', () => {
+describe('sort orders', () => {
   type Key = 'name' | 'created_at'
-  test('is newest first by default', () => {
+  test('sorts newest first by default', () => {
     expect(sortOf<Key>({}, 'created_at')).toEqual({ key: 'created_at', descending: true })
     expect(sortOf<Key>({ sort: 'name', order: 'asc' }, 'created_at')).toEqual({
       key: 'name',
       descending: false,
     })
   })
-  test('has a schema that accepts its keys and directions, and nothing else', () => {
+  test('the schema accepts only its keys and directions', () => {
     const { properties } = sortQuery(['name', 'created_at'], { title: 'Key', fallback: 'name' })
     const accepts = (field: TSchema, values: string[]) => values.filter((value) => Value.Check(field, value))
     expect(accepts(properties.sort, ['name', 'created_at', 'owner', ''])).toEqual(['name', 'created_at'])
@@ -49,7 +49,7 @@ describe('a sort order', () => {
   })
 })
 
-describe('links to other pages', () => {
+describe('Link header', () => {
   const linksOf = (query: string, offset: number, total: number) => {
     const set: { headers: { link?: string } } = { headers: {} }
     setLink(set, `http://x.test/api/v1/runs?${query}&offset=${offset}`, { limit: 10, offset }, total)
@@ -59,23 +59,23 @@ describe('links to other pages', () => {
   const link = (rel: string, offset: number) =>
     `</api/v1/runs?status=failed&offset=${offset}&limit=10>; rel="${rel}"`
 
-  test('in the middle lead both ways and keep the filters', () => {
+  test('a middle page links both ways and keeps the filters', () => {
     expect(linksAt(10, 25)).toBe(
       [link('first', 0), link('prev', 0), link('next', 20), link('last', 20)].join(', '),
     )
   })
-  test('on the first and the last page lead one way', () => {
+  test('the first and the last page link one way', () => {
     expect(linksAt(0, 25)).not.toContain('prev')
     expect(linksAt(20, 25)).not.toContain('next')
   })
-  test('beyond the end lead back to the last page', () => {
+  test('a page beyond the end links back to the last page', () => {
     expect(linksAt(5_000, 25)).toBe([link('first', 0), link('prev', 20), link('last', 20)].join(', '))
   })
-  test('of a list that fills its pages exactly end at the last full one', () => {
+  test('the last link of exactly full pages names the last full page', () => {
     expect(linksAt(0, 20)).toContain(link('last', 10))
     expect(linksAt(0, 0)).toBe([link('first', 0), link('last', 0)].join(', '))
   })
-  test('are as long as proxies let through: next alone of a long filter, none of one that is longer still', () => {
+  test('a long filter leaves only the next link, a longer filter none', () => {
     const filtered = (letters: number, offset = 10) => linksOf(`prefix=${'a'.repeat(letters)}`, offset, 25)
     expect(filtered(500)?.match(/rel="(\w+)"/g)).toHaveLength(4)
     for (let letters = 0; letters < LINK_HEADER_BYTES; letters += 101)

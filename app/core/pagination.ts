@@ -3,13 +3,13 @@ import { documentedAs } from './documented.ts'
 import { limits } from './limits.ts'
 import { literals } from './names.ts'
 
-/** Rows of a page by default and at most (spec: Limits). */
+/** Rows of a page: default and maximum (spec: Limits). */
 const PAGE_SIZE = 50
 const PAGE_SIZE_MAX = 200
-/** With all other headers, `Link` fits the 4 KiB that proxies reserve for the headers of an answer. */
+/** With all other headers, `Link` fits the 4 KiB that proxies reserve for the headers of a response. */
 export const LINK_HEADER_BYTES = 3_072
 
-/** A number in a query. It is read as text: a text that is no number means the default, not an error. */
+/** A number in a query, read as text. A text that is not a number means the default, not an error. */
 export const numberText = (options: IntegerOptions) => documentedAs(t.String(), t.Integer(options))
 
 const Offset = t.Optional(numberText({ minimum: 0, description: 'Items to skip; default 0', examples: [0] }))
@@ -25,7 +25,7 @@ export const PageQuery = t.Object({
   ),
   offset: Offset,
 })
-/** Query parameters of lists that answer everything, up to `limits.listCap`, unless a page size is given. */
+/** Query parameters of lists that return everything, up to `limits.listCap`, unless a page size is given. */
 export const WholeListQuery = t.Object({
   limit: t.Optional(
     numberText({
@@ -38,7 +38,7 @@ export const WholeListQuery = t.Object({
   offset: Offset,
 })
 
-/** Query parameters of a list that is sorted by one of `keys`, in descending order unless `order` says otherwise. */
+/** Query parameters of a list that is sorted by one of `keys`, in descending order by default. */
 export const sortQuery = <const Keys extends readonly string[]>(
   keys: Keys,
   { title, fallback }: { title: string; fallback: Keys[number] },
@@ -53,7 +53,9 @@ export interface Page {
   offset: number
 }
 
-/** A negative offset is 0. `fallback` is the page of a list that has no default of its own in the specification. */
+/**
+ * A negative offset becomes 0. `fallback` is the page size of a list without a default in the specification.
+ */
 export function pageOf(query: { limit?: string; offset?: string }, fallback: number = PAGE_SIZE): Page {
   const offset = wholeNumber(query.offset)
   return {
@@ -62,7 +64,9 @@ export function pageOf(query: { limit?: string; offset?: string }, fallback: num
   }
 }
 
-/** Of items or rows: above the maximum is clamped; below 1 or not a number is the default. */
+/**
+ * A limit of items or rows. A value above the maximum is clamped; below 1 or not a number means the default.
+ */
 export function limitOf(
   asked: number | string | undefined,
   { fallback, max }: { fallback: number; max: number },
@@ -80,9 +84,10 @@ export const sortOf = <Key extends string>(query: { sort?: Key; order?: 'asc' | 
 })
 
 /**
- * RFC 8288: first, prev, next, last of a list of `total` items, relative to the request's own address. Beyond the end of
- * the list prev is its last page. Filters may be long, and proxies refuse answers with long headers: where the four are too
- * long there is `next` alone, and where that is, none.
+ * Sets the header `Link` (RFC 8288): first, prev, next and last page of a list of `total` items, relative to
+ * the address of the request. Beyond the end of the list, prev is the last page. Filters may be long, and
+ * proxies refuse responses with long headers. If the four links are too long, only `next` is sent; if `next`
+ * is too long, no link is sent.
  */
 export function setLink(set: { headers: { link?: string } }, url: string, page: Page, total: number) {
   const at = (offset: number, rel: string) => {

@@ -12,14 +12,14 @@ const refused = (read: () => unknown) => {
   }
 }
 
-describe('a path in an address', () => {
+describe('path of an address', () => {
   test.each([
     ['default/pipelines/silver/a/pipeline.sql', 'default/pipelines/silver/a/pipeline.sql'],
     ['default%2Fpipelines%2Fsilver%2Fa%2Fpipeline.sql', 'default/pipelines/silver/a/pipeline.sql'],
     ['default/notes/50%25%20off%3F.md', 'default/notes/50% off?.md'],
     ['default/notes/%C3%A9t%C3%A9.md', 'default/notes/été.md'],
     ['default/.meta.yaml', 'default/.meta.yaml'],
-  ])('%s is %s', (encoded, path) => expect(pathFromUrl(encoded)).toBe(path))
+  ])('reads %s as %s', (encoded, path) => expect(pathFromUrl(encoded)).toBe(path))
 
   test.each([
     '',
@@ -49,9 +49,9 @@ describe('a path in an address', () => {
     'default/%ff.sql',
     'default/%zz.sql',
     `default/%${'25'.repeat(40)}41`,
-  ])('%s is refused', (encoded) => expect(refused(() => pathFromUrl(encoded))).toBe(400))
+  ])('refuses %s', (encoded) => expect(refused(() => pathFromUrl(encoded))).toBe(400))
 
-  test('a malformed encoding deeper down hides nothing', () =>
+  test('a malformed encoding does not hide an encoded parent segment', () =>
     expect(refused(() => filePath('default/%zz/..%2fa'))).toBe(400))
 })
 
@@ -62,7 +62,7 @@ test.each([
 ])('the prefix %p lists %p', (prefix, listed) => expect(listPrefix(prefix)).toBe(listed))
 
 test.each(['', '/', '_lake/', 'a', 'default/../other', 'default/%2e%2e/other', 'default//x'])(
-  'the prefix %p is refused',
+  'refuses the prefix %p',
   (prefix) => expect(refused(() => listPrefix(prefix))).toBe(400),
 )
 
@@ -71,9 +71,7 @@ test.each([
   ['default/pipelines/copper/a/x.sql', null],
   ['default/pipelines/silver/a', null],
   ['default/landing/silver/a/x.sql', null],
-])('%s is a file of the pipeline %p', (path, folder) =>
-  expect<unknown>(pipelineFolderOf(path)).toEqual(folder),
-)
+])('finds for %s the pipeline %p', (path, folder) => expect<unknown>(pipelineFolderOf(path)).toEqual(folder))
 
 test.each([
   ['a/b/c.csv', 'c.csv'],
@@ -81,7 +79,7 @@ test.each([
   ['a/', ''],
 ])('the base name of %p is %p', (name, base) => expect(baseName(name)).toBe(base))
 
-describe('the type of a file', () => {
+describe('file types', () => {
   const prefix = 'default/pipelines/silver/test/'
   test.each([
     ['pipeline.sql', 'pipeline-sql'],
@@ -112,11 +110,11 @@ describe('the type of a file', () => {
     ['post_run.py', 'hook'],
     ['tests/pre_run.sql', 'test'],
     ['data.parquet', ''],
-  ])('%s is %p', (file, type) =>
+  ])('the type of %s is %p', (file, type) =>
     expect(fileTypeOf(prefix + file)).toBe(type as ReturnType<typeof fileTypeOf>),
   )
 
-  test('does not come from the names of namespaces and pipelines', () => {
+  test('names of namespaces and pipelines do not determine the type', () => {
     expect(fileTypeOf('tests/pipelines/silver/hooks/pipeline.sql')).toBe('pipeline-sql')
     expect(fileTypeOf('hooks/README')).toBe('doc')
   })

@@ -2,28 +2,33 @@ import { LAYERS, type Layer } from '../../lake/pipeline/names.ts'
 import { invalid } from './errors.ts'
 import { decodePath } from './target.ts'
 
-/** Segments of the path of a file: the router of Bun looks at a hundred segments of an address. */
+/** Maximum segments of the path of a file. Bun's router reads a hundred segments of an address. */
 const PATH_SEGMENTS = 64
 
-// Paths of the object store as clients write them. Specification: Storage, Path validation; the rules hold after every
-// level of percent-decoding, because something behind us may decode once more.
+// Paths of the object store as clients write them (specification: Storage, Path validation). The rules hold
+// after every level of percent-decoding, because a later component may decode once more.
 
 const NAMESPACE = /^[a-z][a-z0-9-]{2,62}$/
 const CONTROL = /\p{Cc}/u
-/** A decoded text is at least two characters shorter each time, so this ends by itself; the limit is for the reader. */
+/**
+ * Each decoding shortens the text by at least two characters, so decoding always ends. The limit makes that
+ * obvious.
+ */
 const DECODING_LEVELS = 16
 
-/** Which pipeline's files a path is among. */
+/** The pipeline whose folder contains a path. */
 export interface PipelineFolder {
   namespace: string
   layer: Layer
   name: string
 }
 
-/** The path named by the rest of a request's address, still percent-encoded. 400 when it breaks a rule. */
+/**
+ * The path in the rest of a request's address, still percent-encoded. Throws 400 when the path breaks a rule.
+ */
 export const pathFromUrl = (encoded: string): string => filePath(decodePath(encoded))
 
-/** A path that names a file, or 400. */
+/** Returns a path that names a file, or throws 400. */
 export function filePath(path: string, field = 'path'): string {
   checkRules(path, field)
   const segments = path.split('/')
@@ -34,7 +39,10 @@ export function filePath(path: string, field = 'path'): string {
   return path
 }
 
-/** The prefix of a listing, or 400. One that is a namespace's name alone means all of that namespace, no other. */
+/**
+ * Returns the prefix of a listing, or throws 400. The name of a namespace alone means that namespace and no
+ * other.
+ */
 export function listPrefix(prefix: string): string {
   checkRules(prefix, 'prefix')
   const segments = prefix.split('/')
@@ -44,14 +52,14 @@ export function listPrefix(prefix: string): string {
 }
 
 /**
- * The last segment of a name as clients send it, whichever separator their system has. A part of a form with an empty
- * file name has no name at all when it arrives.
+ * The last segment of a file name from a client, with the separator of any system. A form part with an empty
+ * file name arrives without a name.
  */
 export const baseName = (name = '') => name.slice(Math.max(name.lastIndexOf('/'), name.lastIndexOf('\\')) + 1)
 
 export const isControlFree = (text: string) => !CONTROL.test(text)
 
-/** Whether a file name is no more than that at every level of percent-decoding. */
+/** Whether a name contains neither separators nor control characters, at every level of percent-decoding. */
 export function isPlainName(name: string): boolean {
   let text = name
   for (let level = 0; level < DECODING_LEVELS; level++) {
@@ -65,7 +73,7 @@ export function isPlainName(name: string): boolean {
 
 const PIPELINE = /^([^/]+)\/pipelines\/([^/]+)\/([^/]+)\/./
 
-/** The pipeline under whose prefix a path is, whether one of that name exists or not. */
+/** The pipeline whose folder contains a path, whether that pipeline exists or not. */
 export function pipelineFolderOf(path: string): PipelineFolder | null {
   const [, namespace, layerText, name] = PIPELINE.exec(path) ?? []
   const layer = LAYERS.find((known) => known === layerText)
@@ -76,7 +84,7 @@ export function pipelineFolderOf(path: string): PipelineFolder | null {
 
 const ZONE = /^([^/]+)\/landing\/([^/]+)\/./
 
-/** The landing zone under whose prefix a path is, whether one of that name exists or not. */
+/** The landing zone whose folder contains a path, whether that zone exists or not. */
 export function zoneFolderOf(path: string): { namespace: string; name: string } | null {
   const [, namespace, name] = ZONE.exec(path) ?? []
   return namespace === undefined || name === undefined ? null : { namespace, name }
@@ -103,6 +111,9 @@ function checkLevel(path: string, field: string) {
   if (!NAMESPACE.test(namespace)) throw invalid(field, 'must start with a valid namespace')
 }
 
-/** Decodes what could spell a dot, a separator or a control character; anything else, malformed or not, stays as it is. */
+/**
+ * Decodes ASCII, which could spell a dot, a separator or a control character. Other text stays as it is,
+ * malformed or not.
+ */
 const decodeAscii = (text: string) =>
   text.replace(/%([0-7][0-9a-f])/gi, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)))

@@ -2,12 +2,14 @@ import { boundId } from './bound.ts'
 import { notFound } from './errors.ts'
 import type { PipelinePath } from './names.ts'
 
-/** How clients name a pipeline. A deleted one's name can be used again, so this is no identity: an id is. */
+/**
+ * A pipeline as clients name it. A name can be reused after a deletion, so only the id identifies a pipeline.
+ */
 export interface PipelineRef {
   namespace: string
   layer: string
   name: string
-  /** Then only the pipeline with this id is meant: what the caller's right was looked up for. */
+  /** If set, only the pipeline with this id matches: the caller's right was checked for this id. */
   boundTo?: string
 }
 
@@ -17,7 +19,7 @@ export const refOf = (path: PipelinePath): PipelineRef => {
   return boundTo === undefined ? ref : { ...ref, boundTo }
 }
 
-/** Where a pipeline's files live; ends in '/'. */
+/** The folder of a pipeline's files; ends in '/'. */
 export const prefixOf = ({ namespace, layer, name }: PipelineRef) =>
   `${namespace}/pipelines/${layer}/${name}/`
 

@@ -1,11 +1,11 @@
-/** Addresses of plugins; null: what is built in answers. */
+/** Addresses of plugins; null: the built-in implementation answers. */
 export interface PluginSettings {
   auth: string | null
   sharing: string | null
   enforcement: string | null
-  /** Tells them that it is we who ask. */
+  /** The secret that identifies this service to its plugins. */
   token: string
-  /** Subjects that are administrators whatever the auth plugin says of their roles. */
+  /** Subjects that are administrators regardless of the roles that the auth plugin reports. */
   admins: readonly string[]
 }
 

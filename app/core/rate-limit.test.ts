@@ -10,8 +10,8 @@ function clockAt() {
   return clock
 }
 
-describe('a bucket', () => {
-  test('grants the burst, then what has come back', () => {
+describe('buckets', () => {
+  test('a bucket grants its burst, then its refill', () => {
     const clock = clockAt()
     const buckets = makeBuckets({ perSecond: 2, burst: 3 }, { clock })
     const take = () => buckets.take('a')
@@ -30,19 +30,19 @@ describe('a bucket', () => {
       true,
     ])
   })
-  test('is its client’s alone, and looking takes nothing', () => {
+  test('each client has its own bucket, and look takes no token', () => {
     const buckets = makeBuckets({ perSecond: 1, burst: 1 }, { clock: clockAt() })
     expect(buckets.look('a').retryAfterSeconds).toBe(0)
     expect(buckets.take('a').retryAfterSeconds).toBe(0)
     expect(buckets.look('a').retryAfterSeconds).toBe(1)
     expect(buckets.take('b').retryAfterSeconds).toBe(0)
   })
-  test('says how long to wait, where one takes many seconds', () => {
+  test('a slow bucket reports a wait of many seconds', () => {
     const buckets = makeBuckets({ perSecond: 0.1, burst: 1 }, { clock: clockAt() })
     buckets.take('a')
     expect(buckets.take('a').retryAfterSeconds).toBe(10)
   })
-  test('is forgotten when too many others were used since', () => {
+  test('the least recently used bucket is evicted', () => {
     const buckets = makeBuckets({ perSecond: 1, burst: 1 }, { clock: clockAt(), kept: 2 })
     for (const client of ['a', 'b', 'a', 'c']) buckets.take(client)
     expect([buckets.look('a'), buckets.look('b')].map((one) => one.retryAfterSeconds)).toEqual([1, 0])
@@ -62,7 +62,7 @@ test('addresses of one IPv6 network are one client', () => {
     expect([address, networkOf(address)]).toEqual([address, network])
 })
 
-describe('requests', () => {
+describe('request limits', () => {
   const things = new Elysia({ prefix: '/things' }).get('', () => ({}))
   const query = new Elysia({ prefix: '/query' }).post('', () => ({}))
   const webhooks = new Elysia({ prefix: '/webhooks' }).post('', () => ({}))
@@ -73,11 +73,11 @@ describe('requests', () => {
     ...['ratelimit-limit', 'ratelimit-remaining', 'retry-after'].map((name) => response.headers.get(name)),
   ]
 
-  test('carry no headers of a limit where there is none', async () => {
+  test('responses without a limit have no rate limit headers', async () => {
     expect(told(await requestTo(appOf({}), 'GET', '/api/v1/things'))).toEqual([200, null, null, null])
   })
 
-  test('beyond the limit are 429 with when to come again; all that are counted say what is left', async () => {
+  test('answers 429 with Retry-After beyond the limit, and reports the remainder', async () => {
     const clock = clockAt()
     const app = appOf({ rateLimit: { perSecond: 1, burst: 2 } }, clock)
     expect(told(await requestTo(app, 'GET', '/api/v1/things'))).toEqual([200, '2', '1', null])
@@ -91,7 +91,7 @@ describe('requests', () => {
     expect(told(await requestTo(app, 'GET', '/api/v1/things'))).toEqual([200, '2', '0', null])
   })
 
-  test('of probes, pages, preflights and webhooks are not counted', async () => {
+  test('probes, pages, preflights and webhooks are not counted', async () => {
     const app = appOf({ rateLimit: { perSecond: 0.001, burst: 1 } })
     await requestTo(app, 'GET', '/api/v1/things')
     const preflight = { origin: 'http://localhost:3000', 'access-control-request-method': 'GET' }
@@ -102,7 +102,7 @@ describe('requests', () => {
     expect(told(await requestTo(app, 'GET', '/api/v1/things'))[0]).toBe(429)
   })
 
-  test('that keep an engine busy have a fifth', async () => {
+  test('requests that occupy an engine have a fifth of the limit', async () => {
     const app = appOf({ rateLimit: { perSecond: 0.001, burst: 10 } })
     const ask = async () => told(await requestTo(app, 'POST', '/api/v1/query'))
     expect([await ask(), await ask(), (await ask())[0]]).toEqual([
@@ -113,7 +113,7 @@ describe('requests', () => {
     expect(told(await requestTo(app, 'GET', '/api/v1/things'))).toEqual([200, '10', '6', null])
   })
 
-  test('are counted by who asks: another address, or another key, has its own', async () => {
+  test('requests are counted per address or per key', async () => {
     const from = async (app: ReturnType<typeof appOf>, address: string, key?: string) => {
       const headers: Record<string, string> = key ? { 'x-api-key': key } : {}
       return (await app.fetch(new Request('http://x.test/api/v1/things', { headers }), { address })).status
@@ -158,7 +158,7 @@ describe('wrong keys', () => {
     return { clock, statusOf }
   }
 
-  test('are told to wait when there are too many from one address; from another they are not', async () => {
+  test('too many wrong keys block their own address and no other', async () => {
     const { statusOf, clock } = guard()
     for (const answer of [401, 401, 401, 429, 429]) expect<unknown>(await statusOf('wrong')).toBe(answer)
     expect(await statusOf('wrong', '203.0.113.8')).toBe(401)
@@ -166,7 +166,7 @@ describe('wrong keys', () => {
     expect([await statusOf('wrong'), await statusOf('wrong')]).toEqual([401, 429])
   })
 
-  test('keep out no key that has opened before, and among them the right one cannot be told', async () => {
+  test('a blocked address may use known keys, but no unknown key', async () => {
     const { statusOf, clock } = guard()
     expect(await statusOf('key-a', '198.51.100.1')).toBe('a')
     for (let n = 0; n < 5; n++) await statusOf('wrong')
@@ -181,7 +181,7 @@ describe('wrong keys', () => {
     expect(await statusOf('wrong')).toBe(401)
   })
 
-  test('are counted for the proxy too, whatever addresses it forwards', async () => {
+  test('wrong keys also count for the proxy that forwards them', async () => {
     const { statusOf } = guard()
     const answers: unknown[] = []
     for (let n = 0; n < 8; n++) answers.push(await statusOf('wrong', `203.0.113.${n}`, PROXY))
@@ -189,13 +189,13 @@ describe('wrong keys', () => {
     expect(await statusOf('wrong', '198.51.100.1')).toBe(401)
   })
 
-  test('of one client do not use up the limit of its proxy', async () => {
+  test('wrong keys of one client do not exhaust the limit of its proxy', async () => {
     const { statusOf } = guard()
     for (let n = 0; n < 50; n++) await statusOf('wrong', '203.0.113.7', PROXY)
     expect(await statusOf('wrong', '203.0.113.8', PROXY)).toBe(401)
   })
 
-  test('lock nobody else behind the proxy out, and a short key cannot be guessed from there', async () => {
+  test('a blocked proxy still forwards known keys and long keys', async () => {
     const { statusOf } = guard()
     expect(await statusOf('key-a', '198.51.100.1')).toBe('a')
     for (let n = 0; n < 8; n++) await statusOf('wrong', `203.0.113.${n}`, PROXY)
@@ -204,7 +204,7 @@ describe('wrong keys', () => {
     expect(await statusOf('key-b', '203.0.113.100', PROXY)).toBe(429)
   })
 
-  test('are not what is missing', async () => {
+  test('missing keys do not count as wrong keys', async () => {
     const { statusOf } = guard()
     for (let n = 0; n < 10; n++) expect(await statusOf(null)).toBe(401)
     expect(await statusOf('key-a')).toBe('a')

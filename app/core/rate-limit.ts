@@ -1,5 +1,5 @@
-// Token buckets: each client has one, which fills again as time passes. They are few enough to be kept, and one that was
-// forgotten is full.
+// Token buckets: each client has a bucket, which refills over time. An LRU cache holds the buckets; an
+// evicted bucket is full.
 
 import { LRUCache } from 'lru-cache'
 import { isForwarded, type Sender } from './client-address.ts'
@@ -10,7 +10,7 @@ import { limits } from './limits.ts'
 import type { Route } from './route-table.ts'
 
 export interface RateLimit {
-  /** Requests per second that a client may go on making, and those it may make at once. */
+  /** Sustained requests per second of a client; `burst` is the maximum at once. */
   perSecond: number
   burst: number
 }
@@ -23,9 +23,9 @@ export interface Allowance {
 }
 
 export interface Buckets {
-  /** Takes one, if there is one. */
+  /** Takes a token, if one is left. */
   take(client: string): Allowance
-  /** How it stands, without taking. */
+  /** The state of the bucket, without taking a token. */
   look(client: string): Allowance
 }
 
@@ -64,20 +64,27 @@ export function makeBuckets(
 }
 
 /**
- * Wrong credentials of all clients behind one proxy, as a multiple of those of one client. One client cannot use up the
- * limit of its proxy alone; two can, and then wrong credentials from there are 429. Right ones still pass.
+ * Limit of wrong credentials behind one proxy, as a multiple of the limit of one client. One client cannot
+ * exhaust the limit of its proxy; two can. Then wrong credentials through that proxy are 429. Correct ones
+ * still pass.
  */
 const PROXY_FAILURES_FACTOR = 2
-/** The same for webhook tokens. They have 256 random bits, and systems of many owners call them through one proxy. */
+/**
+ * The same for webhook tokens. They have 256 random bits, and systems of many owners call them through one
+ * proxy.
+ */
 export const PROXY_WEBHOOK_FAILURES_FACTOR = 10
 
-/** Limits of wrong credentials per minute: of a client's address, and of the connection that forwards it. */
+/** Limits of wrong credentials per minute: for the client's address, and for the proxy that forwards it. */
 export interface Failures {
-  /** Counts a wrong credential. `isGuess` is false for a credential that cannot be a guess, such as an expired token. */
+  /**
+   * Counts a wrong credential. `isGuess` is false for a credential that cannot be a guess, such as an expired
+   * token.
+   */
   take(sender: Sender, isGuess?: boolean): Allowance
   /** The limit of the client's address, without counting. */
   look(sender: Sender): Allowance
-  /** The limit of the connection that forwards for others, without counting. */
+  /** The limit of the proxy that forwards the request, without counting. */
   lookAtProxy(sender: Sender): Allowance
 }
 
@@ -103,14 +110,17 @@ export function makeFailures(
   }
 }
 
-/** What a request is allowed; null: it is not counted. */
+/** Counts a request and returns its allowance; null: the request is not counted. */
 export type LimitRequest = (
   route: Route | null,
   identity: Identity | null,
   address: () => string,
 ) => Allowance | null
 
-/** Each of these keeps an engine busy: they have buckets of their own, a fifth as large, beside the one of all requests. */
+/**
+ * Each of these requests occupies an engine. They have further buckets, a fifth as large, beside the bucket
+ * of all requests.
+ */
 export const COSTLY = new Set([
   'POST /api/v1/query',
   'POST /api/v1/pipelines/:ns/:layer/:name/preview',
@@ -119,7 +129,7 @@ export const COSTLY = new Set([
 ])
 const COSTLY_SHARE = 5
 
-/** Counts what a client asks of the API; probes, pages, runners and webhooks have limits of their own or need none. */
+/** Counts requests to the API. Probes, pages, runners and webhooks have limits of their own or need none. */
 export function makeLimitRequest(rateLimit: RateLimit | null, clock: Clock): LimitRequest {
   if (rateLimit === null) return () => null
   const all = makeBuckets(rateLimit, { clock })
@@ -150,7 +160,7 @@ function clientOf({ kind, userId, name }: Identity, address: () => string) {
   }
 }
 
-/** An IPv6 client has 2^64 addresses: what is counted is its network. */
+/** An IPv6 client has 2^64 addresses, so its network is counted. */
 export function networkOf(address: string): string {
   if (!address.includes(':')) return address
   const [head = '', tail] = address.split('::')
@@ -163,7 +173,7 @@ export function networkOf(address: string): string {
 export const tooManyRequests = (why: string, retryAfterSeconds: number) =>
   new AppError(429, 'RATE_LIMITED', why, { headers: { 'retry-after': String(retryAfterSeconds) } })
 
-/** What an answer tells about its client's bucket. */
+/** Adds the state of the client's bucket to the headers of a response. */
 export function tellAllowance(headers: Headers, { limit, remaining }: Allowance) {
   headers.set('ratelimit-limit', String(limit))
   headers.set('ratelimit-remaining', String(remaining))

@@ -1,7 +1,8 @@
 import type { BodyFields } from './unknown-fields.ts'
 
-// What exists, known before Elysia is asked: whether a path is known for another method (405), who may come in, what body
-// is read, and the pattern that stands for the path in metrics and logs.
+// All routes, known before Elysia runs. The table says whether a path has other methods (405), which
+// credential it requires, and which body is read. It also supplies the pattern that replaces the path in
+// metrics and logs.
 
 export type Access = 'open' | 'own-credential' | 'identity'
 export type BodyKind = 'none' | 'json'
@@ -13,16 +14,16 @@ export interface Route {
   access: Access
   body: BodyKind
   bodyBytesMax: number
-  /** The fields that its body may have; null: any field that is unknown is ignored. */
+  /** The fields that the body may have; null: unknown fields are ignored. */
   fields: BodyFields | null
-  /** Its plugin answers every error itself, in a shape of its own (the Iceberg routes do). */
+  /** Its plugin answers every error itself, in its own format (the Iceberg routes do). */
   answersOwnErrors: boolean
 }
 
 export interface RouteTable {
   /** The route that answers; HEAD falls back to GET. The matching rules are those of Elysia's router. */
   find(method: string, path: string): Route | null
-  /** Methods some route answers on this path; empty: the path is unknown. */
+  /** Methods of all routes on this path; empty: the path is unknown. */
   methods(path: string): string[]
 }
 
@@ -31,7 +32,7 @@ interface Node {
   parameter: Node | null
   /** Routes that end here. */
   routes: Map<string, Route>
-  /** Routes whose `*` takes the rest of the path. */
+  /** Routes whose `*` matches the rest of the path. */
   rest: Map<string, Route>
 }
 
@@ -58,7 +59,7 @@ export function makeRouteTable(routes: readonly Route[]): RouteTable {
   }
 }
 
-/** Visits what matches, the most specific first, until `visit` answers. */
+/** Visits matching nodes, the most specific first, until `visit` returns a route. */
 function search(
   node: Node,
   segments: readonly string[],
@@ -104,5 +105,5 @@ const makeNode = (): Node => ({ literal: new Map(), parameter: null, routes: new
 
 const segmentsOf = (path: string) => path.slice(1).split('/')
 
-/** A pattern as the API's document writes it: `/api/v1/runs/{id}`. */
+/** A pattern as the OpenAPI document writes it: `/api/v1/runs/{id}`. */
 export const documentedPath = (pattern: string) => pattern.replace(/\*$/, ':path').replace(/:(\w+)/g, '{$1}')

@@ -1,6 +1,8 @@
 import { isIP } from 'node:net'
 
-/** https, or http to this machine: whoever may change the keys under way lets himself in. */
+/**
+ * Accepts https, or http to this machine. On other networks, an attacker could replace the keys in transit.
+ */
 export function isSafeAddress(text: string): boolean {
   if (!URL.canParse(text)) return false
   const { protocol, hostname, username, password } = new URL(text)
@@ -8,6 +10,9 @@ export function isSafeAddress(text: string): boolean {
   return protocol === 'https:' || (protocol === 'http:' && isLoopback(hostname))
 }
 
-/** `host` as an address has it, or as one listens on it. Names are not: what they lead to is not ours to say. */
+/**
+ * `host` comes from an address or a listen setting. Other names are not loopback, because they may resolve to
+ * any address.
+ */
 export const isLoopback = (host: string): boolean =>
   host === 'localhost' || host === '::1' || host === '[::1]' || (isIP(host) === 4 && host.startsWith('127.'))

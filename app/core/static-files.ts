@@ -1,4 +1,5 @@
-// Files of the pages we serve: read when first asked for, kept, and sent again only when they have changed.
+// Serves files of web pages. A file is read at its first request and cached; clients receive 304 until the
+// file changes.
 import { Buffer } from 'node:buffer'
 import { createHash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
@@ -14,7 +15,7 @@ const TYPES: Record<string, string> = {
   '.svg': 'image/svg+xml; charset=utf-8',
 }
 
-/** Where a file is, or what is in it. */
+/** The path of a file, or its content. */
 export type FileSource = { path: string } | { content: () => string }
 
 interface Served {
@@ -22,7 +23,10 @@ interface Served {
   headers: Record<string, string>
 }
 
-/** Serves these files, and no others, under one Content-Security-Policy. A name's ending says what it is. */
+/**
+ * Serves only these files, under one Content-Security-Policy. The extension of a name determines the content
+ * type.
+ */
 export function makeStaticFiles(sources: Record<string, FileSource>, policy: string) {
   const known = new Map(Object.entries(sources))
   const files = new Map<string, Promise<Served>>()
@@ -35,7 +39,7 @@ export function makeStaticFiles(sources: Record<string, FileSource>, policy: str
         'content-type': TYPES[extname(name)] ?? 'application/octet-stream',
         'content-security-policy': policy,
         'cache-control': 'no-cache',
-        // Weak: the same file may be sent compressed.
+        // The ETag is weak, because the same file may be sent compressed.
         etag: `W/"${createHash('sha256').update(bytes).digest('base64url').slice(0, 22)}"`,
       },
     }

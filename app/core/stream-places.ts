@@ -1,4 +1,4 @@
-// How many event streams may be open: of this process, and of one client, so that nobody takes the places of all others.
+// Limits open event streams per process and per client, so that one client cannot use all slots.
 import assert from 'node:assert/strict'
 
 export interface StreamLimits {
@@ -7,7 +7,10 @@ export interface StreamLimits {
 }
 
 export interface StreamPlaces {
-  /** Takes a place; what it answers gives it back, once. Null: there is none left. An unknown client is ''. */
+  /**
+   * Acquires a slot and returns a function that releases it once. Null: no slot is free. An unknown client is
+   * ''.
+   */
   take(client: string): (() => void) | null
 }
 

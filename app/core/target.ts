@@ -1,13 +1,13 @@
 import { invalid } from './errors.ts'
 
 export interface Target {
-  /** Raw, as it was sent: still percent-encoded. */
+  /** Raw and still percent-encoded. */
   path: string
-  /** Without its `?`; empty when there is none. */
+  /** Without the `?`; empty when the address has no query. */
   query: string
 }
 
-/** Path and query of a request's address, which is only `/path` when the client sent no usable Host. */
+/** Path and query of a request's address. The address is only `/path` when the client sent no usable Host. */
 export function targetOf(url: string): Target {
   const start = pathStart(url)
   const mark = url.indexOf('?', start)
@@ -17,9 +17,9 @@ export function targetOf(url: string): Target {
 }
 
 /**
- * Elysia looks for the path from the eleventh character of the address on. With a host of one letter, or none, it would
- * route another path than the one that was authorised, so such a request gets a plain host first.
- * Where that resolves the `..` of an address that came as it was sent, it is another path again, and refused.
+ * Elysia searches the path from the eleventh character of the address. With a host of one letter, or without
+ * a host, Elysia would route another path than the authorized one. So such a request gets a plain host first.
+ * If that resolves a `..` of a raw address, the path changes again, and the request is refused.
  */
 export function withPlainHost(request: Request): Request {
   const start = pathStart(request.url)
@@ -29,10 +29,10 @@ export function withPlainHost(request: Request): Request {
   return plain
 }
 
-/** The host of a whole address, with its port and user; empty where there is none. */
+/** The host of an absolute address, with its port and user; empty without a host. */
 export const targetHost = (url: string): string => /^[a-z]+:\/\/([^/?#]*)/i.exec(url)?.[1] ?? ''
 
-/** Refuses what no route can read: broken percent-encoding, and NUL, which Postgres cannot store. */
+/** Refuses text that no route can read: broken percent-encoding, and NUL, which Postgres cannot store. */
 export function checkEncoding({ path, query }: Target): void {
   if (!path.includes('%') && query === '') return
   if (decoded(path, 'path').includes('\0')) throw invalid('path', 'must not contain a NUL character')
@@ -47,8 +47,8 @@ export function checkEncoding({ path, query }: Target): void {
 }
 
 /**
- * The text of a path parameter, decoded once: `/` may arrive as itself or as `%2F`, as Swagger UI sends it. Whoever names
- * files by it checks every further level of encoding himself.
+ * The text of a path parameter, decoded once: `/` may arrive as itself or as `%2F`, as Swagger UI sends it. A
+ * caller that uses the text as a file name must check every further level of encoding.
  */
 export const decodePath = (raw: string): string => decoded(raw, 'path')
 

@@ -34,7 +34,7 @@ function messageOf(body: object, answers: readonly unknown[] = []): string | nul
   }
 }
 
-test('refuses a field within two letters of a known one, at every level', () => {
+test('refuses a field within two letters of a known field, at every level', () => {
   expect(messageOf({ enable: false })).toBe('unknown field `enable`, did you mean `enabled`?')
   expect(messageOf({ enabled: true, enbaled: false })).toBe(
     'unknown field `enbaled`, did you mean `enabled`?',
@@ -54,7 +54,7 @@ test('ignores other unknown fields, free names and values of another shape', () 
   expect(messageOf({ names: { name: { labl: 1 } } })).toBeNull()
 })
 
-test('takes what the same address answers', () => {
+test('accepts fields that the same address returns', () => {
   const echo = { enabled: true, enabled_s: 'now', config: { pattern: '*', pattern_s: '*' } }
   expect(messageOf(echo)).toBe('unknown field `enabled_s`, did you mean `enabled`?')
   expect(messageOf(echo, [Answer])).toBeNull()
@@ -65,7 +65,7 @@ test('compares a bounded number of names', () => {
   expect(messageOf({ ...body, enable: 1 })).toBeNull()
 })
 
-test('of a short name most letters have to be right', () => {
+test('a short name must match in most letters', () => {
   expect(nearestOf('tag', ['tags'])).toBe('tags')
   expect(nearestOf('nmae', ['name'])).toBe('name')
   expect(nearestOf('mane', ['name'])).toBeNull()

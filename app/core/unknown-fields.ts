@@ -1,5 +1,5 @@
-// A misspelt field would be ignored in silence, as every unknown field is. A field that is nearly one of the route's own is
-// refused instead, with the name that was probably meant.
+// Unknown fields are ignored, so a misspelt field would have no effect. A field that nearly matches a field
+// of the route is refused instead; the error names the field that was probably meant.
 import { AppError } from './errors.ts'
 
 /** The part of a JSON schema that names fields. */
@@ -17,22 +17,24 @@ interface Schema {
 
 /** The fields of one level of a body. */
 export interface BodyFields {
-  /** Fields that clients may write, with the fields below; null: nothing below is checked. */
+  /** Fields that clients may send, with the fields of the next level; null: the next level is not checked. */
   readonly written: ReadonlyMap<string, BodyFields | null>
-  /** Fields that the service answers at this level: clients may send them back. */
+  /** Fields that the service returns at this level. Clients may send them back. */
   readonly read: ReadonlySet<string>
 }
 
-/** Letters by which an unknown field may differ from the one that was meant. */
+/** Letters by which an unknown field may differ from the intended field. */
 const DISTANCE_MAX = 2
-/** Unknown names compared in one body: each costs microseconds, and a body may have 100,000. */
+/**
+ * Unknown names compared in one body. Each comparison costs microseconds, and a body may have 100,000 names.
+ */
 const NAMES_COMPARED_MAX = 200
-/** No field of ours is longer. */
+/** No field of the API is longer. */
 const NAME_CHARACTERS_MAX = 64
 
 /**
- * The fields of bodies with this JSON schema; `answers` are the schemas of what the same address answers. Null: there are
- * none, or clients choose the names themselves.
+ * The fields of bodies with this JSON schema. `answers` are the schemas of responses at the same address.
+ * Null: the body has no fields, or clients choose the names.
  */
 export function bodyFieldsOf(body: unknown, answers: readonly unknown[] = []): BodyFields | null {
   return levelOf([body], answers)
@@ -48,7 +50,7 @@ function levelOf(bodies: readonly unknown[], answers: readonly unknown[]): BodyF
   return { written: new Map(written), read: new Set(namesOf(answered)) }
 }
 
-/** The objects that a schema documents, in lists and among alternatives too. */
+/** The object schemas inside a schema, including lists and alternatives. */
 function objectsIn(schema: unknown): Schema[] {
   if (!isSchema(schema)) return []
   if (schema.documented !== undefined) return objectsIn(schema.documented)
@@ -69,7 +71,7 @@ const below = (objects: readonly Schema[], name: string) =>
 
 const isSchema = (value: unknown): value is Schema => typeof value === 'object' && value !== null
 
-/** Throws 400 where a field of the body is unknown, and nearly the name of one that the route takes. */
+/** Throws 400 when the name of an unknown field nearly matches a field of the route. */
 export function refuseMisspelt(body: object, fields: BodyFields): void {
   const open: { value: unknown; fields: BodyFields; path: string }[] = [{ value: body, fields, path: '' }]
   const compared = new Set<string>()
@@ -95,7 +97,10 @@ export function refuseMisspelt(body: object, fields: BodyFields): void {
   }
 }
 
-/** The known name that is most like an unknown one; null: none is near. Of a short name most letters have to be right. */
+/**
+ * The known name most similar to an unknown name; null: none is similar. A short name must match in most
+ * letters.
+ */
 export function nearestOf(name: string, known: Iterable<string>): string | null {
   let nearest: string | null = null
   let least = DISTANCE_MAX + 1
@@ -111,7 +116,10 @@ export function nearestOf(name: string, known: Iterable<string>): string | null 
   return nearest
 }
 
-/** Damerau-Levenshtein (optimal string alignment): letters added, left out, replaced, or swapped with their neighbour. */
+/**
+ * Damerau-Levenshtein distance (optimal string alignment): letters added, left out, replaced, or swapped with
+ * a neighbour.
+ */
 function distanceOf(a: string, b: string): number {
   let beforeLast: number[] = []
   let last = Array.from({ length: b.length + 1 }, (_, column) => column)

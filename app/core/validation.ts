@@ -24,7 +24,10 @@ interface Problem {
   }
 }
 
-/** A request that its route's schema refuses: 400 naming the field, or 404 when the address itself cannot exist. */
+/**
+ * The error for a request that its route's schema refuses: 400 with the field, or 404 when the address itself
+ * cannot exist.
+ */
 export function refusalOf(error: ValidationError): AppError {
   const problem: Problem = error.valueError ?? {}
   const field = fieldOf(problem.path ?? '') || (error.type === 'body' ? 'body' : error.type)
@@ -34,13 +37,16 @@ export function refusalOf(error: ValidationError): AppError {
     : new AppError(400, 'INVALID_ARGUMENT', `${field}: ${why}`)
 }
 
-/** A value that a route's schema leaves open, and that its own schema refuses: 400 naming the field under `root`. */
+/**
+ * The error for a value that only its own schema refuses, not the schema of the route: 400 with the field
+ * under `root`.
+ */
 export function refusalOfValue(problem: Problem, root: string): AppError {
   const field = [root, fieldOf(problem.path ?? '')].filter(Boolean).join('.')
   return invalid(field, whyOf(problem).slice(0, MESSAGE_MAX))
 }
 
-/** A JSON pointer as people write it: `/columns/0/name` is `columns.0.name`. */
+/** A JSON pointer in dotted form: `/columns/0/name` becomes `columns.0.name`. */
 const fieldOf = (pointer: string) =>
   pointer.slice(1).replaceAll('/', '.').replaceAll('~1', '/').replaceAll('~0', '~').slice(0, FIELD_MAX)
 
@@ -56,7 +62,10 @@ function whyOf({ value, schema, message }: Problem): string {
   return sentenceOf(message ?? '')
 }
 
-/** TypeBox says `Expected integer to be greater or equal to 1`, `Expected string length less or equal to 10`. */
+/**
+ * Rewrites messages of TypeBox: `Expected integer to be greater or equal to 1`, `Expected string length less
+ * or equal to 10`.
+ */
 function sentenceOf(message: string) {
   if (message === 'Unexpected property') return 'is not a field of this'
   if (message === 'Expected array elements to be unique') return 'must not have an item twice'
@@ -68,7 +77,7 @@ function sentenceOf(message: string) {
   return kind ? `must be ${/^[aeiou]/.test(kind) ? 'an' : 'a'} ${kind}` : 'is not valid'
 }
 
-/** `greater or equal to 1` as people say it. */
+/** Replaces `greater or equal to` with `at least`, and `less or equal to` with `at most`. */
 const asSaid = (bound: string) =>
   bound.replace(/^greater or equal to /, 'at least ').replace(/^less or equal to /, 'at most ')
 

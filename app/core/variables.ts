@@ -1,4 +1,4 @@
-// Reads single variables of the environment, and collects what is wrong with them.
+// Reads variables of the environment and collects their errors.
 import { BlockList } from 'node:net'
 import { networksOf } from './client-address.ts'
 
@@ -6,7 +6,10 @@ const MIB = 1_048_576
 
 export type Env = Record<string, string | undefined>
 
-/** A value that is bad is noted in `problems`; some value is returned all the same, so that one look finds all problems. */
+/**
+ * An invalid value is recorded in `problems`. Some value is returned anyway, so that one pass finds all
+ * problems.
+ */
 export class Variables {
   readonly problems: string[] = []
   readonly #env: Env
@@ -30,14 +33,14 @@ export class Variables {
       .filter((value) => value !== '')
   }
 
-  /** The first is the default. */
+  /** `first` is the default. */
   either<Value extends string>(name: string, first: Value, second: Value): Value {
     const value = this.text(name, first)
     if (value !== first && value !== second) this.bad(name, `must be ${first} or ${second}`)
     return value === second ? second : first
   }
 
-  /** A part that `off` switches off. */
+  /** A part that `off` disables. */
   isOn(name: string): boolean {
     return this.either(name, 'on', 'off') === 'on'
   }
@@ -49,7 +52,7 @@ export class Variables {
     return Number(value)
   }
 
-  /** Null: `off`, there is no limit. */
+  /** Null: the value is `off`, so no limit applies. */
   limit(name: string, fallback: number | 'off'): number | null {
     const value = this.text(name, String(fallback))
     return value === 'off' ? null : this.count(name, Number(fallback))

@@ -10,13 +10,13 @@ type Camel<Name extends string> = Name extends `${infer First}_${infer Rest}`
 export type SnakeCased<Fields> = { [Name in keyof Fields as Snake<Name & string>]: Fields[Name] }
 export type CamelCased<Fields> = { [Name in keyof Fields as Camel<Name & string>]: Fields[Name] }
 
-/** Renames the fields of an object, not those of objects in it. */
+/** Renames the fields of an object; nested objects stay as they are. */
 export const snakeCased = <Fields extends object>(fields: Fields) =>
   renamed(fields, (name) =>
     name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`),
   ) as SnakeCased<Fields>
 
-/** Renames the fields of an object, not those of objects in it. */
+/** Renames the fields of an object; nested objects stay as they are. */
 export const camelCased = <Fields extends object>(fields: Fields) =>
   renamed(fields, (name) =>
     name.replace(/_([a-z])/g, (_, letter: string) => letter.toUpperCase()),

@@ -1,14 +1,16 @@
 import { notFound } from './errors.ts'
 
-/** How clients name a landing zone. A deleted zone's name can be used again, so a name is no identity: an id is. */
+/**
+ * A landing zone as clients name it. A name can be reused after a deletion, so only the id identifies a zone.
+ */
 export interface ZoneRef {
   namespace: string
   name: string
-  /** Then only the zone with this id is meant: what the caller's right was looked up for. */
+  /** If set, only the zone with this id matches: the caller's right was checked for this id. */
   boundTo?: string
 }
 
 export const noZone = ({ namespace, name }: ZoneRef) => notFound(`landing zone ${namespace}.${name}`)
 
-/** Where a zone's objects live; ends in '/'. */
+/** The folder of a zone's objects; ends in '/'. */
 export const zonePrefix = ({ namespace, name }: ZoneRef) => `${namespace}/landing/${name}/`
