@@ -7,14 +7,14 @@ import {
   transition,
 } from 'xstate'
 
-/** What is stored of an instance: enough to resolve it, nothing that can be derived. */
+/** The stored part of an instance: enough to resolve the instance, without derived values. */
 export interface Stored {
   value: unknown
   context: unknown
   status: string
 }
 
-/** The outcome of one move. `from` and `to` are dotted state paths; effects are names, in order. */
+/** The outcome of one move. `from` and `to` are dotted state paths. `effects` are names, in order. */
 export interface Move<Machine extends AnyStateMachine> {
   next: SnapshotFrom<Machine>
   from: string
@@ -22,7 +22,10 @@ export interface Move<Machine extends AnyStateMachine> {
   effects: string[]
 }
 
-/** The instance does not accept this event in its state: the caller's view of it is old, or the request comes too late. */
+/**
+ * The instance does not accept this event in its state. The caller's view is old, or the request comes too
+ * late.
+ */
 export class IllegalMove extends Error {
   constructor(
     readonly machine: string,
@@ -34,8 +37,9 @@ export class IllegalMove extends Error {
 }
 
 /**
- * The one door through which every state changes. Pure: time and facts arrive inside the event.
- * XState's transition() neither stops at a final state nor refuses an unhandled event; both are refused here.
+ * Every state change goes through this function. It is pure: time and facts arrive inside the event. XState's
+ * `transition()` neither stops at a final state nor refuses an unhandled event; this function refuses both
+ * with `IllegalMove`.
  */
 export function advance<Machine extends AnyStateMachine>(
   machine: Machine,
@@ -50,11 +54,11 @@ export function advance<Machine extends AnyStateMachine>(
   return { next, from, to: pathOf(after.value), effects: actions.map((action) => action.type) }
 }
 
-/** Whether an instance would move, or stay and act, on this event. */
+/** Whether an instance has a transition for this event, including a transition to the same state. */
 export const accepts = (current: AnyMachineSnapshot, event: EventObject): boolean =>
   current.status === 'active' && current.can(event)
 
-/** Brings what was stored back to life. */
+/** Resolves a stored snapshot to a snapshot of the machine. */
 export function restore<Machine extends AnyStateMachine>(
   machine: Machine,
   stored: Stored,

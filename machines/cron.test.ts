@@ -6,7 +6,7 @@ import { BadCron, checkCron, nextAfter } from './cron.ts'
 const NOW = new Date('2026-11-21T18:44:44.947Z')
 const DAY = 86_400_000
 
-/** The next times, in minutes. */
+/** The next `count` times, cut to minutes. */
 function times(text: string, count: number, after = NOW): string[] {
   const found: string[] = []
   for (let at: Date | null = after; found.length < count; ) {
@@ -30,7 +30,7 @@ describe('the next time', () => {
     ['0 0 1 1 *', ['2027-01-01T00:00', '2028-01-01T00:00']],
     ['*/59 * * * *', ['2026-11-21T18:59', '2026-11-21T19:00']],
     ['00 07 01 01 *', ['2027-01-01T07:00']],
-  ])('of %p', (text, expected) => {
+  ])('%p has these next times', (text, expected) => {
     expect(times(text, expected.length)).toEqual(expected)
   })
 
@@ -48,35 +48,35 @@ describe('the next time', () => {
     ['0 0 * * sun-tue', '0 0 * * 0,1,2'],
     ['  0\t6  * * *  ', '0 6 * * *'],
     ['*,5 0 * * *', '* 0 * * *'],
-  ])('%p means %p', (text, same) => {
+  ])('%p means the same as %p', (text, same) => {
     expect(times(text, 40)).toEqual(times(same, 40))
   })
 
-  test('is of either day when both the day of month and the weekday are given', () => {
+  test('matches either day if both day of month and weekday are given', () => {
     expect(times('0 0 1 * mon', 4)).toEqual([
       '2026-11-23T00:00',
       '2026-11-30T00:00',
       '2026-12-01T00:00',
       '2026-12-07T00:00',
     ])
-    // There is no 30th of February, but there are Mondays in it.
+    // February never has a 30th day, but it has Mondays.
     expect(times('0 0 30 2 mon', 2)).toEqual(['2027-02-01T00:00', '2027-02-08T00:00'])
   })
 
-  test('is after the time given, never that itself', () => {
+  test('is always later than the given time', () => {
     const noon = new Date('2026-11-21T12:00:00.000Z')
     expect(nextAfter('0 12 * * *', noon)).toEqual(new Date(noon.getTime() + DAY))
     expect(nextAfter('0 12 * * *', new Date(noon.getTime() - 1))).toEqual(noon)
   })
 
-  test('knows no summer time: all is UTC', () => {
+  test('ignores daylight saving time, because all times are UTC', () => {
     const days = times('30 2 * * *', 365)
     expect(new Set(days.map((time) => time.slice(11)))).toEqual(new Set(['02:30']))
     expect(new Set(days).size).toBe(365)
   })
 })
 
-describe('what is refused, and why', () => {
+describe('a refused cron expression', () => {
   test.each([
     ['', '0 fields'],
     ['   ', '0 fields'],
@@ -143,19 +143,19 @@ describe('what is refused, and why', () => {
     ['0 0 30 2 *', 'never comes'],
     ['0 0 31 4,6,9,11 *', 'never comes'],
     ['0 0 30-31 feb *', 'never comes'],
-  ])('%p', (text, why) => {
+  ])('%p is refused because of: %p', (text, why) => {
     expect(() => checkCron(text, NOW)).toThrow(BadCron)
     expect(() => checkCron(text, NOW)).toThrow(why)
   })
 
-  test('a refusal is the same the second time, and after many other texts', () => {
+  test('is refused again after many other expressions were parsed', () => {
     for (let n = 0; n < 2_100; n++) nextAfter(`${n % 60} ${Math.floor(n / 60) % 24} ${1 + (n % 28)} * *`, NOW)
     expect(() => checkCron('61 * * * *', NOW)).toThrow('minute 61')
     expect(times('0 6 * * *', 1)).toEqual(['2026-11-22T06:00'])
   })
 })
 
-// A reference that knows nothing of croner: which minutes fit, asked one after the other.
+// A reference implementation without croner: it tests minute after minute.
 
 interface Part {
   text: string
@@ -193,7 +193,7 @@ function part(
       )
       .map(([one, other, step, isNamed]) => {
         const [from, to] = [Math.min(one, other), Math.max(one, other)]
-        // `sun` at the end of a range is 7, so that a range to 0 can only be told in figures.
+        // `sun` at the end of a range means 7, so a range that ends on 0 must use the figure.
         const end = shown(to, isNamed && to !== 0)
         return {
           text: `${shown(from, isNamed)}-${end}${step === null ? '' : `/${step}`}`,
@@ -229,11 +229,11 @@ function referenceNext(parts: Part[], after: Date): Date | null {
     const byDay = day.values.has(at.getUTCDate())
     const byWeekday = weekday.values.has(at.getUTCDay()) || (at.getUTCDay() === 0 && weekday.values.has(7))
     if (!month.values.has(at.getUTCMonth() + 1)) return false
-    // Both given: either will do.
+    // If both fields are given, either may match.
     return day.text === '*' || weekday.text === '*' ? byDay && byWeekday : byDay || byWeekday
   }
   const from = Math.floor(after.getTime() / 60_000) * 60_000 + 60_000
-  // Eight years and a day: from one leap day to the next, over a century's end.
+  // Eight years and a day reach from one leap day to the next, even across the end of a century.
   for (let start = from; start < from + 8.1 * 365 * DAY; start = (Math.floor(start / DAY) + 1) * DAY) {
     if (!fitsDay(new Date(start))) continue
     for (let at = start; at < (Math.floor(start / DAY) + 1) * DAY; at += 60_000) {
@@ -244,7 +244,7 @@ function referenceNext(parts: Part[], after: Date): Date | null {
   return null
 }
 
-test('the next time is the one that a minute-by-minute search finds, for any text and any time', () => {
+test('the next time equals the result of a minute-by-minute search', () => {
   fc.assert(
     fc.property(
       cron,
@@ -258,7 +258,7 @@ test('the next time is the one that a minute-by-minute search finds, for any tex
   )
 })
 
-test('any text at all is refused or has a next time that is later and whole minutes', () => {
+test('any text is refused or has a later next time in whole minutes', () => {
   const character = fc.constantFrom(...'0123456789*/,-LW#?+@ \tjanmonsun'.split(''))
   fc.assert(
     fc.property(fc.string({ unit: character, maxLength: 30 }), (text) => {

@@ -1,15 +1,17 @@
-// Cron texts: five fields, UTC. croner accepts more than the specification does (nicknames, seconds, dates, L, W, #, ?, +),
-// so the fields are checked first, one by one, and a text whose time never comes is refused.
+// Cron expressions have five fields, in UTC. The library croner also accepts nicknames, seconds, dates, L, W,
+// #, ? and +.
+// The specification does not, so each field is checked before croner parses the expression.
+// `checkCron` also refuses an expression that never matches a time.
 import { Cron } from 'croner'
 
-/** Why a text is no cron of ours. */
+/** An invalid cron expression; the message names the reason. */
 export class BadCron extends Error {}
 
 interface Field {
   name: string
   min: number
   max: number
-  /** The first one is `min`, except for weekdays, where 0 and 7 both are Sunday. */
+  /** The first name stands for `min`. For weekdays, 0 and 7 both mean Sunday. */
   names?: readonly string[]
 }
 
@@ -22,20 +24,20 @@ const FIELDS: readonly Field[] = [
   { name: 'month', min: 1, max: 12, names: MONTHS },
   { name: 'weekday', min: 0, max: 7, names: WEEKDAYS },
 ]
-/** `*`, a value, or a range; a step after the first and the last. */
+/** `*`, a value or a range, each with an optional step. `checkItem` refuses a step after a value. */
 const ITEM = /^(?:(\*)|(\d{1,2}|[a-z]{3})(?:-(\d{1,2}|[a-z]{3}))?)(?:\/(\d{1,2}))?$/i
 const LENGTH_MAX = 200
-/** Parsed texts kept: one for each minute of a day, and some. */
+/** Parsed expressions in the cache: one for each minute of a day, plus a reserve. */
 const KEPT_MAX = 2_000
 const kept = new Map<string, Cron>()
 
-/** Throws BadCron naming the field or the reason. */
+/** Throws BadCron, which names the field or the reason. */
 export function checkCron(text: string, now: Date): void {
   parse(text)
   if (nextAfter(text, now) === null) throw new BadCron(`'${text}' names a time that never comes`)
 }
 
-/** The first time after `after`, or null when there is none any more. Throws BadCron. */
+/** The first time after `after`, or null if the expression matches no later time. Throws BadCron. */
 export const nextAfter = (text: string, after: Date): Date | null => parse(text).nextRun(after)
 
 function parse(text: string): Cron {
@@ -77,7 +79,7 @@ function checkItem(field: Field, item: string) {
     throw new BadCron(`${name} '${item}': a step is between 1 and ${max}`)
 }
 
-/** Null for a name the field does not know. A range that ends on Sunday ends on 7. */
+/** Null for a name that the field does not know. A range that ends on `sun` ends on 7. */
 function numberOf({ names, min }: Field, text: string, { isEnd = false } = {}): number | null {
   if (/^\d/.test(text)) return Number(text)
   const at = names?.indexOf(text.toLowerCase()) ?? -1

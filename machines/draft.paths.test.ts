@@ -13,7 +13,7 @@ const model: Model<typeof draftMachine> = {
     'rolled back': () => ({ type: 'rolledBack' }),
     deleted: () => ({ type: 'deleted' }),
   },
-  // Revisions are only ever compared with the one that is current.
+  // Guards only compare a revision with the current revision, so the state alone is the place.
   placeOf: ({ value }) => pathOf(value),
   check(snapshot) {
     const state = pathOf(snapshot.value)
@@ -27,10 +27,10 @@ describe('draft', () => {
   const paths = walkSimplePaths(model)
   const places = walkEveryPlace(model)
 
-  test('all its paths are walked', () => {
+  test('walks all simple paths of the draft statechart', () => {
     expect(paths.paths).toBeGreaterThan(10)
   })
-  test('every state is reached, every transition taken, every guard seen to hold and to fail', () => {
+  test('reaches every state, transition and guard outcome of a draft', () => {
     expectWhole(draftMachine, paths, places)
   })
 })

@@ -68,7 +68,7 @@ test('a write that a publish did not list leaves the draft dirty', () => {
   expect(played(written, written, published(2))).toMatchObject({ state: 'clean', draftDirty: false })
 })
 
-test('the revision counts writes and nothing else', () => {
+test('the revision counts only writes', () => {
   expect(played(written, published(1), written, rolledBack, written).draftRevision).toBe(3)
 })
 

@@ -2,10 +2,10 @@ import { assign, initialTransition, type SnapshotFrom, setup } from 'xstate'
 import { advance, pathOf } from './advance.ts'
 import { makeMigrate } from './migrate.ts'
 
-/** A step is added whenever a stored snapshot would mean something else. */
+/** Add a migration step whenever the meaning of a stored snapshot changes. */
 export const { version: DRAFT_MACHINE_VERSION, migrate: migrateDraft } = makeMigrate('draft', [])
 
-/** Counts the writes: a publish clears the dirty flag only if it lists the revision that is still current. */
+/** Counts the writes. A publish clears the dirty flag only if it listed the current revision. */
 export interface DraftContext {
   revision: number
 }
@@ -16,7 +16,10 @@ export type DraftEvent =
   | { type: 'rolledBack' }
   | { type: 'deleted' }
 
-/** The draft of a pipeline: what its files are compared with what its runs execute. Effect: retire (stop what the pipeline started). */
+/**
+ * The draft of a pipeline: whether its files differ from the version that runs execute. The effect `retire`
+ * stops everything that the pipeline started.
+ */
 export const draftMachine = setup({
   types: { context: {} as DraftContext, events: {} as DraftEvent },
   guards: {
@@ -43,7 +46,7 @@ export const draftMachine = setup({
       on: {
         fileWritten: { target: 'dirty', actions: ['countRevision'] },
         published: [{ target: 'clean', guard: 'isCurrentRevision' }, { target: 'dirty' }],
-        // A version is added; what the files say beside it has not changed.
+        // Rollback adds a version and leaves the files of the draft alone.
         rolledBack: { target: 'clean' },
         deleted: { target: 'deleted', actions: ['retire'] },
       },
@@ -62,13 +65,13 @@ export const draftMachine = setup({
 
 export type DraftSnapshot = SnapshotFrom<typeof draftMachine>
 
-/** The draft of a pipeline that has just been created. */
+/** The draft of a new pipeline. */
 export const newDraft = (): DraftSnapshot => initialTransition(draftMachine)[0]
 
 export const advanceDraft = (snapshot: DraftSnapshot, event: DraftEvent) =>
   advance(draftMachine, snapshot, event)
 
-/** The columns that are written from a snapshot, in the same UPDATE. */
+/** Columns derived from a snapshot, written in the same UPDATE. */
 export function draftColumns(snapshot: DraftSnapshot) {
   const state = pathOf(snapshot.value)
   return {

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
 import { BadGlob, checkGlob, GLOB_LENGTH_MAX, matchesGlob } from './glob.ts'
 
-describe('a name fits', () => {
+describe('a matching name', () => {
   test.each([
     ['*', ''],
     ['*', 'a.csv'],
@@ -39,12 +39,12 @@ describe('a name fits', () => {
     ['data-20[0-9][0-9]-*.parquet', 'data-2026-11.parquet'],
     ['{a,b}', '{a,b}'],
     ['.*', '.hidden'],
-  ])('%p: %p', (pattern, name) => {
+  ])('%p matches %p', (pattern, name) => {
     expect(matchesGlob(pattern, name)).toBe(true)
   })
 })
 
-describe('a name does not fit', () => {
+describe('a name that does not match', () => {
   test.each([
     ['*.csv', 'flights.CSV'],
     ['*.csv', 'flights.csv.gz'],
@@ -65,12 +65,12 @@ describe('a name does not fit', () => {
     ['x*', 'ax'],
     ['*x', 'xa'],
     ['a?c', 'ac'],
-  ])('%p: %p', (pattern, name) => {
+  ])('%p does not match %p', (pattern, name) => {
     expect(matchesGlob(pattern, name)).toBe(false)
   })
 })
 
-describe('a malformed glob is refused, and why', () => {
+describe('a malformed glob', () => {
   test.each([
     ['', 'is empty'],
     ['[', "'[' at character 1 is never closed"],
@@ -85,13 +85,13 @@ describe('a malformed glob is refused, and why', () => {
     ['a/b', "has a '/', which no file name has"],
     ['[a/]', "has a '/', which no file name has"],
     ['x'.repeat(GLOB_LENGTH_MAX + 1), `is longer than ${GLOB_LENGTH_MAX} characters`],
-  ])('%p: %p', (pattern, why) => {
+  ])('%p is refused because it %p', (pattern, why) => {
     expect(() => checkGlob(pattern)).toThrow(new BadGlob(why))
     expect(() => matchesGlob(pattern, 'a')).toThrow(BadGlob)
   })
 })
 
-describe('a class of characters, which shells know and we do not,', () => {
+describe('a character class of shells', () => {
   test.each([
     '[[:alpha:]]',
     '*[![:digit:]].csv',
@@ -103,17 +103,20 @@ describe('a class of characters, which shells know and we do not,', () => {
     expect(() => checkGlob(pattern)).toThrow('has a class of characters')
   })
 
-  test.each(['[[:]', '[:alpha:]', '[\\[:alpha:]', '[[]', '[[:alpha]', '\\[[:a]'])('%p is none', (pattern) => {
-    expect(() => checkGlob(pattern)).not.toThrow()
-  })
+  test.each(['[[:]', '[:alpha:]', '[\\[:alpha:]', '[[]', '[[:alpha]', '\\[[:a]'])(
+    '%p is not a character class',
+    (pattern) => {
+      expect(() => checkGlob(pattern)).not.toThrow()
+    },
+  )
 
-  test('and matches what it always has in a trigger that had it before', () => {
+  test('an existing trigger keeps the literal meaning of a class', () => {
     expect(matchesGlob('[[:alpha:]]', 'p]')).toBe(true)
   })
 })
 
-describe('for any pattern and name', () => {
-  /** The obvious definition, exponential in the worst case. */
+describe('any pattern and name', () => {
+  /** A direct definition of matching, exponential in the worst case. */
   const fitsPlainly = (pattern: string[], name: string[]): boolean => {
     const [part, ...parts] = pattern
     const [character, ...rest] = name
@@ -123,7 +126,7 @@ describe('for any pattern and name', () => {
     return character !== undefined && (part === '?' || part === character) && fitsPlainly(parts, rest)
   }
 
-  test('it agrees with the plain definition', () => {
+  test('match as in a direct, exponential definition', () => {
     const letters = (...of: string[]) => fc.array(fc.constantFrom(...of), { maxLength: 9 })
     fc.assert(
       fc.property(letters('a', 'b', '*', '?'), letters('a', 'b'), (pattern, name) => {
@@ -134,7 +137,7 @@ describe('for any pattern and name', () => {
     )
   })
 
-  test('any text is either matched or refused, and an escaped one matches itself only', () => {
+  test('match or are refused, and escaped text matches only itself', () => {
     fc.assert(
       fc.property(
         fc.string({ unit: 'binary', maxLength: 30 }),
@@ -156,8 +159,8 @@ describe('for any pattern and name', () => {
     )
   })
 
-  test('a pattern of many stars is answered at once', () => {
-    // Doubling with every star, this would not end before the test does.
+  test('match quickly even if the pattern has many stars', () => {
+    // With exponential backtracking the test would time out.
     expect(matchesGlob(`${'a*'.repeat(200)}b`, 'a'.repeat(500))).toBe(false)
   })
 })

@@ -1,27 +1,30 @@
-// Globs on file names: `*` any characters, `?` one character, `[a-z]` one of a set, `[!a-z]` one that is not in it, `\` takes
-// the meaning from what follows. Matching takes at most name x pattern steps, whatever the pattern: it never backtracks
-// further than the last `*`.
+// Globs on file names: `*` matches any characters, `?` one character, `[a-z]` one character of a set.
+// `[!a-z]` matches one character outside the set. `\` makes the next character literal.
+// Matching takes at most name x pattern steps, because it never backtracks further than the last `*`.
 
-/** Why a text is no glob of ours. */
+/** An invalid glob; the message names the reason. */
 export class BadGlob extends Error {}
 
-/** Characters of a pattern: what a file name may be long, and then some. */
+/** Maximum length of a pattern in characters: more than the longest file name. */
 export const GLOB_LENGTH_MAX = 512
 
 type One = { kind: 'any' } | { kind: 'is'; character: string } | { kind: 'in'; set: CharacterSet }
 interface CharacterSet {
   isNegated: boolean
-  /** As `[[:alpha:]`, `[[=a=]` and `[[.a.]`: a class, to a shell; here these are single characters. */
+  /**
+   * True for `[[:alpha:]`, `[[=a=]` and `[[.a.]`. Shells read these as classes; here they are single
+   * characters.
+   */
   looksLikeClass: boolean
   ranges: { from: number; to: number }[]
 }
 type Part = One | { kind: 'many' }
 
-/** Parsed texts kept: triggers share few. */
+/** Parsed patterns in the cache. Triggers share a few patterns. */
 const KEPT_MAX = 1_000
 const kept = new Map<string, readonly Part[]>()
 
-/** Throws BadGlob naming the reason. */
+/** Throws BadGlob, which names the reason. */
 export function checkGlob(pattern: string): void {
   if (parse(pattern).some((part) => part.kind === 'in' && part.set.looksLikeClass))
     throw new BadGlob(
@@ -29,13 +32,15 @@ export function checkGlob(pattern: string): void {
     )
 }
 
-/** Whether the whole name fits the pattern. Upper and lower case differ. Throws BadGlob. */
+/** Whether the pattern matches the whole name. Matching is case-sensitive. Throws BadGlob. */
 export function matchesGlob(pattern: string, name: string): boolean {
   const parts = parse(pattern)
   const characters = Array.from(name)
   let at = 0
   let part = 0
-  /** The last `*` passed, and where the name goes on if it takes one character more. */
+  /**
+   * The latest `*` of the pattern, and the position in the name behind the characters that this `*` matches.
+   */
   let many: { part: number; at: number } | null = null
   for (let character = characters[at]; character !== undefined; character = characters[at]) {
     const next = parts[part]
@@ -51,7 +56,7 @@ export function matchesGlob(pattern: string, name: string): boolean {
       part = many.part + 1
     } else return false
   }
-  // Several `*` in a row are one.
+  // `parse` merges adjacent `*`, so at most one is left at the end.
   return part === parts.length || (part === parts.length - 1 && parts[part]?.kind === 'many')
 }
 
@@ -94,7 +99,7 @@ function parse(pattern: string): readonly Part[] {
   return parts
 }
 
-/** The set that opens at `open`, and where it closes. */
+/** The set that opens at `open`, and the position of its closing bracket. */
 function setAt(characters: readonly string[], open: number): { set: CharacterSet; end: number } {
   const isNegated = characters[open + 1] === '!' || characters[open + 1] === '^'
   const ranges: CharacterSet['ranges'] = []
@@ -106,7 +111,7 @@ function setAt(characters: readonly string[], open: number): { set: CharacterSet
     const from = memberAt(characters, at)
     at = from.end + 1
     let to = from
-    // A hyphen before the end is a hyphen.
+    // A hyphen directly before `]` is a literal hyphen.
     if (characters[at] === '-' && at + 1 < characters.length && characters[at + 1] !== ']') {
       to = memberAt(characters, at + 1)
       at = to.end + 1

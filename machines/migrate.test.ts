@@ -3,8 +3,9 @@ import { initialTransition, setup } from 'xstate'
 import { advance, pathOf, restore, type Stored, store } from './advance.ts'
 import { type Migration, makeMigrate, NewerVersion } from './migrate.ts'
 
-// A door through three versions of its machine. Version 1 knew `open` and `shut`; version 2 calls the latter `closed` and
-// counts openings; version 3 splits `closed` into `closed.unlocked` and `closed.locked`, and keeps who holds the key.
+// A door with three versions of its machine. Version 1 knew `open` and `shut`.
+// Version 2 renames `shut` to `closed` and counts openings.
+// Version 3 splits `closed` into `closed.unlocked` and `closed.locked`, and stores the keeper of the key.
 const toVersion2: Migration = ({ value, context, status }) => ({
   value: value === 'shut' ? 'closed' : value,
   context: { ...(context as object), openings: 0 },
@@ -39,13 +40,13 @@ const door = setup({
 const VERSION_1: Stored = { value: 'shut', context: {}, status: 'active' }
 const VERSION_2: Stored = { value: 'closed', context: { openings: 7 }, status: 'active' }
 
-describe('stored snapshots of older versions of a machine', () => {
-  test('there is one version more than there are steps', () => {
+describe('a stored snapshot of a machine', () => {
+  test('the current version is the number of steps plus one', () => {
     expect(version).toBe(3)
     expect(makeMigrate('new', []).version).toBe(1)
   })
 
-  test('the first version takes every step, in order', () => {
+  test('a snapshot of version 1 takes every step in order', () => {
     expect(migrate(1, VERSION_1)).toEqual({
       value: { closed: 'unlocked' },
       context: { openings: 0, keeper: null },
@@ -53,7 +54,7 @@ describe('stored snapshots of older versions of a machine', () => {
     })
   })
 
-  test('the second takes only the last, and keeps what it has counted', () => {
+  test('a snapshot of version 2 takes the last step and keeps counters', () => {
     expect(migrate(2, VERSION_2)).toEqual({
       value: { closed: 'unlocked' },
       context: { openings: 7, keeper: null },
@@ -61,12 +62,12 @@ describe('stored snapshots of older versions of a machine', () => {
     })
   })
 
-  test('the current one is left as it is', () => {
+  test('a snapshot of the current version stays unchanged', () => {
     const current = store(initialTransition(door)[0])
     expect(migrate(3, current)).toBe(current)
   })
 
-  test('one that a newer program wrote is refused, with its machine and its version', () => {
+  test('a newer snapshot is refused with its machine and version', () => {
     const refused = () => migrate(4, VERSION_2)
     expect(refused).toThrow(NewerVersion)
     try {
@@ -76,13 +77,13 @@ describe('stored snapshots of older versions of a machine', () => {
     }
   })
 
-  test('what was stored is not changed by being brought forward', () => {
+  test('a migration does not change the stored snapshot', () => {
     const before = JSON.stringify(VERSION_1)
     migrate(1, Object.freeze(VERSION_1))
     expect(JSON.stringify(VERSION_1)).toBe(before)
   })
 
-  test('what comes out lives on in the current machine, and is stored as the current version', () => {
+  test('a migrated snapshot accepts events and is stored as current', () => {
     for (const [from, stored] of [
       [1, VERSION_1],
       [2, VERSION_2],
@@ -96,7 +97,7 @@ describe('stored snapshots of older versions of a machine', () => {
     }
   })
 
-  test('an end stays an end', () => {
+  test('a final state stays final after its migration', () => {
     const gone = restore(door, migrate(1, { value: 'gone', context: {}, status: 'done' }))
     expect(() => advance(door, gone, { type: 'opened' })).toThrow('does not accept')
   })

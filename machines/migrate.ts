@@ -1,9 +1,12 @@
 import type { Stored } from './advance.ts'
 
-/** Brings a snapshot of one version to the next. Pure, and kept as long as rows of that version may exist. */
+/**
+ * Converts a snapshot of one version to the next version. Pure. Migrations stay as long as rows of their
+ * version may exist.
+ */
 export type Migration = (stored: Stored) => Stored
 
-/** The row belongs to a newer program; this one leaves it alone. */
+/** A newer program wrote the row; this program must leave the row alone. */
 export class NewerVersion extends Error {
   constructor(
     readonly machine: string,
@@ -14,8 +17,8 @@ export class NewerVersion extends Error {
 }
 
 /**
- * Stored snapshots of older versions of a machine, brought to the current one. `steps[0]` leads from version 1 to 2, and
- * so on: the current version is one more than there are steps.
+ * Migrates stored snapshots of older versions to the current version. `steps[0]` leads from version 1 to 2,
+ * and so on. So the current version is the number of steps plus one.
  */
 export function makeMigrate(machine: string, steps: readonly Migration[]) {
   const current = steps.length + 1

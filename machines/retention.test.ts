@@ -31,12 +31,12 @@ const system: RetentionConfig = {
 }
 
 describe('effective settings', () => {
-  test('without overrides they are the system’s', () => {
+  test('settings without overrides equal the system’s settings', () => {
     expect(effectiveRetention(system, null)).toEqual(system)
     expect(effectiveRetention(system, {})).toEqual(system)
   })
 
-  test('every combination of overrides counts, 0 too, and touches nothing else', () => {
+  test('an override replaces only its own setting, even with 0', () => {
     for (let chosen = 0; chosen < 2 ** OVERRIDABLE.length; chosen++) {
       const overrides = Object.fromEntries(
         OVERRIDABLE.map((name, at) => [name, chosen & (1 << at) ? at : null]),
@@ -64,7 +64,7 @@ describe('cut-offs', () => {
     })
   })
 
-  test('the lake keeps its grace whatever the settings, and its bookkeeping at least as long as anything counted from it', () => {
+  test('lake data and bookkeeping keep their grace period with any settings', () => {
     const age = fc.integer({ min: 0, max: 400 })
     fc.assert(
       fc.property(age, age, age, (snapshotDays, fileDays, branchHours) => {
@@ -83,17 +83,17 @@ describe('cut-offs', () => {
     )
   })
 
-  test('the grace is longer than an attempt of 6 h and a query of 30 s together', () => {
+  test('the grace exceeds an attempt of 6 h plus a query', () => {
     expect(LAKE_GRACE_MS).toBeGreaterThan(6 * HOUR + 30_000)
   })
 })
 
-test('a tick is due at the start, and again when the interval has passed', () => {
+test('a tick is due at the start and after each interval', () => {
   expect(isTickDue(NOW, null, 60)).toBe(true)
   expect(isTickDue(NOW, NOW, 60)).toBe(false)
   expect(isTickDue(NOW, NOW - HOUR + 1, 60)).toBe(false)
   expect(isTickDue(NOW, NOW - HOUR, 60)).toBe(true)
-  // The clock was set back: the interval may never pass.
+  // After the clock was set back, the interval might never pass.
   expect(isTickDue(NOW, NOW + 365 * DAY, 60)).toBe(true)
 })
 
@@ -108,11 +108,11 @@ describe('expired snapshots', () => {
       ...over,
     })
 
-  test('all but the current one go when nothing holds them', () => {
+  test('all but the current snapshot expire when nothing retains them', () => {
     expect(expired({})).toEqual([1n, 2n, 3n, 4n])
   })
 
-  test('one that is current, named, retained or young stays: every combination', () => {
+  test('a current, named, retained or young snapshot stays in every combination', () => {
     for (let held = 0; held < 16; held++) {
       const gone = expired({
         current: held & 1 ? 2n : 5n,
@@ -131,7 +131,7 @@ describe('expired snapshots', () => {
   })
 })
 
-test('a breath is a share of what the batch took, never none, never endless', () => {
+test("a pause is a share of the batch's time, within limits", () => {
   expect(breathMs(40, 0.5, 1_000)).toBe(20)
   expect(breathMs(0, 0.5, 1_000)).toBe(1)
   expect(breathMs(60_000, 1, 1_000)).toBe(1_000)

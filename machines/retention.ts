@@ -1,6 +1,9 @@
-// How long things are kept, as decisions without a clock: times are milliseconds since 1970 on the database's clock.
+// Retention decisions without a clock. Times are milliseconds since 1970 on the database's clock.
 
-/** Ages in the unit their names end in; counts are at least what their names say. Names and defaults: the specification. */
+/**
+ * Ages use the unit at the end of their names. Counts are minimums: at least that many rows stay. The
+ * specification sets names and defaults.
+ */
 export interface RetentionConfig {
   runsMaxPerPipeline: number
   runsMaxAgeDays: number
@@ -15,7 +18,7 @@ export interface RetentionConfig {
   icebergOrphanFileMaxAgeDays: number
 }
 
-/** What a pipeline may do differently. */
+/** Settings that a pipeline may override. */
 export const OVERRIDABLE = [
   'runsMaxPerPipeline',
   'runsMaxAgeDays',
@@ -23,7 +26,7 @@ export const OVERRIDABLE = [
   'qualityResultsMaxPerTest',
 ] as const
 export type Overridable = (typeof OVERRIDABLE)[number]
-/** Null, like a missing one, is as the system has it. */
+/** A null or missing override means the system's setting. */
 export type RetentionOverrides = { [Name in Overridable]?: number | null }
 
 const MINUTE_MS = 60_000
@@ -31,14 +34,14 @@ const HOUR_MS = 60 * MINUTE_MS
 const DAY_MS = 24 * HOUR_MS
 
 /**
- * What the lake keeps whatever the settings say: longer than an attempt of a run may take (6 h) and than a query, so that
- * whoever has resolved a table still finds its files.
+ * Minimum age of removable lake data, whatever the settings say. The grace is longer than an attempt of a run
+ * (6 h) and a query. So a reader that has resolved a table still finds its files.
  */
 export const LAKE_GRACE_MS = 7 * HOUR_MS
-/** A file may have been written this long before its branch was closed: an attempt and its tests. */
+/** Longest time from the write of a file to the close of its branch: an attempt and its tests. */
 export const ATTEMPT_MS = 7 * HOUR_MS
 
-/** The system's settings with a pipeline's own on top. */
+/** The system's settings, replaced by a pipeline's overrides. */
 export function effectiveRetention<Config extends Pick<RetentionConfig, Overridable>>(
   system: Config,
   overrides: RetentionOverrides | null,
@@ -48,18 +51,20 @@ export function effectiveRetention<Config extends Pick<RetentionConfig, Overrida
   return effective
 }
 
-/** Whatever ended before one of these may go. */
+/** Data that ended before its cutoff may be removed. */
 export interface Cutoffs {
   runs: number
   logs: number
   softDeleted: number
   audit: number
   orphanBranches: number
-  /** Of states of main's tables: since they were replaced. */
+  /** For table snapshots of main, compared with the time of their replacement. */
   snapshots: number
-  /** Of bookkeeping about what was reachable: nothing may be forgotten while a file's age is still counted from it. */
+  /** For records of reachable files. A record must stay while the age of a file counts from that record. */
   lakeHistory: number
-  /** Of the time a file of the lake was written: its branch was closed, at the latest, an attempt's time later. */
+  /**
+   * For lake files, compared with the time of their write. Their branch closes at most `ATTEMPT_MS` later.
+   */
   lakeFiles: number
 }
 
@@ -79,20 +84,21 @@ export function cutoffsAt(now: number, config: RetentionConfig): Cutoffs {
   }
 }
 
-/** Whether a tick is due; the first one always is, and one after the clock was set back before the last. */
+/** Whether a tick is due. The first tick always is, and so is a tick after the clock was set back. */
 export const isTickDue = (now: number, lastRunAt: number | null, intervalMinutes: number): boolean =>
   lastRunAt === null || lastRunAt > now || now - lastRunAt >= intervalMinutes * MINUTE_MS
 
-/** One state of a table, as its metadata lists it. */
+/** One snapshot of a table, as the table's metadata lists it. */
 export interface ListedSnapshot {
   id: bigint
-  /** When it was made, by the clock of who made it. */
+  /** Creation time by the writer's clock. */
   madeAt: number
 }
 
 /**
- * The snapshots that a table's metadata need list no longer: not the current one, none that a branch or tag names, none
- * that main had until lately (`retained`), and none so young that main cannot have replaced it for long enough.
+ * Returns the snapshots that a table's metadata no longer needs. The current snapshot stays, and so do
+ * snapshots named by a branch or tag, and recent ones of main (`retained`). Snapshots since `cutoff` stay
+ * too, because main cannot have replaced them long enough ago.
  */
 export function expiredSnapshots(
   snapshots: readonly ListedSnapshot[],
@@ -113,6 +119,6 @@ export function expiredSnapshots(
     .map(({ id }) => id)
 }
 
-/** The pause after a batch, so that batches and pauses share the time: at least the batch's own time times `share`. */
+/** Pause after a batch: the batch's duration times `share`, at least 1 ms and at most `maxMs`. */
 export const breathMs = (tookMs: number, share: number, maxMs: number): number =>
   Math.min(maxMs, Math.max(1, Math.ceil(tookMs * share)))

@@ -22,7 +22,7 @@ import {
   walkSimplePaths,
 } from './test-paths.ts'
 
-/** Facts of the attempt that is open, of the one before it and of one that has never been. */
+/** Facts of the open attempt, of the attempt before, and of an attempt that does not exist yet. */
 const ATTEMPTS = { '': 0, ' of the attempt before': -1, ' of a later attempt': 1 }
 const FACTS: Record<string, (attempt: number) => RunEvent> = {
   accepted: (attempt) => ({ type: 'accepted', attempt }),
@@ -86,7 +86,8 @@ const model: Model<typeof runMachine> = {
     waitingWith({ retries: 1 }),
   ],
   events: EVENTS,
-  // No simple path loses two runners or conflicts twice, so what was lost before it began decides.
+  // No simple path loses two runners or conflicts twice, so only the counters of the beginning matter to
+  // guards.
   placeOf: ({ value }) => pathOf(value),
   check(snapshot) {
     const { status, phase, attempt, waiting } = runColumns(snapshot)
@@ -96,9 +97,9 @@ const model: Model<typeof runMachine> = {
     expect(waiting).toBe(inner === 'waiting')
     expect(attempt).toBe(snapshot.context.attempt)
     expect(isTerminal(status)).toBe(snapshot.status === 'done')
-    // A run that has an attempt under way has had a first one; what ends runs is bounded.
+    // A running run has had its first attempt.
     if (status === 'running') expect(attempt).toBeGreaterThan(0)
-    // The loss that fails a run is counted as well.
+    // The counters of losses are bounded; the loss that fails a run is counted too.
     const last = snapshot.status === 'done' ? 1 : 0
     expect(snapshot.context.lostRunners).toBeLessThanOrEqual(MAX_LOST_RUNNERS + last)
     expect(snapshot.context.lostAlone).toBeLessThanOrEqual(MAX_LOST_ALONE - 1 + last)
@@ -111,7 +112,10 @@ const model: Model<typeof runMachine> = {
 
 describe('run', () => {
   const paths = walkSimplePaths(model)
-  /** Every combination of these counters, in every state. All counters at once are millions of places. */
+  /**
+   * Walks every combination of the given counters in every state. All counters at once are millions of
+   * places.
+   */
   const walkEvery = (...counters: (keyof RunSnapshot['context'])[]) =>
     walkEveryPlace({
       ...model,
@@ -124,20 +128,20 @@ describe('run', () => {
     engines: walkEvery('lostEngines', 'retries'),
   }
 
-  test('all its paths are walked', () => {
+  test('walks all simple paths of the run statechart', () => {
     expect(paths.paths).toBeGreaterThan(200)
   })
-  test('every state is reached, every transition taken, every guard seen to hold and to fail', () => {
+  test('reaches every state, transition and guard outcome of a run', () => {
     expectWhole(runMachine, paths, seenTogether(Object.values(walks)))
   })
-  test('with every number of lost runners, conflicts and retries, every event does what the definition says', () => {
+  test('handles every event as defined, with every value of the counters', () => {
     expect(walks.conflicts.places.size).toBeGreaterThan((MAX_CONFLICTS + 1) * 2 * 7)
     expect(walks.runners.places.size).toBeGreaterThan((MAX_LOST_RUNNERS + 1) * 7)
     expect(walks.engines.places.size).toBeGreaterThan((MAX_LOST_ENGINES + 1) * 2 * 7)
     for (const { places, steps } of Object.values(walks))
       expect(steps).toBe(places.size * Object.keys(EVENTS).length)
   })
-  test('a fact of another attempt moves it nowhere', () => {
+  test('refuses facts of other attempts in every state', () => {
     const stale = Object.keys(EVENTS).filter((name) =>
       / of the attempt before| of a later attempt/.test(name),
     )

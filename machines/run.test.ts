@@ -57,7 +57,7 @@ const STATES: Record<string, RunEvent[]> = {
   cancelled: [cancel],
 }
 
-/** Every state and event: the next state and the effects; an event that is not named is refused. */
+/** The next state and the effects for every state and event. An event without an entry is refused. */
 type Row = Partial<Record<keyof typeof first | 'start' | 'cancel' | 'timedOut', [string, ...string[]]>>
 const whileAttempting: Row = {
   clear: ['running.merging', 'mergeBranch'],
@@ -85,7 +85,7 @@ const TABLE: Record<string, Row> = {
     lostTogether: ['pending.waiting', 'closeBranch', 'cancelAttempt'],
     lostUnbegun: ['pending.waiting', 'closeBranch', 'cancelAttempt'],
     failed: ['failed', 'closeBranch', 'announce'],
-    // What cannot be submitted once cannot be submitted again.
+    // An attempt that cannot be submitted is not retried.
     failedOnce: ['failed', 'closeBranch', 'announce'],
     cancel: ['cancelled', 'closeBranch', 'cancelAttempt', 'announce'],
   },
@@ -102,7 +102,7 @@ const TABLE: Record<string, Row> = {
     merged: ['success', 'announce'],
     conflicted: ['running.waiting', 'closeBranch'],
     cancel: ['cancelled', 'closeBranch', 'announce'],
-    // Its runner is done.
+    // The runner has finished the attempt, so `cancelAttempt` is not needed.
     timedOut: ['failed', 'closeBranch', 'announce'],
   },
   'running.waiting': {
@@ -131,13 +131,13 @@ describe('every state and every event', () => {
 })
 
 describe('attempts', () => {
-  /** As many attempts, each of which ends with that. */
+  /** Events of `count` attempts that each end with the given event. */
   const attemptsThat = (lose: keyof ReturnType<typeof of>, count: number, from = 1): RunEvent[] =>
     Array.from({ length: count }, (_, n) => [start, of(from + n).accepted, of(from + n)[lose]]).flat()
 
-  test('a run that loses three runners alone fails with the third', () => {
+  test('a run fails when it loses its third runner alone', () => {
     const twice = attemptsThat('lost', MAX_LOST_ALONE - 1)
-    // From the second attempt on the run renders at once; an accepted one stays where it is.
+    // From its second attempt on, a run starts in `rendering`, and `accepted` leaves it there.
     expect(played(...twice)).toMatchObject({ state: 'running.waiting', attempt: MAX_LOST_ALONE - 1 })
     const thrice = played(...attemptsThat('lost', MAX_LOST_ALONE))
     expect(thrice).toMatchObject({
@@ -147,19 +147,19 @@ describe('attempts', () => {
     expect(thrice.snapshot.context).toMatchObject({ lostAlone: 3, lostTogether: 0, lostRunners: 3 })
   })
 
-  test('a run that loses runners together with others is not charged, and executes alone from then on', () => {
+  test('a run is not charged for shared losses, but then executes alone', () => {
     const together = attemptsThat('lostTogether', LOST_TOGETHER_BEFORE_ALONE)
     const first = played(...together.slice(0, 3)).snapshot
     expect([first.context.lostAlone, executesAlone(first.context)]).toEqual([0, false])
     const suspect = played(...together).snapshot
     expect([suspect.context.lostAlone, executesAlone(suspect.context)]).toEqual([0, true])
-    // A run that waits for its runner executes nothing there.
+    // Now the run executes alone: other runs on its runner only wait, so each loss is charged.
     const alone = attemptsThat('lostTogether', MAX_LOST_ALONE, LOST_TOGETHER_BEFORE_ALONE + 1)
     expect(played(...together, ...alone.slice(0, -1)).status).toBe('running')
     expect(played(...together, ...alone)).toMatchObject({ status: 'failed' })
   })
 
-  test('a run whose attempts never began is not charged, and ends all the same', () => {
+  test('a run fails after too many losses even if no attempt began', () => {
     const unbegun = attemptsThat('lostUnbegun', MAX_LOST_RUNNERS)
     expect(played(...unbegun)).toMatchObject({ status: 'running', waiting: true })
     expect(played(...unbegun).snapshot.context).toMatchObject({ lostAlone: 0, lostTogether: 0 })
@@ -183,14 +183,14 @@ describe('attempts', () => {
     expect(played(...events, start, last.clear, last.conflicted).status).toBe('failed')
   })
 
-  test('a runner that refuses costs the run nothing but the attempt', () => {
+  test('a refusing runner costs the run only the attempt', () => {
     const events: RunEvent[] = []
     for (let attempt = 1; attempt <= 50; attempt++) events.push(start, of(attempt).refused)
     expect(played(...events)).toMatchObject({ status: 'pending', waiting: true, attempt: 50 })
   })
 })
 
-test('every walk that merges has merged what it executed last', () => {
+test('a random walk merges only the attempt that it executed last', () => {
   const names = Object.keys(first) as (keyof typeof first)[]
   const step = fc.record({
     name: fc.constantFrom('start' as const, ...names),
@@ -213,7 +213,7 @@ test('every walk that merges has merged what it executed last', () => {
   )
 })
 
-test('a failed execution is tried again as often as its pipeline allows, and stays running meanwhile', () => {
+test("a running run retries failed executions up to its pipeline's limit", () => {
   const failing = (attempt: number): RunEvent => ({ type: 'executionFailed', attempt, maxRetries: 2 })
   const thrice = [start, first.accepted, failing(1), start, of(2).accepted, failing(2), start, of(3).accepted]
   const waiting = played(...thrice.slice(0, 6))

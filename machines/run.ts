@@ -2,45 +2,49 @@ import { assign, initialTransition, type SnapshotFrom, setup } from 'xstate'
 import { pathOf } from './advance.ts'
 import { makeMigrate } from './migrate.ts'
 
-/** A step is added whenever a stored snapshot would mean something else. */
+/** Add a migration step whenever the meaning of a stored snapshot changes. */
 export const { version: RUN_MACHINE_VERSION, migrate: migrateRun } = makeMigrate('run', [
-  // 2: failed executions are tried again, and counted.
+  // Version 2 retries failed executions and counts the retries.
   (stored) => ({ ...stored, context: { ...(stored.context as RunContext), retries: 0 } }),
-  // 3: a lost runner is charged to an attempt that executed alone on it; lost engines are counted.
+  // Version 3 charges a lost runner to an attempt that executed alone there, and counts lost engines.
   (stored) => ({
     ...stored,
     context: { ...(stored.context as RunContext), lostAlone: 0, lostTogether: 0, lostEngines: 0 },
   }),
 ])
 
-/** A run that was alone in execution on so many runners when they were lost is taken for the cause, and fails. */
+/**
+ * A run fails after this many lost runners on which it executed alone, because then the run is the likely
+ * cause.
+ */
 export const MAX_LOST_ALONE = 3
 /**
- * After so many runners that were lost while several attempts executed on them, a run executes alone: then the next loss
- * says whether this run is the cause. One loss is more often a restart than a hostile run, and isolation costs throughput.
+ * After this many shared losses, a run executes alone, so the next loss shows whether this run is the cause.
+ * A shared loss is a runner lost while several attempts executed there. One loss is more often a restart than
+ * a hostile run, and isolation costs throughput.
  */
 export const LOST_TOGETHER_BEFORE_ALONE = 2
-/** Runners that may be lost under one run for whatever reason, also before it executed: no run goes on for ever. */
+/** Runners that a run may lose for any reason, even before execution. The limit ends every run. */
 export const MAX_LOST_RUNNERS = 20
-/** Engine processes that may be killed or crash under one run: the next one fails it. */
+/** Engine processes that may crash or be killed under one run. The next loss fails the run. */
 export const MAX_LOST_ENGINES = 3
-/** Merge conflicts that a run may meet before it fails. */
+/** Merge conflicts that a run survives. The next conflict fails the run. */
 export const MAX_CONFLICTS = 20
 
-/** Decision context: only what guards ask for. */
+/** The values that guards need for their decisions. */
 export interface RunContext {
   /** Number of the open or latest attempt; 0 before the first. */
   attempt: number
-  /** Runners lost under the run, for whatever reason. */
+  /** Runners lost under the run, for any reason. */
   lostRunners: number
-  /** Those on which the run was alone in execution: they are charged to it. */
+  /** Lost runners on which the run executed alone. These losses are charged to the run. */
   lostAlone: number
-  /** Those on which it executed beside others: nobody knows whose fault that was. */
+  /** Lost runners on which the run executed beside others. The cause of such losses is unknown. */
   lostTogether: number
-  /** Engine processes that were killed from outside, or crashed. */
+  /** Engine processes that crashed or were killed from outside. */
   lostEngines: number
   conflicts: number
-  /** Attempts that were made because the one before had failed. */
+  /** Attempts made because the previous attempt had failed. */
   retries: number
 }
 
@@ -52,17 +56,23 @@ export type RunEvent =
   | { type: 'refused'; attempt: number }
   | { type: 'entered'; attempt: number; phase: 'executing' | 'testing' }
   | { type: 'executed'; attempt: number; isBlocked: boolean; hasChanged: boolean }
-  /** `maxRetries` as its pipeline has it; none where nobody has read that. */
+  /**
+   * `maxRetries` is the pipeline's setting. It is missing where the setting was not read, which allows no
+   * retry.
+   */
   | { type: 'executionFailed'; attempt: number; maxRetries?: number }
-  /** `hasBegun`: the runner had begun to execute it. `hasCompany`: other attempts may have executed there, too. */
+  /**
+   * `hasBegun`: the runner had begun to execute the attempt. `hasCompany`: other attempts may have executed
+   * there too.
+   */
   | { type: 'runnerLost'; attempt: number; hasBegun: boolean; hasCompany: boolean }
   | { type: 'engineLost'; attempt: number }
   | { type: 'merged'; attempt: number }
   | { type: 'conflicted'; attempt: number }
   | { type: 'cancelRequested' }
-  /** An earlier success has archived the upload that asked for this run: there is nothing left to do. */
+  /** An earlier success archived the upload that requested this run, so nothing is left to do. */
   | { type: 'inputTaken' }
-  /** It has been running for longer than the retention settings allow. */
+  /** The run has been running for longer than the retention settings allow. */
   | { type: 'timedOut' }
 
 type OfAttempt = Extract<RunEvent, { attempt: number }>
@@ -70,13 +80,16 @@ type OfAttempt = Extract<RunEvent, { attempt: number }>
 const isCurrent = ({ context, event }: { context: RunContext; event: RunEvent }) =>
   (event as OfAttempt).attempt === context.attempt
 
-/** Whether the attempts of a run are to execute alone on their runners. */
+/** Whether the attempts of a run must execute alone on their runners. */
 export const executesAlone = ({ lostTogether }: Pick<RunContext, 'lostTogether'>): boolean =>
   lostTogether >= LOST_TOGETHER_BEFORE_ALONE
 
 type Losses = Pick<RunContext, 'lostRunners' | 'lostAlone' | 'lostTogether'>
 
-/** An attempt that had not begun cannot be the cause; one that executed beside others is a suspect, and not charged. */
+/**
+ * An attempt that had not begun cannot be the cause. An attempt that executed beside others is a suspect, but
+ * not charged.
+ */
 function afterLoss(
   { lostRunners, lostAlone, lostTogether }: Losses,
   { hasBegun, hasCompany }: Extract<RunEvent, { type: 'runnerLost' }>,
@@ -89,7 +102,7 @@ function afterLoss(
   }
 }
 
-/** What may happen to an attempt while a runner works on it, whatever its phase. */
+/** Transitions of an attempt while a runner works on it, in any phase. */
 const whileAttempting = {
   executed: [
     { target: '#run.failed', guard: 'isBlocked', actions: ['closeBranch', 'announce'] },
@@ -104,7 +117,7 @@ const whileAttempting = {
     { target: '#run.running.waiting', guard: 'mayLoseEngine', actions: ['countLostEngine', 'closeBranch'] },
     { target: '#run.failed', guard: 'isCurrent', actions: ['countLostEngine', 'closeBranch', 'announce'] },
   ],
-  // A runner that is lost to us may still work: it is told to stop.
+  // A runner without contact may still be working, so the attempt is cancelled there.
   runnerLost: [
     {
       target: '#run.running.waiting',
@@ -122,8 +135,10 @@ const whileAttempting = {
 } as const
 
 /**
- * A run is a pull request for data: it waits, works on a branch, is judged there, and merges or leaves no trace.
- * Effects: openAttempt (branch, base and input are fixed), submitAttempt, closeBranch, cancelAttempt, mergeBranch, announce.
+ * A run is a pull request for data. It waits, works on a branch, is judged there, and merges or leaves no
+ * trace.
+ * Effects: openAttempt (fixes branch, base and input), submitAttempt, closeBranch, cancelAttempt,
+ * mergeBranch, announce.
  */
 export const runMachine = setup({
   types: { context: {} as RunContext, events: {} as RunEvent },
@@ -192,7 +207,7 @@ export const runMachine = setup({
           on: {
             accepted: { target: '#run.running', guard: 'isCurrent' },
             refused: { target: 'waiting', guard: 'isCurrent', actions: ['closeBranch'] },
-            // What cannot even be submitted.
+            // An attempt that cannot be submitted fails the run at once.
             executionFailed: {
               target: '#run.failed',
               guard: 'isCurrent',
@@ -221,7 +236,7 @@ export const runMachine = setup({
     running: {
       initial: 'rendering',
       states: {
-        // Between two attempts: the pipeline's turn is kept.
+        // Between two attempts the run stays running, so no other run of its pipeline starts.
         waiting: {
           on: {
             start: { target: 'rendering', actions: ['countAttempt', 'openAttempt', 'submitAttempt'] },
@@ -233,7 +248,8 @@ export const runMachine = setup({
         rendering: {
           on: {
             ...whileAttempting,
-            // Later attempts render from their start on: the status stays running.
+            // A later attempt begins in `rendering`: the status stays `running`, and `accepted` changes
+            // nothing.
             accepted: { target: 'rendering', guard: 'isCurrent' },
             refused: { target: 'waiting', guard: 'isCurrent', actions: ['closeBranch'] },
             entered: [
@@ -266,10 +282,10 @@ export const runMachine = setup({
 export type RunSnapshot = SnapshotFrom<typeof runMachine>
 export type RunStatus = 'pending' | 'running' | 'success' | 'failed' | 'cancelled'
 
-/** A run as it is when it is requested. */
+/** The snapshot of a newly requested run. */
 export const newRun = (): RunSnapshot => initialTransition(runMachine)[0]
 
-/** The columns that are written from a snapshot, in the same UPDATE. */
+/** Columns derived from a snapshot, written in the same UPDATE. */
 export function runColumns(snapshot: RunSnapshot) {
   const [status, inner = null] = pathOf(snapshot.value).split('.')
   return {

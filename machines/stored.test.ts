@@ -1,4 +1,4 @@
-// What programs of each version of each machine have written, as they wrote it: a database may have rows of any of them.
+// Snapshots as the programs of each machine version wrote them. A database may contain rows of any version.
 import { expect, test } from 'bun:test'
 import { accepts, advance, pathOf, restore, type Stored, store } from './advance.ts'
 import { advanceDraft, DRAFT_MACHINE_VERSION, draftColumns, draftMachine, migrateDraft } from './draft.ts'
@@ -12,7 +12,7 @@ function written(path: string, context: object, status = 'active'): Stored {
   return { value: inner === undefined ? outer : { [outer]: inner }, context, status }
 }
 
-/** One snapshot of every state of a run, with these counters besides those that every version has. */
+/** One snapshot of every state of a run, with `counters` added to the counters of every version. */
 const runsWith = (counters: object): Stored[] => [
   written('pending.waiting', { attempt: 3, lostRunners: 3, conflicts: 0, ...counters }),
   written('pending.starting', { attempt: 3, lostRunners: 2, conflicts: 0, ...counters }),
@@ -25,7 +25,10 @@ const runsWith = (counters: object): Stored[] => [
   ),
 ]
 
-/** By version: one snapshot of every state, as the program of that time wrote it. Never changed; a new version adds its own. */
+/**
+ * Snapshots of every state by version, as the program of that version wrote them. Entries never change; a new
+ * version adds its own.
+ */
 const RUNS: Record<number, Stored[]> = {
   1: runsWith({}),
   2: runsWith({ retries: 0 }),
@@ -52,7 +55,7 @@ const ofVersions = (snapshots: Record<number, Stored[]>) =>
     all.map((stored) => [Number(version), stored] as const),
   )
 
-test('every state of every version of a machine has its snapshot here', () => {
+test('every machine version and every current state has a snapshot here', () => {
   for (const [machine, snapshots, current] of [
     [runMachine, RUNS, RUN_MACHINE_VERSION],
     [draftMachine, DRAFTS, DRAFT_MACHINE_VERSION],
@@ -64,10 +67,10 @@ test('every state of every version of a machine has its snapshot here', () => {
   }
 })
 
-/** Counters that programs of earlier versions did not have. */
+/** Counters that earlier versions did not have. */
 const NOT_COUNTED_THEN = { retries: 0, lostAlone: 0, lostTogether: 0, lostEngines: 0 }
 
-test.each(ofVersions(RUNS))('a run of version %p that is %j goes on', (version, stored) => {
+test.each(ofVersions(RUNS))('a run of version %p continues from snapshot %j', (version, stored) => {
   const run = restore(runMachine, migrateRun(version, stored))
   expect(store(run)).toEqual({ ...stored, context: { ...NOT_COUNTED_THEN, ...(stored.context as object) } })
   expect(pathOf(run.value)).toBe(pathOf(stored.value))
@@ -75,13 +78,13 @@ test.each(ofVersions(RUNS))('a run of version %p that is %j goes on', (version, 
   const cancel = { type: 'cancelRequested' } as const
   expect(accepts(run, cancel)).toBe(stored.status === 'active')
   if (stored.status === 'active') expect(advance(runMachine, run, cancel).to).toBe('cancelled')
-  // It has not been tried again yet: its pipeline may still allow that.
+  // The stored run has no retry yet, so its pipeline may still allow one.
   const failing = { type: 'executionFailed', attempt: run.context.attempt, maxRetries: 1 } as const
   if (['running.rendering', 'running.executing', 'running.testing'].includes(pathOf(stored.value)))
     expect(advance(runMachine, run, failing).to).toBe('running.waiting')
 })
 
-test.each(ofVersions(DRAFTS))('a draft of version %p that is %j goes on', (version, stored) => {
+test.each(ofVersions(DRAFTS))('a draft of version %p continues from snapshot %j', (version, stored) => {
   const draft = restore(draftMachine, migrateDraft(version, stored))
   expect(store(draft)).toEqual(stored)
   expect(draftColumns(draft).draftRevision).toBe(1)
@@ -93,12 +96,12 @@ test.each(ofVersions(DRAFTS))('a draft of version %p that is %j goes on', (versi
     })
 })
 
-test.each(ofVersions(TRIGGERS))('a trigger of version %p that is %j goes on', (version, stored) => {
+test.each(ofVersions(TRIGGERS))('a trigger of version %p continues from snapshot %j', (version, stored) => {
   const trigger = restore(triggerMachine, migrateTrigger(version, stored))
   expect(store(trigger)).toEqual(stored)
   expect(triggerColumns(trigger).cooldownSeconds).toBe(60)
   const fired = (at: number) => ({ type: 'fired', at }) as const
   expect(accepts(trigger, fired(61_000))).toBe(stored.value !== 'disabled')
-  // Its cooldown of then is kept.
+  // The stored cooldown still applies.
   expect(accepts(trigger, fired(60_999))).toBe(stored.value === 'armed')
 })

@@ -1,5 +1,5 @@
-// Walks a machine along every simple path of its graph and notes what has been seen of its definition on the way, so that
-// a state, a transition or a guard's outcome that no path reaches is missed by name.
+// Walks a machine along every simple path of its graph and records the visited parts of its definition.
+// So a failed test names each state, transition or guard outcome that no path reaches.
 import { expect } from 'bun:test'
 import {
   type AnyMachineSnapshot,
@@ -14,17 +14,26 @@ import { accepts, advance, IllegalMove, pathOf, restore, store } from './advance
 
 export interface Model<Machine extends AnyStateMachine> {
   machine: Machine
-  /** Where paths begin: a new instance, and such as have used up what a guard counts. */
+  /**
+   * Snapshots at which paths begin: a new instance, and instances whose counters have reached a guard's
+   * limit.
+   */
   beginnings: SnapshotFrom<Machine>[]
-  /** Events by name, each made for the state it is sent in: attempts and times depend on it. */
+  /**
+   * Events by name. Each is made for the current snapshot, because its attempt and times depend on the
+   * snapshot.
+   */
   events: Record<string, (current: SnapshotFrom<Machine>) => EventFromLogic<Machine>>
-  /** Snapshots of one place are told apart by no guard; it keeps the graph finite where something is counted. */
+  /**
+   * Two snapshots share a place if no guard distinguishes them. Places keep the graph finite despite
+   * counters.
+   */
   placeOf(snapshot: SnapshotFrom<Machine>): string
-  /** What must hold of every snapshot that is reached. */
+  /** Asserts the invariants of a reached snapshot. */
   check(snapshot: SnapshotFrom<Machine>): void
 }
 
-/** What walking has seen. Transitions and guards are named as in `transitionsOf`. */
+/** The record of a walk. Transitions and guards are named as in `transitionsOf`. */
 export interface Seen {
   paths: number
   steps: number
@@ -33,11 +42,11 @@ export interface Seen {
   taken: Set<string>
   /** `<transition> held` and `<transition> failed`, for transitions with a guard. */
   guards: Set<string>
-  /** Events that were refused, as `<state> <event>`. */
+  /** Refused events, as `<state> <event>`. */
   refused: Set<string>
 }
 
-/** Results of several walks. */
+/** Merges the records of several walks. */
 export function seenTogether(walks: readonly Seen[]): Seen {
   const all = nothingSeen()
   for (const { paths, steps, ...sets } of walks) {
@@ -59,7 +68,10 @@ export const nothingSeen = (): Seen => ({
   refused: new Set(),
 })
 
-/** Walks every simple path (none visits a place twice) from every beginning, each step through `advance` and storage. */
+/**
+ * Walks every simple path from every beginning; a simple path visits no place twice. Each step goes through
+ * `advance` and storage.
+ */
 export function walkSimplePaths(model: Model<AnyStateMachine>): Seen {
   const seen = nothingSeen()
   for (const beginning of model.beginnings) {
@@ -68,7 +80,7 @@ export function walkSimplePaths(model: Model<AnyStateMachine>): Seen {
       seen.paths += 1
       let current = beginning
       look(model, current, seen)
-      // The first step only says where the path begins.
+      // The first step only names the beginning of the path.
       for (const step of steps.slice(1)) {
         const next = walk(model, current, nameOf(step.event), seen)
         expect(model.placeOf(next)).toBe(model.placeOf(step.state))
@@ -79,7 +91,9 @@ export function walkSimplePaths(model: Model<AnyStateMachine>): Seen {
   return seen
 }
 
-/** Goes to every place from every beginning and tries every event there: also those that lead back, or nowhere. */
+/**
+ * Sends every event in every place, from every beginning. These include events that lead back or are refused.
+ */
 export function walkEveryPlace(model: Model<AnyStateMachine>): Seen {
   const seen = nothingSeen()
   for (const beginning of model.beginnings) {
@@ -93,14 +107,17 @@ export function walkEveryPlace(model: Model<AnyStateMachine>): Seen {
   return seen
 }
 
-/** Every state of the definition that an instance can rest in, as a dotted path. */
+/** Every state of the definition in which an instance can rest, as a dotted path. */
 export const statesOf = (machine: AnyStateMachine): string[] =>
   leavesOf(machine).map(({ path }) => path.join('.'))
 
 const leavesOf = (machine: AnyStateMachine) =>
   getStateNodes(machine).filter(({ type }) => type === 'atomic' || type === 'final')
 
-/** Every transition of the definition: its state, its event, its place among those of that event, and where it leads. */
+/**
+ * Every transition of the definition: its state, event, position among the transitions of that event, and
+ * target.
+ */
 export const transitionsOf = (machine: AnyStateMachine): string[] => [...names(machine).values()]
 
 /** Both outcomes of every guard of the definition. */
@@ -109,7 +126,9 @@ export const guardsOf = (machine: AnyStateMachine): string[] =>
     transition.guard === undefined ? [] : [`${name} held`, `${name} failed`],
   )
 
-/** One event in one state: the definition, `advance` and storage must agree about it. Answers the state after it. */
+/**
+ * Sends one event in one state. The definition, `advance` and storage must agree. Returns the next snapshot.
+ */
 function walk(
   model: Model<AnyStateMachine>,
   current: AnyMachineSnapshot,
@@ -133,7 +152,7 @@ function walk(
   const move = advance(machine, current, event)
   const target = transition.target?.[0]
   expect(move.from).toBe(pathOf(current.value))
-  // A target with states of its own is entered at its initial one.
+  // A target with inner states is entered at its initial state.
   if (target !== undefined) expect(`${move.to}.`).toStartWith(`${target.path.join('.')}.`)
   else expect(move.to).toBe(move.from)
   expect(move.effects).toEqual(effectsOf(machine, transition))
@@ -142,7 +161,7 @@ function walk(
   return move.next
 }
 
-/** A state that was reached: it is what it was after storage, and ends accept nothing. */
+/** Checks a reached snapshot: storage preserves it, and final states accept no event. */
 function look(model: Model<AnyStateMachine>, now: AnyMachineSnapshot, seen: Seen): void {
   const { machine } = model
   const stored = JSON.parse(JSON.stringify(store(now)))
@@ -154,7 +173,7 @@ function look(model: Model<AnyStateMachine>, now: AnyMachineSnapshot, seen: Seen
   expect(now.status).toBe(node?.type === 'final' ? 'done' : 'active')
   for (const make of Object.values(model.events)) {
     const event = make(now)
-    // What was stored is as ready, or as closed, as what was not.
+    // A restored snapshot accepts the same events as the original.
     expect(accepts(restored, event)).toBe(accepts(now, event))
     if (now.status === 'active') continue
     expect(accepts(now, event)).toBe(false)
@@ -164,7 +183,7 @@ function look(model: Model<AnyStateMachine>, now: AnyMachineSnapshot, seen: Seen
   seen.states.add(pathOf(now.value))
 }
 
-/** Candidates before the one that was taken were asked and said no. */
+/** Records guard outcomes: the guards of candidates before the taken transition failed. */
 function noteGuards(
   machine: AnyStateMachine,
   before: AnyMachineSnapshot,
@@ -195,7 +214,7 @@ function traversal(model: Model<AnyStateMachine>) {
         }),
       serializeState: (snapshot: AnyMachineSnapshot) => model.placeOf(snapshot),
       serializeEvent: nameOf,
-      // Ends accept nothing; the graph need not ask.
+      // Final states accept no event, so the traversal stops there.
       stopWhen: (snapshot: AnyMachineSnapshot) => snapshot.status !== 'active',
     },
   }
@@ -218,7 +237,7 @@ function names(machine: AnyStateMachine): Map<AnyTransitionDefinition, string> {
   return found
 }
 
-/** The named actions of a transition that only name something to be done: assignments are the machine's own. */
+/** The actions of a transition that are effects. Assignments are internal to the machine and left out. */
 function effectsOf(machine: AnyStateMachine, { actions }: AnyTransitionDefinition): string[] {
   return actions.flatMap((action) => {
     const type = typeof action === 'string' ? action : 'type' in action ? action.type : ''
@@ -228,7 +247,10 @@ function effectsOf(machine: AnyStateMachine, { actions }: AnyTransitionDefinitio
   })
 }
 
-/** Plays events one after the other; every snapshot goes through storage on its way. Effects are those of the last one. */
+/**
+ * Plays events in order; every snapshot passes through storage. The returned effects are those of the last
+ * event.
+ */
 export function play<Machine extends AnyStateMachine>(
   machine: Machine,
   first: SnapshotFrom<Machine>,
@@ -243,7 +265,10 @@ export function play<Machine extends AnyStateMachine>(
   return played
 }
 
-/** One event in one state: the next state and the effects; undefined: the event is refused. */
+/**
+ * Asserts the next state and the effects of one event in one state. `expected` is undefined for a refused
+ * event.
+ */
 export function expectMove<Machine extends AnyStateMachine>(
   machine: Machine,
   snapshot: SnapshotFrom<Machine>,
@@ -256,7 +281,7 @@ export function expectMove<Machine extends AnyStateMachine>(
   else expect([move().to, ...move().effects]).toEqual([...expected])
 }
 
-/** A walk misses nothing: whatever the definition names was seen. */
+/** Asserts that the walks have seen every state, transition and guard outcome of the definition. */
 export function expectWhole(machine: AnyStateMachine, paths: Seen, places: Seen): void {
   expect([...paths.states].sort()).toEqual(statesOf(machine).sort())
   expect([...places.states].sort()).toEqual(statesOf(machine).sort())

@@ -7,7 +7,7 @@ const START = Date.UTC(2026, 0, 1)
 const DAY = 86_400_000
 const COOLDOWNS = [0, 60]
 
-/** While it still cools, and at the very end of the cooldown. */
+/** One millisecond before the end of the cooldown, and exactly at the end. */
 const TIMES: Record<string, (until: number) => number> = {
   'too soon': (until) => until - 1,
   'just in time': (until) => until,
@@ -43,7 +43,7 @@ const model: Model<typeof triggerMachine> = {
       ),
     ),
   } satisfies Model<typeof triggerMachine>['events'],
-  // Times are only ever compared with the end of the cooldown.
+  // Guards only compare times with the end of the cooldown.
   placeOf: ({ value, context }) =>
     `${pathOf(value)} ${context.cooldownSeconds} ${context.firedAt === null ? 'never fired' : 'fired'}`,
   check(snapshot) {
@@ -53,7 +53,7 @@ const model: Model<typeof triggerMachine> = {
     expect<string>(columns.state).toBe(state)
     expect(columns.cooldownSeconds).toBe(cooldownSeconds)
     expect(columns.lastTriggeredAt?.getTime() ?? null).toBe(firedAt)
-    // It has a time at which it is over exactly while it cools.
+    // `coolingUntil` is set exactly while the trigger cools.
     expect(columns.coolingUntil?.getTime() ?? null).toBe(
       state === 'cooling' ? (firedAt ?? 0) + cooldownSeconds * 1_000 : null,
     )
@@ -69,10 +69,10 @@ describe('trigger', () => {
   const paths = walkSimplePaths(model)
   const places = walkEveryPlace(model)
 
-  test('all its paths are walked', () => {
+  test('walks all simple paths of the trigger statechart', () => {
     expect(paths.paths).toBeGreaterThan(3_000)
   })
-  test('every state is reached, every transition taken, every guard seen to hold and to fail', () => {
+  test('reaches every state, transition and guard outcome of a trigger', () => {
     expectWhole(triggerMachine, paths, places)
   })
 })

@@ -12,7 +12,7 @@ import {
 } from './trigger.ts'
 
 const COOLDOWN = 10
-/** The firing that the states below remember. */
+/** The time of the firing that the states below remember. */
 const FIRED = 1_000_000
 const OVER = FIRED + COOLDOWN * 1_000
 
@@ -35,7 +35,7 @@ function played(first: TriggerSnapshot, ...events: TriggerEvent[]) {
 const plain = newTrigger({ enabled: true, cooldownSeconds: 0 })
 const patient = newTrigger({ enabled: true, cooldownSeconds: COOLDOWN })
 
-/** Each state in every condition that a guard asks for. */
+/** Each state in every condition that a guard distinguishes. */
 const STATES: Record<string, TriggerSnapshot> = {
   'armed, new, without a cooldown': plain,
   'armed, new': patient,
@@ -62,7 +62,7 @@ const EVENTS: Record<string, TriggerEvent> = {
   'same cooldown late': changed(COOLDOWN, OVER),
 }
 
-/** Every state and event: the next state and the effects; an event that is not named is refused. */
+/** The next state and the effects for every state and event. An event without an entry is refused. */
 type Row = Partial<Record<string, [string, ...string[]]>>
 const armedWith = (afterFiring: 'armed' | 'cooling', remembers: boolean): Row => ({
   'fired early': [afterFiring, 'requestRun'],
@@ -117,7 +117,7 @@ describe('every state and every event', () => {
 })
 
 describe('cooldown', () => {
-  test('counts from the last firing, and the columns say until when', () => {
+  test('counts from the last firing and sets the column `coolingUntil`', () => {
     const first = played(patient, fired(FIRED))
     expect(first).toMatchObject({
       state: 'cooling',
@@ -128,25 +128,25 @@ describe('cooldown', () => {
     expect(played(first.snapshot, fired(OVER)).coolingUntil).toEqual(new Date(OVER + COOLDOWN * 1_000))
   })
 
-  test('an ignored firing does not lengthen it', () => {
+  test('an ignored firing does not lengthen the cooldown', () => {
     const { snapshot } = played(patient, fired(FIRED))
     expect(accepts(snapshot, fired(OVER - 1))).toBe(false)
     expect(coolingUntil(snapshot.context)).toBe(OVER)
   })
 
-  test('a skip leaves what counts as the last firing alone', () => {
+  test('a skip does not change the time of the last firing', () => {
     expect(played(patient, skipped)).toMatchObject({ state: 'armed', lastTriggeredAt: null })
     expect(played(patient, fired(FIRED), skipped)).toMatchObject({ lastTriggeredAt: new Date(FIRED) })
   })
 
-  test('a pause does not shorten it, nor does it lengthen it', () => {
+  test('disabling a trigger neither shortens nor lengthens its cooldown', () => {
     const paused = played(patient, fired(FIRED), disabled)
     expect(paused).toMatchObject({ state: 'disabled', coolingUntil: null, lastTriggeredAt: new Date(FIRED) })
     expect(played(paused.snapshot, enabled(OVER - 1)).coolingUntil).toEqual(new Date(OVER))
     expect(played(paused.snapshot, enabled(OVER)).state).toBe('armed')
   })
 
-  test('one that was lengthened during a pause counts when it ends', () => {
+  test('a cooldown lengthened while the trigger is disabled applies after enabling', () => {
     const paused = played(patient, fired(FIRED), disabled, changed(2 * COOLDOWN, OVER))
     expect(played(paused.snapshot, enabled(OVER)).coolingUntil).toEqual(new Date(OVER + COOLDOWN * 1_000))
   })
@@ -157,13 +157,13 @@ describe('cooldown', () => {
     [OVER - 1_000, 1],
     [OVER - 1, 1],
     [OVER, 1],
-  ])('at %p a caller is told to come again after %p s', (at, seconds) => {
+  ])('at %p the caller must wait %p seconds', (at, seconds) => {
     expect(retryAfterSeconds(played(patient, fired(FIRED)).snapshot, at)).toBe(seconds)
   })
 })
 
-test('whatever happens, two firings are never closer than the cooldown that held at the second', () => {
-  // A small generator of our own: the same walk every time.
+test('two firings are never closer together than the current cooldown', () => {
+  // A deterministic generator takes the same walk every time.
   let seed = 42
   const random = (below: number) => {
     seed = (seed * 1_103_515_245 + 12_345) % 2_147_483_648

@@ -2,18 +2,21 @@ import { assign, initialTransition, type SnapshotFrom, setup } from 'xstate'
 import { pathOf } from './advance.ts'
 import { makeMigrate } from './migrate.ts'
 
-/** Decision context. Times are milliseconds since 1970 on the database's clock; they arrive inside events. */
+/**
+ * The values that guards need. Times are milliseconds since 1970 on the database's clock; they arrive inside
+ * events.
+ */
 export interface TriggerContext {
   cooldownSeconds: number
   firedAt: number | null
 }
 
 export type TriggerEvent =
-  /** What it waits for has happened. Not accepted while cooling or disabled. */
+  /** The awaited event has happened. Refused while the trigger is disabled or still cools. */
   | { type: 'fired'; at: number }
   /** The cooldown may be over. */
   | { type: 'cooled'; at: number }
-  /** It should have fired, and its pipeline cannot run. */
+  /** The trigger should have fired, but its pipeline cannot run. */
   | { type: 'skipped' }
   | { type: 'enabled'; at: number }
   | { type: 'disabled' }
@@ -24,7 +27,7 @@ interface Args {
   event: TriggerEvent
 }
 
-/** When the cooldown ends; null: there is none. */
+/** The end of the cooldown; null: there is no cooldown. */
 export const coolingUntil = ({ firedAt, cooldownSeconds }: TriggerContext): number | null =>
   firedAt === null || cooldownSeconds === 0 ? null : firedAt + cooldownSeconds * 1_000
 
@@ -77,7 +80,7 @@ export const triggerMachine = setup({
     },
     cooling: {
       on: {
-        // Nobody need have noticed the end of the cooldown for the next firing to count.
+        // The cooldown ends by time: a firing after its end counts even before a `cooled` event.
         fired: { target: 'cooling', guard: 'hasCooled', actions: ['rememberFiring', 'requestRun'] },
         cooled: { target: 'armed', guard: 'hasCooled' },
         skipped: { target: 'cooling', actions: ['logSkip'] },
@@ -90,7 +93,7 @@ export const triggerMachine = setup({
     },
     disabled: {
       on: {
-        // A pause does not shorten the cooldown.
+        // Disabling a trigger does not shorten its cooldown.
         enabled: [{ target: 'cooling', guard: 'isStillCooling' }, { target: 'armed' }],
         cooldownChanged: { target: 'disabled', actions: ['setCooldown'] },
       },
@@ -103,7 +106,7 @@ export type TriggerState = 'armed' | 'cooling' | 'disabled'
 
 export const { version: TRIGGER_MACHINE_VERSION, migrate: migrateTrigger } = makeMigrate('trigger', [])
 
-/** A trigger as it is when it is created. */
+/** The snapshot of a new trigger. */
 export function newTrigger({
   enabled,
   cooldownSeconds,
@@ -119,7 +122,7 @@ export function newTrigger({
   })
 }
 
-/** The columns that are written from a snapshot, in the same UPDATE. */
+/** Columns derived from a snapshot, written in the same UPDATE. */
 export function triggerColumns(snapshot: TriggerSnapshot) {
   const state = pathOf(snapshot.value) as TriggerState
   const until = state === 'cooling' ? coolingUntil(snapshot.context) : null
