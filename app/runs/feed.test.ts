@@ -11,7 +11,7 @@ const PLACES_OF_CLIENT = 10
 let feeds: RunFeeds
 afterEach(() => feeds.stop())
 
-/** A log in memory that counts what is asked of it. */
+/** A log in memory that counts its reads. */
 function logOf(status: RunStatus = 'running') {
   const log = { status: status as RunStatus, lines: [] as Line[], reads: 0, rows: 0, fails: false }
   feeds = makeRunFeeds(
@@ -56,7 +56,7 @@ async function slowTextOf(stream: ReadableStream<Uint8Array>) {
   }
   return text
 }
-/** A few turns of the event loop: whatever can happen without anything new has happened. */
+/** Waits a few turns of the event loop, until all pending work is done. */
 async function settled() {
   for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => setImmediate(resolve))
 }
@@ -65,7 +65,7 @@ const expected = (first: number, last: number) =>
 const messagesIn = (text: string) => [...text.matchAll(/"message":"([^"]*)"/g)].map((match) => match[1])
 
 describe('a stream', () => {
-  test('gives every line once, in order, and the status last', async () => {
+  test('sends every line once and in order, and the status last', async () => {
     const run = logOf()
     run.say('a', 'b')
     const text = textOf(follow())
@@ -76,13 +76,13 @@ describe('a stream', () => {
     expect(got.trimEnd().split('\n\n').at(-1)).toStartWith('event: status\ndata: {"status":"success"')
   })
 
-  test('resumes after the line it is told', async () => {
+  test('resumes after the given line', async () => {
     const run = logOf('success')
     run.say('a', 'b', 'c')
     expect(messagesIn(await textOf(follow(2)))).toEqual(['c'])
   })
 
-  test('of a run in other letters is the same run', async () => {
+  test('ignores the case of the run id', async () => {
     const run = logOf()
     const stream = feeds.follow('RUN', 0, '')
     run.say('a')
@@ -90,7 +90,7 @@ describe('a stream', () => {
     expect(messagesIn(await new Response(stream).text())).toEqual(['a'])
   })
 
-  test('that cannot be read says so and ends', async () => {
+  test('sends an error event and ends if the log is unreadable', async () => {
     const run = logOf()
     run.log.fails = true
     expect(await textOf(follow())).toContain('event: error')
@@ -98,7 +98,7 @@ describe('a stream', () => {
 })
 
 describe('many streams', () => {
-  test('of one run read its lines together', async () => {
+  test('share the reads of one run', async () => {
     const run = logOf()
     const texts = Array.from({ length: 50 }, () => textOf(follow()))
     await Promise.resolve()
@@ -109,14 +109,14 @@ describe('many streams', () => {
     expect(run.log.reads - before).toBeLessThan(10)
   })
 
-  test('are bounded, and each place is given back exactly once', async () => {
+  test('are bounded, and each slot is released exactly once', async () => {
     const run = logOf()
     const open = () => feeds.follow('run', 0, '')
     const streams = Array.from({ length: PLACES }, open)
     expect(streams).not.toContain(null)
     expect(open()).toBeNull()
     run.end()
-    // Ended by the feed with unread events, then left by the reader: one end.
+    // The feed ends a stream with unread events, then its reader cancels it: the slot is released once.
     await Promise.all(streams.map((stream) => stream?.cancel()))
     await Promise.all(streams.map((stream) => stream?.cancel().catch(() => {})))
     const again = Array.from({ length: PLACES + 1 }, open)
@@ -124,7 +124,7 @@ describe('many streams', () => {
     await Promise.all(again.map((stream) => stream?.cancel()))
   })
 
-  test('of one client are bounded on their own', () => {
+  test('have a separate limit for each client', () => {
     logOf()
     const streams = Array.from({ length: PLACES_OF_CLIENT }, () => feeds.follow('run', 0, '10.0.0.1'))
     expect(streams).not.toContain(null)
@@ -132,7 +132,7 @@ describe('many streams', () => {
     expect(feeds.follow('run', 0, '10.0.0.2')).not.toBeNull()
   })
 
-  test('that were cut and come back within a moment cost no reading of what they missed', async () => {
+  test('resume shortly after a cut without reading missed lines again', async () => {
     const run = logOf()
     const stays = textOf(follow())
     run.say(...Array.from({ length: 100 }, (_, n) => `line ${n + 1}`))
@@ -146,7 +146,7 @@ describe('many streams', () => {
     expect(messagesIn(await stays)).toEqual(expected(1, 100))
   })
 
-  test('get every line once, wherever they begin, however long the log is and however slowly some of them read', async () => {
+  test('each get every line once, for any start and reading speed', async () => {
     const run = logOf()
     run.say(...Array.from({ length: 3_000 }, (_, n) => `line ${n + 1}`))
     const begins = [0, 10, 499, 500, 501, 1_700, 2_744, 2_999, 3_000]
@@ -164,7 +164,7 @@ describe('many streams', () => {
     }
   })
 
-  test('with one that does not read cost no more than without it', async () => {
+  test('read no more rows because of one stalled reader', async () => {
     const run = logOf()
     const stalled = follow()
     run.say(...Array.from({ length: 200 }, () => 'x'.repeat(1_000)))

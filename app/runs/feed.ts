@@ -1,18 +1,18 @@
-// Server-sent events of run logs: however many follow a run, its new lines are read from the database once, encoded once, and
-// kept for a while for those who come back.
+// Server-sent events of run logs. New lines of a run are read and encoded once for all followers.
+// Recent lines stay in memory for readers that reconnect.
 import { isTerminal } from '../../machines/run.ts'
 import { limits } from '../core/limits.ts'
 import type { StreamPlaces } from '../core/stream-places.ts'
 import { type EventReader, eventBytes, HEARTBEAT, openEventReader } from '../http/event-stream.ts'
 import type { RunService } from './service.ts'
 
-/** Bytes a stream may have waiting for a slow reader before it is given no more. */
+/** Bytes that may wait for a slow reader before the feed sends no more to it. */
 const STREAM_BUFFER_BYTES = 32_768
-/** One that has fallen behind asks for more when so much is free again, and not for each line that it reads. */
+/** A reader that has fallen behind requests more only when this much buffer is free, not after each line. */
 const ROOM_TO_ASK_BYTES = STREAM_BUFFER_BYTES / 2
-/** Lines read at a time: what a slow reader has no room for is not read for it. */
+/** Lines per read. The limit avoids reading many lines for which a slow reader has no room. */
 const PAGE_LINES = 250
-/** The last lines of a run are kept for readers whose connection was cut, up to these. */
+/** Recent lines and bytes of a run in memory, for readers whose connection was cut. */
 const RECENT_LINES = 256
 const RECENT_BYTES = 65_536
 
@@ -33,8 +33,8 @@ export function makeRunFeeds(runs: Pick<RunService, 'tail'>, places: StreamPlace
   heartbeat.unref?.()
 
   /**
-   * The lines after `position`, then live ones, then one `status` event, then the end. Null: there are too many streams,
-   * of all clients or of this one.
+   * Streams the lines after `position`, then live lines, then one `status` event, then ends. Null: there are
+   * too many streams, overall or of this client.
    */
   function follow(id: string, position: number, client: string): ReadableStream<Uint8Array> | null {
     const runId = id.toLowerCase()
@@ -62,7 +62,7 @@ export function makeRunFeeds(runs: Pick<RunService, 'tail'>, places: StreamPlace
 
   return {
     follow,
-    /** Somebody follows it just now: there is such a run. */
+    /** A client follows this run now, so the run exists. */
     isFollowed: (id: string) => feeds.has(id.toLowerCase()),
     /** Hints that a run has new lines or another status. */
     wake: (runId: string) => feeds.get(runId)?.wake(),
@@ -72,12 +72,12 @@ export function makeRunFeeds(runs: Pick<RunService, 'tail'>, places: StreamPlace
 }
 
 interface Subscriber {
-  /** Number of the last line this reader has been given. */
+  /** Number of the last line sent to this reader. */
   position: number
   reader: EventReader
-  /** There is, or may be, more for it than it has been given: it asks when it has room. */
+  /** Unsent lines exist or may exist for this reader. The reader requests them when its buffer has room. */
   isBehind: boolean
-  /** It has been given something since the last heartbeat. */
+  /** The reader got an event since the last heartbeat. */
   isWarm: boolean
 }
 
@@ -86,11 +86,11 @@ interface LogEvent {
   bytes: Uint8Array
 }
 
-/** The log of one run and those who follow it. */
+/** The log of one run and its followers. */
 class RunFeed {
   readonly subscribers = new Set<Subscriber>()
   readonly #tailAfter: (seq: number) => Promise<Tail>
-  /** The last lines, without a gap: all that come after number `since`. */
+  /** The recent lines without a gap: all lines after number `#since`. */
   readonly #recent: LogEvent[] = []
   #recentBytes = 0
   #since: number
@@ -111,7 +111,7 @@ class RunFeed {
     if (isBehind && reader.room >= ROOM_TO_ASK_BYTES) this.wake()
   }
 
-  /** Keeps quiet connections open, and notices those that are gone. */
+  /** Keeps idle connections open and detects closed connections. */
   beat() {
     for (const subscriber of this.subscribers) {
       if (!subscriber.isWarm) subscriber.reader.send(HEARTBEAT)
@@ -130,7 +130,7 @@ class RunFeed {
         this.#isStale = false
         const late: Subscriber[] = []
         const live: Subscriber[] = []
-        // One that does not keep up is left alone until it asks for more.
+        // A reader without room is skipped until it requests more.
         for (const subscriber of this.subscribers)
           if (subscriber.reader.room <= 0) subscriber.isBehind = true
           else if (subscriber.position < this.#since) late.push(subscriber)
@@ -145,7 +145,7 @@ class RunFeed {
     }
   }
 
-  /** What is new, for all who have what was there; what they have not is kept here. */
+  /** Reads new lines into `#recent`, and sends them to readers whose next line is there. */
   async #readOn(live: readonly Subscriber[]) {
     const tail = await this.#tailAfter(this.#recent.at(-1)?.seq ?? this.#since)
     for (const one of eventsOf(tail)) {
@@ -160,7 +160,7 @@ class RunFeed {
     }
   }
 
-  /** A page for those who came with, or have fallen back to, lines that are kept no longer. */
+  /** Reads a page for readers whose next line is no longer in `#recent`. */
   async #readFor(late: readonly Subscriber[]) {
     const tail = await this.#tailAfter(Math.min(...late.map(({ position }) => position)))
     this.#passOn(late, eventsOf(tail), tail)
@@ -177,7 +177,7 @@ class RunFeed {
   }
 }
 
-/** Gives a reader what it has not had, as far as it has room. */
+/** Sends a reader its unsent events, as far as its buffer has room. */
 function pass(subscriber: Subscriber, events: readonly LogEvent[]) {
   const { reader } = subscriber
   subscriber.isBehind = false
@@ -196,7 +196,7 @@ function pass(subscriber: Subscriber, events: readonly LogEvent[]) {
 const eventsOf = (tail: Tail): LogEvent[] =>
   (tail?.lines ?? []).map(({ seq, ...entry }) => ({ seq, bytes: eventBytes('log', entry, seq) }))
 
-/** What is said after the last line; null: there may be more lines. */
+/** The event after the last line; null: more lines may follow. */
 function lastOf(tail: Tail): Uint8Array | null {
   if (tail === null) return eventBytes('error', { message: 'the run is gone' })
   return isTerminal(tail.state.status) ? eventBytes('status', tail.state) : null

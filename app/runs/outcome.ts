@@ -1,4 +1,4 @@
-// What becomes of an attempt, as whoever follows it tells it.
+// The outcome of an attempt, as the follower of the attempt reports it.
 import type { RunId } from '../core/ids.ts'
 
 export interface TestResult {
@@ -12,7 +12,7 @@ export interface TestResult {
   samples?: readonly string[]
 }
 
-/** `runnerBoot`: the start of the runner that tells it, where one does. */
+/** `runnerBoot`: the boot id of the runner that reports the outcome, if a runner does. */
 export type Outcome = { runId: RunId; attempt: number; runnerBoot?: string } & (
   | { kind: 'accepted'; runnerBoot: string }
   | { kind: 'refused'; retryAfterMs: number }
@@ -26,11 +26,11 @@ export type Outcome = { runId: RunId; attempt: number; runnerBoot?: string } & (
       landingFileIds: string[]
       archivesLandingZones: boolean
     }
-  /** `retry`: what the pipeline's configuration allows, where it was read. */
+  /** `retry`: the pipeline's settings for retries, where they were read. */
   | { kind: 'failed'; error: string; retry?: { max: number; delaySeconds: number } }
-  /** An engine process of its runner was killed from outside, or crashed. */
+  /** An engine process of the runner crashed or was killed from outside. */
   | { kind: 'engineLost'; why: string }
-  /** `hasBegun`: the runner had begun to execute it, as far as anybody knows. */
+  /** `hasBegun`: the runner had begun to execute the attempt, as far as known. */
   | { kind: 'lost'; why: string; hasBegun: boolean }
 )
 

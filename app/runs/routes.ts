@@ -76,14 +76,14 @@ export const runRoutes = (runs: RunService, feeds: RunFeeds) =>
       '/:id/logs',
       async ({ params, headers, request }) => {
         if (!acceptsEvents(headers.accept)) return runs.logs(params.id)
-        // 404 before a stream is opened.
+        // An unknown run is 404 before a stream opens.
         if (!feeds.isFollowed(params.id)) await runs.get(params.id)
         const stream = feeds.follow(
           params.id,
           lastEventId(headers['last-event-id']),
           exchangeOf(request).client(),
         )
-        // The declared response is the JSON one; the framework passes a Response on as it is.
+        // The declared response is the JSON body; the framework forwards a Response unchanged.
         return eventStream(stream) as unknown as typeof RunLogs.static
       },
       {

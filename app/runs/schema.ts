@@ -102,7 +102,10 @@ export const RunQuery = t.Object({
 })
 export type RunQuery = typeof RunQuery.static
 
-/** What the names of a query must be. Not in its own schema: released clients may know these parameters as any text. */
+/**
+ * Rules for the names in a query. They are not in `RunQuery`, because released clients may know these
+ * parameters as any text.
+ */
 export const RunQueryNames = t.Object({
   namespace: t.Optional(NamespaceName),
   pipeline: t.Optional(PipelineName),
@@ -118,7 +121,7 @@ export const LogEntry = t.Object(
 )
 export const RunLogs = t.Object({ logs: t.Array(LogEntry), status: RunStatus }, { title: 'RunLogs' })
 
-/** Events of the stream of a run's log. */
+/** Events in the stream of a run's log. */
 export const RunLogEvents = eventsOf({
   log: LogEntry,
   status: t.Object(

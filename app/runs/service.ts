@@ -1,4 +1,4 @@
-// Requests, cancels, lists and logs for callers; below the imports, the statements that workers and other slices use.
+// Requests, cancels, lists and logs for callers. The re-exports are statements for workers and other slices.
 
 import { Value } from '@sinclair/typebox/value'
 import type { Sql } from '../../drizzle/client.ts'
@@ -28,7 +28,7 @@ export {
   openAttemptsOf,
 } from './store/attempts.ts'
 
-/** Requests for runs that one statement stores. */
+/** Maximum number of requests that one statement stores. */
 export const REQUEST_BATCH = 256
 export { failStuckRuns } from './store/endings.ts'
 export { type LogLevel, type LogLine, loggedPart, runnerLine, seqAfter, seqOfRunner } from './store/logs.ts'
@@ -38,20 +38,20 @@ export { outcomesOf, type RequestOutcome, type RunRequest, requestedRuns } from 
 export { queueCancels } from './store/settle.ts'
 export { startWaiting } from './store/start.ts'
 
-/** What a pipeline's runs execute now. */
+/** The code that runs of a pipeline execute now. */
 type Runnable = Pick<NewRun, 'pipelineId' | 'pipelineType' | 'versionNumber' | 'pins' | 'landingZones'>
 
 export interface RunDeps {
   sql: Sql
-  /** Where lists are made, which may take long. */
+  /** Connections for lists, which may take long; by default `sql`. */
   lists?: Sql
-  /** Where requests without a key are stored; the pool, if nothing else is given. */
+  /** Connections for requests without a key; by default `sql`. */
   requests?: Sql
   notices: Notices
   newId: NewId
-  /** The published version's files, or the draft's; 404 when there is no such pipeline. */
+  /** The files of the published version, else of the draft; 404 if the pipeline does not exist. */
   runnable(path: { namespace: string; layer: string; name: string }): Promise<Runnable>
-  /** Hints for the dispatcher on this replica; the sweep finds what a lost one missed. */
+  /** Hints for the dispatcher of this replica. A sweep finds work whose hint was lost. */
   nudge(about: 'runRequested' | 'outbox'): void
 }
 
@@ -60,7 +60,7 @@ export type RunService = ReturnType<typeof makeRunService>
 export function makeRunService(deps: RunDeps) {
   const { sql, lists = sql, notices, nudge } = deps
 
-  /** Whichever of a cancel and a merge commits first wins; the other sees it. */
+  /** Between a cancel and a merge, the first commit wins; the other transaction sees its result. */
   async function cancel(id: string) {
     const runs = await sql.begin((tx) => cancelRuns(tx, [id as RunId], 'requested'))
     if (runs.size === 0) {
@@ -71,7 +71,7 @@ export function makeRunService(deps: RunDeps) {
     return { run_id: id, status: 'cancelled' as const }
   }
 
-  /** Ends everything a pipeline still has waiting or running. */
+  /** Cancels all pending and running runs of a pipeline. */
   async function cancelAllOf(pipelineId: PipelineId, cause: string) {
     for (;;) {
       const ids = await activeRunsOf(sql, pipelineId)
@@ -86,7 +86,7 @@ export function makeRunService(deps: RunDeps) {
     notices.changed(runs.keys())
     notices.completed(completedOf(runs.values()))
     nudge('outbox')
-    // Their pipelines' turns are free.
+    // The pipelines of these runs can now start their next run.
     nudge('runRequested')
   }
 
@@ -96,7 +96,7 @@ export function makeRunService(deps: RunDeps) {
     return run
   }
 
-  /** As far as the caller sees the pipelines. */
+  /** Lists the runs of pipelines that are visible to the caller. */
   async function list(query: RunQuery, visible = EVERYTHING) {
     const { namespace, layer, pipeline, status } = query
     const misnamed = Value.Errors(RunQueryNames, query).First()
@@ -124,9 +124,9 @@ export function makeRunService(deps: RunDeps) {
   }
 
   return {
-    /** Runs that are pending or running. */
+    /** Counts pending and running runs. */
     countActive: () => countActiveRuns(sql),
-    /** Keeps the total of all runs quick to read; to be called about every second. */
+    /** Keeps the total of all runs fast to read. Call it about every second. */
     foldTotal: () => foldRunTotal(lists),
     request: makeRequest(deps),
     cancel,
@@ -134,7 +134,7 @@ export function makeRunService(deps: RunDeps) {
     get,
     list,
     logs,
-    /** At most so many lines after a number, and the run's state. Null: there is no such run. */
+    /** The run's state and at most `linesMax` lines after number `seq`; null: the run does not exist. */
     tail: (id: string, seq: number, linesMax: number) => tailOf(sql, id, seq, linesMax),
   }
 }
@@ -143,8 +143,8 @@ function makeRequest({ sql, requests = sql, newId, runnable, nudge }: RunDeps) {
   const intake = makeIntake(requests, () => nudge('runRequested'))
 
   /**
-   * Code is fixed now, data at the start. Answers once the pending row is durable; with a key, the same as to the first
-   * request that came with it.
+   * Pins the code now; the start fixes the data. Resolves once the pending row is durable. A repeated key
+   * gets the answer of its first request.
    */
   async function request(asked: CreateRun, key: IdempotencyKey | null = null): Promise<RunAccepted> {
     if (key !== null) return (await requestOnce(asked, key)) ?? refuse(asked)
@@ -154,7 +154,7 @@ function makeRequest({ sql, requests = sql, newId, runnable, nudge }: RunDeps) {
     const outcome = await intake(wanted)
     if (outcome === 'full') return refuse(asked)
     if (outcome !== 'requested') {
-      // Never published: this run is the draft's. No such pipeline: then this says so.
+      // An unpublished pipeline runs its draft. If the pipeline does not exist, `runnable` throws 404.
       const target = await runnable({ namespace, layer, name: pipeline })
       if (!(await insertRun(sql, { ...wanted, ...target }))) return refuse(asked)
       nudge('runRequested')
@@ -162,7 +162,7 @@ function makeRequest({ sql, requests = sql, newId, runnable, nudge }: RunDeps) {
     return { run_id: id, status: 'pending' }
   }
 
-  /** In one transaction with the row of the key. Null: the pipeline takes no run now. */
+  /** Inserts the run and the row of the key in one transaction. Null: the pipeline accepts no run now. */
   async function requestOnce(asked: CreateRun, key: IdempotencyKey): Promise<RunAccepted | null> {
     const { namespace, layer, pipeline, trigger } = asked
     const outcome = await answerOnce(sql, key, {
@@ -181,7 +181,7 @@ function makeRequest({ sql, requests = sql, newId, runnable, nudge }: RunDeps) {
   }
 
   async function refuse({ namespace, layer, pipeline }: CreateRun): Promise<never> {
-    // Deleted meanwhile: then this says so.
+    // If the pipeline was deleted meanwhile, `runnable` throws 404.
     await runnable({ namespace, layer, name: pipeline })
     throw new AppError(
       429,
@@ -195,8 +195,8 @@ function makeRequest({ sql, requests = sql, newId, runnable, nudge }: RunDeps) {
 }
 
 /**
- * Stores requests that arrive at the same time in one statement, and answers when they are durable. Calls `stored` before
- * the answers, once for a statement that has stored any.
+ * Stores concurrent requests in one statement, and answers when they are durable. Before the answers,
+ * `stored` is called once per statement that stored a request.
  */
 export const makeIntake = (sql: Sql, stored: () => void) =>
   makeMicroBatcher(REQUEST_BATCH, async (requests: readonly NamedRequest[]) => {
@@ -205,7 +205,7 @@ export const makeIntake = (sql: Sql, stored: () => void) =>
     return requests.map(({ id }) => outcomes.get(id) ?? 'gone')
   }).add
 
-/** A time; without a zone it is UTC, as every time of this API. */
+/** Parses a time. Without a zone the time is UTC, as every time of this API. */
 function instant(field: string, text: string | undefined): Date | undefined {
   if (text === undefined) return undefined
   const match = ISO_8601.exec(text)

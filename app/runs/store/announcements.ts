@@ -1,16 +1,16 @@
-// A success is announced where triggers hear it: a row in the transaction of the success, so that none is ever missed.
+// A success with listening triggers inserts an event in the same transaction, so that no success is missed.
 import type { JSONValue } from 'postgres'
 import type { SqlTx } from '../../../drizzle/client.ts'
 import type { Part } from '../../../drizzle/sql.ts'
 import type { LockedRun } from './moves.ts'
 
-/** What triggers are matched with: `pipeline:ns.layer.name`. */
+/** The source that triggers match: `pipeline:ns.layer.name`. */
 export const pipelineSource = (run: { namespace: string; layer: string; pipeline: string }) =>
   `pipeline:${run.namespace}.${run.layer}.${run.pipeline}`
 
 /**
- * Announces those of the runs that ended in success in this transaction, if any trigger would hear it: a row for each. One
- * listener is looked up by its index and is enough: from a plain `exists` the planner may make a list of them all.
+ * Inserts an event for each run that ended in success in this transaction, if any trigger listens. One
+ * listener is enough, and an index finds it. With a plain `exists`, the planner may collect all listeners.
  */
 export function announcedPart(tx: SqlTx, runs: Iterable<LockedRun>): Part[] {
   const successes = [...runs].filter(
@@ -37,6 +37,6 @@ export function announcedPart(tx: SqlTx, runs: Iterable<LockedRun>): Part[] {
   ]
 }
 
-/** For the answer of the same statement: how many were announced, as `events`. */
+/** For the answer of the same statement: the number of inserted events, as `events`. */
 export const announcedEvents = (tx: SqlTx, announced: readonly Part[]): Part =>
   announced.length === 0 ? tx`0 as events` : tx`(select count(*) from announced)::int as events`

@@ -1,4 +1,4 @@
-// Open attempts: what submitting and following them needs, what they read, and whose they are.
+// Open attempts: the data to submit and follow them, their inputs, and the replicas that follow them.
 import { alias } from 'drizzle-orm/pg-core'
 import type { JSONValue } from 'postgres'
 import type { Sql, SqlTx } from '../../../drizzle/client.ts'
@@ -9,13 +9,13 @@ import { restore } from '../../../machines/advance.ts'
 import { executesAlone, migrateRun, RUN_MACHINE_VERSION, runMachine } from '../../../machines/run.ts'
 import type { RunId } from '../../core/ids.ts'
 
-/** Replicas renew their sign of life this often, and are given up when it has expired. */
+/** A replica whose sign of life is older than this counts as dead. */
 const REPLICA_EXPIRY_MS = 6_000
 
 export const branchOf = (runId: RunId, attempt: number) => `run-${runId}-${attempt}`
 export const handleOf = (runId: RunId, attempt: number) => `${runId}:${attempt}`
 
-/** Columns of a run that submitting or following an attempt needs. */
+/** Columns of a run that are needed to submit or follow an attempt. */
 const OF_RUN = pick(
   alias(runs, 'r'),
   'status',
@@ -32,7 +32,7 @@ const STORED = pick(alias(runs, 'r'), 'snapshot', 'machineVersion')
 const OF_ATTEMPT = pick(alias(runAttempts, 'a'), 'attempt', 'branch', 'runnerUrl', 'runnerBoot')
 const FIRST_OPENED = '(select f.opened_at from run_attempt f where f.run_id = r.id and f.attempt = 1)'
 
-/** Number of the last stored log line, and how much the log holds already. */
+/** Number of the last stored log line, and the size of the stored log. */
 const LOG = {
   lastSeq: computed<number>('log.last_seq'),
   logLines: computed<number>('log.lines'),
@@ -52,8 +52,9 @@ const OPEN = {
   /** When the first attempt was opened. */
   runStartedAt: computed<Date>(`coalesce(${FIRST_OPENED}, a.opened_at)`),
   /**
-   * Where the metadata is of the table that it writes, as of its base; '' where there is none. Executed twice, as by a runner
-   * that was started again before anybody knew what it had, the second commit does not fit, and nothing is written twice.
+   * Location of the written table's metadata at the attempt's base; '' if the table does not exist. A
+   * restarted runner may execute the attempt again before its first execution is known. Then the second
+   * commit does not match this metadata, so nothing is written twice.
    */
   tableMetadata: computed<string>(`coalesce((
     select c.metadata_location from lake_ref f
@@ -63,16 +64,19 @@ const OPEN = {
     where f.name = a.branch), '')`),
 }
 
-/** Everything that submitting or following an open attempt needs. */
+/** All data to submit or follow an open attempt. */
 export interface OpenAttempt extends RowOf<typeof OPEN> {
-  /** Its runner is to execute nothing beside it: earlier attempts lost their runners together with others. */
+  /**
+   * The runner must execute nothing beside this attempt, because earlier attempts shared lost runners with
+   * others.
+   */
   isAlone: boolean
   landing: { namespace: string; zone: string; files: LandingFile[] }[]
 }
 
 const OF_FILE = pick(alias(landingFiles, 'l'), 'id', 'filename', 'path', 'versionId', 'sizeBytes')
 type LandingFile = RowOf<typeof OF_FILE>
-/** A file of an attempt's input, with its zone. */
+/** An input file of an attempt, with its zone. */
 const FROZEN = {
   runId: computed<RunId>('f.run_id'),
   ...pick(alias(landingZones, 'z'), 'namespace'),
@@ -82,9 +86,10 @@ const FROZEN = {
 type FrozenRow = RowOf<typeof FROZEN>
 
 /**
- * I5: the active files of every zone (`ns.zone`) the pinned sources name become the attempts' input, up to the watermark that
- * was read with their base: a file that has come since then belongs to a later run. Where not everybody sees every zone the
- * attempts are not told what that is: their runner asks for it, and the catalog knows whether they may.
+ * I5: the active files of each zone (`ns.zone`) in the pinned sources become the attempts' input. The
+ * watermark was read with the base of the attempts: a later file belongs to a later run. If users see only
+ * some zones, `tellsInputs` is false, and the attempts do not contain their inputs. Then the runner requests
+ * its inputs from the catalog, which checks the visibility.
  */
 export async function freezeInputs(
   tx: SqlTx,
@@ -114,7 +119,7 @@ export async function freezeInputs(
   if (tellsInputs) for (const attempt of opened) attempt.landing = byZone(filesOf.get(attempt.runId) ?? [])
 }
 
-/** Of runs that were attempted before: when that began, and how much their logs hold already. */
+/** Sets the first start and the log size of runs that had attempts before. */
 export async function continueLogs(tx: SqlTx, opened: readonly OpenAttempt[]) {
   const later = opened.filter(({ attempt }) => attempt > 1)
   if (later.length === 0) return
@@ -133,7 +138,7 @@ export async function continueLogs(tx: SqlTx, opened: readonly OpenAttempt[]) {
   }
 }
 
-/** The open attempts of some runs, as they are stored: what has just been started, or is being adopted. */
+/** The stored open attempts of runs that have just started or are being adopted. */
 export async function openAttemptsOf(
   sql: Sql,
   ids: readonly RunId[],
@@ -169,7 +174,7 @@ const byZone = (files: readonly FrozenRow[]): OpenAttempt['landing'] => {
   return [...zones.values()]
 }
 
-/** Says that this replica is alive for a while, and forgets those that have long been gone. */
+/** Records that this replica is alive, and deletes replicas that expired more than an hour ago. */
 export async function giveSignOfLife(sql: Sql, replica: string): Promise<void> {
   await sql`
     insert into replica (name, alive_until)
@@ -178,7 +183,7 @@ export async function giveSignOfLife(sql: Sql, replica: string): Promise<void> {
   await sql`delete from replica where alive_until < clock_timestamp() - interval '1 hour'`
 }
 
-/** Takes over the attempts of replicas that have stopped renewing; a run is never executed again for that. */
+/** Takes over the attempts of replicas that stopped renewing. No run is executed again because of this. */
 export async function adoptOrphans(sql: Sql, follower: string, limit: number): Promise<RunId[]> {
   const rows = await returning(sql, { id: computed<RunId>('id') })`
     update run set follower = ${follower} where id in (
@@ -190,7 +195,7 @@ export async function adoptOrphans(sql: Sql, follower: string, limit: number): P
   return rows.map(({ id }) => id)
 }
 
-/** Open attempts that this replica is written down to follow. */
+/** Open attempts that the database assigns to this replica. */
 export const attemptsFollowedBy = (sql: Sql, follower: string) =>
   select(sql, { runId: OPEN.runId, attempt: OF_ATTEMPT.attempt })`
     from run r join run_attempt a on a.run_id = r.id and a.state = 'open' where r.follower = ${follower}`

@@ -1,4 +1,4 @@
-// Runs that are ended from outside: at somebody's request, or because they have been running for too long.
+// Runs that end from outside: by a cancel request or by a timeout.
 import type { SqlTx } from '../../../drizzle/client.ts'
 import { computed, select } from '../../../drizzle/rows.ts'
 import { together } from '../../../drizzle/together.ts'
@@ -9,7 +9,7 @@ import { completedOf, type LockedRun, lockRuns, moveRun, savedParts } from './mo
 import type { RunCompleted } from './notices.ts'
 import { settledParts } from './settle.ts'
 
-/** Ends runs at somebody's request; those that have ended already are left out of the answer. */
+/** Cancels runs on request. The result omits runs that have already ended. */
 export const cancelRuns = (tx: SqlTx, ids: readonly RunId[], cause: string): Promise<Map<RunId, LockedRun>> =>
   endRuns(tx, ids, {
     event: { type: 'cancelRequested' },
@@ -20,14 +20,15 @@ export const cancelRuns = (tx: SqlTx, ids: readonly RunId[], cause: string): Pro
 
 export interface StuckRuns {
   ids: RunId[]
-  /** For the run-completed notice, once the transaction is committed. */
+  /** For the run-completed notice after the commit. */
   completed: RunCompleted[]
 }
 
 /**
- * Fails at most `limit` runs that have been running for longer than `timeoutMinutes`, all their attempts together, by the
- * database's clock: their branches are closed and their attempts are cancelled at their runners by the outbox. After the
- * commit the caller sends the notices and nudges the outbox. `limit` ids: there may be more.
+ * Fails at most `limit` runs that have been running for longer than `timeoutMinutes`, by the database's
+ * clock. The time since the first attempt counts. Their branches close, and the outbox cancels their attempts
+ * at the runners. After the commit, the caller sends the notices and nudges the outbox. If `limit` ids are
+ * returned, more stuck runs may exist.
  */
 export async function failStuckRuns(
   tx: SqlTx,
@@ -50,16 +51,16 @@ export async function failStuckRuns(
   return { ids: [...ended.keys()], completed: completedOf(ended.values()) }
 }
 
-/** How a run is ended from outside. */
+/** The event that ends a run, with its cause, error and last log line. */
 interface Ending {
   event: Extract<RunEvent, { type: 'cancelRequested' | 'timedOut' }>
   cause: string
-  /** Text of a failure. */
+  /** Error text of a failed run; null for a cancelled run. */
   error: string | null
   line: [LogLevel, string]
 }
 
-/** Ends runs with all that follows from it; those that do not accept the event are left out of the answer. */
+/** Ends runs with all consequences. The result omits runs that do not accept the event. */
 async function endRuns(
   tx: SqlTx,
   ids: readonly RunId[],

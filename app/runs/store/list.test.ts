@@ -27,7 +27,7 @@ beforeAll(async () => {
     select gen_random_uuid(), case n % 3 when 0 then 'sales' else 'default' end, (array['silver', 'gold'])[1 + n % 2],
       'p' || n % ${PIPELINES / 2}, 'sql', '{}', 1, false, case when n >= ${PIPELINES / 2} then now() end
     from generate_series(0, ${PIPELINES - 1}) n`
-  // Many were requested in the same moment: then their ids say which comes first.
+  // Several runs have the same creation time; then their ids decide the order.
   await sql`
     with numbered as (select *, row_number() over (order by id) - 1 as number from pipeline)
     insert into run (id, pipeline_id, namespace, layer, pipeline, pipeline_type, trigger, pins, landing_zones, snapshot,
@@ -50,7 +50,7 @@ afterAll(async () => {
   await database.drop()
 })
 
-/** The same list, made of all runs at once. */
+/** The same list, computed in memory from all runs. */
 function expected(filter: RunFilter, { key, descending }: { key: RunSortKey; descending: boolean }) {
   const way = descending ? -1 : 1
   return stored
@@ -94,15 +94,12 @@ const FILTERS: Record<string, RunFilter> = {
   },
 }
 
-test.each(Object.entries(FILTERS))(
-  'a list of %s has the right runs in the right order and the exact total',
-  async (_, filter) => {
-    const ids = [...new Set(stored.map((run) => run.pipeline_id))].toSorted()
-    await expectLists(filter, RUN_SORT_KEYS)
-    await expectLists({ ...filter, seen: ids.filter((_, n) => n % 3 === 0) }, ['created_at', 'duration_ms'])
-    await expectLists({ ...filter, seen: [] }, ['created_at'])
-  },
-)
+test.each(Object.entries(FILTERS))('a list of %s has the right runs, order and total', async (_, filter) => {
+  const ids = [...new Set(stored.map((run) => run.pipeline_id))].toSorted()
+  await expectLists(filter, RUN_SORT_KEYS)
+  await expectLists({ ...filter, seen: ids.filter((_, n) => n % 3 === 0) }, ['created_at', 'duration_ms'])
+  await expectLists({ ...filter, seen: [] }, ['created_at'])
+})
 
 async function expectLists(filter: RunFilter, keys: readonly RunSortKey[]) {
   for (const key of keys)
@@ -119,7 +116,7 @@ async function expectLists(filter: RunFilter, keys: readonly RunSortKey[]) {
     }
 }
 
-test('the total of all runs is exact while runs come and go, before and after a fold', async () => {
+test('the total of all runs stays exact during inserts, deletes and folds', async () => {
   const totalOf = async () =>
     (await listRuns(sql, {}, { key: 'created_at', descending: true }, { limit: 1, offset: 0 })).total
   for (let n = 0; n < 101; n++)

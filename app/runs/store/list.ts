@@ -16,7 +16,7 @@ export interface RunFilter {
   status?: string
   from?: Date
   to?: Date
-  /** Ids of the pipelines that the caller sees; left out, all. */
+  /** Ids of the pipelines visible to the caller; undefined: all pipelines. */
   seen?: Seen
 }
 
@@ -26,8 +26,8 @@ interface Sort {
 }
 
 /**
- * A page and the exact total of one snapshot. Runs before the page are skipped in an index; only the rows of the page are
- * read.
+ * Returns a page and the exact total of one snapshot. An index skips the runs before the page; only rows of
+ * the page are read.
  */
 export async function listRuns(
   sql: Sql,
@@ -37,7 +37,7 @@ export async function listRuns(
 ): Promise<{ runs: RunListed[]; total: number }> {
   const isUnfiltered = Object.values(filter).every((value) => value === undefined || value === 'all')
   const condition = conditionOf(sql, filter)
-  // `offset 0` makes Postgres collect the runs of the named pipelines first: they are few, and their index leads to them.
+  // `offset 0` makes Postgres first collect the runs of the named pipelines through an index; they are few.
   const matching =
     filter.pipeline === undefined
       ? sql`run where ${condition}`
@@ -60,7 +60,7 @@ export async function listRuns(
   }
 }
 
-/** Only some keys can be null; for the others `nulls last` would keep Postgres from using their indexes. */
+/** Only some keys are nullable. For other keys, `nulls last` would keep Postgres from using an index. */
 function order(sql: Sql, { key, descending }: Sort): Part {
   const direction = descending ? sql`desc` : sql`asc`
   const isNullable = key === 'started_at' || key === 'finished_at' || key === 'duration_ms'
@@ -80,15 +80,14 @@ function conditionOf(sql: Sql, filter: RunFilter): Part {
     ${to === undefined ? sql`` : sql`and created_at < ${to}`}`
 }
 
-/** Rows of change in `run_total` that every reader may have to add up. */
+/** Maximum rows of changes in `run_total` that readers must add up. */
 const CHANGES_MAX = 100
 
 /**
- * Replaces the rows of `run_total` by their sum when they are many. A snapshot has the rows or their sum, and a second fold
- * at the same time folds only what the first has left.
- *
- * The total of all runs is the only one that is maintained: `count(*)` of 1 M runs takes 110 ms alone, and four callers at
- * once miss the aim of 100 ms (p99).
+ * Replaces the rows of `run_total` by their sum if there are many rows. A snapshot sees either the rows or
+ * their sum. A concurrent second fold only folds rows that the first fold left.
+ * Only the total of all runs is maintained. `count(*)` of 1 M runs takes 110 ms alone, and four concurrent
+ * callers miss the aim of 100 ms (p99).
  */
 export async function foldRunTotal(sql: Sql): Promise<void> {
   await sql`

@@ -1,4 +1,4 @@
-// Log lines are numbered attempt * 1,000,000 + line: a line that is told twice is stored once.
+// Log lines are numbered attempt * 1,000,000 + line, so a line that is reported twice is stored once.
 import type { Sql, SqlTx } from '../../../drizzle/client.ts'
 import { columnNames, recordset } from '../../../drizzle/rows.ts'
 import { runLogs } from '../../../drizzle/schema/run.ts'
@@ -16,12 +16,12 @@ export interface LogLine {
   message: string
 }
 
-/** Numbers of one attempt's lines. The service's own first lines have the lowest. */
+/** Range of numbers of one attempt's lines. The service's opening lines have the lowest numbers. */
 export const ATTEMPT_LINES = 1_000_000
 const RUNNER = 1_000
 const AFTERWARDS = 900_000
 
-/** The runner's lines, and the service's after them. */
+/** Numbers of the runner's lines, and of the service's lines after them. */
 export const seqOfRunner = (attempt: number, line: number) => attempt * ATTEMPT_LINES + RUNNER + line
 export const seqAfter = (attempt: number, line: number) => attempt * ATTEMPT_LINES + AFTERWARDS + line
 
@@ -30,8 +30,8 @@ export const runnerLine = (attempt: number, seq: number) =>
   Math.max(0, seq - attempt * ATTEMPT_LINES - RUNNER)
 
 /**
- * Stores lines, as part of another statement, except those that are there already and those of runs that are gone. The log
- * of a run ends with its end: an attempt that is cancelled still talks until its runner has stopped it.
+ * Stores lines as part of another statement. Lines that already exist and lines of deleted runs are skipped.
+ * The log of a run ends with the run, although a cancelled attempt sends lines until its runner has stopped.
  */
 export const loggedPart = (tx: Sql | SqlTx, lines: readonly LogLine[]): Part[] =>
   lines.length === 0 ? [] : [tx`logged as (${insertLines(tx, lines)})`]
@@ -51,7 +51,7 @@ function insertLines(tx: Sql | SqlTx, lines: readonly LogLine[]) {
 
 const LINE_COLUMNS = ['runId', 'seq', 'at', 'level', 'message'] as const
 
-/** What Postgres can keep as text: no NUL, no half of a surrogate pair, no more than its place allows. */
+/** Text that Postgres can store: without NUL and lone surrogates, cut at the maximum length. */
 export function storableText(text: string): string {
   const isLong = text.length > limits.logMessageLength
   const kept = isLong ? `${text.slice(0, limits.logMessageLength)} [cut]` : text

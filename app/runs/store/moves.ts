@@ -1,4 +1,5 @@
-// How events reach runs: lock the rows, ask the machine, save state, history and columns, all in the caller's transaction.
+// Events of runs: lock the rows, ask the machine, and save state, history and columns in the caller's
+// transaction.
 import { alias } from 'drizzle-orm/pg-core'
 import type { JSONValue } from 'postgres'
 import type { SqlTx } from '../../../drizzle/client.ts'
@@ -52,7 +53,7 @@ export const LOCKED = pick(
   'landingFileId',
 )
 
-/** Columns that a move may write, `machineVersion` apart. */
+/** Columns that a move may write, besides `machineVersion`. */
 const MOVED_COLUMNS = [
   'snapshot',
   'status',
@@ -72,7 +73,7 @@ const MOVED_COLUMNS = [
 
 export type LockedRow = RowOf<typeof LOCKED>
 
-/** A locked run while a transaction works on it. */
+/** A locked run inside a transaction. */
 export interface LockedRun extends Omit<LockedRow, 'id' | 'pipelineId' | 'snapshot' | 'machineVersion'> {
   id: RunId
   pipelineId: PipelineId
@@ -91,7 +92,10 @@ interface Transition {
   cause: string
 }
 
-/** Brings locked rows to life. Rows that a newer program wrote are left out: they are its business. */
+/**
+ * Restores locked rows. Rows that a newer program wrote are left out, because only that program may move
+ * them.
+ */
 export function lockedRuns(rows: readonly LockedRow[]): Map<RunId, LockedRun> {
   const locked = new Map<RunId, LockedRun>()
   for (const { machineVersion, snapshot, ...row } of rows) {
@@ -109,7 +113,7 @@ export function lockedRuns(rows: readonly LockedRow[]): Map<RunId, LockedRun> {
   return locked
 }
 
-/** Locks runs in the order of their ids, so that no two transactions wait for each other; `now` is the database's time. */
+/** Locks runs in the order of their ids, which prevents deadlocks. `now` is the database's time. */
 export async function lockRuns(
   tx: SqlTx,
   ids: readonly RunId[],
@@ -119,7 +123,7 @@ export async function lockRuns(
   return { runs: lockedRuns(rows), now: rows.at(-1)?.now ?? new Date(0) }
 }
 
-/** Sends one event. False: the run does not accept it (any more), and nothing has changed. */
+/** Sends one event. False: the run does not accept the event, and nothing has changed. */
 export function moveRun(run: LockedRun, event: RunEvent, cause: string, now: Date): boolean {
   if (!accepts(run.snapshot, event)) return false
   const { next, from, to, effects } = advance(runMachine, run.snapshot, event)
@@ -136,15 +140,15 @@ export function moveRun(run: LockedRun, event: RunEvent, cause: string, now: Dat
   return true
 }
 
-/** Writes back every run that moved, with its history. */
+/** Saves every run that moved, with its history. */
 export async function saveRuns(tx: SqlTx, locked: Iterable<LockedRun>, now: Date): Promise<void> {
   const parts = savedParts(tx, locked, now)
   if (parts.length > 0) await together(tx, parts, tx`select 1`)
 }
 
 /**
- * The same as parts of another statement. What becomes of a row is looked up for that row, by its key: of a join with what
- * was sent there are plans that read the table whole, and others that compare each row with all that was sent.
+ * The work of `saveRuns` as parts of another statement. Each row looks up its new values by its key. A join
+ * with the sent values has plans that read the whole table, or that compare each row with all sent values.
  */
 export function savedParts(tx: SqlTx, locked: Iterable<LockedRun>, now: Date): Part[] {
   const moved = [...locked].filter((run) => run.moves.length > 0)
@@ -171,7 +175,7 @@ export function savedParts(tx: SqlTx, locked: Iterable<LockedRun>, now: Date): P
   ]
 }
 
-/** What is told of the runs that ended in this transaction. */
+/** The run-completed events of runs that ended in this transaction. */
 export const completedOf = (runs: Iterable<LockedRun>): RunCompleted[] =>
   [...runs].flatMap(({ id, pipelineId, namespace, layer, pipeline, status, effects }) =>
     effects.includes('announce') && isTerminal(status)

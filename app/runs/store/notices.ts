@@ -1,11 +1,13 @@
-// NOTIFY serialises commits, so it is sent at most once per batch: in the transaction of a batch that tells of itself, or
-// after the commit by a coalescer. A lost one costs a sweep.
+// NOTIFY serialises commits, so it is sent at most once per batch.
+// A batch with its own notices sends them in its transaction; a coalescer sends other notices after the
+// commit.
+// A sweep finds changes whose notice was lost.
 import type { Sql, SqlTx } from '../../../drizzle/client.ts'
 import type { Part } from '../../../drizzle/sql.ts'
 import type { TerminalStatus } from '../../../machines/run.ts'
 import type { PipelineId, RunId } from '../../core/ids.ts'
 
-/** The one channel of announcements: each API process listens to it, and the evaluator of triggers of each replica. */
+/** The only channel of announcements. Each API process and each replica's trigger evaluator listen to it. */
 const CHANNEL = 'sluice_announcement'
 
 /** The internal run-completed event. */
@@ -22,22 +24,24 @@ export interface RunCompleted {
 const PAYLOAD_BYTES = 7_500
 
 export interface Notices {
-  /** New log lines, another phase or status. */
+  /** Runs with new log lines, another phase or another status. */
   changed(ids: Iterable<RunId>): void
   completed(runs: RunCompleted[]): void
-  /** An event that some trigger hears. */
+  /** An event that a trigger listens for was recorded. */
   recorded(): void
 }
 
 /** The payload of one announcement, as JSON. */
 export type Announcement =
-  /** Runs with new log lines, another phase or status. */
+  /** Runs with new log lines, another phase or another status. */
   | { changed: RunId[] }
   | { completed: RunCompleted[] }
-  /** An upload that some trigger hears was recorded. */
+  /** An upload that a trigger listens for was recorded. */
   | { isEventRecorded: true }
 
-/** Calls `hear` for each announcement; `onListening`, whenever earlier ones may have been missed. */
+/**
+ * Calls `hear` for each announcement, and `onListening` whenever earlier announcements may have been missed.
+ */
 export const listen = async (
   sql: Sql,
   hear: (announcement: Announcement) => void,
@@ -45,15 +49,15 @@ export const listen = async (
 ): Promise<{ unlisten(): Promise<void> }> =>
   sql.listen(CHANNEL, (payload) => hear(JSON.parse(payload)), onListening)
 
-/** Payloads that each fit. */
+/** Announcements split into payloads that each fit the size limit. */
 const payloadsOf = (changed: Iterable<RunId>, completed: readonly RunCompleted[]): string[] => [
   ...chunked([...changed]).map((items) => `{"changed":${items}}`),
   ...chunked(completed).map((items) => `{"completed":${items}}`),
 ]
 
 /**
- * An expression that sends notices with the commit. A queue that somebody does not empty would make the commit fail when
- * it is full: long before that nothing more is put into it.
+ * An expression that sends notices with the commit. If a listener does not empty the notification queue, the
+ * queue fills up, and a full queue makes commits fail. So no notice is sent while the queue is half full.
  */
 export const notifying = (
   tx: Sql | SqlTx,
@@ -64,10 +68,10 @@ export const notifying = (
   from jsonb_array_elements_text(${tx.json(payloadsOf(changed, completed))}) as payload
   where ${hasRoom(tx)})`
 
-/** Whether the queue of notices, which every listener has to read, has room. */
+/** Whether the notification queue, which every listener must read, has room. */
 const hasRoom = (tx: Sql | SqlTx): Part => tx`(select pg_notification_queue_usage()) < 0.5`
 
-/** Collects what happens while a NOTIFY is on its way and sends it with the next one. */
+/** Collects notices while a NOTIFY is being sent, and sends them with the next NOTIFY. */
 export function makeNotices(sql: Sql, onError: (error: unknown) => void): Notices {
   const changed = new Set<RunId>()
   const completed: RunCompleted[] = []
@@ -84,7 +88,7 @@ export function makeNotices(sql: Sql, onError: (error: unknown) => void): Notice
         hasRecorded = false
         changed.clear()
         completed.length = 0
-        // What is lost in a crash is only a hint: nobody waits for the disk.
+        // The notices are only hints: a crash may lose them, so the commit does not wait for the disk.
         await sql`
           with quick as materialized (select set_config('synchronous_commit', 'off', true))
           select pg_notify(${CHANNEL}, payload) from quick, jsonb_array_elements_text(${sql.json(payloads)}) as payload`
@@ -112,7 +116,7 @@ export function makeNotices(sql: Sql, onError: (error: unknown) => void): Notice
   }
 }
 
-/** JSON arrays that each fit a payload. */
+/** Splits items into JSON arrays that each fit a payload. */
 function chunked(items: readonly unknown[]): string[] {
   const chunks: string[] = []
   let texts: string[] = []

@@ -1,4 +1,4 @@
-// What attempts have come to. Many in one transaction; success and merge are the same transaction (I3).
+// Applies outcomes of attempts, many in one transaction. Success and merge are the same transaction (I3).
 import assert from 'node:assert/strict'
 import type { Row } from 'postgres'
 import { inTransaction, type Sql, type SqlTx } from '../../../drizzle/client.ts'
@@ -16,18 +16,20 @@ import { notifying, type RunCompleted } from './notices.ts'
 import { type Boot, settledParts } from './settle.ts'
 
 export interface Applied {
-  /** Their notices are sent with the commit, as are those of what is completed. */
+  /** The commit sends the notices of these runs and of the completed runs. */
   changed: RunId[]
   completed: RunCompleted[]
-  /** Attempts that a runner accepted after their runs had moved on: nobody waits for them. */
+  /** Attempts that a runner accepted after their runs had moved on; no run needs them. */
   unwanted: { runId: RunId; attempt: number }[]
-  /** Pipelines whose turn is free: their runs have ended, here or earlier. */
+  /** Pipelines that may start another run, because their runs have ended here or earlier. */
   freed: PipelineId[]
-  /** One of those had another run waiting when this began to be written. */
+  /** A freed pipeline had another run waiting when the statement began. */
   isAwaited: boolean
-  /** Successes that some trigger hears. */
+  /** Number of successes that a trigger listens for. */
   events: number
-  /** When the first of the runs that go on with another attempt may start it, in milliseconds from now. */
+  /**
+   * Milliseconds until the first of these runs may start its next attempt; null: no run waits for an attempt.
+   */
   nextStartMs: number | null
 }
 
@@ -41,7 +43,7 @@ const NOTHING: Applied = {
   nextStartMs: null,
 }
 
-/** Applies outcomes in order. Those of another attempt, or that come after the run's end, change nothing. */
+/** Applies outcomes in order. Outcomes of another attempt, or after the run's end, change nothing. */
 export const applyOutcomes = (
   sql: Sql,
   outcomes: readonly Outcome[],
@@ -145,7 +147,7 @@ export const applyOutcomes = (
     return applied(await statement)
   })
 
-/** An expression: whether any of these pipelines, whose turn is free again, has a run waiting. */
+/** An expression: whether any of these freed pipelines has a waiting run. */
 const isAnyWaiting = (tx: SqlTx, pipelines: readonly PipelineId[]) => tx`
   exists (select 1 from unnest(${pipelines as PipelineId[]}::uuid[]) p(id)
     where (select q.id from run q where q.waiting and q.pipeline_id = p.id limit 1) is not null)`
@@ -188,8 +190,9 @@ function eventOf(outcome: Outcome, accompanied: ReadonlySet<RunId>): RunEvent {
 }
 
 /**
- * Runs that lose their runners now and were not alone there: another run executes on that runner, or did until a moment ago
- * and has lost it, too. Other replicas may follow those, and may have started them elsewhere, so the database is asked.
+ * Finds runs that lose their runner now and executed beside other runs there. Such another run still executes
+ * on that runner, or lost the same runner a moment ago. Other replicas may follow the other runs or have
+ * started them elsewhere, so the database decides.
  */
 async function accompaniedRuns(tx: SqlTx, outcomes: readonly Outcome[]): Promise<Set<RunId>> {
   const lost = outcomes.filter(({ kind }) => kind === 'lost')
@@ -205,10 +208,10 @@ async function accompaniedRuns(tx: SqlTx, outcomes: readonly Outcome[]): Promise
   return new Set(rows.map(({ id }) => id))
 }
 
-/** Two replicas notice the loss of a runner as far apart as its silence lasts, at most; twice that is safe. */
+/** Two replicas notice a lost runner at most one silence period apart; twice that time is safe. */
 const COMPANY_MS = 2 * limits.runnerSilenceMs
 
-/** A machine that has just killed a process for its memory gets a moment. */
+/** A delay for a machine that may just have killed the engine process because of its memory. */
 const ENGINE_LOST_DELAY_MS = 500
 
 function lossError({ snapshot }: LockedRun, why: string): string {
@@ -218,14 +221,20 @@ function lossError({ snapshot }: LockedRun, why: string): string {
     : `runner lost ${lostRunners} times: ${why}`
 }
 
-/** Only a runner that has taken the attempt can tell this; its acceptance may have been undone by a crash of the database. */
+/**
+ * Only a runner that accepted the attempt can report these outcomes. A crash of the database may have undone
+ * the acceptance.
+ */
 const impliesAcceptance = (outcome: Outcome) =>
   outcome.kind === 'entered' ||
   outcome.kind === 'executed' ||
   outcome.kind === 'engineLost' ||
   (outcome.kind === 'failed' && outcome.retry !== undefined)
 
-/** An attempt that is told twice to have been accepted, by the follower that started it and by the one that took over. */
+/**
+ * Whether an acceptance is a repeat. The follower that started the attempt and its successor may both report
+ * the acceptance.
+ */
 const isCurrentAttempt = (run: LockedRun | undefined, attempt: number) =>
   run !== undefined &&
   !isTerminal(run.status) &&
@@ -241,7 +250,7 @@ function gateError(tests: readonly TestResult[]): string {
   return `testing: ${failed.length} quality ${failed.length === 1 ? 'test' : 'tests'} failed: ${told.join(', ')}${more}`
 }
 
-/** The rest are in the run's results. */
+/** Failed tests in the error text; the run's results contain the others. */
 const FAILED_TESTS_TOLD = 20
 
 function whyFailed({ error, value, samples = [] }: TestResult): string {
@@ -252,7 +261,7 @@ function whyFailed({ error, value, samples = [] }: TestResult): string {
 
 const rowsText = (count: number) => `${count} ${count === 1 ? 'row' : 'rows'}`
 
-/** Main is locked once for all, and only if there is something to merge. */
+/** Merges tested branches. Main is locked once for all of them, and only if there is something to merge. */
 async function mergeTested(
   tx: SqlTx,
   runs: Map<RunId, LockedRun>,

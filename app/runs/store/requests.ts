@@ -1,4 +1,5 @@
-// Requests for runs of published versions, many in one statement: of people by name, of triggers and schedules by id.
+// Requests for runs of published versions, many in one statement: by name from people, by id from triggers
+// and schedules.
 import type { JSONValue, PendingQuery, Row } from 'postgres'
 import type { Sql, SqlTx } from '../../../drizzle/client.ts'
 import { columnNames, recordset } from '../../../drizzle/rows.ts'
@@ -15,25 +16,31 @@ export interface RunRequest {
   pipelineId: PipelineId
   /** `schedule:<cron>`, `webhook`, `trigger:<type>:<detail>`. */
   trigger: string
-  /** What makes the request unique (I2): a trigger with the subject of its event, or a schedule with its due time. */
+  /**
+   * The unique cause of the request (I2): a trigger with the subject of its event, or a schedule with its due
+   * time.
+   */
   cause: { triggerId: string; event: string } | { scheduleId: string; due: Date }
-  /** Firings between a person or a clock and this run. */
+  /** Number of firings between a person or a clock and this run. */
   chainDepth: number
-  /** The upload that asked for it. */
+  /** The upload that requested the run. */
   landingFileId: string | null
-  /** Of what has led to it. */
+  /** The trace of the cause. */
   trace: ClientTrace
 }
 
-/** Why there is no run: no such pipeline any more, never published, too many runs waiting, or requested before. */
+/**
+ * `gone`: the pipeline does not exist. `unpublished`: it has no published version. `full`: too many runs
+ * wait. `repeated`: the same cause has already requested a run.
+ */
 export type RequestOutcome = 'requested' | 'gone' | 'unpublished' | 'full' | 'repeated'
 
 /**
- * A statement that inserts the pending rows with their first line of history; each pins the version that is published now.
- * A pipeline that is deleted meanwhile gets its run cancelled when that would be started. `also` is more for it to do, so
- * that a firing is whole or nothing: parts which may read the runs that are new from `inserted (id, created_at, trigger_id)`
- * and what each request has come to from `outcome (id, outcome)`, as `outcomesOf` reads its answer. There is one request at
- * least.
+ * A statement that inserts pending runs with their first history entries. Each run pins the currently
+ * published version. If a pipeline is deleted meanwhile, its run is cancelled at the start.
+ * `also` adds parts to the statement, so that a firing commits as a whole. The parts may read new runs from
+ * `inserted (id, created_at, trigger_id)`, and outcomes from `outcome (id, outcome)`. `outcomesOf` parses the
+ * rows of the statement. `requests` must not be empty.
  */
 export function requestedRuns(
   tx: SqlTx,
@@ -58,7 +65,7 @@ export function requestedRuns(
 export const outcomesOf = (rows: readonly Row[]): Map<RunId, RequestOutcome> =>
   new Map(rows.map(({ id, outcome }) => [id, outcome]))
 
-/** What a person or program asks for, by the pipeline's name. */
+/** A request by a person or program, with the pipeline's name. */
 export interface NamedRequest extends ClientTrace {
   id: RunId
   namespace: string
@@ -67,7 +74,10 @@ export interface NamedRequest extends ClientTrace {
   trigger: string
 }
 
-/** As `requestedRuns`, for pipelines by name and with nothing to be unique by. One statement that commits by itself. */
+/**
+ * Like `requestedRuns`, but by pipeline name and without a unique cause. One statement that commits by
+ * itself.
+ */
 export const requestNamed = async (
   sql: Sql,
   requests: readonly NamedRequest[],
@@ -84,7 +94,7 @@ export const requestNamed = async (
     ),
   )
 
-/** Columns that a request may fill; the pipeline is named by its id or by its name. */
+/** Columns that a request may fill. Either the id or the name identifies the pipeline. */
 const REQUESTED_COLUMNS = [
   'id',
   'pipelineId',
@@ -105,9 +115,9 @@ type RunRow = typeof runs.$inferSelect
 type Requested = Partial<Pick<RunRow, (typeof REQUESTED_COLUMNS)[number]>>
 
 /**
- * Each pipeline and version is looked up by its index (`lateral ... limit 1` leaves the planner no other way): statistics
- * of tables that have just been filled would make it read them whole. A queue that has room when the statement begins may
- * be filled past its limit by this one statement.
+ * `lateral ... limit 1` makes the planner look up each pipeline and version by index. Otherwise the planner
+ * reads whole tables, because statistics of newly filled tables mislead it. If the queue has room when the
+ * statement begins, this one statement may exceed the queue's limit.
  */
 const insertRequested = (
   sql: Sql | SqlTx,
@@ -152,7 +162,7 @@ const insertRequested = (
     ${also.reduce((all, part) => sql`${all}, ${part}`, sql``)}
     select id, outcome from outcome`
 
-/** What identifies a run that is inserted with its code: a draft, or a request with a key. */
+/** Columns of a run that is inserted with its code: a draft run, or a request with a key. */
 const NEW_COLUMNS = [
   'id',
   'pipelineId',
@@ -166,15 +176,15 @@ const NEW_COLUMNS = [
   'landingZones',
 ] as const
 
-/** A run to be inserted with its code; `versionNumber` is null for a draft. */
+/** A run to insert with its code; `versionNumber` is null for a draft. */
 export interface NewRun extends Pick<RunRow, (typeof NEW_COLUMNS)[number]>, ClientTrace {
   id: RunId
   pipelineId: PipelineId
 }
 
 /**
- * The pending row, which is the queue entry, and its first line of history, in one statement.
- * False: the pipeline has been deleted meanwhile, or has too many runs waiting.
+ * Inserts the pending row, which is the queue entry, and its first history entry in one statement. False: the
+ * pipeline was deleted meanwhile, or too many of its runs wait.
  */
 export async function insertRun(sql: Sql | SqlTx, run: NewRun): Promise<boolean> {
   const columns = [...NEW_COLUMNS, ...PENDING_COLUMNS, 'traceparent', 'tracestate'] as const
@@ -193,7 +203,7 @@ export async function insertRun(sql: Sql | SqlTx, run: NewRun): Promise<boolean>
   return rows.length > 0
 }
 
-/** How the row of a run begins. */
+/** Initial values of a run's row. */
 const PENDING_COLUMNS = ['snapshot', 'machineVersion', 'status'] as const
 const PENDING: Pick<RunRow, (typeof PENDING_COLUMNS)[number]> = {
   snapshot: store(newRun()),

@@ -7,7 +7,7 @@ import { limits } from '../../core/limits.ts'
 import type { Run, RunListed } from '../schema.ts'
 import type { LogLevel } from './logs.ts'
 
-/** Columns of a run in a list, by their names on the wire. */
+/** Columns of a listed run, by their names on the wire. */
 export const LISTED = {
   id: runs.id,
   pipeline_id: runs.pipelineId,
@@ -58,7 +58,10 @@ const STATE = pick(runs, 'status', 'rowsWritten', 'durationMs')
 const LINE = pick(runLogs, 'seq', 'at', 'level', 'message')
 type LineRow = RowOf<typeof LINE>
 
-/** A run's state and the lines after a number, as one statement saw them: a run that has ended has all its lines. */
+/**
+ * A run's state and its lines after number `seq`, from one snapshot. So a run that has ended has all its
+ * lines.
+ */
 export async function tailOf(sql: Sql, runId: string, seq: number, linesMax: number) {
   const rows = await sql<(RowOf<typeof STATE> & (LineRow | Record<keyof LineRow, null>))[]>`
     select ${selected(sql, { ...STATE, ...LINE })}
@@ -74,7 +77,7 @@ export async function tailOf(sql: Sql, runId: string, seq: number, linesMax: num
   }
 }
 
-/** Runs of a pipeline that have not ended, at most a batch of them. */
+/** Active runs of a pipeline, at most `limits.cancelBatch`. */
 export async function activeRunsOf(sql: Sql, pipelineId: PipelineId): Promise<RunId[]> {
   const rows = await select(sql, { id: computed<RunId>('id') })`
     from run where pipeline_id = ${pipelineId} and status in ('pending', 'running') order by id

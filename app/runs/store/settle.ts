@@ -1,4 +1,5 @@
-// What must be true together with the new states of runs: branches and attempts closed, results kept, inputs archived.
+// Changes that commit with the new states of runs: closed branches and attempts, stored results, archived
+// inputs.
 import type { Sql, SqlTx } from '../../../drizzle/client.ts'
 import { insertRows } from '../../../drizzle/rows.ts'
 import { qualityResults } from '../../../drizzle/schema/run.ts'
@@ -11,14 +12,14 @@ import { branchOf, handleOf } from './attempts.ts'
 import { ATTEMPT_LINES, seqAfter, storableText } from './logs.ts'
 import type { LockedRun } from './moves.ts'
 
-/** Which start of its runner an attempt belongs to. */
+/** The boot of the runner that executes an attempt. */
 export interface Boot {
   run_id: RunId
   attempt: number
   boot: string
 }
 
-/** What one statement does of it; no two of its parts write the same row. */
+/** All settlements as parts of one statement. No two parts write the same row. */
 export function settledParts(
   tx: SqlTx,
   runs: Map<RunId, LockedRun>,
@@ -61,7 +62,9 @@ function rememberBoots(tx: SqlTx, boots: Boot[]): Part[] {
   ]
 }
 
-/** By its key: an index of what is open is full of what was open a moment ago. */
+/**
+ * Finds attempts by key, because an index of open attempts is full of entries of recently closed attempts.
+ */
 function closeAttempts(tx: SqlTx, runs: LockedRun[], boots: Boot[], now: Date): Part[] {
   if (runs.length === 0) return []
   const bootOf = new Map(boots.map(({ run_id, boot }) => [run_id, boot]))
@@ -82,10 +85,13 @@ function closeAttempts(tx: SqlTx, runs: LockedRun[], boots: Boot[], now: Date): 
   ]
 }
 
-/** Of a row of `run_attempt`, as `handleOf` writes it. */
+/** An expression: the handle of a `run_attempt` row, as `handleOf` writes it. */
 const handle = (tx: SqlTx) => tx`run_id || ':' || attempt`
 
-/** Attempts that must be stopped at their runners: an effect, since nobody awaits a runner in a transaction. */
+/**
+ * Queues cancellations of attempts at their runners. They are effects, because a transaction must not await a
+ * runner.
+ */
 export async function queueCancels(tx: Sql | SqlTx, attempts: { runId: RunId; attempt: number }[]) {
   if (attempts.length > 0) await insertCancels(tx, attempts)
 }
@@ -140,8 +146,9 @@ function storeResults(tx: SqlTx, runs: LockedRun[], executed: Map<RunId, Execute
 }
 
 /**
- * I6: archiving is this fact; moving the objects is an effect of it. A file that another success has taken meanwhile stays
- * that one's, and one that the run was only given to read stays active, of which its log tells.
+ * I6: this update archives the files; an effect moves their objects later. A file that another success has
+ * archived meanwhile stays with that success. A file that the run may only read stays active, and the run's
+ * log says so.
  */
 function archiveInputs(tx: SqlTx, runs: LockedRun[], executed: Map<RunId, Executed>, now: Date): Part[] {
   const inputs = runs.flatMap((run) => {
@@ -150,7 +157,8 @@ function archiveInputs(tx: SqlTx, runs: LockedRun[], executed: Map<RunId, Execut
     return facts.landingFileIds.map((id) => ({ run_id: run.id, attempt: run.snapshot.context.attempt, id }))
   })
   if (inputs.length === 0) return []
-  // As arrays they are read whether or not a row is looked for by them: ids that are none end the run, not the plan's choice.
+  // Postgres always parses arrays. So an invalid id fails the statement in every plan, even if no row is
+  // looked up.
   const column = <K extends keyof (typeof inputs)[number]>(key: K) => inputs.map((input) => input[key])
   return [
     tx`input as materialized (
@@ -178,5 +186,5 @@ function archiveInputs(tx: SqlTx, runs: LockedRun[], executed: Map<RunId, Execut
   ]
 }
 
-/** Before the closing line of a run. */
+/** Directly before the closing line of a run. */
 const KEPT_LINE = 8

@@ -1,4 +1,4 @@
-// The start of runs: each attempt fixes together its base on main, its landing files and its branch, and opens all three in one transaction.
+// The start of runs. One transaction fixes and opens each attempt's base on main, landing files and branch.
 
 import assert from 'node:assert/strict'
 import { alias } from 'drizzle-orm/pg-core'
@@ -19,21 +19,21 @@ import { ATTEMPT_LINES, type LogLevel, type LogLine, loggedPart, seqAfter } from
 import { completedOf, LOCKED, type LockedRun, lockedRuns, moveRun, savedParts } from './moves.ts'
 import type { RunCompleted } from './notices.ts'
 
-/** What became of the runs that waited. */
+/** The result of one pass over the waiting runs. */
 export interface Started {
   attempts: OpenAttempt[]
   /** Runs that ended instead of being started. */
   completed: RunCompleted[]
-  /** Successes among them that some trigger hears. */
+  /** Number of successes among them that a trigger listens for. */
   events: number
-  /** There may be more: as many as there were places have been looked at. */
+  /** Every slot had a run to examine, so more runs may be waiting. */
   isFull: boolean
 }
 
 /**
- * Starts what waits: at most one run per pipeline, the oldest, and as many as there are places.
- * `places` are runner addresses, one per free slot. One transaction for all. A run whose input an earlier success has
- * taken, or whose pipeline was deleted while it was asked for, ends here and takes no place.
+ * Starts the oldest waiting run of each pipeline, as many as there are slots, in one transaction. `places`
+ * are runner addresses, one per free slot. Some runs end here and take no slot: an earlier success archived
+ * their input, or their pipeline was deleted after the request.
  */
 export const startWaiting = (
   sql: Sql,
@@ -42,9 +42,11 @@ export const startWaiting = (
   tellsInputs = true,
 ): Promise<Started> =>
   inTransaction(sql, async (tx) => {
-    // One statement, one view: the base is at least as new as the end of each pipeline's previous run.
-    // Of each pipeline that waits, the run between two attempts or else the oldest: one probe of `run_queue` per pipeline,
-    // however long its queue. Subqueries that are bound to end after one row leave the planner no other way.
+    // One statement has one snapshot, so the base is at least as new as the end of each pipeline's previous
+    // run.
+    // The statement finds each pipeline's run between two attempts, or else the oldest waiting run.
+    // It probes `run_queue` once per pipeline, for any length of the queue.
+    // Subqueries that end after one row leave the planner no other way.
     const rows = await select(
       tx,
       WAITING,
@@ -119,7 +121,7 @@ export const startWaiting = (
     return started(await statement)
   })
 
-/** The run that goes first of the first pipeline of the queue that the condition admits. */
+/** The first run in the queue of the first pipeline that meets the condition. */
 const headOfQueue = (tx: SqlTx, condition: PendingQuery<Row[]>) => tx`
   select q.pipeline_id, q.id, q.created_at, q.not_before, q.machine_version from run q
   where q.waiting and ${condition}
@@ -132,27 +134,28 @@ const WAITING = {
   ...LOCKED,
   ...pick(r, 'pipelineType', 'trigger', 'versionNumber', 'pins', 'landingZones', 'traceparent', 'tracestate'),
   now: computed<Date>('clock_timestamp()'),
-  /** Head of main, and the greatest number of a landing file: int8 as text. */
+  /** Head of main, and the greatest number of a landing file. Both are int8, as text. */
   base: computed<string>("(select number from lake_ref where name = 'main')"),
   watermark: computed<string>('coalesce((select max(seq) from landing_file), 0)'),
-  /** Null where the pipeline is not published, or deleted. */
+  /** Null if the pipeline is unpublished or deleted. */
   publishedVersion: nullable(p.publishedVersion),
   isDraftDirty: nullable(p.draftDirty),
   isLive: computed<boolean>('p.id is not null'),
-  /** Of main as of `base`: one statement has one view of both. */
+  /** Metadata of the written table on main at `base`: one statement has one snapshot of both. */
   tableMetadata: computed<string>(`coalesce((
     select c.metadata_location from main_entry e join lake_content c on c.id = e.content_id
     where e.namespace = r.namespace and e.layer = r.layer and e.name = r.pipeline and e.to_commit is null limit 1), '')`),
   /**
-   * Of the upload that asked for it, and the run that has archived that. Until this transaction ends nobody archives any
-   * other: what a run is started for is there when its input is frozen.
+   * The name of the upload that requested the run, and the run that archived this upload. A row lock keeps
+   * others from archiving it until this transaction ends. So the upload is still active when the run's input
+   * is frozen.
    */
   inputFilename: nullable(i.filename),
   inputTakenBy: nullable(i.archivedByRun),
 }
 type WaitingRow = RowOf<typeof WAITING>
 
-/** Ends a run that has nothing (left) to do; its last line, or null when it is to be started. */
+/** Ends a run that has nothing left to do, and returns its last log line; null: the run must start. */
 function endUnstarted(run: LockedRun, row: WaitingRow, now: Date): LogLine | null {
   const line = (level: LogLevel, message: string): LogLine => ({
     runId: run.id,
@@ -205,7 +208,7 @@ const attemptOf = (run: LockedRun, row: WaitingRow, runnerUrl: string): OpenAtte
   }
 }
 
-/** What a reader of the log wants to know first. The attempt's log holds them from now on. */
+/** The opening log lines of an attempt. They are added to the attempt's counts of lines and bytes. */
 function openingLines(attempt: OpenAttempt, row: WaitingRow | undefined, now: Date): LogLine[] {
   if (row === undefined) return []
   const { versionNumber: version, publishedVersion: published, isDraftDirty } = row
