@@ -1,5 +1,5 @@
-// Requests to the service this page came from, with the key or access token where there is one. Event streams are read with fetch, since
-// EventSource can send no header.
+// Requests to the service of this page, with the key or access token if there is one. `fetch` reads the event
+// streams, because EventSource cannot send headers.
 import { $ } from './elements.js'
 
 const API = new URL('api/v1/', new URL('.', document.baseURI))
@@ -17,7 +17,7 @@ export class ApiError extends Error {
   }
 }
 
-/** Three parts, of which the first is a JSON object in base64url. */
+/** Three parts. The first part is a JSON object in base64url. */
 const TOKEN = /^eyJ[\w-]*\.[\w-]+\.[\w-]+$/
 
 /** @param {HeadersInit} [more] */
@@ -28,7 +28,7 @@ const headers = (more = {}) => {
 }
 
 /**
- * The answer, asking the reader for a key as often as it takes.
+ * The response. The reader is asked for a key until the service accepts the key.
  * @param {string} path
  * @param {RequestInit} options
  */
@@ -49,7 +49,7 @@ export const getJson = async (path, signal) => (await request(path, { signal }))
 export const getText = async (path, signal) => (await request(path, { signal })).text()
 
 /**
- * Saves an answer as a file: a plain link could not send the key.
+ * Saves a response as a file. A plain link could not send the key.
  * @param {string} path
  * @param {string} name
  */
@@ -105,8 +105,9 @@ export function changeKey() {
 export const hasKey = () => sessionStorage.getItem(KEY) !== null
 
 /**
- * Follows an event stream, and connects again from where it broke off. `onEvent` gets name and data; answering false ends
- * it. `onState` hears `live`, `connecting` and `ended`. Answers a function that stops it.
+ * Follows an event stream, and reconnects at the last position. `onEvent` gets name and data; the result
+ * false ends the stream. `onState` gets `live`, `connecting` and `ended`. Returns a function that stops the
+ * stream.
  * @param {string} path
  * @param {{ onEvent: (event: string, data: any) => unknown, onState?: (state: import('./types.js').Connection) => void, lastEventId?: number | string | null }} options
  */

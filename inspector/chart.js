@@ -1,4 +1,4 @@
-// The statechart on the page: drawn by the server, lit here.
+// The statechart on the page: the server draws the chart, and this file highlights parts of the chart.
 import { getText, save } from './api.js'
 import { $, countText, h, toneOf } from './elements.js'
 
@@ -8,7 +8,7 @@ const DETAILS = [
   ['events', 'Events'],
   ['full', 'Full'],
 ]
-/** Below this scale labels cannot be read. */
+/** Labels are unreadable below this scale. */
 const READABLE = 0.72
 
 /** @typedef {{ x: number, y: number, width: number, height: number }} Box */
@@ -17,7 +17,7 @@ const READABLE = 0.72
 const drawings = new Map()
 /** @type {HTMLElement} */
 const canvas = $('canvas')
-/** @type {SVGSVGElement | null} the drawing; null before the first is there */
+/** @type {SVGSVGElement | null} the drawing; null before the first drawing is loaded */
 let svg = null
 let shown = ''
 /** @type {Box} */
@@ -34,7 +34,7 @@ let lit = { active: null, taken: null }
 let chosen = {}
 
 /**
- * Draws a machine, unless it is drawn already. `pick` is called with the path of a state that is clicked.
+ * Draws a machine, unless the machine is already drawn. `pick` gets the path of a clicked state.
  * @param {string} machine
  * @param {((state: string) => void) | null} pick
  */
@@ -64,7 +64,7 @@ export async function showChart(machine, pick) {
 }
 
 /**
- * The one with most to say that can still be read in the room there is.
+ * The most detailed level whose labels are readable in the available space.
  * @param {string} machine
  */
 async function fitting(machine) {
@@ -117,7 +117,7 @@ function markDetail(machine, detail) {
 }
 
 /**
- * Lights a state with those around it, and highlights the transition that led there.
+ * Highlights a state with its enclosing states, and the transition that led there.
  * @param {{ active: string | null, taken: string | null }} states
  */
 export function light({ active, taken }) {
@@ -128,7 +128,7 @@ export function light({ active, taken }) {
 }
 
 /**
- * Closer by, a step may light what is out of sight: the drawing then moves to it.
+ * In an enlarged chart, a step may highlight a state out of view. Then the chart moves to that state.
  * @param {string} path
  */
 function bringIntoView(path) {
@@ -146,7 +146,7 @@ function bringIntoView(path) {
 }
 
 /**
- * Puts how many instances there are on each state; null: nothing.
+ * Shows the number of instances in each state; null: no numbers.
  * @param {import('./types.js').Counts | null} byState
  */
 export function showCounts(byState) {
@@ -203,7 +203,7 @@ function setView(next) {
 }
 
 /**
- * Closer by a factor, around a point of the drawing, or its middle.
+ * Zooms by a factor around a point of the drawing, or around its middle.
  * @param {number} factor
  * @param {{ x: number, y: number }} [around]
  */
@@ -221,7 +221,7 @@ function zoom(factor, around) {
 }
 
 /**
- * Where an event is in the drawing.
+ * The position of an event in the drawing.
  * @param {SVGSVGElement} drawing
  * @param {MouseEvent} event
  */
@@ -229,7 +229,7 @@ const pointOf = (drawing, event) =>
   new DOMPoint(event.clientX, event.clientY).matrixTransform(drawing.getScreenCTM()?.inverse())
 
 /**
- * The path of the state that an event is about.
+ * The path of the state at which an event occurred.
  * @param {Event} event
  */
 function stateAt({ target }) {
@@ -283,7 +283,7 @@ export function startChart() {
   })
 }
 
-/** As it is lit here, with rules of its own. */
+/** Saves the chart with the current highlights and its own styles. */
 async function saveChart() {
   if (svg === null) return
   const [machine, detail = ''] = shown.split(' ')

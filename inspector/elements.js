@@ -1,10 +1,10 @@
-// The few words in which the page is built. Text is always set as text.
+// The functions that build the page. Text is always set as text, never as HTML.
 
 /** @typedef {import('./types.js').Child} Child */
-/** @typedef {Record<string, (event: Event) => unknown>} Handlers by the event */
+/** @typedef {Record<string, (event: Event) => unknown>} Handlers by event name */
 
 /**
- * `h('a.name', { href }, 'text', child)`; attributes that are null, undefined or false are left out.
+ * `h('a.name', { href }, 'text', child)`; attributes that are null, undefined or false are skipped.
  * @param {string} tag
  * @param {Record<string, any>} attributes
  * @param {Child[]} children
@@ -24,7 +24,7 @@ export function h(tag, attributes = {}, ...children) {
   return element
 }
 
-/** What elements do when something happens to them, by the event: it is given anew whenever they are. */
+/** The handlers of each element by event name. A redraw of an element replaces its handlers. */
 /** @type {WeakMap<EventTarget, Handlers>} */
 const handlers = new WeakMap()
 /** @param {Event} event */
@@ -40,15 +40,15 @@ function listen(element, added) {
 }
 
 /**
- * Replaces what an element holds.
+ * Replaces the content of an element.
  * @param {HTMLElement} element
  * @param {Child[]} children
  */
 export const fill = (element, ...children) => element.replaceChildren(...present(children))
 
 /**
- * Brings what an element holds up to date. What is there already stays the same element, found by its `data-name` or else by
- * its place: what is pressed is still there when it is let go, and what has the focus keeps it.
+ * Updates the content of an element. Existing elements are reused, found by their `data-name` or else by
+ * their position. So a pressed button is still there at its release, and the focused element keeps the focus.
  * @param {HTMLElement} element
  * @param {Child[]} children
  */
@@ -56,13 +56,13 @@ export function redraw(element, ...children) {
   const focused = element.contains(document.activeElement) ? document.activeElement : null
   align(element, present(children))
   const name = nameOf(focused)
-  // It may have had to move.
+  // The focused element may have lost the focus in a move.
   if (name !== undefined && document.activeElement !== focused)
     find(element, `[data-name="${CSS.escape(name)}"]`)?.focus({ preventScroll: true })
 }
 
 /**
- * Makes an element what another one is, which is not used any more.
+ * Gives an element the attributes, handlers and content of another element, which is then discarded.
  * @param {HTMLElement} element
  * @param {HTMLElement} next
  */
@@ -70,7 +70,7 @@ export function become(element, next) {
   for (const { name } of [...element.attributes]) if (!next.hasAttribute(name)) element.removeAttribute(name)
   for (const { name, value } of next.attributes)
     if (element.getAttribute(name) !== value && name !== 'style') element.setAttribute(name, value)
-  // The page's policy lets nobody set them as a text.
+  // The page's policy forbids styles as attribute text.
   if (element.style.cssText !== next.style.cssText) element.style.cssText = next.style.cssText
   handlers.delete(element)
   listen(element, handlers.get(next) ?? {})
@@ -116,7 +116,7 @@ function align(parent, children) {
 }
 
 /**
- * Removes a node, and answers the one behind it.
+ * Removes a node and returns its next sibling.
  * @param {ChildNode} node
  */
 function withoutIt(node) {
@@ -133,7 +133,7 @@ function withoutIt(node) {
 const find = (within, selector) => within.querySelector(selector)
 
 /**
- * An element of the page, which has it.
+ * An element that the page always contains.
  * @param {string} id
  * @returns {any} its type follows from the page
  */
@@ -147,14 +147,14 @@ const TONES = {
 }
 
 /**
- * What a state means for its owner, as a colour.
+ * The meaning of a state for its owner, as a colour.
  * @param {string} machine
  * @param {string} state
  */
 export const toneOf = (machine, state) => TONES[machine]?.[state.split('.')[0] ?? ''] ?? 'idle'
 
 /**
- * `running.executing` as people read it: the inner state, and what it is part of.
+ * `running.executing` for readers: the outer state in a weaker style, then the inner state.
  * @param {string} machine
  * @param {string} state
  */

@@ -1,4 +1,4 @@
-// What is known of an instance beside its state, machine by machine.
+// Facts about an instance besides its state, for each machine.
 import { h } from './elements.js'
 import { ago, duration } from './moments.js'
 

@@ -1,4 +1,5 @@
-// The parts of an instance's page. Each function makes what a part holds, from the page as it is now.
+// The parts of an instance's page. Each function builds the content of one part from the current state of the
+// page.
 import { download } from './api.js'
 import { h, pill, toneOf } from './elements.js'
 import { absolute, ago, clock, duration, serverNow, since } from './moments.js'
@@ -27,7 +28,7 @@ export function headOf({ back, instance, machine, steps }) {
 }
 
 /**
- * When the current state was entered, as far back as steps are loaded.
+ * The time at which the current state was entered, as far back as steps are loaded.
  * @param {InstancePage['instance']} instance
  * @param {Step[]} steps
  */
@@ -61,7 +62,7 @@ export const waitsOf = (reasons) => [
 ]
 
 /**
- * One segment for each step, as wide as it took; the last segment of a live instance grows.
+ * One segment per step, whose width shows the duration. The last segment of a live instance grows.
  * @param {InstancePage} page
  */
 export function lifelineOf(page) {
@@ -121,7 +122,7 @@ export function stepperOf(page) {
 }
 
 /**
- * Off without being disabled: at the end of the way, the focus stays where it is.
+ * A button that is off but not `disabled`, so that the focus stays at the first or last step.
  * @param {string} label
  * @param {string} symbol
  * @param {boolean} isOff

@@ -1,4 +1,5 @@
-// One instance: what it waits for, where its time went, and its history to step through, live at its end.
+// One instance: its reasons for waiting, its time in each state, and a history to step through, followed
+// live.
 import { follow, getJson } from './api.js'
 import { light, showChart, showCounts } from './chart.js'
 import { $, fill, h, redraw } from './elements.js'
@@ -17,7 +18,7 @@ import { setClock } from './moments.js'
  * @property {string} id
  * @property {number | null} step the id of a step, or null for the latest
  * @property {string} back address of the list
- * @property {(step: number | null) => void} goTo names another step in the address
+ * @property {(step: number | null) => void} goTo puts another step into the address
  * @property {(state: import('./types.js').Connection) => void} onConnection
  */
 
@@ -101,7 +102,7 @@ export class InstancePage {
   }
 
   /**
-   * Loads earlier steps, until the wanted one is loaded or there are none.
+   * Loads earlier steps until the wanted step is loaded, or no earlier step is left.
    * @param {number} wanted
    */
   async loadUntil(wanted) {
@@ -109,7 +110,7 @@ export class InstancePage {
       const before = first.id
       const { history: earlier } = await getJson(`${this.path}?before=${before}`)
       if (this.isStopped || earlier.steps.length === 0) return
-      // Two loads at the same time add the steps once.
+      // Two concurrent loads add the steps only once.
       if (this.steps[0]?.id === before) this.steps = [...earlier.steps, ...this.steps]
       first = this.steps[0]
     }
@@ -154,7 +155,7 @@ export class InstancePage {
     this.draw()
   }
 
-  /** The parts are made once; `draw` brings them up to date. */
+  /** Adds the parts once; `draw` updates them. */
   build() {
     this.isBuilt = true
     fill($('content'), Object.values(this.parts))
@@ -162,7 +163,7 @@ export class InstancePage {
     this.reveal()
   }
 
-  /** Brings the step into view, where its panel scrolls by itself: the page stays where its reader put it. */
+  /** Scrolls the panel, but never the page, until the current step is visible. */
   reveal() {
     const { panel } = this.parts
     const current = panel.querySelector('[aria-current="true"]')
@@ -190,14 +191,14 @@ export class InstancePage {
     this.reveal()
   }
 
-  /** Selects the first step that is kept, loaded or not. */
+  /** Selects the first kept step, and loads that step if necessary. */
   async selectFirst() {
     await this.loadUntil(0)
     if (!this.isStopped) this.select(0)
   }
 
   /**
-   * Goes so many steps forth, or back, also before the first step that is loaded.
+   * Moves forward or back by a number of steps, even before the first loaded step.
    * @param {number} by
    */
   async move(by) {
@@ -222,7 +223,7 @@ export class InstancePage {
     parts.waits.hidden = reasons.length === 0
     redraw(parts.waits, ...waitsOf(reasons))
     redraw(parts.facts, factsOf(machine, instance, definition))
-    // However many steps there are, each of them has a place.
+    // The style needs the number of steps, so that every step has its place.
     parts.lifeline.style.setProperty('--steps', String(this.steps.length))
     redraw(parts.lifeline, lifelineOf(this))
     redraw(parts.stepper, ...stepperOf(this))
@@ -272,7 +273,7 @@ export class InstancePage {
   }
 
   /**
-   * The address names another step.
+   * Shows the step that the address now names.
    * @param {number | null} next
    */
   async step(next) {

@@ -1,4 +1,4 @@
-// The instances of a machine: searched and counted by the server.
+// The instances of a machine. The server searches and counts.
 import { follow, getJson } from './api.js'
 import { light, showChart, showCounts } from './chart.js'
 import { $, countText, fill, h, pill, redraw } from './elements.js'
@@ -18,7 +18,7 @@ export const titleOf = (machine) => TITLES[machine] ?? machine
  * @typedef {object} ListOptions
  * @property {string} machine
  * @property {import('./types.js').Definition} definition
- * @property {Filter} filter what the address says
+ * @property {Filter} filter the filter in the address
  * @property {(filter: Filter, options?: { replace?: boolean }) => void} navigate changes the address
  * @property {(state: import('./types.js').Connection) => void} onConnection
  */
@@ -188,7 +188,7 @@ export class ListPage {
   }
 
   /**
-   * Shows the same list with another search: what is typed in stays.
+   * Shows the same list with another search, and keeps text that is being typed.
    * @param {Filter} next
    */
   update(next) {

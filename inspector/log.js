@@ -1,4 +1,4 @@
-// The log of one run, line by line as it is written.
+// The log of one run, followed line by line.
 import { download, follow } from './api.js'
 import { fill, h } from './elements.js'
 import { absolute, clock } from './moments.js'
@@ -6,7 +6,7 @@ import { absolute, clock } from './moments.js'
 const LINES_MAX = 2_000
 
 /**
- * Fills a panel with a run's log, followed to its end or until the answered function is called.
+ * Fills a panel with a run's log, and follows the log to its end. Returns a function that stops this.
  * @param {HTMLElement} panel
  * @param {string} id
  */

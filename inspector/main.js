@@ -1,4 +1,5 @@
-// Addresses: `#/run?state=failed&q=…` is a list, `#/run/<id>` an instance followed live, `#/run/<id>@<step>` one of its steps.
+// Addresses: `#/run?state=failed&q=…` is a list, `#/run/<id>` a live instance, `#/run/<id>@<step>` one of its
+// steps.
 import { changeKey, getJson, hasKey } from './api.js'
 import { startChart } from './chart.js'
 import { $, countText, fill, h } from './elements.js'
@@ -48,7 +49,7 @@ function listHash(machine, filter) {
 }
 
 /**
- * Changes the address without leaving a way back for each letter or step.
+ * Changes the address without a history entry for each letter or step.
  * @param {string} hash
  */
 function replaceHash(hash) {
@@ -131,7 +132,7 @@ const markTab = (machine) => {
   }
 }
 
-/** Beside each machine: how many instances have not ended. */
+/** Shows beside each machine the number of its live instances. */
 async function countTabs() {
   for (const machine of MACHINES) {
     /** @type {import('./types.js').Instances | null} */

@@ -1,10 +1,10 @@
-// Times and durations. Ages are counted on the server's clock: the reader's may be wrong.
+// Times and durations. Ages use the server's clock, because the reader's clock may be wrong.
 import { h } from './elements.js'
 
 let offsetMs = 0
 
 /**
- * Takes the server's time out of an answer.
+ * Sets the clock from the time in a server's answer.
  * @param {string} now
  */
 export function setClock(now) {
@@ -51,7 +51,7 @@ export function relative(at) {
 const two = (number) => String(number).padStart(2, '0')
 
 /**
- * `2026-11-21 18:42:58.821`, in the reader's zone.
+ * `2026-11-21 18:42:58.821`, in the reader's time zone.
  * @param {string} at
  */
 export function absolute(at) {
@@ -71,14 +71,14 @@ export function clock(at) {
 }
 
 /**
- * An age that stays right, with the moment itself behind it.
+ * An age that updates itself, with the exact time as its title.
  * @param {string} at
  */
 export const ago = (at) =>
   h('time', { datetime: at, title: `${absolute(at)} · ${at}`, data: { ago: at } }, relative(at))
 
 /**
- * How long it has been going on.
+ * A growing duration since a time.
  * @param {string} at
  */
 export const since = (at) =>
@@ -89,7 +89,7 @@ export const since = (at) =>
   )
 
 /**
- * @param {string} name of their data
+ * @param {string} name of the data attribute
  * @returns {Iterable<any>}
  */
 const timesWith = (name) => document.querySelectorAll(`time[data-${name}]`)

@@ -5,14 +5,14 @@ import { requestTo, testApp } from '../app/test-app.ts'
 const app = testApp({})
 const files = (await readdir(import.meta.dirname)).filter((name) => /\.(js|css|html|svg)$/.test(name))
 
-/** Addresses a file asks for, as they stand in it. */
+/** Addresses that a file requests. */
 const addresses = (text: string) =>
   [...text.matchAll(/(?:src|href)="((?!#)[^"]+)"|from '\.\/([^']+)'/g)].map(
     ([, address, module]) => address ?? `inspector/${module}`,
   )
 
 describe('the page', () => {
-  test('is served with every file it names, under a policy that allows nothing else', async () => {
+  test('is served with every file it names, under a strict policy', async () => {
     const page = await requestTo(app, 'GET', '/inspector')
     expect(page.headers.get('content-type')).toStartWith('text/html')
     expect(page.headers.get('content-security-policy')).toStartWith("default-src 'self';")
@@ -37,7 +37,7 @@ describe('the page', () => {
     }
   })
 
-  test('is found with a slash at its end too, and sent once', async () => {
+  test('redirects from a final slash, and answers unchanged files with 304', async () => {
     const slash = await requestTo(app, 'GET', '/inspector/')
     expect([slash.status, slash.headers.get('location')]).toEqual([301, '../inspector'])
     const etag = (await requestTo(app, 'GET', '/inspector/chart.css')).headers.get('etag') ?? ''

@@ -1,10 +1,10 @@
-// The rows of the list: only those that can be seen are in the document, and only chunks around them are loaded.
+// The rows of the list: only visible rows are in the document, and only chunks around them are loaded.
 import { getJson } from './api.js'
 import { become, h, pill } from './elements.js'
 import { ago, duration, setClock } from './moments.js'
 
 const ROW_HEIGHT = 56
-/** Rows of one request. */
+/** Rows per request. */
 const CHUNK = 100
 const CHUNKS_KEPT = 12
 
@@ -15,12 +15,12 @@ const CHUNKS_KEPT = 12
  * @typedef {object} RowsOptions
  * @property {string} machine
  * @property {string} label
- * @property {() => URLSearchParams} query what is searched for
+ * @property {() => URLSearchParams} query the current search
  * @property {(answer: any) => void} onAnswer
  * @property {(error: Error) => void} onError
  */
 
-/** A list that scrolls, of any length. */
+/** A scrolling list of any length. */
 export class Rows {
   total = 0
   generation = 0
@@ -77,7 +77,7 @@ export class Rows {
     if (far !== undefined) this.chunks.delete(far)
   }
 
-  /** Draws the rows that can be seen, and a few around them. */
+  /** Draws the visible rows, and a few rows around them. */
   draw() {
     const { scrollTop, clientHeight } = this.scroller
     this.spacer.style.height = `${this.total * ROW_HEIGHT}px`
@@ -102,7 +102,8 @@ export class Rows {
     const element = rowOf(this.machine, instance, index)
     element.style.top = `${index * ROW_HEIGHT}px`
     const id = instance?.id
-    // The row of another instance is another element: a press on the old row does not count for the new one.
+    // A row of another instance is a new element, so that a press on the old row does not count for the new
+    // row.
     if (known !== undefined && known.id === id) {
       become(known.element, element)
       this.drawn.set(index, { ...known, text })
@@ -115,7 +116,7 @@ export class Rows {
     this.drawn.set(index, { element, text, id })
   }
 
-  /** Loads again the chunks that can be seen, and removes the others. */
+  /** Reloads the visible chunks, and removes the others. */
   refresh() {
     const { scrollTop, clientHeight } = this.scroller
     const first = Math.floor(scrollTop / ROW_HEIGHT / CHUNK)
@@ -135,7 +136,7 @@ export class Rows {
     this.drawn.get(index)?.element.querySelector('a')?.focus({ preventScroll: true })
   }
 
-  /** Removes all rows: another search begins. */
+  /** Removes all rows before another search. */
   clear() {
     this.generation += 1
     this.chunks.clear()

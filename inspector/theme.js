@@ -1,4 +1,4 @@
-// Runs before the page is painted: the reader's choice of colours, or the system's.
+// Runs before the page is painted, and applies the reader's choice of colours or the system's colours.
 const CHOICES = ['auto', 'light', 'dark']
 /** @type {Record<string, string>} */
 const LABELS = { auto: 'Auto', light: 'Light', dark: 'Dark' }

@@ -1,4 +1,4 @@
-// Types of the server's answers, for the type check only: this file is not served.
+// Types of the server's answers, only for type checks. This file is not served.
 
 /** @typedef {(typeof import('../app/inspector/schema.ts').DefinitionBody)['static']} Definition */
 /** @typedef {import('../app/inspector/schema.ts').Listed} Listed */
@@ -8,10 +8,10 @@
 /** @typedef {import('../app/inspector/schema.ts').History} History */
 /** @typedef {Snapshot & { facts: Record<string, any>, history?: History }} Instance */
 /** @typedef {(typeof import('../app/inspector/schema.ts').Instances)['static']} Instances */
-/** @typedef {Counts[string]} Counted how many instances; `more`: counting stopped at its limit */
+/** @typedef {Counts[string]} Counted number of instances; `more`: counting stopped at its limit */
 /** @typedef {Partial<Record<'namespace' | 'layer' | 'pipeline' | 'state' | 'q', string>>} Filter */
 /** @typedef {'live' | 'connecting' | 'ended'} Connection of an event stream */
-/** @typedef {Node | string | null | undefined} One null and undefined are left out */
-/** @typedef {One | One[]} Child what an element may hold */
+/** @typedef {Node | string | null | undefined} One null and undefined are skipped */
+/** @typedef {One | One[]} Child content of an element */
 
 export {}

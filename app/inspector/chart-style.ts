@@ -1,5 +1,5 @@
-// How a statechart looks: the same rules for the page and inside drawings that are saved. Drawings name colours, since many
-// programs that show them know no variables.
+// The style of statecharts, both on the page and in saved drawings. Drawings name colours, because many
+// programs that show SVG files do not support CSS variables.
 
 export interface Palette {
   paper: string
@@ -56,7 +56,7 @@ const SANS =
   "'Inter', ui-sans-serif, system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
 const MONO = "ui-monospace, SFMono-Regular, Menlo, Consolas, 'DejaVu Sans Mono', 'Liberation Mono', monospace"
 
-/** `scope` stands before every selector. */
+/** `scope` is the prefix of every selector. */
 const coloured = (p: Palette, scope: string) => `
 ${scope} .paper { fill: ${p.paper}; }
 ${scope} .compound > rect { fill: ${p.compound}; stroke: ${p.stateLine}; }
@@ -105,11 +105,11 @@ const SHAPES = `
 .chart .label > rect { fill-opacity: .86; }
 `
 
-/** For a drawing that stands alone: light, and dark where its reader prefers that. */
+/** The style of a standalone drawing: light, or dark if the reader prefers dark. */
 export const drawingStyle = () =>
   `${SHAPES}${coloured(LIGHT, '.chart')}\n@media (prefers-color-scheme: dark) {${coloured(DARK, '.chart')}\n}\n`
 
-/** For the page, whose reader may also choose. */
+/** The style of the page, where the reader can also choose the colours. */
 export const pageStyle = () =>
   `${SHAPES}${coloured(LIGHT, '.chart')}
 @media (prefers-color-scheme: dark) {${coloured(DARK, ':root:not([data-theme="light"]) .chart')}\n}

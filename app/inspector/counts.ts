@@ -6,13 +6,14 @@ import type { Counts, MachineName } from './schema.ts'
 import { COUNT_MAX, COUNT_SCAN, type InstanceFilter } from './store/instance.ts'
 import { STORES } from './store/machines.ts'
 
-/** Counts are shared by everybody who asks within this time. */
+/** Requests within this time share one count. */
 const COUNT_MS = 1_000
 const COUNTS_KEPT = 256
 
 /**
- * By state, every state of the machine. Asked of the database once a second, however many ask; of who sees only some
- * instances each time, so that nobody is told the counts of another.
+ * Counts instances by state, for every state of the machine. The database counts each filter at most once a
+ * second, for any number of callers. A caller who sees only some instances always gets a separate count, so
+ * that no counts are disclosed.
  */
 export function makeCounts(sql: Sql, clock: Clock) {
   const counted = new LRUCache<string, { at: number; counts: Promise<Counts> }>({ max: COUNTS_KEPT })

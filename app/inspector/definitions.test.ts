@@ -13,7 +13,7 @@ const MACHINES = {
   trigger: { machine: triggerMachine, begin: () => newTrigger({ enabled: true, cooldownSeconds: 10 }) },
 }
 
-/** What guards ask for, either way. */
+/** Contexts for both outcomes of the guards. */
 const CONTEXTS: Record<MachineName, object[]> = {
   run: [0, 20].flatMap((lostRunners) =>
     [0, 20].map((conflicts) => ({
@@ -54,12 +54,12 @@ const stateValue = (path: string) =>
 describe.each([...MACHINE_NAMES])('%s', (name) => {
   const definition = definitionOf(name)
 
-  test('is told in words, state by state, and nothing else is', () => {
+  test('describes every state in a sentence, and nothing else', () => {
     expect(Object.keys(DESCRIPTIONS[name]).sort()).toEqual(definition.states.map(({ path }) => path).sort())
     for (const { description } of definition.states) expect(description).toEndWith('.')
   })
 
-  test('begins in the state in which its instances begin', () => {
+  test('begins in the initial state of its instances', () => {
     expect(definition.initial).toBe(pathOf(MACHINES[name].begin().value))
   })
 
@@ -68,7 +68,7 @@ describe.each([...MACHINE_NAMES])('%s', (name) => {
       expect(definition.states.filter((state) => state.parent === parent && state.initial)).toHaveLength(1)
   })
 
-  test('every transition leads from a state to a state, with an id of its own', () => {
+  test('has transitions between states, each with a unique id', () => {
     const paths = new Set(definition.states.map(({ path }) => path))
     const leaves = new Set(leavesOf(definition).map(({ path }) => path))
     expect(new Set(definition.transitions.map(({ id }) => id)).size).toBe(definition.transitions.length)
@@ -79,7 +79,7 @@ describe.each([...MACHINE_NAMES])('%s', (name) => {
     }
   })
 
-  test('whatever move the machine makes, its line of history names the transition; and all are made', () => {
+  test('maps every possible move to its transition, and uses all transitions', () => {
     const taken = new Set<string>()
     const { machine } = MACHINES[name]
     for (const { path, kind } of leavesOf(definition)) {
@@ -100,12 +100,12 @@ describe.each([...MACHINE_NAMES])('%s', (name) => {
   })
 })
 
-test('the first line of a history is the initial arrow', () => {
+test('the first entry of a history takes the initial arrow', () => {
   const requested = { event: 'requested', from: '', to: 'pending.waiting', effects: [] }
   expect(transitionTaken(definitionOf('run'), requested)).toBe(CREATED)
 })
 
-test('a move that this version of the machine does not have is not mistaken for another', () => {
+test('a move that this machine version lacks has no transition', () => {
   const run = definitionOf('run')
   const moved = { event: 'merged', from: 'running.merging', to: 'success', effects: ['announce'] }
   expect(transitionTaken(run, moved)).toBe('running.merging:merged:0')

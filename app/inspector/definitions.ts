@@ -1,4 +1,5 @@
-// Each statechart as data: what the inspector draws and serves. Read from the machines themselves, so it cannot disagree.
+// Each statechart as data, which the inspector draws and serves. The data comes from the machines, so both
+// always agree.
 import assert from 'node:assert/strict'
 import type { AnyStateMachine, AnyStateNode } from 'xstate'
 import { type DirectedGraphNode, toDirectedGraph } from 'xstate/graph'
@@ -23,7 +24,7 @@ const SOURCES: Record<MachineName, Source> = {
 
 const definitions = new Map<MachineName, Definition>()
 
-/** The statechart of a machine, read once. */
+/** The statechart of a machine, derived once and cached. */
 export function definitionOf(name: MachineName): Definition {
   const known = definitions.get(name)
   if (known !== undefined) return known
@@ -32,19 +33,22 @@ export function definitionOf(name: MachineName): Definition {
   return definition
 }
 
-/** What is stored of an instance as this program's machine reads it; null when a newer program wrote it. */
+/**
+ * The stored instance, migrated to this program's machine version; null if a newer program wrote the
+ * instance.
+ */
 export const migrated = (name: MachineName, version: number, stored: Stored): Stored | null =>
   version > SOURCES[name].version ? null : SOURCES[name].migrate(version, stored)
 
-/** The innermost states of a machine: those an instance can be in. */
+/** The innermost states of a machine, which an instance can be in. */
 export const leavesOf = ({ states }: Definition): StateDefinition[] =>
   states.filter(({ kind }) => kind !== 'compound')
 
-/** Whether `path` is `ancestor` or lies within it. */
+/** Whether `path` is `ancestor` or a state inside `ancestor`. */
 export const isWithin = (path: string, ancestor: string) =>
   path === ancestor || path.startsWith(`${ancestor}.`)
 
-/** A row of history, as far as it says which transition was taken. */
+/** The fields of a history row that identify its transition. */
 export interface Taken {
   event: string
   from: string
@@ -52,10 +56,10 @@ export interface Taken {
   effects: readonly string[]
 }
 
-/** Id of the initial arrow: how every instance comes to be. */
+/** Id of the initial arrow, which creates every instance. */
 export const CREATED = 'created'
 
-/** The transition that a row of history took; null when this version of the machine has none like it. */
+/** The transition of a history row; null if this machine version has no such transition. */
 export function transitionTaken({ transitions }: Definition, taken: Taken): string | null {
   if (taken.from === '') return CREATED
   const found = transitions.find(
@@ -119,7 +123,7 @@ function stateOf(name: MachineName, node: AnyStateNode): StateDefinition {
   }
 }
 
-/** The machine types an initial transition for every state; only compound ones have one. */
+/** XState declares an initial transition for every state, but only compound states have one. */
 const initialOf = (node: AnyStateNode): AnyStateNode | undefined =>
   node.type === 'compound' ? node.initial.target[0] : undefined
 
@@ -128,14 +132,14 @@ function leafOf(node: AnyStateNode): string {
   return initial === undefined ? pathOf(node) : leafOf(initial)
 }
 
-/** Guards and actions are named, here always: as text or as `{type}`. */
+/** The name of a guard or action. Machines always name them, as text or as `{type}`. */
 function nameOf(named: unknown): string {
   if (typeof named === 'string') return named
   if (typeof named === 'object' && named !== null && 'type' in named) return String(named.type)
   throw new Error('a guard or an action of a machine has no name')
 }
 
-/** XState performs its own actions (assign) itself and reports only the others as effects. */
+/** XState performs its own actions (`assign`) and reports only the other actions as effects. */
 function isUpdate(machine: AnyStateMachine, action: string): boolean {
   const implementation: unknown = machine.implementations.actions[action]
   return typeof implementation === 'function' && 'resolve' in implementation

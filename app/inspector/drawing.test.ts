@@ -9,7 +9,7 @@ const draw = (machine: MachineName, options: Partial<DrawingOptions> = {}) =>
 
 const attribute = (tag: string, name: string) => new RegExp(` ${name}="([^"]*)"`).exec(tag)?.[1]
 
-/** Start tags with an attribute, in order. */
+/** Start tags with the given attribute, in order. */
 const tagsWith = (svg: string, name: string) =>
   [...svg.matchAll(/<\w+[^>]*>/g)].map(([tag]) => tag).filter((tag) => attribute(tag, name) !== undefined)
 const classed = (svg: string, name: string, value: string) =>
@@ -18,7 +18,7 @@ const classed = (svg: string, name: string, value: string) =>
 const transitionsOf = (tags: readonly string[]) =>
   tags.flatMap((tag) => attribute(tag, 'data-transitions')?.split(' ') ?? [])
 
-/** Opening and closing tags match, and nothing is left open. */
+/** Asserts that opening and closing tags match, and returns tags that are still open. */
 function openTags(svg: string): string[] {
   const open: string[] = []
   for (const [, close, name = '', rest = ''] of svg.matchAll(/<(\/?)(\w+)((?:"[^"]*"|[^">])*)>/g)) {
@@ -46,7 +46,7 @@ describe.each([...MACHINE_NAMES])('the statechart of a %s', (machine) => {
       expect(openTags(draw(machine, { detail }))).toEqual([])
   })
 
-  test('has every state once, the final ones marked', () => {
+  test('contains every state once and marks final states', () => {
     const drawn = tagsWith(svg, 'data-state')
     expect(drawn.map((tag) => attribute(tag, 'data-state')).sort()).toEqual(
       definition.states.map(({ path }) => path).sort(),
@@ -71,7 +71,7 @@ describe.each([...MACHINE_NAMES])('the statechart of a %s', (machine) => {
     expect(arrows.filter((id) => id !== CREATED && id !== '').sort()).toEqual(wanted.sort())
   })
 
-  test('says event, guard, changes and effects of every transition', () => {
+  test('labels every transition with event, guard, updates and effects', () => {
     for (const { id, event, guard, updates, effects } of definition.transitions) {
       const lines = [...svg.matchAll(/<g class="line[^>]*data-transitions="([^"]*)"[^>]*>(.*?)<\/g>/g)]
         .filter(([, ids = '']) => ids.split(' ').includes(id))
@@ -83,7 +83,7 @@ describe.each([...MACHINE_NAMES])('the statechart of a %s', (machine) => {
     }
   })
 
-  test('says no effects where only events are asked for, and nothing where only states are', () => {
+  test('omits effects at detail `events`, and all labels at detail `states`', () => {
     expect(draw(machine, { detail: 'events' })).not.toContain('class="effects"')
     expect(draw(machine, { detail: 'states' })).not.toContain('class="line"')
   })
@@ -96,7 +96,7 @@ describe.each([...MACHINE_NAMES])('the statechart of a %s', (machine) => {
     expect(lit.sort()).toEqual(wanted.sort())
   })
 
-  test('highlights the transition that was taken, its arrow and its words', () => {
+  test('highlights the arrow and the label of the taken transition', () => {
     for (const { id } of definition.transitions) {
       const tags = tagsWith(draw(machine, { taken: id }), 'data-transitions')
       const lit = tags.filter((tag) => attribute(tag, 'class')?.split(' ').includes('taken'))
@@ -106,14 +106,14 @@ describe.each([...MACHINE_NAMES])('the statechart of a %s', (machine) => {
     }
   })
 
-  test('shows how many are in a state, and no badge where there are none', () => {
+  test('shows the number of instances in a state, without empty badges', () => {
     const counted = draw(machine, { counts: new Map([[definition.initial, '12,345']]) })
     expect(counted.match(/class="badge"/g)).toHaveLength(1)
     expect(counted).toContain('>12,345</text>')
   })
 
   test.each(['full', 'events', 'states'] as Detail[])(
-    'keeps boxes in their boxes and apart (%s)',
+    'keeps boxes inside their parents and free of overlaps (%s)',
     (detail) => {
       const { states, compounds, groups, edges, width, height, top } = layOut(definition, detail)
       const whole = { x: 0, y: top, width, height }
@@ -132,21 +132,21 @@ describe.each([...MACHINE_NAMES])('the statechart of a %s', (machine) => {
     },
   )
 
-  test('is drawn the same each time', () => expect(draw(machine)).toBe(svg))
+  test('is drawn identically each time', () => expect(draw(machine)).toBe(svg))
 })
 
-test('a standalone drawing brings its rules, light and dark, and asks for nothing', () => {
+test('a standalone drawing contains light and dark styles, and no links', () => {
   const svg = draw('run')
   expect(svg).toContain('<style>')
   expect(svg).toContain('@media (prefers-color-scheme: dark)')
   expect(svg.replace('xmlns="http://www.w3.org/2000/svg"', '')).not.toMatch(/https?:|url\(|<script|href/)
 })
 
-test('a drawing for the page has neither rules nor inline style, which its policy forbids', () => {
+test('a drawing for the page has no styles, which the policy forbids', () => {
   const svg = draw('run', { isStandalone: false })
   expect(svg).not.toMatch(/<style|style="/)
 })
 
-test('a title is text, whatever is in it', () => {
+test('a title is escaped as text', () => {
   expect(draw('draft', { title: '<script>"&' })).toContain('<title>&lt;script&gt;&quot;&amp;</title>')
 })

@@ -1,4 +1,5 @@
-// A statechart as SVG. Every state carries its path and every transition its id, so that a page can light them.
+// A statechart as SVG. Every state carries its path and every transition its id, so that a page can highlight
+// them.
 import { drawingStyle } from './chart-style.ts'
 import { CREATED, isWithin } from './definitions.ts'
 import {
@@ -17,13 +18,13 @@ import type { Definition, Detail, MachineName } from './schema.ts'
 
 export interface DrawingOptions {
   detail: Detail
-  /** With rules of its own, to be looked at by itself; without them it needs a page's. */
+  /** A standalone drawing contains its styles; any other drawing needs the styles of a page. */
   isStandalone: boolean
-  /** Path of the state that is lit, together with those around it. */
+  /** Path of the highlighted state. Its enclosing states are highlighted too. */
   active?: string | null
-  /** Id of the transition that is highlighted. */
+  /** Id of the highlighted transition. */
   taken?: string | null
-  /** Instances in each state, by path. */
+  /** Number of instances in each state, by path. */
   counts?: ReadonlyMap<string, string>
   title?: string
 }
@@ -39,7 +40,7 @@ function layoutOf(definition: Definition, detail: Detail): Layout {
   return made
 }
 
-/** The drawing, as text. Positions are worked out once for each machine. */
+/** The drawing as text. The layout is computed once for each machine and detail. */
 export function drawingOf(definition: Definition, options: DrawingOptions): string {
   const { top, width, height, compounds, states, groups, initials, edges } = layoutOf(
     definition,
@@ -89,7 +90,7 @@ function stateBox(
   return `<g class="${classes}" data-state="${state.path}"><title>${escaped(`${state.path}: ${state.description}`)}</title>${rect(grown(box, 5), radius + 5, 'halo')}${rect(box, radius)}${inner}<text x="${n(middle.x)}" y="${n(middle.y + 4.5)}">${escaped(state.name)}</text>${badge(box, counts?.get(state.path) ?? '')}</g>`
 }
 
-/** Straddles the upper right corner; without a count it is there, empty, for a page to fill. */
+/** A badge across the upper right corner. Without a count the badge is empty, so that a page can fill it. */
 function badge(box: Box, count: string) {
   const width = badgeWidth(count)
   const right = box.x + box.width + 8
@@ -99,7 +100,10 @@ function badge(box: Box, count: string) {
 
 const badgeWidth = (count: string) => Math.max(22, 12 + count.length * 7)
 
-/** Whoever is created takes those that lead to the innermost initial state; the others wait for an entry into their box. */
+/**
+ * A new instance takes the arrows that lead to the innermost initial state. Other initial arrows apply when
+ * their box is entered.
+ */
 function initial({ dot, points }: Layout['initials'][number], isFirst: boolean, taken: string | null) {
   const classes = isFirst && taken === CREATED ? 'way initial taken' : 'way initial'
   return `<g class="${classes}" data-transitions="${isFirst ? CREATED : ''}"><circle class="dot" cx="${n(dot.x)}" cy="${n(dot.y)}" r="5"/>${arrow(points, throughCurve)}</g>`
@@ -131,7 +135,10 @@ function textLine({ transitions, kind, text, guard }: LabelLine, { x, y }: Point
 
 const HEAD = 7
 
-/** A line with its head. The line ends where the head begins; it arrives upright, a loop from the side. */
+/**
+ * A line with an arrowhead. The line ends where the head begins. The head points up or down; the head of a
+ * loop points sideways.
+ */
 function arrow(points: Point[], curve: (points: Point[]) => string) {
   const end = points.at(-1)
   const before = points.at(-2)
@@ -143,7 +150,10 @@ function arrow(points: Point[], curve: (points: Point[]) => string) {
   return `<path d="${curve(line)}"/><polygon class="head" points="${n(end.x)},${n(end.y)} ${corner(3.6)} ${corner(-3.6)}"/>`
 }
 
-/** Through every point, upright: arrows flow from top to bottom, and through the middle of their labels. */
+/**
+ * A curve through every point with vertical tangents. Arrows flow from top to bottom, through the middle of
+ * their labels.
+ */
 function throughCurve(points: Point[]): string {
   const [first, ...others] = points
   if (first === undefined) return ''
@@ -158,7 +168,7 @@ function throughCurve(points: Point[]): string {
   return `M${at(first)}${parts.join('')}`
 }
 
-/** A uniform cubic B-spline: near the points between, which is enough where no label has to be met. */
+/** A uniform cubic B-spline, for arrows without labels. The curve only passes near its inner points. */
 function looseCurve(points: Point[]): string {
   const [first, second] = points
   const last = points.at(-1)
@@ -180,7 +190,7 @@ const mix = (a: Point, b: Point, part: number): Point => ({
   y: a.y + (b.y - a.y) * part,
 })
 
-/** Around, beside a state. */
+/** A loop beside a state. */
 function loopCurve([start, far, back, end]: Point[]): string {
   if (start === undefined || far === undefined || back === undefined || end === undefined) return ''
   return `M${at(start)}C${at(far)} ${at(back)} ${at(end)}`
@@ -200,7 +210,7 @@ const contains = (box: Box, { x, y }: Point) =>
   x >= box.x && x <= box.x + box.width && y >= box.y && y <= box.y + box.height
 
 const at = ({ x, y }: Point) => `${n(x)} ${n(y)}`
-/** A tenth of a pixel is enough, and keeps drawings the same wherever they are made. */
+/** A tenth of a pixel is precise enough, and makes drawings identical on every platform. */
 const n = (value: number) => String(Math.round(value * 10) / 10)
 
 const ENTITIES: Record<string, string> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', '"': '&quot;' }

@@ -10,7 +10,7 @@ const PLACES = 250
 let feeds: InspectorFeeds
 afterEach(() => feeds.stop())
 
-/** A run in memory that counts what is asked of it. */
+/** A run in memory that counts its reads. */
 function runOf(state = 'pending.waiting') {
   const run = {
     state,
@@ -63,7 +63,7 @@ const told = (text: string) =>
   [...text.matchAll(/event: (\w+)\ndata: (.*)\n/g)].map(([, name, data]) => [name, JSON.parse(data ?? '')])
 
 describe('streams of one instance', () => {
-  test('are served by the same reads, each step once and in order', async () => {
+  test('share reads, and get each step once and in order', async () => {
     const { run, move } = runOf()
     const texts = Promise.all(Array.from({ length: 200 }, () => textOf(follow())))
     await until(() => run.reads > 0)
@@ -79,11 +79,11 @@ describe('streams of one instance', () => {
         expect.objectContaining({ state: 'success', live: false }),
       ])
     }
-    // Two moves, and what is read again after a while.
+    // The reads of two moves and of the regular refresh.
     expect(run.reads - before).toBeLessThan(20)
   })
 
-  test('are told a snapshot when something in it is new, and not for the time of day', async () => {
+  test('get a snapshot when its content changes, not only its time', async () => {
     const { run, move } = runOf()
     const text = textOf(follow())
     for (const said of ['', '', 'older runs', 'older runs']) {
@@ -101,7 +101,7 @@ describe('streams of one instance', () => {
     ])
   })
 
-  test('resume after the step they name', async () => {
+  test('resume after the given step', async () => {
     const { move } = runOf()
     for (const to of ['pending.starting', 'running.rendering']) move(to)
     move('success', false)
@@ -109,7 +109,7 @@ describe('streams of one instance', () => {
     expect(steps.map(([, { id }]) => id)).toEqual([3])
   })
 
-  test('that begin while another is being told miss no step', async () => {
+  test('miss no step when they begin during a read', async () => {
     const { run, move } = runOf()
     for (const to of ['pending.starting', 'running.rendering']) move(to)
     const first = textOf(follow(2))
@@ -132,7 +132,7 @@ describe('streams of one instance', () => {
     ])
   })
 
-  test('tell a history that is longer than one read to its end', async () => {
+  test('send a history longer than one read completely', async () => {
     const { run, move } = runOf()
     const count = STEPS_MAX * 2 + 1
     run.steps = Array.from({ length: count - 1 }, (_, index) => ({ id: index + 1, to: 'running.waiting' }))
@@ -144,14 +144,14 @@ describe('streams of one instance', () => {
     expect(events.at(-1)?.[0]).toBe('snapshot')
   })
 
-  test('say that they cannot be read, and end', async () => {
+  test('send an error and end if the instance is unreadable', async () => {
     const { run } = runOf()
     run.fails = true
     expect(told(await textOf(follow())).map(([name]) => name)).toEqual(['error'])
   })
 })
 
-test('streams are limited, and those that are left make room', async () => {
+test('streams are limited, and a cancelled stream frees its slot', async () => {
   runOf()
   const open = Array.from({ length: PLACES }, () => feeds.followList('draft', ''))
   expect(open).not.toContain(null)
@@ -161,7 +161,7 @@ test('streams are limited, and those that are left make room', async () => {
   expect(feeds.followList('draft', '')).not.toBeNull()
 })
 
-test('at the end all streams end', async () => {
+test('a stop ends all streams', async () => {
   runOf()
   const texts = [textOf(follow()), textOf(feeds.followList('run', '') as ReadableStream<Uint8Array>)]
   feeds.stop()

@@ -1,5 +1,5 @@
-// Server-sent events of instances and lists: however many watch one, it is read once. Runs tell when they move; drafts,
-// triggers and what a lost notice missed are found by asking, in one query for all that are watched.
+// Server-sent events of instances and lists. Each is read once for any number of watchers. Notices report
+// moves of runs. One query finds moves of all watched drafts and triggers, and moves whose notice was lost.
 
 import { limits } from '../core/limits.ts'
 import type { StreamPlaces } from '../core/stream-places.ts'
@@ -7,22 +7,27 @@ import { type EventReader, eventBytes, HEARTBEAT, openEventReader } from '../htt
 import { MACHINE_NAMES, type MachineName, type Snapshot, STEPS_MAX } from './schema.ts'
 import type { InspectorService } from './service.ts'
 
-/** How often a list is told that it has changed. */
+/** Interval at which a changed list sends `changed`. */
 const LIST_MS = 1_000
-/** What an instance waits for is looked up again this often while somebody watches. */
+/**
+ * Interval at which a watched instance is read again, because its reasons for waiting change without steps.
+ */
 const REFRESH_MS = 10_000
 
-/** Bytes a stream may have waiting for a slow reader before it is ended; its reader reconnects and resumes. */
+/** Bytes that may wait for a slow reader before its stream ends. The reader reconnects and resumes. */
 const STREAM_BUFFER_BYTES = 262_144
 
-/** Instances are refreshed in as many parts, so that a thousand of them are not read at once. */
+/** A refresh is split into this many turns, so that a thousand instances are not read at once. */
 const REFRESH_TURNS = 10
-/** How often those are told to look again who may not know that something has moved. */
+/**
+ * Interval of `changed` for readers with restricted visibility, who must not learn when hidden instances
+ * move.
+ */
 const BLIND_MS = 3_000
 
 type Ask = () => Promise<void>
 
-/** What feeds read. */
+/** The service functions that feeds use. */
 type Inspector = Pick<InspectorService, 'snapshot' | 'after' | 'latestSteps' | 'movedSince'>
 
 export type InspectorFeeds = ReturnType<typeof makeInspectorFeeds>
@@ -44,15 +49,16 @@ export function makeInspectorFeeds(
     setInterval(refreshSome, REFRESH_MS / REFRESH_TURNS),
     setInterval(() => {
       for (const instance of instances.values()) instance.beat()
-      // A list that is told too often asks once more; one that is told too rarely would be wrong.
+      // A superfluous event costs a reader one request; a missing event would leave its list outdated.
       lists.changed(MACHINE_NAMES)
     }, heartbeatMs),
   ]
   for (const timer of timers) timer.unref?.()
 
   /**
-   * The snapshot, the steps after `position`, then whatever comes; ends with a final state, and when `ask`, which every
-   * heartbeat calls, rejects: a right that was revoked, or nobody who can say. Null: too many streams.
+   * Streams the snapshot, the steps after `position`, and then new events. The stream ends with a final
+   * state. It also ends when `ask` rejects, because a right was revoked or cannot be checked. Every heartbeat
+   * calls `ask`. Null: there are too many streams.
    */
   function follow(
     machine: MachineName,
@@ -79,8 +85,8 @@ export function makeInspectorFeeds(
   }
 
   /**
-   * `changed`, at most once a second, whenever an instance of a machine has moved; to who is blind to some of them, again
-   * and again. Null: too many streams.
+   * Streams `changed` at most once a second, whenever an instance of a machine has moved. A blind reader, who
+   * sees only some instances, gets `changed` at fixed intervals instead. Null: there are too many streams.
    */
   function followList(
     machine: MachineName,
@@ -94,18 +100,18 @@ export function makeInspectorFeeds(
     })
     if (reader === null) return null
     readers.add(reader)
-    // What moved between its reader's last look and now.
+    // An instance may have moved since the reader loaded the list.
     if (!isBlind) lists.changed([machine])
     return reader.stream
   }
 
-  /** Hints that a run has moved, or has another log line. */
+  /** Hints that a run has moved or has a new log line. */
   function wakeRun(id: string) {
     instances.get(`run ${id}`)?.wake()
     lists.changed(['run'])
   }
 
-  /** What an instance waits for changes without a step of its own: a part of all is read again in each turn. */
+  /** Reasons for waiting change without a step, so each turn reads a part of all instances again. */
   function refreshSome() {
     turn = (turn + 1) % REFRESH_TURNS
     for (const [index, instance] of [...instances.values()].entries())
@@ -119,7 +125,7 @@ export function makeInspectorFeeds(
       for (const machine of MACHINE_NAMES) await pollInstances(machine)
       await lists.poll()
     } catch {
-      // The database is away; the next poll asks again.
+      // The database is unavailable; the next poll tries again.
     } finally {
       isPolling = false
     }
@@ -146,20 +152,20 @@ export function makeInspectorFeeds(
 
 interface Watcher {
   reader: EventReader
-  /** Id of the last step it has been told. */
+  /** Id of the last step sent to this watcher. */
   position: number
   isNew: boolean
-  /** Rejects when its reader may not see the instance any more. */
+  /** Rejects when the reader may no longer see the instance. */
   ask: Ask
   isAsked: boolean
 }
 
-/** One instance and those who follow it. */
+/** One instance and its watchers. */
 class InstanceFeed {
   readonly watchers = new Set<Watcher>()
   /** Id of the last step that was read. */
   latest = 0
-  /** The last snapshot that was told, without its time. */
+  /** The last snapshot that was sent, without its time. */
   #told = ''
   #isReading = false
   #isStale = false
@@ -199,12 +205,13 @@ class InstanceFeed {
 
   async #tell() {
     const { machine, id, inspector } = this
-    // Whoever comes during the reads is told by the next ones: these steps may begin after the one he names.
+    // A watcher who arrives during the reads waits for the next reads: these steps may begin after its
+    // position.
     const watchers = [...this.watchers]
-    // The snapshot is read first: steps that come between the two are told with it, and never one without the other.
+    // The snapshot is read before the steps, so all steps that led to the snapshot are sent with it.
     const snapshot = await inspector.snapshot(machine, id)
     const steps = await inspector.after(machine, id, Math.min(...watchers.map(({ position }) => position)))
-    // The rest of a long history comes with the next reads; until then nobody is told where it ends.
+    // The next reads send the rest of a long history. Only then the snapshot follows.
     const isWhole = steps.length < STEPS_MAX
     if (!isWhole) this.#isStale = true
     this.latest = Math.max(this.latest, ...steps.map((step) => step.id))
@@ -243,23 +250,26 @@ async function askAgain(watcher: Watcher) {
   }
 }
 
-/** What of a snapshot is worth telling: not the time at which it was read. */
+/** The content of a snapshot whose change is sent: everything but the time of the read. */
 const newsOf = (snapshot: Snapshot | null) => JSON.stringify({ ...snapshot, now: '' })
 
 interface ListFeed {
   readers: Set<EventReader>
-  /** Are told at their own pace: that something has changed would say what others do. */
+  /**
+   * Readers with restricted visibility. Their events come at fixed intervals, because real changes would
+   * disclose hidden moves.
+   */
   blind: Set<EventReader>
   hasChanged: boolean
 }
 
 const newList = (): ListFeed => ({ readers: new Set(), blind: new Set(), hasChanged: false })
 
-/** The list of each machine and those who follow it. */
+/** The list of each machine and its readers. */
 class ListFeeds {
   readonly #inspector: Inspector
   readonly #lists: Record<MachineName, ListFeed> = { run: newList(), draft: newList(), trigger: newList() }
-  /** Id of the last step of all that was read; null while nobody follows a list. */
+  /** Id of the newest step that was read; null while no reader follows a list. */
   #last: number | null = null
 
   constructor(inspector: Inspector) {
@@ -281,7 +291,7 @@ class ListFeeds {
       return
     }
     const moved = await this.#inspector.movedSince(this.#last)
-    // The first answer is only where to begin: what came before it may have been missed.
+    // The first answer only sets the starting point; earlier moves may have been missed.
     this.changed(this.#last === null ? MACHINE_NAMES : moved.machines)
     this.#last = moved.last
   }

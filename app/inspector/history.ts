@@ -1,10 +1,10 @@
-// What an instance has done: each step with its place, its transition and the time until the next.
+// The history of an instance: each step with its number, its transition and the time until the next step.
 import type { Sql } from '../../drizzle/client.ts'
 import { definitionOf, transitionTaken } from './definitions.ts'
 import type { Definition, History, MachineName, Snapshot, Step } from './schema.ts'
 import { placeOf, type StepRow, stepRowsAfter, stepRowsBefore } from './store/steps.ts'
 
-/** Steps before one, or the newest. */
+/** The newest steps, or the newest steps before `before`. */
 export async function historyOf(
   sql: Sql,
   { machine, id, created_at, state }: Pick<Snapshot, 'machine' | 'id' | 'created_at' | 'state'>,
@@ -25,7 +25,7 @@ export async function historyOf(
   return { steps, total: total + begins, is_whole: firstFrom === '' || begins === 1 }
 }
 
-/** Steps after one, for those who follow. */
+/** The steps after `step`, for followers. */
 export async function stepsAfter(sql: Sql, machine: MachineName, id: string, step: number): Promise<Step[]> {
   const rows = await stepRowsAfter(sql, { machine, id }, step)
   if (rows.length === 0) return []
@@ -37,7 +37,7 @@ export async function stepsAfter(sql: Sql, machine: MachineName, id: string, ste
   })
 }
 
-/** 1: its creation left no row (drafts), and nothing of what came after it has been removed. */
+/** 1 if the creation left no row, as for drafts, and no later row has been removed; else 0. */
 const beginsWithoutRow = ({ machine, initial }: Definition, firstFrom: string | null): 0 | 1 =>
   machine === 'draft' && (firstFrom === null || firstFrom === initial) ? 1 : 0
 

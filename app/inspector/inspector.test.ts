@@ -9,7 +9,7 @@ import { inspectorUnderTest, TO_EXECUTING, TO_SUCCESS } from './test-inspector.t
 const { under, get, body, list, pipeline, move, trigger } = inspectorUnderTest()
 
 describe('machines', () => {
-  test('are told as data', async () => {
+  test('are served as data', async () => {
     const { machines } = await body<{ machines: { machine: string; states: object[] }[] }>('machines')
     expect(machines.map(({ machine }) => machine)).toEqual(['run', 'draft', 'trigger'])
     expect(machines[0]?.states).toContainEqual(
@@ -22,7 +22,7 @@ describe('machines', () => {
     )
   })
 
-  test('are drawn, with what is in each state now', async () => {
+  test('are drawn with the number of instances in each state', async () => {
     const { request } = await pipeline('p')
     await move(await request(), ...TO_EXECUTING)
     await request()
@@ -37,7 +37,7 @@ describe('machines', () => {
     expect(await (await get('machines/run.svg?style=none')).text()).not.toContain('<style>')
   })
 
-  test('are not drawn with states and transitions they do not have', async () => {
+  test('refuse drawings with unknown states, transitions or options', async () => {
     for (const query of ['active=success', 'taken=x', 'detail=all', 'style=other'])
       expect([query, (await get(`machines/draft.svg?${query}`)).status]).toEqual([query, 400])
     for (const path of ['machines/other.svg', 'machines/run.png', 'other/instances'])
@@ -46,7 +46,7 @@ describe('machines', () => {
 })
 
 describe('a list', () => {
-  test('has what is live first, then the newest, and counts every state', async () => {
+  test('has live instances first, then the newest, and counts every state', async () => {
     const [a, b] = [await pipeline('a'), await pipeline('b')]
     const [waiting, old, done] = [await a.request(), await b.request(), await b.request('webhook')]
     await move(done, ...TO_SUCCESS)
@@ -67,7 +67,7 @@ describe('a list', () => {
     })
   })
 
-  test('is paged across what is live and what has ended, each once', async () => {
+  test('has each live and ended instance once across its pages', async () => {
     const { request } = await pipeline('p')
     const ids = []
     for (let index = 0; index < 7; index++) ids.push(await request())
@@ -82,7 +82,7 @@ describe('a list', () => {
     expect((await get('run/instances?limit=2')).headers.get('link')).toContain('offset=6>; rel="last"')
   })
 
-  test('is narrowed by state, also by one with states in it', async () => {
+  test('is filtered by a state or by a compound state', async () => {
     const [a, b] = [await pipeline('a'), await pipeline('b')]
     const [waiting, executing, done] = [await a.request(), await b.request(), await a.request()]
     await move(executing, ...TO_EXECUTING)
@@ -102,14 +102,14 @@ describe('a list', () => {
     ])
   })
 
-  test('is searched by namespace, layer, pipeline, part of a name and the beginning of an id', async () => {
+  test('is searched by names, parts of names and beginnings of ids', async () => {
     const [orders, stock] = [await pipeline('orders'), await pipeline('stock_levels')]
     const [first, second] = [await orders.request(), await stock.request()]
     const idsOf = async (machine: string, query: string) =>
       (await list(`${machine}/instances?${query}`)).instances.map(({ id }) => id)
     for (const query of ['pipeline=orders', 'q=order', 'q=GOLD.ord', `q=${first}`, 'namespace=default&q=ord'])
       expect([query, await idsOf('run', query)]).toEqual([query, [first]])
-    // The identifiers of one millisecond share their beginning.
+    // Ids of one millisecond share their beginning.
     expect(await idsOf('run', `q=${second.slice(0, 8)}`)).toContain(second)
     for (const query of [
       'namespace=other',
@@ -129,7 +129,7 @@ describe('a list', () => {
     expect((await list('run/instances?q=order')).counts['pending.waiting']?.count).toBe(1)
   })
 
-  test('stops counting at its limit, and says so', async () => {
+  test('reports when counting stops at its limit', async () => {
     const { id, request } = await pipeline('many')
     const first = await request()
     await move(first, ...TO_SUCCESS)
@@ -147,7 +147,7 @@ describe('a list', () => {
     })
     expect([all.total, all.total_is_exact]).toEqual([11_200, false])
     const found = await list('run/instances?pipeline=many&state=failed&limit=1')
-    // Of the newest 10,000, one more than which is looked at.
+    // Only the newest 10,001 runs are read: one more than the limit.
     expect(found.counts).toMatchObject({
       failed: { count: 1_001, more: true },
       success: { count: 9_000, more: true },
@@ -155,7 +155,7 @@ describe('a list', () => {
     expect([found.total, found.total_is_exact]).toEqual([1_001, false])
   })
 
-  test('of drafts shows deleted ones last', async () => {
+  test('shows deleted drafts last', async () => {
     const [gone, kept] = [await pipeline('gone'), await pipeline('kept')]
     await under.sql`
       update pipeline set deleted_at = now(), draft_snapshot = '{"value": "deleted", "context": {"revision": 0}, "status": "done"}'
@@ -169,7 +169,7 @@ describe('a list', () => {
   })
 })
 
-test('all of it takes the key, where there is one', async () => {
+test('all routes but the page require the API key', async () => {
   const inspector = makeInspectorService({ sql: under.sql, clock: systemClock, runner: null })
   const locked = testApp({ api: [inspectorRoutes(inspector, under.feeds)], config: { apiKey: 'secret-key' } })
   for (const path of [

@@ -3,7 +3,7 @@ import { Elysia } from 'elysia'
 import { type FileSource, makeStaticFiles } from '../core/static-files.ts'
 import { pageStyle } from './chart-style.ts'
 
-/** Everything comes from here: no inline script or style, no other origin, no frame. */
+/** The page loads everything from its own origin: no inline scripts or styles, no other origin, no frames. */
 const POLICY =
   "default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
@@ -25,7 +25,10 @@ const NAMES = [
   'icon.svg',
 ]
 
-/** The page is open: it holds nothing of an installation, and asks for the key that its requests take. */
+/**
+ * The page is public, because it contains no data of an installation. It asks for the key that its requests
+ * need.
+ */
 export const inspectorPage = () => {
   const files = NAMES.map((name): [string, FileSource] => [
     name,

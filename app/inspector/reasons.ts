@@ -1,4 +1,4 @@
-// Why nothing happens: what an instance waits for, in words, the most decisive reason first.
+// The reasons why an instance does not move, in words, the most decisive reason first.
 import type { Sql } from '../../drizzle/client.ts'
 import type { Reason } from './schema.ts'
 import type { Instance } from './store/instance.ts'
@@ -9,7 +9,7 @@ export type RunnerState = 'off' | 'silent' | 'serving'
 
 export interface Waits {
   reasons: Reason[]
-  /** What else is known of it. */
+  /** Further facts about the instance. */
   facts?: Record<string, string | null>
 }
 
@@ -112,7 +112,7 @@ export async function reasonsOfTrigger(sql: Sql, trigger: TriggerInstance, state
   const isDue = dueAt !== null && dueAt <= now
   return [
     ...reasons,
-    // One that is due already waits for its dependencies alone, for as long as they take.
+    // A trigger that is already due waits only for its dependencies, for any time.
     ...(stale.length > 0 && isDue ? [] : [heard(trigger)]),
     ...stale.map(({ source }) =>
       reason('dependency', `A new success of ${source.replace('pipeline:', '')}.`),
@@ -120,7 +120,7 @@ export async function reasonsOfTrigger(sql: Sql, trigger: TriggerInstance, state
   ]
 }
 
-/** What a trigger listens for. */
+/** The event that a trigger listens for. */
 function heard({ type, config, dueAt }: TriggerInstance): Reason {
   switch (type) {
     case 'landing_zone_upload':

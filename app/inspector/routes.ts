@@ -27,7 +27,10 @@ import type { InspectorService } from './service.ts'
 
 const SVG = t.String({ contentMediaType: 'image/svg+xml' })
 
-/** What the page of /inspector shows. Unlike the page it says what is in an installation, so it takes credentials. */
+/**
+ * The data of the page `/inspector`. Unlike the page, these routes describe the installation, so they require
+ * credentials.
+ */
 export const inspectorRoutes = (inspector: InspectorService, feeds: InspectorFeeds) =>
   new Elysia({ prefix: '/inspector', tags: ['inspector'] })
     .get('/machines', () => inspector.definitions(), {
@@ -91,7 +94,7 @@ export const inspectorRoutes = (inspector: InspectorService, feeds: InspectorFee
     .get(
       '/:machine/instances/:id/events',
       async ({ params, query, headers, request }) => {
-        // 404 before a stream is opened.
+        // An unknown instance is 404 before a stream opens.
         await inspector.instance(params.machine, params.id, { limit: '1' })
         const position =
           query.after === undefined ? lastEventId(headers['last-event-id']) : Number(query.after)
@@ -146,7 +149,10 @@ export const inspectorRoutes = (inspector: InspectorService, feeds: InspectorFee
       },
     )
 
-/** A path for each machine: `/machines/{drawing}` would also match `/{machine}/instances` in the API's document. */
+/**
+ * Each machine has its own path: `/machines/{drawing}` would also match `/{machine}/instances` in the OpenAPI
+ * document.
+ */
 const drawingRoutes = (inspector: InspectorService) => {
   const routes = new Elysia({ tags: ['inspector'] })
   for (const machine of MACHINE_NAMES)
@@ -166,7 +172,7 @@ const drawingRoutes = (inspector: InspectorService) => {
   return routes
 }
 
-/** A drawing has rules of its own, and nothing else. */
+/** The policy of a drawing allows its own styles, and nothing else. */
 const drawing = (svg: string, filename?: string) =>
   new Response(svg, {
     headers: {
@@ -176,5 +182,5 @@ const drawing = (svg: string, filename?: string) =>
     },
   }) as unknown as string
 
-/** What is declared is text; the framework passes a Response on as it is. */
+/** The declared response is text; the framework forwards a Response unchanged. */
 const asText = (response: Response) => response as unknown as string

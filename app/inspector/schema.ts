@@ -4,7 +4,7 @@ import { eventsOf, StreamError } from '../core/event-schema.ts'
 import { AnyObject, Instant, Layer, literals, nullable, Uuid } from '../core/names.ts'
 import { numberText, PageQuery } from '../core/pagination.ts'
 
-/** Steps of history in one answer, and in an export. */
+/** Maximum number of history steps in one answer. */
 export const STEPS_MAX = 500
 
 export const MACHINE_NAMES = ['run', 'draft', 'trigger'] as const
@@ -212,7 +212,7 @@ export const History = t.Object(
 )
 export type History = typeof History.static
 
-/** A step's id in a query, which is text. */
+/** The id of a step in a query, which is text. */
 const stepId = (description: string) =>
   documentedAs(
     t.String({ pattern: '^\\d{1,15}$' }),

@@ -21,7 +21,7 @@ import type { InstanceFilter, ListedRow } from './store/instance.ts'
 import { STORES } from './store/machines.ts'
 import { latestSteps, movedSince } from './store/steps.ts'
 
-/** Steps of history in an export. */
+/** Maximum number of history steps in an export. */
 const EXPORT_STEPS = 10_000
 
 export type InspectorService = ReturnType<typeof makeInspectorService>
@@ -31,7 +31,7 @@ export function makeInspectorService(deps: SnapshotDeps) {
   const count = makeCounts(sql, clock)
   const snapshot = makeSnapshots(deps)
 
-  /** An SVG; 400 naming what the machine does not have. */
+  /** Draws an SVG; 400 if the machine lacks the given state or transition. */
   async function draw(
     machine: MachineName,
     { active, taken, counts, detail, style }: DrawingQuery,
@@ -51,7 +51,7 @@ export function makeInspectorService(deps: SnapshotDeps) {
     })
   }
 
-  /** What is live comes first, then the newest. Counts are those of the same search in every state. */
+  /** Lists live instances first, then the newest. The counts cover the same search in every state. */
   async function list(machine: MachineName, query: InstanceQuery, visible = EVERYTHING) {
     const { namespace, layer, pipeline, state } = query
     const q = query.q?.trim()
@@ -73,7 +73,7 @@ export function makeInspectorService(deps: SnapshotDeps) {
     }
   }
 
-  /** With its history: the steps before one, or the newest. */
+  /** An instance with the newest steps of its history, or with the steps before `before`. */
   async function instance(machine: MachineName, id: string, query: { limit?: string; before?: string } = {}) {
     const known = await existing(machine, id)
     const wanted = Number(query.limit ?? STEPS_MAX)
@@ -94,7 +94,7 @@ export function makeInspectorService(deps: SnapshotDeps) {
     return { definition: definitionOf(machine), instance: known, history: steps }
   }
 
-  /** The statechart with the state after one step lit and its transition highlighted. */
+  /** Draws the statechart and highlights the state after one step, and the transition of that step. */
   async function exportedDrawing(machine: MachineName, id: string, { step }: { step?: string }) {
     const { definition, instance: known, history: told } = await exported(machine, id)
     const chosen = step === undefined ? told.steps.at(-1) : told.steps.find((one) => one.id === Number(step))
@@ -123,7 +123,7 @@ export function makeInspectorService(deps: SnapshotDeps) {
   }
 }
 
-/** The innermost states of one; 400 when the machine has no such state. */
+/** The innermost states inside a state; 400 if the machine has no such state. */
 function statesWithin(definition: Definition, state: string): string[] {
   if (!definition.states.some(({ path }) => path === state))
     throw invalid('state', `must be one of ${definition.states.map(({ path }) => path).join(', ')}`)
@@ -145,6 +145,6 @@ const listed = ({ createdAt, movedAt, durationMs, ...row }: ListedRow): Listed =
   duration_ms: durationMs,
 })
 
-/** The filter's part of what a caller sees. */
+/** The part of the filter for the caller's visibility. */
 const seenOf = ({ pipelines }: Visible): Pick<InstanceFilter, 'seen'> =>
   pipelines === 'all' ? {} : { seen: pipelines }

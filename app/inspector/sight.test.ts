@@ -5,11 +5,11 @@ import { inspectorUnderTest } from './test-inspector.ts'
 
 const { under, pipeline, trigger } = inspectorUnderTest()
 
-describe('to who sees only some pipelines', () => {
+describe('for a caller who sees only some pipelines', () => {
   const MACHINES = ['run', 'draft', 'trigger'] as const
   const sees = (pipelines: string[]) => ({ pipelines, zones: [], namespaces: [] })
 
-  test('lists, totals, counts and drawings tell nothing of the others', async () => {
+  test('lists, totals, counts and drawings disclose nothing of other pipelines', async () => {
     const [own, other] = [await pipeline('own'), await pipeline('other-canary')]
     for (const { request } of [own, other, other]) await request()
     for (const { id } of [own, other]) await trigger(id, {})
@@ -30,13 +30,13 @@ describe('to who sees only some pipelines', () => {
     expect([await badges([own.id]), await badges()]).toEqual([['1'], ['3']])
   })
 
-  test('who sees everything finds what they do not', async () => {
+  test('hidden pipelines are visible to an unrestricted caller', async () => {
     await pipeline('other-canary')
     for (const query of [{}, { q: 'canary' }, { pipeline: 'other-canary' }])
       expect(JSON.stringify(await under.inspector.list('draft', query))).toContain('other-canary')
   })
 
-  test('a list is told at its own pace, whatever moves', async () => {
+  test('a list sends events at fixed intervals instead of after moves', async () => {
     const blind = firstEvent(under.feeds.followList('draft', 'a', true)).then((told) => ['blind', told])
     const seeing = firstEvent(under.feeds.followList('draft', 'b')).then((told) => ['seeing', told])
     const changed = 'event: changed\ndata: {"machine":"draft"}\n\n'
@@ -54,7 +54,7 @@ describe('to who sees only some pipelines', () => {
     return told
   }
 
-  test('what waits does not say how many others wait', async () => {
+  test('reasons for waiting do not count runs of other pipelines', async () => {
     const [own, other] = [await pipeline('own'), await pipeline('other')]
     await other.request()
     const id = await own.request()

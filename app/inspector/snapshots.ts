@@ -15,21 +15,23 @@ import {
 import type { MachineName, Snapshot } from './schema.ts'
 import { type FoundInstance, STORES } from './store/machines.ts'
 
-/** A runner that says nothing for this long is said not to answer. */
+/** A runner that does not answer within this time counts as silent. */
 const RUNNER_MS = 1_000
-/** What a runner has said is shared by everybody who asks within this time. */
+/** Requests within this time share one check of the runner. */
 const RUNNER_KEPT_MS = 1_000
 
 export interface SnapshotDeps {
   sql: Sql
   clock: Clock
-  /** Whether what waits may say how much of other pipelines does: not where pipelines are hidden from some. */
+  /**
+   * Whether reasons may count runs of other pipelines. False where pipelines are hidden from some callers.
+   */
   tellsOfOthers?: boolean
   /** Whether a runner answers; null: runners are switched off. */
   runner: ReadinessCheck | null
 }
 
-/** Reads an instance as it is now; null: there is none (any more). */
+/** Reads an instance as it is now; null: the instance does not exist. */
 export function makeSnapshots({ sql, clock, tellsOfOthers = true, runner }: SnapshotDeps) {
   const askRunner = makeRunnerCheck(clock, runner)
 

@@ -1,4 +1,4 @@
-// What the states of each machine mean, in the words of someone who wonders why nothing happens.
+// Descriptions of the states of each machine, for readers who wonder why nothing happens.
 
 export const SUMMARIES = {
   run: 'A run is a pull request for data: it works on a branch, is judged there, and merges or leaves no trace.',

@@ -1,4 +1,4 @@
-// Drafts: one for each pipeline.
+// Drafts: one per pipeline.
 import { alias } from 'drizzle-orm/pg-core'
 import { computed, pick, type RowOf, select } from '../../../drizzle/rows.ts'
 import { pipelines } from '../../../drizzle/schema/pipeline.ts'
@@ -58,5 +58,5 @@ const drafts = (sql: Sql, filter: InstanceFilter) =>
 
 const state = (sql: Sql) => sql`p.draft_snapshot->>'value'`
 
-/** Deleted ones last. */
+/** Deleted drafts come last. */
 const order = (sql: Sql) => sql`order by p.deleted_at is not null, p.created_at desc, p.id desc`

@@ -1,4 +1,4 @@
-// What runs, drafts and triggers have in common where they are listed, counted and found.
+// Common parts of the lists, counts and lookups of runs, drafts and triggers.
 import type { InferSelectModel } from 'drizzle-orm'
 import { alias } from 'drizzle-orm/pg-core'
 import { COUNT, computed, nullable, pick, type RowOf, select } from '../../../drizzle/rows.ts'
@@ -10,9 +10,11 @@ import { andSeenId } from '../../../drizzle/visibility.ts'
 import type { Page } from '../../core/pagination.ts'
 import type { MachineName } from '../schema.ts'
 
-/** Instances of one state that are counted, beyond which the inspector says that there are more. */
+/**
+ * Maximum counted instances of one state. Beyond this number, the inspector only reports that there are more.
+ */
 export const COUNT_MAX = 10_000
-/** Rows that are looked at where no index counts: live runs, drafts, triggers. */
+/** Maximum rows that are read where no index counts: live runs, drafts, triggers. */
 export const COUNT_SCAN = 100_000
 
 export interface InstanceFilter {
@@ -21,12 +23,12 @@ export interface InstanceFilter {
   pipeline?: string
   /** Part of `namespace.layer.pipeline`, or the beginning of an id. */
   q?: string
-  /** Ids of the pipelines whose instances the caller sees; left out, all. */
+  /** Ids of the pipelines whose instances the caller sees; undefined: all pipelines. */
   seen?: readonly string[]
 }
 
 export interface InstanceStore<Found extends Instance> {
-  /** `states` are leaf states; null: all. */
+  /** `states` are leaf states; null: all states. */
   list(
     sql: Sql,
     filter: InstanceFilter,
@@ -48,7 +50,7 @@ export interface ListedRow extends Pick<Run, 'id' | 'namespace' | 'layer' | 'pip
   durationMs: number | null
 }
 
-/** An instance has more columns than these, those of its own kind, which are shown as they are. */
+/** The columns that all kinds share. Each kind has further columns, which are shown unchanged. */
 export interface Instance
   extends Pick<Run, 'id' | 'namespace' | 'layer' | 'pipeline' | 'pipelineId' | 'createdAt' | 'snapshot'> {
   machine: MachineName
@@ -59,17 +61,17 @@ export interface Instance
 }
 
 const p = alias(pipelines, 'p')
-/** The pipeline `p` of a draft or a trigger. */
+/** Columns of the pipeline `p` of a draft or a trigger. */
 export const OF_PIPELINE = { ...pick(p, 'namespace', 'layer'), pipeline: p.name }
-/** Of an instance that is found. */
+/** Columns of a single instance. */
 export const FOUND = {
   pipelineId: p.id,
   isPipelineDeleted: computed<boolean>('p.deleted_at is not null'),
   now: computed<Date>('clock_timestamp()'),
 }
-/** Where `latestMove` is joined. */
+/** Requires the join of `latestMove`. */
 export const MOVED_AT = nullable(alias(transitions, 'moved').at)
-/** For what only runs have. */
+/** For columns that only runs have. */
 export const NONE = computed<null>('null')
 
 /** Joins the time of an instance's latest step. */
@@ -80,12 +82,12 @@ export const latestMove = (sql: Sql, machine: MachineName, id: Part) => sql`
 const COUNTED = {
   state: computed<string>('state'),
   count: COUNT,
-  /** There may be more: counting stopped at its limit. */
+  /** True if counting stopped at its limit, so that more instances may exist. */
   cut: computed<boolean>('false'),
 }
 export type CountedState = RowOf<typeof COUNTED>
 
-/** Counts rows with a `state`. */
+/** Counts rows by their column `state`. */
 export const countedStates = (sql: Sql, rows: Part) =>
   select(sql, COUNTED)`from (${rows} limit ${COUNT_SCAN}) counted group by state`
 
@@ -97,7 +99,7 @@ export const pipelineLike = (sql: Sql, { namespace, layer, pipeline, q, seen }: 
   ${andSeenId(sql, sql`p.id`, seen ?? 'all')}
   ${q === undefined ? sql`` : sql`and ${nameLike(sql, q)}`}`
 
-/** Drafts and triggers: conditions on their pipeline `p`, or the beginning of their own id. */
+/** For drafts and triggers: conditions on their pipeline `p`, or on the beginning of their own id. */
 export function ownFilter(sql: Sql, id: Part, { q, ...names }: InstanceFilter): Part {
   const range = q === undefined ? null : idRange(q)
   if (q === undefined || range === null) return pipelineLike(sql, { ...names, q })
@@ -107,7 +109,7 @@ export function ownFilter(sql: Sql, id: Part, { q, ...names }: InstanceFilter): 
 const nameLike = (sql: Sql, q: string) =>
   sql`p.namespace || '.' || p.layer || '.' || p.name like ${`%${q.toLowerCase().replace(/[\\%_]/g, '\\$&')}%`}`
 
-/** Ids that begin with a text; null: none do. */
+/** The range of ids that begin with a text; null: no id can begin with this text. */
 export function idRange(text: string): { first: string; last: string } | null {
   const digits = text.toLowerCase().replaceAll('-', '')
   if (!/^[0-9a-f]{4,32}$/.test(digits)) return null

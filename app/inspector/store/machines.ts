@@ -1,4 +1,4 @@
-// What is stored of runs, drafts and triggers, as the inspector asks for it. It only reads.
+// The inspector's queries on runs, drafts and triggers. They only read.
 import { draftInstances } from './drafts.ts'
 import { runInstances } from './runs.ts'
 import { triggerInstances } from './triggers.ts'

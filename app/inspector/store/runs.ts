@@ -1,4 +1,4 @@
-// Runs: up to millions, nearly all of them ended. What is live has an index of its own.
+// Runs: up to millions, nearly all of them ended. Live runs have an index of their own.
 import { alias } from 'drizzle-orm/pg-core'
 import { COUNT, computed, only, pick, type RowOf, select } from '../../../drizzle/rows.ts'
 import { runs } from '../../../drizzle/schema/run.ts'
@@ -17,7 +17,7 @@ import {
   pipelineLike,
 } from './instance.ts'
 
-/** Pipelines whose names match what is searched for. */
+/** Maximum number of pipelines that match a search. */
 const PIPELINES_MAX = 2_000
 
 const ENDED = ['success', 'failed', 'cancelled']
@@ -49,7 +49,7 @@ export const runInstances: InstanceStore<RowOf<typeof INSTANCE>> = {
       ${latestMove(sql, 'run', sql`r.id`)}
       order by r.created_at desc, r.id desc`
     if (states !== null) return listed(inStates(sql, states), page)
-    // What is live comes first, however old: two ranges, each in the order of an index.
+    // Live runs come first at any age: two ranges, each in the order of an index.
     const live = await listed(isLive(sql), page)
     if (live.length === page.limit) return live
     const before = only(await select(sql, { live: COUNT })`from run r where ${isLive(sql)} ${where()}`)
@@ -58,8 +58,9 @@ export const runInstances: InstanceStore<RowOf<typeof INSTANCE>> = {
   },
 
   /**
-   * Live ones are counted exactly. Those that have ended are counted up to a limit: in each state, or, where only some
-   * pipelines are asked for, among the newest of all of theirs, since no index leads to a state of some pipelines.
+   * Counts live runs exactly, and ended runs up to a limit. Without a filter, the limit applies to each
+   * state. With a filter, only the newest ended runs of the matching pipelines are counted, because no index
+   * leads to a state of some pipelines.
    */
   async count(sql, filter) {
     const where = await runFilter(sql, filter)
@@ -91,7 +92,7 @@ const runState = (sql: Sql) => sql`
     when r.status = 'running' then 'running.' || r.phase
     else r.status end`
 
-/** Each state as columns say it, so that their indexes serve. */
+/** Conditions on the columns behind each state, so that the indexes of these columns apply. */
 function inStates(sql: Sql, states: readonly string[]): Part {
   const ended = states.filter((state) => ENDED.includes(state))
   const live = states.filter((state) => !ENDED.includes(state))
@@ -103,7 +104,7 @@ function inStates(sql: Sql, states: readonly string[]): Part {
 
 const isUnfiltered = (filter: InstanceFilter) => Object.values(filter).every((value) => value === undefined)
 
-/** Pipelines are found by name first: runs have an index by pipeline and none by namespace. */
+/** Finds pipelines by name first, because runs have an index by pipeline and none by namespace. */
 async function runFilter(sql: Sql, filter: InstanceFilter): Promise<() => Part> {
   if (isUnfiltered(filter)) return () => sql``
   const { q, ...names } = filter
@@ -125,16 +126,16 @@ async function pipelinesLike(sql: Sql, filter: InstanceFilter): Promise<string[]
   return rows.map(({ id }) => id)
 }
 
-/** What may hold up a run `own` that has not ended. */
+/** Possible causes that delay a live run `own`. */
 const HOLDUPS = {
   ...pick(alias(runs, 'own'), 'notBefore'),
   now: FOUND.now,
-  /** Runs of the same pipeline that come first. */
+  /** Older waiting runs of the same pipeline. */
   ahead: computed<number>('(select count(*)::int from ahead)'),
   firstAhead: computed<string | null>('(select id from ahead limit 1)'),
   running: computed<string | null>(`(
     select r.id from run r where r.pipeline_id = own.pipeline_id and r.status = 'running' and r.id <> own.id)`),
-  /** Pipelines' runs that have waited longer, up to a limit. */
+  /** Runs of other pipelines that have waited longer, up to a limit. */
   aheadElsewhere: computed<number>(`(
     select count(*)::int from (select 1 from run r where r.waiting and r.pipeline_id <> own.pipeline_id
       and r.created_at < own.created_at limit ${COUNT_MAX}) waiting)`),

@@ -5,7 +5,7 @@ import { transitions } from '../../../drizzle/schema/system.ts'
 import type { Sql } from '../../../drizzle/sql.ts'
 import { type MachineName, STEPS_MAX } from '../schema.ts'
 
-/** Steps among which machines that have moved are looked for. */
+/** Maximum number of steps in which `movedSince` looks for machines. */
 const MOVES_MAX = 10_000
 
 const t = alias(transitions, 't')
@@ -19,7 +19,7 @@ interface Of {
 
 const ofInstance = (sql: Sql, { machine, id }: Of) => sql`t.machine = ${machine} and t.entity_id = ${id}`
 
-/** The newest steps before one, oldest first, and the time of the step after them. */
+/** The newest steps before `before`, oldest first, and the time of the step after them. */
 export async function stepRowsBefore(
   sql: Sql,
   of: Of,
@@ -37,11 +37,14 @@ export async function stepRowsBefore(
   return { rows: rows.toReversed(), nextAt: next?.at ?? null }
 }
 
-/** Steps after one, oldest first. */
+/** Steps after `after`, oldest first. */
 export const stepRowsAfter = (sql: Sql, of: Of, after: number) => select(sql, STEP)`
   from transition t where ${ofInstance(sql, of)} and t.id > ${after} order by t.id limit ${STEPS_MAX}`
 
-/** How many steps of an instance are kept, how many of them come before these, and the state before all that are kept. */
+/**
+ * The number of kept steps of an instance, the number of steps before `first`, and the state before all kept
+ * steps.
+ */
 export async function placeOf(sql: Sql, of: Of, [first]: readonly StepRow[]) {
   const own = ofInstance(sql, of)
   const place = {
@@ -54,7 +57,7 @@ export async function placeOf(sql: Sql, of: Of, [first]: readonly StepRow[]) {
   return only(await select(sql, place)`from transition t where ${own}`)
 }
 
-/** The latest step of each of some instances of a machine. */
+/** The id of the latest step of each given instance of a machine. */
 export async function latestSteps(
   sql: Sql,
   machine: MachineName,
@@ -70,7 +73,7 @@ export async function latestSteps(
   return new Map(rows.map(({ of, id }) => [of, id]))
 }
 
-/** The newest step of all, and which machines have moved since one. */
+/** The id of the newest step, and the machines that have moved since step `last`. */
 export async function movedSince(sql: Sql, last: number | null) {
   const moved = {
     last: computed<number>('coalesce((select max(id) from transition), 0)::float8'),

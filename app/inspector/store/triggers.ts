@@ -16,7 +16,7 @@ import {
   ownFilter,
 } from './instance.ts'
 
-/** Dependencies that a trigger is said to wait for. */
+/** Maximum number of dependencies that the reasons of a trigger name. */
 const REASONS_MAX = 20
 
 const t = alias(triggers, 't')
@@ -36,7 +36,7 @@ const INSTANCE = {
   ...pick(t, 'snapshot', 'machineVersion', 'type', 'cooldownSeconds', 'coolingUntil', 'source'),
   ...pick(t, 'lastTriggeredAt', 'lastRunId'),
   ...pick(alias(pipelines, 'p'), 'publishedVersion'),
-  /** The hash of a webhook's token is of no use to a reader. */
+  /** The configuration without the hash of a webhook's token, which readers do not need. */
   config: computed<Record<string, unknown>>("t.config - 'token_hash'"),
   dueAt: computed<Date | null>("case when t.state <> 'disabled' then t.due_at end"),
 }
@@ -61,7 +61,9 @@ export const triggerInstances: InstanceStore<TriggerInstance> = {
 const found = (sql: Sql, filter: InstanceFilter) =>
   sql`trigger t join pipeline p on p.id = t.pipeline_id where true ${ownFilter(sql, sql`t.id`, filter)}`
 
-/** Dependencies of a cron_dependency trigger whose latest success it has used already, or that have none. */
+/**
+ * Dependencies of a `cron_dependency` trigger that have no success, or whose latest success is already used.
+ */
 export const staleDependencies = (sql: Sql, triggerId: string) => select(
   sql,
   pick(alias(triggerDependencies, 'd'), 'source'),
