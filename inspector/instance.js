@@ -223,7 +223,7 @@ export class InstancePage {
     parts.waits.hidden = reasons.length === 0
     redraw(parts.waits, ...waitsOf(reasons))
     redraw(parts.facts, factsOf(machine, instance, definition))
-    // The style needs the number of steps, so that every step has its place.
+    // The style divides the width by the number of steps, so that every step fits.
     parts.lifeline.style.setProperty('--steps', String(this.steps.length))
     redraw(parts.lifeline, lifelineOf(this))
     redraw(parts.stepper, ...stepperOf(this))

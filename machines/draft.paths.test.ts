@@ -13,7 +13,7 @@ const model: Model<typeof draftMachine> = {
     'rolled back': () => ({ type: 'rolledBack' }),
     deleted: () => ({ type: 'deleted' }),
   },
-  // Guards only compare a revision with the current revision, so the state alone is the place.
+  // Guards only compare a revision with the current revision, so the state alone identifies a place.
   placeOf: ({ value }) => pathOf(value),
   check(snapshot) {
     const state = pathOf(snapshot.value)

@@ -5,7 +5,7 @@
 /** An invalid glob; the message names the reason. */
 export class BadGlob extends Error {}
 
-/** Maximum length of a pattern in characters: more than the longest file name. */
+/** Maximum length of a pattern in characters: enough for the longest file name. */
 export const GLOB_LENGTH_MAX = 512
 
 type One = { kind: 'any' } | { kind: 'is'; character: string } | { kind: 'in'; set: CharacterSet }

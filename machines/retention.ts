@@ -1,8 +1,8 @@
 // Retention decisions without a clock. Times are milliseconds since 1970 on the database's clock.
 
 /**
- * Ages use the unit at the end of their names. Counts are minimums: at least that many rows stay. The
- * specification sets names and defaults.
+ * Ages use the unit at the end of their names. Counts may be exceeded, because active runs and latest
+ * successes always stay. The specification sets names and defaults.
  */
 export interface RetentionConfig {
   runsMaxPerPipeline: number

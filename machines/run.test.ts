@@ -135,7 +135,7 @@ describe('attempts', () => {
   const attemptsThat = (lose: keyof ReturnType<typeof of>, count: number, from = 1): RunEvent[] =>
     Array.from({ length: count }, (_, n) => [start, of(from + n).accepted, of(from + n)[lose]]).flat()
 
-  test('a run fails when it loses its third runner alone', () => {
+  test('a run fails when it loses its third runner while executing alone', () => {
     const twice = attemptsThat('lost', MAX_LOST_ALONE - 1)
     // From its second attempt on, a run starts in `rendering`, and `accepted` leaves it there.
     expect(played(...twice)).toMatchObject({ state: 'running.waiting', attempt: MAX_LOST_ALONE - 1 })

@@ -56,7 +56,7 @@ export interface Taken {
   effects: readonly string[]
 }
 
-/** Id of the initial arrow, which creates every instance. */
+/** Id of the initial arrow, by which every instance is created. */
 export const CREATED = 'created'
 
 /** The transition of a history row; null if this machine version has no such transition. */

@@ -211,7 +211,7 @@ class InstanceFeed {
     // The snapshot is read before the steps, so all steps that led to the snapshot are sent with it.
     const snapshot = await inspector.snapshot(machine, id)
     const steps = await inspector.after(machine, id, Math.min(...watchers.map(({ position }) => position)))
-    // The next reads send the rest of a long history. Only then the snapshot follows.
+    // The next reads send the rest of a long history; the snapshot follows after the last step.
     const isWhole = steps.length < STEPS_MAX
     if (!isWhole) this.#isStale = true
     this.latest = Math.max(this.latest, ...steps.map((step) => step.id))

@@ -37,7 +37,8 @@ export async function listRuns(
 ): Promise<{ runs: RunListed[]; total: number }> {
   const isUnfiltered = Object.values(filter).every((value) => value === undefined || value === 'all')
   const condition = conditionOf(sql, filter)
-  // `offset 0` makes Postgres first collect the runs of the named pipelines through an index; they are few.
+  // `offset 0` makes Postgres first collect the runs of the named pipelines through their index. These runs
+  // are few.
   const matching =
     filter.pipeline === undefined
       ? sql`run where ${condition}`

@@ -57,7 +57,7 @@ const payloadsOf = (changed: Iterable<RunId>, completed: readonly RunCompleted[]
 
 /**
  * An expression that sends notices with the commit. If a listener does not empty the notification queue, the
- * queue fills up, and a full queue makes commits fail. So no notice is sent while the queue is half full.
+ * queue fills up, and a full queue makes commits fail. So no notice is sent once the queue is half full.
  */
 export const notifying = (
   tx: Sql | SqlTx,

@@ -190,9 +190,9 @@ function eventOf(outcome: Outcome, accompanied: ReadonlySet<RunId>): RunEvent {
 }
 
 /**
- * Finds runs that lose their runner now and executed beside other runs there. Such another run still executes
- * on that runner, or lost the same runner a moment ago. Other replicas may follow the other runs or have
- * started them elsewhere, so the database decides.
+ * Finds runs that lose their runner now and had company there. The company still executes on that runner, or
+ * lost the same runner a moment ago. Other replicas may follow these runs or may have started them elsewhere,
+ * so the database decides.
  */
 async function accompaniedRuns(tx: SqlTx, outcomes: readonly Outcome[]): Promise<Set<RunId>> {
   const lost = outcomes.filter(({ kind }) => kind === 'lost')
@@ -250,7 +250,7 @@ function gateError(tests: readonly TestResult[]): string {
   return `testing: ${failed.length} quality ${failed.length === 1 ? 'test' : 'tests'} failed: ${told.join(', ')}${more}`
 }
 
-/** Failed tests in the error text; the run's results contain the others. */
+/** Maximum number of failed tests in the error text. The run's results contain all of them. */
 const FAILED_TESTS_TOLD = 20
 
 function whyFailed({ error, value, samples = [] }: TestResult): string {

@@ -12,7 +12,7 @@ import { branchOf, handleOf } from './attempts.ts'
 import { ATTEMPT_LINES, seqAfter, storableText } from './logs.ts'
 import type { LockedRun } from './moves.ts'
 
-/** The boot of the runner that executes an attempt. */
+/** The boot id of the runner that executes an attempt: one start of its process. */
 export interface Boot {
   run_id: RunId
   attempt: number
