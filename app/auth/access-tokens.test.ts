@@ -1,4 +1,4 @@
-// The suite of forged, damaged and foreign tokens, against a provider with real keys.
+// Tests with forged, damaged and foreign tokens, against a provider with real keys.
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { createHmac } from 'node:crypto'
 import { Elysia } from 'elysia'
@@ -30,8 +30,8 @@ async function ask(app: ReturnType<typeof appOf>, token: string, headers: Record
 const b64 = (value: unknown) =>
   Buffer.from(typeof value === 'string' ? value : JSON.stringify(value)).toString('base64url')
 
-describe('a token of the provider', () => {
-  test('opens the API with each of the three algorithms, with and without the type of access tokens', async () => {
+describe('tokens of the provider', () => {
+  test('accepts each of three algorithms, with and without the access token type', async () => {
     const app = appOf()
     for (const alg of ['RS256', 'ES256', 'EdDSA'] as const) {
       const response = await ask(app, await provider.token({ roles: ['writer'], name: 'Ada' }, { alg }))
@@ -47,7 +47,7 @@ describe('a token of the provider', () => {
     expect((await ask(app, await typed.sign(provider.keys.RS256.privateKey))).status).toBe(200)
   })
 
-  test('tells roles from a list, a text or a nested claim; the operator names further administrators', async () => {
+  test('reads roles from a list, text or nested claim; operators add administrators', async () => {
     const identityOf = async (claims: object, rolesClaim = 'roles') => {
       const app = appOf({ oidc: { ...settings, rolesClaim, issuer: provider.issuer } })
       return (await ask(app, await provider.token({ ...claims }))).json()
@@ -64,7 +64,7 @@ describe('a token of the provider', () => {
     expect(await identityOf({ sub: 'root' })).toMatchObject({ userId: 'root', roles: ['admin'] })
   })
 
-  test('holds within the clock skew, and no longer', async () => {
+  test('accepts a token within the clock skew and no longer', async () => {
     const seconds = Math.floor(nowMs / 1_000)
     const statusOf = async (claims: object) =>
       (await ask(appOf(), await provider.token({ ...claims }))).status
@@ -74,7 +74,7 @@ describe('a token of the provider', () => {
     expect(await statusOf({ nbf: seconds + 40 })).toBe(401)
   })
 
-  test('that was accepted expires all the same', async () => {
+  test('a cached token still expires', async () => {
     const app = appOf()
     const token = await provider.token({ exp: Math.floor(nowMs / 1_000) + 60 })
     expect((await ask(app, token)).status).toBe(200)
@@ -85,7 +85,7 @@ describe('a token of the provider', () => {
   })
 })
 
-/** Everything that must not open the API, by what is wrong with it. */
+/** Tokens that must be refused, by their defect. */
 async function forgeries(): Promise<Record<string, string>> {
   const { keys, issuer } = provider
   const now = Math.floor(nowMs / 1_000)
@@ -188,7 +188,7 @@ async function forgeries(): Promise<Record<string, string>> {
   }
 }
 
-test('no forged, damaged or foreign token opens the API; each is 401 with its reason', async () => {
+test('refuses every forged, damaged or foreign token with 401 and a reason', async () => {
   const app = appOf()
   expect((await ask(app, await provider.token())).status).toBe(200)
   const tokens = Object.entries(await forgeries())
@@ -222,7 +222,7 @@ describe('credentials', () => {
     const response = await requestTo(app, 'GET', '/api/v1/things', undefined, headers)
     return [response.status, response.headers.get('www-authenticate')]
   }
-  test('that are missing are asked for; other schemes and cookies are no credentials', async () => {
+  test('asks for missing credentials; ignores other schemes and cookies', async () => {
     const app = appOf()
     const asked = [401, 'Bearer realm="sluice"']
     expect(await statusOf(app, {})).toEqual(asked)
@@ -232,7 +232,7 @@ describe('credentials', () => {
     const inQuery = await requestTo(app, 'GET', `/api/v1/things?access_token=${await provider.token()}`)
     expect(inQuery.status).toBe(401)
   })
-  test('may be a key or a token where both are configured, and never both at once', async () => {
+  test('accepts a key or a token, and never both at once', async () => {
     const app = appOf({ apiKey: 'a-key-of-a-machine' })
     const [key, authorization] = ['a-key-of-a-machine', `Bearer ${await provider.token()}`]
     expect((await statusOf(app, { 'x-api-key': key }))[0]).toBe(200)
@@ -243,13 +243,13 @@ describe('credentials', () => {
     expect(await statusOf(app, {})).toEqual(both)
     expect((await statusOf(app, { 'x-api-key': key, authorization: 'Basic YTpi' }))[0]).toBe(200)
   })
-  test('of a mode that is off open nothing and spoil nothing', async () => {
+  test('ignores credentials of a mode that is off', async () => {
     const app = appOf()
     expect((await statusOf(app, { 'x-api-key': 'anything' }))[0]).toBe(401)
     const authorization = `Bearer ${await provider.token()}`
     expect((await statusOf(app, { 'x-api-key': 'anything', authorization }))[0]).toBe(200)
   })
-  test('in the scheme in any case, once', async () => {
+  test('accepts the scheme in any case, but only once', async () => {
     const token = await provider.token()
     for (const scheme of ['bearer', 'BEARER', 'Bearer '])
       expect((await statusOf(appOf(), { authorization: `${scheme} ${token}` }))[0]).toBe(200)
@@ -260,8 +260,8 @@ describe('credentials', () => {
   })
 })
 
-describe("the provider's keys", () => {
-  test('are asked for once a minute, however many unknown ones tokens name', async () => {
+describe('keys of the provider', () => {
+  test('fetches keys once a minute, however many unknown ids tokens name', async () => {
     const app = appOf()
     expect((await ask(app, await provider.token())).status).toBe(200)
     const before = provider.keysAsked()
@@ -280,7 +280,7 @@ describe("the provider's keys", () => {
     expect(provider.keysAsked() - before).toBe(1)
   })
 
-  test('that are new are found when a token names one; tokens of withdrawn ones are refused from then on', async () => {
+  test('finds new keys on demand and then refuses tokens of withdrawn keys', async () => {
     const app = appOf()
     const old = await provider.token({}, { alg: 'ES256' })
     expect((await ask(app, old)).status).toBe(200)
@@ -291,7 +291,7 @@ describe("the provider's keys", () => {
     expect((await ask(app, old)).status).toBe(401)
   })
 
-  test('that cannot be had close the API with 503; known ones are used on while the provider is away', async () => {
+  test('answers 503 without keys, and uses known keys during an outage', async () => {
     const app = appOf()
     for (const body of [
       '{}',

@@ -1,5 +1,6 @@
-// Access tokens of users: JSON Web Tokens that the configured issuer has signed for the configured audience. Everything but the
-// signature's key id and algorithm comes from the configuration, never from the token.
+// Access tokens of users: JSON Web Tokens that the configured issuer signed for the configured audience. Only
+// the key id and the algorithm of the signature come from the token; everything else comes from the
+// configuration.
 
 import assert from 'node:assert/strict'
 import { hash } from 'node:crypto'
@@ -11,7 +12,7 @@ import { AppError } from '../core/errors.ts'
 import { limits } from '../core/limits.ts'
 import type { IssuerKeys } from './issuer-keys.ts'
 
-/** What a token says about its bearer. */
+/** The user that a token names. */
 export interface User {
   kind: 'user'
   userId: string
@@ -21,25 +22,29 @@ export interface User {
 
 export interface AccessTokens {
   /**
-   * The user, or why there is none. Throws an AppError (503) while nobody can say. `isGuessing`: whether so many wrong ones came
-   * from there that one which nobody has used yet is not worth looking at, where it might be guessed.
+   * Returns the user, or the reason of a refusal. Throws an AppError (503) while no decision is possible.
+   * `isGuessing` tells whether the sender has sent too many wrong credentials. An unused token is then
+   * refused without a check, if tokens of its kind could be guessed.
    */
   verify(token: string, isGuessing: () => boolean): User | TokenRefusal | Promise<User | TokenRefusal>
 }
 
-/** For the client to read: says no more than its own token does. */
+/** Shown to the client; reveals no more than the client's own token. */
 export class TokenRefusal {
   constructor(
     readonly why: string,
-    /** False: the issuer has signed the token, so its bearer guesses nothing. */
+    /** False: the issuer signed the token, so its bearer does not guess. */
     readonly isGuess = true,
   ) {}
 }
 
-/** Asymmetric ones only: with a shared secret, whoever may check could also sign. */
+/** Asymmetric algorithms only: with a shared secret, every verifier could also sign. */
 const ALGORITHMS = ['RS256', 'ES256', 'EdDSA']
 const TYPES = new Set(['jwt', 'at+jwt', 'application/jwt', 'application/at+jwt'])
-/** Keys that a token brings along or points to, and extensions: none is known here, so none may be there. */
+/**
+ * Headers with keys, with addresses of keys, or with extensions. None of them is supported, so all are
+ * refused.
+ */
 const REFUSED_HEADERS = ['jku', 'jwk', 'x5u', 'x5c', 'crit', 'b64', 'enc', 'zip']
 
 interface Verified {
@@ -54,7 +59,7 @@ export function makeAccessTokens(
 ): AccessTokens {
   const { keys, clock } = deps
   const admins = new Set(settings.admins)
-  /** By digest: tokens themselves are not kept. */
+  /** Keyed by digest, because tokens themselves must not be stored. */
   const verified = new LRUCache<string, Verified>({ max: limits.accessTokensKept })
 
   function verify(token: string) {
@@ -87,7 +92,8 @@ export function makeAccessTokens(
     }
     const user = userOf(payload)
     if (user === null) return new TokenRefusal('the token names no user')
-    // Remembered under the keys as they were: where others have come meanwhile, it is verified again.
+    // Cached under the keys before the check. If the keys have changed in the meantime, the token is verified
+    // again.
     assert(payload.exp !== undefined, 'a token was verified without the claim that it requires')
     const untilMs = (payload.exp + settings.clockSkewSeconds) * 1_000
     if (version !== null) verified.set(digest, { user, untilMs, version })
@@ -125,7 +131,10 @@ function hasPlainHeader(token: string): boolean {
   }
 }
 
-/** jose looks at the claims only of what was signed by the issuer: whoever reads this holds a token of his. */
+/**
+ * jose checks claims only after the signature. The reader of a reason about claims therefore holds a token of
+ * the issuer.
+ */
 function refusalOf(error: unknown): TokenRefusal {
   if (error instanceof errors.JWTExpired) return new TokenRefusal('the token has expired', false)
   if (error instanceof errors.JWTClaimValidationFailed)
@@ -133,7 +142,10 @@ function refusalOf(error: unknown): TokenRefusal {
   return new TokenRefusal('the token is not valid')
 }
 
-/** Stored, logged and compared: no control characters, no halves of surrogate pairs, no spaces around. */
+/**
+ * Whether a text can be stored, logged and compared: no control characters, no lone surrogates, no spaces
+ * around it.
+ */
 export const isPlainText = (text: string, lengthMax: number) =>
   text !== '' && text.length <= lengthMax && text.trim() === text && !/\p{C}/u.test(text)
 

@@ -1,5 +1,5 @@
-// Keys of machines. They are known by their digests, all of which are compared with each key that is presented: how long that
-// takes says neither which key was nearly right nor how many there are before the right one.
+// Keys of machines, stored as digests. Each presented key is compared with all digests in constant time. The
+// duration therefore reveals neither a nearly correct key nor the position of the correct key.
 import { hash, timingSafeEqual } from 'node:crypto'
 import type { ApiKey } from '../core/config.ts'
 

@@ -1,5 +1,6 @@
-// The public keys of the identity provider, found through its discovery document and asked for again when they have aged or
-// when a token names one that is not among them; the latter at most once a minute, whatever tokens name.
+// The public keys of the identity provider, found through its discovery document. They are fetched again when
+// they have aged, or when a token names an unknown key. The second happens at most once a minute, whatever
+// tokens name.
 import { Buffer } from 'node:buffer'
 import {
   type CryptoKey,
@@ -13,24 +14,27 @@ import type { Clock } from '../core/clock.ts'
 import { unavailable } from '../core/errors.ts'
 import { isSafeAddress } from '../core/safe-address.ts'
 
-/** The provider is asked for its keys at most this often, whatever key ids tokens name. */
+/** Keys are fetched at most this often, whatever key ids tokens name. */
 const FETCH_EVERY_MS = 60_000
-/** Keys are used this long without asking the provider again. */
+/** Keys are used this long without another fetch. */
 const FRESH_MS = 600_000
-/** Keys are used this long while the provider is away. */
+/** Keys are used this long while the provider is unreachable. */
 const USABLE_MS = 86_400_000
-/** The pause between tries while no keys are known. */
+/** The pause between fetches while no keys are known. */
 const RETRY_MS = 5_000
-/** One answer of the provider: time, and bytes. */
+/** Limits of one response of the provider: time and bytes. */
 const TIMEOUT_MS = 5_000
 const ANSWER_BYTES = 262_144
 
 export interface IssuerKeys {
-  /** The key a token's header names. Throws a JOSEError when there is none, an AppError (503) while no keys are known. */
+  /**
+   * The key that a token's header names. Throws a JOSEError for an unknown key, and an AppError (503) while
+   * no keys are known.
+   */
   find(header: JWSHeaderParameters, token: FlattenedJWSInput): Promise<CryptoKey>
   /**
-   * Changes with the keys: what was verified under another one is to be verified again. Null: there are none that may be
-   * used. Asks for keys that have aged.
+   * Changes with the keys: a token that was verified under another version must be verified again. Null: no
+   * usable keys. The call also starts a fetch when the keys have aged.
    */
   version(): number | null
 }
@@ -38,7 +42,7 @@ export interface IssuerKeys {
 export interface IssuerKeysDeps {
   issuer: string
   clock: Clock
-  /** Told when the provider could not be asked. */
+  /** Called when a fetch failed. */
   onFailure(error: unknown): void
 }
 
@@ -57,7 +61,7 @@ export function makeIssuerKeys({ issuer, clock, onFailure }: IssuerKeysDeps): Is
   const isUsable = () => known !== null && clock.elapsed() - known.askedMs < USABLE_MS
   const mayAsk = () => clock.elapsed() - askedMs >= (known === null ? RETRY_MS : FETCH_EVERY_MS)
 
-  /** One request at a time, which all who need it wait for; a failure leaves the keys that are known. */
+  /** One fetch at a time, shared by all callers that wait. A failure keeps the known keys. */
   function ask(): Promise<void> {
     if (asking !== null) return asking
     askedMs = clock.elapsed()

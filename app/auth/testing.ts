@@ -1,4 +1,4 @@
-// An identity provider, and licences, for tests: real keys, real HTTP.
+// An identity provider and licences for tests: real keys, real HTTP.
 import { createPrivateKey, generateKeyPairSync, sign } from 'node:crypto'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -9,15 +9,17 @@ export const AUDIENCE = 'sluice-test'
 
 export interface TestIssuer {
   issuer: string
-  /** How often its keys were asked for. */
+  /** The number of requests for its keys. */
   keysAsked(): number
-  /** The private keys, and the public ones as it shows them. */
+  /** The private keys, and the public keys as the provider shows them. */
   keys: Record<TestAlgorithm, { privateKey: CryptoKey; publicKey: CryptoKey; jwk: JWK }>
-  /** Signed as a provider would; claims and header replace the usual ones, and `undefined` leaves them out. */
+  /**
+   * Signs a token as a provider would. Claims and header replace the defaults, and `undefined` removes them.
+   */
   token(claims?: Record<string, unknown>, header?: { alg?: TestAlgorithm; kid?: string }): Promise<string>
-  /** In place of what it answers: by the path asked for. */
+  /** Responses that replace the defaults, by path. */
   answers: Map<string, { status?: number; body: string }>
-  /** Takes new keys of one algorithm; tokens are signed with them from now on. */
+  /** Replaces the keys of one algorithm; later tokens are signed with the new key. */
   rotate(algorithm: TestAlgorithm): Promise<void>
   stop(): void
 }
@@ -71,7 +73,7 @@ export async function startTestIssuer(): Promise<TestIssuer> {
   }
 }
 
-/** A licence over these claims, and the public key that it is checked with. */
+/** A licence with these claims, and the public key that verifies it. */
 export function testLicense(claims: object, header: object = { alg: 'EdDSA' }) {
   const { publicKey, privateKey } = generateKeyPairSync('ed25519')
   const part = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url')

@@ -65,8 +65,8 @@ export function makeBuckets(
 
 /**
  * Limit of wrong credentials behind one proxy, as a multiple of the limit of one client. One client cannot
- * exhaust the limit of its proxy; two can. Then wrong credentials through that proxy are 429. Correct ones
- * still pass.
+ * exhaust the limit of its proxy; two can. Then wrong credentials through that proxy are 429, and unused
+ * short ones too. All others still pass.
  */
 const PROXY_FAILURES_FACTOR = 2
 /**

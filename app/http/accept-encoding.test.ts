@@ -3,7 +3,7 @@ import { acceptedCoding, CODINGS } from './accept-encoding.ts'
 
 const codingFor = (header: string | null) => acceptedCoding(header, CODINGS).coding
 
-describe('the coding of an answer', () => {
+describe('content coding', () => {
   test.each([
     [null, null],
     ['', null],
@@ -29,11 +29,11 @@ describe('the coding of an answer', () => {
     ['gzip;level=9', null],
     [';;,,gzip', 'gzip'],
     [`${'a,'.repeat(10_000)}gzip`, null],
-  ])('for %j is %p', (header, coding) => {
+  ])('for %j the coding is %p', (header, coding) => {
     expect(codingFor(header)).toBe(coding as never)
   })
 
-  test('is one that this runtime has', () => {
+  test('chooses only codings that the runtime has', () => {
     expect(acceptedCoding('zstd, gzip;q=0.1', ['br', 'gzip']).coding).toBe('gzip')
     expect(acceptedCoding('*', ['gzip']).coding).toBe('gzip')
   })
@@ -44,7 +44,7 @@ describe('the coding of an answer', () => {
     ['*;q=0, identity', false],
     ['gzip', false],
     [null, false],
-  ])('can be required: %j', (header, refusesIdentity) => {
+  ])('reads from %j whether identity is refused', (header, refusesIdentity) => {
     expect(acceptedCoding(header, CODINGS).refusesIdentity).toBe(refusesIdentity)
   })
 })

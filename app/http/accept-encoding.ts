@@ -1,21 +1,24 @@
-// Which coding an answer gets, by the request's Accept-Encoding (RFC 9110, section 12.5.3).
+// Chooses the coding of a response by the request's Accept-Encoding (RFC 9110, section 12.5.3).
 
-/** Codings of answers, best first: by measurement zstd is cheapest and smallest, then brotli (docs/performance.md). */
+/**
+ * Codings of responses, best first. In measurements zstd is cheapest and smallest, then brotli
+ * (docs/performance.md).
+ */
 export const CODINGS = ['zstd', 'br', 'gzip'] as const
 export type Coding = (typeof CODINGS)[number]
 
 export interface Accepted {
-  /** Null: the answer goes out as it is. */
+  /** Null: the response is sent without a coding. */
   coding: Coding | null
-  /** The client refuses an answer that has no coding. */
+  /** The client refuses a response without a coding. */
   refusesIdentity: boolean
 }
 
-/** A header of this many characters names more codings than there are. */
+/** The part of the header that is read: more than all existing codings need. */
 const HEADER_LENGTH_MAX = 1_024
 const WEIGHT = /^q=(0(?:\.\d{0,3})?|1(?:\.0{0,3})?)$/i
 
-/** The coding that the client prefers among `available`. A malformed element counts for nothing. */
+/** The coding that the client prefers among `available`. A malformed element is ignored. */
 export function acceptedCoding(header: string | null, available: readonly Coding[]): Accepted {
   const weights = new Map<string, number>()
   for (const element of (header ?? '').slice(0, HEADER_LENGTH_MAX).split(',')) {
@@ -27,7 +30,7 @@ export function acceptedCoding(header: string | null, available: readonly Coding
   const others = weights.get('*')
   const weightOf = (coding: Coding) => weights.get(coding) ?? others ?? 0
   let best: Coding | null = null
-  // Under `*` comes first what every client knows.
+  // Under `*`, the most widely supported coding comes first.
   const named = available.filter((coding) => weights.has(coding))
   const unnamed = available.filter((coding) => !weights.has(coding)).reverse()
   for (const coding of [...named, ...unnamed])

@@ -1,4 +1,4 @@
-// Metrics and access log: one count, and for most routes one line, per answer.
+// Metrics and access log: one count per response, and one line for most routes.
 import { traceIdOf, traceparentIn } from '../../proto/trace.ts'
 import type { AppError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
@@ -10,14 +10,14 @@ export interface Reporting {
   metrics: Metrics
 }
 
-/** Metric labels and log lines carry patterns: what a client makes up must not become a time series. */
+/** Metric labels and log lines contain patterns, because text from a client must not become a time series. */
 const UNMATCHED = 'unmatched'
 const METHODS = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'])
-/** Asked for every few seconds by machines; what `/health/ready` finds is logged where it is found. */
+/** Machines poll these every few seconds. The health check itself logs the findings of `/health/ready`. */
 const MONITORING = /^\/(health|metrics)(\/|$)/
-/** A run of ours asks for dozens of tables and files; its own log says what came of it. */
+/** A run requests dozens of tables and files; its own log shows the outcome. */
 const INTERNAL = /^\/(catalog|lake\/objects)\//
-/** An internal answer that takes longer holds up a run, and is worth a line. */
+/** A slower internal response delays a run, so it is logged. */
 const SLOW_INTERNAL_MS = 1_000
 
 interface Outcome {
@@ -26,11 +26,11 @@ interface Outcome {
   route: Route | null
   response: Response
   failure?: AppError
-  /** From the arrival to the answer's headers. */
+  /** From arrival to the headers of the response. */
   ms: number
 }
 
-/** Counts an answer, and logs it unless its route is monitoring or internal. */
+/** Counts a response, and logs it unless its route is monitoring or internal. */
 export function report(
   { log, metrics }: Reporting,
   { request, requestId, route, response, failure, ms }: Outcome,

@@ -20,4 +20,6 @@ test.each([
   ['/api/v1/', null],
   ['/apiv1/runs', null],
   [`/${'/'.repeat(16_000)}x`, null],
-] as const)('an unknown address %s leads to %s', (path, hint) => expect(hintFor(path, routes)).toBe(hint))
+] as const)('suggests for the unknown address %s the route %s', (path, hint) =>
+  expect(hintFor(path, routes)).toBe(hint),
+)

@@ -1,4 +1,5 @@
-// Whether a request may reach its handler. The checks follow each other as `admit` lists them: the order is part of the interface.
+// Decides whether a request may reach its handler. `admit` checks in a fixed order, which is part of the
+// interface.
 import type { AuditTrail } from '../audit/service.ts'
 import type { Sender } from '../core/client-address.ts'
 import { AppError, forbidden, methodNotAllowed, routeNotFound } from '../core/errors.ts'
@@ -13,35 +14,35 @@ import type { Cors } from './cors.ts'
 export interface Admission {
   routes: RouteTable
   authenticate: Authenticate
-  /** A plugin's. Null: only what a route is called on decides. */
+  /** Authorization by a plugin. Null: only the rights on the requested resource decide. */
   authorize: Authorize | null
-  /** Admits users by the licence; null in an edition without one. */
+  /** Admits users by the licence; null in an edition without a licence. */
   admitUser: AdmitUser | null
   limitRequest: LimitRequest
   cors: Cors
   checkHost: CheckHost
-  /** Decides which requests belong into the audit log. */
+  /** Decides which requests the audit log records. */
   audit: AuditTrail
 }
 
-/** A request and what its admission finds out about it. */
+/** A request and the findings of its admission. */
 export interface Arrival {
   request: Request
   requestId: string
   target: ReturnType<typeof targetOf>
   route: Route | null
   sender: Sender
-  /** Null until it is known, and for a client that is not admitted. */
+  /** Null before authentication, and for a client that is refused. */
   identity: Identity | null
-  /** The state of the client's bucket, where requests are counted. */
+  /** The state of the client's bucket, if requests are limited. */
   allowance: Allowance | null
-  /** Whether the queue of the audit log has a place reserved for this request. */
+  /** Whether the queue of the audit log has a reserved slot for this request. */
   hasPlace: boolean
 }
 
 /**
- * The route to perform, or the answer to a preflight. Fills in the arrival. Throws AppError for a refusal. Credentials come
- * before routes: an address that does not exist is 401 before it is 404.
+ * Returns the route to perform, or the response to a preflight, and fills in the arrival. Throws AppError for
+ * a refusal. Credentials are checked before routes: an unknown address is 401 before it is 404.
  */
 export async function admit(deps: Admission, arrival: Arrival): Promise<Route | Response> {
   const { request, target, route, sender } = arrival
@@ -70,7 +71,7 @@ export async function admit(deps: Admission, arrival: Arrival): Promise<Route | 
   return route
 }
 
-/** Open routes are listed; all others need a credential, also addresses that do not exist. */
+/** Open routes are listed. All other addresses need a credential, even those that do not exist. */
 const needsIdentity = (route: Route | null) => route === null || route.access === 'identity'
 
 function noRoute(routes: RouteTable, { request, target }: Arrival): AppError {
@@ -81,12 +82,12 @@ function noRoute(routes: RouteTable, { request, target }: Arrival): AppError {
 }
 
 const API = '/api/v1'
-/** Beginnings that callers write in place of `/api/v1`. */
+/** Prefixes that callers write instead of `/api/v1`. */
 const SHORTENED = /^(?:\/api\/v1|\/api|\/v1)?(?=\/)/
 
 /**
- * The address that the caller of an unknown one probably meant: without a slash at its end, or with `/api/v1` before it.
- * Null: no route answers there either.
+ * The address that the caller of an unknown address probably meant: without trailing slashes, or with the
+ * prefix `/api/v1`. Null: no route has that address either.
  */
 export function hintFor(path: string, routes: Pick<RouteTable, 'methods'>): string | null {
   let end = path.length

@@ -1,4 +1,4 @@
-// Security headers of every answer.
+// Security headers of every response.
 
 const COMMON_HEADERS = Object.entries({
   'x-content-type-options': 'nosniff',
@@ -7,7 +7,7 @@ const COMMON_HEADERS = Object.entries({
   'cross-origin-resource-policy': 'same-origin',
   'content-security-policy': "default-src 'none'; frame-ancestors 'none'",
   'cache-control': 'no-store',
-  // An origin that is listed may read the answer, and is named in it.
+  // A listed origin may read the response, which then names that origin.
   vary: 'Origin',
 })
 

@@ -19,19 +19,19 @@ const status = async (method: string, path: string, headers?: Record<string, str
   (await requestTo(locked, method, path, undefined, headers)).status
 
 describe('without a key configured', () => {
-  test('everything is open, and the caller is anonymous', async () => {
+  test('the API is open and callers are anonymous without a key', async () => {
     const response = await requestTo(open, 'GET', '/api/v1/things')
     expect(await response.json()).toEqual({ kind: 'anonymous', userId: '', name: '', roles: [] })
   })
 })
 
 describe('with a key configured', () => {
-  test('the key opens the API', async () => {
+  test('the configured key opens the API', async () => {
     const response = await requestTo(locked, 'GET', '/api/v1/things', undefined, { 'x-api-key': KEY })
     expect(await response.json()).toEqual({ kind: 'api-key', userId: '', name: 'default', roles: [] })
   })
 
-  test('no key, a wrong one, a part of it, two of them are all 401 in the envelope', async () => {
+  test('a missing, wrong, partial or repeated key is 401 in the envelope', async () => {
     for (const key of [
       undefined,
       '',
@@ -57,7 +57,7 @@ describe('with a key configured', () => {
     expect(await status('GET', `/api/v1/things?x-api-key=${encodeURIComponent(KEY)}`)).toBe(401)
   })
 
-  test('every method and every address under the prefix asks for it, existing or not', async () => {
+  test('every address under the prefix requires a key, existing or not', async () => {
     for (const method of ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'PURGE'])
       for (const path of [
         '/api/v1/things',
@@ -69,7 +69,7 @@ describe('with a key configured', () => {
         expect([method, path, await status(method, path)]).toEqual([method, path, 401])
   })
 
-  test('a host that shifts what Elysia takes for the path does not go around it', async () => {
+  test('a one-letter host does not bypass authentication', async () => {
     for (const address of [
       'http://a/api/v1/things',
       'http://a/x/api/v1/things',
@@ -78,13 +78,13 @@ describe('with a key configured', () => {
       expect([address, (await locked.fetch(new Request(address))).status]).toEqual([address, 401])
   })
 
-  test('webhooks and the catalog check a credential of their own', async () => {
+  test('webhooks and the catalog check their own credential', async () => {
     expect(await status('GET', '/catalog/v1/config')).toBe(200)
     expect(await status('POST', '/api/v1/webhooks')).toBe(200)
     expect(await status('GET', '/api/v1/webhooks')).toBe(401)
   })
 })
 
-test('the Pro edition is never open: without a way to come in it does not start', () => {
+test('the Pro edition does not start without a method of authentication', () => {
   expect(() => testApp({ ...parts, config: { edition: 'pro' } })).toThrow(/not open to everybody/)
 })

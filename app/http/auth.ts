@@ -10,35 +10,38 @@ import { type Failures, tooManyRequests } from '../core/rate-limit.ts'
 
 type Answer = Identity | AppError
 
-/**
- * Every mode of authentication is one of these; an AppError is the answer to who may not come in.
- */
+/** A method of authentication. An AppError is the response to a client that is refused. */
 export type Authenticate = (request: Request, sender: Sender) => Answer | Promise<Answer>
 
-/** Whether somebody who is known may use a route at all; what it is used on is asked about later. */
+/**
+ * Whether an authenticated caller may use a route at all. Rights on the requested resource are checked later.
+ */
 export type Authorize = (
   identity: Identity,
   route: { method: string; pattern: string },
 ) => boolean | Promise<boolean>
 
-/** Throws an AppError for a user whom the licence does not allow. No promise where the answer is known. */
+/**
+ * Throws an AppError for a user that the licence does not allow. Returns no promise when the decision is
+ * cached.
+ */
 export type AdmitUser = (user: Identity) => undefined | Promise<undefined>
 
 export interface AuthenticateParts {
-  /** Null: no key opens anything. */
+  /** Null: no key is valid. */
   apiKeys: ApiKeys | null
   tokens: AccessTokens | null
-  /** Limits of wrong credentials; null: they are not counted. */
+  /** Limits of wrong credentials; null: no limit. */
   failures: Failures | null
 }
 
 /**
- * Mode none; or `X-Api-Key`, or `Authorization: Bearer`, or either of the two, and of these exactly one with each request. A
- * header whose mode is off is not looked at.
+ * Accepts no credential, `X-Api-Key`, `Authorization: Bearer`, or either of the two, as configured. A request
+ * carries exactly one. A header whose mode is off is ignored.
  */
 export function makeAuthenticate({ apiKeys, tokens, failures }: AuthenticateParts): Authenticate {
   if (apiKeys === null && tokens === null) return () => ANONYMOUS
-  /** Keys that have opened something: they still do from an address that guesses. */
+  /** Keys that were used before. They still work from an address that guesses. */
   const proven = new Map<string, Identity>()
   const schemes = [...(tokens ? [BEARER] : []), ...(apiKeys ? ['ApiKey realm="sluice"'] : [])].join(', ')
   const missing = [...(tokens ? ['Authorization: Bearer'] : []), ...(apiKeys ? ['X-Api-Key'] : [])].join(
@@ -62,7 +65,8 @@ export function makeAuthenticate({ apiKeys, tokens, failures }: AuthenticatePart
       const identity = proven.get(name)
       if (identity !== undefined) return identity
     }
-    // A key that nobody has used yet does not come in among guesses: that answer would tell the right one.
+    // Among guesses, an unused key is refused even when it is valid. Otherwise the response would reveal the
+    // right key.
     if (name === null || isGuessing(sender, key))
       return refused(unauthenticated('X-Api-Key is not valid', schemes), sender)
     const identity: Identity = { kind: 'api-key', userId: '', name, roles: [] }
@@ -86,9 +90,9 @@ export function makeAuthenticate({ apiKeys, tokens, failures }: AuthenticatePart
   }
 
   /**
-   * Whether a credential that nobody has used yet is refused because so many wrong ones came from there. Behind a proxy this
-   * holds for the client's own address, so that one attacker locks out nobody else. A short credential can be guessed from
-   * many forwarded addresses: it is also refused while its proxy sends guesses.
+   * Whether an unused credential is refused because its sender has sent too many wrong ones. Behind a proxy,
+   * the client's own address counts, so that one attacker locks out no other client. A short credential can
+   * be guessed from many forwarded addresses, so it is also refused while its proxy sends guesses.
    */
   function isGuessing(sender: Sender, credential: string): boolean {
     if (failures === null) return false
@@ -96,7 +100,10 @@ export function makeAuthenticate({ apiKeys, tokens, failures }: AuthenticatePart
     return credential.length < KEY_LENGTH_MIN && failures.lookAtProxy(sender).retryAfterSeconds > 0
   }
 
-  /** Signatures cannot be guessed, so tokens are always looked at; who presents too many bad ones is told to wait. */
+  /**
+   * Counts a wrong credential; too many turn 401 into 429. Signatures cannot be guessed, so tokens are always
+   * verified.
+   */
   function refused(why: AppError, sender: Sender, isGuess = true): AppError {
     const allowed = failures?.take(sender, isGuess)
     return allowed && allowed.retryAfterSeconds > 0

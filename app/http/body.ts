@@ -2,33 +2,36 @@ import { AppError, invalid, tooLarge } from '../core/errors.ts'
 import { limits } from '../core/limits.ts'
 import type { Route } from '../core/route-table.ts'
 
-/** An upload of which nothing arrives for this long is given up, and one that takes this long in all. */
+/** The limit of a JSON body. */
 export const JSON_BODY_BYTES = 1_048_576
-/** A JSON body that takes this long to arrive is given up. */
+/** A JSON body that takes longer to arrive is refused. */
 const JSON_BODY_MS = 60_000
 
 type ReadableRoute = Pick<Route, 'body' | 'bodyBytesMax'>
 
-/** What a JSON text of a file may add to the file: escapes, at worst one per byte. */
+/** JSON may be this many times as large as its file: escapes, at worst one per byte. */
 const ESCAPED = 2
 
-/** Levels and values of a JSON body. The framework writes out what a schema refuses, with indentation: that is quadratic. */
+/**
+ * Levels and values of a JSON body. The framework prints a refused value with indentation, which takes
+ * quadratic time.
+ */
 const JSON_DEPTH = 100
 const JSON_VALUES = 100_000
 
-/** Bodies that are not the 1 MiB of every other JSON route. */
+/** JSON routes with another limit than 1 MiB. */
 const BODY_BYTES_MAX: Record<string, number> = {
   'PUT /api/v1/files/*': limits.uploadBytes * ESCAPED,
 }
 
-/** Bytes a route reads before it answers 413. */
+/** Bytes that a route reads before it answers 413. */
 export function bodyBytesMax(route: Pick<Route, 'method' | 'pattern' | 'body'>): number {
   return BODY_BYTES_MAX[`${route.method} ${route.pattern}`] ?? JSON_BODY_BYTES
 }
 
 /**
- * The body as the route's schema will see it. No body is an empty one, whatever its content type, so that optional bodies
- * are optional and a required one fails naming its first missing field.
+ * The body for the route's schema. A missing body is an empty object, whatever its content type. So an
+ * optional body may be missing, and a required body fails with the name of its first missing field.
  */
 export async function readBody(request: Request, route: ReadableRoute): Promise<object> {
   if (route.body === 'none') return {}
@@ -40,13 +43,19 @@ export async function readBody(request: Request, route: ReadableRoute): Promise<
   return parseJson(utf8Of(bytes))
 }
 
-/** Bodies are read as they come: what is compressed would be told to be no JSON, or no form. */
+/**
+ * Refuses encoded bodies. Without this check, a compressed body would be reported as invalid JSON or as an
+ * invalid form.
+ */
 export function checkCoding({ headers }: Request): void {
   if (!/^(?:identity)?$/i.test(headers.get('content-encoding') ?? ''))
     throw invalid('Content-Encoding', 'must be identity: send the body as it is')
 }
 
-/** Up to here a body that says its length is taken in one piece: a stream costs more than all else that is done for it. */
+/**
+ * Up to this size, a body with a declared length is read in one piece. A stream would cost more than the rest
+ * of the request.
+ */
 const WHOLE_BYTES_MAX = 65_536
 
 async function readBounded(request: Request, route: ReadableRoute): Promise<Uint8Array> {
@@ -73,7 +82,7 @@ async function whole(request: Request): Promise<Uint8Array> {
   }
 }
 
-/** Counts as it reads: a body may come without a length. */
+/** Counts while it reads, because a body may come without a length. */
 async function counted(request: Request, route: ReadableRoute, declared: number): Promise<Uint8Array> {
   let all = new Uint8Array(0)
   let size = 0
@@ -87,7 +96,9 @@ async function counted(request: Request, route: ReadableRoute, declared: number)
   return all.subarray(0, size)
 }
 
-/** A body that says its length is given its place at once. What of it is not written to yet takes no memory. */
+/**
+ * A body with a declared length gets its buffer at once. The unwritten part of the buffer takes no memory.
+ */
 function grown(bytes: Uint8Array, size: number) {
   const more = new Uint8Array(size)
   more.set(bytes)
@@ -96,8 +107,8 @@ function grown(bytes: Uint8Array, size: number) {
 }
 
 /**
- * Frees the memory of bytes that nobody will look at again. Collectors weigh it too lightly: hundreds of megabytes that
- * were done with would wait for them while eight files arrive.
+ * Frees the memory of bytes that are no longer used. Garbage collectors underestimate such buffers: hundreds
+ * of unused megabytes would stay allocated while eight files arrive.
  */
 export function giveBack({ buffer, byteLength }: Uint8Array) {
   // Some runtimes cut many chunks out of one buffer.
@@ -119,12 +130,14 @@ async function* arriving({ body }: Request): AsyncGenerator<Uint8Array> {
     throw notReceived(cause)
   } finally {
     stop()
-    // Of a body that was read to its end this is nothing.
+    // Has no effect on a body that was read to its end.
     reader.cancel().catch(() => {})
   }
 }
 
-/** A client that sends a byte now and then would otherwise keep its place, and what it has sent, for as long as it likes. */
+/**
+ * Otherwise a client that sends a byte now and then could hold its connection and its buffer indefinitely.
+ */
 function lateness() {
   const { promise: late, reject } = Promise.withResolvers<never>()
   late.catch(() => {})
@@ -135,15 +148,16 @@ function lateness() {
   return { late, stop: () => clearTimeout(timer) }
 }
 
-/** What is read of a body that is not wanted, and for how long. */
+/** Limits of draining an unwanted body: bytes and time. */
 const PASSED_OVER_BYTES_MAX = 256 * 1_048_576
 const PASSED_OVER_MS = 30_000
-/** Who sends nothing for so long waits for the answer. */
+/** A client that sends nothing for this time is waiting for the response. */
 const PASSED_OVER_PAUSE_MS = 500
 
 /**
- * Reads a body that is too large where the client wants the connection closed after its answer: it would be closed while the
- * client still sends, which then learns of that and not of the answer. On a connection that stays open the answer comes at once.
+ * Drains a body that is too large if the client wants the connection closed after the response. A close while
+ * the client still sends would hide the response from the client. On a connection that stays open, the
+ * response is sent at once.
  */
 export async function passOver({ headers, body }: Request): Promise<void> {
   if (body === null || !/\bclose\b/i.test(headers.get('connection') ?? '')) return
@@ -169,7 +183,7 @@ export async function passOver({ headers, body }: Request): Promise<void> {
   }
 }
 
-/** Nobody will read this answer, unless it was late: the client is gone. */
+/** The client is gone and reads no response, unless its body was late. */
 const notReceived = (cause: unknown) =>
   cause instanceof AppError ? cause : malformed('was not received to its end', cause)
 
@@ -181,7 +195,7 @@ function parseJson(text: string): object {
   if (typeof value !== 'object' || value === null || Array.isArray(value))
     throw invalid('body', 'must be a JSON object')
   refuseBoundless(value)
-  // Only an escape can smuggle one in: raw, neither NUL nor half a surrogate pair is valid JSON or valid UTF-8.
+  // Only an escape can produce such text: a raw NUL or a lone surrogate is invalid JSON or invalid UTF-8.
   if (text.includes('\\u')) refuseUnstorable(value)
   return value
 }
@@ -204,7 +218,9 @@ function jsonOf(text: string): unknown {
   }
 }
 
-/** A small text can be a value that takes seconds to look at: nested by the thousand, or of a million parts. */
+/**
+ * A small text can be a value that takes seconds to inspect: nested by the thousand, or with a million parts.
+ */
 function refuseBoundless(body: object) {
   let values = 0
   let level: object[] = [body]
@@ -212,7 +228,7 @@ function refuseBoundless(body: object) {
     if (depth > JSON_DEPTH) throw invalid('body', `is nested deeper than ${JSON_DEPTH} levels`)
     const inner: object[] = []
     for (const holder of level) {
-      // In place: the keys of a million parts would be a million texts.
+      // `for in` builds no list: the keys of a million parts would be a million strings.
       for (const key in holder) {
         if (++values > JSON_VALUES) throw invalid('body', `has more than ${JSON_VALUES} values`)
         const value: unknown = holder[key as keyof typeof holder]
@@ -223,7 +239,7 @@ function refuseBoundless(body: object) {
   }
 }
 
-/** Postgres stores neither NUL nor half a surrogate pair: such a text would fail deep inside, as a 500. */
+/** Postgres stores neither NUL nor lone surrogates. Such a text would fail in a statement, as a 500. */
 function refuseUnstorable(body: object) {
   const pending: { field: string; value: unknown }[] = [{ field: '', value: body }]
   for (let next = pending.pop(); next !== undefined; next = pending.pop()) {
@@ -243,10 +259,10 @@ export function refuseText(field: string, text: string) {
   if (!text.isWellFormed()) throw invalid(field, 'must be valid Unicode')
 }
 
-/** The body as a whole is at fault. */
+/** An error of the body as a whole. */
 export const malformed = (why: string, cause?: unknown) =>
   new AppError(400, 'INVALID_ARGUMENT', `body: ${why}`, { cause })
 
-/** Without parameters, in lower case; empty when there is none. */
+/** The media type without parameters, in lower case; empty without a header. */
 export const mediaType = (request: Request) =>
   (request.headers.get('content-type') ?? '').replace(/;.*/s, '').trim().toLowerCase()

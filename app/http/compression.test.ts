@@ -53,8 +53,8 @@ function streamOf(text: string, pieceBytes: number, ended: () => void = () => {}
   )
 }
 
-describe('an answer in JSON', () => {
-  test.each(['gzip', 'br', 'zstd'])('is the same in %s, whatever its size', async (accept) => {
+describe('JSON responses', () => {
+  test.each(['gzip', 'br', 'zstd'])('%s preserves a response of any size', async (accept) => {
     for (const count of [50, 2_000, 30_000]) {
       const text = rowsOf(count)
       const whole = await sent(new Response(text, { headers: TYPE, status: 201 }), { accept })
@@ -66,7 +66,7 @@ describe('an answer in JSON', () => {
     }
   })
 
-  test('below 1 KB goes out as it is, unless the client refuses that', async () => {
+  test('a response below 1 KB is compressed only when identity is refused', async () => {
     const text = JSON.stringify({ text: 'x'.repeat(1_024 - 12) })
     const kept = { coding: null, vary: 'Origin, Accept-Encoding', text }
     expect(await sent(new Response(text, { headers: TYPE }))).toMatchObject(kept)
@@ -80,7 +80,7 @@ describe('an answer in JSON', () => {
     expect((await sent(new Response(longer, { headers: TYPE }))).coding).toBe('gzip')
   })
 
-  test('has no length but its own', async () => {
+  test('the length is that of the compressed body, or absent', async () => {
     const text = rowsOf(100)
     const headers = { ...TYPE, 'content-length': String(text.length) }
     const request = new Request('http://sluice.test/', { headers: { 'accept-encoding': 'gzip' } })
@@ -89,7 +89,7 @@ describe('an answer in JSON', () => {
     expect([null, String((await answer.arrayBuffer()).byteLength)]).toContain(length)
   })
 
-  test('varies by Accept-Encoding also where it is not compressed', async () => {
+  test('a response varies by Accept-Encoding even when not compressed', async () => {
     const text = rowsOf(100)
     for (const accept of [null, 'identity', 'gzip;q=0'])
       expect(await sent(new Response(text, { headers: TYPE }), { accept })).toMatchObject({
@@ -104,7 +104,7 @@ describe('an answer in JSON', () => {
   })
 })
 
-describe('an answer stays as it is', () => {
+describe('responses without compression', () => {
   const text = rowsOf(1_000)
   test.each<[string, ResponseInit, Asked]>([
     ['an event stream', { headers: { 'content-type': 'text/event-stream' } }, {}],
@@ -116,13 +116,13 @@ describe('an answer stays as it is', () => {
     ['it forbids that', { headers: { ...TYPE, 'cache-control': 'no-store, no-transform' } }, {}],
     ['parts of the service ask', { headers: TYPE }, { path: '/catalog/v1/config' }],
     ['it shows a webhook token', { headers: TYPE }, { path: '/api/v1/pipelines/:ns/:layer/:name/triggers' }],
-  ])('where it is %s', async (_, init, asked) => {
+  ])('a response is not compressed: %s', async (_, init, asked) => {
     const { vary, ...answer } = await sent(new Response(text, init), asked)
     expect(answer.text === text).toBe(true)
     expect(vary ?? '').not.toContain('Accept-Encoding')
   })
 
-  test.each([204, 304])('without a body: %p', async (status) => {
+  test.each([204, 304])('a response without a body is not compressed: %p', async (status) => {
     expect(await sent(new Response(null, { status, headers: TYPE }))).toMatchObject({
       status,
       length: 0,
@@ -131,14 +131,14 @@ describe('an answer stays as it is', () => {
   })
 })
 
-test('a weak entity tag names the compressed bytes as well', async () => {
+test('a response with a weak entity tag is compressed', async () => {
   const headers = { ...TYPE, etag: 'W/"v1"' }
   expect((await sent(new Response(rowsOf(100), { headers }))).coding).toBe('gzip')
 })
 
-test('a client that goes away ends the source of a stream', async () => {
+test('a client that disconnects ends the source of a stream', async () => {
   const ended = Promise.withResolvers<void>()
-  // Random text, so that pieces come out before all has gone in.
+  // Random text, so that output starts before the input ends.
   const text = Array.from({ length: 300_000 }, () => Math.random().toString(36)).join()
   const request = new Request('http://sluice.test/', { headers: { 'accept-encoding': 'gzip' } })
   const answer = await compressed(
@@ -152,7 +152,7 @@ test('a client that goes away ends the source of a stream', async () => {
   await ended.promise
 })
 
-test('a source that fails does not look like an end', async () => {
+test('a failure of the source does not look like its end', async () => {
   let pulled = 0
   const source = new ReadableStream<Uint8Array>({
     pull(controller) {

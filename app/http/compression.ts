@@ -1,18 +1,23 @@
-// Compressed answers: JSON of some size, for clients that accept a coding.
+// Compresses JSON responses above a minimum size, for clients that accept a coding.
 import { pipeline, Readable, type Transform } from 'node:stream'
 import * as zlib from 'node:zlib'
 import type { Route } from '../core/route-table.ts'
 import { acceptedCoding, CODINGS, type Coding } from './accept-encoding.ts'
 
-/** Below this the headers weigh as much as what is saved. */
+/** Below this size, the headers weigh as much as the saving. */
 const BYTES_MIN = 1_024
-/** Compressing this takes 0.1 ms, and starting a stream more; a larger answer is compressed beside the event loop. */
+/**
+ * Compressing this size takes 0.1 ms; starting a stream takes longer. A larger response is compressed off the
+ * event loop.
+ */
 const AT_ONCE_BYTES_MAX = 65_536
-/** Pieces that the stream puts out. */
+/** Size of the chunks that the stream emits. */
 const PIECE_BYTES = 65_536
 
 const { constants } = zlib
-/** The fastest levels: 1 MB takes 1.5 to 2 ms, where the usual ones take 6 (docs/performance.md). */
+/**
+ * The fastest levels: 1 MB takes 1.5 to 2 ms, compared with 6 ms at the default levels (docs/performance.md).
+ */
 const GZIP = { level: 1, chunkSize: PIECE_BYTES }
 const BROTLI = { params: { [constants.BROTLI_PARAM_QUALITY]: 1 }, chunkSize: PIECE_BYTES }
 const ZSTD = { params: { [constants.ZSTD_c_compressionLevel]: 1 }, chunkSize: PIECE_BYTES }
@@ -34,23 +39,26 @@ const CODECS: Record<Coding, Codec> = {
   gzip: { compress: (bytes) => zlib.gzipSync(bytes, GZIP), stream: () => zlib.createGzip(GZIP) },
 }
 
-/** Node.js has zstd from 22.15 on. */
+/** Node.js has zstd since version 22.15. */
 const AVAILABLE = CODINGS.filter(
   (coding) => coding !== 'zstd' || typeof zlib.createZstdCompress === 'function',
 )
 
-/** Parts of the service itself call these, mostly on the same machine: compression costs more than the way it saves. */
+/**
+ * Parts of the service call these routes, mostly on the same machine. Compression would cost more than the
+ * transfer it saves.
+ */
 const INTERNAL = /^\/(catalog|lake\/objects)\//
 /**
- * Answers that show a webhook's token beside text that a caller chose. Their compressed length would tell an eavesdropper
- * about the token (BREACH).
+ * Responses that show a webhook token beside text that a caller chose. Their compressed length would reveal
+ * information about the token (BREACH).
  */
 const SECRETS = /\/triggers(\/|$)/
 const JSON_TYPE = /^application\/(?:[\w.-]+\+)?json\b/i
 
 /**
- * The answer, compressed where that is worth it and the client accepts it. An answer with a strong entity tag stays as it is: the tag names
- * these very bytes, and clients send it back in `If-Match`.
+ * Compresses a response if its size justifies that and the client accepts a coding. A response with a strong
+ * entity tag stays as it is: the tag names these very bytes, and clients send it back in `If-Match`.
  */
 export async function compressed(
   request: Request,
@@ -83,11 +91,11 @@ type Reader = ReadableStreamDefaultReader<Uint8Array>
 interface Start {
   chunks: Uint8Array[]
   length: number
-  /** There is nothing after it. */
+  /** No chunk follows. */
   isWhole: boolean
 }
 
-/** Chunks, until there are more bytes than that. */
+/** Reads chunks until they exceed `bytes` or the stream ends. */
 async function readUpTo(reader: Reader, bytes: number): Promise<Start> {
   const start: Start = { chunks: [], length: 0, isWhole: false }
   while (start.length <= bytes) {
@@ -109,7 +117,7 @@ function joined({ chunks, length }: Start): Uint8Array<ArrayBuffer> {
   return all
 }
 
-/** Compresses at the pace of the client; who goes away ends the source as well. */
+/** Compresses at the pace of the client. A client that disconnects ends the source as well. */
 function through(
   codec: Transform,
   start: readonly Uint8Array[],
@@ -123,7 +131,7 @@ function through(
       await reader.cancel()
     }
   }
-  // An error of the source reaches the client through the codec, which it destroys.
+  // An error of the source destroys the codec, which forwards the error to the client.
   pipeline(Readable.from(chunks(), { objectMode: true, highWaterMark: 1 }), codec, () => {})
   const pieces: AsyncIterator<Uint8Array<ArrayBuffer>> = codec[Symbol.asyncIterator]()
   return new ReadableStream(

@@ -1,15 +1,15 @@
-// Conditional requests (RFC 9110, section 13): the entity tag of a thing is its version id.
+// Conditional requests (RFC 9110, section 13). The entity tag of a resource is its version id.
 import { Type as t } from '@sinclair/typebox'
 import { AppError, invalid } from '../core/errors.ts'
 
-/** Declared as `headers` by routes that answer with an entity tag. */
+/** Declared as `headers` by routes whose response has an entity tag. */
 export const ReadConditions = t.Object({
   'if-none-match': t.Optional(
     t.String({ maxLength: 4096, description: 'Entity tags, or `*`: 304 when the present one is among them' }),
   ),
 })
 
-/** Declared as `headers` by routes that change what has an entity tag. */
+/** Declared as `headers` by routes that change a resource with an entity tag. */
 export const WriteConditions = t.Object({
   'if-match': t.Optional(
     t.String({
@@ -25,12 +25,12 @@ export const WriteConditions = t.Object({
   ),
 })
 
-/** What must hold when something is changed, given its present version id; null: there is none. */
+/** The condition of a change, given the current version id; null: the resource does not exist. */
 export type Precondition = (versionId: string | null) => boolean
 
 export const entityTag = (versionId: string) => `"${versionId}"`
 
-/** Null: no condition was sent. 400: one that is none. */
+/** Null: the request has no condition. Throws 400 for an invalid condition. */
 export function preconditionOf(headers: typeof WriteConditions.static): Precondition | null {
   const { 'if-match': required, 'if-none-match': forbidden } = headers
   if (required === undefined && forbidden === undefined) return null
@@ -39,7 +39,7 @@ export function preconditionOf(headers: typeof WriteConditions.static): Precondi
   return (versionId) => isRequired(versionId) && !isForbidden(versionId)
 }
 
-/** Whether the reader has this version already. */
+/** Whether the client already has this version. */
 export function isKnown(headers: typeof ReadConditions.static, versionId: string): boolean {
   const { 'if-none-match': known } = headers
   return known !== undefined && matcherOf('If-None-Match', known, 'weak')(versionId)
@@ -49,13 +49,13 @@ export const preconditionFailed = (what: string) =>
   new AppError(412, 'ALREADY_EXISTS', `${what} is not, or no longer, what the request expects`)
 
 const TAG = /(W\/)?"([\x21\x23-\x7e\x80-\xff]*)"/g
-/** What no header can hold. */
+/** A character that no header can contain. */
 const NO_TEXT = '\0'
 
 function matcherOf(header: string, text: string, comparison: 'strong' | 'weak') {
   if (text.trim() === '*') return (versionId: string | null) => versionId !== null
   const elements = text.replaceAll(TAG, NO_TEXT).split(',')
-  // Empty ones count for nothing (RFC 9110, section 5.6.1.2).
+  // Empty elements are ignored (RFC 9110, section 5.6.1.2).
   const named = elements.map((element) => element.trim()).filter((element) => element !== '')
   if (named.length === 0 || named.some((element) => element !== NO_TEXT))
     throw invalid(header, 'must be * or a list of quoted entity tags')

@@ -1,4 +1,5 @@
-// Browsers of other origins: who may read answers, and what they may send. Credentials are headers, never cookies.
+// Rules for browsers of other origins: which of them may read responses, and what they may send. Credentials
+// are headers, never cookies.
 
 const REQUEST_HEADERS = [
   'Content-Type',
@@ -18,10 +19,13 @@ const RESPONSE_HEADERS =
 const PREFLIGHT_SECONDS = '600'
 
 export interface Cors {
-  /** Adds the headers that let a listed origin read the answer. Any other origin gets nothing, and its browser refuses. */
+  /**
+   * Adds the headers that let a listed origin read the response. Without them, the browser of any other
+   * origin refuses.
+   */
   allow(request: Request, headers: Headers): void
   /**
-   * Whether a page of another site makes its reader's browser send this write: forms and simple content types need no
+   * Whether a page of another site caused this write. Browsers send forms and simple content types without a
    * preflight. Native clients, sidecars and webhook senders have no `Origin` and pass.
    */
   isForgery(request: Request): boolean
@@ -30,15 +34,21 @@ export interface Cors {
 const SAFE = new Set(['GET', 'HEAD', 'OPTIONS'])
 
 export interface CorsSettings {
-  /** Exact, or the one entry `*`. */
+  /** Exact origins, or the single entry `*`. */
   origins: readonly string[]
-  /** Its origin is ours: a proxy may change `Host`. */
+  /** Its origin is also ours, because a proxy may change `Host`. */
   publicUrl: string | null
-  /** No request needs a credential, so a page of any site could write. Otherwise the site would have to know one. */
+  /**
+   * No request needs a credential, so a page of any site could write. Otherwise that page would need a
+   * credential.
+   */
   isOpen: boolean
 }
 
-/** Our own origins are the host that the request names (`checkHost` decides which names those are) and `publicUrl`. */
+/**
+ * Our own origins are `publicUrl` and the host that the request names. `checkHost` decides which host names
+ * are accepted.
+ */
 export function makeCors({ origins, publicUrl, isOpen }: CorsSettings): Cors {
   const listed = new Set(origins)
   const publicOrigin = publicUrl === null ? null : new URL(publicUrl).origin
@@ -67,7 +77,7 @@ export function makeCors({ origins, publicUrl, isOpen }: CorsSettings): Cors {
   }
 }
 
-/** Whether an origin is the site of a `Host`, under http or https: a proxy may add TLS. */
+/** Whether an origin is the site of a `Host`, under http or https, because a proxy may add TLS. */
 function isOfHost(origin: string, host: string) {
   const [scheme] = origin.split('://', 1)
   if (scheme !== 'http' && scheme !== 'https') return false

@@ -1,10 +1,10 @@
-// What all streams of server-sent events have in common.
+// The common part of all streams of server-sent events.
 
 import { AppError } from '../core/errors.ts'
 import type { StreamPlaces } from '../core/stream-places.ts'
 import { prefers } from './accept.ts'
 
-/** The answer that carries a stream; 429 when there was no place for it (null). */
+/** The response that carries a stream. Throws 429 for null: no slot was free. */
 export function eventStream(stream: ReadableStream<Uint8Array> | null): Response {
   if (stream === null)
     throw new AppError(429, 'RATE_LIMITED', 'too many event streams are open', {
@@ -19,7 +19,7 @@ export function eventStream(stream: ReadableStream<Uint8Array> | null): Response
   })
 }
 
-/** `Last-Event-ID`: the number of the last event a client has; 0 when it is none of ours. */
+/** `Last-Event-ID`: the number of the last event that a client has; 0 for any other text. */
 export const lastEventId = (text: string | undefined) =>
   text !== undefined && /^\d{1,15}$/.test(text) ? Number(text) : 0
 
@@ -37,15 +37,15 @@ export const HEARTBEAT = encoder.encode(': still here\n\n')
 const RETRY = encoder.encode('retry: 2000\n\n')
 
 interface ReaderOptions {
-  /** Bytes that may wait for a slow reader. */
+  /** Bytes that may be buffered for a slow client. */
   bufferBytes: number
-  /** The client has read, and there is room in the buffer. */
+  /** The client has read, and the buffer has space. */
   onRead?(): void
-  /** The stream was ended, or its client has gone. May be called more than once. */
+  /** The stream has ended, or its client has disconnected. May be called more than once. */
   onLeave(reader: EventReader): void
 }
 
-/** Null: there are too many streams, of all clients or of this one. */
+/** Null: too many streams are open, in total or for this client. */
 export function openEventReader(places: StreamPlaces, client: string, options: ReaderOptions) {
   const giveBack = places.take(client)
   return giveBack === null ? null : new EventReader(giveBack, options)
@@ -70,7 +70,7 @@ export class EventReader {
     this.send(RETRY)
   }
 
-  /** Bytes that the buffer has room for. None: the client is slow, or has gone. */
+  /** Free bytes in the buffer. Zero or less: the client is slow or has disconnected. */
   get room(): number {
     return this.#controller.desiredSize ?? 0
   }
@@ -79,7 +79,7 @@ export class EventReader {
     try {
       this.#controller.enqueue(bytes)
     } catch {
-      // The client has gone, and `cancel` takes the reader out.
+      // The client has disconnected; `cancel` removes the reader.
     }
   }
 
@@ -88,7 +88,7 @@ export class EventReader {
     try {
       this.#controller.close()
     } catch {
-      // The client has closed the stream already.
+      // The client has already closed the stream.
     }
     this.#leave()
   }

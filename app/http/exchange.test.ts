@@ -109,12 +109,12 @@ describe('unknown addresses', () => {
     expect(await (await call('GET', '/api/v1/files/upload')).json()).toEqual({ path: 'upload' })
     expect((await call('POST', '/api/v1/files/upload')).status).toBe(200)
   })
-  test('a path parameter that cannot exist is 404, naming it', async () => {
+  test('an impossible path parameter is 404 and named in the error', async () => {
     const response = await call('GET', '/api/v1/things/abc')
     expect(response.status).toBe(404)
     expect((await errorOf(response)).message).toBe('no such id: must match ^[0-9]+$')
   })
-  test('broken percent-encoding and NUL are 400, never a crash', async () => {
+  test('broken percent-encoding and NUL are 400', async () => {
     for (const path of [
       '/api/v1/things/%ff',
       '/api/v1/things/%',
@@ -126,7 +126,7 @@ describe('unknown addresses', () => {
       expect([path, (await call('GET', path)).status]).toEqual([path, 400])
     expect((await errorOf(await call('GET', '/api/v1/things?search=a%00'))).message).toStartWith('search: ')
   })
-  test('the path of a file may carry its slashes encoded or not', async () => {
+  test('the path of a file may contain plain or encoded slashes', async () => {
     for (const path of ['a/b%20c/d.sql', 'a%2Fb%20c%2Fd.sql'])
       expect(await (await call('GET', `/api/v1/files/${path}`)).json()).toEqual({ path: 'a/b c/d.sql' })
   })
@@ -140,7 +140,7 @@ describe('unknown addresses', () => {
 })
 
 describe('bodies', () => {
-  test('a valid body is accepted, with a charset too', async () => {
+  test('accepts a valid body, also with a charset', async () => {
     expect((await call('POST', '/api/v1/things', valid)).status).toBe(201)
     const response = await send('/api/v1/things', JSON.stringify(valid), {
       'content-type': 'application/json; charset=utf-8',
@@ -185,7 +185,7 @@ describe('bodies', () => {
     expect(response.status).toBe(400)
     expect((await errorOf(response)).message).toStartWith(message)
   })
-  test('a surrogate pair is text like any other', async () => {
+  test('accepts a surrogate pair', async () => {
     const response = await send(
       '/api/v1/things',
       '{"namespace":"default","layer":"gold","note":"\\ud83d\\ude80"}',
@@ -193,7 +193,7 @@ describe('bodies', () => {
     )
     expect(await response.json()).toMatchObject({ note: '🚀' })
   })
-  test('another content type is refused, naming the header', async () => {
+  test('refuses another content type and names the header', async () => {
     for (const type of [
       'text/plain',
       'application/x-www-form-urlencoded',
@@ -217,7 +217,7 @@ describe('bodies', () => {
     })
     expect((await send('/api/v1/things/1/publish', '{"message":1}', json)).status).toBe(400)
   })
-  test('a route without a body ignores what is sent', async () => {
+  test('a route without a body ignores the request body', async () => {
     expect((await send('/api/v1/things/1/cancel', 'garbage', { 'content-type': 'nonsense' })).status).toBe(
       200,
     )
@@ -226,26 +226,26 @@ describe('bodies', () => {
     const response = await call('DELETE', '/api/v1/things/1')
     expect([response.status, await response.text()]).toEqual([204, ''])
   })
-  test('a repeated query parameter, or an unknown one, is no error', async () => {
+  test('accepts repeated and unknown query parameters', async () => {
     expect((await call('GET', '/api/v1/things?search=a&search=b&other=1')).status).toBe(200)
   })
 })
 
 describe('sizes', () => {
-  /** A body without a length. */
+  /** A body without a declared length. */
   const streamed = (bytes: number) => {
     let left = bytes
     return new ReadableStream<Uint8Array>({
       pull(controller) {
         if (left <= 0) return controller.close()
-        // Who reads a chunk gives its memory back.
+        // The reader of a chunk frees its memory, so every chunk is a new buffer.
         const size = Math.min(left, 65_536)
         controller.enqueue(new Uint8Array(size).fill(0x20))
         left -= size
       },
     })
   }
-  test('a JSON body over 1 MiB is 413, with a length or without', async () => {
+  test('a JSON body over 1 MiB is 413, with or without a length', async () => {
     const response = await send('/api/v1/things', ' '.repeat(JSON_BODY_BYTES + 1), json)
     expect(response.status).toBe(413)
     expect(await errorOf(response)).toEqual({
@@ -256,7 +256,7 @@ describe('sizes', () => {
     expect((await send('/api/v1/things', streamed(JSON_BODY_BYTES + 1), json)).status).toBe(413)
     expect((await send('/api/v1/things', streamed(JSON_BODY_BYTES), json)).status).toBe(400)
   })
-  test('a body that breaks off is no failure of ours', async () => {
+  test('an interrupted body is 400, not a server error', async () => {
     const broken = new ReadableStream<Uint8Array>({
       pull(controller) {
         controller.error(new Error('socket hang up'))
@@ -266,11 +266,11 @@ describe('sizes', () => {
     expect(response.status).toBe(400)
     expect((await errorOf(response)).message).toBe('body: was not received to its end')
   })
-  test('a declared length over the limit is refused before anything is read', async () => {
+  test('a declared length over the limit is refused before the body', async () => {
     const headers = { ...json, 'content-length': String(JSON_BODY_BYTES + 1) }
     expect((await send('/api/v1/things', '{}', headers)).status).toBe(413)
   })
-  test('the JSON of a pipeline file may be as large as a file of 32 MB needs', async () => {
+  test('the JSON of a pipeline file has a larger limit', async () => {
     const content = 'x'.repeat(JSON_BODY_BYTES * 2)
     const response = await call('PUT', '/api/v1/files/default/a.sql', { content })
     expect(await response.json()).toEqual({ size: content.length })
@@ -278,7 +278,7 @@ describe('sizes', () => {
       413,
     )
   })
-  test('a route that reads its own body gets it whole, whatever its size', async () => {
+  test('a route that reads its own body receives it at any size', async () => {
     const response = await send('/lake/objects/a/b', new Uint8Array(JSON_BODY_BYTES * 2), {}, 'PUT')
     expect(await response.json()).toEqual({ size: JSON_BODY_BYTES * 2, identity: null })
   })
@@ -286,7 +286,7 @@ describe('sizes', () => {
 
 describe('failures', () => {
   const failure = (name: string) => call('GET', `/api/v1/failures/${name}`)
-  test('an expected failure is answered as it was thrown', async () => {
+  test('an expected error is returned as it was thrown', async () => {
     const response = await failure('known')
     expect(response.status).toBe(404)
     expect(await errorOf(response)).toEqual({
@@ -296,7 +296,7 @@ describe('failures', () => {
     })
     expect((await failure('unavailable')).status).toBe(503)
   })
-  test('an unexpected one says nothing but that it happened', async () => {
+  test('an unexpected error reveals no details', async () => {
     for (const name of ['awaited', 'wrong-answer']) {
       const response = await failure(name)
       expect(response.status).toBe(500)
@@ -307,7 +307,7 @@ describe('failures', () => {
       })
     }
   })
-  test('it is logged with its cause and the id of the request', async () => {
+  test('an unexpected error is logged with its cause and request id', async () => {
     const { log, entries } = keptLog()
     await requestTo(testApp({ api: [failures], log }), 'GET', '/api/v1/failures/awaited', undefined, {
       'x-request-id': 'r-1',
@@ -315,18 +315,18 @@ describe('failures', () => {
     const fields = { ms: expect.any(Number), request_id: 'r-1', error: expect.any(TypeError) }
     expect(entries).toEqual([{ level: 'error', message: 'GET /api/v1/failures/awaited 500', fields }])
   })
-  test('a lost database connection is 503, a value no column holds 400', async () => {
+  test('a lost database connection is 503, an unstorable value is 400', async () => {
     const lost = await failure('connection')
     expect(lost.status).toBe(503)
     expect((await errorOf(lost)).code).toBe('UNAVAILABLE')
     expect((await failure('out-of-range')).status).toBe(400)
   })
-  test('headers and status set before a failure do not reach its envelope', async () => {
+  test('headers and status set before an error do not reach the envelope', async () => {
     const response = await failure('late')
     expect(response.status).toBe(409)
     expect(response.headers.get('content-type')).toStartWith('application/json')
   })
-  test('a plugin with an error shape of its own keeps it, for refused bodies too', async () => {
+  test('a plugin with its own error format uses it for refused bodies', async () => {
     expect(await (await call('GET', '/catalog/v1/absent')).json()).toEqual({
       error: { message: 'table not found', type: 'Iceberg', code: 404 },
     })
@@ -336,7 +336,7 @@ describe('failures', () => {
 })
 
 describe('headers', () => {
-  test('a sane request id is echoed, any other is replaced', async () => {
+  test('echoes a valid request id and replaces any other', async () => {
     const idFor = async (given: string) =>
       (await call('GET', '/health', undefined, { 'x-request-id': given })).headers.get('x-request-id')
     expect(await idFor('abc-123.X:y_z')).toBe('abc-123.X:y_z')
@@ -346,7 +346,7 @@ describe('headers', () => {
       (await call('GET', '/nope', undefined, { 'x-request-id': 'kept' })).headers.get('x-request-id'),
     ).toBe('kept')
   })
-  test('every answer forbids sniffing, framing and caching', async () => {
+  test('every response forbids sniffing, framing and caching', async () => {
     for (const path of ['/health', '/nope', '/api/v1/things', '/api/v1/failures/awaited']) {
       const { headers } = await call('GET', path)
       expect(headers.get('x-content-type-options')).toBe('nosniff')
@@ -355,7 +355,7 @@ describe('headers', () => {
       expect(headers.get('cache-control')).toBe('no-store')
     }
   })
-  test('a listed origin may read answers and errors, another may not', async () => {
+  test('a listed origin may read responses and errors, another origin may not', async () => {
     for (const path of ['/api/v1/things', '/nope']) {
       const listed = await call('GET', path, undefined, { origin: 'http://localhost:3000' })
       expect(listed.headers.get('access-control-allow-origin')).toBe('http://localhost:3000')
@@ -364,7 +364,7 @@ describe('headers', () => {
       expect(other.headers.get('access-control-allow-origin')).toBeNull()
     }
   })
-  test('a preflight is answered with the methods of the path', async () => {
+  test('a preflight returns the methods of the path', async () => {
     const headers = { origin: 'http://localhost:3000', 'access-control-request-method': 'DELETE' }
     const response = await call('OPTIONS', '/api/v1/things/1', undefined, headers)
     expect(response.status).toBe(204)
@@ -372,7 +372,7 @@ describe('headers', () => {
     expect(response.headers.get('access-control-allow-headers')).toContain('X-Api-Key')
     expect((await call('OPTIONS', '/nope', undefined, headers)).status).toBe(404)
   })
-  test('a write that a page of another site sends is refused, unless its origin is listed', async () => {
+  test('refuses writes from pages of another site unless its origin is listed', async () => {
     const from = (headers: Record<string, string>) =>
       call('POST', '/api/v1/things/1/cancel', undefined, { host: 'sluice.test:8080', ...headers })
     const refused = await from({ origin: 'http://evil.example', 'sec-fetch-site': 'cross-site' })
@@ -406,7 +406,7 @@ describe('headers', () => {
     const read = { origin: 'http://evil.example', 'sec-fetch-site': 'cross-site' }
     expect((await call('GET', '/api/v1/things', undefined, read)).status).toBe(200)
   })
-  test('the health probe has the headers of every answer, also for HEAD, and its query is checked', async () => {
+  test('the health probe has common headers, supports HEAD and checks its query', async () => {
     const { headers } = await call('GET', '/api/v1/things')
     const own = ['content-type', 'content-length', 'x-request-id', 'ratelimit-limit', 'ratelimit-remaining']
     const namesOf = (headers: Headers) => [...headers.keys()].filter((name) => !own.includes(name))
@@ -422,7 +422,7 @@ describe('headers', () => {
     expect((await call('GET', '/health?a=%zz')).status).toBe(400)
     expect((await call('POST', '/health')).status).toBe(405)
   })
-  test('HEAD answers as GET does, without the body', async () => {
+  test('HEAD answers like GET, without the body', async () => {
     const response = await call('HEAD', '/api/v1/things')
     expect([response.status, await response.text()]).toEqual([200, ''])
     expect((await call('HEAD', '/api/v1/things/1/cancel')).status).toBe(405)
@@ -430,7 +430,7 @@ describe('headers', () => {
 })
 
 describe('the access log', () => {
-  /** Lines as `level method path status`, on a clock that moves by `ms` per request. */
+  /** Lines as `level method path status`, on a clock that advances by `ms` per request. */
   async function linesOf(requests: [method: string, path: string][], { ms = 1, brokenMetrics = false } = {}) {
     const { log, entries } = keptLog()
     let now = 0
@@ -454,7 +454,7 @@ describe('the access log', () => {
     return lines.filter((line) => !line.endsWith('is not ready'))
   }
 
-  test('tells every request of a client, refused and unknown ones too', async () => {
+  test('logs every request of a client, even refused and unknown ones', async () => {
     expect(
       await linesOf([
         ['GET', '/api/v1/things/1'],
@@ -467,7 +467,7 @@ describe('the access log', () => {
       'info GET unmatched 404',
     ])
   })
-  test('says nothing of monitoring, whatever it finds, however long that takes', async () => {
+  test('does not log monitoring requests, whatever their result or duration', async () => {
     const asked: [string, string][] = [
       ['GET', '/health'],
       ['GET', '/health/live'],
@@ -476,10 +476,10 @@ describe('the access log', () => {
     ]
     expect(await linesOf(asked, { ms: 2_000 })).toEqual([])
   })
-  test('tells when monitoring itself fails', async () => {
+  test('logs a failure of monitoring itself', async () => {
     expect(await linesOf([['GET', '/metrics']], { brokenMetrics: true })).toEqual(['error GET /metrics 500'])
   })
-  test('tells of internal routes what failed and what was slow', async () => {
+  test('logs failed and slow requests to internal routes', async () => {
     const asked: [string, string][] = [
       ['GET', '/catalog/v1/config'],
       ['GET', '/catalog/v1/absent'],
@@ -493,7 +493,7 @@ describe('the access log', () => {
   })
 })
 
-test('requests are counted by pattern; unknown paths and methods share one label', async () => {
+test('counts requests by pattern; unknown paths and methods share one label', async () => {
   const metrics = makeMetrics()
   const counted = testApp({ api: [things], metrics })
   await requestTo(counted, 'GET', '/api/v1/things/1')

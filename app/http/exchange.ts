@@ -1,10 +1,11 @@
-// One request from its arrival to its answer: everything that holds for every route. The steps, in their order:
-// 1. arrive: find the request id, the route and the client's address (core/route-table.ts, core/client-address.ts).
-// 2. admit: check host, credential, rate limit, licence, route and origin; reserve a place in the audit log (admission.ts).
-// 3. perform: the framework reads the body (body.ts, upload-form.ts) and calls the handler, some once per key (idempotency.ts).
+// One request from its arrival to its response: everything that applies to every route. The steps, in order:
+// 1. arrive: find the request id, the route and the client (core/route-table.ts, core/client-address.ts).
+// 2. admit: check host, credential, rate limit, licence, route and origin; reserve an audit slot
+// (admission.ts).
+// 3. perform: read the body (body.ts, upload-form.ts), call the handler (once per key: idempotency.ts).
 // 4. record the request in the audit log.
-// 5. set the headers of every answer (answer-headers.ts, cors.ts) and compress the body (compression.ts).
-// 6. report: count the answer, and write a line of the access log (access-log.ts).
+// 5. set the headers of every response (answer-headers.ts, cors.ts) and compress the body (compression.ts).
+// 6. report: count the response, and write a line of the access log (access-log.ts).
 
 import { inTrace, requestIdIn, traceOf } from '../../proto/trace.ts'
 import type { AccessOf } from '../access/access.ts'
@@ -25,7 +26,7 @@ import { setCommonHeaders } from './answer-headers.ts'
 import { compressed } from './compression.ts'
 
 export interface ExchangeDeps extends Admission, Reporting {
-  /** Elysia: runs the route that the table found. Throws what the handler threw. */
+  /** Runs the route through Elysia. Throws the error of the handler. */
   perform(request: Request): Promise<Response>
   accessOf: AccessOf
   newId: NewId
@@ -38,38 +39,40 @@ interface Answered {
   failure?: AppError
 }
 
-/** What is known about a request besides itself. */
+/** Facts about a request that the request itself does not contain. */
 export interface Exchange {
   requestId: string
   route: Route
-  /** Null on routes that are open or check a credential of their own. */
+  /** Null on open routes, and on routes that check their own credential. */
   identity: Identity | null
-  /** What the caller may do; everything in the community edition, and on routes that check a credential of their own. */
+  /**
+   * Rights of the caller: everything in the community edition, and on routes that check their own credential.
+   */
   access: Access
-  /** The client's address; empty when nobody knows it. */
+  /** The client's address; empty when it is unknown. */
   client(): string
   sender: Sender
 }
 
 const exchanges = new WeakMap<Request, Exchange>()
 
-/** The exchange a handler is part of. */
+/** The exchange of a request, for its handler. */
 export function exchangeOf(request: Request): Exchange {
   const exchange = exchanges.get(request)
   if (exchange === undefined) throw new Error('this request did not come through the server')
   return exchange
 }
 
-/** What the caller of a request may see. */
+/** The resources that the caller of a request may see. */
 export const visibleTo = (request: Request): Promise<Visible> => exchangeOf(request).access.visible()
 
-/** With whose eyes code looks that answers a request; null: it sees everything. */
+/** The caller whose visibility limits the code that answers this request; null: the code sees everything. */
 export function readerBehind(request: Request): Reader | null {
   const { access, identity } = exchangeOf(request)
   return readerOf(access, identity)
 }
 
-/** The handler of all requests. It always answers, and never throws. */
+/** Handles every request. Always returns a response, never throws. */
 export function makeFetch(deps: ExchangeDeps): (request: Request, peer?: Peer) => Promise<Response> {
   return async (request, peer = NOBODY) => {
     const began = deps.clock.elapsed()
@@ -98,7 +101,7 @@ export function makeFetch(deps: ExchangeDeps): (request: Request, peer?: Peer) =
   }
 }
 
-/** The server did not say who is at the other end. */
+/** For a server that does not know its client. */
 const NOBODY: Peer = { address: null }
 
 function arrive(deps: ExchangeDeps, request: Request, peer: Peer): Arrival {
@@ -108,7 +111,7 @@ function arrive(deps: ExchangeDeps, request: Request, peer: Peer): Arrival {
     requestId: requestIdIn(request.headers) ?? deps.newId(),
     target,
     route: deps.routes.find(request.method, target.path),
-    // A client that is answered later may be gone by then, and its address with it.
+    // Read at once: the client may disconnect before the response, and its address is then unknown.
     sender: deps.senderOf(request, peer),
     identity: null,
     hasPlace: false,
@@ -130,7 +133,7 @@ function refusedWith(error: unknown): Answered {
   return { response: errorResponse(failure), failure }
 }
 
-/** The answer, or 499 where the client has closed the connection: that is no fault of the service. */
+/** The response, or 499 if the client has closed the connection, which is no fault of the service. */
 function received(answered: Answered, peer: Peer): Answered {
   if (peer.isGone !== true) return answered
   void answered.response.body?.cancel().catch(() => {})
@@ -149,7 +152,7 @@ async function performed(
   return request.method === 'HEAD' ? headOf(response) : response
 }
 
-/** Elysia would answer HEAD by reading the whole body of GET to measure it, an endless event stream too. */
+/** For HEAD, Elysia would read the whole body of GET to measure it, even an endless event stream. */
 const asRouted = (request: Request, route: Route) =>
   withPlainHost(
     request.method === 'HEAD' && route.method === 'GET' ? new Request(request, { method: 'GET' }) : request,

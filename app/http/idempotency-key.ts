@@ -1,11 +1,11 @@
-// The edge of idempotency: what the header may be, and which requests are the same.
+// Reads the header `Idempotency-Key` and decides which requests are equal.
 import { createHash } from 'node:crypto'
 import { Type as t } from '@sinclair/typebox'
 import { targetOf } from '../core/target.ts'
 import { exchangeOf } from './exchange.ts'
 import type { IdempotencyKey } from './idempotency.ts'
 
-/** Declared as `headers` by every route that takes the key. */
+/** Declared as `headers` by every route that accepts the key. */
 export const IdempotencyHeaders = t.Object({
   'idempotency-key': t.Optional(
     t.String({
@@ -17,11 +17,14 @@ export const IdempotencyHeaders = t.Object({
 })
 export type IdempotencyHeaders = typeof IdempotencyHeaders.static
 
-/** The key of a request whose body is known only once it has been received. */
+/** The key of a request whose body is known only after it was received. */
 export type KeyOf = (asked: object) => IdempotencyKey | null
 export const withoutKey: KeyOf = () => null
 
-/** Null: the request may be performed each time it comes. `asked` is its body as the schema left it, or what stands for it. */
+/**
+ * Null: no key was sent, so every repetition is performed. `asked` is the body after its schema, or a value
+ * that represents the body.
+ */
 export function idempotencyKeyOf(
   request: Request,
   headers: IdempotencyHeaders,
@@ -38,7 +41,7 @@ export function idempotencyKeyOf(
   }
 }
 
-/** Fields in another order are the same request. */
+/** The order of fields does not matter. */
 const hashOf = (value: unknown) =>
   createHash('sha256')
     .update(JSON.stringify(value, (_, inner: unknown) => (isFields(inner) ? sorted(inner) : inner)))

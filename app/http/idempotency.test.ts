@@ -9,7 +9,7 @@ import { answerOnce, answerOnceTyped, type IdempotencyKey } from './idempotency.
 
 setDefaultTimeout(60_000)
 
-// Fewer connections than rivals: who waits for a key must not keep its holder from finishing.
+// Fewer connections than rivals: requests that wait for a key must not block its holder.
 const opened = useDatabase({ rawConnections: 4 })
 
 let made = 0
@@ -21,7 +21,7 @@ const newKey = (changed: Partial<IdempotencyKey> = {}): IdempotencyKey => ({
   ...changed,
 })
 
-/** Work that leaves one row each time it is performed, named by `what`. */
+/** Work that inserts one row each time it is performed, with the value `what`. */
 const leave = (what: string, then: (tx: SqlTx) => Promise<void> = async () => {}) => ({
   prepare: async () => newId(),
   perform: async (tx: SqlTx, id: string) => {
@@ -38,8 +38,8 @@ const expire = ({ key }: IdempotencyKey, age = '24 hours 1 second') =>
   opened.sql`update idempotency_key set created_at = clock_timestamp() - ${age}::interval where key = ${key}`
 const conflict = { status: 409, code: 'ALREADY_EXISTS' }
 
-describe('a key', () => {
-  test('is answered once and the same ever after', async () => {
+describe('idempotency keys', () => {
+  test('a repeated key returns the first answer without new work', async () => {
     const key = newKey()
     const first = await answerOnce(opened.sql, key, leave('once'))
     expect(first).toMatchObject({ isRepeat: false, answer: { status: 202 } })
@@ -48,7 +48,7 @@ describe('a key', () => {
     expect(await leftBy('once')).toEqual([first?.answer.body.id as string])
   })
 
-  test('that twenty send at once is performed by one of them', async () => {
+  test('twenty concurrent requests with one key are performed once', async () => {
     const key = newKey()
     const answers = await Promise.all(
       Array.from({ length: 20 }, () => answerOnce(opened.sql, key, leave('raced'))),
@@ -57,7 +57,7 @@ describe('a key', () => {
     expect([...new Set(answers.map((one) => one?.answer.body.id))]).toEqual(await leftBy('raced'))
   })
 
-  test('with another request is a conflict, later and at once', async () => {
+  test('a key with another request is a conflict', async () => {
     const key = newKey()
     const asked = Array.from({ length: 20 }, (_, index) => ({ ...key, requestHash: String(index) }))
     const outcomes = await Promise.allSettled(
@@ -69,7 +69,7 @@ describe('a key', () => {
     expect(await leftBy('bodies')).toHaveLength(1)
   })
 
-  test('is of one caller and one operation', async () => {
+  test('a key belongs to one caller and one operation', async () => {
     const key = newKey()
     const others = [key, { ...key, caller: 'ann' }, { ...key, operation: 'POST /publish' }]
     for (const one of others)
@@ -78,7 +78,7 @@ describe('a key', () => {
       })
   })
 
-  test('that a rival was answered under is answered the same, though what it asks for is gone by then', async () => {
+  test('returns the answer of a rival when its own preparation fails', async () => {
     const key = newKey()
     const rivals: object[] = []
     const late = await answerOnce(opened.sql, key, {
@@ -92,7 +92,7 @@ describe('a key', () => {
     expect(await leftBy('late')).toHaveLength(1)
   })
 
-  test('of a refused request is free again', async () => {
+  test('a refused request releases its key', async () => {
     const key = newKey()
     const refuse = { prepare: async () => null, perform: async () => null }
     expect(await answerOnce(opened.sql, key, refuse)).toBeNull()
@@ -103,7 +103,7 @@ describe('a key', () => {
     expect(await answerOnce(opened.sql, other, leave('refused'))).toMatchObject({ isRepeat: false })
   })
 
-  test('whose process is killed before the end leaves nothing, and a repeat that waits takes over', async () => {
+  test('a killed process leaves nothing, and a waiting repetition takes over', async () => {
     const key = newKey()
     const child = Bun.spawn(
       [process.execPath, join(import.meta.dir, 'idempotency.child.ts'), opened.url, key.key, newId()],
@@ -124,7 +124,7 @@ describe('a key', () => {
     expect(await leftBy('crashed')).toEqual([taken?.answer.body.id as string])
   })
 
-  test('answers although what was asked for is gone since', async () => {
+  test('a repeated key is answered although its resource is gone', async () => {
     const key = newKey()
     const first = await answerOnce(opened.sql, key, leave('gone'))
     const gone = { ...leave('gone'), prepare: () => Promise.reject(new Error('404')) }
@@ -133,7 +133,7 @@ describe('a key', () => {
   })
 })
 
-test('a key is one, whichever client its work is done with', async () => {
+test('raw and typed clients share a key', async () => {
   const key = newKey()
   const answers = await Promise.all(
     Array.from({ length: 10 }, (_, turn) =>
@@ -152,8 +152,8 @@ test('a key is one, whichever client its work is done with', async () => {
   expect([...new Set(answers.map((one) => one?.answer.body.id))]).toEqual(await leftBy('both'))
 })
 
-describe('after a day', () => {
-  test('a key is another one, also for two at once', async () => {
+describe('expiry', () => {
+  test('a key is new after 24 hours, also for concurrent requests', async () => {
     const key = newKey()
     const first = await answerOnce(opened.sql, key, leave('day'))
     await expire(key, '23 hours 59 minutes')

@@ -1,4 +1,5 @@
-// A request that is sent again, because its answer was lost, is not performed again (I2): it gets the same answer.
+// A request that is sent again, because its response was lost, is not performed again (I2). It gets the same
+// answer.
 import assert from 'node:assert/strict'
 import type { Db, Sql, SqlTx, Tx } from '../../drizzle/client.ts'
 import { AppError } from '../core/errors.ts'
@@ -22,25 +23,25 @@ export interface Answer<Body> {
 }
 
 export interface Work<Tx, Prepared, Body> {
-  /** What has to be known first. It may take its time and may be done in vain: no connection is held. */
+  /** Prepares the work while no connection is held. This may be slow, and its result may remain unused. */
   prepare(): Promise<Prepared>
   /**
-   * Does it, by this transaction alone: asking the pool for another connection could wait for those that wait for this one.
-   * Null: refused, and nothing is remembered.
+   * Performs the work, with this transaction alone. Another connection of the pool could be held by a request
+   * that waits for this one. Null: refused, and no answer is stored.
    */
   perform(tx: Tx, prepared: Prepared): Promise<Answer<Body> | null>
 }
 
-/** Runs work in a transaction, and statements of keys outside of it or in it. */
+/** Runs work in a transaction, and statements about keys outside of it or in it. */
 interface Keeper<Tx> {
   begin<T>(work: (tx: Tx) => Promise<T>): Promise<T>
   askIn(tx?: Tx): Ask
 }
 
 /**
- * The answer to the first request under this key, of which there is one however many race: the key's row is in the
- * transaction that performs it, and a rival waits for that row. What fails is not remembered. 409: the key came with
- * another request before.
+ * Returns the answer to the first request under this key. Concurrent requests perform the work once: its
+ * transaction holds the row of the key, and rivals wait for that row. A failure is not stored. 409: the key
+ * was used with another request.
  */
 export const answerOnce = <Prepared, Body extends object>(
   sql: Sql,
@@ -57,8 +58,8 @@ export const answerOnce = <Prepared, Body extends object>(
   )
 
 /**
- * As `answerOnce`, for an upload whose bytes have arrived; `prepare` is waited for while no connection is held. Null only if
- * that is what performing it came to.
+ * Like `answerOnce`, for an upload whose bytes have arrived. `prepare` runs while no connection is held. Null
+ * only if `perform` returned null.
  */
 export async function uploadOnce<Performed extends object | null>(
   sql: Sql,
@@ -76,7 +77,7 @@ export async function uploadOnce<Performed extends object | null>(
   return (outcome?.answer.body ?? null) as Performed
 }
 
-/** As `answerOnce`, for work in typed queries. */
+/** Like `answerOnce`, for work in typed queries. */
 export const answerOnceTyped = <Prepared, Body extends object>(
   db: Db,
   key: IdempotencyKey,
@@ -101,7 +102,7 @@ async function once<Tx, Prepared, Body extends object>(
   try {
     prepared = await prepare()
   } catch (error) {
-    // A rival may have been answered before what it asked for went away.
+    // A rival may have completed before the resource was removed.
     const late = await findAnswer(keeper.askIn(), key)
     if (late !== null) return repeated(late)
     throw error
@@ -120,10 +121,10 @@ async function once<Tx, Prepared, Body extends object>(
   })
 }
 
-/** The stored answer. 409: the key came with another request before. */
+/** The stored answer. Throws 409 when the key was used with another request. */
 function sameRequest<Body>(key: IdempotencyKey, { requestHash, status, body }: StoredAnswer): Answer<Body> {
   if (requestHash !== key.requestHash)
     throw new AppError(409, 'ALREADY_EXISTS', 'Idempotency-Key: was used with another request')
-  // An operation stores under its key what it answers.
+  // The key includes the operation, so the stored body has the type of this operation's answer.
   return { status, body: JSON.parse(body) }
 }

@@ -3,9 +3,9 @@ import type { Access, BodyKind, Route } from '../core/route-table.ts'
 import { bodyFieldsOf } from '../core/unknown-fields.ts'
 import { bodyBytesMax } from './body.ts'
 
-/** What a plugin's routes declared, as the route table wants it. */
+/** Converts the declarations of a plugin's routes to entries of the route table. */
 export const routesOf = (plugin: AnyElysia, access: Access): Route[] => {
-  /** Answer schemas by path, for all methods: a client may write back the fields it has read. */
+  /** Response schemas by path, for all methods: a client may send back the fields that it has read. */
   const answers = new Map<string, unknown[]>()
   for (const { path, hooks } of plugin.routes)
     answers.set(path, [...(answers.get(path) ?? []), ...answersOf(hooks)])
@@ -16,23 +16,23 @@ export const routesOf = (plugin: AnyElysia, access: Access): Route[] => {
       ...route,
       access,
       bodyBytesMax: bodyBytesMax(route),
-      // Between our own parts a newer one may say more than an older one knows.
+      // Internal bodies are not checked: a newer part may send fields that an older part does not know.
       fields: access === 'identity' ? bodyFieldsOf(declared.body, answers.get(path)) : null,
       answersOwnErrors: (declared.error?.length ?? 0) > 0,
     }
   })
 }
 
-/** The part of Elysia's hooks that is read here; Elysia itself types them loosely. */
+/** The part of Elysia's hooks that this file reads; Elysia itself types them loosely. */
 interface Declared {
   body?: unknown
   error?: readonly unknown[]
-  /** By status. */
+  /** Schemas by status. */
   response?: Readonly<Record<string, unknown>>
 }
 
 const answersOf = ({ response = {} }: Declared): unknown[] =>
   Object.entries(response).flatMap(([status, schema]) => (status.startsWith('2') ? [schema] : []))
 
-/** A route without a body schema reads its body itself, as a stream, or not at all. */
+/** A route without a body schema reads its body as a stream, or not at all. */
 const bodyKind = ({ body }: Declared): BodyKind => (body === undefined ? 'none' : 'json')

@@ -8,7 +8,7 @@ const IDLE_MS = 400
 const PIECE = Buffer.alloc(65_536)
 const PIECES = 500
 
-/** Writes pieces as fast as the client reads them. */
+/** Writes chunks as fast as the client reads them. */
 function answerLong(answer: ServerResponse) {
   let left = PIECES
   const more = () => {
@@ -18,7 +18,7 @@ function answerLong(answer: ServerResponse) {
   more()
 }
 
-test('closes the connection of a client that stops reading, and no other', async () => {
+test('closes only the connection of a client that stops reading', async () => {
   const stalled = closeStalledAnswers(IDLE_MS)
   const closed: string[] = []
   const server = createServer((request, answer) => {

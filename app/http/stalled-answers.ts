@@ -1,9 +1,10 @@
 import type { ServerResponse } from 'node:http'
 
-// A client that stops reading its answer holds the answer's memory. `server.timeout` of node:http does not help: on Bun
-// it counts what a client sends and not what it reads, so it would end every event stream.
+// A client that stops reading its response holds the memory of that response. `server.timeout` of node:http
+// does not help: on Bun it counts the bytes that a client sends, not those that it reads. It would end every
+// event stream.
 
-/** Looks at an answer per idle time: a connection is closed at most this part of the time too late. */
+/** Checks per idle time. A stalled connection is closed late by at most one interval between checks. */
 const LOOKS = 4
 
 export interface StalledAnswers {
@@ -12,7 +13,7 @@ export interface StalledAnswers {
   stop(): void
 }
 
-/** Closes the connection of each answer of which the client has read nothing for `idleMs`, while more of it waits. */
+/** Closes a connection whose client has read nothing for `idleMs` while more of the response waits. */
 export function closeStalledAnswers(idleMs: number): StalledAnswers {
   const open = new Map<ServerResponse, { progress: string; looks: number }>()
   const timer = setInterval(look, idleMs / LOOKS)
@@ -25,9 +26,9 @@ export function closeStalledAnswers(idleMs: number): StalledAnswers {
 
   function look() {
     for (const [answer, seen] of open) {
-      // Behind another answer on its connection it has no socket yet.
+      // A response behind another response on its connection has no socket yet.
       const { socket } = answer
-      // Nobody may be called back for an answer whose client has gone.
+      // The close callback may never run for a response whose client has disconnected.
       if (answer.writableFinished || answer.destroyed || socket?.destroyed) {
         open.delete(answer)
         continue

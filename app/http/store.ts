@@ -1,23 +1,23 @@
-// The statements of idempotency keys. Work in raw and in typed queries shares them, each on its own kind of connection.
+// Statements about idempotency keys. Raw and typed queries share them, each on its own kind of connection.
 import { type SQL, sql } from 'drizzle-orm'
 import { PgDialect } from 'drizzle-orm/pg-core'
 import type { Db, Sql, SqlTx, Tx } from '../../drizzle/client.ts'
 
-/** A key counts within what one caller asks of one operation. */
+/** A key is valid within one caller and one operation. */
 export interface IdempotencyKey {
   /** Empty without users. */
   caller: string
   /** Method and route pattern. */
   operation: string
   key: string
-  /** SHA-256 of what is asked, hex. */
+  /** SHA-256 of the request, hex. */
   requestHash: string
 }
 
 export interface StoredAnswer {
   requestHash: string
   status: number
-  /** JSON text: the two clients write and read JSON differently. */
+  /** JSON text, because the two clients write and read JSON differently. */
   body: string
 }
 
@@ -37,14 +37,14 @@ export const typedAsk =
 
 const dialect = new PgDialect()
 
-/** How long an answer counts, by the database's time. The reaper removes it later. */
+/** How long an answer is valid, by the clock of the database. The reaper removes it later. */
 const KEPT_HOURS = 24
 const isFresh = sql`idempotency_key.created_at > clock_timestamp() - ${KEPT_HOURS}::int * interval '1 hour'`
 
 const isKey = ({ caller, operation, key }: IdempotencyKey) =>
   sql`caller = ${caller} and operation = ${operation} and key = ${key}`
 
-/** The answer under this key; `expired`: an older one as well. */
+/** The answer under this key; `expired` includes an older answer. */
 export async function findAnswer(
   ask: Ask,
   key: IdempotencyKey,
@@ -56,7 +56,10 @@ export async function findAnswer(
   return row ?? null
 }
 
-/** Waits for a rival that has the key; false: the rival got its answer, which stays until this transaction ends. */
+/**
+ * Waits for a rival that holds the key. False: the rival was answered, and its answer stays until this
+ * transaction ends.
+ */
 export async function claimKey(
   ask: Ask,
   { caller, operation, key, requestHash }: IdempotencyKey,

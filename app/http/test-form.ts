@@ -1,7 +1,7 @@
-// For slice tests: a form as a client sends it.
+// A helper for slice tests: a form as a client sends it.
 import { type UploadForm, uploadFormOf } from './upload-form.ts'
 
-/** Its text fields come first. */
+/** The text fields precede the file. */
 export function formWith(
   file: File,
   fields: Record<string, string> = {},

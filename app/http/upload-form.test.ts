@@ -22,7 +22,7 @@ import {
 let root: string
 let objects: ObjectStore
 let server: ReturnType<typeof Bun.serve>
-/** Answers with what it has received, and forgets it. */
+/** Answers with a description of the form, and discards the file. */
 const route = new Elysia().post('/upload', async ({ request }) => {
   const { fields, filename, contentType, sha256, stored } = await uploadFormOf(request, {
     fields: ['path'],
@@ -67,7 +67,7 @@ const field = (name: string, value: string) => part(disposition(`name="${name}"`
 const file = (parameters = 'filename="a.csv"', content?: string) =>
   part(`${disposition(`name="file"; ${parameters}`)}\r\nContent-Type: text/csv`, content)
 const form = (...parts: string[]) => `${parts.join('')}--${LINE}--\r\n`
-/** One byte at a time: every place is the edge of a chunk. */
+/** One byte at a time, so that every position is the edge of a chunk. */
 const crumbs = (text: string) =>
   new ReadableStream<Uint8Array>({
     start(controller) {
@@ -76,8 +76,8 @@ const crumbs = (text: string) =>
     },
   })
 
-describe('a form', () => {
-  test('is its file and its fields, in any order', async () => {
+describe('forms', () => {
+  test('accepts the file and its fields in any order', async () => {
     const first = await post(form(field('path', 'x/y'), file()), type())
     const expected = { fields: { path: 'x/y' }, filename: 'a.csv', type: 'text/csv', size: 4 }
     expect(first).toMatchObject({ status: 200, body: { ...expected, before: { path: 'x/y' } } })
@@ -86,7 +86,7 @@ describe('a form', () => {
     expect(last.body.sha256).toBe(new Bun.CryptoHasher('sha256').update('a,b\n').digest('hex'))
   })
 
-  test('is the same wherever its chunks end, with all that may surround its parts', async () => {
+  test('reads the same form at all chunk edges, with preamble and epilogue', async () => {
     const content = `\r\n--${LINE.slice(0, 3)}\r\n--\r\n-\r\r\n--lin\r\n${'x'.repeat(300)}\r`
     const text = `preamble\r\nof lines\r\n${form(file('filename="a.csv"', content), field('path', 'é\r\nb'))}epilogue\r\n--${LINE}\r\n`
     for (const body of [text, crumbs(text)])
@@ -96,7 +96,7 @@ describe('a form', () => {
       })
   })
 
-  test('that a client library writes is read whole', async () => {
+  test('reads the whole form of a client library', async () => {
     const bytes = crypto.getRandomValues(new Uint8Array(60_000))
     const data = new FormData()
     data.set('file', new File([bytes], 'día "1".bin'))
@@ -120,21 +120,21 @@ describe('a form', () => {
     ['filename="../../etc/passwd"', '../../etc/passwd'],
     ['filename="a%0d%0ab.csv"', 'a%0d%0ab.csv'],
     ['filename=""', ''],
-  ])('with %s has a file named %p', async (parameters, name) =>
+  ])('reads from %s the file name %p', async (parameters, name) =>
     expect((await post(form(file(parameters)), type())).body).toMatchObject({ filename: name, size: 4 }),
   )
 
-  test('of a strange media type has a file of none', async () => {
+  test('replaces an invalid media type with application/octet-stream', async () => {
     for (const strange of ['text', 'text/\u0001', `text/${'x'.repeat(200)}`, '"; x=y']) {
       const body = form(part(`${disposition('name="file"; filename="a"')}\r\nContent-Type: ${strange}`))
       expect((await post(body, type())).body).toMatchObject({ type: 'application/octet-stream' })
     }
   })
 
-  test('may have an empty file', async () =>
+  test('accepts an empty file', async () =>
     expect((await post(form(file('filename="a"', '')), type())).body).toMatchObject({ size: 0 }))
 
-  test('may bring files and fields that nobody asked for', async () => {
+  test('ignores unknown files and fields', async () => {
     const other = part(disposition('name="other"; filename="b.csv"'), 'x'.repeat(100_000))
     const body = form(
       other,
@@ -148,8 +148,8 @@ describe('a form', () => {
   })
 })
 
-describe('refused is', () => {
-  test('a form without its file, or with two', async () => {
+describe('refused forms', () => {
+  test('refuses a form without its file, or with two files', async () => {
     expect(await refusal(form(field('path', 'x')), type())).toBe('file: is required')
     expect(await refusal(form(field('file', 'text')), type())).toBe('file: must be a file')
     expect(await refusal(form(file(), file()), type())).toBe('file: must be given once')
@@ -159,7 +159,7 @@ describe('refused is', () => {
     expect(await refusal(`--${LINE}--\r\n`, type())).toBe('file: is required')
   })
 
-  test('what the receiver refuses, before the rest has come', async () => {
+  test('refuses a form as soon as the receiver refuses its file', async () => {
     const endless = new ReadableStream<Uint8Array>({
       start: (controller) =>
         controller.enqueue(
@@ -170,7 +170,7 @@ describe('refused is', () => {
     expect(await refusal(endless, type())).toBe('file: is refused')
   })
 
-  test('a field that is too long, or cannot be stored', async () => {
+  test('refuses a field that is too long or cannot be stored', async () => {
     const long = 'x'.repeat(UPLOAD_FIELD_BYTES + 1)
     expect(await refusal(form(field('path', long), file()), type())).toBe('path: is longer than 8192 bytes')
     expect(await refusal(form(file(), field('path', 'a\0b')), type())).toStartWith(
@@ -178,7 +178,7 @@ describe('refused is', () => {
     )
   })
 
-  test('a name or a field in another encoding than UTF-8', async () => {
+  test('refuses a name or a field that is not valid UTF-8', async () => {
     const latin = (text: string) => new Uint8Array(Buffer.from(text, 'latin1'))
     const named = latin(form(field('path', 'x'), file('filename="café.csv"')))
     expect(await refusal(named, type())).toBe('file: its name must be valid UTF-8 without U+FFFD')
@@ -189,7 +189,7 @@ describe('refused is', () => {
       'path: must be valid UTF-8 without U+FFFD',
     )
   })
-  test('a form of too many parts, or with too much before one', async () => {
+  test('refuses too many parts and too many part headers', async () => {
     const many = Array.from({ length: UPLOAD_PARTS + 1 }, (_, n) => field(`f${n}`, 'x'))
     expect(await refusal(form(...many, file()), type())).toBe('body: has more than 16 parts')
     const huge = `X-Huge: ${'x'.repeat(UPLOAD_PART_HEADER_BYTES)}`
@@ -202,12 +202,12 @@ describe('refused is', () => {
     )
   })
 
-  test('a header that a name has smuggled in', async () => {
+  test('refuses a header that a file name has smuggled in', async () => {
     for (const name of ['a\nX-Evil: 1.csv', 'a\rb.csv'])
       expect(await refusal(form(file(`filename="${name}"`)), type())).toBe('file: is required')
   })
 
-  test('what is no form, or none that ends', async () => {
+  test('refuses other content types and forms without an end', async () => {
     expect(await refusal('{}', 'application/json')).toBe('Content-Type: must be multipart/form-data')
     expect(await refusal('x', 'multipart/mixed; boundary=line')).toBe(
       'Content-Type: must be multipart/form-data',
@@ -242,7 +242,7 @@ describe('a file of 32 MB', () => {
     ]
     return new Blob(chunks)
   }
-  test('passes, one byte more does not, with a length or without', async () => {
+  test('accepts 32 MB and refuses one byte more, however sent', async () => {
     const over = new Uint8Array(limits.uploadBytes + 1)
     for (const sent of [(blob: Blob) => blob, (blob: Blob) => blob.stream()]) {
       expect((await post(sent(upload(full)), type())).body).toMatchObject({ size: limits.uploadBytes })
@@ -253,7 +253,7 @@ describe('a file of 32 MB', () => {
   })
 })
 
-/** Sends the beginning of a request and says what came back by the time the connection was over, or `after` was over. */
+/** Sends the beginning of a request and returns the open socket. */
 function begin(lines: string[], body: string) {
   const socket = connect(Number(server.port), '127.0.0.1')
   const head = ['POST /api/v1/upload HTTP/1.1', 'Host: x', `Content-Type: ${type()}`, ...lines]
@@ -262,8 +262,8 @@ function begin(lines: string[], body: string) {
   return socket
 }
 
-describe('a client that', () => {
-  test('breaks off in the middle leaves nothing', async () => {
+describe('broken clients', () => {
+  test('a client that disconnects in the middle leaves no file', async () => {
     for (const length of ['Content-Length: 100000', 'Transfer-Encoding: chunked']) {
       const text = `--${LINE}\r\n${disposition('name="file"; filename="a"')}\r\n\r\n${'x'.repeat(5_000)}`
       const body = length.startsWith('T') ? `${text.length.toString(16)}\r\n${text}\r\n` : text
@@ -274,7 +274,7 @@ describe('a client that', () => {
     }
   })
 
-  test('sends nothing more is given up', async () => {
+  test('a client that stops sending is refused', async () => {
     const socket = begin(
       ['Content-Length: 1000', 'X-Impatient: yes'],
       `--${LINE}\r\n${disposition('name="file"; filename="a"')}\r\n\r\nx`,
@@ -285,7 +285,7 @@ describe('a client that', () => {
     socket.destroy()
   })
 
-  test('announces more than a form may have is told so before it sends it', async () => {
+  test('a declared length over the limit is refused before the body', async () => {
     const socket = begin(['Content-Length: 99999999', 'Connection: close'], '')
     const [answer] = (await new Promise<Buffer>((resolve) => socket.once('data', resolve)))
       .toString()

@@ -1,5 +1,5 @@
-// A form with one file, read as it arrives: the file is handed on chunk by chunk, and the next chunk is read when the last one
-// has been taken (docs/adr/0018-streamed-uploads.md).
+// Reads a form with one file as it arrives. The file is forwarded chunk by chunk; the next chunk is read when
+// the last chunk was consumed (docs/adr/0018-streamed-uploads.md).
 import { Buffer } from 'node:buffer'
 import { createHash, type Hash } from 'node:crypto'
 import { Busboy, type BusboyFileStream, type BusboyInstance } from '@fastify/busboy'
@@ -7,25 +7,28 @@ import { invalid, tooLarge } from '../core/errors.ts'
 import { limits } from '../core/limits.ts'
 import { checkCoding, giveBack, malformed, mediaType, passOver, refuseText } from './body.ts'
 
-/** What multipart framing may add to an upload. */
+/** Bytes that multipart framing may add to an upload. */
 const MULTIPART_OVERHEAD_BYTES = 65_536
-/** Parts of an upload's form, header lines and bytes of one, and bytes of a text field (a path has at most 1,024). */
+/**
+ * Limits of a form: parts, header lines and header bytes of a part, bytes of a text field. A path has at most
+ * 1,024 bytes.
+ */
 export const UPLOAD_PARTS = 16
 export const UPLOAD_PART_HEADERS = 32
 export const UPLOAD_PART_HEADER_BYTES = 16_384
 export const UPLOAD_FIELD_BYTES = 8_192
-/** An upload of which nothing arrives for this long is given up, and one that takes this long in all. */
+/** An upload is aborted when nothing arrives for this time. */
 const UPLOAD_IDLE_MS = 30_000
 
-/** A file while it arrives. */
+/** A file that is still arriving. */
 export interface IncomingFile {
-  /** As the client sent it: a path, anything, or nothing. */
+  /** As the client sent it; may be a path or empty. */
   filename: string
   /** A media type, in lower case. */
   contentType: string
   /**
-   * To be read once, and each chunk to be done with before the next is asked for: its memory is given back then. Fails with
-   * the error that the client gets.
+   * May be read once. A chunk must be consumed before the next chunk is requested, because its memory is
+   * freed then. Fails with the error that the client receives.
    */
   body: AsyncIterable<Uint8Array>
 }
@@ -33,7 +36,7 @@ export interface IncomingFile {
 /** Text fields by their names. */
 export type FormFields = Readonly<Record<string, string>>
 
-/** What a file becomes while it arrives, and can be undone while the rest of the form does. */
+/** A stored file, which can be discarded while the rest of the form arrives. */
 export interface Undoable {
   /** Never rejects. */
   discard(): Promise<void>
@@ -43,16 +46,16 @@ export interface ReceivedForm<Stored> {
   fields: FormFields
   filename: string
   contentType: string
-  /** SHA-256 of the file, hex; empty unless it was asked for. */
+  /** SHA-256 of the file, hex; empty unless `isHashed` is set. */
   sha256: string
   stored: Stored
 }
 
 export interface UploadForm {
   /**
-   * Reads the form to its end and answers what `store` made of its file. `store` is called when the file begins, with the
-   * fields that came before it. Whatever goes wrong, there or here, ends both, and what is stored by then is discarded.
-   * 400: no form, a broken one, or one without a file; 413: too large.
+   * Reads the form to its end and returns the result of `store`. `store` is called when the file begins, with
+   * the fields before the file. A failure on either side ends both, and the stored file is discarded.
+   * Throws 400 for no form, a broken form, or a form without a file, and 413 for a file that is too large.
    */
   receive<Stored extends Undoable>(
     store: (file: IncomingFile, before: FormFields) => Promise<Stored>,
@@ -63,20 +66,20 @@ export interface UploadForm {
 const FILE_FIELD = 'file'
 
 export interface FormOptions {
-  /** Text fields that are read; what else a form has is passed over. */
+  /** Text fields to read; other parts are skipped. */
   fields?: readonly string[]
-  /** Whether the file's content will be compared. */
+  /** Whether the SHA-256 of the file is computed. */
   isHashed: boolean
-  /** Milliseconds without a byte after which the client is given up. */
+  /** Milliseconds without a byte after which the upload is aborted. */
   idleMs?: number
 }
 
-/** The form that a request brings; nothing is read yet. */
+/** The form of a request; no byte is read yet. */
 export const uploadFormOf = (request: Request, options: FormOptions): UploadForm => ({
   receive: (store) => receive(request, options, store),
 })
 
-/** For the descriptions of routes that take an upload. */
+/** For the descriptions of routes that accept an upload. */
 export const REPEATED_UPLOAD =
   'With an `Idempotency-Key`, an upload that is sent again within 24 hours gets the answer it has got already and stores nothing; the key with another file is 409.'
 
@@ -141,7 +144,7 @@ async function receive<Stored extends Undoable>(
     const { filename, contentType } = file
     return { fields, filename, contentType, sha256: hash?.digest('hex') ?? '', stored }
   } catch (error) {
-    // Ends whoever still waits for chunks; what has been stored by then is nobody's.
+    // Ends every reader that waits for chunks, then discards the stored file.
     end.fail(error)
     file?.stream.destroy()
     await storing?.then((stored) => stored.discard()).catch(() => {})
@@ -151,7 +154,7 @@ async function receive<Stored extends Undoable>(
   }
 }
 
-/** Limits that would cut silently are left open here and kept by us. */
+/** Sets no limit that would truncate silently; this file checks those limits itself. */
 function parserOf(request: Request): BusboyInstance {
   if (mediaType(request) !== 'multipart/form-data')
     throw invalid('Content-Type', 'must be multipart/form-data')
@@ -174,14 +177,17 @@ function parserOf(request: Request): BusboyInstance {
 }
 
 const NOT_UTF_8 = 'must be valid UTF-8 without U+FFFD'
-/** The parser puts this sign where bytes are no text, and what was meant is lost; one that was sent cannot be told from it. */
+/**
+ * The parser inserts U+FFFD for invalid bytes, and the original is lost. A U+FFFD from the client looks the
+ * same.
+ */
 const isMangled = (text: string) => text.includes('\ufffd')
 
 const NO_TYPE = 'application/octet-stream'
 const MEDIA_TYPE = /^[\w.+-]{1,127}\/[\w.+-]{1,127}$/
 const mediaTypeOrNone = (type: string) => (MEDIA_TYPE.test(type) ? type : NO_TYPE)
 
-/** Where the first thing that goes wrong is kept, for everybody who is waiting. */
+/** Stores the first failure, for all waiting readers. */
 function makeEnd() {
   let failed: { error: unknown } | undefined
   let refuse: (error: unknown) => void = () => {}
@@ -201,7 +207,7 @@ function makeEnd() {
     fail,
     error: () => failed?.error,
     orFailure: <T>(work: Promise<T>): Promise<T> => Promise.race([work, failure]),
-    /** A failure of this is one of all. */
+    /** A failure of this work fails the whole form. */
     guard<T>(work: Promise<T>): Promise<T> {
       work.catch(fail)
       return work
@@ -211,7 +217,7 @@ function makeEnd() {
 }
 type End = ReturnType<typeof makeEnd>
 
-/** The bytes of the request; a client that sends nothing for a while is given up. */
+/** The bytes of the request. A client that sends nothing for `idleMs` is refused. */
 async function* arriving({ body }: Request, end: End, idleMs: number): AsyncGenerator<Uint8Array> {
   if (body === null) return
   const reader = body.getReader()
@@ -222,7 +228,7 @@ async function* arriving({ body }: Request, end: End, idleMs: number): AsyncGene
       yield value
     }
   } finally {
-    // Not awaited: the runtime reads on, or closes, by itself.
+    // Not awaited: the runtime drains or closes the body by itself.
     reader.cancel().catch(() => {})
   }
 }
@@ -240,12 +246,12 @@ async function within<T>(idleMs: number, read: Promise<T>): Promise<T> {
 }
 
 const stalled = (ms: number) => malformed(`nothing of it arrived for ${ms / 1000} seconds`)
-// Nobody will read this answer: the client is gone.
+// The client is gone and reads no response.
 const brokenOff = (cause: unknown): never => {
   throw malformed('was not received to its end', cause)
 }
 
-/** The file's bytes on their way from the parser to whoever stores them. */
+/** Carries the bytes of the file from the parser to their consumer. */
 function makeContent(end: End, hash: Hash | null) {
   let taken = 0
   let wake = () => {}
@@ -262,13 +268,13 @@ function makeContent(end: End, hash: Hash | null) {
     } catch (error) {
       throw end.error() ?? error
     }
-    // A stream that was destroyed ends as one that is over.
+    // A destroyed stream ends like a complete one.
     if (end.error() !== undefined) throw end.error()
   }
 
   return {
     of,
-    /** Resolves when all that was parsed has been taken. */
+    /** Resolves when all parsed bytes are consumed. */
     async taken(stream: BusboyFileStream) {
       while (taken < stream.bytesRead)
         await new Promise<void>((resolve) => {
