@@ -6,7 +6,7 @@ import { auditOf, fresh, instant, uuid } from './resources.ts'
 
 const hextet = () => randomInt(0x1000, 0x10000).toString(16)
 
-test('every write is in the log once it is answered, whatever came of it, and no read @namespaces.update.400 @namespaces.delete.404 @audit.writes', async ({
+test('the audit log records every write, including failures, and no read @namespaces.update.400 @namespaces.delete.404 @audit.writes', async ({
   request,
 }) => {
   const name = fresh('audited')
@@ -43,17 +43,17 @@ test('every write is in the log once it is answered, whatever came of it, and no
     })
 })
 
-test('the address is what a proxy on this machine says @audit.ip', async ({ request }) => {
+test('the audit log records the address that a local proxy forwards @audit.ip', async ({ request }) => {
   const address = `/api/v1/namespaces/${fresh('proxied')}`
   for (const forwarded of ['198.51.100.7', '10.0.0.1, 198.51.100.8', 'no address'])
     await request.delete(address, { headers: { 'X-Forwarded-For': forwarded } })
   const entries = await auditOf(request, (resource) => resource === address)
   expect(entries.map(({ ip }) => ip)).toEqual(['127.0.0.1', '198.51.100.8', '198.51.100.7'])
-  // Anybody may claim an address; the connection has its own beside it.
+  // Anyone can claim an address in this header; `peer` is the address of the connection.
   for (const { peer } of entries) expect(peer).toBe('127.0.0.1')
 })
 
-test('who sends a path that leads elsewhere is told too @audit.ip.elsewhere', async ({
+test('the audit log records the sender of a path with dot segments @audit.ip.elsewhere', async ({
   request,
   baseURL,
 }) => {

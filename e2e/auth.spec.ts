@@ -8,7 +8,7 @@ test.use({ serviceEnv: { PLATFORM_API_KEY: KEY, RUNNER_URLS: 'none', QUERY_URLS:
 
 const keyed = { headers: { 'x-api-key': KEY } }
 
-test('the key opens the API @auth.key', async ({ request }) => {
+test('a request with the key is accepted @auth.key', async ({ request }) => {
   const response = await request.get('/api/v1/features', keyed)
   expect(response.status()).toBe(200)
   expect((await response.json()).plugins.auth).toEqual({ enabled: true, type: 'api_key' })
@@ -16,7 +16,7 @@ test('the key opens the API @auth.key', async ({ request }) => {
   expect(created.status()).toBe(201)
 })
 
-test('without it every address of the API is 401, existing or not @auth.401 @auth.features', async ({
+test('every API address answers 401 without the key, existing or not @auth.401 @auth.features', async ({
   request,
 }) => {
   for (const path of ['features', 'namespaces', 'pipelines', 'runs', 'files/default/x', 'query', 'nope', ''])
@@ -28,7 +28,7 @@ test('without it every address of the API is 401, existing or not @auth.401 @aut
     }
 })
 
-test('without it an address that is nearly a route gets no hint', async ({ request }) => {
+test('a request without the key gets no suggestion of a similar route', async ({ request }) => {
   for (const path of ['/runs', '/api/v1/runs/', '/nope']) {
     const answer = await request.get(path)
     expect([path, answer.status(), await answer.text()]).toEqual([
@@ -41,7 +41,7 @@ test('without it an address that is nearly a route gets no hint', async ({ reque
   expect((await known.json()).error.message).toContain('/api/v1/runs')
 })
 
-test('no way of writing the address goes around the key', async ({ service }) => {
+test('no spelling of the address bypasses the key', async ({ service }) => {
   for (const target of [
     '//api/v1/namespaces',
     '/api//v1/namespaces',
@@ -79,9 +79,7 @@ test('no way of writing the address goes around the key', async ({ service }) =>
       }
 })
 
-test('health, metrics and the Swagger page need no key; preflights neither @auth.open', async ({
-  request,
-}) => {
+test('health, metrics, the Swagger page and preflights need no key @auth.open', async ({ request }) => {
   for (const path of [
     '/',
     '/health',
@@ -100,6 +98,6 @@ test('health, metrics and the Swagger page need no key; preflights neither @auth
   expect(preflight.status()).toBe(204)
 })
 
-test('webhooks are not asked for the key @auth.webhooks', async ({ request }) => {
+test('webhook calls need no key @auth.webhooks', async ({ request }) => {
   expect((await request.post('/api/v1/webhooks')).status()).not.toBe(401)
 })

@@ -1,10 +1,13 @@
-// HTTP on the level of a connection: pipelining, HEAD, and clients that leave.
+// HTTP at the level of a connection: pipelining, HEAD, and clients that disconnect.
 import { connect } from 'node:net'
 import { expect, test } from '@playwright/test'
 import { rawRequest } from './raw-request.ts'
 import { fresh, getJson } from './resources.ts'
 
-/** Requests in one write on one connection; the last one closes it. Resolves with the status and the id of each answer. */
+/**
+ * Sends the requests in one write on one connection; the last request closes it. Resolves with the status and
+ * the request id of each answer.
+ */
 async function pipelined(baseURL: string, requests: readonly string[][]) {
   const named = requests.map(([line = '', ...rest], index) => {
     const blank = rest.indexOf('')
@@ -27,10 +30,7 @@ async function pipelined(baseURL: string, requests: readonly string[][]) {
   return { statuses: all(/HTTP\/1\.1 (\d+) /g), ids: all(/^x-request-id: (\S+)/gim) }
 }
 
-test('pipelined requests are all answered, in order, however long each takes', async ({
-  request,
-  baseURL,
-}) => {
+test('pipelined requests are answered in order, however long each takes', async ({ request, baseURL }) => {
   const url = baseURL ?? ''
   const lines = [
     'GET /health',
@@ -60,7 +60,7 @@ test('pipelined requests are all answered, in order, however long each takes', a
     ['GET /api/v1/namespaces HTTP/1.1'],
     ...Array.from({ length: 10 }, () => created(first)),
   ])
-  // One after the other: a repeated name is refused each time, whichever statement would have been faster.
+  // Requests execute in order, so every repeated name is refused, even if its statement would be faster.
   expect(written.statuses).toEqual(['201', '201', '200', ...Array.from({ length: 10 }, () => '409')])
   expect(written.ids).toEqual(written.statuses.map((_, index) => `piped-${index}`))
   const { namespaces } = await getJson(request, '/api/v1/namespaces')
@@ -68,9 +68,7 @@ test('pipelined requests are all answered, in order, however long each takes', a
   for (const text of [first, second]) expect(names).toContain(JSON.parse(text ?? '').name)
 })
 
-test('a request with two hosts is refused after the answers to the requests before it', async ({
-  baseURL,
-}) => {
+test('a request with two Host headers is refused after earlier pipelined answers', async ({ baseURL }) => {
   const text = JSON.stringify({ name: fresh('piped') })
   const first = [
     'POST /api/v1/namespaces HTTP/1.1',
@@ -83,7 +81,7 @@ test('a request with two hosts is refused after the answers to the requests befo
   expect((await pipelined(baseURL ?? '', [first, twoHosts])).statuses).toEqual(['201', '400'])
 })
 
-test('HEAD never names another length than GET has, on any route', async ({ request, baseURL }) => {
+test('on every route, HEAD omits Content-Length or reports that of GET', async ({ request, baseURL }) => {
   const { paths } = await getJson(request, '/swagger/json')
   const documented = Object.entries<Record<string, { responses?: Record<string, { content?: object }> }>>(
     paths,
@@ -107,16 +105,13 @@ test('HEAD never names another length than GET has, on any route', async ({ requ
     ])
     expect([path, status, body]).toEqual([path, answer.status(), ''])
     const told = /^content-length: (\d+)/im.exec(head)?.[1]
-    // Metrics count the requests between the two.
+    // `/metrics` counts both requests, so its length changes.
     if (told !== undefined && path !== '/metrics') expect([path, Number(told)]).toEqual([path, length])
     if (length > 0) expect([path, told]).not.toEqual([path, '0'])
   }
 })
 
-test('a client that goes away is 499 in the metrics, and no fault of the service', async ({
-  request,
-  baseURL,
-}) => {
+test('a disconnected client counts as 499, not as a service error', async ({ request, baseURL }) => {
   const { hostname, port } = new URL(baseURL ?? '')
   const statuses = async (path: string) => {
     const text = await (await request.get('/metrics')).text()
@@ -129,7 +124,7 @@ test('a client that goes away is 499 in the metrics, and no fault of the service
   const { go_version: runtime } = await getJson(request, '/health/live')
   for (const [path, length, body, status] of [
     ['/api/v1/query', sql.length, sql, '499'],
-    // The body breaks off. Deno tells the application of the end of the connection only after the answer.
+    // The body breaks off. Deno reports the end of the connection to the application only after the answer.
     ['/api/v1/pipelines', 1_000, '{"namespace":', runtime.startsWith('deno') ? '400' : '499'],
   ] as const) {
     const socket = connect(Number(port), hostname)
@@ -141,7 +136,7 @@ test('a client that goes away is 499 in the metrics, and no fault of the service
       `Content-Length: ${length}`,
     ]
     socket.write(`${head.join('\r\n')}\r\n\r\n${body}`)
-    // The service has begun with it before the client leaves.
+    // Another request is answered first, so that the service has begun this one before the client leaves.
     await expect.poll(async () => (await request.get('/health')).status()).toBe(200)
     socket.destroy()
     await expect.poll(() => statuses(path), { message: path }).toContain(status)

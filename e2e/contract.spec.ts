@@ -1,5 +1,6 @@
-// A client that knows the specification and nothing else: each operation once with all going well, each answer with the
-// fields that the specification lists and as the service's own document describes it. Nothing of either is left out.
+// A client that knows only the specification calls each operation once, successfully. Each answer has the
+// fields that the specification lists and the form that the service's OpenAPI document declares. No operation
+// is left out.
 import { type APIRequestContext, type APIResponse, expect, test } from '@playwright/test'
 import { type Json, type Operation, operationsOf, type ValidatorOf, validatorsOf } from './document.ts'
 import { csv, ENDLESS, fresh, getJson, publishedPipeline, readiness } from './resources.ts'
@@ -20,17 +21,17 @@ test.beforeAll(async ({ request }) => {
 type Sent = NonNullable<Parameters<APIRequestContext['fetch']>[1]>
 
 interface Call extends Pick<Sent, 'data' | 'multipart' | 'params' | 'headers'> {
-  /** Values of the places in the path. */
+  /** Values of the path parameters. */
   at?: Record<string, string>
-  /** The answer is a list with this name; its first item is checked and answered in its place. */
+  /** Name of the list in the answer; its first item is checked and returned. */
   list?: string
-  /** Fields that the specification lists: `a b?` where `b` may be null. */
+  /** Fields that the specification lists: in `a b?`, `b` may be null. */
   has?: string
-  /** Fields that the specification leaves out. */
+  /** Fields that the specification leaves out of this answer. */
   lacks?: string
 }
 
-/** Makes a call that has to succeed with this status; answers what it answers, which has the form that is declared. */
+/** Makes a call and expects this status and the declared form. Returns the body. */
 async function ok(request: APIRequestContext, what: string, status: number, call: Call = {}): Promise<Json> {
   const [method = '', path = ''] = what.split(' ')
   const operation = operations.find((one) => one.method === method && one.path === path)
@@ -289,9 +290,9 @@ test('namespaces, retention, audit, features and health answer as specified', as
   expect(await ok(request, 'GET /metrics', 200)).toContain('sluice_http_requests_total')
 })
 
-test('that was every operation of the document', () => {
+test('the contract tests called every operation of the document', () => {
   const elsewhere = ({ path }: Operation) =>
-    // 501 in this edition; and streams that have no end.
+    // Sharing answers 501 in this edition; event streams have no end.
     path.startsWith('/api/v1/sharing') || (path.startsWith('/api/v1/inspector/') && path.endsWith('/events'))
   const left = operations
     .filter((operation) => !elsewhere(operation))

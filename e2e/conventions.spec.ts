@@ -5,7 +5,7 @@ import { expect, test } from '@playwright/test'
 import { rawRequest } from './raw-request.ts'
 import { expectError } from './resources.ts'
 
-test('an unknown route is 404 in the envelope @convention.prefix @errors.404.unknown', async ({
+test('an unknown route answers 404 with the error envelope @convention.prefix @errors.404.unknown', async ({
   request,
 }) => {
   for (const path of [
@@ -20,15 +20,13 @@ test('an unknown route is 404 in the envelope @convention.prefix @errors.404.unk
     await expectError(await request.get(path), 404, /^route not found/)
 })
 
-test('a known path with another method is 405 and names the methods it knows @convention.method', async ({
-  request,
-}) => {
+test('an unsupported method is 405 and lists the allowed methods @convention.method', async ({ request }) => {
   const response = await request.patch('/api/v1/namespaces', { data: {} })
   await expectError(response, 405, /PATCH/)
   expect(response.headers().allow).toBe('GET, HEAD, OPTIONS, POST')
 })
 
-test('malformed JSON, another content type and a wrong shape are 400 @convention.json', async ({
+test('malformed JSON, a wrong content type and a wrong shape are 400 @convention.json', async ({
   request,
 }) => {
   const post = (data: string, type = 'application/json') =>
@@ -41,7 +39,7 @@ test('malformed JSON, another content type and a wrong shape are 400 @convention
   await expectError(await post('{"name":"fine-name","description":{}}'), 400, /^description: /)
 })
 
-test('a compressed body is 400, naming the header @convention.coding', async ({ request }) => {
+test('a compressed body is 400 naming the header @convention.coding', async ({ request }) => {
   const headers = { 'content-type': 'application/json' }
   const post = (coding: string, data: Buffer) =>
     request.post('/api/v1/namespaces', { data, headers: { ...headers, 'content-encoding': coding } })
@@ -59,7 +57,7 @@ test('a compressed body is 400, naming the header @convention.coding', async ({ 
   )
 })
 
-test('text that Postgres cannot store is 400, naming the field @convention.text', async ({ request }) => {
+test('text that Postgres cannot store is 400 naming the field @convention.text', async ({ request }) => {
   const post = (data: string) =>
     request.post('/api/v1/namespaces', {
       data: Buffer.from(data),
@@ -69,7 +67,7 @@ test('text that Postgres cannot store is 400, naming the field @convention.text'
   await expectError(await post('{"name":"fine-name","description":"\\udc00"}'), 400, /^description: /)
 })
 
-test('broken encoding in a path or a query is never a 500', async ({ request, baseURL }) => {
+test('a path or query with broken encoding never causes a 500', async ({ request, baseURL }) => {
   for (const target of [
     '/api/v1/namespaces/%ff',
     '/api/v1/namespaces?limit=%e0%a4',
@@ -83,7 +81,7 @@ test('broken encoding in a path or a query is never a 500', async ({ request, ba
   expect((await request.get('/api/v1/namespaces')).status()).toBe(200)
 })
 
-test('a Host that is none is 400, never a 500 @convention.host', async ({ baseURL }) => {
+test('an invalid Host header is 400, never a 500 @convention.host', async ({ baseURL }) => {
   for (const host of ['[::1', 'a:99999', '%zz', '999.1.1.1', 'a:b:c', 'a b', 'a/b?c', 'me@a', 'a#b']) {
     const lines = ['GET /api/v1/namespaces HTTP/1.1', `Host: ${host}`]
     const { status, body } = await rawRequest(baseURL ?? '', lines)
@@ -96,10 +94,7 @@ test('a Host that is none is 400, never a 500 @convention.host', async ({ baseUR
     ).toBe(200)
 })
 
-test('a JSON body over 1 MiB is 413, however it is sent @convention.body-limit', async ({
-  request,
-  baseURL,
-}) => {
+test('a JSON body over 1 MiB is 413, chunked or not @convention.body-limit', async ({ request, baseURL }) => {
   const big = Buffer.alloc(1_048_577, ' ')
   const headers = { 'content-type': 'application/json' }
   await expectError(await request.post('/api/v1/namespaces', { data: big, headers }), 413, /1MiB/)
@@ -117,9 +112,7 @@ test('a JSON body over 1 MiB is 413, however it is sent @convention.body-limit',
   expect((await rawRequest(baseURL ?? '', lines, chunked)).status).toBe(413)
 })
 
-test('a client that sends far too much, and reads only then, reads why: 413, also when it closes afterwards', async ({
-  baseURL,
-}) => {
+test('a client that reads only after sending 40 MB still receives 413', async ({ baseURL }) => {
   const big = Buffer.alloc(40_000_000, ' ')
   for (const path of ['/api/v1/namespaces', '/api/v1/files/upload'])
     for (const connection of ['close', 'keep-alive']) {
@@ -142,10 +135,10 @@ test('a client that sends far too much, and reads only then, reads why: 413, als
     }
 })
 
-test('a page is bounded: too large is clamped, nonsense is the default @convention.page', async ({
+test('a page limit is clamped when too large and defaulted when invalid @convention.page', async ({
   request,
 }) => {
-  // The one list that every write makes longer.
+  // Every write adds an entry to the audit log, so this makes a list of several pages.
   for (let written = 0; written < 210; written += 30)
     await Promise.all(Array.from({ length: 30 }, () => request.post('/api/v1/nowhere')))
   for (const [query, length, page] of [
@@ -172,7 +165,7 @@ test('a page is bounded: too large is clamped, nonsense is the default @conventi
   await expectError(await request.get('/api/v1/pipelines?order=up'), 400, /^order: /)
 })
 
-test('JSON is compressed as the client accepts it', async ({ baseURL }) => {
+test('JSON is compressed according to the Accept-Encoding header', async ({ baseURL }) => {
   const sql = "select i as id, 'row ' || i as name from range(20000) t(i)"
   const ask = (accept: string, size: number, path = '/api/v1/query') =>
     raw(
@@ -212,7 +205,7 @@ test('JSON is compressed as the client accepts it', async ({ baseURL }) => {
   expect([unchanged.status, unchanged.body.length]).toEqual([304, 0])
 })
 
-/** Bytes as they come over the wire. */
+/** Sends a request and returns the bytes as they arrive, without decompression. */
 function raw(url: string, headers: Record<string, string>, body?: object, method = body ? 'POST' : 'GET') {
   const key: Record<string, string> = process.env.SLUICE_KEY ? { 'x-api-key': process.env.SLUICE_KEY } : {}
   const type: Record<string, string> = body ? { 'content-type': 'application/json' } : {}

@@ -1,4 +1,4 @@
-// The API's own document, read: its operations, and what their answers have to look like.
+// Reads the service's OpenAPI document: its operations and the declared form of their answers.
 import { Ajv } from 'ajv'
 
 export type Json = Record<string, unknown>
@@ -39,10 +39,13 @@ export interface Operation {
   responses: Record<string, { content?: Record<string, { schema: Schema }> }>
 }
 
-/** What is wrong with an answer's body, or an empty text; null where the document says nothing of it. */
+/**
+ * Validates the body of an answer: returns the error text, which is empty for a valid body. Null if the
+ * document does not describe the body.
+ */
 export type ValidatorOf = (operation: Operation, status: string) => ((body: unknown) => string) | null
 
-/** The operations, with each reference replaced by the schema that it leads to. */
+/** The operations of the document, with each `$ref` replaced by the schema that it names. */
 export function operationsOf(given: { paths: Record<string, Record<string, Json>> }): Operation[] {
   const document = withoutReferences(given, given) as typeof given
   return Object.entries(document.paths).flatMap(([path, methods]) =>
@@ -89,13 +92,13 @@ export function validatorsOf(): ValidatorOf {
   }
 }
 
-/** Schemas of the document do not refer to themselves, so that every reference can be replaced. */
+/** Replaces every reference. This ends because no schema of the document refers to itself. */
 function withoutReferences(document: Json, value: unknown): unknown {
   if (Array.isArray(value)) return value.map((one) => withoutReferences(document, one))
   if (!isObject(value)) return value
   if (typeof value.$ref === 'string') return withoutReferences(document, targetOf(document, value.$ref))
   return Object.fromEntries(
-    // The mapping of a discriminator names components, and is no schema.
+    // The mapping of a discriminator names components and is not a schema.
     Object.entries(value).flatMap(([key, inner]) =>
       key === 'discriminator' ? [] : [[key, withoutReferences(document, inner)]],
     ),

@@ -1,9 +1,9 @@
-// A newcomer changes a draft and wonders why nothing changes: the service says what is published and what is not.
+// Feedback for a user who changes a draft, forgets to publish it and sees no effect.
 import { expect, test } from '@playwright/test'
 import { newPipeline, publish, writeFile } from './resources.ts'
 import { logOf, runToSuccess } from './runs.ts'
 
-test('the log of a run says that the draft differs from the version it executes', async ({ request }) => {
+test('a run log warns when the draft differs from the executed version', async ({ request }) => {
   const pipeline = await newPipeline(request, { layer: 'gold' })
   const logOfRun = async () => {
     const { id } = await runToSuccess(request, pipeline)

@@ -7,28 +7,34 @@ import { join } from 'node:path'
 import { test as base } from '@playwright/test'
 
 const ROOT = join(import.meta.dirname, '..')
-/** For what hangs: a busy machine takes some seconds. */
+/** Timeout for a start that hangs. A start on a busy machine takes some seconds. */
 const READY_LIMIT_MS = 180_000
 const STOP_LIMIT_MS = 60_000
-/** Characters of a log that explain an end. */
+/** Last characters of the log that an error shows. */
 const KEPT = 20_000
 
 export interface OwnService {
   url: string
   dataDir: string
-  /** Its root directory, as this process reaches it: a service with mounts of its own sees other disks. */
+  /**
+   * The root directory of the service, as this process reaches it. A service with its own mounts sees other
+   * disks.
+   */
   root: string
-  /** All that it has written so far. */
+  /** All output so far. */
   log(): string
   stop(): Promise<void>
 }
 
-/** A service beside the one under test, for what is decided by its environment; on any free port unless `PORT` names one. */
+/**
+ * Starts a service beside the one under test, for behaviour that the environment decides. It listens on a
+ * free port unless `PORT` is set.
+ */
 export async function startOwnService(
   env: Record<string, string> = {},
-  /** What it says when it answers; one whose parts do not answer is never ready. */
+  /** Output that means ready. A service whose parts do not answer never prints the default text. */
   whenSaid = 'Sluice is ready on',
-  /** Shell commands before its start that mount file systems, for it alone; `$DATA_DIR` is there. */
+  /** Shell commands that mount file systems for this service only, before its start; `$DATA_DIR` is set. */
   mounts = '',
 ): Promise<OwnService> {
   const dataDir = await mkdtemp(join(tmpdir(), 'sluice-own-'))
@@ -40,7 +46,7 @@ export async function startOwnService(
     mounts === '' ? start : [...unshare, 'sh', '-ec', `${mounts}\nexec "$@"`, 'sh', ...start]
   const child = spawn(program, args, {
     cwd: ROOT,
-    // A killed test takes its service along: the supervisor ends with its stdin.
+    // The supervisor ends with its stdin, so a killed test ends its service too.
     env: { ...passedOn(), PORT: String(port), DATA_DIR: dataDir, SUPERVISED: '1', ...env },
     stdio: ['pipe', 'pipe', 'pipe'],
   })
@@ -66,7 +72,10 @@ export async function startOwnService(
   return { url: `http://127.0.0.1:${port}`, dataDir, root: `/proc/${child.pid}/root`, log, stop }
 }
 
-/** As Playwright's `test`, with a service of the file's own: `test.use({ serviceEnv })` is its environment, and `request` asks it. */
+/**
+ * Playwright's `test` with a service for this file. `test.use({ serviceEnv })` sets its environment, and
+ * `request` calls it.
+ */
 export const test = base.extend<object, { serviceEnv: Record<string, string>; service: OwnService }>({
   serviceEnv: [{}, { option: true, scope: 'worker' }],
   service: [
@@ -140,7 +149,10 @@ function within<T>(limitMs: number, work: Promise<T>, message: () => string): Pr
   return Promise.race([work, tooLate]).finally(() => clearTimeout(limit))
 }
 
-/** Below those that connections are given: none of theirs takes it, neither before the service has it nor while it starts again. */
+/**
+ * A free port below the range of outgoing connections. So no connection takes it before the service listens,
+ * or while the service restarts.
+ */
 export async function freePort(): Promise<number> {
   for (let attempt = 1; ; attempt++) {
     try {

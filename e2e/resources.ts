@@ -1,14 +1,14 @@
-// What the specifications of pipelines, files, zones and tests share. Names are new with every run, so that a service may
-// be tested twice.
+// Helpers that the tests of pipelines, files, zones and quality tests share. Names are new with every run, so
+// that a service can be tested twice.
 import { type APIRequestContext, type APIResponse, expect } from '@playwright/test'
 
 const run = `${Date.now().toString(36)}${process.pid.toString(36)}`
 let made = 0
 
-/** `prefix` with something that no other run and no other call has. */
+/** `prefix` with a suffix that no other run and no other call has. */
 export const fresh = (prefix: string) => `${prefix}-${run}-${made++}`
 
-/** Answers `{error: {code, type, message}}` and nothing else, with this status and what follows from it. */
+/** Expects exactly `{error: {code, type, message}}`, with this status and its code and type. */
 export async function expectError(
   response: APIResponse,
   status: keyof typeof MEANING,
@@ -44,7 +44,7 @@ interface Readiness {
 }
 const READY_LIMIT_MS = 120_000
 
-/** What the service says of its parts once all are well: one that is busy may miss to answer in time, once. */
+/** Waits until all parts are well and returns the report. A busy part may once answer too late. */
 export async function readiness(request: APIRequestContext) {
   let found: Readiness | undefined
   await expect(async () => {
@@ -55,7 +55,10 @@ export async function readiness(request: APIRequestContext) {
   return found as Readiness
 }
 
-/** What pipelines in Python run in; null where they cannot run, which is no answer where they have to. */
+/**
+ * The sandbox of Python pipelines; null where they cannot run. Fails if `REQUIRE_PYTHON` is set and they
+ * cannot run.
+ */
 export async function pythonOf(request: APIRequestContext): Promise<Readiness['python']> {
   const python = async () => (await readiness(request)).python
   if (process.env.REQUIRE_PYTHON) await expect.poll(python).not.toBeNull()
@@ -76,7 +79,10 @@ export interface AuditEntry {
   created_at: string
 }
 
-/** Entries about addresses, newest first, of the last `among`: others are made meanwhile by other tests, hundreds at a time. */
+/**
+ * Entries whose resource matches, newest first, among the last `among` entries. Other tests add hundreds of
+ * entries meanwhile.
+ */
 export async function auditOf(
   request: APIRequestContext,
   isMeant: (resource: string) => boolean = () => true,
@@ -93,21 +99,21 @@ export async function auditOf(
   return [...found.values()]
 }
 
-/** A namespace of its own, so that lists hold only what a test has made. */
+/** Makes a namespace, so that lists hold only what the test creates. */
 export async function newNamespace(request: APIRequestContext): Promise<string> {
   const name = fresh('e2e')
   expect((await request.post('/api/v1/namespaces', { data: { name } })).status()).toBe(201)
   return name
 }
 
-/** A run of it executes until it is cancelled, however long the test needs to look. */
+/** SQL that executes until its run is cancelled, however long a test observes it. */
 export const ENDLESS = 'select max(hash(x.range, y.range)) as a from range(1000000) x, range(1000000) y'
 
 export interface MadePipeline {
   namespace: string
   layer: string
   name: string
-  /** Of its files, with a `/` at the end. */
+  /** Prefix of the pipeline's files, with a `/` at the end. */
   prefix: string
   /** `/api/v1/pipelines/...` */
   url: string
@@ -136,7 +142,7 @@ export async function writeFile(request: APIRequestContext, path: string, conten
   return (await response.json()).version_id
 }
 
-/** A pipeline whose draft has this source. */
+/** Makes a pipeline whose draft has this source. */
 export async function pipelineWith(
   request: APIRequestContext,
   source: string,
@@ -162,7 +168,7 @@ export async function publish(request: APIRequestContext, { url }: Pick<MadePipe
   expect([published.status(), await published.text()]).toEqual([200, expect.anything()])
 }
 
-/** A quality test of a pipeline's draft. */
+/** Adds a quality test to a pipeline's draft. */
 export async function addTest(
   request: APIRequestContext,
   { url }: Pick<MadePipeline, 'url'>,
@@ -171,7 +177,7 @@ export async function addTest(
   expect((await request.post(`${url}/tests`, { data: test })).status()).toBe(201)
 }
 
-/** A file as forms hold one. */
+/** A file as a field of a form. */
 export const csv = (name = 'a.csv', content: string | Buffer = 'a,b\n1,2\n') => ({
   name,
   mimeType: 'text/csv',
@@ -191,23 +197,23 @@ export async function newZone(request: APIRequestContext, namespace = 'default',
     namespace,
     name,
     url,
-    /** Of its files, with a `/` at the end. */
+    /** Prefix of the zone's files, with a `/` at the end. */
     prefix: `${namespace}/landing/${name}/`,
-    /** Of a trigger. */
+    /** Configuration of a trigger on this zone. */
     config: { namespace, zone_name: name },
     upload: (file: string, content?: string | Buffer) => post('files', file, content),
     uploadSample: (file: string, content?: string | Buffer) => post('samples', file, content),
   }
 }
 
-/** The rows of a query that succeeds. */
+/** The rows of a query that must succeed. */
 export async function rowsOf(request: APIRequestContext, sql: string, namespace?: string) {
   const response = await request.post('/api/v1/query', { data: { sql, namespace } })
   expect(response.status(), await response.text()).toBe(200)
   return (await response.json()).rows
 }
 
-/** The body of an answer, which is 200. */
+/** The body of an answer that must be 200. */
 export async function getJson(
   request: APIRequestContext,
   url: string,

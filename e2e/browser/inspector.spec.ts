@@ -1,4 +1,5 @@
-// The inspector's page in a real browser: live, by keyboard, in both colours, with a few instances and with thousands.
+// The inspector page in a real browser: live updates, keyboard, both colour schemes, few and thousands of
+// instances.
 import { type APIRequestContext, expect, type Page, test } from '@playwright/test'
 import { startOwnService } from '../own-service.ts'
 import {
@@ -13,7 +14,7 @@ import {
 import { cancel, requestRun, runToSuccess } from '../runs.ts'
 import { addTrigger } from '../triggers.ts'
 
-/** Opens the page, and notes every address it asks for elsewhere and every complaint of the browser. */
+/** Opens the page. Returns a list that collects requests to other origins and errors of the browser. */
 async function openPage(page: Page, baseURL: string | undefined, hash = '') {
   const problems: string[] = []
   const origin = new URL(baseURL ?? '').origin
@@ -33,7 +34,7 @@ async function openPage(page: Page, baseURL: string | undefined, hash = '') {
   return problems
 }
 
-/** In a namespace of its own, so that a search finds nothing else. */
+/** Uses a new namespace, so that a search finds only this pipeline. */
 const published = async (request: APIRequestContext, sql: string) =>
   publishedPipeline(request, sql, { namespace: await newNamespace(request) })
 
@@ -42,7 +43,7 @@ async function publishAnew(request: APIRequestContext, pipeline: MadePipeline, s
   await publish(request, pipeline)
 }
 
-/** The innermost state that is lit. */
+/** The innermost active state. */
 const lit = (page: Page) => page.locator('#canvas .state.active')
 const rows = (page: Page) => page.locator('.row:not(.pending) a')
 const steps = (page: Page) => page.locator('.history li')
@@ -50,12 +51,12 @@ const steps = (page: Page) => page.locator('.history li')
 const finished = async (request: APIRequestContext, pipeline: MadePipeline) =>
   (await runToSuccess(request, pipeline)).id
 
-test('a run that waits says what for, and is seen to move without reloading', async ({
+test('a waiting run shows its reason and updates live without a reload', async ({
   page,
   request,
   baseURL,
 }) => {
-  // Neither of the first two ends before it is told to: the page sees what it is to see, however late it looks.
+  // The first two runs end only when they are cancelled, so even a slow page sees every state.
   const pipeline = await published(request, ENDLESS)
   const first = await requestRun(request, pipeline)
   const second = await requestRun(request, pipeline)
@@ -86,11 +87,7 @@ test('a run that waits says what for, and is seen to move without reloading', as
   expect(problems).toEqual([])
 })
 
-test('a history is stepped through by keys and clicks, and every step has an address', async ({
-  page,
-  request,
-  baseURL,
-}) => {
+test('keys and clicks step through a history; every step has a URL', async ({ page, request, baseURL }) => {
   const id = await finished(request, await published(request, 'select 1 as n'))
   const problems = await openPage(page, baseURL, `#/run/${id}`)
   await expect(lit(page)).toHaveAttribute('data-state', 'success')
@@ -118,7 +115,7 @@ test('a history is stepped through by keys and clicks, and every step has an add
 
   await page.keyboard.press('Home')
   await expect(lit(page)).toHaveAttribute('data-state', 'pending.waiting')
-  // Into what is pending, and in there.
+  // Two arrows are drawn: into the compound state `pending`, and into its inner state.
   await expect(page.locator('#canvas .way.taken[data-transitions="created"]')).toHaveCount(2)
   await page.getByRole('button', { name: 'Step forth (→)' }).click()
   await expect(lit(page)).toHaveAttribute('data-state', 'pending.starting')
@@ -139,7 +136,7 @@ test('a history is stepped through by keys and clicks, and every step has an add
   expect(problems).toEqual([])
 })
 
-test('a list is narrowed by search and by the statechart, walked by keys, and knows its way back', async ({
+test('search, statechart and keys navigate a list, and Escape returns to it', async ({
   page,
   request,
   baseURL,
@@ -175,7 +172,7 @@ test('a list is narrowed by search and by the statechart, walked by keys, and kn
   expect(problems).toEqual([])
 })
 
-test('an instance is saved as JSON and as SVG', async ({ page, request, baseURL }) => {
+test('an instance can be exported as JSON and SVG', async ({ page, request, baseURL }) => {
   const id = await finished(request, await published(request, 'select 1 as n'))
   await openPage(page, baseURL, `#/run/${id}`)
   for (const [button, name] of [
@@ -188,7 +185,7 @@ test('an instance is saved as JSON and as SVG', async ({ page, request, baseURL 
   }
 })
 
-test('it is light or dark as the system is, or as its reader chooses', async ({
+test('the inspector follows the system colour scheme unless the reader chooses one', async ({
   page,
   request,
   baseURL,
@@ -224,11 +221,7 @@ test('it is light or dark as the system is, or as its reader chooses', async ({
   expect(await brightness()).toEqual(['dark', 'dark', 'dark'])
 })
 
-test('what had the focus keeps it while a history is stepped through and followed', async ({
-  page,
-  request,
-  baseURL,
-}) => {
+test('a focused control keeps the focus while a history changes', async ({ page, request, baseURL }) => {
   const pipeline = await published(request, 'select 1 as n')
   const trigger = await addTrigger(request, pipeline, 'webhook', {})
   const change = (cooldown: number) => request.put(trigger.url, { data: { cooldown_seconds: cooldown } })
@@ -259,7 +252,7 @@ test('what had the focus keeps it while a history is stepped through and followe
   expect(problems).toEqual([])
 })
 
-test('what is pressed is still there when it is let go, however often it is drawn anew meanwhile', async ({
+test('a mouse press takes effect even if the page redraws before release', async ({
   page,
   request,
   baseURL,
@@ -303,7 +296,7 @@ test('what is pressed is still there when it is let go, however often it is draw
   expect(problems).toEqual([])
 })
 
-test('a history longer than one answer has a place in its line for every step, and is stepped through to its beginning', async ({
+test('a history longer than one response is fully drawn and stepped through', async ({
   page,
   request,
   baseURL,
@@ -312,7 +305,7 @@ test('a history longer than one answer has a place in its line for every step, a
   const trigger = await addTrigger(request, await published(request, 'select 1 as n'), 'webhook', {})
   const url = new URL(trigger.url, baseURL)
   const headers = { 'content-type': 'application/json' }
-  // Not by the test's own client, which takes notes of everything.
+  // Plain `fetch`, because Playwright's own client records every request.
   for (let cooldown = 1; cooldown <= CHANGES; cooldown++) {
     const body = JSON.stringify({ cooldown_seconds: cooldown })
     await (await fetch(url, { method: 'PUT', headers, body })).body?.cancel()
@@ -336,7 +329,7 @@ test('a history longer than one answer has a place in its line for every step, a
   expect(problems).toEqual([])
 })
 
-test('it fits a telephone', async ({ page, request, baseURL }) => {
+test('the inspector fits a telephone screen', async ({ page, request, baseURL }) => {
   const id = await finished(request, await published(request, 'select 1 as n'))
   await page.setViewportSize({ width: 375, height: 740 })
   for (const hash of ['#/run', '#/draft', '#/trigger', `#/run/${id}`]) {
@@ -346,7 +339,7 @@ test('it fits a telephone', async ({ page, request, baseURL }) => {
   }
 })
 
-test.describe('with a key, no runner and three thousand runs', () => {
+test.describe('inspector with an API key, no runner and 3,000 runs', () => {
   const KEY = 'inspector-key-0123456789'
   const COUNT = 3_000
   const AT_ONCE = 16
@@ -363,7 +356,7 @@ test.describe('with a key, no runner and three thousand runs', () => {
       extraHTTPHeaders: { 'x-api-key': KEY },
     })
     const pipeline = await newPipeline(request, { name: 'crowd' })
-    // Not by the test's own client and assertions, which take notes of everything.
+    // Plain `fetch`, because Playwright's own client and assertions record every request.
     const { namespace, layer, name } = pipeline
     const body = JSON.stringify({ namespace, layer, pipeline: name })
     const headers = { 'x-api-key': KEY, 'content-type': 'application/json' }
@@ -379,7 +372,7 @@ test.describe('with a key, no runner and three thousand runs', () => {
   })
   test.afterAll(() => service.stop())
 
-  test('the page asks for the key, and shows all of them without holding all of them', async ({ page }) => {
+  test('the inspector asks for the key and renders 3,000 runs lazily', async ({ page }) => {
     await openPage(page, service.url)
     await expect(page.locator('#ask-key')).toBeVisible()
     await page.locator('#key-input').fill('wrong')
@@ -401,7 +394,7 @@ test.describe('with a key, no runner and three thousand runs', () => {
     const last = page.locator(`.row[data-index="${total - 1}"] a`)
     await expect(last).toBeVisible()
     expect(await page.locator('.row').count()).toBeLessThan(60)
-    // The last one is the oldest: the first that was asked for, and the only one that no other holds up.
+    // The last row is the oldest run. No other run holds it up, unlike all the others.
     await last.click()
     await expect(page.locator('.waits')).toContainText('Runners are switched off')
     await expect(page.locator('.waits')).not.toContainText('come first')

@@ -1,4 +1,4 @@
-// The Swagger page in a real browser: it executes operations, and nothing leaves for another origin.
+// The Swagger page in a real browser: it executes operations and sends nothing to another origin.
 import { expect, request as newRequest, type Page, test } from '@playwright/test'
 import { startOwnService } from '../own-service.ts'
 import { newPipeline } from '../resources.ts'
@@ -7,7 +7,7 @@ import { startProService } from '../security/pro-service.ts'
 const NAMESPACE = 'browser-swagger'
 const FILE = `${NAMESPACE}/notes/from the page.md`
 
-/** Opens the page, and notes every address it asks for and every complaint of the browser. */
+/** Opens the page. Returns lists that collect requests to other origins and errors of the browser. */
 async function openPage(page: Page, baseURL: string | undefined) {
   const elsewhere: string[] = []
   const complaints: string[] = []
@@ -34,10 +34,7 @@ async function execute(page: Page, id: string, fill: (form: ReturnType<typeof op
   return { status: answer.locator('.response-col_status'), body: answer.locator('.response-col_description') }
 }
 
-test('operations are executed and their answers shown, with no request to another origin', async ({
-  page,
-  baseURL,
-}) => {
+test('the Swagger page executes operations without requests to another origin', async ({ page, baseURL }) => {
   const { elsewhere, complaints } = await openPage(page, baseURL)
 
   const list = await execute(page, 'listNamespaces', async () => {})
@@ -50,11 +47,11 @@ test('operations are executed and their answers shown, with no request to anothe
   await expect(created.status).toContainText(/201|409/)
 
   expect(elsewhere).toEqual([])
-  // A repeated run finds the namespace there; the browser reports the 409 as an error of its own.
+  // On a repeated run the namespace exists already; the browser reports the 409 as an error.
   expect(complaints.filter((text) => !text.includes('409'))).toEqual([])
 })
 
-test('a path with slashes and spaces is written and read back', async ({ page, baseURL }) => {
+test('the Swagger page writes and reads a path with slashes and spaces', async ({ page, baseURL }) => {
   await openPage(page, baseURL)
   const path = (form: ReturnType<typeof operation>) => form.getByPlaceholder('path').fill(FILE)
   const written = await execute(page, 'writeFile', async (form) => {
@@ -67,7 +64,7 @@ test('a path with slashes and spaces is written and read back', async ({ page, b
   await expect(read.body).toContainText('written by hand')
 })
 
-test('a file is uploaded from a form', async ({ page, baseURL }) => {
+test('the Swagger page uploads a file from a form', async ({ page, baseURL }) => {
   await openPage(page, baseURL)
   const uploaded = await execute(page, 'uploadFile', async (form) => {
     await form.locator('tr[data-property-name="path"] input[type="text"]').fill(`${NAMESPACE}/notes/`)
@@ -79,7 +76,7 @@ test('a file is uploaded from a form', async ({ page, baseURL }) => {
   await expect(uploaded.body).toContainText(`${NAMESPACE}/notes/upload.md`)
 })
 
-test('the page follows the colour scheme of the reader', async ({ page, baseURL }) => {
+test('the Swagger page follows the colour scheme of the reader', async ({ page, baseURL }) => {
   await page.emulateMedia({ colorScheme: 'dark' })
   await openPage(page, baseURL)
   await expect(page.locator('html')).toHaveClass(/dark-mode/)
@@ -87,9 +84,7 @@ test('the page follows the colour scheme of the reader', async ({ page, baseURL 
   await expect(page.locator('html')).not.toHaveClass(/dark-mode/)
 })
 
-test('with the key of the Authorize button a file is uploaded and the log of a run streamed, from here alone', async ({
-  page,
-}) => {
+test('the authorized Swagger page uploads files and streams logs from its origin', async ({ page }) => {
   const key = 'browser-key-0123456789'
   const locked = await startOwnService({ PLATFORM_API_KEY: key, RUNNER_URLS: 'none', QUERY_URLS: 'none' })
   const api = await newRequest.newContext({ baseURL: locked.url, extraHTTPHeaders: { 'x-api-key': key } })
@@ -99,7 +94,7 @@ test('with the key of the Authorize button a file is uploaded and the log of a r
       data: { namespace: pipeline.namespace, layer: pipeline.layer, pipeline: pipeline.name },
     })
     const { run_id } = await asked.json()
-    // No runner takes it: this ends it, and with it its stream.
+    // No runner executes this run. The cancel ends the run and its log stream.
     expect((await api.post(`/api/v1/runs/${run_id}/cancel`)).status()).toBe(200)
 
     const { elsewhere, complaints } = await openPage(page, locked.url)
@@ -129,7 +124,7 @@ test('with the key of the Authorize button a file is uploaded and the log of a r
   }
 })
 
-test('with an access token operations are executed as its user', async ({ page }) => {
+test('the Swagger page executes operations as the user of an access token', async ({ page }) => {
   const pro = await startProService()
   try {
     const { elsewhere } = await openPage(page, pro.url)
@@ -149,7 +144,7 @@ test('with an access token operations are executed as its user', async ({ page }
   }
 })
 
-/** What the dialog of the Authorize button is told, by the name of the credential. */
+/** Enters a credential in the dialog of the Authorize button; `scheme` is the name of the credential. */
 async function authorize(page: Page, scheme: string, value: string) {
   await page.locator('button.authorize').first().click()
   const dialog = page.locator('.modal-ux')

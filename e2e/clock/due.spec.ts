@@ -1,12 +1,13 @@
-// Specification: Triggers, Evaluation; Schedules, Scheduler. What the clock starts: minutes pass here, so this is no part of
-// the usual tests. A service of its own, so that nothing else is due.
+// Specification: Triggers, Evaluation; Schedules, Scheduler. These runs are started by the clock. The tests
+// wait for minutes, so they are not part of the usual suite. They use a service of their own, so that nothing
+// else is due.
 import { type APIRequestContext, expect } from '@playwright/test'
 import { test } from '../own-service.ts'
 import { ENDLESS, getJson, type MadePipeline, newPipeline, publishedPipeline } from '../resources.ts'
 import { requestRun, runsOf, runToSuccess } from '../runs.ts'
 import { addTrigger } from '../triggers.ts'
 
-/** A minute until it is due, half a minute until somebody looks, and the run, on a machine that is busy. */
+/** Up to a minute until due, half a minute until the next tick, and the run on a busy machine. */
 const DUE_MS = 240_000
 const EVERY_MINUTE = '* * * * *'
 const MINUTE_MS = 60_000
@@ -28,7 +29,7 @@ async function newSchedule(request: APIRequestContext, { namespace, layer, name 
   return async () => (await request.get(`/api/v1/schedules/${id}`)).json()
 }
 
-test('what the clock starts is started when it is due, and not before @triggers.type.cron @triggers.type.cron_dependency @schedules.due @limit.scheduler', async ({
+test('cron triggers and schedules start runs when due, not before @triggers.type.cron @triggers.type.cron_dependency @schedules.due @limit.scheduler', async ({
   request,
 }) => {
   const [byTrigger, bySchedule, busy, upstream, downstream] = await Promise.all([
@@ -63,7 +64,7 @@ test('what the clock starts is started when it is due, and not before @triggers.
     return Date.parse((await one()).next_run_at)
   }
 
-  // The first look at a schedule only reckons when it is due.
+  // The first tick after creation only computes when a schedule is due.
   const duePassedOver = await dueOf(passedOver)
 
   expect(await firstRun(request, byTrigger)).toMatchObject({
@@ -76,7 +77,7 @@ test('what the clock starts is started when it is due, and not before @triggers.
   expect(Date.parse(scheduled.created_at)).toBeGreaterThanOrEqual(Math.ceil(madeAt / MINUTE_MS) * MINUTE_MS)
   expect((await schedule()).last_run_at).not.toBeNull()
 
-  // Due by the clock, but what it depends on has not succeeded; then it has, and nothing else is waited for.
+  // The cron is due, but `upstream` has not succeeded. After its success, the trigger waits for nothing else.
   expect(await runsOf(request, downstream)).toEqual([])
   expect(await getJson(request, waiting.url)).toMatchObject({ last_triggered_at: null })
   await runToSuccess(request, upstream)
@@ -84,7 +85,7 @@ test('what the clock starts is started when it is due, and not before @triggers.
     trigger: expect.stringMatching(/^trigger:cron_dependency:/),
   })
 
-  // While its pipeline was busy, its time came and was passed over.
+  // The schedule of the busy pipeline came due and was skipped.
   await expect.poll(() => dueOf(passedOver), { timeout: DUE_MS }).toBeGreaterThan(duePassedOver)
   expect(await runsOf(request, busy)).toMatchObject([{ id: run_id, trigger: 'manual' }])
   expect((await passedOver()).last_run_at).toBeNull()

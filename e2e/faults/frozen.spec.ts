@@ -1,13 +1,13 @@
-// Postgres is there and says nothing: frozen as a whole, or single backends of it. Clients are told soon, nothing happens
-// twice, and everything goes on by itself.
+// Postgres accepts connections and does not answer: the whole server is frozen, or single backends. Clients
+// get 503 soon, nothing happens twice, and the service recovers by itself.
 import { randomUUID } from 'node:crypto'
 import { readdir, readFile } from 'node:fs/promises'
 import { expect, test } from '@playwright/test'
 import { startTree, type Tree, until } from './tree.ts'
 
-/** What a request may ask of Postgres in one statement, in seconds; given up a moment later. */
+/** Limit of one Postgres statement of a request, in seconds. The request gives up a moment later. */
 const STATEMENT_SECONDS = 4
-/** Far beyond that, and far below what TCP takes to find out. */
+/** Far longer than that limit, and far shorter than TCP needs to detect a dead connection. */
 const TOLD_MS = 40_000
 
 test.setTimeout(240_000)
@@ -37,13 +37,13 @@ function thaw() {
     try {
       process.kill(pid, 'SIGCONT')
     } catch {
-      // It has ended meanwhile.
+      // The process has ended meanwhile.
     }
   }
   paused.clear()
 }
 
-test('a frozen Postgres: everything asked is 503 soon, and done once when it is asked again after the thaw', async () => {
+test('requests during a frozen Postgres are 503 and can be repeated safely', async () => {
   const triggers = '/pipelines/default/gold/arrived/triggers'
   const config = { namespace: 'default', zone_name: 'arrivals' }
   await made('POST', triggers, { type: 'landing_zone_upload', config })
@@ -64,10 +64,10 @@ test('a frozen Postgres: everything asked is 503 soon, and done once when it is 
   }
 
   const postmaster = await tree.pidOf('postgres')
-  // The postmaster first: it would start other backends.
+  // The postmaster is frozen first, because it would start other backends.
   freeze([postmaster])
   freeze(await childrenOf(postmaster))
-  // More of each than there are connections.
+  // More requests of each kind than there are connections.
   const asked = Object.entries(askFor).flatMap(([what, ask]) =>
     Array.from({ length: 15 }, async () => ({ what, ...(await ask()) })),
   )
@@ -88,7 +88,7 @@ test('a frozen Postgres: everything asked is 503 soon, and done once when it is 
       () => askFor[what](),
       ({ status }) => status === expected,
     )
-  // Where one was not heard of, its cooldown is over in an hour.
+  // If an earlier call took effect despite its 503, its cooldown of an hour causes a 429.
   await until(
     () => askFor['a webhook call'](),
     ({ status }) => status === 201 || status === 429,
@@ -105,25 +105,25 @@ test('a frozen Postgres: everything asked is 503 soon, and done once when it is 
   await sql.end({ timeout: 1 })
 })
 
-test('single backends frozen: what is asked there is 503 soon, and done by another one while they are', async () => {
+test('requests on a frozen backend are 503; retries use another backend', async () => {
   const sql = await tree.connect()
   const key = randomUUID()
   const ask = () => send('POST', '/runs', { pipeline: 'asked' }, key)
   const alone = () => send('POST', '/runs', { pipeline: 'asked' })
-  // Each connection has been asked something, so that there is a backend to freeze.
+  // A first request opens the connection, so that there is a backend to freeze.
   expect((await alone()).status).toBe(202)
   const backends = await sql<{ pid: number }[]>`
     select pid from pg_stat_activity where datname = current_database() and application_name = 'sluice api requests'`
   expect(backends).toHaveLength(1)
   freeze(backends.map(({ pid }) => pid))
   expect(await alone()).toMatchObject({ status: 503, retryAfter: '5' })
-  // The one that is frozen still is.
+  // The first backend is still frozen.
   expect((await ask()).status).toBe(202)
   expect((await alone()).status).toBe(202)
   await sql.end({ timeout: 1 })
 })
 
-test('the backend that starts runs frozen: runs are started without it', async () => {
+test('runs start although the backend that starts runs is frozen', async () => {
   const sql = await tree.connect()
   const backends = await sql<{ pid: number }[]>`
     select pid from pg_stat_activity
@@ -197,7 +197,7 @@ async function childrenOf(pid: number): Promise<number[]> {
   const parents = await Promise.all(
     pids.map((of) =>
       readFile(`/proc/${of}/stat`, 'utf8').then(
-        // After the name, which may hold anything, and the state.
+        // The parent's pid follows the process name, which may contain any character, and the state.
         (stat) => Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[1]),
         () => 0,
       ),

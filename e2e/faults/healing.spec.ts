@@ -1,9 +1,10 @@
-// Whatever is killed, and whenever: the run ends in success exactly once, main never shows half of it, nothing stays open.
+// Every part is killed in every phase of a run. The run succeeds exactly once, main never shows half of it,
+// and no branch or attempt stays open.
 import { expect, test } from '@playwright/test'
 import { holding, startTree, type Tree, until } from './tree.ts'
 
 const ROWS = 1_000
-/** Seconds of work for one thread, so that a kill meets it. */
+/** Seconds of work for one thread, so that a kill happens during execution. */
 const SLOW = `select range as a from range(${ROWS})
 where (select max(hash(x.range, y.range)) from range(20000) x, range(15000) y) is not null`
 
@@ -17,11 +18,11 @@ const PARTS: Record<string, () => Promise<void>> = {
   'the API process': async () => void process.kill(await tree.pidOf('api'), 'SIGKILL'),
   'the runner': async () => void process.kill(await tree.pidOf('runner'), 'SIGKILL'),
   Postgres: async () => void process.kill(await tree.pidOf('postgres'), 'SIGKILL'),
-  // SIGUSR2 terminates the worker threads without a word, as a crash would.
+  // SIGUSR2 terminates the worker threads without notice, like a crash.
   'the dispatcher thread': async () => void process.kill(await tree.pidOf('api'), 'SIGUSR2'),
 }
 
-/** Brings a run into a phase and keeps it there until `release`. */
+/** Brings a run into a phase and holds it there until `release`. */
 const PHASES: Record<
   string,
   (id: () => Promise<string>) => Promise<{ id: string; release(): Promise<void> }>
@@ -61,7 +62,7 @@ const PHASES: Record<
 
 for (const [part, kill] of Object.entries(PARTS)) {
   for (const [phase, bring] of Object.entries(PHASES)) {
-    test(`${part} killed while a run is ${phase}`, async () => {
+    test(`killing ${part} while a run is ${phase} does not fail the run`, async () => {
       const name = `${part}_${phase}`.toLowerCase().replaceAll(' ', '_')
       await publish(name, phase === 'executing' ? SLOW : `select range as a from range(${ROWS})`)
       const { id, release } = await bring(() => tree.requestRun(name))
@@ -72,7 +73,7 @@ for (const [part, kill] of Object.entries(PARTS)) {
       expect(await tree.ended(id), tree.log()).toMatchObject({ status: 'success', error: null })
       const seen = await reader.stop()
       expect([...seen].filter((count) => count !== 0 && count !== ROWS)).toEqual([])
-      // Whoever answers queries may still be looked for.
+      // The API may still be looking for a query service.
       expect(
         await until(
           () => rowsOf(name),
@@ -88,7 +89,7 @@ for (const [part, kill] of Object.entries(PARTS)) {
   }
 }
 
-test('the runner killed amid four runs that it tells of on one stream: each ends in success once, main shows each whole', async () => {
+test('four runs on one stream each succeed once after their runner dies', async () => {
   const names = ['one', 'two', 'three', 'four'].map((n) => `together_${n}`)
   for (const name of names) await publish(name, SLOW.replace('15000', '5000'))
   const readers = names.map(readingThroughout)
@@ -121,9 +122,9 @@ test('the runner killed amid four runs that it tells of on one stream: each ends
   await sql.end({ timeout: 1 })
 })
 
-test('a stream of log lines that cannot be read any more says so in an error event, and ends @sse.error', async () => {
+test('a log stream that can no longer be read ends with an error event @sse.error', async () => {
   await publish('unreadable', SLOW)
-  // However late the table is taken away: the run does not end before.
+  // The lock keeps the run from ending before the table is renamed.
   const held = holding(await tree.connect(), `select 1 from lake_ref where name = 'main' for update`)
   await held.taken
   const id = await tree.requestRun('unreadable')
@@ -145,7 +146,7 @@ test('a stream of log lines that cannot be read any more says so in an error eve
   expect((await tree.ended(id)).status).toBe('success')
 })
 
-/** Tried again while the service is still healing. */
+/** Retries while the service is still recovering. */
 const publish = (name: string, source: string) =>
   until(
     () => tree.publish(name, source),
@@ -160,7 +161,7 @@ async function rowsOf(name: string): Promise<number | null> {
   return status === 200 ? (body.rows[0]?.n ?? null) : null
 }
 
-/** Reads the table again and again and remembers every count it has seen. */
+/** Reads the table repeatedly and collects every row count. */
 function readingThroughout(name: string) {
   const seen = new Set<number>()
   let isStopped = false

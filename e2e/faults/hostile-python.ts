@@ -1,6 +1,6 @@
-// Pipelines in Python that attack their runner over the channel between the two. Each must fail alone.
+// Python pipelines that attack their runner over the channel between the two. Each must fail alone.
 
-/** Writes to the runner past Python's own channel: to the last descriptor, which is the one that leads there. */
+/** Writes to the runner past Python's own channel. The last socket or pipe descriptor leads to the runner. */
 const CHANNEL = `
 import os, stat, time
 def leads_to_runner(fd):
@@ -17,7 +17,7 @@ def call(number, sql="select 1"):
     say(b'{"call":%d,"method":"relate","sql":"%s","params":[]}\\n' % (number, sql.encode()))
 `
 
-/** By name: a source that runs, and does not end well. */
+/** Sources by name. Each source starts and then fails. */
 export const HOSTILE_PYTHON: Record<string, string> = {
   'calls without reading an answer, then an exit': `${CHANNEL}
 for n in range(5000):

@@ -1,17 +1,17 @@
-// Code that attacks its runner, and engine processes that are killed: other runs do not notice either.
+// Code that attacks its runner, and killed engine processes, do not affect other runs.
 import { randomInt } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
 import { expect, test } from '@playwright/test'
 import { HOSTILE_PYTHON } from './hostile-python.ts'
 import { isOver, startTree, type Tree, until } from './tree.ts'
 
-/** Seconds of work for one thread, so that a kill meets it. */
+/** Seconds of work for one thread, so that a kill happens during execution. */
 const SLOW = `select range as a from range(100)
 where (select max(hash(x.range, y.range)) from range(20000) x, range(6000) y) is not null`
 const NORMAL_RUNS = 12
 const RUNS_UNDER_KILLS = 28
 const KILLS = 8
-/** So many runs end between two kills: none is met four times, after which it would fail. */
+/** This many runs end between two kills, so that no run is killed four times, which would fail it. */
 const ENDS_BETWEEN = 3
 
 let tree: Tree
@@ -20,7 +20,7 @@ test.beforeAll(async () => {
 })
 test.afterAll(() => tree.stop())
 
-test('Python that attacks the channel to its runner fails alone: no process is restarted, no other run is affected', async () => {
+test('Python that attacks the runner channel affects no other run or process', async () => {
   const { python } = await (await fetch(`${tree.url}/health/ready`)).json()
   // biome-ignore lint/suspicious/noSkippedTests: there is nothing to attack without Python
   test.skip(python === null && !process.env.REQUIRE_PYTHON, 'pipelines in Python cannot run on this machine')
@@ -35,7 +35,7 @@ test('Python that attacks the channel to its runner fails alone: no process is r
   for (const { name, source } of hostile) await tree.publish(name, source, 'python')
   const normal = await Promise.all(Array.from({ length: NORMAL_RUNS }, () => tree.requestRun('normal')))
   const attacks: { title: string; id: string }[] = []
-  // Three rounds, so that attacks go on while normal runs execute.
+  // Three rounds, so that attacks continue while normal runs execute.
   for (let round = 0; round < 3; round++)
     for (const { title, name } of hostile) attacks.push({ title, id: await tree.requestRun(name) })
   for (const { title, id } of attacks) {
@@ -48,7 +48,7 @@ test('Python that attacks the channel to its runner fails alone: no process is r
   expect(await Promise.all(parts.map(tree.pidOf))).toEqual(before)
 })
 
-test('engine processes that are killed at random fail no run', async () => {
+test('randomly killed engine processes fail no run', async () => {
   const names = Array.from({ length: 4 }, (_, n) => `killed_${n}`)
   for (const name of names) await tree.publish(name, SLOW)
   const ids: string[] = []
@@ -70,9 +70,9 @@ test('engine processes that are killed at random fail no run', async () => {
   expect(await tree.pidOf('runner')).toBe(runner)
 })
 
-test('runs that lose two runners together execute alone then, one after the other, and end in success', async () => {
+test('runs that lose two runners together then execute alone and succeed', async () => {
   const names = ['suspect_one', 'suspect_two']
-  // Enough work for a run to meet two kills.
+  // Enough work for a run to be killed twice.
   for (const name of names) await tree.publish(name, SLOW.replace('6000', '20000'))
   const ids = await Promise.all(names.map(tree.requestRun))
   for (let attempt = 1; attempt <= 2; attempt++) {
@@ -101,7 +101,7 @@ test('runs that lose two runners together execute alone then, one after the othe
   }
 })
 
-test('a run that loses three runners while nothing else executes fails with that reason', async () => {
+test('a run that loses three runners while alone fails with that reason', async () => {
   await tree.publish('lonely', SLOW.replace('6000', '20000'))
   const id = await tree.requestRun('lonely')
   for (let attempt = 1; attempt <= 3; attempt++) {
@@ -118,7 +118,7 @@ test('a run that loses three runners while nothing else executes fails with that
   ])
 })
 
-/** Engine processes below the runner. */
+/** Pids of the engine processes that the runner started. */
 function enginesOf(runner: number): number[] {
   return readdirSync('/proc').flatMap((entry) => {
     const pid = Number(entry)

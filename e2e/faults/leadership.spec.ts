@@ -1,5 +1,5 @@
-// A leader that is paused is replaced, and when it wakes it has nothing left to say: with the lease of the product, with its
-// real scheduler, and with a writer that no unique key would stop.
+// A paused leader is replaced and cannot write after it wakes. The tests use the product's lease, its real
+// scheduler, and a writer that no unique key would stop.
 import { type ChildProcess, spawn } from 'node:child_process'
 import { join } from 'node:path'
 import { expect, test } from '@playwright/test'
@@ -8,7 +8,10 @@ import { holding, startTree, type Tree, until } from './tree.ts'
 
 const root = join(import.meta.dirname, '..', '..')
 const LEASE_MS = 9_000
-/** From the pause to the wake, at least. A minute where time allows; long after the takeover in any case. */
+/**
+ * Minimum time between pause and wake. Even with 0, the wake follows the takeover; set a minute where time
+ * allows.
+ */
 const PAUSE_MS = Number(process.env.LEADER_PAUSE_MS ?? 0)
 const SCHEDULES = 10
 
@@ -39,7 +42,7 @@ test.afterEach(async () => {
   }
 })
 
-/** Also one that has ended already. */
+/** Also accepts a process that has already ended. */
 const end = (child: ChildProcess) =>
   new Promise<unknown>((resolve) => {
     if (child.exitCode !== null || child.signalCode !== null) return resolve(null)
@@ -56,7 +59,7 @@ function wake(pid: number) {
   process.kill(pid, 'SIGCONT')
 }
 
-test('the service is paused between two transactions @schedules.catch-up', async () => {
+test('a leader paused between two transactions writes nothing after it wakes @schedules.catch-up', async () => {
   const api = await tree.pidOf('api')
   const rival = await start('e2e/faults/rival.ts', await databaseUrl(), 'rival')
   const old = await writer('old', 'steadily')
@@ -84,20 +87,20 @@ test('the service is paused between two transactions @schedules.catch-up', async
   await rival.stop()
 })
 
-test('the service is paused inside a transaction', async () => {
+test('a leader paused inside a transaction writes nothing after it wakes', async () => {
   const api = await tree.pidOf('api')
   const old = await writer('old', 'slowly')
   await old.heard('inside')
   const before = await firings()
   await writer('young', 'steadily')
-  // Leadership must be the service's again before there is a rival to take it.
+  // The service must lead again before a rival exists that could take the lease.
   await until(
     () => leader('scheduler'),
     (row) => row?.holder !== 'rival' && row?.is_over === false,
   )
   const rival = await start('e2e/faults/rival.ts', await databaseUrl(), 'rival')
 
-  // The new thread ticks at once, and waits for the table inside its transaction.
+  // The new thread ticks at once and waits for the table inside its transaction.
   await sql`delete from run`
   const lock = holding(await tree.connect(), 'lock table run in share mode')
   await lock.taken
@@ -161,7 +164,7 @@ async function expectTakeover(since: number, heirs: Record<string, string>) {
 const makeDue = () => sql`update schedule set next_run_at = clock_timestamp() - interval '1 day'`
 const runs = () => sql<{ id: string; schedule_id: string }[]>`select id, schedule_id from run`
 
-/** The woken service has executed what its rival requested; nothing has been requested twice. */
+/** The woken service has executed the runs that its rival requested. No run was requested twice. */
 async function expectOneRunEach() {
   const ended = await until(
     () => sql<{ status: string; schedule_id: string }[]>`select status, schedule_id from run`,
@@ -197,7 +200,7 @@ const writer = async (holder: string, mode: 'steadily' | 'slowly') => {
   )
 }
 
-/** A process of ours that tells its pid first. */
+/** Starts a process of ours, which prints its pid first. */
 async function start(path: string, ...args: string[]) {
   const child = spawn(process.execPath, ['.setup/bun.mjs', path, ...args], {
     cwd: root,
@@ -208,7 +211,7 @@ async function start(path: string, ...args: string[]) {
   child.stdout?.on('data', (chunk: Buffer) => {
     text += chunk
   })
-  // Whole lines: half a pid would be somebody else's.
+  // Only whole lines count: half a pid would be the pid of another process.
   const said = () => text.split('\n').slice(0, -1)
   const heard = (word: string) =>
     until(

@@ -1,5 +1,5 @@
-// The service dies in the middle of a tick of the reaper: the next tick finishes what was begun, and nothing is left over of
-// runs that are gone, nor missing of what is kept.
+// The service dies in the middle of a reaper tick, and the next tick finishes the work. Deleted runs leave no
+// rows behind, and kept runs lose none.
 import { randomUUID } from 'node:crypto'
 import { expect, test } from '@playwright/test'
 import type postgres from 'postgres'
@@ -12,7 +12,7 @@ let sql: postgres.Sql
 test.beforeAll(async () => {
   tree = await startTree()
   sql = await tree.connect()
-  // The tick that is made at the start.
+  // The reaper makes its first tick at the start.
   await until(lastTick, ({ last_run_at }) => last_run_at !== null)
 })
 test.afterAll(async () => {
@@ -21,19 +21,20 @@ test.afterAll(async () => {
 })
 
 for (const [name, table] of Object.entries({
-  // Run histories are deleted together with their runs: a lock there stops the tick between a run's first row and its last.
+  // Run histories are deleted together with their runs. A lock here stops the tick between a run's first row
+  // and its last.
   'inside the transaction of a batch': 'transition',
-  // All runs are gone by then, and the lake's files are not yet.
+  // At this point all old runs are deleted, and the files of the lake are not.
   'between two duties': 'audit_entry',
 }))
-  test(`the service is killed ${name}`, async () => {
+  test(`the next reaper tick recovers from a kill ${name}`, async () => {
     const pipeline = `kept_${table}`
     const kept = await success(pipeline)
     await addOldRuns(pipeline)
     const held = holding(await tree.connect(), `lock table ${table} in share mode`)
     await held.taken
     await sql`update reaper_status set last_run_at = null`
-    // Nobody hears the answer.
+    // The kill interrupts this call, so its answer is ignored.
     void tree.call('POST', '/admin/retention/run').catch(() => {})
     await until(
       () => sql`
@@ -52,13 +53,13 @@ for (const [name, table] of Object.entries({
     expect(await rowsOf(pipeline)).toEqual([{ a: 1 }])
     const { body } = await tree.call<{ logs: unknown[] }>('GET', `/runs/${kept}/logs`)
     expect(body.logs.length).toBeGreaterThan(0)
-    // And the service goes on as if nothing had been.
+    // The service continues as before.
     await success(pipeline)
   })
 
-test('branches whose run is gone are deleted when they are old enough, and counted @reaper.branches', async () => {
+test('branches of deleted runs are deleted when old enough, and counted @reaper.branches', async () => {
   const [old, young] = [randomUUID(), randomUUID()]
-  // As a process leaves them that dies before anybody has heard of its run.
+  // A process that dies before its run is recorded leaves a branch like these.
   for (const [run, hours] of [
     [old, 7],
     [young, 5],
@@ -76,7 +77,7 @@ test('branches whose run is gone are deleted when they are old enough, and count
 const lastTick = async () =>
   (await tree.call<{ last_run_at: string | null; failures: string[] }>('GET', '/admin/retention/status')).body
 
-/** A run of a pipeline, which is made and published where there is none; answers its id when it has succeeded. */
+/** Publishes the pipeline, which is made if necessary, and runs it. Returns the id of the successful run. */
 async function success(name: string): Promise<string> {
   await tree.publish(name, 'select 1 as a')
   const id = await tree.requestRun(name)
@@ -84,7 +85,7 @@ async function success(name: string): Promise<string> {
   return id
 }
 
-/** Runs that failed half a year ago, with all that belongs to them. */
+/** Adds runs that failed half a year ago, with all rows that belong to them. */
 async function addOldRuns(pipeline: string) {
   await sql.begin(async (tx) => {
     await tx`
@@ -111,7 +112,7 @@ async function addOldRuns(pipeline: string) {
   })
 }
 
-/** Rows of runs that are not there. */
+/** Counts rows whose run no longer exists. */
 async function orphans() {
   const [row] = await sql`
     select (select count(*)::int from run_log c where not exists (select from run where id = c.run_id)) as logs,
@@ -123,7 +124,7 @@ async function orphans() {
 }
 
 async function rowsOf(name: string): Promise<unknown> {
-  // The pool of query services may still be looking for the one that was started again with the service.
+  // The API may still be looking for the query service, which restarted together with it.
   const { body } = await until(
     () => tree.call<{ rows: unknown[] }>('POST', '/query', { sql: `select a from gold.${name}` }),
     ({ status }) => status === 200,

@@ -18,7 +18,7 @@ let sql: postgres.Sql
 
 test.beforeAll(async () => {
   store = await startTestStore()
-  // The sidecars of the first replica serve both: they share a token, and may call the second one too.
+  // The sidecars of the first replica serve both. They share a token and may call the second replica too.
   const secondPort = await freePort()
   const SIDECAR_TOKEN = 'sidecar-token-of-both-replicas-0123456789'
   const API_URLS = `http://127.0.0.1:${secondPort}`
@@ -70,7 +70,7 @@ const run = (pipeline: string, n: number) => replica(n).requestRun(pipeline)
 const rowsOf = async (n: number, query: string) =>
   (await call<{ rows: unknown[] }>(n, 'POST', '/query', { sql: query })).body.rows
 
-test('files that arrive at both are read by one of two runs, each once', async () => {
+test('files uploaded to two replicas are read once, by one run', async () => {
   expect((await call(0, 'POST', '/landing-zones', { namespace: 'default', name: 'drop' })).status).toBe(201)
   const uploads = Array.from({ length: FILES }, (_, n) =>
     call(n, 'POST', '/landing-zones/default/drop/files', csv(n)),
@@ -93,7 +93,7 @@ test('files that arrive at both are read by one of two runs, each once', async (
   expect(archived).toEqual({ files: FILES, by: 1, archived: FILES })
 })
 
-test('runs of both merge, each as one commit, and both see all of them', async () => {
+test('runs of two replicas merge as one commit each, visible to both', async () => {
   const names = Array.from({ length: PIPELINES }, (_, n) => `merged_${n}`)
   for (const name of names) await published(name, 'select range as n from range(100)')
   const [before] = await sql`select number::int as number from lake_ref where name = 'main'`
@@ -108,11 +108,11 @@ test('runs of both merge, each as one commit, and both see all of them', async (
       expect(await rowsOf(n, `select count(*)::int as rows from gold.${name}`)).toEqual([{ rows: 100 }])
 })
 
-test('one that is killed amid an upload leaves no file, and takes the next one when it is back', async () => {
+test('a replica killed during an upload leaves no file and recovers later', async () => {
   const held = holding(postgres(databaseUrl, { max: 1 }), 'lock table landing_file in exclusive mode')
   await held.taken
   const [known] = await sql`select count(*)::int as files from landing_file`
-  // The bytes are there, and the row is not yet.
+  // The bytes are stored; the row is not yet.
   const cut = call(1, 'POST', '/landing-zones/default/drop/files', csv(100)).catch(() => 'cut off')
   await until(
     () => sql`
@@ -122,13 +122,14 @@ test('one that is killed amid an upload leaves no file, and takes the next one w
   )
   process.kill(await replica(1).pidOf('api'), 'SIGKILL')
   expect(await cut).toBe('cut off')
-  // The statement that records the file waits in Postgres: it ends as if it had never arrived there.
+  // The statement that records the file still waits in Postgres. Ending its backend has the same effect as a
+  // statement that never arrived.
   await sql`
     select pg_terminate_backend(pid) from pg_stat_activity
     where datname = current_database() and wait_event_type = 'Lock' and query like '%landing_file%'`
   await held.release()
   expect(await sql`select count(*)::int as files from landing_file`).toEqual([known] as never)
-  // The other goes on meanwhile.
+  // The other replica continues meanwhile.
   await succeeded(await run('merged_0', 0), 0)
   await until(
     () => call(1, 'POST', '/landing-zones/default/drop/files', csv(101)),
@@ -138,7 +139,7 @@ test('one that is killed amid an upload leaves no file, and takes the next one w
   expect(listed.body.files.map(({ filename }) => filename.replace(/^\d+_\d+_/, ''))).toEqual(['file_101.csv'])
 })
 
-test('both clear up at once: what is old goes, and the tables stay readable by both', async () => {
+test('two replicas reap old data concurrently and keep the tables readable', async () => {
   await sql`update lake_commit set created_at = created_at - interval '60 days'`
   await sql`update lake_ref set closed_at = closed_at - interval '60 days' where closed_at is not null`
   const ticks = await Promise.all(

@@ -1,11 +1,12 @@
-// Attack class: resource exhaustion, by clients that send a little now and then. It takes the time that they are given.
+// Attack class: resource exhaustion by clients that send a little now and then. The test lasts as long as the
+// service's timeouts.
 import { connect } from 'node:net'
 import { expect } from '@playwright/test'
 import { test } from '../own-service.ts'
 
 test.use({ serviceEnv: { RUNNER_URLS: 'none', QUERY_URLS: 'none' } })
 
-/** Until the connection is closed by the other side. */
+/** Resolves when the service closes the connection. */
 function closed(url: string, first: string, drip: string): Promise<void> {
   const { hostname, port } = new URL(url)
   return new Promise((resolve) => {
@@ -20,7 +21,7 @@ function closed(url: string, first: string, drip: string): Promise<void> {
   })
 }
 
-test('headers that trickle, and connections that say nothing, are closed soon; others are answered meanwhile', async ({
+test('slow and silent connections are closed soon while others are answered', async ({
   request,
   service,
 }) => {

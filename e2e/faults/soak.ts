@@ -1,16 +1,19 @@
-// `npm run soak -- --minutes 30`: hostile Python pipelines and malformed requests beside normal runs, on a service of its own.
-// It reports restarts of processes, normal runs that were affected, answers of 500, and how long /health/live takes.
+// `npm run soak -- --minutes 30`: hostile Python pipelines and malformed requests beside normal runs, on a
+// service of its own. It reports restarts of processes, affected normal runs, answers of 500 and the latency
+// of /health/live.
 import { parseArgs } from 'node:util'
 import { HOSTILE_PYTHON } from './hostile-python.ts'
 import { startTree, type Tree, until } from './tree.ts'
 
-/** The bars of the soak: no restart, no affected run, no 500, and this for the slowest hundredth of /health/live. */
+/**
+ * Limit for the 99th percentile of /health/live. The other limits are: no restart, no affected run, no 500.
+ */
 const HEALTH_P99_MS = 250
 const HEALTH_EVERY_MS = 100
 const REPORT_EVERY_MS = 60_000
 const WATCH_EVERY_MS = 1_000
 const MINUTES_MAX = 240
-/** Runs per kind, one after the other: the machine is shared with the service. */
+/** Concurrent loops per kind of work. The counts are small because the machine is shared with the service. */
 const NORMAL_AT_ONCE = 3
 const HOSTILE_AT_ONCE = 2
 const TRAFFIC_AT_ONCE = 2
@@ -22,7 +25,7 @@ const NORMAL: Record<string, [file: string, source: string]> = {
   normal_python: ['pipeline.py', 'result = [{"a": n, "b": str(n)} for n in range(1000)]'],
 }
 
-/** Requests as a broken or hostile client sends them, and some that fit: method, path and body. */
+/** Requests of a broken or hostile client, and some valid ones: method, path and body. */
 const TRAFFIC: readonly [method: string, path: string, body?: object][] = [
   ['GET', '/runs?limit=100'],
   ['GET', '/runs?limit=-1&sort=%00'],
@@ -49,7 +52,7 @@ interface Run {
 }
 
 const counts = { normal: 0, hostile: 0, requests: 0, unanswered: 0 }
-/** Violated bars, one line each. */
+/** Violated limits, one line each. */
 const problems: string[] = []
 const healthMs: number[] = []
 
@@ -90,7 +93,7 @@ function pick<T>(all: readonly T[], n: number): T {
   return all[n % all.length] as T
 }
 
-/** So many loops, each of which works until the time is over; `n` counts the work of all. */
+/** Starts `count` loops that work until `endAt`; `n` counts the work of all loops. */
 function workers(count: number, endAt: number, work: (n: number) => Promise<void>): Promise<void>[] {
   let begun = 0
   return Array.from({ length: count }, async () => {
@@ -117,7 +120,7 @@ async function runToEnd(pipeline: string): Promise<Run> {
   const id = await tree.requestRun(pipeline)
   return until(
     async () => {
-      // Asking all the time would be the load.
+      // Polling without a pause would itself load the service.
       await new Promise((resolve) => setTimeout(resolve, 200))
       return (await tree.call<Run>('GET', `/runs/${id}`)).body
     },
@@ -130,7 +133,7 @@ async function send(service: Tree, [method, path, body]: (typeof TRAFFIC)[number
   counts.requests += 1
   try {
     const { status } = await service.call(method, path, body)
-    // Busy is an answer, a mistake of ours is none.
+    // 503 (busy) is a valid answer; any other 5xx is a fault of the service.
     if (status >= 500 && status !== 503) problems.push(`${method} ${path}: ${status}`)
   } catch {
     counts.unanswered += 1
@@ -166,7 +169,7 @@ async function watchProcesses(service: Tree, endAt: number): Promise<void> {
   }
 }
 
-/** Prints the figures so far. True: all bars are held. */
+/** Prints the figures so far. Returns true if all limits hold. */
 function report(): boolean {
   const sorted = [...healthMs].sort((a, b) => a - b)
   const at = (share: number) => sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? 0

@@ -1,12 +1,12 @@
-// A whole Sluice of the test's own, started and killed by the test: processes by pid, the database by its address.
+// A whole Sluice that the test starts and kills: processes by pid, the database by its address.
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import postgres from 'postgres'
 import { startOwnService } from '../own-service.ts'
 
-/** Of one question: whoever has killed something asks again until it is answered. */
+/** Timeout of one request. A test that has killed something repeats the request until it is answered. */
 const ANSWER_LIMIT_MS = 30_000
-/** Of all of them. What works takes seconds, on a busy machine some tens. */
+/** Timeout of all repeats together. Working requests take seconds, on a busy machine tens of seconds. */
 const PATIENCE_MS = 120_000
 
 interface ProcessRecord {
@@ -29,9 +29,9 @@ export interface Tree {
     path: string,
     body?: object | FormData,
   ): Promise<{ status: number; body: Answer }>
-  /** Makes a pipeline of `default.gold`, unless there is one, writes its source and publishes it. */
+  /** Makes a pipeline in `default.gold` if it does not exist, writes its source and publishes it. */
   publish(name: string, content: string, type?: 'sql' | 'python'): Promise<void>
-  /** Requests a run of a pipeline of `default.gold`; resolves with the id of the run. */
+  /** Requests a run of a pipeline in `default.gold`; resolves with the id of the run. */
   requestRun(pipeline: string): Promise<string>
   /** Throws while nobody can tell. */
   run(id: string): Promise<Run>
@@ -40,7 +40,7 @@ export interface Tree {
   /** The pid of a part, as the supervisor has written it down. */
   pidOf(name: string): Promise<number>
   databaseUrl(): Promise<string>
-  /** A connection of the test's own; connections end when Postgres is killed. */
+  /** A connection for the test; it ends when Postgres is killed. */
   connect(): Promise<postgres.Sql>
   log(): string
   stop(): Promise<void>
@@ -63,7 +63,7 @@ export async function startTree(env: Record<string, string> = {}): Promise<Tree>
     const text = await response.text()
     return { status: response.status, body: (text === '' ? undefined : JSON.parse(text)) as Answer }
   }
-  /** As `call`; throws on any other status. */
+  /** Like `call`, but throws on any other status. */
   async function must<Answer>(statuses: number[], method: string, path: string, body?: object) {
     const answer = await call<Answer>(method, path, body)
     if (!statuses.includes(answer.status))
@@ -100,7 +100,10 @@ export async function startTree(env: Record<string, string> = {}): Promise<Tree>
   }
 }
 
-/** Asks again and again, through errors too, until the answer holds; the last one is in the error. */
+/**
+ * Repeats `ask`, also after errors, until `holds` accepts its answer. After the timeout, throws an error with
+ * the last answer.
+ */
 export async function until<T>(
   ask: () => Promise<T>,
   holds: (answer: T) => boolean,
@@ -121,7 +124,7 @@ export async function until<T>(
   throw new Error(`it did not come to pass; last seen: ${JSON.stringify(last)}`)
 }
 
-/** Keeps a lock in an open transaction. Released by `release`, or by the death of the server. */
+/** Holds a lock in an open transaction until `release`, or until the server dies. */
 export function holding(sql: postgres.Sql, statement: string) {
   let letGo: () => void = () => {}
   const released = new Promise<void>((resolve) => {
