@@ -1,4 +1,4 @@
-// A new pipeline: its row, and files that publish and run as they are.
+// Creates a pipeline: its row, and starter files that can be published and run unchanged.
 import { stringify } from 'yaml'
 import type { Db, Sql } from '../../drizzle/client.ts'
 import { splitList } from '../../lake/pipeline/annotations.ts'
@@ -23,15 +23,15 @@ export interface CreationDeps {
   sql: Sql
   objects: ObjectStore
   newId: NewId
-  /** 400 naming `namespace` when it does not exist. */
+  /** Throws 400 naming `namespace` if the namespace does not exist. */
   requireNamespace(name: string): Promise<void>
 }
 
 export function makeCreation({ db, sql, objects, newId, requireNamespace }: CreationDeps) {
   /**
-   * The row first, so that of two creations one waits for the other and is refused before it writes a file; it becomes
-   * visible only when the files are there. A crash in between leaves files without a pipeline, which the next creation
-   * overwrites. Answers the paths of the files.
+   * Inserts the row first. So of two concurrent creations of one name, the second waits and is refused before
+   * it writes a file. The row becomes visible only when the files exist. A crash in between leaves files
+   * without a pipeline; the next creation overwrites them. Returns the paths of the files.
    */
   async function create(body: CreatePipeline, owner: string | null = null, visible: Visible = EVERYTHING) {
     const { namespace, layer, name, type = 'sql', description = '', max_versions: maxVersions } = body
@@ -56,7 +56,8 @@ export function makeCreation({ db, sql, objects, newId, requireNamespace }: Crea
     if (source === '') return { kind: 'none' }
     const chosen = sourceOf(source, ref)
     if ('table' in chosen) return { kind: 'table', ref: chosen.table }
-    // Landing files are named by their time, so what comes first is a file of the zone, not one of its sub-folders.
+    // Names of landing files start with their time. So the first object is a file of the zone, not of a
+    // sub-folder.
     const isSeen = (await zonesSeen(sql, [`${ref.namespace}.${chosen.zone}`], visible)).length > 0
     const { objects: landed } = isSeen
       ? await objects.list(`${ref.namespace}/landing/${chosen.zone}/`, { limit: 1 })
@@ -67,7 +68,7 @@ export function makeCreation({ db, sql, objects, newId, requireNamespace }: Crea
   return create
 }
 
-/** All of them, or none of those versions. */
+/** Writes all files, or removes the versions it wrote. */
 async function putAll(objects: ObjectStore, prefix: string, files: [name: string, text: string][]) {
   const written: { key: string; versionId: string }[] = []
   try {
@@ -82,7 +83,10 @@ async function putAll(objects: ObjectStore, prefix: string, files: [name: string
   }
 }
 
-/** What a new pipeline reads. `layer.name` and `ns.layer.name` are tables, a bare name is a landing zone. */
+/**
+ * The input of a new pipeline. `layer.name` and `ns.layer.name` are tables; a name without dots is a landing
+ * zone.
+ */
 type Source =
   | { kind: 'table'; ref: string }
   | { kind: 'zone'; zone: string; reader: Reader }
@@ -96,7 +100,9 @@ interface Starter {
   uniqueKey: string[]
 }
 
-/** The files of a new pipeline, by their names: a source that publishes and runs as it is, and its configuration. */
+/**
+ * Files of a new pipeline by name: a source that can be published and run unchanged, and the configuration.
+ */
 function starterFiles(starter: Starter): Record<string, string> {
   const { type, description, uniqueKey } = starter
   const config = stringify({
@@ -105,7 +111,7 @@ function starterFiles(starter: Starter): Record<string, string> {
     ...(uniqueKey.length === 0 ? {} : { unique_key: uniqueKey }),
   })
   const [problem] = parseConfig({ config: { path: 'config.yaml', text: config } }).errors
-  // It begins with its key, which is the field.
+  // The message begins with the configuration key, which is also the name of the request's field.
   if (problem !== undefined) throw new AppError(400, 'INVALID_ARGUMENT', problem.message)
   return {
     [sourceFileOf(type)]: type === 'python' ? pythonSource(starter) : sqlSource(starter),
@@ -113,7 +119,7 @@ function starterFiles(starter: Starter): Record<string, string> {
   }
 }
 
-/** 400 naming `source` when it can be the name of neither a table nor a zone. */
+/** Throws 400 naming `source` if the text is neither a valid table name nor a valid zone name. */
 function sourceOf(text: string, { namespace }: PipelineRef): { table: string } | { zone: string } {
   try {
     if (!text.includes('.')) return { zone: parseZoneName(text) }
@@ -125,7 +131,7 @@ function sourceOf(text: string, { namespace }: PipelineRef): { table: string } |
   }
 }
 
-/** What reads files named like this one. */
+/** The DuckDB function that reads a file with this extension. */
 function readerOf(filename: string | undefined): Reader {
   if (/\.parquet$/i.test(filename ?? '')) return 'read_parquet'
   return /\.(json|jsonl|ndjson)$/i.test(filename ?? '') ? 'read_json_auto' : 'read_csv_auto'
@@ -134,7 +140,7 @@ function readerOf(filename: string | undefined): Reader {
 const exampleColumns = (uniqueKey: string[]) =>
   (uniqueKey.length === 0 ? ['id'] : uniqueKey).map((column) => `1 as ${quoteIdentifier(column)}`).join(', ')
 
-/** A template that renders to `sql`, whatever names it holds. */
+/** A template that renders to `sql`, even if column names in it look like template syntax. */
 const asText = (sql: string) => sql.replaceAll(/\{(?=[{%#])/g, "{{ '{' }}")
 
 function sqlSource({ source, uniqueKey }: Starter): string {

@@ -32,21 +32,21 @@ async function warningsOf(name: string, validate = valid) {
   return outcome.body.validation?.files.flatMap(({ warnings }) => warnings)
 }
 
-test('a way over published sources and drafts back to the own table is a warning', async () => {
+test('a cycle through published sources and drafts is a warning', async () => {
   await made('a', reads('b'))
   await made('b', reads('c'))
   await made('c', 'result = sql("select * from " + ref("default.silver.a"))', 'python')
   expect(await warningsOf('b')).toEqual([
     'the pipeline reads its own table: default.silver.b <- default.silver.c <- default.silver.a <- default.silver.b',
   ])
-  // What runs execute counts, whatever the draft says meanwhile.
+  // The published source counts, because runs execute it; the draft does not.
   await parts.objects.put('default/pipelines/silver/b/pipeline.sql', bytes('select 1 as a'))
   expect(await warningsOf('a')).toHaveLength(1)
   expect(await warningsOf('b')).toEqual([])
   expect(await warningsOf('a')).toEqual([])
 })
 
-test('what nobody makes, and what forks and meets again, is no cycle', async () => {
+test('missing tables and diamond-shaped references are not cycles', async () => {
   await made('top', `${reads('left')} join ${reads('right')}`)
   await made('left', reads('base'))
   await made('right', reads('base'))
@@ -54,12 +54,12 @@ test('what nobody makes, and what forks and meets again, is no cycle', async () 
   for (const name of ['top', 'left', 'base']) expect(await warningsOf(name)).toEqual([])
 })
 
-test('without a validation there is nothing to add to', async () => {
+test('reports no cycle when no runner validated the pipeline', async () => {
   await made('lonely', reads('lonely'))
   expect(await warningsOf('lonely', async () => null)).toBeUndefined()
 })
 
-test('a source is read once for each of its versions', async () => {
+test('parses a source once per version', async () => {
   await made('once', reads('base'))
   let texts = 0
   const objects = {

@@ -5,17 +5,17 @@ import type { PublishDeps } from './publish.ts'
 import { readBy } from './references.ts'
 import type { SourceReferences } from './source-references.ts'
 
-/** Tables that a publish follows in its search for a cycle. */
+/** Maximum number of tables that one publish follows in its search for a cycle. */
 const CYCLE_TABLES = 2_000
 
-// A pipeline that would read what it makes, by way of others, is published with a warning: runs are requested by
-// people, clocks and triggers, so a cycle fails nothing, and rarely is what somebody meant.
+// A pipeline that reads its own table through other pipelines is published with a warning. Runs are requested
+// by users, clocks and triggers, so a cycle fails nothing. But a cycle is rarely intended.
 
 type Validate = PublishDeps['validate']
 
 /**
- * The validation, with a warning for the source where the way along what others read comes back to its own table. The way
- * goes no further than the caller sees.
+ * Validates, and adds a warning to the source's report if its references lead back to its own table. The
+ * search follows only pipelines that the caller may see.
  */
 export function withCycles(validate: Validate, references: SourceReferences): Validate {
   return async (request, visible = EVERYTHING) => {
@@ -32,13 +32,13 @@ export function withCycles(validate: Validate, references: SourceReferences): Va
       tables,
       await upstreamOf(tables, own, (open) => references.of(open, visible.pipelines)),
     )
-    // A runner that has found it too says the same.
+    // The runner may have reported the same cycle already.
     if (cycle !== null && !report.warnings.includes(cycle)) report.warnings.push(cycle)
     return response
   }
 }
 
-/** What each table is made from, as far as there is a way to it; tables beyond the limit are not followed. */
+/** The input tables of each upstream table. At most `CYCLE_TABLES` tables are followed. */
 async function upstreamOf(
   tables: readonly string[],
   own: string,

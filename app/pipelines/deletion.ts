@@ -16,11 +16,12 @@ import { lockPipeline } from './store/pipelines.ts'
 
 export type { PipelineDeleted } from './store/deletions.ts'
 
-// A deleted pipeline's name can be used again at once, so its files may be removed late, but never after another
-// pipeline of that name has written its own. The prefix in the outbox row is the right to remove them: whoever takes it (the
-// request, the dispatcher after a crash, or the creation of the next pipeline of that name, before it writes anything) holds
-// the row locked until the files are gone, and nobody can take it again. The creation leaves the row to its effect: runs and
-// triggers of the old pipeline may still have to be ended.
+// The name of a deleted pipeline can be used again at once. Its files may be removed later, but never after a
+// new pipeline of that name has written files. The `prefix` in the outbox row is the right to remove the
+// files. The request, the dispatcher after a crash, or the creation of the next pipeline with that name
+// acquires it. The holder keeps the row locked until the files are gone; afterwards the right no longer
+// exists. A creation leaves the row itself to its effect, because runs and triggers of the old pipeline may
+// still have to end.
 
 export interface DeletionDeps {
   db: Db
@@ -29,7 +30,10 @@ export interface DeletionDeps {
   triggers: { retireAllOf(pipelineId: PipelineId): Promise<unknown> }
 }
 
-/** Soft-deletes: from its commit on there is no such pipeline. What it leaves behind is the effect's to clear up. */
+/**
+ * Soft-deletes the pipeline: it is invisible from the commit on. The effect removes its runs, triggers and
+ * files.
+ */
 export async function markDeleted(db: Db, ref: PipelineRef): Promise<PipelineDeleted> {
   return db.transaction(async (tx) => {
     const pipeline = await lockPipeline(tx, ref)
@@ -46,7 +50,7 @@ export async function markDeleted(db: Db, ref: PipelineRef): Promise<PipelineDel
   })
 }
 
-/** Retires the pipeline's triggers, cancels what it still runs and removes its files. May be performed any number of times. */
+/** Retires the pipeline's triggers, cancels its runs and removes its files. Idempotent. */
 export async function finishDeletion(
   { db, objects, runs, triggers }: DeletionDeps,
   payload: PipelineDeleted,
@@ -59,7 +63,7 @@ export async function finishDeletion(
   })
 }
 
-/** Removes the files of deleted pipelines under a prefix, if that is still to be done. Pinned versions stay readable. */
+/** Removes leftover files of deleted pipelines under a prefix. Versions that runs pin stay readable. */
 export async function removeLeftFiles(tx: Tx, objects: ObjectStore, prefix: string): Promise<void> {
   if (await takePrefix(tx, prefix)) await removeFiles(objects, prefix)
 }

@@ -5,25 +5,25 @@ import { noPipeline, type PipelineRef, prefixOf } from '../core/pipeline-ref.ts'
 import { everyObject } from '../files/listing.ts'
 import type { ObjectStore, StoredObject } from '../objects/port.ts'
 
-/** Files one version may pin: a pipeline is a handful of files and its tests. */
+/** Maximum number of files that one version may pin. A pipeline usually has a few files and its tests. */
 const FILES_PER_PIPELINE = 1_000
 
-/** Files whose content decides what a pipeline does; everything else beside them is only pinned. */
+/** Files whose content decides what a pipeline does. All other files are only pinned. */
 const CODE = /^(pipeline\.(sql|py)|config\.yaml|tests\/quality\/[^/]+\.sql)$/
 
-/** Reads of one request, so that a pipeline of many tests does not take all connections to the store. */
+/** Concurrent reads per request, so a pipeline with many tests does not use all connections to the store. */
 const READS_AT_ONCE = 20
 
-/** The file that runs, by the type of the pipeline. */
+/** The name of the source file for a pipeline type. */
 export const sourceFileOf = (type: string) => (type === 'python' ? 'pipeline.py' : 'pipeline.sql')
 
 export interface DraftFile {
-  /** Relative to the pipeline's prefix, as people call it: `tests/quality/no-nulls.sql`. */
+  /** Relative to the pipeline's prefix, for example `tests/quality/no-nulls.sql`. */
   name: string
   text: string
 }
 
-/** The newest version of every file of a pipeline. */
+/** The newest version of every file of a pipeline. Throws 400 if the pipeline has too many files. */
 export async function draftObjects(objects: ObjectStore, ref: PipelineRef): Promise<StoredObject[]> {
   const found: StoredObject[] = []
   for await (const object of everyObject(objects, prefixOf(ref))) {
@@ -37,7 +37,9 @@ export async function draftObjects(objects: ObjectStore, ref: PipelineRef): Prom
 export const pinsOf = (found: readonly StoredObject[]): PinnedFiles =>
   Object.fromEntries(found.map(({ key, versionId }) => [key, versionId]))
 
-/** The code among these objects, in exactly these versions. */
+/**
+ * Reads the code files among `found`, in exactly these versions. Throws 400 if they are too large together.
+ */
 export async function readCode(
   objects: ObjectStore,
   ref: PipelineRef,
@@ -55,7 +57,7 @@ export async function readCode(
 
   async function read({ key, versionId }: StoredObject): Promise<DraftFile> {
     const object = await objects.text(key, versionId)
-    // Versions are removed for good only once their pipeline has been deleted.
+    // Versions are removed permanently only after their pipeline was deleted.
     if (object === null) throw noPipeline(ref)
     return { name: key.slice(prefix.length), text: object.text }
   }

@@ -25,9 +25,10 @@ import {
   saveDraft,
 } from './store/pipelines.ts'
 
-// The one door to a pipeline's draft: lock the row, ask the machine, save state and history in the same transaction.
+// All changes of a pipeline's draft go through `moveDraft`. It runs in the transaction that locked the row,
+// asks the machine, and saves state and history.
 
-/** The columns of a draft that has just been created. */
+/** The draft columns of a new pipeline. */
 export const firstDraft = () => columnsOf(newDraft())
 
 const columnsOf = (draft: DraftSnapshot) => ({
@@ -36,7 +37,10 @@ const columnsOf = (draft: DraftSnapshot) => ({
   ...draftColumns(draft),
 })
 
-/** Sends an event to the draft of a locked pipeline; `also` are columns that change with it. IllegalMove when it is refused. */
+/**
+ * Sends an event to the draft of a locked pipeline. `also` are columns that change with it. Throws
+ * IllegalMove if the machine does not accept the event.
+ */
 export async function moveDraft(
   tx: Tx,
   pipeline: PipelineRow,
@@ -48,19 +52,22 @@ export async function moveDraft(
   await saveDraft(tx, pipeline.id, columns, { event: event.type, from, to, effects, cause })
 }
 
-/** What a run of a pipeline executes now. */
+/** The code that a run of the pipeline executes now. */
 export interface Runnable {
   pipelineId: PipelineId
   pipelineType: PipelineType
-  /** Null: never published, so the draft's files as they are now. */
+  /** Null: the pipeline was never published, so `pins` are the draft's files. */
   versionNumber: number | null
   pins: PinnedFiles
-  /** `ns.zone` of each zone that the source names literally. */
+  /** `ns.zone` of each landing zone that the source names in a literal call. */
   landingZones: LandingZoneNames
 }
 
 export function makeDrafts({ db, sql, objects }: { db: Db; sql: Sql; objects: ObjectStore }) {
-  /** Code is fixed at the request: the published version's pins, or the draft's files in the versions they have now. */
+  /**
+   * Code is fixed when a run is requested: the pins of the published version, else the newest versions of the
+   * draft's files.
+   */
   async function runnable(ref: PipelineRef): Promise<Runnable> {
     const found = await publishedPipeline(sql, ref)
     if (found === null) throw noPipeline(ref)
@@ -78,7 +85,7 @@ export function makeDrafts({ db, sql, objects }: { db: Db; sql: Sql; objects: Ob
     }
   }
 
-  /** The draft's source, configuration and tests, and which paths the last publish has pinned. */
+  /** The draft's source, configuration and tests, and the pins of the last publish. */
   async function draft(ref: PipelineRef) {
     const found = await publishedPipeline(sql, ref)
     if (found === null) throw noPipeline(ref)
@@ -86,7 +93,7 @@ export function makeDrafts({ db, sql, objects }: { db: Db; sql: Sql; objects: Ob
     return { code, published: found.pins ?? {} }
   }
 
-  /** Tells the draft that files have changed; does nothing when there is no such pipeline. */
+  /** Marks the draft as changed after a file was written. Does nothing if the pipeline does not exist. */
   async function fileWritten(ref: PipelineRef, cause: string) {
     await db.transaction(async (tx) => {
       const pipeline = await lockPipeline(tx, ref)
@@ -94,7 +101,10 @@ export function makeDrafts({ db, sql, objects }: { db: Db; sql: Sql; objects: Ob
     })
   }
 
-  /** Changes a draft's files alone: nobody else does meanwhile through here. For changes that depend on what is there. */
+  /**
+   * Changes a draft's files under the lock of the pipeline, so changes that depend on the current files do
+   * not race.
+   */
   async function changeDraft<T>(ref: PipelineRef, cause: string, change: () => Promise<T>): Promise<T> {
     return db.transaction(async (tx) => {
       const pipeline = await lockPipeline(tx, ref)

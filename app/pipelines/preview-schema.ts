@@ -6,7 +6,7 @@ import { numberText } from '../core/pagination.ts'
 import { Column } from '../query/schema.ts'
 import { LogEntry } from '../runs/schema.ts'
 
-/** Preview of a pipeline (spec: Limits): rows, files given in place of a zone's, and the runner's time for one, 30 s of waiting with it. */
+/** Preview limits (spec: Limits): default number of rows, and number of sample files. */
 export const PIPELINE_PREVIEW_ROWS = 100
 const PREVIEW_SAMPLE_FILES = 100
 
@@ -65,7 +65,7 @@ const Phase = t.Object(
 export const PipelinePreview = t.Object(
   {
     columns: t.Array(Column),
-    /** Rows are what the engine answered: there is nothing to check. */
+    /** Rows are not validated, because the engine has produced them. */
     rows: documentedAs(
       t.Array(t.Unknown()),
       t.Array(t.Array(t.Unknown()), {

@@ -25,26 +25,29 @@ import type { PipelinePreview, PreviewPipeline } from './preview-schema.ts'
 import { PIPELINE_PREVIEW_ROWS } from './preview-schema.ts'
 import { livePipeline } from './store/pipelines.ts'
 
-/** Preview of a pipeline (spec: Limits): rows, files given in place of a zone's, and the runner's time for one, 30 s of waiting with it. */
+/** Time limit of the runner for one preview (spec: Limits), including up to 30 s of waiting. */
 const PIPELINE_PREVIEW_MS = 90_000
 
 export interface PreviewDeps {
   db: Db
   objects: ObjectStore
-  /** Runners, as who previews pipelines. */
+  /** Runners that execute previews. */
   runners: Pool<QueryClient>
-  /** Where, and with which token, a runner reads main as it is now, and the landing files of a namespace, as a caller sees them. */
+  /**
+   * Address and token with which a runner reads main and the landing files of a namespace, as the caller sees
+   * them.
+   */
   readMain(also: {
     landing: string
     reader: Reader | null
   }): Promise<MessageInitShape<typeof LakeAccessSchema>>
-  /** Bytes of JSON of the rows. */
+  /** Maximum size of the rows as JSON. */
   answerBytesMax: number
-  /** Shared by all that answer rows; default: its own. */
+  /** Shared by all services that answer rows; by default a separate instance. */
   engineRows?: EngineRows
 }
 
-/** A `PipelinePreview` whose rows are JSON already. */
+/** A `PipelinePreview` with its rows already encoded as JSON. */
 type PreviewAnswer = Omit<PipelinePreview, 'rows'> & JsonRows
 
 export type PreviewService = ReturnType<typeof makePreviewService>
@@ -58,7 +61,7 @@ export function makePreviewService({
   answerBytesMax,
   engineRows = makeEngineRows(),
 }: PreviewDeps) {
-  /** Source and configuration, of these files. */
+  /** Reads the source and the configuration among `found`. */
   function codeOf(ref: PipelineRef, type: string, found: readonly StoredObject[]) {
     const names = [sourceFileOf(type), 'config.yaml'].map((name) => prefixOf(ref) + name)
     return readCode(
@@ -68,7 +71,9 @@ export function makePreviewService({
     )
   }
 
-  /** The given files by zone, or 400. */
+  /**
+   * Groups the given landing files by zone. Throws 400 for a path that is no landing file of the namespace.
+   */
   async function samplesOf({ namespace }: PipelineRef, paths: readonly string[]) {
     const zones = new Map<string, MessageInitShape<typeof LandingFileSchema>[]>()
     for (const path of new Set(paths)) {
@@ -79,7 +84,7 @@ export function makePreviewService({
       if (object === null) throw invalid('sample_files', `${path} does not exist`)
       const { versionId, size } = object
       const files = zones.get(zone) ?? []
-      // Of two files of one name, from two folders, only one can have it in the runner's directory.
+      // Two files from different folders may have the same name. The runner's directory needs distinct names.
       const isTaken = files.some((other) => other.filename === filename)
       files.push({
         id: `sample-${files.length}`,
@@ -92,7 +97,10 @@ export function makePreviewService({
   }
 
   return {
-    /** Executes the draft once on what the caller sees (null: all) and writes nothing; `signal` stops it. */
+    /**
+     * Executes the draft once on data that `reader` may see, and writes nothing. A null `reader` sees
+     * everything. `signal` stops the execution.
+     */
     async preview(
       ref: PipelineRef,
       { limit, queryLimit, code = '', sample_files: sampleFiles = [] }: Asked,
@@ -104,7 +112,7 @@ export function makePreviewService({
         samplesOf(ref, sampleFiles),
         readMain({ landing: ref.namespace, reader }),
       ])
-      // That there is no such pipeline is said before anything that is wrong with the rest.
+      // A missing pipeline is reported before any other error.
       around.catch(() => {})
       const pipeline = await livePipeline(db, ref)
       if (pipeline === null) throw noPipeline(ref)
@@ -123,7 +131,7 @@ export function makePreviewService({
         lake,
         limit: BigInt(rowsMax),
       }
-      // The runner keeps the time limit; this one is for a runner that has stopped answering.
+      // The runner applies the time limit itself. This timeout is for a runner that has stopped answering.
       const lost = AbortSignal.timeout(PIPELINE_PREVIEW_MS + limits.rpcTimeoutMs)
       const options = { signal: AbortSignal.any([signal, lost]) }
       const answer = await runners
@@ -148,14 +156,14 @@ export function makePreviewService({
   }
 }
 
-/** Namespace, zone, and the file's own name. */
+/** Groups: namespace, zone, and the file's base name. */
 const LANDED = /^([^/]+)\/landing\/([^/]+)\/(?:.*\/)?([^/]+)$/
 
 const ROWS = { fallback: PIPELINE_PREVIEW_ROWS, max: limits.previewRowsMax }
 
 const PHASES = ['template_render', 'sql_execute', 'profiling'] as const
 
-/** A phase that this API does not know is one of a newer runner. */
+/** Skips a phase that this API does not know, because a newer runner may send one. */
 function phaseShapeOf({ name: text, durationMs, metadata }: PreviewPhase) {
   const name = PHASES.find((known) => known === text)
   if (name === undefined) return []

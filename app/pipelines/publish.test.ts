@@ -18,7 +18,7 @@ const numbersOf = async (ref: { namespace: string; layer: string; name: string }
   (await parts.pipelines().versions(ref, { limit: 1000, offset: 0 })).versions.map((v) => v.version_number)
 
 describe('publish', () => {
-  test('pins the present version of every file, which later writes do not move', async () => {
+  test('publish pins the current file versions; later writes do not change them', async () => {
     const { ref, prefix } = await created()
     await write(`${prefix}tests/quality/no-nulls.sql`, 'select 0')
     const outcome = await parts.pipelines().publish(ref, 'First')
@@ -37,7 +37,7 @@ describe('publish', () => {
     expect(text?.text).toBe('select 1 as "id"\n')
   })
 
-  test('asks the runner about exactly what it pins, and about the references that exist', async () => {
+  test('publish validates exactly the pinned files and the existing references', async () => {
     const { ref, prefix } = await created()
     await write(
       `${prefix}pipeline.sql`,
@@ -59,7 +59,7 @@ describe('publish', () => {
     expect(await parts.pipelines().runnable(ref)).toMatchObject({ landingZones: ['default.files'] })
   })
 
-  test('vouches for nothing that its caller was given while it was under way', async () => {
+  test('does not vouch for ownership changes made during the publish', async () => {
     const { sql } = parts
     const { ref } = await created()
     await sql`update pipeline set owner = 'mallory' where name = ${ref.name}`
@@ -78,7 +78,7 @@ describe('publish', () => {
     expect(await handedBy()).toEqual([])
   })
 
-  test('is refused with the answer of the validation, and then makes no version', async () => {
+  test('returns the failed validation and creates no version', async () => {
     const { ref, prefix } = await created()
     const path = `${prefix}pipeline.sql`
     const report = { valid: false, errors: ['line 1: unexpected end'], warnings: ['odd'] }
@@ -94,7 +94,7 @@ describe('publish', () => {
     expect(await numbersOf(ref)).toEqual([])
   })
 
-  test('without the source that its type runs is refused, runner or not', async () => {
+  test('refuses a publish without the source file of its type', async () => {
     const { ref, prefix } = await created()
     await parts.pipelines().update(ref, { type: 'python' })
     const outcome = await parts.pipelines().publish(ref)
@@ -104,7 +104,7 @@ describe('publish', () => {
     })
   })
 
-  test('of no pipeline is 404, also when it is deleted meanwhile and its name used again', async () => {
+  test('returns 404 if the pipeline is missing or was replaced during validation', async () => {
     const nobody = { namespace: 'default', layer: 'gold', name: 'nobody' }
     expect((await refusal(parts.pipelines().publish(nobody))).status).toBe(404)
     const { ref } = await created()
@@ -118,10 +118,10 @@ describe('publish', () => {
   })
 })
 
-describe('publish with a key', () => {
+describe('publish with an idempotency key', () => {
   const keyed = (key: string, requestHash = 'a') => ({ caller: '', operation: 'publish', key, requestHash })
 
-  test('makes one version, however often and at once it is sent', async () => {
+  test('creates one version for repeated and concurrent requests with one key', async () => {
     const { ref, prefix } = await created()
     const key = keyed(prefix)
     const outcomes = await Promise.all(
@@ -136,7 +136,7 @@ describe('publish with a key', () => {
     expect(await numbersOf(ref)).toEqual([1])
   })
 
-  test('that was refused may be sent again', async () => {
+  test('can be repeated with the same key after a refusal', async () => {
     const { ref, prefix } = await created()
     await parts.objects.delete(`${prefix}pipeline.sql`)
     expect((await parts.pipelines().publish(ref, '', keyed(prefix))).kind).toBe('refused')
@@ -168,7 +168,7 @@ describe('versions', () => {
     })
   })
 
-  test('only the newest max_versions are kept', async () => {
+  test('publish keeps only the newest max_versions versions', async () => {
     const { ref } = await created()
     expect(await parts.pipelines().update(ref, { max_versions: 3 })).toMatchObject({ max_versions: 3 })
     for (let turn = 0; turn < 5; turn++) await parts.pipelines().publish(ref)
@@ -182,7 +182,7 @@ describe('versions', () => {
   })
 })
 
-test('a pipeline that was never published runs its draft as it is now', async () => {
+test('a never published pipeline runs the current files of its draft', async () => {
   const { ref, prefix } = await created()
   await write(`${prefix}pipeline.sql`, `select * from read_csv_auto('{{ landing_zone("drop") }}')`)
   const newest = await parts.objects.head(`${prefix}pipeline.sql`)

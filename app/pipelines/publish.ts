@@ -34,8 +34,8 @@ export interface PublishDeps {
   objects: ObjectStore
   newId: NewId
   /**
-   * Null when no runner can be asked: the draft is then published as it is (specification: Publish). What the caller does
-   * not see is not there.
+   * Null if no runner is available; the draft is then published without validation (specification: Publish).
+   * Resources outside `visible` count as missing.
    */
   validate(
     request: MessageInitShape<typeof ValidatePipelineRequestSchema>,
@@ -48,10 +48,10 @@ export type PublishOutcome =
   | { kind: 'refused'; body: PublishRefused }
 
 /**
- * Makes the draft's files, in the versions they have now, what runs execute. Validation and listing happen before the
- * transaction; what it pins is exactly what was listed and validated, whatever has been written since. With a key, a
- * request that is sent again gets the version that it has made; a refusal is not remembered. What the caller does not see
- * is, to the warnings, not there.
+ * Makes the current versions of the draft's files the published version. Listing and validation happen before
+ * the transaction. The transaction pins exactly the listed and validated versions, even if files were written
+ * since. A repeated request with the same key returns the version of the first request; a refusal is not
+ * stored. For warnings, resources outside `visible` count as missing.
  */
 export async function publish(
   deps: PublishDeps,
@@ -84,7 +84,7 @@ export async function publish(
 
 type Refused = Extract<PublishOutcome, { kind: 'refused' }>
 
-/** What would be published, judged; no connection is held. */
+/** Lists and validates the files. Holds no database connection meanwhile. */
 async function makeReady(
   { db, sql, objects, newId, validate }: PublishDeps,
   ref: PipelineRef,
@@ -94,7 +94,8 @@ async function makeReady(
 ): Promise<Refused | { perform(tx: Tx): Promise<Published> }> {
   const draft = await livePipeline(db, ref)
   if (draft === null) throw noPipeline(ref)
-  // Listed after the revision was read: a write in between leaves the draft dirty, never clean by mistake.
+  // Files are listed after the revision was read. So a write in between leaves the draft dirty, never wrongly
+  // clean.
   const listed = await draftObjects(objects, ref)
   const code = await readCode(objects, ref, listed)
   const source = `${prefixOf(ref)}${sourceFileOf(draft.type)}`
@@ -128,7 +129,7 @@ async function makeReady(
   const pins = pinsOf(listed)
   const perform = async (tx: Tx): Promise<Published> => {
     const pipeline = await lockPipeline(tx, ref)
-    // The name may have been given to another pipeline meanwhile: its files are not these.
+    // Another pipeline may have this name now; the listed files do not belong to it.
     if (pipeline === null || pipeline.id !== draft.id) throw noPipeline(ref)
     const number = nextVersion(pipeline)
     await addVersion(
@@ -147,7 +148,8 @@ async function makeReady(
     await moveDraft(tx, pipeline, {
       event: { type: 'published', revision: draft.draftRevision },
       cause: `published v${number}`,
-      // Who owns it and publishes it vouches for what it does, unless they were given it after its files were listed.
+      // An owner who publishes vouches for the pipeline's behaviour. This needs ownership both when the files
+      // were listed and now.
       also: {
         ...publishedColumns(number),
         ...(isVouchedBy(by, draft) && isVouchedBy(by, pipeline) ? vouched(pipeline, number) : {}),
@@ -164,7 +166,7 @@ async function makeReady(
   return { perform }
 }
 
-/** Only for this version and what comes after it: what was published before is in runs that are still to start. */
+/** Vouching covers only this version and later ones. Runs of earlier versions may still start. */
 const vouched = ({ handedBy, handedBefore }: PipelineRow, number: number) =>
   handedBy.length === 0
     ? {}

@@ -12,7 +12,7 @@ import type { Named } from './store/references.ts'
 
 export { existing, type Named, tablesCalled } from './store/references.ts'
 
-/** The zones that the source which runs reads, by literal calls: they are frozen when a run starts. */
+/** Landing zones that the source names in literal calls. Their files are frozen when a run starts. */
 export function landingZonesOf(files: readonly DraftFile[], type: string, ref: PipelineRef): string[] {
   const source = files.find(({ name }) => name === sourceFileOf(type))
   return source === undefined ? [] : namedBy([source], ref).zones
@@ -21,7 +21,10 @@ export function landingZonesOf(files: readonly DraftFile[], type: string, ref: P
 export const namedBy = (files: readonly DraftFile[], ref: PipelineRef): Named =>
   namesOf(files.flatMap(callsOf), ref)
 
-/** What files name by literal calls and not only in SQL comments, where a run needs it and reads nothing of it. */
+/**
+ * Names in literal calls outside SQL comments. A name in a comment must exist for a run, but the run does not
+ * read it.
+ */
 export const readBy = (files: readonly DraftFile[], ref: PipelineRef): Named =>
   namesOf(
     files.flatMap(callsOf).filter(({ isCommented }) => !isCommented),
@@ -36,7 +39,7 @@ function namesOf(calls: readonly Call[], { namespace }: PipelineRef): Named {
       if (call.function === 'ref') tables.add(tableKey(parseTableName(call.argument, namespace)))
       else zones.add(`${namespace}.${parseZoneName(call.argument)}`)
     } catch (error) {
-      // A name that cannot exist is what validation, and the run, will say in their own words.
+      // Validation and the run report impossible names themselves.
       if (!(error instanceof NameError)) throw error
     }
   }
@@ -48,11 +51,17 @@ const callsOf = ({ name, text }: DraftFile): Call[] => {
   return name.endsWith('.sql') ? sqlReferences(text).calls : []
 }
 
-/** Words looked up in one draft, and letters of one: names of tables are no longer. */
+/**
+ * Maximum number of words looked up for one draft. `WORD` stops at 128 letters, the maximum length of a table
+ * name.
+ */
 export const WORDS_MAX = 5_000
 const WORD = /[a-z0-9_-]{1,128}/gi
 
-/** Words of the code that may be names of tables, in lower case. Which of them name one is for the parser of the code. */
+/**
+ * Lower-case words of the code that may be table names. The parser of the code decides which of them are
+ * references.
+ */
 export const wordsIn = (files: readonly DraftFile[]): string[] => {
   const words = new Set<string>()
   for (const { name, text } of files) {
@@ -65,7 +74,7 @@ export const wordsIn = (files: readonly DraftFile[]): string[] => {
   return [...words]
 }
 
-/** The table of a key: names hold no dots, and parsing has checked the layer. */
+/** Splits a table key. Names contain no dots, and the layer was checked by parsing. */
 export function tableNamed(key: string): TableName {
   const [namespace, layer, name] = key.split('.') as [string, TableName['layer'], string]
   return { namespace, layer, name }

@@ -101,7 +101,7 @@ export const pipelineRoutes = (pipelines: PipelineService) =>
       },
     )
 
-/** Publishing a draft, and its versions. */
+/** Routes for publish, versions and rollback. */
 export const versionRoutes = (pipelines: PipelineService) =>
   new Elysia({ prefix: '/pipelines', tags: ['pipelines'] })
     .post(

@@ -14,7 +14,7 @@ import {
 import { PageQuery, sortQuery } from '../core/pagination.ts'
 import { RunStatus } from '../runs/schema.ts'
 
-/** Versions that a pipeline may keep: each holds the path and version of every file. */
+/** Maximum of `max_versions`. Each version stores the path and version id of every file. */
 const VERSIONS_PER_PIPELINE = 1_000
 
 export const PIPELINE_SORT_KEYS = ['created_at', 'updated_at', 'name'] as const
@@ -151,7 +151,7 @@ export const Published = t.Object(
 )
 export type Published = typeof Published.static
 
-/** The one error that has a shape of its own (specification: Publish). */
+/** The only error with its own shape (specification: Publish). */
 export const PublishRefused = t.Object(
   { error: t.String(), validation: Validation },
   { title: 'PublishRefused', description: 'The draft is not valid; nothing was published' },
@@ -173,7 +173,10 @@ export const VersionList = t.Object(
   { versions: t.Array(Version), total: t.Integer() },
   { title: 'VersionList' },
 )
-/** Checked as text: a text that is no number is 400 here, not an unknown address (specification: Get version). */
+/**
+ * The number is checked as text, so an invalid number is 400 here instead of 404 (specification: Get
+ * version).
+ */
 export const VersionPath = t.Composite([
   PipelinePath,
   t.Object({ number: documentedAs(t.String(), t.Integer({ minimum: 1, examples: [1] })) }),

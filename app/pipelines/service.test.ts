@@ -6,7 +6,7 @@ import { bytes, refusal, useParts } from './test-parts.ts'
 const parts = useParts()
 
 let made = 0
-/** A pipeline of its own for a test. */
+/** Creates a pipeline with a unique name. */
 async function created(extra: object = {}) {
   const ref = { namespace: 'default', layer: 'bronze' as const, name: `orders_${made++}` }
   const answer = await parts.pipelines().create({ ...ref, ...extra })
@@ -19,7 +19,7 @@ const transitionsOf = (id: string) =>
     select event, "from", "to" from transition where machine = 'draft' and entity_id = ${id} order by id`
 
 describe('create', () => {
-  test('reads a table by ref, and a landing zone with what reads its files', async () => {
+  test('starter sources read tables by ref and zones by file format', async () => {
     const table = await created({ source: 'silver.customers' })
     const other = await created({ source: 'sales.silver.customers' })
     await parts.objects.put('default/landing/taxi/20260101_000000_trips.parquet', bytes('PAR1'))
@@ -32,7 +32,7 @@ describe('create', () => {
     expect(await text(python.prefix, 'pipeline.py')).toContain('landing_zone("orders")')
   })
 
-  test('with a unique key is incremental by that key', async () => {
+  test('creates an incremental pipeline when a unique key is given', async () => {
     const { prefix } = await created({ unique_key: 'id, "day"' })
     const config = (await parts.objects.text(`${prefix}config.yaml`))?.text
     expect(config).toContain('merge_strategy: incremental')
@@ -41,7 +41,7 @@ describe('create', () => {
     )
   })
 
-  test('with a key that looks like a template has a source that says it as it is', async () => {
+  test('escapes a unique key that looks like template syntax', async () => {
     const { prefix } = await created({ unique_key: '{{ a }}, {% b, {{# c' })
     const source = (await parts.objects.text(`${prefix}pipeline.sql`))?.text ?? ''
     const nothing = { ref: () => '', landingZone: () => '' }
@@ -51,12 +51,12 @@ describe('create', () => {
     )
   })
 
-  test('says once which field is wrong', async () => {
+  test('names the wrong field once', async () => {
     const body = { namespace: 'default', layer: 'bronze' as const, name: 'refused', unique_key: 'id, ID' }
     expect((await refusal(parts.pipelines().create(body))).message).toBe('unique_key: names "ID" twice')
   })
 
-  test('of one name at the same time succeeds once, and the loser writes nothing', async () => {
+  test('concurrent creates of one name: one succeeds, the losers write nothing', async () => {
     const ref = { namespace: 'default', layer: 'gold' as const, name: 'raced' }
     const outcomes = await Promise.allSettled(
       ['a', 'b', 'c', 'd'].map((key) => parts.pipelines().create({ ...ref, unique_key: key })),
@@ -70,7 +70,7 @@ describe('create', () => {
     expect(source).toBe(`select 1 as "${'abcd'[won]}"\n`)
   })
 
-  test('that fails half-way leaves neither a pipeline nor a file', async () => {
+  test('a failed create leaves neither a pipeline nor files', async () => {
     const ref = { namespace: 'default', layer: 'gold' as const, name: 'half' }
     const failing: ObjectStore = {
       ...parts.objects,
@@ -87,7 +87,7 @@ describe('create', () => {
 })
 
 describe('draft', () => {
-  test('is dirty after a write and clean after a publish, and its history says so', async () => {
+  test('a write makes the draft dirty and a publish makes it clean', async () => {
     const { ref, answer } = await created()
     const pipelines = parts.pipelines()
     await pipelines.fileWritten(ref, 'written')
@@ -106,7 +106,7 @@ describe('draft', () => {
     ])
   })
 
-  test('stays dirty when a file is written while it is published', async () => {
+  test('the draft stays dirty when a file is written during publish', async () => {
     const { ref, prefix } = await created()
     const whileValidating = async () => {
       await parts.objects.put(`${prefix}pipeline.sql`, bytes('select 2 as id'))
@@ -120,12 +120,12 @@ describe('draft', () => {
     expect((await parts.pipelines().get(ref)).draft_dirty).toBe(true)
   })
 
-  test('of no pipeline is nobody to tell', () =>
+  test('ignores a file write for a missing pipeline', () =>
     parts.pipelines().fileWritten({ namespace: 'default', layer: 'gold', name: 'nobody' }, 'written'))
 })
 
 describe('delete', () => {
-  test('hides the pipeline, ends its runs and removes its files, which pinned versions still name', async () => {
+  test('delete hides the pipeline, cancels runs, and keeps pinned versions readable', async () => {
     const { ref, answer, prefix } = await created()
     const outcome = await parts.pipelines().publish(ref)
     await parts.pipelines().remove(ref)
@@ -138,7 +138,7 @@ describe('delete', () => {
     expect(await parts.sql`select 1 from outbox where kind = 'pipelineDeleted'`).toHaveLength(0)
   })
 
-  test('that is interrupted is finished by its effect', async () => {
+  test('the effect finishes an interrupted delete', async () => {
     const { ref, answer, prefix } = await created()
     const unreachable: ObjectStore = {
       ...parts.objects,
@@ -152,7 +152,7 @@ describe('delete', () => {
     expect(await keysUnder(prefix)).toEqual([])
   })
 
-  test('that is interrupted never takes the files of the next pipeline of that name', async () => {
+  test('an interrupted delete never removes files of the next pipeline', async () => {
     const { ref, prefix } = await created()
     await parts.objects.put(`${prefix}tests/quality/old.sql`, bytes('select 0'))
     const unreachable: ObjectStore = {
@@ -167,7 +167,7 @@ describe('delete', () => {
     expect(await parts.pipelines().get(ref)).toMatchObject({ id: next.id, description: 'Another' })
   })
 
-  test('that is interrupted before it could end anything is still finished when the name is used again', async () => {
+  test('an interrupted delete still ends runs after the name is reused', async () => {
     const { ref, answer, prefix } = await created()
     const ended: string[] = []
     const dying = { retireAllOf: () => Promise.reject(new Error('killed')) }
@@ -175,7 +175,7 @@ describe('delete', () => {
     await parts.pipelines().create(ref)
     const effects = await parts.sql`select payload from outbox where kind = 'pipelineDeleted'`
     expect(effects.map(({ payload }) => payload.pipeline_id)).toEqual([answer.id])
-    // The next one of the name is deleted, and interrupted too: each has an effect of its own.
+    // The next pipeline of that name is deleted and interrupted too. Each deletion has its own effect.
     await parts.pipelines({ triggers: dying }).remove(ref)
     const triggers = { retireAllOf: async (id: string) => void ended.push(id) }
     await parts.pipelines({ triggers }).finishDeletion(effects[0]?.payload)
@@ -202,7 +202,7 @@ describe('list', () => {
         values (${parts.deps.newId()}, ${alpha?.id}, 'listing', 'silver', 'alpha', 'sql', 'manual', '{}', '[]', '{}', 1,
           ${status}, false, clock_timestamp(), clock_timestamp() + ${number} * interval '1 second')`
   })
-  test('counts everything that matches and shows the latest run', async () => {
+  test('list counts all matches and shows the latest run', async () => {
     const { pipelines, total } = await parts
       .pipelines()
       .list({ namespace: 'listing', limit: '1', offset: '2' })

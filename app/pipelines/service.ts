@@ -43,7 +43,7 @@ export function makePipelineService(deps: PipelineDeps) {
     return { ...created, files_created: files }
   }
 
-  /** `by` decides whether the owner may be changed; who was it keeps nothing that came with it. */
+  /** `by` decides whether the caller may change the owner. A previous owner loses the rights of ownership. */
   async function update(ref: PipelineRef, body: UpdatePipeline, by: Access = UNLIMITED) {
     const { max_versions: maxVersions, ...rest } = body
     const change = maxVersions === undefined ? rest : { ...rest, maxVersions }
@@ -66,7 +66,7 @@ export function makePipelineService(deps: PipelineDeps) {
     }
   }
 
-  /** As far as the caller sees them. */
+  /** Lists the pipelines that the caller may see. */
   async function list(query: PipelineQuery, visible = EVERYTHING) {
     const page = pageOf(query)
     const filter = { ...query, seen: visible.pipelines }
@@ -101,7 +101,7 @@ export function makePipelineService(deps: PipelineDeps) {
     version,
     rollback: (ref: PipelineRef, request: RollbackPipeline) => rollback(deps, ref, request),
     ...makeDrafts(deps),
-    /** The effect `pipelineDeleted`: clears up after a deletion that could not do so itself. */
+    /** Performs the effect `pipelineDeleted`: finishes a deletion whose request was interrupted. */
     finishDeletion: (payload: PipelineDeleted) => finishDeletion(deps, payload),
   }
 }

@@ -8,24 +8,30 @@ import { sourceFileOf } from './draft-files.ts'
 import { type Named, readBy } from './references.ts'
 import { type Source, sourcesOf } from './store/references.ts'
 
-/** What sources read: how many and how much of it is remembered; how long a source may be, as a template (1 MiB). */
+/**
+ * Cache of parsed references: maximum number of entries, and their maximum size. `REFERENCES_SOURCE_BYTES` is
+ * the maximum length of a source, as for templates (1 MiB).
+ */
 const SOURCE_REFERENCES_KEPT = 50_000
 const SOURCE_REFERENCES_BYTES = 33_554_432
 export const REFERENCES_SOURCE_BYTES = 1_048_576
 
 export type { Source } from './store/references.ts'
 
-// What pipelines read, by their sources. A version of an object never changes, so it is read and parsed once.
+// References in the sources of pipelines. An object version never changes, so each version is read and parsed
+// once.
 
 export interface SourceReferences {
   /**
-   * What the pipelines that make these tables (`ns.layer.name`) read by literal calls, by table: in the source that runs
-   * execute, which is the draft's while nothing is published. Tables that no pipeline makes, or none of `seen`, are left out.
+   * Inputs by table, for the pipelines that write these tables (`ns.layer.name`). Inputs are the names in
+   * literal calls of the source that runs execute; before the first publish, that is the draft's source.
+   * Tables without a pipeline, or whose pipeline is not in `seen`, are left out.
    */
   of(tables: readonly string[], seen?: Visible['pipelines']): Promise<Map<string, Named>>
   /**
-   * What one source reads by literal calls. From the store once for each version, at most limits.sourceReadsAtOnce at the
-   * same time in this process. Rejects when the store does; a source that is not there, or is too long, reads nothing.
+   * The names in literal calls of one source. Reads each version from the store once, with at most
+   * limits.sourceReadsAtOnce concurrent reads per process. Rejects if the store does. A missing or oversized
+   * source has no references.
    */
   in(source: Source): Promise<Named> | Named
 }
@@ -61,7 +67,7 @@ export function makeSourceReferences(deps: { db: Queryable; objects: ObjectStore
     const name = sourceFileOf(type)
     try {
       const object = await objects.text(prefixOf(ref) + name, pinned ?? undefined, REFERENCES_SOURCE_BYTES)
-      // What has been removed for good reads nothing any more.
+      // A permanently removed source has no references.
       return object === null ? NOTHING : readBy([{ name, text: object.text }], ref)
     } catch (error) {
       if (error instanceof ObjectTooLarge) return NOTHING
@@ -83,17 +89,18 @@ export function makeSourceReferences(deps: { db: Queryable; objects: ObjectStore
 const NOTHING: Named = { tables: [], zones: [] }
 
 /**
- * A draft is known by its revision, so that nobody asks the store whether it has changed. Only a write that was never
- * acknowledged, because its process ended before the revision was raised, can stay unseen, until the next one.
+ * A draft is cached by its revision, so the store is not asked whether the draft has changed. A write whose
+ * process died before it raised the revision was never acknowledged. Such a write stays unseen until the next
+ * write.
  */
 const idOf = ({ pipelineId, type, version, pinned, draftRevision }: Source) =>
   version === null ? `${pipelineId}/${type}#${draftRevision}` : `${pipelineId}/${type}@${pinned}`
 
-/** At worst two bytes a character in memory, and what keeping a text and an entry takes. */
+/** Estimated bytes in memory: at most two bytes per character, and the overhead of each text and entry. */
 const sizeOf = ({ tables, zones }: Named, id: string) =>
   [id, ...tables, ...zones].reduce((sum, text) => sum + 2 * text.length + 64, 256)
 
-/** Work for which there is no place waits for its turn. */
+/** A semaphore: runs at most `places` tasks at once, the others wait in order. */
 function turnstile(places: number) {
   const waiting: (() => void)[] = []
   let free = places

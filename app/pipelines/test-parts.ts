@@ -13,7 +13,7 @@ import { makePipelineService, type PipelineDeps } from './service.ts'
 
 export const quietLog: Log = { info() {}, warn() {}, error() {}, named: () => quietLog }
 
-/** What the tests of these slices stand on: a database and an object store of their own, and the services on them. */
+/** The environment of slice tests: a database, an object store, and the services on them. */
 export async function openParts() {
   const database = await testDatabase()
   const { db, sql, close } = openDatabase(database.url, {
@@ -38,18 +38,18 @@ export async function openParts() {
     eventRecorded: () => {},
   }
   return {
-    /** Of the database. */
+    /** The address of the database. */
     url: database.url,
     db,
     sql,
     objects,
-    /** Where the object store keeps its files. */
+    /** The directory of the object store. */
     root,
     namespaces,
-    /** Pipelines whose runs were told to end. */
+    /** Pipelines whose runs were cancelled. */
     cancelled,
     deps,
-    /** The service, with some of its parts replaced. */
+    /** The service, with some dependencies replaced. */
     pipelines: (replaced: Partial<PipelineDeps> = {}) => makePipelineService({ ...deps, ...replaced }),
     close: async () => {
       await close()
@@ -62,15 +62,15 @@ export async function openParts() {
 
 export type Parts = Awaited<ReturnType<typeof openParts>>
 
-/** Those of a test file, from its first test to its last. */
+/** One environment per test file, opened before the first test and closed after the last. */
 export const useParts = () => duringTests(openParts)
 
-/** So long that whoever does not wait for the disk is past it. */
+/** Number of queries per file. They take so long that code which does not wait for the disk has moved on. */
 const QUESTIONS_PER_FILE = 50
 
 /**
- * Does something with an object store whose disk takes as long for a file as the database for many questions. Answers how
- * many files there were, and how many transactions began while the disk was taking one.
+ * Runs `work` with an object store whose writes take as long as many database queries. Returns the number of
+ * files, and the number of transactions that began during a write.
  */
 export async function onSlowDisk(
   { sql }: Parts,
@@ -102,7 +102,9 @@ export async function onSlowDisk(
 
 export const bytes = (text: string) => new TextEncoder().encode(text)
 
-/** Rejects unless the promise rejects; answers what it was rejected with, for comparing status and message. */
+/**
+ * Returns the error of a rejected promise, to compare its status and message. Throws if the promise resolves.
+ */
 export async function refusal(promise: Promise<unknown>): Promise<{ status?: number; message: string }> {
   try {
     await promise

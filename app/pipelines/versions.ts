@@ -7,10 +7,16 @@ import type { RollbackPipeline } from './schema.ts'
 import { lockPipeline, type PipelineRow } from './store/pipelines.ts'
 import { addVersion, publishedColumns, type VersionRow, versionOf } from './store/versions.ts'
 
-/** Versions are 1..n whatever races: the number is taken under the pipeline's lock, and the published one is the greatest. */
+/**
+ * Versions are 1..n despite concurrent requests. The number is chosen under the pipeline's lock, and the
+ * published version is always the greatest.
+ */
 export const nextVersion = ({ publishedVersion }: PipelineRow) => (publishedVersion ?? 0) + 1
 
-/** Adds a version rather than moving a pointer: history stays append-only (specification: Pipeline draft and publish). */
+/**
+ * A rollback adds a version instead of moving a pointer, so history stays append-only (specification:
+ * Pipeline draft and publish).
+ */
 export async function rollback(
   { db, newId }: { db: Db; newId: NewId },
   ref: PipelineRef,
@@ -44,7 +50,7 @@ export async function rollback(
   return { status: 'rolled_back' as const, from_version: version, new_version: created, message }
 }
 
-/** 404 when there is no such version (any more: old ones are pruned). */
+/** Throws 404 if the version does not exist or was pruned. */
 export async function existingVersion(
   db: Parameters<typeof versionOf>[0],
   pipelineId: string,
@@ -55,10 +61,10 @@ export async function existingVersion(
   return version
 }
 
-/** Of Postgres. */
+/** Maximum of the Postgres type `integer`. */
 const INTEGER_MAX = 2_147_483_647
 
-/** 400 naming `number` unless it is a whole number from 1. */
+/** Throws 400 naming `number` unless the text is a whole number from 1. */
 export function versionNumber(text: string): number {
   if (!/^[1-9]\d{0,14}$/.test(text)) throw invalid('number', 'must be a whole number from 1')
   return Number(text)

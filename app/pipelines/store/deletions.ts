@@ -1,21 +1,24 @@
-// The outbox row of a deleted pipeline. Its prefix is the right to remove the pipeline's files.
+// The outbox row of a deleted pipeline. Its `prefix` is the right to remove the pipeline's files.
 import { and, eq, sql } from 'drizzle-orm'
 import type { Tx } from '../../../drizzle/client.ts'
 import { outbox } from '../../../drizzle/schema/index.ts'
 import type { PipelineId } from '../../core/ids.ts'
 
 const KIND = 'pipelineDeleted'
-/** The request itself performs the effect; the dispatcher comes later, if it had to die before. */
+/**
+ * The request performs the effect itself. The dispatcher performs it after this time, in case the request
+ * died.
+ */
 const GRACE_SECONDS = 15
 
 /** Payload of the effect `pipelineDeleted`. */
 export interface PipelineDeleted {
   pipeline_id: PipelineId
-  /** Absent: its files are gone. */
+  /** Absent: the files were removed already. */
   prefix?: string
 }
 
-/** The column of a pipeline that changes when it is deleted. */
+/** The columns that mark a pipeline as deleted. */
 export const deletedColumns = () => ({ deletedAt: sql`clock_timestamp()` })
 
 export const queueDeletion = (tx: Tx, payload: PipelineDeleted) =>
@@ -25,7 +28,10 @@ export const queueDeletion = (tx: Tx, payload: PipelineDeleted) =>
     dueAt: sql`clock_timestamp() + make_interval(secs => ${GRACE_SECONDS})`,
   })
 
-/** Removes the row of a deletion. Its prefix, if the files are still to be removed: nobody else may until the transaction ends. */
+/**
+ * Deletes the outbox row of a deletion. Returns the prefix if files are still to be removed. The row lock
+ * keeps others from removing them until the transaction ends.
+ */
 export async function takeDeletion(tx: Tx, pipelineId: PipelineId): Promise<string | null> {
   const [taken] = await tx
     .delete(outbox)
@@ -34,7 +40,10 @@ export async function takeDeletion(tx: Tx, pipelineId: PipelineId): Promise<stri
   return taken?.prefix ?? null
 }
 
-/** Takes the prefix out of the rows that have it. Whether there were any: nobody else removes the files then. */
+/**
+ * Removes the prefix from outbox rows. Returns true if a row had the prefix; this transaction then has the
+ * sole right to remove the files.
+ */
 export async function takePrefix(tx: Tx, prefix: string): Promise<boolean> {
   const taken = await tx
     .update(outbox)

@@ -28,7 +28,7 @@ export interface PipelineFilter {
   namespace?: string
   layer?: Layer
   search?: string
-  /** Which of them the caller sees; left out, all. */
+  /** The pipelines that the caller may see; absent: all. */
   seen?: Visible['pipelines']
 }
 
@@ -76,7 +76,7 @@ export async function livePipeline(db: Queryable, ref: PipelineRef): Promise<Pip
 
 const liveOne = (db: Queryable, ref: PipelineRef) => db.select().from(pipelines).where(isLive(ref)).as('page')
 
-/** The page is cut before the runs are looked up: sorting thousands of pipelines must not look up the runs of each. */
+/** The page is cut before the join. So sorting thousands of pipelines does not look up the runs of each. */
 function withLastRun(db: Queryable, page: PipelinePage) {
   const lastRun = db
     .select({ id: runs.id, status: runs.status, finishedAt: runs.finishedAt })
@@ -92,10 +92,13 @@ type PipelinePage = ReturnType<typeof liveOne>
 type JoinedRow = Awaited<ReturnType<typeof withLastRun>>[number]
 const flat = ({ page, last_run: lastRun }: JoinedRow): PipelineWithLastRun => ({ ...page, lastRun })
 
-/** `%` and `_` of a search are letters like any other. */
+/** Escapes `%` and `_`, so that a search matches them literally. */
 const likeText = (text: string) => text.replace(/[\\%_]/g, '\\$&')
 
-/** False when a live pipeline has the name. Waits for another transaction that is about to take or to free it. */
+/**
+ * Returns false if a live pipeline has the name. Waits for concurrent transactions that create or delete the
+ * name.
+ */
 export async function insertPipeline(tx: Tx, pipeline: NewPipeline): Promise<boolean> {
   const inserted = await tx
     .insert(pipelines)
@@ -105,7 +108,7 @@ export async function insertPipeline(tx: Tx, pipeline: NewPipeline): Promise<boo
   return inserted.length > 0
 }
 
-/** False when there is no such pipeline. */
+/** Returns false if the pipeline does not exist. */
 export async function changePipeline(
   db: Queryable,
   ref: PipelineRef,
@@ -127,7 +130,10 @@ export interface PublishedPipeline {
   landingZones: LandingZoneNames | null
 }
 
-/** What a run of a pipeline executes; hot, so it is one prepared statement. Null pins: never published. */
+/**
+ * The code that a run of a pipeline executes. One prepared statement, because every request for a run needs
+ * it. Null pins: the pipeline was never published.
+ */
 export async function publishedPipeline(sql: Sql, ref: PipelineRef): Promise<PublishedPipeline | null> {
   const [row] = await sql<PublishedPipeline[]>`
     select p.id as "pipelineId", coalesce(v.pipeline_type, p.type) as type, v.version_number as "versionNumber",
@@ -138,7 +144,7 @@ export async function publishedPipeline(sql: Sql, ref: PipelineRef): Promise<Pub
   return row ?? null
 }
 
-/** A live pipeline, locked until the transaction ends; null when there is none. */
+/** Locks a live pipeline until the transaction ends; null: the pipeline does not exist. */
 export async function lockPipeline(tx: Tx, ref: PipelineRef): Promise<PipelineRow | null> {
   const [row] = await tx.select().from(pipelines).where(isLive(ref)).for('update')
   return row ?? null
@@ -146,7 +152,9 @@ export async function lockPipeline(tx: Tx, ref: PipelineRef): Promise<PipelineRo
 
 export type Columns = PgUpdateSetSource<typeof pipelines>
 
-/** Saves what a move of a locked pipeline's draft has changed, with its line of history. */
+/**
+ * Saves the columns that a draft transition changed, and its history row. The caller has locked the pipeline.
+ */
 export async function saveDraft(
   tx: Tx,
   pipelineId: string,

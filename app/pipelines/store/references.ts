@@ -1,11 +1,11 @@
-// Names that the code of pipelines uses, looked up in the database.
+// Looks up names in pipeline code in the database.
 import { sql } from 'drizzle-orm'
 import type { Queryable } from '../../../drizzle/client.ts'
 import { isSeenId } from '../../../drizzle/visibility.ts'
 import type { Visible } from '../../core/access.ts'
 import type { PipelineRef } from '../../core/pipeline-ref.ts'
 
-/** What files name by literal calls: tables as `ns.layer.name`, zones as `ns.zone`. */
+/** Names in literal calls: tables as `ns.layer.name`, zones as `ns.zone`. */
 export interface Named {
   tables: string[]
   zones: string[]
@@ -15,15 +15,21 @@ export interface Named {
 export interface Source extends PipelineRef {
   pipelineId: string
   type: string
-  /** The published version; null: never published, so the draft's source. */
+  /** The published version; null: never published, so the draft's source runs. */
   version: number | null
-  /** The object version of the source in that version; null: it has none, or there is no version. */
+  /**
+   * The object version of the source in the published version. Null: that version has no source file, or
+   * nothing was published.
+   */
   pinned: string | null
-  /** Of the draft: every write of its files raises it, after the write. */
+  /** Revision of the draft. Every file write raises it after the write. */
   draftRevision: string
 }
 
-/** Tables of the namespace with these names that exist, on main or as a pipeline that will make one, as `ns.layer.name`. */
+/**
+ * Existing tables of the namespace with these names, as `ns.layer.name`. A table exists on main, or as a
+ * pipeline that will write it.
+ */
 export async function tablesCalled(
   db: Queryable,
   { namespace }: PipelineRef,
@@ -40,7 +46,7 @@ export async function tablesCalled(
   return rows.map(({ path }) => path)
 }
 
-/** Those of the names that exist: as a table on main or a pipeline that will make one, or as a zone. */
+/** The names that exist: a table on main or of a pipeline, or a landing zone. */
 export async function existing(db: Queryable, { tables, zones }: Named): Promise<Named> {
   const rows = await db.execute<{ kind: 'table' | 'zone'; path: string }>(sql`
     select 'table' as kind, path from unnest(${textArray(tables)}) as wanted(path)
@@ -61,7 +67,7 @@ export async function existing(db: Queryable, { tables, zones }: Named): Promise
   return { tables: named('table'), zones: named('zone') }
 }
 
-/** The sources of the pipelines that make these tables (`ns.layer.name`) and are among `seen`. */
+/** Sources of the pipelines in `seen` that write these tables (`ns.layer.name`). */
 export const sourcesOf = async (db: Queryable, tables: readonly string[], seen?: Visible['pipelines']) =>
   db.execute<Source & { table: string } & Record<string, unknown>>(sql`
     select path as table, p.id as "pipelineId", p.namespace, p.layer, p.name,

@@ -44,7 +44,10 @@ export async function versionOf(
   return row ?? null
 }
 
-/** Adds a version and removes those that are then too old. Runs are not hurt: they carry their own pins. */
+/**
+ * Adds a version and deletes versions beyond `maxVersions`. Runs are not affected, because each run stores
+ * its pins.
+ */
 export async function addVersion(
   tx: Tx,
   version: Omit<VersionRow, 'createdAt'>,
