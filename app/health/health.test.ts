@@ -14,7 +14,7 @@ const readyWith = async (checks: Partial<ReadinessChecks>) => {
 }
 const allHealthy = { postgres: 'healthy', s3: 'healthy', runner: 'healthy', query: 'healthy' }
 
-test('the process says that it runs, and which build it is', async () => {
+test('reports that the process runs and which build it is', async () => {
   const app = testApp({ readiness: { postgres: refuses, s3: refuses, runner: refuses, query: refuses } })
   expect(await (await requestTo(app, 'GET', '/health')).json()).toEqual({ status: 'healthy' })
   expect(await (await requestTo(app, 'GET', '/health/live')).json()).toEqual({
@@ -26,7 +26,7 @@ test('the process says that it runs, and which build it is', async () => {
   })
 })
 
-test('a lack of disk space is told, and what reads goes on', async () => {
+test('reports a shortage of disk space without failing', async () => {
   const readiness = { postgres: answers, s3: answers, runner: answers, query: answers }
   const shortages = async () => ({ runner: 'runs wait: 1 MB of disk space are free' })
   const response = await requestTo(testApp({ readiness, shortages }), 'GET', '/health/ready')
@@ -36,7 +36,7 @@ test('a lack of disk space is told, and what reads goes on', async () => {
   ])
 })
 
-test('one failing part degrades it, and is named without what its error said', async () => {
+test('one failing part degrades readiness, and its error text stays hidden', async () => {
   for (const part of ['postgres', 's3', 'runner', 'query'] as const) {
     const { status, body } = await readyWith({ [part]: refuses })
     expect(status).toBe(503)
@@ -49,7 +49,7 @@ test('one failing part degrades it, and is named without what its error said', a
   }
 })
 
-/** A health service whose parts answer but for a runner that fails as told, and what it logs. */
+/** A health service whose runner fails on request, and its log lines. */
 function watched() {
   const { log, entries } = keptLog()
   let failure: Error | undefined
@@ -66,7 +66,7 @@ function watched() {
   return { lines, ask }
 }
 
-test('the reason is in the log, once per change however often somebody asks', async () => {
+test('logs the reason once per change, however often readiness is checked', async () => {
   const { lines, ask } = watched()
   await ask()
   await ask(new Error('connect ECONNREFUSED'))
@@ -81,13 +81,13 @@ test('the reason is in the log, once per change however often somebody asks', as
   ])
 })
 
-test('the reason of an error that stands for several is that of the first', async () => {
+test('logs the first reason of an aggregate error', async () => {
   const { lines, ask } = watched()
   await ask(new AggregateError([new AggregateError([new Error('connect ECONNREFUSED ::1:80')])]))
   expect(lines()).toEqual([['runner is not ready', { error: 'connect ECONNREFUSED ::1:80' }]])
 })
 
-test('a sidecar that refuses this API says in details what to set, whatever others are away', async () => {
+test('shows the remedy when a sidecar refuses, even beside unreachable sidecars', async () => {
   const refusal = new SidecarRefusal('refuses the token: set the same SIDECAR_TOKEN there and here')
   for (const error of [refusal, new AggregateError([new Error('connect ECONNREFUSED 10.0.0.1'), refusal])])
     expect(await readyWith({ runner: () => Promise.reject(error) })).toMatchObject({
@@ -96,7 +96,7 @@ test('a sidecar that refuses this API says in details what to set, whatever othe
     })
 })
 
-test('parts that never answer are asked together and given up together', async () => {
+test('checks all parts concurrently and times them out together', async () => {
   let asked = 0
   const silent = (signal: AbortSignal) =>
     new Promise<void>(() => {
@@ -109,7 +109,7 @@ test('parts that never answer are asked together and given up together', async (
   expect(details).toMatchObject({ postgres: 'no answer within 20 ms', query: 'no answer within 20 ms' })
 })
 
-test('a part that is switched off is shown and fails nothing', async () => {
+test('a part that is off is shown but not required', async () => {
   const { status, body } = await readyWith({ runner: null, query: null })
   expect(status).toBe(200)
   expect(body).toEqual({
@@ -120,7 +120,7 @@ test('a part that is switched off is shown and fails nothing', async () => {
   })
 })
 
-test('the sandbox of Python is told beside the services: the weakest of all runners, null where none has Python', async () => {
+test('reports the weakest Python sandbox, and null without Python', async () => {
   const saidWith = async (describePython: () => Promise<PythonHealth | null>) => {
     const response = await requestTo(testApp({ describePython }), 'GET', '/health/ready')
     return ((await response.json()) as { python?: unknown }).python
@@ -132,10 +132,10 @@ test('the sandbox of Python is told beside the services: the weakest of all runn
   expect(await saidWith(() => Promise.reject(new Error('no answer')))).toBeNull()
 })
 
-test('what engines run behind is told beside the services, by those that say it', async () => {
+test('reports the engine sandboxes that sidecars name', async () => {
   const { body } = await readyWith({ runner: async () => 'landlock', query: async () => 'none' })
   expect(body).toMatchObject({ services: allHealthy, engines: { runner: 'landlock', query: 'none' } })
   expect((await readyWith({ query: refuses, runner: async () => null })).body.engines).toEqual({})
-  // A plugin tells its version.
+  // A plugin reports its version instead.
   expect((await readyWith({ auth_plugin: async () => '1.2.3' })).body.engines).toEqual({})
 })

@@ -63,7 +63,7 @@ const Ready = t.Object(
 
 type Build = Pick<Config, 'version' | 'gitCommit' | 'buildTime'>
 
-/** Open to everybody: load balancers and monitors ask without credentials. */
+/** Needs no credential, because load balancers and monitors have none. */
 export const healthRoutes = (health: HealthService, metrics: Metrics, build: Build) =>
   new Elysia({ strictPath: true, tags: ['health'] })
     .get(
@@ -128,9 +128,9 @@ const liveness = ({ version, gitCommit, buildTime }: Build) => ({
   git_commit: gitCommit,
 })
 
-/** The specification's field was named by another runtime. */
+/** The specification named this field after another runtime. */
 const runtime = () => {
   const { bun, deno, node }: Partial<Record<string, string>> = process.versions
-  // The others claim to be a Node as well.
+  // Bun and Deno also set `node`.
   return bun ? `bun${bun}` : deno ? `deno${deno}` : `node${node}`
 }

@@ -5,29 +5,32 @@ import { SidecarRefusal } from '../rpc/clients.ts'
 
 export { ping } from './store.ts'
 
-/** Resolves when the part answers; sidecars tell what their engines run behind. The signal ends the wait. */
+/** Resolves when the part answers; a sidecar returns the sandbox of its engines. The signal ends the wait. */
 export type ReadinessCheck = (signal: AbortSignal) => Promise<unknown>
 
-/** What the service depends on (specification, Readiness dependency checks). Null: switched off by configuration. */
+/**
+ * Dependencies of the service (specification, Readiness dependency checks). Null: the configuration disables
+ * the part.
+ */
 export interface ReadinessChecks {
   postgres: ReadinessCheck
   s3: ReadinessCheck
   runner: ReadinessCheck | null
   query: ReadinessCheck | null
-  /** Plugins that are configured. They are required: without their answers nothing is allowed. */
+  /** Configured plugins. They are required: without their answers nothing is allowed. */
   auth_plugin?: ReadinessCheck
   sharing_plugin?: ReadinessCheck
   enforcement_plugin?: ReadinessCheck
 }
 
-/** What pipelines in Python run in. Null: no runner runs them. */
+/** The sandbox of Python pipelines. Null: no runner can run them. */
 export interface PythonHealth {
-  /** The weakest of all runners that answer: `bubblewrap`, `landlock` or `none`. */
+  /** The weakest sandbox of all runners that answer: `bubblewrap`, `landlock` or `none`. */
   sandbox: string
   version: string
 }
 
-/** The weakest first. */
+/** Weakest first. */
 const SANDBOXES = ['none', 'landlock', 'bubblewrap']
 
 export function weakest(runners: readonly PythonHealth[]): PythonHealth | null {
@@ -46,11 +49,11 @@ type Finding = { healthy: true; told: unknown } | { healthy: false; required: bo
 export interface Readiness {
   ready: boolean
   services: Record<Exclude<Part, PluginPart>, Word> & Partial<Record<PluginPart, Word>>
-  /** Why a part is unhealthy, or healthy and begins nothing new. */
+  /** Why a part is unhealthy, or why a healthy part starts nothing new. */
   details: Partial<Record<Part | 'license', string>>
-  /** Absent where nobody knows. */
+  /** Absent when unknown. */
   python?: PythonHealth | null
-  /** What engine processes run behind, the weakest of all that have told: `landlock`, `seccomp` or `none`. */
+  /** The weakest sandbox that engine processes have reported: `landlock`, `seccomp` or `none`. */
   engines: { runner?: string; query?: string }
 }
 
@@ -58,9 +61,9 @@ export type HealthService = ReturnType<typeof makeHealthService>
 
 interface Deps {
   readiness: ReadinessChecks
-  /** Why parts that answer begin nothing new, such as a lack of disk space. */
+  /** Why healthy parts start nothing new, such as a lack of disk space. */
   shortages?: () => Promise<Readiness['details']>
-  /** Asks the runners that answer. */
+  /** Queries the runners that answer. */
   describePython?: (signal: AbortSignal) => Promise<PythonHealth | null>
   /** Pro edition only. */
   licensing?: Pick<Licensing, 'hasEnded'>
@@ -76,7 +79,7 @@ export function makeHealthService({
   log,
   timeoutMs = limits.readinessTimeoutMs,
 }: Deps) {
-  /** Parts that did not answer when they were last asked: monitors ask every few seconds, and only a change is news. */
+  /** Parts that failed their last check. Monitors poll every few seconds, so only a change is logged. */
   const unhealthy = new Set<Part>()
 
   async function find(part: Part): Promise<Finding> {
@@ -88,7 +91,7 @@ export function makeHealthService({
       if (unhealthy.delete(part)) log.info(`${part} is ready again`)
       return { healthy: true, told }
     } catch (error) {
-      // Anybody may ask, so the reason goes to the log only: it may name addresses.
+      // Readiness is public and a reason may contain addresses, so the reason only goes to the log.
       if (!unhealthy.has(part)) log.warn(`${part} is not ready`, { error: reasonOf(error) })
       unhealthy.add(part)
       return {
@@ -102,7 +105,10 @@ export function makeHealthService({
   }
 
   return {
-    /** Asks all parts at once. A part that is switched off is not required: it shows as unhealthy and fails nothing. */
+    /**
+     * Checks all parts concurrently. A part that is off is not required: it is shown as unhealthy, but fails
+     * nothing.
+     */
     async readiness(): Promise<Readiness> {
       const plugins = PLUGIN_PARTS.filter((part) => readiness[part] !== undefined)
       const asked = [...OWN_PARTS, ...plugins].map(async (part) => [part, await find(part)] as const)
@@ -112,7 +118,7 @@ export function makeHealthService({
       ])
       const details: Readiness['details'] = { ...(await shortages?.()) }
       for (const [part, finding] of found) if (!finding.healthy) details[part] = finding.detail
-      // The installation goes on for machines, so this fails nothing.
+      // Machines can still use the installation, so readiness does not fail.
       if (licensing?.hasEnded()) details.license = 'has ended: users are refused'
       return {
         ready: found.every(([, finding]) => finding.healthy || !finding.required),
@@ -135,7 +141,7 @@ const refusalIn = (error: unknown): SidecarRefusal | undefined =>
       ? error
       : undefined
 
-/** One that stands for many (a name with two addresses, two runners) often has no words of its own. */
+/** An aggregate error (a name with two addresses, two runners) often has no message of its own. */
 const reasonOf = (error: unknown): string => {
   if (error instanceof AggregateError && error.errors.length > 0) return reasonOf(error.errors[0])
   return error instanceof Error ? error.message || error.name : String(error)
@@ -146,7 +152,7 @@ const rejectedBy = (signal: AbortSignal) =>
     signal.addEventListener('abort', () => reject(signal.reason), { once: true })
   })
 
-/** A plugin tells something else: its version. */
+/** Only sidecars report a sandbox; a plugin reports its version. */
 const wallOf = ([part, finding]: readonly [Part, Finding]) =>
   (part === 'runner' || part === 'query') && finding.healthy && typeof finding.told === 'string'
     ? [[part, finding.told] as const]

@@ -1,4 +1,4 @@
-// A real sidecar server and the API's clients: what they make of one that refuses this API.
+// Tests the API's clients against a real sidecar server, which may refuse this API.
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { RunnerService } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import { makeAdmission } from '../../sidecars/rpc/admission.ts'
@@ -33,7 +33,7 @@ const failureIn = (work: Promise<unknown>) =>
     (error: unknown) => error,
   )
 
-test('calls with the token are answered, over Connect and gRPC', async () => {
+test('calls with the token succeed over Connect and gRPC', async () => {
   for (const { url } of servers) {
     const { check, service } = runnerAt(url, () => {}, testAccess(API))
     expect(await check()).toBeNull()
@@ -46,7 +46,7 @@ test.each([
   ['another token', { ...testAccess(API), token: `${TEST_TOKEN}x` }, 'SIDECAR_TOKEN'],
   ['a token for other addresses', { ...testAccess(API), tokenUrls: ['http://127.0.0.1:1'] }, 'SIDECAR_TOKEN'],
   ['an unknown address', testAccess('http://api-2:8080'), 'API_URLS'],
-])('a check with %s says what has to be set', async (_, access, variable) => {
+])('a check with %s names the variable to set', async (_, access, variable) => {
   for (const { url } of servers) {
     const error = await failureIn(runnerAt(url, () => {}, access).check())
     expect(error).toBeInstanceOf(SidecarRefusal)
@@ -55,13 +55,13 @@ test.each([
   }
 })
 
-test('a token for listed addresses opens these', async () => {
+test('sends the token to every listed address', async () => {
   const tokenUrls = servers.map(({ url }) => url)
   for (const url of tokenUrls)
     expect(await runnerAt(url, () => {}, { ...testAccess(API), tokenUrls }).check()).toBeNull()
 })
 
-test('a call that is refused was not acted upon, and its runner is one that cannot be reached', async () => {
+test('a refused call has no effect, and the pool skips its runner', async () => {
   for (const { url } of servers) {
     const remote = runnerAt(url, () => {}, { ...testAccess(API), token: null })
     expect(failureOf(await failureIn(remote.service.cancelRun({})))).toBe('unreachable')

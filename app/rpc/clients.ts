@@ -14,42 +14,51 @@ import { RunnerService } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import { sendsToken } from '../../proto/sidecar-token.ts'
 import { sendsTrace } from '../../proto/trace.ts'
 
-/** Told of every call that has ended: its method (`RunnerService/SubmitPipeline`), code and seconds. */
+/** Called at the end of every call, with its method (`RunnerService/SubmitPipeline`), code and seconds. */
 export type RpcObserver = (call: { method: string; code: string; seconds: number }) => void
 
 export type RunnerClient = Client<typeof RunnerService>
 export type QueryClient = Client<typeof QueryService>
 
-/** The walls around engine processes, the weakest first (docs/security.md). */
+/** Sandboxes of engine processes, weakest first (docs/security.md). */
 export const ENGINE_SANDBOXES = ['none', 'seccomp', 'landlock'] as const
 export type EngineSandbox = (typeof ENGINE_SANDBOXES)[number]
 const ENGINE_SANDBOX_HEADER = 'engine-sandbox'
-/** A health check names the API's address in this header: the sidecar refuses if it may not call that address. */
+/**
+ * A health check names the API's address in this header. The sidecar refuses the check if it may not call
+ * that address.
+ */
 const API_ADDRESS_HEADER = 'sluice-api-address'
 const WAITS_FOR_HEADER = 'waits-for'
 
 /** The settings that sidecars need from this API. */
 export interface SidecarAccess {
-  /** SIDECAR_TOKEN; null: calls carry none, for runners in other languages that check none. */
+  /** SIDECAR_TOKEN; null: calls carry no token, for runners in other languages that check none. */
   token: string | null
-  /** The only addresses that get the token; null: all. */
+  /** Only these addresses receive the token; null: all. */
   tokenUrls: readonly string[] | null
   /** PUBLIC_URL: where sidecars reach this API. */
   publicUrl: string
 }
 
-/** A sidecar that answers, but not to this API. The message holds no address: anybody may read it at /health/ready. */
+/**
+ * A sidecar answers but refuses this API. The message contains no address, because everyone may read
+ * /health/ready.
+ */
 export class SidecarRefusal extends Error {}
 const ENGINE_REFUSAL_HEADER = 'engine-refusal'
-/** As our sidecars write it: no path, no address, no control character. Anybody may read it in /health/ready. */
+/**
+ * The format of our sidecars' refusals: no path, no address, no control character. Everyone may read
+ * /health/ready.
+ */
 const REFUSAL = /^[\w ,.:;=()-]{1,300}$/
 
 export interface Remote<Service> {
   url: string
   service: Service
-  /** Resolves when the service says it is serving, to what it says its engines run behind; else throws. */
+  /** Resolves to the sandbox of the engines when the service is serving; otherwise rejects. */
   check(signal?: AbortSignal): Promise<EngineSandbox | null>
-  /** Why new work waits there, as of the last check; null: it does not. */
+  /** Why new work waits at this service, as of the last check; null: no work waits. */
   waitsFor?(): string | null
 }
 
@@ -68,20 +77,23 @@ function transportOf(url: string, observe: RpcObserver, { token, tokenUrls }: Si
   return transportTo(url, [...(isSent ? [sendsToken(token)] : []), observed(observe)])
 }
 
-/** Whether an idle connection is still there: a runner that vanished without a word is noticed by this. */
+/** The interval of pings on an idle connection. They detect a runner that vanished silently. */
 const PING_MS = 5_000
 
-/** For who is not one of our sidecars. */
+/** Options for services that are not our sidecars. */
 export interface TransportBounds {
-  /** Of Connect, in place of the runtime's. */
+  /** Replaces the runtime's `fetch` in Connect. */
   fetch?: typeof fetch
-  /** Connect in JSON, which needs no generated code on the other side. */
+  /** Uses Connect in JSON, so that the other side needs no generated code. */
   isJson?: boolean
-  /** One answer over gRPC. */
+  /** Maximum size of one gRPC response. */
   readMaxBytes?: number
 }
 
-/** The way to a sidecar: Connect over `http://` and `https://`, gRPC over `grpc://` and `grpcs://`. Calls say what they belong to. */
+/**
+ * The transport to a sidecar: Connect over `http://` and `https://`, gRPC over `grpc://` and `grpcs://`.
+ * Calls carry their request id and trace.
+ */
 export function transportTo(
   url: string,
   others: Interceptor[],
@@ -117,7 +129,7 @@ const checkOver = (transport: Transport, { publicUrl }: SidecarAccess) => {
 /** Longest reason shown to operators. */
 const WAITS_FOR_LENGTH = 200
 
-/** Throws the error, or in words of ours what has to be set right. */
+/** Throws the error, or a SidecarRefusal that names the setting to correct. */
 function explain(error: unknown): never {
   const { code } = ConnectError.from(error)
   if (code === Code.Unauthenticated)
@@ -130,7 +142,7 @@ function explain(error: unknown): never {
   throw error
 }
 
-/** Tells of each call. */
+/** Reports each call to `observe`. */
 export const observed =
   (observe: RpcObserver): Interceptor =>
   (next) =>
@@ -153,8 +165,9 @@ export const observed =
   }
 
 /**
- * What a failed call tells: only `noRoom`, `unreachable` and `notOffered` are certain not to have been acted upon. A sidecar that
- * refuses this API (SIDECAR_TOKEN, API_URLS, SIDECAR_HOSTS) is as good as unreachable until somebody sets that right.
+ * The meaning of a failed call. Only `noRoom`, `unreachable` and `notOffered` guarantee that the call had no
+ * effect. A sidecar that refuses this API (SIDECAR_TOKEN, API_URLS, SIDECAR_HOSTS) counts as unreachable
+ * until its settings are correct.
  */
 export type RpcFailure = 'noRoom' | 'unreachable' | 'unknownHandle' | 'notOffered' | 'unclear'
 

@@ -2,15 +2,17 @@ import { Code, ConnectError } from '@connectrpc/connect'
 import { unavailable } from '../core/errors.ts'
 import { ENGINE_SANDBOXES, type EngineSandbox, isRefusedCaller, type Remote } from './clients.ts'
 
-/** Several equal services, asked in turn; one that cannot be reached is passed over. */
+/** Several equal services, called in turn. A service that cannot be reached is skipped. */
 export interface Pool<Service> {
-  /** The first answer. 503 when none can be reached; what a service itself refuses is thrown as it is. */
+  /**
+   * Returns the first answer. Throws 503 when no service can be reached; rethrows the refusal of a service.
+   */
   call<Answer>(ask: (service: Service) => Promise<Answer>): Promise<Answer>
-  /** What each that answers says. */
+  /** The answers of all services that answer. */
   askAll<Answer>(ask: (service: Service) => Promise<Answer>): Promise<Answer[]>
-  /** Resolves when one of them is serving, to the weakest of the walls that engines run behind, as far as they have told. */
+  /** Resolves when one service is serving, to the weakest engine sandbox that any service has reported. */
   check(signal: AbortSignal): Promise<EngineSandbox | null>
-  /** Why new work waits at one of them, as of the last check; null: it waits nowhere. */
+  /** Why new work waits at one of the services, as of the last check; null: no work waits. */
   waitsFor(): string | null
 }
 
@@ -50,7 +52,10 @@ export function makePool<Service>(name: string, remotes: readonly Remote<Service
   }
 }
 
-/** Unavailable says so itself; a failed connection has no code of the protocol; one that refuses this API is of no use either. */
+/**
+ * A failed connection has no protocol code, so its code is Unknown. A service that refuses this API is of no
+ * use either.
+ */
 function isUnreachable(error: unknown): boolean {
   const { code } = ConnectError.from(error)
   return code === Code.Unavailable || code === Code.Unknown || isRefusedCaller(code)

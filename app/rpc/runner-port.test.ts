@@ -10,7 +10,7 @@ import { makeRunnerPort } from './runner-port.ts'
 const { signal } = new AbortController()
 const portTo = (runner: Partial<RunnerClient>) =>
   makeRunnerPort(
-    // Only the methods that a test asks for are there.
+    // The runner has only the methods that a test calls.
     makePool('runner', [
       { url: 'http://runner', service: runner as RunnerClient, check: () => Promise.resolve(null) },
     ]),
@@ -26,12 +26,12 @@ test.each([
   [Code.DeadlineExceeded, 'the tests took longer than 60 s', [400, 'the tests took longer than 60 s']],
   [Code.FailedPrecondition, 'it reads nothing', [400, 'it reads nothing']],
   [Code.ResourceExhausted, 'every engine is in use', [503, 'every engine is in use']],
-])('what a runner refuses of quality tests is told in its words: %s', async (code, message, told) => {
+])("returns the runner's message when it refuses quality tests: %s", async (code, message, told) => {
   const port = portTo({ runQualityTests: refusing(code, message) })
   expect<unknown>(await refusal(port.runQualityTests({}, signal))).toEqual(told)
 })
 
-test('a runner that is not there, or does not answer a validation in time, is none', async () => {
+test('returns null for an unreachable runner and for a late validation', async () => {
   const gone = portTo({ runQualityTests: refusing(Code.Unavailable, 'no') })
   expect(await gone.runQualityTests({}, signal)).toBeNull()
   expect(await portTo({ validatePipeline: refusing(Code.DeadlineExceeded, 'late') }).validate({})).toBeNull()
@@ -39,7 +39,7 @@ test('a runner that is not there, or does not answer a validation in time, is no
   expect(await portTo({ validatePipeline: async () => answer }).validate({})).toBe(answer)
 })
 
-test('who asks for quality tests and goes away has the runner stop', async () => {
+test('a caller that disconnects stops its quality tests on the runner', async () => {
   const caller = new AbortController()
   const heard = Promise.withResolvers<string>()
   const port = portTo({

@@ -11,12 +11,14 @@ import { limits } from '../core/limits.ts'
 import type { RunnerClient } from './clients.ts'
 import type { Pool } from './pool.ts'
 
-/** A runner compiles a source for 10 s at most, and says so in its answer. */
+/** A runner compiles a source for 10 s at most and reports its timeout in the answer. */
 const VALIDATION_MS = 20_000
-/** All tests of a pipeline on production data, asked for in one request. */
+/** Time limit of all tests of a pipeline on production data, in one request. */
 const QUALITY_TESTS_MS = 60_000
 
-/** What the HTTP slices ask of runners. Null: none can be reached, and the slice says what that means. */
+/**
+ * The calls of HTTP slices to runners. Null: no runner can be reached, and the slice decides on the response.
+ */
 export interface RunnerPort {
   validate(
     request: MessageInitShape<typeof ValidatePipelineRequestSchema>,
@@ -37,13 +39,13 @@ export function makeRunnerPort(runners: Pool<RunnerClient>): RunnerPort {
     validate: (request) =>
       asked((runner) => runner.validatePipeline(request, { timeoutMs: VALIDATION_MS })).catch(
         (error): null => {
-          // One that has stopped answering is none.
+          // A runner that has stopped answering counts as unreachable.
           if (ConnectError.from(error).code === Code.DeadlineExceeded) return null
           throw error
         },
       ),
     runQualityTests(request, signal) {
-      // The runner keeps the time limit; this one is for a runner that has stopped answering.
+      // The runner enforces the time limit. This timeout covers a runner that has stopped answering.
       const lost = AbortSignal.timeout(QUALITY_TESTS_MS + limits.rpcTimeoutMs)
       const options = { signal: AbortSignal.any([signal, lost]) }
       return asked((runner) => runner.runQualityTests(request, options)).catch(refusedByRunner)
@@ -51,14 +53,14 @@ export function makeRunnerPort(runners: Pool<RunnerClient>): RunnerPort {
   }
 }
 
-/** What the pipeline itself is to blame for. */
+/** Codes of errors that the pipeline itself causes. */
 const OF_THE_PIPELINE: ReadonlySet<Code> = new Set([
   Code.InvalidArgument,
   Code.FailedPrecondition,
   Code.DeadlineExceeded,
 ])
 
-/** What a runner refused of work that somebody waits for, as this API says it. */
+/** Converts the refusal of a runner to an error of this API, for work with a waiting caller. */
 export function refusedByRunner(error: unknown): never {
   if (error instanceof AppError) throw error
   const { code, rawMessage } = ConnectError.from(error)

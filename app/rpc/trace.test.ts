@@ -1,4 +1,5 @@
-// A client's trace on its whole way: into the query service, a process of its own, and from there into the catalog.
+// Follows a client's trace into the query service, which is a separate process, and from there into the
+// catalog.
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
 import { startTestQueries, type TestQueries } from '../../sidecars/query/testing.ts'
 import { testAccess } from '../../sidecars/rpc/testing.ts'
@@ -18,7 +19,7 @@ const TRACEPARENT = `00-${TRACE}-00f067aa0ba902b7-01`
 
 let queries: TestQueries
 let app: App
-/** In place of the API's address: notes what comes and passes it on, or refuses it. */
+/** Replaces the address of the API: records each request, then forwards or refuses it. */
 let catalog: ReturnType<typeof Bun.serve>
 let heard: Headers[] = []
 let isRefusing = false
@@ -46,10 +47,10 @@ afterAll(async () => {
   await queries.close()
 })
 
-/** What the catalog hears while a query with these headers is answered. */
+/** The headers that the catalog receives during a query with these headers. */
 async function heardOf(headers: Record<string, string>) {
   heard = []
-  // Another table each time, which nobody has asked for and so nobody remembers.
+  // A new table for each query, so that no cache contains it.
   const name = `t${newId().replaceAll('-', '')}`
   await queries.table(`default.gold.${name}`, 'SELECT 1 AS a')
   const response = await app.fetch(
@@ -68,7 +69,7 @@ async function heardOf(headers: Record<string, string>) {
   }
 }
 
-test('a request’s trace and id reach the query service and the catalog that it asks', async () => {
+test('trace and id of a request reach query service and catalog', async () => {
   const headers = { traceparent: TRACEPARENT, tracestate: 'a=1', 'x-request-id': 'asked-for-it' }
   expect(await heardOf(headers)).toEqual({
     status: 200,
@@ -78,7 +79,7 @@ test('a request’s trace and id reach the query service and the catalog that it
   })
 })
 
-test('a trace that is none stops at the API, and the id of the request is made there', async () => {
+test('an invalid trace stops at the API, which creates a request id', async () => {
   expect(await heardOf({ traceparent: TRACEPARENT.toUpperCase(), tracestate: 'a=1' })).toEqual({
     status: 200,
     traceparents: [null],
@@ -87,7 +88,7 @@ test('a trace that is none stops at the API, and the id of the request is made t
   })
 })
 
-test('what the query service logs says which request and trace it is about', async () => {
+test('log lines of the query service name their request and trace', async () => {
   isRefusing = true
   await heardOf({ traceparent: TRACEPARENT, 'x-request-id': 'refused' })
   isRefusing = false

@@ -1,4 +1,4 @@
-// What the document promises as a whole, by the committed one: a check keeps it equal to what the routes say.
+// Tests the OpenAPI document as a whole, in its committed form. A check keeps that file equal to the routes.
 import { describe, expect, test } from 'bun:test'
 import { join } from 'node:path'
 import { Validator } from '@seriousme/openapi-schema-validator'
@@ -28,7 +28,7 @@ const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
 )
 const isApi = ({ name }: { name: string }) => name.includes(' /api/v1/')
 
-test('it is valid by the schema of OpenAPI 3.1', async () => {
+test('the document is valid OpenAPI 3.1', async () => {
   const validator = new Validator()
   const { valid, errors } = await validator.validate(structuredClone(document))
   expect(errors).toBeUndefined()
@@ -36,7 +36,7 @@ test('it is valid by the schema of OpenAPI 3.1', async () => {
 })
 
 describe('every operation', () => {
-  test('has a summary, a tag and a name of its own', () => {
+  test('every operation has a summary, one tag and a unique id', () => {
     expect(operations.length).toBeGreaterThan(70)
     const without = operations.filter(({ summary, tags, operationId }) => {
       return !summary || tags?.length !== 1 || !operationId
@@ -45,7 +45,7 @@ describe('every operation', () => {
     expect(new Set(operations.map(({ operationId }) => operationId)).size).toBe(operations.length)
   })
 
-  test('has an example of what it takes as JSON and of what it answers as JSON, which its schema takes', () => {
+  test('every JSON body and response has an example that its schema accepts', () => {
     const ajv = new Ajv({ strict: false, validateFormats: false })
     const problems: string[] = []
     const check = (where: string, content: Content = {}) => {
@@ -63,14 +63,14 @@ describe('every operation', () => {
     expect(problems).toEqual([])
   })
 
-  test('says what each of its answers means', () => {
+  test('every response has a description', () => {
     for (const { name, responses } of operations)
       for (const [status, response] of Object.entries(responses))
         if (status !== 'default')
           expect([name, status, typeof response.description]).toEqual([name, status, 'string'])
   })
 
-  test('declares each error that the specification lists for it, and those that any may have', () => {
+  test('every operation declares the errors that the specification lists', () => {
     const missing = operations.filter(isApi).flatMap(({ name, responses }) => {
       const own = name === 'POST /api/v1/webhooks' ? [] : [401]
       const errors = [...ANY, ...own, ...(ERRORS[name.replace('/api/v1', '')] ?? [])]
@@ -86,7 +86,7 @@ const ANY = [400, 403, 429, 500, 503, 'default']
 const PIPELINE = '/pipelines/{ns}/{layer}/{name}'
 const TABLE = '/tables/{ns}/{layer}/{name}'
 const ZONE = '/landing-zones/{ns}/{name}'
-/** By operation, as the specification has them in its part on endpoints. */
+/** By operation, as the specification lists them in its part on endpoints. */
 const ERRORS: Record<string, number[]> = {
   'POST /pipelines': [400, 409],
   [`GET ${PIPELINE}`]: [404],

@@ -1,25 +1,26 @@
-// Statuses of the document: which an operation may answer beside its own, and an example of each as the service says it.
+// Error statuses of the OpenAPI document: those that an operation may return beside its own, with an example
+// of each.
 import { type RouteStatus, TYPE_OF } from '../core/errors.ts'
 import { isJsonObject, type Json } from './schema.ts'
 
-/** An operation, as far as its errors depend on it. */
+/** The properties of an operation that determine its errors. */
 export interface Failing {
   operationId: string
   /** As the document writes it: `/api/v1/runs/{id}`. */
   path: string
   isWrite: boolean
-  /** The webhook has a token of its own, so that nobody is asked for a key. */
+  /** The webhook has a token of its own, so it needs no key. */
   needsIdentity: boolean
-  /** The resolved schema of its JSON body; null: it takes none. */
+  /** The resolved schema of its JSON body; null: the operation has no JSON body. */
   body: Json | null
   isForm: boolean
-  /** Values of the parameters in their examples, by name. */
+  /** Example values of the parameters, by name. */
   parameters: Record<string, unknown>
 }
 
 export const isErrorStatus = (status: string): status is `${RouteStatus}` => status in TYPE_OF
 
-/** Statuses that the service answers before and beside the handler of the operation. */
+/** Statuses that the service returns before and beside the handler of the operation. */
 export function commonErrors({ path, body, isForm, needsIdentity }: Failing): RouteStatus[] {
   // A malformed address or Host header is refused everywhere.
   if (!path.startsWith('/api/')) return [400]
@@ -27,7 +28,7 @@ export function commonErrors({ path, body, isForm, needsIdentity }: Failing): Ro
     400,
     ...(needsIdentity ? ([401] as const) : []),
     403,
-    // A path of a file can be written whether or not the file exists.
+    // A file can be written whether or not its path exists.
     ...(path.replace('{path}', '').includes('{') ? ([404] as const) : []),
     ...(body !== null || isForm ? ([413] as const) : []),
     429,
@@ -36,7 +37,7 @@ export function commonErrors({ path, body, isForm, needsIdentity }: Failing): Ro
   ]
 }
 
-/** A response with the envelope and an example of what it says for this operation. */
+/** A response with the error envelope and an example message of this operation. */
 export function errorResponse(status: `${RouteStatus}`, failing: Failing): Json {
   const error = { code: CODES[status], type: TYPE_OF[status], message: messageOf(status, failing) }
   return {
@@ -186,7 +187,7 @@ function problemOf({ body, isForm, parameters }: Failing): string {
   return 'query: is not valid percent-encoding'
 }
 
-/** By a part of the path, the most specific first. */
+/** By a part of the path, the most specific part first. */
 const KINDS: [part: string, kind: string][] = [
   ['/triggers/{id}', 'trigger'],
   ['/tests/{testName}', 'test'],
@@ -204,7 +205,7 @@ const KINDS: [part: string, kind: string][] = [
   ['/sharing', 'grant'],
 ]
 
-/** The thing that the path names, with the values of its example. */
+/** The resource that the path names, with the values of its example. */
 function missingThing({ path, parameters }: Failing): string {
   const [part = '', kind = 'resource'] = KINDS.find(([part]) => path.includes(part)) ?? []
   const name = /\{(\w+)\}$/.exec(part)?.[1]

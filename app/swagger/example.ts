@@ -1,15 +1,18 @@
-// A value that a schema accepts, put together from the examples of its fields.
+// Builds a value that a schema accepts from the examples of its fields.
 import { isJsonObject } from './schema.ts'
 
-/** The schema that a reference leads to. */
+/** Returns the schema behind a reference. */
 export type Resolve = (schema: unknown) => unknown
 
-/** Lists of requests may be empty; those of answers show what is in them. */
+/** Example lists in requests may be empty; lists in responses show an item. */
 export type ExampleOf = 'request' | 'answer'
 
 const ANY_TEXT = 'text'
 
-/** `given` is a schema of the document. Its own example, else its required fields and those that show an example. */
+/**
+ * `given` is a schema of the document. Returns its own example, or else its required fields and fields with
+ * an example.
+ */
 export function exampleOf(given: unknown, resolve: Resolve, of: ExampleOf = 'request'): unknown {
   const schema = resolve(given)
   if (!isJsonObject(schema)) return null
@@ -44,14 +47,14 @@ function exampleOfObject({ properties, required }: Record<string, unknown>, reso
   const shown = Object.entries(properties).filter(
     ([name, field]) => needed.has(name) || hasExample(resolve(field)),
   )
-  // Where nothing is required, everything is shown: an empty body says nothing.
+  // If no field is required, all fields are shown, because an empty body explains nothing.
   const fields = shown.length > 0 ? shown : Object.entries(properties)
   return Object.fromEntries(
     fields.map(([name, field]) => [name, exampleOfField(name, exampleOf(field, resolve, of))]),
   )
 }
 
-/** Examples of texts that the schema leaves open, by the name of their field. */
+/** Examples for texts that have no example in the schema, by the name of their field. */
 const BY_NAME: Record<string, string> = {
   namespace: 'default',
   layer: 'silver',

@@ -1,5 +1,6 @@
-// The document, from the schemas that the routes are checked by. The one file that knows @elysiajs/swagger: the plugin writes
-// the paths; their parameters, bodies and answers are written here, because it writes neither references nor OpenAPI 3.1.
+// Generates the OpenAPI document from the schemas that check the routes. Only this file uses
+// @elysiajs/swagger, which writes the paths. Parameters, bodies and responses are written here, because the
+// plugin supports neither references nor OpenAPI 3.1.
 
 import assert from 'node:assert/strict'
 import { filterPaths, registerSchemaPath } from '@elysiajs/swagger/utils'
@@ -26,7 +27,7 @@ type InternalRoute = AnyElysia['routes'][number]
 export interface DocumentInput {
   routes: readonly InternalRoute[]
   version: string
-  /** Credentials that open the API: keys, access tokens, either of them, or none are needed. */
+  /** Accepted credentials: keys, access tokens, either of them, or none. */
   hasKeys: boolean
   hasTokens: boolean
 }
@@ -36,7 +37,7 @@ const WEBHOOK_SCHEMES = {
   WebhookBearer: { type: 'http', scheme: 'bearer', description: 'The token of a webhook' },
 }
 
-/** OpenAPI 3.1.0, with addresses relative to the server it was read from. */
+/** OpenAPI 3.1.0. Addresses are relative to the server that the document was read from. */
 export function openApiDocument({ routes, version, hasKeys, hasTokens }: DocumentInput): Json {
   const schemas = makeSchemaWriter()
   schemas.write(ErrorBody)
@@ -133,7 +134,7 @@ function responsesOf(
     else {
       const content =
         schema.type === 'string' ? textContent(schema, schemas) : jsonContent(schema, schemas, 'answer')
-      // Last: the page asks for the first one unless its reader chooses.
+      // Last, because the page requests the first media type by default.
       if (events && status === '200') content['text/event-stream'] = { schema: schemas.write(events) }
       responses[status] = { description, content }
     }
@@ -147,13 +148,13 @@ function jsonContent(schema: TSchema, schemas: SchemaWriter, of: 'request' | 'an
   return { 'application/json': { schema: written, example: exampleOf(written, schemas.resolve, of) } }
 }
 
-/** A text has the media type that its schema names. */
+/** The schema of a text names its media type. */
 function textContent(schema: TSchema, schemas: SchemaWriter): Json {
   const { contentMediaType = 'text/plain' } = schema
   return { [String(contentMediaType)]: { schema: schemas.write(schema) } }
 }
 
-/** An optional body is read as an empty object. */
+/** A missing body is read as an empty object, so a body is optional if its schema accepts that object. */
 const isBodyNeeded = (schema: TSchema) => !KindGuard.IsSchema(schema) || !Value.Check(schema, {})
 
 function parametersOf(
@@ -179,7 +180,7 @@ function parametersOf(
   })
 }
 
-/** `*` has no name of its own in an OpenAPI path, and none that the framework could check as a parameter. */
+/** `*` has no name in an OpenAPI path, and the framework cannot check it as a parameter. */
 const withWildcard = (path: string, params: TSchema | undefined): TSchema | undefined =>
   path.endsWith('*') ? FILE_PATH : params
 

@@ -4,7 +4,7 @@ import { Elysia } from 'elysia'
 import { makeStaticFiles } from '../core/static-files.ts'
 import type { Json } from './schema.ts'
 
-/** Everything comes from here: no inline script, no other origin, no frame. Swagger UI's icons are data addresses. */
+/** Everything comes from this origin: no inline script, no frame. Swagger UI's icons are data addresses. */
 const POLICY =
   "default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
@@ -12,8 +12,8 @@ const PAGE = join(import.meta.dirname, 'page')
 const DIST = fileURLToPath(new URL('.', import.meta.resolve('swagger-ui-dist/swagger-ui.css')))
 
 /**
- * Swagger UI and the document it shows. Both are open: they say what the program can do, which its source says too, and
- * nothing about what is in it. Its Authorize button takes the key that Execute sends.
+ * Swagger UI and its document. Both are public: like the source, they describe the program, and they contain
+ * no data. The Authorize button sets the key that Execute sends.
  */
 export const swaggerRoutes = (describe: () => Json) => {
   const serve = makeStaticFiles(

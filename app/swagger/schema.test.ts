@@ -27,13 +27,13 @@ test('writes each titled schema once, and refers to it', () => {
   expect(writer.resolve(reference('Size'))).toEqual({ type: 'string', enum: ['small', 'large'] })
 })
 
-test('refuses two schemas of one title', () => {
+test('refuses two different schemas with one title', () => {
   const writer = makeSchemaWriter()
   writer.write(Box)
   expect(() => writer.write(t.Object({}, { title: 'Box' }))).toThrow('two schemas have the title Box')
 })
 
-test('writes null as a type of a value, and as an alternative to a component', () => {
+test('writes null as a type, or as an alternative to a component', () => {
   const { write } = makeSchemaWriter()
   expect(write(nullable(t.Integer({ minimum: 1 })))).toEqual({ type: ['integer', 'null'], minimum: 1 })
   expect(write(nullable(Box))).toEqual({ anyOf: [reference('Box'), { type: 'null' }] })
@@ -42,7 +42,7 @@ test('writes null as a type of a value, and as an alternative to a component', (
   })
 })
 
-test('writes alternatives with a discriminator as oneOf, with the component of each value', () => {
+test('writes a discriminated union as oneOf with a mapping', () => {
   const of = (kind: string) => t.Object({ kind: t.Literal(kind) }, { title: `Of${kind}` })
   const union = t.Union([of('a'), of('b')], { title: 'Either', discriminator: { propertyName: 'kind' } })
   const writer = makeSchemaWriter()
@@ -56,7 +56,7 @@ test('writes alternatives with a discriminator as oneOf, with the component of e
   })
 })
 
-test('shows the documented schema in place of the one that checks', () => {
+test('shows the documented schema instead of the checked schema', () => {
   const { write } = makeSchemaWriter()
   expect(write(documentedAs(t.String(), t.Integer({ minimum: 1 })))).toEqual({ type: 'integer', minimum: 1 })
 })

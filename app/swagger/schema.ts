@@ -1,4 +1,4 @@
-// Schemas as OpenAPI 3.1 shows them: JSON Schema, where a schema with a title is a component that others refer to.
+// Writes schemas for OpenAPI 3.1: JSON Schema, in which a schema with a title becomes a component.
 
 export type Json = Record<string, unknown>
 
@@ -6,11 +6,11 @@ export const isJsonObject = (value: unknown): value is Json =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
 export interface SchemaWriter {
-  /** `schema` as TypeBox writes it; a reference where it has a title. */
+  /** Converts a schema of TypeBox; a schema with a title becomes a reference. */
   write(schema: unknown): Json
-  /** `#/components/schemas`, in order of name: the titled schemas that were written. */
+  /** The titled schemas that were written (`#/components/schemas`), sorted by name. */
   components(): Json
-  /** The schema that a reference leads to; any other schema is its own. */
+  /** The schema behind a reference; any other schema is returned unchanged. */
   resolve(schema: unknown): unknown
 }
 
@@ -26,7 +26,7 @@ export function makeSchemaWriter(): SchemaWriter {
     return typeof title === 'string' ? reference(title, shown) : inline(shown)
   }
 
-  /** Two schemas of one title would be one class in a generated client, so they must be equal. */
+  /** A title becomes one class in a generated client, so two schemas with one title must be equal. */
   function reference(title: string, schema: Json): Json {
     const { title: _, ...rest } = schema
     const written = inline(rest)
@@ -63,7 +63,10 @@ export function makeSchemaWriter(): SchemaWriter {
     return written
   }
 
-  /** Literals are an enum. A nullable value is one schema of two types; a nullable component is an alternative. */
+  /**
+   * Literals become an enum. A nullable value becomes one schema of two types; a nullable component becomes
+   * an alternative.
+   */
   function unionOf({ anyOf: _, discriminator, ...rest }: Json, anyOf: unknown[]): Json {
     const members = anyOf.filter(isJsonObject)
     if (isJsonObject(discriminator))
@@ -83,7 +86,7 @@ export function makeSchemaWriter(): SchemaWriter {
     return { ...own(rest), anyOf: isNullable ? [...written, { type: 'null' }] : written }
   }
 
-  /** Alternatives that a constant field tells apart. */
+  /** Alternatives that a constant field distinguishes. */
   function discriminated(members: readonly Json[], propertyName: string): Json {
     const constantOf = ({ properties }: Json) => {
       const field = isJsonObject(properties) ? properties[propertyName] : undefined
@@ -105,13 +108,13 @@ export function makeSchemaWriter(): SchemaWriter {
 }
 
 /**
- * A field with a default is not required: the check of a body fills it in first. The default of a file is not one: the
- * framework puts the word `File` there.
+ * A field with a default is not required, because the check of a body fills it in first. A file has no real
+ * default: the framework puts the word `File` there.
  */
 const hasDefault = (schema: unknown) =>
   isJsonObject(schema) && schema.default !== undefined && schema.format !== 'binary'
 
-/** Without the symbols by which TypeBox knows its schemas. */
+/** Drops the symbols that TypeBox adds to its schemas. */
 const own = (schema: Json): Json => Object.fromEntries(Object.entries(schema))
 
 const isOneType = ({ type, enum: values, const: constant }: Json) =>

@@ -61,8 +61,8 @@ const operation = async (path: string, method: string) => {
   return found
 }
 
-describe('the document', () => {
-  test('is OpenAPI 3.1 of this server, with the routes under their tags', async () => {
+describe('the OpenAPI document', () => {
+  test('the document is OpenAPI 3.1 with the routes under their tags', async () => {
     const { openapi, servers, tags, paths } = await documentOf()
     expect(openapi).toBe('3.1.0')
     expect(servers).toMatchObject([{ url: '/' }])
@@ -70,7 +70,7 @@ describe('the document', () => {
     expect(Object.keys(paths)).toContain('/health/ready')
     expect(Object.keys(paths).filter((path) => path.startsWith('/swagger'))).toEqual([])
   })
-  test('asks for the key where one is configured, but not for health', async () => {
+  test('requires the configured credential, but none for health', async () => {
     expect((await documentOf()).security).toEqual([])
     const { security, paths } = await documentOf('secret')
     expect(security).toEqual([{ ApiKey: [] }])
@@ -117,7 +117,7 @@ describe('the document', () => {
       properties: { things: { items: { properties: { owner: { type: ['string', 'null'] } } } } },
     })
   })
-  test('declares what any request may be refused with, each with an example', async () => {
+  test('declares the errors of every request, each with an example', async () => {
     const { responses } = await operation('/{ns}/{layer}', 'post')
     expect(Object.keys(responses)).toEqual([
       '201',
@@ -135,7 +135,7 @@ describe('the document', () => {
       example: { error: { code: 'NOT_FOUND', type: 'NOT_FOUND' } },
     })
   })
-  test('has an example of every body, from those of its fields', async () => {
+  test('builds an example of every body from its fields', async () => {
     const { requestBody } = await operation('/{ns}/{layer}', 'post')
     expect(requestBody?.content['application/json']).toMatchObject({
       example: { kind: 'a', names: {} },
@@ -155,14 +155,14 @@ describe('the document', () => {
       properties: { rows: { additionalProperties: { type: ['integer', 'null'] } } },
     })
   })
-  test('knows optional bodies, text answers and answers without a body', async () => {
+  test('describes optional bodies, text responses and empty responses', async () => {
     const publish = await operation('/{ns}/{layer}/publish', 'post')
     expect(publish.requestBody?.required).toBe(false)
     expect(Object.keys(publish.responses['200']?.content ?? {})).toEqual(['text/plain'])
     expect(publish.parameters?.map(({ name }) => name)).toEqual(['ns', 'layer'])
     expect((await operation('/{ns}/{layer}', 'delete')).responses['204']?.content).toBeUndefined()
   })
-  test('sends uploads as forms', async () => {
+  test('describes uploads as forms', async () => {
     const { requestBody } = await operation('/upload', 'post')
     expect(requestBody?.content).toEqual({
       'multipart/form-data': {
@@ -174,7 +174,7 @@ describe('the document', () => {
       },
     } as never)
   })
-  test('names the rest of a path', async () => {
+  test('names the wildcard of a path', async () => {
     const { parameters } = await operation('/files/{path}', 'get')
     expect(parameters).toEqual([
       {
@@ -187,11 +187,11 @@ describe('the document', () => {
       },
     ] as never)
   })
-  test('shows what clients should send where the check is looser', async () => {
+  test('shows the stricter schema where the check is looser', async () => {
     const { parameters } = await operation('', 'get')
     expect(parameters?.find(({ name }) => name === 'limit')?.schema).toEqual({ type: 'integer', minimum: 1 })
   })
-  test('shows only the credentials that open the installation, beside those of webhooks', async () => {
+  test('lists only the configured credentials and those of webhooks', async () => {
     const schemesOf = async (key: string | null) =>
       Object.keys((await documentOf(key)).components.securitySchemes)
     expect(await schemesOf(null)).toEqual(['WebhookToken', 'WebhookBearer'])
@@ -199,9 +199,9 @@ describe('the document', () => {
   })
 })
 
-describe('the page', () => {
+describe('the Swagger page', () => {
   const app = testApp({ api: [things], config: { apiKey: 'secret' } })
-  test('is served with the files it names, under a policy that allows nothing else', async () => {
+  test('serves the page with its files, under a strict content policy', async () => {
     const page = await requestTo(app, 'GET', '/swagger')
     expect(page.headers.get('content-type')).toStartWith('text/html')
     expect(page.headers.get('content-security-policy')).toStartWith("default-src 'self';")
@@ -213,11 +213,11 @@ describe('the page', () => {
       expect((await response.arrayBuffer()).byteLength).toBeGreaterThan(20)
     }
   })
-  test('is found with a slash at its end too', async () => {
+  test('redirects the address with a trailing slash', async () => {
     const response = await requestTo(app, 'GET', '/swagger/')
     expect([response.status, response.headers.get('location')]).toEqual([301, '../swagger'])
   })
-  test('is not sent again while it is unchanged', async () => {
+  test('answers 304 for an unchanged file', async () => {
     const etag = (await requestTo(app, 'GET', '/swagger/page.js')).headers.get('etag') ?? ''
     const again = await requestTo(app, 'GET', '/swagger/page.js', undefined, { 'if-none-match': etag })
     expect([again.status, await again.text()]).toEqual([304, ''])

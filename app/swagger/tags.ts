@@ -33,7 +33,7 @@ export function tagsInOrder(routes: readonly InternalRoute[]): Json[] {
     .map((name) => ({ name, ...(TAGS.has(name) ? { description: TAGS.get(name) } : {}) }))
 }
 
-/** Paths as their tags are ordered, so that the document reads as the page shows it. */
+/** Sorts paths by their tags, so that the document has the order of the page. */
 export function inOrderOfTags(paths: Json, routes: readonly InternalRoute[]): Json {
   const order = tagsInOrder(routes).map(({ name }) => name)
   const place = new Map<string, number>()

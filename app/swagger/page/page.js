@@ -1,4 +1,4 @@
-// A file of its own, not a script in the page: the page's policy runs no inline script.
+// A separate file, because the policy of the page forbids inline scripts.
 const dark = matchMedia('(prefers-color-scheme: dark)')
 const follow = () => document.documentElement.classList.toggle('dark-mode', dark.matches)
 follow()
@@ -13,6 +13,6 @@ SwaggerUIBundle({
   displayRequestDuration: true,
   filter: true,
   tryItOutEnabled: true,
-  // By default the document is sent to a validator of another origin.
+  // By default, Swagger UI sends the document to a validator of another origin.
   validatorUrl: null,
 })
