@@ -2,8 +2,8 @@ import { limits } from '../core/limits.ts'
 import { type Body, type ObjectBody, type ObjectText, ObjectTooLarge } from './port.ts'
 
 /**
- * The chunks of a body as they come; throws ObjectTooLarge as soon as they exceed `maxBytes`.
- * However the reader leaves, the source is cancelled.
+ * The chunks of a body. Throws ObjectTooLarge as soon as they exceed `maxBytes`. However the reader ends, the
+ * source is cancelled.
  */
 export async function* chunksOf(body: Body, maxBytes = Number.POSITIVE_INFINITY): AsyncGenerator<Uint8Array> {
   if (body instanceof Uint8Array) {
@@ -19,7 +19,7 @@ export async function* chunksOf(body: Body, maxBytes = Number.POSITIVE_INFINITY)
   }
 }
 
-/** Reads an object as UTF-8, replacing what is none and keeping a byte order mark. */
+/** Reads an object as UTF-8. Invalid bytes are replaced, and a byte order mark is preserved. */
 export async function textOf(
   { body, ...info }: ObjectBody,
   maxBytes: number = limits.uploadBytes,

@@ -25,7 +25,7 @@ async function put(ways: Ways, directory: string, name: string): Promise<void> {
   await ways.secure(join(root, directory))
 }
 
-/** Puts a file into a directory; answers what was synced for it. */
+/** Puts a file into a directory and returns the directories that were synced. */
 function watched() {
   const synced: string[] = []
   const ways = makeWays(root, async (directory) => void synced.push(relative(root, directory)))
@@ -36,14 +36,14 @@ function watched() {
   }
 }
 
-test('a file is moved to its place with the way to it, which is made durable once', async () => {
+test('creates and syncs the path to a new file once', async () => {
   const moved = watched()
   expect(await moved('a/b/c')).toEqual(['', 'a', 'a/b', 'a/b/c'])
   expect(await moved('a/b/c')).toEqual(['a/b/c'])
   expect(await moved('a/b/d')).toEqual(['a/b', 'a/b/d'])
 })
 
-test('a way that somebody else has made, and not made durable yet, is made so by whoever uses it', async () => {
+test('syncs a path that another writer created but has not synced', async () => {
   const begun = Promise.withResolvers<void>()
   const slow = makeWays(root, () => {
     begun.resolve()
@@ -55,7 +55,7 @@ test('a way that somebody else has made, and not made durable yet, is made so by
   expect(await moved('a/b')).toEqual(['', 'a', 'a/b'])
 })
 
-test('a way that has gone meanwhile is made durable again, also for those who use it before that is done', async () => {
+test('syncs a path again after its removal, also for concurrent writers', async () => {
   const held = Promise.withResolvers<void>()
   const begun = Promise.withResolvers<void>()
   const synced: string[] = []

@@ -3,17 +3,22 @@ import { dirname, join, normalize } from 'node:path'
 
 /** Bytes read from a file at a time. */
 export const PIECE_BYTES = 262_144
-/** A purge may remove a new file's directory between our making and using it, but hardly this often in a row. */
+/**
+ * A purge may remove the directory of a new file between its creation and its use, but hardly this often in a
+ * row.
+ */
 const RENAME_ATTEMPTS = 10
-/** Those of a forgotten one are synced once more. */
+/**
+ * Directories known to be durable. Beyond this number all are forgotten, and the next use syncs them again.
+ */
 const DIRECTORIES_KNOWN = 10_000
 
 export const errorCode = (error: unknown) =>
   error instanceof Error && 'code' in error ? error.code : undefined
-/** ENOTDIR: something that is no directory stands where a parent should be. */
+/** ENOTDIR: a parent is not a directory. */
 export const isMissing = (error: unknown) => ['ENOENT', 'ENOTDIR'].includes(String(errorCode(error)))
 
-/** Null in place of an error that says that the file is not there. */
+/** Returns null instead of an error that says that the file does not exist. */
 export async function orNull<T>(found: Promise<T>): Promise<T | null> {
   try {
     return await found
@@ -25,10 +30,15 @@ export async function orNull<T>(found: Promise<T>): Promise<T | null> {
 
 export const namesIn = async (directory: string) => (await orNull(readdir(directory))) ?? []
 
-/** A handle that is collected while open ends the process; a body that never ends must not do that. */
+/**
+ * Keeps handles reachable: an open handle that is garbage-collected ends the process. A body that never ends
+ * must not do so.
+ */
 const writing = new Set<FileHandle>()
 
-/** Writes a new file and answers its size in bytes. The bytes are durable then, their name is not. */
+/**
+ * Writes a new file and returns its size in bytes. Afterwards the content is durable, but the name is not.
+ */
 export async function writeNew(
   path: string,
   chunks: AsyncIterable<Uint8Array>,
@@ -53,10 +63,10 @@ export async function writeNew(
   }
 }
 
-/** Directories below a root, and what it takes for them to be there after a power cut. */
+/** Creates directories below a root, and makes them survive a power failure. */
 export function makeWays(root: string, sync: (directory: string) => Promise<void> = syncDirectory) {
   const top = normalize(root)
-  /** What is durable in its parent, for all we know. */
+  /** Directories that are durable in their parents, as far as this process knows. */
   const known = new Set<string>()
   let forgotten = 0
 
@@ -67,7 +77,7 @@ export function makeWays(root: string, sync: (directory: string) => Promise<void
   }
 
   async function make(directory: string): Promise<void> {
-    // Before anything is made: whoever finds it must not take it for what was there.
+    // Before the creation: a concurrent caller must not take a new directory for the durable one.
     const before = wayTo(directory).filter((at) => known.delete(at))
     const turn = ++forgotten
     const first = await mkdir(directory, { recursive: true })
@@ -76,7 +86,7 @@ export function makeWays(root: string, sync: (directory: string) => Promise<void
   }
 
   return {
-    /** Moves a written file to its place: `secure` makes that durable. */
+    /** Moves a written file to its place; `secure` makes the move durable. */
     async moveInto(directory: string, name: string, from: string): Promise<void> {
       for (let attempt = 1; ; attempt++) {
         try {
@@ -87,10 +97,13 @@ export function makeWays(root: string, sync: (directory: string) => Promise<void
         }
       }
     },
-    /** When this resolves, what was moved into a directory survives a power cut, and the way to it does. */
+    /**
+     * When this resolves, the files that were moved into a directory survive a power failure, and so does the
+     * path to it.
+     */
     async secure(directory: string): Promise<void> {
       const before = forgotten
-      // Somebody else may have made the way, and not come that far, or never will: we only know of our own.
+      // Another writer may have created the path and may never sync it. Only syncs of this process are known.
       const unsure = wayTo(directory).filter((at) => !known.has(at))
       await Promise.all([directory, ...unsure.map(dirname)].map(sync))
       if (before !== forgotten) return
@@ -100,7 +113,7 @@ export function makeWays(root: string, sync: (directory: string) => Promise<void
   }
 }
 
-/** Makes a directory and what leads to it, each durable in its parent. */
+/** Creates a directory and its missing parents, each durable in its own parent. */
 export async function makeDirectory(directory: string): Promise<void> {
   const first = await mkdir(directory, { recursive: true })
   if (first === undefined) return
@@ -110,7 +123,7 @@ export async function makeDirectory(directory: string): Promise<void> {
 
 export async function syncDirectory(directory: string): Promise<void> {
   const handle = await orNull(open(directory))
-  if (handle === null) return // purged meanwhile, with what we put there
+  if (handle === null) return // a purge has removed the directory, with the files that were put there
   try {
     await handle.sync()
   } finally {
@@ -119,8 +132,8 @@ export async function syncDirectory(directory: string): Promise<void> {
 }
 
 /**
- * The first `size` bytes of a file, or null when it is not there. The file is open only while a piece is read, so that a
- * reader who just goes away leaves nothing open; one that fits into a piece is read at once.
+ * The first `size` bytes of a file, or null when the file does not exist. The file is open only during the
+ * read of a piece, so an abandoned reader leaves nothing open. A file that fits in one piece is read at once.
  */
 export async function streamOf(path: string, size: number): Promise<ReadableStream<Uint8Array> | null> {
   const first = await orNull(readPiece(path, 0, size))

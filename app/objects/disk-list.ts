@@ -1,4 +1,4 @@
-// Lists of the object store of a single machine, in the order of the keys.
+// Listings of the object store of a single machine, in the order of the keys.
 import type { Dirent } from 'node:fs'
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -9,7 +9,7 @@ import { findPlain, modifiedOf } from './disk-read.ts'
 import { checkPrefix, compareKeys, isLakeKey } from './key.ts'
 import type { ObjectPage, ObjectVersion, StoredObject, VersionPage } from './port.ts'
 
-/** A page of versions ends with the key that fills it. */
+/** Versions per page. A page ends with the key that fills it. */
 const VERSIONS_PAGE = 1_000
 
 /** Objects whose keys begin with `prefix` and follow `after`; at most `limits.listCap` of them. */
@@ -29,7 +29,10 @@ export async function listKeys(
   return { objects, truncated: false }
 }
 
-/** Versions of the keys that begin with `prefix` and follow `after`, deletions among them. A page holds whole keys. */
+/**
+ * Versions and delete markers of the keys that begin with `prefix` and follow `after`. A page holds all
+ * versions of its keys.
+ */
 export async function listVersions(root: string, prefix: string, after = ''): Promise<VersionPage> {
   checkPrefix(prefix)
   const folder = prefix.slice(0, prefix.lastIndexOf('/') + 1)
@@ -51,7 +54,7 @@ type Found =
   | { kind: 'plain'; key: string; path: string }
 type FoundKey = Exclude<Found, { kind: 'folder' }>
 
-/** The wanted objects below a folder in the order of their keys. */
+/** The requested objects below a folder, in the order of their keys. */
 async function* walk(directory: string, folder: string, wanted: Wanted): AsyncGenerator<StoredObject> {
   for await (const found of walkKeys(directory, folder, wanted)) {
     if (found.kind === 'plain') {
@@ -66,7 +69,9 @@ async function* walk(directory: string, folder: string, wanted: Wanted): AsyncGe
   }
 }
 
-/** The wanted keys below a folder in their order, deleted ones too. A folder sorts as its name with a '/'. */
+/**
+ * The requested keys below a folder in order, including deleted keys. A folder sorts as its name with a '/'.
+ */
 async function* walkKeys(directory: string, folder: string, wanted: Wanted): AsyncGenerator<FoundKey> {
   const found = isLakeKey(folder) ? await plainIn(directory, folder) : await versionedIn(directory, folder)
   found.sort((a, b) => compareKeys(a.key, b.key))
@@ -77,12 +82,12 @@ async function* walkKeys(directory: string, folder: string, wanted: Wanted): Asy
   }
 }
 
-/** There is at least one. */
+/** The list is not empty. */
 const newest = (versions: readonly Version[]): Version =>
   versions.reduce((latest, version) => (version.number > latest.number ? version : latest))
 
 function versionsOf(found: FoundKey): ObjectVersion[] {
-  // Lake keys have no versions: nobody asks for them.
+  // Lake keys have no versions, and no caller lists them.
   if (found.kind === 'plain') return []
   const latest = newest(found.versions)
   return found.versions.map((version) => ({
@@ -101,7 +106,7 @@ function mayHold(folder: string, { prefix, after }: Wanted): boolean {
   )
 }
 
-/** The folders in a directory and its keys with their versions. `base` is what their keys begin with. */
+/** The folders in a directory, and its keys with their versions. `base` is the prefix of these keys. */
 async function versionedIn(directory: string, base: string): Promise<Found[]> {
   const folders: Found[] = []
   const keys = new Map<string, Version[]>()

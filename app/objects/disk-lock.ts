@@ -3,16 +3,20 @@ import { join } from 'node:path'
 import { errorCode, isMissing } from './disk-files.ts'
 import { StoreUnavailable } from './port.ts'
 
-// One process owns a disk store at a time. The lock is a symbolic link that points at its owner: made atomically with
-// its content, and refused when it exists. It is never replaced, only followed by the next generation, so that two
-// processes that find the same dead owner cannot both take over. The highest generation is the one that counts.
+// One process owns a disk store at a time. The lock is a symbolic link that names its owner: it is created
+// atomically with its content, and its creation fails when it exists. A lock is never replaced; the next
+// owner creates the next generation. So two processes that find the same dead owner cannot both take over.
+// The highest generation is valid.
 
 const LOCK = /^~lock\.(\d+)$/
 const RELEASED = 'released'
-/** Each lost race means that another process took the lock; to lose this often is to be refused. */
+/** Each lost race means that another process took the lock. After this many, the process gives up. */
 const ATTEMPTS = 10
 
-/** Takes the lock of a directory, or throws StoreUnavailable naming the owner. Returns how to release it. */
+/**
+ * Acquires the lock of a directory and returns its release function. Throws StoreUnavailable with the name of
+ * the owner.
+ */
 export async function lockDirectory(root: string): Promise<() => Promise<void>> {
   for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
     const held = await current(root)
@@ -35,7 +39,7 @@ async function current(root: string): Promise<{ generation: number; owner: strin
   try {
     return { generation, owner: await readlink(join(root, `~lock.${generation}`)) }
   } catch (error) {
-    if (isMissing(error)) return current(root) // a later generation has just swept it away
+    if (isMissing(error)) return current(root) // a later generation has just removed this lock
     throw error
   }
 }
@@ -75,8 +79,8 @@ async function isAlive(owner: string): Promise<boolean> {
 }
 
 /**
- * A process id is used again, in containers at once: where the kernel tells, the identity adds the boot and the start
- * time of the process. A zombie is nobody.
+ * Process ids are reused, in containers at once. If the kernel reports them, the identity includes the boot
+ * id and the start time of the process. A zombie counts as dead.
  */
 async function identityOf(pid: number): Promise<string> {
   const read = (path: string) => readFile(path, 'utf8').catch(() => '')

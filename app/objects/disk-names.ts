@@ -2,13 +2,14 @@ import assert from 'node:assert/strict'
 import { join } from 'node:path'
 import { isLakeKey } from './key.ts'
 
-// How keys and versions become names on the disk. '~' is ours: it is escaped in keys, so that within a directory
-//   name                     is the folder of the keys below name/
-//   name~0001763711234567~42 is a version of the key: microseconds since 1970, then the size in bytes
-//   name~0001763711234567~   is a delete marker (an empty file)
-//   part~                    is a folder that holds the rest of a name too long for the file system
-//   ~lock.., ~tmp            belong to the store itself
-// Lake files have none of this: other processes find them under exactly their key.
+// How keys and versions become names on disk. '~' is reserved, so keys escape it. Names within a directory:
+// - name                     the folder of the keys below name/
+// - name~0001763711234567~42 a version of the key: microseconds since 1970, then the size in bytes
+// - name~0001763711234567~   a delete marker (an empty file)
+// - part~                    a folder that holds the rest of a name too long for the file system
+// - ~lock.., ~tmp            files of the store itself
+//
+// Lake files have no such names, because other processes find them under exactly their key.
 
 /** File systems allow 255 bytes; a version and a size need up to 34 of them. */
 const NAME_LIMIT_BYTES = 200
@@ -31,7 +32,7 @@ export type Entry =
   | { kind: 'folder'; name: string }
   | { kind: 'foreign' }
 
-/** The directory of a key's versions and what their names begin with. */
+/** The directory of a key's versions, and the beginning of their names. */
 export function placeOf(root: string, key: string): Place {
   const path = isLakeKey(key) ? key.split('/') : key.split('/').flatMap(partsOf)
   const name = path.pop()
@@ -48,7 +49,7 @@ export function versionName(place: Place, version: Version): string {
   return `${place.name}~${String(version.number).padStart(16, '0')}~${version.size ?? ''}`
 }
 
-/** A version id is the end of its file name: a pinned read needs no listing, not even for the size. */
+/** A version id is the end of its file name. So a pinned read needs no listing, not even for the size. */
 export const versionIdOf = (version: Version) =>
   `${String(version.number).padStart(16, '0')}~${version.size ?? ''}`
 
@@ -57,7 +58,7 @@ export function parseVersionId(versionId: string): Version | null {
   return size === undefined ? null : { number: Number(number), size: size === '' ? null : Number(size) }
 }
 
-/** What a name in a directory stands for; `name` is (a part of) a key's segment again. */
+/** Parses a name in a directory; `name` in the result is a segment of a key, or a part of one. */
 export function parseEntry(entry: string): Entry {
   const [, named, number, size] = VERSION_FILE.exec(entry) ?? []
   if (named !== undefined)
@@ -71,7 +72,9 @@ export function parseEntry(entry: string): Entry {
   return entry.includes('~') ? { kind: 'foreign' } : { kind: 'folder', name: decoded(entry) }
 }
 
-/** One segment of a key as path segments: one, unless it is too long. Never cuts a character. */
+/**
+ * The path segments of one segment of a key: one, unless the segment is too long. Characters are never split.
+ */
 function partsOf(segment: string): string[] {
   const stored = encoded(segment)
   if (Buffer.byteLength(stored) <= NAME_LIMIT_BYTES) return [stored]

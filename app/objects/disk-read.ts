@@ -1,4 +1,4 @@
-// Reads of the object store of a single machine: the newest version of a key, or the one whose id is given.
+// Reads of the object store of a single machine: the newest version of a key, or a pinned version.
 import { readFile, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 import { textOf } from './body.ts'
@@ -15,9 +15,12 @@ import {
 import { checkKey, isLakeKey } from './key.ts'
 import type { ObjectInfo, ObjectStore } from './port.ts'
 
-/** Each answers null for a key or version that does not exist. */
+/** Each method returns null for a key or a version that does not exist. */
 export function makeReads(root: string): Pick<ObjectStore, 'get' | 'head' | 'text'> {
-  /** Where the bytes of a key are. A pinned version is taken at its word: its id says all but whether it exists. */
+  /**
+   * Locates the bytes of a key. The id of a pinned version contains everything except whether the version
+   * exists.
+   */
   async function find(key: string, versionId?: string): Promise<(ObjectInfo & { path: string }) | null> {
     checkKey(key)
     const place = placeOf(root, key)
@@ -51,7 +54,7 @@ export function makeReads(root: string): Pick<ObjectStore, 'get' | 'head' | 'tex
     const found = await find(key, versionId)
     if (found === null) return null
     const { path, ...info } = found
-    // Most texts are small and many: a stream costs more than the file.
+    // Most texts are small and many; a stream would cost more than the file.
     if (found.size <= Math.min(PIECE_BYTES, maxBytes ?? PIECE_BYTES)) {
       const bytes = await orNull(readFile(path))
       if (bytes === null) return null
@@ -66,7 +69,7 @@ export function makeReads(root: string): Pick<ObjectStore, 'get' | 'head' | 'tex
   return { get, head, text }
 }
 
-/** The newest version at a place, which may be a deletion; null when there has been none. */
+/** The newest version of a key, which may be a delete marker; null when the key never existed. */
 export async function newestOf(place: Place): Promise<Version | null> {
   let newest: Version | null = null
   for (const name of await namesIn(place.directory)) {
@@ -81,7 +84,7 @@ export async function newestOf(place: Place): Promise<Version | null> {
 /** Version numbers are microseconds since 1970. */
 export const modifiedOf = (version: Version) => new Date(Math.floor(version.number / 1000))
 
-/** A file of the lake, whose keys have no versions. */
+/** A file of the lake; lake keys have no versions. */
 export async function findPlain(path: string) {
   const file = await orNull(stat(path))
   return file?.isFile() ? { path, size: file.size, versionId: '', modified: file.mtime } : null

@@ -1,6 +1,6 @@
 import { openObjectStore } from './open.ts'
 
-// Started by disk.test.ts, to be killed while it writes: `bun disk.child.ts <root> endless|busy`.
+// disk.test.ts starts this and kills it while it writes: `bun disk.child.ts <root> endless|busy`.
 
 const [root = '', mode] = process.argv.slice(2)
 const store = await openObjectStore({ kind: 'disk', root })

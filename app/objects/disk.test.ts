@@ -16,7 +16,7 @@ const open = (root: string) => openObjectStore({ kind: 'disk', root })
 
 objectStoreSuite('disk object store', () => open(newRoot()), { keysMayBeFolders: true, histories: 60 })
 
-test('an owner killed while it writes leaves nothing of the object, and the next one takes over', async () => {
+test('a killed writer leaves no object, and the next owner takes over', async () => {
   const root = newRoot()
   const before = await open(root)
   await before.put('ns/a.sql', bytes('select 1'))
@@ -33,7 +33,7 @@ test('an owner killed while it writes leaves nothing of the object, and the next
   await after.close()
 })
 
-test('whenever its owner is killed, what was acknowledged is there, and what is there is whole', async () => {
+test('every acknowledged object is complete after a kill at any time', async () => {
   const root = newRoot()
   const acknowledged: { key: string; versionId: string; number: number }[] = []
   for (const kills of [1, 17, 40]) {
@@ -52,7 +52,7 @@ test('whenever its owner is killed, what was acknowledged is there, and what is 
   await store.close()
 })
 
-test('one of many that open a store at once gets it, also after its owner was killed', async () => {
+test('one of many concurrent owners wins, also after a kill', async () => {
   const root = newRoot()
   await mkdir(root)
   await symlink('2147483647 some-boot 1', join(root, '~lock.3'))
@@ -67,7 +67,7 @@ test('one of many that open a store at once gets it, also after its owner was ki
 })
 
 test.if(process.platform === 'linux')(
-  'a process that was given the id of a dead owner is not the owner',
+  'a process with the reused id of a dead owner is no owner',
   async () => {
     const root = newRoot()
     await (await open(root)).close()
@@ -78,7 +78,7 @@ test.if(process.platform === 'linux')(
   },
 )
 
-test('a root that cannot be used is one clear error', async () => {
+test('an unusable root is one clear error', async () => {
   const root = newRoot()
   await writeFile(root, '')
   await expect(open(join(root, 'objects'))).rejects.toThrow(
@@ -86,7 +86,7 @@ test('a root that cannot be used is one clear error', async () => {
   )
 })
 
-test('what is staged is on the disk', async () => {
+test('staging resolves after the file is synced', async () => {
   const disk = Promise.withResolvers<void>()
   const hasBegun = Promise.withResolvers<void>()
   const store = await openDiskStore(newRoot(), systemClock, () => {
@@ -103,7 +103,7 @@ test('what is staged is on the disk', async () => {
   await store.close()
 })
 
-test('what the disk does not take is not staged, and leaves nothing', async () => {
+test('a failed sync stages nothing and leaves no file', async () => {
   const root = newRoot()
   const store = await openDiskStore(root, systemClock, async () => {
     throw new Error('the disk is broken')
@@ -114,7 +114,7 @@ test('what the disk does not take is not staged, and leaves nothing', async () =
   await store.close()
 })
 
-test('a body is refused with 507 below the floor of free space, and leaves nothing', async () => {
+test('refuses a body with 507 below the disk floor and leaves nothing', async () => {
   const root = newRoot()
   let shortage: string | null = null
   let looks = 0
@@ -134,7 +134,7 @@ test('a body is refused with 507 below the floor of free space, and leaves nothi
   }
   await expect(store.put('ns/a', bytes('b'))).rejects.toMatchObject(refusal)
   await expect(store.stage(bytes('b'))).rejects.toMatchObject(refusal)
-  // Runs under way end, and what frees space goes on.
+  // Running attempts can finish, and operations that free space continue.
   await store.put('_lake/x/data.parquet', bytes('rows'))
   await store.put('ns/_processed/a', bytes('a'), { usesReserve: true })
   await store.delete('ns/a')
@@ -159,7 +159,7 @@ test('a body is refused with 507 below the floor of free space, and leaves nothi
   await store.close()
 })
 
-test('versions of a key only grow, in one millisecond, when the clock steps back, and over restarts', async () => {
+test('version ids increase within a millisecond, after clock steps and restarts', async () => {
   const root = newRoot()
   let now = Date.UTC(2026, 0, 2)
   const clock = { ...systemClock, now: () => new Date(now) }
@@ -179,13 +179,13 @@ test('versions of a key only grow, in one millisecond, when the clock steps back
   await put()
   expect(ids).toEqual([...new Set(ids)].sort())
   expect((await store.head('a/b'))?.versionId).toBe(ids.at(-1) ?? '')
-  // Only keys of that directory wait for the clock to catch up.
+  // Only the keys of that directory have versions ahead of the clock.
   await store.put('other/b', bytes('x'))
   expect((await store.head('other/b'))?.modified).toEqual(new Date(now))
   await store.close()
 })
 
-test('names too long for the file system are stored, listed in order, and purged', async () => {
+test('stores, lists and purges names too long for the file system', async () => {
   const root = newRoot()
   const store = await open(root)
   const long = (character: string, count: number) => character.repeat(count)
@@ -210,7 +210,7 @@ test('names too long for the file system are stored, listed in order, and purged
   await store.close()
 })
 
-test('lake files are found under exactly their key, also those that another process has put there', async () => {
+test('finds lake files under their exact key, even those of other processes', async () => {
   const root = newRoot()
   const store = await open(root)
   await store.put('_lake/t/metadata/~1%.json', bytes('{}'))
@@ -223,7 +223,7 @@ test('lake files are found under exactly their key, also those that another proc
   await store.close()
 })
 
-test('a put and a purge of its folder at the same time leave the object or nothing', async () => {
+test('a concurrent put and purge leave the object or nothing', async () => {
   const store = await open(newRoot())
   for (let round = 0; round < 50; round++) {
     const [{ versionId }] = await Promise.all([store.put('a/b/c', bytes('x')), store.removeAll('a/')])
@@ -243,21 +243,21 @@ test('a refused body leaves no temporary file', async () => {
   await store.close()
 })
 
-test('readers and bodies that just stop do no harm', async () => {
+test('abandoned readers and bodies leave no open file', async () => {
   const store = await open(newRoot())
   await store.put('a', new Uint8Array(1_048_576))
   for (let round = 0; round < 20; round++) {
     await (await store.get('a'))?.body.getReader().read()
     void store.put('b', new ReadableStream({ pull: () => new Promise(() => {}) }))
   }
-  // An open file that is collected would fail this test with an uncaught error.
+  // An open file that is garbage-collected would fail this test with an uncaught error.
   Bun.gc(true)
   expect((await store.list('', { limit: 3 })).objects).toMatchObject([{ key: 'a' }])
   Bun.gc(true)
   await store.close()
 })
 
-test('a ping fails once the directory is gone', async () => {
+test('a ping fails after the directory was removed', async () => {
   const root = newRoot()
   const store = await open(root)
   await rm(root, { recursive: true })
@@ -289,7 +289,7 @@ async function* linesOf(output: ReadableStream<Uint8Array>): AsyncGenerator<stri
   }
 }
 
-/** The child fills its bodies with one number, which their size tells too. */
+/** The child fills each body with one number; the size of the body encodes the same number. */
 async function expectWhole(store: ObjectStore, key: string, versionId: string, number?: number) {
   const found = await store.get(key, versionId)
   const body = new Uint8Array(await new Response(found?.body).arrayBuffer())

@@ -28,17 +28,17 @@ import {
   StoreUnavailable,
 } from './port.ts'
 
-// The object store of a single machine. A file is written under a temporary name, synced, and renamed to its version:
-// the rename is the commit, and the greatest version is the newest (docs/adr/0003-object-store.md).
+// The object store of a single machine. A file is written under a temporary name, synced, and renamed to its
+// version. The rename is the commit, and the greatest version is the newest (docs/adr/0003-object-store.md).
 
-/** Directories whose newest version is remembered; any other is read again on its next put. */
+/** Directories whose newest version is cached; any other directory is read again on its next put. */
 const REMEMBERED_DIRECTORIES = 10_000
-/** Bytes of one body between two looks at the free space. */
+/** Bytes of one body between two checks of the free space. */
 const FLOOR_EVERY_BYTES = 4 * 1_048_576
 
 /**
- * Opens a directory as an object store, alone: StoreUnavailable when another process has it, or it cannot be used. Bodies are
- * refused with 507 when less than `floor` is free.
+ * Opens a directory as an object store of this process alone. Throws StoreUnavailable when another process
+ * owns the directory, or when it is unusable. Refuses bodies with 507 when less than `floor` is free.
  */
 export async function openDiskStore(
   root: string,
@@ -136,7 +136,7 @@ function makeWrites({
     }
   }
 
-  /** The chunks, while there is space for them. */
+  /** Yields the chunks while enough space is free; otherwise throws 507. */
   async function* aboveFloor(chunks: AsyncIterable<Uint8Array>) {
     let unchecked = FLOOR_EVERY_BYTES
     for await (const chunk of chunks) {
@@ -165,7 +165,7 @@ function makeWrites({
 
   async function put(key: string, body: Body, options: PutOptions = {}) {
     checkKey(key)
-    // Runs under way store their results.
+    // Running attempts store their results under lake keys.
     const usesReserve = options.usesReserve ?? isLakeKey(key)
     const staged = await stage(body, { ...options, usesReserve })
     try {
@@ -179,7 +179,7 @@ function makeWrites({
   return { stage, put }
 }
 
-/** Takes the directory over and sweeps what a killed owner was writing. */
+/** Takes over the directory and removes the unfinished files of a killed owner. */
 async function prepare(root: string, scratch: string): Promise<() => Promise<void>> {
   try {
     await makeDirectory(root)
@@ -195,9 +195,9 @@ async function prepare(root: string, scratch: string): Promise<() => Promise<voi
 }
 
 /**
- * Version numbers are microseconds since 1970, but always above every number in the directory: within one millisecond,
- * among concurrent puts, and after the clock has stepped back, also while we were down. Being the only process here,
- * we read a directory once and remember its greatest number.
+ * Version numbers are microseconds since 1970, but always greater than every number in the directory. That
+ * holds within one millisecond, among concurrent puts, and after the clock has stepped back, even during a
+ * restart. This process is the only writer, so it reads a directory once and caches the greatest number.
  */
 function versionCounter(clock: Clock): (directory: string) => Promise<number> {
   const remembered = new LRUCache<string, number>({ max: REMEMBERED_DIRECTORIES })
@@ -224,7 +224,9 @@ async function discard(place: Place, name: string): Promise<void> {
   await syncDirectory(place.directory)
 }
 
-/** Empties a directory, the oldest versions first: should we stop half way, no reader sees an old version again. */
+/**
+ * Empties a directory, oldest versions first. If this stops half way, no reader sees an old version again.
+ */
 async function clear(directory: string): Promise<void> {
   const entries = await entriesIn(directory)
   entries.sort((a, b) => (a.name < b.name ? -1 : 1))
@@ -233,7 +235,7 @@ async function clear(directory: string): Promise<void> {
     if (entry.isDirectory()) await clear(path)
     else await orNull(unlink(path))
   }
-  // Not empty: something was put here meanwhile, and stays.
+  // A directory that is not empty has received a new object in the meantime and stays.
   await orNull(rmdir(directory)).catch((error) => {
     if (!['ENOTEMPTY', 'EEXIST'].includes(error.code)) throw error
   })

@@ -3,7 +3,7 @@ import { AppError } from '../core/errors.ts'
 /** Longest key in UTF-8 bytes; S3 has the same limit. */
 const KEY_LIMIT_BYTES = 1024
 const LAKE = '_lake/'
-// Control characters cannot be told in the XML that S3 lists keys with.
+// The XML in which S3 lists keys cannot represent control characters.
 const FORBIDDEN = /[\p{Cc}\p{Noncharacter_Code_Point}\\]/u
 
 export class InvalidKey extends AppError {
@@ -12,7 +12,9 @@ export class InvalidKey extends AppError {
   }
 }
 
-/** Callers have validated their paths; this is the last door before a path of the file system is made of one. */
+/**
+ * The last check before a key becomes a path of the file system; callers have already validated their paths.
+ */
 export function checkKey(key: string): void {
   checkPrefix(key)
   const last = key.slice(key.lastIndexOf('/') + 1)
@@ -20,7 +22,7 @@ export function checkKey(key: string): void {
   if (isDots(last)) throw new InvalidKey(key, 'has a relative segment')
 }
 
-/** A prefix may be empty, and its last segment may be empty or the beginning of a name. */
+/** A prefix may be empty. Its last segment may be empty or the beginning of a name. */
 export function checkPrefix(prefix: string): void {
   if (FORBIDDEN.test(prefix) || !prefix.isWellFormed())
     throw new InvalidKey(prefix, 'contains a forbidden character')
@@ -32,7 +34,7 @@ export function checkPrefix(prefix: string): void {
   }
 }
 
-/** A folder to purge is named in full: 'a/b/', never 'a/b', which would take 'a/bc' too. */
+/** The folder of a purge must end in '/': the prefix 'a/b' would also remove 'a/bc'. */
 export function checkFolder(prefix: string): void {
   checkPrefix(prefix)
   if (!prefix.endsWith('/')) throw new InvalidKey(prefix, 'does not end in /')
@@ -40,7 +42,10 @@ export function checkFolder(prefix: string): void {
 
 export const isLakeKey = (key: string) => key.startsWith(LAKE)
 
-/** Orders keys by their UTF-8 bytes, as S3 does: UTF-16 differs once surrogates meet U+E000 to U+FFFF. */
+/**
+ * Orders keys by their UTF-8 bytes, as S3 does. The UTF-16 order differs when surrogates meet U+E000 to
+ * U+FFFF.
+ */
 export function compareKeys(a: string, b: string): number {
   const shared = Math.min(a.length, b.length)
   for (let index = 0; index < shared; index++) {

@@ -10,29 +10,30 @@ import {
 import { checkKey } from './key.ts'
 import { openSpool, type Spool } from './spool.ts'
 
-/** The smallest part S3 takes, and all the memory an upload holds. */
+/** The smallest part that S3 accepts, and the size of an upload's only buffer. */
 const PART_BYTES = 5 * 1_048_576
 
 export interface ReceiveTarget {
   Bucket: string
-  /** Undefined: known only when all is there. */
+  /** Undefined: the key is known only when the whole body has arrived. */
   Key?: string | Promise<string>
   ContentType?: string
 }
 
-/** What has been received: in memory, in the parts of an upload that is not complete, or on the disk. */
+/** A received body: in memory, in the parts of an incomplete upload, or on disk. */
 export interface Received {
   size: number
-  /** Once. When it fails, nothing stays. */
+  /** May be called once. If it fails, nothing stays stored. */
   send(key: string): Promise<{ VersionId?: string }>
-  /** Does nothing after `send`. Never rejects. */
+  /** Has no effect after `send`. Never rejects. */
   discard(): Promise<void>
 }
 
 /**
- * Receives a body of unknown length with one buffer: eight uploads of 32 MB at once take a third of the memory of the SDK's
- * own upload, which joins and queues its parts. What fits the buffer waits there. A longer one is sent part by part, which
- * nobody sees until it is completed; without a key to send it to, it waits on the disk.
+ * Receives a body of unknown length with one buffer. Eight concurrent uploads of 32 MB take a third of the
+ * memory of the SDK's own upload, which joins and queues its parts. A body that fits in the buffer waits
+ * there. A longer body is sent in parts, which are invisible until completion. Without a key, a longer body
+ * waits on disk.
  */
 export async function receiveChunks(
   client: S3Client,
@@ -102,7 +103,7 @@ async function startUpload(
   target: { Bucket: string; Key: string; ContentType?: string },
 ): Promise<Parts> {
   const { Bucket, Key } = target
-  // The checksum that the client computes of each part by default has to be announced.
+  // The client computes a checksum of each part by default; the upload must announce its algorithm.
   const created = await client.send(
     new CreateMultipartUploadCommand({ ...target, ChecksumAlgorithm: 'CRC32' }),
   )
@@ -110,7 +111,10 @@ async function startUpload(
   const parts: CompletedPart[] = []
   let isOver = false
 
-  /** Should this fail too, the parts are for the bucket's lifecycle rule: what failed first is what matters. */
+  /**
+   * A failed abort is ignored. The bucket's lifecycle rule removes the parts, and the first error is the one
+   * that matters.
+   */
   async function abort() {
     if (isOver) return
     isOver = true

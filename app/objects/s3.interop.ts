@@ -10,9 +10,10 @@ import { openObjectStore } from './open.ts'
 import { StoreUnavailable } from './port.ts'
 import { bytes, objectStoreSuite, streamed } from './suite.ts'
 
-// Needs a real server, so `npm run test:interop` runs it (tools/test/s3-server.ts starts one), not plain `bun test`.
+// Needs a real server. `npm run test:interop` runs it and starts one (tools/test/s3-server.ts); plain `bun
+// test` does not.
 
-// A busy machine may take its time; a server that hangs is given up on by the client.
+// A busy machine may be slow. The client itself gives up on a server that hangs.
 setDefaultTimeout(60_000)
 
 function required(name: string): string {
@@ -30,16 +31,16 @@ const settings = {
   secretAccessKey: required('S3_SECRET_ACCESS_KEY'),
 }
 const Bucket = settings.bucket
-/** Looks past the store, at what the server really keeps. */
+/** Bypasses the store, to see the objects on the server. */
 const client = new S3Client({ ...settings, forcePathStyle: true, credentials: settings })
 
 objectStoreSuite('S3 object store', () => openObjectStore(settings), {
-  // The server of the interop suite keeps keys as paths (docs/adr/0004-s3-server-in-tests.md).
+  // The server of the interop suite stores keys as paths (docs/adr/0004-s3-server-in-tests.md).
   keysMayBeFolders: process.env.S3_KEYS_MAY_BE_FOLDERS === 'true',
   histories: 15,
 })
 
-test('a bucket that keeps no versions yet is made to', async () => {
+test('enables versioning on a bucket without it', async () => {
   const bucket = `unversioned-${Date.now()}`
   await client.send(new CreateBucketCommand({ Bucket: bucket }))
   await (await openObjectStore({ ...settings, bucket })).close()
@@ -47,7 +48,7 @@ test('a bucket that keeps no versions yet is made to', async () => {
   expect(Status).toBe('Enabled')
 })
 
-test('a purge, and the delete of a lake file, free the space of every version', async () => {
+test('a purge and the delete of a lake file remove every version', async () => {
   const store = await openObjectStore(settings)
   const folder = `_lake/purge-${Date.now()}/`
   const versions = async () => {
@@ -68,7 +69,7 @@ test('a purge, and the delete of a lake file, free the space of every version', 
   await store.close()
 })
 
-test('listings and purges go on past the thousand versions that the server tells at once', async () => {
+test('listings and purges continue beyond one server page of versions', async () => {
   const store = await openObjectStore(settings)
   const folder = `many-${Date.now()}/`
   const keys = Array.from({ length: 510 }, (_, index) => `${folder}${String(index).padStart(3, '0')}`)
@@ -90,7 +91,7 @@ test('listings and purges go on past the thousand versions that the server tells
   await store.close()
 })
 
-test('an upload that fails half way, or is given up, leaves no parts', async () => {
+test('a failed or discarded upload leaves no parts', async () => {
   const store = await openObjectStore(settings)
   const part = () => new Uint8Array(6 * 1_048_576)
   const gone = streamed([part(), part(), new Error('the client went away')])
@@ -105,7 +106,7 @@ test('an upload that fails half way, or is given up, leaves no parts', async () 
   await store.close()
 })
 
-test('a server that refuses us or is not there is one clear error', async () => {
+test('a server that refuses or is unreachable is one clear error', async () => {
   const refused = openObjectStore({ ...settings, secretAccessKey: 'wrong' })
   await expect(refused).rejects.toThrow(StoreUnavailable)
   await expect(refused).rejects.toThrow(/^the versioned bucket '.*' at http.* cannot be used: access denied/)

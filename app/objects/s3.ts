@@ -35,19 +35,22 @@ import {
 } from './port.ts'
 import { receiveChunks } from './s3-upload.ts'
 
-// The object store on a versioned S3 bucket. No conditional PUT anywhere: servers differ in it. Keys under `_lake/`
-// have versions here like all others, but a delete of one removes them all, and their ids are not told.
+// The object store on a versioned S3 bucket. It uses no conditional PUT, because servers differ in their
+// support. Keys under `_lake/` have versions here like all others. Their deletion removes all versions, and
+// their version ids are hidden.
 
 type VersionMarker = Pick<ListObjectVersionsCommandInput, 'KeyMarker' | 'VersionIdMarker'>
 type S3Settings = Extract<StoreSettings, { kind: 's3' }>
 
-/** Versions one listing page and one delete request hold: S3's own limit. */
+/** Versions in a page of a listing and in a delete request: the limit of S3. */
 const PAGE_SIZE = 1000
 const CONNECT_TIMEOUT_MS = 3_000
-/** A server silent for so long is taken for dead; the client then tries again. */
+/** A server that is silent for this long counts as dead; the client then retries. */
 const SILENCE_TIMEOUT_MS = 30_000
 
-/** Opens a bucket, making it and switching its versioning on where needed; StoreUnavailable when that cannot be. */
+/**
+ * Opens a bucket; creates it and enables its versioning if needed. Throws StoreUnavailable when that fails.
+ */
 export async function openS3Store(settings: S3Settings): Promise<ObjectStore> {
   const client = new S3Client({
     region: settings.region,
@@ -162,7 +165,7 @@ function makeRemovals(bucket: Bucket): Pick<ObjectStore, 'delete' | 'deleteVersi
   }
 }
 
-/** Each round lists from the beginning: what came before is gone, and no marker may point at it. */
+/** Each round lists from the beginning: earlier versions are gone, and a marker must not point at them. */
 async function removeVersions(bucket: Bucket, prefix: string, isMeant: (key: string) => boolean) {
   const { client, Bucket } = bucket
   let more: boolean | undefined
@@ -192,7 +195,7 @@ async function listKeys(
   const objects: StoredObject[] = []
   for await (const { Versions = [] } of versionPages(bucket, prefix, page.after)) {
     for (const { Key, Size, LastModified, VersionId, IsLatest } of Versions) {
-      // Servers differ in whether a page repeats the key at its marker.
+      // Servers differ in whether a page repeats the key of its marker.
       if (Key === undefined || !IsLatest || compareKeys(Key, last) <= 0) continue
       if (objects.length === limit) return { objects, truncated: true }
       last = Key
@@ -203,7 +206,10 @@ async function listKeys(
   return { objects, truncated: false }
 }
 
-/** The last key of a page of the server may go on in the next one: it is left to the next page of ours. */
+/**
+ * The last key of a server page may continue on the next one. That key moves to the next page of this
+ * listing.
+ */
 async function listVersions(bucket: Bucket, prefix: string, after = ''): Promise<VersionPage> {
   checkPrefix(prefix)
   const found = new Map<string, ObjectVersion[]>()
@@ -228,7 +234,7 @@ async function listVersions(bucket: Bucket, prefix: string, after = ''): Promise
   return { versions: inOrder().flat(), truncated: false }
 }
 
-/** All versions and delete markers of a prefix, a bounded page at a time. */
+/** All versions and delete markers of a prefix, one limited page at a time. */
 async function* versionPages(bucket: Bucket, prefix: string, after?: string) {
   let from: VersionMarker = { KeyMarker: after }
   for (;;) {
@@ -262,8 +268,8 @@ async function prepare(client: S3Client, { endpoint, bucket: Bucket }: S3Setting
 }
 
 /**
- * Null in place of an error that says that the object is not there: 404; 405 for a version that is a delete marker;
- * 400 for a version id that this server cannot have given.
+ * Returns null instead of an error for a missing object. Its status is 404, 405 for a version that is a delete
+ * marker, or 400 for a version id that this server cannot have issued.
  */
 async function orNull<T>(found: Promise<T>, versionId?: string): Promise<T | null> {
   try {
@@ -275,7 +281,7 @@ async function orNull<T>(found: Promise<T>, versionId?: string): Promise<T | nul
   }
 }
 
-/** Answers to HEAD have no body, so that the client knows no name for their errors; their status says enough. */
+/** Responses to HEAD have no body, so the client knows no names of their errors. The status is sufficient. */
 function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
   const status = error instanceof S3ServiceException ? error.$metadata.httpStatusCode : undefined
@@ -286,7 +292,7 @@ function reasonOf(error: unknown): string {
 const toldId = (key: string, versionId = '') => (isLakeKey(key) ? '' : versionId)
 const askedId = (key: string, versionId?: string) => (isLakeKey(key) ? undefined : versionId)
 
-/** The types of the client allow what no server does. */
+/** The client's types allow missing values; no server omits them. */
 const UNTOLD = 'an S3 server tells the size, the time and the version of each object'
 
 function infoOf(

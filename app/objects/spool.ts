@@ -1,4 +1,5 @@
-// Bytes that wait on the local disk for a while. The file has no name: it is gone with the process, however that ends.
+// Bytes that wait on the local disk. The file has no name, so it disappears with the process, however the
+// process ends.
 import { type FileHandle, mkdtemp, open, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -7,13 +8,13 @@ const READ_BYTES = 262_144
 
 export interface Spool {
   write(bytes: Uint8Array): Promise<void>
-  /** All that was written. */
+  /** All written bytes. */
   chunks(): AsyncGenerator<Uint8Array>
-  /** Frees the space; any number of times. */
+  /** Frees the space; may be called several times. */
   close(): Promise<void>
 }
 
-/** A handle that is collected while open ends the process. */
+/** Keeps handles reachable: an open handle that is garbage-collected ends the process. */
 const opened = new Set<FileHandle>()
 
 export async function openSpool(): Promise<Spool> {

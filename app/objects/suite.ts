@@ -6,17 +6,17 @@ import { type ObjectStore, ObjectTooLarge } from './port.ts'
 
 const MIB = 1_048_576
 let folders = 0
-/** A folder of its own for each test: the store is shared, also with earlier runs. */
+/** Each test uses a separate folder, because all tests and earlier runs share the store. */
 const newFolder = () => `suite-${Date.now().toString(36)}-${folders++}/`
 
 export interface SuiteOptions {
-  /** False for servers that keep keys as paths of a file system, and so refuse the key `a` beside `a/b`. */
+  /** False for servers that store keys as paths of a file system, and so refuse the key `a` beside `a/b`. */
   keysMayBeFolders: boolean
-  /** How many random histories are played. */
+  /** Number of random histories. */
   histories: number
 }
 
-/** What every object store does. `open` is called once. */
+/** The tests of every object store. `open` is called once. */
 export function objectStoreSuite(
   name: string,
   open: () => Promise<ObjectStore>,
@@ -29,7 +29,7 @@ export function objectStoreSuite(
     })
     afterAll(() => store.close())
 
-    test('what is put is read back, with its size, version and time', async () => {
+    test('reads a put back with its size, version and time', async () => {
       const key = `${newFolder()}pipeline.sql`
       const before = Date.now()
       const { versionId, size } = await store.put(key, bytes('select 1'), { contentType: 'text/plain' })
@@ -37,14 +37,14 @@ export function objectStoreSuite(
       expect(versionId).not.toBe('')
       const found = await store.text(key)
       expect(found).toMatchObject({ text: 'select 1', size: 8, versionId })
-      // S3 tells whole seconds.
+      // S3 reports whole seconds.
       expect(found?.modified.getTime()).toBeGreaterThan(before - 1001)
       expect(found?.modified.getTime()).toBeLessThan(Date.now() + 1001)
       const info = await store.head(key)
       expect(info).toMatchObject({ size: 8, versionId })
     })
 
-    test('a pinned version reads as it was, whatever is put or deleted later', async () => {
+    test('a pinned version stays readable after later puts and deletes', async () => {
       const key = `${newFolder()}a.sql`
       const first = await store.put(key, bytes('one'))
       const second = await store.put(key, bytes('two'))
@@ -65,7 +65,7 @@ export function objectStoreSuite(
       expect((await store.text(`${folder}a`))?.text).toBe('two')
     })
 
-    test('what was never there is null, and deleting it is fine', async () => {
+    test('a missing key is null and can be deleted without error', async () => {
       const key = `${newFolder()}none/at/all`
       expect(await store.get(key)).toBeNull()
       expect(await store.head(key)).toBeNull()
@@ -75,7 +75,7 @@ export function objectStoreSuite(
       expect((await store.list(key, { limit: 10 })).objects).toEqual([])
     })
 
-    test('a version id of no version is null, and deleting it is fine', async () => {
+    test('a missing version is null and can be deleted without error', async () => {
       const key = `${newFolder()}a`
       const { versionId } = await store.put(key, bytes('one'))
       await store.put(key, bytes('two'))
@@ -88,7 +88,7 @@ export function objectStoreSuite(
       expect((await store.text(key))?.text).toBe('two')
     })
 
-    test('removing the newest version brings back the one before', async () => {
+    test('removing the newest version restores the previous version', async () => {
       const folder = newFolder()
       const first = await store.put(`${folder}a`, bytes('one'))
       const second = await store.put(`${folder}a`, bytes('second'))
@@ -98,7 +98,7 @@ export function objectStoreSuite(
       expect(objects).toMatchObject([{ key: `${folder}a`, size: 3, versionId: first.versionId }])
     })
 
-    test('every version and delete marker of a folder is told, and each can be removed for good', async () => {
+    test('lists and permanently removes every version and delete marker', async () => {
       const folder = newFolder()
       const one = await store.put(`${folder}a/one`, bytes('1'))
       const two = await store.put(`${folder}a/one`, bytes('22'))
@@ -127,7 +127,7 @@ export function objectStoreSuite(
       expect(await store.text(`${folder}a/one`, two.versionId)).toBeNull()
     })
 
-    test('a delete marker that is removed uncovers what it hid', async () => {
+    test('removing a delete marker restores the object', async () => {
       const key = `${newFolder()}a`
       await store.put(key, bytes('one'))
       await store.delete(key)
@@ -136,7 +136,7 @@ export function objectStoreSuite(
       expect((await store.text(key))?.text).toBe('one')
     })
 
-    test('pages of versions hold whole keys, and each key once', async () => {
+    test('pages of versions hold whole keys, each key once', async () => {
       const folder = newFolder()
       for (let n = 0; n < 3; n++)
         await Promise.all(
@@ -155,7 +155,7 @@ export function objectStoreSuite(
       expect([seen.size, new Set(seen.values())]).toEqual([400, new Set([3])])
     })
 
-    test('an empty object is an object', async () => {
+    test('stores an empty object', async () => {
       const folder = newFolder()
       await store.put(`${folder}bytes`, new Uint8Array())
       await store.put(`${folder}stream`, streamed([]))
@@ -164,13 +164,13 @@ export function objectStoreSuite(
       expect((await store.list(folder, { limit: 10 })).objects).toHaveLength(2)
     })
 
-    test('text is UTF-8 as it is stored, byte order mark and all', async () => {
+    test('text is the stored UTF-8, including a byte order mark', async () => {
       const key = `${newFolder()}text`
       await store.put(key, bytes('\ufeffgrün 日本 \u{1F600}'))
       expect((await store.text(key))?.text).toBe('\ufeffgrün 日本 \u{1F600}')
     })
 
-    test('a body streams in and out whole, in any number of parts', async () => {
+    test('streams a body of any number of parts in and out', async () => {
       for (const quarters of [1, 20, 40, 49]) {
         const key = `${newFolder()}big`
         const chunks = Array.from({ length: quarters }, (_, index) => new Uint8Array(MIB / 4).fill(index))
@@ -195,7 +195,7 @@ export function objectStoreSuite(
       expect((await store.head(key))?.size).toBe(2 * MIB)
     })
 
-    test('a body over the limit is refused, leaves nothing, and its source is cancelled', async () => {
+    test('refuses a body over the limit, cancels its source, stores nothing', async () => {
       const folder = newFolder()
       const old = await store.put(`${folder}a`, bytes('old'))
       const limit = { maxBytes: 6 * MIB }
@@ -217,7 +217,7 @@ export function objectStoreSuite(
       expect(cancelled).toBeTrue()
     })
 
-    test('a body that fails leaves nothing', async () => {
+    test('a failed body stores nothing', async () => {
       const folder = newFolder()
       const chunks = [new Uint8Array(6 * MIB), new Error('the client went away')]
       for (const key of ['small', 'large']) {
@@ -227,7 +227,7 @@ export function objectStoreSuite(
       expect((await store.list(folder, { limit: 10 })).objects).toEqual([])
     })
 
-    test('a staged body is nowhere until it is named, and then a version like any other', async () => {
+    test('a staged body is invisible until its commit, then a normal version', async () => {
       const folder = newFolder()
       for (const [size, key] of [
         [4, undefined],
@@ -248,7 +248,7 @@ export function objectStoreSuite(
       }
     })
 
-    test('a staged body that is discarded, too long, broken off, or of no key leaves nothing', async () => {
+    test('a discarded, oversized, interrupted or misnamed staged body leaves nothing', async () => {
       const folder = newFolder()
       for (const key of [undefined, `${folder}a`]) {
         const large = () => Array.from({ length: 12 }, () => new Uint8Array(MIB))
@@ -267,7 +267,7 @@ export function objectStoreSuite(
       expect((await store.list(folder, { limit: 10 })).objects).toEqual([])
     })
 
-    test('text is bounded', async () => {
+    test('text is limited in size', async () => {
       const key = `${newFolder()}huge`
       await store.put(key, new Uint8Array(limits.uploadBytes + 1))
       await expect(store.text(key)).rejects.toThrow(ObjectTooLarge)
@@ -278,7 +278,7 @@ export function objectStoreSuite(
       expect((await store.text(key, undefined, limits.uploadBytes + 1))?.size).toBe(limits.uploadBytes + 1)
     })
 
-    test('concurrent puts of one key are all kept under their own ids, and one of them is the newest', async () => {
+    test('concurrent puts of one key keep all versions, one as the newest', async () => {
       const key = `${newFolder()}a`
       const puts = await Promise.all(
         Array.from({ length: 20 }, (_, index) => store.put(key, bytes(String(index)))),
@@ -290,7 +290,7 @@ export function objectStoreSuite(
       expect(puts.map((put) => put.versionId)).toContain(newest?.versionId ?? '')
     })
 
-    test('a listing is the newest of what a prefix begins, in the order of UTF-8', async () => {
+    test('lists the newest versions of a prefix in the order of UTF-8', async () => {
       const folder = newFolder()
       const names = ['b/c', 'a-b', 'a/x/y', 'a.b', 'a0', 'a/b', '\u{1F600}', '\uf000', 'ab', 'é', 'B']
       for (const name of names) await store.put(folder + name, bytes(name))
@@ -329,7 +329,7 @@ export function objectStoreSuite(
       }
     })
 
-    test('a purge takes every version of a folder, and nothing beside it', async () => {
+    test('a purge removes every version of a folder and nothing beside it', async () => {
       const folder = newFolder()
       const inside = await store.put(`${folder}a/deep/er`, bytes('1'))
       await store.put(`${folder}a/b`, bytes('2'))
@@ -345,7 +345,7 @@ export function objectStoreSuite(
       expect((await store.text(`${folder}a/b`))?.text).toBe('again')
     })
 
-    test('names may hold any character', async () => {
+    test('names may contain any character', async () => {
       const folder = newFolder()
       const names = [
         'a~b',
@@ -374,7 +374,7 @@ export function objectStoreSuite(
       expect(objects.map(({ key }) => key)).toEqual(names.map((name) => folder + name).sort(compareKeys))
     })
 
-    test('keys that are no keys are refused', async () => {
+    test('refuses invalid keys', async () => {
       const hostile = [
         '',
         '/etc/passwd',
@@ -406,7 +406,7 @@ export function objectStoreSuite(
         await expect(store.removeAll(prefix)).rejects.toThrow('path: ')
     })
 
-    test('a lake file has no versions, and deleting it leaves nothing', async () => {
+    test('a lake file has no versions, and its delete leaves nothing', async () => {
       const folder = `_lake/${newFolder()}`
       const key = `${folder}data/00001~a.parquet`
       expect(await store.put(key, streamed([bytes('par'), bytes('quet')]))).toEqual({
@@ -427,7 +427,7 @@ export function objectStoreSuite(
       expect((await store.list(folder, { limit: 10 })).objects).toEqual([])
     })
 
-    test('a store that can be reached answers a ping', () => store.ping())
+    test('a reachable store answers a ping', () => store.ping())
 
     if (keysMayBeFolders)
       test('a key may also be a folder', async () => {
@@ -441,7 +441,7 @@ export function objectStoreSuite(
         expect((await store.text(`${folder}a/b/c`))?.text).toBe('a/b/c')
       })
 
-    test('any history reads like the same history in memory', async () => {
+    test('every random history reads like its model in memory', async () => {
       const keys = keysMayBeFolders
         ? ['a', 'a/b', 'a/b/c', 'a-b', 'ab/c', '~', 'é']
         : ['a', 'b/b', 'b/c/d', 'b-b', 'ab/c', '~', 'é']
@@ -510,7 +510,7 @@ type Model = Map<string, { text: string | null; id: string }[]>
 
 export const bytes = (text: string) => new TextEncoder().encode(text)
 
-/** A body of these chunks; an error ends it. */
+/** A body of these chunks; an Error among them fails the body. */
 export function streamed(chunks: (Uint8Array | Error)[]): ReadableStream<Uint8Array> {
   const left = [...chunks]
   return new ReadableStream({
