@@ -19,7 +19,7 @@ import { type AuditService, makeAuditService, noAudit } from './service.ts'
 setDefaultTimeout(60_000)
 
 const opened = useDatabase({ rawConnections: 3 })
-/** Gives a statement up soon, as a database that is away does. */
+/** Cancels a statement after 50 ms, like a database that is unreachable. */
 let hasty: Database
 beforeAll(() => {
   const settings = { statement_timeout: 50 }
@@ -36,7 +36,7 @@ beforeEach(async () => {
 const serviceOn = ({ sql }: Database, lists = sql, placeWaitMs?: number) =>
   makeAuditService({ sql, lists, clock: systemClock, newId, log, placeWaitMs })
 
-/** A write of an API key, as the exchange reserves and records it. */
+/** A write by an API key, reserved and recorded as in the exchange. */
 async function recordWrite(audit: AuditService, method: string, path: string) {
   const hasPlace = await audit.reserve(method, path)
   audit.record({ method, path, identity: MACHINE, status: 200, ip: '', peer: '', hasPlace })
@@ -65,7 +65,7 @@ async function logOf(app: App, query = '', headers: Record<string, string> = {})
 }
 const calls = (entries: AuditEntry[]) => entries.map(({ action, resource }) => `${action} ${resource}`)
 
-/** Keeps everybody from the log until it is let go. */
+/** Blocks the log for all others until the returned function is called. */
 async function lockLog() {
   const locked = Promise.withResolvers<void>()
   const release = Promise.withResolvers<void>()
@@ -81,8 +81,8 @@ async function lockLog() {
   }
 }
 
-describe('what is recorded', () => {
-  test('is every write, whatever came of it, and no read', async () => {
+describe('audit entries', () => {
+  test('records every write with its status, and no read', async () => {
     const app = appOn(serviceOn(opened))
     const asked = [
       ['POST', '/api/v1/things', { name: 'a' }, 200],
@@ -115,7 +115,7 @@ describe('what is recorded', () => {
       expect(entry).toMatchObject({ user_id: '', detail: '', ip: '', peer: '', key: '', count: 1 })
   })
 
-  test('has who was refused for want of a key, and never the key', async () => {
+  test('records a caller without a valid key, but never the key', async () => {
     const app = appOn(serviceOn(opened), { apiKey: 'secret-key' })
     expect((await requestTo(app, 'POST', '/api/v1/things', { name: 'a' })).status).toBe(401)
     const wrong = { 'x-api-key': 'secret-guess', 'x-webhook-token': 'secret-token' }
@@ -126,7 +126,7 @@ describe('what is recorded', () => {
     expect(JSON.stringify(entries)).not.toContain('secret')
   })
 
-  test('names the key of the caller', async () => {
+  test("records the name of the caller's key", async () => {
     const app = appOn(serviceOn(opened), { apiKey: 'secret-key' })
     const headers = { 'x-api-key': 'secret-key' }
     expect((await requestTo(app, 'PUT', '/api/v1/things/1', {}, headers)).status).toBe(200)
@@ -138,7 +138,7 @@ describe('what is recorded', () => {
     ])
   })
 
-  test('has no token that was sent in the address of a webhook', async () => {
+  test('hides a token that was sent in a webhook address', async () => {
     const app = appOn(serviceOn(opened))
     for (const path of ['/secret-token', '/secret-token/secret-more', ''])
       expect((await requestTo(app, 'POST', `/api/v1/webhooks${path}`)).status).toBe(404)
@@ -150,7 +150,7 @@ describe('what is recorded', () => {
     ])
   })
 
-  test('has the address of the client, which only a trusted proxy may tell', async () => {
+  test("records the client's address, which only a trusted proxy may forward", async () => {
     const app = appOn(serviceOn(opened))
     const forwarded = { 'x-forwarded-for': '198.51.100.1' }
     for (const address of ['127.0.0.1', '203.0.113.9', null])
@@ -168,7 +168,7 @@ describe('what is recorded', () => {
     ])
   })
 
-  test('can always be stored: addresses are cut, and what is no text is replaced', async () => {
+  test('truncates long addresses and replaces text that cannot be stored', async () => {
     const audit = serviceOn(opened)
     const path = `/api/v1/${'x'.repeat(100_000)}`
     for (const odd of [path, '/api/v1/\ud800', '/api/v1/\0']) await recordWrite(audit, 'PUT', odd)
@@ -186,7 +186,7 @@ describe('refusals without a credential', () => {
   const refuse = (app: App, address = '203.0.113.9') =>
     app.fetch(new Request('http://x.test/api/v1/flood', { method: 'POST' }), { address })
 
-  test('that come later are added to the entry that is there', async () => {
+  test('later refusals increase the count of an existing entry', async () => {
     const audit = serviceOn(opened)
     const app = appOn(audit, { apiKey: 'secret-key' })
     const most = async () => Math.max(...(await logOf(app, '', key)).entries.map(({ count }) => count))
@@ -202,7 +202,7 @@ describe('refusals without a credential', () => {
 })
 
 describe('the list', () => {
-  test('is newest first and paged, without a total', async () => {
+  test('the list is newest first and paged, without a total', async () => {
     const app = appOn(serviceOn(opened))
     for (let id = 0; id < 60; id++) await requestTo(app, 'DELETE', `/api/v1/things/${id}`)
     const first = await logOf(app)
@@ -217,7 +217,7 @@ describe('the list', () => {
     expect((await logOf(app, '?limit=1000')).entries).toHaveLength(60)
   })
 
-  test('of a log that is switched off is 404, and nothing is recorded', async () => {
+  test('a log that is off is 404 and records nothing', async () => {
     const app = appOn(noAudit)
     await requestTo(app, 'DELETE', '/api/v1/things/1')
     const response = await requestTo(app, 'GET', '/api/v1/audit')
@@ -234,7 +234,7 @@ describe('recording', () => {
     return { entries: Number(row?.entries), inserts: Number(row?.inserts) }
   }
 
-  test('keeps no request waiting, and what comes during one insert is the next', async () => {
+  test('requests do not wait for inserts, and later entries share one', async () => {
     const audit = serviceOn(opened)
     const app = appOn(audit)
     const unlock = await lockLog()
@@ -246,7 +246,7 @@ describe('recording', () => {
     expect(inserts).toBeLessThanOrEqual(2)
   })
 
-  test('waits for none of the connections on which lists take their time', async () => {
+  test('entries do not wait for the connections of slow lists', async () => {
     const other = openDatabase(opened.url, { connections: 1, rawConnections: 1, application: 'test' })
     const audit = serviceOn(opened, other.sql)
     const listing = Promise.withResolvers<void>()
@@ -268,7 +268,7 @@ describe('recording', () => {
     await Promise.all([audit.stop(), other.close()])
   })
 
-  test('outlasts a database that is away, with the time of each request', async () => {
+  test('entries survive a database outage with their original times', async () => {
     const audit = serviceOn(hasty)
     const unlock = await lockLog()
     await recordWrite(audit, 'POST', '/api/v1/runs')
@@ -276,7 +276,7 @@ describe('recording', () => {
     const [back] = await opened.sql<{ at: Date }[]>`select clock_timestamp() as at`
     await unlock()
     const { entries } = await until(
-      // Whoever reads is not in such haste.
+      // This reader has no short timeout.
       () => serviceOn(opened).list({ limit: 10, offset: 0 }),
       (found) => found.entries.length > 0,
     )
@@ -285,7 +285,7 @@ describe('recording', () => {
     expect(messages()).toEqual(['audit entries wait for the database'])
   })
 
-  test('lets a write wait for its place while the queue is full, and drops no entry', async () => {
+  test('writes wait while the queue is full, and no entry is dropped', async () => {
     const audit = serviceOn(opened)
     const unlock = await lockLog()
     for (let id = 0; id < AUDIT_QUEUE_MAX; id++) await recordWrite(audit, 'PUT', `/api/v1/things/${id}`)
@@ -303,7 +303,7 @@ describe('recording', () => {
     expect((await insertsOf()).entries).toBe(AUDIT_QUEUE_MAX + 1)
   })
 
-  test('refuses a write that gets no place in time before anything is done', async () => {
+  test('a write without a slot in time is refused before its work', async () => {
     const audit = serviceOn(opened, opened.sql, 50)
     let performed = 0
     const app = testApp({
@@ -330,7 +330,7 @@ describe('recording', () => {
     await audit.stop()
   })
 
-  test('logs an entry that can never be stored, and goes on with the next', async () => {
+  test('logs an entry that cannot be stored and continues with the next', async () => {
     const audit = serviceOn(opened)
     await opened.sql`alter table audit_entry add constraint refuses check (resource <> '/api/v1/bad')`
     await recordWrite(audit, 'PUT', '/api/v1/bad')

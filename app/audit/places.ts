@@ -1,23 +1,30 @@
-// Places in the queue of audit entries. A write reserves one before it is performed, so its entry is never dropped.
+// Slots in the queue of audit entries. A write reserves a slot before it is performed, so its entry is never
+// dropped.
 import { AppError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 
-/** Entries that wait for the database, and places of writes under way; further writes wait for a place. */
+/** Entries that wait for the database, plus slots of active writes. Further writes wait for a slot. */
 export const AUDIT_QUEUE_MAX = 10_000
-/** A write waits this long for a place, less than common clients wait for an answer; then it is refused unperformed. */
+/**
+ * A write waits this long for a slot and is then refused before its work. Common clients wait longer for an
+ * answer.
+ */
 const PLACE_WAIT_MS = 5_000
 const RETRY_AFTER_SECONDS = 5
 
 export interface Places {
-  /** Resolves to true with a place. Waits while the queue is full; throws an AppError (503) when none came free in time. */
+  /**
+   * Resolves to true with a slot. Waits while the queue is full; throws an AppError (503) when no slot is
+   * free in time.
+   */
   reserve(): true | Promise<true>
-  /** Uses up a place: its entry is in the queue now, or it has none. */
+  /** Releases a slot: the entry is in the queue now, or the request has no entry. */
   release(): void
-  /** Gives free places to the writes that wait, oldest first. */
+  /** Gives free slots to the waiting writes, oldest first. */
   grant(): void
 }
 
-/** `queued`: the number of entries in the queue now. */
+/** `queued`: the current number of entries in the queue. */
 export function makePlaces(deps: { queued(): number; log: Log; waitMs?: number | undefined }): Places {
   const { queued, log, waitMs = PLACE_WAIT_MS } = deps
   let reserved = 0

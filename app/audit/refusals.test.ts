@@ -26,7 +26,7 @@ function stored(refusals: ReturnType<typeof makeRefusals>, nowMs: number) {
   return rows
 }
 
-test('the first refusals of an address have rows of their own, the rest one row per status', () => {
+test('stores first refusals of an address separately, later ones per status', () => {
   const refusals = makeRefusals(newId)
   for (let n = 0; n < FULL_ROWS_PER_ADDRESS; n++) refusals.add(refusal({ resource: `/api/v1/${n}` }), 0)
   for (let n = 0; n < 5; n++) refusals.add(refusal(), 0)
@@ -42,13 +42,13 @@ test('the first refusals of an address have rows of their own, the rest one row 
   expect(refusals.hasChanges()).toBe(false)
 })
 
-test('a row has the beginning of a long path, well-formed', () => {
+test('a row has the well-formed beginning of a long path', () => {
   const refusals = makeRefusals(newId)
   refusals.add(refusal({ resource: `${'x'.repeat(RESOURCE_LENGTH - 1)}\u{1f600}${'y'.repeat(2_000)}` }), 0)
   expect(stored(refusals, 0)).toMatchObject([{ resource: `${'x'.repeat(RESOURCE_LENGTH - 1)}\ufffd` }])
 })
 
-test('a count that only grew is due after a pause, a new row at once', () => {
+test('a grown count is due after a pause, a new row immediately', () => {
   const refusals = makeRefusals(newId)
   for (let n = 0; n <= FULL_ROWS_PER_ADDRESS; n++) refusals.add(refusal(), 0)
   stored(refusals, 0)
@@ -59,7 +59,7 @@ test('a count that only grew is due after a pause, a new row at once', () => {
   expect(refusals.due(REFRESH_MS, false)).toMatchObject([{ count: 2 }, { count: 1 }])
 })
 
-test('a count that grows while it is stored stays due', () => {
+test('a count that grows during its insert stays due', () => {
   const refusals = makeRefusals(newId)
   for (let n = 0; n <= FULL_ROWS_PER_ADDRESS; n++) refusals.add(refusal(), 0)
   const rows = refusals.due(0, true)
@@ -68,7 +68,7 @@ test('a count that grows while it is stored stays due', () => {
   expect(stored(refusals, 3)).toMatchObject([{ count: 2 }])
 })
 
-test('a minute later the counting begins anew', () => {
+test('counting restarts after a minute', () => {
   const refusals = makeRefusals(newId)
   for (let n = 0; n < 50; n++) refusals.add(refusal(), 0)
   stored(refusals, 0)
@@ -76,7 +76,7 @@ test('a minute later the counting begins anew', () => {
   expect(stored(refusals, 60_000)).toMatchObject([{ count: 1, at: 60_000 }])
 })
 
-test('made-up addresses are bounded: the rest share one row, and no request is uncounted', () => {
+test('forged addresses share a row beyond the limit, without uncounted requests', () => {
   const refusals = makeRefusals(newId)
   for (let n = 0; n < 100_000; n++)
     refusals.add(refusal({ ip: `10.${n >> 16}.${(n >> 8) & 255}.${n & 255}` }), 0)
@@ -86,7 +86,7 @@ test('made-up addresses are bounded: the rest share one row, and no request is u
   expect(rows.find(({ ip }) => ip === OTHER_ADDRESSES)).toMatchObject({ count: 99_700, peer: '' })
 })
 
-test('while nothing is stored the number of rows stays bounded', () => {
+test('the number of rows stays limited while nothing is stored', () => {
   const refusals = makeRefusals(newId)
   for (let minute = 0; minute < 100; minute++)
     for (let n = 0; n < 1_000; n++)

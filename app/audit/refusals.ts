@@ -1,24 +1,32 @@
-// Requests that were refused before anybody was known as their sender. Anyone can send any number of them, so they are
-// counted: the number of their rows in a minute is bounded, whatever the number of requests and addresses.
+// Requests that were refused before their sender was known. Anyone can send any number of them, so they are
+// counted. The number of their rows per minute is limited, whatever the number of requests and addresses.
 
 import type { NewId } from '../core/ids.ts'
 import { networkOf } from '../core/rate-limit.ts'
 
-/** After it the counting begins anew. */
+/** Counting restarts after this time. */
 const MINUTE_MS = 60_000
-/** First refusals of one address that have rows of their own: a person who mistypes a key finds each attempt. */
+/**
+ * First refusals of one address with separate rows, so that a person who mistypes a key finds each attempt.
+ */
 export const FULL_ROWS_PER_ADDRESS = 10
-/** The same of all addresses together: forwarded addresses can be made up. */
+/** The same limit for all addresses together, because forwarded addresses can be forged. */
 const FULL_ROWS = 100
-/** Rows that count, in a minute; further addresses are counted together. */
+/** Rows that count, per minute. Further addresses are counted together. */
 const COUNTING_ROWS = 200
-/** Rows that wait for the database. While there are so many, the minute does not end, so that their number is bounded. */
+/**
+ * Rows that wait for the database. At this number the minute does not end, so the number of rows stays
+ * limited.
+ */
 const WAITING_ROWS = 1_000
-/** Longest path in a refusal's row: anyone can fill 300 rows a minute. Paths of this API are shorter. */
+/**
+ * Longest path in the row of a refusal, because anyone can fill 300 rows a minute. Paths of this API are
+ * shorter.
+ */
 export const RESOURCE_LENGTH = 256
-/** `ip` of the row in which further addresses are counted. */
+/** `ip` of the row that counts further addresses. */
 export const OTHER_ADDRESSES = 'other'
-/** A count that only grew is stored again after this time: each update leaves a dead row behind. */
+/** A grown count is stored again after this time, because each update leaves a dead row behind. */
 export const REFRESH_MS = 1_000
 
 export interface Refusal {
@@ -33,7 +41,7 @@ export interface Refusal {
 
 export interface RefusalRow extends Refusal {
   id: string
-  /** Time of the first request it stands for, by the monotonic clock. */
+  /** Time of the first request in the row, by the monotonic clock. */
   at: number
   count: number
 }
@@ -51,7 +59,7 @@ export function makeRefusals(newId: NewId) {
   const fullRowsOf = new Map<string, number>()
   /** By status and sender. */
   const counting = new Map<string, Counted>()
-  /** Rows that differ from what is stored. */
+  /** Rows that differ from their stored version. */
   const changed = new Set<Counted>()
 
   function beginMinute(nowMs: number) {
@@ -98,14 +106,14 @@ export function makeRefusals(newId: NewId) {
       changed.add(counted)
     },
     hasChanges: () => changed.size > 0,
-    /** Rows to store now: new ones at once, grown ones after a pause or, when `isUrgent`, at once as well. */
+    /** Rows to store now: new rows at once; grown rows after a pause, or at once when `isUrgent`. */
     due(nowMs: number, isUrgent: boolean): RefusalRow[] {
       const due: RefusalRow[] = []
       for (const { row, storedAt } of changed)
         if (isUrgent || nowMs - storedAt >= REFRESH_MS) due.push({ ...row })
       return due
     },
-    /** The rows are stored with these counts. */
+    /** Confirms that the rows are stored with these counts. */
     stored(rows: readonly RefusalRow[], nowMs: number): void {
       const counts = new Map(rows.map(({ id, count }) => [id, count]))
       for (const counted of changed) {

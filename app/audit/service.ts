@@ -1,5 +1,6 @@
-// What was asked of the API, by whom and from where. A write reserves a place in the queue before it is performed, so its
-// entry is never dropped. Answers do not wait for the insert: the first entry is stored at once, later ones together.
+// Records writes to the API: operation, caller and addresses. A write reserves a slot in the queue before it
+// is performed, so its entry is never dropped. Responses do not wait for the insert. The first entry is
+// stored at once; later entries share an insert.
 import type { Sql } from '../../drizzle/client.ts'
 import type { Clock } from '../core/clock.ts'
 import { notFound } from '../core/errors.ts'
@@ -12,7 +13,7 @@ import { makeRefusals } from './refusals.ts'
 import { listEntries } from './store.ts'
 import { makeWriter } from './writer.ts'
 
-/** Of each text: an address may be as long as a server takes. */
+/** Maximum length of each text, because an address may be as long as a server accepts. */
 const TEXT_LENGTH = 2_048
 const ACTIONS = new Map([
   ['POST', 'post'],
@@ -21,7 +22,7 @@ const ACTIONS = new Map([
 ])
 const AUDITED = '/api/v1/'
 
-/** What requests with this method (in upper case) and path are recorded as; undefined: they are not recorded. */
+/** The recorded action of a method (in upper case) and a path; undefined: such requests are not recorded. */
 const actionOf = (method: string, path: string) =>
   `${path}/`.startsWith(AUDITED) ? ACTIONS.get(method) : undefined
 
@@ -30,35 +31,37 @@ export interface AuditedRequest {
   method: string
   /** Without its query. */
   path: string
-  /** Null without a credential that the API knows. */
+  /** Null without a valid credential. */
   identity: Identity | null
-  /** HTTP status of the answer. */
+  /** HTTP status of the response. */
   status: number
   /** Address of the client, and of the connection itself. */
   ip: string
   peer: string
-  /** The request has a place in the queue. */
+  /** The request has a reserved slot in the queue. */
   hasPlace: boolean
 }
 
 export interface AuditTrail {
   /**
-   * Reserves the place of a request in the queue before it is performed; false when such requests are not recorded. Waits
-   * while the queue is full. Throws an AppError (503) when no place came free in time.
+   * Reserves a slot in the queue before a request is performed; false when such requests are not recorded.
+   * Waits while the queue is full. Throws an AppError (503) when no slot is free in time.
    */
   reserve(method: string, path: string): boolean | Promise<boolean>
-  /** Records an answered request and uses up its place. Never throws and never waits. */
+  /** Records an answered request and releases its slot. Never throws and never waits. */
   record(request: AuditedRequest): void
 }
 
 export interface AuditService extends AuditTrail {
-  /** Newest first; what this process has answered before is there. 404 when the log is switched off. */
+  /** Newest first, with all requests that this process answered before. 404 when the log is off. */
   list(page: Page): ReturnType<typeof listEntries>
-  /** Stores what is left, for two seconds at most; the log of the process gets what could not be stored. */
+  /**
+   * Stores the remaining entries for two seconds at most. Entries that are left go to the log of the process.
+   */
   stop(): Promise<void>
 }
 
-/** The audit log when it is switched off. */
+/** The audit log when it is off. */
 export const noAudit: AuditService = {
   reserve: () => false,
   record() {},
@@ -70,7 +73,7 @@ export const noAudit: AuditService = {
 
 export interface AuditDeps {
   sql: Sql
-  /** For what may take its time: entries must not wait behind it. */
+  /** Connections for slow lists, so that entries do not wait behind them. */
   lists: Sql
   clock: Clock
   newId: NewId
@@ -115,8 +118,8 @@ export function makeAuditService({ sql, lists, clock, newId, log, placeWaitMs }:
 }
 
 /**
- * Whether a request is counted with others. Where the API is open, everybody is anonymous and may write: only what is refused
- * for its origin or its rate is counted there.
+ * Whether a request is counted together with others. In an open API every caller is anonymous and may write.
+ * So only requests that were refused for their origin or their rate are counted there.
  */
 function isCounted(identity: Identity | null, status: number): boolean {
   if (status === 429) return true
@@ -124,8 +127,11 @@ function isCounted(identity: Identity | null, status: number): boolean {
   return identity.kind === 'anonymous' && (status === 403 || status === 421)
 }
 
-/** Some send a webhook's token in the address: that calls nothing, but it must not be told to who reads this log. */
+/**
+ * Some clients send a webhook token in the address. That calls nothing, but readers of this log must not see
+ * the token.
+ */
 const withoutToken = (path: string) => path.replace(/^(\/api\/v1\/webhooks\/).+/s, '$1...')
 
-/** One that cannot be stored would take its whole batch with it. */
+/** Makes a text storable, because an entry that cannot be stored would fail its whole batch. */
 const storable = (text: string) => text.slice(0, TEXT_LENGTH).toWellFormed().replaceAll('\0', '\ufffd')

@@ -12,13 +12,13 @@ export interface NewEntry {
   peer: string
   status: number
   key: string
-  /** Requests that the row stands for. */
+  /** Requests that the row counts. */
   count: number
-  /** How long before the insert the request was answered, where that matters. */
+  /** Time from the response to the insert, for entries that had to wait; otherwise 0. */
   ageMs: number
 }
 
-/** One statement, with times in the order given. Of entries that are there already only the count changes. */
+/** One statement; the times follow the given order. For an existing entry, only the count changes. */
 export async function insertEntries(sql: Sql, entries: readonly NewEntry[]): Promise<void> {
   await sql`
     insert into audit_entry (id, user_id, action, resource, ip, peer, status, key, count, created_at)

@@ -1,4 +1,5 @@
-// Stores audit entries behind the requests: the first one at once, those that come meanwhile together in the next insert.
+// Stores audit entries after the responses. The first entry is stored at once; entries that arrive meanwhile
+// share an insert.
 import type { Sql } from '../../drizzle/client.ts'
 import { isPassing } from '../../drizzle/errors.ts'
 import type { Clock } from '../core/clock.ts'
@@ -6,18 +7,18 @@ import type { Log } from '../core/log.ts'
 import { REFRESH_MS, type Refusals } from './refusals.ts'
 import { insertEntries, type NewEntry } from './store.ts'
 
-/** Entries one insert stores. */
+/** Entries per insert. */
 const BATCH = 500
-/** Between two inserts, while entries keep coming: each is a commit that others wait for. */
+/** Pause between two inserts while entries arrive, because each insert is a commit that delays others. */
 const PACE_MS = 50
-/** Until the next try, and tries of what fails for a reason that does not pass by itself. */
+/** Pause before the next try, and tries for an error that is not transient. */
 const RETRY_MS = 500
 const TRIES = 3
-/** What a reader, and the end of the process, wait for entries at most. */
+/** Longest wait for entries: of a reader, and at the end of the process. */
 const CATCH_UP_MS = 1_000
 const STOP_MS = 2_000
 
-/** `at`: when the request was answered, on the clock's elapsed time. */
+/** `at`: elapsed time of the clock when the request was answered. */
 export type QueuedEntry = Omit<NewEntry, 'ageMs'> & { at: number }
 
 export interface WriterDeps {
@@ -25,14 +26,14 @@ export interface WriterDeps {
   clock: Clock
   log: Log
   refusals: Refusals
-  /** A batch has left the queue. */
+  /** Called when a batch has left the queue. */
   onStored(): void
 }
 
 export type AuditWriter = ReturnType<typeof makeWriter>
 
 export function makeWriter({ sql, clock, log, refusals, onStored }: WriterDeps) {
-  /** The first ones are on their way; they leave when they are stored. */
+  /** The first entries may be in a running insert; they leave the queue when they are stored. */
   const queue: QueuedEntry[] = []
   let isStopping = false
   const batches = makeBatches({ sql, clock, log, isStopping: () => isStopping })
@@ -43,7 +44,7 @@ export function makeWriter({ sql, clock, log, refusals, onStored }: WriterDeps) 
   let batchesBegun = 0
   let batchesEnded = 0
   let batchEnded = Promise.withResolvers<void>()
-  /** Ends the pause between two inserts: somebody waits for the entries. */
+  /** Ends the pause between two inserts, because a caller waits for the entries. */
   let hurry = () => {}
   /** Readers that wait for counts of refusals. */
   let readers = 0
@@ -54,7 +55,7 @@ export function makeWriter({ sql, clock, log, refusals, onStored }: WriterDeps) 
   }
 
   async function write() {
-    // Requests that end in the same moment go together.
+    // Requests that end at the same moment share an insert.
     await Promise.resolve()
     for (;;) {
       const entries = queue.slice(0, BATCH)
@@ -83,10 +84,10 @@ export function makeWriter({ sql, clock, log, refusals, onStored }: WriterDeps) 
     return atMost(PACE_MS, pace.promise)
   }
 
-  /** Resolves when all entries and counts of this moment are stored or logged. */
+  /** Resolves when all current entries and counts are stored or logged. */
   async function settle() {
     const upTo = pushed
-    // The next batch has all counts of this moment.
+    // The next batch contains all current counts.
     const batch = batchesBegun + 1
     while (settled < upTo || (refusals.hasChanges() && batchesEnded < batch)) {
       start()
@@ -102,14 +103,17 @@ export function makeWriter({ sql, clock, log, refusals, onStored }: WriterDeps) 
       pushed++
       queue.push(entry)
     },
-    /** Waits a second at most until what was recorded before is stored. */
+    /** Waits up to a second until all earlier entries are stored. */
     async catchUp() {
       if (writing === null && !refusals.hasChanges()) return
       readers++
       await atMost(CATCH_UP_MS, settle())
       readers--
     },
-    /** Stores what is left, for two seconds at most; the log of the process gets the rest. */
+    /**
+     * Stores the remaining entries for two seconds at most. Entries that are left go to the log of the
+     * process.
+     */
     async stop() {
       isStopping = true
       clearTimeout(later)
@@ -129,10 +133,10 @@ function makeBatches({
 }: Omit<WriterDeps, 'refusals' | 'onStored'> & {
   isStopping(): boolean
 }) {
-  /** Entries had to wait for the database: their own time counts then, not that of the insert. */
+  /** Entries had to wait for the database. Then their own times count, not the time of the insert. */
   let isLate = false
 
-  /** The log of the process is the last place for an entry. */
+  /** The log of the process is the last resort for an entry. */
   function logUnstored(batch: readonly QueuedEntry[], error?: unknown) {
     log.error(`${batch.length} audit entries cannot be stored; they follow`, { error })
     for (const { action, resource, userId, key, ip, peer, status, count } of batch)
@@ -141,11 +145,11 @@ function makeBatches({
 
   return {
     logUnstored,
-    /** No entry waits any more: the next one is in time. */
+    /** No entry waits, so the next entry is in time. */
     caughtUp() {
       isLate = false
     },
-    /** Tries until the entries are stored, or logs them when there is no hope. */
+    /** Retries until the entries are stored, or logs them after a permanent error. */
     async store(batch: readonly QueuedEntry[]) {
       for (let failures = 1; ; failures++) {
         try {

@@ -12,7 +12,7 @@ const community = {
   runnerUrls: ['http://runner'],
 } satisfies Parameters<typeof featuresOf>[0]
 
-test('an API key turns authentication on, switching a part off turns its feature off', () => {
+test('a key enables authentication, and a disabled part disables its feature', () => {
   const { plugins } = featuresOf({
     ...community,
     apiKeys: [{ name: 'default', key: 'secret' }],
@@ -23,7 +23,7 @@ test('an API key turns authentication on, switching a part off turns its feature
   expect([plugins.executor.enabled, plugins.audit.enabled]).toEqual([false, false])
 })
 
-test('the Pro edition has users, sharing and a licence, which it shows', () => {
+test('the Pro edition shows users, sharing and its licence', () => {
   const features = featuresOf({
     ...community,
     edition: 'pro',
@@ -49,7 +49,7 @@ test('the Pro edition has users, sharing and a licence, which it shows', () => {
   })
 })
 
-test('a plugin is shown in place of what it replaces, with what it says of itself', () => {
+test('a plugin is shown instead of the part that it replaces', () => {
   const plugins = { ...NO_PLUGINS, auth: 'http://127.0.0.1:1', enforcement: 'http://127.0.0.1:1' }
   const healthy = { status: 'healthy', version: '1.2.3' } as const
   const { plugins: shown } = featuresOf({ ...community, edition: 'pro', plugins }, { auth: healthy })

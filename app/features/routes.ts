@@ -50,12 +50,12 @@ type Features = typeof Features.static
 
 interface Settings
   extends Pick<Config, 'apiKeys' | 'audit' | 'edition' | 'license' | 'oidc' | 'plugins' | 'runnerUrls'> {
-  /** Without it the licence has not ended. */
+  /** Absent: the licence has not ended. */
   hasLicenseEnded?: () => boolean
 }
 type DescribePlugins = PluginsHealth['describe']
 
-/** What this installation can do, so that a client need not find out by failing. */
+/** The features of this installation, so that a client does not discover them through errors. */
 export const featureRoutes = (settings: Settings, describePlugins: DescribePlugins = async () => ({})) =>
   new Elysia({ strictPath: true, tags: ['features'] }).get(
     '/features',
@@ -84,7 +84,7 @@ export function featuresOf(settings: Settings, found: Awaited<ReturnType<Describ
             : apiKeys.length > 0
               ? { enabled: true, type: 'api_key' }
               : { enabled: false },
-      // Built-in grants mean nothing to a plugin that says who may do what.
+      // A plugin that decides on rights ignores built-in grants, so built-in sharing is off.
       sharing:
         plugins.sharing !== null
           ? { enabled: true, type: 'plugin', ...found.sharing }

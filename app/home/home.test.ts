@@ -9,8 +9,8 @@ const app = testApp({ config: { apiKey: 'a-key-0123456789' } })
 const get = (path: string, accept?: string, method = 'GET') =>
   requestTo(app, method, path, undefined, accept === undefined ? {} : { accept })
 
-describe('the address without a path', () => {
-  test('is a page for browsers, without a credential and without anything from elsewhere', async () => {
+describe('the root address', () => {
+  test('serves browsers a public page without external content', async () => {
     const page = await get('/', BROWSER)
     expect([page.status, page.headers.get('content-type')]).toEqual([200, 'text/html; charset=utf-8'])
     expect(page.headers.get('content-security-policy')).toStartWith("default-src 'self';")
@@ -23,7 +23,7 @@ describe('the address without a path', () => {
     const css = await readFile(join(import.meta.dirname, 'page', 'home.css'), 'utf8')
     expect(css).not.toMatch(/url\(|@import/)
   })
-  test('is JSON with the same links for everybody else', async () => {
+  test('serves other clients JSON with the same links', async () => {
     for (const accept of [undefined, '*/*', 'application/json', 'text/html;q=0.1, application/json']) {
       const answer = await get('/', accept)
       expect([answer.status, answer.headers.get('content-type')]).toEqual([
@@ -33,7 +33,7 @@ describe('the address without a path', () => {
       expect(await answer.json()).toEqual({ service: 'sluice', links: LINKS })
     }
   })
-  test('answers HEAD, and no other method', async () => {
+  test('supports HEAD and refuses POST', async () => {
     expect((await get('/', BROWSER, 'HEAD')).headers.get('content-type')).toBe('text/html; charset=utf-8')
     expect((await get('/', '*/*', 'HEAD')).headers.get('content-type')).toStartWith('application/json')
     expect((await get('/', '*/*', 'POST')).status).toBe(401)

@@ -3,11 +3,11 @@ import { Elysia } from 'elysia'
 import { makeStaticFiles } from '../core/static-files.ts'
 import { prefers } from '../http/accept.ts'
 
-/** No inline script or style, no other origin, no frame. */
+/** Forbids inline scripts and styles, other origins, and frames. */
 const POLICY =
   "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-/** Where to go from `/`; the page has the same links. */
+/** The links from `/`; the page contains the same. */
 export const LINKS = {
   inspector: '/inspector',
   swagger: '/swagger',
@@ -18,7 +18,7 @@ export const LINKS = {
 
 const PAGE = join(import.meta.dirname, 'page')
 
-/** The address without a path: a page for browsers, JSON for everybody else. It is open and holds no data. */
+/** The root address: a page for browsers, JSON for other clients. It is public and contains no data. */
 export const homeRoutes = () => {
   const serve = makeStaticFiles(
     { 'index.html': { path: join(PAGE, 'index.html') }, 'home.css': { path: join(PAGE, 'home.css') } },

@@ -49,7 +49,7 @@ async function isAdmitted(licensing: Licensing, userId: string) {
 const age = (userId: string, days: number) =>
   opened.sql`update licensed_user set seen_at = now() - make_interval(days => ${days}) where user_id = ${userId}`
 
-test('the first users get the places of the licence, the next is 403 in words that say so', async () => {
+test('the first users get the slots, the next user is 403', async () => {
   const licensing = licensed(2)
   for (const one of ['ada', 'bob', 'ada'])
     expect([one, await isAdmitted(licensing, one)]).toEqual([one, true])
@@ -59,19 +59,19 @@ test('the first users get the places of the licence, the next is 403 in words th
   expect(await isAdmitted(licensing, 'bob')).toBe(true)
 })
 
-test('users who come at the same time, on two replicas, get no more places than there are', async () => {
+test('concurrent users on two replicas do not exceed the slots', async () => {
   const replicas = [licensed(5), licensed(5)]
   const answers = await Promise.all(
     Array.from({ length: 40 }, (_, n) =>
       isAdmitted(replicas[n % 2] ?? expect.unreachable(), `user ${n >> 1}`),
     ),
   )
-  // Each user came to both.
+  // Each user called both replicas.
   expect(answers.filter((is) => is)).toHaveLength(10)
   expect(await opened.sql`select 1 from licensed_user`).toHaveLength(5)
 })
 
-test('a user who has a place costs no statement, for an hour', async () => {
+test('a user with a slot costs no statement for an hour', async () => {
   const licensing = licensed(1)
   expect(await isAdmitted(licensing, 'ada')).toBe(true)
   expect(licensing.admit(user('ada'))).toBeUndefined()
@@ -79,7 +79,7 @@ test('a user who has a place costs no statement, for an hour', async () => {
   expect(licensing.admit(user('ada'))).toBeInstanceOf(Promise)
 })
 
-test('a place is free again after 30 days, and not before', async () => {
+test('a slot is free again after 30 days, not earlier', async () => {
   const licensing = licensed(1)
   expect(await isAdmitted(licensing, 'ada')).toBe(true)
   await age('ada', 29)
@@ -89,7 +89,7 @@ test('a place is free again after 30 days, and not before', async () => {
   expect(await isAdmitted(licensed(1), 'ada')).toBe(false)
 })
 
-test('a refused user is let in soon after a place came free', async () => {
+test('admits a refused user soon after a slot is free', async () => {
   const licensing = licensed(1)
   await isAdmitted(licensing, 'ada')
   expect(await isAdmitted(licensing, 'bob')).toBe(false)
@@ -99,14 +99,14 @@ test('a refused user is let in soon after a place came free', async () => {
   expect(await isAdmitted(licensing, 'bob')).toBe(true)
 })
 
-test('a named administrator is let in beyond the number', async () => {
+test('admits a named administrator beyond the limit', async () => {
   const licensing = licensed(1, { admins: ['root'] })
   expect(await isAdmitted(licensing, 'ada')).toBe(true)
   expect(await isAdmitted(licensing, 'root')).toBe(true)
   expect(await isAdmitted(licensing, 'bob')).toBe(false)
 })
 
-test('a licence that ends while the service runs lets no user in, also one with a place', async () => {
+test('a licence that has ended admits no user, even with a slot', async () => {
   const licensing = licensed(5, { expiresAt: '2026-06-02T00:00:00Z', admins: ['root'] })
   expect(await isAdmitted(licensing, 'ada')).toBe(true)
   expect(licensing.hasEnded()).toBe(false)
@@ -116,7 +116,7 @@ test('a licence that ends while the service runs lets no user in, also one with 
   expect(await isAdmitted(licensing, 'root')).toBe(false)
 })
 
-test('the log warns in the last 30 days and says when the licence has ended', () => {
+test('logs a warning in the last 30 days and after the end', () => {
   licensed(5, { expiresAt: '2026-07-02T00:00:00Z' })
   expect(messages()).toEqual([])
   licensed(5, { expiresAt: '2026-06-30T12:00:00Z' })

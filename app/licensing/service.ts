@@ -1,5 +1,6 @@
-// What the licence of the Pro edition allows while the service runs: a number of users, until a day. Users are subjects of
-// tokens; API keys are machines, which need no place and go on after the end, as do runs and schedules.
+// Enforces the licence of the Pro edition while the service runs: a number of users, until a day. Users are
+// subjects of tokens. API keys belong to machines: they need no slot, and still work after the end, as do
+// runs and schedules.
 import { LRUCache } from 'lru-cache'
 import type { Sql } from '../../drizzle/client.ts'
 import type { Clock } from '../core/clock.ts'
@@ -9,16 +10,16 @@ import type { Log } from '../core/log.ts'
 import type { AdmitUser } from '../http/auth.ts'
 import { placeUser, SEEN_DAYS, touchUser } from './store.ts'
 
-/** A user who has a place is noted in the database once in this time, not with each request. */
+/** A user with a slot is recorded in the database once in this time, not at each request. */
 const PLACED_MS = 3_600_000
-/** A refused user asks the database again after this time: a place may have come free. */
+/** A refused user is checked again after this time, because a slot may be free. */
 const REFUSED_MS = 10_000
-/** Users whose answer is remembered. More than these cost a statement each. */
+/** Users whose decision is cached. Each request of a further user costs a statement. */
 const KNOWN_USERS = 10_000
-/** The log warns on each of the last days: a new licence takes time to buy. */
+/** The log warns on each of these last days, because a new licence takes time to buy. */
 const WARNING_DAYS = 30
 const DAY_MS = 86_400_000
-/** Looks at the end of the licence this often; the log gets a line a day. */
+/** The interval of checks for the end of the licence; the log gets one line per day. */
 const WATCH_MS = 3_600_000
 
 export interface Licensing {
@@ -26,7 +27,7 @@ export interface Licensing {
   admit: AdmitUser
   /** Whether the licence has ended. */
   hasEnded(): boolean
-  /** Ends the watch over the end of the licence. */
+  /** Stops the checks for the end of the licence. */
   stop(): void
 }
 
@@ -35,7 +36,10 @@ interface LicensingDeps {
   sql: Sql
   clock: Clock
   log: Log
-  /** Subjects that are let in beyond the number of users, so that somebody can repair the installation. */
+  /**
+   * Subjects that are admitted beyond the limit of users, so that an administrator can repair the
+   * installation.
+   */
   admins: readonly string[]
 }
 
@@ -48,7 +52,7 @@ export function makeLicensing({ license, sql, clock, log, admins }: LicensingDep
   const endMs = Date.parse(license.expiresAt)
   const adminIds = new Set(admins)
   const known = new LRUCache<string, Known>({ max: KNOWN_USERS })
-  /** Requests of one user that come together ask once. */
+  /** Concurrent requests of one user share a check. */
   const asking = new Map<string, Promise<boolean>>()
   let warnedDay = -1
 

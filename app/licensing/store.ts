@@ -1,9 +1,9 @@
 import type { Sql } from '../../drizzle/client.ts'
 
-/** A user who has not been seen for this long uses up no place of the licence. */
+/** A user who was not seen for this long uses no slot of the licence. */
 export const SEEN_DAYS = 30
 
-/** Notes that a user was seen; false for a user who has no place. */
+/** Records that a user was seen; false for a user without a slot. */
 export async function touchUser(sql: Sql, userId: string): Promise<boolean> {
   const rows = await sql`
     update licensed_user set seen_at = now()
@@ -11,7 +11,10 @@ export async function touchUser(sql: Sql, userId: string): Promise<boolean> {
   return rows.length > 0
 }
 
-/** Gives a user a place if one of `maxUsers` is free. Requests that race, of other replicas too, take turns. */
+/**
+ * Gives a user a slot if one of `maxUsers` is free. Concurrent requests, even of other replicas, are
+ * serialized.
+ */
 export const placeUser = (sql: Sql, { userId, maxUsers }: { userId: string; maxUsers: number }) =>
   sql.begin(async (tx) => {
     await tx`lock table licensed_user in share row exclusive mode`

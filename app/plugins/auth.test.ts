@@ -1,4 +1,5 @@
-// Who a plugin lets in, how long that is believed, and what of it can be seen: the whole application, and a real server that decides.
+// Tests the auth plugin through the whole application and a real server. The tests cover which users it
+// admits, how long its answers are cached, and where its tokens appear.
 import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test'
 import { Elysia } from 'elysia'
 import type { Clock } from '../core/clock.ts'
@@ -14,7 +15,7 @@ const DENIED = { decision: 'DECISION_DENIED' }
 const ANN = { ...ALLOWED, user: { id: 'ann', name: 'Ann', roles: ['author'] } }
 
 let plugin: TestPlugin
-/** What it answers now. */
+/** The current answers of the plugin. */
 let authenticate: object
 let authorize: object
 beforeAll(async () => {
@@ -30,7 +31,7 @@ beforeEach(() => {
 })
 const askedFor = (method: string) => plugin.asked.filter((one) => one.method === `AuthService/${method}`)
 
-/** The application behind the plugin, at a time that stands still. */
+/** The application behind the plugin; only `pass` advances its clock. */
 function appBehind(settings: { url?: string; admins?: string[]; authFailures?: number } = {}) {
   const { url = plugin.url, admins = [], authFailures = null } = settings
   let elapsedMs = 0
@@ -70,7 +71,7 @@ function appBehind(settings: { url?: string; admins?: string[]; authFailures?: n
   }
 }
 
-test('a user comes in with the roles that the plugin names, and the plugin knows us by its token', async () => {
+test("admits a user with the plugin's roles, and authenticates to the plugin", async () => {
   const { call } = appBehind()
   const response = await call('opaque.token~of+ann/1=')
   expect([response.status, await response.json()]).toEqual([
@@ -87,7 +88,7 @@ test('a user comes in with the roles that the plugin names, and the plugin knows
   for (const { headers } of plugin.asked) expect(headers.authorization).toBe(`Bearer ${PLUGIN_TOKEN}`)
 })
 
-test('a name that is none is the id, roles are bounded, and the operator names administrators', async () => {
+test('limits names and roles, and adds administrators of the operator', async () => {
   authenticate = {
     ...ALLOWED,
     user: { id: 'ann', name: 'a\nb', roles: ['', 'x\u0000', ...Array(200).fill('r')] },
@@ -97,7 +98,7 @@ test('a name that is none is the id, roles are bounded, and the operator names a
   expect([name, roles.length, roles.includes('admin')]).toEqual(['ann', limits.rolesKept - 2 + 1, true])
 })
 
-test('an answer is believed as long as the plugin says, and not at all where it says nothing', async () => {
+test('caches an answer only as long as the plugin allows', async () => {
   const { call, pass } = appBehind()
   await call('t')
   await call('t')
@@ -115,7 +116,7 @@ test('an answer is believed as long as the plugin says, and not at all where it 
   expect((await call('t')).status).toBe(401)
 })
 
-test('no answer is believed for more than a minute, whatever the plugin says', async () => {
+test('caches no answer for more than a minute', async () => {
   for (const cacheSeconds of [61, 86_400, 2_147_483_647, -5]) {
     authenticate = { ...ANN, cacheSeconds }
     const { call, pass } = appBehind()
@@ -126,7 +127,7 @@ test('no answer is believed for more than a minute, whatever the plugin says', a
   }
 })
 
-test('a denial is not remembered', async () => {
+test('does not cache a denial', async () => {
   authenticate = { ...DENIED, cacheSeconds: 60 }
   const { call } = appBehind()
   const response = await call('t')
@@ -139,7 +140,7 @@ test('a denial is not remembered', async () => {
   expect((await call('t')).status).toBe(200)
 })
 
-test('a route that the plugin denies is 403, and one it allows is believed with the answer about the user', async () => {
+test('a denied route is 403, and an allowed route is cached', async () => {
   authenticate = { ...ANN, cacheSeconds: 30 }
   authorize = DENIED
   const { call, pass } = appBehind()
@@ -155,7 +156,7 @@ test('a route that the plugin denies is 403, and one it allows is believed with 
   expect((await call('t', 'POST')).status).toBe(403)
 })
 
-test('nobody is asked what somebody may do who may not come in, nor about what does not exist', async () => {
+test('authorizes neither refused callers nor unknown routes', async () => {
   const { call } = appBehind()
   expect((await call('t', 'GET', '/api/v1/nothing')).status).toBe(404)
   authenticate = DENIED
@@ -163,7 +164,7 @@ test('nobody is asked what somebody may do who may not come in, nor about what d
   expect(askedFor('Authorize')).toHaveLength(0)
 })
 
-test('keys open while the plugin is away, and tokens are 503 then', async () => {
+test('keys work while the plugin is unreachable, and tokens are 503', async () => {
   const { call, withKey } = appBehind({ url: 'http://127.0.0.1:1' })
   expect((await withKey('a-key-of-a-machine')).status).toBe(200)
   expect((await withKey('another-key')).status).toBe(401)
@@ -174,14 +175,14 @@ test('keys open while the plugin is away, and tokens are 503 then', async () => 
   ])
 })
 
-test('what is no token is 401 and not asked about', async () => {
+test('refuses malformed tokens with 401, without a call to the plugin', async () => {
   const { call } = appBehind()
   for (const token of ['', 'a b', 'a,b', 'ü', 'x'.repeat(limits.accessTokenLength + 1)])
     expect([token.slice(0, 9), (await call(token)).status]).toEqual([token.slice(0, 9), 401])
   expect(plugin.asked).toEqual([])
 })
 
-test('who guesses is stopped before the plugin is asked; who is known already still comes in', async () => {
+test('stops guesses before a call to the plugin, but admits known tokens', async () => {
   authenticate = { ...ANN, cacheSeconds: 60 }
   const { call } = appBehind({ authFailures: 3 })
   await call('known')
@@ -194,7 +195,7 @@ test('who guesses is stopped before the plugin is asked; who is known already st
   expect((await call('known')).status).toBe(200)
 })
 
-test('tokens are in no log, metric or audit entry, whether they open something or not', async () => {
+test('tokens appear in no log, metric or audit entry', async () => {
   const { call, logged, audited, metrics, pass } = appBehind()
   for (const answer of [ANN, DENIED, {}, { ...DENIED, user: { id: 'canary-token' } }]) {
     authenticate = answer

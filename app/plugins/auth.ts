@@ -1,4 +1,5 @@
-// Who comes, and which routes that user may call, as a plugin says it. It stands where the keys of an identity provider would.
+// Authentication of users, and their rights to call routes, by a plugin. It replaces the keys of an identity
+// provider.
 
 import { createHash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
@@ -23,15 +24,17 @@ export interface AuthPlugin {
 interface AuthPluginDeps {
   channel: Channel
   clock: Clock
-  /** Subjects that are administrators whatever the plugin says of their roles. */
+  /** Subjects that are administrators regardless of the roles from the plugin. */
   admins: readonly string[]
 }
 
 export function makeAuthPlugin({ channel, clock, admins }: AuthPluginDeps): AuthPlugin {
   const plugin = channel.client(AuthService)
-  /** By digest: tokens themselves are not kept. */
+  /** Keyed by digest, because tokens themselves must not be stored. */
   const known = new LRUCache<string, { user: User; untilMs: number }>({ max: limits.accessTokensKept })
-  /** Routes that somebody may call, and until when: forgotten with the answer that said who it is. */
+  /**
+   * Allowed routes of a cached user, each with its expiry. They are dropped together with the cached user.
+   */
   const allowed = new WeakMap<object, Map<string, number>>()
 
   async function ask(token: string, digest: string): Promise<User | TokenRefusal> {
@@ -68,7 +71,7 @@ export function makeAuthPlugin({ channel, clock, admins }: AuthPluginDeps): Auth
         const digest = createHash('sha256').update(token).digest('base64')
         const found = known.get(digest)
         if (found !== undefined && found.untilMs > clock.elapsed()) return found.user
-        // Unlike a signature, what this plugin takes may be guessed; and each guess would cost it a call.
+        // Unlike a signature, a token of a plugin may be guessed, and each guess would cost a call.
         return isGuessing() ? new TokenRefusal('the token is not known here') : ask(token, digest)
       },
     },
@@ -91,6 +94,6 @@ export function makeAuthPlugin({ channel, clock, admins }: AuthPluginDeps): Auth
   }
 }
 
-/** Counted from the question: the answer was true at some time after it. */
+/** Counted from the start of the call, because the answer was true at some time after that. */
 const endOf = (askedMs: number, seconds: number) =>
   askedMs + Math.min(Math.max(seconds, 0), CACHE_SECONDS_MAX) * 1_000

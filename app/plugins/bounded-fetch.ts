@@ -1,12 +1,15 @@
 import { Buffer } from 'node:buffer'
 
-/** As fetch, but for what is read of an answer: all of it, before anybody sees any, or none. Follows no redirect. */
+/**
+ * Like `fetch`, but reads the whole response before it returns, or rejects above `bytesMax`. Follows no
+ * redirect.
+ */
 export const boundedFetch = (bytesMax: number): typeof fetch => {
   const bounded = async (input: string | URL | Request, init: RequestInit = {}) => {
     const response = await fetch(input, { ...init, redirect: 'error' })
     const body = await wholeOf(response, bytesMax, init.signal ?? null)
     const { status, headers } = response
-    // Already decoded, and of another length than the header says.
+    // The body is already decoded, so its length differs from the header.
     const plain = new Headers(headers)
     plain.delete('content-encoding')
     plain.delete('content-length')
@@ -15,7 +18,7 @@ export const boundedFetch = (bytesMax: number): typeof fetch => {
   return Object.assign(bounded, { preconnect: fetch.preconnect })
 }
 
-/** Rejects when there is more of it, and when `signal` is aborted while it comes in drops. */
+/** Rejects when the body is larger, and when `signal` is aborted while the body arrives slowly. */
 async function wholeOf(
   response: Response,
   bytesMax: number,

@@ -1,5 +1,6 @@
-// The way to one plugin. Every call carries the shared token, is bounded in time, in number and in what is read of its answer,
-// and whatever goes wrong comes to the same: nobody has answered, so nothing is allowed.
+// The connection to one plugin. Every call carries the shared token. Its time, its response size and the
+// number of concurrent calls are limited. Every failure has the same result: there is no answer, so nothing
+// is allowed.
 import type { DescService } from '@bufbuild/protobuf'
 import { type CallOptions, type Client, Code, ConnectError, createClient } from '@connectrpc/connect'
 import { PluginService, PluginStatus } from '../../proto/gen/sluice/plugin/v1/plugin_pb.ts'
@@ -14,15 +15,18 @@ import { observed, type RpcObserver, transportTo } from '../rpc/clients.ts'
 import { boundedFetch } from './bounded-fetch.ts'
 import { Unusable } from './messages.ts'
 
-/** One answer of a plugin: time, and bytes, which are enough for 100,000 ids. */
+/** Limits of one response: time, and bytes, which are enough for 100,000 ids. */
 const PLUGIN_TIMEOUT_MS = 3_000
 const ANSWER_BYTES = 4_194_304
-/** Concurrent calls of one plugin: the HTTP client of an API process makes 256 in all. And calls that wait for their turn. */
+/**
+ * Concurrent calls of one plugin, and calls that may wait. The HTTP client of an API process makes 256 calls
+ * in total.
+ */
 export const CALLS_UNDER_WAY = 32
 export const CALLS_WAITING = 1_000
-/** Trouble with a plugin is logged at most this often. */
+/** Failures of a plugin are logged at most this often. */
 const LOG_EVERY_MS = 10_000
-/** Characters of a version that a plugin names. */
+/** Longest version that a plugin may report. */
 const VERSION_LENGTH = 64
 
 export type PluginKind = 'auth' | 'sharing' | 'enforcement'
@@ -30,7 +34,7 @@ export type PluginKind = 'auth' | 'sharing' | 'enforcement'
 export interface PluginAddress {
   kind: PluginKind
   url: string
-  /** Tells the plugin that it is we who ask. */
+  /** The secret that identifies this service to the plugin. */
   token: string
 }
 
@@ -44,11 +48,14 @@ export interface ChannelDeps {
 export interface Channel {
   client<Service extends DescService>(service: Service): Client<Service>
   /**
-   * Makes one call and reads its answer. Rejects with an AppError (503) when there is none in time, or none that `call` can
-   * use; an AppError that `call` throws is passed on.
+   * Makes one call and reads its answer. Rejects with an AppError (503) when no usable answer arrives in
+   * time. An AppError from `call` is rethrown.
    */
   ask<Answer>(call: (options: CallOptions) => Promise<Answer>): Promise<Answer>
-  /** Resolves to the version when the plugin says that it is serving; else rejects. One call is for all who want to know meanwhile. */
+  /**
+   * Resolves to the version of a plugin that is serving; otherwise rejects. Concurrent callers share one
+   * call.
+   */
   check(): Promise<string>
 }
 
@@ -57,7 +64,7 @@ export function makeChannel(
   { log, clock, observe, timeoutMs = PLUGIN_TIMEOUT_MS }: ChannelDeps,
 ): Channel {
   const readMaxBytes = ANSWER_BYTES
-  // JSON, so that a plugin needs no more than an HTTP server.
+  // JSON, so that a plugin needs only an HTTP server.
   const bounds = { isJson: true, fetch: boundedFetch(readMaxBytes), readMaxBytes }
   const transport = transportTo(url, [sendsToken(token), observed(observe)], bounds)
   const slots = makeSlots(CALLS_UNDER_WAY, CALLS_WAITING)
@@ -90,11 +97,11 @@ export function makeChannel(
       } catch (error) {
         if (error instanceof AppError) throw error
         report(signal.aborted ? `no answer within ${timeoutMs} ms` : reasonOf(error))
-        // Without its cause: that may hold what the plugin has said, and so what it was sent.
+        // The error has no cause: the plugin's text may repeat the credential that it was sent.
         throw unavailable(`the ${kind} plugin`)
       }
     },
-    // Anybody may ask how the service is, as often as they like.
+    // Everyone may check the health at any rate, so concurrent checks share one call.
     check() {
       checking ??= check().finally(() => {
         checking = null
@@ -104,13 +111,13 @@ export function makeChannel(
   }
 }
 
-/** In words of ours only: an answer may repeat the credential that it was asked about. */
+/** A reason in words of this service only, because an answer may repeat the credential of its request. */
 function reasonOf(error: unknown): string {
   if (error instanceof Unusable || error instanceof TooMany) return error.message
   return `the call ended with ${Code[ConnectError.from(error).code]}`
 }
 
-/** One line when it begins to fail, one when it answers again, and never more than one in a while. */
+/** Logs one line when the plugin starts to fail and one when it recovers, at most one per interval. */
 function makeReport(kind: PluginKind, { log, clock }: Pick<ChannelDeps, 'log' | 'clock'>) {
   let trouble: string | null = null
   let saidMs = Number.NEGATIVE_INFINITY

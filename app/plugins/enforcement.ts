@@ -1,5 +1,5 @@
-// What users may do with single things, as a plugin says it. It may speak of owners and namespaces: which things those are is
-// looked up here, since it cannot know.
+// Rights of users on single resources, decided by a plugin. A plugin may answer with owners and namespaces.
+// The resources behind them are looked up here, because the plugin cannot know them.
 import { EnforcementService, type Extent } from '../../proto/gen/sluice/enforcement/v1/enforcement_pb.ts'
 import type { Enforcement, Resource } from '../core/access.ts'
 import { isUuid } from '../core/ids.ts'
@@ -52,7 +52,7 @@ export function makeEnforcementPlugin({ channel, things }: EnforcementPluginDeps
   }
 }
 
-/** As a namespace may be called. */
+/** The rule for names of namespaces. */
 const NAMESPACE = /^[a-z][a-z0-9-]{2,62}$/
 
 function meant(extent: Extent | undefined, userId: string): 'all' | Meant {

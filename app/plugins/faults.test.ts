@@ -1,4 +1,5 @@
-// Plugins that hang, lie, answer garbage, answer slowly, die in the middle or answer far too much: nothing is ever allowed by it.
+// Plugins that hang, lie, send garbage, answer slowly, die in the middle or answer too much. None of them
+// allows anything.
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { createServer as createHttp2Server, type Http2Server, type ServerHttp2Stream } from 'node:http2'
@@ -20,9 +21,9 @@ import type { Things } from './store.ts'
 import { type AnswerOf, channelTo, PLUGIN_TOKEN, says, startTestPlugin, type TestPlugin } from './testing.ts'
 
 const SECRET = 'a-secret-credential-of-ann'
-/** Of what never answers as it must. */
+/** For plugins that never give a valid answer. */
 const TIMEOUT_MS = 300
-/** Of what does, on any machine. */
+/** For plugins that do, on any machine. */
 const PATIENCE_MS = 30_000
 const ID = '0198f0c2-7a4e-7c1b-9d0a-5b1f6c2e8d43'
 const ann: Identity = { kind: 'user', userId: 'ann', name: 'Ann', roles: ['author'] }
@@ -49,7 +50,7 @@ interface Ports {
   sharing: Sharing
 }
 
-/** Every question, and an answer that allows all that can be. */
+/** Every call, each with an answer that allows as much as possible. */
 const QUESTIONS: Record<string, { ask(ports: Ports): unknown; yes: object; hasDecision: boolean }> = {
   authenticate: {
     ask: ({ auth }) => auth.tokens.verify(SECRET, () => false),
@@ -110,10 +111,10 @@ beforeAll(async () => {
 })
 afterAll(() => Promise.all([plugin.stop(), accomplice.stop()]))
 
-/** What a plugin answers who allows everything. */
+/** The answers of a plugin that allows everything. */
 const agrees: AnswerOf = (response, question) => says(yesTo(question.method))(response, question)
 
-/** Knows no namespace and finds nothing: what is looked up here is not what these tests are about. */
+/** Knows no namespace and finds nothing, because these tests do not cover lookups. */
 const things: Things = {
   namespace: async () => null,
   pipelines: async () => [],
@@ -135,7 +136,7 @@ function portsOver(channel: Channel): Ports {
   }
 }
 
-/** What each question comes to: 503, or what was answered. */
+/** The outcome of each call: 503, or the answer. */
 async function outcomes(
   url: string,
   { isMeant = () => true, timeoutMs = PATIENCE_MS }: { isMeant?: IsMeant; timeoutMs?: number } = {},
@@ -218,7 +219,7 @@ const WIRE_FAULTS: Record<string, AnswerOf> = {
   },
 }
 
-describe('a plugin allows nothing, and the answer is 503, when it', () => {
+describe('every call is 503 when a plugin', () => {
   for (const [what, answer] of Object.entries(WIRE_FAULTS))
     test(what, async () => {
       plugin.answer = answer
@@ -226,7 +227,7 @@ describe('a plugin allows nothing, and the answer is 503, when it', () => {
       expect(await outcomes(plugin.url, { timeoutMs: TIMEOUT_MS })).toEqual(eachIs(503))
       expect(accomplice.asked.length).toBe(before)
     })
-  test('is not there', async () => {
+  test('is unreachable', async () => {
     const gone = await startTestPlugin()
     await gone.stop()
     expect(await outcomes(gone.url)).toEqual(eachIs(503))
@@ -256,7 +257,7 @@ describe('a plugin allows nothing, and the answer is 503, when it', () => {
     })
 })
 
-test('the questions are asked as they must be: one that allows everything does', async () => {
+test('every call succeeds with a plugin that allows everything', async () => {
   plugin.answer = agrees
   const before = handedOver.length
   expect(await outcomes(plugin.url)).toMatchObject({
@@ -273,12 +274,12 @@ test('the questions are asked as they must be: one that allows everything does',
   expect(handedOver).toHaveLength(before + 1)
 })
 
-describe('what a plugin says is not believed when it', () => {
+describe('invalid answers', () => {
   const asked = async (name: string, message: object) => {
     plugin.answer = says(message)
     return (await outcomes(plugin.url))[name]
   }
-  test('names no user, or one that cannot be', async () => {
+  test('refuses an answer without a valid user', async () => {
     const users = [
       undefined,
       {},
@@ -291,7 +292,7 @@ describe('what a plugin says is not believed when it', () => {
     for (const user of users)
       expect([user, await asked('authenticate', { ...ALLOWED, user })]).toEqual([user, 503])
   })
-  test('leaves out a kind of what is seen, or names what cannot be', async () => {
+  test('refuses an answer without every kind, or with invalid ids', async () => {
     const [all, none] = [{ all: true }, {}]
     for (const message of [
       {},
@@ -305,7 +306,7 @@ describe('what a plugin says is not believed when it', () => {
     const nothing = { pipelines: none, landingZones: none, namespaces: none }
     expect(await asked('listVisible', nothing)).toEqual({ pipelines: [], zones: [], namespaces: [] })
   })
-  test('answers with another grant than was asked for, or with half of one', async () => {
+  test('refuses an answer with another or an incomplete grant', async () => {
     const other = '0198f0c2-7a4e-7c1b-9d0a-5b1f6c2e8d44'
     for (const change of [
       { grantorId: 'eve' },
@@ -333,13 +334,13 @@ describe('what a plugin says is not believed when it', () => {
     expect(await asked('grant', { grants: [{ ...grantMessage, id: other }] })).toBe(503)
     expect(await asked('grant', { grants: [grantMessage, grantMessage] })).toBe(503)
   })
-  test('says neither that a grant was there nor that it was not', async () => {
+  test('refuses an unknown outcome of a revocation', async () => {
     for (const outcome of [undefined, 'REVOKE_OUTCOME_UNSPECIFIED', 'REVOKE_OUTCOME_PERHAPS', 9])
       expect([outcome, await asked('revokeGrant', { outcome })]).toEqual([outcome, 503])
   })
 })
 
-test('what a plugin refuses is refused: nobody comes in, nothing is shared or handed over', async () => {
+test('a denial admits no user, shares nothing and transfers nothing', async () => {
   plugin.answer = says({
     decision: 'DECISION_DENIED',
     user: { id: 'ann' },
@@ -354,14 +355,14 @@ test('what a plugin refuses is refused: nobody comes in, nothing is shared or ha
   expect(handedOver).toHaveLength(before)
 })
 
-test('who vouches for what is handed over does so with a plugin too', async () => {
+test('forwards the vouching of an administrator to a transfer', async () => {
   plugin.answer = agrees
   const { sharing } = portsOver(channelTo(plugin.url, 'auth', { log, timeoutMs: PATIENCE_MS }))
   expect(await sharing.transferOwnership(ID, 'bob', 'ann', true)).toBe(true)
   expect(handedOver.at(-1)).toEqual([ID, 'bob', 'ann', true])
 })
 
-test('a plugin that leaves sharing out makes its addresses 501', async () => {
+test('a plugin without sharing makes its routes 501', async () => {
   plugin.answer = (response) => {
     response.writeHead(501, JSON_HEADERS).end(JSON.stringify({ code: 'unimplemented' }))
   }
@@ -377,7 +378,7 @@ test('a plugin that leaves sharing out makes its addresses 501', async () => {
   expect(others).toEqual({ authenticate: 503, authorize: 503, check: 503, listVisible: 503 })
 })
 
-test('a plugin has a bounded number of calls at a time, and the others wait their turn', async () => {
+test('limits concurrent calls of a plugin; further calls wait', async () => {
   const open: (() => void)[] = []
   let isHolding = true
   let most = 0
@@ -397,7 +398,7 @@ test('a plugin has a bounded number of calls at a time, and the others wait thei
   expect(most).toBe(CALLS_UNDER_WAY)
 })
 
-test('too many calls of a plugin that hangs are refused, and its places are free again afterwards', async () => {
+test('refuses excess calls of a plugin that hangs, then frees its slots', async () => {
   plugin.answer = () => {}
   const { auth } = portsOver(channelTo(plugin.url, 'auth', { log, timeoutMs: TIMEOUT_MS }))
   const many = CALLS_UNDER_WAY + CALLS_WAITING + 5
@@ -406,19 +407,19 @@ test('too many calls of a plugin that hangs are refused, and its places are free
   )
   expect(new Set(await Promise.all(all))).toEqual(new Set([503]))
   plugin.answer = agrees
-  // An answer in time, which the first may not be.
+  // The first answer may arrive too late, so this waits for an answer in time.
   const user = await until(() => Promise.resolve(auth.tokens.verify('token', () => false)).catch(() => null))
   expect(user).toMatchObject({ userId: 'ann' })
 })
 
-test('neither credentials nor what a plugin says of them are logged, and trouble is a line now and then', () => {
+test('logs neither credentials nor texts of a plugin, and failures rarely', () => {
   for (const secret of [SECRET, PLUGIN_TOKEN]) expect(JSON.stringify(logged)).not.toContain(secret)
   expect(messages()).toContain('the auth plugin does not answer as it must')
   const known = ['the auth plugin does not answer as it must', 'the auth plugin answers again']
   expect(messages().filter((message) => !known.includes(message))).toEqual([])
 })
 
-describe('over native gRPC, nothing is allowed by a plugin that', () => {
+describe('over native gRPC, every call is 503 when a plugin', () => {
   async function startGrpc(answer: (stream: ServerHttp2Stream) => void) {
     const server: Http2Server = createHttp2Server()
     server.on('stream', answer)
@@ -449,7 +450,7 @@ describe('over native gRPC, nothing is allowed by a plugin that', () => {
       stream.on('error', () => {})
       stream.respond(headers, { waitForTrailers: true })
       stream.on('wantTrailers', () => stream.sendTrailers({ 'grpc-status': '0' }))
-      // A field that nobody knows, of that length.
+      // An unknown field of that length.
       const length = Buffer.from([0xfa, 0x3f, 0x80, 0xad, 0xe2, 0x04])
       stream.end(framed(Buffer.concat([allowed, length, Buffer.alloc(10_000_000)])))
     },
@@ -475,7 +476,7 @@ describe('over native gRPC, nothing is allowed by a plugin that', () => {
       expect(await outcomes(url, { isMeant: isCheck, timeoutMs: TIMEOUT_MS })).toEqual(eachIs(503, isCheck))
       server.close()
     })
-  test('is no HTTP/2 server', async () => {
+  test('is not an HTTP/2 server', async () => {
     const server = createTcpServer((socket) => {
       socket.on('error', () => {})
       socket.end('allowed')

@@ -12,13 +12,13 @@ afterAll(() => plugin.stop())
 const healthOf = () => makePluginsHealth({ auth: channelTo(plugin.url) }, systemClock)
 const described = async () => (await healthOf().describe()).auth
 
-test('a plugin says whether it is serving, and which version it is', async () => {
+test('reports whether a plugin is serving, and its version', async () => {
   plugin.answer = says({ status: 'PLUGIN_STATUS_SERVING', version: '1.2.3' })
   expect(await described()).toEqual({ status: 'healthy', version: '1.2.3' })
   expect(plugin.asked.at(-1)?.method).toBe('PluginService/HealthCheck')
 })
 
-test('one that is not serving, says neither, or answers something else is unhealthy', async () => {
+test('any other status or answer is unhealthy', async () => {
   for (const answer of [
     { status: 'PLUGIN_STATUS_NOT_SERVING', version: '1' },
     {},
@@ -31,14 +31,14 @@ test('one that is not serving, says neither, or answers something else is unheal
   }
 })
 
-test('a version that cannot be shown is not shown', async () => {
+test('hides a version that cannot be displayed', async () => {
   for (const version of ['', 'a\nb', 'x'.repeat(65)]) {
     plugin.answer = says({ status: 'PLUGIN_STATUS_SERVING', version })
     expect(await described()).toEqual({ status: 'healthy', version: '' })
   }
 })
 
-test('it is asked once in a while, however many want to know', async () => {
+test('checks a plugin once within the cache time', async () => {
   plugin.answer = says({ status: 'PLUGIN_STATUS_SERVING' })
   const before = plugin.asked.length
   const health = healthOf()

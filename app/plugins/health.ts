@@ -2,20 +2,20 @@ import type { Clock } from '../core/clock.ts'
 import type { ReadinessChecks } from '../health/service.ts'
 import type { Channel, PluginKind } from './channel.ts'
 
-/** The health of a plugin is cached this long. */
+/** How long the health of a plugin is cached. */
 const HEALTH_CACHE_MS = 5_000
 
-/** What a plugin says of itself. */
+/** The health and version that a plugin reports. */
 export interface PluginHealth {
   status: 'healthy' | 'unhealthy'
-  /** Empty while nobody knows, and where the plugin names none. */
+  /** Empty while unknown, and when the plugin reports none. */
   version: string
 }
 
 export interface PluginsHealth {
-  /** To be asked whether everything the service depends on answers. */
+  /** Readiness checks of the configured plugins. */
   checks: Pick<ReadinessChecks, 'auth_plugin' | 'sharing_plugin' | 'enforcement_plugin'>
-  /** As it was found within the last seconds; asks where that is too long ago. */
+  /** The health as of the last seconds; older results are checked again. */
   describe(): Promise<Partial<Record<PluginKind, PluginHealth>>>
 }
 

@@ -1,4 +1,4 @@
-// What is asked of plugins in their words, and what they answer in ours. Whatever is no answer throws Unusable.
+// Converts requests to messages for plugins, and their answers back. An invalid answer throws Unusable.
 import {
   Decision,
   Permission as WirePermission,
@@ -7,10 +7,13 @@ import {
 import type { Permission, ResourceType } from '../core/access.ts'
 import type { Identity } from '../core/identity.ts'
 
-/** The plugin has answered, and what it says is none of the answers that there are. `message` has nothing of the plugin's in it. */
+/** The plugin gave none of the valid answers. `message` contains no text of the plugin. */
 export class Unusable extends Error {}
 
-/** Whether it is allowed. Anything but the two answers, the default of an empty message included, is none. */
+/**
+ * Whether the answer allows the request. Only the two explicit decisions are valid; the default of an empty
+ * message is not.
+ */
 export function isAllowed(decision: Decision): boolean {
   if (decision === Decision.ALLOWED) return true
   if (decision === Decision.DENIED) return false

@@ -1,4 +1,4 @@
-// What plugins there are, by the configuration.
+// The plugins that the configuration names.
 import type { Sql } from '../../drizzle/client.ts'
 import type { Enforcement, Sharing } from '../core/access.ts'
 import type { PluginSettings } from '../core/plugin-settings.ts'
@@ -10,9 +10,9 @@ import { makeSharingPlugin, noSharing } from './sharing.ts'
 import { makeThings } from './store.ts'
 
 export interface Plugins {
-  /** Null: tokens are an identity provider's, and all routes are open to who is known. */
+  /** Null: an identity provider issues the tokens, and every authenticated caller may use all routes. */
   auth: AuthPlugin | null
-  /** Each is the plugin's, or `builtIn` where there is none. */
+  /** Returns the plugin, or `builtIn` without a plugin. */
   enforcementOr(builtIn: Enforcement): Enforcement
   sharingOr(builtIn: Sharing): Sharing
   checks: PluginsHealth['checks']

@@ -1,4 +1,4 @@
-// What is shared with whom, kept by a plugin. Owners are kept here: who owns what is a column of what is owned.
+// Grants are stored by a plugin. Owners are stored here, in a column of each owned resource.
 
 import { timestampDate } from '@bufbuild/protobuf/wkt'
 import { Code, ConnectError } from '@connectrpc/connect'
@@ -17,7 +17,7 @@ import { isAllowed, permissionMessage, permissionOf, typeMessage, typeOf, Unusab
 
 interface SharingPluginDeps {
   channel: Channel
-  /** Where owners are kept. */
+  /** Stores the owners. */
   owners: Pick<Sharing, 'transferOwnership'>
 }
 
@@ -79,7 +79,7 @@ export function makeSharingPlugin({ channel, owners }: SharingPluginDeps): Shari
     },
   }
 
-  /** A plugin may leave sharing out. */
+  /** A plugin may omit sharing. */
   function asked<Answer>(call: Parameters<typeof channel.ask<Answer>>[0]): Promise<Answer> {
     return channel.ask((options) =>
       call(options).catch((error: unknown) => {
@@ -89,7 +89,10 @@ export function makeSharingPlugin({ channel, owners }: SharingPluginDeps): Shari
   }
 }
 
-/** In place of a Sharing where grants would mean nothing: who may do what is said by a plugin that is not told of them. */
+/**
+ * Replaces Sharing when a plugin decides on rights without knowing the grants, so that grants would have no
+ * effect.
+ */
 export const noSharing: Sharing = {
   createGrant: async () => refuse(),
   listGrants: async () => refuse(),
@@ -110,7 +113,7 @@ function grantOf(message: GrantMessage | undefined): Grant {
   const at = createdAt === undefined ? null : timestampDate(createdAt)
   if (!isUuid(id) || !isUuid(resourceId) || at === null || Number.isNaN(at.getTime()))
     throw new Unusable('the answer has a grant without id, resource or time')
-  // A key that grants has no id.
+  // A grantor that is an API key has no id.
   const areUsers =
     (grantorId === '' || isPlainText(grantorId, limits.subjectLength)) &&
     isPlainText(granteeId, limits.subjectLength)

@@ -17,7 +17,10 @@ beforeAll(async () => {
 })
 afterAll(() => plugin.stop())
 
-/** Two namespaces, the second of ann's, with a pipeline and a zone each, and one pipeline of hers in the first. */
+/**
+ * Two namespaces, the second owned by ann, each with a pipeline and a zone. The first also has a pipeline of
+ * ann.
+ */
 async function filled() {
   const { sql } = opened
   await sql`truncate namespace, pipeline, landing_zone cascade`
@@ -47,7 +50,7 @@ async function filled() {
 }
 const NOTHING: Meant = { ownerId: null, ids: [], namespaceIds: [], namespaceNames: [] }
 
-test('owners, namespaces by id or name, and ids mean what is theirs, what is in them, and themselves', async () => {
+test('resolves owners, namespaces and ids to their resources', async () => {
   const { ids, named } = await filled()
   const things = makeThings(opened)
   const found = async (meant: Partial<Meant>) => {
@@ -64,7 +67,7 @@ test('owners, namespaces by id or name, and ids mean what is theirs, what is in 
   expect((await found({ ids: [first] }))[2]).toEqual(['first'])
 })
 
-test('a plugin is told who owns a thing and its namespace, and that a namespace is gone', async () => {
+test('sends a plugin the owners of a resource and its namespace', async () => {
   const { ids } = await filled()
   const { first = '', p1 = '' } = ids
   const ann: Identity = { kind: 'user', userId: 'ann', name: 'Ann', roles: ['author'] }
@@ -97,7 +100,7 @@ test('a plugin is told who owns a thing and its namespace, and that a namespace 
   })
 })
 
-test('what a plugin says of owners shows the same as what is built in', async () => {
+test('ownership answers of a plugin match the built-in enforcement', async () => {
   await filled()
   const owned = { owned: true }
   plugin.answer = says({ pipelines: owned, landingZones: owned, namespaces: owned })

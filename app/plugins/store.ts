@@ -1,9 +1,9 @@
-// Which things an answer about owners and namespaces means.
+// Finds the resources behind an answer about owners and namespaces.
 import type { Sql } from '../../drizzle/client.ts'
 
-/** What of a kind is meant: everything that any of its fields names. */
+/** The resources of one kind that an answer covers: everything that any field names. */
 export interface Meant {
-  /** What this user owns, or what is in a namespace of theirs; null: owners do not matter. */
+  /** Covers what this user owns, and everything in this user's namespaces; null: owners do not matter. */
   readonly ownerId: string | null
   readonly ids: readonly string[]
   readonly namespaceIds: readonly string[]
@@ -11,7 +11,7 @@ export interface Meant {
 }
 
 export interface Things {
-  /** Null: there is no namespace of that name, or not any more. */
+  /** Null: the namespace does not exist, or was deleted. */
   namespace(name: string): Promise<{ id: string; owner: string | null } | null>
   /** Ids. */
   pipelines(meant: Meant): Promise<string[]>
@@ -21,7 +21,7 @@ export interface Things {
 }
 
 export function makeThings({ sql }: { sql: Sql }): Things {
-  /** Deleted pipelines are among them: their runs are still to be seen by who saw them before. */
+  /** Includes deleted pipelines, because users who saw their runs before still see them. */
   async function idsIn(table: 'pipeline' | 'landing_zone', meant: Meant): Promise<string[]> {
     const { ownerId, ids, namespaceIds, namespaceNames } = meant
     const given = ids.map((id) => id.toLowerCase())

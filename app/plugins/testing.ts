@@ -1,4 +1,4 @@
-// Plugins for tests: real servers, whose answers the test decides.
+// Plugins for tests: real servers whose answers the test controls.
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { systemClock } from '../core/clock.ts'
@@ -19,7 +19,7 @@ export type AnswerOf = (response: ServerResponse, question: Question) => void
 export interface TestPlugin {
   url: string
   asked: Question[]
-  /** What it does from now on. */
+  /** How the plugin answers from now on. */
   answer: AnswerOf
   stop(): Promise<void>
 }
@@ -51,7 +51,7 @@ export async function startTestPlugin(answer: AnswerOf = (response) => response.
   return plugin
 }
 
-/** An answer of a plugin that is written as it should be. */
+/** A well-formed answer of a plugin. */
 export const says =
   (message: unknown): AnswerOf =>
   (response) => {
