@@ -19,7 +19,7 @@ const upload = (name: string, content: string | Buffer, mimeType = 'text/plain')
   buffer: Buffer.from(content),
 })
 
-test('a file is written, read, listed and deleted, and each write is a version @files.read @files.read.404 @files.write @files.delete', async ({
+test('a file is written as versions, read, listed and deleted @files.read @files.read.404 @files.write @files.delete', async ({
   request,
 }) => {
   const file = `default/notes/${fresh('life')}.md`
@@ -52,7 +52,7 @@ test('a file is written, read, listed and deleted, and each write is a version @
   expect((await request.delete(`${path}/${file}`)).status()).toBe(204)
 })
 
-test('a path whose slashes are encoded is the same path', async ({ request }) => {
+test('a path with encoded slashes names the same file', async ({ request }) => {
   const file = `default/notes/${fresh('encoded')} 50% é?.md`
   const written = await request.put(`${path}/${encodeURIComponent(file)}`, { data: { content: 'x' } })
   expect(await written.json()).toMatchObject({ path: file })
@@ -82,7 +82,7 @@ const badPaths = [
   '_lake/default/silver/a.parquet',
   'default/%ff.sql',
 ]
-test('a bad path is 400 whatever is done with it', {
+test('an invalid path is 400 for reads, writes and deletes', {
   tag: [
     '@files.path.empty',
     '@files.path.dots',
@@ -111,7 +111,7 @@ const asSent = [
   ...['x/../y', 'x/%2e%2e/y', 'x/.%2E/y', 'x/./y', 'x/%2e/y', 'x/..', 'x/.', 'x/../', '../../y', 'x//../y'],
   ...['x\\y', 'x\\..\\y', 'x/..\\y', `${'a/'.repeat(80)}../y`, `${'x/../'.repeat(40)}y`],
 ]
-test('an address is judged as it was sent: what a server would resolve is 400 @files.path.sent', async ({
+test('a path is judged as sent: dot segments and backslashes are 400 @files.path.sent', async ({
   request,
   baseURL,
 }) => {
@@ -141,7 +141,7 @@ test('an address is judged as it was sent: what a server would resolve is 400 @f
   expect((await getJson(request, `${path}/${folder}/y`)).content).toBe('kept')
 })
 
-test('an address that servers resolve to one of a file is none @files.path.resolved', async ({
+test('an address that resolves to a file path reaches no file @files.path.resolved', async ({
   request,
   baseURL,
 }) => {
@@ -182,7 +182,7 @@ test('a path has at most 64 segments @files.path.segments', async ({ request }) 
   await expectError(await request.put(`${path}/${deepest}/a`, { data: { content: 'x' } }), 400, /^path: .*64/)
 })
 
-test('a write needs content that is text @files.write.400', async ({ request }) => {
+test('a write without text content is 400 @files.write.400', async ({ request }) => {
   const url = `${path}/default/notes/${fresh('refused')}.md`
   for (const data of [{}, { content: 7 }, { content: null }, { content: ['x'] }])
     await expectError(await request.put(url, { data }), 400, /^content: /)
@@ -195,7 +195,7 @@ test('a write needs content that is text @files.write.400', async ({ request }) 
   await expectError(await request.get(url), 404)
 })
 
-test('a file has an entity tag, and a reader that has it gets no content again', async ({ request }) => {
+test('a file has an ETag, and a matching If-None-Match is 304', async ({ request }) => {
   const url = `${path}/default/notes/${fresh('tagged')}.md`
   const written = await request.put(url, { data: { content: 'one' } })
   const { version_id } = await written.json()
@@ -214,7 +214,7 @@ test('a file has an entity tag, and a reader that has it gets no content again',
   await expectError(await request.get(nothing, { headers: { 'if-none-match': '*' } }), 404)
 })
 
-test('a write or deletion with If-Match is 412 unless the file is that version', async ({ request }) => {
+test('a write or delete is 412 unless If-Match names the current version', async ({ request }) => {
   const url = `${path}/default/notes/${fresh('matched')}.md`
   const put = (content: string, headers: Record<string, string>) =>
     request.put(url, { data: { content }, headers })
@@ -238,8 +238,10 @@ test('a write or deletion with If-Match is 412 unless the file is that version',
   expect((await request.delete(url)).status()).toBe(204)
 })
 
-test.describe('list', () => {
-  test('needs a prefix that starts with a namespace @files.list.prefix', async ({ request }) => {
+test.describe('file list', () => {
+  test('the file list requires a prefix that starts with a namespace @files.list.prefix', async ({
+    request,
+  }) => {
     await expectError(await request.get(path), 400, /^prefix: /)
     for (const prefix of [
       '',
@@ -260,9 +262,7 @@ test.describe('list', () => {
     )
   })
 
-  test('has the files under the prefix, without excluded segments, of one namespace @files.list', async ({
-    request,
-  }) => {
+  test('the file list honours prefix, namespace, exclude and page @files.list', async ({ request }) => {
     const namespace = await newNamespace(request)
     const written = [
       'pipelines/silver/a/pipeline.sql',
@@ -291,7 +291,7 @@ test.describe('list', () => {
     expect(await list({ prefix: namespace.slice(0, -1) })).toEqual({ paths: [], total: 0 })
   })
 
-  test('knows the type of a file by its path @files.types', async ({ request }) => {
+  test('the file list derives the type of a file from its path @files.types', async ({ request }) => {
     const namespace = await newNamespace(request)
     const types = {
       '.meta.yaml': 'meta',
@@ -316,10 +316,8 @@ test.describe('list', () => {
   })
 })
 
-test.describe('upload', () => {
-  test('stores the file under the path, or under its own name in a folder @files.upload', async ({
-    request,
-  }) => {
+test.describe('file upload', () => {
+  test('an upload uses the given path, or its own name in a folder @files.upload', async ({ request }) => {
     const folder = `default/data/${fresh('upload')}/`
     const file = upload('C:\\data\\ä b.csv', 'a,b\n1,2\n', 'text/csv')
     const named = await request.post(`${path}/upload`, { multipart: { path: `${folder}own.csv`, file } })
@@ -339,7 +337,7 @@ test.describe('upload', () => {
     expect(await read.json()).toMatchObject({ content: 'a,b\n1,2\n', encoding: 'utf-8' })
   })
 
-  test('without a path, without a file, or with a bad path is 400 naming it @files.upload.400', async ({
+  test('an upload with a missing file or bad path is 400 naming it @files.upload.400', async ({
     request,
   }) => {
     const file = upload('a.csv', 'a')
@@ -359,7 +357,9 @@ test.describe('upload', () => {
       await expectError(await post({ path: bad, file }), 400, /^path: /)
   })
 
-  test('may have 32 MB, and not one byte more @files.upload.413 @limit.upload.files', async ({ request }) => {
+  test('an upload may have 32 MB but not one byte more @files.upload.413 @limit.upload.files', async ({
+    request,
+  }) => {
     const folder = `default/big/${fresh('uploaded')}/`
     const send = (name: string, bytes: number) =>
       request.post(`${path}/upload`, { multipart: { path: folder, file: upload(name, Buffer.alloc(bytes)) } })

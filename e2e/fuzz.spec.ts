@@ -1,6 +1,6 @@
-// Requests generated from the API's own document, fitting and not: whatever is sent, nothing is a 500, every answer is one
-// that the document declares, and whoever sends a wrong field is told its name. On a service of its own: some of these
-// requests delete things and change settings. FUZZ_SEED repeats a run, FUZZ_SECONDS makes it longer.
+// Requests generated from the API's own document, valid and invalid. No request causes a 500, the document
+// declares every answer, and an error names the wrong field. The service is the test's own, because some
+// requests delete things and change settings. FUZZ_SEED repeats a run; FUZZ_SECONDS makes it longer.
 import { Agent, request as httpRequest } from 'node:http'
 import { type APIRequestContext, expect, request as newRequest, test } from '@playwright/test'
 import fc from 'fast-check'
@@ -20,10 +20,13 @@ import { newTable } from './runs.ts'
 import { addTrigger } from './triggers.ts'
 
 const SECONDS = Number(process.env.FUZZ_SECONDS || 8)
-/** CI refuses what a change has broken, and always asks the same: what else there is to find is found by hand. */
+/**
+ * CI uses a fixed seed, so that only a change can break the test. Manual runs use new seeds to find more
+ * faults.
+ */
 const SEED = Number(process.env.FUZZ_SEED || (process.env.CI ? 1 : Date.now() % 2 ** 31))
 const AT_ONCE = 4
-/** Of each turn, and as many as it takes: on a slow machine they take longer. */
+/** Requests of each parallel turn, however long they take on a slow machine. */
 const REQUESTS_AT_LEAST = 150
 
 interface Sent {
@@ -31,7 +34,7 @@ interface Sent {
   target: string
   headers: Record<string, string>
   body: string | Buffer | null
-  /** The one thing that was made wrong, and whether the schema surely refuses it. */
+  /** The one part that was made wrong. `isSure`: the schema certainly refuses the value. */
   fault: { place: 'body'; field: string; isSure: boolean } | { place: 'syntax' } | null
 }
 interface Answer {
@@ -44,7 +47,7 @@ let service: OwnService
 let request: APIRequestContext
 let operations: Operation[]
 let validatorOf: ValidatorOf
-/** Values of parameters and fields that lead somewhere, by name; those of `doomed` may be deleted. */
+/** Existing values of parameters and fields, by name. Requests may delete only the values in `doomed`. */
 let known: Record<string, string[]>
 let doomed: Record<string, string[]>
 
@@ -71,7 +74,7 @@ test('generated requests get declared answers, and never a 500 @convention.gener
     const problem = problemOf(sent, answer)
     if (problem !== null) throw new Error(`${problem}\n${shown(sent)}\n${shownAnswer(answer)}`)
   })
-  // Shrinking is left out: requests change what the next ones meet, so that a smaller one proves nothing.
+  // No shrinking: requests change the state that later requests meet, so a smaller case proves nothing.
   const sending = (seed: number, until: fc.Parameters<[Sent]>) =>
     Promise.all(
       Array.from({ length: AT_ONCE }, (_, turn) =>
@@ -93,13 +96,13 @@ test('generated requests get declared answers, and never a 500 @convention.gener
   const failures = results.flatMap(({ failed, errorInstance }) => (failed ? [String(errorInstance)] : []))
   expect(failures, `FUZZ_SEED=${SEED}`).toEqual([])
   expect(total).toBeGreaterThan(operations.length / 2)
-  // Neither were all refused nor all taken.
+  // Some requests were accepted and some refused.
   for (const status of [200, 201, 400, 404]) expect(seen.get(status) ?? 0, `${status}`).toBeGreaterThan(0)
 })
 
 function problemOf({ operation, fault }: Sent, { status, type, text }: Answer): string | null {
   if (status === 500) return 'this is a 500'
-  // Other methods and paths may be meant by what was generated: an encoded slash, an empty segment.
+  // An encoded slash or an empty segment may turn a generated path into another route.
   const isElsewhere = status === 404 || status === 405
   if (!(String(status) in operation.responses) && !isElsewhere) return `${status} is not declared`
   if (type.includes('text/event-stream')) return null
@@ -128,7 +131,9 @@ function problemOf({ operation, fault }: Sent, { status, type, text }: Answer): 
   return null
 }
 
-/** A parameter, or the address as a whole, may be wrong too, and is judged first. */
+/**
+ * True if the message names a parameter or the path. Both may be wrong too, and are checked before the body.
+ */
 const isOfParameter = ({ parameters }: Operation, message: string) =>
   ['path', ...parameters.map(({ name }) => name)].some((name) =>
     message.toLowerCase().startsWith(`${name}: `),
@@ -145,7 +150,7 @@ const shown = ({ operation, target, headers, body, fault }: Sent) =>
   `${operation.method} ${target}\n${JSON.stringify(headers)}\n${String(body).slice(0, 600)}\n${JSON.stringify(fault)}`
 const shownAnswer = ({ status, text }: Answer) => `${status} ${text.slice(0, 600)}`
 
-/** As written, encoded dots and all: `fetch` would tidy the address. */
+/** Sends the target exactly as written, with encoded dots; `fetch` would normalise the address. */
 function send(agent: Agent, { operation, target, headers, body }: Sent): Promise<Answer> {
   return new Promise((resolve, reject) => {
     const { hostname, port } = new URL(service.url)
@@ -172,7 +177,7 @@ function send(agent: Agent, { operation, target, headers, body }: Sent): Promise
   })
 }
 
-/** A world in which many generated requests mean something. */
+/** Creates resources, so that many generated requests reach something that exists. */
 async function populate() {
   const namespaces: string[] = []
   for (let turn = 0; turn < 12; turn++) {
@@ -224,7 +229,7 @@ async function populate() {
   }
 }
 
-// What is sent ------------------------------------------------------------------------------------------------------------
+// Generated requests
 
 const ODD_TEXTS = [
   '',
@@ -375,13 +380,13 @@ function bodyOf({ method, body }: Operation, names: typeof known): fc.Arbitrary<
   )
 }
 
-/** The type beside `null`. */
+/** The type of a schema apart from `null`. */
 const typeOf = ({ type }: Schema) => (Array.isArray(type) ? type.find((one) => one !== 'null') : type)
 const isNullable = ({ type }: Schema) => Array.isArray(type) && type.includes('null')
 
-/** A fitting body with one of its fields made wrong, surely or perhaps. */
+/** A valid body with one field made wrong, certainly or possibly. */
 function faulty(given: Schema, value: unknown): fc.Arbitrary<[unknown, Sent['fault']]> {
-  // The alternatives of a body have the same fields: the first stands for all of them.
+  // The alternatives of a body have the same fields, so the first alternative stands for all.
   const schema = given.oneOf?.[0] ?? given
   const fields = Object.entries(schema.properties ?? {})
   if (fields.length === 0 || typeof value !== 'object') return fc.constant([value, null])
@@ -389,7 +394,7 @@ function faulty(given: Schema, value: unknown): fc.Arbitrary<[unknown, Sent['fau
     const put = (wrong: unknown) => ({ ...(value as Json), [field]: wrong })
     const fault = (isSure: boolean): Sent['fault'] => ({ place: 'body', field, isSure })
     const options: fc.Arbitrary<[unknown, Sent['fault']]>[] = []
-    // What the document leaves open by alternatives is judged by the service alone.
+    // The document leaves a field with alternatives open, so only the service judges its value.
     const kind = typeOf(inner)
     const wrong = inner.anyOf || inner.oneOf || kind === undefined ? undefined : WRONG[kind]
     if (wrong) options.push(wrong.map((bad) => [put(bad), fault(true)]))
@@ -447,7 +452,7 @@ function formOf(schema: Schema, names: typeof known): fc.Arbitrary<Content> {
     }))
 }
 
-/** A value that the schema takes; by its field's name one that leads somewhere, if there is any. */
+/** A value that fits the schema: an existing value of this field name, if there is one. */
 function fitting(schema: Schema, names: typeof known, field = ''): fc.Arbitrary<unknown> {
   const there = names[field]
   if (schema.const !== undefined) return fc.constant(schema.const)
@@ -488,10 +493,10 @@ function fittingText(schema: Schema, example: unknown): fc.Arbitrary<string> {
   if (typeOf(schema) === 'integer')
     return fc.integer({ min: schema.minimum ?? 0, max: Math.min(schema.maximum ?? 1000, 1000) }).map(String)
   const sample = fc.constant(typeof example === 'string' ? example : 'text')
-  // Names that nothing has, of every length that a name may have.
+  // Names that do not exist, of every length that a name may have.
   if (schema.pattern) return fc.oneof(sample, fc.stringMatching(new RegExp(schema.pattern)))
   return fc.oneof(sample, fc.string({ maxLength: Math.min(schema.maxLength ?? 40, 40) }))
 }
 
-/** Half a surrogate pair has no encoding. */
+/** Replaces surrogates, because half a surrogate pair has no encoding. */
 const wellFormed = (text: string) => text.replace(/[\uD800-\uDFFF]/g, '?')

@@ -9,7 +9,7 @@ import { cancel, getRun, logOf, requestRun, runToSuccess } from './runs.ts'
 
 const TOKEN = 'sidecar-token-of-this-test-0123456789'
 
-/** A sidecar on its own for the API at this port, and the address of its native gRPC. */
+/** Starts a single sidecar for the API at this port, and returns the address of its native gRPC. */
 async function startSidecar(name: 'runner' | 'query', apiPort: number) {
   const scratch = await mkdtemp(join(tmpdir(), `sluice-grpc-${name}-`))
   const env = { SCRATCH_DIR: scratch, SIDECAR_TOKEN: TOKEN, API_URLS: `http://127.0.0.1:${apiPort}` }
@@ -58,7 +58,7 @@ test('runs, previews and queries work over grpc:// addresses', async ({ playwrig
   ])
 })
 
-test('a run is cancelled over gRPC', async ({ playwright }) => {
+test('a run can be cancelled over gRPC', async ({ playwright }) => {
   const request = await requests(playwright)
   const run_id = await requestRun(request, await pipelineWith(request, ENDLESS))
   const status = async () => (await getRun(request, run_id)).status

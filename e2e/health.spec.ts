@@ -2,7 +2,7 @@
 import { expect, test } from '@playwright/test'
 import { getJson, readiness } from './resources.ts'
 
-test('the process says that it runs, and which build it is @health @health.live', async ({ request }) => {
+test('liveness endpoints report the process and its build @health @health.live', async ({ request }) => {
   expect(await getJson(request, '/health')).toEqual({ status: 'healthy' })
   expect(await getJson(request, '/health/live')).toEqual({
     status: 'healthy',
@@ -13,13 +13,15 @@ test('the process says that it runs, and which build it is @health @health.live'
   })
 })
 
-test('it is ready: database, objects, runner and query answer @health.ready', async ({ request }) => {
+test('readiness reports database, objects, runner and query service as healthy @health.ready', async ({
+  request,
+}) => {
   const body = await readiness(request)
   expect(body).toEqual({
     status: 'ok',
     services: { postgres: 'healthy', s3: 'healthy', runner: 'healthy', query: 'healthy' },
     details: {},
-    // What this machine has.
+    // These values depend on the machine.
     python: body.python,
     engines: { runner: body.engines.runner, query: body.engines.query },
   })
@@ -30,7 +32,7 @@ test('it is ready: database, objects, runner and query answer @health.ready', as
   }
 })
 
-test('metrics are text under the names of the specification @metrics', async ({ request }) => {
+test('metrics are text with the names of the specification @metrics', async ({ request }) => {
   const response = await request.get('/metrics')
   expect(response.headers()['content-type']).toContain('text/plain')
   const text = await response.text()
@@ -48,7 +50,9 @@ test('metrics are text under the names of the specification @metrics', async ({ 
     expect(text).toContain(`# TYPE sluice_${name} ${type}\n`)
 })
 
-test('features are those of the open community edition @features @auth.none', async ({ request }) => {
+test('features describe the community edition without authentication @features @auth.none', async ({
+  request,
+}) => {
   expect(await getJson(request, '/api/v1/features')).toEqual({
     edition: 'community',
     plugins: {

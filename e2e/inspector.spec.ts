@@ -1,4 +1,4 @@
-// The inspector's API on a running service: what it says of real runs and drafts, and its streams.
+// The inspector's API on a running service: a real run and its event stream.
 import { expect, test } from '@playwright/test'
 import { getJson, instant, publishedPipeline, uuid } from './resources.ts'
 import { requestRun } from './runs.ts'
@@ -14,7 +14,7 @@ interface Step {
   duration_ms: number | null
 }
 
-/** Every event of a stream, up to its end. */
+/** All events of a stream, read until the stream ends. */
 async function eventsOf(url: string) {
   const response = await fetch(url, { headers: { accept: 'text/event-stream' } })
   expect(response.headers.get('content-type')).toContain('text/event-stream')
@@ -24,7 +24,7 @@ async function eventsOf(url: string) {
   }))
 }
 
-test('a run is followed step by step, to the very end of its history', async ({ request, baseURL }) => {
+test('the event stream follows a run to the end of its history', async ({ request, baseURL }) => {
   const pipeline = await publishedPipeline(request)
   const id = await requestRun(request, pipeline)
   const events = await eventsOf(`${baseURL}${API}/run/instances/${id}/events`)

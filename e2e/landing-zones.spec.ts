@@ -16,7 +16,7 @@ import {
 const path = '/api/v1/landing-zones'
 const nobody = `${path}/default/nobody-here`
 const noFile = '00000000-0000-7000-8000-000000000000'
-/** A form that Playwright would not write. */
+/** A multipart form that Playwright cannot write. */
 const rawForm = (disposition: string) => ({
   headers: { 'content-type': 'multipart/form-data; boundary=line' },
   data: Buffer.from(
@@ -60,7 +60,7 @@ test('a zone is created, found, changed and deleted @zones.create @zones.get @zo
   await expectError(await request.delete(url), 404)
 })
 
-test('zones are listed with their counts, all or those of a namespace @zones.list', async ({ request }) => {
+test('zones are listed with their counts, all or by namespace @zones.list', async ({ request }) => {
   const namespace = await newNamespace(request)
   const [one, other] = [await newZone(request, namespace), await newZone(request, namespace)]
   await one.upload('flights.csv')
@@ -75,7 +75,7 @@ test('zones are listed with their counts, all or those of a namespace @zones.lis
   await expectError(await request.get(path, { params: { namespace: 'Upper' } }), 400, /^namespace: /)
 })
 
-test('create with a bad field is 400 naming it, of a taken name 409 @name.zone @zones.create.400 @zones.create.409', async ({
+test('a bad zone field is 400, a taken name 409 @name.zone @zones.create.400 @zones.create.409', async ({
   request,
 }) => {
   const fine = { namespace: 'default', name: 'refused' }
@@ -102,7 +102,7 @@ test('create with a bad field is 400 naming it, of a taken name 409 @name.zone @
   await expectError(await request.post(path, { data: { namespace, name } }), 409)
 })
 
-test('update with a bad field is 400 naming it @zones.update.400', async ({ request }) => {
+test('a zone update with a bad field is 400 naming it @zones.update.400', async ({ request }) => {
   const { url } = await newZone(request)
   for (const [field, value] of [
     ['description', 7],
@@ -120,7 +120,7 @@ test('update with a bad field is 400 naming it @zones.update.400', async ({ requ
     await expectError(await request.put(url, { data: { [field]: value } }), 400, new RegExp(`^${field}: `))
 })
 
-test('the lifecycle of a zone is read, and changed field by field @zones.lifecycle @zones.lifecycle.put', async ({
+test('the lifecycle of a zone is read and changed field by field @zones.lifecycle @zones.lifecycle.put', async ({
   request,
 }) => {
   const zone = await newZone(request)
@@ -145,7 +145,7 @@ test('the lifecycle of a zone is read, and changed field by field @zones.lifecyc
   }
 })
 
-test('a lifecycle that cannot be is 400 naming the field, and changes nothing @zones.lifecycle.put.400', async ({
+test('an invalid lifecycle is 400 naming the field and changes nothing @zones.lifecycle.put.400', async ({
   request,
 }) => {
   const zone = await newZone(request)
@@ -170,7 +170,7 @@ test('a lifecycle that cannot be is 400 naming the field, and changes nothing @z
   expect(kept).toEqual({ processed_max_age_days: 30, auto_purge: false })
 })
 
-test('what cannot be the address of a zone or a file is 404', {
+test('an unknown or invalid address of a zone or file is 404', {
   tag: [
     '@zones.get.404',
     '@zones.update.404',
@@ -201,7 +201,7 @@ test('what cannot be the address of a zone or a file is 404', {
   }
 })
 
-test('a file is uploaded, found, listed and deleted @zones.upload @zones.file @zones.file.delete', async ({
+test('a landing file is uploaded, found, listed and deleted @zones.upload @zones.file @zones.file.delete', async ({
   request,
 }) => {
   const { url, prefix } = await newZone(request)
@@ -237,7 +237,7 @@ test('a file is uploaded, found, listed and deleted @zones.upload @zones.file @z
   expect(await getJson(request, url)).toMatchObject({ file_count: 0, total_bytes: 0 })
 })
 
-test('files are listed newest first @zones.files', async ({ request }) => {
+test('landing files are listed newest first @zones.files', async ({ request }) => {
   const { url, upload } = await newZone(request)
   for (const name of ['a.csv', 'b.csv', 'c.csv']) await upload(name)
   const { files, total } = await getJson(request, `${url}/files`)
@@ -249,7 +249,7 @@ test('files are listed newest first @zones.files', async ({ request }) => {
   ])
 })
 
-test('an upload without a file or with a name that cannot be one is 400 and leaves nothing @zones.upload.400', async ({
+test('an upload without a valid file name is 400 and stores nothing @zones.upload.400', async ({
   request,
 }) => {
   const { url, prefix } = await newZone(request)
@@ -269,7 +269,7 @@ test('an upload without a file or with a name that cannot be one is 400 and leav
   })
 })
 
-test('an upload may have 32 MB, and not one byte more @zones.upload.413 @limit.upload.landing', async ({
+test('a landing upload may have 32 MB but not one byte more @zones.upload.413 @limit.upload.landing', async ({
   request,
 }) => {
   const { url, prefix } = await newZone(request)
@@ -283,7 +283,7 @@ test('an upload may have 32 MB, and not one byte more @zones.upload.413 @limit.u
   expect((await getJson(request, '/api/v1/files', { prefix })).total).toBe(1)
 })
 
-test('an upload with an Idempotency-Key is one file, however often it is sent', async ({ request }) => {
+test('repeated uploads with one Idempotency-Key store one file', async ({ request }) => {
   const { url } = await newZone(request)
   const headers = { 'idempotency-key': fresh('landing') }
   const send = (file: ReturnType<typeof csv>) =>
@@ -297,8 +297,8 @@ test('an upload with an Idempotency-Key is one file, however often it is sent', 
   expect(await getJson(request, `${url}/files`)).toEqual({ files: [files[0]], total: 1 })
 })
 
-test.describe('samples', () => {
-  test('are uploaded under their own names, listed, replaced and deleted @zones.samples @zones.sample.upload @zones.sample.delete', async ({
+test.describe('landing zone samples', () => {
+  test('samples are uploaded, listed, replaced and deleted by name @zones.samples @zones.sample.upload @zones.sample.delete', async ({
     request,
   }) => {
     const zone = await newZone(request)
@@ -321,7 +321,7 @@ test.describe('samples', () => {
       total: 2,
     })
     expect(await getJson(request, `/api/v1/files/${at}`)).toMatchObject({ content: 'a\n1\n2\n3\n' })
-    // Samples are no files of the zone.
+    // Samples do not count as files of the zone.
     expect(await getJson(request, `${zone.url}/files`)).toEqual({ files: [], total: 0 })
 
     const one = `${url}/${encodeURIComponent('día 1.csv')}`
@@ -332,7 +332,7 @@ test.describe('samples', () => {
     expect((await send(csv('día 1.csv'))).status()).toBe(201)
   })
 
-  test('of no zone are 404, and with a name or form that cannot be 400', {
+  test('samples of an unknown zone are 404, invalid names or forms 400', {
     tag: [
       '@zones.samples.404',
       '@zones.sample.upload.400',
@@ -366,7 +366,7 @@ test.describe('samples', () => {
     expect(await getJson(request, url)).toEqual({ files: [], total: 0 })
   })
 
-  test('may have 32 MB, and not one byte more @zones.sample.upload.413 @limit.upload.samples', async ({
+  test('a sample may have 32 MB but not one byte more @zones.sample.upload.413 @limit.upload.samples', async ({
     request,
   }) => {
     const zone = await newZone(request)
@@ -379,16 +379,14 @@ test.describe('samples', () => {
   })
 })
 
-test('an uploaded name that is an encoded path is 400', async ({ request }) => {
+test('an upload whose name is an encoded path is 400', async ({ request }) => {
   const { url } = await newZone(request)
   for (const name of ['..%2f..%2fetc', 'a%252fb.csv', 'a%5cb.csv', 'a%0d%0ab.csv', 'a%00.csv'])
     await expectError(await request.post(`${url}/files`, { multipart: { file: csv(name) } }), 400, /^file: /)
   expect((await request.post(`${url}/files`, { multipart: { file: csv('50%25 é.csv') } })).status()).toBe(201)
 })
 
-test('deleting a zone removes everything under it and nothing beside it @zones.delete', async ({
-  request,
-}) => {
+test('deleting a zone removes its files and nothing beside them @zones.delete', async ({ request }) => {
   const { url, prefix, namespace, name, upload, uploadSample } = await newZone(request)
   await upload('flights.csv')
   await uploadSample('s.csv')

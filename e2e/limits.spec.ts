@@ -1,4 +1,4 @@
-// Specification: Limits, those that no resource's own tests reach.
+// Specification: Limits that the tests of single resources do not reach.
 import { expect, test } from '@playwright/test'
 import {
   addTest,
@@ -14,7 +14,7 @@ import { runToSuccess } from './runs.ts'
 
 const KEPT = 50
 
-test('the last 50 versions of a pipeline are kept, older ones go @limit.versions', async ({ request }) => {
+test('a pipeline keeps its last 50 versions and deletes older ones @limit.versions', async ({ request }) => {
   const { url } = await newPipeline(request)
   await publish(request, { url })
   for (let version = 2; version <= KEPT + 2; version++)
@@ -27,9 +27,7 @@ test('the last 50 versions of a pipeline are kept, older ones go @limit.versions
   await expectError(await request.post(`${url}/rollback`, { data: { version: 2 } }), 404)
 })
 
-test('names as long as they may be, and of every character they may have, are taken and work @limit.names', async ({
-  request,
-}) => {
+test('names of maximum length with every allowed character work @limit.names', async ({ request }) => {
   const long = (text: string) => `${fresh('0')}-${text}`.padEnd(128, 'z')
   const namespace = fresh('long').padEnd(63, 'z')
   expect((await request.post('/api/v1/namespaces', { data: { name: namespace } })).status()).toBe(201)
@@ -44,9 +42,7 @@ test('names as long as they may be, and of every character they may have, are ta
   expect(table).toMatchObject({ row_count: 1 })
 })
 
-test('a text that is too long is 400 naming its field, wherever one may be sent @convention.text-limit', async ({
-  request,
-}) => {
+test('a text that is too long is 400 naming its field @convention.text-limit', async ({ request }) => {
   const { namespace, layer, name, url } = await newPipeline(request)
   const zone = await newZone(request, namespace)
   const of = { namespace, layer, pipeline: name }

@@ -1,4 +1,4 @@
-// Lineage: what pipelines read and make, as a graph.
+// Lineage: a graph of the sources that pipelines read and the tables that they write.
 import { type APIRequestContext, expect, test } from '@playwright/test'
 import { addTest, getJson, instant, newNamespace, newZone, pipelineWith, uuid } from './resources.ts'
 import { newTable, runToSuccess } from './runs.ts'
@@ -25,7 +25,7 @@ const edgesOf = ({ edges }: Graph) =>
   edges.map(({ source, type, target }) => `${source} ${type} ${target}`).sort()
 const nodeOf = ({ nodes }: Graph, id: string) => nodes.find((node) => node.id === id)
 
-test('the lineage of runs: latest run, quality summary, table stats and landing files @lineage', async ({
+test('lineage shows latest runs, quality summaries, table statistics and landing files @lineage', async ({
   request,
 }) => {
   const namespace = await newNamespace(request)
@@ -83,7 +83,7 @@ test('the lineage of runs: latest run, quality summary, table stats and landing 
   })
 })
 
-test('lineage: a three-part ref crosses namespaces even when the graph is filtered to one @lineage.references', async ({
+test('lineage filtered by namespace still shows three-part references to others @lineage.references', async ({
   request,
 }) => {
   const [near, far] = [await newNamespace(request), await newNamespace(request)]
@@ -106,7 +106,7 @@ test('lineage: a three-part ref crosses namespaces even when the graph is filter
   )
 })
 
-test('lineage: orphan tables and orphan landing zones are disconnected nodes @lineage.orphans', async ({
+test('lineage shows orphan tables and landing zones as disconnected nodes @lineage.orphans', async ({
   request,
 }) => {
   const namespace = await newNamespace(request)

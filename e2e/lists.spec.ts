@@ -1,5 +1,5 @@
-// Every list honours `limit` and `offset`, answers an exact total and links to its other pages (docs/semantics.md), whatever it
-// lists. What is special about one is in the specification of its resource.
+// Every list honours `limit` and `offset`, returns an exact total and links to its other pages
+// (docs/semantics.md). The tests of a resource cover the peculiarities of its list.
 import { type APIRequestContext, expect, test } from '@playwright/test'
 import {
   fresh,
@@ -12,15 +12,15 @@ import {
 } from './resources.ts'
 
 const MADE = 5
-/** Of the pages that are asked for. */
+/** Items per requested page. */
 const LIMIT = 2
 
 interface List {
-  /** Address with filters, so that the list holds what was made and nothing else. */
+  /** Address with filters, so that the list holds only the items of the test. */
   url: string
-  /** Where the items are in the body; none: the body is the array. */
+  /** Field of the body that holds the items; without it, the body is the array. */
   key?: string
-  /** Others may add to it meanwhile. */
+  /** Other tests may add items meanwhile. */
   isShared?: boolean
 }
 
@@ -33,7 +33,7 @@ const created = async (request: APIRequestContext, url: string, data: object) =>
   expect(response.ok()).toBe(true)
 }
 
-/** By the row of COVERAGE.md. */
+/** Makes a list with items, by row of COVERAGE.md. */
 const LISTS: Record<string, (request: APIRequestContext) => Promise<List>> = {
   async 'pipelines.list'(request) {
     const namespace = await newNamespace(request)
@@ -116,7 +116,7 @@ for (const [row, make] of Object.entries(LISTS))
     expect(all.items.length).toBeGreaterThanOrEqual(MADE)
     if (!list.isShared) expect(all).toMatchObject({ items: { length: MADE }, total: MADE })
 
-    // From page to page by the links alone.
+    // Only the links lead from page to page.
     const first = await page(`limit=${LIMIT}`)
     expect(Object.keys(first.links).sort()).toEqual(['first', 'last', 'next'])
     expect(first.items).toHaveLength(LIMIT)
@@ -137,7 +137,7 @@ for (const [row, make] of Object.entries(LISTS))
       expect(firstAgain.items).toEqual(first.items)
     }
 
-    // Beyond the end there is nothing, and the way back is the last page.
+    // A page beyond the end is empty, and its `prev` link is the last page.
     for (const offset of ['1000000', '9'.repeat(30)]) {
       const beyond = await page(`limit=${LIMIT}&offset=${offset}`)
       expect(beyond.items).toEqual([])
@@ -145,7 +145,7 @@ for (const [row, make] of Object.entries(LISTS))
       if (!list.isShared) expect(beyond.links.prev).toBe(beyond.links.last)
     }
 
-    // What is no number is as if it were not there; what is too large is cut.
+    // An invalid number is ignored; a `limit` that is too large is clamped.
     for (const query of [
       'limit=0',
       'limit=-3',
@@ -164,7 +164,7 @@ for (const [row, make] of Object.entries(LISTS))
   })
 
 for (const path of ['/api/v1/tables', '/api/v1/schema'])
-  test(`${path} says how many tables there are and links to its pages`, async ({ request }) => {
+  test(`${path} returns a total and links to its pages`, async ({ request }) => {
     const { total, links } = await read(request, { url: path, key: 'tables' }, `${path}?limit=1`)
     expect(total).toEqual(expect.any(Number))
     expect(Object.keys(links)).toEqual(expect.arrayContaining(['first', 'last']))
@@ -182,7 +182,7 @@ async function read(request: APIRequestContext, { key }: List, url: string) {
       target,
     ]),
   ) as { [rel in 'first' | 'prev' | 'next' | 'last']?: string }
-  // By what stays the same: runs go on meanwhile.
+  // Compares only stable fields, because runs change meanwhile.
   const listed: Record<string, unknown>[] = key === undefined ? body : body[key]
   const items = listed.map((item) => item.id ?? item.path ?? item.name ?? item.filename)
   expect(items).not.toContain(undefined)
@@ -190,7 +190,7 @@ async function read(request: APIRequestContext, { key }: List, url: string) {
   return { items, total: key === undefined ? undefined : (body.total as number), links }
 }
 
-test('links of a list are as long as proxies let through, however long its filter @convention.link-length', async ({
+test('list links stay within the length that proxies accept, whatever the filter @convention.link-length', async ({
   request,
 }) => {
   const namespace = await newNamespace(request)

@@ -3,7 +3,7 @@ import { type APIRequestContext, expect, test } from '@playwright/test'
 import { fresh, type MadePipeline, newZone, pipelineWith, writeFile } from './resources.ts'
 import { newTable, runToEnd } from './runs.ts'
 
-/** The report of a file of the draft, and the status of the publish. */
+/** Publishes the pipeline. Returns the status and the report of one file of the draft. */
 async function published(request: APIRequestContext, { url, prefix }: MadePipeline, file: string) {
   const response = await request.post(`${url}/publish`)
   const { validation, error } = await response.json()
@@ -22,7 +22,7 @@ async function errorOfPreview(request: APIRequestContext, { url }: MadePipeline)
 
 const withSource = (request: APIRequestContext, sql: string) => pipelineWith(request, sql, { layer: 'gold' })
 
-/** `<t>` is the name of a table in gold. */
+/** `<t>` stands for the name of a table in gold. */
 const BARE: [sql: string, place: string, written: string, advice: string][] = [
   ['select * from gold.<t>', 'line 1 column 15', 'gold.<t>', "{{ ref('gold.<t>') }}"],
   ['select 1 as a,\n  b\nfrom <t> as x', 'line 3 column 6', '<t>', "{{ ref('gold.<t>') }}"],
@@ -32,9 +32,7 @@ const BARE: [sql: string, place: string, written: string, advice: string][] = [
   ['from nothing_here', 'line 1 column 6', 'nothing_here', "{{ ref('layer.nothing_here') }}"],
 ]
 
-test('a bare table name is a warning of publish and the error of preview and run, with what to write', async ({
-  request,
-}) => {
+test('bare table names warn at publish and fail runs, with a fix', async ({ request }) => {
   const { name } = await newTable(
     request,
     { namespace: 'default', layer: 'gold', name: fresh('t').replaceAll('-', '_') },
@@ -58,7 +56,7 @@ test('a bare table name is a warning of publish and the error of preview and run
   }
 })
 
-test('CTEs, aliases, table functions and references are no bare names', async ({ request }) => {
+test('CTEs, aliases, table functions and references are not bare table names', async ({ request }) => {
   const source = await newTable(request, { namespace: 'default', layer: 'gold' }, 'select 1 as b')
   const pipeline = await withSource(
     request,
@@ -69,9 +67,7 @@ select b.n, x.i, s.b from b, range(3) as x(i), {{ ref('gold.${source.name}') }} 
   expect(await errorOfRun(request, pipeline)).toBeNull()
 })
 
-test('a quality test with a bare table name says what to write, at publish and in the run', async ({
-  request,
-}) => {
+test('a quality test with a bare table name gets the same advice', async ({ request }) => {
   const pipeline = await withSource(request, 'select 1 as b')
   await writeFile(
     request,
@@ -94,7 +90,7 @@ test('a quality test with a bare table name says what to write, at publish and i
   expect(await errorOfRun(request, pipeline)).toContain(advice)
 })
 
-test('landing_zone() without quotes or a reader says how to read it', async ({ request }) => {
+test('landing_zone() without quotes or a reader gets advice', async ({ request }) => {
   const { name: zone, upload } = await newZone(request)
   await upload('a.csv')
   const advice = `write read_csv('{{ landing_zone("${zone}") }}')`

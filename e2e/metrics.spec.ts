@@ -1,4 +1,5 @@
-// Specification: Health, metrics, features. Counters are of one process, so this one has nobody else's requests.
+// Specification: Health, metrics, features. Counters belong to one process, so this service gets no other
+// requests.
 import { type APIRequestContext, expect } from '@playwright/test'
 import { test } from './own-service.ts'
 import { ENDLESS, pipelineWith } from './resources.ts'
@@ -6,7 +7,7 @@ import { cancel, getRun, requestRun, runToEnd, runToSuccess } from './runs.ts'
 
 test.use({ serviceEnv: { QUERY_URLS: 'none' } })
 
-/** The samples whose line starts so, without `sluice_`, by what follows. */
+/** Samples whose name starts with `sluice_` and `start`, keyed by the rest of their name and labels. */
 async function samples(request: APIRequestContext, start: string): Promise<Record<string, number>> {
   const text = await (await request.get('/metrics')).text()
   const lines = text.split('\n').filter((line) => line.startsWith(`sluice_${start}`))
@@ -18,7 +19,7 @@ async function samples(request: APIRequestContext, start: string): Promise<Recor
   )
 }
 
-test('every run is counted once by how it ended, whoever ended it @metrics.runs', async ({ request }) => {
+test('every run is counted once by its final status, whoever ends it @metrics.runs', async ({ request }) => {
   const become = (id: string, status: string) =>
     expect.poll(async () => (await getRun(request, id)).status, { intervals: [20] }).toBe(status)
 

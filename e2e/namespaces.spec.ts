@@ -37,19 +37,19 @@ test('a namespace is created, listed, described and deleted', {
   expect((await request.put(`${path}/${name}`, { data: { description: '' } })).status()).toBe(404)
 })
 
-test('a taken name is 409 ALREADY_EXISTS @namespaces.create.409', async ({ request }) => {
+test('a taken namespace name is 409 ALREADY_EXISTS @namespaces.create.409', async ({ request }) => {
   const response = await request.post(path, { data: { name: 'default' } })
   expect(response.status()).toBe(409)
   expect((await response.json()).error).toMatchObject({ code: 'ALREADY_EXISTS', type: 'CONFLICT' })
 })
 
-test('default cannot be deleted @namespaces.delete.403', async ({ request }) => {
+test('the namespace default cannot be deleted @namespaces.delete.403', async ({ request }) => {
   const response = await request.delete(`${path}/default`)
   expect(response.status()).toBe(403)
   expect((await response.json()).error).toMatchObject({ code: 'AUTHORIZATION', type: 'AUTHORIZATION' })
 })
 
-test('names that break the rule are 400, naming the field @name.namespace @namespaces.create.400 @limit.namespace', async ({
+test('an invalid namespace name is 400 naming the field @name.namespace @namespaces.create.400 @limit.namespace', async ({
   request,
 }) => {
   for (const name of ['abc', 'a1-', `z${'a-1'.repeat(21)}`.slice(0, 63)]) {
@@ -64,7 +64,9 @@ test('names that break the rule are 400, naming the field @name.namespace @names
   }
 })
 
-test('what a deleted namespace contains stays and keeps working @namespaces.delete', async ({ request }) => {
+test('the contents of a deleted namespace remain and keep working @namespaces.delete', async ({
+  request,
+}) => {
   const namespace = fresh('left')
   const pipeline = { namespace, layer: 'bronze', name: 'left-behind' }
   expect((await request.post(path, { data: { name: namespace } })).status()).toBe(201)

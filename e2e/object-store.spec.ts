@@ -1,4 +1,5 @@
-// Specification: Storage, error 500; Limits, lineage file reads. What only an object store can bring about that fails or is slow.
+// Specification: Storage, error 500; Limits, lineage file reads. These tests need an object store that fails
+// or is slow.
 import { type APIRequestContext, expect, request as newRequest, test } from '@playwright/test'
 import { startTestStore, type TestStore } from './object-store.ts'
 import { type OwnService, startOwnService } from './own-service.ts'
@@ -23,7 +24,7 @@ test.afterAll(async () => {
   await store?.stop()
 })
 
-test('a file is 500 INTERNAL while the store fails, to read, write and delete, and all right afterwards @files.500', async () => {
+test('file requests are 500 INTERNAL while the store fails, then recover @files.500', async () => {
   const url = '/api/v1/files/default/pipelines/gold/stored/pipeline.sql'
   const body = { data: { content: 'select 1' } }
   expect((await api.put(url, body)).status()).toBe(200)
@@ -37,7 +38,7 @@ test('a file is 500 INTERNAL while the store fails, to read, write and delete, a
   await expectError(await api.get(url), 404)
 })
 
-test('lineage reads at most 20 files at once, and none of them twice @limit.lineage-reads', async () => {
+test('lineage reads at most 20 files at once, each only once @limit.lineage-reads', async () => {
   for (let n = 0; n < PIPELINES; n++) {
     const created = await api.post('/api/v1/pipelines', {
       data: { namespace: 'default', layer: 'gold', name: `read_${n}` },
@@ -55,7 +56,7 @@ test('lineage reads at most 20 files at once, and none of them twice @limit.line
   expect(nodes.filter(({ type }: { type: string }) => type === 'pipeline')).toHaveLength(PIPELINES)
   expect(held.most()).toBe(READS_AT_ONCE)
   expect(held.waiting()).toBe(0)
-  // Nothing waits for the store any more: what was read is known.
+  // This request does not wait for the store, because the contents are cached.
   expect((await api.get('/api/v1/lineage')).status()).toBe(200)
   held.release()
 })

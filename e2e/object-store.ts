@@ -1,32 +1,32 @@
-// An S3 server as far as the service needs one, in the test's memory: it can be told to fail, and to keep reads waiting.
+// A minimal S3 server in the test's memory. A test can make it fail or hold its reads.
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
 interface Version {
   id: string
-  /** Null: the key was deleted. */
+  /** Null marks a deleted key. */
   content: Buffer | null
   at: Date
 }
 
 export interface TestStore {
-  /** What a service needs to use it. */
+  /** Variables that make a service use this store. */
   env: Record<string, string>
-  /** From now on every request about an object is refused with a fault of the server's, or is not. */
+  /** While `isFailing`, every request for an object is refused with a server error. */
   fail(isFailing: boolean): void
-  /** Reads of objects wait from now on. */
+  /** Makes reads of objects wait. */
   hold(): HeldReads
   stop(): Promise<void>
 }
 
 export interface HeldReads {
-  /** That wait now. */
+  /** Number of reads that wait now. */
   waiting(): number
-  /** The most that ever waited at once. */
+  /** Largest number of reads that waited at once. */
   most(): number
-  /** The one that has waited longest goes on. */
+  /** Releases the read that has waited longest. */
   releaseOne(): void
-  /** All go on, and none waits any more. */
+  /** Releases all reads; later reads do not wait. */
   release(): void
 }
 

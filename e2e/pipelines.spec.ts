@@ -79,9 +79,7 @@ test('a pipeline is created, found, changed and deleted @pipelines.create @pipel
   expect(files).toEqual({ files: [], total: 0 })
 })
 
-test('the name of a deleted pipeline can be used again at once, for another pipeline', async ({
-  request,
-}) => {
+test('the name of a deleted pipeline can be reused at once', async ({ request }) => {
   const made = await newPipeline(request)
   await writeFile(request, `${made.prefix}tests/quality/old.sql`, 'select 0')
   await publish(request, made)
@@ -98,7 +96,7 @@ test('the name of a deleted pipeline can be used again at once, for another pipe
   ])
 })
 
-test('deleting a pipeline cancels the runs it still has', async ({ request }) => {
+test('deleting a pipeline cancels its running and pending runs', async ({ request }) => {
   const pipeline = await pipelineWith(request, ENDLESS)
   const { url } = pipeline
   const [first, second] = [await requestRun(request, pipeline), await requestRun(request, pipeline)]
@@ -112,7 +110,7 @@ test('deleting a pipeline cancels the runs it still has', async ({ request }) =>
   await expect.poll(() => statusOf(second)).toBe('cancelled')
 })
 
-test.describe('create', () => {
+test.describe('pipeline creation', () => {
   const fine = { namespace: 'default', layer: 'bronze', name: 'refused' }
   const wrong: [field: string, value: unknown][] = [
     ['namespace', undefined],
@@ -140,7 +138,7 @@ test.describe('create', () => {
     ['unique_key', 'x'.repeat(300)],
   ]
   for (const [field, value] of wrong)
-    test(`with ${field} ${JSON.stringify(value)?.slice(0, 40)} is 400 naming it @name.pipeline @pipelines.create.400`, async ({
+    test(`creation with ${field} ${JSON.stringify(value)?.slice(0, 40)} is 400 naming it @name.pipeline @pipelines.create.400`, async ({
       request,
     }) => {
       const response = await request.post(path, { data: { ...fine, [field]: value } })
@@ -148,13 +146,13 @@ test.describe('create', () => {
       await expectError(await request.get(`${path}/default/bronze/refused`), 404)
     })
 
-  test('of a name that is taken is 409 @pipelines.create.409', async ({ request }) => {
+  test('creation with a taken name is 409 @pipelines.create.409', async ({ request }) => {
     const { namespace, layer, name } = await newPipeline(request)
     await expectError(await request.post(path, { data: { namespace, layer, name } }), 409)
     await newPipeline(request, { namespace, layer: 'gold', name })
   })
 
-  test('from a table, a landing zone or nothing writes a source that publishes @pipelines.create.source', async ({
+  test('creation writes a publishable source from a table, zone or nothing @pipelines.create.source', async ({
     request,
   }) => {
     const source = async (source?: string) => {
@@ -168,7 +166,7 @@ test.describe('create', () => {
     expect(await source('drop-box')).toContain('landing_zone("drop-box")')
   })
 
-  test('of a python pipeline writes pipeline.py @pipelines.create.python', async ({ request }) => {
+  test('creation of a Python pipeline writes pipeline.py @pipelines.create.python', async ({ request }) => {
     const { prefix } = await newPipeline(request, { type: 'python' })
     const { files } = await getJson(request, '/api/v1/files', { prefix })
     expect(files.map((file: { path: string }) => file.path)).toEqual([
@@ -177,7 +175,9 @@ test.describe('create', () => {
     ])
   })
 
-  test('with a unique key makes it incremental @pipelines.create.unique_key', async ({ request }) => {
+  test('creation with a unique key sets the incremental strategy @pipelines.create.unique_key', async ({
+    request,
+  }) => {
     const { prefix } = await newPipeline(request, { unique_key: 'order_id' })
     const { content } = await getJson(request, `/api/v1/files/${prefix}config.yaml`)
     expect(content).toContain('merge_strategy: incremental')
@@ -185,8 +185,8 @@ test.describe('create', () => {
   })
 })
 
-test.describe('list', () => {
-  test('is newest first, filtered, searched and sorted, with an exact total @convention.sort @pipelines.list', async ({
+test.describe('pipeline list', () => {
+  test('the pipeline list filters, searches and sorts, with an exact total @convention.sort @pipelines.list', async ({
     request,
   }) => {
     const namespace = await newNamespace(request)
@@ -215,7 +215,7 @@ test.describe('list', () => {
     expect((await list({ sort: 'updated_at' }))[0]).toBe('orders_raw')
   })
 
-  test('leaves out s3_path and has last_run @pipelines.list.shape', async ({ request }) => {
+  test('the pipeline list omits s3_path and includes last_run @pipelines.list.shape', async ({ request }) => {
     const { namespace } = await newPipeline(request, { namespace: await newNamespace(request) })
     const { pipelines } = await getJson(request, path, { namespace })
     expect(pipelines[0]).toMatchObject({ last_run: null, owner: null, type: 'sql', draft_dirty: true })
@@ -228,7 +228,9 @@ test.describe('list', () => {
     ['sort', 'owner'],
     ['order', 'sideways'],
   ] as const)
-    test(`by ${field} ${value} is 400 naming it @pipelines.list.400`, async ({ request }) => {
+    test(`listing pipelines by ${field} ${value} is 400 naming it @pipelines.list.400`, async ({
+      request,
+    }) => {
       await expectError(
         await request.get(path, { params: { [field]: value } }),
         400,
@@ -237,7 +239,7 @@ test.describe('list', () => {
     })
 })
 
-test('what cannot be the address of a pipeline is 404', {
+test('an unknown or invalid pipeline address is 404', {
   tag: [
     '@pipelines.get.404',
     '@pipelines.update.404',
@@ -262,7 +264,7 @@ test('what cannot be the address of a pipeline is 404', {
   }
 })
 
-test('an update with a bad field is 400 naming it and changes nothing @pipelines.update.400', async ({
+test('a bad update is 400 naming the field and changes nothing @pipelines.update.400', async ({
   request,
 }) => {
   const { url } = await newPipeline(request)
@@ -280,8 +282,8 @@ test('an update with a bad field is 400 naming it and changes nothing @pipelines
   expect(await getJson(request, url)).toEqual(before)
 })
 
-test.describe('publish', () => {
-  test('pins every file, clears the draft flag, and later writes only set it again @pipelines.publish @pipelines.version @draft.published', async ({
+test.describe('pipeline publish', () => {
+  test('publish pins every file and clears the dirty flag @pipelines.publish @pipelines.version @draft.published', async ({
     request,
   }) => {
     const { url, prefix } = await newPipeline(request)
@@ -320,7 +322,7 @@ test.describe('publish', () => {
     ])
   })
 
-  test('a file that is uploaded or deleted marks the draft dirty too @draft.dirty', async ({ request }) => {
+  test('uploading or deleting a file marks the draft dirty @draft.dirty', async ({ request }) => {
     const { url, prefix } = await newPipeline(request)
     const isDirty = async () => (await getJson(request, url)).draft_dirty
     await publish(request, { url })
@@ -333,14 +335,16 @@ test.describe('publish', () => {
     expect([deleted.status(), await isDirty()]).toEqual([204, true])
   })
 
-  test('needs no body, and a message that is text @pipelines.publish.message', async ({ request }) => {
+  test('publish accepts an optional message, which must be text @pipelines.publish.message', async ({
+    request,
+  }) => {
     const { url } = await newPipeline(request)
     const published = await request.post(`${url}/publish`)
     expect([published.status(), (await published.json()).message]).toEqual([200, ''])
     await expectError(await request.post(`${url}/publish`, { data: { message: 7 } }), 400, /^message: /)
   })
 
-  test('of a template that does not parse is 422 with the report of the files @pipelines.publish.422', async ({
+  test('publish of an unparsable template is 422 with a file report @pipelines.publish.422', async ({
     request,
   }) => {
     const { url, prefix } = await newPipeline(request)
@@ -367,8 +371,8 @@ test.describe('publish', () => {
   })
 })
 
-test.describe('versions', () => {
-  test('are listed newest first @pipelines.versions', async ({ request }) => {
+test.describe('pipeline versions', () => {
+  test('versions are listed newest first @pipelines.versions', async ({ request }) => {
     const { url } = await newPipeline(request)
     for (const message of ['one', 'two', 'three']) await request.post(`${url}/publish`, { data: { message } })
     const { versions, total } = await getJson(request, `${url}/versions`)
@@ -376,7 +380,7 @@ test.describe('versions', () => {
     expect(versions.map((version: { message: string }) => version.message)).toEqual(['three', 'two', 'one'])
   })
 
-  test('a number that is none is 400, one that does not exist 404 @pipelines.version.400 @pipelines.version.404', async ({
+  test('an invalid version number is 400, an unknown one 404 @pipelines.version.400 @pipelines.version.404', async ({
     request,
   }) => {
     const { url } = await newPipeline(request)
@@ -387,7 +391,7 @@ test.describe('versions', () => {
       await expectError(await request.get(`${url}/versions/${number}`), 404)
   })
 
-  test('a rollback makes a new version of the old files and leaves the draft alone @pipelines.rollback @draft.rollback', async ({
+  test('a rollback creates a version of old files without changing the draft @pipelines.rollback @draft.rollback', async ({
     request,
   }) => {
     const { url, prefix } = await newPipeline(request)
@@ -405,7 +409,7 @@ test.describe('versions', () => {
     expect(second.published_versions).not.toEqual(first.published_versions)
     const { content } = await getJson(request, `/api/v1/files/${prefix}pipeline.sql`)
     expect(content).toBe('select 2 as two')
-    // Nothing was written since the last publish, though runs execute another version now.
+    // Nothing was written since the last publish, although runs now execute another version.
     const flag = async () => (await getJson(request, url)).draft_dirty
     expect(await flag()).toBe(false)
     const named = await request.post(`${url}/rollback`, { data: { version: 2, message: 'Forward' } })
@@ -420,7 +424,7 @@ test.describe('versions', () => {
     expect(await flag()).toBe(true)
   })
 
-  test('a rollback to no version is 404, to what is no version 400 @pipelines.rollback.400 @pipelines.rollback.404', async ({
+  test('rollback to an unknown version is 404, to an invalid 400 @pipelines.rollback.400 @pipelines.rollback.404', async ({
     request,
   }) => {
     const { url } = await newPipeline(request)
@@ -434,7 +438,7 @@ test.describe('versions', () => {
     )
   })
 
-  test('are 1 to n without gaps when publishes and rollbacks race @pipelines.rollback.atomic @version.numbers', async ({
+  test('concurrent publishes and rollbacks number versions 1 to n without gaps @pipelines.rollback.atomic @version.numbers', async ({
     request,
   }) => {
     const { url } = await newPipeline(request)

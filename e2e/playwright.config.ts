@@ -1,26 +1,28 @@
 /**
- * End-to-end tests speak HTTP to a running service at `SLUICE_URL`. `browser/` needs a Chromium (`CHROMIUM_PATH`), `faults/`
- * starts services of its own and kills parts of them, `security/` tries to get out of the sandboxes; everything else needs no more than the address.
+ * End-to-end tests speak HTTP to a running service at `SLUICE_URL`. `browser/` needs a Chromium
+ * (`CHROMIUM_PATH`). `faults/` starts services of its own and kills parts of them. `security/` tries to
+ * escape the sandboxes. Everything else needs only the address.
  */
 import { defineConfig } from '@playwright/test'
 
 const chromium = process.env.CHROMIUM_PATH
 
-/** Need a service with secrets to lose, or take longer than the usual tests may. */
+/** Attack tests that need a service with secrets to lose, or take longer than the usual tests may. */
 const ATTACKS =
   '{audit-flood,browser-attacks,bypass,credentials,disk-space,exhaustion,forged-identity,function-level,identifiers,large-answers,license,matrix,object-level,path-traversal,secret-leaks,side-channels,side-channels-of-lists,sidecar-ports,ssrf,unsafe-parsing}.spec.ts'
 
 export default defineConfig({
   testDir: '.',
   outputDir: '../test-results',
-  // Each file has names of its own, so files run side by side; two cores are shared with the service under test.
+  // Each file uses names of its own, so files run in parallel. Tests and service share two cores.
   workers: 2,
-  // Of hooks too, and those start services: nothing that works takes longer, however busy the machine is. For what hangs, not
-  // for what is slow: no test asks for less, and none has limits of its own for what it waits for.
+  // The timeout ends tests that hang, not tests that are slow. It also covers hooks, which start services. No
+  // working test takes longer, however busy the machine is. Tests set no smaller timeout and no limit of
+  // their own for a condition.
   timeout: 300_000,
   expect: { timeout: 120_000 },
   forbidOnly: Boolean(process.env.CI),
-  // What passes then is told all the same: `tools/test/tally.ts`.
+  // `tools/test/tally.ts` still reports a test that passes only on its retry.
   retries: process.env.CI ? 1 : 0,
   reporter: 'list',
   use: {
@@ -28,7 +30,7 @@ export default defineConfig({
     extraHTTPHeaders: process.env.SLUICE_KEY ? { 'x-api-key': process.env.SLUICE_KEY } : {},
   },
   projects: [
-    // Of the attempts to escape there is a part here: those of previews take milliseconds each.
+    // This project includes the escape attempts of previews, because each takes only milliseconds.
     {
       name: 'api',
       testIgnore: [
@@ -39,7 +41,7 @@ export default defineConfig({
         `security/${ATTACKS}`,
       ],
     },
-    // A way out that is open every second time is open: none is tried again.
+    // No retries: an escape that works every second time is an escape.
     { name: 'security', testMatch: ['security/*-escape.spec.ts', `security/${ATTACKS}`], retries: 0 },
     {
       name: 'browser',
@@ -52,9 +54,9 @@ export default defineConfig({
         },
       },
     },
-    // Minutes pass until something is due.
+    // These tests wait for minutes until something is due.
     { name: 'clock', testMatch: 'clock/**/*.spec.ts' },
-    // Killing parts of several services at once would test the machine instead of the healing.
+    // One worker: killing parts of several services at once would test the machine, not the recovery.
     { name: 'faults', testMatch: 'faults/**/*.spec.ts', workers: 1 },
   ],
 })

@@ -10,7 +10,7 @@ const startPlugin = () => startProgram('examples/plugin/main.ts', { PLUGIN_TOKEN
 
 let plugin: Awaited<ReturnType<typeof startPlugin>>
 let service: OwnService
-/** Everybody who is known to the plugin. */
+/** Request contexts, by the name of the caller. */
 const users: Record<string, APIRequestContext> = {}
 const as = (name: 'ada' | 'ann' | 'bob' | 'vic' | 'stranger' | 'key') => {
   const context = users[name]
@@ -53,7 +53,7 @@ const zonesOf = async (user: APIRequestContext): Promise<string[]> => {
 let inbox = ''
 let grant = ''
 
-test('plugins are shown with their status and version, and are among the services that must answer @plugins.health', async () => {
+test('features and readiness report the status and version of plugins @plugins.health', async () => {
   const { services } = await readiness(as('key'))
   const { plugins } = await (await as('ann').get('/api/v1/features')).json()
   const healthy = { enabled: true, type: 'plugin', status: 'healthy', version: '1.0.0' }
@@ -65,14 +65,14 @@ test('plugins are shown with their status and version, and are among the service
   })
 })
 
-test('who the plugin knows comes in, and nobody else @plugins.authenticate', async () => {
+test('only users known to the plugin are authenticated @plugins.authenticate', async () => {
   expect(await statusOf(as('ann').get('/api/v1/features'))).toBe(200)
   const refused = await as('stranger').get('/api/v1/features')
   expect([refused.status(), await refused.json()]).toMatchObject([401, { error: { type: 'AUTHENTICATION' } }])
   expect(refused.headers()['www-authenticate']).toContain('invalid_token')
 })
 
-test('what somebody creates is theirs: others see nothing of it', async () => {
+test('a resource belongs to its creator and is hidden from others', async () => {
   const data = { namespace: 'default', name: 'inbox', description: 'of Ann' }
   const made = await as('ann').post(ZONES, { data })
   expect(made.status()).toBe(201)
@@ -84,13 +84,13 @@ test('what somebody creates is theirs: others see nothing of it', async () => {
   expect(await statusOf(as('bob').put(INBOX, { data: { description: 'mine' } }))).toBe(403)
 })
 
-test('a route that the plugin keeps from a user is 403, whatever it is called on @plugins.authorize', async () => {
+test('a route that the plugin denies to a user is 403 @plugins.authorize', async () => {
   const refused = await as('vic').post(ZONES, { data: { namespace: 'default', name: 'of-vic' } })
   expect([refused.status(), await refused.json()]).toMatchObject([403, { error: { type: 'AUTHORIZATION' } }])
   expect(await statusOf(as('vic').get(ZONES))).toBe(200)
 })
 
-test('what is shared is seen and used as far as it was shared @plugins.enforcement', async () => {
+test('a shared resource can be used as far as the grant allows @plugins.enforcement', async () => {
   const share = (permission: string, grantee_id = 'bob') =>
     as('ann').post('/api/v1/sharing', {
       data: { grantee_id, resource_type: 'landing_zone', resource_id: inbox, permission },
@@ -115,7 +115,7 @@ test('what is shared is seen and used as far as it was shared @plugins.enforceme
   expect(await statusOf(as('bob').delete(INBOX))).toBe(403)
 })
 
-test('grants are listed, and one that is revoked ends what it gave at once @plugins.sharing', async () => {
+test('grants are listed, and revoking one ends its access at once @plugins.sharing', async () => {
   const query = `/api/v1/sharing?resource_type=landing_zone&resource_id=${inbox}`
   const { grants, total } = await (await as('ann').get(query)).json()
   expect([total, grants]).toMatchObject([1, [{ id: grant, grantee_id: 'bob', permission: 'write' }]])
@@ -126,7 +126,7 @@ test('grants are listed, and one that is revoked ends what it gave at once @plug
   expect(await zonesOf(as('bob'))).toEqual([])
 })
 
-test('a pipeline is handed over to whom the plugin knows, and to nobody else @plugins.transfer', async () => {
+test('a pipeline can be transferred only to users known to the plugin @plugins.transfer', async () => {
   const data = { namespace: 'default', layer: 'silver', name: 'flights', type: 'sql' }
   const made = await as('ada').post('/api/v1/pipelines', { data })
   expect(made.status()).toBe(201)
@@ -142,7 +142,7 @@ test('a pipeline is handed over to whom the plugin knows, and to nobody else @pl
   expect(await statusOf(as('bob').get(url))).toBe(200)
 })
 
-test('without the plugin nobody comes in but keys, and it is seen why @plugins.away', async () => {
+test('without the plugin only keys authenticate, and errors name the plugin @plugins.away', async () => {
   await plugin.stop()
   await expect(async () => {
     const answer = await as('ann').get(ZONES)

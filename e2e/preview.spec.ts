@@ -3,7 +3,7 @@ import { type APIRequestContext, expect, test } from '@playwright/test'
 import { expectError, getJson, instant, newZone, pipelineWith, publish } from './resources.ts'
 import { newTable } from './runs.ts'
 
-/** A pipeline with this source, and what its preview answers. */
+/** Makes a pipeline with this source, and functions that preview it. */
 async function previewed(request: APIRequestContext, sql: string) {
   const pipeline = await pipelineWith(request, sql, { layer: 'silver' })
   const ask = (data?: object, params: Record<string, string> = {}) =>
@@ -17,9 +17,7 @@ async function previewed(request: APIRequestContext, sql: string) {
   return { ...pipeline, ask, preview }
 }
 
-test('a preview answers with rows and what it took, and changes nothing @pipelines.preview', async ({
-  request,
-}) => {
+test('a preview returns rows and statistics and changes nothing @pipelines.preview', async ({ request }) => {
   const { url, name, preview } = await previewed(
     request,
     "select range as n, 'x' || range as text from range(250)",
@@ -54,7 +52,7 @@ test('a preview answers with rows and what it took, and changes nothing @pipelin
   await expectError(await request.get(`/api/v1/tables/default/silver/${name}`), 404)
 })
 
-test('the limit of the body comes before that of the query, and both are held @limit.pipeline-preview', async ({
+test('the body limit overrides the query limit, and both are clamped @limit.pipeline-preview', async ({
   request,
 }) => {
   const { preview } = await previewed(request, 'select range as n from range(2000)')
@@ -68,7 +66,7 @@ test('the limit of the body comes before that of the query, and both are held @l
   expect(await rows(undefined, { limit: 'many' })).toBe(100)
 })
 
-test('code is previewed in place of the source, on tables as readers see them @pipelines.preview.code', async ({
+test('a preview of given code replaces the source and reads main @pipelines.preview.code', async ({
   request,
 }) => {
   const table = await newTable(request, { namespace: 'default', layer: 'bronze' }, 'select 7 as a')
@@ -80,7 +78,7 @@ test('code is previewed in place of the source, on tables as readers see them @p
   expect(await getJson(request, url)).toMatchObject({ draft_dirty: false })
 })
 
-test('a landing zone shows its files, its samples while there are none, or the files that are asked for @pipelines.preview.sample_files', async ({
+test('a preview reads requested sample files, else landing files, else samples @pipelines.preview.sample_files', async ({
   request,
 }) => {
   const zone = await newZone(request)
@@ -111,7 +109,7 @@ test('a landing zone shows its files, its samples while there are none, or the f
   await expectError(await ask({ sample_files: ['../etc/passwd'] }), 400, /^sample_files: /)
 })
 
-test('a sample of 10 MB is previewed', async ({ request }) => {
+test('a sample of 10 MB can be previewed', async ({ request }) => {
   const zone = await newZone(request)
   const line = `${'x'.repeat(99)}\n`
   await zone.uploadSample('orders.csv', `text\n${line.repeat(100_000)}`)
@@ -122,7 +120,7 @@ test('a sample of 10 MB is previewed', async ({ request }) => {
   expect((await preview()).rows).toEqual([['x'.repeat(99), 100_000]])
 })
 
-test('what is wrong is said with its file and line @pipelines.preview.400', async ({ request }) => {
+test('preview errors name the file and line @pipelines.preview.400', async ({ request }) => {
   const { ask } = await previewed(request, 'select 1')
   const refused = async (code: string, message: RegExp) => expectError(await ask({ code }), 400, message)
   await refused('select 1\n{{ oops }}', /^pipeline\.sql line 2/)
@@ -134,7 +132,7 @@ test('what is wrong is said with its file and line @pipelines.preview.400', asyn
   await expectError(await ask({ code: '' }), 400, /code/)
 })
 
-test('a pipeline that is not there has no preview @pipelines.preview.404', async ({ request }) => {
+test('a preview of an unknown pipeline is 404 @pipelines.preview.404', async ({ request }) => {
   for (const path of ['default/silver/nobody-here', 'default/copper/x', 'No/silver/x'])
     await expectError(await request.post(`/api/v1/pipelines/${path}/preview`), 404)
 })

@@ -1,4 +1,4 @@
-// Pipelines in Python, as their authors see them: written, published, run, read, refused.
+// Python pipelines as their authors see them: written, published, run and read.
 import { expect, test } from '@playwright/test'
 import { newNamespace, newPipeline, newZone, pipelineWith, publish, pythonOf, rowsOf } from './resources.ts'
 import { runToSuccess } from './runs.ts'
@@ -9,13 +9,13 @@ test.beforeEach(async ({ request }) => {
   test.skip(python === null, 'pipelines in Python cannot run on this machine')
 })
 
-test('the one that is written at creation publishes and runs as it is', async ({ request }) => {
+test('a new Python pipeline publishes and runs unchanged', async ({ request }) => {
   const pipeline = await newPipeline(request, { type: 'python' })
   await publish(request, pipeline)
   expect((await runToSuccess(request, pipeline)).rows_written).toBe(1)
 })
 
-test('two of them make a table from files, and a table from that table', async ({ request }) => {
+test('Python pipelines make tables from files and from other tables', async ({ request }) => {
   const namespace = await newNamespace(request)
   const { name: zone, upload } = await newZone(request, namespace)
   await upload('orders.csv', 'id,price\n1,9.50\n2,0.25\n')

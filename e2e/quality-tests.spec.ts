@@ -9,7 +9,7 @@ const fine = {
   severity: 'error',
 }
 
-test('a test is created, listed, published and deleted @tests.list @tests.create @tests.create.409 @tests.delete', async ({
+test('a quality test is created, listed, published and deleted @tests.list @tests.create @tests.create.409 @tests.delete', async ({
   request,
 }) => {
   const { url, prefix } = await newPipeline(request)
@@ -43,7 +43,7 @@ test('a test is created, listed, published and deleted @tests.list @tests.create
   expect(await getJson(request, url)).toMatchObject({ draft_dirty: true })
 })
 
-test('a test written as a file says the rest about itself in its header @tests.header', async ({
+test('a test file declares severity, description, tags and remediation in its header @tests.header', async ({
   request,
 }) => {
   const { url, prefix } = await newPipeline(request)
@@ -68,9 +68,7 @@ test('a test written as a file says the rest about itself in its header @tests.h
   ])
 })
 
-test('create with a bad field is 400 naming it and writes nothing @name.test @tests.create.400', async ({
-  request,
-}) => {
+test('a bad field is 400 naming it and writes no test @name.test @tests.create.400', async ({ request }) => {
   const { url, prefix } = await newPipeline(request)
   for (const [field, value] of [
     ['name', undefined],
@@ -98,7 +96,7 @@ test('create with a bad field is 400 naming it and writes nothing @name.test @te
   expect(files.total).toBe(0)
 })
 
-test('of a pipeline that does not exist everything is 404 @tests.list.404 @tests.create.404 @tests.run.404', async ({
+test('every test request for an unknown pipeline is 404 @tests.list.404 @tests.create.404 @tests.run.404', async ({
   request,
 }) => {
   for (const pipeline of ['default/bronze/nobody-here', 'default/copper/a', 'Default/bronze/a']) {
@@ -112,9 +110,7 @@ test('of a pipeline that does not exist everything is 404 @tests.list.404 @tests
   await expectError(await request.delete(`${url}/tests/Not_A_Name`), 404)
 })
 
-test('running all evaluates the tests of the draft against what readers see @tests.run', async ({
-  request,
-}) => {
+test('running all tests evaluates the draft tests against main @tests.run', async ({ request }) => {
   const { url } = await newPipeline(request)
   for (const test of [
     { name: 'a-passes', sql: 'select 0', severity: 'error' },
@@ -146,9 +142,7 @@ test('running all evaluates the tests of the draft against what readers see @tes
   ])
 })
 
-test('a run that a test blocks names the test, its count and rows of it; main stays without the table', async ({
-  request,
-}) => {
+test('a blocked run names failed tests and rows, and merges nothing', async ({ request }) => {
   const pipeline = await pipelineWith(request, 'select range as id from range(5)')
   const { url, prefix, namespace, layer, name } = pipeline
   await writeFile(request, `${prefix}config.yaml`, 'max_retries: 3')
@@ -173,7 +167,7 @@ test('a run that a test blocks names the test, its count and rows of it; main st
   })
 })
 
-test('running none answers none', async ({ request }) => {
+test('running tests of a pipeline without tests returns empty results', async ({ request }) => {
   const { url } = await newPipeline(request)
   const response = await request.post(`${url}/tests/run`)
   expect([response.status(), await response.json()]).toEqual([

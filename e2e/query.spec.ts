@@ -10,7 +10,7 @@ async function answerOf(request: APIRequestContext, data: object) {
   return response.json()
 }
 
-test('a query answers what a run has just merged, by both names of the table @query', async ({ request }) => {
+test('a query reads a just merged table by both its names @query', async ({ request }) => {
   const namespace = await newNamespace(request)
   await newTable(
     request,
@@ -34,7 +34,7 @@ test('a query answers what a run has just merged, by both names of the table @qu
   })
 })
 
-test('rows are limited to 1,000 unless the query says otherwise @limit.query-rows', async ({ request }) => {
+test('a query returns at most 1,000 rows unless it sets a limit @limit.query-rows', async ({ request }) => {
   for (const [rows, limit, total_rows] of [
     [5_000, undefined, 1_000],
     [5_000, 0, 1_000],
@@ -50,7 +50,7 @@ test('rows are limited to 1,000 unless the query says otherwise @limit.query-row
   }
 })
 
-test('what does not only read is refused @query.read-only', async ({ request }) => {
+test('a query that does more than read is refused @query.read-only', async ({ request }) => {
   for (const [sql, message] of [
     ['drop table gold.delays', /DROP is not allowed/],
     ['insert into gold.delays values (1)', /INSERT is not allowed/],
@@ -66,7 +66,7 @@ test('what does not only read is refused @query.read-only', async ({ request }) 
     await expectError(await query(request, { sql }), 400, message)
 })
 
-test('a bad request is 400 and says what to mend @query.400 @limit.sql', async ({ request }) => {
+test('a bad query request is 400 and explains the correction @query.400 @limit.sql', async ({ request }) => {
   for (const [data, message] of [
     [{}, /^sql: is required/],
     [{ sql: 5 }, /^sql: must be a string/],
@@ -87,7 +87,7 @@ test('a bad request is 400 and says what to mend @query.400 @limit.sql', async (
   expect(await answerOf(request, { sql: 'select 1 as a' })).toMatchObject({ rows: [{ a: 1 }] })
 })
 
-test('the schema has the columns of tables in every namespace @schema', async ({ request }) => {
+test('the schema lists the columns of tables in every namespace @schema', async ({ request }) => {
   const namespace = await newNamespace(request)
   const { name } = await newTable(request, { namespace, layer: 'bronze' }, 'select 1 as a, [now()] as b')
   const { tables } = await getJson(request, '/api/v1/schema')

@@ -6,7 +6,7 @@ export interface RawResponse {
   body: string
 }
 
-/** Sends a request exactly as written: clients normalise paths and lengths that an attacker would not. */
+/** Sends a request exactly as written. HTTP clients normalise paths and lengths; an attacker does not. */
 export function rawRequest(
   baseUrl: string,
   lines: string[],

@@ -1,5 +1,5 @@
-// Specification: Retention, Retention config, Reaper status. The settings hold for a whole service, so this one is
-// our own.
+// Specification: Retention, Retention config, Reaper status. The settings apply to a whole service, so these
+// tests use their own.
 import { type APIRequestContext, expect } from '@playwright/test'
 import { test } from './own-service.ts'
 import {
@@ -48,7 +48,7 @@ const COUNTERS = {
   audit_pruned: expect.any(Number),
 }
 
-test('a pipeline’s overrides are put on top of the settings, replaced as a whole, and cleared', {
+test('pipeline retention overrides take precedence, are replaced whole and can be cleared', {
   tag: [
     '@retention.pipeline',
     '@retention.pipeline.404',
@@ -88,7 +88,7 @@ test('a pipeline’s overrides are put on top of the settings, replaced as a who
   await expectError(await request.put(unknown, { data: {} }), 404)
 })
 
-test('settings that cannot be are refused by name, and nothing changes @retention.config.put.400 @limit.retention', async ({
+test('invalid retention settings are 400 naming the field and change nothing @retention.config.put.400 @limit.retention', async ({
   request,
 }) => {
   const before = await getJson(request, CONFIG)
@@ -106,7 +106,7 @@ test('settings that cannot be are refused by name, and nothing changes @retentio
   expect(await getJson(request, CONFIG)).toEqual(before)
 })
 
-test('the status of the last tick can be read, and a tick be asked for @retention.status @retention.run', async ({
+test('the reaper status can be read and a tick requested @retention.status @retention.run', async ({
   request,
 }) => {
   const asked = await request.post(RUN)
@@ -131,7 +131,7 @@ const statusOf = async (request: APIRequestContext, id: string) => (await getRun
 const ran = async (request: APIRequestContext, pipeline: MadePipeline) =>
   (await runToSuccess(request, pipeline)).id
 
-test('has the settings of the specification, changes what is given, and answers both readings @retention.config @retention.config.put', async ({
+test('retention settings have defaults and change only the given fields @retention.config @retention.config.put', async ({
   request,
 }) => {
   expect(await getJson(request, CONFIG)).toEqual({ config: DEFAULTS })
@@ -141,11 +141,11 @@ test('has the settings of the specification, changes what is given, and answers 
   await set(request, DEFAULTS)
 })
 
-test('has ticked at its start', async ({ request }) => {
+test('the reaper ticks at the start of the service', async ({ request }) => {
   await expect.poll(async () => (await getJson(request, STATUS)).last_run_at).toEqual(instant)
 })
 
-test('runs beyond the count go with their logs; the latest success stays, and the table too @reaper.runs', async ({
+test('excess runs are deleted with their logs, except the latest success @reaper.runs', async ({
   request,
 }) => {
   const pipeline = await publishedPipeline(request)
@@ -175,9 +175,7 @@ test('runs beyond the count go with their logs; the latest success stays, and th
   expect(await reap(request)).toMatchObject({ runs_pruned: 0, logs_pruned: 0 })
 })
 
-test('a run that has been running for too long is failed, and says so @run.stuck @reaper.stuck', async ({
-  request,
-}) => {
+test('a run that runs too long fails with a timeout error @run.stuck @reaper.stuck', async ({ request }) => {
   const id = await requestRun(request, await pipelineWith(request, ENDLESS))
   await expect.poll(() => statusOf(request, id)).toBe('running')
   await set(request, { stuck_run_timeout_minutes: 0 })
@@ -189,7 +187,7 @@ test('a run that has been running for too long is failed, and says so @run.stuck
   expect(metrics).toMatch(/sluice_runs_total\{status="failed"\} [1-9]/)
 })
 
-test('a deleted pipeline goes for good, and one that has its name since loses nothing @draft.deleted @reaper.pipelines', async ({
+test('purging a deleted pipeline leaves a new pipeline of its name intact @draft.deleted @reaper.pipelines', async ({
   request,
 }) => {
   const first = await publishedPipeline(request, 'select 1 as first')
@@ -209,7 +207,7 @@ test('a deleted pipeline goes for good, and one that has its name since loses no
   expect((await getJson(request, `/api/v1/files/${path}`)).content).toBe('select 2 as second')
 })
 
-test('archived landing files move to _processed, and go where the zone says so @zones.archive @reaper.landing', async ({
+test('archived landing files move to _processed and are purged if configured @zones.archive @reaper.landing', async ({
   request,
 }) => {
   const zone = await newZone(request)
@@ -220,7 +218,7 @@ test('archived landing files move to _processed, and go where the zone says so @
   )
   await writeFile(request, `${pipeline.prefix}config.yaml`, 'archive_landing_zones: true\n')
   const run = await ran(request, pipeline)
-  // Whichever comes first, the effect of the run or the reaper, queues the move.
+  // The effect of the run or the reaper queues the move, whichever comes first.
   await reap(request)
   const fileOf = async () => (await request.get(`${zone.url}/files/${file.id}`)).json()
   await expect
@@ -234,7 +232,7 @@ test('archived landing files move to _processed, and go where the zone says so @
   await expectError(await request.get(`${zone.url}/files/${file.id}`), 404)
 })
 
-test('audit entries go by age @reaper.audit', async ({ request }) => {
+test('the reaper deletes audit entries by age @reaper.audit', async ({ request }) => {
   await set(request, { audit_log_max_age_days: 0 })
   const { audit_pruned } = await reap(request)
   await set(request, DEFAULTS)

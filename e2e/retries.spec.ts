@@ -1,14 +1,12 @@
-// Configuration of a pipeline: max_retries, retry_delay_seconds.
+// Pipeline configuration: max_retries, retry_delay_seconds.
 import { expect, test } from '@playwright/test'
 import { fresh, pipelineWith, writeFile } from './resources.ts'
 import { cancel, getRun, logOf, newTable, requestRun } from './runs.ts'
 
-/** As often as may be: until the test has brought what is missing. */
+/** As many retries as possible, so that they last until the test has added the missing table. */
 const RETRIED = 'max_retries: 100\nretry_delay_seconds: 1\n'
 
-test('a run that fails in execution stays running and is executed again, on what is there by then', async ({
-  request,
-}) => {
+test('a run that fails in execution retries and reads newly added tables', async ({ request }) => {
   const later = fresh('later')
   const pipeline = await pipelineWith(request, `select * from {{ ref('bronze.${later}') }}`)
   await writeFile(request, `${pipeline.prefix}config.yaml`, RETRIED)
@@ -23,7 +21,7 @@ test('a run that fails in execution stays running and is executed again, on what
   expect(await logs()).toContain('it is executed again in 1 s, retry 1 of 100')
 })
 
-test('a run between two attempts can be cancelled', async ({ request }) => {
+test('a run can be cancelled between two attempts', async ({ request }) => {
   const pipeline = await pipelineWith(request, 'select nothing')
   await writeFile(request, `${pipeline.prefix}config.yaml`, 'max_retries: 1\nretry_delay_seconds: 3600\n')
   const run_id = await requestRun(request, pipeline)

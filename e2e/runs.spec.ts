@@ -22,8 +22,8 @@ const NOWHERE = '00000000-0000-7000-8000-000000000000'
 const phaseIs = (request: APIRequestContext, id: string, phase: string) =>
   expect.poll(async () => (await getRun(request, id)).phase, { intervals: [10] }).toBe(phase)
 
-test.describe('a run', () => {
-  test('is accepted, executed and merged, and says so in every field @runs.create @runs.get @run.pending', async ({
+test.describe('run', () => {
+  test('a run is accepted, executed and merged with complete fields @runs.create @runs.get @run.pending', async ({
     request,
   }) => {
     const { namespace, layer, name } = await publishedPipeline(request, 'select range as a from range(3)')
@@ -49,21 +49,19 @@ test.describe('a run', () => {
     expect(run.duration_ms).toBeGreaterThanOrEqual(0)
   })
 
-  test('keeps the trigger it was given @runs.create.trigger', async ({ request }) => {
+  test('a run keeps the trigger that its request names @runs.create.trigger', async ({ request }) => {
     const pipeline = await publishedPipeline(request)
     const run = await ended(request, await requestRun(request, pipeline, { trigger: 'schedule:hourly' }))
     expect(run.trigger).toBe('schedule:hourly')
   })
 
-  test('of a pipeline that was never published executes its draft, pinned, with a warning', async ({
-    request,
-  }) => {
+  test('a run of an unpublished pipeline executes its draft and warns', async ({ request }) => {
     const run = await runToSuccess(request, await pipelineWith(request, 'select 1 as a'))
     expect(run.version_number).toBeNull()
     expect((await logOf(request, run.id)).filter(({ level }) => level === 'warn')).toHaveLength(1)
   })
 
-  test('executes the published version although the draft has changed since @draft.pinned', async ({
+  test('a run executes the published version although the draft has changed @draft.pinned', async ({
     request,
   }) => {
     const pipeline = await publishedPipeline(request)
@@ -71,7 +69,7 @@ test.describe('a run', () => {
     expect((await runToSuccess(request, pipeline)).version_number).toBe(1)
   })
 
-  test('that fails names the phase, the file and the line', async ({ request }) => {
+  test('a failed run names the phase, the file and the line', async ({ request }) => {
     const run = await runToEnd(
       request,
       await publishedPipeline(request, 'select 1 as a,\n  nothing_like_it as b'),
@@ -86,7 +84,7 @@ test.describe('a run', () => {
     expect(errors.map(({ message }) => message)).toEqual([run.error])
   })
 
-  test('whose error test fails leaves the table as it was; a warning does not @run.gate.warn', async ({
+  test('a failed error test leaves the table unchanged; a warning merges @run.gate.warn', async ({
     request,
   }) => {
     const pipeline = await publishedPipeline(request)
@@ -111,8 +109,8 @@ test.describe('a run', () => {
   })
 })
 
-test.describe('cancel', () => {
-  test('ends an executing run, leaves no table and answers once @runs.cancel @runs.cancel.409 @run.cancel.running', async ({
+test.describe('run cancellation', () => {
+  test('cancel ends an executing run once and leaves no table @runs.cancel @runs.cancel.409 @run.cancel.running', async ({
     request,
   }) => {
     const pipeline = await publishedPipeline(request, ENDLESS)
@@ -125,7 +123,7 @@ test.describe('cancel', () => {
     expect((await request.get(`/api/v1/tables/default/gold/${pipeline.name}`)).status()).toBe(404)
   })
 
-  test('ends a pending run before it starts, and the one it waited for goes on @run.cancel.pending', async ({
+  test('cancelling a pending run does not affect the run it waits for @run.cancel.pending', async ({
     request,
   }) => {
     const pipeline = await publishedPipeline(request, ENDLESS)
@@ -137,17 +135,17 @@ test.describe('cancel', () => {
     await cancel(request, first)
   })
 
-  test('of what is not there is 404 @runs.cancel.404', async ({ request }) => {
+  test('cancelling an unknown run is 404 @runs.cancel.404', async ({ request }) => {
     for (const id of [NOWHERE, 'no-uuid'])
       await expectError(await request.post(`/api/v1/runs/${id}/cancel`), 404)
   })
 })
 
-test.describe('a request with an Idempotency-Key', () => {
+test.describe('run requests with an Idempotency-Key', () => {
   const send = (request: APIRequestContext, key: string, data: object) =>
     request.post('/api/v1/runs', { data, headers: { 'Idempotency-Key': key } })
 
-  test('sent again, and by many at once, is one run with one answer', async ({ request }) => {
+  test('concurrent and repeated requests with one key create one run', async ({ request }) => {
     const pipeline = await publishedPipeline(request)
     const { namespace, layer, name } = pipeline
     const body = { namespace, layer, pipeline: name }
@@ -157,7 +155,8 @@ test.describe('a request with an Idempotency-Key', () => {
     const accepted = await Promise.all(answers.map((answer) => answer.json()))
     expect(new Set(accepted.map(({ run_id }) => run_id)).size).toBe(1)
     await ended(request, accepted[0].run_id)
-    // The order of fields and what is given by default make no other request, and that the run has ended no other answer.
+    // Field order and explicit defaults do not make another request. The end of the run does not change the
+    // answer.
     for (const same of [
       { pipeline: name, layer, namespace },
       { ...body, trigger: 'manual' },
@@ -168,7 +167,10 @@ test.describe('a request with an Idempotency-Key', () => {
     expect(await runsOf(request, pipeline)).toHaveLength(1)
   })
 
-  test('of 255 printable characters is taken; none, more or others are 400', async ({ request, baseURL }) => {
+  test('an Idempotency-Key has 1 to 255 printable characters, otherwise 400', async ({
+    request,
+    baseURL,
+  }) => {
     const { namespace, layer, name } = await publishedPipeline(request)
     const body = { namespace, layer, pipeline: name }
     expect((await send(request, `${fresh('key')} ~!"`.padEnd(255, 'x'), body)).status()).toBe(202)
@@ -191,7 +193,7 @@ test.describe('a request with an Idempotency-Key', () => {
   })
 })
 
-test.describe('requests that cannot be', () => {
+test.describe('invalid run requests', () => {
   const body = { namespace: 'default', layer: 'gold', pipeline: 'some' }
   const cases: [string, object, RegExp][] = [
     ['no namespace', { ...body, namespace: undefined }, /namespace/],
@@ -205,22 +207,22 @@ test.describe('requests that cannot be', () => {
     ['a trigger without end', { ...body, trigger: 'x'.repeat(10_000) }, /trigger/],
   ]
   for (const [what, data, message] of cases)
-    test(`${what}: 400 naming the field @runs.create.400`, async ({ request }) => {
+    test(`a run request with ${what} is 400 naming the field @runs.create.400`, async ({ request }) => {
       await expectError(await request.post('/api/v1/runs', { data }), 400, message)
     })
 
-  test('an unknown pipeline: 404 @runs.create.404', async ({ request }) => {
+  test('a run of an unknown pipeline is 404 @runs.create.404', async ({ request }) => {
     await expectError(await request.post('/api/v1/runs', { data: { ...body, pipeline: fresh('none') } }), 404)
   })
 
-  test('a run that is not there: 404 @runs.get.404 @runs.logs.404', async ({ request }) => {
+  test('an unknown run is 404, and so are its logs @runs.get.404 @runs.logs.404', async ({ request }) => {
     for (const path of [NOWHERE, 'no-uuid', `${NOWHERE}/logs`])
       await expectError(await request.get(`/api/v1/runs/${path}`), 404)
   })
 })
 
-test.describe('the list', () => {
-  test('filters, sorts and counts @runs.list', async ({ request }) => {
+test.describe('run list', () => {
+  test('the run list filters, sorts and counts @runs.list', async ({ request }) => {
     const pipeline = await publishedPipeline(request)
     const before = new Date().toISOString()
     const ids: string[] = []
@@ -263,7 +265,7 @@ test.describe('the list', () => {
     'from=yesterday',
     'to=2026-13-45',
   ])
-    test(`${query} is 400 naming the parameter @runs.list.400`, async ({ request }) => {
+    test(`listing runs with ${query} is 400 naming the parameter @runs.list.400`, async ({ request }) => {
       await expectError(
         await request.get(`/api/v1/runs?${query}`),
         400,
@@ -272,8 +274,8 @@ test.describe('the list', () => {
     })
 })
 
-test.describe('logs', () => {
-  test('are JSON with the status of the run @runs.logs', async ({ request }) => {
+test.describe('run logs', () => {
+  test('run logs are JSON with the status of the run @runs.logs', async ({ request }) => {
     const { id } = await runToSuccess(request, await publishedPipeline(request))
     const { logs, status } = await getJson(request, `/api/v1/runs/${id}/logs`)
     expect(status).toBe('success')
@@ -286,7 +288,7 @@ test.describe('logs', () => {
       })
   })
 
-  test('of a finished run come as events at once, the status last, and resume after Last-Event-ID @sse.log @sse.status', async ({
+  test('a finished run streams its logs and resumes after Last-Event-ID @sse.log @sse.status', async ({
     request,
   }) => {
     const run = await runToSuccess(request, await publishedPipeline(request))
@@ -304,7 +306,10 @@ test.describe('logs', () => {
     )
   })
 
-  test('of an active run arrive while it runs @sse.active @limit.sse-poll', async ({ request, baseURL }) => {
+  test('logs of an active run arrive while the run executes @sse.active @limit.sse-poll', async ({
+    request,
+    baseURL,
+  }) => {
     const id = await requestRun(request, await publishedPipeline(request, ENDLESS))
     const response = await fetch(`${baseURL}/api/v1/runs/${id}/logs`, {
       headers: { accept: 'text/event-stream' },
@@ -317,12 +322,12 @@ test.describe('logs', () => {
       text += decoder.decode(chunk, { stream: true })
       if (statusAtFirstLine !== '' || !text.includes('event: log')) continue
       statusAtFirstLine = (await getRun(request, id)).status
-      // What it would have come to is not waited for.
+      // The test does not need the result of the run.
       await cancel(request, id)
     }
     expect(statusAtFirstLine).toMatch(/pending|running/)
     const events = eventsOf(text)
-    // Its runner has stopped it when the next run has ended.
+    // When the next run has ended, the runner has stopped this run.
     await runToSuccess(request, await publishedPipeline(request))
     const logs = await logOf(request, id)
     expect(logs.at(-1)?.message).toMatch(/^cancelled: /)
@@ -339,7 +344,7 @@ interface Event {
   data?: unknown
 }
 
-/** The whole stream of a run that has ended. */
+/** All events of the log stream of an ended run. */
 async function stream(
   request: APIRequestContext,
   id: string,

@@ -1,4 +1,4 @@
-// Runs as the specifications need them: requested, followed to their end, and the tables that they make.
+// Helpers that request runs, follow them to their end, and make tables.
 import { type APIRequestContext, expect } from '@playwright/test'
 import { fresh, type MadePipeline, pipelineWith } from './resources.ts'
 
@@ -15,7 +15,7 @@ export interface EndedRun {
   [field: string]: unknown
 }
 
-/** Resolves with the id of the run. */
+/** Requests a run; resolves with the id of the run. */
 export async function requestRun(
   request: APIRequestContext,
   { namespace, layer, name }: Named,
@@ -30,7 +30,7 @@ export async function requestRun(
 export const getRun = async (request: APIRequestContext, id: string) =>
   (await request.get(`/api/v1/runs/${id}`)).json()
 
-/** The lines of its log until now. */
+/** The log lines of the run so far. */
 export async function logOf(
   request: APIRequestContext,
   id: string,
@@ -49,13 +49,16 @@ export async function ended(request: APIRequestContext, id: string): Promise<End
 export const runToEnd = async (request: APIRequestContext, pipeline: Named) =>
   ended(request, await requestRun(request, pipeline))
 
-/** Oldest first. */
+/** The runs of the pipeline, oldest first. */
 export async function runsOf(request: APIRequestContext, { namespace, layer, name }: Named) {
   const params = { namespace, layer, pipeline: name, order: 'asc', limit: 200 }
   return (await (await request.get('/api/v1/runs', { params })).json()).runs
 }
 
-/** Waits until this many runs of the pipeline have ended, and answers them; more than that fails. */
+/**
+ * Waits until this many runs of the pipeline have ended and returns them. Fails if the pipeline has more
+ * runs.
+ */
 export async function endedRuns(request: APIRequestContext, pipeline: Named, count: number) {
   const ended = async () =>
     (await runsOf(request, pipeline)).filter(
@@ -69,7 +72,7 @@ export async function endedRuns(request: APIRequestContext, pipeline: Named, cou
   return runs
 }
 
-/** Requests a run, which has to succeed. */
+/** Requests a run, waits for its end and expects success. */
 export async function runToSuccess(request: APIRequestContext, pipeline: Named) {
   const run = await runToEnd(request, pipeline)
   expect(run).toMatchObject({ status: 'success', error: null })
@@ -80,7 +83,7 @@ export async function cancel(request: APIRequestContext, id: string) {
   expect((await request.post(`/api/v1/runs/${id}/cancel`)).status()).toBe(200)
 }
 
-/** Makes a pipeline with this query and runs it; its table then has the query's rows. */
+/** Makes a pipeline with this query and runs it, so that its table has the query's rows. */
 export async function newTable(
   request: APIRequestContext,
   at: { namespace: string; layer: string; name?: string },

@@ -1,4 +1,5 @@
-// Specification: Schedules (legacy). That they start runs is shown in faults/, where a test may turn the clock.
+// Specification: Schedules (legacy). Tests in faults/ show that schedules start runs, because those tests may
+// turn the clock.
 import { type APIRequestContext, expect, test } from '@playwright/test'
 import { expectError, getJson, type MadePipeline, newPipeline } from './resources.ts'
 
@@ -46,7 +47,7 @@ test('a schedule is created, shown, changed and deleted', {
   const shown = await request.get(url)
   const { next_run_at, ...others } = await shown.json()
   expect(others).toEqual({ ...created, last_run_at: null })
-  // The scheduler may have passed by already.
+  // The scheduler may have ticked already.
   expect([next_run_at, null]).toContainEqual(next_run_at === null ? null : INSTANT)
 
   const changed = await request.put(url, { data: { cron: '*/5 * * * *', enabled: false } })
@@ -63,7 +64,7 @@ test('a schedule is created, shown, changed and deleted', {
     await expectError(await answer, 404, /schedule/)
 })
 
-test('the scheduler looks for what is due, and counts it', async ({ request }) => {
+test('the scheduler counts its ticks and triggered runs in metrics', async ({ request }) => {
   await expect
     .poll(async () => {
       const metrics = await (await request.get('/metrics')).text()
@@ -92,7 +93,7 @@ const REFUSED: [field: string, value: unknown, message?: RegExp][] = [
   ['enabled', 'yes'],
 ]
 
-test('a bad field is 400 that names it, on create and on update @schedules.create.400 @schedules.update.400 @schedules.cron', async ({
+test('a bad field is 400 naming it on create and update @schedules.create.400 @schedules.update.400 @schedules.cron', async ({
   request,
 }) => {
   const { pipeline, url } = await newSchedule(request)
@@ -105,7 +106,9 @@ test('a bad field is 400 that names it, on create and on update @schedules.creat
   expect(await getJson(request, url)).toMatchObject({ cron: '0 6 * * mon-fri', enabled: true })
 })
 
-test('what is not there is 404 @schedules.create.404 @schedules.get.404', async ({ request }) => {
+test('an unknown pipeline or schedule is 404 @schedules.create.404 @schedules.get.404', async ({
+  request,
+}) => {
   const pipeline = await newPipeline(request)
   await expectError(
     await request.post(SCHEDULES, { data: ask(pipeline, { pipeline: 'absent' }) }),

@@ -1,4 +1,5 @@
-// Specification: Sharing, and the errors of the Pro edition on pipelines. By users of an identity provider.
+// Specification: Sharing, and the errors of the Pro edition on pipelines. The callers are users of an
+// identity provider.
 import { randomUUID } from 'node:crypto'
 import { expect, test } from '@playwright/test'
 import { type Answer, type Caller, type ProService, startProService } from './security/pro-service.ts'
@@ -47,7 +48,7 @@ const grantOf = (grantee: string, permission: string) => ({
 const shareWith = (caller: Caller, body: object) => service.ask(caller, 'POST', `${API}/sharing`, body)
 const listing = (params: Record<string, string>) => `${API}/sharing?${new URLSearchParams(params)}`
 
-test('access is granted by who has admin, and refused as specified @sharing.grant', async () => {
+test('grants need the admin permission and are refused as specified @sharing.grant', async () => {
   const granted = await shareWith(ann, grantOf('bob', 'read'))
   expect([granted.status, granted.json]).toEqual([
     201,
@@ -68,7 +69,7 @@ test('access is granted by who has admin, and refused as specified @sharing.gran
   refused(await shareWith(ann, { ...grantOf('bob', 'read'), resource_id: randomUUID() }), 404)
 })
 
-test('who may only read a pipeline can neither change nor delete it: 403 @pipelines.update.403 @pipelines.delete.403', async () => {
+test('read permission does not allow changing or deleting a pipeline: 403 @pipelines.update.403 @pipelines.delete.403', async () => {
   expect((await service.ask(bob, 'GET', PIPELINE)).status).toBe(200)
   refused(await service.ask(bob, 'PUT', PIPELINE, { description: 'mine' }), 403)
   refused(await service.ask(bob, 'DELETE', PIPELINE), 403)
@@ -91,7 +92,7 @@ test('grants are listed and revoked as specified @sharing.list @sharing.revoke',
   refused(await service.ask(bob, 'GET', PIPELINE), 404)
 })
 
-test('a pipeline is handed over by its owner alone, who keeps nothing, while other grants stay @sharing.transfer', async () => {
+test('only the owner transfers a pipeline, losing access; other grants remain @sharing.transfer', async () => {
   const to = (user: string, more: object = {}) => ({
     resource_type: 'pipeline',
     resource_id: pipelineId,

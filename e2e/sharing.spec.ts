@@ -1,4 +1,5 @@
-// Specification: Sharing. It belongs to the Pro edition; the community edition says so, whatever is sent.
+// Specification: Sharing. Sharing belongs to the Pro edition; the community edition answers 501 to every
+// request.
 import { test } from '@playwright/test'
 import { expectError } from './resources.ts'
 
@@ -6,7 +7,7 @@ const path = '/api/v1/sharing'
 const id = '00000000-0000-7000-8000-000000000000'
 const resource = { resource_type: 'pipeline', resource_id: id }
 
-/** By the row of COVERAGE.md. */
+/** Requests by row of COVERAGE.md. */
 const REQUESTS: Record<string, [method: string, url: string, options?: object][]> = {
   grant: [
     ['post', path, { data: { ...resource, grantee_id: 'ann', permission: 'read' } }],

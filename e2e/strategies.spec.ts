@@ -1,17 +1,18 @@
-// Write strategies, as their users see them: batches arrive as files, runs merge them, queries read the table.
+// Write strategies as their users see them: files arrive in batches, runs merge them, and queries read the
+// table.
 import { type APIRequestContext, expect, test } from '@playwright/test'
 import { newNamespace, newPipeline, newZone, pipelineWith, publish, rowsOf, writeFile } from './resources.ts'
 import { type EndedRun, runToEnd } from './runs.ts'
 
 interface Feed {
   namespace: string
-  /** Uploads the lines as a CSV file and runs the pipeline; answers the run. */
+  /** Uploads the lines as a CSV file, runs the pipeline and returns the run. */
   deliver(...lines: string[]): Promise<EndedRun>
-  /** Rows of the pipeline's table, in this order, each as a list of values. */
+  /** Rows of the pipeline's table in this order, each as a list of values. */
   rows(order: string, columns?: string): Promise<unknown[][]>
 }
 
-/** A published pipeline that takes each uploaded file once. */
+/** A published pipeline that consumes each uploaded file once. */
 async function newFeed(request: APIRequestContext, config: string, header: string): Promise<Feed> {
   const namespace = await newNamespace(request)
   const zone = await newZone(request, namespace)
@@ -37,9 +38,7 @@ async function newFeed(request: APIRequestContext, config: string, header: strin
 
 const wrote = (rows: number) => ({ status: 'success', error: null, rows_written: rows })
 
-test('incremental replaces the rows of known keys and adds the others; the last row of a key counts', async ({
-  request,
-}) => {
+test('incremental replaces rows of known keys; the last row per key wins', async ({ request }) => {
   const feed = await newFeed(request, 'merge_strategy: incremental\nunique_key: id', 'id,word')
   expect(await feed.deliver('1,one', '2,two', 'NULL,nobody', '2,zwei')).toMatchObject(wrote(3))
   expect(await feed.deliver('2,deux', '3,trois', 'NULL,personne')).toMatchObject(wrote(3))
@@ -51,7 +50,7 @@ test('incremental replaces the rows of known keys and adds the others; the last 
   ])
 })
 
-test('a strategy without the key it needs fails publish and the run, naming the key', async ({ request }) => {
+test('a strategy without its required key fails publish and run, naming it', async ({ request }) => {
   for (const [strategy, key] of [
     ['incremental', 'unique_key'],
     ['delete_insert', 'unique_key'],
@@ -69,7 +68,7 @@ test('a strategy without the key it needs fails publish and the run, naming the 
   }
 })
 
-test('an incremental pipeline reads from its watermark on', async ({ request }) => {
+test('an incremental pipeline reads rows after its watermark', async ({ request }) => {
   const namespace = await newNamespace(request)
   const pipeline = await pipelineWith(
     request,

@@ -1,4 +1,4 @@
-// The OpenAPI document, whatever routes there are: complete enough for Swagger UI to execute every one of them.
+// The OpenAPI document is complete enough for Swagger UI to execute every route.
 import { expect, test } from '@playwright/test'
 import { getJson } from './resources.ts'
 
@@ -34,7 +34,7 @@ const operations = () =>
     })),
   )
 
-test('it is OpenAPI 3.1 and describes every endpoint of this service @versioning.v1', () => {
+test('the OpenAPI 3.1 document describes every endpoint of the service @versioning.v1', () => {
   expect(document.openapi).toMatch(/^3\.1\.\d$/)
   const pipeline = '/pipelines/{ns}/{layer}/{name}'
   const zone = '/landing-zones/{ns}/{name}'
@@ -85,11 +85,11 @@ test('it is OpenAPI 3.1 and describes every endpoint of this service @versioning
     expect(document.paths[path]).toHaveProperty('get')
 })
 
-test('errors of the API are the envelope @errors.envelope', () => {
+test('documented API errors use the error envelope @errors.envelope', () => {
   for (const { path, at, operation } of operations().filter(({ path }) => path.startsWith('/api/v1'))) {
     expect(operation.responses.default, at).toEqual({ $ref: '#/components/responses/Error' })
     for (const [status, response] of Object.entries(operation.responses)) {
-      // The specification gives a refused publish a body of its own.
+      // The specification defines a separate body for a refused publish.
       if (!/^[45]/.test(status) || (status === '422' && path.endsWith('/publish'))) continue
       const schema = response.content?.['application/json']?.schema
       expect(schema, `${at} ${status}`).toEqual({ $ref: '#/components/schemas/Error' })

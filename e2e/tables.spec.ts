@@ -5,9 +5,7 @@ import { newTable, runToSuccess } from './runs.ts'
 
 const SQL = "select range as id, 'JFK' as origin from range(60)"
 
-test('a table is listed with its size, and shown with its columns @tables.list @tables.get', async ({
-  request,
-}) => {
+test('tables are listed with sizes and shown with columns @tables.list @tables.get', async ({ request }) => {
   const namespace = await newNamespace(request)
   const { name } = await newTable(request, { namespace, layer: 'gold' }, SQL)
   await newTable(request, { namespace, layer: 'silver' }, 'select 1 as a')
@@ -38,7 +36,7 @@ test('a table is listed with its size, and shown with its columns @tables.list @
   ])
 })
 
-test('a preview has 50 rows unless told otherwise @tables.preview @limit.table-preview', async ({
+test('a table preview has 50 rows unless a limit is given @tables.preview @limit.table-preview', async ({
   request,
 }) => {
   const namespace = await newNamespace(request)
@@ -66,7 +64,7 @@ test('a preview has 50 rows unless told otherwise @tables.preview @limit.table-p
     expect([limit, await preview({ limit })]).toMatchObject([limit, { total_rows, truncated: true }])
 })
 
-test('what people say of a table wins over its file, and outlives the table @tables.metadata', async ({
+test('edited metadata overrides the metadata file and survives later runs @tables.metadata', async ({
   request,
 }) => {
   const namespace = await newNamespace(request)
@@ -104,7 +102,7 @@ test('what people say of a table wins over its file, and outlives the table @tab
   })
 })
 
-test('a bad field of metadata is 400 naming it @tables.metadata.400', async ({ request }) => {
+test('a bad metadata field is 400 naming it @tables.metadata.400', async ({ request }) => {
   const namespace = await newNamespace(request)
   const table = await newTable(request, { namespace, layer: 'gold' }, 'select 1 as a')
   const url = `/api/v1/tables/${namespace}/gold/${table.name}/metadata`
@@ -124,7 +122,7 @@ test('a bad field of metadata is 400 naming it @tables.metadata.400', async ({ r
   }
 })
 
-test('a table that is not there is 404 @tables.get.404 @tables.preview.404 @tables.metadata.404', async ({
+test('an unknown table is 404 @tables.get.404 @tables.preview.404 @tables.metadata.404', async ({
   request,
 }) => {
   for (const path of ['default/gold/not_there', 'not-there/gold/a', 'default/iron/a', 'default/gold/NO']) {

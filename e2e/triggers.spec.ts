@@ -62,7 +62,7 @@ test('a trigger is created, found, listed, changed and deleted @triggers.create 
   await expectError(await request.delete(url), 404)
 })
 
-test('every type is listed with its configuration @triggers.list', async ({ request }) => {
+test('every trigger type is listed with its configuration @triggers.list', async ({ request }) => {
   const [pipeline, upstream, zone] = [
     await publishedPipeline(request),
     await newPipeline(request),
@@ -85,7 +85,7 @@ test('every type is listed with its configuration @triggers.list', async ({ requ
   expect(triggers[5]).toMatchObject({ config: { dependencies }, next_due_at: instant })
 })
 
-test('what is wrong is refused, naming the field, on creating and on updating', {
+test('an invalid trigger is refused naming the field, on create and update', {
   tag: [
     '@triggers.list.404',
     '@triggers.create.400',
@@ -144,7 +144,7 @@ test('an upload starts a run that reads the file @triggers.type.upload', async (
   })
 })
 
-test('a pattern hears the files whose original name fits, however many arrive at once @triggers.type.pattern', async ({
+test('a file pattern matches the original names of concurrent uploads @triggers.type.pattern', async ({
   request,
 }) => {
   const zone = await newZone(request)
@@ -159,7 +159,7 @@ test('a pattern hears the files whose original name fits, however many arrive at
   await endedRuns(request, every, 8)
 })
 
-test('a success starts the next pipeline, and that one the next; a failure starts nothing @triggers.type.success', async ({
+test('a success triggers a chain of pipelines; a failure triggers nothing @triggers.type.success', async ({
   request,
 }) => {
   const first = await publishedPipeline(request)
@@ -182,7 +182,8 @@ test('a success starts the next pipeline, and that one the next; a failure start
   })
   for (const pipeline of [first, second, third])
     expect(await endedRuns(request, pipeline, 1)).toMatchObject([{ status: 'success' }])
-  // What would follow the failure would have been requested with its end: a later event has been heard since.
+  // A run after the failure would be requested together with the end of the failed run. A later event has
+  // fired since, so the evaluator has passed the failure.
   const zone = await newZone(request)
   await addTrigger(request, first, 'landing_zone_upload', zone.config)
   await zone.upload('a.csv')
@@ -190,7 +191,7 @@ test('a success starts the next pipeline, and that one the next; a failure start
   expect(await runsOf(request, afterFailure)).toEqual([])
 })
 
-test('within the cooldown events are ignored, and after it they count again @triggers.cooldown', async ({
+test('a trigger ignores events within its cooldown and fires again afterwards @triggers.cooldown', async ({
   request,
 }) => {
   const [pipeline, zone] = [await publishedPipeline(request), await newZone(request)]
@@ -207,7 +208,7 @@ test('within the cooldown events are ignored, and after it they count again @tri
   await endedRuns(request, pipeline, 2)
 })
 
-test('a trigger that is disabled, or whose pipeline was never published, starts nothing @draft.never-published @triggers.disabled', async ({
+test('a disabled trigger or an unpublished pipeline starts no run @draft.never-published @triggers.disabled', async ({
   request,
 }) => {
   const [disabled, witness, zone] = [

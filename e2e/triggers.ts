@@ -1,4 +1,4 @@
-// What the specifications of triggers and webhooks share.
+// Helpers that the tests of triggers and webhooks share.
 import { type APIRequestContext, expect } from '@playwright/test'
 import type { MadePipeline } from './resources.ts'
 

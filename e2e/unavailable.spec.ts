@@ -1,5 +1,5 @@
-// Specification: Errors, specific conditions. What answers when a part of the service is switched off, and what when it is
-// there by its address but does not answer.
+// Specification: Errors, specific conditions. A part of the service is switched off, or its address does not
+// answer.
 import {
   type APIRequestContext,
   type APIResponse,
@@ -12,10 +12,10 @@ import { addTest, expectError, getJson, newPipeline } from './resources.ts'
 import { cancel, getRun, requestRun } from './runs.ts'
 
 const TABLE = '/api/v1/tables/default/gold/delays'
-/** Nobody listens here. */
+/** No process listens at this address. */
 const NOWHERE = 'http://127.0.0.1:1'
 
-/** By the row of COVERAGE.md. */
+/** Requests by row of COVERAGE.md. */
 const NEEDS_QUERIES: Record<string, (request: APIRequestContext) => Promise<APIResponse>> = {
   query: (request) => request.post('/api/v1/query', { data: { sql: 'select 1' } }),
   schema: (request) => request.get('/api/v1/schema'),
@@ -68,7 +68,7 @@ for (const { title, env, withoutQuery } of SETTINGS)
       await expectError(await request.post(`${url}/tests/run`), 503, /runner/)
     })
 
-    test('publishing proceeds without a runner, and says that nothing was validated @pipelines.publish.no-runner.off @pipelines.publish.no-runner.away', async () => {
+    test('publish succeeds without a runner and reports no validation @pipelines.publish.no-runner.off @pipelines.publish.no-runner.away', async () => {
       const { url } = await newPipeline(request)
       const published = await request.post(`${url}/publish`, { data: { message: 'Unseen' } })
       expect([published.status(), await published.json()]).toEqual([
@@ -83,18 +83,18 @@ for (const { title, env, withoutQuery } of SETTINGS)
       ])
     })
 
-    test('a run without a runner is taken and stays pending @runs.no-runner.off @runs.no-runner.away', async () => {
+    test('a run requested without a runner stays pending @runs.no-runner.off @runs.no-runner.away', async () => {
       const run_id = await requestRun(request, await newPipeline(request))
       const pending = { status: 'pending', started_at: null, error: null }
       expect(await getRun(request, run_id)).toMatchObject(pending)
       await cancel(request, run_id)
     })
 
-    test('asking the reaper to run is 503 without a reaper @retention.run.503', async () => {
+    test('a requested reaper tick is 503 without a reaper @retention.run.503', async () => {
       await expectError(await request.post('/api/v1/admin/retention/run'), 503, /reaper/)
     })
 
-    test('retention is shown and set without a reaper', async () => {
+    test('retention settings can be read and changed without a reaper', async () => {
       const retention = '/api/v1/admin/retention'
       const status = await getJson(request, `${retention}/status`)
       expect(status).toMatchObject({ last_run_at: null, runs_pruned: 0 })
@@ -105,19 +105,19 @@ for (const { title, env, withoutQuery } of SETTINGS)
     })
 
     if (withoutQuery === 500) {
-      test('the audit log is 404 where nothing is audited @audit.404', async () => {
+      test('the audit log is 404 when auditing is off @audit.404', async () => {
         expect((await request.delete('/api/v1/namespaces/none')).status()).toBe(404)
         await expectError(await request.get('/api/v1/audit'), 404)
         const { plugins } = await getJson(request, '/api/v1/features')
         expect(plugins.audit).toEqual({ enabled: false })
       })
 
-      test('describing a table is 503 without a metadata store @tables.metadata.503', async () => {
+      test('a metadata change is 503 without a metadata store @tables.metadata.503', async () => {
         const put = await request.put(`${TABLE}/metadata`, { data: { owner: 'ops' } })
         await expectError(put, 503, /metadata/)
       })
     } else
-      test('readiness is 503 and names what does not answer @health.ready.503', async () => {
+      test('readiness is 503 and names the parts that do not answer @health.ready.503', async () => {
         const response = await request.get('/health/ready')
         expect([response.status(), await response.json()]).toEqual([
           503,

@@ -1,4 +1,4 @@
-// A misspelt field is refused with the name that was meant; other unknown fields are ignored.
+// A misspelt field is refused with the intended name; other unknown fields are ignored.
 import { expect, test } from '@playwright/test'
 import { expectError, fresh, getJson, newPipeline } from './resources.ts'
 
@@ -35,7 +35,7 @@ const MISSPELT: [method: 'post' | 'put', path: string, data: object, message: Re
   ['put', '/admin/retention/config', { runs_max_age_day: 1 }, /did you mean `runs_max_age_days`\?$/],
 ]
 
-test('a field within two letters of a known one is 400 and names that one', async ({ request }) => {
+test('a field misspelt by at most two letters is 400 with a suggestion', async ({ request }) => {
   const { url } = await newPipeline(request)
   for (const [method, path, data, message] of MISSPELT) {
     const address = path.startsWith('<pipeline>') ? path.replace('<pipeline>', url) : `/api/v1${path}`
@@ -43,7 +43,7 @@ test('a field within two letters of a known one is 400 and names that one', asyn
   }
 })
 
-test('other unknown fields are ignored, and what was read may be written back', async ({ request }) => {
+test('unknown fields are ignored, so a response can be sent back', async ({ request }) => {
   const { url } = await newPipeline(request, { comment: 'not a field', labels: { enable: true } })
   const pipeline = await getJson(request, url)
   expect((await request.put(url, { data: pipeline })).status()).toBe(200)

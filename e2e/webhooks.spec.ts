@@ -8,7 +8,7 @@ const path = '/api/v1/webhooks'
 const call = (request: APIRequestContext, token: unknown, more: object = {}) =>
   request.post(path, { headers: { 'X-Webhook-Token': String(token) }, ...more })
 
-test('a webhook is called with its token, in either header and with any body @triggers.type.webhook @webhooks @limit.token', async ({
+test('a webhook accepts its token in either header, with any body @triggers.type.webhook @webhooks @limit.token', async ({
   request,
   baseURL,
 }) => {
@@ -38,7 +38,7 @@ test('a webhook is called with its token, in either header and with any body @tr
   expect(await getJson(request, webhook.url)).toMatchObject({ last_run_id: ids.at(-1) })
 })
 
-test('the token is shown once, and nothing that is shown later opens anything @auth.token.shown-once', async ({
+test('a webhook token is shown once, and its hash is no credential @auth.token.shown-once', async ({
   request,
 }) => {
   const pipeline = await publishedPipeline(request)
@@ -57,7 +57,7 @@ test('the token is shown once, and nothing that is shown later opens anything @a
   expect((await call(request, webhook.webhook_token)).status()).toBe(201)
 })
 
-test('a call without a token is 400, one with a token that opens nothing 404 @webhooks.400 @webhooks.404', async ({
+test('a call without a token is 400, with an unknown token 404 @webhooks.400 @webhooks.404', async ({
   request,
 }) => {
   const pipeline = await publishedPipeline(request)
@@ -87,7 +87,7 @@ test('a call without a token is 400, one with a token that opens nothing 404 @we
   await expectError(await call(request, other.webhook_token), 404)
 })
 
-test('of 100 calls at one instant with a cooldown one runs, and 99 are told when to come again @webhooks.429 @limit.cooldown', async ({
+test('in a cooldown, one of 100 concurrent calls runs; 99 get 429 @webhooks.429 @limit.cooldown', async ({
   request,
 }) => {
   const pipeline = await publishedPipeline(request)

@@ -122,7 +122,7 @@ test('four runs on one stream each succeed once after their runner dies', async 
   await sql.end({ timeout: 1 })
 })
 
-test('a log stream that can no longer be read ends with an error event @sse.error', async () => {
+test('a log stream that becomes unreadable ends with an error event @sse.error', async () => {
   await publish('unreadable', SLOW)
   // The lock keeps the run from ending before the table is renamed.
   const held = holding(await tree.connect(), `select 1 from lake_ref where name = 'main' for update`)

@@ -1,11 +1,12 @@
-// A run is a pull request for data: what its tests refuse, no reader ever sees, and the table stays what it was.
+// A run is a pull request for data. Readers never see rows that its tests refuse, and the table stays
+// unchanged.
 import { type APIRequestContext, expect, test } from '@playwright/test'
 import { addTest, getJson, newNamespace, rowsOf, writeFile } from '../resources.ts'
 import { newTable, runToEnd } from '../runs.ts'
 
 const ROWS = 200_000
 
-/** Reads until it is told to stop, and answers every state it has seen. */
+/** Reads repeatedly until it is stopped. Stopping returns every distinct result. */
 function readingThroughout(request: APIRequestContext, sql: string) {
   const seen = new Set<string>()
   let isStopped = false
@@ -19,7 +20,7 @@ function readingThroughout(request: APIRequestContext, sql: string) {
   }
 }
 
-test('a failing gate leaves the table as it was, and a reader never sees the bad rows @run.gate.error', async ({
+test('a failing gate leaves the table unchanged and its bad rows unseen @run.gate.error', async ({
   request,
 }) => {
   const namespace = await newNamespace(request)
@@ -50,9 +51,7 @@ test('a failing gate leaves the table as it was, and a reader never sees the bad
   expect(await getJson(request, url)).toEqual(before)
 })
 
-test('two runs of one pipeline at once never interleave: readers see whole results only', async ({
-  request,
-}) => {
+test('concurrent runs of a pipeline never interleave; readers see whole results', async ({ request }) => {
   const namespace = await newNamespace(request)
   const pipeline = await newTable(
     request,
@@ -73,7 +72,7 @@ test('two runs of one pipeline at once never interleave: readers see whole resul
     expect(span[0]).toBeGreaterThanOrEqual(spans[index]?.[1] ?? Number.POSITIVE_INFINITY)
 })
 
-test('append_only adds whole batches, and one that fails adds nothing', async ({ request }) => {
+test('append_only adds whole batches; a failed run adds nothing', async ({ request }) => {
   const namespace = await newNamespace(request)
   const pipeline = await newTable(
     request,
