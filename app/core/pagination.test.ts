@@ -41,7 +41,7 @@ describe('sort orders', () => {
       descending: false,
     })
   })
-  test('the schema accepts only its keys and directions', () => {
+  test('a sort schema accepts only its keys and directions', () => {
     const { properties } = sortQuery(['name', 'created_at'], { title: 'Key', fallback: 'name' })
     const accepts = (field: TSchema, values: string[]) => values.filter((value) => Value.Check(field, value))
     expect(accepts(properties.sort, ['name', 'created_at', 'owner', ''])).toEqual(['name', 'created_at'])

@@ -19,7 +19,7 @@ describe('path of an address', () => {
     ['default/notes/50%25%20off%3F.md', 'default/notes/50% off?.md'],
     ['default/notes/%C3%A9t%C3%A9.md', 'default/notes/été.md'],
     ['default/.meta.yaml', 'default/.meta.yaml'],
-  ])('reads %s as %s', (encoded, path) => expect(pathFromUrl(encoded)).toBe(path))
+  ])('reads %s as the path %s', (encoded, path) => expect(pathFromUrl(encoded)).toBe(path))
 
   test.each([
     '',
@@ -49,7 +49,7 @@ describe('path of an address', () => {
     'default/%ff.sql',
     'default/%zz.sql',
     `default/%${'25'.repeat(40)}41`,
-  ])('refuses %s', (encoded) => expect(refused(() => pathFromUrl(encoded))).toBe(400))
+  ])('refuses the path %s', (encoded) => expect(refused(() => pathFromUrl(encoded))).toBe(400))
 
   test('a malformed encoding does not hide an encoded parent segment', () =>
     expect(refused(() => filePath('default/%zz/..%2fa'))).toBe(400))
