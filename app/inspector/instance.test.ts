@@ -6,7 +6,7 @@ import { inspectorUnderTest, TO_EXECUTING, TO_SUCCESS } from './test-inspector.t
 const { under, get, instance, pipeline, run, move, step, trigger } = inspectorUnderTest()
 
 describe('an instance', () => {
-  test('has its state, its context and its history with the time in each state', async () => {
+  test('has its state, its context and its history with durations', async () => {
     const id = await run()
     await move(id, { type: 'start' })
     await move(id, ...TO_SUCCESS.slice(1))
@@ -47,7 +47,7 @@ describe('an instance', () => {
     expect(found.history.steps[1]).toMatchObject({ effects: ['openAttempt', 'submitAttempt'], cause: 'test' })
   })
 
-  test('has its history in pages, the newest first, each step with its place and its time', async () => {
+  test('has its history in pages, the newest page first', async () => {
     const id = await run(...TO_SUCCESS)
     const newest = await instance('run', id, '?limit=2')
     expect(newest.history.steps.map(({ step }) => step)).toEqual([5, 6])
@@ -60,7 +60,7 @@ describe('an instance', () => {
     ])
   })
 
-  test('of a draft begins with its creation, which leaves no row', async () => {
+  test('has, for a draft, a history that begins with its creation', async () => {
     const { id } = await pipeline('p')
     expect((await instance('draft', id)).history).toMatchObject({
       total: 1,
@@ -76,7 +76,7 @@ describe('an instance', () => {
     ])
   })
 
-  test('says that its history is not kept any more', async () => {
+  test('reports that older history was removed', async () => {
     const { id, request } = await pipeline('p')
     const run = await request()
     await move(run, ...TO_EXECUTING)
@@ -88,7 +88,7 @@ describe('an instance', () => {
     expect((await instance('draft', id)).history).toMatchObject({ total: 1, is_whole: false })
   })
 
-  test('that is gone is 404 and says why it may be', async () => {
+  test('is 404 with a hint at retention if it does not exist', async () => {
     for (const path of [
       `run/instances/${newId()}`,
       `draft/instances/${newId()}`,
@@ -100,7 +100,7 @@ describe('an instance', () => {
     expect((await get('run/instances/x')).status).toBe(404)
   })
 
-  test('that a newer program wrote is shown as it is stored', async () => {
+  test('is shown as stored if a newer program wrote it', async () => {
     const id = await run()
     await under.sql`update run set machine_version = 99 where id = ${id}`
     expect(await instance('run', id)).toMatchObject({
@@ -111,7 +111,7 @@ describe('an instance', () => {
     })
   })
 
-  test('of a webhook says nothing of its token', async () => {
+  test('does not contain the token of a webhook', async () => {
     const { id } = await pipeline('p')
     const hook = await trigger(id, { token_hash: 'f'.repeat(64) })
     expect(JSON.stringify(await instance('trigger', hook))).not.toContain('ffff')
@@ -119,7 +119,7 @@ describe('an instance', () => {
 })
 
 describe('an export', () => {
-  test('has the statechart, the instance and its history', async () => {
+  test('contains the statechart, the instance and its history', async () => {
     const id = await run(...TO_SUCCESS)
     const response = await get(`run/instances/${id}/export.json`)
     expect(response.headers.get('content-disposition')).toBe(`attachment; filename="run-${id}.json"`)
@@ -130,7 +130,7 @@ describe('an export', () => {
     })
   })
 
-  test('is drawn as it was after a step', async () => {
+  test('highlights the state after a chosen step', async () => {
     const id = await run(...TO_SUCCESS)
     const activeIn = async (query: string) =>
       [

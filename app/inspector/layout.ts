@@ -1,4 +1,4 @@
-// Where everything of a statechart is drawn: dagre places states and labels, nested ones inside each other.
+// The layout of a statechart: dagre places states and labels, and inner states inside outer states.
 import assert from 'node:assert/strict'
 import { Graph, layout } from '@dagrejs/dagre'
 import type { Definition, Detail, StateDefinition, TransitionDefinition } from './schema.ts'
@@ -7,7 +7,7 @@ export interface Point {
   x: number
   y: number
 }
-/** x and y are the upper left corner. */
+/** `x` and `y` are the upper left corner. */
 export interface Box extends Point {
   width: number
   height: number
@@ -16,40 +16,42 @@ export interface Box extends Point {
 export interface PlacedState extends Box {
   state: StateDefinition
 }
-/** What several states have in common is drawn once, from a box around them. */
+/** A box around several states. Transitions that all these states share are drawn once, from the box. */
 export interface PlacedGroup extends Box {
   members: string[]
 }
 export interface PlacedEdge {
-  /** Transitions that share a way, with one more for each member of a group they are drawn from. */
+  /**
+   * Transitions that share an arrow. Each inner list has equal transitions, one for each member of a group.
+   */
   transitions: TransitionDefinition[][]
   points: Point[]
-  /** From a state to itself: beside it. */
+  /** An arrow from a state to itself, drawn beside the state. */
   isLoop: boolean
   label: Box & { lines: LabelLine[] }
 }
 export interface LabelLine {
-  /** All the transitions it stands for. */
+  /** All transitions that this line describes. */
   transitions: TransitionDefinition[]
   kind: 'event' | 'guard' | 'effects'
   text: string
-  /** Behind the text, on the same line. */
+  /** The guard behind the text, on the same line. */
   guard: string
 }
 export interface Layout {
-  /** Of the drawing's upper border: at most 0. */
+  /** The upper border of the drawing: at most 0. */
   top: number
   width: number
   height: number
   compounds: PlacedState[]
   states: PlacedState[]
   groups: PlacedGroup[]
-  /** The arrow into the state that is entered first, at each level. */
+  /** The arrow into the initial state of each level. */
   initials: { target: string; dot: Point; points: Point[] }[]
   edges: PlacedEdge[]
 }
 
-/** Advance of a monospaced letter, in parts of its size: the widest of the usual faces. */
+/** Width of a monospaced letter relative to its size, for the widest of the usual fonts. */
 const MONO = 0.605
 export const LABEL = { eventSize: 11, effectsSize: 10, eventHeight: 15, effectsHeight: 13, padX: 5, padY: 3 }
 const NAME_SIZE = 13
@@ -57,9 +59,9 @@ const STATE_HEIGHT = 38
 const STATE_MIN_WIDTH = 96
 /** Length of the arrow that marks an initial state. */
 const MARK = 16
-/** Row of the title of a compound state, above what is in it. */
+/** Height of the title row of a compound state. */
 const TITLE = 30
-/** Wider than any state: a box around states. */
+/** No state is this wide, so a wider box is a box around states. */
 const WIDE = 180
 const MARGIN = 28
 
@@ -115,7 +117,7 @@ export function layOut(definition: Definition, detail: Detail): Layout {
   for (const { path } of initials) ends.reserve(path)
   const edges = graph.edges().map((edge) => {
     const placed = graph.edge(edge) as EdgeLabel
-    // A label has to stay on its arrow, which then goes on to the state inside.
+    // An arrow with a label ends at the inner state, because the label must stay on the arrow.
     const to = placed.lines.length === 0 ? placed.bundle.to : edge.w
     const points =
       edge.v === edge.w ? [] : outside(placed.points.slice(1, -1), box(placed.bundle.from.path), box(to))
@@ -153,7 +155,7 @@ export function layOut(definition: Definition, detail: Detail): Layout {
   }
 }
 
-/** Boxes grow upwards until the title has a row of its own. */
+/** Extends compound boxes upwards, so that each title has a row of its own. */
 function makeRoomForTitles({ states }: Definition, groups: Group[], boxes: Map<string, Box>) {
   for (const { path, kind } of states.toReversed()) {
     if (kind !== 'compound') continue
@@ -173,7 +175,10 @@ interface Joined {
   points: Point[]
 }
 
-/** Where arrows leave and reach a box: side by side along its upper and lower border, in the order in which they come. */
+/**
+ * The points at which arrows leave and reach a box. They lie side by side on its upper and lower border, in
+ * the order of their other ends.
+ */
 class Ports {
   readonly #sides = new Map<string, { key: object; towards: number }[]>()
   readonly #initial = new Map<string, object>()
@@ -183,7 +188,7 @@ class Ports {
     this.#boxes = boxes
   }
 
-  /** The leftmost place above a state, for the mark of an initial one. */
+  /** Reserves the leftmost point above a state for the arrow of an initial state. */
   reserve(path: string) {
     const key = {}
     this.#initial.set(path, key)
@@ -231,7 +236,7 @@ class Ports {
     const box = this.#box(path)
     const ends = this.#sides.get(`${side} ${path}`) ?? []
     const own = ends.find((end) => end.key === key)
-    // A wide box has room for every arrow just where it comes from.
+    // On a wide box, each arrow ends directly opposite its other end.
     if (own !== undefined && Number.isFinite(own.towards) && box.width > WIDE)
       return Math.min(Math.max(own.towards, box.x + 16), box.x + box.width - 16)
     if (box.width > WIDE) return box.x + 28
@@ -254,14 +259,14 @@ class Ports {
   }
 }
 
-/** Every state and every group has a box. */
+/** The box of a state or group. Every state and group has one. */
 function boxAt(boxes: ReadonlyMap<string, Box>, path: string): Box {
   const box = boxes.get(path)
   assert(box, `${path} has no place`)
   return box
 }
 
-/** Out of the right side of a state, around, and in again, with the label beside it. */
+/** The points of a loop out of the right side of a state and back, with the label beside the loop. */
 function loop(state: Box, label: Box): Point[] {
   const [right, middle, far] = [state.x + state.width, state.y + state.height / 2, label.x - 2]
   return [
@@ -288,11 +293,11 @@ interface Group {
   members: string[]
 }
 
-/** States that can all be left in the same ways, at least this many of them and in this many ways, are drawn as one. */
+/** Minimum numbers of states, and of transitions that these states share, for a group. */
 const GROUP_MEMBERS = 2
 const GROUP_WAYS = 3
 
-/** At most one group for each parent: the one that saves most arrows. */
+/** At most one group per parent: the group that saves the most arrows. */
 function commonGroups({ states, transitions }: Definition): Group[] {
   const parents = new Set(states.map(({ parent }) => parent))
   return [...parents].flatMap((parent): Group[] => {
@@ -315,7 +320,7 @@ function commonGroups({ states, transitions }: Definition): Group[] {
   })
 }
 
-/** Arrows within one of the outermost states are kept short at the cost of those between them. */
+/** Arrows within one outermost state stay short, at the cost of arrows between outermost states. */
 const INNER_WEIGHT = 4
 
 const outermost = (path: string) => path.split('.')[0]
@@ -330,7 +335,10 @@ interface Bundle {
   weight: number
 }
 
-/** Transitions that go the same way share an arrow; those that all members of a group have are told once. */
+/**
+ * Transitions with the same ends share an arrow. A transition that all members of a group have is labelled
+ * once.
+ */
 function bundled(transitions: TransitionDefinition[], groups: Group[]): Bundle[] {
   const shared = new Map<string, Group>()
   for (const group of groups) {
@@ -354,7 +362,7 @@ function bundled(transitions: TransitionDefinition[], groups: Group[]): Bundle[]
   })
 }
 
-/** Letters of a line before it is broken: narrow labels make narrow drawings. */
+/** Maximum number of letters in a line. Narrow labels make narrow drawings. */
 const LINE_LETTERS = 24
 
 const linesOf = (transitions: TransitionDefinition[][], detail: Detail): LabelLine[] =>
@@ -378,7 +386,7 @@ const linesOf = (transitions: TransitionDefinition[][], detail: Detail): LabelLi
     ]
   })
 
-/** `/ one, two,` and what does not fit any more below it. */
+/** `/ one, two,`, and further names on the lines below. */
 function wrapped(names: readonly string[]): string[] {
   const lines: string[] = []
   for (const [index, name] of names.entries()) {
@@ -411,7 +419,10 @@ export const heightOf = ({ kind }: LabelLine) =>
 
 const stateWidth = (name: string) => Math.max(STATE_MIN_WIDTH, Math.ceil(name.length * NAME_SIZE * 0.6) + 36)
 
-/** dagre knows no arrows from or to boxes with something in them: they start at a state inside, and are cut at the border. */
+/**
+ * dagre supports no arrows from or to boxes with content. So an arrow joins a state inside, and is cut at the
+ * border.
+ */
 function representative(states: readonly StateDefinition[], path: string): string {
   const inner = states.find(({ parent, initial }) => parent === path && initial)
   return inner === undefined ? path : representative(states, inner.path)
@@ -424,7 +435,7 @@ const boxOf = ({ x = 0, y = 0, width = 0, height = 0 }: Partial<Box>): Box => ({
   height,
 })
 
-/** The points of a way that are in neither of the boxes it joins. */
+/** The points of an arrow outside of the two boxes that it joins. */
 const outside = (points: Point[], from: Box, to: Box): Point[] =>
   points.filter((point) => !isInside(point, from) && !isInside(point, to))
 

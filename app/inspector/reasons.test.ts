@@ -3,11 +3,11 @@ import { inspectorUnderTest, TO_EXECUTING, TO_SUCCESS } from './test-inspector.t
 
 const { under, instance, pipeline, run, move, trigger } = inspectorUnderTest()
 
-describe('what a run waits for', () => {
+describe('the reasons of a waiting run', () => {
   const reasons = async (id: string) =>
     (await instance('run', id)).waits_for.map(({ code, run_id }) => [code, run_id])
 
-  test('a runner with a free place, when nothing else holds it up', async () => {
+  test('name a free slot if nothing else delays the run', async () => {
     const [a, b] = [await pipeline('a'), await pipeline('b')]
     await a.request()
     const run = await instance('run', await b.request())
@@ -16,7 +16,7 @@ describe('what a run waits for', () => {
     ])
   })
 
-  test('the older runs of its pipeline, and the one that is running', async () => {
+  test('name the older runs and the running run of its pipeline', async () => {
     const { request } = await pipeline('p')
     const [running, next, last] = [await request(), await request(), await request()]
     await move(running, ...TO_EXECUTING)
@@ -27,7 +27,7 @@ describe('what a run waits for', () => {
     ])
   })
 
-  test('the end of its back-off', async () => {
+  test('name the end of its back-off', async () => {
     const id = await run()
     await under.sql`update run set not_before = clock_timestamp() + interval '1 minute' where id = ${id}`
     const [first] = (await instance('run', id)).waits_for
@@ -42,7 +42,7 @@ describe('what a run waits for', () => {
     expect(await reasons(await run())).toEqual([['no_runner', null]])
   })
 
-  test('a replica, when none is alive, and a follower that is gone', async () => {
+  test('name missing replicas, and a follower that is gone', async () => {
     const { request } = await pipeline('p')
     const [running, waiting] = [await request(), await request()]
     await move(running, ...TO_EXECUTING)
@@ -54,10 +54,10 @@ describe('what a run waits for', () => {
   })
 })
 
-describe('what a trigger waits for', () => {
+describe('the reasons of a waiting trigger', () => {
   const reasons = async (id: string) => (await instance('trigger', id)).waits_for
 
-  test('what it hears, by its type', async () => {
+  test('name the awaited event for each trigger type', async () => {
     const { id } = await pipeline('p')
     const zone = { namespace: 'ns', zone_name: 'drop' }
     const of = async (type: string, config: object) => (await reasons(await trigger(id, config, { type })))[0]
@@ -77,7 +77,7 @@ describe('what a trigger waits for', () => {
     })
   })
 
-  test('somebody to enable it, its cooldown, a publish', async () => {
+  test('name enabling, the cooldown and a missing publish', async () => {
     const { id } = await pipeline('p')
     expect(await reasons(await trigger(id, {}, { state: 'disabled' }))).toMatchObject([{ code: 'disabled' }])
     const cooling = await trigger(id, {})
@@ -92,7 +92,7 @@ describe('what a trigger waits for', () => {
     ])
   })
 
-  test('the dependencies that have nothing new', async () => {
+  test('name the dependencies without a new success', async () => {
     const [p, up, down] = [await pipeline('p'), await pipeline('up'), await pipeline('down')]
     const [used, fresh] = [await up.request(), await down.request()]
     await move(used, ...TO_SUCCESS)

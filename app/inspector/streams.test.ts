@@ -17,7 +17,7 @@ import { inspectorUnderTest, TO_EXECUTING, TO_SUCCESS } from './test-inspector.t
 
 const { under, get, pipeline, run, move, step, trigger } = inspectorUnderTest()
 
-/** Reads events of a stream until as many as wanted have come; `more` reads to its end. */
+/** Reads events of a stream until `wanted` events have come; `more` reads on, by default to the end. */
 async function events({ headers, body }: Response, wanted: number) {
   expect(headers.get('content-type')).toStartWith('text/event-stream')
   assert(body)
@@ -41,7 +41,7 @@ async function events({ headers, body }: Response, wanted: number) {
 }
 
 describe('a stream', () => {
-  test('of a run tells each step as it is made, and ends with the run', async () => {
+  test('sends each step of a run, and ends with the run', async () => {
     const id = await run()
     const stream = await events(await get(`run/instances/${id}/events`), 2)
     expect(stream.found).toMatchObject([
@@ -65,7 +65,7 @@ describe('a stream', () => {
     expect(all.at(-1)).toMatchObject({ name: 'snapshot', data: { state: 'cancelled', live: false } })
   })
 
-  test('of a run that has ended tells it all and ends', async () => {
+  test('sends the whole history of an ended run, then ends', async () => {
     const id = await run(...TO_SUCCESS)
     const { found, more } = await events(await get(`run/instances/${id.toUpperCase()}/events`), 7)
     expect(await more()).toHaveLength(7)
@@ -81,7 +81,7 @@ describe('a stream', () => {
     ])
   })
 
-  test('of a draft or a trigger finds out by itself', async () => {
+  test('finds the moves of a draft without a notice', async () => {
     const { id } = await pipeline('p')
     const stream = await events(await get(`draft/instances/${id}/events`), 1)
     await step('draft', id, 'published', 'unpublished', 'clean')
@@ -92,7 +92,7 @@ describe('a stream', () => {
     ])
   })
 
-  test('says when its instance is removed, and ends', async () => {
+  test('reports that its instance was removed, and ends', async () => {
     const id = await run()
     const stream = await events(await get(`run/instances/${id}/events`), 2)
     await under.sql`delete from run`
@@ -100,7 +100,7 @@ describe('a stream', () => {
     expect((await stream.more()).at(-1)).toMatchObject({ name: 'gone' })
   })
 
-  test('of a list tells that it has changed, also what nobody said', async () => {
+  test('reports changes of a list, with or without a notice', async () => {
     const { request } = await pipeline('p')
     const [runs, drafts] = [await get('run/events'), await get('draft/events')]
     const changed = events(runs, 1)
@@ -125,7 +125,7 @@ describe('a stream', () => {
   })
 })
 
-test('the stream of an instance ends for who may not see it any more, and goes on for others', async () => {
+test("a stream ends when its reader's grant is revoked, not for others", async () => {
   const { sql } = under
   const root = await mkdtemp(join(tmpdir(), 'sluice-inspector-'))
   const objects = await openDiskStore(root, systemClock)
@@ -151,7 +151,7 @@ test('the stream of an instance ends for who may not see it any more, and goes o
       if (response.body === null) throw new Error('no stream')
       return response.body.pipeThrough(new TextDecoderStream()).getReader()
     }
-    /** Until a heartbeat, or the end. */
+    /** Reads until a heartbeat, or until the end. */
     const next = async (stream: Awaited<ReturnType<typeof follow>>) => {
       for (;;) {
         const { done, value } = await stream.read()
@@ -162,7 +162,7 @@ test('the stream of an instance ends for who may not see it any more, and goes o
     const [anns, bobs] = [await follow('ann'), await follow('bob')]
     expect([await next(anns), await next(bobs)]).toEqual(['goes on', 'goes on'])
     await sql`delete from access_grant where resource_id = ${pipelineId}`
-    // What was asked before that may still be answered.
+    // A check that began before the revocation may still succeed.
     await until(
       () => next(bobs),
       (heard) => heard === 'ended',

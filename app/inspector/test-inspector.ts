@@ -1,4 +1,5 @@
-// An inspector on a database of its own, with no runs, drafts or triggers but those that a test makes.
+// An inspector with a database per test file, which contains only the runs, drafts and triggers of the
+// current test.
 
 import { afterEach, beforeEach, expect } from 'bun:test'
 import assert from 'node:assert/strict'
@@ -29,17 +30,17 @@ export const TO_SUCCESS: RunEvent[] = [
   { type: 'merged', attempt },
 ]
 
-/** What is made anew for each test. */
+/** Created again for each test. */
 interface Under {
   sql: Sql
   inspector: InspectorService
   feeds: InspectorFeeds
   app: ReturnType<typeof testApp>
-  /** Asked whether it serves; null says nothing. */
+  /** The health check of the runner; null: the check never answers. */
   runner: (() => Promise<void>) | null
 }
 
-/** For the whole of a test file: it registers what is done before and after its tests. */
+/** Set-up of a whole test file: registers hooks before and after its tests. */
 export function inspectorUnderTest() {
   const { opened, pipelineNamed: pipeline } = useRuns(6)
   const under = {} as Under
@@ -49,7 +50,7 @@ export function inspectorUnderTest() {
     await under.sql`truncate transition, run_log, run_attempt, run, trigger, pipeline, replica cascade`
     await under.sql`insert into replica (name, alive_until) values ('r', now() + interval '1 hour')`
     under.runner = async () => {}
-    // Counts and what a runner said are kept for a second; each test has its own.
+    // Counts and runner checks are cached for a second, so each test needs its own service.
     under.inspector = makeInspectorService({
       sql: under.sql,
       clock: systemClock,
@@ -78,7 +79,7 @@ export function inspectorUnderTest() {
   const instance = (machine: string, id: string, query = '') =>
     body<Snapshot & { history: History }>(`${machine}/instances/${id}${query}`)
 
-  /** Sends events to a run as its worker does, and gives each move a time of its own. */
+  /** Sends events to a run as its worker does. The moves of one call share one time. */
   const move = (id: RunId, ...events: RunEvent[]) =>
     under.sql.begin(async (tx) => {
       const { runs, now } = await lockRuns(tx, [id])
@@ -88,14 +89,14 @@ export function inspectorUnderTest() {
       await saveRuns(tx, runs.values(), now)
     })
 
-  /** A run of the pipeline `p` that has made these moves. */
+  /** A run of the pipeline `p` after these events. */
   async function run(...events: RunEvent[]) {
     const id = await (await pipeline('p')).request()
     if (events.length > 0) await move(id, ...events)
     return id
   }
 
-  /** A line of history, beside what made the move. */
+  /** Inserts a history row without a move. */
   const step = (machine: MachineName, id: string, event: string, from: string, to: string) => under.sql`
     insert into transition (machine, entity_id, at, event, "from", "to", effects, cause)
     values (${machine}, ${id}, now(), ${event}, ${from}, ${to}, '[]', 'test')`
