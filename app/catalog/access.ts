@@ -1,4 +1,4 @@
-// Who asks, and what he may see: the one place where a token becomes a view of the catalog.
+// Access checks of the catalog: only this file turns a token into a view of the catalog.
 import type { Sql } from '../../drizzle/client.ts'
 import type { TableName } from '../../lake/pipeline/names.ts'
 import type { CodeSight } from '../access/code-sight.ts'
@@ -14,15 +14,15 @@ const MAIN_WAREHOUSE = 'sluice'
 
 export type Session = {
   view: View
-  /** Null: a reader of main. */
+  /** Null for a reader of main. */
   own: { claims: AttemptClaims; branch: Branch } | null
-  /** What exists for it, besides its own table. */
+  /** The visibility of the token's bearer. An attempt also sees its own table. */
   seen(): Promise<Visible>
 }
 
-/** Who commits to a branch. */
+/** An attempt that commits to its branch. */
 export type Writer = NonNullable<Session['own']> & {
-  /** Where the branch has the metadata of the table that is committed; null: there is none. */
+  /** Metadata file of the committed table on the branch; null: the branch has no such table. */
   metadataLocation: string | null
 }
 
@@ -35,7 +35,10 @@ export interface AccessDeps {
   sight: CodeSight
 }
 
-/** What the bearer of a token sees: a run what its owner does, a reader what the caller does that stands behind it. */
+/**
+ * Visibility of a token's bearer: an attempt sees what its run may see; a reader sees what its caller may
+ * see.
+ */
 export function seenBy(sight: CodeSight, claims: Claims): Promise<Visible> {
   if (claims.kind === 'attempt') return sight.ofRun(claims.runId)
   return claims.reader ? sight.ofReader(claims.reader) : Promise.resolve(EVERYTHING)
@@ -64,7 +67,7 @@ export function makeAccess({ sql, tokens, clock, sight }: AccessDeps) {
   return {
     claimsOf,
 
-    /** What a request sees of a warehouse: an attempt its branch, a reader main as of the token's commit. */
+    /** The view of a warehouse. An attempt sees its branch; a reader sees main as of the token's commit. */
     async session(request: Request, warehouse: string): Promise<Session> {
       const claims = claimsFor(request, warehouse)
       const seen = () => seenBy(sight, claims)
@@ -73,7 +76,10 @@ export function makeAccess({ sql, tokens, clock, sight }: AccessDeps) {
       return { view: { commit: branch.base, branch: branch.name }, own: { claims, branch }, seen }
     },
 
-    /** What a commit of one table needs to know of its branch, in one question. Who has no token learns nothing of names. */
+    /**
+     * Loads the branch and the table's metadata location in one statement. Checks the token before the table
+     * name, so a request without a valid token learns nothing about names.
+     */
     async writer(request: Request, warehouse: string, tableNamed: () => TableName): Promise<Writer> {
       const claims = claimsFor(request, warehouse)
       if (claims.kind === 'read') throw forbidden('main is only moved by merging a branch')
@@ -82,7 +88,9 @@ export function makeAccess({ sql, tokens, clock, sight }: AccessDeps) {
       return { claims, ...found }
     },
 
-    /** Refuses a commit of main that is newer than the request may see, and who does not see all of main. */
+    /**
+     * Throws 403 when the commit is newer than the token's view, or when the token does not see all of main.
+     */
     async checkCommit(request: Request, commit: number): Promise<void> {
       const claims = claimsOf(request)
       const newest = claims.kind === 'read' ? claims.commit : (await branchOf(claims)).base
@@ -90,7 +98,10 @@ export function makeAccess({ sql, tokens, clock, sight }: AccessDeps) {
       if (!seesEverything(await seenBy(sight, claims))) throw forbidden('this token does not list main')
     },
 
-    /** Who reads landing files: an attempt whose branch is open, or (null) a preview in its namespace; and of which zones. */
+    /**
+     * Decides who reads landing files, and from which zones. `attempt` is null for a preview, which reads its
+     * own namespace only. An attempt needs an open branch.
+     */
     async landingReader(
       request: Request,
       namespace: string,
@@ -109,7 +120,7 @@ export function makeAccess({ sql, tokens, clock, sight }: AccessDeps) {
       }
     },
 
-    /** The claims of an attempt whose branch is open. */
+    /** The claims of an attempt; throws unless its branch is open. */
     async openAttempt(request: Request): Promise<AttemptClaims> {
       const claims = claimsOf(request)
       if (claims.kind !== 'attempt') throw forbidden('this needs the token of an attempt')
@@ -120,13 +131,13 @@ export function makeAccess({ sql, tokens, clock, sight }: AccessDeps) {
   }
 }
 
-/** The claims of the request's bearer token; null when it has none that is valid now. */
+/** The claims of the request's bearer token; null without a valid token. */
 export function bearerClaims(request: Request, tokens: Tokens, clock: Clock): Claims | null {
   const [, token] = /^bearer +([\w.-]+)$/i.exec(request.headers.get('authorization') ?? '') ?? []
   return token === undefined ? null : tokens.verify(token, clock.now())
 }
 
-/** A commit number out of a path or query. */
+/** Parses a commit number of a path or query. */
 export function commitNumber(name: string, text: string): number {
   if (!/^\d{1,15}$/.test(text)) throw badRequest(`${name}: must be the number of a commit`)
   return Number(text)

@@ -1,4 +1,5 @@
-// Moves of branches for other slices, within their transactions. The dispatcher's thread loads this file: keep it light.
+// Branch operations for other slices, within their transactions. The dispatcher's thread loads this file, so
+// it imports nothing heavy.
 export {
   closedBranchesPart,
   headOfMain,

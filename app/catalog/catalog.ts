@@ -18,14 +18,14 @@ export type CatalogDeps = {
   sql: Sql
   objects: ObjectStore
   tokens: Tokens
-  /** What code may read; left out: everything. */
+  /** Limits what code may read; the default allows everything. */
   sight?: CodeSight
   clock: Clock
   newId: NewId
   log: Log
 }
 
-/** What runners and query services reach with their tokens: `/catalog` and `/lake/objects`, mounted at the root. */
+/** Routes for runners and query services with tokens: `/catalog` and `/lake/objects`, mounted at the root. */
 export function makeCatalog({ sight = seesAll, ...rest }: CatalogDeps) {
   const deps = { ...rest, sight }
   const { log } = deps

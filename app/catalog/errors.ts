@@ -1,4 +1,4 @@
-// Errors as Iceberg clients know them. Source: Iceberg REST catalog OpenAPI, IcebergErrorResponse.
+// Errors in the format of Iceberg clients. Source: Iceberg REST catalog OpenAPI, IcebergErrorResponse.
 import { BadLocation } from '../../lake/iceberg/format/location.ts'
 import { CommitFailed } from '../../lake/iceberg/format/requirements.ts'
 import { UnsupportedColumn } from '../../lake/iceberg/format/types.ts'
@@ -10,7 +10,7 @@ import type { Log } from '../core/log.ts'
 export class CatalogError extends Error {
   constructor(
     readonly status: number,
-    /** The exception that Iceberg's own clients raise for it. */
+    /** The exception that Iceberg clients raise for this error. */
     readonly type: string,
     message: string,
     options?: ErrorOptions,
@@ -30,7 +30,9 @@ export const noSuchTable = (name: string) =>
 export const tableExists = (table: TableName) =>
   new CatalogError(409, 'AlreadyExistsException', `table ${tableKey(table)} already exists`)
 
-/** The answer to a failed request: `{error: {message, type, code}}`. What is nobody's mistake is logged. */
+/**
+ * The response to a failed request: `{error: {message, type, code}}`. Logs errors with status 500 or above.
+ */
 export function errorResponse(error: unknown, log: Log): Response {
   const { status, type, message } = described(error)
   if (status >= 500) log.error('the catalog could not answer', { error })

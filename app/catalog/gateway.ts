@@ -1,4 +1,4 @@
-/** The object store as the bearer of a token may use it: reads its inputs and the lake, adds files to its own table. */
+/** Object gateway: the bearer of a token reads its inputs and the lake, and adds files to its own table. */
 import type { Sql } from '../../drizzle/client.ts'
 import { LAKE_PREFIX } from '../../lake/iceberg/format/location.ts'
 import { tableKey } from '../../lake/pipeline/names.ts'
@@ -12,14 +12,14 @@ import { findBranch } from './store/branches.ts'
 import { isFrozenInput, isInSeenZone, pinnedVersion } from './store/landing.ts'
 import type { AttemptClaims, Claims } from './tokens.ts'
 
-/** One data file of a table: an engine splits its output long before. */
+/** The largest data file of a table. An engine splits its output long before this limit. */
 export const LAKE_FILE_BYTES_MAX = 1_073_741_824
 
 export type ObjectRef = { key: string; version: string | undefined }
 export type Upload = {
   key: string
   body: ReadableStream<Uint8Array> | null
-  /** The length that the client declared; null: none. */
+  /** The declared Content-Length; null: none was declared. */
   declaredBytes: number | null
 }
 
@@ -34,7 +34,7 @@ export interface GatewayDeps {
 export function makeGateway({ sql, objects, sight }: GatewayDeps) {
   const zonesOf = async (claims: Claims) => (await seenBy(sight, claims)).zones
 
-  /** The version to read, or 403. Says nothing about what exists beyond the token's reach. */
+  /** The version to read. Throws 403 without telling whether an object outside the token's scope exists. */
   async function readableVersion(claims: Claims, { key, version }: ObjectRef): Promise<string | undefined> {
     if (key.startsWith(LAKE_PREFIX)) return undefined
     if (claims.kind === 'read') {
@@ -58,7 +58,7 @@ export function makeGateway({ sql, objects, sight }: GatewayDeps) {
   }
 
   return {
-    /** The object, to be streamed on. */
+    /** Reads the object as a stream. */
     async read(claims: Claims, object: ObjectRef): Promise<ObjectBody> {
       const found = await objects.get(object.key, await readableVersion(claims, object))
       if (found === null) throw notFound('object')
@@ -72,8 +72,8 @@ export function makeGateway({ sql, objects, sight }: GatewayDeps) {
     },
 
     /**
-     * Adds a file of the attempt's table. A file is written once: a repeat of the same length is answered like the
-     * first time, another length is 409.
+     * Adds a file of the attempt's table. A file is written once. A repeated write with the same length gets
+     * the same answer; another length gets 409.
      */
     async add(
       claims: Claims,

@@ -1,4 +1,4 @@
-// The routes of Iceberg's REST catalog that a run needs. A branch is the warehouse `sluice@<branch>`.
+// The routes of the Iceberg REST catalog that a run needs. A branch is the warehouse `sluice@<branch>`.
 // Source: https://iceberg.apache.org/rest-catalog-spec/
 import { Elysia } from 'elysia'
 import { parseJson } from '../../lake/iceberg/format/json.ts'
@@ -11,7 +11,7 @@ import { LAKE_ROOT } from './metadata-files.ts'
 import { tableNamed } from './namespaces.ts'
 import type { CatalogService, LoadedTable } from './service.ts'
 
-/** A commit holds a schema and a snapshot's summary; its files are in manifests. */
+/** A commit holds a schema and the summary of a snapshot. Its file list is in manifests, not in the body. */
 const BODY_BYTES_MAX = 4 * 1_048_576
 const LEVEL_SEPARATOR = '\x1f'
 const ENDPOINTS = [
@@ -39,7 +39,7 @@ export const icebergRoutes = (catalog: CatalogService, access: Access, log: Log)
       async ({ request, params }) => {
         const session = await access.session(request, params.prefix)
         const namespace = namespaceFrom(await bodyOf(request))
-        // Namespaces are made in Sluice; one that is there already is as good as made.
+        // Namespaces are created in the Sluice API. Creating an existing namespace succeeds without a change.
         await catalog.checkNamespace(session, namespace)
         return { namespace, properties: {} }
       },
@@ -90,7 +90,7 @@ export const icebergRoutes = (catalog: CatalogService, access: Access, log: Log)
       { parse: 'none' },
     )
 
-/** What a client asks first: where the warehouse's routes are. */
+/** The first route that a client calls: it returns the prefix of the warehouse's routes. */
 export const configRoutes = (access: Access, log: Log) =>
   new Elysia({ prefix: '/catalog/v1', detail: { hide: true } })
     .onError(({ error }) => errorResponse(error, log))
@@ -106,7 +106,7 @@ export const configRoutes = (access: Access, log: Log) =>
       }
     })
 
-/** For a client that has computed the metadata itself. */
+/** The response for a client that computed the metadata itself. */
 function briefResponse({ location, head }: LoadedTable): Response {
   const body = { 'metadata-location': location, config: configOf(head) }
   return Response.json(body, { headers: { 'preference-applied': BRIEF } })
@@ -114,7 +114,7 @@ function briefResponse({ location, head }: LoadedTable): Response {
 
 const configOf = (head: string | null) => (head === null ? {} : { 'x-sluice-commit': head })
 
-/** The text of the metadata file is put in as it stands. */
+/** Embeds the text of the metadata file unchanged. */
 function tableResponse({ location, metadata, head }: LoadedTable): Response {
   const config = JSON.stringify(configOf(head))
   const start = location === undefined ? '' : `"metadata-location":${JSON.stringify(location)},`
@@ -148,7 +148,7 @@ function parsedObject(text: string): object {
   throw badRequest('the body is not a JSON object')
 }
 
-/** Read as text: the ids in it do not survive JSON.parse. */
+/** Reads the body as text: `JSON.parse` would round its int64 ids. */
 async function bodyOf(request: Request): Promise<string> {
   const chunks: Uint8Array[] = []
   if (request.body) for await (const chunk of chunksOf(request.body, BODY_BYTES_MAX)) chunks.push(chunk)

@@ -3,14 +3,17 @@ import { keyOf, metadataLocation } from '../../lake/iceberg/format/location.ts'
 import type { NewId } from '../core/ids.ts'
 import type { ObjectStore } from '../objects/port.ts'
 
-/** Lake locations start with this wherever the objects are, so that tables survive moving the store. */
+/**
+ * Every lake location starts with this root, independent of the object store, so tables survive a move of the
+ * store.
+ */
 export const LAKE_ROOT = 'sluice://lake/'
-/** Metadata that is kept in memory. A table's is 2 KB and grows by about 1 KB with each snapshot. */
+/** Limit of the metadata cache. Metadata of a table is about 2 KB and grows by about 1 KB per snapshot. */
 const CACHE_BYTES_MAX = 64 * 1_048_576
 
 export type MetadataFiles = ReturnType<typeof makeMetadataFiles>
 
-/** Metadata files are written once under names of their own, so what has been read stays true. */
+/** A cached metadata file never becomes stale, because each file is written once under a unique name. */
 export function makeMetadataFiles({ objects, newId }: { objects: ObjectStore; newId: NewId }) {
   // A character takes at most two bytes in memory.
   const cache = new LRUCache<string, string>({
@@ -18,7 +21,7 @@ export function makeMetadataFiles({ objects, newId }: { objects: ObjectStore; ne
     sizeCalculation: (text, location) => 2 * (text.length + location.length),
   })
   return {
-    /** The text of a metadata file. A file that is not there is a broken invariant. */
+    /** Returns the text of a metadata file. A missing file is a broken invariant and throws. */
     async read(location: string): Promise<string> {
       const cached = cache.get(location)
       if (cached !== undefined) return cached
@@ -28,7 +31,10 @@ export function makeMetadataFiles({ objects, newId }: { objects: ObjectStore; ne
       return file.text
     },
 
-    /** Writes a new metadata file of a table and answers its location. `replaced`: the one it follows. */
+    /**
+     * Writes a new metadata file of a table and returns its location. `replaced` is the location of the
+     * previous metadata file.
+     */
     async write(tableLocation: string, replaced: string | undefined, text: string): Promise<string> {
       const location = metadataLocation(tableLocation, versionAfter(replaced), newId())
       await objects.put(keyOf(LAKE_ROOT, location), new TextEncoder().encode(text))
@@ -38,7 +44,7 @@ export function makeMetadataFiles({ objects, newId }: { objects: ObjectStore; ne
   }
 }
 
-/** File names count the commits: `00007-<unique>.metadata.json`. */
+/** The version in the next file name, which counts commits: `00007-<unique>.metadata.json`. */
 export function versionAfter(location: string | undefined): number {
   const number = location && /\/(\d+)-[^/]+$/.exec(location)?.[1]
   return number ? Number(number) + 1 : 0

@@ -1,4 +1,7 @@
-/** The namespaces and tables of a session, as Iceberg clients list them: `[namespace, layer]`, and tables in a layer. */
+/**
+ * Namespaces and tables of a session in Iceberg's form. A namespace is `[namespace, layer]`; tables belong to
+ * a layer.
+ */
 import type { Sql } from '../../drizzle/client.ts'
 import { LAYERS, type TableName } from '../../lake/pipeline/names.ts'
 import { seesEverything } from '../core/access.ts'
@@ -7,7 +10,7 @@ import { noSuchNamespace } from './errors.ts'
 import { namespaceNames, tablesIn } from './store/tables.ts'
 
 export function makeNamespaces({ sql }: { sql: Sql }) {
-  /** Namespaces of the tables that the session sees, and its own. */
+  /** Namespaces of the tables that the session sees, and the namespace of its own table. */
   async function namesFor(session: Session): Promise<string[]> {
     const visible = await session.seen()
     if (seesEverything(visible)) return namespaceNames(sql)
@@ -17,7 +20,7 @@ export function makeNamespaces({ sql }: { sql: Sql }) {
   }
 
   return {
-    /** The namespaces directly below `parent`: Sluice's namespaces, and the layers of each. */
+    /** The namespaces directly below `parent`: Sluice namespaces at the root, layers below each namespace. */
     async namespaces(session: Session, parent: readonly string[]): Promise<string[][]> {
       const names = await namesFor(session)
       const [namespace] = parent
@@ -26,12 +29,12 @@ export function makeNamespaces({ sql }: { sql: Sql }) {
       return parent.length === 1 ? LAYERS.map((layer) => [namespace, layer]) : []
     },
 
-    /** Rejects when there is no such namespace. */
+    /** Throws when the namespace does not exist. */
     async checkNamespace(session: Session, levels: readonly string[]): Promise<void> {
       checkLevels(levels, await namesFor(session))
     },
 
-    /** The tables of one layer of a namespace, as the session sees them. */
+    /** The tables of one layer of a namespace that the session sees. */
     async tables(session: Session, levels: readonly string[]): Promise<TableName[]> {
       checkLevels(levels, await namesFor(session))
       const [namespace, layer] = levels
@@ -42,7 +45,7 @@ export function makeNamespaces({ sql }: { sql: Sql }) {
   }
 }
 
-/** A table by its Iceberg namespace `[namespace, layer]` and name. */
+/** Converts an Iceberg namespace `[namespace, layer]` and a name to a table name. */
 export function tableNamed(levels: readonly string[], name: string): TableName {
   const [namespace, layerText, ...rest] = levels
   const layer = LAYERS.find((known) => known === layerText)

@@ -1,4 +1,4 @@
-/** The catalog as Iceberg clients see it: tables of main, and of the one branch their token is for. See ADR 8. */
+/** The catalog for Iceberg clients: tables of main, and of the one branch that a token names. See ADR 8. */
 import { randomUUID } from 'node:crypto'
 import type { Sql } from '../../drizzle/client.ts'
 import { keyOf, tableLocation } from '../../lake/iceberg/format/location.ts'
@@ -27,15 +27,15 @@ import { commitToBranch, findBranch } from './store/branches.ts'
 import { tableIn } from './store/tables.ts'
 
 export type LoadedTable = {
-  /** Undefined: the table is staged, its first commit will create it. */
+  /** Undefined: the table is staged, and its first commit will create it. */
   location: string | undefined
-  /** The metadata file as it stands: its int64 values must not pass through JSON.parse. */
+  /** The unparsed metadata file, because `JSON.parse` would round its int64 values. */
   metadata: string
-  /** The branch's latest commit: what a merge of this state must name as tested. */
+  /** The branch's latest commit. A merge of this state must name this commit as tested. */
   head: string | null
 }
 
-/** An attempt always sees the table that it writes. */
+/** An attempt always sees its own target table. */
 const seenFor = ({ own, seen }: Session, table: TableName): Promise<Visible> =>
   own !== null && tableKey(own.claims.target) === tableKey(table) ? Promise.resolve(EVERYTHING) : seen()
 
@@ -48,7 +48,8 @@ export function makeCatalogService({ sql, files, clock, newId }: Deps) {
     const { view } = session
     const found = await tableIn(sql, view, table, await seenFor(session, table))
     if (found === null) throw noSuchTable(tableKey(table))
-    // Read after the table: a client that finds its own snapshot here has found the commit that made it.
+    // The head is read after the table. So a client that finds its own snapshot also gets the commit that
+    // created it.
     const branch = view.branch === null ? null : await findBranch(sql, view.branch)
     return {
       location: found.metadataLocation,
@@ -63,7 +64,8 @@ export function makeCatalogService({ sql, files, clock, newId }: Deps) {
     const own = ownOf(session)
     checkWritable(own, table)
     if ((await tableIn(sql, session.view, table)) !== null) throw tableExists(table)
-    // Random from its first digit, unlike our other ids: the location is made of these digits.
+    // The table location uses the first digits of the id. Ids from `newId` start with a timestamp, so a
+    // random UUID is used.
     const uuid = randomUUID()
     const metadata = newTable({
       uuid,
@@ -98,7 +100,9 @@ export function makeCatalogService({ sql, files, clock, newId }: Deps) {
     return store(writer, table, next, current ?? undefined)
   }
 
-  /** The file first, the catalog after it: whatever fails between leaves a file that nothing names. */
+  /**
+   * Writes the metadata file before the catalog entry. A failure in between leaves only an unreferenced file.
+   */
   async function store(
     { branch }: Own,
     table: TableName,
@@ -153,7 +157,7 @@ function checkWritable({ claims: { target }, branch }: Own, table: TableName) {
   if (branch.state !== 'open') throw new CommitFailed(`the branch ${branch.name} is ${branch.state}`)
 }
 
-/** An attempt's commit names no place but its table's, whatever else its token may read. */
+/** A commit may only name locations inside its own table's directory, even if its token reads more. */
 function checkUpdateLocation(table: TableName, update: TableUpdate) {
   if (update.action === 'set-location') checkDirectory(table, update.location)
   if (update.action !== 'add-snapshot') return

@@ -1,5 +1,5 @@
-// What a runner and a query service ask of the catalog in one call each. Wire names are snake_case, landing files are
-// the LandingInput of the runner's protocol.
+// Catalog routes that a runner or a query service calls once for a whole answer. Wire names are snake_case;
+// landing files are the `LandingInput` of the runner's protocol.
 import { create, toJson } from '@bufbuild/protobuf'
 import { Elysia } from 'elysia'
 import { LandingInputSchema } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
@@ -15,7 +15,7 @@ export const sluiceRoutes = ({ sql, objects, log }: SluiceDeps, access: Access) 
   new Elysia({ prefix: '/catalog/sluice/v1', detail: { hide: true } })
     .onError(({ error }) => errorResponse(error, log))
 
-    /** Main at a commit; with `since`, how it differs from main at that earlier one. */
+    /** Tables of main at a commit. With `since`, only the differences from main at that earlier commit. */
     .get('/commits/:commit/tables', async ({ request, params, query }) => {
       access.claimsOf(request)
       const commit = commitNumber('commit', params.commit)
@@ -29,7 +29,7 @@ export const sluiceRoutes = ({ sql, objects, log }: SluiceDeps, access: Access) 
       return { commit, tables: tables.map(onWire), dropped }
     })
 
-    /** The landing files of a zone that the attempt, or the preview, reads. */
+    /** The landing files of a zone that the attempt or the preview reads. */
     .get('/landing/:namespace/:zone', async ({ request, params }) => {
       const { namespace, zone } = params
       const named = { namespace, name: zone }

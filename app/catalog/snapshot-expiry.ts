@@ -1,6 +1,7 @@
 /**
- * Old states of main's tables: snapshots that main replaced long ago leave the tables' metadata by a commit of their own,
- * and main's history before that is forgotten. What only they named is removed by unreferenced-files.ts. See ADR 16.
+ * Expires old states of main's tables. A separate commit removes snapshots that main replaced long ago from
+ * the tables' metadata. Older history of main is deleted. unreferenced-files.ts then removes files that only
+ * those states named. See ADR 16.
  */
 import { keyOf, metadataLocation } from '../../lake/iceberg/format/location.ts'
 import { parseMetadata, serializeMetadata } from '../../lake/iceberg/format/metadata.ts'
@@ -11,18 +12,21 @@ import { BATCH_ROWS, inBatches, NotLeading, type Reaping } from '../retention/re
 import { LAKE_ROOT, versionAfter } from './metadata-files.ts'
 import { forgetEntries, type OldTable, oldTables, replaceContents } from './store/snapshots.ts'
 
-/** Tables one commit of main changes, and how many are made ready at the same time. */
+/** The number of tables in one commit of main. `AT_ONCE` tables are prepared in parallel. */
 const TABLES_PER_COMMIT = 32
 const AT_ONCE = 4
 
 interface Trimmed {
   table: OldTable
-  /** The metadata file with fewer snapshots. */
+  /** Location of the metadata file without the expired snapshots. */
   location: string
   expired: number
 }
 
-/** The snapshots first: what still has some to expire, because it is busy, must not be forgotten. */
+/**
+ * Expires snapshots before history. A busy table keeps its expired snapshots for now, so its history must
+ * stay.
+ */
 export async function expireSnapshots(reaping: Reaping, newId: () => string): Promise<void> {
   const left = new Set<string>()
   const tables = await oldTables(reaping.sql, new Date(reaping.cutoffs.snapshots))
@@ -45,7 +49,10 @@ export async function expireSnapshots(reaping: Reaping, newId: () => string): Pr
   await forgetOld(reaping, [...left])
 }
 
-/** Writes the table's metadata without its expired snapshots, under a name of its own; null: it has none. */
+/**
+ * Writes the table's metadata without its expired snapshots to a new file. Returns null when no snapshot has
+ * expired.
+ */
 async function trim(
   { objects, cutoffs, now }: Reaping,
   table: OldTable,
@@ -69,7 +76,7 @@ async function trim(
   if (expired.length === 0) return null
   if (table.isBusy) return 'busy'
   const next = applyUpdates(metadata, [{ action: 'remove-snapshots', 'snapshot-ids': expired }], {
-    // Clocks differ; the table's time never runs backwards.
+    // Clocks differ; the table's last update time must never go back.
     at: Math.max(now.getTime(), metadata['last-updated-ms']),
     previousFile: table.metadataLocation,
   })
@@ -79,8 +86,9 @@ async function trim(
 }
 
 /**
- * One commit of main with the trimmed tables that are still what they were. The file of another one is named by nobody, and
- * goes like all such files. Answers the tables that were left as they are. Durable: readers remember main by its numbers.
+ * Commits the trimmed tables to main in one commit, except tables that changed in the meantime. The new file
+ * of a skipped table is unreferenced and is removed later. Returns the keys of the skipped tables. The commit
+ * is durable, because readers cache main by commit number.
  */
 async function commitTrimmed(
   { write, reaped }: Reaping,
@@ -102,8 +110,8 @@ async function commitTrimmed(
 }
 
 /**
- * Forgets which contents main had long ago: nobody reads main there, no open branch stands there, and the age of no file is
- * counted from there any more.
+ * Deletes old history of main. No reader and no open branch uses these entries, and no file's age depends on
+ * them.
  */
 async function forgetOld(reaping: Reaping, except: readonly string[]): Promise<void> {
   const { cutoffs, reaped } = reaping

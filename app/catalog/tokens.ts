@@ -1,10 +1,10 @@
-// A bearer token is its own proof: the claims, and their HMAC under a key that every replica shares (row
-// `attempt_token` of `secret`). What may end early, such as a branch, is asked of the catalog, not of the token.
+// A bearer token contains its claims and their HMAC. All replicas share the key, in row `attempt_token` of
+// `secret`. State that may end before the token expires, such as an open branch, is checked in the catalog.
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import type { TableName } from '../../lake/pipeline/names.ts'
 import type { Reader } from '../access/code-sight.ts'
 
-/** Reads its branch and its inputs; writes its target while the branch is open. */
+/** Reads its branch and its inputs. Writes its target table while the branch is open. */
 export type AttemptClaims = {
   kind: 'attempt'
   branch: string
@@ -16,8 +16,8 @@ export type AttemptClaims = {
 }
 
 /**
- * Reads main up to a commit; a preview also the landing files of one namespace, as they are. With a reader, what that
- * caller sees of it.
+ * Reads main up to a commit. A preview also reads the current landing files of one namespace. With a
+ * `reader`, the token sees only what that caller may see.
  */
 export type ReadClaims = {
   kind: 'read'
@@ -31,16 +31,22 @@ export type Claims = AttemptClaims | ReadClaims
 
 type Unsigned<C extends Claims> = Omit<C, 'kind' | 'expiresAt'> & { expiresAt: Date }
 
-/** A token is a few hundred bytes, and with the roles of its reader some thousand; nothing longer is worth hashing. */
+/**
+ * A token has a few hundred bytes, or a few thousand with the roles of its reader. Longer tokens are rejected
+ * without hashing.
+ */
 const TOKEN_LENGTH_MAX = 12_288
-/** Part of what is signed: raised when the claims change shape, so that older tokens are refused and not misread. */
+/**
+ * Part of the signed text. A change of the claims' shape needs a new value, so that older tokens are rejected
+ * instead of misread.
+ */
 const SHAPE = 'sluice-token-1.'
-/** No token begins like this, so that no token is ever signed by it. */
+/** No token starts with this text, so the catalog id never equals a token's signature. */
 const CATALOG_ID = 'sluice-catalog-1'
 
 export type Tokens = ReturnType<typeof makeTokens>
 
-/** @param secret the key's text; tokens made under another one are not accepted. */
+/** @param secret the signing key; tokens signed with another key are rejected. */
 export function makeTokens(secret: string) {
   const mac = (payload: string) =>
     createHmac('sha256', secret)
@@ -52,20 +58,20 @@ export function makeTokens(secret: string) {
   }
   return {
     /**
-     * Names this catalog to sidecars, the same from every replica, and proves that an API of this catalog names it: sidecars key
-     * their caches by it.
+     * Identifies this catalog to sidecars, which use the id as a cache key. The id is the same from every
+     * replica. Only an API process of this catalog can compute it.
      */
     catalogId: createHmac('sha256', secret).update(CATALOG_ID).digest('base64url'),
 
-    /** What an attempt shows to the catalog and to the object gateway. */
+    /** Creates the token that an attempt sends to the catalog and the object gateway. */
     attempt: (claims: Unsigned<AttemptClaims>) =>
       sign({ kind: 'attempt', ...claims, expiresAt: claims.expiresAt.getTime() }),
 
-    /** What a reader of main shows: good for every commit up to `commit`. */
+    /** Creates the token of a reader of main, valid for every commit up to `commit`. */
     read: (claims: Unsigned<ReadClaims>) =>
       sign({ kind: 'read', ...claims, expiresAt: claims.expiresAt.getTime() }),
 
-    /** The claims, or null: not one of ours, altered, or expired at `now`. */
+    /** Returns the claims; null for a token that is foreign, altered, or expired at `now`. */
     verify(token: string, now: Date): Claims | null {
       if (token.length > TOKEN_LENGTH_MAX) return null
       const [payload, signature, ...rest] = token.split('.')
@@ -73,7 +79,7 @@ export function makeTokens(secret: string) {
       const expected = mac(payload)
       const given = Buffer.from(signature, 'base64url')
       if (given.length !== expected.length || !timingSafeEqual(given, expected)) return null
-      // Only `sign` makes such a signature, so these are claims it was given.
+      // The signature proves that `sign` created these claims, so they need no schema check.
       const claims: Claims = JSON.parse(Buffer.from(payload, 'base64url').toString())
       return claims.expiresAt > now.getTime() ? claims : null
     },

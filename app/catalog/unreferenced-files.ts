@@ -1,7 +1,8 @@
 /**
- * Files of the lake that nothing names any more: left by attempts that came to nothing, and of states that have expired.
- * A file that nothing names stays so: new states name what their base names and what their own attempt has written, and
- * that is younger than anything removed here. So what is found in peace may be removed in peace. See ADR 16.
+ * Removes unreferenced lake files: files of unsuccessful attempts and of expired states. An unreferenced file
+ * stays unreferenced. New states reference only files of their base and files that their own attempt wrote.
+ * Files of an attempt are younger than any file removed here. So the scan and the removal need no lock. See
+ * ADR 16.
  */
 import { keyOf, LAKE_PREFIX } from '../../lake/iceberg/format/location.ts'
 import { currentSnapshot, parseMetadata, type TableMetadata } from '../../lake/iceberg/format/metadata.ts'
@@ -15,21 +16,21 @@ import type { Reaping } from '../retention/reaping.ts'
 import { LAKE_ROOT } from './metadata-files.ts'
 import { branchesSince, countTables, databaseTime, statesOf } from './store/lake-files.ts'
 
-/** Of more tables a tick looks at a share only, another one each time, so that each has its turn within a day. */
+/** With more tables, each tick scans a different share, so that every table is scanned within a day. */
 const TABLES_PER_TICK = 1_000
 const DAY_MS = 86_400_000
 const REMOVALS_AT_ONCE = 8
-/** Between so many removals the store is left to others for a moment. */
+/** After this many removals the duty pauses, so that other requests reach the store. */
 const REMOVALS_PER_BREATH = 256
 const BREATH_MS = 50
 
 const DIRECTORY = /^_lake\/([^/]+)\/([^/]+)\/([^/]+)-[0-9a-f]{8}\//
-/** Written by each tick, to see what time it is there. No namespace can have the name. */
+/** Each tick writes this object to read the store's clock. No namespace can have this name. */
 const STORE_CLOCK = `${LAKE_PREFIX}.clock`
 
 interface Directory {
   table: TableName
-  /** Files old enough to go if nothing names them. */
+  /** Files that are old enough to be removed when no state references them. */
   old: string[]
 }
 
@@ -47,7 +48,8 @@ export async function removeUnreferencedFiles(reaping: Reaping): Promise<void> {
     try {
       await removeAll(reaping, await unreferenced(reaping, table, old, reader))
     } catch (error) {
-      // Whatever cannot be read might name anything: this table keeps its files, the others go on.
+      // An unreadable file might reference any file, so this table keeps all its files. The other tables
+      // continue.
       failures.push(error)
     }
   }
@@ -58,8 +60,8 @@ export async function removeUnreferencedFiles(reaping: Reaping): Promise<void> {
 }
 
 /**
- * For each table the time from which on its files may belong to a branch that is open, or was closed too lately. Tables
- * without one are left out.
+ * Maps each table to a time. Younger files may belong to a branch that is open or was closed recently. Tables
+ * without such a branch are absent.
  */
 async function lateWriters({ sql, now, config }: Reaping): Promise<Map<string, Date>> {
   const ageMs = Math.max(config.icebergOrphanFileMaxAgeDays * DAY_MS, LAKE_GRACE_MS)
@@ -68,8 +70,8 @@ async function lateWriters({ sql, now, config }: Reaping): Promise<Map<string, D
 }
 
 /**
- * Files are dated by the store, everything else by the database. By how much the store's clock is behind, in milliseconds;
- * 0 when it is ahead: else a file that an attempt has just written would look older than its branch.
+ * Milliseconds by which the store's clock is behind the database's clock; 0 when it is ahead. The store dates
+ * files, the database dates branches. Without this correction, a new file could look older than its branch.
  */
 async function storeIsBehind({ sql, objects }: Reaping): Promise<number> {
   await objects.put(STORE_CLOCK, new Uint8Array(1))
@@ -90,14 +92,17 @@ async function turnOf({ sql, now, config }: Reaping): Promise<(table: TableName)
   return (table) => hashOf(tableKey(table)) % shares === turn
 }
 
-/** FNV-1a, 32 bits: spreads names evenly, and the same way each time. */
+/** FNV-1a with 32 bits: spreads names evenly, with the same result on every call. */
 function hashOf(text: string): number {
   let hash = 0x811c9dc5
   for (let at = 0; at < text.length; at++) hash = Math.imul(hash ^ text.charCodeAt(at), 0x01000193)
   return hash >>> 0
 }
 
-/** The directories of all tables, each with its old files; a listing is sorted, so one directory is held at a time. */
+/**
+ * Yields the directory of each table with its old files. The listing is sorted, so only one directory is in
+ * memory at a time.
+ */
 async function* oldDirectories(
   { objects, cutoffs }: Reaping,
   { writers, behindMs }: { writers: ReadonlyMap<string, Date>; behindMs: number },
@@ -115,7 +120,7 @@ async function* oldDirectories(
         current = null
         const [prefix, namespace = '', layerName = '', name = ''] = DIRECTORY.exec(key) ?? []
         const layer = LAYERS.find((known) => known === layerName)
-        // What is in no table's directory is not ours to judge.
+        // Objects outside of table directories are never removed here.
         if (prefix === undefined || layer === undefined) continue
         const table: TableName = { namespace, layer, name }
         const since = writers.get(tableKey(table))?.getTime() ?? Number.POSITIVE_INFINITY
@@ -129,7 +134,10 @@ async function* oldDirectories(
   if (current !== null) yield current
 }
 
-/** Those of the files that no state names that main has or had until lately, or that an open branch has. */
+/**
+ * The files that no relevant state references. Relevant states are on main, were on main until recently, or
+ * are on an open branch.
+ */
 async function unreferenced(
   reaping: Reaping,
   table: TableName,
@@ -142,7 +150,8 @@ async function unreferenced(
   for (const { location, snapshotId, isWhole } of await statesOf(reaping.sql, table, graceFrom)) {
     if (left.size === 0) return []
     left.delete(keyOf(LAKE_ROOT, location))
-    // Of a state replaced a while ago only what it was counts, which the metadata of a later one may list as well.
+    // For a state that main replaced earlier, only its own snapshot counts. A later state's metadata may
+    // already list that snapshot.
     if (!isWhole && snapshotId !== null && listed.has(snapshotId)) continue
     const metadata = parseMetadata(new TextDecoder().decode(await bytesAt(reaping, location)))
     const current = currentSnapshot(metadata)
@@ -158,7 +167,7 @@ async function unreferenced(
   return [...left]
 }
 
-/** Earlier metadata files that this one remembers, and statistics that other engines may have written. */
+/** Earlier metadata files in the metadata log, and statistics files that other engines may have written. */
 function otherFilesOf(metadata: TableMetadata): string[] {
   const locations = metadata['metadata-log'].map((entry) => entry['metadata-file'])
   for (const name of ['statistics', 'partition-statistics']) {
@@ -175,7 +184,10 @@ function otherFilesOf(metadata: TableMetadata): string[] {
   )
 }
 
-/** Takes what a snapshot names off the list. Row-level deletes of other engines are files like any other here. */
+/**
+ * Removes the files that a snapshot references from `left`. Row-level delete files of other engines need no
+ * special case.
+ */
 async function strike(left: Set<string>, snapshot: Snapshot, reader: ManifestReader): Promise<void> {
   left.delete(keyOf(LAKE_ROOT, snapshot['manifest-list']))
   for (const manifest of await reader.manifests(snapshot)) {

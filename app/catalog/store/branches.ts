@@ -1,6 +1,6 @@
 /**
- * The branch catalog's moves inside other transactions: open, close and merge many branches with a fixed number of
- * statements. Used by the dispatcher's thread, so it imports nothing heavy. See ADR 8.
+ * Branch operations for other transactions: open, close and merge many branches with a fixed number of
+ * statements. The dispatcher's thread loads this file, so it imports nothing heavy. See ADR 8.
  *
  * Locks are taken in one order everywhere: main, then branches by name.
  */
@@ -24,7 +24,7 @@ import { type TableName, tableKey } from '../../../lake/pipeline/names.ts'
 import type { Content } from './tables.ts'
 
 const ref = alias(lakeRefs, 'ref')
-/** Of a branch these are never null, as they are of main. */
+/** These columns are null for main only. */
 const BRANCH = {
   ...pick(ref, 'name', 'state', 'head'),
   base: present(ref.base),
@@ -37,37 +37,43 @@ export type NewBranch = { branch: string; base: number; runId: string; attempt: 
 
 export type MergeRequest = {
   branch: string
-  /** Id of the branch commit that the quality tests have judged. */
+  /** Id of the branch commit that the quality tests checked. */
   testedCommit: string
   runId: string
   message: string
 }
 
 export type MergeOutcome =
-  /** `commit`: its number on main. `base`: the commit of main it was computed from. */
+  /** `commit` is the new number on main; `base` is the commit of main from which the result was computed. */
   | { kind: 'merged'; commit: number; base: number }
-  /** `table`: `namespace.layer.name` of one that has changed on main since the branch's base. */
+  /** `table` is the `namespace.layer.name` of a table that changed on main since the branch's base. */
   | { kind: 'conflict'; table: string }
-  /** What would be merged is not what was tested, or the branch is not open. */
+  /** The branch is not open, or its head is not the tested commit. */
   | { kind: 'stale'; why: string }
 
-/** Number of main's latest commit; 0 when it has none. */
+/** The number of main's latest commit; 0 when main has none. */
 export const headOfMain = async (sql: Sql | SqlTx): Promise<number> =>
   only(await select(sql, MAIN)`from lake_ref ref where name = 'main'`).number
 
-/** The same, for who moves main: it stays as it is until the transaction ends. */
+/**
+ * Returns the head of main and locks main until the transaction ends. Every transaction that moves main calls
+ * this first.
+ */
 export const lockedHead = async (tx: SqlTx): Promise<number> =>
   only(await select(tx, MAIN)`from lake_ref ref where name = 'main' for update`).number
 
-/** The migration that creates the table also creates main. */
+/** The row of main always exists: the migration that creates the table inserts it. */
 const MAIN = { number: present(ref.number) }
 
-/** Opens branches on main as of their bases. Copies nothing. Rejects when one of them exists already. */
+/**
+ * Opens branches on main as of their bases without copying anything. Throws when one of the branches exists
+ * already.
+ */
 export async function openBranches(tx: SqlTx, branches: NewBranch[]): Promise<void> {
   if (branches.length > 0) await insertBranches(tx, branches)
 }
 
-/** The same as part of another statement. */
+/** `openBranches` as a CTE of another statement. */
 export const openedBranchesPart = (tx: SqlTx, branches: NewBranch[]): Part[] =>
   branches.length === 0 ? [] : [tx`opened_branches as (${insertBranches(tx, branches)})`]
 
@@ -79,18 +85,24 @@ const insertBranches = (tx: SqlTx, branches: NewBranch[]) =>
     branches.map(({ branch, ...opened }) => ({ name: branch, ...opened })),
   )
 
-/** Closes those that are open: nothing can be committed to them or merged any more. Answers which it has closed. */
+/**
+ * Closes the open branches among `names`; a closed branch accepts no commit and no merge. Returns the closed
+ * names.
+ */
 export async function closeBranches(tx: SqlTx, names: string[]): Promise<string[]> {
   if (names.length === 0) return []
   const closed = await updateClosed(tx, names)
   return closed.map((row) => row.name)
 }
 
-/** The same as part of another statement. */
+/** `closeBranches` as a CTE of another statement. */
 export const closedBranchesPart = (tx: SqlTx, names: string[]): Part[] =>
   names.length === 0 ? [] : [tx`closed_branches as (${updateClosed(tx, names)})`]
 
-/** Asked so that no index of what is open answers, which is full of what was open a moment ago: names have their own. */
+/**
+ * The condition `closed_at is null` avoids the partial index of open branches (`state = 'open'`). That index
+ * is full of dead entries of recently closed branches. The primary key on names answers instead.
+ */
 const updateClosed = (tx: SqlTx, names: string[]) => returning(tx, { name: lakeRefs.name })`
   with open as (
     select name from lake_ref
@@ -99,13 +111,16 @@ const updateClosed = (tx: SqlTx, names: string[]) => returning(tx, { name: lakeR
   update lake_ref set state = 'deleted', closed_at = clock_timestamp()
   where lake_ref.name = any(array(select name from open))`
 
-/** The branch of that name, whatever its state; null when there is none. `main` is none. */
+/** Finds a branch by name in any state; null when it does not exist. Never returns `main`. */
 export async function findBranch(sql: Sql | SqlTx, name: string): Promise<Branch | null> {
   const [row] = await select(sql, BRANCH)`from lake_ref ref where name = ${name} and name <> 'main'`
   return row ?? null
 }
 
-/** A branch, and where it has the metadata of a table: null, where it has none. Null when there is no such branch. */
+/**
+ * Finds a branch and the metadata location of one table on it. The location is null without such a table; the
+ * result is null without such a branch.
+ */
 export async function findBranchOf(
   sql: Sql,
   name: string,
@@ -128,7 +143,7 @@ export async function findBranchOf(
 export type BranchCommit = {
   id: string
   branch: string
-  /** The head that the new state was computed from. */
+  /** The head from which the new state was computed. */
   head: string | null
   table: TableName
   tableUuid: string
@@ -138,10 +153,12 @@ export type BranchCommit = {
 }
 
 /**
- * Moves a branch by one commit of one table. False, and nothing is written, when the branch is no longer open or its
- * head is not the one the commit was computed from. One statement: a transaction that never waits for its client, nor for
- * the disk. Whatever needs this commit is written after it: a merge that is durable has made it durable, too, and if it is
- * lost with the database's process, so is what was said of it, or it is found missing when it would be merged.
+ * Moves a branch by one commit of one table. Returns false and writes nothing when the branch is not open or
+ * its head has changed.
+ * The commit is one statement, so the transaction waits neither for its client nor for the disk. Durability
+ * comes later: every record that depends on this commit, such as its merge, is written after it. A durable
+ * merge makes this commit durable too. If a database crash loses the commit, later records of it are lost
+ * too, or the merge reports the branch as stale.
  */
 export async function commitToBranch(sql: Sql, commit: BranchCommit): Promise<boolean> {
   const { table, content } = commit
@@ -177,15 +194,15 @@ export async function commitToBranch(sql: Sql, commit: BranchCommit): Promise<bo
 }
 
 /**
- * Moves branches onto main, in the order given, each as one commit with all its tables or not at all. What it answers
- * holds when the caller's transaction commits; main stays locked until then. Branches that are not merged are left as
- * they are.
+ * Merges branches into main in the given order. Each merge is one commit with all its tables, or does not
+ * happen. The outcomes hold once the caller's transaction commits; main stays locked until then. Branches
+ * that do not merge stay unchanged.
  */
 export async function mergeBranches(tx: SqlTx, requests: MergeRequest[]): Promise<Map<string, MergeOutcome>> {
   const outcomes = new Map<string, MergeOutcome>()
   if (requests.length === 0) return outcomes
   const names = requests.map((request) => request.branch)
-  // Each statement sees what was committed before it began, so the reads that follow the lock are final.
+  // Each statement sees all data committed before it began. So reads after the lock are final.
   const [main, branches, entries] = await Promise.all([
     lockedHead(tx),
     select(tx, BRANCH)`
@@ -200,7 +217,10 @@ export async function mergeBranches(tx: SqlTx, requests: MergeRequest[]): Promis
   let head = main
   const branchOf = new Map(branches.map((branch) => [branch.name, branch]))
   const entriesOf = Map.groupBy(entries, (entry) => entry.ref)
-  /** Tables that an earlier branch of this batch has moved: no later one was computed from that. */
+  /**
+   * Tables that an earlier branch of this batch moved. A later branch of such a table conflicts, because it
+   * was computed from an older state.
+   */
   const moved = new Set<string>()
   const merged: MergedRow[] = []
   for (const request of requests) {
@@ -228,7 +248,10 @@ export async function mergeBranches(tx: SqlTx, requests: MergeRequest[]): Promis
   return outcomes
 }
 
-/** Sent together, performed in this order: a table's old entry ends before its new one is live. */
+/**
+ * The statements are pipelined and execute in this order: a table's old entry ends before its new entry
+ * starts.
+ */
 async function writeMerged(tx: SqlTx, merged: MergedRow[]): Promise<void> {
   const moves = merged.flatMap(({ number, changes }) =>
     changes.map((change) => ({ ...change, fromCommit: number })),
@@ -243,7 +266,7 @@ async function writeMerged(tx: SqlTx, merged: MergedRow[]): Promise<void> {
       where live.to_commit is null and live.namespace = moved.namespace
         and live.layer = moved.layer and live.name = moved.name`,
     insertRows(tx, mainEntries, MOVED, moves),
-    // A commit of main is as old as its merge.
+    // The creation time of a commit of main is the time of its merge.
     tx`
       update lake_commit set number = merged.number, message = merged.message, run_id = merged.run_id,
         created_at = clock_timestamp()

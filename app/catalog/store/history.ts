@@ -1,4 +1,4 @@
-/** Branches nobody will merge are closed, and what is known of closed ones, and of old commits, is forgotten. See ADR 16. */
+/** Closes orphaned branches, and deletes old records of closed branches and of commits. See ADR 16. */
 import { alias } from 'drizzle-orm/pg-core'
 import type { Sql, SqlTx } from '../../../drizzle/client.ts'
 import { computed, only, returning, select } from '../../../drizzle/rows.ts'
@@ -6,14 +6,15 @@ import { branchEntries, lakeRefs } from '../../../drizzle/schema/index.ts'
 import { inBatches, NotLeading, type Reaping } from '../../retention/reaping.ts'
 import { closeBranches } from './branches.ts'
 
-/** Each has an entry, a content and a commit or two. */
+/** Each branch has an entry, a content, and one or two commits. */
 const BRANCHES_PER_BATCH = 1_000
 const ORPHANS_PER_BATCH = 500
 const COMMITS_PER_BATCH = 5_000
 
 /**
- * For a query about entries `e` of main that have ended: when that was, as `replaced.at`. A branch's commit becomes main's by
- * the merge, which closes the branch.
+ * A join for queries about ended entries `e` of main; `replaced.at` is the time when the entry ended. A
+ * branch's commit becomes a commit of main by its merge, which also closes the branch. So the later of the
+ * two times counts.
  */
 export const replacedAt = (sql: Sql | SqlTx) => sql`
   join lateral (
@@ -21,7 +22,7 @@ export const replacedAt = (sql: Sql | SqlTx) => sql`
     left join lake_ref branch on branch.name = ending.ref and branch.name <> 'main'
     where ending.number = e.to_commit) replaced on true`
 
-/** Removes those contents that neither main nor a branch has. */
+/** Deletes the contents that neither main nor a branch references. */
 export async function removeUnusedContents(tx: SqlTx, contents: readonly { id: string }[]): Promise<number> {
   if (contents.length === 0) return 0
   const { count } = await tx`
@@ -37,7 +38,7 @@ export async function expireLakeHistory(reaping: Reaping): Promise<void> {
   await forgetCommits(reaping)
 }
 
-/** Open branches whose run has ended, or is gone, for longer than the age. */
+/** Closes open branches whose run ended, or was deleted, before the cut-off. */
 async function closeOrphans({ write, cutoffs, reaped, checkRunning }: Reaping): Promise<void> {
   const cutoff = new Date(cutoffs.orphanBranches)
   for (;;) {
@@ -59,7 +60,7 @@ async function closeOrphans({ write, cutoffs, reaped, checkRunning }: Reaping): 
   }
 }
 
-/** Closed branches go when the age of no file is counted from their closing any more. */
+/** Deletes closed branches once no file's age depends on their closing time. */
 async function forgetBranches(reaping: Reaping): Promise<void> {
   const { cutoffs, reaped } = reaping
   await inBatches(reaping, async (tx) => {
@@ -84,7 +85,7 @@ const FORGOTTEN = {
   last: computed<string | null>('(select max(number) from old)'),
 }
 
-/** Commits of main that no entry begins or ends with: what they made has been replaced and forgotten. */
+/** Deletes commits of main that no entry starts or ends with: their contents were replaced and deleted. */
 async function forgetCommits(reaping: Reaping): Promise<void> {
   const { cutoffs, reaped } = reaping
   let after = '-1'

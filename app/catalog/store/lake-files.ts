@@ -1,4 +1,4 @@
-// What the catalog says about files of the lake, for the duty that removes unreferenced files.
+// Catalog queries for the duty that removes unreferenced lake files.
 import { alias } from 'drizzle-orm/pg-core'
 import type { Sql } from '../../../drizzle/client.ts'
 import { COUNT, computed, only, select } from '../../../drizzle/rows.ts'
@@ -14,7 +14,10 @@ const WRITTEN = {
   since: computed<Date>('min(f.created_at)'),
 }
 
-/** Tables with branches that are open, or were closed after `closedAfter`; `since` is when the oldest of them was opened. */
+/**
+ * Tables whose branches are open or were closed after `closedAfter`. `since` is the opening time of the
+ * oldest such branch.
+ */
 export const branchesSince = (sql: Sql, closedAfter: Date) => select(sql, WRITTEN)`
   from lake_ref f join run r on r.id = f.run_id
   where f.name <> 'main' and (f.state = 'open' or f.closed_at > ${closedAfter})
@@ -23,18 +26,21 @@ export const branchesSince = (sql: Sql, closedAfter: Date) => select(sql, WRITTE
 export const databaseTime = async (sql: Sql): Promise<Date> =>
   only(await select(sql, { now: computed<Date>('clock_timestamp()') })``).now
 
-/** The number of tables that main has. */
+/** The number of tables on main. */
 export const countTables = async (sql: Sql): Promise<number> =>
   only(await select(sql, { tables: COUNT })`from main_entry where to_commit is null`).tables
 
-/** A state of a table. `isWhole`: it is, or was after `graceFrom`, current, or an open branch has it or stands on it. */
+/**
+ * A state of a table. `isWhole` is true when the state is current, or was current after `graceFrom`. It is
+ * also true when an open branch contains the state or is based on it.
+ */
 const STATE = {
   location: alias(lakeContents, 'c').metadataLocation,
   snapshotId: alias(lakeContents, 'c').snapshotId,
   isWhole: computed<boolean>('state."isWhole"'),
 }
 
-/** Newest first: later metadata lists most of the earlier states. */
+/** Returns the newest states first, because later metadata lists most of the earlier states. */
 export const statesOf = (sql: Sql, { namespace, layer, name }: TableName, graceFrom: Date) => select(
   sql,
   STATE,

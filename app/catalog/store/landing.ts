@@ -13,7 +13,7 @@ export type Zone = { namespace: string; name: string }
 const FILE = pick(alias(landingFiles, 'file'), 'id', 'filename', 'path', 'versionId', 'sizeBytes')
 export type FrozenFile = RowOf<typeof FILE>
 
-/** Null: there is no such zone, or it is not seen. */
+/** Returns null when the zone does not exist or is not visible. */
 async function findZone(
   sql: Sql,
   { namespace, name }: Zone,
@@ -25,10 +25,10 @@ async function findZone(
 }
 
 /**
- * The files of a zone that an attempt reads. Zones that the sources name literally were frozen at its start; another one
- * is frozen now, as it was then: the files up to the attempt's watermark that no run has archived. Where the attempt may not
- * archive what it reads, that is remembered with them: its success leaves them active.
- * Null: there is no such zone, or it is not seen.
+ * The landing files of a zone that an attempt reads. Zones that the sources name literally were frozen at the
+ * attempt's start. Any other zone is frozen now, with its unarchived files up to the attempt's watermark. If
+ * the attempt may not archive these files, `may_archive` is set to false, and a success leaves them active.
+ * Returns null when the zone does not exist or is not visible.
  */
 export async function frozenFiles(
   sql: Sql,
@@ -39,10 +39,10 @@ export async function frozenFiles(
   const { runId, attempt: number } = attempt
   const found = await findZone(sql, zone, seen)
   if (found === null) return null
-  // It may be a plugin that answers, so no transaction waits for it.
+  // A plugin may answer this check, so it runs before the transaction begins.
   const isKept = !(await mayArchive(found))
   return sql.begin(async (tx) => {
-    // The lock makes one call freeze and every other one see what it froze.
+    // The lock lets one call freeze the zone; concurrent calls then read the same frozen files.
     const [, , , files] = await Promise.all([
       tx`select from run_attempt where run_id = ${runId} and attempt = ${number} for update`,
       tx`
@@ -72,8 +72,8 @@ export async function frozenFiles(
 export type LandingDeps = { sql: Sql; objects: ObjectStore }
 
 /**
- * What a preview reads of a zone: its active files, or, where there are none, its samples, as they are now.
- * Null: there is no such zone, or it is not seen.
+ * The files of a zone that a preview reads: its active files, or its samples when there are no active files.
+ * Returns null when the zone does not exist or is not visible.
  */
 export async function presentFiles(
   { sql, objects }: LandingDeps,
@@ -89,7 +89,7 @@ export async function presentFiles(
   const folder = `${zone.namespace}/landing/${zone.name}/_samples/`
   const { objects: samples } = await objects.list(folder, { limit: limits.listCap })
   return samples.map(({ key, versionId, size }, place) => ({
-    // Samples have no records.
+    // Samples have no rows.
     id: `sample-${place}`,
     filename: key.slice(folder.length),
     path: key,
@@ -99,8 +99,8 @@ export async function presentFiles(
 }
 
 /**
- * Whether a key is a landing file frozen for the attempt. One that another run has archived meanwhile may still be read
- * where it was: the attempt was told that place.
+ * Whether a key is a landing file that was frozen for the attempt. The attempt may use the original path even
+ * after another run archived the file.
  */
 export async function isFrozenInput(
   sql: Sql,
@@ -119,14 +119,14 @@ export async function isFrozenInput(
   return found.length > 0
 }
 
-/** The version of a pipeline file that a run was requested with; null when it has pinned none of that path. */
+/** The version of a pipeline file that the run's request pinned; null when the path is not pinned. */
 export async function pinnedVersion(sql: Sql, runId: string, path: string): Promise<string | null> {
   const version = computed<string | null>(sql`pins ->> ${path}`)
   const [run] = await select(sql, { version })`from run where id = ${runId}`
   return run?.version ?? null
 }
 
-/** Whether a key is in the folder of a zone that is seen. */
+/** Whether a key is in the folder of a visible zone. */
 export async function isInSeenZone(sql: Sql, key: string, seen: Visible['zones']): Promise<boolean> {
   if (seen === 'all') return true
   const folder = zoneFolderOf(key)

@@ -1,4 +1,5 @@
-// Statements of the duty that expires snapshots: which tables have old states, and the commit of main that replaces them.
+// SQL of the duty that expires snapshots: finds tables with old states and commits their replacements to
+// main.
 import { alias } from 'drizzle-orm/pg-core'
 import type { Sql, SqlTx } from '../../../drizzle/client.ts'
 import { computed, insertRows, pick, type RowOf, returning, select } from '../../../drizzle/rows.ts'
@@ -19,15 +20,15 @@ const CONTENT = {
   ),
 }
 
-/** A table with states that are old enough to go, and its current content. */
+/** A table with states that are old enough to expire, and its current content. */
 export interface OldTable extends RowOf<typeof CONTENT> {
-  /** Snapshots that main has, or had until lately. */
+  /** Snapshots that are on main, or were until the cut-off. */
   retained: (string | null)[]
-  /** An attempt is computing the table's next state: changing it now would make that a conflict. */
+  /** An attempt is computing the table's next state, so a change now would cause a merge conflict. */
   isBusy: boolean
 }
 
-/** Tables of which main replaced a state before the cut-off. */
+/** Tables with a state that main replaced before the cut-off. */
 export async function oldTables(sql: Sql, cutoff: Date): Promise<OldTable[]> {
   const retained = computed<OldTable['retained']>(sql`
     (select array_agg(kept.snapshot_id) from main_entry e
@@ -45,17 +46,17 @@ export async function oldTables(sql: Sql, cutoff: Date): Promise<OldTable[]> {
     order by e.namespace, e.layer, e.name`
 }
 
-/** In a query about `e`: whether an attempt that writes this table is open. */
+/** For a query about `e`: whether an open attempt writes this table. */
 const isBusy = (sql: Sql | SqlTx) => sql`
   exists (select from run_attempt a join run r on r.id = a.run_id
     where a.state = 'open' and r.namespace = e.namespace and r.layer = e.layer and r.pipeline = e.name)`
 
-/** A table whose content is to be replaced by one with this `id` under another metadata file. */
+/** A table whose content will be replaced by a content with this `id` and another metadata file. */
 export type Replacement = OldTable & { id: string }
 
 /**
- * One commit of main, with this id, of those tables that still have their old content and are not busy. Answers their old
- * contents.
+ * Creates one commit of main with this id, for the tables whose content is unchanged and that are not busy.
+ * Returns their old contents.
  */
 export async function replaceContents(
   tx: SqlTx,
@@ -88,8 +89,9 @@ export async function replaceContents(
 }
 
 /**
- * Deletes at most `limit` entries that main replaced before `before`, with the contents that nothing else has. Entries on which an
- * open branch stands stay, and those of the tables in `except` (`namespace.layer.name`).
+ * Deletes at most `limit` entries that main replaced before `before`, and contents that no other entry uses.
+ * Keeps entries on which an open branch is based, and entries of the tables in `except`
+ * (`namespace.layer.name`).
  */
 export async function forgetEntries(
   tx: SqlTx,

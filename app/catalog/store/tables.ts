@@ -18,30 +18,33 @@ const TABLE = { ...NAME, ...CONTENT }
 export type Content = RowOf<typeof CONTENT>
 export type CatalogTable = RowOf<typeof TABLE>
 
-/** What a reader of main sees: each table as of a commit. Of a branch: what it changed, over main as of its base. */
+/**
+ * A version of the catalog. `branch` null: main as of `commit`. Otherwise the branch's changes over main as
+ * of `commit`, its base.
+ */
 export type View = { commit: number; branch: string | null }
 
-/** Namespaces that exist, and those that were deleted but still have tables: what they contain keeps working. */
+/** Existing namespaces, and deleted namespaces that still have tables: their contents keep working. */
 export async function namespaceNames(sql: Sql): Promise<string[]> {
   const rows = await select(sql, { name: namespaces.name })`
     from namespace union select namespace from main_entry where to_commit is null order by name`
   return rows.map((row) => row.name)
 }
 
-/** Tables of main as of `commit`, in order of name. */
+/** Tables of main as of `commit`, ordered by name. */
 export const catalogAt = (sql: Sql, commit: number) => tablesIn(sql, { commit, branch: null })
 
-/** A table of main as of `commit`; null when main had none of that name then. */
+/** A table of main as of `commit`; null when main had no such table. */
 export const tableAt = (sql: Sql, commit: number, table: TableName) =>
   tableIn(sql, { commit, branch: null }, table)
 
-/** Every table of a view that is seen, in order of name. */
+/** All visible tables of a view, ordered by name. */
 export const tablesIn = (sql: Sql, view: View, visible = EVERYTHING) => select(sql, TABLE)`
   from (${entriesOf(sql, view)}) entry join lake_content content on content.id = entry.content_id
   where true ${andTableSeen(sql, visible)}
   order by entry.namespace, entry.layer, entry.name`
 
-/** One table of a view; null when there is none that is seen. */
+/** One table of a view; null when it does not exist or is not visible. */
 export async function tableIn(
   sql: Sql,
   view: View,
@@ -55,7 +58,7 @@ export async function tableIn(
   return row ?? null
 }
 
-/** How main at `commit` differs from main at the earlier commit `since`. */
+/** The differences between main at `commit` and main at the earlier commit `since`. */
 export async function changesSince(
   sql: Sql,
   { commit, since }: { commit: number; since: number },
@@ -78,7 +81,7 @@ export async function changesSince(
   return { tables, dropped }
 }
 
-/** `namespace`, `layer`, `name`, `content_id` of each table of a view. */
+/** `namespace`, `layer`, `name` and `content_id` of each table of a view. */
 function entriesOf(sql: Sql, { commit, branch }: View) {
   const main = sql`
     select namespace, layer, name, content_id from main_entry

@@ -1,6 +1,6 @@
 import type { Sql } from '../../../drizzle/client.ts'
 
-/** The key of attempt tokens. Throws when the database holds none. */
+/** The key that signs attempt tokens. Throws when the database holds none. */
 export async function attemptTokenKey(sql: Sql): Promise<string> {
   const [secret] = await sql<{ value: string }[]>`select value from secret where name = 'attempt_token'`
   if (secret === undefined) throw new Error('the database holds no key for attempt tokens')
