@@ -9,7 +9,7 @@ setDefaultTimeout(60_000)
 const pro = duringTests(openPro)
 
 describe('owners and grants', () => {
-  test('a right on a namespace is that right on what it contains, and ends there', async () => {
+  test('a right on a namespace applies to its contents and nowhere else', async () => {
     const space = await pro.newNamespace('ann')
     const pipeline = await pro.newPipeline('ann', space.name)
     const elsewhere = await pro.newPipeline('ann')
@@ -19,7 +19,7 @@ describe('owners and grants', () => {
     expect(await pro.statusOf('bob', 'GET', elsewhere.path)).toBe(404)
     expect(await pro.statusOf('bob', 'PUT', `/namespaces/${space.name}`, { description: 'x' })).toBe(204)
     expect(await pro.statusOf('bob', 'DELETE', `/namespaces/${space.name}`)).toBe(403)
-    // What bob makes there is his, and still in ann's namespace.
+    // A pipeline that bob creates there is his, but ann still has her rights on the namespace.
     const his = await pro.newPipeline('bob', space.name)
     expect(await pro.statusOf('ann', 'DELETE', his.path)).toBe(204)
     expect(
@@ -27,7 +27,7 @@ describe('owners and grants', () => {
     ).toBe(403)
   })
 
-  test('one query finds what somebody may see, as many as there are', async () => {
+  test('one query finds everything that a user may see', async () => {
     const { sql } = pro.parts
     await sql`
       insert into pipeline (id, namespace, layer, name, type, owner, draft_snapshot, draft_machine_version, draft_dirty)
@@ -40,7 +40,7 @@ describe('owners and grants', () => {
     expect(nobody).toEqual({ pipelines: [], zones: [], namespaces: [] })
   })
 
-  test('who has no subject has no right, not even on what is nobody’s', async () => {
+  test('a caller without a subject has no rights, even on unowned resources', async () => {
     const pipeline = await pro.newPipeline('key')
     const resource: Resource = { type: 'pipeline', id: pipeline.id, namespace: 'default', owner: null }
     const nobody: Identity = { kind: 'anonymous', userId: '', name: '', roles: [] }
@@ -53,7 +53,7 @@ describe('owners and grants', () => {
 })
 
 describe('files', () => {
-  test('follow the pipeline or the zone in whose folder they are, else the namespace', async () => {
+  test("the pipeline, zone or namespace of a file's folder decides rights", async () => {
     const space = await pro.newNamespace('ann')
     const pipeline = await pro.newPipeline('bob')
     const zone = pro.freshName('fz')
@@ -75,7 +75,7 @@ describe('files', () => {
     expect(await pro.statusOf('bob', 'GET', `/files/${paths.zone}`)).toBe(200)
   })
 
-  test('an upload says in its body where it goes, and is refused all the same', async () => {
+  test('an upload is refused by the path in its form body', async () => {
     const pipeline = await pro.newPipeline('ann')
     const path = `default/pipelines/silver/${pipeline.name}/up.txt`
     const upload = (user: string, order: 'path first' | 'file first') => {

@@ -1,14 +1,14 @@
-// What the caller of one request may do, asked of the Enforcement no more often than needed.
+// Rights of one request's caller, with as few calls to the Enforcement as possible.
 
 import { type Access, type Enforcement, UNLIMITED, type Visible } from '../core/access.ts'
 import { type Identity, isAdmin } from '../core/identity.ts'
 
 export type AccessOf = (identity: Identity) => Access
 
-/** Nobody has to say who they are, so nobody can own anything. */
+/** Access without authentication: every request may do everything, and created resources have no owner. */
 export const everythingToAll: AccessOf = () => UNLIMITED
 
-/** Administrators may do everything; of all others `enforcement` is asked. */
+/** Administrators may do everything; `enforcement` decides for other callers. */
 export function accessBy(enforcement: Enforcement): AccessOf {
   return (identity) => {
     const owner = identity.userId === '' ? null : identity.userId

@@ -1,25 +1,26 @@
-// What people's code may read. Code that answers somebody at once (a preview, quality tests on main) sees what that caller
-// sees; code that works in the background (a run) sees what the owner of its pipeline sees, whoever asked for it.
+// Defines what code of users may read. Code with an immediate answer (a preview, quality tests on main) sees
+// what its caller sees. Code of a run sees what the owner of its pipeline sees, independent of who requested
+// the run.
 import type { Sql } from '../../drizzle/client.ts'
 import { type Access, type Enforcement, EVERYTHING, type Resource, type Visible } from '../core/access.ts'
 import type { Identity } from '../core/identity.ts'
 import { ownersOfRun, unowned } from './store/owners.ts'
 
-/** A caller who does not see everything, as a token of the lake carries them. */
+/** A caller with restricted visibility, as stored in a token of the lake. */
 export type Reader = Pick<Identity, 'userId' | 'roles'>
 
 export interface CodeSight {
   ofReader(reader: Reader): Promise<Visible>
   ofRun(runId: string): Promise<Visible>
-  /** Whether a run may take a zone's files away from those who read them after it, as it does when it archives them. */
+  /** Whether a run may archive files of a zone, which removes them from the input of later runs. */
   mayArchive(runId: string, zone: Resource): Promise<boolean>
 }
 
-/** Null: the caller sees everything. */
+/** Returns null when the caller sees everything. */
 export const readerOf = ({ isAdmin }: Access, identity: Identity | null): Reader | null =>
   isAdmin || identity === null ? null : { userId: identity.userId, roles: identity.roles }
 
-/** Of the community edition. */
+/** Visibility of the community edition. */
 export const seesAll: CodeSight = {
   ofReader: async () => EVERYTHING,
   ofRun: async () => EVERYTHING,
@@ -29,18 +30,22 @@ export const seesAll: CodeSight = {
 export interface CodeSightDeps {
   sql: Sql
   enforcement: Enforcement
-  /** Subjects who are administrators whatever their tokens say: a run has no token that could name a role. */
+  /** Subjects with administrator rights by configuration. A run has no token whose roles could say so. */
   admins: readonly string[]
 }
 
-/** Each question is asked anew; those of one moment, for the tables of one run, together. */
+/**
+ * Looks up visibility for each call. Concurrent calls with the same key, such as those for the tables of one
+ * run, share a lookup.
+ */
 export function makeCodeSight({ sql, enforcement, admins }: CodeSightDeps): CodeSight {
   const waiting = new Map<string, Promise<Visible>>()
 
   function together(key: string, ask: () => Promise<Visible>): Promise<Visible> {
     const open = waiting.get(key)
     if (open !== undefined) return open
-    // Who asks later, after something was revoked for instance, does not get what was looked up before.
+    // The entry is deleted before the lookup starts. So a later call, for example after a revocation, never
+    // gets an older result.
     const asked = Promise.resolve().then(() => {
       waiting.delete(key)
       return ask()
@@ -67,7 +72,7 @@ export function makeCodeSight({ sql, enforcement, admins }: CodeSightDeps): Code
           ...handedBy.map(ofUser),
         ])
         const common = sights.reduce(commonOf)
-        // What it made itself it reads on, whoever hands it over.
+        // A pipeline can always read its own table, even after its ownership changes.
         return pipelineId === null || common.pipelines === 'all' || common.pipelines.includes(pipelineId)
           ? common
           : { ...common, pipelines: [...common.pipelines, pipelineId] }
@@ -90,7 +95,7 @@ export function makeCodeSight({ sql, enforcement, admins }: CodeSightDeps): Code
   }
 }
 
-/** What both see. */
+/** The intersection of two visibilities. */
 const commonOf = (a: Visible, b: Visible): Visible => ({
   pipelines: commonAmong(a.pipelines, b.pipelines),
   zones: commonAmong(a.zones, b.zones),

@@ -11,7 +11,7 @@ setDefaultTimeout(60_000)
 const pro = duringTests(openPro)
 
 describe('sharing', () => {
-  test('what the same user gives the same user again replaces what was given before', async () => {
+  test('a repeated grant to the same user replaces the earlier grant', async () => {
     const pipeline = await pro.newPipeline('ann')
     const [first, second] = [
       await pro.share('ann', 'bob', pipeline, 'admin'),
@@ -21,7 +21,7 @@ describe('sharing', () => {
     expect(await pro.statusOf('bob', 'PUT', pipeline.path, { description: 'x' })).toBe(403)
   })
 
-  test('is refused to who has handed the resource over while it was decided', async () => {
+  test('a grant is refused when its creator transfers the resource concurrently', async () => {
     const { sql, objects, deps } = pro.parts
     const pipeline = await pro.newPipeline('ann')
     const sharing = makeSharing({ db: pro.parts.db, newId: deps.newId })
@@ -45,7 +45,7 @@ describe('sharing', () => {
     expect(await sharing.listGrants({ type: 'pipeline', id: pipeline.id })).toEqual([])
   })
 
-  test('who has admin sees all grants, others those that concern them, strangers none', async () => {
+  test('admins see all grants, grantors and grantees their own, others none', async () => {
     const pipeline = await pro.newPipeline('ann')
     await pro.share('ann', 'bob', pipeline, 'admin')
     await pro.share('bob', 'cyd', pipeline)
@@ -62,7 +62,7 @@ describe('sharing', () => {
     expect((await pro.call('ann', 'GET', '/sharing')).status).toBe(400)
   })
 
-  test('a grant is revoked by its creator, the owner, or an administrator, and by nobody else', async () => {
+  test('only its creator, the owner or an administrator revokes a grant', async () => {
     const pipeline = await pro.newPipeline('ann')
     await pro.share('ann', 'bob', pipeline, 'admin')
     const given = async () => (await pro.share('bob', 'cyd', pipeline)).body.id
@@ -85,7 +85,7 @@ describe('sharing', () => {
     expect(await pro.statusOf('cyd', 'GET', pipeline.path)).toBe(404)
   })
 
-  test('the field owner changes by the owner and by administrators only, and takes admin along', async () => {
+  test('only the owner or an administrator changes the owner field', async () => {
     const pipeline = await pro.newPipeline('ann')
     await pro.share('ann', 'bob', pipeline, 'admin')
     await pro.share('bob', 'ann', pipeline, 'admin')

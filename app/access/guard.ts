@@ -1,4 +1,4 @@
-// Asks the rule of each route before its handler runs.
+// Checks the rule of each route before its handler runs.
 
 import type { Access } from '../core/access.ts'
 import { forbidden } from '../core/errors.ts'
@@ -8,7 +8,7 @@ import type { Resources } from './service.ts'
 
 export type Guard = (route: Route, asked: Partial<Asked> & { access: Access }) => void | Promise<void>
 
-/** Throws when a route has no rule: what nobody has thought of is not served. */
+/** Throws when a route has no rule, so that a route without an access decision is never served. */
 export function makeGuard(routes: readonly Route[], resources: Resources): Guard {
   const rules = new Map<Route, Rule>()
   for (const route of routes) {
@@ -26,10 +26,10 @@ export function makeGuard(routes: readonly Route[], resources: Resources): Guard
   }
 }
 
-/** For uploads, which say in their body where they go: rejects with 403. */
+/** For uploads, whose target path is in the body: throws 403 when the caller may not write the path. */
 export type MayWriteFile = (access: Access, path: string) => Promise<void>
 
-/** Without resources nothing is anybody's, and everybody may. */
+/** Without `resources` (community edition) nothing has an owner, so every caller may write. */
 export const fileWriting =
   (resources: Resources | undefined): MayWriteFile =>
   async (access, path) => {

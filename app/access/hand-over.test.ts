@@ -7,8 +7,8 @@ setDefaultTimeout(60_000)
 
 const pro = duringTests(openPro)
 
-describe('code that changes hands', () => {
-  /** A run as it is stored when it is requested: of the version that is published then, or of the draft. */
+describe('transferred code', () => {
+  /** Inserts a pending run of the currently published version, or of the draft when there is none. */
   async function requested({ id }: { id: string }) {
     const { sql, deps } = pro.parts
     const runId = deps.newId()
@@ -20,7 +20,7 @@ describe('code that changes hands', () => {
     return runId
   }
 
-  test('becomes the namespace’s owner’s with the namespace, rather than read what is nobody’s', async () => {
+  test("unowned resources of a deleted namespace pass to the namespace's owner", async () => {
     const { sql } = pro.parts
     const space = await pro.newNamespace('mallory')
     const [inside, nobodys, others] = [
@@ -43,7 +43,7 @@ describe('code that changes hands', () => {
     expect(await ownerOf(nobodys.path)).toBeNull()
   })
 
-  test('sees no more than who handed it over, until its new owner has published it', async () => {
+  test('transferred code sees only what both owners see until published', async () => {
     const { sql } = pro.parts
     const [trap, victims, own] = [
       await pro.newPipeline('mallory'),
@@ -76,10 +76,12 @@ describe('code that changes hands', () => {
       early.push(await requested(trap))
       expect(await pro.statusOf('victim', 'POST', `${trap.path}/publish`, {})).toBe(200)
       expect(await seen()).toEqual([true, true, false])
-      // What was requested before is code that nobody has vouched for: of whoever may have written it, all must see it.
+      // Runs requested before that publication use code that the new owner has not approved. Such code sees
+      // only what all possible authors see.
       for (const runId of early) expect(await seen(runId)).toEqual([true, false, false])
       const vouchedFor = await requested(trap)
-      // Nor is it vouched for by what the owner publishes later, which leaves what they have published before as it is.
+      // A later publication by the owner does not approve these runs either. Versions that the owner
+      // published earlier stay approved.
       expect(await pro.statusOf('victim', 'POST', `${trap.path}/publish`, {})).toBe(200)
       for (const runId of early) expect(await seen(runId)).toEqual([true, false, false])
       expect(await seen(vouchedFor)).toEqual([true, true, false])
@@ -88,14 +90,15 @@ describe('code that changes hands', () => {
       expect(await seen(vouchedFor)).toEqual([true, false, false])
     }
     const runId = await requested(trap)
-    // Nobody's code sees what is nobody's, of which its last owner saw nothing.
+    // Code without an owner usually sees all unowned resources. Mallory, the last owner, saw none of them, so
+    // this code sees none either.
     const nobodys = await pro.newPipeline('key')
     expect(await pro.statusOf('mallory', 'PUT', trap.path, { owner: null })).toBe(200)
     expect((await sight.ofRun(runId)).pipelines).not.toContain(nobodys.id)
   })
 
   test.each(['transfer', 'owner'])(
-    'is vouched for by an administrator who hands it over (%s) as it is published: what was requested of older code is not',
+    "an administrator's transfer (%s) approves the published version and no older code",
     async (way) => {
       const { sql } = pro.parts
       const [trap, victims] = [await pro.newPipeline('mallory'), await pro.newPipeline('victim')]
@@ -121,7 +124,7 @@ describe('code that changes hands', () => {
     },
   )
 
-  test('of a draft that was never published is vouched for by nobody who hands it over', async () => {
+  test('a transfer never approves a draft that was never published', async () => {
     const { sql } = pro.parts
     const [trap, victims] = [await pro.newPipeline('mallory'), await pro.newPipeline('victim')]
     const sight = makeCodeSight({ sql, enforcement: pro.enforcement, admins: [] })

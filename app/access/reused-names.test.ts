@@ -6,8 +6,8 @@ setDefaultTimeout(60_000)
 
 const pro = duringTests(openPro)
 
-describe('names that are used again', () => {
-  test('grants go with what they are about: another of the name is shared with nobody', async () => {
+describe('reused names', () => {
+  test('a new pipeline does not inherit the grants of a deleted pipeline', async () => {
     const pipeline = await pro.newPipeline('ann')
     await pro.share('ann', 'bob', pipeline, 'admin')
     expect(await pro.statusOf('ann', 'DELETE', pipeline.path)).toBe(204)
@@ -23,7 +23,7 @@ describe('names that are used again', () => {
     expect(await pro.parts.sql`select from access_grant where resource_id = ${pipeline.id}`).toHaveLength(0)
   })
 
-  test('a grant never waits on something deleted: one of the two comes first', async () => {
+  test('a concurrent grant and deletion leave no grant behind', async () => {
     for (let round = 0; round < 5; round++) {
       const pipeline = await pro.newPipeline('ann')
       const [grant, deletion] = await Promise.all([
@@ -36,7 +36,7 @@ describe('names that are used again', () => {
     }
   })
 
-  test('a table or files that somebody has left are not got by taking their name', async () => {
+  test('a user cannot take over a table or files by their name', async () => {
     const pipeline = await pro.newPipeline('ann')
     expect(await pro.statusOf('ann', 'DELETE', pipeline.path)).toBe(204)
     await pro.parts.objects.put(
@@ -60,7 +60,7 @@ describe('names that are used again', () => {
     )
   })
 
-  test('the table of a deleted pipeline is its namespace’s, and its name is free to its last owner only', async () => {
+  test('the name of a deleted pipeline is reserved for its last owner', async () => {
     const pipeline = await pro.newPipeline('ann')
     const { sql, deps } = pro.parts
     const contentId = deps.newId()
@@ -76,11 +76,11 @@ describe('names that are used again', () => {
     expect(await pro.statusOf('eve', 'POST', '/pipelines', again)).toBe(403)
     expect(await pro.statusOf('key', 'POST', '/pipelines', again)).toBe(201)
     expect(await pro.statusOf('key', 'DELETE', pipeline.path)).toBe(204)
-    // The latest pipeline of the name was nobody's.
+    // The latest pipeline of this name had no owner.
     expect(await pro.statusOf('ann', 'POST', '/pipelines', again)).toBe(403)
   })
 
-  test('a namespace that still holds something is created anew by administrators only', async () => {
+  test('only an administrator creates a namespace whose name still holds data', async () => {
     const space = await pro.newNamespace('ann')
     const pipeline = await pro.newPipeline('ann', space.name)
     expect(await pro.statusOf('ann', 'DELETE', `/namespaces/${space.name}`)).toBe(204)
@@ -89,7 +89,7 @@ describe('names that are used again', () => {
     expect(await pro.statusOf('root', 'POST', '/namespaces', { name: space.name })).toBe(201)
   })
 
-  test('a request that was allowed for a deleted pipeline does nothing to the next one of the name', async () => {
+  test('a request for a deleted pipeline never changes its successor', async () => {
     for (let round = 0; round < 5; round++) {
       const pipeline = await pro.newPipeline('ann')
       await pro.share('ann', 'bob', pipeline, 'admin')

@@ -12,7 +12,7 @@ interface Document {
   paths: Record<string, Record<string, { security?: object[] }>>
 }
 
-/** Every route of the API that takes a credential of ours. */
+/** Every API route that accepts credentials of this service. */
 async function documented(): Promise<string[]> {
   const text = await readFile(join(import.meta.dirname, '../../docs/openapi.json'), 'utf8')
   const { paths }: Document = JSON.parse(text)
@@ -31,7 +31,7 @@ test('every route of the API has a rule, and every rule a route', async () => {
   expect(ruled.sort()).toEqual((await documented()).sort())
 })
 
-test('what changes something is open to everybody in a few places only', async () => {
+test('only two routes with other methods than GET are open to every user', async () => {
   const open = Object.entries(RULES).flatMap(([key, { says }]) =>
     !key.startsWith('GET ') && says.startsWith('anybody') ? [key] : [],
   )
@@ -41,7 +41,7 @@ test('what changes something is open to everybody in a few places only', async (
 const resources = {} as Resources
 const enforcement = { check: async () => false, listVisible: UNLIMITED.visible }
 
-test('a route that nobody has made a rule for keeps the Pro edition from starting', () => {
+test('the Pro edition does not start when a route has no rule', () => {
   const api = [new Elysia().get('/forgotten', () => 'secret')]
   const build = () =>
     testApp({ api, config: { edition: 'pro', apiKey: 'key' }, ownership: { resources, enforcement } })

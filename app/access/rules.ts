@@ -1,5 +1,6 @@
-// Who may use each route of the API, in one table: what a request is about, and which right on it is needed. The server
-// asks before a handler runs, and does not start with a route that is not here. See docs/adr/0024-central-rules.md.
+// One table of access rules for all API routes: the resource of a request, and the right that it needs. The
+// server checks the rule before the handler runs. The server does not start when a route has no rule. See
+// docs/adr/0024-central-rules.md.
 
 import assert from 'node:assert'
 import type { Access, Permission, Resource } from '../core/access.ts'
@@ -11,7 +12,7 @@ import { noPipeline, type PipelineRef } from '../core/pipeline-ref.ts'
 import { noZone } from '../core/zone-ref.ts'
 import type { PipelinePart, Resources } from './service.ts'
 
-/** One request, after its parts have the shapes that its route declares. */
+/** One request, after validation against the schemas of its route. */
 export interface Asked {
   readonly params: Readonly<Record<string, string>>
   readonly query: Readonly<Record<string, unknown>>
@@ -20,18 +21,18 @@ export interface Asked {
 }
 
 export interface Rule {
-  /** For readers: what a caller needs. */
+  /** The needed right, for readers of the table. */
   readonly says: string
-  /** Rejects with 403, or with 404 in the words of what does not exist. */
+  /** Throws 403, or the 404 of a missing resource. */
   check(asked: Asked, resources: Resources): void | Promise<void>
 }
 
 type Needed = Permission | ((asked: Asked) => Permission)
 
 const ANYBODY: Rule = { says: 'anybody who is known', check: () => {} }
-/** Lists, totals, queries: what the caller may not see is absent from them. */
+/** Lists, totals and queries: resources that the caller may not see are left out. */
 const SEEN: Rule = { says: 'anybody who is known; shows what they may read', check: () => {} }
-/** Where what is asked for is known only in the middle of the handler, or who may is a question of its own. */
+/** For routes whose handler checks the right: the resource is known only later, or the rule is special. */
 const asksItself = (says: string): Rule => ({ says, check: () => {} })
 
 const ADMINS: Rule = { says: 'administrators', check: ({ access }) => requireAdmin(access) }
@@ -40,7 +41,10 @@ function requireAdmin({ isAdmin }: Access) {
   if (!isAdmin) throw forbidden('this is for administrators only')
 }
 
-/** A right on a thing that `find` finds; null: there is none, which is said in `missing`'s words. */
+/**
+ * Requires a right on the resource that `find` returns. When `find` returns null, throws the error of
+ * `missing`.
+ */
 const right = (
   needed: Needed,
   of: string,
@@ -54,7 +58,7 @@ const right = (
     const permission = typeof needed === 'string' ? needed : needed(asked)
     if (resource === null) throw missing(asked)
     if (!(await asked.access.may(resource, permission))) {
-      // Who may not even read it is told what they would be told if it were not there.
+      // A caller without the right to read gets the same 404 as for a missing resource.
       if (permission === 'read') throw missing(asked)
       throw forbidden(`this needs the right to ${VERBS[permission]} ${of}`)
     }
@@ -89,7 +93,7 @@ const zone = (needed: Needed, also?: Parameters<typeof right>[4]) =>
     also,
   )
 
-/** A parameter of the path, which the pattern of the route names. */
+/** A parameter of the path; the route's pattern must contain the name. */
 function named(params: Asked['params'], name: string): string {
   const value = params[name]
   assert(value !== undefined, `the route has no parameter ${name}`)
@@ -121,7 +125,7 @@ const file = (needed: Permission) =>
     ({ params }) => notFound(`file ${pathFromUrl(named(params, '*'))}`),
   )
 
-/** What has an id of its own and belongs to a pipeline. */
+/** A resource with its own id that belongs to a pipeline. */
 const partOfPipeline = (needed: Permission, part: PipelinePart) =>
   right(
     needed,
@@ -130,7 +134,7 @@ const partOfPipeline = (needed: Permission, part: PipelinePart) =>
     ({ params }) => notFound(`${part} ${params.id}`),
   )
 
-/** Instances of the inspector are runs, the drafts of pipelines, and triggers. */
+/** Instances in the inspector are runs, drafts of pipelines, and triggers. */
 const instance = right(
   'read',
   'the pipeline',
@@ -143,7 +147,7 @@ const instance = right(
     notFound(`${machine} ${id} (it may have been removed by retention, or with its pipeline)`),
 )
 
-/** Runs and schedules are asked for with the pipeline in the body. */
+/** Requests of runs and schedules name the pipeline in the body. */
 const pipelineOfBody = right(
   'write',
   'the pipeline',
@@ -158,9 +162,10 @@ const refOfBody = (body: unknown): PipelineRef => ({
 })
 
 /**
- * Anybody may build in the open namespace, where what they make is theirs; elsewhere it takes write on the namespace. What
- * somebody has left under the name (a table, files) does not become theirs with it. That a name is taken is said here: when
- * it is free a moment later, nobody has looked at what is left.
+ * Every user may create resources in the default namespace and then owns them. Other namespaces need write on
+ * the namespace. Data that another owner left under the name, such as a table or files, must not pass to the
+ * new owner. A taken name throws 409 here. If the handler checked this later, the name could become free
+ * without a check of the data left behind.
  */
 const creates = (
   kind: string,
@@ -175,7 +180,7 @@ const creates = (
       textOf(body, 'name'),
     ]
     const space = await resources.namespace(namespaceName)
-    // The handler says that there is none.
+    // The handler reports the missing namespace.
     if (space === null || (await access.may(space, 'write'))) return
     if (namespaceName !== DEFAULT_NAMESPACE) throw forbidden('this needs the right to write the namespace')
     const named = { namespace: namespaceName, layer, name }
@@ -207,14 +212,17 @@ const createsNamespace: Rule = {
   },
 }
 
-/** By the field `owner` a thing changes hands, so it is as a transfer. The service looks again under its lock. */
+/**
+ * A new value of `owner` is a transfer, so only the owner may set it. The service checks again under its row
+ * lock.
+ */
 const changesOwner = ({ body, access }: Asked, resource: Resource) => {
   if (typeof body !== 'object' || body === null || !('owner' in body)) return
   if (body.owner === resource.owner || access.isAdmin || resource.owner === access.owner) return
   throw forbidden('only the owner hands it over')
 }
 
-/** A trigger tells when something happens elsewhere: who makes it listen must be able to see that. */
+/** A trigger reveals events of its source, so its creator must have the right to read the source. */
 async function listens({ body, access }: Asked, _: Resource, resources: Resources) {
   for (const { field, what, find } of sourcesOf(body)) {
     const resource = await find(resources)
@@ -228,7 +236,7 @@ interface Listened {
   find(resources: Resources): Promise<Resource | null>
 }
 
-/** Whatever in a configuration could name one; whether it has its type's shape is checked later. */
+/** All possible sources in a configuration. The shape of each trigger type is validated later. */
 function sourcesOf(body: unknown): Listened[] {
   const config = fieldOf(body, 'config')
   const [name, zoneName] = [textOf(config, 'namespace'), textOf(config, 'zone_name')]
@@ -259,10 +267,10 @@ const upstream = (field: string, ref: PipelineRef): Listened => ({
   find: (resources) => resources.pipeline(ref),
 })
 
-/** Code of the caller's own is executed only for who may write. */
+/** Only callers with write may execute their own code. */
 const PREVIEWS: Needed = ({ body }) => (fieldOf(body, 'code') === undefined ? 'read' : 'write')
 
-/** Files that a preview is to read. */
+/** Checks the right to read the files of a preview. */
 async function reads({ body, access }: Asked, _: Resource, resources: Resources) {
   const given = fieldOf(body, 'sample_files')
   for (const path of Array.isArray(given) ? given : []) {
@@ -295,7 +303,7 @@ const T = '/api/v1/tables/:ns/:layer/:name'
 const I = '/api/v1/inspector/:machine'
 const BY_SHARING = 'decided by the route: see Sharing'
 
-/** By method and pattern. */
+/** The key is method and pattern. */
 export const RULES: Readonly<Record<string, Rule>> = {
   'GET /api/v1/features': ANYBODY,
   'GET /api/v1/audit': ADMINS,

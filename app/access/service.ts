@@ -1,4 +1,4 @@
-// The parts of access control that other slices and the composition use. Who may use which route is in rules.ts.
+// Access control for other slices and the composition. rules.ts defines who may use which route.
 import type { Tx } from '../../drizzle/client.ts'
 import type { Access, Resource } from '../core/access.ts'
 import { forbidden } from '../core/errors.ts'
@@ -11,8 +11,9 @@ export { tablesSeen, tablesSeenAt, zonesSeen } from './store/seen-tables.ts'
 export { makeSharing } from './store/sharing.ts'
 
 /**
- * Call it for a locked row, in its transaction, before the owner changes. Rejects with 403 unless `by` is the owner or an
- * administrator. Admin grants of the old owner are deleted: they would keep the rights that go to the new owner.
+ * Call this function in the transaction that changes the owner, after locking the row and before the change.
+ * Throws 403 unless `by` is the owner or an administrator. Deletes the admin grants of the old owner, because
+ * they would keep rights that pass to the new owner.
  */
 export async function handOver(
   tx: Tx,

@@ -63,7 +63,7 @@ async function run(pipelineId: string, at: string) {
 const names = (tables: readonly TableName[]) => tables.map((each) => `${each.namespace}.${each.name}`).sort()
 const seenAt = async (visible: Visible, commit = 1) => names(await tablesSeenAt(opened.sql, commit, visible))
 
-test('a table is seen with the live pipeline of its name, and with its namespace only where there is none', async () => {
+test("a table follows its live pipeline's visibility, otherwise its namespace's", async () => {
   const made = await pipeline('team', 'made')
   await pipeline('team', 'left', { isDeleted: true })
   for (const name of ['made', 'left', 'orphan']) await table('team', name)
@@ -80,14 +80,14 @@ test('a table is seen with the live pipeline of its name, and with its namespace
   expect(await seenAt(EVERYTHING)).toHaveLength(4)
 })
 
-test('of a commit those tables are seen that main had then', async () => {
+test('a commit shows the tables that main had at that commit', async () => {
   await table('team', 'gone', { from: 1, to: 2 })
   await table('team', 'new', { from: 2 })
   const visible = { ...NOTHING, namespaces: ['team'] }
   expect([await seenAt(visible, 1), await seenAt(visible, 2)]).toEqual([['team.gone'], ['team.new']])
 })
 
-test('names of what is hidden are passed over like names of what is not there', async () => {
+test('hidden names and unknown names are both left out of lists', async () => {
   const made = await pipeline('team', 'made')
   await pipeline('team', 'hidden')
   const seen = await zone('team', 'seen')
@@ -103,7 +103,7 @@ test('names of what is hidden are passed over like names of what is not there', 
   expect(await zonesSeen(opened.sql, zones, EVERYTHING)).toEqual(zones)
 })
 
-test('who sees everything pays nothing: lists ask the same statements as without any sight', async () => {
+test('lists use the same statements for full visibility as without visibility', async () => {
   const told: string[][] = [[], []]
   for (const [index, filter] of [{}, { seen: 'all' as const }].entries()) {
     const watched = openDatabase(opened.url, {
@@ -126,7 +126,7 @@ test('who sees everything pays nothing: lists ask the same statements as without
   expect(told[1]).toEqual(told[0] ?? [])
 })
 
-test('a run sees what the owner of its pipeline sees, or else the owner of its namespace', async () => {
+test('a run sees what the owner of its pipeline or namespace sees', async () => {
   const { sql } = opened
   const sight = makeCodeSight({ sql, enforcement: makeEnforcement({ sql }), admins: ['root'] })
   await namespace('team', 'ada')
@@ -153,7 +153,7 @@ test('a run sees what the owner of its pipeline sees, or else the owner of its n
   expect(await ofRun(bobs)).toEqual({ pipelines: [bobs], zones: [zoneOfAda], namespaces: [] })
 })
 
-test('a run archives only files of zones that all who stand behind it may write', async () => {
+test('a run archives only files that all its owners may write', async () => {
   const { sql } = opened
   const sight = makeCodeSight({ sql, enforcement: makeEnforcement({ sql }), admins: ['root'] })
   const [adas, nobodys] = [await zone('default', 'hers', 'ada'), await zone('default', 'free')]
@@ -191,7 +191,7 @@ test('a run archives only files of zones that all who stand behind it may write'
   expect(await asked(await run(handed, 'default'))).toEqual([false, false])
 })
 
-test('what belongs to nobody sees what belongs to nobody, and nothing that is somebody’s', async () => {
+test('code without an owner sees exactly the unowned resources', async () => {
   const { sql } = opened
   const sight = makeCodeSight({ sql, enforcement: makeEnforcement({ sql }), admins: [] })
   await namespace('team', 'ada')
@@ -212,7 +212,7 @@ test('what belongs to nobody sees what belongs to nobody, and nothing that is so
   expect([...visible.namespaces].sort()).toEqual(['default', 'deleted', 'free'])
 })
 
-test('those who ask in one moment are answered by one look, and the next moment by another', async () => {
+test('concurrent visibility lookups share a call, later ones do not', async () => {
   const { sql } = opened
   let looks = 0
   const enforcement = {

@@ -1,5 +1,5 @@
-// For slice tests: the Pro edition's things and who may do what with them, over HTTP. A token is the name of its user, `root`
-// is an administrator, and `key` calls with an API key.
+// The Pro edition over HTTP, for tests of resources and rights. A token is the name of its user. `root` is an
+// administrator, and `key` calls with an API key.
 import { expect } from 'bun:test'
 import type { User } from '../auth/access-tokens.ts'
 import { systemClock } from '../core/clock.ts'

@@ -27,7 +27,10 @@ const tableNamed = (name: string) => ({ namespace: 'default', layer: 'gold' as c
 const open = (branch: string, base: number) =>
   database.sql.begin((tx) => openBranches(tx, [{ branch, base, runId: newId(), attempt: 1 }]))
 
-/** Commits a new content of a table, by default from the branch's head, and answers the ids of both. */
+/**
+ * Commits a new content of a table, from the branch's head by default. Returns the ids of the commit and the
+ * content.
+ */
 async function commit(branch: string, table: string, from?: string | null) {
   const id = newId()
   const contentId = newId()
@@ -58,7 +61,7 @@ const merge = (requests: { branch: string; testedCommit: string }[]) =>
     ),
   )
 
-/** Opens, commits to one table, and answers what a merge needs. */
+/** Opens a branch, commits to one table, and returns the input of a merge. */
 async function prepared(branch: string, table: string, base = 0) {
   await open(branch, base)
   const { id, contentId } = await commit(branch, table)
@@ -68,7 +71,7 @@ async function prepared(branch: string, table: string, base = 0) {
 const contentsOf = (tables: { name: string; contentId: string }[]) =>
   Object.fromEntries(tables.map((table) => [table.name, table.contentId]))
 
-test('a merge shows what its branch changed, from its number on', async () => {
+test('main shows the changes of a branch from its merge commit on', async () => {
   const branch = await prepared('run-a', 'flights')
   const outcomes = await merge([branch])
   expect(outcomes.get('run-a')).toEqual({ kind: 'merged', commit: 1, base: 0 })
@@ -85,7 +88,7 @@ test('a merge shows what its branch changed, from its number on', async () => {
   expect((await findBranch(database.sql, 'run-a'))?.state).toBe('merged')
 })
 
-test('in one batch the first branch of a table wins, and the numbers have no gap', async () => {
+test('only the first branch of a table merges, and commit numbers stay consecutive', async () => {
   const batch = [
     await prepared('a', 'flights'),
     await prepared('b', 'flights'),
@@ -98,7 +101,7 @@ test('in one batch the first branch of a table wins, and the numbers have no gap
   ])
 })
 
-test('closed, merged, unknown and untouched branches are stale, and so is main', async () => {
+test('closed, merged, unknown and empty branches are stale, and so is main', async () => {
   const closed = await prepared('closed', 'flights')
   await database.sql.begin((tx) => closeBranches(tx, ['closed']))
   const merged = await prepared('merged', 'airports')
@@ -115,7 +118,7 @@ test('closed, merged, unknown and untouched branches are stale, and so is main',
   ])
 })
 
-test('of commits computed from one head only one is accepted, and the others leave nothing', async () => {
+test('only one of several commits from the same head is accepted', async () => {
   await open('run-a', 0)
   const racing = await Promise.all(Array.from({ length: 6 }, () => commit('run-a', 'flights', null)))
   expect(racing.filter((attempt) => attempt.committed)).toHaveLength(1)
@@ -127,14 +130,14 @@ test('of commits computed from one head only one is accepted, and the others lea
   expect({ ...counts[0] }).toEqual({ contents: '2', commits: '2' })
 })
 
-test('the changes since a commit lead from that catalog to this one', async () => {
+test('changes since a commit contain new, replaced and dropped tables', async () => {
   await merge([await prepared('a', 'flights'), await prepared('b', 'airports')])
   await merge([await prepared('c', 'flights', 2)])
   await merge([await prepared('d', 'routes', 3)])
   const { tables, dropped } = await changesSince(database.sql, { commit: 4, since: 2 })
   expect(tables.map((table) => table.name)).toEqual(['flights', 'routes'])
   expect(dropped).toEqual([])
-  // Nothing drops a table yet, so its entry is ended by hand.
+  // No operation drops a table yet, so the test ends its entry with SQL.
   await database.sql`update main_entry set to_commit = 4 where name = 'airports'`
   expect((await changesSince(database.sql, { commit: 4, since: 2 })).dropped).toEqual([
     tableNamed('airports'),
@@ -154,7 +157,7 @@ test('parallel merges of different tables all succeed with consecutive numbers',
   expect(await catalogAt(database.sql, 16)).toHaveLength(16)
 })
 
-test('of parallel merges of one table exactly one succeeds', async () => {
+test('exactly one of several parallel merges of one table succeeds', async () => {
   const branches = await Promise.all(Array.from({ length: 8 }, (_, at) => prepared(`run-${at}`, 'flights')))
   const outcomes = (await Promise.all(branches.map((branch) => merge([branch])))).flatMap((outcome) => [
     ...outcome.values(),
@@ -163,7 +166,7 @@ test('of parallel merges of one table exactly one succeeds', async () => {
   expect(outcomes.filter((outcome) => outcome.kind === 'conflict')).toHaveLength(7)
 })
 
-test('a branch that is merged and closed at once is one of the two', async () => {
+test('a concurrent merge and close leave a branch either merged or closed', async () => {
   for (let round = 0; round < 10; round++) {
     const branch = await prepared(`run-${round}`, `table-${round}`)
     const [merged, closed] = await Promise.all([
@@ -174,7 +177,7 @@ test('a branch that is merged and closed at once is one of the two', async () =>
   }
 })
 
-test('a merge rolled back with its transaction leaves no trace', async () => {
+test('a merge that its transaction rolls back leaves no trace', async () => {
   const branch = await prepared('run-a', 'flights')
   const failing = database.sql.begin(async (tx) => {
     await mergeBranches(tx, [{ ...branch, runId: newId(), message: 'a run' }])
@@ -185,7 +188,7 @@ test('a merge rolled back with its transaction leaves no trace', async () => {
   expect((await merge([branch])).get('run-a')).toEqual({ kind: 'merged', commit: 1, base: 0 })
 })
 
-test('workers that race on few tables lose no update', async () => {
+test('concurrent workers on few tables lose no update', async () => {
   const worker = async (name: string) => {
     for (let turn = 0; turn < 15; turn++) {
       const branch = `${name}-${turn}`
@@ -197,7 +200,7 @@ test('workers that race on few tables lose no update', async () => {
     }
   }
   await Promise.all(['a', 'bb', 'ccc', 'dddd'].map(worker))
-  // Each state of a table on main was computed from the one it replaced.
+  // Each state of a table on main must be computed from the state it replaced.
   const states = await database.sql<{ name: string; base: string | null; replaced: string | null }[]>`
     select main.name, own.base_content as base,
       lag(main.content_id) over (partition by main.name order by main.from_commit) as replaced
@@ -210,7 +213,7 @@ test('workers that race on few tables lose no update', async () => {
   expect(numbers).toEqual({ count: String(head), min: '1', max: String(head) })
 })
 
-test('a batch takes the same number of statements whatever its size', async () => {
+test('a batch of any size merges with the same number of statements', async () => {
   let statements = 0
   const counted = (tx: SqlTx): SqlTx =>
     new Proxy(tx, {
@@ -231,7 +234,7 @@ test('a batch takes the same number of statements whatever its size', async () =
   expect(await headOfMain(database.sql)).toBe(65)
 })
 
-/** The catalog as its rules say it, in memory. Branches and tables are small numbers. */
+/** An in-memory model of the catalog's rules. Branches and tables are small numbers. */
 class Model {
   main: Map<string, string>[] = [new Map()]
   branches: {
@@ -275,7 +278,7 @@ const action = fc.oneof(
 )
 
 test(
-  'any history of opening, committing, closing and merging agrees with the model',
+  'every random history of branch operations agrees with the model',
   () =>
     fc.assert(
       fc.asyncProperty(fc.array(action, { minLength: 10, maxLength: 40 }), async (actions) => {

@@ -5,7 +5,7 @@ import { agingLake } from './test-aging-lake.ts'
 const { lake, someTable, age, reaping, tick, count } = agingLake()
 
 describe('branches and history', () => {
-  test('an open branch whose run has ended or is gone is closed by age; one whose run has not ended never is', async () => {
+  test('closes open branches of old ended or missing runs, never of running runs', async () => {
     const { begin } = await someTable()
     const { begin: beginOther } = await someTable()
     const [ended, gone, running, young] = [
@@ -34,7 +34,7 @@ describe('branches and history', () => {
     await sql`update lake_ref set state = 'deleted', closed_at = clock_timestamp() where state = 'open' and name <> 'main'`
   })
 
-  test('a branch of a run that ended only now is not an orphan yet', async () => {
+  test('keeps an old branch open when its run ended recently', async () => {
     const { begin } = await someTable()
     const attempt = await begin()
     const { sql } = lake.catalog
@@ -46,7 +46,7 @@ describe('branches and history', () => {
     await sql`update lake_ref set state = 'deleted', closed_at = clock_timestamp() where name = ${attempt.branch}`
   })
 
-  test('what is known of old branches, commits and states does not grow with the number of runs', async () => {
+  test('keeps the size of the history constant for any number of runs', async () => {
     const { write, begin, fail, rows } = await someTable()
     for (let n = 0; n < 5; n++) await write(`select ${n} as a`)
     await age(30)

@@ -14,7 +14,7 @@ const tableNamed = (name: string) => ({ namespace: 'default', layer: 'gold' as c
 const identifierOf = (name: string) => ({ namespace: ['default', 'gold'], name })
 const aSchema = schemaForReplace([{ name: 'a', type: 'INTEGER' }]).schema
 
-test('a table is created, appended to and overwritten on branches, and main shows each merge', async () => {
+test('main shows each create, append and overwrite of a table after its merge', async () => {
   const first = await catalog.attempt(tableNamed('journey'))
   const created = await first.write(`select 1 as a, 'x' as b union all select 2, 'y'`, 'append')
   await expect((await catalog.reader()).client.loadTable(identifierOf('journey'))).rejects.toThrow(NotFound)
@@ -50,12 +50,12 @@ test('a table is created, appended to and overwritten on branches, and main show
   const last = await catalog.reader()
   const now = await last.client.loadTable(identifierOf('journey'))
   expect(await catalog.rows(last.token, now.metadata)).toEqual([{ a: 9 }])
-  // A reader of the earlier commit still sees what it saw.
+  // A reader of the earlier commit still sees the earlier rows.
   const then = await afterAppend.client.loadTable(identifierOf('journey'))
   expect(await catalog.rows(afterAppend.token, then.metadata)).toHaveLength(3)
 })
 
-test('a branch sees its own commits, other branches and main do not', async () => {
+test('a branch sees its own commits; main and other branches do not', async () => {
   const one = await catalog.attempt(tableNamed('private'))
   const other = await catalog.attempt(tableNamed('private'))
   const { metadata } = await one.write('select 1 as a', 'append')
@@ -65,7 +65,7 @@ test('a branch sees its own commits, other branches and main do not', async () =
   await expect(other.client.loadTable(identifierOf('private'))).rejects.toThrow(NotFound)
 })
 
-test('of two runs computed from one state of a table, the second to merge conflicts', async () => {
+test('the second merge of two runs with the same base conflicts', async () => {
   const [one, two] = [await catalog.attempt(tableNamed('raced')), await catalog.attempt(tableNamed('raced'))]
   const a = await one.write('select 1 as a', 'append')
   const b = await two.write('select 2 as a', 'append')
@@ -73,7 +73,7 @@ test('of two runs computed from one state of a table, the second to merge confli
   expect(await catalog.merge(two, b.commit)).toBe('conflict')
 })
 
-test('a commit computed from an earlier state of its branch is refused', async () => {
+test('a commit from an outdated state of its branch is refused', async () => {
   const attempt = await catalog.attempt(tableNamed('stale'))
   await attempt.write('select 1 as a', 'append')
   const planned = await attempt.plan('select 2 as a', 'append')
@@ -83,7 +83,7 @@ test('a commit computed from an earlier state of its branch is refused', async (
   expect(await catalog.rows(attempt.token, metadata)).toEqual([{ a: 1 }, { a: 3 }])
 })
 
-test('of equal commits at once one is accepted, and loading the table tells which', async () => {
+test('one of several identical commits is accepted, and loadTable identifies it', async () => {
   const attempt = await catalog.attempt(tableNamed('twice'))
   const planned = await attempt.plan('select 1 as a', 'append')
   const answers = await Promise.allSettled(
@@ -98,7 +98,7 @@ test('of equal commits at once one is accepted, and loading the table tells whic
   expect(loaded.config['x-sluice-commit']).toBe(accepted[0]?.config['x-sluice-commit'] ?? 'none')
 })
 
-test('a closed branch takes no commit, whether it closes before or after the commit is planned', async () => {
+test('a closed branch refuses planned commits and new tables', async () => {
   const attempt = await catalog.attempt(tableNamed('closed'))
   const planned = await attempt.plan('select 1 as a', 'append')
   await catalog.sql.begin((tx) => closeBranches(tx, [attempt.branch]))
@@ -108,7 +108,7 @@ test('a closed branch takes no commit, whether it closes before or after the com
   ).rejects.toThrow(Conflict)
 })
 
-test('snapshot ids survive the way through the catalog', async () => {
+test('snapshot ids pass through the catalog unchanged', async () => {
   const attempt = await catalog.attempt(tableNamed('ids'))
   const planned = await attempt.plan('select 1 as a', 'append')
   await attempt.client.commit(identifierOf('ids'), planned)
@@ -119,7 +119,7 @@ test('snapshot ids survive the way through the catalog', async () => {
   expect(stored).toBe(String(planned.snapshot['snapshot-id']))
 })
 
-test('a table created at once is empty and on the branch; creating it again is refused', async () => {
+test('a table created without staging is empty and cannot be created again', async () => {
   const attempt = await catalog.attempt(tableNamed('empty'))
   const created = await attempt.client.createTable(identifierOf('empty'), {
     schema: aSchema,
@@ -133,7 +133,7 @@ test('a table created at once is empty and on the branch; creating it again is r
   ).rejects.toMatchObject({ type: 'AlreadyExistsException' })
 })
 
-test('an attempt writes its target only, and a reader writes nothing', async () => {
+test('an attempt writes only its target, and a reader writes nothing', async () => {
   const attempt = await catalog.attempt(tableNamed('mine'))
   const planned = await attempt.plan('select 1 as a', 'append')
   await expect(
@@ -148,7 +148,7 @@ test('an attempt writes its target only, and a reader writes nothing', async () 
   ).rejects.toMatchObject({ type: 'ForbiddenException' })
 })
 
-test('a token opens its own warehouse only', async () => {
+test('a token opens only its own warehouse', async () => {
   const attempt = await catalog.attempt(tableNamed('own'))
   const other = await catalog.attempt(tableNamed('own'))
   const config = (warehouse: string, token: string | null) =>
@@ -167,7 +167,7 @@ test('a token opens its own warehouse only', async () => {
   }
 })
 
-test('who has no valid token is told so whatever the path names, and nothing of the names', async () => {
+test('a request without a valid token gets 401 for any table name', async () => {
   const attempt = await catalog.attempt(tableNamed('hidden'))
   const warehouse = encodeURIComponent(`sluice@${attempt.branch}`)
   const under = `/catalog/v1/${warehouse}/namespaces`
@@ -180,7 +180,7 @@ test('who has no valid token is told so whatever the path names, and nothing of 
   expect((await asked('POST', '/default/tables/a', attempt.token)).status).toBe(404)
 })
 
-test('what a commit names must be in the directory of its table', async () => {
+test('a commit may name only locations in the directory of its table', async () => {
   const attempt = await catalog.attempt(tableNamed('placed'))
   const { metadata } = await attempt.write('select 1 as a', 'append')
   const planned = await attempt.plan('select 2 as a', 'append')
@@ -204,7 +204,7 @@ test('what a commit names must be in the directory of its table', async () => {
   }
 })
 
-test('bad bodies are 400 and unknown names 404, in the error shape of Iceberg', async () => {
+test('invalid bodies get 400 and unknown names 404 with Iceberg errors', async () => {
   const attempt = await catalog.attempt(tableNamed('bad'))
   const tables = `/catalog/v1/sluice%40${attempt.branch}/namespaces/default%1Fgold/tables`
   const post = (path: string, body: string) =>
@@ -243,7 +243,7 @@ test('bad bodies are 400 and unknown names 404, in the error shape of Iceberg', 
   expect((await catalog.fetch(`${tables}/a%00b`, attempt.token)).status).toBe(400)
 })
 
-test('namespaces are those of Sluice with their layers; making one again is fine', async () => {
+test('Iceberg lists Sluice namespaces with layers, and creates existing ones again', async () => {
   const { client, fetch } = { client: (await catalog.attempt(tableNamed('x'))).client, fetch: catalog.fetch }
   expect(await client.namespaceExists(['default', 'gold'])).toBe(true)
   expect(await client.namespaceExists(['default', 'brass'])).toBe(false)
@@ -263,7 +263,7 @@ test('namespaces are those of Sluice with their layers; making one again is fine
   expect(await list('/default%1Fgold')).toEqual({ namespace: ['default', 'gold'], properties: {} })
 })
 
-test('tables are listed as the branch sees them', async () => {
+test('a list of tables contains the tables that the branch sees', async () => {
   const attempt = await catalog.attempt(tableNamed('listed'))
   await attempt.write('select 1 as a', 'append')
   const list = async (warehouse: string, token: string) => {
@@ -278,10 +278,11 @@ test('tables are listed as the branch sees them', async () => {
   expect(await list('sluice', (await catalog.reader()).token)).not.toContain('listed')
 })
 
-test('a missing metadata file is an internal error that says nothing else', async () => {
+test('a missing metadata file is an internal error without details', async () => {
   const attempt = await catalog.attempt(tableNamed('lost'))
   await attempt.write('select 1 as a', 'append')
-  // Another process has never read the file: its cache is empty.
+  // The cache still holds the file, so the row must name another path. This simulates a process with an empty
+  // cache.
   const { metadataLocation = '' } = await attempt.client.loadTable(identifierOf('lost'))
   const elsewhere = metadataLocation.replace('/00000-', '/00001-')
   await catalog.sql`update lake_content set metadata_location = ${elsewhere} where metadata_location = ${metadataLocation}`

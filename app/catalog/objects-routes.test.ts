@@ -17,7 +17,7 @@ const put = (key: string, attempt: { token: string }, body: NonNullable<RequestI
 const get = (key: string, token: string | null, query = '') =>
   catalog.fetch(`/lake/objects/${key}${query}`, token)
 
-test('a file that an attempt adds is read back by attempts and readers as it was', async () => {
+test('attempts and readers read the exact bytes that an attempt added', async () => {
   const attempt = await catalog.attempt(target)
   const key = ownFile()
   const bytes = randomBytes(3_000_000)
@@ -37,12 +37,12 @@ test('a file that an attempt adds is read back by attempts and readers as it was
   expect([described.status, described.headers.get('content-length')]).toEqual([200, String(bytes.length)])
 })
 
-test('a file is written once: a repeat is welcome, other content is refused', async () => {
+test('a repeated write of a file succeeds, and other content is refused', async () => {
   const attempt = await catalog.attempt(target)
   const key = ownFile()
   expect((await put(key, attempt, 'content')).status).toBe(201)
   expect((await put(key, attempt, 'content')).status).toBe(200)
-  // Without a declared length, too.
+  // A repeat without a declared length succeeds too.
   expect((await put(key, attempt, new Blob(['content']).stream())).status).toBe(200)
   expect((await put(key, attempt, new Blob(['other content']).stream())).status).toBe(409)
   const refused = await put(key, attempt, 'other content')
@@ -51,7 +51,7 @@ test('a file is written once: a repeat is welcome, other content is refused', as
   expect(await (await get(key, attempt.token)).text()).toBe('content')
 })
 
-test('an upload that breaks off leaves nothing', async () => {
+test('an interrupted upload leaves no file', async () => {
   const attempt = await catalog.attempt(target)
   const key = ownFile()
   const { hostname, port } = new URL(catalog.url)
@@ -62,13 +62,13 @@ test('an upload that breaks off leaves nothing', async () => {
     })
     socket.on('close', () => resolve())
   })
-  // The name is free again: the whole file is new, not a repeat of the half.
+  // The key is free again: the whole file is new, not a repeat of the partial upload.
   const again = await put(key, attempt, 'x'.repeat(100))
   expect(again.status).toBe(201)
   expect(await (await get(key, attempt.token)).text()).toHaveLength(100)
 })
 
-test('an attempt adds files of its target only, and only while its branch is open', async () => {
+test('an attempt adds files only to its target and an open branch', async () => {
   const attempt = await catalog.attempt(target)
   for (const key of [
     '_lake/default/gold/other-01234567/data/x.parquet',
@@ -86,7 +86,7 @@ test('an attempt adds files of its target only, and only while its branch is ope
   expect(await refused.json()).toMatchObject({ error: { code: 'AUTHORIZATION', type: 'AUTHORIZATION' } })
 })
 
-test('without a valid token nothing is said about what exists', async () => {
+test('a request without a valid token learns nothing about existing files', async () => {
   const attempt = await catalog.attempt(target)
   const key = ownFile()
   await put(key, attempt, 'content')
@@ -102,7 +102,7 @@ test('without a valid token nothing is said about what exists', async () => {
   expect((await get(ownFile(), attempt.token)).status).toBe(404)
 })
 
-test('an attempt reads the pipeline files of its run at their pinned versions, and no others', async () => {
+test('an attempt reads its pipeline files only in their pinned versions', async () => {
   const path = 'default/pipelines/gold/target/pipeline.sql'
   const pinned = await catalog.objects.put(path, new TextEncoder().encode('select 1'))
   const newer = await catalog.objects.put(path, new TextEncoder().encode('select 2'))
@@ -126,7 +126,7 @@ async function freeze(attempt: TestAttempt, zone: string) {
   return { status: answer.status, body: await answer.json() }
 }
 
-test('an attempt reads its frozen landing files, also after another run has archived and moved them', async () => {
+test('an attempt reads its frozen landing files after another run archived them', async () => {
   const zone = await aZone(catalog.sql, 'gateway')
   const file = await anUpload(catalog, zone, 'a b.csv', 'a,b')
   const later = 'default/landing/gateway/later.csv'
@@ -146,7 +146,7 @@ test('an attempt reads its frozen landing files, also after another run has arch
   expect(await (await get(encodeURI(moved), attempt.token)).text()).toBe('a,b')
 })
 
-test('a landing file is read under the name its owner gave it, whatever that spells', async () => {
+test('a landing file with special characters is read under its original name', async () => {
   const zone = await aZone(catalog.sql, 'names')
   const names = ['100%0A.csv', '%2e%2e%2fx.csv', '%252e.csv', '50%.csv', '[a]{b}*?#.csv', 'ü😀.csv']
   const files = await Promise.all(names.map((name) => anUpload(catalog, zone, name, name)))
@@ -158,14 +158,14 @@ test('a landing file is read under the name its owner gave it, whatever that spe
     const read = await get(encoded, attempt.token, `?version=${versionId}`)
     expect([names[index], await read.text()]).toEqual([names[index], names[index]])
   }
-  // What such a name spells is not read.
+  // A path that decodes to another place is refused.
   expect((await get('default/landing/names/..%2f..%2fx.csv', attempt.token)).status).toBe(400)
 })
 
-test('a path that leads elsewhere never reaches the store', async () => {
+test('an invalid or traversing path never reaches the store', async () => {
   const attempt = await catalog.attempt(target)
   const { hostname, port } = new URL(catalog.url)
-  // By hand: a client would tidy the path up first.
+  // Sends the raw request, because an HTTP client would normalize the path.
   const status = (method: string, path: string) =>
     new Promise<number>((resolve) => {
       const socket = connect(Number(port), hostname, () =>
@@ -195,7 +195,7 @@ test('a path that leads elsewhere never reaches the store', async () => {
   for (const path of paths)
     for (const method of ['GET', 'PUT'])
       expect([method, path, await status(method, path)]).toEqual([method, path, 400])
-  // These are routes that do not exist, once the address is read as an address.
+  // URL normalization turns these paths into unknown routes.
   for (const path of ['../../etc/passwd', '_lake/%2e%2e/%2e%2e/%2e%2e/etc/passwd'])
     expect([path, await status('GET', path)]).toEqual([path, 404])
 })

@@ -5,14 +5,14 @@ import { EVERYTHING, type Visible } from '../core/access.ts'
 import { newId } from '../core/ids.ts'
 import { openTestCatalog } from './test-catalog.ts'
 
-// What code reads through its token, where not everybody sees everything.
+// Visibility of data for code that reads with a token, in an edition with restricted visibility.
 
 const NOTHING: Visible = { pipelines: [], zones: [], namespaces: [] }
 const OWN = { namespace: 'team', layer: 'gold', name: 'own' } as const
 const OTHER = { namespace: 'team', layer: 'gold', name: 'other' } as const
 const READER = { userId: 'ada', roles: [] }
 
-/** What the owner of every run, and every reader, sees. */
+/** The visibility of every reader and of the owner of every run. */
 let visible: Visible
 const asked: unknown[] = []
 const sight: CodeSight = {
@@ -26,7 +26,7 @@ const sight: CodeSight = {
   },
   mayArchive: async (_, { id }) => mayWrite.includes(id),
 }
-/** Zones whose files every run may archive. */
+/** Ids of zones that every run may archive. */
 let mayWrite: string[] = []
 let pipelineOfOther: string
 const catalog = duringTests(() => openTestCatalog(sight))
@@ -68,7 +68,7 @@ const get = async (path: string, token: string, warehouse = 'sluice') => {
   return { status: response.status, text: await response.text() }
 }
 
-test('a table is as if it were not there, for the code of who does not see it', async () => {
+test('a hidden table gets the same answer as a missing table', async () => {
   const attempt = await catalog.attempt(OWN)
   const warehouse = `sluice@${attempt.branch}`
   const asAttempt = (path: string) => get(path, attempt.token, warehouse)
@@ -85,13 +85,13 @@ test('a table is as if it were not there, for the code of who does not see it', 
     expect((await ask(TABLES)).text).toContain('other')
   }
   expect(asked).toEqual(expect.arrayContaining([attempt.runId, READER]))
-  // Where nobody sees everything, an attempt sees what it writes.
+  // An attempt always sees its target table.
   visible = NOTHING
   expect((await asAttempt(`${TABLES}/own`)).status).toBe(200)
   expect((await asReader(`${TABLES}/own`)).status).toBe(404)
 })
 
-test('lists hold what is seen, and main is not listed to who does not see all of it', async () => {
+test('lists contain only visible tables; a restricted reader cannot list main', async () => {
   visible = NOTHING
   const token = await reading(READER)
   expect((await get(TABLES, token)).status).toBe(404)
@@ -104,7 +104,7 @@ test('lists hold what is seen, and main is not listed to who does not see all of
   expect((await get(`/catalog/sluice/v1/commits/${commit}/tables`, all)).text).toContain('other')
 })
 
-test('landing files are read by the code of who sees their zone, frozen ones too', async () => {
+test('only code that sees a zone reads its landing files, frozen or not', async () => {
   const [seen, hidden] = [await zone('seen'), await zone('hidden')]
   const attempt = await catalog.attempt(OWN)
   await catalog.sql`
@@ -127,7 +127,7 @@ test('landing files are read by the code of who sees their zone, frozen ones too
   }
 })
 
-test('whether a run may archive the landing files that it reads is remembered with them', async () => {
+test("a run's right to archive is stored with its frozen files", async () => {
   visible = EVERYTHING
   const zones = { own: await zone('own'), lent: await zone('lent'), late: await zone('late') }
   mayWrite = [zones.own.id]
@@ -140,7 +140,7 @@ test('whether a run may archive the landing files that it reads is remembered wi
       insert into run_file (run_id, attempt, landing_file_id, zone_id) values (${attempt.runId}, 1, ${fileId}, ${id})`
   for (const name of ['own', 'lent', 'late'])
     expect((await get(`/catalog/sluice/v1/landing/team/${name}`, attempt.token)).text).toContain('f.csv')
-  // Who may write it later may have it read by a later attempt.
+  // A later right to write applies only to later attempts.
   mayWrite = Object.values(zones).map(({ id }) => id)
   await get('/catalog/sluice/v1/landing/team/lent', attempt.token)
   const remembered = await catalog.sql`

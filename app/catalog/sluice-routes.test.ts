@@ -13,7 +13,7 @@ const tableNamed = (name: string) => ({ namespace: 'default', layer: 'gold' as c
 const commits = (path: string, token: string | null) =>
   catalog.fetch(`/catalog/sluice/v1/commits/${path}`, token)
 
-test('the tables of a commit, and what changed since another', async () => {
+test('lists the tables of a commit and the changes since another commit', async () => {
   for (const name of ['one', 'two']) {
     const attempt = await catalog.attempt(tableNamed(name))
     await catalog.merge(attempt, (await attempt.write('select 1 as a', 'append')).commit)
@@ -54,7 +54,7 @@ test('the tables of a commit, and what changed since another', async () => {
   expect((await (await commits(`${commit}/tables?since=${commit}`, token)).json()).tables).toEqual([])
 })
 
-test('a token reads main no further than its commit', async () => {
+test('a token reads main only up to its commit', async () => {
   const { token, commit } = await catalog.reader()
   const refused = await commits(`${commit + 1}/tables`, token)
   expect(refused.status).toBe(403)
@@ -65,7 +65,7 @@ test('a token reads main no further than its commit', async () => {
   expect((await commits(`${commit}/tables`, null)).status).toBe(401)
 })
 
-test('what is no commit number is refused', async () => {
+test('an invalid commit number is refused', async () => {
   const { token, commit } = await catalog.reader()
   for (const path of [
     'x/tables',
@@ -85,7 +85,7 @@ const filesOf = async (zone: string, attempt: TestAttempt) => {
   return fromJson(LandingInputSchema, await answer.json())
 }
 
-test('a zone is frozen at the first question: files up to the watermark that no run has archived', async () => {
+test("the first request freezes a zone's unarchived files up to the watermark", async () => {
   const zone = await aZone(catalog.sql, 'frozen')
   const archived = await anUpload(catalog, zone, 'archived.csv', 'x')
   await catalog.sql`update landing_file set archived_by_run = ${newId()} where id = ${archived.id}`
@@ -106,7 +106,7 @@ test('a zone is frozen at the first question: files up to the watermark that no 
   expect((await filesOf('frozen', attempt)).files).toHaveLength(2)
 })
 
-test('what was frozen at the start of the attempt stays as it was', async () => {
+test('files frozen at the start of the attempt stay the same', async () => {
   const zone = await aZone(catalog.sql, 'started')
   const file = await anUpload(catalog, zone, 'a.csv', 'x')
   await anUpload(catalog, zone, 'b.csv', 'x')
@@ -117,7 +117,7 @@ test('what was frozen at the start of the attempt stays as it was', async () => 
   expect((await filesOf('started', attempt)).files.map(({ filename }) => filename)).toEqual(['a.csv'])
 })
 
-test('many questions at once freeze the zone once', async () => {
+test('concurrent requests freeze a zone once', async () => {
   const zone = await aZone(catalog.sql, 'asked')
   for (const name of ['a.csv', 'b.csv']) await anUpload(catalog, zone, name, 'x')
   const attempt = await catalog.attempt(tableNamed('reads'))
@@ -126,7 +126,7 @@ test('many questions at once freeze the zone once', async () => {
   for (const { files } of answers) expect(files.map(({ filename }) => filename)).toEqual(['a.csv', 'b.csv'])
 })
 
-test('an empty zone has no files, an unknown one is 404, and a reader or a closed attempt asks in vain', async () => {
+test('an empty zone has no files; readers and closed attempts are refused', async () => {
   await aZone(catalog.sql, 'empty')
   const attempt = await catalog.attempt(tableNamed('reads'))
   await aRun(catalog.sql, attempt)
@@ -139,7 +139,7 @@ test('an empty zone has no files, an unknown one is 404, and a reader or a close
   expect((await landing('empty', attempt.token)).status).toBe(403)
 })
 
-test('a preview reads the landing files of its namespace as they are, or a zone without any by its samples', async () => {
+test('a preview reads the current landing files, or samples without any', async () => {
   const expiresAt = new Date('2100-01-01')
   const token = catalog.tokens.read({ commit: 0, landing: 'default', expiresAt })
   const stranger = catalog.tokens.read({ commit: 0, landing: 'elsewhere', expiresAt })

@@ -9,14 +9,14 @@ import { agingLake, newId } from './test-aging-lake.ts'
 const { lake, someTable, age, agedObjects, reaping, tick } = agingLake()
 
 describe('snapshots', () => {
-  test('leave the metadata by a commit of main when main replaced them long enough ago, and nothing else changes', async () => {
+  test('expires only snapshots that main replaced before the cut-off', async () => {
     const { write, rows, metadata, table } = await someTable()
     await write('select 1 as a')
     await write('select 2 as a', 'append')
     await age(8)
     await write('select 3 as a', 'append')
     expect((await metadata()).snapshots).toHaveLength(3)
-    // The first was replaced 8 days ago; the second only now, however old it is.
+    // The first snapshot was replaced 8 days ago. The second was replaced just now, whatever its own age.
     const before = await headOfMain(lake.catalog.sql)
     const work = await reaping()
     await expireSnapshots(work, newId)
@@ -32,15 +32,15 @@ describe('snapshots', () => {
       contentId: now?.contentId ?? '',
       metadataLocation: now?.metadataLocation ?? '',
     })
-    // Nothing to do: no commit.
+    // Without expired snapshots there is no commit.
     await expireSnapshots(await reaping(), newId)
     expect(await headOfMain(lake.catalog.sql)).toBe(before + 1)
-    // And the next run goes on from there.
+    // The next run continues from the trimmed state.
     await write('select 4 as a', 'append')
     expect(await rows()).toHaveLength(4)
   })
 
-  test('of a table that an attempt is computing wait until it has ended, so that it is no conflict', async () => {
+  test('delays the expiry of a table until its open attempt has ended', async () => {
     const { write, begin, fail, metadata, rows } = await someTable()
     await write('select 1 as a')
     await write('select 2 as a')
@@ -53,7 +53,7 @@ describe('snapshots', () => {
     expect(await rows()).toEqual([{ a: 2 }])
   })
 
-  test('a table that changes while its metadata is written keeps the change, and expires later', async () => {
+  test('keeps a concurrent change of a table and expires its snapshots later', async () => {
     const { write, metadata, rows } = await someTable()
     await write('select 1 as a')
     await write('select 2 as a')
@@ -77,7 +77,7 @@ describe('snapshots', () => {
     expect(await rows()).toEqual([{ a: 3 }])
   })
 
-  test('expire for many tables in one commit', async () => {
+  test('expires snapshots of many tables in one commit', async () => {
     const several = await Promise.all([1, 2, 3].map(() => someTable()))
     for (const { write } of several) {
       await write('select 1 as a')
@@ -93,7 +93,7 @@ describe('snapshots', () => {
   })
 })
 
-test('runs that merge while snapshots expire lose nothing, and main stays one history without gaps', async () => {
+test('merges during snapshot expiry lose no rows and leave no gaps', async () => {
   const all = await Promise.all([1, 2].map(() => someTable()))
   let isWriting = true
   const writers = all.map(async ({ write }) => {
@@ -103,7 +103,7 @@ test('runs that merge while snapshots expire lose nothing, and main stays one hi
     let expired = 0
     while (isWriting) {
       const work = await reaping(directObjects(lake.catalog.objects))
-      // Whatever has been replaced is old enough: there is always something to expire.
+      // The cut-off lies in the future, so every replaced snapshot is old enough to expire.
       work.cutoffs.snapshots = work.now.getTime() + 86_400_000
       await expireSnapshots(work, newId)
       expired += work.reaped.snapshotsExpired

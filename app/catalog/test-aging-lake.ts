@@ -1,4 +1,4 @@
-// A lake that can be made older than it is, and what the reaper does to it.
+// A lake that tests can age artificially, with the reaper's lake duties.
 import { afterEach, beforeEach, expect, setDefaultTimeout } from 'bun:test'
 import assert from 'node:assert'
 import { readdir, stat, utimes } from 'node:fs/promises'
@@ -19,26 +19,26 @@ import { removeUnreferencedFiles } from './unreferenced-files.ts'
 
 type Operation = 'append' | 'overwrite'
 
-/** A table, and the runs of its pipeline. */
+/** A table with helpers that run its pipeline. */
 export interface SomeTable {
   table: TableName
-  /** An attempt with its run, open. */
+  /** Starts a run with an open attempt. */
   begin(): Promise<TestAttempt>
-  /** A run from its start to its merge. */
+  /** Executes a run from its start to its merge. */
   write(query: string, operation?: Operation): Promise<void>
-  /** Closes an attempt that came to nothing. */
+  /** Closes an attempt without a merge and fails its run. */
   fail(attempt: TestAttempt): Promise<void>
-  /** The rows of main now. */
+  /** The current rows of main. */
   rows(): Promise<unknown[]>
   /** The table's metadata on main. */
   metadata(): Promise<TableMetadata>
-  /** Files in the table's directories. */
+  /** Keys of the files in the table's directories. */
   files(): Promise<string[]>
 }
 
 export const newId = () => crypto.randomUUID()
 
-/** For the whole of a test file: each of its tests has a lake of its own, since a tick is about all of it. */
+/** Call once per test file. Each test gets its own lake, because a tick processes the whole lake. */
 export function agingLake() {
   setDefaultTimeout(120_000)
   const lake = {} as { catalog: TestCatalog }
@@ -79,7 +79,7 @@ export function agingLake() {
     return {
       table,
       begin,
-      // A conflict is answered by executing again, as the dispatcher does.
+      // A merge conflict leads to another execution, as in the dispatcher.
       async write(query, operation = 'overwrite') {
         for (let conflicts = 0; conflicts < 20; conflicts++) {
           const attempt = await begin()
@@ -112,10 +112,10 @@ export function agingLake() {
     }
   }
 
-  /** When everything that there was became older, and by how much. */
+  /** The times and amounts of artificial aging. */
   const ages: { at: number; ms: number }[] = []
 
-  /** Lets everything be so much older than it is. */
+  /** Makes all rows and files older by this many days. */
   async function age(days: number) {
     const { sql } = lake.catalog
     ages.push({ at: Date.now(), ms: days * 86_400_000 })
@@ -135,7 +135,7 @@ export function agingLake() {
     }
   }
 
-  /** Metadata files tell when snapshots were made: that is so much longer ago as well. */
+  /** Reads metadata files with their snapshot times shifted by the same ages. */
   const agedObjects = (): ReaperObjects => {
     const direct = directObjects(lake.catalog.objects)
     return {
@@ -154,7 +154,7 @@ export function agingLake() {
 
   const reaping = (objects: ReaperObjects = agedObjects()) => reapingNow(lake.catalog.sql, objects)
 
-  /** What a tick does to the lake. */
+  /** Performs all lake duties of one reaper tick. */
   async function tick(objects?: ReaperObjects) {
     const work = await reaping(objects)
     await expireSnapshots(work, newId)

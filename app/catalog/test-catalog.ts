@@ -1,4 +1,4 @@
-// A catalog for tests: real Postgres, a disk store, and HTTP on a free port, used the way a runner uses it.
+// A catalog for tests, used in the way of a runner: real Postgres, a disk store, and HTTP on a free port.
 import assert from 'node:assert'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -41,28 +41,28 @@ export const ROOT = 'sluice://lake/'
 export interface TestCatalog {
   sql: Sql
   objects: ObjectStore
-  /** The store's directory. */
+  /** The directory of the store. */
   objectsRoot: string
   tokens: Tokens
-  /** Without a slash at the end. */
+  /** The base URL without a trailing slash. */
   url: string
-  /** `GET /catalog/...`: what has been asked over HTTP so far, in order. */
+  /** The method and path of each HTTP request so far, in order, such as `GET /catalog/...`. */
   requests: string[]
   fetch(path: string, token: string | null, init?: RequestInit): Promise<Response>
-  /** Opens a branch on main's head, and what its attempt needs. */
+  /** Opens a branch on the head of main with a token and a client of its attempt. */
   attempt(table: TableName): Promise<TestAttempt>
-  /** A token for main's head, and a client of it. */
+  /** A token for the head of main, with a client. */
   reader(): Promise<{ token: string; client: TestClient; commit: number }>
   merge(attempt: TestAttempt, testedCommit: string): Promise<string | undefined>
-  /** The rows of a table, read by DuckDB through the gateway. */
+  /** The rows of a table. DuckDB reads files that were fetched through the gateway. */
   rows(token: string, metadata: TableMetadata): Promise<Record<string, unknown>[]>
   close(): Promise<void>
 }
 
-/** The client of a runner, with the calls that other engines make. */
+/** The client of a runner, with additional calls of other engines. */
 export interface TestClient extends Pick<CatalogClient, 'loadTable'> {
   createTable(table: TableIdentifier, create: { schema: Schema; isStaged: boolean }): Promise<LoadedTable>
-  /** Asks for the new metadata too. */
+  /** Commits and returns the new metadata. */
   commit(table: TableIdentifier, commit: Pick<CommitPlan, 'requirements' | 'updates'>): Promise<LoadedTable>
   namespaceExists(namespace: readonly string[]): Promise<boolean>
   createNamespace(namespace: readonly string[]): Promise<void>
@@ -73,9 +73,9 @@ export interface TestAttempt {
   branch: string
   token: string
   client: TestClient
-  /** Writes the result of a query as data and manifests, and plans the commit of it. */
+  /** Writes the result of a query as data files and manifests, and plans the commit. */
   plan(query: string, operation: 'append' | 'overwrite'): Promise<CommitPlan>
-  /** The same, committed. Answers the new metadata and the commit's id. */
+  /** Plans and commits. Returns the new metadata and the commit's id. */
   write(
     query: string,
     operation: 'append' | 'overwrite',
@@ -240,7 +240,7 @@ async function columnsOf(duckdb: DuckDBConnection, query: string) {
     .map((row) => ({ name: String(row.column_name), type: String(row.column_type) }))
 }
 
-/** Asks the catalog where the routes of the warehouse are, as other engines do. */
+/** Reads the prefix of the warehouse's routes from the catalog, as other engines do. */
 async function connectClient(baseUrl: string, warehouse: string, token: string): Promise<TestClient> {
   const call = caller({ baseUrl, token })
   const config = await call('GET', `/v1/config?warehouse=${encodeURIComponent(warehouse)}`)

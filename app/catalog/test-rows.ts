@@ -1,11 +1,14 @@
-// Rows that other slices write, for tests of the catalog.
+// Rows of other slices, for tests of the catalog.
 import type { Sql } from '../../drizzle/client.ts'
 import { newId } from '../core/ids.ts'
 import type { TestAttempt, TestCatalog } from './test-catalog.ts'
 
 export type TestZone = { id: string; name: string }
 
-/** The run of an attempt, and the attempt, open. `watermark`: the newest landing file it may read. */
+/**
+ * Inserts the run of an attempt and its open attempt. `watermark` is the newest landing file that the attempt
+ * may read.
+ */
 export async function aRun(
   sql: Sql,
   { runId, branch }: Pick<TestAttempt, 'runId' | 'branch'>,

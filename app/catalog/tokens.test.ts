@@ -12,7 +12,7 @@ const attempt = {
   expiresAt,
 } as const
 
-test('a token gives back the claims it was made for', () => {
+test('a verified token returns the claims from its creation', () => {
   expect(tokens.verify(tokens.attempt(attempt), now)).toEqual({
     kind: 'attempt',
     ...attempt,
@@ -25,28 +25,28 @@ test('a token gives back the claims it was made for', () => {
   })
 })
 
-test('a token ends at its expiry', () => {
+test('a token is invalid from its expiry time on', () => {
   const token = tokens.read({ commit: 7, expiresAt })
   expect(tokens.verify(token, new Date(expiresAt.getTime() - 1))).not.toBeNull()
   expect(tokens.verify(token, expiresAt)).toBeNull()
 })
 
-test('a token made under another secret is refused', () => {
+test('a token signed with another secret is refused', () => {
   expect(makeTokens('another').verify(tokens.attempt(attempt), now)).toBeNull()
 })
 
-test('no single altered character is accepted', () => {
+test('a token with any single altered character is refused', () => {
   const token = tokens.read({ commit: 7, expiresAt })
   const signatureStart = token.indexOf('.') + 1
   for (let at = 0; at < token.length; at++) {
-    // The last character of unpadded base64url carries bits that are ignored.
+    // The last base64url character without padding contains ignored bits.
     if (at === token.length - 1 || at === signatureStart - 1) continue
     const altered = token.slice(0, at) + (token[at] === 'A' ? 'B' : 'A') + token.slice(at + 1)
     expect(tokens.verify(altered, now)).toBeNull()
   }
 })
 
-test('what is no token at all is refused', () => {
+test('a malformed token is refused', () => {
   for (const text of ['', '.', '..', 'a.b', 'a.b.c', `${'x'.repeat(1_000_000)}.y`, '\0', 'é.é'])
     expect(tokens.verify(text, now)).toBeNull()
 })

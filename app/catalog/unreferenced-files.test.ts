@@ -8,7 +8,7 @@ import { removeUnreferencedFiles } from './unreferenced-files.ts'
 const { lake, someTable, age, agedObjects, reaping, tick } = agingLake()
 
 describe('files', () => {
-  test('of expired states go when their age has passed; those of the current state never do', async () => {
+  test('removes files of expired states by age, never of the current state', async () => {
     const { write, rows, files, metadata } = await someTable()
     await write('select 1 as a')
     await write('select 2 as a')
@@ -16,7 +16,7 @@ describe('files', () => {
     const all = await files()
     await age(8)
     await tick()
-    // Whoever has resolved the table a moment ago still finds all its files.
+    // A reader that resolved the table a moment ago still finds all its files.
     expect(await files()).toEqual(expect.arrayContaining(all))
     await age(1)
     expect((await tick()).lakeFilesRemoved).toBeGreaterThan(0)
@@ -30,7 +30,7 @@ describe('files', () => {
     expect((await tick()).lakeFilesRemoved).toBe(0)
   })
 
-  test('of attempts that came to nothing go by the age of their closing, of tables that never were too', async () => {
+  test('removes files of failed attempts by the age of their closing', async () => {
     const { begin, fail, files } = await someTable()
     const attempt = await begin()
     await attempt.plan('select 1 as a', 'overwrite')
@@ -39,7 +39,7 @@ describe('files', () => {
     const failed = await committed.begin()
     await failed.write('select 2 as a', 'overwrite')
     const before = (await committed.files()).length
-    // An attempt that has taken days, since the service was away.
+    // The attempt takes days, for example because the service was down.
     await age(9)
     await tick()
     expect((await files()).length).toBeGreaterThan(0)
@@ -57,7 +57,7 @@ describe('files', () => {
     expect(await committed.rows()).toEqual([{ a: 1 }])
   })
 
-  test('that an open attempt stands on stay, however old: it reads main as it was when it began', async () => {
+  test('keeps files of the base commit of an open attempt at any age', async () => {
     const read = await someTable()
     await read.write('select 1 as a')
     const reader = await (await someTable()).begin()
@@ -72,7 +72,7 @@ describe('files', () => {
     expect(await read.rows()).toEqual([{ a: 2 }])
   })
 
-  test('that a reader has resolved stay while a tick removes others, though main replaces them meanwhile', async () => {
+  test('keeps files that a reader resolved while main replaces them', async () => {
     const { write, rows, table } = await someTable()
     for (let n = 0; n < 4; n++) await write(`select ${n} as a`)
     await write('select 4 as a', 'append')
@@ -88,7 +88,7 @@ describe('files', () => {
     const seen: unknown[][] = []
     const { lakeFilesRemoved } = await tick({
       ...direct,
-      // One read has begun before each removal, and ends after it; another begins after it.
+      // One read starts before each removal and ends after it; another read starts after it.
       async remove(key) {
         const under = resolved()
         await direct.remove(key)
@@ -97,9 +97,9 @@ describe('files', () => {
     })
     expect(lakeFilesRemoved).toBeGreaterThan(5)
     const read = [{ a: 3 }, { a: 4 }]
-    // The removal of what tells the store's time is one more.
+    // The additional removal is the object that shows the store's clock.
     expect(seen).toEqual(Array.from({ length: lakeFilesRemoved + 1 }, () => [read, read, [{ a: 5 }]]).flat())
-    // Days later nobody reads it any more.
+    // Days later no reader needs these files.
     await age(8)
     await tick()
     await age(1)
@@ -108,7 +108,7 @@ describe('files', () => {
     expect(await rows()).toEqual([{ a: 5 }])
   })
 
-  test('that are young or not of a table are left alone', async () => {
+  test('keeps young files and files outside of table directories', async () => {
     const { table, files, write } = await someTable()
     await write('select 1 as a')
     const [file = ''] = await files()
@@ -123,7 +123,7 @@ describe('files', () => {
     expect(await lake.catalog.objects.head('_lake/README')).not.toBeNull()
   })
 
-  test('of an open attempt stay when the store’s clock is behind the database’s', async () => {
+  test("keeps files of an open attempt when the store's clock is behind", async () => {
     const { begin, write, table, rows } = await someTable()
     await write('select 1 as a')
     const direct = agedObjects()
@@ -148,7 +148,7 @@ describe('files', () => {
     expect((await lake.catalog.objects.list('_lake/.clock', { limit: 1 })).objects).toEqual([])
   })
 
-  test('of a table whose metadata cannot be read all stay, the others go, and the tick says so', async () => {
+  test('keeps all files of a table with unreadable metadata and reports it', async () => {
     const [broken, whole] = [await someTable(), await someTable()]
     await broken.write('select 1 as a')
     await whole.write('select 1 as a')
@@ -169,8 +169,8 @@ describe('files', () => {
   })
 })
 
-test('whatever happened, main and every open attempt can be read after any tick', async () => {
-  // Seeded: a failure names what it was.
+test('main and open attempts stay readable after any tick', async () => {
+  // The fixed seed makes each failure reproducible.
   let seed = 20_260_101
   const random = (below: number) => {
     seed = (Math.imul(seed, 1_103_515_245) + 12_345) & 0x7fffffff

@@ -1,4 +1,5 @@
-// Sharing belongs to the Pro edition (specification: Sharing). The community edition knows the addresses and says so.
+// Sharing belongs to the Pro edition (specification: Sharing). The community edition has the same routes and
+// answers 501.
 import { Type as t } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import { described } from '../core/documented.ts'
@@ -52,7 +53,7 @@ const TRANSFER = {
   },
 }
 
-/** Null: the community edition. */
+/** Null selects the community edition. */
 export const sharingRoutes = (sharing: SharingService | null) =>
   sharing === null ? communityRoutes() : proRoutes(sharing)
 
@@ -80,7 +81,7 @@ const proRoutes = (sharing: SharingService) =>
       ...TRANSFER,
     })
 
-/** Whatever is sent, the answer is the same: so what is sent is described for the document only. */
+/** Every request gets the same error. So the input schemas are only documented, not validated. */
 const communityRoutes = () =>
   new Elysia({ prefix: '/sharing', tags: ['sharing'] })
     .post('', refuse, { ...GRANT, detail: { ...GRANT.detail, ...described({ body: CreateGrant }) } })

@@ -10,7 +10,7 @@ export interface SharingDeps {
 
 export type SharingService = ReturnType<typeof makeSharingService>
 
-/** Who may share, see and take back what; `by` is the caller. Administrators may do all of it. */
+/** Decides who may grant, list, revoke and transfer; `by` is the caller. Administrators may do everything. */
 export function makeSharingService({ resources, sharing }: SharingDeps) {
   async function existing({ resource_type: type, resource_id: id }: GrantQuery): Promise<Resource> {
     const resource = await resources.shared(type, id)
@@ -30,13 +30,16 @@ export function makeSharingService({ resources, sharing }: SharingDeps) {
           resourceId: resource.id,
           permission: request.permission,
         },
-        // Who hands it over while this is decided gives nothing away any more.
+        // The grant is refused if the owner changes between this check and the insert.
         resource.owner,
       )
       return shapeOf(grant)
     },
 
-    /** All of them for who has admin on the resource; others are shown what they have given or got. */
+    /**
+     * A caller with admin on the resource gets all grants. Other callers get only grants that they created or
+     * received.
+     */
     async list({ resource_type: type, resource_id: id }: GrantQuery, by: Access): Promise<GrantList> {
       const resource = await resources.shared(type, id)
       if (resource === null) return { grants: [], total: 0 }
@@ -48,7 +51,7 @@ export function makeSharingService({ resources, sharing }: SharingDeps) {
       return { grants: grants.map(shapeOf), total: grants.length }
     },
 
-    /** By who created it, or who owns the resource. */
+    /** Allowed for the grant's creator, the resource's owner and administrators. */
     async revoke(id: string, by: Access): Promise<void> {
       const grant = await sharing.grant(id)
       if (grant === null) throw notFound(`grant ${id}`)
@@ -60,7 +63,9 @@ export function makeSharingService({ resources, sharing }: SharingDeps) {
       if (!(await sharing.revokeGrant(id))) throw notFound(`grant ${id}`)
     },
 
-    /** Of several at once one succeeds: the others were not by the owner any more. */
+    /**
+     * Only one of several concurrent transfers succeeds. The others get 403, because the owner has changed.
+     */
     async transfer({ resource_id: id, to_user_id: to }: Transfer, by: Access): Promise<Transferred> {
       const resource = await existing({ resource_type: 'pipeline', resource_id: id })
       if (!by.isAdmin && !isOwner(by, resource)) throw forbidden('only the owner transfers a pipeline')
@@ -71,7 +76,7 @@ export function makeSharingService({ resources, sharing }: SharingDeps) {
   }
 }
 
-/** An API key has no subject, and what it gives shows none. */
+/** An API key has no subject; its grants have an empty grantor. */
 const subjectOf = ({ owner }: Access) => owner ?? ''
 
 const isOwner = (by: Access, resource: Resource | null) =>

@@ -1,18 +1,18 @@
-// Built-in enforcement: owners and grants are rows, and each question is one statement. Nothing is remembered between
-// requests, so what was revoked is gone with the next one.
+// Built-in enforcement: owners and grants are rows, and each check is one statement. Nothing is cached
+// between requests, so a revocation counts from the next request on.
 import type { Sql } from '../../../drizzle/client.ts'
 import { computed, only, select } from '../../../drizzle/rows.ts'
 import type { Enforcement, Permission, Visible } from '../../core/access.ts'
 import type { Identity } from '../../core/identity.ts'
 
-/** What includes a permission, itself among them. */
+/** Permissions that include a permission, with itself. */
 const INCLUDING: Record<Permission, Permission[]> = {
   read: ['read', 'write', 'admin'],
   write: ['write', 'admin'],
   admin: ['admin'],
 }
 
-/** Who has no subject owns nothing, and nothing is shared with them. */
+/** A caller without a subject owns nothing and has no grants. */
 export const makeEnforcement = ({ sql }: { sql: Sql }): Enforcement => ({
   async check({ userId }, resource, permission) {
     if (userId === '') return false
@@ -30,8 +30,9 @@ export const makeEnforcement = ({ sql }: { sql: Sql }): Enforcement => ({
 
   async listVisible({ userId }: Identity): Promise<Visible> {
     if (userId === '') return { pipelines: [], zones: [], namespaces: [] }
-    // Deleted pipelines are among them: their runs are still to be seen by who saw them before.
-    // As texts: the driver takes arrays apart letter by letter, which for thousands of ids takes longer than finding them.
+    // Deleted pipelines are included: users who saw them may still see their runs.
+    // Ids are returned as one text, because the driver parses arrays character by character. For thousands of
+    // ids, that takes longer than the query.
     const given = sql`
       with given as materialized (
         select resource_type as type, resource_id as id from access_grant where grantee_id = ${userId}),

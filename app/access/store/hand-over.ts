@@ -1,12 +1,14 @@
-// What happens to grants when a thing changes hands or goes: always in the transaction of that.
+// Changes of grants when a resource gets another owner or is deleted. Each runs in the transaction of that
+// change.
 import { and, type Column, eq, isNull, sql } from 'drizzle-orm'
 import type { Tx } from '../../../drizzle/client.ts'
 import { accessGrants, landingZones, pipelines } from '../../../drizzle/schema/index.ts'
 import type { Resource } from '../../core/access.ts'
 
 /**
- * Deletes the admin grants of the old owner, and remembers the owner of a pipeline: its code reads no more than the old owner
- * sees, until the new owner publishes it. With `isVouchedFor`, that holds only for code older than the published version.
+ * Deletes the admin grants of the old owner, and stores the old owner of a pipeline. Until the new owner
+ * publishes it, the pipeline's code reads only what the old owner also sees. With `isVouchedFor`, this limit
+ * applies only to code older than the published version.
  */
 export async function forgetOwner(
   tx: Tx,
@@ -20,7 +22,7 @@ export async function forgetOwner(
         isVouchedFor
           ? {
               handedBefore: withLast(pipelines.handedBefore, owner),
-              // A draft has no number: nobody can tell which of its states was vouched for.
+              // A draft has no version number, so an approval cannot cover one of its states.
               vouchedVersion: sql`coalesce(${pipelines.publishedVersion}, 1)`,
             }
           : { handedBy: withLast(pipelines.handedBy, owner) },
@@ -37,8 +39,8 @@ const withLast = (owners: Column, owner: string) =>
   sql`array_append(array_remove(${owners}, ${owner}), ${owner}::text)`
 
 /**
- * What is nobody's in a namespace works with the eyes of its owner. When the namespace goes it becomes theirs: were it nobody's
- * still, its code would see all that is nobody's.
+ * Gives a deleted namespace's resources without an owner to `owner`, the namespace's owner. Their code
+ * already saw what this owner sees. Without an owner, their code would see all unowned resources instead.
  */
 export async function leaveToOwner(tx: Tx, namespace: string, owner: string): Promise<void> {
   const isNobodys = ({ namespace: at, owner: by }: typeof pipelines | typeof landingZones) =>
@@ -47,7 +49,7 @@ export async function leaveToOwner(tx: Tx, namespace: string, owner: string): Pr
   await tx.update(landingZones).set({ owner }).where(isNobodys(landingZones))
 }
 
-/** With what they are about: whatever takes its name later is another thing. */
+/** Grants are deleted with their resource. A later resource of the same name does not inherit them. */
 export const deleteGrantsOf = async (tx: Tx, resource: Pick<Resource, 'type' | 'id'>): Promise<void> => {
   await tx.delete(accessGrants).where(ofResource(resource))
 }

@@ -1,5 +1,6 @@
-// What stays under a name when its pipeline, zone or namespace is gone: tables outlive their pipelines, and files their
-// namespaces. Whoever takes the name would own them, so it is asked first whether there is anything of others.
+// Checks for data that remains under a name: tables outlive their pipelines, and files outlive their
+// namespaces. A creator would own that data by taking the name. So creation first checks for data of other
+// owners.
 import type { Sql } from '../../../drizzle/client.ts'
 import { computed, only, select } from '../../../drizzle/rows.ts'
 import { type PipelineRef, prefixOf } from '../../core/pipeline-ref.ts'
@@ -14,7 +15,7 @@ export const makeLeftBehind = ({ sql, objects }: LeftBehindDeps) => {
   const holdsFiles = async (prefix: string) => (await objects.list(prefix, { limit: 1 })).objects.length > 0
 
   return {
-    /** A table or files, unless the latest pipeline of the name was `owner`'s too. */
+    /** Whether a table or files remain, unless `owner` also owned the latest pipeline of this name. */
     async isLeftOfPipeline(ref: PipelineRef, owner: string | null): Promise<boolean> {
       const { namespace, layer, name } = ref
       const prefix = prefixOf(ref)
@@ -25,7 +26,7 @@ export const makeLeftBehind = ({ sql, objects }: LeftBehindDeps) => {
         hasTable: computed<boolean>(sql`exists (
           select from main_entry where to_commit is null
             and namespace = ${namespace} and layer = ${layer} and name = ${name})`),
-        // The creation removes these files before it writes its own.
+        // The creation removes these files before it writes new ones.
         isEmptied: computed<boolean>(sql`exists (
           select from outbox where kind = 'pipelineDeleted' and payload ->> 'prefix' = ${prefix})`),
       }
@@ -37,7 +38,10 @@ export const makeLeftBehind = ({ sql, objects }: LeftBehindDeps) => {
     isLeftOfZone: ({ namespace, name }: { namespace: string; name: string }): Promise<boolean> =>
       holdsFiles(`${namespace}/landing/${name}/`),
 
-    /** Anything: what belongs to single users stays theirs, but whoever owned the namespace could do all with it. */
+    /**
+     * Whether any data remains. Resources of users keep their owners, but a new owner of the namespace would
+     * have all rights on them.
+     */
     async isLeftOfNamespace(name: string): Promise<boolean> {
       const isUsed = computed<boolean>(sql`
         exists (select from pipeline where namespace = ${name})

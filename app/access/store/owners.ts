@@ -13,8 +13,9 @@ const BEHIND = {
 }
 
 /**
- * The owner of a run's pipeline, or else of its namespace, who is its administrator then; null: it is nobody's. And who has
- * handed it over without anybody having vouched since for the code that this run has fixed when it was requested.
+ * `owner` is the owner of a run's pipeline, or the owner of its namespace when the pipeline has none. Null:
+ * neither has an owner. `handedBy` are earlier owners, if no later owner has approved the code that the run
+ * fixed at its request.
  */
 export async function ownersOfRun(
   sql: Sql,
@@ -27,8 +28,8 @@ export async function ownersOfRun(
 }
 
 /**
- * What belongs to nobody, in namespaces of nobody: all that there was before anybody owned anything, and what an API key
- * has made. It is seen by code that belongs to nobody either.
+ * Resources without an owner in namespaces without an owner: everything from before the first owner existed,
+ * and everything created with an API key. Code of a pipeline without an owner sees them.
  */
 export async function unowned(sql: Sql): Promise<Visible> {
   const owned = sql`with owned as materialized (select name from namespace where owner is not null)`

@@ -1,4 +1,4 @@
-// What is owned and shared, found by how requests name it.
+// Finds owned and shared resources by the names in requests.
 import { computed, pick, select } from '../../../drizzle/rows.ts'
 import { landingZones, namespaces, pipelines } from '../../../drizzle/schema/index.ts'
 import type { Resource, ResourceType } from '../../core/access.ts'
@@ -8,10 +8,10 @@ import { type LeftBehindDeps, makeLeftBehind } from './left-behind.ts'
 
 export type Resources = ReturnType<typeof makeResources>
 
-/** Kinds of ids of which each belongs to one pipeline. */
+/** Kinds of ids that belong to exactly one pipeline. */
 export type PipelinePart = 'pipeline' | 'run' | 'schedule' | 'trigger'
 
-/** Of a namespace that nobody has created, or that is deleted while what it contains stays. */
+/** The id of a namespace without a row: never created, or deleted while its contents remain. */
 const NO_ID = '00000000-0000-0000-0000-000000000000'
 
 const typed = <T extends ResourceType>(type: T) => computed<T>(`'${type}'`)
@@ -21,9 +21,9 @@ const COLUMNS = {
   namespace: { type: typed('namespace'), namespace: namespaces.name, ...pick(namespaces, 'id', 'owner') },
 }
 
-/** Each answers null when there is no such thing. */
+/** Each function returns null when the resource does not exist. */
 export function makeResources({ sql, objects }: LeftBehindDeps) {
-  /** A live one. */
+  /** Finds a pipeline that is not deleted. */
   async function pipeline({ namespace, layer, name }: PipelineRef): Promise<Resource | null> {
     const [row] = await select(sql, COLUMNS.pipeline)`
       from pipeline where namespace = ${namespace} and layer = ${layer} and name = ${name} and deleted_at is null`
@@ -41,11 +41,11 @@ export function makeResources({ sql, objects }: LeftBehindDeps) {
     return row ?? null
   }
 
-  /** What nothing else owns in a namespace, whether that exists or not. */
+  /** The namespace as the owner of everything without another owner in it, even when it has no row. */
   const rest = async (name: string): Promise<Resource> =>
     (await namespace(name)) ?? { type: 'namespace', id: NO_ID, namespace: name, owner: null }
 
-  /** Runs and histories of deleted pipelines are still theirs. */
+  /** Includes deleted pipelines: their runs and histories still belong to them. */
   async function pipelineOf(part: PipelinePart, id: string): Promise<Resource | null> {
     const [row] = await select(sql, COLUMNS.pipeline)`
       from pipeline
@@ -54,7 +54,7 @@ export function makeResources({ sql, objects }: LeftBehindDeps) {
     return row ?? null
   }
 
-  /** What can be shared: it exists, and is not deleted. */
+  /** Finds a resource that can be shared: it exists and is not deleted. */
   async function shared(type: ResourceType, id: string): Promise<Resource | null> {
     const [row] = await select(sql, COLUMNS[type])`
       from ${sql(type)} where id = ${id} ${type === 'pipeline' ? sql`and deleted_at is null` : sql``}`
@@ -68,10 +68,10 @@ export function makeResources({ sql, objects }: LeftBehindDeps) {
     namespace,
     pipelineOf,
     shared,
-    /** A table is its pipeline's; one that no pipeline makes any more is its namespace's. */
+    /** A table belongs to its pipeline, or to its namespace when it has no live pipeline. */
     table: async (ref: PipelineRef): Promise<Resource> =>
       (await pipeline(ref)) ?? (await rest(ref.namespace)),
-    /** A file is the pipeline's or the zone's in whose folder it is, else its namespace's. */
+    /** A file belongs to the pipeline or zone of its folder, otherwise to its namespace. */
     async file(path: string): Promise<Resource> {
       const folder = pipelineFolderOf(path)
       const zoneFolder = zoneFolderOf(path)

@@ -1,4 +1,4 @@
-// The tables and zones that a caller sees, of those in a list or in a commit.
+// Selects the tables and zones that a caller sees from a list or from a commit.
 import { alias } from 'drizzle-orm/pg-core'
 import type { Sql, SqlTx } from '../../../drizzle/client.ts'
 import { computed, pick, select } from '../../../drizzle/rows.ts'
@@ -9,7 +9,7 @@ import { seesEverything, type Visible } from '../../core/access.ts'
 
 const NAME = pick(alias(mainEntries, 'entry'), 'namespace', 'layer', 'name')
 
-/** Of these tables those that are seen, whether main has them or not. */
+/** The visible ones among `tables`, whether or not they exist on main. */
 export async function tablesSeen(
   sql: Sql | SqlTx,
   tables: readonly TableName[],
@@ -23,7 +23,7 @@ export async function tablesSeen(
     where true ${andTableSeen(sql, visible)}`
 }
 
-/** Of these zones, `namespace.name`, those that are seen. */
+/** The visible ones among `zones` (`namespace.name`). */
 export async function zonesSeen(
   sql: Sql | SqlTx,
   zones: readonly string[],
@@ -37,7 +37,7 @@ export async function zonesSeen(
   return rows.map(({ path }) => path)
 }
 
-/** Every table that main has at a commit and the caller sees. */
+/** All visible tables of main at a commit. */
 export const tablesSeenAt = (sql: Sql, commit: number, visible: Visible) => select(sql, NAME)`
   from main_entry entry
   where entry.from_commit <= ${commit} and (entry.to_commit is null or entry.to_commit > ${commit})

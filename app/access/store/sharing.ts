@@ -1,4 +1,4 @@
-// Built-in sharing: grants are rows of the database that holds the shared resources.
+// Built-in sharing: grants are rows in the database of the shared resources.
 import assert from 'node:assert'
 import { and, asc, count, eq, isNull, sql } from 'drizzle-orm'
 import type { Db, Tx } from '../../../drizzle/client.ts'
@@ -8,7 +8,7 @@ import { forbidden, invalid, notFound } from '../../core/errors.ts'
 import type { NewId } from '../../core/ids.ts'
 import { forgetOwner } from './hand-over.ts'
 
-/** A list of grants is not paged; more users than that share a namespace. */
+/** Grants are listed without pages. To share with more users, share a namespace. */
 const GRANTS_PER_RESOURCE = 1_000
 
 export const makeSharing = ({ db, newId }: { db: Db; newId: NewId }): Sharing => ({
@@ -61,7 +61,10 @@ export const makeSharing = ({ db, newId }: { db: Db; newId: NewId }): Sharing =>
     return gone.length > 0
   },
 
-  /** Of two at once one waits for the other, and then finds another owner than it expects. */
+  /**
+   * Returns false when `from` is no longer the owner. The second of two concurrent transfers waits for the
+   * first and then returns false.
+   */
   transferOwnership: (id, from, to, isVouchedFor = false) =>
     db.transaction(async (tx) => {
       const moved = await tx
@@ -83,7 +86,8 @@ export const makeSharing = ({ db, newId }: { db: Db; newId: NewId }): Sharing =>
 })
 
 /**
- * Nobody deletes it or hands it over until the transaction ends: a grant on nothing would wait for ever. 404 when it is gone.
+ * Locks the resource against deletion and transfer until the transaction ends, so that no grant outlives its
+ * resource. Throws 404 when the resource does not exist.
  */
 async function hold(tx: Tx, { type, id }: Pick<Resource, 'type' | 'id'>) {
   const table = TABLES[type]
