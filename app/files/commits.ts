@@ -1,23 +1,27 @@
-// Changes of files that may depend on what is there: they are made one at a time for each path, on every replica. A change
-// without a condition waits only for those that have one. No store is asked for a conditional write: servers differ in it.
+// Serializes conditional changes of a path across all replicas with an advisory lock. Unconditional changes
+// share the lock, so they wait only for conditional changes. Conditional writes of the object store are not
+// used, because servers implement them differently.
 import type { Sql, SqlTx } from '../../drizzle/client.ts'
 import { type Precondition, preconditionFailed } from '../http/conditions.ts'
 import type { ObjectStore, StagedObject } from '../objects/port.ts'
 import { lockPath } from './store.ts'
 
 export interface Commits {
-  /** Gives a staged object its name. 412 when the condition does not hold. */
+  /** Gives a staged object its final name. Throws 412 when the condition does not hold. */
   commit(
     path: string,
     staged: StagedObject,
     options?: { condition?: Precondition | null; tx?: SqlTx },
   ): Promise<{ versionId: string }>
-  /** Whether there was something to delete. 412 when the condition does not hold. */
+  /** Deletes a file and returns whether it existed. Throws 412 when the condition does not hold. */
   remove(path: string, condition?: Precondition | null): Promise<boolean>
 }
 
 export function makeCommits({ sql, objects }: { sql: Sql; objects: ObjectStore }): Commits {
-  /** Holds a connection while the store names or hides what it has already: not while it receives anything. */
+  /**
+   * Performs `change` under the path's lock. The lock holds a connection only while the store commits or
+   * deletes an object, never while bytes arrive.
+   */
   async function inTurn<T>(
     path: string,
     { condition, tx }: { condition: Precondition | null; tx?: SqlTx },
@@ -38,7 +42,7 @@ export function makeCommits({ sql, objects }: { sql: Sql; objects: ObjectStore }
       const { changed } = await (tx === undefined ? sql.begin(withLock) : withLock(tx))
       return changed
     } catch (error) {
-      // The lock was lost after what it was for.
+      // The change is done; only the lock's connection was lost afterwards.
       if (tx === undefined && done !== undefined) return done.changed
       throw error
     }

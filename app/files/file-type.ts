@@ -1,6 +1,9 @@
 import { pipelineFolderOf } from '../core/paths.ts'
 
-/** What a file is by its path (specification: Storage). The first kind that matches counts; '' is none of them. */
+/**
+ * Type of a file by its path (specification: Storage). The first matching kind counts; an empty string means
+ * no kind.
+ */
 export type FileType = 'test' | 'hook' | 'meta' | 'config' | 'pipeline-sql' | 'pipeline-py' | 'doc' | ''
 
 const KINDS: [Exclude<FileType, ''>, { folder?: RegExp; name: RegExp }][] = [
@@ -22,7 +25,10 @@ export function fileTypeOf(path: string): FileType {
   return kind?.[0] ?? ''
 }
 
-/** A pipeline may be called `test`, and a zone `hooks`: the names above its files say nothing about them. */
+/**
+ * Number of leading path segments with user-chosen names. They do not decide the type: a pipeline may have
+ * the name `test`, and a zone the name `hooks`.
+ */
 function namedAbove(path: string): number {
   if (pipelineFolderOf(path) !== null) return 4
   return /^[^/]+\/landing\/[^/]+\/./.test(path) ? 3 : 1

@@ -1,7 +1,7 @@
 import { limits } from '../core/limits.ts'
 import type { ObjectStore, StoredObject } from '../objects/port.ts'
 
-/** Every object under a prefix, page by page, in the order of the keys. */
+/** Yields every object under a prefix in key order, page by page. */
 export async function* everyObject(objects: ObjectStore, prefix: string): AsyncGenerator<StoredObject> {
   let after: string | undefined
   for (;;) {

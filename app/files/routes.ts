@@ -75,7 +75,7 @@ export const fileRoutes = (files: FileService, mayWrite: MayWriteFile = async ()
           isKnown(headers, version),
         )
         set.headers.etag = entityTag(versionId)
-        // To be asked for again each time; what has not changed is answered without its content.
+        // Clients revalidate each time; an unchanged file is answered without its content.
         set.headers['cache-control'] = 'private, no-cache'
         return content ?? status(304, undefined)
       },

@@ -14,7 +14,7 @@ export const FileTypeName = literals(
   { title: 'FileType', description: 'Kind of file, by its path; empty: none of them' },
 )
 
-/** The binary part of a multipart upload; it is read as a stream (app/http/upload-form.ts). */
+/** The binary part of a multipart upload, read as a stream (app/http/upload-form.ts). */
 export const FilePart = elysiaTypes.File({ description: 'The file, at most 32 MB' })
 
 export const FileQuery = t.Composite([
@@ -80,6 +80,6 @@ export const FileUploaded = t.Object(
 )
 export type FileUploaded = typeof FileUploaded.static
 
-/** A file that the reader has already. */
+/** The response to a reader that already has the current version. */
 export const NotModified = t.Void({ description: 'The reader has the present version' })
 export const NoContent = t.Void({ description: 'Done; there is nothing to say' })

@@ -24,7 +24,7 @@ const statusOf = async (promise: Promise<unknown>) => {
   }
 }
 
-test('what is written is read back, each version of it by its own id', async () => {
+test('a file returns its newest version, and each version by its id', async () => {
   const path = 'default/notes/a.md'
   const first = await files().write(path, '\uFEFFÉté\r\n')
   const second = await files().write(path, 'two')
@@ -42,7 +42,7 @@ test('what is written is read back, each version of it by its own id', async () 
   expect(await statusOf(files().read('default/notes/none.md'))).toBe(404)
 })
 
-test('what is not UTF-8 is read as base64', async () => {
+test('content that is not UTF-8 is read as base64', async () => {
   await parts.objects.put('default/notes/x.bin', new Uint8Array([0xff, 0xfe, 0]))
   expect((await files().read('default/notes/x.bin')).content).toMatchObject({
     content: '//4A',
@@ -51,7 +51,7 @@ test('what is not UTF-8 is read as base64', async () => {
   })
 })
 
-test('32 MB are written, one byte more is refused and leaves nothing', async () => {
+test('a file may have 32 MB, and a larger file is refused completely', async () => {
   const text = 'x'.repeat(33_554_432)
   expect((await files().write('default/big/full.txt', text)).status).toBe('written')
   expect((await files().read('default/big/full.txt')).content?.size).toBe(33_554_432)
@@ -59,7 +59,7 @@ test('32 MB are written, one byte more is refused and leaves nothing', async () 
   expect((await files().list({ prefix: 'default/big/' }, all)).total).toBe(1)
 })
 
-test('a slow disk is waited for while no connection is held', async () => {
+test('no database connection is held during slow disk writes', async () => {
   const key = { caller: '', operation: 'POST test', key: newId(), requestHash: 'same' }
   const form = () => formWith(new File(['a'], 'a.md'), { path: 'default/slow/' })
   const seen = await onSlowDisk(parts, async (slow) => {
@@ -72,9 +72,9 @@ test('a slow disk is waited for while no connection is held', async () => {
   expect(seen).toEqual({ files: 4, early: 0 })
 })
 
-describe('the draft of a pipeline', () => {
+describe('drafts', () => {
   const path = 'default/pipelines/silver/orders/pipeline.sql'
-  test('is told of writes, uploads and deletions under its prefix, and of nothing else', async () => {
+  test('only changes under its prefix reach the draft of a pipeline', async () => {
     told.length = 0
     await files().write(path, 'select 1')
     await files().upload(
@@ -91,17 +91,17 @@ describe('the draft of a pipeline', () => {
   })
 })
 
-describe('an upload', () => {
+describe('uploads', () => {
   test.each([
     ['default/x/', ''],
     ['default/x/', 'a\nb'],
     ['default/x/', '..'],
-  ])('to %p of %p is refused', async (path, name) => {
+  ])('an upload to %p with the file name %p is refused', async (path, name) => {
     expect(await statusOf(files().upload(formWith(new File(['a'], name), { path })))).toBe(400)
   })
 })
 
-describe('an upload with a key', () => {
+describe('uploads with a key', () => {
   const path = 'default/data/keyed.csv'
   const keyed = (key: string): KeyOf => {
     return (asked) => ({ caller: '', operation: 'upload', key, requestHash: JSON.stringify(asked) })
@@ -111,7 +111,7 @@ describe('an upload with a key', () => {
   const versions = async () => (await parts.objects.versions(path)).versions.length
   const staged = () => readdir(join(parts.root, '~tmp'))
 
-  test('is stored once, however often and at once it is sent', async () => {
+  test('repeated and concurrent uploads with one key are stored once', async () => {
     const key = newId()
     const answers = await Promise.all(Array.from({ length: 8 }, () => send(key, 'once')))
     expect(new Set(answers.map(({ version_id }) => version_id)).size).toBe(1)
@@ -122,7 +122,7 @@ describe('an upload with a key', () => {
     expect(await versions()).toBe(before + 1)
   })
 
-  test('is a conflict with other content, and then stores nothing', async () => {
+  test('a used key with other content conflicts and stores nothing', async () => {
     const key = newId()
     await send(key, 'one')
     const before = await versions()
@@ -131,14 +131,14 @@ describe('an upload with a key', () => {
   })
 })
 
-describe('a condition', () => {
+describe('conditions', () => {
   const condition = (headers: Parameters<typeof preconditionOf>[0]) => preconditionOf(headers)
 
-  test.each(['', 'abc', '"a" "b"', '"a', ',,'])('%p is 400', (text) => {
+  test.each(['', 'abc', '"a" "b"', '"a', ',,'])('the If-Match value %p gets 400', (text) => {
     expect(() => condition({ 'if-match': text })).toThrow('If-Match: ')
   })
 
-  test('lets exactly one of many writers win, each time', async () => {
+  test('exactly one of many conditional writers succeeds in each round', async () => {
     const path = 'default/notes/raced.md'
     let present = (await files().write(path, 'start')).version_id
     for (let round = 0; round < 10; round++) {
@@ -158,7 +158,7 @@ describe('a condition', () => {
     }
   })
 
-  test('never meets what a writer without one has changed meanwhile', async () => {
+  test('a conditional write never overwrites a concurrent unconditional write', async () => {
     const path = 'default/notes/mixed.md'
     for (let round = 0; round < 10; round++) {
       const { version_id: seen } = await files().write(path, 'seen')
@@ -172,14 +172,14 @@ describe('a condition', () => {
           .slice(-3)
           .map(async ({ versionId }) => (await parts.objects.text(path, versionId))?.text),
       )
-      // Either it came before, right upon what it had seen, or it was refused.
+      // The conditional write either came first, directly after the seen version, or was refused.
       if (careful.status === 'fulfilled') expect(texts).toEqual(['seen', 'careful', 'careless'])
       else expect(texts.slice(-2)).toEqual(['seen', 'careless'])
     }
   })
 })
 
-test('a list holds the files of what the caller sees, and counts no others', async () => {
+test('a list contains and counts only visible files', async () => {
   const { sql } = parts
   for (const name of ['mine', 'theirs']) {
     await parts.pipelines().create({ namespace: 'default', layer: 'gold', name })
@@ -202,7 +202,7 @@ test('a list holds the files of what the caller sees, and counts no others', asy
   expect(await pathsTo(nothing, 'default/pipelines/gold/theirs/')).toEqual([])
   expect(await pathsTo({ ...nothing, pipelines: [pipeline?.id ?? ''] })).toEqual(own)
   expect(await pathsTo({ ...nothing, zones: [zone?.id ?? ''] })).toEqual(['default/landing/mine/a.csv'])
-  // What belongs to no pipeline and no zone is the namespace's, and nothing else is.
+  // Files without a pipeline or zone belong to the namespace; other files do not.
   const ofNamespace = await pathsTo({ ...nothing, namespaces: ['default'] })
   expect(ofNamespace).toContain('default/landing/nobodys/left.csv')
   expect(ofNamespace).toContain('default/pipelines/gold/nobodys/left.sql')

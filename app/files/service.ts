@@ -25,7 +25,10 @@ import { pathsSeen } from './sight.ts'
 export interface FileDeps {
   sql: Sql
   objects: ObjectStore
-  /** Told after a file under the prefix of a pipeline has changed; does nothing when there is no such pipeline. */
+  /**
+   * Called after a file under the prefix of a pipeline has changed. Does nothing when the pipeline does not
+   * exist.
+   */
   fileWritten(pipeline: PipelineFolder, cause: string): Promise<void>
 }
 
@@ -35,8 +38,8 @@ export function makeFileService({ sql, objects, fileWritten }: FileDeps) {
   const commits = makeCommits({ sql, objects })
 
   /**
-   * The object first, the draft after: a publish that lists the new version may still leave the draft dirty, but none
-   * can clear the flag without having listed it.
+   * Commits the object before it marks the draft dirty. A publish in between may list the new version and
+   * leave the draft dirty. But no publish can clear the flag without having listed the new version.
    */
   async function store(
     path: string,
@@ -54,7 +57,7 @@ export function makeFileService({ sql, objects, fileWritten }: FileDeps) {
   }
 
   return {
-    /** As far as the caller sees them. */
+    /** Lists the files that the caller sees. */
     async list(
       query: { prefix: string; namespace?: string; exclude?: string },
       page: Page,
@@ -83,7 +86,7 @@ export function makeFileService({ sql, objects, fileWritten }: FileDeps) {
       return { files, total }
     },
 
-    /** Null: the reader has this version already. */
+    /** `content` is null when the reader already has this version. */
     async read(path: string, isKnown: (versionId: string) => boolean = () => false) {
       const found = await objects.get(path)
       if (found === null) throw notFound(`file ${path}`)
@@ -102,7 +105,7 @@ export function makeFileService({ sql, objects, fileWritten }: FileDeps) {
       return { versionId, content }
     },
 
-    /** `content` as text, or as the bytes of one. */
+    /** `content` is text or its UTF-8 bytes. */
     async write(path: string, content: string | Uint8Array, condition: Precondition | null = null) {
       const bytes = typeof content === 'string' ? new TextEncoder().encode(content) : content
       const staged = await objects.stage(bytes, {
@@ -117,16 +120,22 @@ export function makeFileService({ sql, objects, fileWritten }: FileDeps) {
       }
     },
 
-    /** Deleting what is not there changes nothing, the draft of its pipeline neither. */
+    /** A missing file changes nothing, not even the draft of its pipeline. */
     async remove(path: string, condition: Precondition | null = null) {
       if (await commits.remove(path, condition)) await changed(path, `deleted ${path}`)
     },
 
-    /** Where a file goes may be known only when all of the form is there: until then it has no name. */
+    /**
+     * The target path may be known only after the whole form has arrived. So the file is staged without a
+     * name first.
+     */
     async upload(
       form: UploadForm,
       keyOf: KeyOf = withoutKey,
-      /** Rejects for a path where the caller may not write: asked before the bytes, if it is known then, and after them. */
+      /**
+       * Throws when the caller may not write the path. Called before the bytes arrive, if the path is known
+       * by then, and after them.
+       */
       permit: (path: string) => Promise<void> = async () => {},
     ): Promise<FileUploaded> {
       const { fields, filename, contentType, sha256, stored } = await form.receive(async (file, before) => {
@@ -155,7 +164,7 @@ export function makeFileService({ sql, objects, fileWritten }: FileDeps) {
   }
 }
 
-/** The path of an uploaded file, or 400. */
+/** The target path of an uploaded file; throws 400 when it is invalid. */
 function targetOf({ path }: FormFields, filename: string): string {
   if (path === undefined) throw invalid('path', 'is required')
   if (!path.endsWith('/')) return filePath(path)
@@ -165,7 +174,7 @@ function targetOf({ path }: FormFields, filename: string): string {
   return filePath(path + name)
 }
 
-/** Files are text; one that is not UTF-8 is told as base64 rather than damaged or refused. */
+/** Content that is not UTF-8 is returned as base64, so that it is neither damaged nor refused. */
 async function contentOf({ body, size }: ObjectBody) {
   if (size > limits.uploadBytes) {
     await body.cancel()

@@ -1,4 +1,5 @@
-// Whose files a caller sees: those of a pipeline and of a zone follow it, all others their namespace.
+// Visibility of files: a file in the folder of a pipeline or zone follows that resource; other files follow
+// their namespace.
 import type { Sql } from '../../drizzle/client.ts'
 import type { Visible } from '../core/access.ts'
 import { seesEverything } from '../core/access.ts'
@@ -7,7 +8,10 @@ import { pipelinesIn, zonesIn } from './store.ts'
 
 const ZONE = /^[^/]+\/landing\/([^/]+)\/./
 
-/** Whether a path of one namespace is seen; what a folder is of is asked once, and not at all where everything is seen. */
+/**
+ * Returns a function that tells whether a path of the namespace is visible. Owners of folders are loaded
+ * once, and not at all with full visibility.
+ */
 export async function pathsSeen(
   sql: Sql,
   namespace: string,

@@ -2,10 +2,12 @@ import type { Sql, SqlTx } from '../../drizzle/client.ts'
 import { pick, select } from '../../drizzle/rows.ts'
 import { landingZones, pipelines } from '../../drizzle/schema/index.ts'
 
-/** Of the advisory locks that stand for paths; two paths that share a number wait for each other in vain, no more. */
+/**
+ * Class of the advisory locks for paths. Two paths with the same hash only wait for each other needlessly.
+ */
 const PATHS = 1_347_571_784
 
-/** Holds a path until the transaction ends: alone, or together with others that share it. */
+/** Locks a path until the transaction ends, either exclusively (`alone`) or shared. */
 export const lockPath = (tx: SqlTx, path: string, how: 'alone' | 'shared') =>
   how === 'alone'
     ? tx`select pg_advisory_xact_lock(${PATHS}, hashtext(${path}))`

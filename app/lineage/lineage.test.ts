@@ -11,7 +11,10 @@ import { makeLineageService, SOURCE_FAILURES } from './service.ts'
 
 const parts = useParts()
 
-/** Texts that are read, how many of them at once, and what to do instead of reading one. */
+/**
+ * A lineage service that records which texts it reads and how many in parallel. `instead` runs before each
+ * read and may throw.
+ */
 function watched(instead: (key: string) => Promise<void> = async () => {}) {
   const seen = { texts: [] as string[], others: 0, most: 0 }
   let open = 0
@@ -125,7 +128,7 @@ const edgesOf = ({ edges }: LineageGraph) =>
   edges.map(({ source, target, type }) => `${source} ${type} ${target}`).sort()
 const nodeOf = ({ nodes }: LineageGraph, wanted: string) => nodes.find(({ id }) => id === wanted)
 
-/** Every end of an edge is a node, and nothing is there twice. */
+/** Each end of an edge must be a node, and no node or edge may occur twice. */
 function expectWhole(graph: LineageGraph) {
   const known = ids(graph)
   expect(new Set(known).size).toBe(known.length)
@@ -134,7 +137,7 @@ function expectWhole(graph: LineageGraph) {
     expect(known).toEqual(expect.arrayContaining([source, target]))
 }
 
-test('a graph has the latest run, the failed tests, and the sources in Python and of other namespaces', async () => {
+test('a graph contains runs, test results, Python sources and foreign tables', async () => {
   const ns = await newNamespace()
   const raw = await made(ns, 'raw', `select * from read_csv_auto('{{ landing_zone("drop") }}')`, {
     layer: 'bronze',
@@ -187,7 +190,7 @@ test('a graph has the latest run, the failed tests, and the sources in Python an
   expect(nodeOf(graph, `landing:${ns}.drop`)).toMatchObject({ landing_info: { file_count: 2 } })
 })
 
-test('what does not exist is a node without figures, and a namespace that nobody made is an empty graph', async () => {
+test('missing tables and zones have empty nodes; unknown namespaces are empty', async () => {
   const ns = await newNamespace()
   await made(
     ns,
@@ -201,7 +204,7 @@ test('what does not exist is a node without figures, and a namespace that nobody
   expect(await watched().service.graph({ namespace: 'nobody-made-it' })).toEqual({ nodes: [], edges: [] })
 })
 
-test('calls in comments and texts, and those that are computed, are none', async () => {
+test('references in comments, strings and computed names are ignored', async () => {
   const ns = await newNamespace()
   const sql = `-- {{ ref('silver.a') }}
 /* {{ ref('silver.b') }} /* */ {{ landing_zone('c') }} */
@@ -220,7 +223,7 @@ result = sql(f"select * from {ref(name)} -- {{ref('silver.d')}}") or ref(f'silve
   ])
 })
 
-test('a source is read once for each of its versions; a warm graph reads nothing', async () => {
+test('each version of a source is read once across graphs', async () => {
   const ns = await newNamespace()
   const reads = (name: string) => `select * from {{ ref('bronze.${name}') }}`
   const published = await made(ns, 'published', reads('one'))
@@ -238,7 +241,7 @@ test('a source is read once for each of its versions; a warm graph reads nothing
   const warm = seen.texts.length
   await service.graph({})
   expect(seen.texts).toHaveLength(warm)
-  // What runs execute counts: the draft's source only while nothing is published.
+  // The source that runs execute counts. The draft's source counts only when nothing is published.
   await write(ns, 'draft', reads('two'))
   await write(ns, 'published', reads('two'))
   expect(await refs()).toEqual(['one', 'published', 'two', 'draft'])
@@ -248,7 +251,7 @@ test('a source is read once for each of its versions; a warm graph reads nothing
   expect(seen.texts).toHaveLength(warm + 2)
 })
 
-test('all graphs together read at most twenty sources at once, and each once', async () => {
+test('concurrent graphs read each source once, at most twenty in parallel', async () => {
   const ns = await newNamespace()
   for (let n = 0; n < 45; n += 1) await made(ns, `p${n}`, "select * from {{ ref('bronze.a') }}")
   const { seen, service } = watched(() => new Promise((resolve) => setImmediate(resolve)))
@@ -259,7 +262,7 @@ test('all graphs together read at most twenty sources at once, and each once', a
   expect(graphs[0]?.edges).toHaveLength(90)
 })
 
-test('a source that is gone, too long or cannot be read now leaves its pipeline without inputs', async () => {
+test('a missing, oversized or unreadable source leaves its pipeline without inputs', async () => {
   const ns = await newNamespace()
   const reads = "select * from {{ ref('bronze.a') }}"
   for (const name of ['gone', 'long', 'broken', 'fine'])
@@ -287,7 +290,7 @@ test('a source that is gone, too long or cannot be read now leaves its pipeline 
   expect(warnings).toHaveLength(1)
 })
 
-test('a store that is away is not asked for every pipeline', async () => {
+test('a graph stops reading sources when the store keeps failing', async () => {
   const ns = await newNamespace()
   for (let n = 0; n < 60; n += 1) await made(ns, `p${n}`, "select * from {{ ref('bronze.a') }}")
   const { seen, service, warnings } = watched(() => Promise.reject(new Error('away')))
@@ -297,7 +300,7 @@ test('a store that is away is not asked for every pipeline', async () => {
   expect(warnings).toHaveLength(1)
 })
 
-test('a deleted pipeline leaves its table as an orphan; the next of its name starts without its runs', async () => {
+test('a deleted pipeline leaves an orphan table, and its successor no runs', async () => {
   const ns = await newNamespace()
   const ref = await made(ns, 'again', "select * from {{ ref('bronze.old') }}")
   await table(ns, 'silver', 'again')
@@ -314,7 +317,7 @@ test('a deleted pipeline leaves its table as an orphan; the next of its name sta
   expect(ids(graph)).not.toContain(`table:${ns}.bronze.old`)
 })
 
-test('a caller sees what it may: pipelines and zones by id, tables by who makes them', async () => {
+test('a graph contains only visible pipelines and zones with their tables', async () => {
   const ns = await newNamespace()
   await made(ns, 'mine', "select * from {{ ref('silver.theirs') }}")
   await made(ns, 'theirs', 'select 1 as a')
@@ -337,7 +340,7 @@ test('a caller sees what it may: pipelines and zones by id, tables by who makes 
         `table:${ns}.silver.theirs`,
       ].sort(),
     )
-    // What it reads is in its source; how large that is, is not.
+    // The source of `mine` names this table, so its node is visible. Its size is not.
     expect(nodeOf(graph, `table:${ns}.silver.theirs`)).toMatchObject({ table_stats: null })
     expect(nodeOf(graph, `table:${ns}.silver.mine`)).toMatchObject({ table_stats: { row_count: 3 } })
   }
@@ -346,7 +349,7 @@ test('a caller sees what it may: pipelines and zones by id, tables by who makes 
   ])
 })
 
-test('what is no name of a namespace is 400', async () => {
+test('an invalid namespace name gets 400', async () => {
   const app = testApp({ api: [lineageRoutes(watched().service)] })
   for (const bad of ['A', 'a%00b', '..%2f', ''])
     expect((await requestTo(app, 'GET', `/api/v1/lineage?namespace=${bad}`)).status).toBe(400)

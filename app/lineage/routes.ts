@@ -7,7 +7,7 @@ import type { LineageService } from './service.ts'
 export const lineageRoutes = (lineage: LineageService) =>
   new Elysia({ prefix: '/lineage' }).get(
     '',
-    // A Response skips the check of each of thousands of nodes, whose type is known.
+    // A Response skips the schema check of each of thousands of nodes, whose types are known.
     async ({ query, request }) =>
       new Response(JSON.stringify(await lineage.graph(query, await visibleTo(request))), {
         headers: { 'content-type': 'application/json' },

@@ -15,7 +15,10 @@ import {
   zonesOf,
 } from './store.ts'
 
-/** Sources that one graph fails to read before it leaves the rest out: a store that is away is not tried thousands of times. */
+/**
+ * After this many failed reads, a graph skips all remaining sources. Otherwise an unreachable store would be
+ * tried thousands of times.
+ */
 export const SOURCE_FAILURES = 20
 
 export interface LineageDeps {
@@ -26,9 +29,9 @@ export interface LineageDeps {
 
 export type LineageService = ReturnType<typeof makeLineageService>
 
-/** Computes the graph for each request, from the rows. Only parsed sources are cached, by their versions (ADR 32). */
+/** Computes the graph from rows for each request. Only parsed sources are cached, by version (ADR 32). */
 export function makeLineageService({ sql, log, references }: LineageDeps) {
-  /** The graph of one namespace, or of all, as far as the caller may see it. */
+  /** The visible part of the graph of one namespace, or of all namespaces. */
   async function graph({ namespace }: LineageQuery, visible = EVERYTHING): Promise<LineageGraph> {
     const scope = { namespace, visible }
     const [pipelines, zones] = await Promise.all([pipelinesOf(sql, scope), zonesOf(sql, scope)])
@@ -37,7 +40,10 @@ export function makeLineageService({ sql, log, references }: LineageDeps) {
     return graphOf({ pipelines, reads, tables: await tablesOf(sql, scope, others), zones })
   }
 
-  /** The tables and zones that each pipeline reads, in their order; none where the source cannot be read now. */
+  /**
+   * The tables and zones that each pipeline reads, in the order of `pipelines`. Empty for a source that
+   * cannot be read now.
+   */
   async function readsOf(pipelines: readonly LineagePipeline[]): Promise<Named[]> {
     const reads = pipelines.map(() => NOTHING)
     const rest = pipelines.entries()
@@ -70,13 +76,13 @@ const NOTHING: Named = { tables: [], zones: [] }
 
 interface Parts {
   pipelines: readonly LineagePipeline[]
-  /** For each pipeline, in their order. */
+  /** One entry for each pipeline, in the same order. */
   reads: readonly Named[]
   tables: readonly LineageTable[]
   zones: readonly LineageZone[]
 }
 
-/** Each end of an edge is a node, whether it exists or not. */
+/** Each end of an edge has a node, even if its table or zone does not exist. */
 function graphOf({ pipelines, reads, tables, zones }: Parts): LineageGraph {
   const tableNodes = new Map(tables.map((table) => [tableKey(table), tableNode(table, table)]))
   const zoneNodes = new Map(zones.map((zone) => [`${zone.namespace}.${zone.name}`, zoneNode(zone)]))
@@ -142,7 +148,7 @@ const zoneNode = ({ namespace, name, files }: LineageZone): ZoneNode => ({
   landing_info: { file_count: files },
 })
 
-/** A zone by `namespace.name`; neither part has a dot. */
+/** Splits `namespace.name` of a zone; neither part contains a dot. */
 const zoneNamed = (key: string) => {
   const dot = key.indexOf('.')
   return { namespace: key.slice(0, dot), name: key.slice(dot + 1) }

@@ -13,7 +13,7 @@ import { andSeenId, andTableSeen } from '../../drizzle/visibility.ts'
 import type { TableName } from '../../lake/pipeline/names.ts'
 import type { Visible } from '../core/access.ts'
 
-/** One namespace or all, as far as it is visible. */
+/** The visible part of one namespace, or of all namespaces. */
 export interface Scope {
   namespace: string | undefined
   visible: Visible
@@ -40,10 +40,10 @@ const PIPELINE = {
   warned: computed<number>('result.warned'),
 }
 
-/** A live pipeline with its source, its latest run (null: none) and the results of that run's tests. */
+/** A live pipeline with its source, its latest run (or null) and that run's test results. */
 export type LineagePipeline = RowOf<typeof PIPELINE>
 
-/** In order of name. The latest run and its results are each one step in an index, however many runs there are. */
+/** Ordered by name. The latest run and its results take one index step each, for any number of runs. */
 export const pipelinesOf = (sql: Sql, { namespace, visible }: Scope) => select(sql, PIPELINE)`
   from pipeline p
   left join pipeline_version v on v.pipeline_id = p.id and v.version_number = p.published_version
@@ -66,7 +66,7 @@ const TABLE = {
 }
 export type LineageTable = RowOf<typeof TABLE>
 
-/** Tables of main, in order of name: those of the scope, and these of other namespaces. */
+/** Tables of main in the scope, and the tables `others` of other namespaces, ordered by name. */
 export function tablesOf(sql: Sql, { namespace, visible }: Scope, others: readonly TableName[]) {
   const column = (key: keyof TableName) => others.map((table) => table[key])
   const isWanted =
@@ -89,7 +89,7 @@ const ZONE = {
   ),
 }
 
-/** In order of name. */
+/** Ordered by name. */
 export const zonesOf = (sql: Sql, { namespace, visible }: Scope) => select(sql, ZONE)`
   from landing_zone zone
   where ${namespace === undefined ? sql`true` : sql`zone.namespace = ${namespace}`}

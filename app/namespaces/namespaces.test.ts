@@ -25,21 +25,21 @@ test('a description is optional and empty by default', async () => {
   expect(await created.json()).toMatchObject({ description: '' })
 })
 
-test('one of many simultaneous creations of a name wins, the others conflict', async () => {
+test('one of many concurrent creations of a name succeeds, the others conflict', async () => {
   const statuses = await Promise.all(
     Array.from({ length: 8 }, async () => (await call('POST', '/namespaces', { name: 'raced' })).status),
   )
   expect(statuses.sort()).toEqual([201, 409, 409, 409, 409, 409, 409, 409])
 })
 
-test('describing needs a description and an existing namespace', async () => {
+test('an update needs a description and an existing namespace', async () => {
   const refused = await errorOf(await call('PUT', '/namespaces/default', {}))
   expect(refused.message).toBe('description: is required')
   expect((await call('PUT', '/namespaces/absent', { description: '' })).status).toBe(404)
   expect((await call('PUT', '/namespaces/NOT-A-NAME', { description: '' })).status).toBe(404)
 })
 
-test('a description is at most 10,000 characters long, of a new namespace and of one that is there', async () => {
+test('the description of a namespace is limited to 10,000 characters', async () => {
   const [fits, long] = ['d'.repeat(10_000), 'd'.repeat(10_001)]
   const why = 'description: its length must be at most 10000'
   for (const [method, path, name] of [
@@ -53,12 +53,12 @@ test('a description is at most 10,000 characters long, of a new namespace and of
   }
 })
 
-test('what is to be created in an absent namespace is refused, naming the field', async () => {
+test('requireExisting refuses an absent namespace and names the field', async () => {
   await namespaces.requireExisting('default')
   await expect(namespaces.requireExisting('absent')).rejects.toThrow('namespace: absent does not exist')
 })
 
-test('a database that is gone is 503, and its address is not told', async () => {
+test('an unreachable database is 503 without its address', async () => {
   const gone = openDatabase('postgres://127.0.0.1:1/sluice', {
     connections: 1,
     rawConnections: 1,

@@ -19,7 +19,10 @@ import {
 export type NamespaceService = ReturnType<typeof makeNamespaceService>
 
 export const makeNamespaceService = ({ db }: { db: Db }) => ({
-  /** Those the caller sees; all see `default`, where everybody may create. */
+  /**
+   * Lists the namespaces that the caller sees. Every caller sees `default`, where every user may create
+   * resources.
+   */
   async list(page: Page, { namespaces: visible } = EVERYTHING) {
     const seen = visible === 'all' ? visible : [...visible, DEFAULT_NAMESPACE]
     const [namespaces, total] = await Promise.all([namespacesOn(db, page, seen), namespaceCount(db, seen)])
@@ -38,7 +41,10 @@ export const makeNamespaceService = ({ db }: { db: Db }) => ({
     if (!(await describeNamespace(db, { ...ref, description }))) throw notFound(`namespace ${ref.name}`)
   },
 
-  /** What the namespace contains stays and keeps working; what was nobody's there is its owner's from now on. */
+  /**
+   * Deletes a namespace. Its contents remain and keep working. Its resources without an owner pass to the
+   * namespace's owner.
+   */
   async remove(ref: NamespaceRef) {
     const { name } = ref
     if (name === DEFAULT_NAMESPACE) throw forbidden(`namespace ${DEFAULT_NAMESPACE} cannot be deleted`)
@@ -53,13 +59,19 @@ export const makeNamespaceService = ({ db }: { db: Db }) => ({
     if (!isRemoved) throw notFound(`namespace ${name}`)
   },
 
-  /** For slices that create something in a namespace: 400 naming the field when it does not exist. */
+  /**
+   * For slices that create resources in a namespace: throws 400 with the field name when the namespace does
+   * not exist.
+   */
   async requireExisting(name: string) {
     if (!(await isNamespace(db, name))) throw invalid('namespace', `${name} does not exist`)
   },
 })
 
-/** Not in the schema: the limit is younger than the first release, whose document has none (docs/adr/0021-api-compatibility.md). */
+/**
+ * The limit is not in the schema, because the first release's API document has none
+ * (docs/adr/0021-api-compatibility.md).
+ */
 function requireShort(description = '') {
   if (description.length > limits.textCharacters)
     throw invalid('description', `its length must be at most ${limits.textCharacters}`)

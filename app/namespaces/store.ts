@@ -10,12 +10,12 @@ import type { CreateNamespace, Namespace } from './schema.ts'
 type Row = typeof namespaces.$inferSelect
 export interface NamespaceRef {
   name: string
-  /** Then only the namespace with this id is meant: what the caller's right was looked up for. */
+  /** If set, only the namespace with this id matches: the one whose access was checked. */
   boundTo?: string
 }
 type Seen = Visible['namespaces']
 
-/** By name, of those the caller sees. */
+/** Visible namespaces, ordered by name. */
 export async function namespacesOn(db: Queryable, { limit, offset }: Page, seen: Seen = 'all') {
   const rows = await db
     .select()
@@ -38,7 +38,7 @@ export async function isNamespace(db: Queryable, name: string): Promise<boolean>
   return rows.length > 0
 }
 
-/** Null when the name is taken. */
+/** Returns null when the name is taken. */
 export async function insertNamespace(
   db: Queryable,
   { name, description = '' }: CreateNamespace,
@@ -55,7 +55,7 @@ export async function insertNamespace(
 const named = ({ name, boundTo }: NamespaceRef) =>
   and(eq(namespaces.name, name), boundTo === undefined ? undefined : eq(namespaces.id, boundTo))
 
-/** Whether there was one. */
+/** Returns whether the namespace exists. */
 export async function describeNamespace(
   db: Queryable,
   { name, boundTo, description }: NamespaceRef & { description: string },
@@ -68,7 +68,7 @@ export async function describeNamespace(
   return rows.length > 0
 }
 
-/** What it was; null: there was none. */
+/** Returns the id and owner of the deleted namespace; null when it did not exist. */
 export async function removeNamespace(
   db: Queryable,
   ref: NamespaceRef,

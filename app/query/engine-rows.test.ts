@@ -10,7 +10,7 @@ const large = arrowOf(ROWS)
 const { signal } = new AbortController()
 const options = { shape: 'objects', rows: ROWS, bytesMax: 10_000_000, signal } as const
 
-test('only so many large answers are written at once, and small ones do not wait for them', async () => {
+test('large answers wait for a slot or get 503, small answers pass', async () => {
   const writing = makeSlots(1, 1)
   const engineRows = makeEngineRows(writing)
   const leave = await writing.take(signal)
@@ -26,7 +26,7 @@ test('only so many large answers are written at once, and small ones do not wait
   expect((await waiting).chunks.length).toBeGreaterThan(10)
 })
 
-test('an answer that fails or whose reader goes away leaves its place to the next', async () => {
+test('a failed or aborted answer releases its slot', async () => {
   const writing = makeSlots(1, 0)
   const engineRows = makeEngineRows(writing)
   await expect(engineRows(large, { ...options, bytesMax: 2_000_000 })).rejects.toMatchObject({ status: 400 })

@@ -3,20 +3,25 @@ import { JsonTooLarge } from '../../lake/engine/json-bytes.ts'
 import { AppError } from '../core/errors.ts'
 import { makeSlots, type Slots, TooMany } from '../core/process/slots.ts'
 
-/** Answers of more than 1 MB of JSON that are written at once: each takes up to `answerBytes`, and 32 MB of Arrow. */
+/**
+ * Answers over 1 MB of JSON that are written in parallel. Each takes up to `answerBytes` and 32 MB of Arrow.
+ */
 const LARGE_ANSWERS_WRITTEN = 4
-/** Those that wait for that, each with its Arrow; the next one is 503. */
+/** Large answers that wait for a slot, each with its Arrow. The next one gets 503. */
 const LARGE_ANSWERS_WAITING = 32
 
-/** Makes the rows of an engine's answer JSON. Throws AppError: 400 for more than the API answers, 503 while it writes too many. */
+/**
+ * Converts the rows of an engine's answer to JSON. Throws AppError: 400 when the answer is too large, 503
+ * when too many answers wait.
+ */
 export type EngineRows = (
   arrow: Uint8Array,
   options: Omit<JsonOptions, 'beforeLarge'> & { signal: AbortSignal },
 ) => Promise<JsonRows>
 
 /**
- * `writing`: places for large answers. One answer may take `QUERY_ANSWER_LIMIT` of memory, and all that are written
- * together take turns, so that none would end before the others: only a few are written at once.
+ * `writing` limits the large answers that are written in parallel. One answer may take `QUERY_ANSWER_LIMIT`
+ * of memory. Parallel answers take turns, so without a limit all of them would stay in memory until the end.
  */
 export function makeEngineRows(
   writing: Slots = makeSlots(LARGE_ANSWERS_WRITTEN, LARGE_ANSWERS_WAITING),
@@ -41,10 +46,13 @@ export function makeEngineRows(
   }
 }
 
-/** A longer answer goes out in chunks, as fast as its client reads. */
+/** A longer answer is streamed in chunks, at the speed of its client. */
 const WHOLE_BYTES_MAX = 262_144
 
-/** `{"columns":[...],"rows":[...], ...}`: an answer whose rows are JSON already; its other fields become JSON here. */
+/**
+ * The response `{"columns":[...],"rows":[...], ...}`. Rows are already JSON; the other fields are serialized
+ * here.
+ */
 export function responseOf<Answer extends JsonRows>({ columns, chunks, ...rest }: Answer): Response {
   const tail = JSON.stringify(rest)
   const pieces = [

@@ -42,8 +42,8 @@ async function refusalOf(body: object) {
   return error.message
 }
 
-describe('a query', () => {
-  test('answers columns with the types of the engine, and rows keyed by column', async () => {
+describe('queries', () => {
+  test('a query returns engine column types and rows keyed by column', async () => {
     const response = await query({ sql: 'SELECT *, id + 1 AS id, NULL AS id FROM gold.routes;' })
     expect(response.status).toBe(200)
     expect(await response.json()).toEqual({
@@ -61,7 +61,7 @@ describe('a query', () => {
     })
   })
 
-  test('answers every kind of value as JSON has it', async () => {
+  test('a query returns every type of value as JSON', async () => {
     const sql = `SELECT 9007199254740993 AS big, 12345678901234567890123::HUGEINT AS huge, 'NaN'::DOUBLE AS nan,
       DATE '2001-01-31' AS day, TIMESTAMP '2001-01-31 10:00:00' AS at, 'ab'::BLOB AS bytes, [1, NULL] AS list,
       {'a': 1, 'b c': 'x'} AS struct, MAP {'k': 2} AS map, 1.5::DECIMAL(18,2) AS wide, '__proto__' AS "__proto__"`
@@ -80,7 +80,7 @@ describe('a query', () => {
     })
   })
 
-  test('looks tables up in its namespace, and any other by its full name', async () => {
+  test('a query finds tables in its namespace or by full name', async () => {
     for (const namespace of ['', 'default', undefined]) {
       const { rows } = (await (await query({ sql: 'SELECT id FROM gold.routes', namespace })).json()) as {
         rows: object[]
@@ -93,7 +93,7 @@ describe('a query', () => {
     })
   })
 
-  test('is refused when its JSON is larger than the limit', async () => {
+  test('a query with too much JSON is refused', async () => {
     const small = appWith(poolAt(queries.url), 100_000)
     for (const [sql, limit] of [
       ['SELECT range AS n FROM range(50_000)', 50_000],
@@ -110,7 +110,7 @@ describe('a query', () => {
     expect((await requestTo(small, 'POST', '/api/v1/query', fits)).status).toBe(200)
   })
 
-  test('of many rows arrives whole, whatever is in them', async () => {
+  test('a query with many rows of any content arrives complete', async () => {
     const sql = `SELECT range AS n, 'a"b' || chr(10) || range AS text, if(range % 3 = 0, NULL, range / 4) AS quarter
       FROM range(20_000)`
     const response = await query({ sql, limit: 15_000 })
@@ -122,13 +122,13 @@ describe('a query', () => {
       expect(rows[n]).toEqual({ n, text: `a"b\n${n}`, quarter: n % 3 === 0 ? null : n / 4 })
   })
 
-  test('that fails after its first rows says why, by the lines of its own text', async () => {
+  test('a failed query reports its cause with its own line numbers', async () => {
     const sql = `SELECT CAST(if(range < 5000, '1', 'x' || range) AS INTEGER) FROM range(9000)`
     expect(await refusalOf({ sql, limit: 9_000 })).toContain("Could not convert string 'x5000'")
     expect(await refusalOf({ sql: 'SELECT 1,\n nope FROM gold.routes' })).toContain('LINE 2:  nope')
   })
 
-  test('that would wait behind too many others is 503, and says so', async () => {
+  test('a query gets 503 when too many queries wait', async () => {
     const service = serviceWith(poolAt(queries.url))
     const gone = new AbortController()
     const sql = 'SELECT count(*) FROM range(1_000_000_000_000) WHERE random() < 0'
@@ -140,7 +140,7 @@ describe('a query', () => {
     })
     gone.abort()
     await Promise.allSettled(asked)
-    // The service hears of it a moment later.
+    // The query service learns of the cancellation a moment later.
     const { status } = await until(
       () => query({ sql: 'SELECT 1' }),
       (response) => response.status !== 503,
@@ -148,15 +148,15 @@ describe('a query', () => {
     expect(status).toBe(200)
   })
 
-  test('may have 102,400 bytes, and no more', async () => {
+  test('a query may have at most 102,400 bytes', async () => {
     const sql = 'SELECT 1 --'
     expect((await query({ sql: sql + 'x'.repeat(102_400 - sql.length) })).status).toBe(200)
-    // Two bytes each.
+    // Each `é` has two bytes.
     expect(await refusalOf({ sql: sql + 'é'.repeat(51_200) })).toBe('sql: must be at most 102400 bytes')
   })
 })
 
-test('the schema lists every table of all namespaces, in pages', async () => {
+test('the schema lists the tables of all namespaces in pages', async () => {
   const response = await requestTo(app, 'GET', '/api/v1/schema?limit=1')
   expect(response.headers.get('link')).toContain('rel="next"')
   const page = (await response.json()) as { tables: { name: string }[]; total: number }

@@ -3,9 +3,9 @@ import { documentedAs } from '../core/documented.ts'
 import { AnyObject, Layer, NamespaceName, PipelineName } from '../core/names.ts'
 import { WholeListQuery } from '../core/pagination.ts'
 
-/** SQL text of POST /query (spec: Limits). */
+/** Maximum bytes of SQL in POST /query (specification: Limits). */
 export const QUERY_SQL_BYTES = 102_400
-/** Rows of an answer: unless the query says otherwise, and at most (specification: Limits). */
+/** Default and maximum number of rows of an answer (specification: Limits). */
 export const QUERY_ROWS = 1_000
 export const QUERY_ROWS_MAX = 100_000
 
@@ -41,7 +41,7 @@ export const ExecuteQuery = t.Object(
 )
 export type ExecuteQuery = typeof ExecuteQuery.static
 
-/** Rows are what the engine answered: checking each value again would cost more than the query. */
+/** Rows of the engine are not validated: checking each value would cost more than the query. */
 const Rows = documentedAs(
   t.Array(t.Unknown()),
   t.Array(AnyObject, {

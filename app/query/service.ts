@@ -18,21 +18,24 @@ import { type EngineRows, makeEngineRows } from './engine-rows.ts'
 import type { ExecuteQuery, QueryResult } from './schema.ts'
 import { QUERY_ROWS, QUERY_ROWS_MAX, QUERY_SQL_BYTES } from './schema.ts'
 
-/** Time of one query (specification: Limits). */
+/** Time limit of one query (specification: Limits). */
 const QUERY_TIMEOUT_MS = 30_000
-/** Queries one API process has under way: its HTTP client makes 256 calls at once, and runners are called by it too. */
+/**
+ * Parallel queries of one API process. Its HTTP client makes at most 256 parallel calls, and calls to runners
+ * need some of them.
+ */
 const QUERIES_UNDER_WAY = 192
 
-/** A `QueryResult` whose rows are JSON already: they never become objects on their way from the engine to the client. */
+/** A `QueryResult` with rows as JSON. The rows never become objects between the engine and the client. */
 export type QueryAnswer = Omit<QueryResult, 'rows'> & JsonRows
 
-/** Main at one commit, for a query service. */
+/** Access of a query service to main at one commit. */
 interface MainView {
   commit: bigint
   catalogUrl: string
   objectsUrl: string
   token: string
-  /** See Tokens.catalogId. */
+  /** Identifies this catalog, see `Tokens.catalogId`. */
   catalogId: string
 }
 
@@ -41,13 +44,13 @@ export interface QueryDeps {
   tokens: Tokens
   clock: Clock
   newId: NewId
-  /** Where query services reach this API. */
+  /** Address of this API for query services. */
   publicUrl: string
   /** Null: no query service is configured. */
   services: Pool<QueryClient> | null
-  /** Bytes of JSON of one answer; default `limits.answerBytes`. */
+  /** Maximum bytes of JSON in one answer; default `limits.answerBytes`. */
   answerBytesMax?: number
-  /** Shared by all that answer rows; default: its own. */
+  /** Shared by all services that return rows; the default is not shared. */
   engineRows?: EngineRows
 }
 
@@ -72,7 +75,7 @@ export function makeQueryService({
 
   let underWay = 0
 
-  /** Main at its head. The token outlasts every query that begins now. */
+  /** Main at its head, with a token that stays valid longer than any query that starts now. */
   async function mainNow(): Promise<MainView> {
     const commit = await headOfMain(sql)
     const expiresAt = new Date(clock.now().getTime() + QUERY_TIMEOUT_MS + limits.rpcTimeoutMs)
@@ -85,14 +88,17 @@ export function makeQueryService({
     }
   }
 
-  /** Undefined: every table. */
+  /** The tables that the caller sees; undefined means every table. */
   async function scopeOf({ commit }: MainView, visible: Visible) {
     if (seesEverything(visible)) return undefined
     return { tables: await tablesSeenAt(sql, Number(commit), visible) }
   }
 
   return {
-    /** Resolves when a query service answers: 500 when there is none, 503 when none can be reached. */
+    /**
+     * Resolves when a query service answers. Throws 500 when none is configured, and 503 when none is
+     * reachable.
+     */
     async requireAvailable(): Promise<void> {
       await configured()
         .check(AbortSignal.timeout(limits.readinessTimeoutMs))
@@ -101,7 +107,10 @@ export function makeQueryService({
         })
     },
 
-    /** Runs one read-only statement, to which no table exists that the caller does not see; `signal` stops it. */
+    /**
+     * Runs one read-only statement; `signal` stops it. Tables that the caller does not see do not exist for
+     * the statement.
+     */
     async run(
       { sql: text, namespace, limit }: ExecuteQuery,
       signal: AbortSignal,
@@ -111,7 +120,7 @@ export function makeQueryService({
       if (new TextEncoder().encode(text).length > QUERY_SQL_BYTES)
         throw invalid('sql', `must be at most ${QUERY_SQL_BYTES} bytes`)
       if (underWay >= QUERIES_UNDER_WAY) throw busy(`${underWay} queries are under way`)
-      // The service keeps the time limit; this one is for a service that has stopped answering.
+      // The query service enforces the time limit. This timeout covers a service that no longer answers.
       const lost = AbortSignal.timeout(QUERY_TIMEOUT_MS + limits.rpcTimeoutMs)
       underWay += 1
       try {
@@ -148,7 +157,7 @@ export function makeQueryService({
       }
     },
 
-    /** The columns of every table of main that the caller sees, in order of name. */
+    /** The columns of every visible table of main, ordered by name. */
     async schema(page: Page, visible = EVERYTHING) {
       const pool = configured()
       const lake = await mainNow()
@@ -173,7 +182,7 @@ export function makeQueryService({
   }
 }
 
-/** What the query itself is to blame for; all of these are the client's to mend. */
+/** Errors that the query itself causes; the client must change the query. */
 const OF_THE_QUERY: ReadonlySet<Code> = new Set([
   Code.InvalidArgument,
   Code.DeadlineExceeded,
@@ -182,13 +191,13 @@ const OF_THE_QUERY: ReadonlySet<Code> = new Set([
   Code.Aborted,
 ])
 
-/** A service that answers, but has too many queries waiting, says so by this. */
+/** A query service sends this header when too many queries wait for it. */
 const BUSY_HEADER = 'sluice-busy'
 
 const busy = (why: string, cause?: unknown) =>
   new AppError(503, 'UNAVAILABLE', `${SERVICE} is busy: ${why}`, { cause })
 
-/** What a query service refused, as this API says it. */
+/** Converts an error of a query service to an error of this API. */
 function refuse(error: unknown): never {
   if (error instanceof AppError) {
     const { cause } = error

@@ -3,7 +3,7 @@ import type { TableName } from '../../lake/pipeline/names.ts'
 import { readYaml, YAML_ALIASES } from '../../lake/pipeline/yaml.ts'
 import type { ObjectStore } from '../objects/port.ts'
 
-/** What the `.meta.yaml` next to a pipeline's files says about its table. */
+/** The content of the `.meta.yaml` next to a pipeline's files, which describes its table. */
 export interface MetaFile {
   description: string | null
   owner: string | null
@@ -12,15 +12,18 @@ export interface MetaFile {
 
 export const NO_META: MetaFile = { description: null, owner: null, columns: {} }
 
-/** A thousand columns and more; parsing what is longer would hold up everybody else. */
+/** Enough for more than a thousand columns. Parsing a longer file would block other requests. */
 const BYTES_MAX = 65_536
-/** Parsed files that are kept, and the text they were made of: a list asks for those of all its tables each time. */
+/**
+ * Limits of the cache of parsed files, by count and by bytes of their sources. A list reads the files of all
+ * its tables each time.
+ */
 const KEPT_MAX = 10_000
 const KEPT_BYTES_MAX = 16_777_216
 
 /**
- * Reads the newest version. A file that is missing, too long or no such YAML says nothing: descriptions are never a
- * reason not to show a table.
+ * Reads the newest version. A missing, oversized or invalid file counts as empty: a bad description never
+ * hides a table.
  */
 export async function readMetaFile(
   objects: ObjectStore,
@@ -40,7 +43,7 @@ export async function readMetaFile(
   return meta
 }
 
-/** What a text of at most 64 KB says; never throws. */
+/** Parses a text of at most 64 KB; never throws. */
 export function parseMetaFile(text: string): MetaFile {
   const value = readText(text)
   if (!isMap(value)) return NO_META
@@ -63,12 +66,15 @@ function readText(text: string): unknown {
   try {
     return document.toJS({ maxAliasCount: YAML_ALIASES })
   } catch {
-    // An alias without its anchor, or one that is used too often.
+    // An alias has no anchor, or aliases expand too often.
     return null
   }
 }
 
-/** A version of an object never changes, so it is parsed once. */
+/**
+ * Caches of parsed files by object store. A version of an object never changes, so each version is parsed
+ * once.
+ */
 const keptByStore = new WeakMap<ObjectStore, LRUCache<string, MetaFile>>()
 
 function keptOf(objects: ObjectStore) {

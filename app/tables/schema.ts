@@ -6,10 +6,10 @@ import { limits } from '../core/limits.ts'
 import { Layer, NamespaceName, nullable, PipelineName } from '../core/names.ts'
 import { numberText, WholeListQuery } from '../core/pagination.ts'
 
-/** Rows of a preview that asks for no number. */
+/** Default number of rows of a preview. */
 export const PREVIEW_ROWS = 50
 
-/** Length of the name of a column that people describe. */
+/** Maximum length of the name of a described column. */
 const COLUMN_NAME_CHARACTERS = 1_000
 
 const OWNER_CHARACTERS = 255
@@ -75,7 +75,8 @@ export const UpdateTableMetadata = t.Object(
   {
     description: t.Optional(Description),
     owner: t.Optional(nullable(t.String({ maxLength: OWNER_CHARACTERS }))),
-    // Elysia makes a record of anything before it checks it, so a text would pass for one.
+    // Elysia converts any value to a record before validation, so a string would pass. `columnDescriptionsOf`
+    // validates instead.
     column_descriptions: t.Optional(documentedAs(t.Unknown(), ColumnDescriptions)),
   },
   { title: 'UpdateTableMetadata' },
@@ -95,7 +96,10 @@ export const TableMetadata = t.Object(
 )
 export type TableMetadata = typeof TableMetadata.static
 
-/** The column descriptions of a body; undefined where they are left out. 400 naming the field. */
+/**
+ * Validates the column descriptions of a body; undefined when they are absent. Throws 400 with the field
+ * name.
+ */
 export function columnDescriptionsOf({ column_descriptions: given }: UpdateTableMetadata) {
   if (given === undefined) return given
   if (Value.Check(ColumnDescriptions, given)) {

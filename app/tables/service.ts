@@ -29,13 +29,16 @@ export interface TableDeps {
   sql: Sql
   objects: ObjectStore
   queries: QueryService
-  /** Whether what people say about tables is kept (METADATA=off: not). */
+  /** Whether users' descriptions of tables are stored; false with METADATA=off. */
   metadataStore: boolean
 }
 
 export type TableService = ReturnType<typeof makeTableService>
 
-/** A table is shown when it can be read, so each answer needs a query service (specification: Errors). */
+/**
+ * Every operation needs a query service, because a table is shown only when it can be read (specification:
+ * Errors).
+ */
 export function makeTableService({ sql, objects, queries, metadataStore }: TableDeps) {
   const storedOf = async (tables: readonly TableName[]): Promise<(StoredMetadata | null)[]> =>
     metadataStore ? metadataOf(sql, tables) : tables.map(() => null)
@@ -47,7 +50,7 @@ export function makeTableService({ sql, objects, queries, metadataStore }: Table
   }
 
   return {
-    /** As far as the caller sees them. */
+    /** Lists the tables that the caller sees. */
     async list({ namespace, layer, ...query }: TableQuery, visible = EVERYTHING) {
       await queries.requireAvailable()
       const page: Page = pageOf(query, limits.listCap)
@@ -112,7 +115,7 @@ const sizeOf = ({ namespace, layer, name, rowCount, sizeBytes }: MainTable) => (
   size_bytes: sizeBytes,
 })
 
-/** What is stored wins over the file, key by key. */
+/** Stored metadata takes precedence over the file, field by field. */
 const shapeOf = (
   table: NonNullable<Awaited<ReturnType<typeof tableOfMain>>>,
   stored: StoredMetadata | null,
@@ -128,11 +131,11 @@ const shapeOf = (
   })),
 })
 
-/** A column may be called `constructor`. */
+/** Reads own properties only, because a column may have the name `constructor`. */
 const ownValue = (record: Record<string, string> | undefined, key: string): string | undefined =>
   record !== undefined && Object.hasOwn(record, key) ? record[key] : undefined
 
-/** Files of one list that are read at the same time (specification: Limits, lineage file reads). */
+/** Files that one list reads in parallel (specification: Limits, lineage file reads). */
 const READS_AT_ONCE = 20
 
 async function inTurns<Item, Result>(

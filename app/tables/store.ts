@@ -15,13 +15,13 @@ const LISTED = {
 export type MainTable = RowOf<typeof LISTED>
 const STORED = pick(alias(tableMetadata, 'stored'), 'description', 'owner', 'columnDescriptions')
 
-/** What is stored about a table, by people. */
+/** Metadata of a table that users stored. */
 export type StoredMetadata = RowOf<typeof STORED>
 
-/** Of those that the caller sees. */
+/** Filters the tables that the caller sees. */
 export type TableFilter = { namespace?: string; layer?: string; visible: Visible }
 
-/** In order of name. */
+/** Ordered by name. */
 export const tablesOfMain = (sql: Sql, filter: TableFilter, page: Page) => select(sql, LISTED)`
   from main_entry entry join lake_content content on content.id = entry.content_id
   where ${isLive(sql, filter)}
@@ -32,7 +32,7 @@ export async function countTablesOfMain(sql: Sql, filter: TableFilter): Promise<
   return only(await select(sql, { total: COUNT })`from main_entry entry where ${isLive(sql, filter)}`).total
 }
 
-/** A table of main with its columns; null when there is none. */
+/** A table of main with its columns; null when it does not exist. */
 export async function tableOfMain(sql: Sql, { namespace, layer, name }: TableName) {
   const [row] = await select(sql, { ...LISTED, columns: content.columns })`
     from main_entry entry join lake_content content on content.id = entry.content_id
@@ -47,7 +47,7 @@ const isLive = (sql: Sql, { namespace, layer, visible }: TableFilter) => sql`
   ${layer === undefined ? sql`` : sql`and entry.layer = ${layer}`}
   ${andTableSeen(sql, visible)}`
 
-/** What is stored about these tables, in their order; null where nothing is. */
+/** Stored metadata of these tables, in their order; null for a table without any. */
 export async function metadataOf(sql: Sql, tables: readonly TableName[]): Promise<(StoredMetadata | null)[]> {
   const column = (key: keyof TableName) => tables.map((table) => table[key])
   const rows = await select(sql, { ...STORED, place: computed<number>('wanted.place::int') })`
@@ -58,7 +58,7 @@ export async function metadataOf(sql: Sql, tables: readonly TableName[]): Promis
   return tables.map((_, index) => found.get(index) ?? null)
 }
 
-/** Changes what is given, and answers what is stored then. */
+/** Stores the given fields and returns the complete stored metadata. */
 export async function storeMetadata(
   sql: Sql,
   { namespace, layer, name }: TableName,

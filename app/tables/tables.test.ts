@@ -50,11 +50,11 @@ const writeMeta = (text: string) =>
   queries.catalog.objects.put('default/pipelines/gold/routes/.meta.yaml', new TextEncoder().encode(text))
 const ROUTES = '/default/gold/routes'
 
-describe('the list of tables', () => {
+describe('lists of tables', () => {
   type List = { tables: { namespace: string; name: string }[]; total: number }
   const names = ({ tables }: List) => tables.map(({ namespace, name }) => `${namespace}.${name}`)
 
-  test('is narrowed by namespace and layer, and paged', async () => {
+  test('a list is filtered by namespace and layer, and paged', async () => {
     expect(names(await jsonOf<List>(call('GET', '?namespace=ops')))).toEqual(['ops.crews'])
     expect(names(await jsonOf<List>(call('GET', '?layer=silver')))).toEqual(['default.flights', 'ops.crews'])
     expect(await jsonOf<List>(call('GET', '?namespace=none-there'))).toEqual({ tables: [], total: 0 })
@@ -64,15 +64,15 @@ describe('the list of tables', () => {
     expect([names(list), list.total]).toEqual([['default.flights'], 3])
   })
 
-  test.each(['?layer=platinum', '?namespace=Not%20A%20Name'])('%s is refused', async (search) => {
+  test.each(['?layer=platinum', '?namespace=Not%20A%20Name'])('a list with %s is refused', async (search) => {
     expect((await call('GET', search)).status).toBe(400)
   })
 })
 
-describe('what people say about a table', () => {
+describe('descriptions of tables', () => {
   const put = (body: object) => jsonOf(call('PUT', `${ROUTES}/metadata`, body))
 
-  test('is changed field by field', async () => {
+  test('an update changes only the given fields', async () => {
     const named = { namespace: 'default', layer: 'gold', name: 'routes' }
     expect(await put({ description: 'Delays' })).toEqual({
       ...named,
@@ -95,14 +95,14 @@ describe('what people say about a table', () => {
   })
 
   test.each(['- a list', 'description: [', 'description: 5\nowner: {a: b}\ncolumns: text', '\u0000'])(
-    'a .meta.yaml of %j says nothing',
+    'an invalid .meta.yaml (%j) gives no description',
     async (text) => {
       await writeMeta(text)
       expect(await jsonOf(call('GET', ROUTES))).toMatchObject({ description: null, owner: null })
     },
   )
 
-  test('is not kept when that is switched off', async () => {
+  test('a service without a metadata store neither stores nor shows descriptions', async () => {
     await put({ description: 'Delays' })
     const off = appWith(poolAt(queries.url), false)
     const response = await call('PUT', `${ROUTES}/metadata`, { description: 'x' }, off)
