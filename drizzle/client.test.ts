@@ -11,7 +11,7 @@ import { hasMet } from './errors.ts'
 
 setDefaultTimeout(60_000)
 
-test('several replicas that start at once migrate an empty database once', async () => {
+test('replicas that start at once migrate an empty database once', async () => {
   const template = await testDatabase()
   const admin = postgres(template.url, { max: 1, onnotice: () => {} })
   const name = `empty_${randomUUID().replaceAll('-', '')}`
@@ -31,7 +31,7 @@ test('several replicas that start at once migrate an empty database once', async
   await template.drop()
 })
 
-test('a database of earlier, unreleased migrations is refused and left as it is', async () => {
+test('a database with unreleased migrations is refused and left unchanged', async () => {
   const database = await testDatabase()
   const sql = postgres(database.url, { max: 1, onnotice: () => {} })
   await sql`update drizzle.__drizzle_migrations set created_at = 1`
@@ -43,7 +43,7 @@ test('a database of earlier, unreleased migrations is refused and left as it is'
   await database.drop()
 })
 
-test('a step that cannot have its table lets others use it meanwhile, and is taken when it can', async () => {
+test('a blocked migration step lets other statements proceed, then succeeds', async () => {
   const database = await testDatabase()
   const sql = postgres(database.url, { max: 3, onnotice: () => {} })
   const folder = await mkdtemp(join(tmpdir(), 'sluice-migrations-'))
@@ -65,7 +65,7 @@ test('a step that cannot have its table lets others use it meanwhile, and is tak
     select 1 from pg_stat_activity
     where datname = current_database() and wait_event_type = 'Lock' and query like 'alter table run%'`
   await until(waiting, (steps) => steps.length > 0)
-  // Behind the step that waits; the dump goes on all the while.
+  // This statement waits behind the blocked step, while the dump continues.
   expect(await sql`select id from run`).toEqual([] as never)
   expect(await Promise.race([migrated, sql`select 'not yet' as is`])).toEqual([{ is: 'not yet' }] as never)
   reading.resolve()
@@ -76,7 +76,7 @@ test('a step that cannot have its table lets others use it meanwhile, and is tak
   await database.drop()
 })
 
-test('meeting another transaction at an index is told from breaking any other', async () => {
+test('hasMet recognizes only violations of the given unique indexes', async () => {
   const database = await testDatabase()
   const { sql, close } = openDatabase(database.url, {
     connections: 1,

@@ -12,43 +12,49 @@ export type { Sql, SqlTx } from './sql.ts'
 export { inTransaction } from './transaction.ts'
 
 export type Db = PostgresJsDatabase<typeof schema>
-/** The transaction a query runs in, or the pool itself. */
+/** A transaction of the typed pool. `Queryable` is a transaction or the pool itself. */
 export type Tx = Parameters<Parameters<Db['transaction']>[0]>[0]
 export type Queryable = Db | Tx
 
 /**
- * A transaction that holds only while its caller leads: null when it does not (any more), and then nothing was done.
- * workers/leadership/leadership.ts makes one; a test may pass `(work) => sql.begin(work)`.
+ * A transaction that commits only while its caller is the leader. Returns null and changes nothing when the
+ * caller has lost its lead. workers/leadership/leadership.ts creates one; a test may pass `(work) =>
+ * sql.begin(work)`.
  */
 export type Fenced = <T>(work: (tx: SqlTx) => Promise<T>) => Promise<T | null>
 
 export interface Database {
   /** Typed queries. */
   db: Db
-  /** Raw SQL with the driver's own codecs: drizzle replaces those of the client it is given. */
+  /** Raw SQL with the driver's own codecs. Drizzle replaces the codecs of the client it is given. */
   sql: Sql
-  /** A pool for one task, one connection for statements and one for transactions; closed with the others. */
+  /**
+   * A pool for one task, with one connection for statements and one for transactions. `close` closes it too.
+   */
   session(does: string): Sql
   close(): Promise<void>
 }
 
 export interface DatabaseOptions {
-  /** Connections of the typed pool for statements, and as many for transactions. */
+  /** Connections of the typed pool: this number for statements, and the same number for transactions. */
   connections: number
-  /** The same of the raw pool. */
+  /** Connections of the raw pool, counted in the same way. */
   rawConnections: number
   /** Shown in pg_stat_activity. */
   application: string
   /** Session settings such as lock_timeout, in milliseconds. */
   settings?: Record<string, string | number>
-  /** How long a silent connection is waited for; tests shorten it. */
+  /** How long a silent connection may take; tests shorten these times. */
   patience?: Patience
 }
 
 const migrationsFolder = join(import.meta.dirname, 'migrations')
-/** Two replicas starting at once migrate one after the other. */
+/** Replicas that start at the same time migrate one after the other. */
 const MIGRATION_LOCK = 7_340_921_001
-/** Requests of a program beside wait for as long as a step waits for their table; between two tries they have their turn. */
+/**
+ * Lock timeout of a migration step. Requests of other processes wait behind a waiting step, so a pause
+ * between two tries lets them proceed.
+ */
 const MIGRATION_LOCK_MS = 2_000
 const MIGRATION_PAUSE_MS = 1_000
 const MIGRATION_TRIES = 100
@@ -70,7 +76,7 @@ export function openDatabase(
     return pool
   }
   return {
-    // Drizzle replaces the codecs of each client that it is given.
+    // Drizzle replaces the codecs of its client, so the typed pool has its own client.
     db: drizzle(open(connections, application, drizzle), { schema }),
     sql: open(rawConnections, application),
     session: (does) => open(1, `${application} ${does}`),
@@ -82,18 +88,21 @@ export function openDatabase(
 }
 
 export interface PoolOptions {
-  /** Connections for statements, and as many for transactions. */
+  /** Connections for statements, and the same number for transactions. */
   max: number
   /** Shown in pg_stat_activity. */
   application: string
   settings: Record<string, string | number>
-  /** A connection has ended, or could not be opened. */
+  /** Called when a connection has ended or could not be opened. */
   onclose?(): void
   /** Called with both clients before their first statement. */
   prepared?: ((client: Sql) => void) | undefined
 }
 
-/** A pool whose connections are supervised and whose transactions survive the loss of their connection. */
+/**
+ * A pool with supervised connections. A transaction that loses its connection rejects once and does not end
+ * the process.
+ */
 export function openPool(
   url: string,
   supervisor: Supervisor,
@@ -105,7 +114,8 @@ export function openPool(
       onnotice: () => {},
       ...(onclose && { onclose }),
       connect_timeout: 10,
-      // A statement waits behind at most one other, and is lost with at most one. Missing from the types.
+      // A statement shares its connection with at most one other statement, so it waits for at most one and
+      // is lost with at most one. The option is missing in the types.
       ...{ max_pipeline: 1 },
       ...supervisor.options,
       connection: { application_name: application, ...settings, ...STARTUP_PADDING },
@@ -117,20 +127,21 @@ export function openPool(
 }
 
 /**
- * Makes the first message longer than what postgres.js 3.4.9 collects, so that it is sent at once. After a connection was
- * lost with something still to be written, the timer that sends collected messages is never started again.
+ * Makes the startup message longer than the write buffer of postgres.js 3.4.9, so that the message is sent at
+ * once. The timer that flushes the buffer never starts again after a connection was lost with buffered data.
  */
 export const STARTUP_PADDING = { options: ' '.repeat(1_024) }
 
 export interface MigrationOptions {
   folder?: string
-  /** Milliseconds a step waits for a table. */
+  /** Lock timeout of a step in milliseconds. */
   lockMs?: number
 }
 
 /**
- * Brings a database to this program's schema. Safe to call from several processes at once, and beside an older program: a
- * step that waits for a table keeps everybody else from it, so it gives up soon and tries again a while later.
+ * Migrates a database to this program's schema. Several processes may call this at the same time, also while
+ * an older program runs. A step that waits for a table blocks all other users of that table. So each step has
+ * a short lock timeout and is tried again after a pause.
  */
 export async function migrate(
   url: string,
@@ -159,7 +170,7 @@ export async function migrate(
   }
 }
 
-/** The database was made by migrations that this program's do not continue. */
+/** The database was created by migrations that do not belong to this program's history. */
 export class UnknownHistory extends Error {
   constructor() {
     super(
@@ -168,7 +179,7 @@ export class UnknownHistory extends Error {
   }
 }
 
-/** A database of a newer version passes: its history begins with the same migration. */
+/** A database of a newer version passes, because its history starts with the same migration. */
 async function requireKnownHistory(client: Sql): Promise<void> {
   const [table] = await client`select to_regclass('drizzle.__drizzle_migrations') as name`
   if (table?.name == null) return
@@ -179,7 +190,10 @@ async function requireKnownHistory(client: Sql): Promise<void> {
   if (first?.at != null && first.at !== entries[0]?.when) throw new UnknownHistory()
 }
 
-/** Of the driver, or of drizzle that wraps it: somebody has what the migration wants, or each of the two waits for the other. */
+/**
+ * Whether a migration failed because of a lock timeout or a deadlock. Drizzle wraps the driver's error, so
+ * causes are checked too.
+ */
 const isLocked = (error: unknown): boolean =>
   error instanceof Error &&
   (('code' in error && (error.code === '55P03' || error.code === '40P01')) || isLocked(error.cause))

@@ -13,14 +13,14 @@ test.each([
   'ECONNREFUSED',
   'EHOSTUNREACH',
   'CONNECTION_CLOSED',
-])('%s passes by itself', (code) => expect(isPassing(withCode(code))).toBe(true))
+])('%s is a temporary error', (code) => expect(isPassing(withCode(code))).toBe(true))
 
 test.each(['22P05', '23505', '42P01', 'XX000', 'ENOENT', 'UNAVAILABLE', 404, 530, undefined])(
-  '%p does not',
+  '%p is not a temporary error',
   (code) => expect(isPassing(withCode(code))).toBe(false),
 )
 
-test('a connection is told by what an error was caused by, too, and by nothing that only sounds like it', () => {
+test('only codes of an error and its causes mean a lost connection', () => {
   expect(isOfConnection(withCode('other', withCode('ENETUNREACH')))).toBe(true)
   expect(isOfConnection(withCode('40001'))).toBe(false)
   expect(isOfConnection('ECONNRESET')).toBe(false)

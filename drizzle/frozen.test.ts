@@ -1,4 +1,5 @@
-// A database that takes connections and statements and says nothing: frozen, or behind a network that swallows.
+// Tests with a silent database: it accepts connections and statements, but is frozen or behind a network that
+// drops packets.
 import { afterAll, afterEach, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
 import net from 'node:net'
 import { sql as statement } from 'drizzle-orm'
@@ -29,7 +30,7 @@ afterAll(async () => {
   await database.drop()
 })
 
-/** Of a statement by the server, and how long a silent connection is waited for after that. */
+/** The server's statement timeout, and short times of the supervisor. */
 const STATEMENT_MS = 400
 const PATIENCE = { graceMs: 200, doubtMs: 100, probeMs: 300 }
 
@@ -63,7 +64,7 @@ const untilAnswered = () =>
     (code) => code === 'answered',
   )
 
-test('a database that freezes ends what is asked, what is within a transaction, and what waits, which it never has', async () => {
+test('a frozen database fails running, transactional and waiting statements', async () => {
   open()
   await opened.sql`create table heard (n int)`
   await works()
@@ -91,19 +92,19 @@ test('a database that freezes ends what is asked, what is within a transaction, 
   ].map(codeOf)
   const askedInSession = many.map(() => codeOf(inSession()))
   for (const code of await Promise.all(asked)) expect(code).toMatch(/^CONNECT/)
-  // By this whoever collects what is to be asked in a session knows that it is not to be asked, either.
+  // With these codes, a caller that collects requests in a session also fails the requests that wait.
   for (const code of await Promise.all(askedInSession))
     expect(code).toMatch(/^(CONNECTION_SILENT|CONNECT_TIMEOUT)$/)
   proxy.thaw()
   await untilAnswered()
   await works()
   expect(await inSession()).toMatchObject([{ one: 1 }])
-  // What was sent may have arrived, as with any connection that is lost.
+  // Statements that were already sent may have been executed, as with any lost connection.
   const [heard] = await opened.sql`select count(*)::int as n from heard`
   expect(heard?.n).toBeLessThanOrEqual(CONNECTIONS)
 })
 
-test('a long statement goes on while the database answers probes, and ends with a database that says nothing', async () => {
+test('a long statement continues only while the database answers probes', async () => {
   opened = openWith(600_000)
   await opened.sql`select pg_sleep(1)`
   const ended = codeOf(opened.sql`select pg_sleep(600)`)
@@ -112,12 +113,12 @@ test('a long statement goes on while the database answers probes, and ends with 
   expect(await ended).toBe('CONNECTION_SILENT')
 })
 
-test('service is back soon after the thaw', async () => {
+test('service returns soon after the thaw', async () => {
   open()
   await works()
   proxy.freeze()
   expect(await codeOf(opened.sql`select 1`)).toBe('CONNECTION_SILENT')
-  // While the database is away nobody waits for it.
+  // While the database is away, statements fail at once.
   const told = performance.now()
   expect(await codeOf(opened.sql`select 1`)).toBe('CONNECTION_SILENT')
   expect(performance.now() - told).toBeLessThan(200)
@@ -126,7 +127,7 @@ test('service is back soon after the thaw', async () => {
 })
 
 test.each(['', '?sslmode=require'])(
-  'a proxy with no database behind it is a database that is away, and not tried again for nobody (%s)',
+  'a proxy without a database counts as away after few attempts (%s)',
   async (query) => {
     let tries = 0
     const lonely = net.createServer((client) => {
@@ -153,26 +154,26 @@ test.each(['', '?sslmode=require'])(
     ]
     const told = await Promise.all(asked.map((one) => Promise.resolve(one).catch((error) => error)))
     expect(told.map(isAway)).toEqual(told.map(() => true))
-    // Some for connections and probes: whoever has waited is told with the first.
+    // A few attempts are for connections and probes. The first failure ends all waiting statements.
     expect(tries).toBeLessThanOrEqual(many.length - 2)
     lonely.close()
   },
 )
 
-test('a swallowed connection ends what it was asked, and at most one statement that shared it', async () => {
+test('a silent connection fails its statement and at most one other', async () => {
   open()
   await opened.sql`select 1`
   const [swallowed] = [...proxy.sockets]
   swallowed?.pause()
   const lost = codeOf(opened.sql`select 1`)
-  // All the other connections have more to do than they can at once.
+  // The other connections have more statements than they can execute at once.
   const others = await Promise.all(Array.from({ length: 20 }, () => codeOf(opened.sql`select 2`)))
   expect(others.filter((code) => code !== 'answered').length).toBeLessThanOrEqual(1)
   expect(await lost).toBe('CONNECTION_SILENT')
   await works()
 })
 
-test('one connection that is lost while all are busy ends nothing but what it was asked', async () => {
+test('a lost connection fails only its own transaction while all are busy', async () => {
   open()
   const holding = Array.from({ length: CONNECTIONS }, () => Promise.withResolvers<void>())
   const begun = Array.from({ length: CONNECTIONS }, () => Promise.withResolvers<number>())
@@ -195,7 +196,7 @@ test('one connection that is lost while all are busy ends nothing but what it wa
   expect(await Promise.all(holders.slice(1))).toEqual(['answered'])
 })
 
-test('a statement that the server gives up itself costs no connection', async () => {
+test('a statement timeout of the server keeps its connection open', async () => {
   open()
   const pid = () => opened.db.execute<{ pid: number }>(statement`select pg_backend_pid() as pid`)
   const [before] = await pid()
@@ -203,7 +204,7 @@ test('a statement that the server gives up itself costs no connection', async ()
   expect((await pid())[0]).toEqual(before)
 })
 
-test('many more statements and transactions than connections are all answered', async () => {
+test('all statements and transactions finish with fewer connections than requests', async () => {
   open()
   const answers = await Promise.all(
     Array.from({ length: 200 }, (_, n) =>

@@ -1,6 +1,9 @@
 import type { Part, Sql, SqlTx } from './sql.ts'
 
-/** Joins to each `trigger_dependency d` the latest success of the pipeline that has its name now, as `latest`. */
+/**
+ * A join for each `trigger_dependency d`: adds the latest success of the live pipeline with that name, as
+ * `latest`.
+ */
 export const latestSuccess = (sql: Sql | SqlTx): Part => sql`
   left join lateral (
     select p.id from pipeline p

@@ -1,4 +1,5 @@
-// Which pipeline a request names, for the statements of several stores. The name of a deleted one can be used again.
+// Conditions that find a live pipeline by name, shared by several stores. The name of a deleted pipeline can
+// be used again.
 import { and, eq, isNull } from 'drizzle-orm'
 import { pipelines } from './schema/index.ts'
 import type { Part, Sql, SqlTx } from './sql.ts'
@@ -7,11 +8,11 @@ export interface PipelineName {
   namespace: string
   layer: string
   name: string
-  /** Then only the pipeline with this id is meant. */
+  /** If set, only the pipeline with this id matches. */
   boundTo?: string
 }
 
-/** As a condition of a drizzle query. A layer that does not exist has no pipelines. */
+/** A condition for drizzle queries. A layer that does not exist has no pipelines. */
 export const isLive = ({ namespace, layer, name, boundTo }: PipelineName) =>
   and(
     eq(pipelines.namespace, namespace),
@@ -21,7 +22,7 @@ export const isLive = ({ namespace, layer, name, boundTo }: PipelineName) =>
     boundTo === undefined ? undefined : eq(pipelines.id, boundTo),
   )
 
-/** For a plain statement in which the pipeline is `p`. */
+/** A condition for raw SQL with the pipeline as `p`. */
 export const isLiveRow = (sql: Sql | SqlTx, { namespace, layer, name, boundTo }: PipelineName): Part => sql`
   p.namespace = ${namespace} and p.layer = ${layer} and p.name = ${name} and p.deleted_at is null
   ${boundTo === undefined ? sql`` : sql`and p.id = ${boundTo}`}`

@@ -1,44 +1,50 @@
-// Column lists and row types for statements in plain SQL, from the drizzle tables: a column is described once.
+// Column lists and row types for raw SQL, derived from the drizzle tables: each column is defined once.
 import assert from 'node:assert'
 import { type GetColumnData, getTableColumns, getTableName, type InferSelectModel } from 'drizzle-orm'
 import type { PgColumn, PgTable } from 'drizzle-orm/pg-core'
 import type { JSONValue, ParameterOrFragment, PendingQuery } from 'postgres'
 import type { Part, Sql, SqlTx } from './sql.ts'
 
-/** What a statement answers, each value by its name in the rows. A column of `alias(runs, 'r')` is that of `r`. */
+/** The columns of a statement by their keys in the rows. A column of `alias(runs, 'r')` belongs to `r`. */
 export type Columns = Readonly<Record<string, PgColumn | Computed<unknown>>>
 
-/** A row with these columns. */
+/** The type of a row with these columns. */
 export type RowOf<C extends Columns> = {
   [K in keyof C]: C[K] extends PgColumn ? GetColumnData<C[K]> : C[K] extends Computed<infer T> ? T : never
 }
 
-/** An expression with the type of its values, which nothing checks. */
+/** A SQL expression with the type of its values. The type is not checked. */
 class Computed<T> {
   declare readonly type: T
   constructor(readonly expression: string | Part) {}
 }
 
-/** For what is no column: an aggregate, JSON, a condition. `T` is what the driver makes of it. */
+/**
+ * An expression that is not a column, such as an aggregate, JSON or a condition. `T` is the type that the
+ * driver returns.
+ */
 export const computed = <T>(expression: string | Part) => new Computed<T>(expression)
 
 export const COUNT = computed<number>('count(*)::int')
 
-/** A column of a table that an outer join may leave out. */
+/** A column that is null when an outer join finds no row. */
 export const nullable = <C extends PgColumn>(column: C) => computed<GetColumnData<C> | null>(textOf(column))
 
 /** A column that may be null in its table, but not in these rows. */
 export const present = <C extends PgColumn>(column: C) =>
   computed<NonNullable<GetColumnData<C>>>(textOf(column))
 
-/** Keys of the columns of a table, as its rows have them in TypeScript. */
+/** Keys of a table's columns in its TypeScript rows. */
 type Key<Table extends PgTable> = keyof InferSelectModel<Table> & keyof Table & string
 
 /** Some columns of a table. */
 export const pick = <Table extends PgTable, K extends Key<Table>>(table: Table, ...keys: readonly K[]) =>
   Object.fromEntries(keys.map((key) => [key, table[key]])) as Pick<Table, K>
 
-/** `r."pipeline_id" as "pipelineId", ...`. Names are listed: a prepared `*` fails once a newer program has added a column. */
+/**
+ * A select list: `r."pipeline_id" as "pipelineId", ...`. The columns are named, because a prepared `*` fails
+ * once a newer program has added a column.
+ */
 export function selected(sql: Sql | SqlTx, columns: Columns): Part {
   const texts: string[] = []
   const parts: Part[] = []
@@ -51,7 +57,7 @@ export function selected(sql: Sql | SqlTx, columns: Columns): Part {
   return parts.reduce((all, part) => sql`${all}, ${part}`)
 }
 
-/** The driver reads an int8 as text. As a float8 it is a number, exact up to 2^53. */
+/** The driver returns an int8 as text. A float8 is returned as a number, exact up to 2^53. */
 const textOf = (column: PgColumn) =>
   `"${getTableName(column.table)}"."${column.name}"${column.getSQLType().startsWith('big') ? '::float8' : ''}`
 
@@ -63,13 +69,15 @@ export const select =
   (rest: TemplateStringsArray, ...values: Values): PendingQuery<RowOf<C>[]> =>
     sql<RowOf<C>[]>`${before} select ${selected(sql, columns)} ${sql(rest, ...values)}`
 
-/** The same for what a change returns: returning(sql, { id: runs.id })`delete from run where ...`. */
+/**
+ * The same for the rows that a change returns: returning(sql, { id: runs.id })`delete from run where ...`.
+ */
 export const returning =
   <C extends Columns>(sql: Sql | SqlTx, columns: C) =>
   (change: TemplateStringsArray, ...values: Values): PendingQuery<RowOf<C>[]> =>
     sql<RowOf<C>[]>`${sql(change, ...values)} returning ${selected(sql, columns)}`
 
-/** For a statement that answers one row whatever there is. */
+/** The row of a statement that always returns exactly one row. */
 export function only<Row>([row, ...others]: readonly Row[]): Row {
   assert(row !== undefined && others.length === 0, 'the statement answers one row')
   return row
@@ -91,7 +99,7 @@ function columnsOf(table: PgTable, keys: readonly string[]): (Column & { key: st
 
 const listed = (columns: readonly Column[], text: (column: Column) => string) => columns.map(text).join(', ')
 
-/** The names of columns, for an INSERT or a row-wise UPDATE: `"id", "pipeline_id", ...`. */
+/** Column names for an INSERT or a row-wise UPDATE: `"id", "pipeline_id", ...`. */
 export const columnNames = <Table extends PgTable>(
   sql: Sql | SqlTx,
   table: Table,
@@ -99,14 +107,14 @@ export const columnNames = <Table extends PgTable>(
   prefix = '',
 ): Part => sql.unsafe(listed(columnsOf(table, keys), ({ name }) => `${prefix}"${name}"`))
 
-/** The columns of a record made from JSON with their types: `"id" uuid, "pipeline_id" uuid, ...`. */
+/** Column types for a record from JSON: `"id" uuid, "pipeline_id" uuid, ...`. */
 export const columnTypes = <Table extends PgTable>(
   sql: Sql | SqlTx,
   table: Table,
   keys: readonly Key<Table>[],
 ): Part => sql.unsafe(listed(columnsOf(table, keys), ({ name, type }) => `"${name}" ${type}`))
 
-/** A row as JSON by column names, for `columnTypes`. */
+/** A row as JSON with column names as keys, for `columnTypes`. */
 export const toRecord = <Table extends PgTable, K extends Key<Table>>(
   table: Table,
   keys: readonly K[],
@@ -114,7 +122,10 @@ export const toRecord = <Table extends PgTable, K extends Key<Table>>(
 ): Record<string, unknown> =>
   Object.fromEntries(columnsOf(table, keys).map(({ key, name }) => [name, row[key as K]]))
 
-/** A set of rows to select from: `jsonb_to_recordset(...) as <alias>("id" uuid, ...)`. One parameter, however many rows. */
+/**
+ * A set of rows to select from: `jsonb_to_recordset(...) as <alias>("id" uuid, ...)`. Any number of rows
+ * takes one parameter.
+ */
 export const recordset = <Table extends PgTable, K extends Key<Table>>(
   sql: Sql | SqlTx,
   table: Table,

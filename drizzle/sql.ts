@@ -2,7 +2,7 @@ import type { PendingQuery, Row, TransactionSql } from 'postgres'
 
 /** Raw SQL on any connection of a pool. */
 export type { Sql } from 'postgres'
-/** And within one transaction. */
+/** Raw SQL within one transaction. */
 export type SqlTx = TransactionSql
-/** Of a statement. Never await a part: that performs it. */
+/** A fragment of a statement. Never await a fragment: `await` executes it. */
 export type Part = PendingQuery<Row[]>

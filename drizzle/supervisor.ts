@@ -1,10 +1,11 @@
-// postgres.js waits for an answer for ever, and the server's own limits end nothing where the server is frozen or the network
-// drops packets. The supervisor watches the sockets of a database's pools and closes those that wait in vain (docs/adr/0047).
+// postgres.js waits for an answer without a limit. The server's limits do not help when the server is frozen
+// or the network drops packets. The supervisor watches the sockets of a database's pools and closes sockets
+// that get no answer (docs/adr/0037-supervised-pools.md).
 import net from 'node:net'
 import { Duplex } from 'node:stream'
 import postgres from 'postgres'
 
-/** The connection was closed without an answer. Whether a commit that was under way has happened is unknown. */
+/** The connection was closed without an answer. A commit in progress may or may not have happened. */
 export class ConnectionSilent extends Error {
   readonly code = 'CONNECTION_SILENT'
   constructor() {
@@ -12,7 +13,10 @@ export class ConnectionSilent extends Error {
   }
 }
 
-/** A proxy without a database accepts connections and closes them; postgres.js by itself would reconnect for ever. */
+/**
+ * A proxy without a database accepts connections and closes them. Without this error, postgres.js would
+ * reconnect endlessly.
+ */
 class ConnectionUnheard extends Error {
   readonly code = 'CONNECT_ENDED'
   constructor() {
@@ -20,40 +24,46 @@ class ConnectionUnheard extends Error {
   }
 }
 
-/** Milliseconds; tests shorten them. */
+/** Times in milliseconds; tests shorten them. */
 export interface Patience {
-  /** Beyond the server's own limit for a statement, before a single connection counts as silent. */
+  /** Time beyond the server's statement timeout before a single connection counts as silent. */
   graceMs: number
-  /** A connection waits this long before the supervisor doubts the database. */
+  /** After this waiting time of a connection, the supervisor starts a probe. */
   doubtMs: number
-  /** A probe without an answer, while no other connection receives anything either, means that the database is silent. */
+  /**
+   * The database counts as silent when a probe gets no answer in this time and no other connection receives
+   * data.
+   */
   probeMs: number
 }
 
 const PATIENCE: Patience = { graceMs: 2_000, doubtMs: 1_000, probeMs: 8_000 }
-/** Where the server has no limit for a statement. */
+/** Assumed statement timeout when the connections have none. */
 const STATEMENT_MS = 120_000
 /**
- * Time is counted in ticks of a timer, at most one for each turn of the event loop: a process that was paused itself reads
- * the answers in its buffers before they count as late.
+ * Time is counted in ticks of a timer, at most one per turn of the event loop. So a process that was paused
+ * reads its buffered answers before they count as late.
  */
 const TICKS_PER_DOUBT = 4
 
 interface Connection {
   socket: net.Socket
-  /** `bytesWritten` when data last arrived: more has been written since, so an answer is outstanding. */
+  /**
+   * The value of `bytesWritten` when data last arrived. A higher value now means that an answer is
+   * outstanding.
+   */
   writtenWhenHeard: number
   waitingTicks: number
 }
 
 export interface Supervisor {
-  /** Options for each pool of the database. */
+  /** postgres.js options for each pool of the database. */
   readonly options: {
     socket(address: Address): Duplex
     /** Seconds before postgres.js connects again. */
     backoff(tries: number): number
   }
-  /** To be called when the pools have ended. */
+  /** Call this after the pools have ended. */
   stop(): void
 }
 
@@ -64,7 +74,7 @@ interface Address {
   ssl?: unknown
 }
 
-/** `statementMs`: the `statement_timeout` of these connections. */
+/** `statementMs` is the `statement_timeout` of these connections. */
 export function startSupervisor(
   url: string,
   statementMs: number = STATEMENT_MS,
@@ -72,9 +82,9 @@ export function startSupervisor(
 ): Supervisor {
   const tickMs = doubtMs / TICKS_PER_DOUBT
   const connections = new Set<Connection>()
-  /** Counts what has arrived on any connection. */
+  /** The number of data events on all connections. */
   let received = 0
-  /** Why no connection is to be had: new ones fail at once, until a probe is answered. */
+  /** The reason why the database is away. New connections fail at once until a probe is answered. */
   let away: Error | null = null
   let probe: { client: postgres.Sql; ticks: number; receivedBefore: number } | null = null
   let attempts = 0
@@ -103,14 +113,14 @@ export function startSupervisor(
       fetch_types: false,
       onnotice: () => {},
       connect_timeout: 10,
-      // Documented, and missing from the types.
+      // This documented option is missing in the types.
       ...{ socket: open },
     })
     const started = { client, ticks: 0, receivedBefore: received }
     probe = started
     const settle = (error?: unknown) => {
       if (probe !== started) return
-      // A server that refuses says something, too.
+      // A refusal also shows that the server answers.
       if (error === undefined || error instanceof postgres.PostgresError) away = null
       endProbe()
     }
@@ -132,10 +142,11 @@ export function startSupervisor(
     const socket = open(address)
     const receivedBefore = received
     socket.on('error', (error) => {
-      // A connection that could not be opened: what waits for the others need not find out one by one.
+      // This connection failed to open, and no other connection received data meanwhile. So the database
+      // counts as away, and new connections fail at once.
       if (socket.bytesRead === 0 && received === receivedBefore && away === null) away = error
     })
-    // TLS hides the answers, and takes the socket's listeners over.
+    // TLS hides the answers and takes over the socket's listeners, so this connection is not supervised.
     if (address.ssl) return socket
     const connection = { socket, writtenWhenHeard: 0, waitingTicks: 0 }
     connections.add(connection)
@@ -148,7 +159,7 @@ export function startSupervisor(
     return socket
   }
 
-  /** An address of several hosts is tried host by host. */
+  /** Each attempt uses the next host of an address with several hosts. */
   function open({ host, port, path }: Address): net.Socket {
     const at = attempts++ % host.length
     const address = { host: host[at] ?? 'localhost', port: port[at] ?? 5432 }
@@ -156,7 +167,7 @@ export function startSupervisor(
     socket.once('end', () => {
       if (socket.bytesRead === 0) socket.destroy(new ConnectionUnheard())
     })
-    // postgres.js names the server by these in its errors, and checks the server's certificate by them.
+    // postgres.js uses `host` and `port` in error messages and to check the server's certificate.
     return Object.assign(socket, address)
   }
 
@@ -174,7 +185,7 @@ export function startSupervisor(
   }
 }
 
-/** Takes the place of a socket while the database is away. */
+/** Replaces a socket while the database is away. */
 class RefusedConnection extends Duplex {
   readonly #reason: Error
   constructor(reason: Error) {

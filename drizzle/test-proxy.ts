@@ -1,20 +1,20 @@
-// For tests: what stands between a client and Postgres, and can freeze or cut what goes through it.
+// For tests: a proxy between a client and Postgres that can freeze or cut connections.
 import net from 'node:net'
 
 export interface TestProxy {
-  /** The address of the database, by way of here. */
+  /** The database URL with the address of this proxy. */
   url: string
-  /** Both ends of every connection, the client's first. */
+  /** Both sockets of every connection, the client's first. */
   sockets: ReadonlySet<net.Socket>
-  /** Nothing goes through any more, in either direction, and nobody is told. */
+  /** Stops all traffic in both directions without closing a connection. */
   freeze(): void
   thaw(): void
-  /** Ends all connections without a word. */
+  /** Ends all connections without a message. */
   cut(): void
   close(): void
 }
 
-/** `isPassed` is asked of each piece that a client sends; what is not passed is swallowed. */
+/** `isPassed` decides for each chunk from a client; the proxy drops the others. */
 export async function startTestProxy(
   databaseUrl: string,
   isPassed: (piece: string | Buffer) => boolean = () => true,

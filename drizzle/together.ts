@@ -2,9 +2,9 @@ import type { PendingQuery, Row } from 'postgres'
 import type { Part, Sql, SqlTx } from './sql.ts'
 
 /**
- * One statement of many parts, `name as (insert, update or delete ...)`: each sees what was there before all of them, and
- * none the other's change, so no two may write the same row. `answer` is the query that it ends with; it may read what parts
- * return, by their names.
+ * One statement of several CTEs, `name as (insert, update or delete ...)`. All CTEs see the same snapshot and
+ * no changes of each other, so two CTEs must not write the same row. `answer` is the final query. It may read
+ * the returned rows of the CTEs by name.
  */
 export function together(tx: Sql | SqlTx, parts: readonly Part[], answer: Part): PendingQuery<Row[]> {
   const [first, ...others] = parts

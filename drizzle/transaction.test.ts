@@ -10,7 +10,7 @@ let database: TestDatabase
 let opened: Database
 let proxy: TestProxy
 
-/** One connection of each kind, through a proxy that can cut them off without a word. */
+/** One connection of each kind, through a proxy that can cut connections without notice. */
 beforeAll(async () => {
   database = await testDatabase()
   proxy = await startTestProxy(database.url)
@@ -30,8 +30,8 @@ const works = async () => {
   ])
 }
 
-describe('a connection that is lost in a transaction', () => {
-  test('while a statement runs: the transaction fails, and the next one finds another connection', async () => {
+describe('connections lost in a transaction', () => {
+  test('a connection lost during a statement fails only its transaction', async () => {
     const ended = opened.sql.begin(async (tx) => {
       await tx`select 1`
       setImmediate(proxy.cut)
@@ -41,7 +41,7 @@ describe('a connection that is lost in a transaction', () => {
     await works()
   })
 
-  test('between two statements: the transaction fails, and the second is not sent', async () => {
+  test('a connection lost between two statements prevents the second statement', async () => {
     const woken = Promise.withResolvers<void>()
     let second: Promise<unknown> = Promise.resolve()
     const ended = opened.sql.begin(async (tx) => {
@@ -58,7 +58,7 @@ describe('a connection that is lost in a transaction', () => {
     await works()
   })
 
-  test('under the typed client as well', async () => {
+  test('a connection lost under the typed client fails only its transaction', async () => {
     const ended = opened.db.transaction(async (tx) => {
       await tx.execute(statement`select 1`)
       setImmediate(proxy.cut)
@@ -68,7 +68,7 @@ describe('a connection that is lost in a transaction', () => {
     await works()
   })
 
-  test('many times over', async () => {
+  test('repeatedly lost connections leave the pool usable', async () => {
     for (let round = 0; round < 3; round++) {
       const ended = opened.sql.begin(async (tx) => {
         await Promise.all([tx`select 1`, tx`select 2`])
@@ -81,7 +81,7 @@ describe('a connection that is lost in a transaction', () => {
   })
 })
 
-test('what a transaction answers and throws is as it was', async () => {
+test('transactions return results, throw errors and accept options', async () => {
   expect(await opened.sql.begin((tx) => [tx`select 1 as a`, tx`select 2 as a`])).toMatchObject([
     [{ a: 1 }],
     [{ a: 2 }],
@@ -99,7 +99,7 @@ test('what a transaction answers and throws is as it was', async () => {
   expect(level).toMatchObject([{ level: 'serializable' }])
 })
 
-test('an error that is not the connection of the transaction rolls it back, whatever its code', async () => {
+test('an unrelated connection error inside a transaction rolls it back', async () => {
   const reset = Object.assign(new Error('the object store does not answer'), { code: 'ECONNRESET' })
   const failing = opened.db.transaction(async (tx) => {
     await tx.execute(statement`insert into namespace (name, description) values ('lost', '')`)

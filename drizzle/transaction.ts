@@ -1,19 +1,20 @@
-// postgres.js 3.4.9 answers the loss of a transaction's connection with `rollback` on that connection: the write fails
-// outside of any promise, which ends the process. It also sends a statement that follows the end of its transaction on
-// whatever that connection does by then. And a BEGIN that is pipelined behind other statements may lose its owner. Transactions
-// begun here do none of this.
+// Transactions without three faults of postgres.js 3.4.9:
+// - After the loss of a transaction's connection, it sends `rollback` on that connection. The write fails
+//   outside of any promise and ends the process.
+// - It sends a statement that follows the end of its transaction, whatever the connection does by then.
+// - A BEGIN that is pipelined behind other statements may lose its owner.
 import { isOfConnection } from './errors.ts'
 import type { Sql, SqlTx } from './sql.ts'
 
-/** By then postgres.js knows that a connection of its own is gone. */
+/** postgres.js notices a lost connection within this time. */
 const NOTICED_MS = 1_000
 const pause = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms))
 
 type Work = (tx: SqlTx) => unknown
 
 /**
- * The pool `statements`, whose transactions have connections of their own, those of `transactions`. They reject once, as
- * lost, when their connection ends.
+ * Returns the pool `statements`, whose transactions use the connections of `transactions`. A transaction
+ * whose connection ends rejects once, with the error of the lost connection.
  */
 export function withTransactions(statements: Sql, transactions: Sql): Sql {
   const begin = transactions.begin.bind(transactions) as (options: string, work: Work) => Promise<unknown>
@@ -27,8 +28,9 @@ export function withTransactions(statements: Sql, transactions: Sql): Sql {
         const made = work(guarded(tx, state))
         return await (Array.isArray(made) ? Promise.all(made) : made)
       } catch (error) {
-        // postgres.js notices the loss itself, and rejects the transaction for it. An error that only looks like one (an
-        // object store's connection was reset) must still roll back, so this waits a moment, not for ever.
+        // postgres.js notices a lost connection and rejects the transaction itself. Other errors only look
+        // like a lost connection, such as a reset connection to the object store. These must roll back, so
+        // the wait is limited.
         if (isOfConnection(error)) await Promise.race([over, pause(NOTICED_MS)])
         if (state.hasEnded) return new Promise<never>(() => {})
         throw error
@@ -53,7 +55,7 @@ export function withTransactions(statements: Sql, transactions: Sql): Sql {
   })
 }
 
-/** A transaction that refuses statements once it has ended. */
+/** A transaction that refuses statements after its end. */
 function guarded(tx: SqlTx, state: { hasEnded: boolean }): SqlTx {
   const check = () => {
     if (state.hasEnded) throw new Error('the transaction of this statement has ended')
@@ -70,9 +72,9 @@ function guarded(tx: SqlTx, state: { hasEnded: boolean }): SqlTx {
   })
 }
 
-/** Performs `work` in a transaction and answers with what it returns; rejects with what it throws, and rolls back. */
+/** Performs `work` in a transaction and returns its result. Rolls back and rethrows when `work` throws. */
 export async function inTransaction<T>(sql: Sql, work: (tx: SqlTx) => Promise<T>): Promise<T> {
-  // In an object, because `begin` treats an array as statements to wait for.
+  // An object, because `begin` would treat an array as statements to await.
   const { value } = await sql.begin(async (tx) => ({ value: await work(tx) }))
   return value
 }

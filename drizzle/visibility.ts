@@ -1,10 +1,10 @@
-// Conditions on what a caller may see, for the statements of several stores. They are empty where everything is seen, so
-// that the community edition and administrators use the plain statements.
+// Conditions on the visibility of a caller, shared by several stores. They are empty for full visibility, so
+// the community edition and administrators use the plain statements.
 import { type SQL, sql as typed } from 'drizzle-orm'
 import type { PgColumn } from 'drizzle-orm/pg-core'
 import type { Part, Sql, SqlTx } from './sql.ts'
 
-/** Everything of a kind, or only these ids or names. */
+/** All resources of a kind, or only these ids or names. */
 export type Seen = 'all' | readonly string[]
 
 /** Ids of the visible pipelines, and names of the namespaces whose tables without a pipeline are visible. */
@@ -13,13 +13,13 @@ export interface SeenTables {
   readonly namespaces: Seen
 }
 
-/** `and <column> is among these ids`; empty where all are seen. */
+/** `and <column> is among these ids`; empty for full visibility. */
 export const andSeenId = (sql: Sql | SqlTx, column: Part, seen: Seen): Part =>
   seen === 'all' ? sql`` : sql`and ${among(sql, column, seen, 'uuid')}`
 
 /**
- * Whether a table is seen: a row called `entry` with namespace, layer and name. Its live pipeline decides, or its namespace
- * where it has no live pipeline. Empty where all are seen.
+ * A condition that the table of the row `entry` (namespace, layer, name) is visible. Its live pipeline
+ * decides; without a live pipeline, its namespace decides. Empty for full visibility.
  */
 export function andTableSeen(sql: Sql | SqlTx, { pipelines, namespaces }: SeenTables): Part {
   if (pipelines === 'all' && namespaces === 'all') return sql``
@@ -29,7 +29,7 @@ export function andTableSeen(sql: Sql | SqlTx, { pipelines, namespaces }: SeenTa
       and maker.name = entry.name), ${among(sql, sql`entry.namespace`, namespaces, 'text')})`
 }
 
-/** A list can have thousands of values: Postgres hashes a set, but scans an array for each row. */
+/** A list can have thousands of values. Postgres hashes a subquery, but scans an array for each row. */
 function among(sql: Sql | SqlTx, column: Part, seen: Seen, type: 'uuid' | 'text'): Part {
   if (seen === 'all') return sql`true`
   return type === 'uuid'
@@ -37,13 +37,13 @@ function among(sql: Sql | SqlTx, column: Part, seen: Seen, type: 'uuid' | 'text'
     : sql`${column} in (select unnest(${[...seen]}::text[]))`
 }
 
-/** As a condition of a drizzle query; undefined, which adds no condition, where all are seen. */
+/** A condition on ids for drizzle queries. Full visibility returns undefined, which adds no condition. */
 export const isSeenId = (column: PgColumn | SQL, seen: Seen | undefined): SQL | undefined =>
   seen === undefined || seen === 'all'
     ? undefined
     : typed`${column} in (select unnest(${typed.param([...seen])}::uuid[]))`
 
-/** As a condition of a drizzle query; undefined, which adds no condition, where all are seen. */
+/** A condition on names for drizzle queries. Full visibility returns undefined, which adds no condition. */
 export const isSeenName = (column: PgColumn, seen: Seen | undefined): SQL | undefined =>
   seen === undefined || seen === 'all'
     ? undefined

@@ -2,15 +2,15 @@ import { sql } from 'drizzle-orm'
 import { check, index, pgTable, primaryKey, uniqueIndex } from 'drizzle-orm/pg-core'
 import { createdAt, instant, tableName } from './columns.ts'
 
-/** A table's columns as readers see them, in order. `type` is the engine's name. */
+/** A table's columns in the order that readers see. `type` is the engine's name of the type. */
 export type ContentColumns = { name: string; type: string }[]
 
-/** One immutable state of one table: a metadata file and what readers ask about it. */
+/** One immutable state of one table: a metadata file and the values that readers need. */
 export const lakeContents = pgTable('lake_content', (pg) => ({
   id: pg.uuid('id').primaryKey(),
   tableUuid: pg.uuid('table_uuid').notNull(),
   metadataLocation: pg.text('metadata_location').notNull(),
-  /** int64 as text: it does not fit a JavaScript number. */
+  /** int64 as text, because a JavaScript number cannot hold it. */
   snapshotId: pg.text('snapshot_id'),
   columns: pg.jsonb('columns').$type<ContentColumns>().notNull(),
   rowCount: pg.bigint('row_count', { mode: 'number' }).notNull(),
@@ -18,7 +18,10 @@ export const lakeContents = pgTable('lake_content', (pg) => ({
   createdAt: createdAt(),
 }))
 
-/** `main` and the branches of attempts. `number` is main's head; a branch stands on main as of `base`. */
+/**
+ * `main` and the branches of attempts. `number` is the head of main. `base` is the commit of main on which a
+ * branch is based.
+ */
 export const lakeRefs = pgTable(
   'lake_ref',
   (pg) => ({
@@ -37,14 +40,14 @@ export const lakeRefs = pgTable(
     closedAt: instant('closed_at'),
   }),
   (t) => [
-    /** What is old enough to be forgotten. */
+    /** For closed branches that are old enough to be deleted. */
     index('lake_ref_closed').on(t.closedAt).where(sql`closed_at is not null`),
     index('lake_ref_open').on(t.createdAt).where(sql`state = 'open' and name <> 'main'`),
     check('lake_ref_state', sql`${t.state} in ('open', 'merged', 'deleted')`),
   ],
 )
 
-/** Commits of branches have no number until they are merged: `number` is the place on main. */
+/** `number` is the position on main. Commits of branches have no number until they are merged. */
 export const lakeCommits = pgTable(
   'lake_commit',
   (pg) => ({
@@ -62,7 +65,10 @@ export const lakeCommits = pgTable(
   ],
 )
 
-/** Which content a table of main had from one commit (inclusive) to another (exclusive); null: it still has it. */
+/**
+ * The content of a table of main from one commit (inclusive) to another (exclusive). A null `toCommit` means
+ * that the content is current.
+ */
 export const mainEntries = pgTable(
   'main_entry',
   (pg) => ({
@@ -83,7 +89,10 @@ export const mainEntries = pgTable(
   ],
 )
 
-/** What a branch changed. `baseContent` is main at the branch's base, not main now: recording the latter would permit a lost update. */
+/**
+ * Changes of a branch. `baseContent` is the content on main at the branch's base, not the current one.
+ * Storing the current content would permit a lost update.
+ */
 export const branchEntries = pgTable(
   'branch_entry',
   (pg) => ({

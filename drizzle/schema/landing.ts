@@ -22,7 +22,10 @@ export const landingZones = pgTable(
   ],
 )
 
-/** A file of a zone. It is active until a successful run has archived it: `archivedByRun` is that fact, moving the object follows later. */
+/**
+ * A file of a zone. The file is active until a successful run archives it, which sets `archivedByRun`. The
+ * object moves later.
+ */
 export const landingFiles = pgTable(
   'landing_file',
   (pg) => ({
@@ -46,7 +49,7 @@ export const landingFiles = pgTable(
     unique('landing_file_name').on(t.zoneId, t.filename),
     uniqueIndex('landing_file_seq').on(t.seq),
     index('landing_file_archived').on(t.archivedAt, t.id).where(sql`archived_by_run is not null`),
-    /** Archived, and its object not moved yet. */
+    /** For archived files whose objects have not moved yet. */
     index('landing_file_in_place')
       .on(t.archivedByRun)
       .where(sql`archived_by_run is not null and position('/_processed/' in path) = 0`),

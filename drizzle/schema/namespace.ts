@@ -2,14 +2,16 @@ import { sql } from 'drizzle-orm'
 import { index, pgTable, unique } from 'drizzle-orm/pg-core'
 import { createdAt } from './columns.ts'
 
-/** Not referenced by foreign keys: deleting a namespace leaves what it contains, and that keeps working. */
+/**
+ * No foreign keys refer to namespaces, because the contents of a deleted namespace remain and keep working.
+ */
 export const namespaces = pgTable(
   'namespace',
   (pg) => ({
     name: pg.text('name').primaryKey(),
-    /** What grants name: another namespace that takes the name later is another one. */
+    /** Grants refer to this id, so a later namespace of the same name does not inherit them. */
     id: pg.uuid('id').notNull().default(sql`gen_random_uuid()`),
-    /** Null: nobody's, as all are in the community edition. */
+    /** Null: no owner, as always in the community edition. */
     owner: pg.text('owner'),
     description: pg.text('description').notNull().default(''),
     createdAt: createdAt(),

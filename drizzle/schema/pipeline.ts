@@ -3,9 +3,12 @@ import { check, index, pgTable, unique, uniqueIndex } from 'drizzle-orm/pg-core'
 import type { Stored } from '../../machines/advance.ts'
 import { createdAt, instant, tableName, updatedAt } from './columns.ts'
 
-/** Which zones a set of pipeline files names literally, as `ns.zone`; frozen when a run of them starts. */
+/**
+ * The zones that a set of pipeline files names literally, as `ns.zone`. Their files are frozen when a run
+ * starts.
+ */
 export type LandingZoneNames = string[]
-/** Object path to storage version id. */
+/** Maps an object path to a version id of the object store. */
 export type PinnedFiles = Record<string, string>
 
 export const pipelines = pgTable(
@@ -15,18 +18,27 @@ export const pipelines = pgTable(
     ...tableName(),
     type: pg.text('type').$type<'sql' | 'python'>().notNull(),
     owner: pg.text('owner'),
-    /** Earlier owners, since its owner has published it: until then its code sees only what all of them see. */
+    /**
+     * Earlier owners since the last approval, which is a publication by the owner. Until the next one, the
+     * code sees only what all of them see.
+     */
     handedBy: pg.text('handed_by').array().notNull().default(sql`'{}'::text[]`),
-    /** Owners before somebody vouched for the code: what is older than `vouchedVersion`, or no version, sees only what they see too. */
+    /**
+     * Earlier owners before the last approval of the code. Code older than `vouchedVersion` and code of
+     * drafts sees only what they see too.
+     */
     handedBefore: pg.text('handed_before').array().notNull().default(sql`'{}'::text[]`),
     vouchedVersion: pg.integer('vouched_version'),
     description: pg.text('description').notNull().default(''),
-    /** The draft statechart: `{value, context, status}`; the columns below are written from it in the same UPDATE. */
+    /**
+     * Snapshot of the draft statechart: `{value, context, status}`. The same UPDATE writes the columns below
+     * from it.
+     */
     draftSnapshot: pg.jsonb('draft_snapshot').$type<Stored>().notNull(),
     draftMachineVersion: pg.integer('draft_machine_version').notNull(),
     draftDirty: pg.boolean('draft_dirty').notNull(),
     draftRevision: pg.bigint('draft_revision', { mode: 'number' }).notNull().default(0),
-    /** Number of the version that runs execute; null while never published. */
+    /** The number of the version that runs execute; null before the first publish. */
     publishedVersion: pg.integer('published_version'),
     publishedAt: instant('published_at'),
     maxVersions: pg.integer('max_versions').notNull().default(50),
@@ -39,7 +51,7 @@ export const pipelines = pgTable(
     index('pipeline_owner').on(t.owner).where(sql`owner is not null`),
     index('pipeline_deleted').on(t.deletedAt).where(sql`deleted_at is not null`),
     index('pipeline_created').on(t.createdAt, t.id),
-    /** Deleted ones too: their runs are listed under their names. */
+    /** Includes deleted pipelines, because their runs are listed by name. */
     index('pipeline_named').on(t.name, t.namespace, t.layer),
     check('pipeline_layer', sql`${t.layer} in ('bronze', 'silver', 'gold')`),
     check('pipeline_type', sql`${t.type} in ('sql', 'python')`),

@@ -3,7 +3,7 @@ import { check, pgTable } from 'drizzle-orm/pg-core'
 import { instant, updatedAt } from './columns.ts'
 import { pipelines } from './pipeline.ts'
 
-/** One row: how long things are kept. Names, units and defaults are those of the specification. */
+/** One row with the retention settings. Names, units and defaults are those of the specification. */
 export const retentionConfig = pgTable(
   'retention_config',
   (pg) => ({
@@ -24,7 +24,7 @@ export const retentionConfig = pgTable(
   (t) => [check('retention_config_one', sql`${t.isOnly}`)],
 )
 
-/** What a pipeline does differently; null: as the system. */
+/** Settings of one pipeline that differ from the system's; null means the system's value. */
 export const retentionOverrides = pgTable('retention_override', (pg) => ({
   pipelineId: pg
     .uuid('pipeline_id')
@@ -36,7 +36,7 @@ export const retentionOverrides = pgTable('retention_override', (pg) => ({
   qualityResultsMaxPerTest: pg.integer('quality_results_max_per_test'),
 }))
 
-/** One row: what the last tick of the reaper did. */
+/** One row with the results of the reaper's last tick. */
 export const reaperStatus = pgTable(
   'reaper_status',
   (pg) => ({
@@ -53,7 +53,7 @@ export const reaperStatus = pgTable(
     historyPruned: pg.bigint('history_pruned', { mode: 'number' }).notNull().default(0),
     snapshotsExpired: pg.bigint('snapshots_expired', { mode: 'number' }).notNull().default(0),
     lakeFilesRemoved: pg.bigint('lake_files_removed', { mode: 'number' }).notNull().default(0),
-    /** Duties of that tick that failed, by name. */
+    /** Names of the duties that failed in that tick. */
     failures: pg.jsonb('failures').$type<string[]>().notNull().default([]),
     updatedAt: updatedAt(),
   }),

@@ -6,34 +6,40 @@ import { createdAt, instant } from './columns.ts'
 import type { LandingZoneNames, PinnedFiles } from './pipeline.ts'
 
 /**
- * A run. The row is also its place in the queue: dispatchers take what waits through the partial index.
- * Code is fixed here, at the request (`pins`); data is fixed per attempt, at its start.
+ * A run. The row is also its place in the queue: dispatchers find waiting runs through the partial index.
+ * Code is fixed at the request (`pins`); data is fixed at the start of each attempt.
  */
 export const runs = pgTable(
   'run',
   (pg) => ({
     id: pg.uuid('id').primaryKey(),
-    /** No foreign key: checking one locks the pipeline's row for every run. What is asked for while it is deleted is cancelled at its start. */
+    /**
+     * No foreign key, because its check would lock the pipeline's row for every run. A run that is requested
+     * during the deletion of its pipeline is cancelled at its start.
+     */
     pipelineId: pg.uuid('pipeline_id').notNull(),
     namespace: pg.text('namespace').notNull(),
     layer: pg.text('layer').notNull(),
     pipeline: pg.text('pipeline').notNull(),
     pipelineType: pg.text('pipeline_type').notNull(),
     trigger: pg.text('trigger').notNull(),
-    /** Null when the draft was run. */
+    /** Null when the run executes the draft. */
     versionNumber: pg.integer('version_number'),
     pins: pg.jsonb('pins').$type<PinnedFiles>().notNull(),
     landingZones: pg.jsonb('landing_zones').$type<LandingZoneNames>().notNull(),
 
-    /** The run statechart: `{value, context, status}`; `status`, `phase`, `attempt`, `waiting` are written from it in the same UPDATE. */
+    /**
+     * Snapshot of the run statechart: `{value, context, status}`. The same UPDATE writes `status`, `phase`,
+     * `attempt` and `waiting` from it.
+     */
     snapshot: pg.jsonb('snapshot').$type<Stored>().notNull(),
     machineVersion: pg.integer('machine_version').notNull(),
     status: pg.text('status').$type<RunStatus>().notNull(),
     phase: pg.text('phase'),
     attempt: pg.integer('attempt').notNull().default(0),
-    /** True while the run waits for an attempt to be started. */
+    /** True while the run waits for the start of an attempt. */
     waiting: pg.boolean('waiting').notNull().default(true),
-    /** An attempt is not started before this time (back-off). */
+    /** No attempt starts before this time (backoff). */
     notBefore: instant('not_before'),
     /** The replica that follows the open attempt. */
     follower: pg.text('follower'),
@@ -43,21 +49,30 @@ export const runs = pgTable(
     durationMs: pg.bigint('duration_ms', { mode: 'number' }),
     rowsWritten: pg.bigint('rows_written', { mode: 'number' }),
     error: pg.text('error'),
-    /** The commit of main this run's success was computed from, and the one that it became. */
+    /**
+     * The commit of main from which this run's success was computed. `mergedCommit` is the commit of its
+     * merge.
+     */
     baseCommit: pg.bigint('base_commit', { mode: 'number' }),
     mergedCommit: pg.bigint('merged_commit', { mode: 'number' }),
 
-    /** What asked for it, if not a person: I2 holds by the unique indexes on these. */
+    /**
+     * The trigger or schedule that requested the run, if any. The unique indexes on these columns enforce
+     * invariant I2.
+     */
     triggerId: pg.uuid('trigger_id'),
-    /** The subject of the event, or the due time of a cron. */
+    /** The subject of the event, or the due time of a cron trigger. */
     triggerEvent: pg.text('trigger_event'),
     scheduleId: pg.uuid('schedule_id'),
     scheduleDue: instant('schedule_due'),
-    /** Firings between a person or a clock and this run. */
+    /** The number of firings between a person or a clock and this run. */
     chainDepth: pg.integer('chain_depth').notNull().default(0),
-    /** The upload that asked for it: if an earlier success has archived that file, nothing is left to do. */
+    /**
+     * The upload that requested the run. If an earlier success has archived that file, the run has nothing
+     * left to do.
+     */
     landingFileId: pg.uuid('landing_file_id'),
-    /** The trace of what has led to it, which its attempts belong to. */
+    /** The trace of the run's cause; the run's attempts belong to the same trace. */
     traceparent: pg.text('traceparent'),
     tracestate: pg.text('tracestate'),
     createdAt: createdAt(),
@@ -65,14 +80,18 @@ export const runs = pgTable(
   (t) => [
     uniqueIndex('run_of_trigger_event').on(t.triggerId, t.triggerEvent).where(sql`trigger_id is not null`),
     uniqueIndex('run_of_schedule').on(t.scheduleId, t.scheduleDue).where(sql`schedule_id is not null`),
-    /** The latest success of a pipeline: what dependencies are compared with, and what is never pruned. */
+    /** For the latest success of a pipeline. Dependencies are compared with it, and it is never pruned. */
     index('run_success').on(t.pipelineId, t.finishedAt, t.id).where(sql`status = 'success'`),
-    /** The order in which a pipeline's runs go: the one between two attempts (`running`) before all that are `pending`. */
+    /**
+     * The order of a pipeline's waiting runs: a run between two attempts (`running`) comes before all
+     * `pending` runs.
+     */
     index('run_queue').on(t.pipelineId, t.status.desc(), t.createdAt, t.id).where(sql`waiting`),
     index('run_active').on(t.pipelineId).where(sql`status in ('pending', 'running')`),
     uniqueIndex('run_one_running').on(t.pipelineId).where(sql`status = 'running'`),
     index('run_followed').on(t.follower).where(sql`follower is not null`),
-    // For lists: an order, and behind it what is filtered by, so that runs are passed over without being read.
+    // Indexes for lists: first the sort column, then the filter columns, so that Postgres skips runs without
+    // reading them.
     index('run_created').on(t.createdAt, t.id, t.status, t.namespace, t.layer),
     index('run_of_pipeline').on(t.pipelineId, t.createdAt, t.id, t.status),
     index('run_status').on(t.status, t.createdAt, t.id, t.namespace, t.layer),
@@ -80,10 +99,11 @@ export const runs = pgTable(
   ],
 )
 
-// The tables below have no foreign key to `run`: checking one locks the run's row for every line of a log, and a cascade
-// takes a query per run and table. Whoever deletes a run deletes these first (the reaper does, in batches).
+// The tables below have no foreign key to `run`. A check would lock the run's row for every log line, and a
+// cascade would take a query per run and table. So a deletion of runs deletes these rows first, as the reaper
+// does in batches.
 
-/** One execution of a run on a branch of its own, computed from one commit of main. */
+/** One execution of a run on its own branch, computed from one commit of main. */
 export const runAttempts = pgTable(
   'run_attempt',
   (pg) => ({
@@ -92,10 +112,10 @@ export const runAttempts = pgTable(
     pipelineId: pg.uuid('pipeline_id').notNull(),
     branch: pg.text('branch').notNull(),
     baseCommit: pg.bigint('base_commit', { mode: 'number' }).notNull(),
-    /** The greatest landing file sequence when the attempt started: files that arrive later are not its input. */
+    /** The greatest landing file sequence when the attempt started. Later files are not its input. */
     landingWatermark: pg.bigint('landing_watermark', { mode: 'number' }).notNull(),
     runnerUrl: pg.text('runner_url').notNull(),
-    /** Known once the runner has accepted; another boot id means the attempt is lost. */
+    /** Null until the runner has accepted the attempt. Another boot id means that the attempt is lost. */
     runnerBoot: pg.text('runner_boot'),
     state: pg.text('state').notNull().default('open'),
     outcome: pg.text('outcome'),
@@ -109,7 +129,7 @@ export const runAttempts = pgTable(
   ],
 )
 
-/** The landing files an attempt reads, frozen at its start. */
+/** The landing files that an attempt reads, frozen for it. */
 export const runFiles = pgTable(
   'run_file',
   (pg) => ({
@@ -117,7 +137,7 @@ export const runFiles = pgTable(
     attempt: pg.integer('attempt').notNull(),
     landingFileId: pg.uuid('landing_file_id').notNull(),
     zoneId: pg.uuid('zone_id').notNull(),
-    /** False: whoever the attempt works for may read the zone and not write it, so the file stays active. */
+    /** False when the owner of the run may read the zone but not write it; the file then stays active. */
     mayArchive: pg.boolean('may_archive').default(true).notNull(),
   }),
   (t) => [primaryKey({ columns: [t.runId, t.attempt, t.landingFileId] })],

@@ -1,7 +1,9 @@
 import { pgTable, primaryKey } from 'drizzle-orm/pg-core'
 import { tableName, updatedAt } from './columns.ts'
 
-/** What people say about a table. Kept apart from the lake table, so that it survives the table's recreation. */
+/**
+ * Descriptions of a table by users. They are separate from the lake table, so they survive its recreation.
+ */
 export const tableMetadata = pgTable(
   'table_metadata',
   (pg) => ({

@@ -5,7 +5,7 @@ import type { TriggerState } from '../../machines/trigger.ts'
 import { createdAt, instant, updatedAt } from './columns.ts'
 import { pipelines } from './pipeline.ts'
 
-/** What starts runs of a pipeline by itself. */
+/** Rules that start runs of a pipeline automatically. */
 export const triggers = pgTable(
   'trigger',
   (pg) => ({
@@ -15,19 +15,19 @@ export const triggers = pgTable(
       .notNull()
       .references(() => pipelines.id, { onDelete: 'cascade' }),
     type: pg.text('type').notNull(),
-    /** As clients see it; of a webhook only the hash of its token. */
+    /** The configuration that clients see. A webhook's configuration contains only the hash of its token. */
     config: pg.jsonb('config').$type<Record<string, unknown>>().notNull(),
     cooldownSeconds: pg.integer('cooldown_seconds').notNull().default(0),
 
-    /** The trigger statechart; `state` and `coolingUntil` are written from it in the same UPDATE. */
+    /** Snapshot of the trigger statechart. The same UPDATE writes `state` and `coolingUntil` from it. */
     snapshot: pg.jsonb('snapshot').$type<Stored>().notNull(),
     machineVersion: pg.integer('machine_version').notNull(),
     state: pg.text('state').$type<TriggerState>().notNull(),
     coolingUntil: instant('cooling_until'),
 
-    /** Whose events it hears: `zone:ns.name` or `pipeline:ns.layer.name`. Null for cron and webhook. */
+    /** The source of its events: `zone:ns.name` or `pipeline:ns.layer.name`. Null for cron and webhook. */
     source: pg.text('source'),
-    /** cron and cron_dependency: when it is due next; stays in the past until it has fired. */
+    /** cron and cron_dependency: the next due time, which stays in the past until the trigger has fired. */
     dueAt: instant('due_at'),
     /** webhook: SHA-256 of the token, hex. */
     tokenHash: pg.text('token_hash'),
@@ -51,7 +51,7 @@ export const triggers = pgTable(
   ],
 )
 
-/** What a cron_dependency trigger waits for, and the success of each that its last firing used. */
+/** The dependencies of a cron_dependency trigger, each with the success that the last firing used. */
 export const triggerDependencies = pgTable(
   'trigger_dependency',
   (pg) => ({
@@ -61,40 +61,44 @@ export const triggerDependencies = pgTable(
       .references(() => triggers.id, { onDelete: 'cascade' }),
     /** `pipeline:ns.layer.name` */
     source: pg.text('source').notNull(),
-    /** Run that was the dependency's latest success at the last firing: it is news when that is another one. */
+    /**
+     * The dependency's latest successful run at the last firing. A different latest run means a new success.
+     */
     usedRun: pg.uuid('used_run'),
   }),
   (t) => [primaryKey({ columns: [t.triggerId, t.source] }), index('trigger_dependency_source').on(t.source)],
 )
 
 /**
- * What happened and some trigger hears: written in the transaction of the fact itself (an upload's row, a run's success),
- * removed in the transaction that fires for it.
+ * Events that some trigger consumes. The transaction of an upload's row or of a run's success inserts the
+ * event. The transaction that fires for the event deletes it.
  */
 export const triggerEvents = pgTable(
   'trigger_event',
   (pg) => ({
     id: pg.bigserial('id', { mode: 'number' }).primaryKey(),
     kind: pg.text('kind').$type<'fileUploaded' | 'runSucceeded'>().notNull(),
-    /** `zone:ns.name` or `pipeline:ns.layer.name`: matched with `trigger.source`. */
+    /** `zone:ns.name` or `pipeline:ns.layer.name`, compared with `trigger.source`. */
     source: pg.text('source').notNull(),
-    /** The landing file or the run: with the trigger's id, the key against double firing. */
+    /** The landing file or the run. With the trigger's id, this key prevents a second firing. */
     subject: pg.uuid('subject').notNull(),
     /** fileUploaded: the original file name. */
     filename: pg.text('filename'),
-    /** Of the runs it starts. */
+    /** The chain depth of the runs that the event starts. */
     chainDepth: pg.integer('chain_depth').notNull().default(0),
-    /** What those runs belong to: the trace of the upload, or that of the run which succeeded. */
+    /** The trace for those runs: the trace of the upload or of the successful run. */
     traceparent: pg.text('traceparent'),
     tracestate: pg.text('tracestate'),
-    /** Triggers up to this id have been asked already: an event with very many of them takes several transactions. */
+    /**
+     * Triggers up to this id are already evaluated. An event with many triggers takes several transactions.
+     */
     afterTrigger: pg.uuid('after_trigger'),
     createdAt: createdAt(),
   }),
   (t) => [check('trigger_event_kind', sql`${t.kind} in ('fileUploaded', 'runSucceeded')`)],
 )
 
-/** The legacy mechanism: one cron text per row. */
+/** The legacy mechanism: one cron expression per row. */
 export const schedules = pgTable(
   'schedule',
   (pg) => ({
@@ -105,7 +109,7 @@ export const schedules = pgTable(
       .references(() => pipelines.id, { onDelete: 'cascade' }),
     cron: pg.text('cron').notNull(),
     enabled: pg.boolean('enabled').notNull().default(true),
-    /** Null until the first tick, which only sets it. */
+    /** Null until the first tick, which only sets this value. */
     nextRunAt: instant('next_run_at'),
     lastRunAt: instant('last_run_at'),
     lastRunId: pg.uuid('last_run_id'),
