@@ -9,7 +9,7 @@ import { type Branch, findBranch, findBranchOf } from './store/branches.ts'
 import type { View } from './store/tables.ts'
 import type { AttemptClaims, Claims, Tokens } from './tokens.ts'
 
-/** Main's warehouse; a branch's is `sluice@<branch>`. */
+/** The warehouse of main. The warehouse of a branch is `sluice@<branch>`. */
 const MAIN_WAREHOUSE = 'sluice'
 
 export type Session = {

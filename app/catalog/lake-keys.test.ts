@@ -3,13 +3,13 @@ import { isTableDirectory, isTableFile } from './lake-keys.ts'
 
 const table = { namespace: 'default', layer: 'gold', name: 'a' } as const
 
-test('the files of a table are those in its own data and metadata directories', () => {
+test('isTableFile accepts files in the data and metadata directories of its table', () => {
   expect(isTableFile(table, '_lake/default/gold/a-0123abcd/data/x.parquet')).toBe(true)
   expect(isTableFile(table, '_lake/default/gold/a-0123abcd/metadata/snap-1.avro')).toBe(true)
   expect(isTableDirectory(table, '_lake/default/gold/a-0123abcd')).toBe(true)
 })
 
-test('nothing else is a file of the table', () => {
+test('isTableFile and isTableDirectory reject every other key', () => {
   for (const key of [
     '_lake/default/gold/a-b-0123abcd/data/x.parquet',
     '_lake/default/gold/a-0123abcd-0123abcd/data/x.parquet',
