@@ -85,7 +85,7 @@ describe('sharing', () => {
     expect(await pro.statusOf('cyd', 'GET', pipeline.path)).toBe(404)
   })
 
-  test('only the owner or an administrator changes the owner field', async () => {
+  test('only owners or administrators change the owner, who then loses admin', async () => {
     const pipeline = await pro.newPipeline('ann')
     await pro.share('ann', 'bob', pipeline, 'admin')
     await pro.share('bob', 'ann', pipeline, 'admin')

@@ -43,7 +43,7 @@ describe('transferred code', () => {
     expect(await ownerOf(nobodys.path)).toBeNull()
   })
 
-  test('transferred code sees only what both owners see until published', async () => {
+  test('transferred code sees what both owners see until its owner publishes', async () => {
     const { sql } = pro.parts
     const [trap, victims, own] = [
       await pro.newPipeline('mallory'),

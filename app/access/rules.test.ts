@@ -23,7 +23,7 @@ async function documented(): Promise<string[]> {
   )
 }
 
-test('every route of the API has a rule, and every rule a route', async () => {
+test('every API route has a rule, and every rule has a route', async () => {
   const ruled = Object.keys(RULES).map((key) => {
     const [method, pattern = ''] = key.split(' ')
     return `${method} ${documentedPath(pattern)}`
@@ -31,7 +31,7 @@ test('every route of the API has a rule, and every rule a route', async () => {
   expect(ruled.sort()).toEqual((await documented()).sort())
 })
 
-test('only two routes with other methods than GET are open to every user', async () => {
+test('only two routes with a method other than GET are open', async () => {
   const open = Object.entries(RULES).flatMap(([key, { says }]) =>
     !key.startsWith('GET ') && says.startsWith('anybody') ? [key] : [],
   )

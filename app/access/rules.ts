@@ -163,9 +163,9 @@ const refOfBody = (body: unknown): PipelineRef => ({
 
 /**
  * Every user may create resources in the default namespace and then owns them. Other namespaces need write on
- * the namespace. Data that another owner left under the name, such as a table or files, must not pass to the
- * new owner. A taken name throws 409 here. If the handler checked this later, the name could become free
- * without a check of the data left behind.
+ * the namespace. Another owner's data under the same name, such as files, must not pass to the new owner. A
+ * taken name throws 409 here. If the handler checked this later, the name could become free without a check
+ * of the data left behind.
  */
 const creates = (
   kind: string,
@@ -213,8 +213,8 @@ const createsNamespace: Rule = {
 }
 
 /**
- * A new value of `owner` is a transfer, so only the owner may set it. The service checks again under its row
- * lock.
+ * A new value of `owner` is a transfer, so only the owner or an administrator may set it. The service checks
+ * again under its row lock.
  */
 const changesOwner = ({ body, access }: Asked, resource: Resource) => {
   if (typeof body !== 'object' || body === null || !('owner' in body)) return

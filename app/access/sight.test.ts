@@ -126,7 +126,7 @@ test('lists use the same statements for full visibility as without visibility', 
   expect(told[1]).toEqual(told[0] ?? [])
 })
 
-test('a run sees what the owner of its pipeline or namespace sees', async () => {
+test("a run sees what its pipeline's owner sees, otherwise its namespace's owner", async () => {
   const { sql } = opened
   const sight = makeCodeSight({ sql, enforcement: makeEnforcement({ sql }), admins: ['root'] })
   await namespace('team', 'ada')

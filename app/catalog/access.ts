@@ -36,7 +36,7 @@ export interface AccessDeps {
 }
 
 /**
- * Visibility of a token's bearer: an attempt sees what its run may see; a reader sees what its caller may
+ * Visibility of a token's bearer. An attempt sees what its run may see; a reader sees what its caller may
  * see.
  */
 export function seenBy(sight: CodeSight, claims: Claims): Promise<Visible> {
@@ -89,7 +89,8 @@ export function makeAccess({ sql, tokens, clock, sight }: AccessDeps) {
     },
 
     /**
-     * Throws 403 when the commit is newer than the token's view, or when the token does not see all of main.
+     * Throws 403 for a commit that is newer than the token's view, and for a token with restricted
+     * visibility.
      */
     async checkCommit(request: Request, commit: number): Promise<void> {
       const claims = claimsOf(request)

@@ -88,7 +88,7 @@ test('main shows the changes of a branch from its merge commit on', async () => 
   expect((await findBranch(database.sql, 'run-a'))?.state).toBe('merged')
 })
 
-test('only the first branch of a table merges, and commit numbers stay consecutive', async () => {
+test('only the first branch of a table merges; numbers stay consecutive', async () => {
   const batch = [
     await prepared('a', 'flights'),
     await prepared('b', 'flights'),

@@ -5,7 +5,7 @@ import { agingLake } from './test-aging-lake.ts'
 const { lake, someTable, age, reaping, tick, count } = agingLake()
 
 describe('branches and history', () => {
-  test('closes open branches of old ended or missing runs, never of running runs', async () => {
+  test('closes old branches of ended or missing runs, never of running runs', async () => {
     const { begin } = await someTable()
     const { begin: beginOther } = await someTable()
     const [ended, gone, running, young] = [

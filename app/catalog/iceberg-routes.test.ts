@@ -14,7 +14,7 @@ const tableNamed = (name: string) => ({ namespace: 'default', layer: 'gold' as c
 const identifierOf = (name: string) => ({ namespace: ['default', 'gold'], name })
 const aSchema = schemaForReplace([{ name: 'a', type: 'INTEGER' }]).schema
 
-test('main shows each create, append and overwrite of a table after its merge', async () => {
+test('main shows each create, append and overwrite after its merge', async () => {
   const first = await catalog.attempt(tableNamed('journey'))
   const created = await first.write(`select 1 as a, 'x' as b union all select 2, 'y'`, 'append')
   await expect((await catalog.reader()).client.loadTable(identifierOf('journey'))).rejects.toThrow(NotFound)

@@ -104,7 +104,7 @@ test('lists contain only visible tables; a restricted reader cannot list main', 
   expect((await get(`/catalog/sluice/v1/commits/${commit}/tables`, all)).text).toContain('other')
 })
 
-test('only code that sees a zone reads its landing files, frozen or not', async () => {
+test('only code that sees a zone reads its files, frozen or not', async () => {
   const [seen, hidden] = [await zone('seen'), await zone('hidden')]
   const attempt = await catalog.attempt(OWN)
   await catalog.sql`

@@ -57,7 +57,7 @@ describe('files', () => {
     expect(await committed.rows()).toEqual([{ a: 1 }])
   })
 
-  test('keeps files of the base commit of an open attempt at any age', async () => {
+  test('keeps files of the base commit of an open attempt', async () => {
     const read = await someTable()
     await read.write('select 1 as a')
     const reader = await (await someTable()).begin()

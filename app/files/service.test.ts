@@ -51,7 +51,7 @@ test('content that is not UTF-8 is read as base64', async () => {
   })
 })
 
-test('a file may have 32 MB, and a larger file is refused completely', async () => {
+test('a file may have 32 MB; a larger file is refused completely', async () => {
   const text = 'x'.repeat(33_554_432)
   expect((await files().write('default/big/full.txt', text)).status).toBe('written')
   expect((await files().read('default/big/full.txt')).content?.size).toBe(33_554_432)

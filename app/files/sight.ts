@@ -1,4 +1,4 @@
-// Visibility of files: a file in the folder of a pipeline or zone follows that resource; other files follow
+// Visibility of files. A file in the folder of a pipeline or zone follows that resource; other files follow
 // their namespace.
 import type { Sql } from '../../drizzle/client.ts'
 import type { Visible } from '../core/access.ts'

@@ -28,8 +28,8 @@ export async function ownersOfRun(
 }
 
 /**
- * Resources without an owner in namespaces without an owner: everything from before the first owner existed,
- * and everything created with an API key. Code of a pipeline without an owner sees them.
+ * Resources without an owner in namespaces without an owner. They were created before the first owner existed
+ * or with an API key. Code of a pipeline without an owner sees them.
  */
 export async function unowned(sql: Sql): Promise<Visible> {
   const owned = sql`with owned as materialized (select name from namespace where owner is not null)`

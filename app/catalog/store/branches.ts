@@ -157,8 +157,8 @@ export type BranchCommit = {
  * its head has changed.
  * The commit is one statement, so the transaction waits neither for its client nor for the disk. Durability
  * comes later: every record that depends on this commit, such as its merge, is written after it. A durable
- * merge makes this commit durable too. If a database crash loses the commit, later records of it are lost
- * too, or the merge reports the branch as stale.
+ * merge makes this commit durable too. A database crash that loses the commit also loses later records of it.
+ * Otherwise the merge finds the commit missing and reports the branch as stale.
  */
 export async function commitToBranch(sql: Sql, commit: BranchCommit): Promise<boolean> {
   const { table, content } = commit

@@ -72,7 +72,8 @@ export async function frozenFiles(
 export type LandingDeps = { sql: Sql; objects: ObjectStore }
 
 /**
- * The files of a zone that a preview reads: its active files, or its samples when there are no active files.
+ * The files of a zone that a preview reads. These are its active files, or its samples when it has no active
+ * files.
  * Returns null when the zone does not exist or is not visible.
  */
 export async function presentFiles(
