@@ -18,8 +18,8 @@ export type Queryable = Db | Tx
 
 /**
  * A transaction that commits only while its caller is the leader. Returns null and changes nothing when the
- * caller has lost its lead. workers/leadership/leadership.ts creates one; a test may pass `(work) =>
- * sql.begin(work)`.
+ * caller no longer leads. workers/leadership/leadership.ts creates one.
+ * A test may pass `(work) => sql.begin(work)`.
  */
 export type Fenced = <T>(work: (tx: SqlTx) => Promise<T>) => Promise<T | null>
 
@@ -114,7 +114,7 @@ export function openPool(
       onnotice: () => {},
       ...(onclose && { onclose }),
       connect_timeout: 10,
-      // A statement shares its connection with at most one other statement, so it waits for at most one and
+      // A statement shares its connection with at most one other statement. So it waits for at most one, and
       // is lost with at most one. The option is missing in the types.
       ...{ max_pipeline: 1 },
       ...supervisor.options,

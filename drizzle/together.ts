@@ -3,7 +3,7 @@ import type { Part, Sql, SqlTx } from './sql.ts'
 
 /**
  * One statement of several CTEs, `name as (insert, update or delete ...)`. All CTEs see the same snapshot and
- * no changes of each other, so two CTEs must not write the same row. `answer` is the final query. It may read
+ * no changes of each other. So two CTEs must not write the same row. `answer` is the final query. It may read
  * the returned rows of the CTEs by name.
  */
 export function together(tx: Sql | SqlTx, parts: readonly Part[], answer: Part): PendingQuery<Row[]> {

@@ -6,7 +6,7 @@ import { createdAt, instant } from './columns.ts'
 export const licensedUsers = pgTable('licensed_user', (pg) => ({
   /** Subject of a token. */
   userId: pg.text('user_id').primaryKey(),
-  /** Accurate to an hour. */
+  /** Time of the user's last request, accurate to an hour. */
   seenAt: instant('seen_at').notNull(),
 }))
 

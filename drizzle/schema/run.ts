@@ -99,7 +99,7 @@ export const runs = pgTable(
   ],
 )
 
-// The tables below have no foreign key to `run`. A check would lock the run's row for every log line, and a
+// The tables below have no foreign key to `run`. A check would lock the run's row for every log line. A
 // cascade would take a query per run and table. So a deletion of runs deletes these rows first, as the reaper
 // does in batches.
 

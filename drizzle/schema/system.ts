@@ -80,7 +80,7 @@ export const auditEntries = pgTable(
     resource: pg.text('resource').notNull(),
     detail: pg.text('detail').notNull().default(''),
     ip: pg.text('ip').notNull(),
-    /** The address of the connection itself. */
+    /** Address of the connection. For forwarded requests, this is the proxy, and `ip` is the client. */
     peer: pg.text('peer').notNull().default(''),
     /** HTTP status of the response; 0 in rows from before this column existed. */
     status: pg.integer('status').notNull().default(0),
@@ -119,8 +119,8 @@ export const transitions = pgTable(
 )
 
 /**
- * The number of runs is the sum of `change`. Triggers on `run` add a row in the transaction of each
- * statement, so writers never wait for each other. app/runs/store/list.ts folds the rows into one.
+ * The number of runs is the sum of `change`. Triggers on `run` add a row for each statement, in its
+ * transaction. So writers never wait for each other. app/runs/store/list.ts folds the rows into one.
  */
 export const runTotals = pgTable('run_total', (pg) => ({
   change: pg.bigint('change', { mode: 'number' }).notNull(),
