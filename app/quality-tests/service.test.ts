@@ -24,7 +24,7 @@ async function created() {
   return { ref, prefix: `default/pipelines/gold/${ref.name}/` }
 }
 
-test('a created test is a file of the draft, listed as it was given', async () => {
+test('a created test is a file of the draft and is listed unchanged', async () => {
   const { ref, prefix } = await created()
   const sql = '-- @tags: keys, nulls\n-- @severity: warn\nselect count(*)\nfrom {{ this }} -- where it is'
   const path = `${prefix}tests/quality/no-nulls.sql`
@@ -57,7 +57,7 @@ test('a created test is a file of the draft, listed as it was given', async () =
   expect((await service().list(ref, page)).tests[0]?.published).toBe(true)
 })
 
-test('of one name there is one test, whatever races', async () => {
+test('concurrent creates of one test name succeed once', async () => {
   const { ref } = await created()
   const test = { name: 'once', sql: 'select 0', severity: 'error' as const }
   const outcomes = await Promise.allSettled([1, 2, 3].map(() => service().create(ref, test)))
@@ -67,14 +67,14 @@ test('of one name there is one test, whatever races', async () => {
   expect(refused).toEqual([409, 409])
 })
 
-test('a file that is no test is not listed', async () => {
+test('lists only files that are tests', async () => {
   const { ref, prefix } = await created()
   await parts.objects.put(`${prefix}tests/quality/README.md`, bytes('# Tests'))
   await parts.objects.put(`${prefix}tests/quality/Not A Name.sql`, bytes('select 0'))
   expect((await service().list(ref, page)).total).toBe(0)
 })
 
-test('running asks the runner about the tests of the draft and counts its answers', async () => {
+test("a run sends the draft's tests to the runner and counts the results", async () => {
   const { ref } = await created()
   await service().create(ref, { name: 'a', sql: 'select 0', severity: 'error' })
   let asked: Parameters<QualityTestDeps['runQualityTests']>[0] | undefined

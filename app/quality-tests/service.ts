@@ -18,19 +18,19 @@ import { readTestFile, testFile } from './test-file.ts'
 export interface QualityTestDeps {
   objects: ObjectStore
   pipelines: Pick<PipelineService, 'draft' | 'changeDraft'>
-  /** Null when no runner can be asked. */
+  /** Null if no runner is available. */
   runQualityTests(
     request: MessageInitShape<typeof RunQualityTestsRequestSchema>,
     signal: AbortSignal,
   ): Promise<RunQualityTestsResponse | null>
-  /** Where, and with which token, a runner reads main as it is now and as a caller sees it. */
+  /** Address and token with which a runner reads the current main, as the caller sees it. */
   readMain(as: { reader: Reader | null }): Promise<MessageInitShape<typeof LakeAccessSchema>>
 }
 
 export type QualityTestService = ReturnType<typeof makeQualityTestService>
 
 export function makeQualityTestService({ objects, pipelines, runQualityTests, readMain }: QualityTestDeps) {
-  /** Tests are those of the draft; the ones a publish has pinned say so. */
+  /** Lists the draft's tests. `published` is true if the last publish pinned the test's file. */
   async function list(ref: PipelineRef, page: Page) {
     const { code, published } = await pipelines.draft(ref)
     const tests = code.flatMap(({ name: path, text }) => {
@@ -65,7 +65,10 @@ export function makeQualityTestService({ objects, pipelines, runQualityTests, re
     })
   }
 
-  /** Evaluates the draft's tests against what the caller sees of main (null: all), outside any run; `signal` stops it. */
+  /**
+   * Evaluates the draft's tests outside any run, against data on main that `reader` may see. A null `reader`
+   * sees everything. `signal` stops the evaluation.
+   */
   async function run(ref: PipelineRef, signal: AbortSignal, reader: Reader | null = null) {
     const { code } = await pipelines.draft(ref)
     const request = {

@@ -1,7 +1,7 @@
 import { readAnnotations } from '../../lake/pipeline/annotations.ts'
 import { parseTest, type QualityTest, type Severity } from '../../lake/pipeline/quality.ts'
 
-// A test is one file: what it says about itself as annotations of its header, then its SQL.
+// A test is one file: annotations in its header, then its SQL.
 
 export interface TestToWrite {
   sql: string
@@ -9,14 +9,14 @@ export interface TestToWrite {
   description?: string
 }
 
-/** What is given beside the SQL replaces what the SQL's own header says of it. */
+/** The given fields replace the same annotations in the header of the SQL. */
 export function testFile({ sql, severity, description }: TestToWrite): string {
   const given = [`-- @severity: ${severity}`, ...(description ? [`-- @description: ${description}`] : [])]
   const replaced = new Set(['severity', ...(description ? ['description'] : [])])
   return `${given.join('\n')}\n${withoutAnnotations(sql, (key) => replaced.has(key))}`
 }
 
-/** The test that a file holds, with the SQL that was given. */
+/** Parses a test file. `sql` is the SQL without the annotations of tests. */
 export function readTestFile(
   name: string,
   file: { path: string; text: string },

@@ -1,5 +1,5 @@
-// Schedules whose time has come, many at a time: what is due is asked for in one statement, decided here, and written in
-// another, together with the runs.
+// Handles due schedules in batches. One statement reads them, this code decides, and one statement writes
+// them together with their runs.
 import type { SqlTx } from '../../drizzle/client.ts'
 import { BadCron, nextAfter } from '../../machines/cron.ts'
 import { NO_TRACE } from '../../proto/trace.ts'
@@ -7,22 +7,23 @@ import type { NewId, PipelineId, RunId } from '../core/ids.ts'
 import { outcomesOf, type RequestOutcome, type RunRequest, requestedRuns } from '../runs/service.ts'
 import { type DueRow, lockDue, movedPart, moveSchedules, type NextTime } from './store.ts'
 
-/** Why a due time passed without a run. */
+/** Reason why a due time passed without a run. */
 export type Skip = 'active' | 'bad cron' | Exclude<RequestOutcome, 'requested'>
 
 export interface Taken {
-  /** By the database's clock. */
+  /** The time of the database. */
   now: Date
-  /** Schedules looked at; as many as asked for when there may be more. */
+  /** Number of schedules read. If it equals the limit, more may wait. */
   seen: number
   requested: number
   skipped: { schedule: string; pipeline: string; why: Skip }[]
 }
 
 /**
- * Takes up to `limit` schedules that are due, the longest due first, and as many new ones. A due one requests one run,
- * however many of its times have passed, unless its pipeline has an active run; a new one requests none. All are due next
- * at their first time after now. `asOf` is `now` of the pass's first batch: what becomes due later is left to the next pass.
+ * Handles up to `limit` due schedules, the longest due first, and as many new ones. A due schedule requests
+ * one run for all its passed times, unless its pipeline has an active run. A new schedule requests none. Each
+ * schedule is next due at its first time after now. `asOf` is `now` of the pass's first batch, so the next
+ * pass handles later due times.
  */
 export async function takeDue(
   tx: SqlTx,
@@ -78,7 +79,7 @@ function whyNot(row: DueRow, { next, isTaken }: { next: Date | null; isTaken: bo
   return row.isActive || isTaken ? 'active' : null
 }
 
-/** One statement for the runs and the schedules they are of. A schedule that is never due again is disabled. */
+/** Writes runs and their schedules in one statement. A schedule without a next time is disabled. */
 async function writeTaken(
   tx: SqlTx,
   requests: RunRequest[],
@@ -90,7 +91,10 @@ async function writeTaken(
   return new Map()
 }
 
-/** Of each text once: many schedules share few. Null for a text that an earlier release may have let in. */
+/**
+ * Computes the next time once per cron text, because many schedules share few texts. Null: an earlier release
+ * accepted an invalid text.
+ */
 function nextTimesAfter(now: Date): (cron: string) => Date | null {
   const known = new Map<string, Date | null>()
   const next = (cron: string) => {

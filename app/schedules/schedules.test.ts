@@ -44,11 +44,11 @@ const SHAPE = {
   created_at: INSTANT,
   updated_at: INSTANT,
 }
-/** As if the scheduler had seen it. */
+/** Sets the times as the scheduler would. */
 const seen = (id: string) =>
   database.sql`update schedule set next_run_at = '2030-01-01', last_run_at = '2020-01-01' where id = ${id}`
 
-test('a schedule is shown with when it ran and when it is due', async () => {
+test('a schedule shows its last run and its next time', async () => {
   const id = await created()
   const shown = await call('GET', `/schedules/${id}`)
   expect(shown.status).toBe(200)
@@ -60,7 +60,7 @@ test('a schedule is shown with when it ran and when it is due', async () => {
   })
 })
 
-test('schedules are listed oldest first, by the page, with their number', async () => {
+test('schedules are listed oldest first, in pages, with their total', async () => {
   expect((await call('GET', '/schedules')).body).toEqual({ schedules: [], total: 0 } as never)
   const ids = [await created(), await created(), await created()]
   const all = await call('GET', '/schedules')
@@ -70,7 +70,7 @@ test('schedules are listed oldest first, by the page, with their number', async 
   expect(page.link).toContain('offset=2>; rel="next"')
 })
 
-test('another cron and the end of a pause make a schedule new; the same again leaves it', async () => {
+test('a new cron text or the end of a pause resets the next time', async () => {
   const id = await created()
   const nextAfter = async (change: object) => {
     await seen(id)
@@ -86,7 +86,7 @@ test('another cron and the end of a pause make a schedule new; the same again le
   expect((await call('GET', `/schedules/${id}`)).body.last_run_at).toBe('2020-01-01T00:00:00.000Z')
 })
 
-test('the schedules of a deleted pipeline are gone, also when another takes its name', async () => {
+test('schedules of a deleted pipeline are gone, even after its name is reused', async () => {
   const { id: pipelineId } = await addPipeline(database.sql, 'gone', { landingZones: [], nudge: () => {} })
   const id = await created({ pipeline: 'gone' })
   await database.sql`update pipeline set deleted_at = clock_timestamp() where id = ${pipelineId}`
@@ -96,7 +96,7 @@ test('the schedules of a deleted pipeline are gone, also when another takes its 
     expect((await call(method, `/schedules/${id}`, body)).status).toBe(404)
 })
 
-test('a schedule is not created for a pipeline that is being deleted meanwhile', async () => {
+test('refuses to create a schedule while its pipeline is being deleted', async () => {
   const { id } = await addPipeline(database.sql, 'leaving', { landingZones: [], nudge: () => {} })
   const marked = Promise.withResolvers<void>()
   const deleting = Promise.withResolvers<void>()

@@ -7,7 +7,7 @@ const CronText = t.String({
   examples: ['0 6 * * mon-fri'],
 })
 
-/** As a schedule is answered when it is created: nothing has looked at it yet. */
+/** The answer to a creation. It has no times yet, because the scheduler has not seen the schedule. */
 export const ScheduleCreated = t.Object(
   {
     id: Uuid,

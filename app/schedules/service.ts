@@ -24,9 +24,9 @@ export interface ScheduleDeps {
 
 export type ScheduleService = ReturnType<typeof makeScheduleService>
 
-/** Schedules as people set them; when they are due is the scheduler's to know (due.ts). */
+/** Schedules as clients edit them. The scheduler computes the due times (due.ts). */
 export function makeScheduleService({ db, clock, newId }: ScheduleDeps) {
-  /** 400 naming the field and what is wrong with it. */
+  /** Throws 400 naming the field and the problem. */
   function requireCron(text: string) {
     try {
       checkCron(text, clock.now())
@@ -37,7 +37,7 @@ export function makeScheduleService({ db, clock, newId }: ScheduleDeps) {
   }
 
   return {
-    /** Those of the pipelines the caller sees. */
+    /** Lists schedules of the pipelines that the caller may see. */
     async list(page: Page, { pipelines } = EVERYTHING) {
       const { items, total } = await schedulesOn(db, page, pipelines)
       return { schedules: items.map(shapeOf), total }

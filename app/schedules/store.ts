@@ -14,12 +14,12 @@ import type { Page } from '../core/pagination.ts'
 import type { PipelineRef } from '../core/pipeline-ref.ts'
 import type { UpdateSchedule } from './schema.ts'
 
-// A deleted pipeline's schedules are gone: every question is about those of live ones.
+// Every query joins live pipelines, so schedules of deleted pipelines are invisible.
 
 const isOfLive = and(eq(pipelines.id, schedules.pipelineId), isNull(pipelines.deletedAt))
 
 type StoredSchedule = typeof schedules.$inferSelect
-/** With the names of its pipeline. */
+/** A schedule with the names of its pipeline. */
 export type ScheduleRow = Awaited<ReturnType<typeof shown>>[number]
 
 const SHOWN = {
@@ -30,7 +30,7 @@ const SHOWN = {
 }
 const shown = (db: Queryable) => db.select(SHOWN).from(schedules).innerJoin(pipelines, isOfLive)
 
-/** Null when there is no such pipeline. One that is being deleted is waited for, and then is none. */
+/** Null: the pipeline does not exist. Waits for a concurrent deletion of the pipeline, then returns null. */
 export const insertSchedule = (
   db: Db,
   ref: PipelineRef,
@@ -47,7 +47,7 @@ export const insertSchedule = (
     return row
   })
 
-/** Oldest first, of the pipelines the caller sees. */
+/** Oldest first, only of pipelines that the caller may see. */
 export async function schedulesOn(
   db: Db,
   { limit, offset }: Page,
@@ -68,8 +68,8 @@ export async function scheduleById(db: Db, id: string): Promise<ScheduleRow | nu
 }
 
 /**
- * What is not given stays. Another cron text, and the end of a pause, count from now on: the schedule is as a new one, so
- * that the next tick only finds out when it is due. Null when there is none.
+ * Absent fields stay unchanged. A new cron text and the end of a pause reset the next time; the next tick of
+ * the scheduler only computes a new one. Null: the schedule does not exist.
  */
 export async function changeSchedule(
   db: Db,
@@ -94,7 +94,7 @@ export async function changeSchedule(
   return row ?? null
 }
 
-/** Whether there was one. */
+/** Returns true if the schedule existed. */
 export async function removeSchedule(db: Db, id: string): Promise<boolean> {
   const removed = await db
     .delete(schedules)
@@ -114,12 +114,14 @@ const DUE_COLUMNS = {
     select 1 from run r where r.pipeline_id = s.pipeline_id and r.status in ('pending', 'running'))`),
 }
 
-/** A schedule that is due, or that nobody has looked at yet: then it has no next time. */
+/** A due schedule, or a new one that the scheduler has not seen; then its next time is null. */
 export interface DueRow extends RowOf<typeof DUE_COLUMNS> {
   pipelineId: PipelineId
 }
 
-/** Rows that somebody is changing just now are left to the next pass. */
+/**
+ * Locks due and new schedules. Skips rows that other transactions have locked; the next pass handles them.
+ */
 export async function lockDue(tx: SqlTx, { limit, asOf }: { limit: number; asOf: Date | null }) {
   const columns = columnNames(tx, schedules, DUE)
   const moments = tx`
@@ -141,18 +143,21 @@ export async function lockDue(tx: SqlTx, { limit, asOf }: { limit: number; asOf:
     order by s.next_run_at, s.id`
   const [first] = found
   assert(first)
-  // Where nothing is due, the time stands alone.
+  // Without due schedules, the only row holds just the time.
   return { now: first.now, rows: found.filter((row): row is DueRow => row.id !== null) }
 }
 
 export interface NextTime {
   id: string
-  /** Null: it is never due again, and disabled. */
+  /** Null: the schedule is never due again, so it is disabled. */
   next: Date | null
   run: RunId | null
 }
 
-/** The next times of schedules; `hasRuns`: as part of a statement that has the requested runs as `inserted`. */
+/**
+ * Updates next times. `hasRuns`: the update is part of a statement that provides the requested runs as
+ * `inserted`.
+ */
 const moved = (tx: SqlTx, nexts: readonly NextTime[], hasRuns: boolean) => tx`
   update schedule s set next_run_at = n.next, enabled = n.next is not null
     ${
@@ -164,7 +169,7 @@ const moved = (tx: SqlTx, nexts: readonly NextTime[], hasRuns: boolean) => tx`
   ${hasRuns ? tx`left join inserted i on i.id = n.run` : tx``}
   where s.id = n.id`
 
-/** For the statement that requests the runs. */
+/** The update as a part of the statement that requests the runs. */
 export const movedPart = (tx: SqlTx, nexts: readonly NextTime[]): Part =>
   tx`moved as (${moved(tx, nexts, true)})`
 

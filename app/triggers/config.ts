@@ -1,4 +1,4 @@
-// What a trigger waits for, as clients say it and as events and clocks are matched with it. Pure.
+// The configuration of a trigger, as clients write it and as events and clocks are matched with it. Pure.
 import type { Static, TSchema } from '@sinclair/typebox'
 import { type TypeCheck, TypeCompiler } from '@sinclair/typebox/compiler'
 import { BadCron, checkCron } from '../../machines/cron.ts'
@@ -9,7 +9,10 @@ import { CONFIGS, type TriggerType, type TypedConfig } from './schema.ts'
 
 const checks = new Map<TriggerType, TypeCheck<TSchema>>()
 
-/** The configuration as its type has it, or 400 naming the field. `now` decides whether a cron's time ever comes. */
+/**
+ * Parses a configuration by its type. Throws 400 naming the field. `now` decides whether a cron time lies in
+ * the future.
+ */
 export function parseConfig(type: TriggerType, config: unknown, now: Date): TypedConfig {
   const check = checks.get(type) ?? TypeCompiler.Compile<TSchema>(CONFIGS[type])
   checks.set(type, check)
@@ -30,7 +33,10 @@ function named(field: string, Refusal: typeof BadCron | typeof BadGlob, check: (
   }
 }
 
-/** Whose events a trigger hears: `zone:ns.name` or `pipeline:ns.layer.name`. Null when a clock or a call fires it. */
+/**
+ * The source whose events fire the trigger: `zone:ns.name` or `pipeline:ns.layer.name`. Null if a clock or a
+ * webhook call fires it.
+ */
 export function sourceOf({ type, config }: TypedConfig): string | null {
   switch (type) {
     case 'landing_zone_upload':
@@ -55,7 +61,7 @@ export const dependenciesOf = (typed: TypedConfig): string[] =>
 export const cronOf = ({ type, config }: TypedConfig): string | null =>
   type === 'cron' || type === 'cron_dependency' ? config.cron_expr : null
 
-/** 404 naming the field of a source that does not exist. */
+/** A 404 that names the field of a source that does not exist. */
 export function noSource(typed: TypedConfig, source: string): AppError {
   const [kind, name] = [source.slice(0, source.indexOf(':')), source.slice(source.indexOf(':') + 1)]
   const field =

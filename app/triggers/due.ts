@@ -1,5 +1,6 @@
-// Clocks become firings. A cron is due until it has fired, once, however many of its times have passed. A cron_dependency
-// stays due until each dependency has a success that the last firing did not use: identities are compared, not times.
+// Due times become firings. A cron fires once, however many of its times have passed. A cron_dependency stays
+// due until each dependency has a success that the last firing did not use. Successes are compared by run id,
+// not by time.
 import assert from 'node:assert/strict'
 import type { SqlTx } from '../../drizzle/client.ts'
 import { nextAfter } from '../../machines/cron.ts'
@@ -26,7 +27,10 @@ export interface Due {
   notes: Note[]
 }
 
-/** Fires what is still due of these, and gives each its next time. Whatever its outcome, that time has been used. */
+/**
+ * Fires the due triggers among `ids` and sets the next time of each. The due time is used up whatever the
+ * outcome.
+ */
 export async function fireDue(
   tx: SqlTx,
   ids: readonly TriggerId[],
@@ -54,7 +58,10 @@ export async function fireDue(
 const isDue = ({ dueAt, snapshot }: LockedTrigger, now: Date) =>
   dueAt !== null && dueAt <= now && snapshot.value !== 'disabled'
 
-/** The firings of those that are due and whose dependencies all have news, with what has led to them. Locked by the caller. */
+/**
+ * Firings of the due triggers whose dependencies all have a new success, each with its trace. The caller has
+ * locked the triggers.
+ */
 export async function dependentFirings(
   tx: SqlTx,
   triggers: Iterable<[LockedTrigger, ClientTrace]>,
@@ -76,7 +83,7 @@ export async function dependentFirings(
   })
 }
 
-/** The clock stands behind it, also when a success was the last thing it waited for: the chain begins anew. */
+/** A firing by the clock. Its chain depth is 0, even if the success of a dependency came last. */
 function clockFiring(trigger: LockedTrigger, trace: ClientTrace): Firing {
   assert(trigger.dueAt)
   return {
@@ -89,7 +96,7 @@ function clockFiring(trigger: LockedTrigger, trace: ClientTrace): Firing {
   }
 }
 
-/** Null: its time never comes again. */
+/** Null: the cron has no further time. */
 export function setNextDue(trigger: LockedTrigger, now: Date) {
   const cron = cronOf(trigger.typed)
   setDue(trigger, cron === null ? null : nextAfter(cron, now))

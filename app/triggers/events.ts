@@ -1,5 +1,5 @@
-// Events become firings: those that were recorded with a fact are taken, every trigger that hears one is asked, and the
-// event is gone in the transaction that requests the runs.
+// Recorded events become firings. A transaction locks events, asks every trigger that listens for them, and
+// requests the runs. The same transaction removes the events.
 import assert from 'node:assert/strict'
 import type { SqlTx } from '../../drizzle/client.ts'
 import { matchesGlob } from '../../machines/glob.ts'
@@ -27,26 +27,29 @@ export { waitingEvents } from './store/events.ts'
 
 export interface HearOptions {
   newId: NewId
-  /** Triggers asked in this transaction; an event that more of them hear goes on after the last one. */
+  /**
+   * Maximum number of triggers per transaction. An event with more listeners continues after the last of
+   * them.
+   */
   triggersMax?: number
-  /** This event alone. */
+  /** Processes only this event. */
   only?: number
-  /** Not these. */
+  /** Events to skip. */
   except?: readonly number[]
 }
 
 export interface Heard {
-  /** Events done with. */
+  /** Number of processed events. */
   events: number
   runs: number
-  /** More may wait. */
+  /** True if more events may wait. */
   hasMore: boolean
-  /** Events that concern a trigger of a newer program: left as they are. */
+  /** Skipped events: one of their triggers was written by a newer program version. */
   left: number[]
   notes: Note[]
 }
 
-/** Takes the oldest events. Two transactions at once take different ones. */
+/** Processes the oldest events. Concurrent transactions lock different events. */
 export async function hearEvents(
   tx: SqlTx,
   { newId, triggersMax = limits.firingBatch, only, except = [] }: HearOptions,
@@ -57,7 +60,7 @@ export async function hearEvents(
   const isCut = taken.length > triggersMax
   const asked = taken.slice(0, triggersMax)
   const events = new Set(asked.map(({ eventId: id }) => id))
-  /** Of all events that are taken, only the last one can have listeners left. */
+  /** Only the last of the locked events can have listeners left. */
   const last = isCut ? asked.at(-1) : undefined
   const goesOn = last !== undefined && taken.at(-1)?.eventId === last.eventId ? last : undefined
 
@@ -113,7 +116,7 @@ const NOTHING: Heard = { events: 0, runs: 0, hasMore: false, left: [], notes: []
 
 const isThere = (one: TakenRow): one is Listening & Timed & TriggerRow => one.id !== null
 
-/** Whether it is the trigger's business. A stored pattern was checked when it was given. */
+/** True if the event matches the trigger. A stored pattern was validated when the client sent it. */
 function hears({ id, type, config, filename }: Listening & TriggerRow, notes: Note[]): boolean {
   if (type !== 'file_pattern') return true
   try {
@@ -139,8 +142,8 @@ function firingOf({ event, trigger }: { event: Listening; trigger: LockedTrigger
 }
 
 /**
- * Leaves out the next trigger of an event, for one that cannot be fired whatever is tried. Answers its id; null when none is
- * left, and then the event is gone.
+ * Skips the next trigger of an event, because that trigger cannot be fired. Returns its id. Null: no trigger
+ * is left, so the event was removed.
  */
 export async function passOver(tx: SqlTx, id: number): Promise<TriggerId | null> {
   const events = storedEvents(tx, { only: id, except: [] })
@@ -152,7 +155,9 @@ export async function passOver(tx: SqlTx, id: number): Promise<TriggerId | null>
 
 const isTooDeep = (chainDepth: number) => chainDepth > limits.chainDepth
 
-/** A cycle ends here, and says so where people look: in the service's log, and in that of the run which ends it. */
+/**
+ * Ends a cycle of triggers. Reports this in the service's log and in the log of the run that ends the cycle.
+ */
 async function refusedTooDeep(
   tx: SqlTx,
   refused: readonly Listening[],
@@ -179,5 +184,5 @@ async function refusedTooDeep(
   }))
 }
 
-/** After the closing line of a run. */
+/** Sorts after the closing line of a run. */
 const CHAIN_LINE = 20

@@ -2,7 +2,7 @@ import type { Log } from '../core/log.ts'
 import type { Fired } from './store/firing.ts'
 import type { LockedTriggers } from './store/moves.ts'
 
-/** What a transaction of triggers has to say to the service's log once it has committed. */
+/** A line for the service's log, written after the transaction of the triggers has committed. */
 export interface Note {
   level: 'info' | 'warn' | 'error'
   message: string
@@ -10,7 +10,7 @@ export interface Note {
   error?: unknown
 }
 
-/** What should have started a run and did not. What a cooldown has ignored is as it should be. */
+/** Reports firings that created no run, except those that a cooldown ignored, which is normal. */
 export function notesOf(fired: readonly Fired[]): Note[] {
   return fired.flatMap(({ firing, outcome }): Note[] => {
     const fields = { trigger_id: firing.trigger.id, pipeline_id: firing.trigger.pipelineId }
@@ -30,11 +30,11 @@ export function notesOf(fired: readonly Fired[]): Note[] {
   })
 }
 
-/** Rows that nobody can read. */
+/** Reports triggers whose rows cannot be read. */
 export const damagedNotes = (damaged: LockedTriggers['damaged']): Note[] =>
   damaged.map(({ id, error }) => ({ level: 'error', message: `trigger ${id} cannot be read`, error }))
 
-/** Lines that one transaction adds to the service's log. */
+/** Maximum number of log lines per transaction. */
 const NOTES_MAX = 20
 
 export function tellNotes(log: Log, notes: readonly Note[]) {

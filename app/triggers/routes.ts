@@ -7,7 +7,7 @@ import { refOf } from '../core/pipeline-ref.ts'
 import { CreateTrigger, Trigger, TriggerCreated, TriggerList, TriggerPath, UpdateTrigger } from './schema.ts'
 import type { TriggerService } from './service.ts'
 
-/** `shownUrl` begins the addresses of webhooks; null: the address that the client itself has used. */
+/** `shownUrl` is the start of webhook addresses; null: the address of the client's own request. */
 export const triggerRoutes = (triggers: TriggerService, { shownUrl }: { shownUrl: string | null }) => {
   const shown = <T extends Trigger>(trigger: T, request: Request): T =>
     trigger.type === 'webhook'

@@ -13,9 +13,9 @@ import {
   ZoneName,
 } from '../core/names.ts'
 
-/** Triggers of one pipeline, and pipelines one of them may wait for. */
+/** Maximum number of pipelines that one trigger may wait for. */
 const DEPENDENCIES_PER_TRIGGER = 50
-/** A year: longer pauses are what disabling is for. */
+/** One year. For a longer pause, a client can disable the trigger. */
 export const COOLDOWN_SECONDS_MAX = 31_536_000
 
 const CronExpr = t.String({
@@ -30,7 +30,7 @@ const Dependency = t.String({
 const exactly = <P extends Parameters<typeof t.Object>[0]>(title: string, properties: P) =>
   t.Object(properties, { additionalProperties: false, title })
 
-/** Per type what clients send: all fields, and no others. */
+/** The exact fields of each type; other fields are refused. */
 export const CONFIGS = {
   landing_zone_upload: exactly('LandingZoneUploadConfig', { namespace: NamespaceName, zone_name: ZoneName }),
   cron: exactly('CronConfig', { cron_expr: CronExpr }),
@@ -71,14 +71,14 @@ export const TRIGGER_TYPES = [
 export const TriggerType = literals(TRIGGER_TYPES, { title: 'TriggerType', examples: ['file_pattern'] })
 export type TriggerType = typeof TriggerType.static
 
-/** A configuration that has passed the check of its type. */
+/** A validated configuration with its type. */
 export type TypedConfig = {
   [T in TriggerType]: { type: T; config: (typeof CONFIGS)[T]['static'] }
 }[TriggerType]
 
 /**
- * Unchecked here: the service checks it by the schema of its type, as it was sent. The framework would drop unknown fields,
- * and make an object of a number.
+ * Accepts any value here; the service validates it with the schema of its type. The framework would drop
+ * unknown fields and convert a number to an object.
  */
 const Config = documentedAs(
   t.Unknown(),
@@ -92,7 +92,7 @@ const CooldownSeconds = t.Integer({
   examples: [60],
 })
 
-/** One schema for each type, which ties `config` to `type`. */
+/** A union with one schema per type, which ties `config` to `type`. */
 const ofEachType = (
   title: string,
   schemaOf: (type: TriggerType, config: TSchema) => TProperties,
@@ -127,7 +127,7 @@ export type CreateTrigger = typeof CreateTrigger.static
 
 export const UpdateTrigger = t.Object(
   {
-    /** Must be the type of the trigger; accepted because clients send a trigger back as they read it. */
+    /** Must equal the type of the trigger. Accepted because clients send a trigger back as they read it. */
     type: t.Optional(TriggerType),
     config: t.Optional(Config),
     enabled: t.Optional(t.Boolean()),
@@ -161,7 +161,7 @@ const webhookToken = t.Optional(
     pattern: '^[0-9a-f]{64}$',
   }),
 )
-/** Config of a stored webhook: its token is stored as a hash. */
+/** Configuration of a stored webhook: only the hash of the token is stored. */
 const WebhookStoredConfig = t.Object(
   { token_hash: t.String({ description: 'SHA-256 of the token', pattern: '^[0-9a-f]{64}$' }) },
   { title: 'StoredWebhookConfig' },

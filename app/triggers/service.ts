@@ -42,7 +42,7 @@ export interface TriggerDeps {
 export type TriggerService = ReturnType<typeof makeTriggerService>
 
 const TOKEN_BYTES = 32
-/** What is stored of a webhook's token. */
+/** Only this hash of a webhook's token is stored. */
 export const hashOfToken = (token: string) => createHash('sha256').update(token).digest('hex')
 
 export function makeTriggerService({ sql, newId }: TriggerDeps) {
@@ -53,7 +53,7 @@ export function makeTriggerService({ sql, newId }: TriggerDeps) {
     return { triggers: items.map(shapeOf), total }
   }
 
-  /** The token of a webhook is in this answer only: what is stored is its hash. */
+  /** Only this answer contains the token of a webhook, because only its hash is stored. */
   async function create(ref: PipelineRef, body: CreateTrigger) {
     const token = body.type === 'webhook' ? randomBytes(TOKEN_BYTES).toString('hex') : null
     const row = await sql.begin((tx) => insertNew(tx, ref, body, newId() as TriggerId, token))
@@ -66,7 +66,7 @@ export function makeTriggerService({ sql, newId }: TriggerDeps) {
     return shapeOf(row)
   }
 
-  /** What is not given stays. A new cron text counts from now on, and so does any when a pause ends. */
+  /** Absent fields stay unchanged. A new cron text and the end of a pause count from now. */
   async function update(ref: PipelineRef, id: string, change: UpdateTrigger) {
     const row = await sql.begin((tx) => changeLocked(tx, ref, id, change))
     if (row === null) throw await noTrigger(ref, id)
@@ -77,7 +77,10 @@ export function makeTriggerService({ sql, newId }: TriggerDeps) {
     if (!(await removeTrigger(sql, ref, id))) throw await noTrigger(ref, id)
   }
 
-  /** Nothing fires for a deleted pipeline in any case; this is what its triggers' history says about it. */
+  /**
+   * Disables all triggers of a deleted pipeline. They could not fire anyway; this records the end in their
+   * history.
+   */
   async function retireAllOf(pipelineId: PipelineId) {
     for (;;) {
       const count = await sql.begin(async (tx) => {
@@ -99,7 +102,7 @@ export function makeTriggerService({ sql, newId }: TriggerDeps) {
   return { list, create, get, update, remove, retireAllOf }
 }
 
-/** Triggers of one pipeline. */
+/** Maximum number of triggers per pipeline. */
 export const TRIGGERS_PER_PIPELINE = 100
 
 async function insertNew(
@@ -164,7 +167,8 @@ async function changeLocked(
     setDue(trigger, nextAfter(cron, now))
   await saveTriggers(tx, [trigger], now)
   const config = typed.type === 'webhook' ? row.config : typed.config
-  // What it hears stays, too: it may have forgotten a name that is another thing's by now.
+  // Without a new configuration the source stays. It may be null, because another owner's resource took the
+  // name (see `forgetOthers`).
   const source = change.config === undefined ? row.source : sourceOf(typed)
   const changed = await changeTrigger(tx, row.id, { config, source, now })
   if (typed.type === 'cron_dependency' && change.config !== undefined)
@@ -180,7 +184,7 @@ async function requireSources(tx: SqlTx, typed: TypedConfig) {
 
 const UPDATED = 'updated'
 
-/** A webhook's configuration may be sent back as it was shown; its token stays what it is. */
+/** A client may send the configuration of a webhook back as it was shown. The token never changes. */
 function reparsed(row: TriggerRow, config: unknown, now: Date): TypedConfig {
   if (row.type !== 'webhook' || typeof config !== 'object' || config === null || !('token_hash' in config))
     return parseConfig(row.type, config, now)
@@ -199,7 +203,7 @@ const shapeOf = (row: TriggerRow): Trigger => ({
   cooldown_seconds: row.cooldownSeconds,
   state: row.state,
   cooling_until: row.coolingUntil?.toISOString() ?? null,
-  // What it comes back to after a pause is found when that ends.
+  // The next time after a pause is computed when the pause ends.
   next_due_at: row.state === 'disabled' ? null : (row.dueAt?.toISOString() ?? null),
   last_triggered_at: row.lastTriggeredAt?.toISOString() ?? null,
   last_run_id: row.lastRunId,

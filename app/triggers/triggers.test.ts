@@ -59,7 +59,7 @@ const history = (id: unknown) =>
     select event, "from", "to" from transition where machine = 'trigger' and entity_id = ${String(id)} order by id`
 const rowOf = async (id: unknown) => (await parts.sql`select * from trigger where id = ${String(id)}`)[0]
 
-describe('a bad trigger is refused, naming the field', () => {
+describe('refuses an invalid trigger and names the field', () => {
   test.each<[string, unknown, string]>([
     ['landing_zone_upload', undefined, 'config'],
     ['webhook', undefined, 'config'],
@@ -126,12 +126,12 @@ describe('a bad trigger is refused, naming the field', () => {
     [{ cooldown_seconds: COOLDOWN_SECONDS_MAX + 1 }, 'cooldown_seconds'],
     [{ enabled: 'perhaps' }, 'enabled'],
     [{ type: undefined }, 'type'],
-  ])('with %j', async (more, field) => {
+  ])('refuses a trigger with %j', async (more, field) => {
     const { url } = await newPipeline()
     expect(refusal(await create(url, 'webhook', {}, more))).toEqual([400, 'INVALID_ARGUMENT', field])
   })
 
-  test('that is one too many', async () => {
+  test('refuses one trigger more than the limit per pipeline', async () => {
     const { url, ref } = await newPipeline()
     const { body } = await create(url, 'cron', { cron_expr: '* * * * *' })
     await parts.sql`
@@ -144,8 +144,8 @@ describe('a bad trigger is refused, naming the field', () => {
   })
 })
 
-describe('what does not exist is 404', () => {
-  test('a zone, an upstream pipeline, a dependency: naming the field, on creating and on updating', async () => {
+describe('missing resources are 404', () => {
+  test('a missing source is 404 naming the field, on create and update', async () => {
     const { url, name, ref } = await newPipeline()
     const zone = await newZone()
     const nowhere = { namespace: 'default', zone_name: 'nowhere' }
@@ -177,7 +177,7 @@ describe('what does not exist is 404', () => {
     }
   })
 
-  test('a pipeline, a trigger, a trigger of another pipeline, an id that is none', async () => {
+  test('an unknown pipeline, trigger or id is 404', async () => {
     const [one, other] = [await newPipeline(), await newPipeline()]
     const { body } = await create(one.url, 'webhook', {})
     const nobody = '/api/v1/pipelines/default/gold/nobody/triggers'
@@ -197,7 +197,7 @@ describe('what does not exist is 404', () => {
         ])
   })
 
-  test('a trigger of a pipeline that has taken the name of the one which the right was looked up for', async () => {
+  test("a lookup bound to an old pipeline never reaches its successor's triggers", async () => {
     const { url, ref } = await newPipeline()
     const { body } = await create(url, 'webhook', {})
     const id = String(body.id)
@@ -214,7 +214,7 @@ describe('what does not exist is 404', () => {
 })
 
 describe('an update', () => {
-  test('changes what is given and leaves the rest', async () => {
+  test('an update changes only the given fields', async () => {
     const { url } = await newPipeline()
     const zone = await newZone()
     const { body } = await create(url, 'file_pattern', { ...zone, pattern: '*.csv' })
@@ -243,7 +243,7 @@ describe('an update', () => {
     ])
   })
 
-  test('takes what was answered back as it is', async () => {
+  test('an update accepts a trigger as it was answered', async () => {
     const { url } = await newPipeline()
     for (const [type, config] of [
       ['webhook', {}],
@@ -264,7 +264,7 @@ describe('an update', () => {
     ['config', { config: { cron_expr: '* * * * *', more: 1 } }, 'config.more'],
     ['cooldown', { cooldown_seconds: -1 }, 'cooldown_seconds'],
     ['enabled', { enabled: null }, 'enabled'],
-  ])('with a bad %s is refused and changes nothing', async (_, change, field) => {
+  ])('an update with a bad %s is refused and changes nothing', async (_, change, field) => {
     const { url } = await newPipeline()
     const { body } = await create(url, 'cron', { cron_expr: '0 6 * * *' })
     expect(refusal(await send('PUT', `${url}/${body.id}`, { enabled: false, ...change }))).toEqual([
@@ -275,7 +275,7 @@ describe('an update', () => {
     expect((await send('GET', `${url}/${body.id}`)).body).toEqual(body)
   })
 
-  test('of a cron text counts from now; of anything else it leaves the due time alone', async () => {
+  test('only a new cron text changes the due time', async () => {
     const { url } = await newPipeline()
     const { body } = await create(url, 'cron', { cron_expr: '0 0 1 1 *' })
     const at = `${url}/${body.id}`
@@ -286,7 +286,7 @@ describe('an update', () => {
     expect(wait).toBeLessThanOrEqual(60_000)
   })
 
-  test('that ends a pause does not make up for what the pause has missed', async () => {
+  test('enabling a trigger does not catch up on times during the pause', async () => {
     const { url } = await newPipeline()
     const { body } = await create(url, 'cron', { cron_expr: '* * * * *' }, { enabled: false })
     const at = `${url}/${body.id}`
@@ -297,7 +297,7 @@ describe('an update', () => {
     expect(Date.parse(String(enabled.next_due_at))).toBeGreaterThan(Date.parse(String(enabled.updated_at)))
   })
 
-  test('of dependencies forgets what is gone and keeps what was used of the others', async () => {
+  test('new dependencies keep the used successes of retained ones', async () => {
     const [{ url }, one, two, three] = [
       await newPipeline(),
       await newPipeline(),
@@ -321,7 +321,7 @@ describe('an update', () => {
     expect((await send('GET', `${url}/${body.id}`)).body.next_due_at).toBe(body.next_due_at as string)
   })
 
-  test('that races with another loses nothing of either', async () => {
+  test('concurrent updates lose no change', async () => {
     const { url } = await newPipeline()
     const { body } = await create(url, 'cron', { cron_expr: '0 6 * * *' })
     const at = `${url}/${body.id}`
@@ -338,7 +338,7 @@ describe('an update', () => {
   })
 })
 
-describe('a name that somebody else’s thing has taken', () => {
+describe('a source name that another owner has taken', () => {
   const ownedPipeline = async (owner: string | null) => {
     const ref = { namespace: 'default', layer: 'bronze' as const, name: `p${made++}` }
     await parts.pipelines().create(ref, owner)
@@ -349,7 +349,7 @@ describe('a name that somebody else’s thing has taken', () => {
       (row) => row.source,
     )
 
-  test('is heard no more until the configuration is given anew; what one owns oneself, and what is nobody’s, is heard on', async () => {
+  test("a trigger ignores another owner's new resource until it is reconfigured", async () => {
     const { sql, deps } = parts
     const zones = makeLandingZoneService({ ...deps, clock: systemClock })
     const [mallorys, anns, other] = [
@@ -410,7 +410,7 @@ describe('a name that somebody else’s thing has taken', () => {
 })
 
 describe('a webhook', () => {
-  test('shows its token once, stores its hash only, and says where it is called', async () => {
+  test('a webhook shows its token once, stores its hash, and shows its address', async () => {
     const { url } = await newPipeline()
     const { body } = await create(url, 'webhook', {})
     const token = String(body.webhook_token)
@@ -432,7 +432,7 @@ describe('a webhook', () => {
     expect(everything).not.toContain(token)
   })
 
-  test('keeps its token through every update', async () => {
+  test('a webhook keeps its token through every update', async () => {
     const { url } = await newPipeline()
     const { body } = await create(url, 'webhook', {})
     const at = `${url}/${body.id}`
@@ -445,7 +445,7 @@ describe('a webhook', () => {
     expect((await rowOf(body.id))?.token_hash).toBe((body.config as { token_hash: string }).token_hash)
   })
 
-  test('is shown at the public address when there is one', async () => {
+  test('a webhook is shown at the public address if one is configured', async () => {
     const { url } = await newPipeline()
     const proxied = testApp({ api: [triggerRoutes(triggers, { shownUrl: 'https://sluice.example' })] })
     const response = await requestTo(proxied, 'POST', url, { type: 'webhook', config: {} })
@@ -453,7 +453,7 @@ describe('a webhook', () => {
   })
 })
 
-test('a deleted pipeline retires its triggers, and a new one of its name has none', async () => {
+test('deleting a pipeline retires its triggers; its successor has none', async () => {
   const { url, ref } = await newPipeline()
   const { body } = await create(url, 'cron', { cron_expr: '* * * * *' })
   const { body: paused } = await create(url, 'webhook', {}, { enabled: false })

@@ -1,5 +1,6 @@
-// Webhook calls fire in batches: while one transaction is under way, the calls that arrive wait for the next, which answers
-// them all. A flood of calls to one token then takes one connection and waits for no lock of its own.
+// Webhook calls fire in batches. Calls that arrive during a transaction wait for the next one, which answers
+// them all. So a flood of calls to one token uses one connection, and its calls do
+// not wait for each other's row locks.
 
 import { timingSafeEqual } from 'node:crypto'
 import { inTransaction, type Sql } from '../../drizzle/client.ts'
@@ -10,26 +11,26 @@ import type { NewId, RunId } from '../core/ids.ts'
 import { makeMicroBatcher } from '../core/micro-batcher.ts'
 import { type Fired, fireAll, lockTriggersOfTokens } from '../triggers/service.ts'
 
-/** Webhook calls one transaction answers, and those that may wait for the next one. */
+/** Maximum number of calls per transaction, and of calls that may wait for the next. */
 const WEBHOOK_BATCH = 64
 export const WEBHOOK_CALLS_WAITING = 2_000
 
-/** Which of its token only the hash is known, and which belongs to the trace of its request. */
+/** A call: the hash of its token, and the trace of its request. */
 export interface Call {
   hash: string
   trace: ClientTrace
 }
 
-/** What a call has come to. */
+/** The result of a call. */
 export type Answer =
   | { kind: 'requested'; runId: RunId }
-  /** No such token, a trigger that is disabled, or a pipeline that is gone. */
+  /** The token is unknown, the trigger is disabled, or the pipeline was deleted. */
   | { kind: 'unknown' }
   | { kind: 'unpublished'; pipeline: string }
   | { kind: 'cooling'; retryAfterSeconds: number }
   | { kind: 'full'; pipeline: string }
 
-/** Fires the triggers of these calls' tokens, each call on its own and in order; one transaction for all. */
+/** Fires the triggers of these tokens in one transaction, each call separately and in order. */
 export const answerCalls = (on: Sql, calls: readonly Call[], newId: NewId): Promise<Answer[]> =>
   inTransaction(on, async (tx) => {
     const locked = await lockTriggersOfTokens(
@@ -78,11 +79,11 @@ function answerOf({ firing, outcome, runId }: Fired, pipeline: string, now: Date
   }
 }
 
-/** The lookup has found it by this hash; comparing again in constant time is the specification's. */
+/** The row was found by this hash; the specification requires another comparison in constant time. */
 const isSame = (stored: string, presented: string) =>
   stored.length === presented.length && timingSafeEqual(Buffer.from(stored), Buffer.from(presented))
 
-/** Answers null when too many calls wait already. */
+/** Returns null if too many calls wait. */
 export function makeCalls(answer: (calls: readonly Call[]) => Promise<Answer[]>) {
   const batcher = makeMicroBatcher(WEBHOOK_BATCH, answer)
   return (call: Call): Promise<Answer> | null =>

@@ -10,12 +10,12 @@ import { hashOfToken } from '../triggers/service.ts'
 import { answerCalls, makeCalls } from './calls.ts'
 
 export interface WebhookDeps {
-  /** Where calls are answered, many in a transaction. */
+  /** Connections for the calls; one transaction answers many calls. */
   sql: Sql
   newId: NewId
-  /** A hint for the dispatcher; the sweep finds what a lost one missed. */
+  /** A hint for the dispatcher. A sweep finds runs whose hint was lost. */
   nudge(): void
-  /** Calls of one webhook, and unknown tokens of one sender; null: they are not counted. */
+  /** Limits for calls per webhook, and for unknown tokens per sender; null: no limit. */
   calls?: Buckets | null
   failures?: Failures | null
 }
@@ -25,10 +25,10 @@ export type WebhookService = ReturnType<typeof makeWebhookService>
 export function makeWebhookService({ sql, newId, nudge, calls = null, failures = null }: WebhookDeps) {
   const ask = makeCalls((calls) => answerCalls(sql, calls, newId))
 
-  /** Hashes of tokens that have opened something: they go on to, from an address that guesses. */
+  /** Hashes of tokens that were valid. They stay usable from an address that has sent many unknown tokens. */
   const proven = new LRUCache<string, true>({ max: limits.bucketsKept })
 
-  /** A null token: the call carries none. The token itself goes no further than its hash. */
+  /** A null token: the call has no token. Only the hash of the token leaves this function. */
   async function call(token: string | null, sender: Sender = UNKNOWN) {
     if (token === null)
       throw invalid('X-Webhook-Token', 'is required (or Authorization: Bearer with the token)')
@@ -69,7 +69,7 @@ export function makeWebhookService({ sql, newId, nudge, calls = null, failures =
 
 const UNKNOWN: Sender = { address: '', peer: '' }
 
-/** The address that publishes `ns.layer.name`: names hold no dots. */
+/** The address that publishes the pipeline `ns.layer.name`. Names contain no dots. */
 const publishPath = (pipeline: string) => `/api/v1/pipelines/${pipeline.replaceAll('.', '/')}/publish`
 
 const TOO_MANY_UNKNOWN = 'too many unknown webhook tokens from this address'

@@ -15,7 +15,7 @@ setDefaultTimeout(60_000)
 const opened = useDatabase({ rawConnections: 6 })
 let nudges = 0
 
-/** Another replica. */
+/** A further replica. */
 function replica(apiKey: string | null = null) {
   const webhooks = makeWebhookService({ sql: opened.sql, newId, nudge: () => nudges++ })
   return testApp({ ownCredential: [webhookRoutes(webhooks)], config: { apiKey } })
@@ -47,7 +47,7 @@ async function call(headers: Record<string, string>, app = replica(), body?: obj
 }
 const runsOf = (pipelineId: string) => opened.sql`select * from run where pipeline_id = ${pipelineId}`
 
-describe('a call', () => {
+describe('a webhook call', () => {
   test.each([
     ['X-Webhook-Token', (token: string) => ({ 'x-webhook-token': token })],
     ['Authorization: Bearer', (token: string) => ({ authorization: `Bearer ${token}` })],
@@ -55,7 +55,7 @@ describe('a call', () => {
       'both, of which the first counts',
       (token: string) => ({ 'x-webhook-token': token, authorization: 'Bearer x' }),
     ],
-  ])('with %s requests a run and remembers it', async (_, headers) => {
+  ])('a call with %s requests a run that the trigger remembers', async (_, headers) => {
     const { token, pipelineId, id, ref, triggers } = await newWebhook()
     const before = nudges
     const answer = await call(headers(token))
@@ -73,14 +73,14 @@ describe('a call', () => {
     ).toEqual([{ event: 'fired', effects: ['requestRun'], cause: 'webhook' }] as never)
   })
 
-  test('needs no API key where one is configured', async () => {
+  test('a call needs no API key even if one is configured', async () => {
     const { token } = await newWebhook()
     expect((await call({ 'x-webhook-token': token }, replica('secret'))).status).toBe(201)
   })
 })
 
-describe('a call is refused', () => {
-  test('for a pipeline that was never published: 400, and the cooldown does not begin', async () => {
+describe('a webhook call is refused', () => {
+  test('a call for an unpublished pipeline is 400 and starts no cooldown', async () => {
     const { token, pipelineId, id } = await newWebhook({ isPublished: false, cooldown: 60 })
     for (let time = 0; time < 2; time++)
       expect(await call({ 'x-webhook-token': token })).toMatchObject({
@@ -96,7 +96,7 @@ describe('a call is refused', () => {
     expect((await opened.sql`select state from trigger where id = ${id}`)[0]?.state).toBe('cooling')
   })
 
-  test('for such a pipeline many times at once: all for that reason, none for a cooldown that has not begun', async () => {
+  test('concurrent calls for an unpublished pipeline are all 400, none 429', async () => {
     const { token } = await newWebhook({ isPublished: false, cooldown: 60 })
     const app = replica()
     const answers = await Promise.all(
@@ -105,7 +105,7 @@ describe('a call is refused', () => {
     expect(answers.map(({ status }) => status)).toEqual(Array(20).fill(400))
   })
 
-  test('while too many runs wait: 429, to be tried again', async () => {
+  test('a call is 429 while too many runs wait', async () => {
     const { token, pipelineId } = await newWebhook()
     await call({ 'x-webhook-token': token })
     await opened.sql`
@@ -121,7 +121,7 @@ describe('a call is refused', () => {
     })
   })
 
-  test('when too many calls wait already, and the others are answered', async () => {
+  test('refuses calls beyond the waiting limit and answers the others', async () => {
     const { promise, resolve } = Promise.withResolvers<void>()
     const ask = makeCalls(async (calls) => {
       await promise
@@ -138,8 +138,8 @@ describe('a call is refused', () => {
   })
 })
 
-describe('cooldown', () => {
-  test('of 100 calls at one instant one fires, and 99 are told when to come again', async () => {
+describe('a webhook cooldown', () => {
+  test('one of 100 concurrent calls fires; the others get Retry-After', async () => {
     const { token, pipelineId, id } = await newWebhook({ cooldown: 60 })
     const replicas = [replica(), replica()]
     const answers = await Promise.all(
@@ -158,7 +158,7 @@ describe('cooldown', () => {
     ] as never)
   })
 
-  test('that is over lets the next call through, whether or not anybody has noticed', async () => {
+  test('an expired cooldown accepts the next call before the evaluator ends it', async () => {
     const { token, id, pipelineId } = await newWebhook({ cooldown: 60 })
     await call({ 'x-webhook-token': token })
     await opened.sql`
@@ -169,7 +169,7 @@ describe('cooldown', () => {
   })
 })
 
-test('a call and the disabling of its trigger: either there is a run and 201, or no run and 404', async () => {
+test('a call racing with a disable yields 201 and a run, or 404', async () => {
   for (let round = 0; round < 10; round++) {
     const { token, pipelineId, ref, id, triggers } = await newWebhook()
     const [answer] = await Promise.all([
@@ -182,7 +182,7 @@ test('a call and the disabling of its trigger: either there is a run and 201, or
   }
 })
 
-test('calls of many tokens share transactions, and one damaged trigger does not keep the others', async () => {
+test('calls of many tokens share transactions; a damaged trigger fails alone', async () => {
   const good = await Promise.all(Array.from({ length: 10 }, () => newWebhook()))
   const bad = await newWebhook()
   await opened.sql`update trigger set snapshot = '{"value": "nowhere"}' where id = ${bad.id}`
@@ -193,7 +193,7 @@ test('calls of many tokens share transactions, and one damaged trigger does not 
   expect(answers.map(({ status }) => status)).toEqual([500, ...good.map(() => 201)])
 })
 
-test('a trigger that a newer program has written is not for this one to fire', async () => {
+test('a call of a trigger from a newer program version is 503', async () => {
   const { token, id, pipelineId } = await newWebhook()
   await opened.sql`update trigger set machine_version = 99 where id = ${id}`
   expect((await call({ 'x-webhook-token': token })).status).toBe(503)

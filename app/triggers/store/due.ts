@@ -1,4 +1,4 @@
-// Triggers whose time has come, as the database has them.
+// Reads due triggers from the database.
 import { alias } from 'drizzle-orm/pg-core'
 import type { Sql, SqlTx } from '../../../drizzle/client.ts'
 import { latestSuccess } from '../../../drizzle/latest-success.ts'
@@ -6,12 +6,12 @@ import { computed, only, type RowOf, select } from '../../../drizzle/rows.ts'
 import { triggerDependencies } from '../../../drizzle/schema/index.ts'
 import { FIRST_ID, type RunId, type TriggerId } from '../../core/ids.ts'
 
-/** A due trigger that cannot be fired whatever is tried is left alone this long. */
+/** Delay for a due trigger that cannot be fired. */
 const PASSED_OVER_MS = 60_000
 
 const OUTLOOK = {
   now: computed<Date>('now'),
-  /** Milliseconds until the next trigger is due; null: none will be. */
+  /** Milliseconds until the next trigger is due; null: no trigger has a future time. */
   nextDueMs: computed<number | null>(`
     extract(epoch from (select min(due_at) from trigger where due_at > now and state <> 'disabled') - now)::float8 * 1000`),
   hasEvents: computed<boolean>('exists (select 1 from trigger_event)'),
@@ -19,7 +19,7 @@ const OUTLOOK = {
     "exists (select 1 from trigger where state = 'cooling' and cooling_until <= now)",
   ),
 }
-/** What time has brought, at one look. */
+/** The state of all triggers and events at one moment. */
 export type Outlook = RowOf<typeof OUTLOOK>
 
 export const lookAhead = async (sql: Sql): Promise<Outlook> =>
@@ -32,18 +32,21 @@ export const lookAhead = async (sql: Sql): Promise<Outlook> =>
   )
 
 const DUE = { id: computed<TriggerId>('t.id'), dueAt: computed<Date>('t.due_at') }
-/** Where looking through what is due has come to: its order is due time, then id. */
+/** A position in the list of due triggers, which is ordered by due time and id. */
 export type DuePlace = RowOf<typeof DUE>
 
 /** A trigger whose time has come. */
 export interface DueTrigger extends DuePlace {
-  /** A cron always is; a cron_dependency when every dependency has news. Not of a pipeline that is deleted. */
+  /**
+   * True if the trigger can fire: always for a cron, and for a cron_dependency if every dependency has a new
+   * success. False if the pipeline was deleted.
+   */
   isReady: boolean
 }
 
 /**
- * What is due, after a place in the order of due times; from the beginning when there is none. It is read in the order of
- * its index, which ends at the present: the time is fixed first, since a bound that is volatile bounds nothing.
+ * Due triggers after a position, or from the beginning. The subselect fixes the present time once; a volatile
+ * function would not bound the index scan.
  */
 export function dueTriggers(sql: Sql, after: DuePlace | null, limit: number): Promise<DueTrigger[]> {
   const isReady = computed<boolean>(sql`
@@ -68,12 +71,14 @@ const DEPENDENCY = {
   latest: computed<RunId | null>('latest.id'),
 }
 
-/** The dependencies of these triggers: the success that the last firing used, and the latest one. */
+/**
+ * The dependencies of these triggers, each with the success that the last firing used and the latest success.
+ */
 export const dependenciesOf = (tx: SqlTx, ids: readonly TriggerId[]) => select(tx, DEPENDENCY)`
   from trigger_dependency d ${latestSuccess(tx)}
   where d.trigger_id = any(${[...ids]}::uuid[])`
 
-/** Takes the time from a trigger that cannot be fired whatever is tried; it is due again when its cron says so. */
+/** Delays a due trigger that cannot be fired, by `PASSED_OVER_MS`. */
 export async function passOverDue(tx: SqlTx, id: TriggerId): Promise<void> {
   await tx`
     update trigger set due_at = clock_timestamp() + ${PASSED_OVER_MS}::float8 * interval '1 ms'

@@ -15,10 +15,10 @@ const LISTENING = {
   eventSource: h.source,
   heardBy: computed<TriggerId | null>('h.trigger_id'),
 }
-/** An event that was taken, with a trigger that listens for it; null: none does. */
+/** A locked event with one trigger that listens for it; null: no trigger listens. */
 export type Listening = RowOf<typeof LISTENING>
 
-/** The trigger's columns are null when it is gone. */
+/** The columns of the trigger are null if it was deleted meanwhile. */
 export type TakenRow = Listening & Timed & (TriggerRow | { id: null })
 
 export const storedEvents = (
@@ -30,8 +30,9 @@ export const storedEvents = (
     order by id limit ${limits.eventBatch} for update skip locked`
 
 /**
- * Events, oldest first, each with those that hear it, in the order of their ids: at most one row more than `triggersMax`. An
- * event that nobody hears is one row. Rows that are not read are not locked; the triggers are, in the order of their ids.
+ * Locks events, oldest first. Returns each with its listening triggers in order of id, at most `triggersMax`
+ * + 1 rows. An event without listeners is one row. Events beyond the batch stay unlocked; the returned
+ * triggers are locked in order of id.
  */
 export const takeEvents = (tx: SqlTx, events: Part, triggersMax: number): Promise<TakenRow[]> =>
   select(
@@ -59,15 +60,15 @@ export const takeEvents = (tx: SqlTx, events: Part, triggersMax: number): Promis
   from heard h left join locked t on t.id = h.trigger_id
   order by h.id, h.trigger_id`
 
-/** Removes events that are done with. */
+/** Removes processed events. */
 export const donePart = (tx: SqlTx, ids: readonly number[]): Part[] =>
   ids.length === 0 ? [] : [tx`done as (delete from trigger_event where id = any(${[...ids]}::bigint[]))`]
 
-/** Of an event that more triggers hear: it goes on after this trigger. */
+/** Saves the position of an event that has more listeners. */
 export const goneOnPart = (tx: SqlTx, id: number, triggerId: TriggerId | null): Part =>
   tx`gone_on as (${goOnAfter(tx, id, triggerId)})`
 
-/** The triggers up to this one have been asked about the event. */
+/** Records that all triggers up to `triggerId` have processed the event. */
 export const goOnAfter = (tx: SqlTx, id: number, triggerId: TriggerId | null) =>
   tx`update trigger_event set after_trigger = ${triggerId} where id = ${id}`
 
@@ -83,7 +84,7 @@ const END = {
 export const endsOfChains = (tx: SqlTx, ids: readonly RunId[]) => select(tx, END)`
   from run where id = any(${[...ids]}::uuid[])`
 
-/** Ids of the oldest events but those, at most `limit`. */
+/** Ids of the oldest events, without those in `except`. */
 export const waitingEvents = async (sql: Sql, except: readonly number[], limit: number): Promise<number[]> =>
   (
     await select(sql, pick(triggerEvents, 'id'))`

@@ -46,7 +46,7 @@ async function newListener(cooldownSeconds = 0) {
   return { pipelineId, id: id as TriggerId, source: `pipeline:default.gold.${name}` }
 }
 
-/** What two statements do: lock, then fire. */
+/** Runs the same two statements as the product: lock, then fire. */
 const fire = (id: TriggerId, events: readonly string[]) =>
   sql.begin(async (tx) => {
     const locked = await lockTriggers(tx, [id])
@@ -69,7 +69,7 @@ const causesOf = async (id: TriggerId) =>
     ({ cause }) => cause,
   )
 
-test('events that many triggers hear are taken, judged and fired in two statements, which read what they concern', async () => {
+test('fires many listeners of events in two statements that use indexes', async () => {
   const listener = await newListener()
   await sql`
     insert into trigger (id, pipeline_id, type, config, snapshot, machine_version, state, source)
@@ -93,7 +93,7 @@ test('events that many triggers hear are taken, judged and fired in two statemen
   }
 })
 
-test('a firing whose run was there before leaves its trigger and its history as they were', async () => {
+test('a repeated firing changes neither its trigger nor its history', async () => {
   const { id } = await newListener(60)
   await fire(id, ['one'])
   await sql`update trigger set state = 'armed', snapshot = jsonb_set(snapshot, '{value}', '"armed"'), cooling_until = null`
@@ -103,7 +103,7 @@ test('a firing whose run was there before leaves its trigger and its history as 
   expect(await causesOf(id)).toEqual(['created', 'one'])
 })
 
-test('of two firings at once, one of which had its run before, the trigger remembers the other', async () => {
+test('the trigger remembers the new run when another firing is repeated', async () => {
   const { id } = await newListener()
   const [{ runId: before } = {}] = await fire(id, ['one'])
   const fired = await fire(id, ['two', 'one'])
@@ -113,7 +113,7 @@ test('of two firings at once, one of which had its run before, the trigger remem
   expect(await causesOf(id)).toEqual(['created', 'one', 'two'])
 })
 
-test('a cooldown lets the first of several firings through, and ignores the others', async () => {
+test('a cooldown accepts the first of several firings and ignores the rest', async () => {
   const { id } = await newListener(60)
   expect(outcomesOf(await fire(id, ['one', 'two', 'three']))).toEqual(['requested', 'ignored', 'ignored'])
   expect(outcomesOf(await fire(id, ['four']))).toEqual(['ignored'])
@@ -134,7 +134,7 @@ test.each<[string, (tx: SqlTx, id: PipelineId) => Promise<unknown>, string, stri
     ['created', 'one: the pipeline has never been published', 'two: the pipeline has never been published'],
   ],
 ])(
-  'a pipeline that is %s when its run is asked for leaves its trigger armed',
+  'a firing for a pipeline that is %s leaves its trigger armed',
   async (_, change, outcome, told) => {
     const { id, pipelineId } = await newListener()
     await sql`update trigger set cooldown_seconds = 0`
@@ -146,7 +146,7 @@ test.each<[string, (tx: SqlTx, id: PipelineId) => Promise<unknown>, string, stri
   },
 )
 
-test('a cooldown of a trigger that somebody has locked delays nobody’s, and ends later', async () => {
+test('a locked cooling trigger does not delay other cooldowns', async () => {
   const [locked, free] = [await newListener(60), await newListener(60)]
   await sql`
     update trigger set state = 'cooling', cooling_until = clock_timestamp() - interval '1 s',

@@ -22,7 +22,10 @@ export async function livePipelineId(sql: Sql | SqlTx, ref: PipelineRef): Promis
   return row?.id ?? null
 }
 
-/** Keeps the pipeline live, and its number of triggers as it is, until the transaction ends; `now` is read after that. */
+/**
+ * Locks the pipeline until the transaction ends, so that it stays live and gets no other trigger. `now` is
+ * read after the lock.
+ */
 export async function lockForTriggers(
   tx: SqlTx,
   ref: PipelineRef,
@@ -61,7 +64,10 @@ export async function triggerOf(sql: Sql, ref: PipelineRef, id: string): Promise
   return row ?? null
 }
 
-/** The row, locked, and the database's time after that; null when this pipeline has no such trigger. */
+/**
+ * Locks the row. Returns it with the time of the database after the lock; null: the pipeline has no such
+ * trigger.
+ */
 export async function lockTriggerOf(
   tx: SqlTx,
   ref: PipelineRef,
@@ -99,7 +105,7 @@ const NEW = [
   'updatedAt',
 ] as const
 
-/** With its first line of history. */
+/** Inserts the trigger with its first history row. */
 export async function insertTrigger(
   tx: SqlTx,
   { snapshot, now, ...trigger }: NewTrigger,
@@ -131,7 +137,7 @@ export async function insertTrigger(
   return only(inserted)
 }
 
-/** What a client may change besides what the machine decides. */
+/** Saves the columns that clients may change and that do not follow from the machine. */
 export async function changeTrigger(
   tx: SqlTx,
   id: TriggerId,
@@ -143,8 +149,9 @@ export async function changeTrigger(
 }
 
 /**
- * The dependencies of a cron_dependency trigger are these from now on. Those it had keep what they remember. A new one's
- * success counts as used when it is older than the last firing; before the first firing every success is news.
+ * Sets the dependencies of a cron_dependency trigger. Retained dependencies keep their used success. For a
+ * new dependency, a success before the last firing counts as used. Before the first firing, every success is
+ * new.
  */
 export async function setDependencies(tx: SqlTx, id: TriggerId, sources: readonly string[]): Promise<void> {
   await tx`delete from trigger_dependency where trigger_id = ${id} and source <> all(${sources as string[]}::text[])`
@@ -166,7 +173,7 @@ export async function removeTrigger(sql: Sql, ref: PipelineRef, id: string): Pro
   return removed.length > 0
 }
 
-/** Of these sources, those that name no landing zone and no pipeline. */
+/** The sources that name neither a landing zone nor a pipeline. */
 export async function missingSources(sql: Sql | SqlTx, sources: readonly string[]): Promise<string[]> {
   if (sources.length === 0) return []
   const rows = await select(sql, { source: computed<string>('s.source') })`
@@ -182,12 +189,13 @@ export async function missingSources(sql: Sql | SqlTx, sources: readonly string[
 }
 
 /**
- * For the transaction that creates what `source` names (`zone:ns.name`, `pipeline:ns.layer.name`): triggers of pipelines that
- * are not its owner's stop hearing that name, disabled ones too. They hear it again when their configuration is given anew,
- * which takes the right to read what has the name then. A cron_dependency goes on waiting for what is gone.
+ * Runs in the transaction that creates the resource `source` (`zone:ns.name` or `pipeline:ns.layer.name`).
+ * Triggers on pipelines of other owners stop listening for that name, even if they are disabled. They listen
+ * again after a client sends their configuration again, which requires the right to read the new resource. A
+ * cron_dependency keeps waiting for the old resource.
  */
 export async function forgetOthers(tx: Tx, source: string, owner: string): Promise<void> {
-  // Locked in the order of the ids, as everybody locks triggers.
+  // Locks in order of id, like every other lock of triggers.
   await tx.execute(typed`
     with deaf as materialized (
       select t.id from trigger t
@@ -202,5 +210,5 @@ export async function forgetOthers(tx: Tx, source: string, owner: string): Promi
     update trigger set source = null where source = ${source} and id in (select id from deaf)`)
 }
 
-/** Before a dependency's source: no event and no pipeline has such a name. */
+/** Prefix for the source of a lost dependency. No event and no pipeline has such a name. */
 const GONE = 'gone:'
