@@ -1,5 +1,5 @@
-// Archived landing files: those of zones with `auto_purge` go when they are old enough, and those whose objects are still
-// where they were uploaded are queued to be moved (effects.ts), should the effect of their run have been lost.
+// Removes old archived landing files of zones with `auto_purge`. Also queues the move (effects.ts) of
+// archived objects that are still at their upload path, in case the effect of their run was lost.
 import { inBatches, type Reaping } from '../retention/reaping.ts'
 import { BEFORE_ALL, purgeableFiles, queueLostMoves, removePurged } from './store/archive.ts'
 
@@ -7,7 +7,10 @@ const FILES_PER_BATCH = 500
 const REMOVALS_AT_ONCE = 8
 const RUNS_QUEUED = 1_000
 
-/** The object first: a file that still has its record is found again, an object without one is not. */
+/**
+ * Removes the object before its row. After a crash, the reaper finds the row again; it would not find an
+ * object without a row.
+ */
 export async function purgeArchivedFiles(reaping: Reaping): Promise<void> {
   const { sql, objects, now, reaped } = reaping
   let after = BEFORE_ALL

@@ -18,7 +18,7 @@ beforeEach(async () => {
 
 const clock = { now: () => new Date(), elapsed: () => 0 }
 
-/** A zone with files that a run has archived. */
+/** Creates a zone with files that a run has archived. */
 async function archived(
   count: number,
   lifecycle: { processed_max_age_days?: number; auto_purge?: boolean } = {},
@@ -40,7 +40,7 @@ async function archived(
   }
   const runId = newId()
   await sql`update landing_file set archived_by_run = ${runId}, archived_at = clock_timestamp() where archived_by_run is null`
-  /** Moves, and performs what that leaves to be done. */
+  /** Moves the objects, then performs the queued removals. */
   async function move(store: ObjectStore = objects) {
     const archive = makeArchive({ sql, objects: store })
     await archive.moveInputs({ runId })
@@ -58,7 +58,7 @@ async function archived(
   return { service, ref, runId, files, move, rows, prefix, keys }
 }
 
-/** An open attempt that has frozen a file. */
+/** Opens an attempt that has frozen a file. Returns a function that closes the attempt. */
 async function reading(fileId: string) {
   const runId = newId()
   await parts.sql`
@@ -69,7 +69,7 @@ async function reading(fileId: string) {
 }
 
 describe('objects of archived files', () => {
-  test('follow to _processed/{run_id}/: the row leads to the bytes, and nothing stays behind', async () => {
+  test('objects of archived files move to _processed/{run_id}/ and leave nothing behind', async () => {
     const { move, rows, files, prefix, runId, keys } = await archived(3)
     await move()
     const moved = await rows()
@@ -79,13 +79,13 @@ describe('objects of archived files', () => {
     for (const [index, { path, version }] of moved.entries())
       expect((await parts.objects.text(path, version))?.text).toBe(files[index]?.text ?? '')
     expect((await keys()).sort()).toEqual(moved.map(({ path }) => path).sort())
-    // Performed again, it changes nothing.
+    // A second move changes nothing.
     await move()
     expect(await rows()).toEqual(moved)
     expect(await keys()).toHaveLength(3)
   })
 
-  test('stay where they are while an attempt that froze them is open, and follow then', async () => {
+  test('archived objects stay until every attempt that froze them has ended', async () => {
     const { move, rows, files, keys } = await archived(2)
     const [first, second] = files
     const close = await reading(first?.id ?? '')
@@ -99,7 +99,7 @@ describe('objects of archived files', () => {
     expect((await rows()).every(({ path }) => path.includes('/_processed/'))).toBe(true)
   })
 
-  test('are whole and in one place wherever it is interrupted', async () => {
+  test('an interrupted move leaves each object complete and in one place', async () => {
     for (const interrupted of ['put', 'deleteVersion'] as const) {
       const { move, rows, keys, files } = await archived(1)
       const failing: ObjectStore = {
@@ -121,7 +121,7 @@ describe('objects of archived files', () => {
     }
   })
 
-  test('that two replicas move at once are there once', async () => {
+  test('concurrent moves by several replicas leave one copy of each object', async () => {
     const { move, rows, keys } = await archived(5)
     await Promise.all([move(), move(), move()])
     const moved = await rows()
@@ -129,7 +129,7 @@ describe('objects of archived files', () => {
     for (const { path, version } of moved) expect(await parts.objects.head(path, version)).not.toBeNull()
   })
 
-  test('of a zone that is deleted meanwhile leave nothing', async () => {
+  test('a move leaves nothing behind if its zone is deleted meanwhile', async () => {
     const { move, keys, service, ref } = await archived(1)
     const racing: ObjectStore = {
       ...parts.objects,
@@ -142,7 +142,7 @@ describe('objects of archived files', () => {
     expect(await keys()).toEqual([])
   })
 
-  test('are queued by the reaper when the effect of their run was lost, once', async () => {
+  test('the reaper queues a lost archive effect once', async () => {
     const { runId, move } = await archived(3)
     await queueArchiving(await reapingNow(parts.sql))
     await queueArchiving(await reapingNow(parts.sql))
@@ -154,7 +154,7 @@ describe('objects of archived files', () => {
     expect(await parts.sql`select 1 from outbox`).toHaveLength(0)
   })
 
-  test('more than an effect moves go on with another one', async () => {
+  test('an effect moves a limited number of files and queues another effect', async () => {
     const { move, rows } = await archived(65)
     await move()
     expect((await rows()).filter(({ path }) => path.includes('/_processed/'))).toHaveLength(64)
@@ -173,7 +173,7 @@ describe('archived files', () => {
   const archivedFor = (days: number) =>
     parts.sql`update landing_file set archived_at = clock_timestamp() - ${days} * interval '1 day' where archived_by_run is not null`
 
-  test('of a zone with auto_purge go with their objects when they are too old, moved or not', async () => {
+  test('auto_purge removes old archived files and their objects, moved or not', async () => {
     for (const isMoved of [true, false]) {
       const { move, keys, rows } = await archived(3, { auto_purge: true, processed_max_age_days: 5 })
       if (isMoved) await move()
@@ -187,7 +187,7 @@ describe('archived files', () => {
     }
   })
 
-  test('stay without auto_purge, as active files do with it', async () => {
+  test('purge keeps active files, and archived files of zones without auto_purge', async () => {
     const { keys, service, ref } = await archived(2)
     await archivedFor(1_000)
     await parts.sql`update landing_zone set auto_purge = true where name <> ${ref.name}`
@@ -199,7 +199,7 @@ describe('archived files', () => {
     expect(await keys()).toHaveLength(1)
   })
 
-  test('stay while an attempt that froze them is open', async () => {
+  test('purge keeps archived files that an open attempt has frozen', async () => {
     const { files, keys } = await archived(1, { auto_purge: true })
     const close = await reading(files[0]?.id ?? '')
     await archivedFor(100)
@@ -209,7 +209,7 @@ describe('archived files', () => {
     expect(await purge()).toBe(1)
   })
 
-  test('whose object is gone already go as well', async () => {
+  test('purge removes the row of a file whose object is missing', async () => {
     const { files, rows } = await archived(1, { auto_purge: true })
     await archivedFor(100)
     await parts.objects.deleteVersion(files[0]?.path ?? '', files[0]?.version ?? '')

@@ -1,5 +1,5 @@
-// The effects of landing zones, which the outbox performs at least once: clearing up after a killed upload, and moving the
-// objects of archived files. Each may be performed any number of times, by several replicas at once.
+// Effects of landing zones: cleanup after a killed upload, and the move of archived objects. The outbox
+// performs effects at least once. Each effect is idempotent, also when several replicas perform it at once.
 import type { Sql } from '../../drizzle/client.ts'
 import { zonePrefix } from '../core/zone-ref.ts'
 import type { ObjectStore } from '../objects/port.ts'
@@ -8,14 +8,17 @@ import { type AbandonedUpload, recordedVersions } from './store/uploads.ts'
 
 export type { AbandonedUpload } from './store/uploads.ts'
 
-/** Files one effect moves; the next effect goes on. Effects share a loop, and none may hold it up for long. */
+/**
+ * Maximum number of files per effect; another effect moves the rest. Effects share a loop, so a long effect
+ * would delay others.
+ */
 const FILES_PER_EFFECT = 64
 const MOVES_AT_ONCE = 4
 
 /**
- * The effect `abandonedUpload`, for a process that was killed between an object and its row: removes the versions at the path
- * that no file of the zone has. Each upload has an intent until it is a file, so an upload that is under way at the path
- * keeps all of it.
+ * The effect `abandonedUpload`, for a process that died between putting an object and recording its row.
+ * Removes the versions at the path that are not recorded as files. Every upload has an intent until it is
+ * recorded. So the effect removes nothing from a path with an upload under way.
  */
 export const makeClearUp =
   ({ sql, objects }: { sql: Sql; objects: ObjectStore }) =>
@@ -24,7 +27,7 @@ export const makeClearUp =
     const { versions } = await objects.versions(path)
     const there = versions.filter(({ key }) => key === path)
     if (there.length === 0) return
-    // Looked up after the versions were listed: each of those is a file, intended, or abandoned by now.
+    // Read after the versions were listed, so each listed version is by now a file, intended, or abandoned.
     const recorded = await recordedVersions(sql, abandoned)
     if (recorded === null) return
     for (const { versionId } of there)
@@ -32,11 +35,13 @@ export const makeClearUp =
   }
 
 /**
- * Archiving is a fact of the database, and the success that archives is not held up by the store: the objects follow, to
- * `_processed/{run_id}/`. Until then readers find them where they were, and afterwards the row says where they are.
+ * The database records archiving, so a success does not wait for the object store. An effect later moves the
+ * objects to `_processed/{run_id}/`. The row always names the current location.
  */
 export function makeArchive({ sql, objects }: { sql: Sql; objects: ObjectStore }) {
-  /** The effect `archivedInputs`. */
+  /**
+   * Performs the effect `archivedInputs`. Throws if files are still being read, so the outbox tries again.
+   */
   async function moveInputs({ runId }: { runId: string }): Promise<void> {
     const files = await filesInPlace(sql, runId, FILES_PER_EFFECT)
     const free = files.filter((file) => !file.isBeingRead)
@@ -47,17 +52,20 @@ export function makeArchive({ sql, objects }: { sql: Sql; objects: ObjectStore }
     if (files.length === FILES_PER_EFFECT) await queueMoreMoves(sql, runId)
   }
 
-  /** Copied, written down, and only then, by an effect, removed where it was: at every moment the row leads to the bytes. */
+  /**
+   * Copies the object, records the copy, and queues an effect that removes the original. So the row names an
+   * existing object at every moment.
+   */
   async function move(file: ArchivedFile, runId: string): Promise<void> {
     const key = `${zonePrefix(file)}_processed/${runId}/${file.filename}`
     const versionId = await copy(file, key)
-    // Null: it has been moved, deleted or purged meanwhile.
+    // Null: the file was moved, deleted or purged meanwhile.
     if (versionId === null) return
-    // Another replica may have been faster; unless the row leads to our copy, nobody needs it.
+    // Another replica may have been faster. If the row does not name this copy, the copy is removed.
     if (!(await recordMove(sql, file, runId, { key, versionId }))) await objects.deleteVersion(key, versionId)
   }
 
-  /** The version at the new key. One that an earlier try has left there is as good: a put is whole or not there. */
+  /** Returns the version at the new key. Reuses the copy of an earlier try, because a put is atomic. */
   async function copy(file: ArchivedFile, key: string): Promise<string | null> {
     const earlier = await objects.head(key)
     if (earlier?.size === file.sizeBytes) return earlier.versionId
@@ -69,7 +77,7 @@ export function makeArchive({ sql, objects }: { sql: Sql; objects: ObjectStore }
 
   return {
     moveInputs,
-    /** The effect `movedObject`: removes the object that a move has left behind. */
+    /** Performs the effect `movedObject`: removes the original object after a move. */
     removeMoved: ({ key, versionId }: { key: string; versionId: string }) =>
       objects.deleteVersion(key, versionId),
   }

@@ -1,10 +1,10 @@
 import { invalid } from '../core/errors.ts'
 
 const COLUMN = /^[^\s:,()]+$/
-/** `VARCHAR`, `DECIMAL(14,2)`, `TIMESTAMP WITH TIME ZONE`, `INTEGER[]`. */
+/** For example `VARCHAR`, `DECIMAL(14,2)`, `TIMESTAMP WITH TIME ZONE`, `INTEGER[]`. */
 const TYPE = /^[A-Za-z_][A-Za-z0-9_ ]*(\(\s*\d+\s*(,\s*\d+\s*)?\))?(\[\d*\])*$/
 
-/** 400 unless a text has the form `col:type,col:type`. Types may have a comma in parentheses. */
+/** Throws 400 unless the text has the form `col:type,col:type`. A type may contain commas in parentheses. */
 export function checkExpectedSchema(text: string): void {
   const names = new Set<string>()
   for (const column of columnsOf(text)) {
@@ -19,7 +19,7 @@ export function checkExpectedSchema(text: string): void {
   }
 }
 
-/** Parts between the commas that are in no parentheses, in one pass. */
+/** Splits at commas outside parentheses, in one pass. */
 function columnsOf(text: string): string[] {
   const columns: string[] = []
   let from = 0

@@ -1,4 +1,4 @@
-// Samples: what previews read where a zone has no files yet. They have no records: the object store is the list.
+// Samples are read by previews of zones without files. They have no rows; the object store lists them.
 import type { Sql, SqlTx } from '../../drizzle/client.ts'
 import { invalid, notFound } from '../core/errors.ts'
 import { limits } from '../core/limits.ts'
@@ -17,7 +17,7 @@ import { isZoneThere } from './store/zones.ts'
 
 const folderOf = (ref: ZoneRef) => `${zonePrefix(ref)}_samples/`
 
-/** The key of a zone's sample; 400 naming the field when the file name has a folder. */
+/** The key of a sample. Throws 400 naming the field if the file name contains a folder. */
 function sampleKey(ref: ZoneRef, filename: string, field: string): string {
   if (filename.includes('/')) throw invalid(field, 'must not contain a /')
   return filePath(folderOf(ref) + filename, field)
@@ -26,7 +26,10 @@ function sampleKey(ref: ZoneRef, filename: string, field: string): string {
 export function makeSamples({ sql, objects }: { sql: Sql; objects: ObjectStore }) {
   const commits = makeCommits({ sql, objects })
 
-  /** 404 when there is no such zone; with a transaction, there is one until that ends. */
+  /**
+   * Throws 404 if the zone does not exist. With a transaction, also locks the zone until the transaction
+   * ends.
+   */
   async function requireZone(ref: ZoneRef, tx?: SqlTx) {
     if (!(await isZoneThere(sql, ref, tx))) throw noZone(ref)
   }
@@ -44,12 +47,12 @@ export function makeSamples({ sql, objects }: { sql: Sql; objects: ObjectStore }
       return { files, total }
     },
 
-    /** The name as it is; a sample of that name is replaced. */
+    /** Stores the sample under its own name and replaces an older sample of that name. */
     async upload(
       ref: ZoneRef,
       form: UploadForm,
       keyOf: KeyOf = withoutKey,
-      /** As that of an upload to the zone. */
+      /** As for an upload to the zone: rejects if the caller has lost the right meanwhile. */
       permit: () => Promise<void> = async () => {},
     ): Promise<SampleUploaded> {
       await requireZone(ref)
@@ -69,7 +72,7 @@ export function makeSamples({ sql, objects }: { sql: Sql; objects: ObjectStore }
         await permit()
         const path = keyFor(filename)
         const perform = async (tx: SqlTx): Promise<SampleUploaded> => {
-          // A zone that is being deleted waits for this, or is gone.
+          // The lock makes a concurrent deletion of the zone wait. After a deletion, this throws 404.
           await requireZone(ref, tx)
           await commits.commit(path, stored, { tx })
           return { path, filename: baseName(filename), size: stored.size, status: 'uploaded' }

@@ -55,7 +55,7 @@ export const UpdateZone = t.Object(
 )
 export type UpdateZone = typeof UpdateZone.static
 
-/** A hundred years: what a date can be reckoned back by, and more than anybody means. */
+/** A hundred years: dates can be computed over this span, and no client needs more. */
 const AGE_DAYS_MAX = 36_500
 
 export const Lifecycle = t.Object(

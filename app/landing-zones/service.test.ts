@@ -33,12 +33,15 @@ async function created() {
 }
 const file = (name: string, text = 'a,b\n1,2\n', type = 'text/csv') =>
   formWith(new File([text], name, { type }))
-/** A key of its own, for any number of the same uploads. */
+/** A unique key for any number of repeated uploads. */
 const keyed = (): KeyOf => {
   const key = { caller: '', operation: 'POST test', key: newId(), requestHash: 'same' }
   return () => key
 }
-/** A file, and a store during whose use it turns out to have the name that the next upload of met.csv has chosen. */
+/**
+ * Uploads a file and returns a store. When the store is used, the file gets the name that the next upload of
+ * met.csv has claimed.
+ */
 async function meeting(ref: { namespace: string; name: string }) {
   const other = await service().upload(ref, file('met.csv'))
   await parts.sql`update landing_file set original_name = 'another.csv' where id = ${other.id}`
@@ -46,7 +49,7 @@ async function meeting(ref: { namespace: string; name: string }) {
   const objects: Parts['objects'] = {
     ...parts.objects,
     async stage(...stage) {
-      // The other replica's file has come after this one asked for names.
+      // Renames the file after the upload has read the taken names, as another replica might.
       await parts.sql`update landing_file set filename = '20260301_064501_met.csv' where id = ${other.id}`
       return parts.objects.stage(...stage)
     },
@@ -57,7 +60,7 @@ const keysUnder = async (prefix: string) =>
   (await parts.objects.list(prefix, { limit: 100 })).objects.map(({ key }) => key)
 
 describe('an upload', () => {
-  test('of one name in one second takes the next free second each time, and keeps its bytes', async () => {
+  test('uploads of one name in one second get successive seconds and keep their bytes', async () => {
     const { ref } = await created()
     await Promise.all(['a', 'b', 'c', 'd', 'e'].map((text) => service().upload(ref, file('same.csv', text))))
     const shared = service()
@@ -77,13 +80,13 @@ describe('an upload', () => {
     ['C:\\data\\día 1.csv', 'día 1.csv'],
     ['フライト.parquet', 'フライト.parquet'],
     ['..', '..'],
-  ])('named %p is stored as %p', async (name, stored) => {
+  ])('a file named %p is stored as %p', async (name, stored) => {
     const { ref } = await created()
     expect((await service().upload(ref, file(name))).filename).toBe(`20260301_064500_${stored}`)
   })
 
   test.each(['', 'data/', 'a\nb.csv', 'a\u0000.csv', 'a\u0085.csv', `${'x'.repeat(600)}.csv`])(
-    'named %p is refused and leaves nothing',
+    'a file named %p is refused and leaves nothing',
     async (name) => {
       const { ref, prefix } = await created()
       const { status, message } = await refusal(service().upload(ref, file(name)))
@@ -95,20 +98,17 @@ describe('an upload', () => {
   test.each([
     ['', withoutKey],
     [' under a key', keyed()],
-  ])(
-    'that meets a file of its name of another replica%s goes under a later one, and leaves nothing else',
-    async (_, keyOf) => {
-      const { ref, prefix } = await created()
-      const { other, objects } = await meeting(ref)
-      const uploaded = await service({ objects }).upload(ref, file('met.csv'), keyOf)
-      expect(uploaded.filename).toBe('20260301_064502_met.csv')
-      expect((await keysUnder(prefix)).sort()).toEqual([other.s3_path, uploaded.s3_path].sort())
-      if (keyOf !== withoutKey) expect(await service().upload(ref, file('met.csv'), keyOf)).toEqual(uploaded)
-      expect((await service().files(ref, page)).total).toBe(2)
-    },
-  )
+  ])('an upload%s gets a later name if another replica took its name', async (_, keyOf) => {
+    const { ref, prefix } = await created()
+    const { other, objects } = await meeting(ref)
+    const uploaded = await service({ objects }).upload(ref, file('met.csv'), keyOf)
+    expect(uploaded.filename).toBe('20260301_064502_met.csv')
+    expect((await keysUnder(prefix)).sort()).toEqual([other.s3_path, uploaded.s3_path].sort())
+    if (keyOf !== withoutKey) expect(await service().upload(ref, file('met.csv'), keyOf)).toEqual(uploaded)
+    expect((await service().files(ref, page)).total).toBe(2)
+  })
 
-  test('that moves to a later name while the same one is answered under its key leaves one file', async () => {
+  test('a repeated upload under one key leaves one file after a rename', async () => {
     const { ref, prefix } = await created()
     const { other, objects } = await meeting(ref)
     const keyOf = keyed()
@@ -127,7 +127,7 @@ describe('an upload', () => {
     expect(await parts.sql`select 1 from outbox where payload ->> 'name' = ${ref.name}`).toHaveLength(0)
   })
 
-  test('under a key and of a sample waits for a slow disk while no connection is held', async () => {
+  test('uploads open no transaction while they wait for a slow disk', async () => {
     const { ref } = await created()
     const seen = await onSlowDisk(parts, async (slow) => {
       const { upload, samples } = service(slow)
@@ -139,7 +139,7 @@ describe('an upload', () => {
     expect(seen).toEqual({ files: 4, early: 0 })
   })
 
-  test('whose key came with another request leaves nothing', async () => {
+  test('an upload whose key belongs to another request leaves nothing', async () => {
     const { ref } = await created()
     const key = { caller: '', operation: 'POST test', key: newId(), requestHash: 'one' }
     const { s3_path: path } = await service().upload(ref, file('a.csv'), () => key)
@@ -151,7 +151,7 @@ describe('an upload', () => {
     expect(await arriving()).toEqual(before)
   })
 
-  test('whose object cannot be stored is no file', async () => {
+  test('an upload whose object cannot be stored creates no file', async () => {
     const { ref } = await created()
     const broken: Parts['objects'] = {
       ...parts.objects,
@@ -165,7 +165,7 @@ describe('an upload', () => {
     expect((await service().files(ref, page)).total).toBe(0)
   })
 
-  test('to a zone that is deleted meanwhile is 404 and leaves nothing', async () => {
+  test('an upload to a zone deleted meanwhile is 404 and leaves nothing', async () => {
     const { ref, prefix } = await created()
     const slow = {
       ...parts.objects,
@@ -179,7 +179,7 @@ describe('an upload', () => {
     expect(await keysUnder(prefix)).toEqual([])
   })
 
-  test('that a run has archived counts and is listed no more, but can still be found', async () => {
+  test('an archived file is neither counted nor listed, but can be found', async () => {
     const { ref } = await created()
     const stored = await service().upload(ref, file('done.csv'))
     await parts.sql`update landing_file set archived_by_run = ${parts.deps.newId()} where id = ${stored.id}`
@@ -190,7 +190,7 @@ describe('an upload', () => {
 })
 
 describe('an upload that is killed', () => {
-  /** Objects with something that happens once one has its name, and before anybody hears of that. */
+  /** An object store that calls `act` after an object got its name and before the caller learns of it. */
   const namedThen = (act: () => Promise<unknown>): Parts['objects'] => ({
     ...parts.objects,
     async stage(...stage) {
@@ -221,7 +221,7 @@ describe('an upload that is killed', () => {
       },
     )
 
-  test('between its object and its row is found by its intent, and clearing up takes nothing else', async () => {
+  test('cleanup removes the object of a killed upload and nothing else', async () => {
     const { ref, prefix } = await created()
     const kept = await service().upload(ref, file('kept.csv'))
     void service({ objects: killedThen() }).upload(ref, file('lost.csv'))
@@ -243,7 +243,7 @@ describe('an upload that is killed', () => {
     expect(await intents(ref)).toHaveLength(0)
   })
 
-  test('is told from one under way by an index, however many other effects wait', async () => {
+  test('cleanup finds uploads under way by an index', async () => {
     const plans: string[] = []
     const told = postgres(parts.url, {
       max: 1,
@@ -260,7 +260,7 @@ describe('an upload that is killed', () => {
     expect(plans.filter((plan) => plan.includes('outbox_intended'))).toHaveLength(1)
   })
 
-  test('before its object leaves nothing but its intent, which goes the same way', async () => {
+  test('an upload killed before its object leaves only an intent', async () => {
     const { ref, prefix } = await created()
     const dead: Parts['objects'] = { ...parts.objects, stage: async () => new Promise(() => {}) }
     void service({ objects: dead }).upload(ref, file('lost.csv'))
@@ -276,31 +276,28 @@ describe('an upload that is killed', () => {
   test.each([
     ['', withoutKey],
     [' under a key', keyed()],
-  ])(
-    'where two meet at a name%s, between the two places of its object, leaves both to an intent',
-    async (_, keyOf) => {
-      const { ref, prefix } = await created()
-      const { other, objects } = await meeting(ref)
-      const killed: Parts['objects'] = {
-        ...objects,
-        async put(...put) {
-          await parts.objects.put(...put)
-          return new Promise(() => {})
-        },
-      }
-      void service({ objects: killed }).upload(ref, file('met.csv'), keyOf)
-      await until(
-        () => keysUnder(prefix),
-        (found) => found.length === 3,
-      )
-      expect(await intents(ref)).toHaveLength(2)
-      await makeDue(ref)
-      await performEffects()
-      expect([await intents(ref), await keysUnder(prefix)]).toEqual([[], [other.s3_path]])
-    },
-  )
+  ])('an upload killed while moving to a later name%s leaves intents for both objects', async (_, keyOf) => {
+    const { ref, prefix } = await created()
+    const { other, objects } = await meeting(ref)
+    const killed: Parts['objects'] = {
+      ...objects,
+      async put(...put) {
+        await parts.objects.put(...put)
+        return new Promise(() => {})
+      },
+    }
+    void service({ objects: killed }).upload(ref, file('met.csv'), keyOf)
+    await until(
+      () => keysUnder(prefix),
+      (found) => found.length === 3,
+    )
+    expect(await intents(ref)).toHaveLength(2)
+    await makeDue(ref)
+    await performEffects()
+    expect([await intents(ref), await keysUnder(prefix)]).toEqual([[], [other.s3_path]])
+  })
 
-  test('is not, when it was only asleep: its object is gone by then, so it becomes no file and is told so', async () => {
+  test('an upload delayed past its cleanup is 503 and leaves no file', async () => {
     const { ref, prefix } = await created()
     const asleep = namedThen(async () => {
       await makeDue(ref)
@@ -310,7 +307,7 @@ describe('an upload that is killed', () => {
     expect([await keysUnder(prefix), (await service().files(ref, page)).total]).toEqual([[], 0])
   })
 
-  test('is not, while its intent is being acted on: either it is a file or it is cleared up', async () => {
+  test('an upload racing with its cleanup is either recorded or cleaned up', async () => {
     const { ref, prefix } = await created()
     const performing: Promise<unknown>[] = []
     const raced = namedThen(async () => {
@@ -324,7 +321,7 @@ describe('an upload that is killed', () => {
     await Promise.all(performing)
     await until(
       async () => {
-        // What an effect has left to an upload that held it.
+        // Performs intents again that an earlier pass skipped, because an upload had locked them.
         await makeDue(ref)
         await performEffects()
         return intents(ref)
@@ -335,7 +332,7 @@ describe('an upload that is killed', () => {
     expect((await keysUnder(prefix)).sort()).toEqual(files.map(({ s3_path: path }) => path).sort())
   })
 
-  test('at a path that another upload is about to take keeps its hands off what that one has put there', async () => {
+  test('cleanup keeps the object of another upload at the same path', async () => {
     const { ref, prefix } = await created()
     void service({ objects: killedThen() }).upload(ref, file('same.csv'))
     const [path = ''] = await until(
@@ -344,7 +341,7 @@ describe('an upload that is killed', () => {
     )
     const [intent] = await intents(ref)
     await parts.sql`update outbox set tries = 1 where payload ->> 'path' = ${path}`
-    // Of a replica that does not know of the first.
+    // This upload runs on another replica, which does not know the first claim.
     void service({ objects: killedThen() }).upload(ref, file('same.csv'))
     await until(
       () => parts.objects.versions(path),
@@ -357,7 +354,7 @@ describe('an upload that is killed', () => {
     expect([await intents(ref), (await parts.objects.versions(path)).versions]).toEqual([[], []])
   })
 
-  test('leaves no intent when it ends by itself, however that is', async () => {
+  test('an upload that ends by itself leaves no intent', async () => {
     const { ref } = await created()
     await service().upload(ref, file('a.csv'))
     const over = formWith(new File([new Uint8Array(33_554_433)], 'over.csv'))

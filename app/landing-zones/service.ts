@@ -26,9 +26,9 @@ import { landingFileOf, makeUpload, type UploadDeps } from './upload.ts'
 
 export interface LandingZoneDeps extends UploadDeps {
   db: Db
-  /** Where zones are removed, which may take long. */
+  /** Connections for removing zones, which may take long; by default `db`. */
   removals?: Db
-  /** 400 naming `namespace` when it does not exist. */
+  /** Throws 400 naming `namespace` if the namespace does not exist. */
   requireNamespace(name: string): Promise<void>
 }
 
@@ -58,7 +58,7 @@ export function makeLandingZoneService(deps: LandingZoneDeps) {
     })
 
   return {
-    /** As far as the caller sees them. */
+    /** Lists the zones that the caller may see. */
     async list(namespace: string | undefined, page: Page, { zones: seen } = EVERYTHING) {
       const { items, total } = await zones(db, { namespace, seen }, page)
       return { zones: items.map(shapeOf), total }
@@ -74,7 +74,9 @@ export function makeLandingZoneService(deps: LandingZoneDeps) {
 
     get: async (ref: ZoneRef) => shapeOf(await existing(ref)),
 
-    /** `by` decides whether the owner may be changed; who was it keeps nothing that came with it. */
+    /**
+     * `by` decides whether the caller may change the owner. A previous owner loses the rights of ownership.
+     */
     async update(ref: ZoneRef, change: UpdateZone, by: Access = UNLIMITED) {
       if (change.expected_schema) checkExpectedSchema(change.expected_schema)
       if (Object.keys(change).length === 0) return shapeOf(await existing(ref))
@@ -98,8 +100,9 @@ export function makeLandingZoneService(deps: LandingZoneDeps) {
     },
 
     /**
-     * The record goes last: until then nobody else can have the zone's name. Most files go before the zone is locked;
-     * under the lock go those that arrived meanwhile, and an upload that comes later finds no zone.
+     * Deletes the row last, so no other zone can get the name before the files are gone. Most files are
+     * removed before the lock. Files that arrived meanwhile are removed under the lock; a later upload finds
+     * no zone.
      */
     async remove(ref: ZoneRef) {
       const zone = await existing(ref)
@@ -124,7 +127,9 @@ export function makeLandingZoneService(deps: LandingZoneDeps) {
 
     file: async (ref: ZoneRef, id: string) => landingFileOf(await existingFile(ref, id)),
 
-    /** The object first: a file that is still listed can be deleted again, an object without a record cannot. */
+    /**
+     * Removes the object before its row. A listed file can be deleted again; an object without a row cannot.
+     */
     async removeFile(ref: ZoneRef, id: string) {
       const file = await existingFile(ref, id)
       await objects.deleteVersion(file.path, file.versionId)

@@ -1,8 +1,9 @@
-// An upload, in three parts: a name is claimed while the bytes arrive, the bytes are received, and the file is recorded.
+// An upload has three parts: claim a name while the bytes arrive, receive the bytes, and record the file.
 //
-// Nobody sees the bytes before the object has its name, and the object is nobody's input before its row is there. The row
-// decides whose a name is. The claim writes an intent to the database: it finds the object of an upload that was killed
-// between the two (effects.ts). Triggers that listen for the file have an event in the transaction of its row.
+// The bytes are invisible before the object has its name. The object is no input before its row exists. The
+// row decides which upload has a name. The claim stores an intent in the database. If the upload is killed
+// after the object got its name and before the row exists, the intent finds the object (effects.ts). The
+// transaction of the row also records an event, if triggers listen for the file.
 import type { Sql, SqlTx } from '../../drizzle/client.ts'
 import type { Clock } from '../core/clock.ts'
 import { AppError, invalid } from '../core/errors.ts'
@@ -23,15 +24,18 @@ export interface UploadDeps {
   objects: ObjectStore
   clock: Clock
   newId: NewId
-  /** A hint for the evaluator of triggers; its sweep finds what a lost one missed. */
+  /** A hint for the trigger evaluator. A sweep finds events whose hint was lost. */
   eventRecorded(): void
 }
 
-/** How far into the future a name may reach when files of one name arrive faster than one per second. */
+/** Seconds that a name may lie in the future, when files of one name arrive faster than one per second. */
 const NAME_SECONDS = 3_600
-/** Uploads of one name through different replicas can meet; each time one of them takes a later second. */
+/** Maximum number of later names that an upload tries after collisions with uploads on other replicas. */
 const MEETINGS = 20
-/** Leaves room in a key of 1,024 bytes for the zone's prefix, the time and the folder of archived files. */
+/**
+ * Maximum length of a name. Leaves room in a key of 1,024 bytes for the zone's prefix, the time, and the
+ * archive folder.
+ */
 const NAME_BYTES = 512
 
 export function makeUpload(deps: UploadDeps) {
@@ -39,12 +43,17 @@ export function makeUpload(deps: UploadDeps) {
   const receive = makeReceive(deps, claims)
   const record = makeRecord(deps, claims)
 
-  /** The file's record. 404: there is no such zone (any more). */
+  /**
+   * Uploads a file and returns its record. Throws 404 if the zone does not exist or was deleted meanwhile.
+   */
   return async function upload(
     ref: ZoneRef,
     form: UploadForm,
     keyOf: KeyOf = withoutKey,
-    /** Rejects when the caller may not do this any more; asked when the bytes are there, which can take minutes. */
+    /**
+     * Rejects if the caller has lost the right to upload. Called after the bytes arrived, which can take
+     * minutes.
+     */
     permit: () => Promise<void> = async () => {},
   ): Promise<LandingFile> {
     const {
@@ -65,13 +74,13 @@ export function makeUpload(deps: UploadDeps) {
       return await record(ref, received, key)
     } finally {
       claims.release(received.claim)
-      // An object that has its name stays: its intent finds it when it has become no file.
+      // Removes only an object without a name. If a named object was not recorded, its intent finds it.
       await received.staged.discard()
     }
   }
 }
 
-/** What a file of a zone looks like from outside. */
+/** The API representation of a landing file. */
 export const landingFileOf = (file: NewFile & Pick<FileRow, 'uploadedAt'>): LandingFile => ({
   id: file.id,
   zone_id: file.zoneId,
@@ -82,7 +91,7 @@ export const landingFileOf = (file: NewFile & Pick<FileRow, 'uploadedAt'>): Land
   uploaded_at: file.uploadedAt.toISOString(),
 })
 
-/** A name for an upload, and the intent to use it. */
+/** A claimed name, and the intent to use it. */
 interface Claim {
   zoneId: string
   filename: string
@@ -92,13 +101,16 @@ interface Claim {
 type Claims = ReturnType<typeof makeClaims>
 
 function makeClaims({ sql, clock }: Pick<UploadDeps, 'sql' | 'clock'>) {
-  /** Paths that uploads of this process are about to take. */
+  /** Paths that uploads of this process are about to use. */
   const claimed = new Set<string>()
 
-  /** The first name from now on that no file and no upload of this process has. 404: no such zone. */
+  /**
+   * Claims the first name, counted from now, that no file and no upload of this process has. Throws 404 if
+   * the zone does not exist.
+   */
   async function claim(ref: ZoneRef, original: string): Promise<Claim> {
     const now = clock.now()
-    // A second earlier, because how the database sorts what follows the digits is its locale's business.
+    // One second earlier, because the database's locale decides how the text after the digits sorts.
     const from = storedName('', new Date(now.getTime() - 1000))
     const prefix = zonePrefix(ref)
     let taken = new Set<string>()
@@ -127,7 +139,10 @@ function makeClaims({ sql, clock }: Pick<UploadDeps, 'sql' | 'clock'>) {
   return {
     claim,
     release,
-    /** For an upload without an object. An intent that stays finds nothing to do: this only spares its waiting. */
+    /**
+     * Releases the claim of an upload without an object. Removing the intent is optional, because an intent
+     * without an object does nothing.
+     */
     async giveUp(claim: Claim) {
       release(claim)
       await forgetIntent(sql, claim.intentId).catch(() => {})
@@ -151,7 +166,7 @@ const makeReceive =
     const original = originalName(filename)
     const claiming = claim(ref, original)
     const key = claiming.then(({ path }) => path)
-    // A store that does not need the key ignores its failure.
+    // Some stores do not await `key`; this avoids an unhandled rejection.
     key.catch(() => {})
     const staging = objects.stage(unlessFailed(claiming, body), {
       contentType,
@@ -171,15 +186,15 @@ const makeReceive =
     }
   }
 
-/** A claim whose object is there. */
+/** A claim whose object exists. */
 interface Named extends Claim {
   versionId: string
 }
 
 /**
- * Names the object and records the file; where another replica has a file of that name, under a later one. Each try is a
- * transaction of its own; with a key it may know the answer already. The object moves between two of them, so the intent
- * that says where it is going to be outlives a transaction that is undone.
+ * Gives the object its name and records the file. If a file of another replica has that name, uses a later
+ * name. Each try is a separate transaction; with a key, the answer may already be stored. The object moves
+ * between transactions. So the intent for its new path survives a rollback.
  */
 function makeRecord({ sql, objects, newId, eventRecorded }: UploadDeps, { claim, release }: Claims) {
   return async (
@@ -198,7 +213,7 @@ function makeRecord({ sql, objects, newId, eventRecorded }: UploadDeps, { claim,
       const attempt = async (on: Sql | SqlTx) => {
         const { intentId, ...place } = await named()
         const file = { id: newId(), ...place, originalName: original, sizeBytes: staged.size, contentType }
-        // Should this fail, nobody knows whether there is a row: the intent does.
+        // If this throws, the row may or may not exist. The intent resolves both cases.
         const recorded = await recordFile(on, ref, intentId, file)
         tried.recorded = recorded
         return recorded.kind === 'recorded' ? landingFileOf({ ...file, ...recorded }) : null
@@ -207,7 +222,7 @@ function makeRecord({ sql, objects, newId, eventRecorded }: UploadDeps, { claim,
       const answer = await (key === null ? attempt(sql) : uploadOnce(sql, key, attempt, prepare))
       if (answer !== null) {
         if (tried.recorded?.kind === 'recorded' && tried.recorded.hasEvent) eventRecorded()
-        // Another request under the same key had come to its end.
+        // Another request with the same key has finished first.
         if (tried.recorded === undefined) await (placed === undefined ? discard() : forget(placed))
         return answer
       }
@@ -225,7 +240,7 @@ function makeRecord({ sql, objects, newId, eventRecorded }: UploadDeps, { claim,
     await forgetIntent(sql, intentId)
   }
 
-  /** The object under a later name. */
+  /** Copies the object to a later name and removes the original. */
   async function moved(ref: ZoneRef, original: string, from: Named, contentType: string): Promise<Named> {
     const to = await claim(ref, original)
     release(to)
@@ -252,7 +267,7 @@ function refusal(recorded: Recorded | undefined, ref: ZoneRef, original: string)
   }
 }
 
-/** Chunks, until it is known that they come in vain. */
+/** Forwards chunks; throws as soon as `condition` has failed. */
 async function* unlessFailed(condition: Promise<unknown>, chunks: AsyncIterable<Uint8Array>) {
   let failed: { error: unknown } | undefined
   condition.catch((error) => {
@@ -264,7 +279,10 @@ async function* unlessFailed(condition: Promise<unknown>, chunks: AsyncIterable<
   }
 }
 
-/** The base name of an uploaded file, or 400: any Unicode but control characters, at no level of percent-decoding more than a name. */
+/**
+ * The base name of an uploaded file. Throws 400 for control characters, and for a name that is a path at any
+ * level of percent-decoding.
+ */
 function originalName(name: string): string {
   const base = baseName(name)
   if (base === '') throw invalid('file', 'needs a file name')
@@ -276,6 +294,6 @@ function originalName(name: string): string {
   return base
 }
 
-/** `YYYYMMDD_HHMMSS_name`, in UTC. */
+/** The stored name: `YYYYMMDD_HHMMSS_name`, in UTC. */
 const storedName = (original: string, at: Date) =>
   `${at.toISOString().slice(0, 19).replaceAll(/[-:]/g, '').replace('T', '_')}_${original}`

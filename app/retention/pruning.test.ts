@@ -41,7 +41,7 @@ const prune = async () => {
 }
 
 describe('runs', () => {
-  test('beyond the count go with everything they left behind; those that are kept keep everything', async () => {
+  test('prunes runs beyond the count with all their rows, and no others', async () => {
     const { add } = await somePipeline()
     const old = await add(7, 'failed', 6)
     const kept = await add(100, 'failed', 1)
@@ -57,7 +57,7 @@ describe('runs', () => {
     })
   })
 
-  test('older than the age go, however few there are', async () => {
+  test('prunes runs older than the age even if they are few', async () => {
     const { add } = await somePipeline()
     const old = await add(3, 'cancelled', 91)
     const kept = await add(3, 'failed', 89)
@@ -65,7 +65,7 @@ describe('runs', () => {
     expect(await runsLeft(sql, [...old, ...kept])).toEqual(kept)
   })
 
-  test('runs that have not ended stay, and so does the latest success of each pipeline, beyond count and age', async () => {
+  test('keeps active runs and the latest success beyond count and age', async () => {
     const { add } = await somePipeline({ runs_max_per_pipeline: 1 })
     const successes = await add(2, 'success', 300)
     const [running] = await add(1, 'running', 200)
@@ -80,7 +80,7 @@ describe('runs', () => {
     ])
   })
 
-  test('a run that succeeds while the reaper is choosing is the latest success, and stays', async () => {
+  test('keeps a run that becomes the latest success during pruning', async () => {
     const { add } = await somePipeline({ runs_max_per_pipeline: 1 })
     const [before = ''] = await add(1, 'success', 300)
     const [ending = ''] = await add(1, 'running', 200)
@@ -90,7 +90,7 @@ describe('runs', () => {
     await pruneRuns({
       ...reaping,
       async pause() {
-        // At the first, the range is known and its runs are not.
+        // At the first pause, the range is known but its runs are not selected yet.
         if (pauses++ === 0)
           await sql`update run set status = 'success', finished_at = clock_timestamp() where id = ${ending}`
       },
@@ -98,7 +98,7 @@ describe('runs', () => {
     expect(await runsLeft(sql, [before, ending, newest])).toEqual([ending, newest])
   })
 
-  test('each pipeline has its own count and age; the others have the system’s', async () => {
+  test("prunes each pipeline by its own settings, else by the system's", async () => {
     const few = await somePipeline({ runs_max_per_pipeline: 2 })
     const long = await somePipeline({ runs_max_age_days: 400 })
     const plain = await somePipeline()
@@ -113,7 +113,7 @@ describe('runs', () => {
     expect(await runsLeft(sql, inPlain)).toEqual([])
   })
 
-  test('a run with more lines than a batch holds goes in several transactions, none of which is larger', async () => {
+  test('deletes a run with many log lines in several bounded transactions', async () => {
     const { add } = await somePipeline()
     await add(3, 'failed', 100, BATCH_ROWS)
     const reaping = await reapingNow(sql)
@@ -133,7 +133,7 @@ describe('runs', () => {
     expect(sizes.length).toBeGreaterThan(3)
   })
 
-  test('what belongs to thousands of runs is found by its keys: the log of all others is not read', async () => {
+  test('finds the rows of thousands of runs by index, without scanning logs', async () => {
     const { add } = await somePipeline()
     await add(3_000, 'failed', 100, 0)
     const many = await somePipeline({ runs_max_per_pipeline: 1_000 })
@@ -142,7 +142,7 @@ describe('runs', () => {
     await sql`delete from transition`
     await sql`analyze run_log`
     const reaping = await reapingNow(sql)
-    /** By this backend, up to now: what others do meanwhile is not in it. */
+    /** Scans by this backend only, so the work of others does not count. */
     const timesRead = async (tx: SqlTx) => {
       const [log] =
         await tx`select seq_scan::int as times from pg_stat_xact_user_tables where relname = 'run_log'`
@@ -163,7 +163,7 @@ describe('runs', () => {
     expect(times).toBe(0)
   })
 
-  test('many pipelines, more than a page of them, are pruned to their counts', async () => {
+  test('prunes more pipelines than one page to their counts', async () => {
     await sql`
       insert into pipeline (id, namespace, layer, name, type, draft_snapshot, draft_machine_version, draft_dirty)
       select gen_random_uuid(), 'default', 'gold', 'many-' || n, 'sql', '{}', 1, false from generate_series(1, 1200) n`
@@ -179,7 +179,7 @@ describe('runs', () => {
     expect((await prune()).runsPruned).toBe(0)
   })
 
-  test('a run that somebody has locked delays nobody and is found by a later tick', async () => {
+  test('skips a locked run and prunes it in a later tick', async () => {
     const { add } = await somePipeline()
     const old = await add(3, 'failed', 100)
     const locked = Promise.withResolvers<void>()
@@ -196,7 +196,7 @@ describe('runs', () => {
     expect((await prune()).runsPruned).toBe(1)
   })
 
-  test('after old lines have gone in the same tick, runs go without them; lines that are kept longer go with their runs', async () => {
+  test('prunes runs in the tick that pruned their log lines', async () => {
     const [plain, longer] = [await somePipeline(), await somePipeline()]
     await sql`insert into retention_override (pipeline_id, logs_max_age_days) values (${longer.id}, 1000)`
     const ids = [...(await plain.add(3, 'failed', 100)), ...(await longer.add(3, 'failed', 100))]
@@ -210,7 +210,7 @@ describe('runs', () => {
     expect(await rowsOf(sql, ids)).toMatchObject({ runs: 0, logs: 0, moves: 0 })
   })
 
-  describe('after lines have gone by batches in the same tick', () => {
+  describe('runs pruned after their log lines in the same tick', () => {
     const pruneBoth = async (between: () => Promise<unknown> = async () => {}) => {
       const reaping = await reapingNow(sql)
       await pruneLogs(reaping)
@@ -222,7 +222,7 @@ describe('runs', () => {
     const linesWithoutRun = () =>
       sql`select run_id, seq from run_log l where not exists (select from run r where r.id = l.run_id)`
 
-    test('runs go without a line being left, whatever other lines lie between', async () => {
+    test('prunes runs without leaving a line, despite other lines in between', async () => {
       const plain = await somePipeline()
       const longer = await somePipeline({ logs_max_age_days: 1_000 })
       const ids = [
@@ -239,7 +239,7 @@ describe('runs', () => {
       expect(await linesWithoutRun()).toEqual([] as never)
     })
 
-    test('a line that came for a run that has just ended goes with it', async () => {
+    test('prunes a line that arrived late for a recently ended run', async () => {
       const { add } = await somePipeline()
       const ids = await add(20, 'failed', 100, 1_700)
       const ended = ids[7] ?? ''
@@ -252,7 +252,7 @@ describe('runs', () => {
       expect(await linesWithoutRun()).toEqual([] as never)
     })
 
-    test('lines whose deletion was not committed are not taken for gone', async () => {
+    test('does not count lines as deleted when their batch was rolled back', async () => {
       const { add } = await somePipeline()
       await add(20, 'failed', 100, 1_700)
       const reaping = await reapingNow(sql)
@@ -276,7 +276,7 @@ describe('runs', () => {
     })
   })
 
-  test('all runs of a pipeline that is purged go, the latest success too', async () => {
+  test('prunes all runs of a purged pipeline, also the latest success', async () => {
     const { id, add } = await somePipeline()
     const ids = await add(5, 'success', 0)
     const reaping = await reapingNow(sql)
@@ -292,7 +292,7 @@ describe('log lines', () => {
     return reaping.reaped.logsPruned
   }
 
-  test('older than the age go, and their runs stay', async () => {
+  test('prunes log lines older than the age and keeps their runs', async () => {
     const { add } = await somePipeline()
     const old = await add(2, 'failed', 31)
     const young = await add(2, 'failed', 29)
@@ -302,7 +302,7 @@ describe('log lines', () => {
     expect(await logs()).toBe(0)
   })
 
-  test('a pipeline that keeps them for longer or shorter is kept to its own age', async () => {
+  test('prunes log lines by the age that their pipeline sets', async () => {
     const long = await somePipeline({ logs_max_age_days: 60 })
     const short = await somePipeline({ logs_max_age_days: 1 })
     const plain = await somePipeline()
@@ -319,7 +319,7 @@ describe('log lines', () => {
     expect(await rowsOf(sql, tooOld)).toMatchObject({ logs: 0 })
   })
 
-  test('young lines of an old run stay', async () => {
+  test('keeps young log lines of an old run', async () => {
     const { add } = await somePipeline()
     const [run = ''] = await add(1, 'running', 40)
     await sql`insert into run_log (run_id, seq, at, level, message) values (${run}, 100, clock_timestamp(), 'info', 'still here')`
@@ -327,27 +327,27 @@ describe('log lines', () => {
     expect(await rowsOf(sql, [run])).toMatchObject({ logs: 1 })
   })
 
-  test('lines of a run that is gone go by age as well', async () => {
+  test('prunes log lines of a deleted run by age', async () => {
     await sql`insert into run_log (run_id, seq, at, level, message)
       values (${firstIdAt(Date.now() - 40 * 86_400_000)}, 1, clock_timestamp() - interval '40 days', 'info', 'left behind')`
     expect(await logs()).toBe(1)
   })
 
-  test('lines go by the database’s clock, though the clock that made the id of their run was ahead of it', async () => {
+  test('prunes log lines by database time even if run ids are later', async () => {
     const [halfAnHour, cutoff] = [1_800_000, Date.now() - 30 * 86_400_000]
     await sql`insert into run_log (run_id, seq, at, level, message)
       values (${firstIdAt(cutoff + halfAnHour)}, 1, ${new Date(cutoff - halfAnHour)}, 'info', 'old')`
     expect(await logs()).toBe(1)
   })
 
-  test('more lines than a batch holds go in one tick', async () => {
+  test('prunes more log lines than one batch in one tick', async () => {
     const { add } = await somePipeline()
     const ids = await add(3, 'failed', 31, BATCH_ROWS)
     expect(await logs()).toBe(3 * BATCH_ROWS)
     expect(await rowsOf(sql, ids)).toMatchObject({ runs: 3, logs: 0 })
   })
 
-  test('the first id of a millisecond is not above any that is made in it', () => {
+  test('the first id of a millisecond precedes all ids made in it', () => {
     const before = Date.now()
     const id = newId()
     expect(firstIdAt(before) <= id).toBe(true)
@@ -355,7 +355,7 @@ describe('log lines', () => {
   })
 })
 
-test('of each test of each pipeline the newest results stay, so many as its settings say', async () => {
+test('keeps the newest results of each quality test, per pipeline settings', async () => {
   const plain = await somePipeline()
   const few = await somePipeline({ quality_results_max_per_test: 3 })
   await plain.add(120, 'success', 1)
@@ -370,7 +370,7 @@ test('of each test of each pipeline the newest results stay, so many as its sett
   expect(count).toBe(100)
 })
 
-test('more tests than a page are pruned', async () => {
+test('prunes the results of more quality tests than one page', async () => {
   const { id } = await somePipeline({ quality_results_max_per_test: 1 })
   await sql`
     insert into quality_result (run_id, pipeline_id, name, severity, status, value, duration_ms, created_at)
@@ -381,7 +381,7 @@ test('more tests than a page are pruned', async () => {
   expect(reaping.reaped.qualityPruned).toBe(2200)
 })
 
-test('audit entries, remembered answers and events go by age, and young ones stay', async () => {
+test('prunes old audit entries, stored answers and events, and keeps young ones', async () => {
   const ages = (unit: string) => sql`clock_timestamp() - (n + 0.5) * ${`1 ${unit}`}::interval`
   await sql`insert into audit_entry (id, user_id, action, resource, ip, created_at)
     select gen_random_uuid(), '', 'post', '/', '', ${ages('day')} from generate_series(360, 369) n`
@@ -399,7 +399,7 @@ test('audit entries, remembered answers and events go by age, and young ones sta
   expect(reaping.reaped).toMatchObject({ auditPruned: 5, historyPruned: 6 + 3 })
 })
 
-test('a draft’s history is kept to its age and its count, its latest move for ever', async () => {
+test('prunes draft history by age and count but keeps the latest transition', async () => {
   const move = (entity: string, machine: string, count: number, days: number) => sql`
     insert into transition (machine, entity_id, at, event, "from", "to", effects, cause)
     select ${machine}, ${entity}, clock_timestamp() - ${days} * interval '1 day', 'fileWritten', 'clean', 'dirty', '[]', ''
@@ -420,7 +420,7 @@ test('a draft’s history is kept to its age and its count, its latest move for 
   expect(reaping.reaped.historyPruned).toBe(4 + 500 + 5)
 })
 
-test('a reaper that leads no longer writes nothing and says so', async () => {
+test('a reaper that lost its leadership writes nothing and throws', async () => {
   const { add } = await somePipeline()
   const ids = await add(3, 'failed', 100)
   const reaping = await reapingNow(sql)
@@ -428,7 +428,7 @@ test('a reaper that leads no longer writes nothing and says so', async () => {
   expect(await rowsOf(sql, ids)).toMatchObject({ runs: 3, logs: 9 })
 })
 
-test('a batch that meets a lock is tried again, and others are let in between', async () => {
+test('retries a batch after a lock timeout and pauses in between', async () => {
   const reaping = await reapingNow(sql)
   let tries = 0
   let pauses = 0

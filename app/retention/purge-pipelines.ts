@@ -1,6 +1,6 @@
-// Deleted pipelines go for good after a while: their runs, versions, triggers and schedules, and the versions of their
-// files that the bucket still keeps. A name may be in use again: what another pipeline of that name has pinned stays, and
-// so does whatever has been written since.
+// Permanently removes pipelines some time after their deletion: their runs, versions, triggers and schedules,
+// and all versions of their files. The name may be in use again. Versions that another pipeline of the name
+// has pinned stay, and so does everything written after the deletion.
 
 import { FIRST_ID } from '../core/ids.ts'
 import { prefixOf } from '../core/pipeline-ref.ts'
@@ -35,7 +35,7 @@ export async function purgeDeletedPipelines(reaping: Reaping): Promise<void> {
   }
 }
 
-/** The record goes last: until then all of it is done again after a crash. */
+/** Deletes the row last, so that a crash in between repeats all steps. */
 async function purge(reaping: Reaping, pipeline: DeletedPipeline): Promise<void> {
   await pruneAllRunsOf(reaping, pipeline.id, reaping.now)
   await removeFiles(reaping, pipeline)
@@ -55,13 +55,14 @@ async function removeFiles(reaping: Reaping, pipeline: DeletedPipeline): Promise
   let after: string | undefined
   for (let truncated = true; truncated; ) {
     const page = await objects.versions(prefixOf(pipeline), after)
-    // Asked after the listing: a pipeline that gets the name now has files that are not on it.
+    // Queried after the listing. A pipeline that gets the name now has only files that are not in this page.
     const others = await othersOf(reaping, pipeline)
     const byKey = Map.groupBy(page.versions, ({ key }) => key)
     for (const versions of byKey.values()) {
       checkRunning()
       const doomed = removableVersions(versions, { deletedAt: pipeline.deletedAt, ...others })
-      // A marker after what it hides, or that would be seen again.
+      // A delete marker is removed after the versions that it hides; otherwise they would become visible
+      // again.
       const [files, markers] = [
         doomed.filter(({ size }) => size !== null),
         doomed.filter(({ size }) => size === null),
@@ -75,16 +76,17 @@ async function removeFiles(reaping: Reaping, pipeline: DeletedPipeline): Promise
 }
 
 interface Others {
-  /** Another pipeline, living or deleted, has the name. */
+  /** Another pipeline, live or deleted, has the name. */
   isNameShared: boolean
-  /** Of them, one is alive. */
+  /** A live pipeline has the name. */
   isNameInUse: boolean
   isPinned(version: { key: string; versionId: string }): boolean
 }
 
 /**
- * The versions of one key that a purged pipeline leaves behind for nobody. What was written after its deletion is another
- * one's, or somebody's file; what can be seen under the name of a living pipeline is that one's.
+ * The versions of one key that can be removed with the purged pipeline. Versions written after its deletion
+ * belong to another pipeline or to a user. The visible version of a key belongs to the live pipeline of that
+ * name, if it exists.
  */
 export function removableVersions(
   versions: readonly ObjectVersion[],

@@ -25,13 +25,13 @@ async function somePipeline(name = `p${pipelines++}`) {
 }
 const versionsUnder = async (prefix: string) => (await parts.objects.versions(prefix)).versions
 
-/** Deleted so many days ago, as far as the database knows. */
+/** Moves the time of deletion back by some days. */
 const deletedFor = (id: string, days: number) =>
   parts.sql`update pipeline set deleted_at = deleted_at - ${days} * interval '1 day' where id = ${id}`
 
 async function tick() {
   const reaping = await reapingNow(parts.sql, directObjects(parts.objects))
-  // Times have milliseconds: what has just been deleted is deleted.
+  // Times have milliseconds. The extra second makes a deletion of just now count.
   reaping.cutoffs.softDeleted += 1_000
   await purgeDeletedPipelines(reaping)
   return reaping.reaped
@@ -39,7 +39,7 @@ async function tick() {
 const isThere = async (id: string) => (await parts.sql`select 1 from pipeline where id = ${id}`).length > 0
 
 describe('a deleted pipeline', () => {
-  test('goes by age with its runs, versions, triggers, history and every version of its files', async () => {
+  test('purges an old deleted pipeline with all its rows and file versions', async () => {
     const { id, ref, service, edit, add, versions } = await somePipeline()
     await edit('select 2')
     await service.publish(ref)
@@ -72,7 +72,7 @@ describe('a deleted pipeline', () => {
     expect(await tick()).toMatchObject({ pipelinesPurged: 0 })
   })
 
-  test('stays while a run of it has not ended', async () => {
+  test('keeps a deleted pipeline while one of its runs is active', async () => {
     const { id, ref, service, add, versions } = await somePipeline()
     await service.remove(ref)
     const [run = ''] = await add(1, 'running', 1)
@@ -83,7 +83,7 @@ describe('a deleted pipeline', () => {
     expect(await tick()).toMatchObject({ pipelinesPurged: 1 })
   })
 
-  test('stays while somebody has a run of it locked, and goes with it by a later tick', async () => {
+  test('keeps a deleted pipeline while one of its runs is locked', async () => {
     const { id, ref, service, add } = await somePipeline()
     await service.remove(ref)
     const runs = await add(3, 'failed', 1)
@@ -97,7 +97,7 @@ describe('a deleted pipeline', () => {
     expect(await tick()).toMatchObject({ pipelinesPurged: 1, runsPruned: 1 })
   })
 
-  test('whose name is in use again leaves the new one everything: what it sees, pinned, and its runs pinned', async () => {
+  test('purge keeps all files of the next pipeline with the name', async () => {
     const first = await somePipeline()
     await first.edit('select 1 as first')
     await first.service.publish(first.ref)
@@ -110,7 +110,7 @@ describe('a deleted pipeline', () => {
     const [run = ''] = await second.add(1, 'failed', 0)
     const key = `${second.prefix}pipeline.sql`
     await parts.sql`update run set pins = ${parts.sql.json({ [key]: ran })} where id = ${run}`
-    // The second one's files look as old as the first one's: their pins must hold them all the same.
+    // The files of both pipelines are now older than the deletion, so only pins protect those of the second.
     await deletedFor(first.id, 31)
     await parts.sql`update pipeline set deleted_at = clock_timestamp() where id = ${first.id}`
     await parts.sql`update retention_config set soft_delete_purge_days = 0`
@@ -129,7 +129,7 @@ describe('a deleted pipeline', () => {
     expect(await isThere(second.id)).toBe(true)
   })
 
-  test('leaves files that somebody has put under its name since', async () => {
+  test('purge keeps files that were written under the name since', async () => {
     const { id, ref, service, prefix, edit } = await somePipeline()
     await edit('select 1')
     await service.remove(ref)
@@ -139,7 +139,7 @@ describe('a deleted pipeline', () => {
     expect((await versionsUnder(prefix)).map(({ key }) => key)).toEqual([`${prefix}notes.md`])
   })
 
-  test('waits until its files have been hidden', async () => {
+  test('purge waits until the deletion has hidden the files', async () => {
     const { id, ref } = await somePipeline()
     const service = parts.pipelines({
       runs: { cancelAllOf: () => Promise.reject(new Error('the database is away')) },
@@ -152,7 +152,7 @@ describe('a deleted pipeline', () => {
   })
 })
 
-describe('versions of a key that may go', () => {
+describe('versions of a key that a purge removes', () => {
   const at = (day: number, size: number | null, isNewest = false): ObjectVersion => ({
     key: 'k',
     versionId: `v${day}`,
@@ -171,17 +171,17 @@ describe('versions of a key that may go', () => {
       isPinned: ({ versionId }) => over.pinned?.includes(versionId) ?? false,
     }).map(({ versionId }) => versionId)
 
-  test('all of one that is hidden, the marker last', () => {
+  test('removes all versions of a hidden key, and the marker last', () => {
     expect(removable([at(10, null, true), at(1, 5), at(2, 5)])).toEqual(['v1', 'v2', 'v10'])
   })
 
-  test('a marker stays as long as it hides something that is pinned', () => {
+  test('keeps a marker that hides a pinned version', () => {
     expect(
       removable([at(9, null, true), at(1, 5), at(2, 5)], { isNameShared: true, pinned: ['v2'] }),
     ).toEqual(['v1'])
   })
 
-  test('what a living pipeline shows stays; what it shows no longer goes if it is older than the deletion', () => {
+  test('keeps the visible version of a live pipeline and removes old hidden ones', () => {
     expect(removable([at(1, 5), at(9, null), at(12, 5), at(13, 5, true)], { isNameInUse: true })).toEqual([
       'v1',
       'v9',
@@ -189,7 +189,7 @@ describe('versions of a key that may go', () => {
     expect(removable([at(1, 5, true)], { isNameInUse: true })).toEqual([])
   })
 
-  test('what is seen though nobody has the name goes if it is the old pipeline’s, and stays if it came later', () => {
+  test('removes a visible version of a free name only if it is older', () => {
     expect(removable([at(1, 5, true)])).toEqual(['v1'])
     expect(removable([at(1, 5), at(12, 5, true)])).toEqual(['v1'])
   })

@@ -1,4 +1,4 @@
-// The tools of every duty of the reaper, for the duties of other slices.
+// The tools of every reaper duty, for the duties of other slices.
 export {
   BATCH_ROWS,
   inBatches,

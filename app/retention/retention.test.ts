@@ -28,7 +28,7 @@ const ask = async (method: string, path: string, body?: object, from = app) => {
   return { status: response.status, body: text === '' ? null : JSON.parse(text) }
 }
 
-test('a run asked for by hand is one tick, and answers its status', async () => {
+test('a manual run performs one tick and answers the status', async () => {
   await database.sql`update reaper_status set failures = '["audit entries"]'`
   expect((await ask('GET', '/api/v1/admin/retention/status')).body).toMatchObject({
     last_run_at: null,
@@ -40,7 +40,7 @@ test('a run asked for by hand is one tick, and answers its status', async () => 
   expect(body).toEqual((await ask('GET', '/api/v1/admin/retention/status')).body)
 })
 
-test('a tick that cannot be made is 503 as well, not a fault of the request', async () => {
+test('a tick that fails is 503', async () => {
   const failing = appThat({ run: () => Promise.reject(new Error('the reaper has not finished its tick')) })
   const { status, body } = await ask('POST', '/api/v1/admin/retention/run', undefined, failing)
   expect([status, body.error]).toEqual([503, expect.objectContaining({ code: 'UNAVAILABLE' })])

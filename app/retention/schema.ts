@@ -1,7 +1,7 @@
 import { Type as t } from '@sinclair/typebox'
 import { Instant, nullable } from '../core/names.ts'
 
-/** A hundred years, in the units the settings have. */
+/** A hundred years, in the units of the settings. */
 const DAYS_MAX = 36_500
 const HOURS_MAX = DAYS_MAX * 24
 const MINUTES_MAX = HOURS_MAX * 60
@@ -37,7 +37,10 @@ export type RetentionConfig = typeof RetentionConfig.static
 export const RetentionConfigBody = t.Object({ config: RetentionConfig }, { title: 'RetentionConfigBody' })
 export const UpdateRetentionConfig = t.Partial(RetentionConfig, { title: 'UpdateRetentionConfig' })
 export type UpdateRetentionConfig = typeof UpdateRetentionConfig.static
-/** Both readings of the specification: the settings themselves, and the settings under `config`. */
+/**
+ * The specification can be read in two ways, so the answer has the settings both at the top and under
+ * `config`.
+ */
 export const RetentionConfigUpdated = t.Composite([RetentionConfig, RetentionConfigBody], {
   title: 'RetentionConfigUpdated',
 })

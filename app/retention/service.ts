@@ -1,4 +1,4 @@
-// How long things are kept, and the way to the reaper. What the reaper does is in workers/reaper/reaper.ts.
+// Retention settings, and requests to the reaper. workers/reaper/reaper.ts contains the reaper itself.
 import type { Db } from '../../drizzle/client.ts'
 import { effectiveRetention } from '../../machines/retention.ts'
 import { unavailable } from '../core/errors.ts'
@@ -15,7 +15,10 @@ import {
 
 export interface RetentionDeps {
   db: Db
-  /** `run` makes it tick and waits for the end of that; it rejects when the tick could not be made. Null: it is switched off. */
+  /**
+   * `run` performs a tick and resolves after it; it rejects if the tick fails. Null: the reaper is switched
+   * off.
+   */
   reaper: { run(): Promise<void> } | null
 }
 
@@ -41,7 +44,7 @@ export function makeRetentionService({ db, reaper }: RetentionDeps) {
 
     status,
 
-    /** A tick of the reaper, from its beginning to its end: one that is under way already does not count. */
+    /** Performs a complete tick of the reaper. A tick that is already under way does not count. */
     async run(): Promise<Wire.ReaperStatus> {
       if (reaper === null) throw unavailable('the reaper')
       await reaper.run().catch((cause) => {
@@ -60,7 +63,7 @@ export function makeRetentionService({ db, reaper }: RetentionDeps) {
       }
     },
 
-    /** All overrides at once: what is not given is as the system has it. */
+    /** Replaces all overrides; an absent field follows the system's settings. */
     async replaceOverrides(ref: PipelineRef, overrides: Wire.RetentionOverrides): Promise<void> {
       const isReplaced = await db.transaction((tx) => replaceOverrides(tx, ref, camelCased(overrides)))
       if (!isReplaced) throw noPipeline(ref)

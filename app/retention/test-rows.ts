@@ -1,4 +1,4 @@
-// For tests: rows as old as a test wants them, and a reaper that writes without a leader.
+// For tests: rows of any age, and a reaper that writes without a leader.
 import type { Sql, SqlTx } from '../../drizzle/client.ts'
 import { cutoffsAt } from '../../machines/retention.ts'
 import type { PipelineRef } from '../core/pipeline-ref.ts'
@@ -17,7 +17,7 @@ const noObjects: ReaperObjects = {
   removeVersion: none,
 }
 
-/** The reaper as it is at this moment of the database, with the settings that stand there. Never pauses. */
+/** A reaper with the present time of the database and the stored settings. Never pauses. */
 export async function reapingNow(sql: Sql, objects: ReaperObjects = noObjects): Promise<Reaping> {
   const { config, now } = await tickState(sql)
   return {
@@ -42,12 +42,14 @@ export interface SomeRuns {
   pipeline: PipelineRef
   count: number
   status: string
-  /** Days since the newest of them; each is an hour older than the one after it. */
+  /** Age of the newest run in days. The runs are an hour apart. */
   daysAgo: number
   logLines?: number
 }
 
-/** Ended (or other) runs with a log, an attempt, a file, a result and a history; ids from the oldest to the newest. */
+/**
+ * Adds runs, each with a log, an attempt, a file, a result and a history. Returns their ids, oldest first.
+ */
 export async function addRuns(sql: Sql, { pipelineId, pipeline, ...some }: SomeRuns): Promise<string[]> {
   const { count, status, daysAgo, logLines = 3 } = some
   const isActive = status === 'pending' || status === 'running'
@@ -78,12 +80,12 @@ export async function addRuns(sql: Sql, { pipelineId, pipeline, ...some }: SomeR
   })
 }
 
-/** Ids of version 7, as they would have been made then. */
+/** Version 7 ids for the time of each run. */
 const idAt = (sql: SqlTx) => sql`
   (lpad(to_hex((extract(epoch from at.created_at) * 1000)::bigint), 12, '0') || '7' ||
     substr(replace(gen_random_uuid()::text, '-', ''), 14))::uuid`
 
-/** Rows that runs have in each table. */
+/** The number of rows of these runs in each table. */
 export async function rowsOf(sql: Sql, ids: readonly string[]) {
   const [row] = await sql`
     select (select count(*)::int from run where id = any(${ids as string[]}::uuid[])) as runs,

@@ -1,4 +1,4 @@
-// Archived files: where their objects are, and which of them may go.
+// Archived files: the location of their objects, and the files that may be removed.
 import { alias } from 'drizzle-orm/pg-core'
 import type { Sql, SqlTx } from '../../../drizzle/client.ts'
 import { computed, pick, type RowOf, select } from '../../../drizzle/rows.ts'
@@ -6,17 +6,20 @@ import { landingFiles, landingZones } from '../../../drizzle/schema/index.ts'
 import { FIRST_ID } from '../../core/ids.ts'
 import type { FileRow } from './files.ts'
 
-/** The effect that moves the objects of what a run has archived; its payload is `{runId}`. */
+/** The effect that moves the objects that a run has archived; its payload is `{runId}`. */
 const ARCHIVED_INPUTS = 'archivedInputs'
 
-/** The effect that removes an object from where it was; its payload is `{key, versionId}`. */
+/** The effect that removes the original of a moved object; its payload is `{key, versionId}`. */
 const MOVED_OBJECT = 'movedObject'
 
-/** For a query about files `f`: archived, and the object is still where it was uploaded. */
+/** For a query about files `f`: true if the file is archived and its object is still at the upload path. */
 const isInPlace = (sql: Sql | SqlTx) =>
   sql`(f.archived_by_run is not null and position('/_processed/' in f.path) = 0)`
 
-/** For a query about files `f`: an attempt that was told where the object is has not ended. No new one reads an archived file. */
+/**
+ * For a query about files `f`: true while an open attempt has frozen the file, so its runner may read the
+ * object. A new attempt never reads an archived file.
+ */
 const isBeingRead = (sql: Sql | SqlTx) => sql`
   exists (select from run_attempt a join run_file frozen on frozen.run_id = a.run_id and frozen.attempt = a.attempt
     where a.state = 'open' and frozen.landing_file_id = f.id)`
@@ -28,7 +31,7 @@ const ARCHIVED = {
 }
 export type ArchivedFile = RowOf<typeof ARCHIVED> & { isBeingRead: boolean }
 
-/** Files that a run has archived and whose objects have not moved; those that nobody reads come first. */
+/** Archived files of a run whose objects have not moved. Files that no attempt reads come first. */
 export const filesInPlace = (sql: Sql, runId: string, limit: number): Promise<ArchivedFile[]> =>
   select(sql, { ...ARCHIVED, isBeingRead: computed<boolean>(isBeingRead(sql)) })`
     from landing_file f join landing_zone z on z.id = f.zone_id
@@ -40,8 +43,8 @@ export const queueMoreMoves = (sql: Sql, runId: string) => sql`
   values (${ARCHIVED_INPUTS}, ${sql.json({ runId })}, clock_timestamp())`
 
 /**
- * Writes down where the object of a file is now, and queues the removal of the old one. False: the file has been moved,
- * deleted or purged meanwhile, and its row does not lead to the new object.
+ * Records the new location of an object and queues the removal of the old object. Returns false if the file
+ * was moved, deleted or purged meanwhile, so its row does not name the new object.
  */
 export async function recordMove(
   sql: Sql,
@@ -66,10 +69,13 @@ export async function recordMove(
 const PURGEABLE = { ...pick(f, 'id', 'path', 'versionId'), archivedAt: computed<Date>('f.archived_at') }
 export type PurgeableFile = RowOf<typeof PURGEABLE>
 
-/** The place before all files, in the order of `purgeableFiles`. */
+/** The position before all files, in the order of `purgeableFiles`. */
 export const BEFORE_ALL = { archivedAt: new Date(0), id: FIRST_ID }
 
-/** Files of zones with `auto_purge` that are old enough at `now` and that nobody reads or is going to read, oldest first. */
+/**
+ * Files of zones with `auto_purge` that are old enough at `now`, oldest first. Leaves out files that an open
+ * attempt reads or an active run was requested for.
+ */
 export const purgeableFiles = (
   sql: Sql,
   now: Date,
@@ -85,7 +91,10 @@ export const purgeableFiles = (
       and not exists (select from run r where r.status in ('pending', 'running') and r.landing_file_id = f.id)
     order by f.archived_at, f.id limit ${limit}`
 
-/** How many of these files it has removed. A file that was moved meanwhile has another path, and stays. */
+/**
+ * Deletes the rows of these files and returns their number. A file that was moved meanwhile has another path
+ * and stays.
+ */
 export async function removePurged(tx: SqlTx, files: readonly PurgeableFile[]): Promise<number> {
   const { count } = await tx`
     delete from landing_file f using unnest(${files.map(({ id }) => id)}::uuid[],
@@ -94,7 +103,10 @@ export async function removePurged(tx: SqlTx, files: readonly PurgeableFile[]): 
   return count
 }
 
-/** Queues the effects of runs whose archived files are still where they were uploaded, should they have been lost. */
+/**
+ * Queues the effect again for runs whose archived files are still at the upload path, in case the effect was
+ * lost.
+ */
 export async function queueLostMoves(tx: SqlTx, limit: number): Promise<number> {
   const { count } = await tx`
     insert into outbox (kind, payload, due_at)

@@ -1,4 +1,5 @@
-// An upload in the database: an intent says where its object is going to be, and the row makes the object a file of the zone.
+// Uploads in the database. An intent names the future path of an object; the row makes the object a file of
+// the zone.
 import assert from 'node:assert/strict'
 import type { Sql, SqlTx } from '../../../drizzle/client.ts'
 import { clientTrace } from '../../../proto/trace.ts'
@@ -7,7 +8,7 @@ import { noZone, type ZoneRef } from '../../core/zone-ref.ts'
 import { zoneSource } from '../../triggers/config.ts'
 import type { FileRow } from './files.ts'
 
-/** The effect that clears up after an upload that was killed; its payload is an `AbandonedUpload`. */
+/** The effect that cleans up after a killed upload; its payload is an `AbandonedUpload`. */
 const ABANDONED_UPLOAD = 'abandonedUpload'
 
 /** Longer than any upload takes. */
@@ -24,13 +25,14 @@ export interface Intended {
   zoneId: string
   /** Null: the name is taken. */
   intentId: string | null
-  /** Names that files of this original name have, from the one on that was asked for. */
+  /** Names of files with this original name, from `from` on. */
   taken: string[]
 }
 
 /**
- * Writes down that an object is going to be put at a path, unless the zone has a file of that name. It does not wait for
- * the disk: losing a power cut's last half second of intents is losing no file. 404: no such zone.
+ * Records that an object will be put at a path, unless the zone has a file of that name. The commit does not
+ * wait for the disk. A power cut may lose the intents of the last half second, but no file. Throws 404 if the
+ * zone does not exist.
  */
 export async function intend(
   sql: Sql,
@@ -63,19 +65,20 @@ export const forgetIntent = (sql: Sql, intentId: string) => sql`delete from outb
 export type NewFile = Omit<FileRow, 'seq' | 'uploadedAt' | 'archivedByRun' | 'archivedAt'>
 
 export type Recorded =
-  /** `hasEvent`: some trigger listens for it, and its event was written with it. */
+  /** `hasEvent`: a trigger listens for the file, so an event was recorded with it. */
   | { kind: 'recorded'; uploadedAt: Date; hasEvent: boolean }
-  /** The zone has got a file of that name meanwhile. */
+  /** Another upload has recorded a file of that name. */
   | { kind: 'taken' }
-  /** There is no such zone any more. */
+  /** The zone no longer exists. */
   | { kind: 'gone' }
-  /** Its intent is being acted on, or has been: the object counts as abandoned and may be gone. */
+  /** Cleanup of the intent has begun. The object counts as abandoned and may be gone. */
   | { kind: 'late' }
 
 /**
- * One statement, so one transaction: the row, its event if some trigger listens for it, and the end of the intent. Who clears
- * up claims the intent first, which counts a try: either the file is recorded and its intent never acted on, or the other way
- * round. An intent without its file stays, for whatever is at its path.
+ * One statement, so one transaction: inserts the row, records an event if a trigger listens, and deletes the
+ * intent. Cleanup first increments the intent's `tries`; recording requires `tries = 0`. So an upload is
+ * either recorded or cleaned up, never both. An intent without a recorded file stays, so that cleanup finds
+ * the object at its path.
  */
 export async function recordFile(
   on: Sql | SqlTx,
@@ -114,8 +117,9 @@ export async function recordFile(
 }
 
 /**
- * The versions at the path of an abandoned upload that files of its zone have. Null: another upload is under way at the path;
- * the effect is then queued again, for when that one must be over.
+ * The versions at the path of an abandoned upload that are recorded as files of the zone. Null: another
+ * upload to the path is under way. The effect is then queued again, for a time when that upload must have
+ * ended.
  */
 export async function recordedVersions(sql: Sql, abandoned: AbandonedUpload): Promise<string[] | null> {
   const { namespace, name, filename, path } = abandoned

@@ -21,7 +21,7 @@ const named = (ref: ZoneRef) =>
     ref.boundTo === undefined ? undefined : eq(landingZones.id, ref.boundTo),
   )
 
-/** By namespace and name, of those the caller sees. */
+/** Zones that the caller may see, by namespace and name. */
 export async function zones(
   db: Queryable,
   { namespace, seen }: { namespace: string | undefined; seen: Visible['zones'] },
@@ -53,7 +53,7 @@ export async function zoneOf(db: Queryable, ref: ZoneRef): Promise<ZoneWithFiles
 
 const oneZone = (db: Queryable, ref: ZoneRef) => db.select().from(landingZones).where(named(ref)).as('page')
 
-/** What is archived counts no more. The page is cut before files are counted. */
+/** Counts active files only. The page is cut before the files are counted. */
 function withFiles(db: Queryable, page: ReturnType<typeof oneZone>) {
   const active = db
     .select({
@@ -69,7 +69,7 @@ function withFiles(db: Queryable, page: ReturnType<typeof oneZone>) {
 type JoinedRow = Awaited<ReturnType<typeof withFiles>>[number]
 const flat = ({ page, active }: JoinedRow): ZoneWithFiles => ({ ...page, ...active })
 
-/** Null when the name is taken. */
+/** Null: the name is taken. */
 export async function insertZone(
   db: Queryable,
   zone: ZoneRef & { id: string; description: string; owner: string | null },
@@ -78,13 +78,13 @@ export async function insertZone(
   return row ?? null
 }
 
-/** Locked until the transaction ends; null: there is no such zone. */
+/** Locks the zone until the transaction ends; null: the zone does not exist. */
 export async function lockedZone(tx: Tx, ref: ZoneRef): Promise<ZoneRow | null> {
   const [row] = await tx.select().from(landingZones).where(named(ref)).for('no key update')
   return row ?? null
 }
 
-/** Whether there is such a zone. */
+/** Returns false if the zone does not exist. */
 export async function changeZone(db: Queryable, ref: ZoneRef, change: UpdateZone): Promise<boolean> {
   const { description, owner, expected_schema: schema } = change
   const changed = await db
@@ -100,7 +100,7 @@ export async function changeZone(db: Queryable, ref: ZoneRef, change: UpdateZone
   return changed.length > 0
 }
 
-/** Null: there is no such zone. */
+/** Null: the zone does not exist. */
 export async function lifecycleOf(
   db: Queryable,
   ref: ZoneRef,
@@ -110,7 +110,7 @@ export async function lifecycleOf(
   return row ?? null
 }
 
-/** Whether there is such a zone. */
+/** Returns false if the zone does not exist. */
 export async function changeLifecycle(
   db: Queryable,
   ref: ZoneRef,
@@ -125,7 +125,7 @@ export async function changeLifecycle(
   return changed.length > 0
 }
 
-/** Keeps the zone as it is, uploads included, until the transaction ends; false when it is gone. */
+/** Locks the zone, also against uploads, until the transaction ends. Returns false if the zone is gone. */
 export async function lockZone(tx: Tx, id: string): Promise<boolean> {
   const rows = await tx
     .select({ id: landingZones.id })
@@ -135,7 +135,7 @@ export async function lockZone(tx: Tx, id: string): Promise<boolean> {
   return rows.length > 0
 }
 
-/** Whether there is such a zone. With a transaction, the zone then stays until that ends. */
+/** Returns true if the zone exists. With a transaction, also keeps the zone until that ends. */
 export async function isZoneThere(on: Sql, ref: ZoneRef, tx?: SqlTx): Promise<boolean> {
   const { namespace, name, boundTo } = ref
   const asked = tx ?? on

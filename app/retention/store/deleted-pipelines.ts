@@ -10,8 +10,8 @@ const DELETED = {
 export type DeletedPipeline = RowOf<typeof DELETED>
 
 /**
- * A page of pipelines that were deleted before `before`, in that order, without those that still have an active run or whose
- * files are still being removed.
+ * A page of pipelines that were deleted before `before`, oldest deletion first. Leaves out pipelines with an
+ * active run, or whose files are still being removed.
  */
 export const deletedPipelines = (
   sql: Sql,
@@ -24,7 +24,7 @@ export const deletedPipelines = (
       select from outbox o where o.kind = 'pipelineDeleted' and o.payload ->> 'pipeline_id' = p.id::text)
   order by p.deleted_at, p.id limit ${limit}`
 
-/** Deletes at most `limit` rows of the history of a pipeline's draft and triggers; answers how many. */
+/** Deletes at most `limit` history rows of a pipeline's draft and triggers; returns their number. */
 export async function deleteHistoryOf(tx: SqlTx, id: string, limit: number): Promise<number> {
   const { count } = await tx`
     delete from transition where ctid = any(array(
@@ -35,8 +35,8 @@ export async function deleteHistoryOf(tx: SqlTx, id: string, limit: number): Pro
 }
 
 /**
- * Deletes the record, and with it versions, triggers, schedules and overrides. Answers 0 while the pipeline still has a run,
- * which somebody had locked: the next tick tries again.
+ * Deletes the pipeline's row, and with it versions, triggers, schedules and overrides. Returns 0 if a run
+ * remains because its row was locked; the next tick tries again.
  */
 export async function deleteRecordOf(tx: SqlTx, id: string): Promise<number> {
   const { count } = await tx`
@@ -44,7 +44,10 @@ export async function deleteRecordOf(tx: SqlTx, id: string): Promise<number> {
   return count
 }
 
-/** Other pipelines of the same name, living or deleted, and the object versions that they or their runs have pinned. */
+/**
+ * Other pipelines of the same name, live or deleted, and the object versions that they or their runs have
+ * pinned.
+ */
 export async function othersOfName(sql: Sql, { id, namespace, layer, name }: DeletedPipeline) {
   const others = await select(sql, { id: pipelines.id, isLive: computed<boolean>('deleted_at is null') })`
     from pipeline

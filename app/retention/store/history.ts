@@ -1,5 +1,5 @@
-// Rows that only tell what was: audit entries, events nobody took, answers to repeated requests, and the history of
-// drafts and triggers. That of runs goes with the runs.
+// Prunes records of the past: audit entries, unprocessed events, answers to repeated requests, and the
+// history of drafts and triggers. The history of a run is pruned with the run.
 import { alias } from 'drizzle-orm/pg-core'
 import type { JSONValue } from 'postgres'
 import { computed, type RowOf, select } from '../../../drizzle/rows.ts'
@@ -9,11 +9,11 @@ import { BATCH_ROWS, inBatches, PAGE, type Reaping } from './reaping.ts'
 
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
-/** A repeated request is answered for a day (docs/semantics.md). */
+/** The answer to a repeated request is stored for a day (docs/semantics.md). */
 const IDEMPOTENCY_KEY_AGE_MS = 24 * HOUR_MS
-/** Events are taken within seconds; one that nobody could take for a week starts nothing any more. */
+/** Events are processed within seconds. An event that nothing could process for a week is dropped. */
 const EVENT_AGE_MS = 7 * DAY_MS
-/** Moves of one draft or trigger, and how long they are told. The latest is always kept. */
+/** Maximum number and age of stored transitions per draft or trigger. The latest is always kept. */
 const HISTORY_PER_ENTITY = 1_000
 const HISTORY_AGE_MS = 90 * DAY_MS
 
@@ -31,7 +31,9 @@ export async function pruneEvents(reaping: Reaping): Promise<void> {
   reaping.reaped.historyPruned += await pruneOlder(reaping, 'trigger_event', cutoff)
 }
 
-/** Walks a table by `created_at`, which is indexed where the table is large. Answers how many rows are gone. */
+/**
+ * Walks a table by `created_at`, which is indexed on the large tables. Returns the number of deleted rows.
+ */
 async function pruneOlder(
   reaping: Reaping,
   table: 'audit_entry' | 'idempotency_key' | 'trigger_event',
@@ -78,7 +80,10 @@ export async function pruneHistory(reaping: Reaping): Promise<void> {
   }
 }
 
-/** A page of drafts or triggers, each with its newest move that may go: beyond the count or the age, never the latest. */
+/**
+ * A page of drafts or triggers, each with the newest transition beyond the count or the age. The latest
+ * transition is never among them, except for a deleted trigger.
+ */
 const entitiesWithBounds = ({ sql, now }: Reaping, machine: 'draft' | 'trigger', after: string) =>
   select(
     sql,

@@ -1,5 +1,5 @@
-// Log lines older than the age of their pipeline go; the runs stay. Run ids are ordered by time, so the primary key leads
-// to old lines: no other index is needed on the table that is written most.
+// Prunes log lines older than the age that their pipeline sets; the runs stay. Run ids are ordered by time,
+// so the primary key finds old lines. The table has the most writes, so it has no further index.
 import type { SqlTx } from '../../../drizzle/client.ts'
 import { computed, select } from '../../../drizzle/rows.ts'
 import { retentionOverrides } from '../../../drizzle/schema/index.ts'
@@ -7,7 +7,10 @@ import { FIRST_ID } from '../../core/ids.ts'
 import { BATCH_ROWS, inBatches, LINE_KEY, type LineKey, PAGE, type Reaping } from './reaping.ts'
 
 const DAY_MS = 86_400_000
-/** Ids are made by the clocks of API processes, lines are dated by the database's. */
+/**
+ * Allowed difference of clocks. API processes create run ids by their own clocks; the database dates the
+ * lines.
+ */
 const CLOCKS_DIFFER_MS = 3_600_000
 
 const OVERRIDING = { id: retentionOverrides.pipelineId, days: computed<number>('logs_max_age_days') }
@@ -29,8 +32,8 @@ export async function pruneLogs(reaping: Reaping): Promise<void> {
 }
 
 /**
- * Lines of all pipelines that have no age of their own, and of runs that are gone. Goes through the primary key by a batch of
- * lines at a time: where it ends is read from the key alone, so that what is old is met once, by what deletes it.
+ * Prunes lines of pipelines without an own age, and of deleted runs. Walks the primary key in batches. The
+ * end of a batch is read from the key alone, so old rows are read only by their deletion.
  */
 async function pruneByAge(reaping: Reaping, isOverridden: boolean): Promise<void> {
   const { cutoffs, reaped, linesGone } = reaping
@@ -39,7 +42,7 @@ async function pruneByAge(reaping: Reaping, isOverridden: boolean): Promise<void
   let after: LineKey = { runId: FIRST_ID, seq: -1 }
   let gone: { after: LineKey; until: LineKey } | null = null
   await inBatches(reaping, async (tx) => {
-    // Only now is it committed.
+    // The previous batch is committed only now.
     if (gone !== null) noteGone(linesGone, gone.after, gone.until)
     gone = null
     const [last] = await select(tx, LINE_KEY)`
@@ -61,21 +64,21 @@ async function pruneByAge(reaping: Reaping, isOverridden: boolean): Promise<void
       }`
     reaped.logsPruned += count
     if (last === undefined) return false
-    // A range of so many lines: none was too young, or kept for longer.
+    // The batch was deleted completely: no line in it was too young, or kept longer.
     if (count === BATCH_ROWS) gone = { after, until: last }
     after = last
     return true
   })
 }
 
-/** Ranges that follow each other are one: the runs between them are at no edge. */
+/** Merges adjacent ranges, so the runs between them are not at an edge. */
 function noteGone(linesGone: Reaping['linesGone'], after: LineKey, until: LineKey) {
   const latest = linesGone.at(-1)
   if (latest?.until.runId === after.runId && latest.until.seq === after.seq) latest.until = until
   else linesGone.push({ after, until })
 }
 
-/** Lines of one pipeline, whose age may be longer or shorter than that of others. */
+/** Prunes the lines of one pipeline that sets its own age. */
 async function pruneOfPipeline(reaping: Reaping, pipelineId: string, cutoff: Date): Promise<void> {
   const { reaped } = reaping
   await inBatches(reaping, async (tx: SqlTx) => {
@@ -89,7 +92,7 @@ async function pruneOfPipeline(reaping: Reaping, pipelineId: string, cutoff: Dat
   })
 }
 
-/** The smallest id (version 7) of a millisecond. */
+/** The smallest version 7 id of a millisecond. */
 export function firstIdAt(ms: number): string {
   const digits = Math.max(0, ms).toString(16).padStart(12, '0')
   return `${digits.slice(0, 8)}-${digits.slice(8)}-0000-0000-000000000000`

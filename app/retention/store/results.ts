@@ -1,4 +1,4 @@
-// Of each quality test of a pipeline the newest results stay, so many as the pipeline's settings say.
+// Prunes quality results: keeps the newest of each test, up to the number in the pipeline's settings.
 import { alias } from 'drizzle-orm/pg-core'
 import type { JSONValue } from 'postgres'
 import { nullable, pick, type RowOf, select } from '../../../drizzle/rows.ts'
@@ -28,7 +28,7 @@ export async function pruneQualityResults(reaping: Reaping): Promise<void> {
   }
 }
 
-/** A page of tests, found by leaps through the index, each with its newest result that may go. */
+/** A page of tests, each with the newest result that can be pruned. Finds tests by a loose index scan. */
 const testsWithBounds = ({ sql, config }: Reaping, after: { pipelineId: string; name: string }) =>
   select(
     sql,

@@ -1,5 +1,5 @@
-// Runs beyond the count or the age of their pipeline go, with everything they left behind. Those that have not ended
-// stay, and each pipeline's latest success: dependencies are compared with it.
+// Prunes runs beyond the count or the age of their pipeline, with all their rows. Keeps active runs, and the
+// latest success of each pipeline, because dependencies are compared with it.
 import assert from 'node:assert/strict'
 import { alias } from 'drizzle-orm/pg-core'
 import type { JSONValue } from 'postgres'
@@ -9,7 +9,7 @@ import { pipelines, runs } from '../../../drizzle/schema/index.ts'
 import { FIRST_ID, LAST_ID } from '../../core/ids.ts'
 import { BATCH_ROWS, breathe, inBatches, PAGE, type Reaping } from './reaping.ts'
 
-/** The runs of a pipeline from `after` (exclusive) to `until` (inclusive), in the order in which they were requested. */
+/** The runs of a pipeline from `after` (exclusive) to `until` (inclusive), in the order of their requests. */
 interface Range {
   pipelineId: string
   afterAt: Date
@@ -27,13 +27,13 @@ const BOUNDS = {
   untilId: nullable(bound.id),
 }
 
-/** Pipelines whose ranges are asked for at a time, and runs that are found at a time: longer statements are felt by others. */
+/** Pipelines per query for ranges, and runs per query. Longer statements would slow other work. */
 const RANGES_ASKED = 25
 const GATHERED_RUNS = 4_000
-/** Rows a run is taken to have until a batch has shown better, and how full a batch is planned to be. */
+/** Assumed rows per run until a batch has measured it, and the share of a batch to fill. */
 const ROWS_PER_RUN = 20
 const FILLED = 0.9
-/** What a runner still says of an attempt that was ended for it comes within this time. */
+/** Within this time after the end of a run, lines of its runner may still arrive. */
 const LATE_LINES_MS = 3_600_000
 
 export async function pruneRuns(reaping: Reaping): Promise<void> {
@@ -47,7 +47,7 @@ export async function pruneRuns(reaping: Reaping): Promise<void> {
   }
 }
 
-/** The ranges of a page of pipelines. `last` is null when no pipeline comes after them. */
+/** The ranges of a page of pipelines. `last` is null if no pipeline follows. */
 async function pageOfRanges(reaping: Reaping, after: string) {
   const ranges: Range[] = []
   let last = after
@@ -63,13 +63,18 @@ async function pageOfRanges(reaping: Reaping, after: string) {
   return { ranges, last }
 }
 
-/** Removes runs with all their rows, whatever their age: of pipelines that are purged. All of them must have ended. */
+/**
+ * Removes all runs of a purged pipeline with all their rows, whatever their age. All of them must have ended.
+ */
 export const pruneAllRunsOf = (reaping: Reaping, pipelineId: string, until: Date): Promise<void> =>
   pruneRanges(reaping, [
     { pipelineId, ...BEGINNING, untilAt: until, untilId: LAST_ID, keepsLatestSuccess: false },
   ])
 
-/** For some pipelines the newest run that may go, by count and by age. Reads along the index, a pipeline at a time. */
+/**
+ * The newest run that can be pruned, by count and by age, for each of some pipelines. Reads along the index,
+ * one pipeline at a time.
+ */
 async function prunableRanges({ sql, config, now }: Reaping, after: string) {
   const rows = await select(sql, BOUNDS)`
     from (select id from pipeline where id > ${after} order by id limit ${RANGES_ASKED}) p
@@ -93,8 +98,8 @@ async function prunableRanges({ sql, config, now }: Reaping, after: string) {
 }
 
 /**
- * Deletes the runs of all ranges with what belongs to them. Runs of many pipelines lie beside each other in the order in
- * which they were requested: taken in that order, a page of the tables is touched by one batch and not by a hundred.
+ * Deletes the runs of all ranges with all their rows. Runs of many pipelines lie next to each other in the
+ * order of their requests. In that order, one batch touches a page of the tables, not a hundred batches.
  */
 async function pruneRanges(reaping: Reaping, ranges: Range[]): Promise<void> {
   let left = ranges
@@ -112,13 +117,13 @@ async function pruneRanges(reaping: Reaping, ranges: Range[]): Promise<void> {
 const doomedRun = alias(runs, 'doomed')
 const DOOMED = { id: doomedRun.id, at: doomedRun.createdAt, range: computed<number>('range.number') }
 interface Doomed extends RowOf<typeof DOOMED> {
-  /** Its attempts have long told all they had to tell: no line of it comes any more. */
+  /** The run ended so long ago that no further line of its attempts arrives. */
   isSilent: boolean
 }
 
 /**
- * Of each range the oldest runs, all together in the order of their ids. Which success is the latest is asked in the same
- * statement as which runs have ended: a run of the range may have ended since the range was found.
+ * The oldest runs of each range, all in order of id. The same statement reads the latest success and the
+ * ended runs, because a run of the range may have ended since the range was computed.
  */
 const doomedRuns = ({ sql, now }: Reaping, ranges: readonly Range[], perRange: number) =>
   select(sql, {
@@ -142,7 +147,7 @@ const doomedRuns = ({ sql, now }: Reaping, ranges: readonly Range[], perRange: n
     order by r.created_at, r.id limit ${perRange}) doomed
   order by doomed.id`
 
-/** The ranges that had more than was asked of each, from where that ended. */
+/** The ranges with more runs than were read, starting after the last run that was read. */
 function remaining(ranges: readonly Range[], doomed: readonly Doomed[], perRange: number): Range[] {
   const ofRange = Map.groupBy(doomed, ({ range }) => range)
   return ranges.flatMap((range, number) => {
@@ -156,8 +161,8 @@ function remaining(ranges: readonly Range[], doomed: readonly Doomed[], perRange
 const isAfter = (a: Doomed, b: Doomed) => a.at > b.at || (a.at.getTime() === b.at.getTime() && a.id > b.id)
 
 /**
- * Runs go with what belongs to them, by one statement for a batch. That needs no lock on what belongs to them: a run that has
- * ended never moves again. Where somebody has locked one all the same, it is passed over, and a later tick finds it.
+ * Deletes runs with all their rows, one statement per batch. Their rows need no locks, because an ended run
+ * never changes. A run that another transaction has locked is skipped; a later tick deletes it.
  */
 async function pruneInOrder(reaping: Reaping, runs: readonly Doomed[]): Promise<void> {
   if (runs.length === 0) return
@@ -170,7 +175,8 @@ async function pruneInOrder(reaping: Reaping, runs: readonly Doomed[]): Promise<
     const size = Math.max(1, Math.floor((BATCH_ROWS * FILLED) / (rowsPerRun + 1)))
     const ids = runs.slice(done, done + size).map(({ id }) => id)
     const room = BATCH_ROWS - ids.length
-    // Locks are taken by the deletion itself; only where it could not have one are they asked for beforehand.
+    // The first try lets the deletion take the locks. Only after a failed try does the next one skip locked
+    // runs.
     const skipsLocked = isSecondTry
     isSecondTry = true
     const removed = await removeBatch(tx, ids, {
@@ -181,7 +187,7 @@ async function pruneInOrder(reaping: Reaping, runs: readonly Doomed[]): Promise<
     isSecondTry = false
     reaped.logsPruned += removed.logs
     reaped.runsPruned += removed.runs
-    // There may be more of their rows: the same runs have another batch.
+    // The runs may have more rows, so they get another batch.
     if (removed.rows === room) rowsPerRun = rowsPerRun * 2 + 1
     else {
       rowsPerRun = removed.rows / ids.length
@@ -191,7 +197,10 @@ async function pruneInOrder(reaping: Reaping, runs: readonly Doomed[]): Promise<
   })
 }
 
-/** Of runs in the order of their ids those that may have lines. A run at the edge of a range may have some beyond it. */
+/**
+ * The runs that may have lines; `runs` are in order of id. A run at the edge of a range may have lines
+ * outside it.
+ */
 function runsWithLines(runs: readonly Doomed[], linesGone: Reaping['linesGone']): string[] {
   let at = 0
   return runs.flatMap(({ id, isSilent }) => {
@@ -202,15 +211,15 @@ function runsWithLines(runs: readonly Doomed[], linesGone: Reaping['linesGone'])
 }
 
 /**
- * Deletes at most `room` rows that belong to the runs, `logged` of which may have lines, and, if that was all of them, the
- * runs. Each is found by an index.
+ * Deletes at most `room` rows of the runs, of which `logged` may have lines. Deletes the runs too if no rows
+ * remain. Every row is found by an index.
  */
 async function removeBatch(
   tx: SqlTx,
   ids: readonly string[],
   { logged, room, skipsLocked }: { logged: readonly string[]; room: number; skipsLocked: boolean },
 ) {
-  // Sent once, and as what the plan does not know: it need not be made from thousands of ids, nor look at each.
+  // The ids are sent once, in a CTE. So the planner does not process thousands of ids.
   const runs = tx`any((select ids from given)::uuid[])`
   const removed = (kind: number) => tx`any(array(select d.ctid from doomed d where d.kind = ${kind}))`
   const hasEnded = tx`r.id = ${runs} and r.status in ('success', 'failed', 'cancelled')

@@ -15,7 +15,7 @@ import {
 } from '../../../machines/retention.ts'
 import type { PipelineRef } from '../../core/pipeline-ref.ts'
 
-/** The system's settings; the migration that creates the table puts the defaults there. */
+/** The system's settings. The migration that creates the table inserts the defaults. */
 export async function systemRetention(db: Queryable): Promise<RetentionConfig> {
   const [row] = await db.select().from(retentionConfig)
   if (row === undefined) throw new Error('the database holds no retention settings')
@@ -23,7 +23,7 @@ export async function systemRetention(db: Queryable): Promise<RetentionConfig> {
   return config
 }
 
-/** Changes what is given, and answers everything. */
+/** Changes the given settings and returns all of them. */
 export async function changeRetention(
   db: Queryable,
   change: Partial<RetentionConfig>,
@@ -32,7 +32,7 @@ export async function changeRetention(
   return systemRetention(db)
 }
 
-/** A live pipeline's overrides: null for none; undefined: there is no such pipeline. */
+/** The overrides of a live pipeline. Null: it has none; undefined: the pipeline does not exist. */
 export async function overridesOf(
   db: Queryable,
   ref: PipelineRef,
@@ -52,7 +52,7 @@ export async function overridesOf(
   return Object.keys(set).length === 0 ? null : set
 }
 
-/** Replaces all overrides of a live pipeline; false: there is no such pipeline. */
+/** Replaces all overrides of a live pipeline. Returns false if the pipeline does not exist. */
 export async function replaceOverrides(
   tx: Tx,
   ref: PipelineRef,
@@ -65,7 +65,7 @@ export async function replaceOverrides(
     await tx
       .insert(retentionOverrides)
       .values({ pipelineId: pipeline.id, ...overrides })
-      // Of two that replace them at once, the later one counts.
+      // The later of two concurrent replacements wins.
       .onConflictDoUpdate({
         target: retentionOverrides.pipelineId,
         set: Object.fromEntries(OVERRIDABLE.map((name) => [name, overrides[name] ?? null])),
@@ -73,7 +73,7 @@ export async function replaceOverrides(
   return true
 }
 
-/** What the last tick of the reaper did. */
+/** The result of the reaper's last tick. */
 export async function lastTick(db: Queryable): Promise<typeof reaperStatus.$inferSelect> {
   const [row] = await db.select().from(reaperStatus)
   if (row === undefined) throw new Error('the database holds no status of the reaper')

@@ -1,4 +1,5 @@
-// What a tick of the reaper needs to know before it begins, and what it leaves to be read. Raw SQL: it is the thread's.
+// The state that a tick of the reaper starts from, and the record of its result. Raw SQL, because it runs in
+// the reaper's thread.
 import assert from 'node:assert'
 import type { Sql, SqlTx } from '../../../drizzle/client.ts'
 import type { retentionConfig } from '../../../drizzle/schema/index.ts'
@@ -8,7 +9,7 @@ import type { Reaped } from './reaping.ts'
 
 export interface TickState {
   config: RetentionConfig
-  /** The database's time. */
+  /** The time of the database. */
   now: Date
   lastRunAt: Date | null
 }
@@ -23,7 +24,7 @@ export async function tickState(sql: Sql): Promise<TickState> {
 
 type ConfigRow = typeof retentionConfig.$inferSelect
 
-/** `at` is when the tick began. */
+/** `at` is the start of the tick. */
 export async function recordTick(
   tx: SqlTx,
   { at, reaped, failures }: { at: Date; reaped: Reaped; failures: readonly string[] },

@@ -133,18 +133,15 @@ test.each<[string, (tx: SqlTx, id: PipelineId) => Promise<unknown>, string, stri
     'unpublished',
     ['created', 'one: the pipeline has never been published', 'two: the pipeline has never been published'],
   ],
-])(
-  'a firing for a pipeline that is %s leaves its trigger armed',
-  async (_, change, outcome, told) => {
-    const { id, pipelineId } = await newListener()
-    await sql`update trigger set cooldown_seconds = 0`
-    const before = await rowOf(id)
-    await change(sql as never, pipelineId)
-    expect(outcomesOf(await fire(id, ['one', 'two']))).toEqual([outcome, outcome] as never)
-    expect(await rowOf(id)).toEqual(before)
-    expect(await causesOf(id)).toEqual(told)
-  },
-)
+])('a firing for a pipeline that is %s leaves its trigger armed', async (_, change, outcome, told) => {
+  const { id, pipelineId } = await newListener()
+  await sql`update trigger set cooldown_seconds = 0`
+  const before = await rowOf(id)
+  await change(sql as never, pipelineId)
+  expect(outcomesOf(await fire(id, ['one', 'two']))).toEqual([outcome, outcome] as never)
+  expect(await rowOf(id)).toEqual(before)
+  expect(await causesOf(id)).toEqual(told)
+})
 
 test('a locked cooling trigger does not delay other cooldowns', async () => {
   const [locked, free] = [await newListener(60), await newListener(60)]
