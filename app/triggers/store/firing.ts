@@ -1,4 +1,5 @@
-// A firing: the trigger's machine accepts it and one run is requested, in one statement. Many at once, whatever fires them.
+// A firing: the trigger's machine accepts it, and one statement requests the run. One statement handles many
+// firings.
 import type { JSONValue } from 'postgres'
 import type { SqlTx } from '../../../drizzle/client.ts'
 import { columnNames, columnTypes, toRecord } from '../../../drizzle/rows.ts'
@@ -12,52 +13,58 @@ import type { NewId, RunId } from '../../core/ids.ts'
 import { outcomesOf, type RequestOutcome, requestedRuns } from '../../runs/service.ts'
 import { type LockedTrigger, type Move, tryMove } from './moves.ts'
 
-/** What asks a locked trigger to fire. */
+/** A request to fire a locked trigger. */
 export interface Firing {
   trigger: LockedTrigger
-  /** With the trigger's id the key against firing twice: the subject of an event, or a due time. */
+  /**
+   * Subject of the event, or the due time. With the trigger's id, this is the key that prevents a second run.
+   */
   event: string
-  /** Of the run: `webhook`, `trigger:<type>:<detail>`. */
+  /** The `trigger` of the run: `webhook` or `trigger:<type>:<detail>`. */
   text: string
   chainDepth: number
-  /** The upload that asks for it. */
+  /** The upload that caused the firing. */
   landingFileId: string | null
-  /** Of what has led to it. */
+  /** The trace of the cause. */
   trace: ClientTrace
-  /** Of a cron_dependency: the successes that its firing uses. */
+  /** Only for cron_dependency: the successes that the firing uses. */
   used?: readonly { source: string; runId: RunId }[]
 }
 
 export interface Fired {
   firing: Firing
   /**
-   * `ignored`: it is cooling or disabled. Anything but `requested` has left no run. One that stood back for another's
-   * cooldown, which then did not begin, has come to the same as that one.
+   * `ignored`: the trigger is cooling or disabled. Every outcome but `requested` has created no run. A firing
+   * may be ignored because of a cooldown that then did not begin. That firing gets the outcome of the firing
+   * that should have begun the cooldown.
    */
   outcome: RequestOutcome | 'ignored'
   runId: RunId
 }
 
-/** A firing that the trigger's machine accepts, with both of its histories: which of them is told, its run decides. */
+/**
+ * A firing that the trigger's machine accepts, with both possible transitions. The outcome of the run request
+ * decides which transition is stored.
+ */
 interface Accepted extends Fired {
   move: Move
   skip: Move | null
 }
 
 export interface FiringOptions {
-  /** The database's time, read under the locks. */
+  /** The time of the database, read under the locks. */
   now: Date
   newId: NewId
-  /** Locked triggers that may be due at another time, whether or not they fire. */
+  /** Locked triggers whose due time may have changed, whether or not they fire. */
   rescheduled?: Iterable<LockedTrigger>
-  /** More for the same statement. */
+  /** More parts for the same statement. */
   also?: readonly Part[]
 }
 
 /**
- * Fires in the given order. The machines are asked first and moved as if every run could be requested; the statement saves
- * a trigger as it was if none of its runs was. A trigger whose pipeline cannot run is skipped: its history says why, and
- * its cooldown does not begin.
+ * Fires in the given order. The machines first move as if every run could be requested. The statement stores
+ * the old state of a trigger if none of its runs was created. A trigger whose pipeline cannot run is skipped:
+ * its history says why, and no cooldown begins.
  */
 export async function fireAll(
   tx: SqlTx,
@@ -77,7 +84,10 @@ export async function fireAll(
   return fired
 }
 
-/** Moves the triggers as if every run could be requested; `before` gets those that move as they were. */
+/**
+ * Moves the triggers as if every run could be requested. `before` gets the old snapshot of each trigger that
+ * moves.
+ */
 function askMachines(
   firings: readonly Firing[],
   before: Map<LockedTrigger, TriggerSnapshot>,
@@ -122,15 +132,15 @@ const requestOf = ({ firing, runId }: Fired) => ({
   trace: firing.trace,
 })
 
-/** The run that each trigger has started last, of those of this statement. */
+/** The newest run that this statement created for each trigger. */
 const latestPart = (tx: SqlTx, hasRequests: boolean): Part =>
   hasRequests
     ? tx`latest_fired as (select distinct on (trigger_id) trigger_id, id from inserted order by trigger_id, id desc)`
     : tx`latest_fired as (select null::uuid as trigger_id, null::uuid as id where false)`
 
 /**
- * Each trigger is saved as it is after its firings if one of them has a run, else as it was `before`; its due time in any
- * case.
+ * Saves each trigger in its state after the firings if one of them created a run, otherwise in its state
+ * `before`. The due time is saved in any case.
  */
 function savedPart(
   tx: SqlTx,
@@ -144,7 +154,7 @@ function savedPart(
     kept: valuesOf(before.get(trigger) ?? trigger.snapshot),
     fired: before.has(trigger) ? valuesOf(trigger.snapshot) : null,
   }))
-  // The ids stand there a second time because the planner cannot see how few rows the other form has.
+  // The ids are repeated, because the planner cannot estimate the number of rows in the record set.
   return [
     tx`saved_triggers as (
       update trigger t set machine_version = ${TRIGGER_MACHINE_VERSION},
@@ -166,7 +176,10 @@ const valuesOf = (snapshot: TriggerSnapshot) =>
 const HISTORY = ['event', 'from', 'to', 'effects'] as const
 const historyOf = (event: 'fired' | 'skipped', { from, to, effects }: Move) => ({ event, from, to, effects })
 
-/** The history tells that a trigger fired, or why it was skipped. A firing whose run was there before has no history. */
+/**
+ * Records in the history that a trigger fired, or why it was skipped. A firing whose run existed before adds
+ * no history.
+ */
 function toldPart(tx: SqlTx, accepted: readonly Accepted[], now: Date): Part {
   const histories = accepted.map(({ firing, runId, move, skip }) => ({
     run: runId,
@@ -191,7 +204,10 @@ const SKIPPED = {
   full: 'too many of its runs are waiting',
 } satisfies Partial<Record<RequestOutcome, string>>
 
-/** The successes that firings of cron_dependencies have used are no news for the next firing, if these have their runs. */
+/**
+ * Records the successes that firings of cron_dependencies used, if these firings created their runs. The next
+ * firing then needs newer successes.
+ */
 function rememberedUsedPart(tx: SqlTx, accepted: readonly Accepted[]): Part[] {
   const successes = accepted.flatMap(({ firing: { trigger, used = [] }, runId }) =>
     used.map(({ source, runId: latest }) => ({ trigger_id: trigger.id, source, used: latest, run: runId })),

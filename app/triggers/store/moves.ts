@@ -1,5 +1,5 @@
-// How events reach triggers: lock the rows, ask the machine, save state, history and columns, all in the caller's transaction.
-// All lock in the order of the ids, so that no two transactions wait for each other.
+// Applies events to triggers: locks the rows, asks the machine, and saves state, history and columns in the
+// caller's transaction. Every transaction locks in order of id, so that no two deadlock.
 import { getTableColumns } from 'drizzle-orm'
 import { alias } from 'drizzle-orm/pg-core'
 import type { SqlTx } from '../../../drizzle/client.ts'
@@ -20,7 +20,7 @@ import {
 import type { PipelineId, RunId, TriggerId } from '../../core/ids.ts'
 import type { TypedConfig } from '../schema.ts'
 
-/** Columns of `trigger t`, some with what the program knows of them beyond their types in the table. */
+/** Columns of `trigger t`, some with narrower types than in the table. */
 export const ROW = {
   ...getTableColumns(alias(triggerTable, 't')),
   id: computed<TriggerId>('t.id'),
@@ -31,35 +31,38 @@ export const ROW = {
 }
 export type TriggerRow = RowOf<typeof ROW>
 
-/** A row with the database's time when it was locked: after a wait for somebody who changed it, that of its end. */
+/**
+ * A row with the time of the database at its lock. After a wait for another transaction, the time is later
+ * than that transaction's end.
+ */
 export interface Timed {
   now: Date
 }
 export const LOCKED = { ...ROW, now: computed<Date>('clock_timestamp()') }
 
-/** The time when all rows were locked. Null: there are none. */
+/** The time when all rows were locked. Null: there are no rows. */
 export const latestNow = (rows: readonly Timed[]): Date | null =>
   rows.reduce<Date | null>((latest, { now }) => (latest === null || now > latest ? now : latest), null)
 
-/** A locked trigger while a transaction works on it. */
+/** A locked trigger in the memory of a transaction. */
 export interface LockedTrigger {
   id: TriggerId
   pipelineId: PipelineId
   typed: TypedConfig
   snapshot: TriggerSnapshot
-  /** cron and cron_dependency: a new time is saved with the moves, or alone. */
+  /** Next time of a cron or cron_dependency. A new time is saved even if the trigger does not move. */
   dueAt: Date | null
   moves: Transition[]
   isDueChanged: boolean
 }
 
-/** A step of a trigger's machine, as its history has it. */
+/** A transition of a trigger's machine, as its history stores it. */
 export type Transition = Pick<
   typeof transitions.$inferInsert,
   'entityId' | 'event' | 'from' | 'to' | 'effects' | 'cause'
 >
 
-/** One locked row brought to life. Throws NewerVersion, and whatever a snapshot that was damaged makes of it. */
+/** Restores a trigger from its locked row. Throws NewerVersion, and other errors for a damaged snapshot. */
 export function lockedTrigger(row: TriggerRow): LockedTrigger {
   return {
     id: row.id,
@@ -74,13 +77,13 @@ export function lockedTrigger(row: TriggerRow): LockedTrigger {
 
 export interface LockedTriggers {
   triggers: Map<TriggerId, LockedTrigger>
-  /** Rows of a newer program: they are its business. */
+  /** Rows that a newer program version wrote; this version skips them. */
   newer: TriggerId[]
-  /** Rows that nobody can read, and why. */
+  /** Rows with an unreadable snapshot. */
   damaged: { id: TriggerId; error: unknown }[]
 }
 
-/** One bad row must not keep the others. */
+/** Restores all rows. An unreadable row does not affect the others. */
 export function lockedTriggers(rows: readonly TriggerRow[]): LockedTriggers {
   const locked: LockedTriggers = { triggers: new Map(), newer: [], damaged: [] }
   for (const row of rows) {
@@ -94,13 +97,19 @@ export function lockedTriggers(rows: readonly TriggerRow[]): LockedTriggers {
   return locked
 }
 
-/** With their rows, and the time when all were locked. Null: there are none. */
+/**
+ * Restores the triggers of locked rows. Adds the rows, and the time when all were locked. Null: there are no
+ * rows.
+ */
 export function timedTriggers<Row extends TriggerRow & Timed>(rows: readonly Row[]) {
   const now = latestNow(rows)
   return now && { ...lockedTriggers(rows), rows, now }
 }
 
-/** Locks the given triggers. Whether a pipeline is still there, the request of its run tells. Null: none of them is there any more. */
+/**
+ * Locks the given triggers. The later run request checks that their pipelines exist. Null: none of the
+ * triggers exists.
+ */
 export const lockTriggers = async (tx: SqlTx, ids: readonly TriggerId[]) =>
   timedTriggers(
     await select(tx, LOCKED)`
@@ -108,8 +117,8 @@ export const lockTriggers = async (tx: SqlTx, ids: readonly TriggerId[]) =>
   )
 
 /**
- * As `lockTriggers`, for triggers of live pipelines that have these webhook tokens and are not disabled; `rows` have the
- * hashes, and `ns.layer.name` of the pipelines.
+ * As `lockTriggers`, for enabled triggers of live pipelines with these webhook tokens. `rows` also have the
+ * token hashes, and `ns.layer.name` of the pipelines.
  */
 export const lockTriggersOfTokens = async (tx: SqlTx, hashes: readonly string[]) =>
   timedTriggers(
@@ -122,7 +131,7 @@ export const lockTriggersOfTokens = async (tx: SqlTx, hashes: readonly string[])
       order by t.id for update of t`,
   )
 
-/** As `lockTriggers`, for some triggers of a pipeline that are not disabled. */
+/** As `lockTriggers`, for up to `limit` enabled triggers of a pipeline. */
 export const lockEnabledOf = async (tx: SqlTx, pipelineId: PipelineId, limit: number) =>
   timedTriggers(
     await select(tx, LOCKED)`
@@ -131,7 +140,7 @@ export const lockEnabledOf = async (tx: SqlTx, pipelineId: PipelineId, limit: nu
       order by id limit ${limit} for update`,
   )
 
-/** Sends one event. False: the trigger does not accept it now, and nothing has changed. */
+/** Sends one event. Returns false, without a change, if the trigger does not accept the event now. */
 export function moveTrigger(trigger: LockedTrigger, event: TriggerEvent, cause: string): boolean {
   const moved = tryMove(trigger.snapshot, event)
   if (moved === null) return false
@@ -143,7 +152,7 @@ export function moveTrigger(trigger: LockedTrigger, event: TriggerEvent, cause: 
 
 export type Move = MoveOf<typeof triggerMachine>
 
-/** Null: the event is not accepted. */
+/** Null: the machine does not accept the event. */
 export function tryMove(snapshot: TriggerSnapshot, event: TriggerEvent): Move | null {
   try {
     return advance(triggerMachine, snapshot, event)
@@ -162,7 +171,7 @@ export function setDue(trigger: LockedTrigger, dueAt: Date | null) {
 /** The columns that follow from a trigger's machine, and its due time. */
 const MOVED = ['snapshot', 'state', 'cooldownSeconds', 'coolingUntil', 'lastTriggeredAt', 'dueAt'] as const
 
-/** Writes back every trigger that moved or is due at another time, with its history. */
+/** Saves every trigger that moved or has a new due time, with its history. */
 export async function saveTriggers(tx: SqlTx, locked: Iterable<LockedTrigger>, now: Date): Promise<void> {
   const changed = [...locked].filter(({ moves, isDueChanged }) => moves.length > 0 || isDueChanged)
   if (changed.length === 0) return
@@ -172,7 +181,7 @@ export async function saveTriggers(tx: SqlTx, locked: Iterable<LockedTrigger>, n
     snapshot: store(snapshot),
     dueAt,
   }))
-  // The ids stand there a second time because the planner cannot see how few rows the other form has.
+  // The ids are repeated, because the planner cannot estimate the number of rows in the record set.
   const saved = tx`saved_triggers as (
     update trigger t set machine_version = ${TRIGGER_MACHINE_VERSION},
       (${columnNames(tx, triggerTable, MOVED)}) = row(${columnNames(tx, triggerTable, MOVED, 'n.')})
@@ -185,7 +194,7 @@ export async function saveTriggers(tx: SqlTx, locked: Iterable<LockedTrigger>, n
 
 const TOLD = ['machine', 'entityId', 'at', 'event', 'from', 'to', 'effects', 'cause'] as const
 
-/** Tells steps in the history of their triggers. */
+/** Inserts transitions into the history of their triggers. */
 export const insertTold = (tx: SqlTx, moves: readonly Transition[], at: Date): Part =>
   insertRows(
     tx,
@@ -195,8 +204,8 @@ export const insertTold = (tx: SqlTx, moves: readonly Transition[], at: Date): P
   )
 
 /**
- * Ends the cooldowns that are over, the longest over first; triggers that somebody has locked are left out. Firing does not
- * wait for it: the machine knows the time itself.
+ * Ends expired cooldowns, the earliest end first. Skips triggers that other transactions have locked. A
+ * firing does not depend on this, because the machine checks the time itself.
  */
 export async function endCooldowns(tx: SqlTx, limit: number): Promise<{ cooled: number; hasMore: boolean }> {
   const locked = timedTriggers(
