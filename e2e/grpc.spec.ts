@@ -1,4 +1,4 @@
-// A runner and a query service that are reached over native gRPC, as those in other languages are.
+// Runner and query service over native gRPC, the protocol of sidecars in other languages.
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -90,7 +90,7 @@ export const test = base.extend<object, { serviceEnv: Record<string, string>; se
   extraHTTPHeaders: ({ service: _ }, use) => use({}),
 })
 
-/** A program of this checkout beside a service; `says` finds its address in what it says. */
+/** Starts a program of this checkout beside a service. `says` finds the program's address in its output. */
 export async function startProgram(path: string, env: Record<string, string>, says: RegExp) {
   const child = spawn(process.execPath, ['.setup/bun.mjs', path], {
     cwd: ROOT,
@@ -118,7 +118,7 @@ export async function startProgram(path: string, env: Record<string, string>, sa
   }
 }
 
-/** What any program needs, and the runtime that these tests are about. */
+/** Variables that any program needs, and the runtime under test. */
 const passedOn = () =>
   Object.fromEntries(
     ['PATH', 'HOME', 'TMPDIR', 'LANG', 'TZ', 'API_RUNTIME'].flatMap((name) => {

@@ -1,4 +1,5 @@
-// The Pro edition with the plugin of examples/plugin beside it, which says who comes, what they may do and what is shared with whom.
+// The Pro edition with the plugin of examples/plugin, which decides authentication, authorization and
+// sharing.
 import { type APIRequestContext, expect, test } from '@playwright/test'
 import { type OwnService, startOwnService, startProgram } from './own-service.ts'
 import { getJson, readiness } from './resources.ts'

@@ -95,7 +95,7 @@ test('four runs on one stream each succeed once after their runner dies', async 
   const readers = names.map(readingThroughout)
   const ids = await Promise.all(names.map(tree.requestRun))
   const runs = () => Promise.all(ids.map(tree.run))
-  // As many as there are places have begun; the others wait for one.
+  // As many runs as there are slots have begun; the others wait for a slot.
   await until(runs, (all) => all.some(({ phase }) => phase === 'executing'))
   process.kill(await tree.pidOf('runner'), 'SIGKILL')
 
@@ -142,7 +142,7 @@ test('a log stream that becomes unreadable ends with an error event @sse.error',
     await sql.end({ timeout: 1 })
   }
   expect(events.trimEnd().split('\n\n').at(-1)).toMatch(/^event: error\ndata: {"message":".+"}$/)
-  // What was told before the error is asked for again, and told to the end.
+  // The dispatcher requests the lines before the error again, and the run reaches its end.
   expect((await tree.ended(id)).status).toBe('success')
 })
 
@@ -153,7 +153,7 @@ const publish = (name: string, source: string) =>
     () => true,
   )
 
-/** Rows a reader sees; null while there is no table or nobody answers. */
+/** Number of rows that a reader sees; null while the table does not exist or the query fails. */
 async function rowsOf(name: string): Promise<number | null> {
   const { status, body } = await tree.call<{ rows: { n: number }[] }>('POST', '/query', {
     sql: `select count(*) as n from gold.${name}`,

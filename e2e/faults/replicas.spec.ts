@@ -1,5 +1,5 @@
-// Two replicas of the API on one Postgres and one bucket: what is asked of either is done once, what one has written the other
-// reads, and one that dies in an upload leaves nothing that counts.
+// Two API replicas share one Postgres and one bucket. A request to either is performed once, and each replica
+// reads the other's writes. A replica that dies during an upload leaves no file that counts.
 import { expect, test } from '@playwright/test'
 import postgres from 'postgres'
 import { startTestStore, type TestStore } from '../object-store.ts'

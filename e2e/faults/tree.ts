@@ -33,11 +33,11 @@ export interface Tree {
   publish(name: string, content: string, type?: 'sql' | 'python'): Promise<void>
   /** Requests a run of a pipeline in `default.gold`; resolves with the id of the run. */
   requestRun(pipeline: string): Promise<string>
-  /** Throws while nobody can tell. */
+  /** The run; throws while the service cannot answer. */
   run(id: string): Promise<Run>
-  /** The run, once it is over. */
+  /** Waits for the end of the run and returns the run. */
   ended(id: string, timeoutMs?: number): Promise<Run>
-  /** The pid of a part, as the supervisor has written it down. */
+  /** The pid of a part, as recorded by the supervisor. */
   pidOf(name: string): Promise<number>
   databaseUrl(): Promise<string>
   /** A connection for the test; it ends when Postgres is killed. */

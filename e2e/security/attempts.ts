@@ -1,11 +1,11 @@
-// What the specifications of escapes share: how an attempt is made, and what no answer may hold.
+// Helpers of the escape tests: how an attempt is made, and which texts no answer may contain.
 import { type APIRequestContext, type APIResponse, expect } from '@playwright/test'
 import { fresh, newPipeline, pipelineWith, readiness, writeFile } from '../resources.ts'
 import { type EndedRun, ended as endedRun, logOf, requestRun } from '../runs.ts'
 
 /**
- * Secrets that the suite's service is started with (`test:security`), those that it has made, and what gives a place of the
- * machine away. A service without planted secrets is searched for the rest.
+ * Secrets that the suite's service starts with (`test:security`), secrets that it has made, and patterns that
+ * reveal places of the machine. A service without planted secrets is searched for the rest.
  */
 const CANARY = /canary-[a-z0-9-]+/g
 const MADE: string[] = JSON.parse(process.env.SLUICE_SECRETS ?? '[]')
@@ -17,16 +17,19 @@ export const secretsIn = (text: string) => [
   ...MADE.filter((secret) => text.includes(secret)),
 ]
 
-/** Text that an attempt has produced; what its author wrote himself tells him nothing. */
+/**
+ * Expects no secret in `told`, the text that an attempt produced. Words of the attempt's own source,
+ * `written`, reveal nothing.
+ */
 export function expectNothingTold(told: string, written: string): void {
   expect(secretsIn(told), written).toEqual([])
-  // The longest first: a word may be in another.
+  // The longest words first, because a word may be part of another.
   const words = (written.match(/[\w./:*@-]{4,}/g) ?? []).sort((a, b) => b.length - a.length)
   const rest = words.reduce((text, word) => text.replaceAll(word, ''), told)
   expect(rest, written).not.toMatch(OF_THE_MACHINE)
 }
 
-/** The service is well: it is ready, its engines answer, and its metrics hold no secret either. */
+/** The service is ready, its engines answer, and its metrics contain no secret. */
 export async function expectHealthy(request: APIRequestContext): Promise<void> {
   await readiness(request)
   const answer = await request.post('/api/v1/query', { data: { sql: 'select 42 as answer' } })
@@ -34,7 +37,7 @@ export async function expectHealthy(request: APIRequestContext): Promise<void> {
   expect(secretsIn(await (await request.get('/metrics')).text())).toEqual([])
 }
 
-/** Previews of one pipeline, with code of the attempt. */
+/** Previews one pipeline with the code of an attempt. */
 export async function newPreview(request: APIRequestContext) {
   const pipeline = await pipelineWith(request, 'select 1 as a', { layer: 'silver' })
   return {
@@ -43,7 +46,7 @@ export async function newPreview(request: APIRequestContext) {
   }
 }
 
-/** It is refused with words for its author: 400 and a message that says this. */
+/** Expects a refusal: 400 with this message for the author of the code. */
 export async function expectRefused(response: APIResponse, code: string, message: RegExp): Promise<void> {
   const text = await response.text()
   expect.soft([response.status(), text], code).toEqual([400, expect.stringMatching(message)])
@@ -54,7 +57,7 @@ export interface Ended extends EndedRun {
   log: { level: string; message: string }[]
 }
 
-/** A run of a pipeline with these files, from its request to its end. */
+/** Runs a pipeline with these files and waits for the end of the run. */
 export async function runOf(
   request: APIRequestContext,
   files: Record<string, string>,
@@ -66,13 +69,13 @@ export async function runOf(
   return ended(request, await requestRun(request, pipeline))
 }
 
-/** Waits for the end of a run, and reads its log. */
+/** Waits for the end of a run and reads its log. */
 export const ended = async (request: APIRequestContext, id: string): Promise<Ended> => ({
   ...(await endedRun(request, id)),
   log: await logOf(request, id),
 })
 
-/** The run has failed with words that say this, and neither they nor its log hold anything else. */
+/** Expects a failed run with this message. Neither the message nor the log may reveal anything else. */
 export function expectFailed(run: Ended, written: string, message: RegExp): void {
   expect.soft([run.status, run.error], written).toEqual(['failed', expect.stringMatching(message)])
   expectNothingTold([run.error, ...run.log.map((line) => line.message)].join('\n'), written)

@@ -1,5 +1,5 @@
-// Attack class: floods of the audit log. Refused requests without a credential push no entry of a caller with one out, and
-// leave a bounded number of rows.
+// Attack class: floods of the audit log. Refused requests without a credential displace no entry of a caller
+// with one. They leave a bounded number of rows.
 import { Agent, request as send } from 'node:http'
 import { type APIRequestContext, expect } from '@playwright/test'
 import { test } from '../own-service.ts'
@@ -19,7 +19,7 @@ test.use({
 })
 test.afterAll(() => agent.destroy())
 
-/** A POST without a credential, by connections that are used again. */
+/** A POST without a credential, on a reused connection. */
 const post = (url: string, headers: Record<string, string>) =>
   new Promise<number>((resolve, reject) => {
     send(url, { agent, method: 'POST', headers }, (response) => {
@@ -46,7 +46,7 @@ async function flood(url: string, headersOf: (n: number) => Record<string, strin
 const wholeLog = (request: APIRequestContext) => auditOf(request, undefined, 5_000)
 const total = (entries: AuditEntry[]) => entries.reduce((sum, { count }) => sum + count, 0)
 
-test('20,000 anonymous POSTs push no entry of a key out and are counted', async ({ request, service }) => {
+test('20,000 anonymous POSTs are counted and displace no entry of a key', async ({ request, service }) => {
   const names = Array.from({ length: WRITES }, () => fresh('flooded'))
   const flooding = flood(service.url, () => ({}))
   for (const name of names) {
@@ -60,24 +60,24 @@ test('20,000 anonymous POSTs push no entry of a key out and are counted', async 
   for (const entry of ours) expect(entry).toMatchObject({ status: 201, count: 1, peer: '127.0.0.1' })
   const refused = entries.filter(({ status }) => status === 401)
   expect(total(refused)).toBe(FLOOD)
-  // At most eleven rows of an address in a minute; a slow machine takes some minutes.
+  // At most eleven rows per address and minute; a slow machine takes some minutes.
   expect(refused.length).toBeLessThan(100)
 })
 
-test('addresses that are made up share a bounded number of rows', async ({ request, service }) => {
+test('invented client addresses share a bounded number of rows', async ({ request, service }) => {
   const before = await wholeLog(request)
   const addressOf = (n: number) => `10.${n >> 16}.${(n >> 8) & 255}.${n & 255}`
   const statuses = await flood(service.url, (n) => ({ 'X-Forwarded-For': addressOf(n) }))
   expect([...statuses]).toEqual([401])
   const after = await wholeLog(request)
   expect(total(after) - total(before)).toBe(FLOOD)
-  // 301 a minute.
+  // At most 301 rows a minute.
   expect(after.length - before.length).toBeLessThan(2_000)
   const other = after.find(({ ip }) => ip === 'other')
   expect(other).toMatchObject({ status: 401, key: '', user_id: '' })
 })
 
-test('the refusal of a caller with a key has an entry of its own', async ({ request }) => {
+test('each refusal of a caller with a key has its own entry', async ({ request }) => {
   const path = `/api/v1/namespaces/${fresh('missing')}`
   for (let n = 0; n < 30; n++) expect((await request.delete(path)).status()).toBe(404)
   const entries = await auditOf(request, (resource) => resource === path)

@@ -1,5 +1,6 @@
-// Attack class: a page of another site uses the browser of somebody who can reach an open service. It has a name that
-// resolves to our address (DNS rebinding), or it sends writes that need no preflight (cross-site request forgery).
+// Attack class: a page of another site uses the browser of a user who can reach an open service. The site's
+// name resolves to our address (DNS rebinding). Or the page sends writes that need no preflight (cross-site
+// request forgery).
 import { expect } from '@playwright/test'
 import { test } from '../own-service.ts'
 import { rawRequest } from '../raw-request.ts'
@@ -15,7 +16,7 @@ test.use({
     QUERY_URLS: 'none',
     ALLOWED_HOSTS: 'sluice.example.com',
     CORS_ORIGINS: PORTAL,
-    // Nobody may let the forwarded host of a proxy decide.
+    // The forwarded host must not decide, even if it comes from a trusted proxy.
     TRUSTED_PROXIES: '127.0.0.0/8',
   },
 })
@@ -35,7 +36,7 @@ const STRANGE = [
   '0.0.0.0',
 ]
 
-test('a host that is not ours is 421, whatever is sent to it', async ({ service }) => {
+test('every request to a foreign host name is 421', async ({ service }) => {
   const lines = [
     'GET /api/v1/namespaces',
     'POST /api/v1/namespaces',
@@ -71,7 +72,7 @@ test('a host that is not ours is 421, whatever is sent to it', async ({ service 
     }
 })
 
-test('our own names are accepted in every spelling, and health under any name', async ({ service }) => {
+test('own host names are accepted in every spelling, health under any name', async ({ service }) => {
   const port = new URL(service.url).port
   for (const host of [
     own,
@@ -81,7 +82,7 @@ test('our own names are accepted in every spelling, and health under any name', 
     'localhost.',
     `[::1]:${port}`,
     'Sluice.Example.com:443',
-    // A port that is forwarded to ours.
+    // A client may reach the service through a forwarded port.
     'localhost:9999',
   ]) {
     const { status } = await rawRequest(service.url, ['GET /api/v1/namespaces HTTP/1.1', `Host: ${host}`])
@@ -91,7 +92,7 @@ test('our own names are accepted in every spelling, and health under any name', 
     expect((await rawRequest(service.url, [`GET ${path} HTTP/1.1`, 'Host: 10.1.2.3:8080'])).status).toBe(200)
 })
 
-test('a request cannot have two hosts, none, or one in its target beside ours', async ({ service }) => {
+test('a request with a missing, repeated or conflicting host is refused', async ({ service }) => {
   const refusals = [
     ['GET /api/v1/namespaces HTTP/1.1', `Host: ${own}`, 'Host: evil.test'],
     ['GET /api/v1/namespaces HTTP/1.1', 'Host: evil.test', `Host: ${own}`],
@@ -112,7 +113,7 @@ test('a request cannot have two hosts, none, or one in its target beside ours', 
   }
 })
 
-/** Content types that a form, an image or a beacon sends without a preflight, and none. */
+/** Content types that a form, an image or a beacon sends without a preflight. An empty text means no type. */
 const SIMPLE = [
   'text/plain',
   'application/x-www-form-urlencoded',
@@ -137,7 +138,7 @@ const FOREIGN = [
   `${PORTAL}.evil.test`,
 ]
 
-test('a write from a page of another site is 403, and nothing happens', async ({ request, service }) => {
+test('a cross-site write is 403 and changes nothing', async ({ request, service }) => {
   const body = '{"name":"forged","content":"x"}'
   for (const line of WRITES)
     for (const type of SIMPLE)
@@ -153,7 +154,7 @@ test('a write from a page of another site is 403, and nothing happens', async ({
           ],
           body,
         )
-        // A path that does not know the method has nothing to forge.
+        // A path that does not support the method has nothing to forge.
         const isKnown = answer.status !== 405
         expect([line, type, mark, isKnown ? answer.status : 403]).toEqual([line, type, mark, 403])
         if (isKnown) expect(JSON.parse(answer.body).error).toMatchObject({ type: 'AUTHORIZATION' })
@@ -164,10 +165,7 @@ test('a write from a page of another site is 403, and nothing happens', async ({
   expect((await request.get('/api/v1/files/default/forged.txt')).status()).toBe(404)
 })
 
-test('our own page, a listed portal and clients without an origin may write', async ({
-  request,
-  service,
-}) => {
+test('the own page, a listed portal and clients without Origin may write', async ({ request, service }) => {
   const senders: Record<string, string>[] = [
     { origin: service.url, 'sec-fetch-site': 'same-origin' },
     { origin: PORTAL, 'sec-fetch-site': 'cross-site' },
@@ -180,7 +178,7 @@ test('our own page, a listed portal and clients without an origin may write', as
   }
 })
 
-test('without CORS_ORIGINS no other site may read', async ({ request }) => {
+test('a site outside CORS_ORIGINS may not read answers', async ({ request }) => {
   for (const origin of ['http://localhost:3000', 'http://localhost:5173', ...FOREIGN]) {
     const response = await request.get('/api/v1/namespaces', { headers: { origin } })
     expect([origin, response.headers()['access-control-allow-origin']]).toEqual([origin, undefined])

@@ -1,11 +1,12 @@
-// Attack class: ways around authentication, by the shape of the address, the method and the headers. The routes are those that
-// the service itself documents, so that a new one is among them, and those of runners, which it does not document.
+// Attack class: ways around authentication by the form of the address, the method and the headers. The tests
+// use every route of the service's own document, so new routes are included. They add the routes of runners,
+// which are not documented.
 import { type APIRequestContext, expect, test } from '@playwright/test'
 import { type RawResponse, rawRequest } from '../raw-request.ts'
 import { getJson } from '../resources.ts'
 
 const OPEN = ['/health', '/health/live', '/health/ready', '/metrics']
-/** What runners and query services ask, with tokens of attempts. */
+/** Routes that runners and query services call with tokens of attempts. */
 const INTERNAL = [
   'GET /catalog/v1/config',
   'GET /catalog/v1/sluice/namespaces',
@@ -29,7 +30,7 @@ const INTERNAL = [
 let anybody: APIRequestContext
 let service: string
 let operations: { method: string; path: string }[]
-/** Without their methods, and without what is open. */
+/** Paths that need a credential, without their methods. */
 let closed: string[]
 
 const isOpen = ({ method, path }: { method: string; path: string }) =>
@@ -52,12 +53,12 @@ test.beforeAll(async ({ playwright, baseURL }) => {
 })
 test.afterAll(() => anybody?.dispose())
 
-test('with the key the routes answer: what follows would be noticed', async ({ request }) => {
+test('control: the routes answer a caller with the key', async ({ request }) => {
   expect((await request.get('/api/v1/namespaces')).status()).toBe(200)
   expect((await anybody.get('/api/v1/namespaces')).status()).toBe(401)
 })
 
-test('every route asks for a credential but probes, metrics and webhooks', async () => {
+test('every route except probes, metrics and webhooks requires a credential', async () => {
   for (const operation of operations) {
     const { method, path } = operation
     const response = await anybody.fetch(path, { method })
@@ -65,7 +66,7 @@ test('every route asks for a credential but probes, metrics and webhooks', async
   }
 })
 
-test('so does every path that is none, beside each of them', async () => {
+test('every unknown path requires a credential too', async () => {
   for (const path of ['/api', '/api/', '/api/v1', '/api/v1/', '/api/v2/namespaces', '/admin', '/.env'])
     expect([path, (await anybody.get(path)).status()]).toEqual([path, 401])
   for (const path of closed) {
@@ -126,7 +127,7 @@ const SHAPES: ((path: string) => string)[] = [
   (path) => path.replaceAll('/', '／'),
 ]
 
-/** No data: it is not authenticated, not understood, answered with nothing, or the page of a path that is open to all. */
+/** Statuses without data: no answer, malformed, unauthenticated, or not found below an open path. */
 const REFUSED = [0, 400, 401, 404]
 
 function expectNothingGiven(target: string, { status, body }: RawResponse): void {
@@ -137,7 +138,7 @@ function expectNothingGiven(target: string, { status, body }: RawResponse): void
   ])
 }
 
-test(`no suffix, prefix, case or encoding of a route goes around it: ${SHAPES.length} of each`, async () => {
+test(`no suffix, prefix, case or encoding bypasses authentication: ${SHAPES.length} per route`, async () => {
   for (const path of closed) {
     const answers = await Promise.all(
       SHAPES.map(async (shape) => {
@@ -146,13 +147,13 @@ test(`no suffix, prefix, case or encoding of a route goes around it: ${SHAPES.le
       }),
     )
     for (const { target, answer } of answers) expectNothingGiven(target, answer)
-    // The rest is an open path by the rules of addresses, or no address at all.
+    // By the rules of addresses, the other targets are open paths or no addresses at all.
     const unauthenticated = answers.filter(({ answer }) => answer.status === 401).length
     expect([path, unauthenticated > SHAPES.length * 0.75]).toEqual([path, true])
   }
 })
 
-test('a request line in another form goes to the same routes', async () => {
+test('another form of the request line reaches the same protected routes', async () => {
   for (const path of closed) {
     for (const target of [
       `http://sluice.test${path}`,
@@ -171,7 +172,7 @@ test('a request line in another form goes to the same routes', async () => {
   }
 })
 
-test('no host, and no host that looks like a path, moves the route', async () => {
+test('a missing or path-like Host header does not change the route', async () => {
   const hosts = [
     'a',
     'x/health',
@@ -191,7 +192,7 @@ test('no host, and no host that looks like a path, moves the route', async () =>
     }
 })
 
-/** The connection was closed without an answer. */
+/** Stands for a connection that was closed without an answer. */
 const nothing = (): RawResponse => ({ status: 400, head: '', body: '' })
 
 const FORGED_METHODS = ['HEAD', 'PURGE', 'TRACE', 'CONNECT', 'PROPFIND', 'get', 'GETX']
@@ -217,7 +218,7 @@ const OVERRIDES: Record<string, string>[] = [
   { expect: '200-ok' },
 ]
 
-test('no method goes around it, nor one that a header claims, nor a header that other servers believe', async () => {
+test('no method, method override or proxy header bypasses authentication', async () => {
   for (const path of closed) {
     const methods = await Promise.all(
       FORGED_METHODS.map(async (method) => ({
@@ -230,7 +231,7 @@ test('no method goes around it, nor one that a header claims, nor a header that 
     const options = await anybody.fetch(path, { method: 'OPTIONS' })
     expect([path, options.status(), await options.text()]).toEqual([path, 204, ''])
   }
-  // Few of the empty keys: who presents wrong ones again and again is told to wait.
+  // Only a few paths, because repeated wrong keys are answered with 429.
   for (const path of closed.slice(0, 12))
     for (const headers of OVERRIDES) {
       const response = await anybody.get(path, { headers })
@@ -238,7 +239,7 @@ test('no method goes around it, nor one that a header claims, nor a header that 
     }
 })
 
-test('a header that is there twice, or folded, is no credential', async () => {
+test('a repeated or folded credential header is no credential', async () => {
   for (const lines of [
     ['X-Api-Key: wrong', 'X-Api-Key: also-wrong'],
     ['X-Api-Key: wrong,', ' folded'],
@@ -255,7 +256,7 @@ test('a header that is there twice, or folded, is no credential', async () => {
   }
 })
 
-test('a second request cannot be smuggled behind a first one', async () => {
+test('a second request cannot be smuggled behind the first', async () => {
   const inner = 'GET /api/v1/namespaces HTTP/1.1\r\nHost: sluice.test\r\n\r\n'
   for (const headers of [
     ['Content-Length: 5', 'Transfer-Encoding: chunked'],
@@ -268,7 +269,7 @@ test('a second request cannot be smuggled behind a first one', async () => {
   ]) {
     const lines = ['POST /api/v1/webhooks HTTP/1.1', 'Host: sluice.test', ...headers]
     const { head, body } = await rawRequest(service, lines, `0\r\n\r\n${inner}`).catch(nothing)
-    // Two answers may come on one connection; neither of them is data.
+    // Two answers may come on one connection; neither contains data.
     expect([headers, /"namespaces":/.test(head + body)]).toEqual([headers, false])
   }
 })

@@ -1,5 +1,5 @@
-// Attack class: resource exhaustion. A disk that runs full stops what is new, with words, and breaks nothing that is there. The disks
-// are small file systems of the service alone.
+// Attack class: resource exhaustion. A full disk stops new work with a clear message and damages no existing
+// data. The disks are small file systems of this service only.
 import { open, readdir, rm, statfs } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, test } from '@playwright/test'
@@ -15,7 +15,10 @@ mkdir -p "$DATA_DIR/objects" "$DATA_DIR/scratch/runner"
 mount -t tmpfs -o size=${DISK_BYTES} objects "$DATA_DIR/objects"
 mount -t tmpfs -o size=${DISK_BYTES} scratch "$DATA_DIR/scratch/runner"`
 
-/** Another tenant of the disk: takes all of it but so many bytes. */
+/**
+ * Acts as another tenant of the disk, which uses all space except `leftBytes`. Returns a function that frees
+ * the space.
+ */
 async function fill({ root, dataDir }: OwnService, leftBytes: number) {
   const objects = join(root, dataDir, 'objects')
   const path = join(objects, '~filler')
@@ -38,10 +41,8 @@ const fileOf = (bytes: number) => ({
   file: { name: 'large.csv', mimeType: 'text/csv', buffer: Buffer.alloc(bytes, 'a,b\n') },
 })
 
-test.describe('a disk that runs full', () => {
-  test('has new runs wait and refuses what is written, until there is space again', async ({
-    playwright,
-  }) => {
+test.describe('full disk', () => {
+  test('a full disk delays runs and refuses writes until space is free', async ({ playwright }) => {
     const service = await startOwnService({ DISK_FLOOR: '32MB' }, undefined, MOUNTS)
     const request = await playwright.request.newContext({ baseURL: service.url })
     try {
@@ -62,7 +63,7 @@ test.describe('a disk that runs full', () => {
       )
       expect(await unfinishedIn(service)).toEqual([])
 
-      // The runner looks at its disk once a second.
+      // The runner checks its disk once a second.
       await expect
         .poll(async () => (await (await request.get('/health/ready')).json()).details)
         .toEqual({
@@ -75,7 +76,7 @@ test.describe('a disk that runs full', () => {
       expect(service.log()).toContain('runs wait: ')
       const run = await requestRun(request, pipeline)
       await expect.poll(async () => (await getJson(request, `/api/v1/runs/${run}`)).status).toBe('pending')
-      // Reading goes on.
+      // Reads still work.
       expect((await request.get(`/api/v1/files/${path}`)).status()).toBe(200)
 
       await release()
@@ -89,7 +90,7 @@ test.describe('a disk that runs full', () => {
     }
   })
 
-  test('in the middle of an upload or a run leaves nothing of either', async ({ playwright }) => {
+  test('a disk that fills during an upload or run leaves no fragments', async ({ playwright }) => {
     const service = await startOwnService({ DISK_FLOOR: 'off' }, undefined, MOUNTS)
     const request = await playwright.request.newContext({ baseURL: service.url })
     try {

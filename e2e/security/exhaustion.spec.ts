@@ -1,5 +1,5 @@
-// Attack class: resource exhaustion. Slow clients, floods and texts that are dear to look at cost their sender something, and
-// others nothing: whoever asks meanwhile is answered.
+// Attack class: resource exhaustion. Slow clients, floods and texts that are expensive to parse cost only
+// their sender. Other clients are answered meanwhile.
 import { connect, type Socket } from 'node:net'
 import { type APIRequestContext, expect, test } from '@playwright/test'
 import { type OwnService, startOwnService } from '../own-service.ts'
@@ -9,11 +9,11 @@ import { requestRun, runsOf } from '../runs.ts'
 import { addTrigger } from '../triggers.ts'
 import { ended, expectHealthy, newPreview } from './attempts.ts'
 
-/** Nobody waits longer for an answer that costs little. */
+/** Longest wait for a cheap answer. */
 const PATIENCE_MS = 30_000
 const KEY = `X-Api-Key: ${process.env.SLUICE_KEY}`
 
-/** Others are answered, while something is going on. */
+/** Other clients are answered while an attack continues. */
 const expectAnswers = async (request: APIRequestContext) => {
   for (const path of ['/health', '/api/v1/namespaces', '/api/v1/runs?limit=1'])
     expect((await request.get(path, { timeout: PATIENCE_MS })).status()).toBe(200)
@@ -28,10 +28,7 @@ function open(baseUrl: string, first: string): { socket: Socket; closed: Promise
   return { socket, closed }
 }
 
-test('clients that never end their headers, or their bodies, hold up nobody, and are shown out', async ({
-  request,
-  baseURL,
-}) => {
+test('clients that never finish a request delay no others and are closed', async ({ request, baseURL }) => {
   const service = baseURL ?? ''
   const start = 'POST /api/v1/namespaces HTTP/1.1\r\nHost: sluice.test\r\n'
   const silent = Array.from({ length: 50 }, () => open(service, ''))
@@ -53,7 +50,7 @@ test('clients that never end their headers, or their bodies, hold up nobody, and
   }
 })
 
-test('headers, addresses and bodies beyond all measure are refused before anybody reads them', async ({
+test('oversized headers, addresses and bodies are refused before they are read', async ({
   request,
   baseURL,
 }) => {
@@ -82,14 +79,14 @@ test('headers, addresses and bodies beyond all measure are refused before anybod
     ['POST /api/v1/query HTTP/1.1', ...json, 'Content-Length: 999999999'],
     ['PUT /api/v1/files/default/a HTTP/1.1', ...json, 'Content-Length: 9999999999'],
   ]) {
-    // Not one byte of the body is sent: the length is enough.
+    // No byte of the body is sent: the announced length is enough.
     const answer = await rawRequest(service, lines).catch(() => null)
     expect([lines[0], [400, 413, undefined].includes(answer?.status || undefined)]).toEqual([lines[0], true])
   }
   await expectAnswers(request)
 })
 
-/** Long enough that whoever looks twice at each character is noticed. */
+/** Long enough to reveal an algorithm whose time is quadratic. */
 const LONG = 4_000
 const DEAR = [
   'a'.repeat(LONG),
@@ -109,7 +106,7 @@ const DEAR = [
   '"'.repeat(LONG),
 ]
 
-test('no text of a query or a header is dear to look at', async ({ request, baseURL }) => {
+test('no query parameter or header is expensive to parse', async ({ request, baseURL }) => {
   const params = [
     'search',
     'sort',
@@ -145,7 +142,8 @@ test('no text of a query or a header is dear to look at', async ({ request, base
     await Promise.all(
       params.map(async (name) => {
         for (const path of ['/api/v1/pipelines', '/api/v1/runs', '/api/v1/files']) {
-          // What links to other pages repeats the query, beyond what clients take of headers: so the answer is read raw.
+          // Links to other pages repeat the query and may be longer than the headers that clients accept. So
+          // the test reads the raw answer.
           const target = `${path}?${name}=${encodeURIComponent(text)}`
           const { status } = await rawRequest(baseURL ?? '', [
             `GET ${target} HTTP/1.1`,
@@ -167,7 +165,7 @@ test('no text of a query or a header is dear to look at', async ({ request, base
   await expectAnswers(request)
 })
 
-test('patterns of triggers, crons and schemas take the time of their length', async ({ request }) => {
+test('trigger patterns, crons and schemas are evaluated in linear time', async ({ request }) => {
   const pipeline = await publishedPipeline(request)
   const zone = await newZone(request)
   const patterns = [
@@ -188,7 +186,8 @@ test('patterns of triggers, crons and schemas take the time of their length', as
         })
       ).status(),
     ).toBe(400)
-  // One name that fits nearly, and one that fits: both have been asked about when its run is there.
+  // One name almost matches, and one matches. When the run of the second name exists, both have been
+  // evaluated.
   await zone.upload(`${'a'.repeat(200)}.csv`)
   await addTrigger(request, pipeline, 'file_pattern', { ...zone.config, pattern: 'fits*.csv' })
   await zone.upload('fits.csv')
@@ -228,14 +227,12 @@ test('patterns of triggers, crons and schemas take the time of their length', as
     const response = await request.put(zone.url, { data: { expected_schema }, timeout: PATIENCE_MS })
     expect(response.status()).toBeLessThan(500)
   }
-  // A rare one comes, in years: looking for it takes no time.
+  // A valid cron that is due only after years is found without delay.
   await addTrigger(request, pipeline, 'cron', { cron_expr: '0 0 29 2 1' })
   await expectAnswers(request)
 })
 
-test('sources that are dear to scan for references are scanned in the time of their length', async ({
-  request,
-}) => {
+test('expensive sources are scanned for references in linear time', async ({ request }) => {
   const names: string[] = []
   for (const source of [
     `{{ ref(${"'a".repeat(200_000)}`,
@@ -263,7 +260,7 @@ test('sources that are dear to scan for references are scanned in the time of th
   await expectAnswers(request)
 })
 
-test('SQL that is dear to look at is looked at in the time of its length', async ({ request }) => {
+test('SQL that is expensive to parse is parsed in linear time', async ({ request }) => {
   const { url } = await newPreview(request)
   const long = 100_000
   const texts = [
@@ -294,9 +291,7 @@ test('SQL that is dear to look at is looked at in the time of its length', async
   await expectHealthy(request)
 })
 
-test('queries and previews by the hundred are answered or told to wait, and others go on', async ({
-  request,
-}) => {
+test('hundreds of queries and previews are answered or refused; others continue', async ({ request }) => {
   const { ask } = await newPreview(request)
   const sql = 'select sum(a.range * b.range) as s from range(200) a, range(200) b'
   const storm = [
@@ -308,7 +303,7 @@ test('queries and previews by the hundred are answered or told to wait, and othe
   await expectHealthy(request)
 })
 
-test('a run that writes without end has a log that ends, and says so', async ({ request }) => {
+test('a log that grows too long is cut, with a notice', async ({ request }) => {
   const python = await pythonOf(request)
   // biome-ignore lint/suspicious/noSkippedTests: a machine without Python runs everything else
   test.skip(python === null, 'pipelines in Python cannot run on this machine')
@@ -326,7 +321,7 @@ test('a run that writes without end has a log that ends, and says so', async ({ 
   await expectHealthy(request)
 })
 
-test.describe('where clients are counted', () => {
+test.describe('rate limits per client', () => {
   const headers = { 'x-api-key': 'key-of-exhaustion' }
   let service: OwnService
   test.beforeAll(async () => {
@@ -342,7 +337,7 @@ test.describe('where clients are counted', () => {
   })
   test.afterAll(() => service?.stop())
 
-  test('event streams have places, for each client and in all, that come back', async ({ playwright }) => {
+  test('event streams are limited per client and in total, and released', async ({ playwright }) => {
     const request = await playwright.request.newContext({ baseURL: service.url, extraHTTPHeaders: headers })
     const pipeline = await newPipeline(request)
     const id = await requestRun(request, pipeline)
@@ -376,7 +371,7 @@ test.describe('where clients are counted', () => {
     await request.dispose()
   })
 
-  test('what keeps an engine busy is counted apart, running all tests too', async ({ playwright }) => {
+  test('requests that use an engine have their own rate limit', async ({ playwright }) => {
     const request = await playwright.request.newContext({ baseURL: service.url, extraHTTPHeaders: headers })
     const { url } = await newPipeline(request)
     const limits = await Promise.all(

@@ -1,5 +1,5 @@
-// Attack class: forged identity and audit. Who somebody is, and from where, is not what headers say; what is written down of
-// requests cannot be changed or forged by them; tokens of attempts open what they are for and nothing else.
+// Attack class: forged identity and audit. Headers do not decide the identity or the address of a caller.
+// Requests cannot change or forge the audit log. The token of an attempt opens only its own resources.
 import { createHmac } from 'node:crypto'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -14,7 +14,7 @@ const entryOf = async (request: APIRequestContext, resource: string) => {
   return found()
 }
 
-test('headers that name a user make nobody one', async ({ request }) => {
+test('headers that name a user do not authenticate a user', async ({ request }) => {
   const name = fresh('user')
   const headers = {
     'X-User': 'admin',
@@ -34,10 +34,8 @@ test('headers that name a user make nobody one', async ({ request }) => {
   for (const entry of await entryOf(request, `/api/v1/namespaces/${name}`)) expect(entry.user_id).toBe('')
 })
 
-test('an address in a header is believed from proxies only, and then the last one that is not theirs', async ({
-  request,
-}) => {
-  // The suite calls from loopback, which is the proxy that the service trusts unless it is told another.
+test('only proxies may forward addresses; the last foreign address counts', async ({ request }) => {
+  // The suite calls from loopback, which is the trusted proxy by default.
   const cases: [headers: Record<string, string>, ip: string][] = [
     [{ 'X-Forwarded-For': '203.0.113.9' }, '203.0.113.9'],
     [{ 'X-Forwarded-For': '10.0.0.1, 203.0.113.9' }, '203.0.113.9'],
@@ -60,10 +58,7 @@ test('an address in a header is believed from proxies only, and then the last on
   }
 })
 
-test('an address in the audit log is one line of text, whatever is sent as one', async ({
-  request,
-  baseURL,
-}) => {
+test('an audited path is one line of text, whatever the request sends', async ({ request, baseURL }) => {
   const mark = fresh('mark')
   const targets = [
     `/api/v1/namespaces/${mark}%0d%0a2026-01-01%20admin%20delete`,
@@ -92,9 +87,7 @@ test('an address in the audit log is one line of text, whatever is sent as one',
   }
 })
 
-test('the audit log is written by requests and by nothing else: it is not changed over HTTP', async ({
-  request,
-}) => {
+test('the audit log cannot be changed over HTTP or SQL', async ({ request }) => {
   const path = `/api/v1/namespaces/${fresh('kept')}`
   await request.delete(path)
   const [entry] = await entryOf(request, path)
@@ -104,11 +97,11 @@ test('the audit log is written by requests and by nothing else: it is not change
       const response = await request.fetch(url, { method, data: { user_id: 'admin', resource: '/forged' } })
       expect([method, url, [404, 405].includes(response.status())]).toEqual([method, url, true])
     }
-  // Nobody who can write SQL or settings reaches it either.
+  // SQL queries do not reach the audit log either.
   for (const sql of ['select * from audit_entry', 'delete from audit_entry', 'select * from audit_log'])
     expect((await request.post('/api/v1/query', { data: { sql } })).status()).toBe(400)
   expect(await entryOf(request, path)).toEqual([entry])
-  // What was refused is there too.
+  // The log contains the refused requests too.
   const all = await auditOf(request)
   expect(all.filter(({ resource }) => resource.startsWith('/api/v1/audit')).length).toBeGreaterThanOrEqual(6)
   expect(JSON.stringify(all)).not.toContain('/forged')
@@ -118,7 +111,7 @@ test('the audit log is written by requests and by nothing else: it is not change
 const field = (number: number, bytes: Buffer) =>
   Buffer.concat([Buffer.from([(number << 3) | 2, bytes.length]), bytes])
 
-/** The length-delimited fields of a message of Protocol Buffers, up to the first of another kind. */
+/** The length-delimited fields of a Protocol Buffers message, up to the first field of another kind. */
 function fieldsOf(message: Buffer): { number: number; bytes: Buffer }[] {
   const found: { number: number; bytes: Buffer }[] = []
   for (let at = 0; at < message.length && ((message[at] ?? 0) & 7) === 2; ) {
@@ -136,16 +129,16 @@ function fieldsOf(message: Buffer): { number: number; bytes: Buffer }[] {
   return found
 }
 
-test.describe('tokens of attempts', () => {
+test.describe('attempt tokens', () => {
   let runner: Server
   let service: OwnService
   let zone: string
   const key = { 'x-api-key': 'key-of-forged-identity' }
-  /** By the pipeline of the run. */
+  /** Tokens by the pipeline of their run. */
   const tokens = new Map<string, string>()
   let pipelines: string[]
 
-  // A runner of ours: it takes every attempt, and tells what it was given.
+  // The test's own runner accepts every attempt and records its token.
   test.beforeAll(async ({ playwright }) => {
     runner = createServer((asked, response) => {
       const chunks: Buffer[] = []
@@ -170,10 +163,10 @@ test.describe('tokens of attempts', () => {
           })
           return proto(...results.flat(), field(2, Buffer.from('boot')))
         }
-        // The stream is open.
+        // Answers that the stream is open.
         if (asked.url?.endsWith('/UpdateFollowing')) return proto(Buffer.from([8, 1]))
         if (asked.url?.endsWith('/FollowRuns')) {
-          // Messages with the boot id only, in the envelope of a stream: the attempts go on.
+          // The stream carries only messages with the boot id, so the attempts stay active.
           response.setHeader('content-type', 'application/connect+proto')
           const message = field(1, Buffer.from('boot'))
           const heartbeat = Buffer.concat([Buffer.from([0, 0, 0, 0, message.length]), message])
@@ -182,7 +175,8 @@ test.describe('tokens of attempts', () => {
           return response.on('close', () => clearInterval(beat))
         }
         if (asked.url?.endsWith('/grpc.health.v1.Health/Check')) {
-          // SERVING. A runner that does not say so gets no attempt once it was asked, as it is when a start takes long.
+          // SERVING. A slow start leads to a health check; a runner that answers otherwise then gets no
+          // attempt.
           return proto(Buffer.from([8, 1]))
         }
         response.statusCode = 404
@@ -223,7 +217,7 @@ test.describe('tokens of attempts', () => {
     JSON.parse(Buffer.from(token.split('.')[0] ?? '', 'base64url').toString())
   const bearer = (token: string) => ({ authorization: `Bearer ${token}` })
 
-  test('one opens its own branch and inputs, no other, and nothing of the API', async ({ playwright }) => {
+  test('an attempt token opens only its own branch and inputs', async ({ playwright }) => {
     const anybody = await playwright.request.newContext({ baseURL: service.url, extraHTTPHeaders: {} })
     const [one = '', other = ''] = pipelines.map((name) => tokens.get(name))
     const [mine = '', theirs = ''] = pipelines
@@ -233,7 +227,7 @@ test.describe('tokens of attempts', () => {
     const status = async (url: string, token: string, options: object = {}) =>
       (await anybody.fetch(url, { headers: bearer(token), ...options })).status()
     const config = (warehouse: string) => `/catalog/v1/config?warehouse=${encodeURIComponent(warehouse)}`
-    // What it is for, so that what follows would be noticed.
+    // Control: the token opens its own resources.
     expect(await status(config(`sluice@${branch}`), one)).toBe(200)
     const source = (name: string) => `/lake/objects/default/pipelines/silver/${name}/pipeline.sql`
     expect(await status(source(mine), one)).toBe(200)
@@ -277,7 +271,7 @@ test.describe('tokens of attempts', () => {
     })
     expect([400, 403]).toContain(created)
 
-    // It is no credential of the API, in any header.
+    // The token is no credential of the API, in any header.
     const elsewhere: Record<string, string>[] = [
       bearer(one),
       { 'x-api-key': one },
@@ -288,14 +282,14 @@ test.describe('tokens of attempts', () => {
       for (const url of ['/api/v1/namespaces', '/api/v1/runs', '/api/v1/features', '/api/v1/audit'])
         expect([url, (await anybody.get(url, { headers })).status()]).toEqual([url, 401])
     expect((await anybody.post('/api/v1/webhooks', { headers: bearer(one) })).status()).toBe(404)
-    // And a key of the API is none of an attempt.
+    // A key of the API is no credential of an attempt.
     for (const headers of [key, bearer(key['x-api-key'])])
       for (const url of [config('sluice'), source(mine), `/catalog/sluice/v1/landing/default/${zone}`])
         expect([url, (await anybody.get(url, { headers })).status()]).toEqual([url, 401])
     await anybody.dispose()
   })
 
-  test('changed, made up or misspelt ones open nothing', async ({ playwright }) => {
+  test('changed, invented or malformed attempt tokens open nothing', async ({ playwright }) => {
     const anybody = await playwright.request.newContext({ baseURL: service.url, extraHTTPHeaders: {} })
     const [one = ''] = pipelines.map((name) => tokens.get(name))
     const [payload = '', signature = ''] = one.split('.')
@@ -332,7 +326,7 @@ test.describe('tokens of attempts', () => {
         const response = await anybody.get(target, { headers: bearer(token) })
         expect([token, target, response.status()]).toEqual([token, target, 401])
       }
-    // In another place than its own it is not looked at.
+    // A token in any other place is not read.
     const elsewhere: Record<string, string>[] = [
       { 'x-token': one },
       { authorization: one },
@@ -343,7 +337,7 @@ test.describe('tokens of attempts', () => {
     await anybody.dispose()
   })
 
-  test('one of a run that has been cancelled writes nothing any more', async ({ playwright }) => {
+  test('the attempt token of a cancelled run can no longer write', async ({ playwright }) => {
     const request = await playwright.request.newContext({ baseURL: service.url, extraHTTPHeaders: key })
     const anybody = await playwright.request.newContext({ baseURL: service.url, extraHTTPHeaders: {} })
     const [mine = ''] = pipelines

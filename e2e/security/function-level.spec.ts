@@ -1,5 +1,5 @@
-// Attack class: broken function-level authorization (OWASP API5). What is for administrators is theirs, however a request is
-// dressed up. The full table of routes and roles: matrix.spec.ts.
+// Attack class: broken function-level authorization (OWASP API5). Functions of administrators are closed to
+// others, however a request is disguised. matrix.spec.ts has the full table of routes and roles.
 import { expect, test } from '@playwright/test'
 import { fresh } from '../resources.ts'
 import { type Caller, type ProService, startProService } from './pro-service.ts'
@@ -20,7 +20,7 @@ const FOR_ADMINISTRATORS: readonly (readonly [string, string, object?])[] = [
   ['POST', '/api/v1/admin/retention/run'],
 ]
 
-test('claims that only look like the role of an administrator open nothing', async () => {
+test('claims that only resemble the administrator role grant nothing', async () => {
   const pretenders = [
     { roles: ['Admin'] },
     { roles: ['administrator'] },
@@ -39,7 +39,7 @@ test('claims that only look like the role of an administrator open nothing', asy
     }
 })
 
-test('headers of a request lend nobody a role, and HEAD is judged as GET', async () => {
+test('request headers grant no role, and HEAD is judged like GET', async () => {
   const user = service.user(fresh('user'))
   const headers: Caller[] = [
     { 'x-user': 'root' },
@@ -59,7 +59,7 @@ test('headers of a request lend nobody a role, and HEAD is judged as GET', async
     expect([method, (await service.ask(user, 'HEAD', path)).status]).toEqual([method, 403])
 })
 
-test('other spellings of an address are no way around its rule', async () => {
+test('other spellings of an address do not bypass its rule', async () => {
   const user = service.user(fresh('user'))
   for (const path of [
     '/api/v1/audit/',
@@ -71,7 +71,7 @@ test('other spellings of an address are no way around its rule', async () => {
     expect([path, [403, 404].includes((await service.ask(user, 'GET', path)).status)]).toEqual([path, true])
 })
 
-test('a refusal says that it is one, and nothing of what is behind it', async () => {
+test('a refusal reveals nothing about the protected data', async () => {
   const { status, json } = await service.ask(service.user(fresh('user')), 'GET', '/api/v1/audit')
   expect([status, json]).toEqual([
     403,
@@ -79,7 +79,7 @@ test('a refusal says that it is one, and nothing of what is behind it', async ()
   ])
 })
 
-test('administrators by role and by key use them', async () => {
+test('administrators by role and by key can use their functions', async () => {
   for (const caller of [service.root, service.machine])
     for (const [method, path, body] of FOR_ADMINISTRATORS)
       expect([path, (await service.ask(caller, method, path, body)).status]).toEqual([
@@ -88,7 +88,7 @@ test('administrators by role and by key use them', async () => {
       ])
 })
 
-test('the features tell everybody that there are users and sharing', async () => {
+test('features tell every user that users and sharing exist', async () => {
   const { json } = await service.ask(service.user(fresh('user')), 'GET', '/api/v1/features')
   expect(json).toMatchObject({
     edition: 'pro',

@@ -1,5 +1,6 @@
-// Attack class: SQL through names: of namespaces, pipelines, columns, keys, partitions, sort keys, filters, triggers, tests,
-// zones and files, and of columns that come out of hostile files.
+// Attack class: SQL injection through names. The names belong to namespaces, pipelines, columns, keys,
+// partitions, sort keys, filters, triggers, tests, zones and files. Some column names come from hostile
+// files.
 import { type APIRequestContext, expect, test } from '@playwright/test'
 import {
   fresh,
@@ -13,7 +14,9 @@ import {
 import { newTable, requestRun } from '../runs.ts'
 import { ended, expectHealthy, expectNothingTold } from './attempts.ts'
 
-/** Each ends what it is put into, in the SQL of the engine, of the database, or of a template. */
+/**
+ * Each name could end its context: in the SQL of the engine, in the SQL of the database, or in a template.
+ */
 const NAMES = [
   `a"; drop table victim; --`,
   `a'; drop table run; --`,
@@ -44,7 +47,7 @@ test.beforeAll(async ({ request }) => {
   victim = await newTable(request, { namespace: 'default', layer: 'gold' }, 'select 42 as kept')
 })
 test.afterEach(async ({ request }) => {
-  // Nothing was dropped, and nobody else's rows came out.
+  // No table was dropped, and no other user's rows were returned.
   const asked = await request.post('/api/v1/query', {
     data: { sql: `select kept from gold."${victim.name}"` },
   })
@@ -53,7 +56,7 @@ test.afterEach(async ({ request }) => {
   expect(total).toBeGreaterThan(0)
 })
 
-test('a name that is more than a name is refused wherever something is named', async ({ request }) => {
+test('an invalid name is refused wherever a body contains a name', async ({ request }) => {
   const pipeline = await newPipeline(request)
   const zone = await newZone(request)
   const of = (url: string, data: object) => ({ url, data })
@@ -106,9 +109,7 @@ test('a name that is more than a name is refused wherever something is named', a
   }
 })
 
-test('filters, searches, sort keys and prefixes are values, never text of a statement', async ({
-  request,
-}) => {
+test('filters, searches, sort keys and prefixes are values, never SQL', async ({ request }) => {
   const filters = ['namespace', 'layer', 'pipeline', 'status', 'search', 'sort', 'order', 'from', 'to']
   const more = ['prefix', 'exclude', 'limit', 'offset', 'resource_type', 'q', 'state', 'source']
   for (const path of [
@@ -139,7 +140,7 @@ test('filters, searches, sort keys and prefixes are values, never text of a stat
         }),
       )
   const all = (await getJson(request, '/api/v1/pipelines?limit=1')).total
-  // `%` and `_` are letters of a search, and a quote ends nothing.
+  // `%` and `_` are plain characters of a search, and a quote ends nothing.
   for (const search of ['%', '_', `' or true --`, '\\', `%' or '1'='1`]) {
     const { total } = await getJson(request, '/api/v1/pipelines', { search })
     expect([search, total < all]).toEqual([search, true])
@@ -150,7 +151,7 @@ const COLUMNS = NAMES.filter((name) => !name.includes('\u2028'))
 const quoted = (name: string) => `"${name.replaceAll('"', '""')}"`
 const inYaml = (names: string[]) => JSON.stringify(names)
 
-/** Written through this strategy twice, with columns of hostile names as keys. */
+/** Each strategy writes twice, with hostile column names as keys. */
 const STRATEGIES: [what: string, config: (column: string, other: string) => string][] = [
   ['full_refresh', () => 'merge_strategy: full_refresh'],
   ['append_only', () => 'merge_strategy: append_only'],
@@ -169,9 +170,10 @@ const STRATEGIES: [what: string, config: (column: string, other: string) => stri
   ['full_refresh', (column) => `partition_by: [{column: ${JSON.stringify(column)}, transform: identity}]`],
 ]
 
-test(`columns called like that are columns: ${STRATEGIES.length} ways to write them`, async ({ request }) => {
+test(`hostile names work as column names: ${STRATEGIES.length} ways to write them`, async ({ request }) => {
   const source = (value: number) => {
-    // The templates in the names are text: a raw block keeps them from being rendered.
+    // The templates in the names are text. An expression emits their opening braces, so that they are not
+    // rendered.
     const columns = COLUMNS.map((name, index) => `${value + index} as ${quoted(name)}`).join(',\n  ')
     const text = `select\n  ${columns}`
     return text.replaceAll(/\{\{|\{%/g, (open) => `{{ '${open}' }}`)
@@ -220,7 +222,7 @@ async function expectColumns(request: APIRequestContext, { namespace, layer, nam
       expect([column, description]).toEqual([column, `of ${column}`])
 }
 
-test('headers of hostile files are names of columns, in runs and in previews', async ({ request }) => {
+test('headers of hostile files become column names in runs and previews', async ({ request }) => {
   const zone = await newZone(request)
   const header = COLUMNS.map((name) => `"${name.replaceAll('"', '""')}"`).join(',')
   await zone.upload(
@@ -240,7 +242,7 @@ test('headers of hostile files are names of columns, in runs and in previews', a
   await expectColumns(request, pipeline)
 })
 
-test('headers that say the same twice, nothing, or too much end in words for people', async ({ request }) => {
+test('duplicate, empty and oversized file headers end with readable messages', async ({ request }) => {
   const files: Record<string, string> = {
     twice: 'a,A,a\n1,2,3\n',
     nothing: ',,\n1,2,3\n',
@@ -266,7 +268,7 @@ test('headers that say the same twice, nothing, or too much end in words for peo
   await expectHealthy(request)
 })
 
-test('what lineage, schema and search make of them is data', async ({ request }) => {
+test('lineage, schema and search treat hostile names as data', async ({ request }) => {
   const namespace = await newNamespace(request)
   const pipeline = await newPipeline(request, { namespace, layer: 'silver' })
   const sources = NAMES.map((name) => `select * from {{ ref('${name}') }}`)

@@ -30,9 +30,7 @@ test.afterAll(async () => {
 const good = (more: object = {}) => provider.token({ sub: 'ada', ...more })
 const bearer = (token: string) => ({ headers: { authorization: `Bearer ${token}` } })
 
-test('a token of the provider, and a named key, open the Pro edition, which shows its licence @auth.bearer', async ({
-  request,
-}) => {
+test('provider tokens and named keys open Pro, which shows its licence @auth.bearer', async ({ request }) => {
   for (const options of [bearer(good()), { headers: { 'x-api-key': KEY } }]) {
     const response = await request.get(`${service.url}/api/v1/features`, options)
     expect(response.status()).toBe(200)
@@ -55,7 +53,7 @@ test('the audit log shows the subject of the token', async ({ request }) => {
     )
 })
 
-test('no address that a token names is asked', async ({ request }) => {
+test('the service requests no address that a token names', async ({ request }) => {
   for (const name of ['jku', 'x5u', 'jwks_uri', 'kid', 'iss'])
     for (const key of [undefined, stranger.privateKey]) {
       const elsewhere = { [name]: `${provider.issuer}/elsewhere` }
@@ -67,7 +65,7 @@ test('no address that a token names is asked', async ({ request }) => {
   expect(new Set(provider.asked)).toEqual(new Set(['/.well-known/openid-configuration', '/keys']))
 })
 
-test('a header beyond 16 KB is refused before anybody reads the token in it', async ({ request }) => {
+test('a header over 16 KB is refused before its token is read', async ({ request }) => {
   const response = await request.get(
     `${service.url}/api/v1/namespaces`,
     bearer(good({ padding: 'x'.repeat(14_000) })),
@@ -75,7 +73,7 @@ test('a header beyond 16 KB is refused before anybody reads the token in it', as
   expect(response.status()).toBe(431)
 })
 
-test('unknown key ids do not make the service ask the provider again and again', async ({ request }) => {
+test('unknown key ids do not cause repeated requests to the provider', async ({ request }) => {
   const before = provider.asked.length
   for (let n = 0; n < 30; n++) {
     const token = provider.token({ sub: 'ada' }, { kid: `unknown-${n}` })

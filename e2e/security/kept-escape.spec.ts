@@ -1,6 +1,6 @@
-// Attack class: what a run can learn of the run before it. Runs of SQL have one process of the engine after the other, and
-// many of them one instance. Two users take turns on a runner that has a single engine: she reads and leaves, he looks for it
-// by name, by pattern, by guess, and in what errors say.
+// Attack class: a run learns about the run before it. SQL runs use the same engine process one after the
+// other, and many of them the same instance. Two users take turns on a runner with a single engine. The first
+// user reads data and leaves objects. The second user looks for them by name, pattern, guess and error text.
 import { type APIRequestContext, expect, test } from '@playwright/test'
 import { type MadePipeline, pipelineWith, rowsOf, writeFile } from '../resources.ts'
 import { newTable, requestRun } from '../runs.ts'
@@ -29,7 +29,7 @@ test.beforeAll(async ({ playwright }) => {
 })
 test.afterAll(() => service?.stop())
 
-/** A run of one pipeline with this text, which ends before or after another's as it was asked for. */
+/** Requests a run of a new pipeline with this SQL. Runs execute in the order of their requests. */
 async function ask(request: APIRequestContext, sql: string, tests: Record<string, string> = {}) {
   const pipeline = await pipelineWith(request, sql, { layer: 'silver' })
   for (const [name, text] of Object.entries(tests))
@@ -42,7 +42,9 @@ const LOCKED = /disabled by configuration|Permission Error|does not exist/
 const ONLY_SELECT = /only a SELECT can be run|one SELECT statement is expected|does not exist/
 const NOTHING_LEFT = /nothing is left/
 
-/** What he looks for in an engine that has just read her table. `{table}`: its name. */
+/**
+ * Queries of the second user in an engine that has just read the first user's table; `{table}` is its name.
+ */
 const LOOKS: [sql: string, message: RegExp][] = [
   ["select * from {{ ref('silver.{table}') }}", NOT_THERE],
   ['select * from "default.silver"."{table}"', NOT_THERE],
@@ -76,7 +78,7 @@ const LOOKS: [sql: string, message: RegExp][] = [
   ["select * from read_blob('/proc/self/map_files/*')", LOCKED],
 ]
 
-/** What she tries to leave, and how he would find it. */
+/** Objects that the first user tries to leave, and how the second user would find them. */
 const LEFT: [leave: string, find: string, message: RegExp][] = [
   [`create temp table left_a as select '${HERS}' as a`, 'select * from left_a', NOT_THERE],
   [`create table left_b as select '${HERS}' as a`, 'select * from left_b', NOT_THERE],
@@ -128,7 +130,7 @@ const LEFT: [leave: string, find: string, message: RegExp][] = [
 
 const named = (sql: string) => sql.replaceAll('{table}', table.name)
 
-test(`a run reads nothing of the run before it, of another user: ${LOOKS.length} attempts`, async () => {
+test(`a run reads nothing of another user's previous run: ${LOOKS.length} attempts`, async () => {
   const runs = []
   for (const [text, message] of LOOKS) {
     await requestRun(she, reader)
@@ -138,7 +140,7 @@ test(`a run reads nothing of the run before it, of another user: ${LOOKS.length}
   await expectHealthy(machine)
 })
 
-test(`no run leaves anything for the next one: ${LEFT.length} attempts`, async () => {
+test(`a run leaves nothing for the next run: ${LEFT.length} attempts`, async () => {
   const runs = []
   for (const [leave, find, message] of LEFT)
     runs.push({ leave, find, message, ids: [await ask(she, leave), await ask(he, find)] as const })
@@ -149,7 +151,7 @@ test(`no run leaves anything for the next one: ${LEFT.length} attempts`, async (
   await expectHealthy(machine)
 })
 
-test(`nor do quality tests, judged where runs were before: ${LOOKS.length + LEFT.length} attempts`, async () => {
+test(`quality tests read nothing of previous runs: ${LOOKS.length + LEFT.length} attempts`, async () => {
   const texts = [...LOOKS.map(([sql]) => named(sql)), ...LEFT.map(([, find]) => find)]
   const tests = Object.fromEntries(texts.map((sql, place) => [`t${place}`, `-- @severity: error\n${sql}`]))
   await requestRun(she, reader)
@@ -158,7 +160,7 @@ test(`nor do quality tests, judged where runs were before: ${LOOKS.length + LEFT
   await expectHealthy(machine)
 })
 
-test(`nor do previews: ${LOOKS.length} attempts`, async () => {
+test(`previews read nothing of previous runs: ${LOOKS.length} attempts`, async () => {
   const preview = await newPreview(he)
   const seen = await she.post(`${reader.url}/preview`, { data: {} })
   expect([seen.status(), await seen.text()]).toEqual([200, expect.stringContaining(HERS)])
@@ -169,7 +171,7 @@ test(`nor do previews: ${LOOKS.length} attempts`, async () => {
   await expectHealthy(machine)
 })
 
-test('what she has is hers: her runs have succeeded, and he is told nothing', async () => {
+test('control: the owner can read her table and the other user cannot', async () => {
   const run = await ended(she, await requestRun(she, reader))
   expect([run.status, run.error]).toEqual(['success', null])
   const sql = `select hers from default.silver."${table.name}"`

@@ -1,5 +1,5 @@
-// Specification: SQL pipelines, landing_zone(). The one path of the machine that code is given leads to the files of its zone
-// and nowhere else, whatever is put after it, in its place or around it.
+// Specification: SQL pipelines, landing_zone(). Code of users gets exactly one path of the machine. That path
+// leads only to the files of its zone, whatever the code puts after it, in its place or around it.
 import { expect, test } from '@playwright/test'
 import { newZone, pipelineWith, pythonOf } from '../resources.ts'
 import { requestRun } from '../runs.ts'
@@ -15,7 +15,7 @@ import {
 } from './attempts.ts'
 
 const ROOT = '../../../../../../../../../../..'
-/** What stands in place of the `*` that the path ends with. */
+/** Replacements for the `*` at the end of the path. */
 const PLACES = [
   `${ROOT}/etc/passwd`,
   `${ROOT}/etc/shadow`,
@@ -30,9 +30,9 @@ const PLACES = [
   '../../../../../postgres/password',
   '../../../../../objects/_lake/**',
 ]
-/** Around it are the zones of the run. */
+/** These places hold the zones of the same run. */
 const OWN = ['../*', '../*/*']
-/** What is around these is for Python, whose input is there. */
+/** SQL may not read these places. Python may, because they hold its input. */
 const BESIDE = ['../../*', '../../**']
 const LOCKED = /disabled by configuration|Permission Error|does not exist/
 
@@ -52,7 +52,7 @@ const attempts = () => [
     const reader = READERS[index % READERS.length]
     return [
       `select * from ${reader}(replace('${files}', '*', '${place}'))`,
-      // The `*` of the path takes away one step.
+      // The first `..` cancels the `*` of the path.
       `select * from ${READERS[(index + 1) % READERS.length]}('${files}/../${place}')`,
     ]
   }),
@@ -62,7 +62,7 @@ const attempts = () => [
   `from '/proc/self/cwd/${ROOT}/etc/passwd' where '${files}' <> ''`,
 ]
 
-test('the path leads to its files', async ({ request }) => {
+test('control: the path leads to the files of its zone', async ({ request }) => {
   const run = await runOf(request, { 'pipeline.sql': `select * from read_csv('${files}')` })
   expect([run.status, run.error]).toEqual(['success', null])
 })
@@ -75,13 +75,15 @@ test(`a run does not leave its landing zone: ${2 * SQL_PLACES.length + 4} attemp
   await expectHealthy(request)
 })
 
-test(`nor does a preview: ${2 * SQL_PLACES.length + 4} attempts`, async ({ request }) => {
+test(`a preview does not leave its landing zone: ${2 * SQL_PLACES.length + 4} attempts`, async ({
+  request,
+}) => {
   const { ask } = await newPreview(request)
   for (const code of attempts()) await expectRefused(await ask(code), code, LOCKED)
   await expectHealthy(request)
 })
 
-test('what is around it is of the run alone', async ({ request }) => {
+test('places beside a zone hold only zones of the same run', async ({ request }) => {
   const { ask } = await newPreview(request)
   for (const place of OWN) {
     const code = `select * from read_text(replace('${files}', '*', '${place}'))`
@@ -92,7 +94,9 @@ test('what is around it is of the run alone', async ({ request }) => {
   }
 })
 
-test(`nor does Python, itself or by its engine: ${3 * PLACES.length} attempts`, async ({ request }) => {
+test(`Python does not leave its landing zone, even through SQL: ${3 * PLACES.length} attempts`, async ({
+  request,
+}) => {
   const python = await pythonOf(request)
   // biome-ignore lint/suspicious/noSkippedTests: a machine without Python runs everything else
   test.skip(python === null, 'pipelines in Python cannot run on this machine')

@@ -1,13 +1,14 @@
-// Attack class: resource exhaustion. A short query whose answer becomes gigabytes of JSON is refused, and nobody waits for it.
+// Attack class: resource exhaustion. A short query whose answer becomes gigabytes of JSON is refused without
+// delaying other clients.
 import { expect, test } from '@playwright/test'
 import { newPreview } from './attempts.ts'
 
-/** Bytes of JSON that no answer has. */
+/** Upper bound for the JSON of any answer, in bytes. */
 const ANSWER_BYTES = 64 * 1_048_576
-/** The aim is 250 ms on a machine of its own; an event loop that stands still takes seconds. */
+/** The aim is 250 ms on a machine of its own; a blocked event loop takes seconds. */
 const LIVE_MS = 2_000
 
-test.describe('JSON of large answers', () => {
+test.describe('large JSON answers', () => {
   const key = 'k'.repeat(5_000)
   const nested = "{'a': n, 'b': n::varchar}"
   const queries: [name: string, status: number, sql: string][] = [
@@ -29,7 +30,7 @@ test.describe('JSON of large answers', () => {
     ['deep values', 200, `select ${'['.repeat(90)}range${']'.repeat(90)} as x from range(500)`],
   ]
   for (const [name, status, sql] of queries)
-    test(`hold up nobody, and end at their limit: ${name}`, async ({ request }) => {
+    test(`a large answer delays no others and ends at its limit: ${name}`, async ({ request }) => {
       let isAsking = true
       const probing = (async () => {
         let longest = 0
@@ -51,7 +52,7 @@ test.describe('JSON of large answers', () => {
       expect(await probing).toBeLessThan(LIVE_MS)
     })
 
-  test('hold up nobody in previews of pipelines either', async ({ request }) => {
+  test('a preview with a too large answer is 400', async ({ request }) => {
     const preview = await newPreview(request)
     const answer = await preview.ask(`select list_transform(range(100000), n -> {'${key}': n}) as x`)
     expect([answer.status(), (await answer.json()).error.message]).toEqual([

@@ -1,13 +1,14 @@
-// Attack class: use beyond the licence. More users than it allows, and users after its end, are refused while the service runs.
+// Attack class: use beyond the licence. The running service refuses users beyond the licensed number, and all
+// users after the licence has ended.
 import { expect, test } from '@playwright/test'
 import type { AuditEntry } from '../resources.ts'
 import { startProService } from './pro-service.ts'
 
 const PATH = '/api/v1/namespaces'
-/** How long the service of the first test took to start: the licence of the second one must last longer. */
+/** Duration of the first service start in milliseconds. The licence of the second test must last longer. */
 let startMs = 10_000
 
-test('the user beyond the number of the licence is 403, however many come at once', async () => {
+test('concurrent users beyond the licensed number are 403', async () => {
   const began = performance.now()
   const service = await startProService({}, { max_users: 3 })
   startMs = performance.now() - began
@@ -21,7 +22,7 @@ test('the user beyond the number of the licence is 403, however many come at onc
     expect(refused.json).toMatchObject({
       error: { code: 'AUTHORIZATION', message: expect.stringContaining('the licence allows 3 users') },
     })
-    // A role in a token makes no place; keys are machines and need none.
+    // A role in a token adds no licensed place; keys are machines and need no place.
     expect((await service.ask(service.root, 'GET', PATH)).status).toBe(403)
     const audit = await service.ask(service.machine, 'GET', '/api/v1/audit')
     expect(audit.status).toBe(200)
@@ -31,7 +32,7 @@ test('the user beyond the number of the licence is 403, however many come at onc
   }
 })
 
-test('a licence that ends refuses users at once, and keys go on', async () => {
+test('an expired licence refuses users at once, but not keys', async () => {
   const end = new Date(Date.now() + 15_000 + 2 * startMs)
   const service = await startProService({}, { expires_at: end.toISOString() })
   const license = async () =>

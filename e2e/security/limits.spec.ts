@@ -15,10 +15,8 @@ test.use({
 
 const keyed = { 'x-api-key': KEY }
 
-test('a client that asks too much is told how much it may and when to come again @limit.rate', async ({
-  request,
-}) => {
-  // All at once: asked one after the other on a slow machine, what comes back meanwhile would be enough.
+test('a client over its rate limit gets 429 with Retry-After @limit.rate', async ({ request }) => {
+  // All at once: a slow machine would send sequential requests so slowly that the limit is never reached.
   const responses = await Promise.all(
     Array.from({ length: 80 }, () => request.get('/api/v1/namespaces', { headers: keyed })),
   )
@@ -37,7 +35,7 @@ test('a client that asks too much is told how much it may and when to come again
   for (const path of ['/health', '/metrics']) expect((await request.get(path)).status()).toBe(200)
 })
 
-test('every answer, refused ones and pages too, bears the security headers', async ({ request }) => {
+test('every answer, including refusals and pages, has the security headers', async ({ request }) => {
   const asked: [string, object][] = [
     ['/health', {}],
     ['/metrics', {}],

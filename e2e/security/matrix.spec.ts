@@ -1,5 +1,5 @@
-// Attack classes: function-level and object-level authorization. Every route that the service documents, asked by every kind
-// of caller about things of which that caller has exactly one right. Specification: Access grant, Errors.
+// Attack classes: function-level and object-level authorization. Every kind of caller calls every documented
+// route, on resources on which the caller has exactly one right. Specification: Access grant, Errors.
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from '@playwright/test'
@@ -9,12 +9,15 @@ import { type Caller, type ProService, startProService } from './pro-service.ts'
 type Right = 'none' | 'read' | 'write' | 'admin'
 const LEVEL: Record<Right, number> = { none: 0, read: 1, write: 2, admin: 3 }
 
-/** What a caller may do with a pipeline and a zone, with the namespace that holds them, and with the installation. */
+/**
+ * Rights of a caller on a pipeline and a zone (`thing`), on their namespace (`space`), and on the
+ * installation.
+ */
 interface Role {
   thing: Right
   space: Right
   isAdministrator?: boolean
-  /** Owners hand over and revoke what others gave. */
+  /** Owners may transfer a resource and revoke grants that others gave. */
   isOwner?: boolean
 }
 
@@ -32,7 +35,7 @@ const ROLES: Record<string, Role> = {
   'API key': { thing: 'admin', space: 'admin', isAdministrator: true, isOwner: true },
 }
 
-/** Things of which a caller's rights are known. */
+/** Resources on which the rights of a caller are known. */
 interface Things {
   namespace: string
   pipeline: string
@@ -53,7 +56,9 @@ interface Asked {
   expected: Expected
   path?: (things: Things) => string
   body?: (things: Things) => object | FormData
-  /** There is none of it here: who is allowed is told so, and who is not is refused all the same. */
+  /**
+   * The resource does not exist here. A permitted caller gets that answer; any other caller is still refused.
+   */
   isAbsent?: boolean
 }
 
@@ -89,7 +94,7 @@ const fileOfPipeline = {
     `/api/v1/files/${namespace}/pipelines/bronze/${pipeline}/notes.md`,
 }
 
-/** What is asked, of whom it is expected to be allowed; in this order, so that what is deleted goes last. */
+/** Routes and the callers who may use them, in the order of the requests: deletions come last. */
 const ROUTES: Record<string, Asked> = {
   'GET /api/v1/features': { expected: 'anybody' },
   'GET /api/v1/audit': { expected: 'administrators' },
@@ -171,7 +176,7 @@ const ROUTES: Record<string, Asked> = {
   'POST /api/v1/query': { expected: 'anybody', body: () => ({ sql: 'select 1' }) },
   'GET /api/v1/schema': { expected: 'anybody' },
   'GET /api/v1/tables': { expected: 'anybody' },
-  // Without a query service tables are not there to be shown, whoever asks: then it is 500.
+  // Without a query service, a permitted caller gets 500 for a table.
   [`GET ${T}`]: { expected: thing('read') },
   [`GET ${T}/preview`]: { expected: thing('read') },
   [`PUT ${T}/metadata`]: { expected: thing('write'), body: () => ({ description: 'x' }), isAbsent: true },
@@ -201,7 +206,7 @@ const ROUTES: Record<string, Asked> = {
   },
   'POST /api/v1/sharing/transfer': {
     expected: 'owners',
-    // To themselves: so that what follows is still theirs.
+    // The owner stays the same, so that later routes find the same rights.
     body: ({ pipelineId }) => ({ resource_type: 'pipeline', resource_id: pipelineId, to_user_id: 'OWNER' }),
   },
   'POST /api/v1/runs/{id}/cancel': { expected: thing('write') },
@@ -219,7 +224,7 @@ const ROUTES: Record<string, Asked> = {
   'DELETE /api/v1/namespaces/{name}': { expected: space('admin') },
 }
 
-/** Routes that take a credential of ours, as the document has them. */
+/** Routes of the OpenAPI document that accept a credential of ours. */
 function documented(): string[] {
   const text = readFileSync(join(import.meta.dirname, '../../docs/openapi.json'), 'utf8')
   const { paths }: { paths: Record<string, Record<string, { security?: object[] }>> } = JSON.parse(text)
@@ -238,7 +243,10 @@ test.afterAll(async () => {
   await service?.stop()
 })
 
-/** A namespace with a pipeline, a zone and all that hangs on them, of which `subject` has exactly the role's rights. */
+/**
+ * Makes a namespace with a pipeline, a zone and everything that belongs to them. `subject` gets exactly the
+ * rights of the role.
+ */
 async function prepare(name: string, role: Role, subject: string): Promise<Things> {
   const { root, must } = service
   const [namespace, pipeline, zone] = [fresh('space'), fresh('pipe'), fresh('zone')]
@@ -319,7 +327,7 @@ function pathOf(route: string, things: Things): string {
     .replace('{id}', id)
 }
 
-/** `allowed`, or the one status that says no. */
+/** `allowed`, or the one status that refuses. */
 function verdict(method: string, expected: Expected, role: Role): 'allowed' | 403 | 404 {
   if (expected === 'anybody') return 'allowed'
   if (expected === 'administrators') return role.isAdministrator ? 'allowed' : 403
@@ -328,11 +336,11 @@ function verdict(method: string, expected: Expected, role: Role): 'allowed' | 40
   return method === 'GET' ? 404 : 403
 }
 
-test('the matrix has every documented route, and no other', () => {
+test('the matrix has exactly the documented routes', () => {
   expect(Object.keys(ROUTES).sort()).toEqual(documented().sort())
 })
 
-test('without a credential every route is 401', async () => {
+test('every route is 401 without a credential', async () => {
   const things: Things = {
     namespace: 'default',
     pipeline: 'p',
@@ -352,7 +360,7 @@ test('without a credential every route is 401', async () => {
 })
 
 for (const [name, role] of Object.entries(ROLES)) {
-  test(`every route answers the ${name} as its rule says`, async () => {
+  test(`every route answers the ${name} according to its rule`, async () => {
     const subject = fresh('user')
     const caller: Caller =
       name === 'API key'

@@ -1,5 +1,6 @@
-// Attack class: broken object-level authorization (OWASP API1). What is another's does not exist, is in no list, and stays
-// another's whatever happens at the same time. The full table of routes and roles: matrix.spec.ts.
+// Attack class: broken object-level authorization (OWASP API1). Resources of another user look like missing
+// ones and are in no list. They stay protected during concurrent changes. matrix.spec.ts has the full table
+// of routes and roles.
 import { expect, test } from '@playwright/test'
 import { fresh } from '../resources.ts'
 import { type Caller, type ProService, startProService } from './pro-service.ts'
@@ -44,7 +45,7 @@ const transfer = (by: Caller, { id }: Owned, to: string) =>
   })
 const statusOf = async (...asked: Parameters<ProService['ask']>) => (await service.ask(...asked)).status
 
-test('what is hidden answers in exactly the words of what is not there', async () => {
+test('a hidden resource answers exactly like a missing one', async () => {
   const pipeline = await newPipeline(ann)
   const run = await service.must(202, ann, 'POST', '/api/v1/runs', {
     namespace: 'default',
@@ -101,7 +102,7 @@ test('what is hidden answers in exactly the words of what is not there', async (
   }
 })
 
-test('no list, total, graph or listing of files tells a stranger of it', async () => {
+test('no list, total, graph or file listing reveals a hidden resource', async () => {
   const pipeline = await newPipeline(ann, fresh('canary'))
   const zone = fresh('canary')
   await service.must(201, ann, 'POST', '/api/v1/landing-zones', { namespace: 'default', name: zone })
@@ -142,7 +143,7 @@ test('no list, total, graph or listing of files tells a stranger of it', async (
       .toEqual([path, true])
 })
 
-test('a trigger listens only to what its author may read', async () => {
+test('a trigger can observe only resources that its author may read', async () => {
   const [mine, others] = [await newPipeline(eve), await newPipeline(ann)]
   const listen = (name: string) => ({
     type: 'pipeline_success',
@@ -157,7 +158,7 @@ test('a trigger listens only to what its author may read', async () => {
   expect(await statusOf(eve, 'POST', `${mine.path}/triggers`, listen(others.name))).toBe(201)
 })
 
-test('ids and names in bodies are judged as those in addresses are', async () => {
+test('ids and names in bodies are authorized like those in addresses', async () => {
   const pipeline = await newPipeline(ann)
   const asked = { namespace: 'default', layer: 'silver', pipeline: pipeline.name }
   expect(await statusOf(eve, 'POST', '/api/v1/runs', asked)).toBe(403)
@@ -176,7 +177,7 @@ test('ids and names in bodies are judged as those in addresses are', async () =>
   expect(stored.text).not.toContain('666')
 })
 
-test('from the answer to a revocation on, nothing works any more', async () => {
+test('a revoked grant stops working as soon as the revocation is answered', async () => {
   for (let round = 0; round < 10; round++) {
     const pipeline = await newPipeline(ann)
     const grant = await share(ann, 'bob', pipeline, 'write')
@@ -202,7 +203,7 @@ test('from the answer to a revocation on, nothing works any more', async () => {
   }
 })
 
-test('of transfers and changes of the owner at the same time exactly one succeeds', async () => {
+test('exactly one of several concurrent ownership changes succeeds', async () => {
   for (let round = 0; round < 5; round++) {
     const pipeline = await newPipeline(ann)
     const names = Array.from({ length: 6 }, (_, n) => `new-${n}`)
@@ -224,7 +225,7 @@ test('of transfers and changes of the owner at the same time exactly one succeed
   }
 })
 
-test('another pipeline that takes the name is out of reach for who was let into the old one', async () => {
+test('a grant does not apply to a new pipeline of the same name', async () => {
   for (let round = 0; round < 5; round++) {
     const pipeline = await newPipeline(ann)
     await share(ann, 'bob', pipeline, 'write')

@@ -1,4 +1,5 @@
-// Attack class: ways out of the place that a path names, through every route that takes one, in every spelling.
+// Attack class: path traversal. Every route that takes a path is called with ways out of it, in every
+// spelling.
 import { expect, test } from '@playwright/test'
 import { rawRequest } from '../raw-request.ts'
 import { getJson, newPipeline, newZone, writeFile } from '../resources.ts'
@@ -27,9 +28,9 @@ const UP = [
   '.%00.',
 ]
 const TARGETS = ['etc/passwd', 'postgres/password', 'run/processes.json', '_lake/a', 'other/pipelines/a']
-/** As they are sent in an address. */
+/** Paths as they are sent in an address. */
 const ENCODED = UP.flatMap((up) => TARGETS.map((target) => `${`${up}/`.repeat(6)}${target}`))
-/** As a name in a body or a form says them. */
+/** Names as they are sent in a body or a form. */
 const NAMES = [
   ...['../', '..\\', './../', '/', '//', '\\\\server\\share\\', 'C:\\', 'file:///', '~/', '....//'].map(
     (start) => `${start.repeat(start.startsWith('.') ? 5 : 1)}etc/passwd`,
@@ -67,14 +68,16 @@ const raw = (method: string, target: string) =>
     'Content-Length: 0',
   ])
 
-test('a plain path is read: what follows would be noticed', async ({ request }) => {
+test('control: a plain path is read', async ({ request }) => {
   const { prefix } = await newPipeline(request)
   await writeFile(request, `${prefix}a b.sql`, 'select 1')
   const answer = await raw('GET', `/api/v1/files/${prefix}a%20b.sql`)
   expect([answer.status, JSON.parse(answer.body).content]).toEqual([200, 'select 1'])
 })
 
-test(`paths in addresses lead nowhere else: ${ENCODED.length} of each route`, async ({ request }) => {
+test(`path traversal in addresses reaches nothing: ${ENCODED.length} paths per route`, async ({
+  request,
+}) => {
   const pipeline = await newPipeline(request)
   const zone = await newZone(request)
   const routes = [
@@ -107,7 +110,7 @@ test(`paths in addresses lead nowhere else: ${ENCODED.length} of each route`, as
       )
 })
 
-test('nothing is written or deleted by such a path', async ({ request }) => {
+test('path traversal writes and deletes nothing', async ({ request }) => {
   const { prefix } = await newPipeline(request)
   for (const path of ENCODED.filter((_, index) => index % 3 === 0))
     for (const method of ['PUT', 'DELETE']) {
@@ -123,7 +126,7 @@ test('nothing is written or deleted by such a path', async ({ request }) => {
         ],
         '{"content":"x"}',
       )
-      // What is no way up in any decoding is a strange name, which stays where it is.
+      // A spelling that no decoding turns into `..` is an unusual name, which stays in its folder.
       if (response.status === 200 || response.status === 204)
         expect(target).toMatch(/．．|‥|%u|%ef%bc|%c0|%e0/i)
       else expect([method, target, response.status]).toEqual([method, target, expect.any(Number)])
@@ -133,7 +136,7 @@ test('nothing is written or deleted by such a path', async ({ request }) => {
   for (const { path } of files) expect(path.startsWith(prefix)).toBe(true)
 })
 
-test('names in forms, bodies and queries are names', async ({ request }) => {
+test('traversal in names of forms, bodies and queries has no effect', async ({ request }) => {
   const pipeline = await newPipeline(request)
   const zone = await newZone(request)
   const buffer = Buffer.from('a\n1\n')
@@ -156,7 +159,7 @@ test('names in forms, bodies and queries are names', async ({ request }) => {
       expectNothingTold(text, name)
       if (response.status() !== 201) continue
       const { path, s3_path } = JSON.parse(text)
-      // Only ever below what was asked for, and without a way up.
+      // The file is stored only below the requested folder, and its path has no way up.
       expect(path ?? s3_path).toMatch(/^default\/(pipelines\/bronze|landing)\//)
       expect(path ?? s3_path).not.toMatch(/(^|\/)\.\.?(\/|$)|\\|\0/)
     }
@@ -168,7 +171,7 @@ test('names in forms, bodies and queries are names', async ({ request }) => {
   }
 })
 
-test('samples and files of a preview are those of its namespace', async ({ request }) => {
+test('a preview reads samples and files only from its own namespace', async ({ request }) => {
   const { url, ask } = await newPreview(request)
   for (const path of [...NAMES, 'other/landing/a/b.csv', 'default/pipelines/../../etc/passwd', '_lake/a']) {
     const response = await request.post(`${url}/preview`, { data: { sample_files: [path] } })
@@ -184,7 +187,7 @@ test('samples and files of a preview are those of its namespace', async ({ reque
   await expectHealthy(request)
 })
 
-test('a zone whose files are named like paths is read as it is', async ({ request }) => {
+test('a zone whose files are named like paths can be read', async ({ request }) => {
   const zone = await newZone(request)
   for (const name of [
     "it's.csv",

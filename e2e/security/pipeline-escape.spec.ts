@@ -1,5 +1,5 @@
-// Specification: Pipelines, Quality tests. Runs that try to get out of their engine fail with words for their author, and
-// the runs beside them do not notice.
+// Specification: Pipelines, Quality tests. Runs that try to escape their engine fail with a message for their
+// author. Concurrent runs are not affected.
 import { expect, test } from '@playwright/test'
 import { pipelineWith, writeFile } from '../resources.ts'
 import { expectFailed, expectHealthy, expectNothingTold, runOf } from './attempts.ts'
@@ -9,7 +9,7 @@ const RUNS: [sql: string, message: RegExp][] = [
   ...Object.values(STATEMENTS)
     .flat()
     .map(([sql, { source }]): [string, RegExp] => [sql, new RegExp(`^executing: .*(${source})`, 's')]),
-  // Its way into the statements that the service itself makes
+  // Injections into statements that the service itself makes
   ['drop view sluice_result', /View with name sluice_result does not exist/],
   ["select 1 as a) to '/tmp/sluice-was-here.csv'; copy (select 2", /^executing: /],
   [
@@ -52,9 +52,7 @@ const TESTS = [
   'select \'{% include "/etc/passwd" %}\' as a',
 ]
 
-test(`quality tests are judged and reach nothing, outside of runs and in them: ${2 * TESTS.length} attempts`, async ({
-  request,
-}) => {
+test(`quality tests reach nothing, alone and in runs: ${2 * TESTS.length} attempts`, async ({ request }) => {
   const files = Object.fromEntries(
     TESTS.map((sql, n) => [`tests/quality/t${n}.sql`, `-- @severity: error\n${sql}`]),
   )

@@ -1,4 +1,4 @@
-// Specification: Preview. The engine that previews a pipeline reads its input and nothing else, whatever its SQL says.
+// Specification: Preview. The engine of a preview reads only its input, whatever its SQL says.
 import { type APIRequestContext, test } from '@playwright/test'
 import { expectHealthy, expectRefused, newPreview } from './attempts.ts'
 import { STATEMENTS } from './statements.ts'
@@ -7,7 +7,7 @@ let preview: Awaited<ReturnType<typeof newPreview>>
 test.beforeAll(async ({ request }) => {
   preview = await newPreview(request)
 })
-/** The fixture's request ends with its test: each asks with its own. */
+/** The request of a fixture ends with its test, so each test uses its own. */
 const asking = (request: APIRequestContext) => (code: string) =>
   request.post(`${preview.url}/preview`, { data: { code } })
 
@@ -18,7 +18,7 @@ for (const [what, attempts] of Object.entries(STATEMENTS))
     await expectHealthy(request)
   })
 
-test('a preview that takes all memory is ended, and the next one is answered', async ({ request }) => {
+test('a preview that exhausts memory is ended, and the next one works', async ({ request }) => {
   const ask = asking(request)
   const greedy = "select string_agg(repeat('x', 1000), '') as a from range(100_000_000)"
   await expectRefused(await ask(greedy), greedy, /needs more memory|used up its memory|Out of Memory/)

@@ -1,4 +1,4 @@
-// A service of the Pro edition with an identity provider, and callers who hold tokens of it.
+// A Pro service with an identity provider, and callers with tokens of that provider.
 import { generateKeyPairSync, type KeyObject, sign } from 'node:crypto'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -9,24 +9,24 @@ export const KEY = 'a-key-of-a-machine'
 
 export interface Answer {
   status: number
-  /** Empty for a stream of events, which is left at once. */
+  /** Empty for a stream of events, which is closed at once. */
   text: string
-  /** Of JSON; undefined for all else. */
+  /** The parsed body; undefined if the content is not JSON. */
   json: unknown
 }
 
-/** Who asks: headers that say so. */
+/** Headers that identify the caller. */
 export type Caller = Readonly<Record<string, string>>
 
 export interface ProService {
   url: string
-  /** A token of the provider, with more claims. */
+  /** A caller with a token of the provider; `claims` are added to the token. */
   user(subject: string, claims?: object): Caller
-  /** By a token with the role `admin`. */
+  /** A caller whose token has the role `admin`. */
   root: Caller
   machine: Caller
   ask(caller: Caller, method: string, path: string, body?: object | FormData): Promise<Answer>
-  /** As `ask`; rejects unless the status is this one. */
+  /** Like `ask`, but rejects on any other status. */
   must(
     status: number,
     caller: Caller,
@@ -38,14 +38,14 @@ export interface ProService {
 }
 
 const part = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url')
-/** A token, by an RSA or an Ed25519 key. */
+/** A signed token; the key is RSA or Ed25519. */
 export const signed = (header: object, claims: object, key: KeyObject) => {
   const input = `${part(header)}.${part(claims)}`
   const digest = key.asymmetricKeyType === 'ed25519' ? null : 'sha256'
   return `${input}.${sign(digest, Buffer.from(input), key).toString('base64url')}`
 }
 
-/** The environment of the Pro edition with a licence. */
+/** The environment of the Pro edition with a new licence. */
 export function licensedWith(claims: object = {}) {
   const { publicKey, privateKey } = generateKeyPairSync('ed25519')
   const all = { type: 'team', expires_at: '2999-01-01T00:00:00Z', max_users: 10_000, ...claims }
@@ -56,7 +56,7 @@ export function licensedWith(claims: object = {}) {
   }
 }
 
-/** An identity provider with one key. */
+/** Starts an identity provider with one key. */
 export async function startProvider() {
   const { publicKey, privateKey } = generateKeyPairSync('rsa', { modulusLength: 2048 })
   const jwk = { ...publicKey.export({ format: 'jwk' }), kid: 'one', alg: 'RS256', use: 'sig' }
@@ -71,9 +71,9 @@ export async function startProvider() {
   return {
     issuer,
     env: { OIDC_ISSUER: issuer, OIDC_AUDIENCE: AUDIENCE },
-    /** Paths that were asked for. */
+    /** Paths of all requests to the provider. */
     asked,
-    /** A token for an hour; another `key` makes a forged one. */
+    /** A token that lasts an hour; a different `key` forges its signature. */
     token(claims: object, header: object = {}, key: KeyObject = privateKey) {
       const all = { iss: issuer, aud: AUDIENCE, exp: Math.floor(Date.now() / 1_000) + 3_600, ...claims }
       return signed({ alg: 'RS256', typ: 'JWT', kid: 'one', ...header }, all, key)
@@ -82,7 +82,10 @@ export async function startProvider() {
   }
 }
 
-/** Runners and query services are off unless `env` says otherwise: who may do what is decided before they are asked. */
+/**
+ * Runners and query services are off unless `env` sets them, because authorization is decided before they are
+ * called.
+ */
 export async function startProService(
   env: Record<string, string> = {},
   licensed: { expires_at?: string; max_users?: number } = {},

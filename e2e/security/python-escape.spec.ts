@@ -1,12 +1,12 @@
-// Specification: Python pipelines. Code of a pipeline that tries to get out of its process: whatever it tries is refused,
-// what it starts ends with it, and the service goes on.
+// Specification: Python pipelines. Code that tries to escape its process is refused. Its child processes end
+// with it, and the service continues.
 import { join } from 'node:path'
 import { expect, test } from '@playwright/test'
 import { getJson, pipelineWith, pythonOf } from '../resources.ts'
 import { requestRun } from '../runs.ts'
 import { ended, expectFailed, expectHealthy, expectNothingTold, runOf } from './attempts.ts'
 
-/** Where the service's own code is, on this machine. */
+/** The directory of the service's code on this machine. */
 const ROOT = join(import.meta.dirname, '..', '..')
 
 test.beforeEach(async ({ request }) => {
@@ -16,11 +16,11 @@ test.beforeEach(async ({ request }) => {
 })
 
 /**
- * Each is run with exec in names of its own; what it does not raise it has achieved. Files, processes, sockets and system
- * calls of the machine are attempted on each kind of sandbox by the runner's own tests.
+ * Each attempt runs with exec and its own names. An attempt that raises no error has succeeded. The runner's
+ * own tests attempt files, processes, sockets and system calls on each kind of sandbox.
  */
 const ATTEMPTS: Record<string, string> = {
-  // What the service knows
+  // Knowledge of the service
   'reads the environment of the service': 'open("/proc/%d/environ" % os.getppid()).read()',
   'reads the environment of every process':
     'must([open(p).read() for p in glob.glob("/proc/[0-9]*/environ") if str(os.getpid()) not in p])',
@@ -56,7 +56,7 @@ const ATTEMPTS: Record<string, string> = {
   'opens one of the hypervisor': 'check(libc.socket(40, 1, 0))',
   'asks the metadata of the cloud': 'urllib.request.urlopen("http://169.254.169.254/", timeout=1)',
   'asks the service': 'urllib.request.urlopen("http://127.0.0.1:PORT/api/v1/namespaces", timeout=1)',
-  // The engine, and what the service gives it
+  // The engine and the functions that the service provides
   'reads a file by SQL': 'sql("select * from read_text(\'/etc/passwd\')").fetchall()',
   'lists files by SQL': 'sql("select * from glob(\'/**\')").fetchall()',
   'writes by SQL': 'sql("copy (select 1) to \'/tmp/sluice-was-here.csv\'")',
@@ -101,14 +101,14 @@ test(`Python does not leave its process: ${Object.keys(ATTEMPTS).length} attempt
     null,
     [],
   ])
-  // An attempt with a mistake of its own would be refused by Python itself.
+  // An attempt with a mistake in its code would count as refused, so such errors fail the test.
   expect(lines.filter((line) => /\| (Name|Syntax|Type|Attribute|Index|Key)Error/.test(line))).toEqual([])
   expect(lines.filter((line) => line.startsWith('REFUSED')).length).toBe(Object.keys(ATTEMPTS).length)
   expectNothingTold(lines.join('\n'), code)
   await expectHealthy(request)
 })
 
-/** Each of these ends its run; what the run then says. */
+/** Each source ends its run with this error. */
 const FATAL: [what: string, source: string, error: RegExp][] = [
   ['takes all memory at once', 'a = "x" * (1 << 45)', /MemoryError/],
   ['crashes', 'import ctypes\nctypes.string_at(1)', /Python process is gone/],
@@ -127,7 +127,7 @@ const FATAL: [what: string, source: string, error: RegExp][] = [
   ],
 ]
 
-test(`Python that ends badly ends its run, with words: ${FATAL.length} attempts`, async ({ request }) => {
+test(`Python that ends badly fails its run with a message: ${FATAL.length} attempts`, async ({ request }) => {
   const all = await Promise.all(
     FATAL.map(async ([what, code, error]) => ({
       what,
@@ -151,9 +151,7 @@ const ENDLESS: Record<string, string> = {
     'print("on")\nsql("select sum(a.range * b.range) as n from range(1000000) a, range(1000000) b").fetchall()',
 }
 
-test(`Python that does not end is cancelled: ${Object.keys(ENDLESS).length} attempts`, async ({
-  request,
-}) => {
+test(`endless Python can be cancelled: ${Object.keys(ENDLESS).length} attempts`, async ({ request }) => {
   await Promise.all(
     Object.values(ENDLESS).map(async (code) => {
       const id = await requestRun(request, await pipelineWith(request, code, { type: 'python' }))

@@ -1,5 +1,5 @@
-// Specification: Query and schema (read-only). What a query may not do is refused in words, with nothing of the machine in
-// them, and the next query is answered.
+// Specification: Query and schema (read-only). A forbidden query is refused with a message that reveals
+// nothing of the machine. The next query works.
 import { type APIRequestContext, expect, test } from '@playwright/test'
 import { expectError } from '../resources.ts'
 import { newTable } from '../runs.ts'
@@ -18,7 +18,7 @@ test.beforeAll(async ({ request }) => {
 const query = (request: APIRequestContext, sql: string) =>
   request.post('/api/v1/query', { data: { sql: sql.replaceAll('{table}', table) } })
 
-/** The service is well, and its engines answer. */
+/** The service is healthy and its engines answer. */
 async function expectService(request: APIRequestContext): Promise<void> {
   const answer = await query(request, 'select count(*) as n, 42 as answer from {table}')
   expect([answer.status(), (await answer.json()).rows]).toEqual([200, [{ n: 1, answer: 42 }]])
@@ -137,7 +137,7 @@ const ATTEMPTS: Record<string, [sql: string, message: RegExp][]> = {
 }
 
 for (const [kind, attempts] of Object.entries(ATTEMPTS))
-  test.describe(`a query is refused that reaches for ${kind}:`, () => {
+  test.describe(`a query is refused for ${kind}`, () => {
     for (const [sql, message] of attempts)
       test(sql.slice(0, 80), async ({ request }) => {
         const response = await query(request, sql)
@@ -147,7 +147,7 @@ for (const [kind, attempts] of Object.entries(ATTEMPTS))
       })
   })
 
-test('queries that would never end are stopped when nobody waits for them', async ({ request }) => {
+test('endless queries are stopped after their client disconnects', async ({ request }) => {
   const endless = [
     'with recursive r as (select 1 as n union all select n + 1 from r) select max(n) from r',
     'select count(*) from range(100_000) a, range(100_000) b, range(100_000) c where a.range + b.range < 0',
@@ -160,7 +160,7 @@ test('queries that would never end are stopped when nobody waits for them', asyn
   await expectService(request)
 })
 
-test('large queries that are harmless are answered', async ({ request }) => {
+test('large but harmless queries are answered', async ({ request }) => {
   for (const sql of [
     `select 1 where 5 in (${Array.from({ length: 12_000 }, (_, n) => n).join(', ')})`,
     "select regexp_matches(repeat('a', 100_000), '(a+)+$') as slow",

@@ -1,5 +1,6 @@
-// Attack class: leaks of secrets. A service with every kind of secret is used, misused and attacked; then each secret, in the
-// spellings it could have, is looked for in every answer, log, metric and audit entry, and in what its processes are given.
+// Attack class: leaks of secrets. A service with every kind of secret is used, misused and attacked. Then
+// each secret, in every possible spelling, is searched for in all answers, logs, metrics and audit entries.
+// The environments and command lines of its processes are searched too.
 import { createHash } from 'node:crypto'
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -30,9 +31,9 @@ let service: OwnService
 let request: APIRequestContext
 let anybody: APIRequestContext
 let token: string
-/** What nobody may be told, by what it is. */
+/** Secrets that no answer may contain, by description. */
 const secrets: Record<string, string> = {}
-/** All that the service has said over HTTP, with what was asked. */
+/** All HTTP answers of the service, with their requests. */
 const told: { asked: string; text: string }[] = []
 
 test.describe.configure({ mode: 'serial' })
@@ -68,7 +69,7 @@ test.afterAll(async () => {
   provider?.stop()
 })
 
-/** The same, and what is answered is kept. */
+/** Wraps a context so that every answer is recorded. */
 function heard(context: APIRequestContext): APIRequestContext {
   const methods = ['get', 'post', 'put', 'delete', 'fetch'] as const
   return new Proxy(context, {
@@ -85,7 +86,7 @@ function heard(context: APIRequestContext): APIRequestContext {
   })
 }
 
-/** As it is, encoded in the usual ways, its beginning, and its digest. */
+/** Spellings of a secret: plain, in the usual encodings, its beginning, and its digest. */
 function spellings(secret: string): string[] {
   const base64 = Buffer.from(secret).toString('base64').replace(/=+$/, '')
   return [
@@ -103,17 +104,17 @@ function expectNone(where: string, text: string, except: string[] = []): void {
   const found = Object.entries(secrets)
     .filter(([what, secret]) => !except.includes(what) && spellings(secret).some((one) => text.includes(one)))
     .map(([what]) => what)
-  // One expectation for each text: Playwright records each, and for each spelling that took minutes.
+  // One expectation per text: Playwright records each expectation, and one per spelling took minutes.
   expect([where, found]).toEqual([where, []])
 }
 
-test('what is looked for would be found', () => {
+test('control: the search finds every spelling of a secret', () => {
   for (const secret of Object.values(secrets))
     for (const spelling of spellings(secret))
       expect(() => expectNone('a text', `some ${spelling} text`)).toThrow()
 })
 
-test('in use, in errors and in attacks no answer tells one', async () => {
+test('no answer reveals a secret, in use, errors or attacks', async () => {
   const pipeline = await newPipeline(request, { layer: 'silver' })
   const zone = await newZone(request)
   await zone.upload('a.csv')
@@ -121,7 +122,7 @@ test('in use, in errors and in attacks no answer tells one', async () => {
   await publish(request, pipeline)
   const hook = await addTrigger(request, pipeline, 'webhook', {})
   const webhookToken = String(hook.webhook_token)
-  // It is told once, to who has made it.
+  // The answer that creates the trigger contains the token, so it is not searched.
   told.pop()
   secrets['a webhook token'] = webhookToken
   expect((await ended(request, await requestRun(request, pipeline))).status).toBe('success')
@@ -140,7 +141,7 @@ test('in use, in errors and in attacks no answer tells one', async () => {
     data: { name: fresh('by-token') },
   })
 
-  // Credentials in the wrong place, and damaged ones: answers do not repeat them.
+  // Misplaced and damaged credentials: answers do not repeat them.
   const misplaced: Record<string, string>[] = [
     { 'x-api-key': `${PLANTED.PLATFORM_API_KEY}x` },
     { 'x-api-key': token },
@@ -162,7 +163,7 @@ test('in use, in errors and in attacks no answer tells one', async () => {
       await anybody.get(path, { headers })
   for (const headers of misplaced) await anybody.post('/api/v1/webhooks', { headers })
 
-  // Everything that is documented, as it is and with something wrong.
+  // Every documented operation, once as it is and once with a fault.
   const document = await getJson(anybody, '/swagger/json')
   let operations = 0
   for (const [path, methods] of Object.entries<object>(document.paths))
@@ -184,7 +185,7 @@ test('in use, in errors and in attacks no answer tells one', async () => {
       })
     }
 
-  // From within: what SQL, templates and Python see, and what their errors say.
+  // Attempts from inside: SQL, templates and Python, and the texts of their errors.
   const reaching = [
     "select getenv('PLATFORM_API_KEY')",
     "select * from read_text('/proc/self/environ')",
@@ -241,28 +242,28 @@ raise RuntimeError("shown")
     await request.get(`/api/v1/inspector/${machine}/instances`)
   await request.get('/inspector')
   await anybody.get('/health/ready')
-  // How often a run was asked for its end depends on how long it took.
+  // The number of polls for the end of a run depends on its duration.
   expect(operations).toBeGreaterThan(60)
   expect(told.filter(({ asked }) => asked.startsWith('fetch ')).length).toBeGreaterThanOrEqual(2 * operations)
   for (const { asked, text } of told) {
-    // A token's own owner may see his licence and where he stands; nobody sees these.
+    // The owner of a token may see the licence and his own rights, but no caller may see these secrets.
     expectNone(asked, text, asked.includes('/triggers') ? ['a webhook token'] : [])
   }
 })
 
-test('the log of the service tells none', () => {
+test('the service log contains no secret', () => {
   expect(service.log()).toContain('401')
   expectNone('the log', service.log())
 })
 
-test('processes that run code of others are given none, in environments or on command lines', async () => {
+test('processes of user code get no secrets, and command lines contain none', async () => {
   // biome-ignore lint/suspicious/noSkippedTests: nobody else shows what a process was given
   test.skip(process.platform !== 'linux', 'only Linux shows what a process was given')
   const { processes } = JSON.parse(await readFile(join(service.dataDir, 'run', 'processes.json'), 'utf8'))
   const pid = (name: string): number => processes.find((one: { name: string }) => one.name === name)?.pid ?? 0
   const read = (process: number, file: string) =>
     readFile(`/proc/${process}/${file}`, 'latin1').catch(() => '')
-  // The API has them, so they would be seen.
+  // Control: the API process has the secrets, so a search would find them.
   expect(await read(pid('api'), 'environ')).toContain(PLANTED.PLATFORM_API_KEY)
   const all = (await readdir('/proc')).filter((name) => /^\d+$/.test(name)).map(Number)
   const parents = new Map(
@@ -282,7 +283,7 @@ test('processes that run code of others are given none, in environments or on co
     for (const one of ours(name)) expectNone(`command line of ${one}`, await read(one, 'cmdline'))
 })
 
-test('files beside the database keep none for others to read', async () => {
+test('stored files contain no secret, and other users cannot read the registry', async () => {
   const { mode } = await import('node:fs').then((fs) =>
     fs.promises.stat(join(service.dataDir, 'run', 'processes.json')),
   )
@@ -294,7 +295,7 @@ test('files beside the database keep none for others to read', async () => {
   for (const entry of stored) {
     const path = join(entry.parentPath, entry.name)
     const text = await readFile(path, 'latin1')
-    // What the attempts themselves have written names no secret either.
+    // Files that the attempts have written contain no secret either.
     expectNone(path, text)
   }
 })

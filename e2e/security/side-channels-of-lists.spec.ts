@@ -1,7 +1,8 @@
-// Attack class: what one user learns of another's things from what answers about many at once: lists, totals, Link headers,
-// the graph, queries, listings, streams, warnings; and what their code can read. Everything that Ada has carries a text that
-// occurs nowhere else. Bob, who has things of his own, asks every GET of the document in every way that Ada's and his own
-// names allow, and no such text may come back that he has not sent.
+// Attack class: one user learns about another user's resources from answers about many resources. Such
+// answers are lists, totals, Link headers, the graph, queries, listings, streams and warnings, and the data
+// that code can read. Every resource of Ada carries a text that occurs nowhere else. Bob has resources of his
+// own. He calls every documented GET with all combinations of Ada's names and his own. No answer may contain
+// a text of Ada that Bob has not sent.
 import { randomBytes } from 'node:crypto'
 import { expect, test } from '@playwright/test'
 import { type Caller, type ProService, startProService } from './pro-service.ts'
@@ -22,11 +23,11 @@ test.afterAll(async () => {
   await service?.stop()
 })
 
-/** What one user has, with a name for each; the values are found nowhere else. */
+/** Texts of one user, by description; each text occurs nowhere else. */
 type Things = Record<string, string>
 
 const canary = () => `c${randomBytes(5).toString('hex')}`
-/** Once in a namespace of the user's own, and once in the one that all share. */
+/** Makes resources in a namespace of the user and in the shared namespace. */
 async function plant(caller: Caller): Promise<Things> {
   const things: Things = { namespace: canary(), namespaceDescription: canary() }
   await service.must(201, caller, 'POST', '/api/v1/namespaces', {
@@ -91,7 +92,7 @@ async function plantIn(caller: Caller, namespace: string): Promise<Things> {
     content: source,
   })
   await must(200, 'PUT', `/files/${namespace}/notes/${words.note}.md`, { content: words.note }).catch(() => {
-    // In the shared namespace what belongs to nothing else is for who may write the namespace.
+    // In the shared namespace, a file that belongs to no resource needs write access to the namespace.
     if (namespace !== 'default') throw new Error('no note')
     delete words.note
   })
@@ -126,7 +127,7 @@ async function plantIn(caller: Caller, namespace: string): Promise<Things> {
   return { ...words, ...ids }
 }
 
-/** The run that has succeeded. */
+/** Runs a pipeline, expects success and returns the id of the run. */
 async function succeed(
   caller: Caller,
   { namespace, layer, name }: { namespace: string; layer: string; name?: string },
@@ -155,11 +156,11 @@ interface Heard {
   json: unknown
 }
 
-/** From the first word of a stream on; some say nothing. */
+/** Reading time of a stream after its first data. Some streams send nothing: `SILENCE_MS` ends those. */
 const STREAM_MS = 400
 const SILENCE_MS = 2_000
 
-/** All of an answer; of a stream what comes in the first moment. */
+/** Reads a whole answer, or the first moment of a stream. */
 async function hear(caller: Caller, path: string, init: RequestInit = {}): Promise<Heard> {
   const stop = new AbortController()
   const response = await fetch(service.url + path, {
@@ -189,20 +190,20 @@ async function hear(caller: Caller, path: string, init: RequestInit = {}): Promi
       body += decoder.decode(chunk, { stream: true })
     }
   } catch {
-    // Left, as planned.
+    // The abort ends the stream as planned.
   }
   clearTimeout(timer)
   return { status: response.status, text: headers + body, json: null }
 }
 
-/** Of these things what an answer tells and the request did not say. */
+/** Descriptions of the texts that an answer contains and its request does not. */
 function told({ text }: Heard, request: string, things: Things): string[] {
   return Object.entries(things).flatMap(([key, value]) =>
     text.includes(value) && !request.includes(value) ? [key] : [],
   )
 }
 
-/** Ways to fill the parameters of an operation: by the things of one user. */
+/** Requests of an operation, with parameters filled from the resources of one user. */
 function fillings(path: string, names: readonly string[], { namespace, ...things }: Things): string[] {
   const requests: string[] = []
   for (const where of ['own', 'shared']) {
@@ -275,7 +276,7 @@ function fillings(path: string, names: readonly string[], { namespace, ...things
   add('to', '2999-01-01')
   add('offset', '0', '1', '999')
   add('counts', '1')
-  // Its default is a namespace's whole tree.
+  // Without a prefix, the whole tree of a namespace would be listed.
   if (names.includes('prefix')) {
     queries.splice(0, 1)
     add(
@@ -299,7 +300,7 @@ interface Document {
   paths: Record<string, Record<string, { parameters?: { name: string; in: string }[] }>>
 }
 
-/** Every GET of the API, with the requests to make of it. */
+/** Every GET of the API, with its requests. */
 async function gets(): Promise<[operation: string, requests: string[]][]> {
   const { json } = await hear(ada, '/swagger/openapi.json')
   const { paths } = json as Document
@@ -310,7 +311,7 @@ async function gets(): Promise<[operation: string, requests: string[]][]> {
   })
 }
 
-/** Tell nobody's things: what is the same for all, and what is for administrators. */
+/** GETs that reveal no user's resources: their answers are the same for all, or only for administrators. */
 const TELLS_NOTHING = [
   '/api/v1/admin/retention/config',
   '/api/v1/admin/retention/status',
@@ -325,7 +326,7 @@ const TELLS_NOTHING = [
   '/api/v1/pipelines/{ns}/{layer}/{name}/retention',
 ]
 
-test('no GET of the API tells Bob anything of Ada’s, and each tells Ada something of it', async () => {
+test('every GET reveals Ada’s resources to Ada and none to Bob', async () => {
   const operations = await gets()
   expect(operations.length).toBeGreaterThan(35)
   const leaks: [string, string[]][] = []
@@ -342,7 +343,7 @@ test('no GET of the API tells Bob anything of Ada’s, and each tells Ada someth
       if (leaked.length > 0) leaks.push([path, leaked])
       if (heard.status >= 500) failed.push([path, heard.text])
       isTold ||= told(await hear(ada, path), request, hers).length > 0
-      // Once told, she need not ask again.
+      // Ada needs only one answer that contains her texts.
       if (!isTold || !operation.includes('{')) continue
     }
     if (!isTold) silent.push(operation)
@@ -353,7 +354,7 @@ test('no GET of the API tells Bob anything of Ada’s, and each tells Ada someth
   expect(silent.sort()).toEqual(TELLS_NOTHING)
 })
 
-test('totals and links count what Bob may see, and Ada’s count hers', async () => {
+test('totals and links count only the resources that a user may see', async () => {
   for (const [path, bobs] of [
     ['pipelines', 2],
     ['runs', 2],
@@ -396,7 +397,7 @@ const asking = (sql: string, namespace = 'default'): RequestInit => ({
   headers: { 'content-type': 'application/json' },
 })
 
-test('queries find no table of another, and say of it what they say of none', async () => {
+test('queries cannot distinguish tables of another user from missing ones', async () => {
   const [name = '', space = '', far = ''] = [hers['shared pipeline'], hers.namespace, hers['own pipeline']]
   const lists = [
     'select * from information_schema.tables',
@@ -405,7 +406,7 @@ test('queries find no table of another, and say of it what they say of none', as
     'show tables',
     'show all tables',
   ]
-  // Ada first: what she has asked stays in the engine.
+  // Ada queries first, because the engine keeps the tables that she read.
   for (const caller of [ada, bob, ada, bob])
     for (const sql of [...lists, `select * from silver.${caller === ada ? name : his['shared pipeline']}`]) {
       const heard = await hear(caller, '/api/v1/query', asking(sql))
@@ -437,7 +438,7 @@ test('queries find no table of another, and say of it what they say of none', as
   expect(told(inHers, space, hers)).toEqual([])
 })
 
-test('no code of Bob’s reads Ada’s tables or landing files: in previews, tests and runs', async () => {
+test('Bob’s previews, tests and runs cannot read Ada’s tables or files', async () => {
   const name = `c${randomBytes(4).toString('hex')}`
   const at = { namespace: 'default', layer: 'silver', name }
   const path = `/api/v1/pipelines/default/silver/${name}`
@@ -482,7 +483,8 @@ test('no code of Bob’s reads Ada’s tables or landing files: in previews, tes
   await service.must(201, bob, 'POST', `${path}/tests`, { name: 'peek', sql: sources[0], severity: 'error' })
   const tested = await hear(bob, `${path}/tests/run`, { method: 'POST' })
   expect([tested.status, told(tested, String(sources[0]), hers)]).toEqual([200, []])
-  // What fails here would be noticed: the same code, previewed by an administrator and run when Ada shares.
+  // Control: the same code reads the data in an administrator's preview, and in Bob's runs while Ada shares
+  // them.
   expect(told(await preview(service.root, { code: sources[0] }), String(sources[0]), hers)).toContain(
     'shared row',
   )
@@ -516,7 +518,7 @@ test('no code of Bob’s reads Ada’s tables or landing files: in previews, tes
   expect(told(await preview(bob, { code: sources[0] }), String(sources[0]), hers)).toEqual([])
 })
 
-test('nor does Python of his', async () => {
+test('Bob’s Python cannot read Ada’s tables or files', async () => {
   const name = `c${randomBytes(4).toString('hex')}`
   const at = { namespace: 'default', layer: 'silver', name }
   const path = `/api/v1/pipelines/default/silver/${name}`
@@ -546,11 +548,11 @@ test('nor does Python of his', async () => {
   }
 })
 
-test('what Bob publishes is not told which of the names in it exist, or what Ada’s pipelines read', async () => {
+test('publish warnings tell Bob nothing about Ada’s resources', async () => {
   const name = `c${randomBytes(4).toString('hex')}`
   const path = `/api/v1/pipelines/default/silver/${name}`
   await service.must(201, bob, 'POST', '/api/v1/pipelines', { namespace: 'default', layer: 'silver', name })
-  // One of Ada's reads what Bob's makes, and Bob's would read hers: a way around that he must not be shown.
+  // Ada's pipelines read Bob's table, and Bob's pipeline would read theirs. Bob must not be shown this cycle.
   const [round, via] = [canary(), canary()]
   for (const [own, reads] of [
     [via, name],
@@ -580,12 +582,12 @@ test('what Bob publishes is not told which of the names in it exist, or what Ada
     expect(said).toBe(missing)
     expect(said).not.toContain(via)
   }
-  // Who sees all of them is shown the way around.
+  // A caller who may see all pipelines is shown the cycle.
   const { validation } = await service.must(200, service.root, 'POST', `${path}/publish`)
   expect(JSON.stringify(validation)).toContain(via)
 })
 
-test('a list is Bob’s as soon as something is shared with him, and no longer than that', async () => {
+test('a list includes a shared resource only while it is shared', async () => {
   const listed = async () => told(await hear(bob, '/api/v1/pipelines'), '', hers).includes('shared pipeline')
   expect(await listed()).toBe(false)
   const { id } = await service.must(201, ada, 'POST', '/api/v1/sharing', {

@@ -1,5 +1,5 @@
-// Attack class: what somebody without a credential learns of what is there, by the status, the size, the headers, the words
-// and the time of answers, and from what is open to all: probes, metrics, the document, pages.
+// Attack class: callers without a credential learn which resources exist. Their sources are the status, size,
+// headers, text and duration of answers, and everything that is open: probes, metrics, the document, pages.
 import { type APIRequestContext, type APIResponse, expect, test } from '@playwright/test'
 import { fresh, getJson, type MadePipeline, newPipeline, newZone, writeFile } from '../resources.ts'
 import { requestRun } from '../runs.ts'
@@ -8,9 +8,9 @@ import { addTrigger } from '../triggers.ts'
 let anybody: APIRequestContext
 let pipeline: MadePipeline
 let runId: string
-/** Addresses of what is there, each with one of what is not. */
+/** Addresses of existing resources, each with the address of a missing one. */
 let pairs: [there: string, nowhere: string][]
-/** What may not be seen anywhere without the key. */
+/** Texts that no answer without the key may contain. */
 let names: string[]
 
 test.describe.configure({ mode: 'serial' })
@@ -48,13 +48,13 @@ test.afterAll(() => anybody?.dispose())
 
 const CONDITIONAL: Record<string, string> = { 'if-none-match': '*', range: 'bytes=0-1' }
 
-/** All of an answer but what differs between any two. */
+/** An answer without the headers that differ between any two answers. */
 async function shown(response: APIResponse) {
   const headers = Object.entries(response.headers()).filter(([name]) => !/^(date|x-request-id)$/.test(name))
   return { status: response.status(), headers: Object.fromEntries(headers), body: await response.text() }
 }
 
-test('who has the key sees the difference: what follows would be noticed', async ({ request }) => {
+test('control: a caller with the key sees the difference', async ({ request }) => {
   const seen = await Promise.all(
     pairs
       .slice(0, 8)
@@ -63,7 +63,7 @@ test('who has the key sees the difference: what follows would be noticed', async
   expect(seen).toEqual(pairs.slice(0, 8).map(() => [200, 404]))
 })
 
-test('what is there and what is not are one answer, for every method and with a wrong key', async () => {
+test('existing and missing resources give anonymous callers the same answer', async () => {
   for (const [there, nowhere] of pairs)
     for (const method of ['GET', 'PUT', 'DELETE', 'POST', 'HEAD'])
       for (const headers of [{}, CONDITIONAL]) {
@@ -76,7 +76,7 @@ test('what is there and what is not are one answer, for every method and with a 
       }
 })
 
-test('bodies are not read before the credential: a wrong one is not told from a right one', async () => {
+test('a body is not read before the credential is checked', async () => {
   const url = '/api/v1/pipelines'
   const answers = await Promise.all(
     [{ namespace: 'default', layer: 'bronze', name: pipeline.name }, { namespace: 1 }, {}, '{"broken'].map(
@@ -87,8 +87,8 @@ test('bodies are not read before the credential: a wrong one is not told from a 
   for (const answer of answers) expect(answer).toEqual(answers[0])
 })
 
-test('it does not take longer where something is there', async () => {
-  // Medians of turns that alternate, so that what slows the machine slows both; what is asked of the database would show.
+test('anonymous requests take equally long for existing and missing resources', async () => {
+  // Medians of alternating requests, so that a slow machine affects both. A query of the database would show.
   const [there, nowhere] = pairs[0] ?? ['', '']
   const times: Record<string, number[]> = { [there]: [], [nowhere]: [] }
   for (let round = 0; round < 150; round++)
@@ -102,7 +102,7 @@ test('it does not take longer where something is there', async () => {
   expect(Math.abs(median(there) - median(nowhere))).toBeLessThan(Math.max(median(nowhere), 2))
 })
 
-test('probes, metrics, the document and the pages name nothing of what is stored', async ({ request }) => {
+test('probes, metrics, the OpenAPI document and pages name no stored resource', async ({ request }) => {
   await expect.poll(async () => (await getJson(request, `/api/v1/runs/${runId}`)).finished_at).not.toBeNull()
   const page = await (await anybody.get('/inspector')).text()
   const pages = [...page.matchAll(/(?:src|href)="([^"]+)"/g)].map(
@@ -122,12 +122,12 @@ test('probes, metrics, the document and the pages name nothing of what is stored
     expect([url, response.status()]).toEqual([url, 200])
     const text = JSON.stringify([response.headers(), await response.text()])
     for (const name of names) expect([url, name, text.includes(name)]).toEqual([url, name, false])
-    // Places of the machine and addresses of its parts neither.
+    // The answers also name no places of the machine and no addresses of its parts.
     expect([url, /postgres(ql)?:\/\/|\/tmp\/|\/root\/|canary-/.exec(text)?.[0]]).toEqual([url, undefined])
   }
 })
 
-test('labels of metrics are of the service, whatever is asked for', async () => {
+test('metric labels come from the service, never from requests', async () => {
   const invented = fresh('invented')
   await anybody.get(`/${invented}`)
   await anybody.fetch(`/api/v1/${invented}`, { method: 'PROPFIND' })
@@ -140,7 +140,7 @@ test('labels of metrics are of the service, whatever is asked for', async () => 
   expect([...labels].sort()).toEqual(['code', 'le', 'method', 'path', 'status'])
 })
 
-test('pages of other sites read nothing, also where a browser brings a credential', async ({ request }) => {
+test('other sites cannot read answers, even with a credential of the browser', async ({ request }) => {
   for (const origin of [
     'https://evil.test',
     'null',

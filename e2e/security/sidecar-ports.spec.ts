@@ -1,5 +1,6 @@
-// Attack class: the ports of runner and query service. An attacker reaches them, over every protocol they speak. First without
-// SIDECAR_TOKEN; then with it, as the API has it, but without the right to what is asked for.
+// Attack class: the ports of runner and query service. An attacker reaches them over every protocol they
+// speak. The attacker first has no SIDECAR_TOKEN, and then has the token of the API without a right to the
+// requested data.
 import { readFile } from 'node:fs/promises'
 import { createServer, type Server } from 'node:http'
 import { connect as connectHttp2 } from 'node:http2'
@@ -14,7 +15,7 @@ import { ended } from './attempts.ts'
 
 const TOKEN = 'sidecar-token-of-this-attack-0123456789'
 const PROTO = join(import.meta.dirname, '..', '..', 'proto')
-/** Framed as in gRPC: no flags, no bytes. */
+/** An empty gRPC frame: no flags, no bytes. */
 const EMPTY_FRAME = new Uint8Array(5)
 const UNAUTHENTICATED = '16'
 const PERMISSION_DENIED = '7'
@@ -32,7 +33,7 @@ interface Sidecar {
 }
 interface Answer {
   status: number
-  /** `grpc-status`; null: there is none. */
+  /** `grpc-status`; null without this header. */
   grpc: string | null
   text: string
 }
@@ -40,12 +41,12 @@ interface Answer {
 let service: OwnService
 let request: APIRequestContext
 let sidecars: [runner: Sidecar, query: Sidecar]
-/** Every RPC that the protocol describes. */
+/** Every RPC that the protocol files describe. */
 let rpcs: Rpc[]
-/** Nobody may call it. */
+/** A server that no sidecar may call. */
 let stranger: Server
 const heard: string[] = []
-/** A table of main, its rows, and the lake access as the API would send it, without a token. */
+/** A table of main and its row, and the lake access as the API would send it, without a token. */
 let secretRow: string
 let table: string
 let lake: { commit: string; catalogUrl: string; objectsUrl: string; token: string }
@@ -90,7 +91,7 @@ function addressesOf(name: Sidecar['name']): Sidecar {
   return { name, http, grpc: `http${grpc}` }
 }
 
-/** Makes a table and has it queried, so that the query service remembers its commit. */
+/** Makes a table and queries it, so that the query service caches its commit. */
 async function makeTable() {
   const pipeline = await newPipeline(request, { layer: 'silver' })
   secretRow = `row of ${pipeline.name}`
@@ -99,7 +100,7 @@ async function makeTable() {
   expect((await request.post(`${pipeline.url}/publish`)).status()).toBe(200)
   expect((await ended(request, await requestRun(request, pipeline))).status).toBe('success')
   await expectRowsOverApi()
-  // The only commit of this service.
+  // This service has only one commit.
   lake = {
     commit: '1',
     catalogUrl: `${service.url}/catalog`,
@@ -115,7 +116,7 @@ async function expectRowsOverApi() {
 
 const bearer = (token: string) => ({ authorization: `Bearer ${token}` })
 
-/** Over HTTP/1.1: Connect, Connect in JSON, gRPC-web, and their streams, by content type. */
+/** Calls over HTTP/1.1: Connect, Connect in JSON, gRPC-web and their streams, by content type. */
 async function overHttp(
   url: string,
   type: string,
@@ -132,7 +133,7 @@ async function overHttp(
   return { status: response.status, grpc: response.headers.get('grpc-status'), text }
 }
 
-/** Over HTTP/2, native gRPC unless `headers` say otherwise. */
+/** Calls over HTTP/2, as native gRPC unless `headers` say otherwise. */
 function overHttp2(origin: string, path: string, headers: object, body = EMPTY_FRAME): Promise<Answer> {
   return new Promise((resolve, reject) => {
     const session = connectHttp2(origin)
@@ -176,7 +177,7 @@ const STRANGERS: [who: string, headers: Record<string, string>][] = [
 ]
 
 for (const [who, headers] of STRANGERS)
-  test(`${who} opens no RPC, over any protocol`, async () => {
+  test(`${who} opens no RPC over any protocol`, async () => {
     expect(rpcs.length).toBeGreaterThan(14)
     const others = ['/grpc.reflection.v1.ServerReflection/ServerReflectionInfo', '/metrics', '/'].map(
       (path) => ({
@@ -207,14 +208,14 @@ for (const [who, headers] of STRANGERS)
         for (const [protocol, answer, expected] of refused)
           expect([protocol, path, answer]).toMatchObject([protocol, path, expected])
       }
-    // A table that was just asked for is what such an attacker wants.
+    // An attacker without the token would most likely ask for a table that was just queried.
     const query = JSON.stringify({ sql: `select * from ${table}`, limit: 10, timeoutMs: 5_000, lake })
     const path = `${sidecars[1].http}/sluice.query.v1.QueryService/ExecuteQuery`
     const { status, text } = await overHttp(path, 'application/json', headers, query)
     expect([status, text.includes('secret')]).toEqual([401, false])
   })
 
-test('with the token every RPC is admitted: what was refused above was refused for the token', async () => {
+test('control: the token admits every RPC, so only the token was missing', async () => {
   for (const { http, grpc } of sidecars)
     for (const { path, isStream } of rpcs) {
       if (!isStream) {
@@ -222,13 +223,13 @@ test('with the token every RPC is admitted: what was refused above was refused f
         expect([path, [401, 403, 421].includes(status)]).toEqual([path, false])
       }
       const { status, grpc: code } = await overHttp2(grpc, path, bearer(TOKEN))
-      // Each port serves some of the services: the others are not found there.
+      // Each port serves some of the services; the others are not found there.
       const isRefused = code === null ? status !== 404 : [UNAUTHENTICATED, PERMISSION_DENIED].includes(code)
       expect([path, isRefused]).toEqual([path, false])
     }
 })
 
-/** A call in JSON by one who has the token of sidecars. */
+/** Calls in JSON with the token of sidecars. */
 async function call({ http }: Sidecar, path: string, message: object): Promise<Answer> {
   return overHttp(http + path, 'application/json', bearer(TOKEN), JSON.stringify(message))
 }
@@ -239,7 +240,7 @@ const SUBMIT = '/sluice.runner.v1.RunnerService/SubmitPipeline'
 const SUBMIT_MANY = '/sluice.runner.v1.RunnerService/SubmitPipelines'
 const TESTS = '/sluice.runner.v1.RunnerService/RunQualityTests'
 
-test('a commit that is remembered is no answer to a lake token that the catalog does not know', async () => {
+test('the query service checks the lake token even for a cached commit', async () => {
   const [, query] = sidecars
   for (const change of [
     {},
@@ -263,7 +264,7 @@ test('a commit that is remembered is no answer to a lake token that the catalog 
   await expectRowsOverApi()
 })
 
-test('no request makes a sidecar call an address of its choice, nor spoils what others read', async () => {
+test('a request cannot redirect sidecar calls or spoil data of others', async () => {
   const [runner, query] = sidecars
   const elsewhere = `http://127.0.0.1:${(stranger.address() as AddressInfo).port}`
   const foreign = { ...lake, catalogUrl: `${elsewhere}/catalog`, objectsUrl: `${elsewhere}/lake/objects` }
@@ -322,7 +323,7 @@ test('a foreign Host is refused, even with the token', async () => {
       expect([host, await over1([`Host: ${host}`])]).toEqual([host, 421])
     for (const host of ['localhost', `localhost:${port}`, `127.0.0.1:${port}`, '[::1]'])
       expect([host, await over1([`Host: ${host}`])]).toEqual([host, 200])
-    // No Host, or two that differ: whatever refuses them, they are not served.
+    // A missing Host and two different Hosts are never served, whichever layer refuses them.
     for (const lines of [
       [],
       ['Host: evil.example', 'Host: localhost'],
@@ -344,7 +345,7 @@ test('a foreign Host is refused, even with the token', async () => {
   expect(await readiness(request)).toMatchObject({ services: { runner: 'healthy', query: 'healthy' } })
 })
 
-test('the token is in no command line, and no engine has it in its environment', async () => {
+test('no command line and no engine environment contains the token', async () => {
   // biome-ignore lint/suspicious/noSkippedTests: other systems have no /proc to look into
   test.skip(process.platform !== 'linux', 'processes are looked at in /proc')
   const { processes } = JSON.parse(await readFile(join(service.dataDir, 'run', 'processes.json'), 'utf8'))
@@ -365,7 +366,7 @@ test('the token is in no command line, and no engine has it in its environment',
   expect(engines).toBeGreaterThan(1)
 })
 
-/** Empty for a process that has ended meanwhile. */
+/** The environment of a process; empty if the process has ended meanwhile. */
 const environmentOf = (pid: number) => readFile(`/proc/${pid}/environ`, 'utf8').catch(() => '')
 
 async function descendantsOf(pid: number): Promise<number[]> {
@@ -374,7 +375,7 @@ async function descendantsOf(pid: number): Promise<number[]> {
   return [...children, ...(await Promise.all(children.map(descendantsOf))).flat()]
 }
 
-/** What /health/ready says of the runner of the service above, to another API. */
+/** The report of another API's /health/ready about the runner of the service above. */
 async function runnerAsSeenBy(env: Record<string, string>, playwright: PlaywrightWorkerArgs['playwright']) {
   const [runner] = sidecars
   const other = await startOwnService(
@@ -392,9 +393,7 @@ async function runnerAsSeenBy(env: Record<string, string>, playwright: Playwrigh
   }
 }
 
-test('an API with another token, or at an unknown address, is told so by /health/ready', async ({
-  playwright,
-}) => {
+test('readiness names a wrong token or an unknown API address', async ({ playwright }) => {
   const others: Record<string, string>[] = [{}, { SIDECAR_TOKEN: 'another-token-0123456789-0123456789' }]
   for (const env of others)
     expect(await runnerAsSeenBy(env, playwright)).toEqual([
@@ -409,9 +408,7 @@ test('an API with another token, or at an unknown address, is told so by /health
   ])
 })
 
-test('the token that a start has made is not sent to sidecars that were not started by it', async ({
-  playwright,
-}) => {
+test('a generated token is not sent to foreign sidecars', async ({ playwright }) => {
   const credentials: (string | undefined)[] = []
   const foreign = createServer((asked, response) => {
     credentials.push(asked.headers.authorization)
@@ -422,7 +419,7 @@ test('the token that a start has made is not sent to sidecars that were not star
   const other = await startOwnService({ RUNNER_URLS: url }, 'runner is not ready')
   const anybody = await playwright.request.newContext({ baseURL: other.url })
   try {
-    // Its own query service is opened by that token.
+    // The query service that this API started accepts the token.
     const query = async () => (await (await anybody.get('/health/ready')).json()).services.query
     await expect.poll(query).toBe('healthy')
     expect(credentials.length).toBeGreaterThan(0)

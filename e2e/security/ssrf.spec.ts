@@ -1,5 +1,5 @@
-// Attack class: requests that the service is made to send. Everything that takes an address, or a name that could become one,
-// is given the address of a listener, which nobody may call.
+// Attack class: server-side request forgery. Every field that takes an address, or a name that could become
+// one, gets the address of a listener. Nothing may call the listener.
 import { createServer, type Server } from 'node:http'
 import {
   type AddressInfo,
@@ -26,7 +26,7 @@ test.beforeAll(async () => {
     heard.push(`${request.method} ${request.url}`)
     response.end('a,b\n1,2\n')
   })
-  // Whatever protocol is spoken.
+  // Detects a connection of any protocol.
   socket = createTcpServer((connection) => {
     heard.push('a connection')
     connection.destroy()
@@ -42,7 +42,7 @@ test.afterAll(() => {
 })
 test.afterEach(() => expect(heard).toEqual([]))
 
-test('the listener hears who calls it: what follows would be noticed', async () => {
+test('control: the listener records its callers', async () => {
   await fetch(`http://${address}/control`)
   const [host, port] = plain.split(':')
   const calling = connect(Number(port), host)
@@ -50,7 +50,7 @@ test('the listener hears who calls it: what follows would be noticed', async () 
   expect(heard.splice(0)).toEqual(['GET /control', 'a connection'])
 })
 
-/** In SQL, of queries as of pipelines. */
+/** SQL statements for queries and for pipelines. */
 const statements = () =>
   [address, plain].flatMap((at) => [
     `select * from read_csv('http://${at}/a.csv')`,
@@ -84,7 +84,7 @@ const statements = () =>
     `import database 'http://${at}/a'`,
   ])
 
-test('SQL calls nobody: of queries and of previews', async ({ request }) => {
+test('SQL of queries and previews calls no address', async ({ request }) => {
   const { ask } = await newPreview(request)
   for (const sql of statements()) {
     const query = await request.post('/api/v1/query', { data: { sql } })
@@ -93,7 +93,7 @@ test('SQL calls nobody: of queries and of previews', async ({ request }) => {
   }
 })
 
-test('templates, configuration and tests call nobody', async ({ request }) => {
+test('templates, configuration and tests call no address', async ({ request }) => {
   const url = `http://${address}/a`
   const { ask, prefix, url: pipeline } = await newPreview(request)
   for (const template of [
@@ -123,7 +123,7 @@ test('templates, configuration and tests call nobody', async ({ request }) => {
   expect((await tests.json()).results).toMatchObject([{ name: 'calls', status: 'failed' }])
 })
 
-test('fields and names that hold an address are fields and names', async ({ request }) => {
+test('addresses in fields and names are never called', async ({ request }) => {
   const url = `http://${address}/a.csv`
   const pipeline = await newPipeline(request)
   const zone = await newZone(request)
@@ -153,10 +153,7 @@ test('fields and names that hold an address are fields and names', async ({ requ
   }
 })
 
-test('no header makes the service ask somebody, or send what is its own elsewhere', async ({
-  request,
-  baseURL,
-}) => {
+test('no request header makes the service call another address', async ({ request, baseURL }) => {
   const pipeline = await newPipeline(request, { layer: 'silver' })
   await writeFile(request, `${pipeline.prefix}pipeline.sql`, 'select 1 as a')
   const headers = {
@@ -176,7 +173,7 @@ test('no header makes the service ask somebody, or send what is its own elsewher
   const { namespace, layer, name } = pipeline
   const asked = await request.post('/api/v1/runs', { data: { namespace, layer, pipeline: name }, headers })
   expect(asked.status()).toBe(202)
-  // Where runners and queries reach the service is not what a request says.
+  // A request does not decide where runners and query services reach the service.
   const run = await ended(request, (await asked.json()).run_id)
   expect([run.status, run.error]).toEqual(['success', null])
   expect((await request.post(`${pipeline.url}/preview`, { data: {}, headers })).status()).toBe(200)
@@ -206,7 +203,7 @@ test('no header makes the service ask somebody, or send what is its own elsewher
   expect([400, 401, 404, 405]).toContain(status)
 })
 
-test('the address of a webhook is shown to who makes it, and moves no later one', async ({ request }) => {
+test('a forwarded host changes the address of no webhook', async ({ request }) => {
   const pipeline = await newPipeline(request)
   const made = await request.post(`${pipeline.url}/triggers`, {
     data: { type: 'webhook', config: {} },
@@ -217,7 +214,7 @@ test('the address of a webhook is shown to who makes it, and moves no later one'
   expect(JSON.stringify(await getJson(request, url))).not.toContain('evil.test')
 })
 
-test('Python calls nobody', async ({ request }) => {
+test('Python calls no address', async ({ request }) => {
   const python = await pythonOf(request)
   // biome-ignore lint/suspicious/noSkippedTests: a machine without Python runs everything else
   test.skip(python === null, 'pipelines in Python cannot run on this machine')

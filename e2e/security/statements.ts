@@ -1,10 +1,10 @@
-// Statements that want out of the engine that executes pipelines.
+// Statements that try to escape the engine that executes pipelines.
 const LOCKED = /disabled (by|through) configuration|Permission Error|is not allowed/
 const NO_ACTING = /the function \w+\(\) is not allowed/
 const ONLY_SELECT =
   /only a SELECT can be run|one SELECT statement is expected|is not allowed|Permission Error|Secret type 's3' does not exist/
 
-/** By what they reach for. Previews, runs and quality tests refuse each of them with these words. */
+/** Statements by their target. Previews, runs and quality tests refuse each of them with this message. */
 export const STATEMENTS: Record<string, [sql: string, message: RegExp][]> = {
   'files of the machine': [
     ["select * from read_text('/etc/passwd')", LOCKED],

@@ -1,5 +1,5 @@
-// Specification: SQL pipelines, templates. A template reaches the documented names and nothing behind them, and takes no
-// more than its share of time and memory.
+// Specification: SQL pipelines, templates. A template reaches only the documented names, within its limits of
+// time and memory.
 import { expect, test } from '@playwright/test'
 import { expectHealthy, expectRefused, newPreview } from './attempts.ts'
 
@@ -129,14 +129,15 @@ const CONFIGS: [yaml: string, what: string][] = [
   ['retry_delay_seconds: -1', 'holds time that runs back'],
 ]
 
-test(`a configuration is data and no more: ${CONFIGS.length} attempts`, async ({ request }) => {
+test(`a configuration is only data: ${CONFIGS.length} attempts`, async ({ request }) => {
   const { url, prefix } = await newPreview(request)
   for (const [yaml, what] of CONFIGS) {
     const put = await request.put(`/api/v1/files/${prefix}config.yaml`, { data: { content: yaml } })
     expect(put.status(), what).toBe(200)
     const response = await request.post(`${url}/preview`, { data: {} })
     const text = await response.text()
-    // What is text stays text, and the query is what it was; everything else is refused with the file's name.
+    // Text stays text and leaves the query unchanged. Any other configuration is refused with the name of the
+    // file.
     if (response.status() === 200) expect.soft([what, JSON.parse(text).rows]).toEqual([what, [[1]]])
     else
       expect

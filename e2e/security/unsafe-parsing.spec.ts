@@ -1,5 +1,5 @@
-// Attack class: texts and files that are made to break, or to choke, whoever reads them. Each is refused with words or is read
-// as the data it is; meanwhile and afterwards others are answered.
+// Attack class: texts and files that are made to break or to block their parser. Each is refused with a
+// message, or read as plain data. Other clients are answered meanwhile and afterwards.
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -11,7 +11,7 @@ import { fresh, getJson, newPipeline, newZone, writeFile } from '../resources.ts
 import { newTable, requestRun } from '../runs.ts'
 import { ended, expectHealthy, expectNothingTold, newPreview } from './attempts.ts'
 
-/** Nobody waits longer than this for an answer to a text that is bounded. */
+/** Longest wait for the answer to a text of limited size. */
 const PATIENCE_MS = 45_000
 const YAML_BYTES = 65_536
 const filled = (part: (index: number) => string) => {
@@ -40,7 +40,7 @@ const YAML: [what: string, text: string][] = [
   ],
 ]
 
-test('YAML that was made to choke its reader says nothing, or what is wrong', async ({ request }) => {
+test('hostile YAML is ignored or refused with a message', async ({ request }) => {
   const table = await newTable(request, { namespace: 'default', layer: 'silver' }, 'select 1 as a')
   const shown = `/api/v1/tables/${table.namespace}/${table.layer}/${table.name}`
   await writeFile(request, `${table.prefix}.meta.yaml`, 'description: plain\nowner: ada\ncolumns: {a: one}\n')
@@ -72,7 +72,7 @@ test('YAML that was made to choke its reader says nothing, or what is wrong', as
   await expectHealthy(request)
 })
 
-test('an annotation as long as a source is one line that is refused', async ({ request }) => {
+test('an annotation as long as a whole source is refused', async ({ request }) => {
   const { ask } = await newPreview(request)
   const keys = Array.from({ length: 60_000 }, (_, index) => `a${index}`).join(',')
   for (const value of [`[${keys}]`, keys, '['.repeat(500_000), `{${keys}}`]) {
@@ -105,7 +105,7 @@ const JSON_BODIES: [what: string, body: string | Buffer][] = [
   ['UTF-16', Buffer.from('\ufeff{"name":"abc"}', 'utf16le')],
 ]
 
-test(`a body that is not what it should be is 400 or 413: ${JSON_BODIES.length} of each route`, async ({
+test(`an invalid body is 400 or 413: ${JSON_BODIES.length} bodies per route`, async ({
   request,
   baseURL,
 }) => {
@@ -129,7 +129,7 @@ test(`a body that is not what it should be is 400 or 413: ${JSON_BODIES.length} 
     })
     expect([type, response.status()]).toEqual([type, 400])
   }
-  // A length that is a lie, and an encoding nobody asked for.
+  // A false length, and an encoding that is not accepted.
   const key = `X-Api-Key: ${process.env.SLUICE_KEY}`
   const start = [
     'POST /api/v1/namespaces HTTP/1.1',
@@ -154,9 +154,7 @@ test(`a body that is not what it should be is 400 or 413: ${JSON_BODIES.length} 
   await expectHealthy(request)
 })
 
-test('keys that are given twice, or that JavaScript knows, change nothing but themselves', async ({
-  request,
-}) => {
+test('duplicate keys and JavaScript names in JSON have no side effects', async ({ request }) => {
   const headers = { 'content-type': 'application/json' }
   const name = fresh('twice')
   const twice = await request.post('/api/v1/namespaces', {
@@ -211,9 +209,7 @@ const FORMS: [what: string, body: string, type?: string][] = [
   ],
 ]
 
-test(`forms that are none are refused, and nothing of them is kept: ${FORMS.length} of each route`, async ({
-  request,
-}) => {
+test(`invalid forms are refused and store nothing: ${FORMS.length} per route`, async ({ request }) => {
   const zone = await newZone(request)
   const { prefix } = await newPipeline(request)
   for (const [what, data, type = `multipart/form-data; boundary=${boundary}`] of FORMS)
@@ -237,9 +233,7 @@ test(`forms that are none are refused, and nothing of them is kept: ${FORMS.leng
   await zone.upload('plain.csv')
 })
 
-test('a long field of a form is refused where it is asked for, and passed over where nobody asked for it', async ({
-  request,
-}) => {
+test('a long form field is refused if expected and skipped if not', async ({ request }) => {
   const zone = await newZone(request)
   const data = part('Content-Disposition: form-data; name="path"', 'x'.repeat(100_000)) + file() + end
   const headers = { 'content-type': `multipart/form-data; boundary=${boundary}` }
@@ -252,7 +246,7 @@ test('a long field of a form is refused where it is asked for, and passed over w
   expect([unasked.status(), await unasked.text()]).toEqual([201, expect.not.stringContaining('xxx')])
 })
 
-/** Parquet of half a gigabyte in a few kilobytes, and the same damaged. */
+/** A Parquet file of half a gigabyte in a few kilobytes, and damaged Parquet files. */
 async function parquetFiles(): Promise<Record<string, Buffer>> {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-parquet-'))
   const instance = await DuckDBInstance.create(':memory:')
@@ -334,10 +328,8 @@ async function previewOf(
   return request.post(`${pipeline.url}/preview?limit=1`, { data: {}, timeout: 90_000 })
 }
 
-test('files that were made to break their reader end in words, and the engine reads the next one', async ({
-  request,
-}) => {
-  // Made before anything is asked: meanwhile a connection would be closed for being idle.
+test('hostile files end with a message, and the engine keeps working', async ({ request }) => {
+  // Made before the first request, because an idle connection would be closed meanwhile.
   const attempts = [
     ...Object.entries(await parquetFiles()).map(
       ([what, content]) => [what, 'read_parquet', 'a.parquet', content] as const,
@@ -347,7 +339,7 @@ test('files that were made to break their reader end in words, and the engine re
   const plain = await previewOf(request, 'read_csv', 'plain.csv', Buffer.from('a,b\n1,2\n'))
   expect([plain.status(), (await plain.json()).rows]).toEqual([200, [[1, 2]]])
   for (const [what, reader, name, content] of attempts) {
-    // All of the bomb at once is more than an engine may have.
+    // The whole bomb at once needs more memory than an engine has.
     const all = what === 'bomb' ? 'list(a || random()::varchar) as a' : '*'
     const response = await previewOf(request, reader, name, content, all)
     const text = await response.text()
@@ -362,7 +354,7 @@ test('files that were made to break their reader end in words, and the engine re
   await expectHealthy(request)
 })
 
-test('a run that reads such a file fails with words, and its table is as it was', async ({ request }) => {
+test('a run on a hostile file fails and leaves its table unchanged', async ({ request }) => {
   const zone = await newZone(request)
   await zone.upload('a.csv', 'a,b\n1,2\n')
   const pipeline = await newPipeline(request, { layer: 'silver' })

@@ -6,7 +6,7 @@ import { addTrigger } from '../triggers.ts'
 
 const path = '/api/v1/webhooks'
 
-test('a token is taken from its two headers and from nowhere else', async ({ request }) => {
+test('a webhook token is read only from its two headers', async ({ request }) => {
   const pipeline = await publishedPipeline(request)
   const token = String((await addTrigger(request, pipeline, 'webhook', {})).webhook_token)
   const elsewhere: Parameters<typeof request.post>[1][] = [
@@ -25,7 +25,7 @@ test('a token is taken from its two headers and from nowhere else', async ({ req
   for (const headers of rightly) expect((await request.post(path, { headers })).status()).toBe(201)
 })
 
-test('its hash, its parts and its other spellings open nothing', async ({ request }) => {
+test('the hash, parts and other spellings of a token open nothing', async ({ request }) => {
   const pipeline = await publishedPipeline(request)
   const token = String((await addTrigger(request, pipeline, 'webhook', {})).webhook_token)
   const hash = createHash('sha256').update(token).digest('hex')
@@ -46,7 +46,7 @@ test('its hash, its parts and its other spellings open nothing', async ({ reques
   }
 })
 
-test('a token is in no answer, metric or audit entry', async ({ request }) => {
+test('a webhook token is in no answer, metric or audit entry', async ({ request }) => {
   const pipeline = await publishedPipeline(request)
   const webhook = await addTrigger(request, pipeline, 'webhook', {})
   const token = String(webhook.webhook_token)
@@ -62,9 +62,7 @@ test('a token is in no answer, metric or audit entry', async ({ request }) => {
   for (const text of shown) expect(text.includes(token)).toBe(false)
 })
 
-test('who guesses tokens is told to wait; known tokens are called on, from there too', async ({
-  request,
-}) => {
+test('guessing tokens is rate limited, while known tokens still work', async ({ request }) => {
   const pipeline = await publishedPipeline(request)
   const token = String((await addTrigger(request, pipeline, 'webhook', {})).webhook_token)
   const headers = { 'X-Forwarded-For': '198.51.100.77' }
@@ -78,13 +76,14 @@ test('who guesses tokens is told to wait; known tokens are called on, from there
   expect(await call(token)).toBe(201)
 })
 
-test('a token that is nearly right takes as long to refuse as any other', async ({ request }) => {
+test('refusing a nearly correct token takes as long as any other', async ({ request }) => {
   const pipeline = await publishedPipeline(request)
   const token = String((await addTrigger(request, pipeline, 'webhook', {})).webhook_token)
   const near = token.slice(0, 63) + (token.endsWith('0') ? '1' : '0')
   const far = createHash('sha256').update(token).digest('hex')
   const times: Record<string, number[]> = { [near]: [], [far]: [] }
-  // In turns, so that what slows the machine slows both; each pair from an address of its own, which is not yet counted.
+  // Alternating requests, so that a slow machine affects both. Each pair has a new address, whose failures
+  // are not counted yet.
   for (let round = 0; round < 60; round++)
     for (const wrong of [near, far]) {
       const headers = { 'X-Webhook-Token': wrong, 'X-Forwarded-For': `198.51.100.${round + 1}` }
@@ -97,7 +96,7 @@ test('a token that is nearly right takes as long to refuse as any other', async 
   expect(Math.abs(median(near) - median(far))).toBeLessThan(Math.max(median(far), 3))
 })
 
-test('a call that is sent again is another call, which a cooldown refuses', async ({ request }) => {
+test('a repeated call is a new call, which a cooldown refuses', async ({ request }) => {
   const pipeline = await publishedPipeline(request)
   const cooling = await addTrigger(request, pipeline, 'webhook', {}, { cooldown_seconds: 600 })
   const headers = { 'X-Webhook-Token': String(cooling.webhook_token) }
@@ -109,9 +108,7 @@ test('a call that is sent again is another call, which a cooldown refuses', asyn
   }
 })
 
-test('a token whose trigger is off or gone opens nothing any more, wherever it was called from', async ({
-  request,
-}) => {
+test('a token stops working when its trigger is disabled or deleted', async ({ request }) => {
   const pipeline = await publishedPipeline(request)
   const trigger = await addTrigger(request, pipeline, 'webhook', {})
   const other = await addTrigger(request, pipeline, 'webhook', {})
