@@ -1,7 +1,7 @@
-"""Takes from this process, for good, whatever the code it is about to run must not have.
+"""Permanently removes rights from this process before it executes code of users.
 
-Nothing here can be undone from inside: limits are hard, user ids have no way back, `no_new_privs`, Landlock and seccomp
-are one-way by the kernel's own rules. Uses the standard library alone (ctypes), on Linux on x86_64 and aarch64.
+The process cannot undo any of this: limits are hard, the change of user is final, and the kernel makes `no_new_privs`,
+Landlock and seccomp irrevocable. Uses only the standard library (ctypes), on Linux on x86_64 and aarch64.
 """
 
 import ctypes
@@ -13,24 +13,28 @@ import sys
 
 SET_NO_NEW_PRIVS, SET_SECCOMP, SET_PDEATHSIG, SET_DUMPABLE = 38, 22, 1, 4
 LANDLOCK_CREATE, LANDLOCK_ADD, LANDLOCK_RESTRICT = 444, 445, 446
-# As platform.machine() says it.
+# Names of each architecture in platform.machine().
 MACHINES = {"x64": ("x86_64",), "arm64": ("aarch64", "arm64")}
 
 
 class Unavailable(Exception):
-    """This machine lacks something the sandbox is made of."""
+    """This machine lacks a feature that the sandbox needs."""
 
 
 def confine(spec):
-    """Confines this process as told.
+    """Confines this process. Raises Unavailable if this machine lacks a requested feature.
 
-    `limits`: {resource name: value}. `user`: [uid, gid] to become, or None. `readable`, `writable`: absolute paths;
-    `devices`: special files. `landlock`: whether to use it; `seccomp`: the filter and the architecture it is for, or
-    None. `isOpenToItsUser`: whether its user may look into its /proc. What is asked for and missing raises Unavailable.
+    - `limits`: {resource name: value}
+    - `user`: the new [uid, gid], or None
+    - `readable`, `writable`: absolute paths
+    - `devices`: special files
+    - `landlock`: whether to use Landlock
+    - `seccomp`: the filter and its architecture, or None
+    - `isOpenToItsUser`: whether the user of this process may read its /proc directory
     """
     for name, value in spec["limits"].items():
         limit_resource(name, value)
-    # Paths are opened while they can be.
+    # Opens paths now, because later restrictions forbid it.
     ruleset = open_ruleset(spec) if spec["landlock"] else None
     if spec["user"] is not None:
         uid, gid = spec["user"]
@@ -41,7 +45,7 @@ def confine(spec):
         return
     libc = ctypes.CDLL(None, use_errno=True)
     prctl(libc, SET_NO_NEW_PRIVS, 1)
-    # After the change of user, which forgets it.
+    # Comes after the change of user, which resets this setting.
     prctl(libc, SET_PDEATHSIG, 9)
     prctl(libc, SET_DUMPABLE, 1 if spec["isOpenToItsUser"] else 0)
     if ruleset is not None:
@@ -57,14 +61,14 @@ def limit_resource(name, value):
     if kind is None:
         return
     _, hard = resource.getrlimit(kind)
-    # Where both are the same the kernel kills at once, and nobody learns that it was for this limit.
+    # With equal limits the kernel kills at once, and the cause would be unknown.
     most = value + 1 if name == "CPU" else value
     if hard != resource.RLIM_INFINITY:
         value, most = min(value, hard), min(most, hard)
     try:
         resource.setrlimit(kind, (value, most))
     except (ValueError, OSError):
-        # Not every system has every limit (macOS has no RLIMIT_AS); Linux has all of them.
+        # Some systems lack a limit (macOS has no RLIMIT_AS). Linux has all of them.
         if sys.platform == "linux":
             raise
 
@@ -79,9 +83,10 @@ def prctl(libc, option, argument):
 EXECUTE, WRITE_FILE, READ_FILE, READ_DIR, REMOVE_DIR, REMOVE_FILE = (1 << n for n in range(6))
 MAKE_DIR, MAKE_REG, REFER, TRUNCATE = 1 << 7, 1 << 8, 1 << 13, 1 << 14
 READ = READ_FILE | READ_DIR
-# No links, pipes, sockets or devices: what leads elsewhere must not come to be where the service looks.
+# Links, pipes, sockets and devices are forbidden: a path that leads elsewhere must not appear where the
+# service reads.
 WRITE = READ | WRITE_FILE | REMOVE_DIR | REMOVE_FILE | MAKE_DIR | MAKE_REG | REFER | TRUNCATE
-# What each version of Landlock can judge.
+# File access rights that each version of Landlock can check.
 FILE_ACCESS = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1, 4: (1 << 15) - 1, 5: (1 << 16) - 1}
 BIND_AND_CONNECT, ABSTRACT_SOCKETS_AND_SIGNALS = 3, 3
 
@@ -128,7 +133,7 @@ def add_rule(libc, ruleset, path, access):
 
 
 def install_filter(libc, seccomp):
-    """The filter comes with the spec (system-calls.ts): what it refuses fails with EPERM."""
+    """Installs the filter of the spec (system-calls.ts). Refused calls fail with EPERM."""
     machine = platform.machine()
     if seccomp["program"] is None or machine not in MACHINES[seccomp["architecture"]]:
         raise Unavailable("no system call filter for " + machine)

@@ -1,5 +1,6 @@
-// What an engine process is first: it takes from itself what engines must not have, and becomes the engine. Landlock
-// judges threads, and what they become: a program that is restricted before it begins has no thread that is not.
+// The launcher of an engine process: drops rights that engines must not have, then executes the engine.
+// Landlock restricts threads and the programs they execute. A program that is restricted before it starts has
+// no unrestricted thread.
 import assert from 'node:assert'
 import { writeFileSync } from 'node:fs'
 import { getPriority, setPriority } from 'node:os'
@@ -11,11 +12,11 @@ try {
   assert(argument !== undefined, 'the specification of the wall is missing')
   const spec = JSON.parse(argument) as WallSpec
   const kernel = openKernel()
-  // Should memory run out, it is better to lose an engine than the service.
+  // If memory runs out, the kernel should kill an engine rather than the service.
   try {
     writeFileSync('/proc/self/oom_score_adj', '1000')
   } catch {}
-  // A service that was started with `nice` may not raise the priority of its engines again.
+  // A service that was started with `nice` may not raise the priority of its engines.
   try {
     if (getPriority() < spec.niceness) setPriority(spec.niceness)
   } catch {}

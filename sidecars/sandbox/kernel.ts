@@ -4,13 +4,16 @@ import { closeSync, openSync, statSync } from 'node:fs'
 import { constants } from 'node:os'
 import { type Instruction, OWN_PID } from './system-calls.ts'
 
-// What a process asks of the kernel to take rights away from itself, for good: Landlock, capabilities, the system call
-// filter. Linux on x64 and arm64; everywhere else `openKernel` throws Unavailable.
+// System calls with which a process gives up rights permanently: Landlock, capabilities and the system call
+// filter. They work on Linux on x64 and arm64. Elsewhere `openKernel` throws Unavailable.
 
-/** This machine lacks something the wall is made of. */
+/** This machine lacks a feature that the sandbox needs. */
 export class Unavailable extends Error {}
 
-/** Calls that no library has a name for: their numbers are the same on both architectures, but for those in PER_ARCH. */
+/**
+ * System calls without a function in the C library. Their numbers are equal on both architectures, except
+ * those in PER_ARCH.
+ */
 const LANDLOCK_CREATE = 444
 const LANDLOCK_ADD = 445
 const LANDLOCK_RESTRICT = 446
@@ -54,29 +57,32 @@ const MAKE_REG = 1 << 8
 const REFER = 1 << 13
 const TRUNCATE = 1 << 14
 const READ = READ_FILE | READ_DIR
-// No links, pipes, sockets or devices: what leads elsewhere must not come to be where the service looks.
+// Links, pipes, sockets and devices are forbidden: a path that leads elsewhere must not appear where the
+// service reads.
 const WRITE = READ | WRITE_FILE | REMOVE_DIR | REMOVE_FILE | MAKE_DIR | MAKE_REG | REFER | TRUNCATE
 const OF_A_FILE = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE
-/** What each version of Landlock can judge; the last stands for all later ones. */
+/**
+ * File access rights that each version of Landlock can check. The last entry also serves all later versions.
+ */
 const FILE_ACCESS = [13, 14, 15, 15, 16].map((rights) => 2 ** rights - 1)
 const BIND_AND_CONNECT = 3n
 const ABSTRACT_SOCKETS_AND_SIGNALS = 3n
 
-/** From /usr/include: struct rlimit is two words of 64 bits. */
+/** Numbers from /usr/include. `struct rlimit` is two words of 64 bits. */
 const RLIMITS = { FSIZE: 1, CORE: 4, NOFILE: 7, MSGQUEUE: 12 } as const
 export type LimitName = keyof typeof RLIMITS
 
-/** Absolute paths; those that are not there are left out. */
+/** Absolute paths. Missing paths are skipped. */
 export interface Places {
   readable: readonly string[]
-  /** Readable, and programs. */
+  /** Paths that may be read, and executed as programs. */
   executable: readonly string[]
   writable: readonly string[]
-  /** Special files, to read and write. */
+  /** Special files that may be read and written. */
   devices: readonly string[]
 }
 
-/** Opens the kernel of this machine. Throws Unavailable. */
+/** Opens the kernel interface of this machine. Throws Unavailable. */
 export function openKernel(): Kernel {
   const numbers = PER_ARCH[process.arch]
   if (process.platform !== 'linux' || numbers === undefined)
@@ -86,7 +92,7 @@ export function openKernel(): Kernel {
 
 type Libc = ReturnType<typeof openLibc>['symbols']
 
-/** The calls by which this process takes rights away from itself. Each throws Unavailable when the kernel refuses. */
+/** System calls with which this process gives up rights. Each throws Unavailable when the kernel refuses. */
 export class Kernel {
   readonly #libc: Libc
   readonly #numbers: CallNumbers
@@ -96,12 +102,12 @@ export class Kernel {
     this.#numbers = numbers
   }
 
-  /** Whether the kernel says that it has Landlock. */
+  /** Whether the kernel reports Landlock. */
   hasLandlock(): boolean {
     return Number(this.#libc.syscall(BigInt(LANDLOCK_CREATE), 0n, 0n, 1n, 0n)) >= 1
   }
 
-  /** Whether the kernel says that it has system call filters. */
+  /** Whether the kernel reports system call filters. */
   hasFilters(): boolean {
     const action = new Uint32Array([SECCOMP_RET_ERRNO])
     const call = [SECCOMP_GET_ACTION_AVAIL, 0, pointerTo(action), 0].map(BigInt)
@@ -110,9 +116,9 @@ export class Kernel {
   }
 
   /**
-   * Does synchronous work with the rights over files that another user and the group of the same number have. They are
-   * rights of this thread. For root, which gets its own back. Only the user of a process may look into its /proc where
-   * root has no CAP_SYS_PTRACE.
+   * Runs synchronous work with the file access rights of another user, and of the group with the same number.
+   * The rights are those of this thread. Only root may call it, and gets its own rights back afterwards. Root
+   * without CAP_SYS_PTRACE needs this: only the user of a process may read its /proc directory.
    */
   asUser<Result>(user: number, work: () => Result): Result {
     const become = (uid: number, gid: number) => {
@@ -127,7 +133,10 @@ export class Kernel {
     }
   }
 
-  /** No program this process becomes can have more rights than it has. It and what it becomes end with its parent. */
+  /**
+   * Forbids later programs of this process to gain rights. The process and its later programs end with its
+   * parent.
+   */
   settle(): void {
     this.#prctl('no_new_privs', PR_SET_NO_NEW_PRIVS, 1)
     this.#prctl('parent death signal', PR_SET_PDEATHSIG, SIGKILL)
@@ -144,9 +153,9 @@ export class Kernel {
       throw new Unavailable(`${name}: ${this.#errnoName()}`)
   }
 
-  /** What root can and others cannot. Where there is none of it this does nothing. */
+  /** Drops the capabilities of root. Has no effect on a process without capabilities. */
   dropCapabilities(): void {
-    // Up to the first that this kernel does not know.
+    // Stops at the first capability that this kernel does not know.
     for (let capability = 0; capability < 64; capability += 1)
       if (this.#libc.prctl(PR_CAPBSET_DROP, BigInt(capability), 0n, 0n, 0n) !== 0) break
     this.#libc.prctl(PR_CAP_AMBIENT, BigInt(PR_CAP_AMBIENT_CLEAR_ALL), 0n, 0n, 0n)
@@ -155,7 +164,7 @@ export class Kernel {
     this.#syscall('capabilities', this.#numbers.capset, pointerTo(header), pointerTo(none))
   }
 
-  /** This thread, what it starts and what it becomes see these places of the file system and no other, no network either. */
+  /** Restricts this thread, its children and its later programs to these paths, and forbids the network. */
   seeOnly({ readable, executable, writable, devices }: Places): void {
     const version = this.#syscall('landlock_create_ruleset', LANDLOCK_CREATE, 0, 0, 1)
     if (version < 1) throw new Unavailable('Landlock: the kernel has none')
@@ -180,7 +189,10 @@ export class Kernel {
     closeSync(ruleset)
   }
 
-  /** Every thread of this process makes the calls that the filter allows and no other. Nobody traces it or reads its memory. */
+  /**
+   * Restricts every thread of this process to the calls that the filter allows. Also forbids other processes
+   * to trace this process or read its memory.
+   */
   filter(program: readonly Instruction[]): void {
     this.#prctl('dumpable', PR_SET_DUMPABLE, 0)
     const code = Buffer.alloc(program.length * 8)
@@ -203,7 +215,10 @@ export class Kernel {
     if (thread !== 0) throw new Unavailable(`seccomp: thread ${thread} could not be filtered`)
   }
 
-  /** Becomes another program, which has standard input, output, error and `kept`, and no other descriptor. Returns only by throwing. */
+  /**
+   * Replaces this process by another program. The program keeps standard input, output, error and `kept`, and
+   * no other descriptor. Returns only by throwing.
+   */
   become(command: readonly string[], env: readonly string[], kept: number): never {
     this.#syscall('close_range', CLOSE_RANGE, kept + 1, 0xffffffff, CLOSE_RANGE_CLOEXEC)
     this.#libc.fcntl(kept, F_SETFD, 0)
@@ -246,7 +261,7 @@ export class Kernel {
       throw new Unavailable(`${what}: ${this.#errnoName()}`)
   }
 
-  /** `EPERM (1)`. */
+  /** Formats the last error, such as `EPERM (1)`. */
   #errnoName(): string {
     const errno = read.i32(this.#libc.__errno_location() as Pointer, 0)
     const name = Object.entries(constants.errno).find(([, number]) => number === errno)?.[0]

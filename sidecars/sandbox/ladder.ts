@@ -2,60 +2,73 @@ import { dirname } from 'node:path'
 import type { Python } from './python.ts'
 import { filterProgram, type Instruction } from './system-calls.ts'
 
-// The ladder of sandboxes for code of users (docs/adr/0017-python-sandbox.md): the strongest step that works here is
-// taken. Each adds to what the process does to itself before it sees that code (confine.py).
+// The sandboxes for code of users (docs/adr/0017-python-sandbox.md). The service uses the strongest step that
+// works on this machine. Each step adds to the restrictions that confine.py applies to its own process before
+// it executes that code.
 
 export const SANDBOX_MODES = ['auto', 'required', 'off'] as const
-/** `auto`: the strongest step there is, and no Python where there is none. `required`: bubblewrap only. `off`: none. */
+/**
+ * `auto`: the strongest step that works; without one, no Python is executed. `required`: bubblewrap only.
+ * `off`: no sandbox.
+ */
 export type SandboxMode = (typeof SANDBOX_MODES)[number]
 
-/** `bubblewrap`: namespaces, Landlock, seccomp and limits. `landlock`: these without namespaces. `none`: limits only. */
+/**
+ * `bubblewrap`: namespaces, Landlock, seccomp and limits. `landlock`: the same without namespaces. `none`:
+ * limits only.
+ */
 export type SandboxStep = 'bubblewrap' | 'landlock' | 'none'
 
-/** What is tried, the strongest first. */
+/** The steps that are tried, strongest first. */
 export const STEPS_OF: Record<SandboxMode, readonly SandboxStep[]> = {
   auto: ['bubblewrap', 'landlock'],
   required: ['bubblewrap'],
   off: ['none'],
 }
 
-/** What a sandboxed process may use. */
+/** Resource limits of a sandboxed process. */
 export interface ProcessLimits {
-  /** Of its address space: memory it reserves counts, too. */
+  /** The size of the address space, including reserved memory. */
   memoryBytes: number
   cpuSeconds: number
-  /** Of one file it writes. */
+  /** The size of each file that the process writes. */
   fileBytes: number
-  /** Most bytes in all files beside its result. */
+  /** The maximum size of all files except the result, in bytes. */
   disk: DiskLimit
-  /** Files and directories in its directory. */
+  /** Files and directories in the working directory. */
   files: number
 }
 
-/** Bytes of a working directory. */
+/** The size of a working directory, in bytes. */
 export interface DiskLimit {
-  /** With bubblewrap: a file system in memory. */
+  /** The limit with bubblewrap, which uses a file system in memory. */
   inMemory: number
-  /** With other steps: a directory. */
+  /** The limit with the other steps, which use a directory on disk. */
   onDisk: number
 }
 
-/** Most bytes in a working directory with this step. */
+/** The maximum size of a working directory with this step, in bytes. */
 export const diskBytesOf = (step: SandboxStep, { inMemory, onDisk }: DiskLimit): number =>
   step === 'bubblewrap' ? inMemory : onDisk
 
-/** The name of the result in the working directory of a process. */
+/** The name of the result file in the working directory. */
 export const RESULT = '.result'
 
-/** Where a sandboxed process finds its input and may write. Both are absolute. */
+/**
+ * The directories of a sandboxed process: its inputs, and its own writable directory. Both paths are
+ * absolute.
+ */
 export interface Rooms {
   inputs: string
   own: string
-  /** The file of the result as the service sees it. With bubblewrap it exists before, and appears as RESULT in `own`. */
+  /**
+   * The path of the result file outside of the sandbox. With bubblewrap the file must exist before the start,
+   * and appears as RESULT in `own`.
+   */
   result: string
 }
 
-/** What confine.py is told. */
+/** The argument of `confine` in confine.py. */
 export interface Confinement {
   limits: Record<string, number>
   user: readonly [uid: number, gid: number] | null
@@ -63,9 +76,12 @@ export interface Confinement {
   writable: readonly string[]
   devices: readonly string[]
   landlock: boolean
-  /** Whether its user may look into its /proc, as the service must to see which removed files it holds. */
+  /**
+   * Whether the user of the process may read its /proc directory. The service needs this to find removed
+   * files that the process still holds open.
+   */
   isOpenToItsUser: boolean
-  /** `program` null: there is no filter for this architecture, and the process refuses to go on without one. */
+  /** A null `program` means that this architecture has no filter. The process then refuses to continue. */
   seccomp: { architecture: string; program: readonly Instruction[] | null } | null
   own: string
 }
@@ -75,7 +91,7 @@ export interface Launch {
   confinement: Confinement
 }
 
-/** A step with a Python that has been seen to work in it. */
+/** A step, with a Python that has started successfully in it. */
 export interface Sandbox {
   step: SandboxStep
   python: Python
@@ -83,23 +99,23 @@ export interface Sandbox {
 
 export const DEVICES = ['/dev/null', '/dev/zero', '/dev/urandom', '/dev/random']
 const OPEN_FILES = 256
-/** Processes are refused altogether; these are threads. */
+/** The maximum number of threads. Child processes are forbidden altogether. */
 const THREADS = 512
 
 const isRoot = () => process.getuid?.() === 0
 
-/** Whether processes become other users (users.ts), so that the rooms must be open to those. */
+/** Whether processes run as other users (users.ts), which then need access to the directories. */
 export const changesUser = (step: SandboxStep): boolean => step !== 'none' && isRoot()
 
 export interface LaunchOptions {
   rooms: Rooms
   limits: ProcessLimits
-  /** The user that the process becomes; null: it stays that of the service. */
+  /** The user of the process. Null keeps the user of the service. */
   user: number | null
   args: readonly string[]
 }
 
-/** How to start Python with these arguments in the sandbox. */
+/** Returns the command and the restrictions that start Python with these arguments. */
 export function launchOf({ step, python }: Sandbox, { rooms, limits, user, args }: LaunchOptions): Launch {
   const command = [python.executable, ...args]
   return {
@@ -111,10 +127,11 @@ export function launchOf({ step, python }: Sandbox, { rooms, limits, user, args 
         CPU: limits.cpuSeconds,
         FSIZE: limits.fileBytes,
         NOFILE: OPEN_FILES,
-        // 1 also keeps the kernel from giving a core file to a program; 0 does not.
+        // With 1 the kernel does not pipe a core file to a program; with 0 it would.
         CORE: 1,
         MSGQUEUE: 0,
-        // Counted for all processes of a user: a limit for a user that has others would hit those.
+        // The kernel counts all processes of a user, so a limit would also affect other processes of a shared
+        // user.
         ...(step === 'bubblewrap' || user !== null ? { NPROC: THREADS } : {}),
       },
       user: user === null ? null : [user, user],
@@ -132,7 +149,7 @@ export function launchOf({ step, python }: Sandbox, { rooms, limits, user, args 
 const filterOf = (step: SandboxStep) =>
   filterProgram(process.arch, {
     ownsOthers: step === 'landlock' && !isRoot(),
-    // A file that was removed and passed on would count nowhere.
+    // A removed file that was sent over a socket would count towards no limit.
     passesFiles: step !== 'landlock',
   })
 
@@ -147,12 +164,12 @@ function bubblewrap(python: Python, { inputs, own, result }: Rooms, diskBytes: n
     '--unshare-ipc',
     '--unshare-uts',
     '--unshare-cgroup-try',
-    // Root needs no user namespace, and keeps just what it takes to become somebody else.
+    // Root needs no user namespace. It keeps only the capabilities for a change of user.
     ...(isRoot()
       ? ['--cap-drop', 'ALL', '--cap-add', 'CAP_SETUID', '--cap-add', 'CAP_SETGID']
       : ['--unshare-user']),
     '--die-with-parent',
-    // What leads to a path shown would be open to root alone.
+    // Creates the parent directories of visible paths, which otherwise only root could enter.
     ...ancestorsOf([...DEVICES, '/etc/localtime', ...shown, inputs, own]).flatMap((path) => [
       '--perms',
       '0755',
@@ -164,9 +181,10 @@ function bubblewrap(python: Python, { inputs, own, result }: Rooms, diskBytes: n
     ...DEVICES.flatMap((path) => ['--dev-bind', path, path]),
     ...shown.flatMap((path) => ['--ro-bind', path, path]),
     ...['--ro-bind', inputs, inputs],
-    // A file system of its own: the kernel counts what it holds, whatever was removed, closed or nested.
+    // A separate file system in memory: the kernel limits its size, including removed, closed and nested
+    // files.
     ...['--perms', '0777', '--size', String(diskBytes), '--tmpfs', own],
-    // The result alone is on the disk; the limit of a file's size bounds it.
+    // Only the result is on disk, where FSIZE limits its size.
     ...['--bind', result, `${own}/${RESULT}`],
     '--chdir',
     own,
@@ -174,7 +192,7 @@ function bubblewrap(python: Python, { inputs, own, result }: Rooms, diskBytes: n
   ]
 }
 
-/** Each directory above these paths, the highest first. */
+/** Every directory above these paths, topmost first. */
 function ancestorsOf(paths: readonly string[]): string[] {
   const above = new Set<string>()
   for (const path of paths)
@@ -182,12 +200,15 @@ function ancestorsOf(paths: readonly string[]): string[] {
   return [...above].filter((path) => !SYSTEM.some((one) => path.startsWith(`${one}/`))).sort()
 }
 
-/** What distributions install: readable to everybody anyway. Where one is a link to another it is shown under both names. */
+/**
+ * Directories that a distribution installs and every user may read. A directory that is a link to another one
+ * is visible under both names.
+ */
 const SYSTEM = ['/usr', '/lib', '/lib64', '/bin']
 
 /**
- * The strongest sandbox in which a Python of this machine starts, or why there is none. `start` tries one: it resolves
- * to null, or to why it did not work.
+ * Returns the strongest sandbox in which a Python of this machine starts, or the reason why none does.
+ * `start` tries one sandbox and resolves to null, or to the reason of its failure.
  */
 export async function chooseSandbox(
   steps: readonly SandboxStep[],

@@ -1,22 +1,25 @@
 import { existsSync } from 'node:fs'
 
-// Which Python there is. It is the machine's own: the service brings none along, and does without where there is none.
+// Finds the Python interpreters of this machine. The service brings no Python, and executes no Python
+// pipelines on a machine without one.
 
 export interface Python {
-  /** The interpreter itself, not a script that chooses one. */
+  /** The interpreter itself, not a script that chooses an interpreter. */
   executable: string
-  /** `3.11.7`. */
+  /** The full version, such as `3.11.7`. */
   version: string
-  /** Absolute: what it reads to start and to import, its shared libraries included. */
+  /** Absolute paths that the interpreter reads to start and to import, including its shared libraries. */
   readable: string[]
 }
 
 export const OLDEST = '3.9'
 const ASK_MS = 20_000
-/** Directories of the system that belong to many: of these only what a library needs is shown to the sandbox. */
+/**
+ * System directories that many programs share. The sandbox shows only the parts of them that a library needs.
+ */
 const SHARED_PREFIXES = ['/', '/usr', '/usr/local']
 
-/** Run as it is, outside of any sandbox: it is the machine's interpreter asked about itself. */
+/** A program that describes its interpreter. It needs no sandbox, because it contains no code of users. */
 const QUESTION = `
 import json, os, sys, sysconfig
 if sys.version_info < (3, 9): sys.exit("it is Python %d.%d" % sys.version_info[:2])
@@ -31,8 +34,8 @@ print(json.dumps({"executable": sys.executable, "version": sys.version.split()[0
 `
 
 /**
- * The Pythons that could run pipelines, in the order of preference, and why others cannot. `named` is the one that
- * the configuration names: then there is no other.
+ * Returns the interpreters that can run pipelines, in order of preference, and the reasons why others cannot.
+ * `named` is the interpreter of the configuration, and excludes all others.
  */
 export async function findPythons(named: string | null): Promise<{ pythons: Python[]; reasons: string[] }> {
   const names = named === null ? ['python3', '/usr/bin/python3', '/usr/local/bin/python3'] : [named]

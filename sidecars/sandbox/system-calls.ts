@@ -1,14 +1,14 @@
 import { constants } from 'node:os'
 
-// The system calls that processes with code of users may make, and the filter (seccomp) that refuses all others. The
-// filter is a list of instructions for the kernel; who installs it puts in the process's own id.
+// The system calls that processes with code of users may make, and the filter (seccomp) that refuses all
+// others. The filter is a list of instructions for the kernel. Its installer inserts the id of the process.
 
-/** A call's number on x64 and on arm64. null: that architecture has none. */
+/** The number of a system call on x64 and on arm64. Null means that the architecture lacks the call. */
 type Call = readonly [x64: number | null, arm64: number | null]
 
-/** What is not listed is refused. */
+/** Every other call is refused. */
 const ALLOWED: Record<string, Call> = {
-  // files that are open, and paths: which of them may be opened is Landlock's to say
+  // Open files and paths. Landlock decides which of them may be opened.
   read: [0, 63],
   write: [1, 64],
   close: [3, 57],
@@ -67,7 +67,7 @@ const ALLOWED: Record<string, Call> = {
   renameat2: [316, 276],
   link: [86, null],
   linkat: [265, 37],
-  // memory
+  // Memory.
   mmap: [9, 222],
   mprotect: [10, 226],
   munmap: [11, 215],
@@ -81,7 +81,7 @@ const ALLOWED: Record<string, Call> = {
   pkey_free: [331, 290],
   pkey_mprotect: [329, 288],
   get_mempolicy: [239, 236],
-  // its own signals, and waiting
+  // The process's own signals, and waiting.
   rt_sigaction: [13, 134],
   rt_sigprocmask: [14, 135],
   rt_sigreturn: [15, 139],
@@ -104,7 +104,7 @@ const ALLOWED: Record<string, Call> = {
   epoll_pwait2: [441, 441],
   eventfd: [284, null],
   eventfd2: [290, 19],
-  // threads and time
+  // Threads and time.
   futex: [202, 98],
   futex_waitv: [449, 449],
   set_robust_list: [273, 99],
@@ -130,7 +130,7 @@ const ALLOWED: Record<string, Call> = {
   timerfd_settime: [286, 86],
   timerfd_gettime: [287, 87],
   arch_prctl: [158, null],
-  // what it may know about itself
+  // Facts about the process itself.
   getpid: [39, 172],
   getppid: [110, 173],
   gettid: [186, 178],
@@ -150,7 +150,7 @@ const ALLOWED: Record<string, Call> = {
   sysinfo: [99, 179],
   getrandom: [318, 278],
   getpriority: [140, 141],
-  // the ends of a socketpair, which asyncio needs; no other socket can come to be
+  // The ends of a socketpair, which asyncio needs. No other socket can be created.
   sendto: [44, 206],
   recvfrom: [45, 207],
   recvmsg: [47, 212],
@@ -159,7 +159,7 @@ const ALLOWED: Record<string, Call> = {
   getsockname: [51, 204],
   getpeername: [52, 205],
   shutdown: [48, 210],
-  // there are no children to wait for
+  // The process has no children, so these calls wait for nothing.
   wait4: [61, 260],
   waitid: [247, 95],
   exit: [60, 93],
@@ -167,8 +167,8 @@ const ALLOWED: Record<string, Call> = {
 }
 
 /**
- * What changes modes and times of files by path or descriptor. Landlock does not judge it, so it is allowed only where
- * the process owns no file but its own.
+ * Calls that change modes and times of files by path or descriptor. Landlock does not check them. So they are
+ * allowed only if every other file belongs to another user.
  */
 const METADATA: Record<string, Call> = {
   chmod: [90, null],
@@ -181,10 +181,10 @@ const METADATA: Record<string, Call> = {
   utimensat: [280, 88],
 }
 
-/** It passes open files to the other end of a socket, where they are in no table of open files. */
+/** Sends open files over a socket. Files in transit appear in no table of open files. */
 const SENDMSG: Record<string, Call> = { sendmsg: [46, 211] }
 
-// Allowed with certain arguments only.
+// Calls that are allowed with certain arguments only.
 const SOCKETPAIR: Call = [53, 199]
 const CLONE: Call = [56, 220]
 const CLONE3: Call = [435, 435]
@@ -205,14 +205,20 @@ const CLONE_THREAD = 0x00010000
 const SOCKET_TYPE = 0xf
 const AF_UNIX = 1
 const SOCK_STREAM = 1
-/** To make a file longer, and to make holes. Others allocate beyond its length, where no limit of a file's size applies. */
+/**
+ * Modes that extend a file and punch holes. Other modes allocate space beyond the file's end, where no file
+ * size limit applies.
+ */
 const FALLOCATE_MODES = [0, 3]
-/** Whether it is a terminal, how much can be read, and close-on-exec. */
+/** Tests for a terminal, the count of readable bytes, and close-on-exec. */
 const IOCTLS = [0x5401, 0x5413, 0x541b, 0x5421, 0x5450, 0x5451]
-/** Who gets a signal when a file is ready: anybody of the same user. */
+/**
+ * Commands that choose the process which gets a signal when a file is ready. They could choose any process of
+ * the same user.
+ */
 const FCNTL_REFUSED = [8, 10, 15]
 
-/** Stands for the process's own id, which is known only in it. */
+/** Placeholder for the id of the process, which is known only inside it. */
 export const OWN_PID = 'pid'
 /** A BPF instruction: code, jump if true, jump if false, operand. */
 export type Instruction = readonly [code: number, yes: number, no: number, operand: number | typeof OWN_PID]
@@ -227,7 +233,7 @@ const ALLOW = 0x7fff0000
 const KILL_PROCESS = 0x80000000
 const FAIL_WITH = 0x00050000
 const { EPERM, ENOSYS } = constants.errno
-/** Offsets in struct seccomp_data. */
+/** Offsets in `struct seccomp_data`. */
 const NUMBER = 0
 const ARCHITECTURE = 4
 const ARGUMENTS = 16
@@ -240,7 +246,7 @@ const ARCHITECTURES: Record<string, { column: 0 | 1; audit: number }> = {
 
 const refuse: Instruction = [RETURN, 0, 0, FAIL_WITH | EPERM]
 const allow: Instruction = [RETURN, 0, 0, ALLOW]
-/** Both architectures are little-endian: the low half stands first. */
+/** Loads the low half of an argument, which comes first because both architectures are little-endian. */
 const argument = (index: number): Instruction => [LOAD, 0, 0, ARGUMENTS + 8 * index]
 
 type Operand = Instruction[3]
@@ -253,9 +259,10 @@ const only = (index: number, values: readonly Operand[]) => oneOf(index, values,
 const never = (index: number, values: readonly Operand[]) => oneOf(index, values, allow, refuse)
 
 /**
- * The filter for a process on this architecture (process.arch); null: there is none for it. What it refuses fails with
- * EPERM; another architecture's call ends the process. `ownsOthers`: whether files elsewhere belong to the same user.
- * `passesFiles`: whether it may pass open files on.
+ * Returns the filter for a process on this architecture (process.arch), or null if the architecture has none.
+ * Refused calls fail with EPERM. A call of another architecture ends the process. `ownsOthers` says whether
+ * the user of the process owns other files. `passesFiles` says whether the process may send open files over a
+ * socket.
  */
 export function filterProgram(
   architecture: string,
@@ -264,7 +271,7 @@ export function filterProgram(
   const known = ARCHITECTURES[architecture]
   if (known === undefined) return null
   const { column, audit } = known
-  /** `body` decides about one call; it must end in a return whatever happens. */
+  /** Applies `body` to one call. Every path through `body` must end in a return. */
   const judged = (call: Call, body: readonly Instruction[]): readonly Instruction[] => {
     const number = call[column]
     return number === null ? [] : [[EQUAL, 0, body.length, number], ...body]
@@ -280,8 +287,8 @@ export function filterProgram(
       ...(ownsOthers ? {} : METADATA),
       ...(passesFiles ? SENDMSG : {}),
     }).flatMap((call) => judged(call, [allow])),
-    // Threads, not processes, with one table of open files. Of clone3 the arguments cannot be seen: without it the C library
-    // falls back to clone.
+    // Allows threads that share the table of open files, and no processes. A filter cannot read the arguments
+    // of clone3. Without clone3 the C library falls back to clone.
     ...judged(CLONE, [
       argument(0),
       [ANY_BIT, 0, 2, CLONE_THREAD],
@@ -290,7 +297,7 @@ export function filterProgram(
       refuse,
     ]),
     ...judged(CLONE3, [[RETURN, 0, 0, FAIL_WITH | ENOSYS]]),
-    // A datagram socket could name another one to send to.
+    // A datagram socket could send to any other socket by name.
     ...judged(SOCKETPAIR, [
       argument(0),
       [EQUAL, 1, 0, AF_UNIX],

@@ -10,8 +10,8 @@ import { transportToSidecar } from '../rpc/testing.ts'
 import { openTestService, runToEnd, startRunner, type TestService } from '../runner/testing.ts'
 import { chooseWall } from './wall.ts'
 
-// What engine processes really did, as the kernel saw it: of a run, a preview and a query, harmless and hostile ones.
-// Needs strace; CI has it. Interpreters of Python: runner/python/trace.test.ts.
+// Checks the system calls that engine processes make during a run, a preview and a query, with harmless and
+// hostile code. Needs strace, which CI has. For Python interpreters see runner/python/trace.test.ts.
 
 setDefaultTimeout(120_000)
 
@@ -49,14 +49,14 @@ const traced = (file: string) => [
 ]
 
 interface Did {
-  /** The kernel's name of the process that was confined. */
+  /** The kernel's id of the confined process. */
   process: string
   call: string
   given: string
   result: string
 }
 
-/** What confined processes did with success from then on, their threads included. */
+/** Successful calls of confined processes and their threads, from their confinement on. */
 async function doneBehindWalls(file: string): Promise<Did[]> {
   const unfinished = new Map<string, string>()
   const processOf = new Map<string, string>()
@@ -81,7 +81,7 @@ async function doneBehindWalls(file: string): Promise<Did[]> {
   return done
 }
 
-/** Each file that was opened, and everything else that was done. */
+/** Splits calls into opened files and all others. */
 function judge(done: readonly Did[], allowed: readonly string[]) {
   const isAllowed = (path: string) => allowed.some((root) => path === root || path.startsWith(`${root}/`))
   const opened = done.flatMap(({ call, result }) =>
@@ -97,7 +97,7 @@ function judge(done: readonly Did[], allowed: readonly string[]) {
   return { opened, outside: opened.filter((path) => !isAllowed(path)), other }
 }
 
-/** Everything that an engine process may open, beside what its service shows it. */
+/** Paths that every engine process may open, besides the paths of its service. */
 const COMMON = [
   ...['/lib', '/lib64', '/usr/lib', '/usr/lib64', '/usr/local/lib', '/etc/ld.so.cache', '/etc/localtime'],
   ...['/usr/share/zoneinfo', '/dev/null', '/dev/zero', '/dev/random', '/dev/urandom'],
@@ -109,11 +109,11 @@ const COMMON = [
 ]
 const own = (done: readonly Did[]) => [...new Set(done.map(({ process }) => `/proc/${process}`))]
 
-test.if(Boolean(process.env.REQUIRE_SANDBOXES))('this machine can trace what runs behind walls', () => {
+test.if(Boolean(process.env.REQUIRE_SANDBOXES))('this machine can trace sandboxed processes', () => {
   expect(canTrace).toBe(true)
 })
 
-test.if(canTrace)('engines of runs and previews open what is theirs, and do nothing else', async () => {
+test.if(canTrace)('engines of runs and previews open permitted files and do nothing else', async () => {
   const trace = join(place, 'runner')
   const runner = await startRunner(
     { LAKE_DIR: service.lakeDir, PYTHON_BIN: '/nowhere/python3' },
@@ -150,7 +150,7 @@ test.if(canTrace)('engines of runs and previews open what is theirs, and do noth
   expect(opened.filter((path) => path.startsWith(join(scratchDir, 'engines'))).length).toBeGreaterThan(5)
 })
 
-test.if(canTrace)('engines of queries open what is theirs, and do nothing else', async () => {
+test.if(canTrace)('engines of queries open permitted files and do nothing else', async () => {
   const trace = join(place, 'query')
   const queries = await startTestQueries({}, traced(trace))
   await queries.table('default.gold.routes', 'SELECT 1 AS id')

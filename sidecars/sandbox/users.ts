@@ -1,18 +1,22 @@
 import { randomInt } from 'node:crypto'
 import { readdir, readFile } from 'node:fs/promises'
 
-// User ids for sandboxed processes of a service that is root. Each process has a user of its own, so that it can neither
-// change the mode of another's files nor reach it by a right that a user has over himself.
+// User ids for sandboxed processes of a service that is root. Each process has its own user. So it cannot
+// change the modes of another process's files, or use the rights that a user has over the user's own
+// processes.
 
-/** The first of USERS user ids. They fit into 16 bits, as containers often map no others, and end before `nobody`. */
+/**
+ * The first of USERS user ids. The ids fit into 16 bits, because containers often map no others, and end
+ * before `nobody`.
+ */
 export const FIRST_USER = 65_432
-/** More than the processes of the largest configuration (CONCURRENCY_MAX, previews, checks, spares). */
+/** More users than the processes of the largest configuration (CONCURRENCY_MAX, previews, checks, spares). */
 export const USERS = 102
 
 export interface Users {
-  /** A user without processes, held until it is released. Throws where all are held. */
+  /** Acquires a user without processes, until its release. Throws when all users are acquired. */
   acquire(): Promise<number>
-  /** Call it when neither a process nor a file of the user remains. */
+  /** May be called only when no process and no file of the user remains. */
   release(user: number): void
 }
 
@@ -20,7 +24,7 @@ export function makeUsers(): Users {
   const held = new Set<number>()
   return {
     async acquire() {
-      // Another service of this machine may use the same range.
+      // Another service on this machine may use the same range.
       const busy = await usersOfProcesses()
       const free = Array.from({ length: USERS }, (_, place) => FIRST_USER + place).filter(
         (user) => !held.has(user) && !busy.has(user),
@@ -34,7 +38,7 @@ export function makeUsers(): Users {
   }
 }
 
-/** Real, effective, saved and file system users of all processes. Empty where there is no /proc. */
+/** Real, effective, saved and file system users of all processes. Empty on a system without /proc. */
 async function usersOfProcesses(): Promise<Set<number>> {
   const names = await readdir('/proc').catch(() => [])
   const found = await Promise.all(

@@ -1,4 +1,4 @@
-// Stands in for an engine when a wall is tried out: one that is not as it should be lets nobody believe in it.
+// Stands in for an engine while the service tries a sandbox. Fails unless the sandbox confines it completely.
 import { readdirSync, readFileSync } from 'node:fs'
 
 const status = readFileSync('/proc/self/status', 'utf8')

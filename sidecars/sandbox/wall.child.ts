@@ -1,20 +1,21 @@
-// Stands in for an engine whose own lock has been broken: it tries from inside, with the C library in its hands, what
-// nobody may. Started by wall.test.ts. Should an attempt succeed, it has changed nothing but files of the test.
+// Stands in for an engine whose own lock has been broken: calls the C library directly and attempts
+// everything that is forbidden. Started by wall.test.ts. An attempt that succeeds changes only files of the
+// test.
 import { dlopen, type Pointer, ptr, read } from 'bun:ffi'
 import { closeSync, openSync, readdirSync, readFileSync } from 'node:fs'
 import { open, readFile } from 'node:fs/promises'
 import { Worker } from 'node:worker_threads'
 
 export interface Targets {
-  /** A file that holds it. */
+  /** A file that contains the secret. */
   secret: string
-  /** A directory beside its own. */
+  /** A directory of another process, beside this one's own. */
   sibling: string
-  /** A directory it may read. */
+  /** A directory that this process may read. */
   readable: string
-  /** Of loopback, where somebody listens. */
+  /** A loopback port on which the test's server listens. */
   port: number
-  /** Whether files are kept from it, too. */
+  /** Whether the sandbox protects files too, so that attempts on files are made. */
   triesFiles: boolean
 }
 export type Answers = Record<string, string>
@@ -35,7 +36,7 @@ function pointerTo(bytes: Buffer): bigint {
 const text = (value: string) => pointerTo(Buffer.from(`${value}\0`))
 const zeros = (length: number) => pointerTo(Buffer.alloc(length))
 
-/** By number on x64 and arm64; null where the architecture has no such call. */
+/** Makes a system call by its number on x64 or arm64. Null means that the architecture lacks the call. */
 function call(numbers: readonly [number | null, number | null], ...args: (bigint | number)[]): string {
   const number = numbers[column] ?? null
   if (number === null) return 'refused: no such call'
@@ -107,7 +108,7 @@ async function others({ secret, port }: Targets): Promise<Answers> {
     'changes its times': call([280, 88], AT_FDCWD, text(secret), 0, 0),
     'gives it attributes': call([188, 5], text(secret), text('user.a'), text('b'), 1, 0),
     'watches files of others': call([254, 27], CHANNEL, text('/'), 0xfff),
-    // processes
+    // Processes.
     forks: call([57, null]),
     'forks without a copy': call([58, null]),
     'forks by clone': call([56, 220], 17, 0, 0, 0, 0),
@@ -134,7 +135,7 @@ async function others({ secret, port }: Targets): Promise<Answers> {
     'asks for more of the processor': call([141, 140], 0, 0, 0),
     'takes a descriptor of others': call([438, 438], CHANNEL, 0, 0),
     'has a signal sent to its parent': call([72, 25], CHANNEL, 8, parent),
-    // network
+    // Network.
     'opens a socket': call([41, 198], 2, 1, 0),
     'opens a socket of version 6': call([41, 198], 10, 1, 0),
     'opens a socket of the machine': call([41, 198], 1, 1, 0),
@@ -147,7 +148,7 @@ async function others({ secret, port }: Targets): Promise<Answers> {
     'listens on what it has': call([50, 201], CHANNEL, 1),
     'accepts on what it has': call([43, 202], CHANNEL, 0, 0),
     'fetches a page': await attempt(() => fetch(`http://127.0.0.1:${port}/`)),
-    // the kernel
+    // Kernel.
     'uses io_uring': call([425, 425], 8, zeros(120)),
     'loads a program into the kernel': call([321, 280], 0, zeros(72), 72),
     'watches performance': call([298, 241], zeros(120), 0, -1, -1, 0),

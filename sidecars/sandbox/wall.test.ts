@@ -52,7 +52,7 @@ interface Attempts {
   allowed: Answers
 }
 
-/** What came of everything that somebody tries who has left the engine's own lock behind. */
+/** The results of every attempt by code that has broken the engine's own lock. */
 async function attemptsBehind(step: WallStep, name: string): Promise<Attempts> {
   const directory = join(root, name)
   await mkdir(directory)
@@ -79,15 +79,17 @@ async function attemptsBehind(step: WallStep, name: string): Promise<Attempts> {
   }
 }
 
-/** In the kernel's words for what is not permitted or not there; anything else would say that the attempt was wrong. */
+/**
+ * Error codes of a forbidden or missing thing. Any other code would mean that the attempt itself was wrong.
+ */
 const BY_THE_WALL = /^refused: (EPERM|EACCES|EXDEV|ENOENT|1|13|18|no such call)$/
 
-/** What was not refused as it should be. */
+/** The attempts that were not refused as expected. */
 const reached = (tried: Answers) =>
   Object.entries(tried).flatMap(([name, answer]) => (BY_THE_WALL.test(answer) ? [] : [`${name}: ${answer}`]))
 
 async function works(step: WallStep): Promise<boolean> {
-  // The mode that takes one step only, and refuses without it.
+  // `required` accepts only this step, and throws without it.
   return step === 'landlock'
     ? chooseWall('required', nothing, silent).then(
         () => true,
@@ -99,19 +101,19 @@ async function works(step: WallStep): Promise<boolean> {
 const hasLandlock = process.platform === 'linux' && (await works('landlock'))
 
 const USER = process.getuid?.() === 0 ? 65_431 : process.getuid?.()
-/** Root becomes another user, where that one can read the checkout. */
+/** Runs a command as another user if the tests run as root. */
 const asUser = (...command: string[]) =>
   process.getuid?.() === 0
     ? ['setpriv', '--reuid', `${USER}`, '--regid', `${USER}`, '--clear-groups', ...command]
     : command
 const canBeUser = Bun.spawnSync(asUser('test', '-r', CHILD)).exitCode === 0
 
-test.if(Boolean(process.env.REQUIRE_SANDBOXES))('this machine has all that walls are made of', () => {
+test.if(Boolean(process.env.REQUIRE_SANDBOXES))('this machine supports the whole engine sandbox', () => {
   expect(hasLandlock).toBe(true)
 })
 
-describe.if(hasLandlock)('an engine whose own lock is broken', () => {
-  test('reaches nothing but its directory and what it is to read', async () => {
+describe.if(hasLandlock)('sandbox of an engine whose own lock is broken', () => {
+  test('a broken engine reaches only its own directory and readable paths', async () => {
     const { tried, allowed } = await attemptsBehind('landlock', 'locked')
     expect(reached(tried)).toEqual([])
     expect(allowed).toEqual(ALLOWED)
@@ -122,7 +124,7 @@ describe.if(hasLandlock)('an engine whose own lock is broken', () => {
     console.log(`  ${Object.keys(tried).length} attempts from inside an engine process were refused`)
   })
 
-  test('without Landlock still makes no process, no connection and no call but those it needs', async () => {
+  test('a broken engine without Landlock makes only permitted system calls', async () => {
     const { tried, allowed } = await attemptsBehind('seccomp', 'filtered')
     expect(reached(tried)).toEqual([])
     expect(allowed).toEqual(ALLOWED)
@@ -137,8 +139,8 @@ const ALLOWED: Answers = {
   'may become more': 'false',
 }
 
-describe('the wall in use', () => {
-  test('is the strongest that works here, and is said in the log', async () => {
+describe('choice of the engine sandbox', () => {
+  test('auto chooses the strongest working sandbox and logs it', async () => {
     const lines: string[] = []
     const wall = await chooseWall(
       'auto',
@@ -149,7 +151,7 @@ describe('the wall in use', () => {
     expect(lines.join()).toContain('engine processes run behind')
   })
 
-  test('is none where it is switched off, which is a warning', async () => {
+  test('SANDBOX=off chooses no sandbox and logs a warning', async () => {
     const lines: string[] = []
     const wall = await chooseWall(
       'off',
@@ -160,8 +162,8 @@ describe('the wall in use', () => {
     expect(lines.join()).toContain('no wall but the lock of the engine')
   })
 
-  test('is refused where more is required than works', async () => {
-    // A machine on which nothing can be started.
+  test('required fails when the sandbox does not work', async () => {
+    // Simulates a machine on which no process can start.
     const bun = process.execPath
     process.execPath = '/bin/false'
     try {
@@ -171,25 +173,20 @@ describe('the wall in use', () => {
     }
     expect(SANDBOX_MODES).toEqual(['auto', 'required', 'off'])
   })
-  test.if(hasLandlock)(
-    'is not replaced by a weaker wall where the kernel offers it and it fails',
-    async () => {
-      const bun = process.execPath
-      process.execPath = '/bin/false'
-      try {
-        const refused = chooseWall('auto', nothing, silent)
-        await expect(refused).rejects.toThrow(FailedWall)
-        await expect(refused).rejects.toThrow(
-          'engine processes cannot be confined: landlock: it ended with 1',
-        )
-      } finally {
-        process.execPath = bun
-      }
-    },
-  )
+  test.if(hasLandlock)('an offered sandbox that fails is not replaced by a weaker one', async () => {
+    const bun = process.execPath
+    process.execPath = '/bin/false'
+    try {
+      const refused = chooseWall('auto', nothing, silent)
+      await expect(refused).rejects.toThrow(FailedWall)
+      await expect(refused).rejects.toThrow('engine processes cannot be confined: landlock: it ended with 1')
+    } finally {
+      process.execPath = bun
+    }
+  })
 
   test.if(hasLandlock && canBeUser)(
-    'holds for a user without privileges that was started with nice',
+    'an unprivileged user with a low priority can set up the sandbox',
     async () => {
       const child = Bun.spawn(['nice', '-n', '15', ...asUser(process.execPath, '-e', CHOOSE)], {
         env: { PATH: '/usr/bin:/bin' },
@@ -205,7 +202,7 @@ describe('the wall in use', () => {
   )
 })
 
-/** Chooses a wall whose engines have a higher priority than the service. */
+/** Chooses a sandbox for engines whose priority is higher than that of the service. */
 const CHOOSE = `
   const { chooseWall } = await import(${JSON.stringify(join(import.meta.dirname, 'wall.ts'))})
   const silent = { info() {}, warn() {}, error() {} }

@@ -7,15 +7,10 @@ import type { Log } from '../core/log.ts'
 import { type LimitName, openKernel, type Places, Unavailable } from './kernel.ts'
 import { DEVICES, type SandboxMode } from './ladder.ts'
 
-// The second wall around engine processes (docs/adr/0020-engine-sandbox.md). DuckDB's own lock is the first; whoever gets
-// past it finds himself in a process that sees its own directory and the lake, and can make no other process, no
-// connection and nothing of the sort.
+// The sandbox around engine processes (docs/adr/0020-engine-sandbox.md), the second barrier after DuckDB's
+// own lock. Code that breaks the lock is in a process that sees only its own directory and the lake. The
+// process can start no other process and open no connection.
 
-/**
- * `landlock`: Landlock, seccomp, no capabilities, limits. `seccomp`: the same without Landlock, where the kernel has none:
- * files are then kept apart by their modes alone. `none`: the engine's own lock alone, with SANDBOX=off and on systems that
- * offer neither.
- */
 export type WallStep = 'landlock' | 'seccomp' | 'none'
 
 export const WALL_STEPS_OF: Record<SandboxMode, readonly WallStep[]> = {
@@ -24,17 +19,17 @@ export const WALL_STEPS_OF: Record<SandboxMode, readonly WallStep[]> = {
   off: ['none'],
 }
 
-/** What an engine process may see beside its own directory. Absolute paths. */
+/** Absolute paths that an engine process may access besides its own directory. */
 export interface EngineView {
   readable: readonly string[]
   writable: readonly string[]
 }
 
-/** What engine-wall.main.ts is told. */
+/** The argument of engine-wall.main.ts. */
 export interface WallSpec {
   command: readonly string[]
   env: readonly string[]
-  /** The descriptor over which the engine hears of its work. */
+  /** The descriptor of the IPC channel through which the engine receives its work. */
   channel: number
   niceness: number
   limits: readonly (readonly [LimitName, number])[]
@@ -44,21 +39,26 @@ export interface WallSpec {
 export interface EngineStart {
   /** The entry file. */
   entry: string
-  /** Of this process alone: it works in it and writes nowhere else. */
+  /** The working directory, which belongs to this process alone. The process writes nowhere else. */
   directory: string
-  /** People's SQL never takes the processor from the service itself. */
+  /** The niceness of the process. SQL of users must not take processor time from the service. */
   niceness: number
-  /** For the entry file. */
+  /** Arguments of the entry file. */
   args?: readonly string[]
 }
 
 export interface Wall {
   step: WallStep
-  /** The command that starts an engine process behind this wall; it inherits an IPC channel. */
+  /**
+   * Returns the command that starts an engine process in this sandbox. The process inherits an IPC channel.
+   */
   command(start: EngineStart): string[]
 }
 
-/** Times are the same text on every machine; nothing of the service's own environment. */
+/**
+ * The whole environment of an engine process, without variables of the service. A fixed TZ makes texts of
+ * times equal on every machine.
+ */
 export const ENGINE_ENVIRONMENT = { TZ: 'UTC' }
 
 const here = (name: string) => fileURLToPath(new URL(name, import.meta.url))
@@ -66,28 +66,31 @@ const ROOT = here('../..')
 const LAUNCHER = here('./engine-wall.main.ts')
 const FILTER = here('./engine-filter.preload.ts')
 const PROBE = here('./wall-probe.main.ts')
-/** A start takes 0.2 s. A wall that is not up by then counts as failed, and the service executes no code until it is restarted. */
+/**
+ * The time limit of a probe; a start takes 0.2 s. A slower sandbox counts as failed, and the service then
+ * executes no code until its restart.
+ */
 const PROBE_MS = 60_000
-/** Where Bun.spawn puts the channel of a child with three standard descriptors. */
+/** The descriptor that Bun.spawn gives to the IPC channel of a child with three standard descriptors. */
 const CHANNEL = 3
 const OPEN_FILES = 8_192
 
-/** What a program needs to start, and the engine to load. */
+/** Directories of libraries that a program needs to start, and the engine to load. */
 const LIBRARIES = ['/lib', '/lib64', '/usr/lib', '/usr/lib64', '/usr/local/lib']
 const SYSTEM_FILES = [
   '/etc/ld.so.cache',
   '/etc/localtime',
   '/usr/share/zoneinfo',
-  // How many processors and how much memory there is; how much of it the process uses.
+  // The number of processors, the size of memory, and the memory use of the process.
   '/sys/devices/system/cpu',
   '/sys/fs/cgroup',
   '/proc/self',
   '/proc/meminfo',
 ]
-/** The service's own code, as far as engines run it. No directory that could hold data. */
+/** The service's own code that engines execute. No directory that could contain data may be listed. */
 const CODE = ['sidecars', 'lake', 'proto', 'package.json', 'tsconfig.json', 'bunfig.toml']
 
-/** A wall of this step. */
+/** Returns the sandbox of this step. */
 export function wallOf(step: WallStep, view: EngineView): Wall {
   return { step, command: (start) => commandOf(step, view, start) }
 }
@@ -135,7 +138,7 @@ function commandOf(
   return [bun, LAUNCHER, JSON.stringify(spec)]
 }
 
-/** Packages may have been installed anywhere above the service. */
+/** Directories of packages, which may be installed anywhere above the service. */
 function modulePaths(): string[] {
   const found: string[] = []
   for (let at = ROOT; ; at = dirname(at)) {
@@ -145,8 +148,9 @@ function modulePaths(): string[] {
 }
 
 /**
- * The strongest wall of the mode that works here. Throws NoWall where the mode requires a wall that does not work, and
- * FailedWall where the kernel offers a wall that could not be built: nothing weaker takes its place.
+ * Returns the strongest sandbox of the mode that works on this machine. Throws NoWall if the mode requires a
+ * sandbox that does not work. Throws FailedWall if the kernel offers a sandbox that fails; no weaker sandbox
+ * replaces it.
  */
 export async function chooseWall(mode: SandboxMode, view: EngineView, log: Log): Promise<Wall> {
   const reasons: string[] = []
@@ -167,8 +171,8 @@ export async function chooseWall(mode: SandboxMode, view: EngineView, log: Log):
 }
 
 /**
- * Where the lake's files are, on a disk that is shared with the API: they are read in place. It must be there before the
- * first engine starts.
+ * Returns the directory of the lake's files on a disk shared with the API, where engines read them in place.
+ * Creates the directory, because it must exist before the first engine starts.
  */
 export async function lakePlaces(lakeDir: string | null): Promise<string[]> {
   if (lakeDir === null) return []
@@ -179,17 +183,20 @@ export async function lakePlaces(lakeDir: string | null): Promise<string[]> {
   return [place]
 }
 
-/** The configuration asks for a wall that cannot be had here. */
+/** The configuration requires a sandbox that this machine does not support. */
 export class NoWall extends Error {}
 
-/** The kernel offers a wall, and engine processes could not be put behind it. The message names no path. */
+/**
+ * The kernel offers a sandbox, but engine processes could not be confined in it. The message contains no
+ * path.
+ */
 export class FailedWall extends Error {
   constructor(reasons: readonly string[]) {
     super(`engine processes cannot be confined: ${reasons.join('; ')}`)
   }
 }
 
-/** Whether the kernel says that it has all parts of a wall. */
+/** Whether the kernel reports all parts of this sandbox. */
 function isOffered(step: WallStep): boolean {
   try {
     const kernel = openKernel()
@@ -200,7 +207,7 @@ function isOffered(step: WallStep): boolean {
   }
 }
 
-/** Null: it works. */
+/** Returns the reason why the sandbox fails, or null if it works. */
 async function tryOut(wall: Wall): Promise<string | null> {
   const child = Bun.spawn(
     wall.command({ entry: PROBE, directory: '/nonexistent', niceness: 0, args: [wall.step] }),
@@ -212,13 +219,13 @@ async function tryOut(wall: Wall): Promise<string | null> {
       stderr: 'pipe',
       timeout: PROBE_MS,
       killSignal: 'SIGKILL',
-      // So that the descriptor is there.
+      // Opens the IPC channel, so that its descriptor exists.
       serialization: 'advanced',
       ipc: () => {},
     },
   )
   const [complaint, code] = await Promise.all([new Response(child.stderr).text(), child.exited])
   if (code === 0) return null
-  // Anything else may hold paths, and anybody may ask for the reason.
+  // Other output may contain paths, and any caller may read the reason.
   return /^engine process: (.*)$/m.exec(complaint)?.[1] ?? `it ended with ${child.signalCode ?? code}`
 }

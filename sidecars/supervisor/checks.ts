@@ -1,4 +1,4 @@
-/** What must hold before anything is started. Each throws a Refusal that says what is wrong and what to do. */
+/** Preconditions of a start. Each check throws a Refusal that says what is wrong and what to do. */
 import { Database } from 'bun:sqlite'
 import { accessSync, chmodSync, constants, mkdirSync, readdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
@@ -7,12 +7,16 @@ import { type HeldPort, holdPort } from './ports.ts'
 import { messageOf, Refusal } from './refusal.ts'
 
 const POSTGRES_MAJOR = 15
-/** A firewall, or a program that speaks another protocol, takes the connection and says nothing. */
+/**
+ * The time limit for the database's answer. A firewall, or a program with another protocol, may accept the
+ * connection and never answer.
+ */
 const DATABASE_ANSWER_MS = 5_000
 
 /**
- * Claims a data directory until this process ends, however it ends. The lock is SQLite's, because it is the one lock of the
- * operating system that Bun can reach, and the operating system forgets it with its owner.
+ * Claims a data directory until this process ends in any way. The lock is SQLite's, because it is the only
+ * lock of the operating system that Bun can reach. The operating system releases the lock when its owner
+ * ends.
  */
 export function claimDataDirectory(
   dataDir: string,
@@ -46,12 +50,13 @@ const CLOSED = 0o700
 const OTHERS = 0o077
 const STICKY = 0o1000
 
-/** Entries of a data directory, and those that a file system or a shell makes where it likes. */
+/** Entries of a data directory, and entries that file systems and shells create anywhere. */
 const OWN_ENTRIES = /^(\.|lost\+found$|postgres(\.new)?$|objects$|run$|scratch)/
 
 /**
- * Closes a data directory to all other users, also one that was made by hand or by an earlier version. A directory that is not
- * Sluice's alone keeps its mode, since others may need it (`/`, `/tmp`); then the answer says why it stays open.
+ * Closes a data directory to all other users, even if a user or an earlier version created it. A directory
+ * with foreign entries keeps its mode, since others may need it (`/`, `/tmp`). Returns the reason why the
+ * directory stays open, or null.
  */
 function closeToOthers(dataDir: string): string | null {
   const { uid, mode } = statSync(dataDir)
@@ -64,7 +69,7 @@ function closeToOthers(dataDir: string): string | null {
   return null
 }
 
-/** Holds the address of the service until the service itself takes it. */
+/** Holds the address of the service until the API process starts. */
 export const holdServicePort = (host: string, port: number): Promise<HeldPort> =>
   holdPort(host, port).catch((error: NodeJS.ErrnoException) => {
     throw new Refusal(portProblem(error, host, port))
@@ -76,7 +81,7 @@ function portProblem(error: NodeJS.ErrnoException, host: string, port: number) {
   return `HOST ${host} is not an address of this machine (${error.code})`
 }
 
-/** Connects once. Messages name host and user, never the password. */
+/** Connects once. Messages contain host and user, never the password. */
 export async function checkDatabase(url: string, answerMs = DATABASE_ANSWER_MS) {
   if (!/^postgres(ql)?:\/\//.test(url) || !URL.canParse(url) || new URL(url).hostname === '') {
     throw new Refusal('DATABASE_URL must look like postgres://user:password@host:5432/database')

@@ -1,4 +1,7 @@
-/** A supervised child process: its own session, stdin as its lifeline, its output passed on line by line. */
+/**
+ * A supervised child process with its own session. Its stdin is its lifeline, and its output is forwarded
+ * line by line.
+ */
 import { eachLine } from './lines.ts'
 import type { WriteLine } from './log.ts'
 import type { Part, Running } from './tree.ts'
@@ -6,22 +9,28 @@ import type { Part, Running } from './tree.ts'
 export type ChildOptions = {
   name: string
   command: string[]
-  /** Asked at each start. */
+  /** Called at each start. */
   env: () => Record<string, string | undefined>
   cwd: string
   port?: number
-  /** Between SIGTERM and SIGKILL. */
+  /** The time between SIGTERM and SIGKILL. */
   stopDeadlineMs: number
   log: WriteLine
 }
 
-/** sysexits.h EX_CONFIG: the child has said what is wrong with its environment, and starting it again would not mend that. */
+/** sysexits.h EX_CONFIG: the child has reported a wrong setting, and a restart would not help. */
 const CONFIGURATION_ERROR = 78
-/** EX_UNAVAILABLE: what the environment names cannot be used. At the first start it is a mistake, later an outage. */
+/**
+ * sysexits.h EX_UNAVAILABLE: a configured dependency cannot be used. This is a mistake at the first start,
+ * and an outage later.
+ */
 const UNAVAILABLE = 69
-/** The complaints of a child that are kept: several settings may be wrong. */
+/** The number of error lines that are kept of a child. Several settings may be wrong at once. */
 const LAST_WORDS_LINES = 5
-/** What a dead child wrote last is passed on before its end is reported, unless somebody else holds its pipe. */
+/**
+ * The time limit for forwarding the last output of a dead child, because another process may hold the pipe
+ * open.
+ */
 const DRAIN_DEADLINE_MS = 2_000
 
 export function childProcess(options: ChildOptions): Part {
@@ -37,7 +46,7 @@ function spawn({ name, command, env, cwd, port, stopDeadlineMs, log }: ChildOpti
   const child = Bun.spawn(command, {
     env: { ...env(), SUPERVISED: '1' },
     cwd,
-    // A session of its own: Ctrl-C in a terminal reaches the supervisor only, which stops the tree in order.
+    // A separate session: Ctrl-C in a terminal reaches only the supervisor, which stops the tree in order.
     detached: true,
     stdin: 'pipe',
     stdout: 'pipe',
@@ -68,11 +77,11 @@ function spawn({ name, command, env, cwd, port, stopDeadlineMs, log }: ChildOpti
   return { pid: child.pid, port, exited, stop, lastWords: () => complaints.join('; ') }
 }
 
-/** The child and whatever it left behind in its process group. */
+/** Kills the child and every process that it left in its process group. */
 function killGroup(pid: number) {
   try {
     process.kill(-pid, 'SIGKILL')
   } catch {
-    // ESRCH: nobody is left.
+    // ESRCH: no process is left.
   }
 }

@@ -1,4 +1,7 @@
-/** Calls `onLine` for every line of a byte stream, and for an unfinished last one; resolves when the stream ends. */
+/**
+ * Calls `onLine` for every line of a byte stream, also for an unfinished last line. Resolves at the end of
+ * the stream.
+ */
 export async function eachLine(stream: ReadableStream<Uint8Array>, onLine: (line: string) => void) {
   const decoder = new TextDecoder()
   let rest = ''
@@ -14,5 +17,5 @@ export async function eachLine(stream: ReadableStream<Uint8Array>, onLine: (line
   if (rest !== '') onLine(rest)
 }
 
-/** A child that writes without line ends must not fill our memory. */
+/** The maximum length of a line. A child that writes no line ends must not fill the supervisor's memory. */
 const LINE_CHARS_LIMIT = 1024 * 1024

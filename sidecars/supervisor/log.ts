@@ -1,4 +1,4 @@
-/** One line per event of any process: `HH:MM:SS.mmm name     message`, or JSON lines. */
+/** Writes one line per event of any process, as `HH:MM:SS.mmm name     message` or as JSON. */
 
 export type WriteLine = (name: string, message: string) => void
 
@@ -9,7 +9,7 @@ export const textLog =
   (name, message) =>
     write(`${new Date().toISOString().slice(11, 23)} ${name.padEnd(NAME_WIDTH)}  ${message}\n`)
 
-/** A child's own JSON line keeps its fields. */
+/** Keeps the fields of a line that a child wrote as JSON. */
 export const jsonLog =
   (write: (line: string) => void): WriteLine =>
   (name, message) =>

@@ -17,7 +17,7 @@ afterAll(async () => {
   await directory[Symbol.asyncDispose]()
 })
 
-/** Runs `npm start` as it is, to its end. */
+/** Runs `npm start` to its end. */
 async function start(env: Record<string, string>, options: { uid?: number; gid?: number } = {}) {
   const started = Bun.spawn([process.execPath, join(import.meta.dirname, 'main.ts')], {
     ...options,
@@ -39,7 +39,7 @@ async function start(env: Record<string, string>, options: { uid?: number; gid?:
   return { code, out, error }
 }
 
-/** A start that is refused before anything is started. */
+/** Runs a start that is refused before any process starts. Returns the error text. */
 async function refusal(env: Record<string, string>, options: { uid?: number; gid?: number } = {}) {
   const { code, out, error } = await start(env, options)
   expect({ code, out }).toEqual({ code: 1, out: '' })
@@ -61,7 +61,7 @@ test.each([
   ['api', { AUDIT: 'no' }, 'AUDIT: must be on or off'],
   ['api', { TRUSTED_PROXIES: '10.0.0.0/8,proxy' }, `TRUSTED_PROXIES: '10.0.0.0/8,proxy' is no list`],
   ['api', NO_STORE, `the versioned bucket 'none' at http://127.0.0.1:1 cannot be used`],
-])('a wrong setting of the %s ends the start with one line that names it', async (part, env, reason) => {
+])('a wrong %s setting ends the start with a one-line error', async (part, env, reason) => {
   const { code, out, error } = await start({ DATABASE_URL: database.url, ...env })
   expect(code).toBe(1)
   expect(error).toStartWith(`Sluice did not start: ${part} refuses its configuration: `)
@@ -70,21 +70,21 @@ test.each([
   expect(out).not.toContain('restart')
 })
 
-test('a port in use is named', async () => {
+test('the error names a port that is in use', async () => {
   const other = await holdPort()
   expect(await refusal({ PORT: String(other.port) })).toContain(`port ${other.port} on 127.0.0.1 is in use`)
   await other.release()
 })
 
-test('a port that is no port is named', async () => {
+test('the error names an invalid port', async () => {
   expect(await refusal({ PORT: '80 80' })).toContain(`PORT must be a number from 1 to 65535, not '80 80'`)
 })
 
-test('an address that is not ours is named', async () => {
+test('the error names a host that is no address of this machine', async () => {
   expect(await refusal({ HOST: '192.0.2.1' })).toContain('HOST 192.0.2.1 is not an address of this machine')
 })
 
-test('a data directory that cannot be made is named', async () => {
+test('the error names a data directory that cannot be created', async () => {
   const file = join(directory.path, 'a file')
   await writeFile(file, '')
   expect(await refusal({ DATA_DIR: join(file, 'data') })).toContain(
@@ -92,7 +92,7 @@ test('a data directory that cannot be made is named', async () => {
   )
 })
 
-test.if(process.getuid?.() === 0)('a data directory of somebody else is named', async () => {
+test.if(process.getuid?.() === 0)('the error names a data directory of another user', async () => {
   const foreign = join(directory.path, 'foreign')
   claimDataDirectory(foreign, () => '').release()
   await chmod(foreign, 0o755)
@@ -101,7 +101,7 @@ test.if(process.getuid?.() === 0)('a data directory of somebody else is named', 
   )
 })
 
-test('a data directory is closed to other users, also one that was open before', async () => {
+test('a start closes the data directory to other users', async () => {
   const modeOf = async (path: string) => (await stat(path)).mode & 0o7777
   const made = join(directory.path, 'made')
   claimDataDirectory(made, () => '').release()
@@ -111,7 +111,7 @@ test('a data directory is closed to other users, also one that was open before',
   expect(await modeOf(made)).toBe(0o700)
 })
 
-test('a directory that is not its own keeps its mode, at each start, and the answer says why', async () => {
+test('a directory with foreign content keeps its mode and reports the reason', async () => {
   for (const [name, mode, why] of [
     ['shared', 0o1777, 'it is shared (sticky)'],
     ['foreign-files', 0o755, "it holds 'a file', which is not Sluice's"],
@@ -129,7 +129,7 @@ test('a directory that is not its own keeps its mode, at each start, and the ans
   }
 })
 
-test('entries that a file system or a shell makes do not keep a data directory open', async () => {
+test('a data directory with only system entries is closed to others', async () => {
   const path = join(directory.path, 'volume')
   await mkdir(join(path, 'lost+found'), { recursive: true })
   await mkdir(join(path, '.cache'))
@@ -140,7 +140,7 @@ test('entries that a file system or a shell makes do not keep a data directory o
   claim.release()
 })
 
-test('a data directory that another Sluice works on is refused', async () => {
+test('a data directory in use by another Sluice is refused', async () => {
   const dataDir = join(directory.path, 'taken')
   const claim = claimDataDirectory(dataDir, () => '')
   expect(await refusal({ DATA_DIR: dataDir })).toContain(`another Sluice (starting) is running on ${dataDir}`)
@@ -149,27 +149,27 @@ test('a data directory that another Sluice works on is refused', async () => {
 })
 
 test.each(['localhost:5432/x', 'mysql://localhost/x', 'postgres://host:port/x', 'postgres:///x'])(
-  'DATABASE_URL %p is malformed',
+  'the malformed DATABASE_URL %p is refused',
   async (url) => {
     expect(await refusal({ DATABASE_URL: url })).toContain('DATABASE_URL must look like postgres://')
   },
 )
 
-test('a database that nobody serves is named without its password', async () => {
+test('the error names an unreachable database without its password', async () => {
   const port = await freePort()
   const message = await refusal({ DATABASE_URL: `postgres://sluice:hunter2@127.0.0.1:${port}/x` })
   expect(message).toContain(`no Postgres answers at 127.0.0.1:${port} (ECONNREFUSED)`)
   expect(message).not.toContain('hunter2')
 })
 
-test('a database that takes the connection and says nothing is given up', async () => {
+test('the check of a silent database ends with a timeout', async () => {
   const silent = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data() {} } })
   const check = checkDatabase(`postgres://sluice:hunter2@127.0.0.1:${silent.port}/x`, 50)
   await expect(check).rejects.toThrow(`no Postgres answers at 127.0.0.1:${silent.port} (silent for 0.05 s)`)
   silent.stop(true)
 })
 
-test('a wrong database password is said to be refused, and is not shown', async () => {
+test('the error about a wrong database password does not show it', async () => {
   const url = new URL(database.url)
   url.password = 'hunter2'
   const message = await refusal({ DATABASE_URL: url.href })
@@ -177,7 +177,7 @@ test('a wrong database password is said to be refused, and is not shown', async 
   expect(message).not.toContain('hunter2')
 })
 
-test('a database that does not exist is named', async () => {
+test('the error names a missing database', async () => {
   const url = new URL(database.url)
   url.pathname = '/nowhere'
   expect(await refusal({ DATABASE_URL: url.href })).toContain(`${url.host} has no database 'nowhere'`)

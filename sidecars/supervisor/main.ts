@@ -1,4 +1,7 @@
-/** `npm start`: Postgres, runner, query and API as one supervised tree. What is started is data, in `describeTree`. */
+/**
+ * `npm start`: runs Postgres, runner, query service and API as one supervised tree. `describeTree` returns
+ * its parts as data.
+ */
 import { randomBytes } from 'node:crypto'
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -19,9 +22,12 @@ const root = join(import.meta.dirname, '..', '..')
 const write = (line: string) => process.stdout.write(line)
 const API_STOP_DEADLINE_MS = 8_000
 const SIDECAR_STOP_DEADLINE_MS = 5_000
-/** The flag: Node 20 reads whole numbers of 64 bits exactly only then; newer ones know it and do so anyway. */
+/**
+ * Node 20 parses 64-bit integers exactly only with `--harmony-json-parse-with-source`. Newer versions do so
+ * anyway and accept the flag.
+ */
 const NODE_OPTIONS = ['--enable-source-maps', '--harmony-json-parse-with-source']
-/** Packages are those of this checkout, and nothing is fetched. */
+/** Deno uses the packages of this checkout and downloads nothing. */
 const DENO_OPTIONS = ['--no-lock', '--no-remote', '--node-modules-dir=manual']
 
 let tree: Tree | undefined
@@ -31,13 +37,13 @@ let isReady = false
 
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => end(0))
 endWithParent(process.env, () => end(0))
-// Whoever read our log may leave before we do.
+// The reader of the log may close the pipe before this process ends.
 process.stdout.on('error', () => {})
 
 try {
   await start()
 } catch (error) {
-  // A start that was interrupted fails in many ways, and none of them is news.
+  // An interrupted start fails in many ways, and none of them deserves a message.
   if (!ending) process.stderr.write(`Sluice did not start: ${messageOf(error)}\n`)
   await end(1)
 }
@@ -91,10 +97,13 @@ async function start() {
   own(`Sluice is ready on ${settings.localUrl} (${(performance.now() / 1000).toFixed(1)} s)`)
 }
 
-/** Stages in the order of starting; each part as a process that can be started again at the same address. */
+/**
+ * Returns the stages in the order of their start. Each part is a process that can be restarted at the same
+ * address.
+ */
 async function describeTree(settings: Settings, servicePort: HeldPort, log: WriteLine) {
   let databaseUrl = settings.databaseUrl ?? ''
-  // Held until their owners start, so that no two of them choose the same one.
+  // Each port is held until its owner starts, so that no two parts choose the same port.
   const postgresPort = settings.databaseUrl ? undefined : await holdPort()
   const runnerPort = settings.runnerUrls ? undefined : await holdPort()
   const queryPort = settings.queryUrls ? undefined : await holdPort()
@@ -137,14 +146,14 @@ async function describeTree(settings: Settings, servicePort: HeldPort, log: Writ
   const beside = { env: environment, cwd: root, stopDeadlineMs: API_STOP_DEADLINE_MS, log }
   const api = childProcess({ ...beside, name: 'api', command: runtime, port: settings.port })
   const stages = [
-    // The sidecars need no database: they start while Postgres does.
+    // The sidecars need no database, so they start together with Postgres.
     [
       ...(postgresPort ? [startedAt(postgresPort, postgres(postgresPort))] : []),
       ...(runnerPort ? [sidecar('runner', runnerPort)] : []),
       ...(queryPort ? [sidecar('query', queryPort)] : []),
     ],
     [startedAt(servicePort, api)],
-    // After the API and ended before it: what works needs someone to ask for objects.
+    // Starts after the API and ends before it, because the workers request objects from the API.
     workers
       ? [
           startedAt(
@@ -162,7 +171,10 @@ async function describeTree(settings: Settings, servicePort: HeldPort, log: Writ
   return { stages, sidecarPorts, databaseUrl: () => databaseUrl }
 }
 
-/** How the API process is started; where it does not run on Bun, the work beside requests is a process of its own. */
+/**
+ * Returns the command of the API process. If the API does not run on Bun, its workers run in a separate
+ * process.
+ */
 async function describeRuntime({ apiRuntime, dataDir }: Settings) {
   if (apiRuntime === 'bun') return { runtime: [process.execPath, 'app/main.ts'] }
   const binary = Bun.which(apiRuntime)
@@ -177,7 +189,7 @@ async function describeRuntime({ apiRuntime, dataDir }: Settings) {
   return { runtime: [binary, ...NODE_OPTIONS, built], workers }
 }
 
-/** The part as it is, taking over its port from us. */
+/** Returns a part that releases its held port just before it starts. */
 function startedAt(held: HeldPort, part: Part): Part {
   const start = async () => {
     await held.release()
@@ -186,7 +198,7 @@ function startedAt(held: HeldPort, part: Part): Part {
   return { ...part, start }
 }
 
-/** Stops everything and exits, once: further signals change nothing, since every step has a deadline. */
+/** Stops everything once, then exits. Further signals have no effect, since every step has a deadline. */
 function end(code: number): Promise<void> {
   ending ??= (async () => {
     await tree?.stop()

@@ -1,10 +1,10 @@
-// The API process for Node, which reads no TypeScript: one file, made anew at each start. It stands in the data directory
-// and takes what it needs from the packages of this checkout.
+// Builds the API process for Node, which cannot execute TypeScript. The build is a single file, made at each
+// start. The file is in the data directory and uses the packages of this checkout.
 import { mkdir, rm, symlink } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { Refusal } from './refusal.ts'
 
-/** Builds `entry` into `folder` and resolves with the path of what Node is to run. */
+/** Builds `entry` into `folder` and resolves with the path of the built file. Throws Refusal. */
 export async function buildForNode({ root, entry, folder }: { root: string; entry: string; folder: string }) {
   const built = await Bun.build({
     entrypoints: [join(root, entry)],
@@ -24,7 +24,9 @@ export async function buildForNode({ root, entry, folder }: { root: string; entr
   return join(folder, 'api.mjs')
 }
 
-/** Pages and migrations stay where they are: each source goes on knowing its own folder. */
+/**
+ * Replaces `import.meta.dirname` with the folder of each source, because pages and migrations stay in place.
+ */
 const sameFolders: Bun.BunPlugin = {
   name: 'same folders',
   setup(build) {

@@ -1,21 +1,21 @@
 import { randomInt } from 'node:crypto'
 import { createServer } from 'node:net'
 
-/** A port that the operating system gives to nobody else until it is released. */
+/** A port that the operating system gives to no other process until its release. */
 export type HeldPort = { port: number; release: () => Promise<void> }
 
 /**
- * Below those that systems give to the near end of a connection (Linux from 32768, others from 49152): such a port could be
- * taken by anybody's connection, at first and again whenever what listens on it is started anew. Above 10080, where browsers
- * do not go.
+ * The range of chosen ports. It ends below the ports of outgoing connections (from 32768 on Linux, from 49152
+ * elsewhere). Any connection could take such a port, at first and before each restart of the listener. The
+ * range starts above 10080, the highest port that browsers block.
  */
 const LOWEST = 10_100
 const BEYOND = 32_768
 const ATTEMPTS = 100
 
 /**
- * Holds a port, any free one unless it is named, by listening on it. Whoever takes it over after its release must still be
- * able to fail: another process may be faster.
+ * Holds a port by listening on it: the given port, or any free one. The process that uses the port after its
+ * release must handle a failure, because another process may be faster.
  */
 export async function holdPort(host = '127.0.0.1', port?: number): Promise<HeldPort> {
   if (port !== undefined) return listenOn(host, port)
@@ -45,7 +45,7 @@ const listenOn = (host: string, port: number) =>
     })
   })
 
-/** A loopback port that is free now. */
+/** Returns a loopback port that is free now. */
 export async function freePort(): Promise<number> {
   const held = await holdPort()
   await held.release()

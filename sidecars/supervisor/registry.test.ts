@@ -20,7 +20,7 @@ async function registered(pid: number) {
   return registry
 }
 
-test('the registry says what runs where', async () => {
+test('the registry lists running processes with their addresses', async () => {
   expect(await registered(process.pid)).toEqual({
     supervisor_pid: process.pid,
     url: about.url,
@@ -38,7 +38,7 @@ test('the registry says what runs where', async () => {
   })
 })
 
-test('a process left behind by a killed supervisor that does not end by itself is killed', async () => {
+test('a process that outlives its killed supervisor is killed', async () => {
   const leftover = sleeper()
   const said: string[] = []
   await endLeftovers(await registered(leftover.pid), (message) => said.push(message), 0)
@@ -46,7 +46,7 @@ test('a process left behind by a killed supervisor that does not end by itself i
   expect(said).toEqual(['waiting for api of a Sluice that was killed'])
 })
 
-test('a later process with the number of one of ours is left alone', async () => {
+test('a foreign process with a reused process id is not killed', async () => {
   const foreign = sleeper()
   const registry = await registered(foreign.pid)
   const processes = registry.processes.map((record) => ({ ...record, kernel_start_time: '1' }))
@@ -55,6 +55,6 @@ test('a later process with the number of one of ours is left alone', async () =>
   foreign.kill()
 })
 
-test('without a registry there is nothing to know', () => {
+test('a missing registry reads as undefined', () => {
   expect(readRegistry(join('/', 'nowhere'))).toBeUndefined()
 })

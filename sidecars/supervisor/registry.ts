@@ -1,6 +1,7 @@
 /**
- * `<DATA_DIR>/run/processes.json`: what is running, for operators, for fault tests and for the next start, which ends what
- * a killed supervisor left behind. Only its owner may read it: the database's address holds the password.
+ * `<DATA_DIR>/run/processes.json` lists the running processes, for operators, fault tests and the next start.
+ * The next start ends processes that a killed supervisor left behind. Only the owner may read the file,
+ * because the database address contains the password.
  */
 import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -12,7 +13,9 @@ export type ProcessRecord = {
   port: number | null
   restarts: number
   started_at: string | null
-  /** As the kernel counts it; tells a process of ours from a later one with its number. */
+  /**
+   * The kernel's start time of the process. It distinguishes the process from a later one with the same id.
+   */
   kernel_start_time: string | null
 }
 
@@ -23,7 +26,7 @@ export type Registry = {
   processes: ProcessRecord[]
 }
 
-/** Children of a killed supervisor end by themselves; those that have not by then are killed. */
+/** Children of a killed supervisor end by themselves. After this time they are killed. */
 const LEFTOVER_DEADLINE_MS = 6_000
 const POLL_MS = 20
 
@@ -62,7 +65,10 @@ export function writeRegistry(
 
 export const removeRegistry = (dataDir: string) => rmSync(registryPath(dataDir), { force: true })
 
-/** Waits for the processes of a supervisor that is gone, and kills those that do not follow it. Postgres looks after itself. */
+/**
+ * Waits for the processes of a dead supervisor, and kills those that do not end in time. Skips Postgres,
+ * because `startPostgres` ends an earlier server itself.
+ */
 export async function endLeftovers(
   registry: Registry,
   log: (message: string) => void,
@@ -82,7 +88,7 @@ export async function endLeftovers(
 const isStillThere = ({ pid, kernel_start_time }: ProcessRecord) =>
   pid !== null && kernel_start_time !== null && kernelStartTime(pid) === kernel_start_time
 
-/** Null when there is no such process, or only its grave. */
+/** Returns null if the process does not exist or is a zombie. */
 export function kernelStartTime(pid: number): string | null {
   if (process.platform !== 'linux') {
     return (
@@ -92,10 +98,10 @@ export function kernelStartTime(pid: number): string | null {
     )
   }
   try {
-    // Field 22 of proc(5) stat, counted after the name in parentheses, which may hold spaces.
+    // Field 22 of proc(5) stat, counted after the name in parentheses, because the name may contain spaces.
     const stat = readFileSync(`/proc/${pid}/stat`, 'utf8')
     const [state, ...fields] = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
-    // A container may have nobody who buries the dead.
+    // A container may lack a process that reaps zombies.
     return state === 'Z' ? null : (fields[18] ?? null)
   } catch {
     return null

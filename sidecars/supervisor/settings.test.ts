@@ -16,7 +16,7 @@ const user = {
   AWS_SESSION_TOKEN: 'secret',
 }
 
-test('a sidecar gets no address of the database and no key', () => {
+test('a sidecar gets no database address and no key', () => {
   const settings = readSettings(user, '/srv')
   const env = sidecarEnv(user, settings, { name: 'runner', port: 4711 })
   expect<Record<string, string | undefined>>(env).toEqual({
@@ -34,12 +34,12 @@ test('a sidecar gets no address of the database and no key', () => {
   })
 })
 
-test('a sidecar finds the lake on disk unless there is an object store', () => {
+test("a sidecar gets the lake's directory unless an object store is set", () => {
   const env = sidecarEnv({}, readSettings({ DATA_DIR: '/data' }, '/srv'), { name: 'query', port: 4711 })
   expect(env).toMatchObject({ LAKE_DIR: '/data/objects', SCRATCH_DIR: '/data/scratch/query' })
 })
 
-test('API and sidecars share a token: a new one for each start, or the one that is set', () => {
+test('API and sidecars share a configured token or a new one', () => {
   const tokensOf = (env: Record<string, string>) => {
     const settings = readSettings(env, '/srv')
     const chosen = { databaseUrl: '', runnerUrls: '', queryUrls: '', ownSidecars: ['http://127.0.0.1:1'] }
@@ -57,7 +57,7 @@ test('API and sidecars share a token: a new one for each start, or the one that 
   expect(tokensOf({ SIDECAR_TOKEN: 'as it is set' })).toEqual(Array(3).fill('as it is set'))
 })
 
-test('a token that was made for this start goes to the sidecars of this start only, one that is set to all', () => {
+test('own sidecars get a generated token, all sidecars a configured one', () => {
   const sentBy = (env: Record<string, string>, ownSidecars: string[]) => {
     const settings = readSettings(env, '/srv')
     const chosen = { databaseUrl: '', runnerUrls: 'http://far:1', queryUrls: 'http://far:2', ownSidecars }
@@ -70,7 +70,7 @@ test('a token that was made for this start goes to the sidecars of this start on
   expect(sentBy({ SIDECAR_TOKEN: 'as it is set' }, own)).toEqual([true, undefined])
 })
 
-test('sidecars may call this API at PUBLIC_URL and, where they are listed, other replicas', () => {
+test('sidecars may call PUBLIC_URL and the replicas in API_URLS', () => {
   const urlsOf = (env: Record<string, string>) => readSettings(env, '/srv').apiUrls.join(',')
   expect(urlsOf({ HOST: '0.0.0.0', PORT: '81' })).toBe('http://127.0.0.1:81')
   expect(urlsOf({ PUBLIC_URL: 'https://a', API_URLS: 'https://b,https://c' })).toBe(
@@ -78,7 +78,7 @@ test('sidecars may call this API at PUBLIC_URL and, where they are listed, other
   )
 })
 
-test('the API process gets everything the user set, and what was chosen', () => {
+test('the API process gets all user settings and the chosen addresses', () => {
   const chosen = {
     databaseUrl: 'postgres://chosen',
     runnerUrls: 'http://r',
@@ -97,7 +97,7 @@ test('the API process gets everything the user set, and what was chosen', () => 
   })
 })
 
-test('an API that listens everywhere is reached over loopback', () => {
+test('an API that listens on all addresses is reached over loopback', () => {
   expect(readSettings({ HOST: '0.0.0.0', PORT: '81' }, '/').localUrl).toBe('http://127.0.0.1:81')
   expect(readSettings({ HOST: '::1' }, '/').localUrl).toBe('http://[::1]:8080')
 })

@@ -1,4 +1,4 @@
-/** What the supervisor itself reads from the environment, and the environment each of its children gets. */
+/** The settings of the supervisor, and the environment of each of its children. */
 import { randomBytes } from 'node:crypto'
 import { join, resolve } from 'node:path'
 import { Refusal } from './refusal.ts'
@@ -8,22 +8,25 @@ type Env = Record<string, string | undefined>
 export type Settings = {
   host: string
   port: number
-  /** The API as this machine reaches it, whatever address it listens on. */
+  /** The address of the API for this machine, whatever address it listens on. */
   localUrl: string
   dataDir: string
-  /** Undefined: bring a Postgres along. */
+  /** Without it, the supervisor starts the embedded Postgres. */
   databaseUrl?: string
-  /** Set by the user: addresses or `none`. Undefined: start that sidecar. */
+  /** Addresses or `none`, set by the user. Without it, the supervisor starts that sidecar. */
   runnerUrls?: string
   queryUrls?: string
-  /** The secret that API, runner and query service share: the user's, or a new one for this start. */
+  /** The secret that API, runner and query service share. It is configured, or generated at this start. */
   sidecarToken: string
-  /** The token was made for this start: it is a secret of the sidecars that the supervisor starts. */
+  /**
+   * Whether the token was generated at this start. Only sidecars that the supervisor starts know such a
+   * token.
+   */
   isTokenMade: boolean
-  /** Addresses by which sidecars may call the API: this one and, where the user lists them, other replicas. */
+  /** Addresses at which sidecars may call the API: this one, and other replicas that the user lists. */
   apiUrls: string[]
   isDiskStore: boolean
-  /** What executes the API process; everything else runs on Bun. */
+  /** The runtime of the API process. Everything else runs on Bun. */
   apiRuntime: ApiRuntime
   logFormat: 'text' | 'json'
 }
@@ -31,10 +34,10 @@ export type Settings = {
 const API_RUNTIMES = ['bun', 'node', 'deno'] as const
 export type ApiRuntime = (typeof API_RUNTIMES)[number]
 
-/** Nobody guesses 256 bits. */
+/** 256 bits cannot be guessed. */
 const SIDECAR_TOKEN_BYTES = 32
 
-/** Reads only what starting needs; the API process judges the rest (exit code 78). */
+/** Reads only the settings that a start needs. The API process checks the rest (exit code 78). */
 export function readSettings(env: Env, workingDirectory: string): Settings {
   const value = (name: string) => env[name]?.trim() || undefined
   const port = Number(value('PORT') ?? 8080)
@@ -74,7 +77,7 @@ interface Chosen {
   ownSidecars: readonly string[]
 }
 
-/** The API process gets everything the user set, and the addresses chosen here. */
+/** The environment of the API process: every setting of the user, and the addresses chosen here. */
 export const apiEnv = (env: Env, settings: Settings, chosen: Chosen) => ({
   ...env,
   HOST: settings.host,
@@ -87,14 +90,17 @@ export const apiEnv = (env: Env, settings: Settings, chosen: Chosen) => ({
   ...tokenEnv(settings, chosen),
 })
 
-/** A token that was made here is sent to the sidecars that are started here: others may be on other machines. */
+/** A generated token is sent only to sidecars of this start, because others may be on other machines. */
 function tokenEnv({ sidecarToken, isTokenMade }: Settings, { ownSidecars }: Chosen) {
   if (!isTokenMade) return { SIDECAR_TOKEN: sidecarToken }
   if (ownSidecars.length === 0) return {}
   return { SIDECAR_TOKEN: sidecarToken, SIDECAR_TOKEN_URLS: ownSidecars.join(',') }
 }
 
-/** Sidecars run other people's code: no address of the database, no key of the store or of the API reaches them. */
+/**
+ * Variables that sidecars may receive. Sidecars execute code of users, so they get no database address and no
+ * key of the store or the API.
+ */
 const SIDECAR_NAMES =
   /^(PATH|HOME|TZ|LANG|TMPDIR|LOG_FORMAT|SANDBOX|SIDECAR_HOSTS|RUN_TIMEOUT|RUN_OUTPUT_LIMIT|DISK_FLOOR|(RUNNER|QUERY|ENGINE|PYTHON)_(?!URLS$)\w+)$/
 

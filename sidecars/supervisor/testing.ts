@@ -1,13 +1,13 @@
-/** What the tests of this folder share. */
+/** Helpers of the tests in this folder. */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { kernelStartTime } from './registry.ts'
 
-/** A process that has ended but that nobody has buried yet is not alive. */
+/** Whether a process is alive. A zombie is not. */
 export const isAlive = (pid: number) => kernelStartTime(pid) !== null
 
-/** A directory that is closed to other users, as a data directory is. */
+/** Creates a directory that is closed to other users, like a data directory. */
 export async function temporaryDirectory() {
   const path = await mkdtemp(join(tmpdir(), 'sluice-test-'))
   return { path, [Symbol.asyncDispose]: () => rm(path, { recursive: true, force: true }) }

@@ -25,7 +25,7 @@ const child = (name: string, code: string, more: Partial<ChildOptions> = {}) =>
     ...more,
   })
 
-/** Says that it is up, and says goodbye when it is asked to go. */
+/** A child that logs its start, and logs again before it ends on SIGTERM. */
 const polite = (name: string) =>
   child(
     name,
@@ -33,7 +33,7 @@ const polite = (name: string) =>
   )
 const isUp = (name: string) => lines.includes(`${name}: up`)
 
-test('a child that dies is started again, after waiting longer each time, and counted', async () => {
+test('a dying child is restarted with growing delays, and restarts are counted', async () => {
   const failures: number[] = []
   tree = supervise([[child('fragile', 'process.exit(3)')]], {
     log,
@@ -48,7 +48,7 @@ test('a child that dies is started again, after waiting longer each time, and co
   expect(lines).toContain('sluice: fragile ended (code 3): restart 1 in 1 ms')
 })
 
-test('a child that was killed gets a new process under the same name and port', async () => {
+test('a killed child restarts under the same name and port', async () => {
   tree = supervise([[child('runner', `setInterval(() => {}, 1e6)`, { port: 4711 })]], { log })
   await tree.start()
   const first = tree.states()[0]?.pid ?? 0
@@ -59,7 +59,7 @@ test('a child that was killed gets a new process under the same name and port', 
   expect(lines).toContain('sluice: runner ended (SIGKILL): restart 1')
 })
 
-test('the last stage stops first, and a stage waits for the one after it', async () => {
+test('stages stop one after another, the last stage first', async () => {
   tree = supervise([[polite('postgres')], [polite('runner'), polite('query')], [polite('api')]], { log })
   await tree.start()
   await until(() => ['postgres', 'runner', 'query', 'api'].every(isUp))
@@ -70,7 +70,7 @@ test('the last stage stops first, and a stage waits for the one after it', async
   expect(goodbyes[3]).toBe('postgres: bye')
 })
 
-test('a child that does not listen is killed at its deadline, with the processes it started', async () => {
+test('a child that ignores SIGTERM is killed with its own children', async () => {
   const deaf = child(
     'deaf',
     `process.on('SIGTERM', () => {})
@@ -88,7 +88,7 @@ test('a child that does not listen is killed at its deadline, with the processes
   await until(() => !isAlive(inner) && !isAlive(outer))
 })
 
-test('stopping while a part is still starting waits for it and stops it, and starts nothing after it', async () => {
+test('a stop during a start ends that part and starts no others', async () => {
   const gate = Promise.withResolvers<void>()
   const inner = polite('slow')
   const slow: Part = { name: 'slow', start: () => gate.promise.then(inner.start) }
@@ -103,7 +103,7 @@ test('stopping while a part is still starting waits for it and stops it, and sta
   expect(lines.some((line) => line.startsWith('later'))).toBe(false)
 })
 
-test('stopping twice is stopping once', async () => {
+test('a second stop has no further effect', async () => {
   tree = supervise([[polite('api')]], { log })
   await tree.start()
   await until(() => isUp('api'))
@@ -111,7 +111,7 @@ test('stopping twice is stopping once', async () => {
   expect(lines.filter((line) => line === 'api: bye')).toHaveLength(1)
 })
 
-test('a child that refuses its configuration is not started again, and its reasons are passed on', async () => {
+test('a child that refuses its configuration reports why and is not restarted', async () => {
   const refusing = child('runner', `console.error('A: bad'); console.error('B: worse'); process.exit(78)`)
   tree = supervise([[refusing]], { log })
   await tree.start()
@@ -120,7 +120,7 @@ test('a child that refuses its configuration is not started again, and its reaso
   expect(tree.states()[0]?.restarts).toBe(0)
 })
 
-test('a child that misses something at the first start ends the tree; one that misses it later is started again', async () => {
+test('a missing dependency ends the first start, and later causes restarts', async () => {
   const missing = () => child('api', `console.error('no store'); process.exit(69)`)
   tree = supervise([[missing()]], { log, delayMs: () => 1 })
   await tree.start()
@@ -131,7 +131,7 @@ test('a child that misses something at the first start ends the tree; one that m
   await until(() => (tree?.states()[0]?.restarts ?? 0) >= 2)
 })
 
-test('when the supervisor is killed, its children notice and end', async () => {
+test('children end when their supervisor is killed', async () => {
   const source = `
     const { supervise } = await import('${join(import.meta.dirname, 'tree.ts')}')
     const { childProcess } = await import('${join(import.meta.dirname, 'child.ts')}')

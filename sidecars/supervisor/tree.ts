@@ -1,38 +1,44 @@
-/** Keeps a tree of processes alive: starts it in order, restarts with backoff what dies, stops it in the reverse order. */
+/**
+ * Keeps a tree of processes alive: starts them in order, restarts dead ones with backoff, and stops them in
+ * reverse order.
+ */
 
 import { constants } from 'node:os'
 import { type Backoff, backoffMs } from '../../app/core/process/backoff.ts'
 import type { WriteLine } from './log.ts'
 import { messageOf } from './refusal.ts'
 
-/** A process that has been started. `stop` resolves when it is gone, within a deadline of its own. */
+/** A started process. `stop` resolves when the process has ended, within the process's own deadline. */
 export type Running = {
   pid: number
   port?: number
   exited: Promise<number>
   stop: () => Promise<void>
-  /** What it complained of last, in one line. */
+  /** The last error lines of the process, in one line. */
   lastWords?: () => string
 }
 
 export type Part = {
   name: string
-  /** Resolves when parts of the next stage may start; rejects when the part could not be started. */
+  /** Resolves when parts of the next stage may start. Rejects when the part could not start. */
   start: () => Promise<Running>
-  /** The exit code that says a restart cannot help. */
+  /** The exit code after which a restart cannot help. */
   finalCode?: number
-  /** The one that says so of the first start only: once all has been ready, what is missing was there and may come back. */
+  /**
+   * An exit code with the same meaning, but only before the tree was ready once. Later a missing dependency
+   * may come back.
+   */
   firstFinalCode?: number
 }
 
 export type PartState = { name: string; port?: number; pid?: number; startedAt?: Date; restarts: number }
 
 export type Tree = {
-  /** Starts stage after stage; rejects when a part cannot be started for the first time. */
+  /** Starts one stage after another. Rejects when the first start of a part fails. */
   start: () => Promise<void>
-  /** Stops the last stage first. Safe at any time and any number of times. */
+  /** Stops the stages in reverse order. May be called at any time, any number of times. */
   stop: () => Promise<void>
-  /** Resolves with a part that ended for good, and what it said about it. */
+  /** Resolves with a part that ended permanently, and with its reason. */
   gaveUp: Promise<{ name: string; reason: string }>
   states: () => PartState[]
 }
@@ -40,14 +46,14 @@ export type Tree = {
 type Options = {
   log: WriteLine
   onChange?: () => void
-  /** Whether all parts have been ready together once. */
+  /** Whether all parts have been ready at the same time once. */
   wasReady?: () => boolean
   delayMs?: (failures: number) => number
 }
 
-/** A part that ran this long is healthy again: its next death is restarted at once. */
+/** A part that ran this long counts as healthy, so its next restart comes at once. */
 const HEALTHY_AFTER_MS = 10_000
-/** The first restart comes at once. */
+/** Delays of further restarts. The first restart comes at once. */
 const RESTART: Backoff = { firstMs: 200, limitMs: 10_000 }
 const restartMs = (failures: number) => backoffMs(Math.max(0, failures - 1), RESTART)
 
@@ -157,7 +163,7 @@ export function supervise(
   }
 }
 
-/** Codes above 128 are what a shell calls the signal. */
+/** A code above 128 stands for a signal, as in a shell. */
 function describeExit(code: number) {
   const signal = Object.entries(constants.signals).find(([, number]) => number === code - 128)
   return signal ? signal[0] : `code ${code}`
