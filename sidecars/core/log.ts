@@ -1,5 +1,5 @@
-// One line per event on standard output, saying which request it is about; the supervisor adds time and name when it
-// passes lines on.
+// Writes one line per event to standard output, with the request that the event belongs to. The supervisor
+// adds time and name when it forwards lines.
 import { traceFields } from '../../proto/trace.ts'
 
 export type Fields = Record<string, string | number | boolean>
@@ -33,7 +33,9 @@ const textOf = (fields: Fields) =>
     .map(([key, value]) => ` ${key}=${value}`)
     .join('')
 
-/** As in the log of the API: further lines are indented, other control characters are spelt out. */
+/**
+ * Formats a text as the log of the API does: later lines are indented, other control characters are escaped.
+ */
 const oneEntry = (text: string) =>
   text
     .replaceAll(/\r?\n/g, '\n    ')
@@ -42,6 +44,6 @@ const oneEntry = (text: string) =>
       (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
     )
 
-/** The message of anything thrown. */
+/** The message of any thrown value. */
 export const messageOf = (thrown: unknown): string =>
   thrown instanceof Error ? thrown.message || thrown.name : String(thrown)

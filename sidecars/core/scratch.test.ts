@@ -13,7 +13,10 @@ afterEach(async () => {
   await rm(root, { recursive: true, force: true })
 })
 
-/** Everything that hostile code may leave, made by a shell: relative calls make a chain longer than a path may be. */
+/**
+ * A shell creates every kind of entry that hostile code may leave. Relative calls create a path longer than
+ * PATH_MAX.
+ */
 const HOSTILE = `
   mkdir -p closed/inner none/inner
   echo x > closed/inner/file; echo x > none/file
@@ -29,7 +32,7 @@ const REMOVE = `
   const { removeTree } = await import(${JSON.stringify(join(import.meta.dirname, 'scratch.ts'))})
   await removeTree(process.argv.at(-1))`
 
-/** As a user without privileges: root removes what it likes. */
+/** Runs a command as a user without privileges, because root may remove everything. */
 function asUser(command: string[], cwd: string) {
   const through = isRoot ? ['setpriv', '--reuid', `${USER}`, '--regid', `${USER}`, '--clear-groups'] : []
   const { exitCode, stderr } = Bun.spawnSync([...through, ...command], {
@@ -41,12 +44,12 @@ function asUser(command: string[], cwd: string) {
   return { exitCode, complaint: stderr.toString() }
 }
 
-/** Where that user can read the checkout. */
+/** Whether that user can read the checkout. */
 const canBeUser =
   !isRoot || asUser(['test', '-r', join(import.meta.dirname, 'scratch.ts')], '/').exitCode === 0
 
 test.if(canBeUser && process.platform === 'linux')(
-  'a user without privileges removes closed directories, names that are no text and chains beyond PATH_MAX',
+  'an unprivileged user removes closed directories, undecodable names and chains beyond PATH_MAX',
   async () => {
     await chmod(root, 0o755)
     const tree = join(root, 'user', 'tree')
@@ -58,7 +61,7 @@ test.if(canBeUser && process.platform === 'linux')(
   },
 )
 
-test('the target of a symbolic link stays as it is', async () => {
+test('removing a tree leaves the target of a symbolic link unchanged', async () => {
   await mkdir(join(root, 'target'), { mode: 0o500 })
   await mkdir(join(root, 'tree'))
   await symlink(join(root, 'target'), join(root, 'tree', 'link'))
@@ -67,7 +70,7 @@ test('the target of a symbolic link stays as it is', async () => {
   expect((await stat(join(root, 'target'))).mode & 0o777).toBe(0o500)
 })
 
-test('a directory that does not exist is removed already', async () => {
+test('removing a missing directory succeeds', async () => {
   await removeTree(join(root, 'nowhere'))
 })
 
@@ -77,12 +80,12 @@ const OPEN = `
   await openScratch(process.argv.at(-1), ['work'], { warn: say, error: say })`
 
 test.if(isRoot && canBeUser)(
-  'a start moves aside what it may not remove, says so, and a later start removes it',
+  'a start moves undeletable directories aside, and a later start removes them',
   async () => {
     await chmod(root, 0o755)
     await chown(root, USER, USER)
     const start = () => asUser([process.execPath, '-e', OPEN, root], '/')
-    /** Files that an earlier start as root left. */
+    /** Creates files as an earlier start as root would leave them. */
     const leave = async () => {
       await mkdir(join(root, 'work', 'of-root'), { recursive: true })
       await writeFile(join(root, 'work', 'of-root', 'file'), '')

@@ -3,27 +3,31 @@ import { chmod, mkdir, readdir, rename, rmdir, unlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type Log, messageOf } from './log.ts'
 
-// Working directories, and how they are removed whatever user code left in them: closed modes, names that are not UTF-8,
-// and chains of directories longer than a path may be.
+// Creates and removes working directories, whatever user code left in them: closed modes, names that are not
+// UTF-8, and chains of directories longer than PATH_MAX.
 
-/** Random bytes in the name of a working directory: 128 bits, so that no process can guess the directory of another. */
+/**
+ * Random bytes in the name of a working directory. 128 bits keep a process from guessing the directory of
+ * another one.
+ */
 const NAME_BYTES = 16
-/** Entries of one directory that are removed at the same time. */
+/** Entries of one directory that are removed concurrently. */
 const BATCH = 64
-/** Directories that could not be removed and wait for another start. More of them need an operator. */
+/** Directories that could not be removed and wait for another start. More than these need an operator. */
 export const ASIDE_MAX = 16
 const ASIDE = 'aside-'
 
 export const randomName = (): string => randomBytes(NAME_BYTES).toString('hex')
 
 /**
- * Removes a directory and everything below it; a path that does not exist is removed already. Gives its owner every right
- * on the way down, follows no symbolic link, and takes time in proportion to the number of entries. Throws the error of the
- * entry that stays. No other process may work in the directory meanwhile.
+ * Removes a directory and everything below it. A missing path counts as removed. The function gives the owner
+ * every right on the way down and follows no symbolic link. It takes time in proportion to the number of
+ * entries. Throws the error of the first entry that could not be removed. No other process may work in the
+ * directory meanwhile.
  */
 export async function removeTree(root: string): Promise<void> {
   const pending: Buffer[] = []
-  /** One entry that stays does not keep the others. */
+  /** An entry that cannot be removed does not stop the removal of the others. */
   const failures: unknown[] = []
   try {
     await empty(Buffer.from(root))
@@ -43,7 +47,7 @@ export async function removeTree(root: string): Promise<void> {
   }
 
   async function empty(directory: Buffer): Promise<void> {
-    // It may belong to somebody else: then the next call says whether that matters.
+    // The directory may belong to another user. Then the next call fails if that matters.
     await chmod(directory, 0o700).catch(() => {})
     const names = await readdir(directory, { encoding: 'buffer' })
     for (let first = 0; first < names.length; first += BATCH)
@@ -54,7 +58,7 @@ export async function removeTree(root: string): Promise<void> {
       )
   }
 
-  /** Removes a file; moves a directory to the top, so that no path gets longer than two names. */
+  /** Removes a file, or moves a directory to the top, so that no path gets longer than two names. */
   async function remove(entry: Buffer): Promise<void> {
     try {
       await unlink(entry)
@@ -69,7 +73,7 @@ export async function removeTree(root: string): Promise<void> {
   }
 }
 
-/** Removes a directory as removeTree does; resolves to false, and writes to the log, where something stays. */
+/** Removes a directory like `removeTree`. Logs a failure and then resolves to false. */
 export async function clearAway(path: string, log: Log): Promise<boolean> {
   try {
     await removeTree(path)
@@ -84,8 +88,9 @@ export async function clearAway(path: string, log: Log): Promise<boolean> {
 }
 
 /**
- * Makes these directories of a scratch directory, empty. One that cannot be emptied is moved aside, which the log says;
- * later starts try to remove it again. Throws when ASIDE_MAX such directories have gathered.
+ * Creates these directories, empty, in the scratch directory. A directory that cannot be emptied is moved
+ * aside and logged; later starts try to remove it again. Throws when ASIDE_MAX such directories have
+ * gathered.
  */
 export async function openScratch(scratch: string, names: readonly string[], log: Log): Promise<void> {
   const before = (await readdir(scratch)).filter((name) => name.startsWith(ASIDE))
@@ -114,7 +119,7 @@ export async function openScratch(scratch: string, names: readonly string[], log
   }
 }
 
-/** The error of unlink() for a directory: Linux says EISDIR, macOS and BSD EPERM. */
+/** The error codes of unlink() for a directory: EISDIR on Linux, EPERM on macOS and BSD. */
 const IS_DIRECTORY = new Set(['EISDIR', 'EPERM'])
 
 const codeOf = (error: unknown): string =>

@@ -1,4 +1,4 @@
-// What the environments of the runner and of the query service have in common, and how their values are read.
+// Settings that the runner and the query service share, and the parser of their environments.
 import { mkdir, realpath } from 'node:fs/promises'
 import type { EngineSize } from '../../lake/engine/instance.ts'
 import { isSidecarToken, SIDECAR_TOKEN_RULE } from '../../proto/sidecar-token.ts'
@@ -6,29 +6,29 @@ import { isSidecarToken, SIDECAR_TOKEN_RULE } from '../../proto/sidecar-token.ts
 export interface Settings {
   host: string
   port: number
-  /** The port of native gRPC; 0: any free one, null: not served. */
+  /** The port of native gRPC. 0 means any free port, null means that gRPC is off. */
   grpcPort: number | null
   /** The secret that every call carries. */
   token: string
   /** Names by which clients reach this sidecar, besides `host` and loopback. */
   otherHosts: string[]
-  /** Base addresses of the API's replicas: the only ones that are called. */
+  /** Base addresses of the API's replicas. The sidecar calls no other address. */
   apiUrls: string[]
-  /** A directory of this process alone: what it holds is removed at start. */
+  /** A directory that only this process uses. Its contents are removed at start. */
   scratchDir: string
-  /** The directory of the API's disk store, where the disk is shared with it. */
+  /** The directory of the API's disk store, if the sidecar shares that disk. Otherwise null. */
   lakeDir: string | null
-  /** Attempts or queries that execute at once; each has an engine of its own. */
+  /** Attempts or queries that execute concurrently. Each has its own engine. */
   concurrency: number
-  /** Of one attempt or query. */
+  /** Limits of the engine of one attempt or query. */
   engine: EngineSize
   logFormat: 'text' | 'json'
 }
 
-/** sysexits.h: the environment is wrong, and starting again would not mend it. */
+/** The exit code of sysexits.h for a wrong environment. A restart would not help. */
 export const EX_CONFIG = 78
 
-/** Everything that is wrong with the environment, in one line. */
+/** Lists everything that is wrong with the environment, in one line. */
 export class SettingsError extends Error {}
 
 export type Env = Record<string, string | undefined>
@@ -39,7 +39,7 @@ export interface Machine {
 }
 
 const PORTS = { min: 0, max: 65_535 }
-/** Where an API without settings of its own listens. */
+/** The address on which an API without settings listens. */
 const API_URL = 'http://127.0.0.1:8080'
 
 export const MIB = 1_048_576
@@ -47,16 +47,21 @@ export const GIB = 1_024 * MIB
 export const CONCURRENCY_MAX = 64
 export const THREADS_MAX = 1_024
 
-/** What reads one environment. A bad value is noted, and its fallback goes on in its place. */
+/**
+ * Reads values of one environment. A bad value is recorded as a problem, and the reader returns the fallback.
+ */
 export interface EnvReader {
   number(name: string, fallback: number, range: { min: number; max: number }): number
   /** A size such as 512MB or 2GB, in bytes. */
   bytes(name: string, fallback: number): number
-  /** One of these words; the first is the fallback. */
+  /** Reads one of these words. The first word is the fallback. */
   oneOf<Word extends string>(name: string, words: readonly [Word, ...Word[]]): Word
 }
 
-/** Reads the common part and, by `own`, the rest. `port` is a default, `grpcPort` the name of a variable. Throws one SettingsError that lists every bad name. */
+/**
+ * Reads the shared settings, and the rest through `own`. `port` is a default; `grpcPort` is the name of a
+ * variable. Throws one SettingsError that lists every bad name.
+ */
 export function readSettings(
   env: Env,
   { port, grpcPort }: { port: number; grpcPort: string },
@@ -129,8 +134,9 @@ function isHttpAddress(text: string): boolean {
 }
 
 /**
- * The same settings with the absolute names of both directories, free of symbolic links: engines work in directories of
- * their own, and judge a file by where its links lead. Makes what is not there. Throws SettingsError.
+ * Returns the same settings with absolute paths of both directories, free of symbolic links. Engines work in
+ * directories of their own and check a file by the target of its links. Creates missing directories. Throws
+ * SettingsError.
  */
 export async function withRealDirectories<Given extends Settings>(settings: Given): Promise<Given> {
   const { scratchDir, lakeDir } = settings

@@ -1,4 +1,4 @@
-/** How tests start the process of a sidecar, and what they see of processes. */
+/** Helpers of tests that start the process of a sidecar and observe processes. */
 import { readFile } from 'node:fs/promises'
 import { until } from '../../tools/test/until.ts'
 import { TEST_TOKEN } from '../rpc/testing.ts'
@@ -7,7 +7,10 @@ import type { Log } from './log.ts'
 
 export const silent: Log = { info() {}, warn() {}, error() {} }
 
-/** Starts an entry file on a free port; resolves when it listens. `through`: a command that starts it, and ends with it. */
+/**
+ * Starts an entry file on a free port and resolves when the file listens. `through` is a command that starts
+ * the entry file and ends with it.
+ */
 export async function startSidecar(
   entry: string,
   env: Record<string, string>,
@@ -29,7 +32,7 @@ export async function startSidecar(
   return {
     url: await promise,
     pid: child.pid,
-    /** Process ids of its engines and interpreters. */
+    /** Process ids of the sidecar's engines and interpreters. */
     children: () => childrenOf(child.pid),
     async stop(): Promise<void> {
       child.stdin.end()
@@ -43,13 +46,13 @@ function childrenOf(pid: number): number[] {
   return stdout.toString().trim().split(/\s+/).filter(Boolean).map(Number)
 }
 
-/** A process that has ended and waits to be noticed by its new parent does not count. */
+/** Whether a process is alive. A zombie, which waits for its new parent to reap it, is not. */
 export function isAlive(pid: number): boolean {
   const state = Bun.spawnSync(['ps', '-o', 'stat=', '-p', String(pid)]).stdout.toString()
   return state !== '' && !state.startsWith('Z')
 }
 
-/** What each process has used of the processor so far, in ticks of 10 ms. */
+/** Processor time that each process has used so far, in ticks of 10 ms. */
 export async function ticksOfEach(pids: readonly number[]): Promise<Map<number, number>> {
   return new Map(await Promise.all(pids.map(async (pid) => [pid, await ticksOf(pid)] as const)))
 }
@@ -62,8 +65,8 @@ async function ticksOf(pid: number): Promise<number> {
 }
 
 /**
- * The first of these processes that uses a second of processor time from now on: it executes something. A process that only
- * starts, or prepares an instance, uses less.
+ * The first of these processes that uses a second of processor time from now on, which means that it executes
+ * something. A process that only starts, or prepares an instance, uses less.
  */
 export async function engineAtWork(engines: () => number[], ticksUsed = 100): Promise<number> {
   const before = await ticksOfEach(engines())

@@ -6,7 +6,7 @@ import { HttpFailure } from '../rpc/http.ts'
 import { type Gateway, gatewayLake, type LakeFiles, openObject, sharedLake } from './lake-access.ts'
 import { openObjectCache } from './object-cache.ts'
 
-/** A gateway of which the tests decide what it answers. */
+/** The objects of a fake gateway. Tests choose its answers. */
 let stored: Map<string, Uint8Array>
 let asked: string[]
 let failures: Response[]
@@ -49,7 +49,7 @@ const kinds: [name: string, open: () => LakeFiles][] = [
 ]
 
 describe.each(kinds)('lake files %s', (_, open) => {
-  test('are read as they were written', async () => {
+  test('reads lake files back as they were written', async () => {
     const lake = open()
     await lake.write([{ key: KEY, bytes: bytes('content') }])
     expect(new TextDecoder().decode(await lake.read(KEY))).toBe('content')
@@ -58,7 +58,7 @@ describe.each(kinds)('lake files %s', (_, open) => {
     lease.release()
   })
 
-  test('are adopted from local files, which can be read on', async () => {
+  test('adopts a local file, which stays readable', async () => {
     const lake = open()
     const local = join(directory, 'result.parquet')
     await writeFile(local, 'rows')
@@ -67,20 +67,20 @@ describe.each(kinds)('lake files %s', (_, open) => {
     expect(new TextDecoder().decode(await lake.read(KEY))).toBe('rows')
   })
 
-  test('that are not there are an error', async () => {
+  test('reading a missing lake file fails', async () => {
     await expect(open().read(KEY)).rejects.toThrow()
   })
 })
 
 const modeOf = async (path: string) => (await stat(path)).mode & 0o777
 
-test('no key leads to another route of the API', async () => {
+test('an object key cannot lead to another route of the API', async () => {
   for (const key of ['../../api/v1/runs', 'default/../../x', './a', 'a//b', '/a', ''])
     await expect(openObject(gateway, key, '')).rejects.toThrow('is no key')
   expect(asked).toEqual([])
 })
 
-test('what has a second name in the directory of a run cannot be opened for writing', async () => {
+test("a file with a second name in a run's directory is read-only", async () => {
   const lake = sharedLake(join(directory, 'lake'))
   const local = join(directory, 'result.parquet')
   await writeFile(local, 'rows', { mode: 0o640 })
@@ -91,7 +91,7 @@ test('what has a second name in the directory of a run cannot be opened for writ
   release()
 })
 
-test('on a shared disk a new file is never one that is there, and nothing else is left beside it', async () => {
+test('a shared disk rejects existing file names and leaves no temporary files', async () => {
   const lake = sharedLake(join(directory, 'lake'))
   const beside = KEY.replace('a.parquet', 'b.parquet')
   await lake.write([
@@ -104,11 +104,11 @@ test('on a shared disk a new file is never one that is there, and nothing else i
   expect(names.sort()).toEqual(['a.parquet', 'b.parquet'])
 })
 
-test('on a shared disk a directory that somebody else has made is made durable all the same, once', async () => {
+test('a directory created by another writer is synced once on a shared disk', async () => {
   const root = join(directory, 'lake')
   const contents = bytes('content')
   const begun = Promise.withResolvers<void>()
-  // It has made directories, and the disk has not got them yet.
+  // The other writer has created directories that are not on the disk yet.
   const slow = sharedLake(root, () => {
     begun.resolve()
     return new Promise(() => {})
@@ -128,7 +128,7 @@ test('on a shared disk a directory that somebody else has made is made durable a
   expect(synced.sort()).toEqual([dirname(other), `${other}.2`])
 })
 
-test('on a shared disk a directory that has gone meanwhile is made durable again', async () => {
+test('a removed directory is synced again on a shared disk', async () => {
   const root = join(directory, 'lake')
   const synced: string[] = []
   const lake = sharedLake(root, async (descriptor) => {
@@ -143,7 +143,7 @@ test('on a shared disk a directory that has gone meanwhile is made durable again
 })
 
 describe('the gateway', () => {
-  test('is asked for a version of an object once, with the token', async () => {
+  test('the gateway is called once per object version, with the token', async () => {
     stored.set('default/landing/z/größe 1.csv?version=7~3', bytes('a,b'))
     const read = async () => {
       const { path, release } = await openObject(gateway, 'default/landing/z/größe 1.csv', '7~3', 3)
@@ -156,7 +156,7 @@ describe('the gateway', () => {
     ])
   })
 
-  test('is asked again while it says that it is not there', async () => {
+  test('a call to the gateway is retried after 503 and 500', async () => {
     failures = [new Response('', { status: 503 }), new Response('', { status: 500 })]
     const lake = gatewayLake(gateway)
     await lake.write([{ key: KEY, bytes: bytes('content') }])
@@ -164,7 +164,7 @@ describe('the gateway', () => {
     expect(stored.get(KEY)).toEqual(bytes('content'))
   })
 
-  test('is believed when it refuses', async () => {
+  test('a call that the gateway rejects is not retried', async () => {
     failures = [new Response('not yours', { status: 403 })]
     const failure = await gatewayLake(gateway)
       .write([{ key: KEY, bytes: bytes('x') }])
@@ -174,7 +174,7 @@ describe('the gateway', () => {
     expect(asked).toHaveLength(1)
   })
 
-  test('is not waited for by one who has been cancelled', async () => {
+  test('a cancelled reader stops waiting for the gateway', async () => {
     const cancel = new AbortController()
     failures = Array.from({ length: 100 }, () => new Response('', { status: 503 }))
     const reading = gatewayLake({ ...gateway, signal: cancel.signal }).read(KEY)
@@ -182,12 +182,12 @@ describe('the gateway', () => {
     await expect(reading).rejects.toThrow('cancelled')
   })
 
-  test('must give as many bytes as the manifest says', async () => {
+  test('a download whose size differs from the manifest is refused', async () => {
     stored.set(KEY, bytes('four'))
     await expect(gatewayLake(gateway).open(KEY, 5)).rejects.toThrow('4 bytes where 5 were expected')
   })
 
-  test('may give an empty object', async () => {
+  test('the gateway may serve an empty object', async () => {
     stored.set(KEY, bytes(''))
     expect(await gatewayLake(gateway).read(KEY)).toHaveLength(0)
   })

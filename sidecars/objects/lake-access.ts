@@ -18,18 +18,20 @@ import { traceHeaders } from '../../proto/trace.ts'
 import { accepted, patiently, transferTimeoutMs } from '../rpc/http.ts'
 import { type Lease, type ObjectCache, READ_ONLY } from './object-cache.ts'
 
-// How a sidecar reaches objects: lake files in place where the disk is shared with the API, all else through the
-// API's gateway and a local cache. Lake files are immutable and have unique names.
+// Access of a sidecar to objects. Lake files are used in place if the sidecar shares the API's disk. All
+// other objects come through the API's gateway and a local cache. Lake files are immutable and have unique
+// names.
 
 export interface LakeFiles {
-  /** A local file with the content, until it is released. */
+  /** Returns a local file with the content. The file stays until its lease is released. */
   open(key: string, sizeBytes?: number): Promise<Lease>
   read(key: string): Promise<Uint8Array>
-  /** Writes new files; all of them are durable when this resolves. */
+  /** Writes new files. All of them are durable when the promise resolves. */
   write(files: readonly NewFile[]): Promise<void>
   /**
-   * Makes a local file the content of a new key; durable when this resolves. Answers where the content can be read for
-   * good. The file itself stays where it is and must not change any more: it may be the same one.
+   * Makes a local file the content of a new key, durable when the promise resolves. Returns a path where the
+   * content stays readable. The local file stays in place and must not change any more, because the path may
+   * be a hard link to it.
    */
   adopt(key: string, path: string): Promise<string>
 }
@@ -39,23 +41,24 @@ export interface NewFile {
   bytes: Uint8Array
 }
 
-/** What every location inside table metadata begins with, wherever the store is. */
+/** The prefix of every location in table metadata, independent of the store. */
 export const LAKE_ROOT = 'sluice://lake/'
 
 /**
- * Lake files in the directory where the API's disk store keeps them. Their names are theirs alone and nobody looks for one
- * before it is durable, so they are written in place. Small calls are not handed to another thread, which costs more than
- * they do; waiting for the disk is.
+ * Lake files in the directory of the API's disk store. Files are written in place, because their names are
+ * unique and no reader opens a file before it is durable. Small calls are synchronous, because handing them
+ * to another thread costs more than the call. Waiting for the disk is asynchronous.
  */
 export function sharedLake(directory: string, sync: Sync = promisify(fsync)): LakeFiles {
   const root = resolve(directory)
   const pathOf = (key: string) => join(root, key)
-  /** What we have made durable in their parents. */
+  /** Directories that this process has made durable in their parents. */
   const known = new LRUCache<string, true>({ max: DIRECTORIES_KNOWN })
 
   /**
-   * Makes a directory and what leads to it, each durable in its parent. One that was there already may have been made by
-   * somebody who has not come that far, or never will: we only know of our own.
+   * Creates a directory and its parents, each durable in its parent. Another writer that created an existing
+   * directory may not have synced it yet, and may never do so. So the function trusts only directories that
+   * this process has synced.
    */
   async function makeDirectory(made: string): Promise<void> {
     const first = mkdirSync(made, { recursive: true })
@@ -93,7 +96,7 @@ export function sharedLake(directory: string, sync: Sync = promisify(fsync)): La
       try {
         linkSync(path, target)
       } catch (error) {
-        // Another disk, or one without links.
+        // The target is on another disk, or on a disk without hard links.
         if (!(error instanceof Error && 'code' in error && NO_LINK.has(String(error.code)))) throw error
         const temporary = join(dirname(target), `~${randomUUID()}`)
         try {
@@ -113,7 +116,7 @@ export function sharedLake(directory: string, sync: Sync = promisify(fsync)): La
   }
 }
 
-/** A full disk leaves no part of it. */
+/** Writes a whole file, or removes the partial file when the disk is full. */
 function writeWhole(path: string, descriptor: number, bytes: Uint8Array): void {
   try {
     writeFileSync(descriptor, bytes)
@@ -126,10 +129,12 @@ function writeWhole(path: string, descriptor: number, bytes: Uint8Array): void {
 const NO_LINK: ReadonlySet<string> = new Set(['EXDEV', 'EPERM', 'EMLINK', 'ENOTSUP', 'ENOSYS'])
 
 type Sync = (descriptor: number) => Promise<void>
-/** Those of a forgotten one are synced once more. */
+/** A directory that the cache has evicted is synced once more. */
 const DIRECTORIES_KNOWN = 10_000
 
-/** Waits until the disk has what was opened, files and directories, and all that has been done to them by then. */
+/**
+ * Runs `work`, then waits until the disk has the files and directories it opened, with all changes so far.
+ */
 async function durably(
   sync: Sync,
   work: (open: (path: string, flags: 'r' | 'wx') => number) => void,
@@ -141,7 +146,7 @@ async function durably(
       opened.push(descriptor)
       return descriptor
     })
-    // To the last: none is closed under a call that goes on.
+    // Waits for every call, so that no descriptor is closed while a sync uses it.
     const synced = await Promise.allSettled(opened.map((descriptor) => sync(descriptor)))
     const failed = synced.find(({ status }) => status === 'rejected')
     if (failed?.status === 'rejected') throw failed.reason
@@ -151,16 +156,16 @@ async function durably(
 }
 
 export interface Gateway {
-  /** Base of the object routes, without a slash at the end. */
+  /** Base address of the object routes, without a trailing slash. */
   url: string
   token: string
-  /** By whose right copies are cached. */
+  /** The authority for which copies are cached (`authorityOf` in api-addresses.ts). */
   authority: string
   cache: ObjectCache
   signal?: AbortSignal
 }
 
-/** A local copy of any object the token may read; `version` is '' for lake files. */
+/** Returns a local copy of any object that the token may read. `version` is '' for lake files. */
 export function openObject(
   gateway: Gateway,
   key: string,
@@ -179,7 +184,7 @@ export function openObject(
   )
 }
 
-/** Lake files through the gateway. */
+/** Lake files that are read and written through the gateway. */
 export function gatewayLake(gateway: Gateway): LakeFiles {
   const put = (key: string, body: Uint8Array<ArrayBuffer> | Blob, sizeBytes: number) =>
     patiently(
@@ -212,7 +217,10 @@ export function gatewayLake(gateway: Gateway): LakeFiles {
 
 const urlOf = ({ url }: Gateway, key: string) => `${url}/${pathIn(key)}`
 
-/** A key, or names joined by slashes, as the path of an address. Throws for `.` and `..`, which would lead to another route. */
+/**
+ * Encodes a key, or names joined by slashes, as the path of an address. Throws for `.`, `..` and empty
+ * segments, which would lead to another route.
+ */
 export function pathIn(key: string): string {
   const segments = key.split('/')
   if (segments.some((segment) => /^\.{0,2}$/.test(segment)))

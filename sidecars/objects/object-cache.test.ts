@@ -14,7 +14,7 @@ const object = (key: string, version = '', sizeBytes?: number) => ({
 const writing = (content: string) => (path: string) => writeFile(path, content)
 const refused = () => Promise.reject(new Error('not to be downloaded'))
 
-test('an object is downloaded once, per version', async () => {
+test('each version of an object is downloaded once', async () => {
   const cache = await openObjectCache(directory, 1_000)
   const first = await cache.acquire(object('a', '1'), writing('one'))
   const again = await cache.acquire(object('a', '1'), refused)
@@ -24,7 +24,7 @@ test('an object is downloaded once, per version', async () => {
   expect(await readFile(other.path, 'utf8')).toBe('two')
 })
 
-test('an object that one authority has downloaded answers no other', async () => {
+test('a copy that one authority downloaded is not served to another', async () => {
   const cache = await openObjectCache(directory, 1_000)
   await cache.acquire(object('a', '1'), writing('for one'))
   const others = { ...object('a', '1'), authority: 'another' }
@@ -33,7 +33,7 @@ test('an object that one authority has downloaded answers no other', async () =>
   expect(await readFile(own.path, 'utf8')).toBe('for another')
 })
 
-test('callers at the same time share one download', async () => {
+test('concurrent callers share one download', async () => {
   const cache = await openObjectCache(directory, 1_000)
   const start = Promise.withResolvers<void>()
   let downloads = 0
@@ -49,7 +49,7 @@ test('callers at the same time share one download', async () => {
   expect(downloads).toBe(1)
 })
 
-test('a failed download leaves nothing, and those who waited for it try themselves', async () => {
+test('a failed download leaves no file, and waiting callers retry themselves', async () => {
   const cache = await openObjectCache(directory, 1_000)
   const half = Promise.withResolvers<void>()
   const fail = Promise.withResolvers<void>()
@@ -66,7 +66,7 @@ test('a failed download leaves nothing, and those who waited for it try themselv
   expect(await readdir(directory)).toHaveLength(1)
 })
 
-test('a download of another size than expected is refused', async () => {
+test('a download of an unexpected size is refused', async () => {
   const cache = await openObjectCache(directory, 1_000)
   await expect(cache.acquire(object('a', '', 4), writing('xx'))).rejects.toThrow(
     '2 bytes where 4 were expected',
@@ -74,20 +74,21 @@ test('a download of another size than expected is refused', async () => {
   expect(await readdir(directory)).toEqual([])
 })
 
-test('what was used least recently goes first, what is in use stays', async () => {
+test('the cache evicts the least recently used copy that has no lease', async () => {
   const cache = await openObjectCache(directory, 10)
   const held = await cache.acquire(object('held'), writing('1234'))
   for (const key of ['a', 'b']) (await cache.acquire(object(key), writing('123'))).release()
   ;(await cache.acquire(object('a'), refused)).release()
   ;(await cache.acquire(object('c'), writing('123'))).release()
-  // Of held, b, a, c (13 bytes) only b could go and had to.
+  // Before the eviction the cache held `held`, b, a and c (13 bytes). Only b was unused, and its removal was
+  // necessary.
   ;(await cache.acquire(object('a'), refused)).release()
   expect(await readFile(held.path, 'utf8')).toBe('1234')
   const b = await cache.acquire(object('b'), writing('new'))
   expect(await readFile(b.path, 'utf8')).toBe('new')
 })
 
-test('what an earlier process left is not trusted', async () => {
+test('the cache ignores files of an earlier process', async () => {
   const earlier = await openObjectCache(directory, 1_000)
   await earlier.acquire(object('a'), writing('old'))
   const cache = await openObjectCache(directory, 1_000)

@@ -3,30 +3,34 @@ import { unlinkSync } from 'node:fs'
 import { chmod, mkdir, rename, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 
-// Local copies of immutable objects: one file per authority, key and version, downloaded once, evicted when unused for longest.
+// Caches local copies of immutable objects. Each authority, key and version has one file, which is downloaded
+// once. The least recently used copies are evicted.
 
 export interface CachedObject {
-  /** A copy answers only requests of the authority that downloaded it (`authorityOf` in api-addresses.ts). */
+  /** A copy is served only to the authority that downloaded it (`authorityOf` in api-addresses.ts). */
   authority: string
   key: string
-  /** '' for lake files: their names are unique. */
+  /** '' for lake files, because their names are unique. */
   version: string
-  /** Checked against what was downloaded, where it is known. */
+  /** Compared with the size of the download, if known. */
   sizeBytes?: number
 }
 
-/** A file that stays where it is until it is released. */
+/** A file that stays in place until its lease is released. */
 export interface Lease {
   path: string
   release(): void
 }
 
 export interface ObjectCache {
-  /** `download` writes the object to the path given; it is called only if there is no copy. */
+  /** `download` writes the object to the given path. The cache calls it only without a copy. */
   acquire(object: CachedObject, download: (path: string) => Promise<void>): Promise<Lease>
 }
 
-/** What is left of a mode; a process without capabilities that may not change modes cannot open the file for writing. */
+/**
+ * Mask of the mode bits of a read-only file. A process without capabilities that may not change modes cannot
+ * open such files for writing.
+ */
 export const READ_ONLY = 0o555
 
 interface Entry {
@@ -36,8 +40,8 @@ interface Entry {
 }
 
 /**
- * Opens the cache in a directory of its own, which is emptied first: copies are not synced to the disk, so only the
- * process that wrote them can trust them.
+ * Opens the cache in a directory of its own and empties the directory first. Copies are not synced to the
+ * disk, so only the process that wrote them can trust them.
  */
 export async function openObjectCache(directory: string, maxBytes: number): Promise<ObjectCache> {
   await rm(directory, { recursive: true, force: true })
@@ -55,7 +59,7 @@ export async function openObjectCache(directory: string, maxBytes: number): Prom
       const { size, mode } = await stat(unfinished)
       if (object.sizeBytes !== undefined && size !== object.sizeBytes)
         throw new Error(`${object.key} has ${size} bytes where ${object.sizeBytes} were expected`)
-      // Runs get a second name of it, in a directory that their engine may write.
+      // Runs get a hard link to this file in a directory that their engine may write.
       await chmod(unfinished, mode & READ_ONLY)
       await rename(unfinished, path)
       entries.set(name, { path, sizeBytes: size, leases: 0 })
@@ -66,7 +70,10 @@ export async function openObjectCache(directory: string, maxBytes: number): Prom
     }
   }
 
-  /** Takes the copy if there is one. Synchronous, as eviction is: nothing comes between finding and taking. */
+  /**
+   * Acquires the copy if it exists. Both this function and eviction are synchronous, so no eviction comes
+   * between lookup and acquisition.
+   */
   function take(name: string): Lease | null {
     const entry = entries.get(name)
     if (entry === undefined) return null
@@ -103,7 +110,7 @@ export async function openObjectCache(directory: string, maxBytes: number): Prom
         if (lease !== null) return lease
         const others = underway.get(name)
         if (others !== undefined) {
-          // Should their download fail, ours may not: the loop tries it.
+          // If the other caller's download fails, the loop tries its own download.
           await others.catch(() => {})
           continue
         }

@@ -8,9 +8,9 @@ import { authorityOf } from '../rpc/api-addresses.ts'
 import { accepted, patiently } from '../rpc/http.ts'
 import { limits } from './limits.ts'
 
-// Main as of its commits. A commit never changes, so what is known of one is true for good; a newer one is asked for as
-// what changed since the nearest one known. Commits are known per authority: the number of a commit means nothing without its
-// catalog, and an answer to one token is none to another.
+// Tables of main at its commits. A commit never changes, so its tables are cached forever. A newer commit is
+// fetched as the changes since the nearest cached commit. The cache is per authority: a commit number means
+// nothing without its catalog, and an answer to one token is not valid for another.
 
 const TableName = {
   namespace: Type.String(),
@@ -25,16 +25,16 @@ const CommitTable = Type.Object({
   row_count: Type.Number(),
   size_bytes: Type.Number(),
 })
-/** A table as of a commit. */
+/** A table at a commit. */
 export type CommitTable = Static<typeof CommitTable>
 
 const Changes = Type.Object({ tables: Type.Array(CommitTable), dropped: Type.Array(Type.Object(TableName)) })
 type Changes = Static<typeof Changes>
 
-/** By `tableKey`. */
+/** Tables by `tableKey`. */
 export type Tables = ReadonlyMap<string, CommitTable>
 
-/** Answers the tables of a commit. Throws HttpFailure, and the signal's reason. */
+/** Returns the tables of a commit. Throws HttpFailure, and the signal's reason. */
 export type TablesAt = (lake: LakeView, signal: AbortSignal) => Promise<Tables>
 
 export function makeCommits(): TablesAt {
@@ -43,7 +43,7 @@ export function makeCommits(): TablesAt {
   })
   const underway = new Map<string, Promise<Tables>>()
 
-  /** The nearest older commit that is known to the same authority. */
+  /** The nearest older commit that is cached for the same authority. */
   function baseOf(authority: string, commit: number) {
     const older = [...known.values()].filter((one) => one.authority === authority && one.commit < commit)
     return older.reduce<(typeof older)[number] | undefined>(
@@ -72,7 +72,7 @@ export function makeCommits(): TablesAt {
       if (found !== undefined) return found.tables
       const others = underway.get(key)
       if (others !== undefined) {
-        // Should their call fail, ours may not: the loop tries it.
+        // If the other caller's call fails, the loop tries its own call.
         await others.catch(() => {})
         continue
       }

@@ -4,29 +4,30 @@ import type { EngineAccess, EngineSize } from '../../lake/engine/instance.ts'
 import type * as engineProcess from '../engine/engine-process.ts'
 import { limits } from './limits.ts'
 
-// What the query service and its engine processes say to each other. An engine runs other people's SQL: what it says is
-// checked before it is believed. What the service says is not: it may do with an engine what it likes.
+// Messages between the query service and its engine processes. An engine executes SQL of users, so the
+// service validates every message of an engine. The engine does not validate the service's messages, because
+// the service is trusted.
 
 export type EngineRequest =
-  /** Opens the instance and locks it. Comes first, and once. */
+  /** Opens and locks the instance. This is the first request, and comes once. */
   | ({ kind: 'open' } & EngineSize & EngineAccess)
-  /** What a text is and which tables it names; nothing runs. */
+  /** Returns the kind of a statement and the tables it names. Executes nothing. */
   | { kind: 'check'; sql: string }
-  /** Runs a statement that has been checked, with tables defined and dropped before it. */
+  /** Executes a checked statement, after the definition and removal of tables. */
   | ({ kind: 'run' } & Run)
 
 export interface Run {
-  /** As `check` answered it. */
+  /** The statement as `check` returned it. */
   statement: { sql: string; kind: 'select' | 'explain'; setsSeed: boolean }
-  /** Where `layer.table` is found; null: nowhere. */
+  /** The catalog in which `layer.table` is resolved. Null resolves such names nowhere. */
   catalog: string | null
   define: readonly TableView[]
   drop: readonly ViewName[]
-  /** Of those that earlier queries have used, none but these may be there; null: any. */
+  /** The only catalogs and schemas of earlier queries that may still exist. Null allows all of them. */
   places: readonly Place[] | null
   rowsLimit: number
   bytesLimit: number
-  /** Most bytes of JSON that the caller accepts for the answer. */
+  /** The maximum size of the answer as JSON, in bytes, that the caller accepts. */
   jsonBytesMax: number
 }
 
@@ -35,13 +36,13 @@ export interface Place {
   schema: string
 }
 
-/** A table, as the engine names it. */
+/** A table by its name in the engine. */
 export interface ViewName extends Place {
   name: string
 }
 
 export interface TableView extends ViewName {
-  /** A table expression. */
+  /** A table expression of SQL. */
   from: string
 }
 
@@ -58,7 +59,7 @@ const Checked = Type.Object({
 })
 const Rows = Type.Object({
   arrow: Type.Uint8Array({ maxByteLength: limits.resultBytes }),
-  /** What is made of them takes memory for each, whatever stands in it. */
+  /** The limit bounds the memory of the JSON, which each row costs independently of its content. */
   rows: Type.Integer({ minimum: 0, maximum: limits.rows }),
   truncated: Type.Boolean(),
 })
@@ -81,18 +82,18 @@ export const isAnswerOf = (kind: RequestKind, answer: unknown): boolean => answe
 
 const Fault = Type.Object({
   kind: Type.Union([
-    /** The text may not be run: it does not only read. */
+    /** The statement may not be executed, because it does more than read. */
     Type.Literal('refused'),
     Type.Literal('syntax'),
     Type.Literal('binder'),
     Type.Literal('out_of_memory'),
     Type.Literal('too_large'),
     Type.Literal('interrupted'),
-    /** The tables could not be made ready: what the engine knows of them is uncertain now. */
+    /** The tables could not be defined, so the engine's definitions are uncertain. */
     Type.Literal('unprepared'),
     /** A file of the lake could not be read. */
     Type.Literal('unreadable'),
-    /** The engine is at fault, and its instance is not to be used again. */
+    /** The engine failed, and its instance must not be used again. */
     Type.Literal('broken'),
     Type.Literal('other'),
   ]),
@@ -100,7 +101,7 @@ const Fault = Type.Object({
 })
 export type Fault = Static<typeof Fault>
 
-/** What an engine could not do, in its own words. */
+/** A failure that an engine reported, with the engine's message. */
 export class EngineFault extends Error {
   readonly kind: Fault['kind']
   constructor({ kind, message }: Fault) {
@@ -109,7 +110,7 @@ export class EngineFault extends Error {
   }
 }
 
-/** Calls come one at a time; an interrupt says which one it means. */
+/** The service sends one call at a time. An interrupt names the call it stops. */
 export type ToEngine = engineProcess.ToEngine<EngineRequest>
 
 const FromEngine = Type.Union([

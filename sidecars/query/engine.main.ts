@@ -1,5 +1,5 @@
-// An engine process: people's queries run here and nowhere else. It has no secrets and an empty environment, and it ends
-// when the query service does.
+// An engine process of the query service. SQL of users is executed only in such processes. It has no secrets
+// and an empty environment, and ends with the query service.
 import { writeFile } from 'node:fs/promises'
 import { ResultTooLarge } from '../../lake/engine/arrow.ts'
 import { EngineError, engineError } from '../../lake/engine/error.ts'
@@ -9,19 +9,22 @@ import type { AnswerOf, EngineRequest, Fault, FromEngine, RequestKind, ToEngine 
 import { limits } from './limits.ts'
 import { QueryEngine, Unprepared } from './query-engine.ts'
 
-/** An interrupt can fall between two statements of a call, so it is repeated until the call has ended. */
+/** An interrupt may fall between two statements of a call, so it is repeated until the call has ended. */
 const INTERRUPT_EVERY_MS = 20
 const FILE_ERROR = /^IO Error/
 
 let engine: QueryEngine | undefined
-/** Where the lake's files are. No query can name one, so an error that does is about the lake. */
+/**
+ * Directories of the lake's files. A query cannot name a file, so an error that names one of these
+ * directories concerns the lake.
+ */
 let lakeDirectories: readonly string[] = []
 let current: { id: number; interrupts?: ReturnType<typeof setInterval> } | undefined
-/** Whether the query at work, or the last one, has decided what random numbers come next. */
+/** Whether the current or last query has set the seed of random numbers. */
 let setsSeed = false
-/** Resolves when nothing of the last query is left. */
+/** Resolves when the state of the last query has been removed. */
 let cleared: Promise<void> = Promise.resolve()
-/** Of results that may still be in memory. */
+/** Bytes of results that may still be in memory. */
 let heldBytes = 0
 
 process.on('message', (message: ToEngine) => {
@@ -38,7 +41,7 @@ process.on('message', (message: ToEngine) => {
 })
 process.on('disconnect', () => process.exit(0))
 
-// Should memory run out, it is better to lose a query than the service.
+// If memory runs out, the kernel should kill an engine rather than the service.
 await writeFile('/proc/self/oom_score_adj', '1000').catch(() => {})
 send({ type: 'ready' })
 
@@ -54,7 +57,7 @@ async function work(id: number, request: EngineRequest): Promise<void> {
   } finally {
     clearInterval(current?.interrupts)
     current = undefined
-    // The answer is on its way already. An engine that cannot be cleared answers nobody else.
+    // The answer is already sent. An engine that cannot be cleared answers no further query.
     if (request.kind === 'run') cleared = clear()
   }
 }
@@ -63,7 +66,7 @@ async function clear(): Promise<void> {
   await opened().clear({ setsSeed })
   if (heldBytes < limits.heldBytes) return
   heldBytes = 0
-  // Results are freed with their handles, which are too small to be collected for their own sake.
+  // Results are freed with their handles. The handles are too small to trigger a garbage collection.
   Bun.gc(true)
 }
 process.on('unhandledRejection', () => process.exit(1))

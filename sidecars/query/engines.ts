@@ -20,45 +20,46 @@ import {
 import { limits } from './limits.ts'
 import { makeTurns, NoTurn } from './turns.ts'
 
-// Engine processes, kept warm, each working on one query at a time. An engine that cannot be trusted any more is ended.
+// A pool of warm engine processes. Each executes one query at a time. An engine that cannot be trusted any
+// more is ended.
 
 export type Statement = AnswerOf<'check'>
 
-/** A table as of one state of it. */
+/** A table in one state. */
 export interface DefinedTable extends TableView {
-  /** Names the state: a table whose state is defined already is not defined again. */
+  /** Identifies the state. A table that is already defined in this state is not defined again. */
   state: string
 }
 
-/** An engine, for one query. */
+/** An engine that is reserved for one query. */
 export interface EngineLease {
   check(sql: string, signal: AbortSignal): Promise<Statement>
   /** Whether this engine has the table in that state. */
   has(view: ViewName, state: string): boolean
-  /** What it has and `isKept` does not want. */
+  /** The tables of this engine that `isKept` rejects. */
   others(isKept: (key: string) => boolean): ViewName[]
   run(
     query: Omit<Run, 'define'> & { define: readonly DefinedTable[] },
     signal: AbortSignal,
   ): Promise<AnswerOf<'run'>>
-  /** Gives the engine back, or ends it if it is not fit for another query. */
+  /** Returns the engine to the pool, or ends an engine that is unfit for another query. */
   release(): void
 }
 
 export interface Engines {
-  /** Waits, in the order of asking, while every engine is at work. Throws NoTurn. */
+  /** Acquires an engine. Callers wait in order of arrival while every engine works. Throws NoTurn. */
   take(signal: AbortSignal): Promise<EngineLease>
-  /** Whether engines can be started, as far as is known. */
+  /** Whether engines can be started, according to the last attempts. */
   isServing(): boolean
   stop(): Promise<void>
 }
 
-/** Peak memory of a process for each byte its engine may use, over what it needs anyway. */
+/** Peak memory of a process per byte that its engine may use, in addition to the base. */
 const RESIDENT_SHARE = 2.6
 const RESIDENT_BASE_BYTES = 402_653_184
 
 const ENTRY = new URL('./engine.main.ts', import.meta.url)
-/** Queries come after the service itself, and before pipelines. */
+/** Queries have a lower priority than the service and a higher one than pipelines. */
 const NICENESS = 5
 
 type QueryProcess = EngineProcess<EngineRequest, Answers, Fault>
@@ -69,7 +70,7 @@ interface KnownTable {
   characters: number
 }
 
-/** What is known of an engine. */
+/** The service's record of one engine. */
 interface Known {
   tables: Map<string, KnownTable>
   characters: number
@@ -80,18 +81,18 @@ type QueryEngine = PooledEngine<QueryProcess, Known>
 type Pool = EnginePool<QueryProcess, Known>
 
 export interface EnginesOptions {
-  /** Working directories of the processes are made in it. */
+  /** The directory that contains the working directories of the processes. */
   directory: string
   size: EngineSize
-  /** What every engine may read: the lake's files. */
+  /** The lake's files, which every engine may read. */
   access: Omit<EngineAccess, 'tempDirectory'>
   concurrency: number
-  /** What stands between the engines and the machine. */
+  /** The sandbox between the engines and the machine. */
   wall: Wall
   log: Log
 }
 
-/** One name for a table, to key maps with. */
+/** The key of a table in maps. */
 export const viewKey = ({ catalog, schema, name }: ViewName): string => `${catalog}.${schema}.${name}`
 
 export function makeEngines(options: EnginesOptions): Engines {
@@ -212,8 +213,8 @@ class Lease implements EngineLease {
 
 const viewIn = ({ state: _, ...view }: DefinedTable): TableView => view
 
-/** What the engine knows is uncertain after these, or its memory in pieces. */
+/** After these faults the engine's definitions are uncertain, or its memory may be corrupt. */
 const SPOILING: ReadonlySet<EngineFault['kind']> = new Set(['out_of_memory', 'unprepared', 'broken'])
 
-/** What was stopped, nobody knows how far it went. */
+/** A call that failed in any other way may have stopped anywhere, so the engine's state is unknown. */
 const isSpoiling = (error: unknown): boolean => !(error instanceof EngineFault) || SPOILING.has(error.kind)

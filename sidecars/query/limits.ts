@@ -1,35 +1,38 @@
-// Nothing grows without a bound (I8): every limit of the query service has its name and its reason here.
+// The limits of the query service, each with a name and a reason. Nothing grows without a limit (I8).
 
 const MIB = 1_048_576
 
 export const limits = {
-  /** One request message: the SQL text (spec: 100 KB) and what comes with it. */
+  /** One request message: the SQL text (spec: 100 KB) and its other fields. */
   requestBytes: MIB,
-  /** Rows and Arrow bytes of one answer: the API holds both, and their JSON. */
+  /** Rows and Arrow bytes of one answer. The API holds both, and their JSON. */
   rows: 100_000,
   resultBytes: 32 * MIB,
-  /** Results an engine process has answered and may still hold; then it collects them. */
+  /** Bytes of answered results that an engine process may still hold before it collects garbage. */
   heldBytes: 8 * MIB,
-  /** One query, whatever its request says. */
+  /** The maximum time of one query, also for a request with a longer timeout. */
   queryMs: 600_000,
-  /** Queries that wait for an engine; more are sent away at once. */
+  /** Queries that may wait for an engine. Further ones are refused at once. */
   waiting: 128,
-  /** A start takes 0.2 s; a machine under load may need this. */
+  /** The time limit of an engine's start. A start takes 0.2 s, but may take this long on a loaded machine. */
   engineStartMs: 20_000,
-  /** Queries of one engine process: what its libraries leak stays small. */
+  /** Queries per engine process, so that memory leaks of its libraries stay small. */
   queriesPerEngine: 20_000,
-  /** Text of the tables an engine knows; past it a fresh one takes its place. */
+  /** Text of the tables that an engine has defined. Beyond this size a new engine replaces it. */
   tableCharactersPerEngine: 32 * MIB,
-  /** Engines beyond the one kept warm end after this much idleness. */
+  /** An engine ends after this idle time, unless it is the only warm one. */
   engineIdleMs: 60_000,
-  /** Commits of main whose tables are remembered: queries ask for the newest, a slow one for one a little older. */
+  /**
+   * Commits of main whose tables are cached. Queries use the newest commit; a slow query may use a slightly
+   * older one.
+   */
   commits: 16,
-  /** Data files of remembered table states. */
+  /** Data files of cached table states. */
   dataFiles: 200_000,
-  /** Characters of remembered statements. */
+  /** Characters of cached statements. */
   statementCharacters: 4 * MIB,
-  /** Local copies of lake files, when the lake is not on a shared disk. */
+  /** Local copies of lake files, if the lake is not on a shared disk. */
   cacheBytes: 4_096 * MIB,
-  /** What a stopping service gives its queries to end. */
+  /** The time that a stopping service gives its queries to end. */
   drainMs: 3_000,
 } as const

@@ -1,4 +1,4 @@
-// Entry of the query service: reads the environment, puts the parts together, serves, and ends in order.
+// Entry of the query service: reads the environment, composes the parts, serves, and ends in order.
 import { availableParallelism, totalmem } from 'node:os'
 import { join } from 'node:path'
 import { endInOrder } from '../../app/core/process/lifeline.ts'

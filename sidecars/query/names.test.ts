@@ -12,12 +12,12 @@ describe('a namespace before a layer becomes a quoted name', () => {
     ['FROM default/* a */.-- b\nsilver.f', 'FROM "default"/* a */.-- b\nsilver.f'],
     ['FROM default."silver".f', 'FROM "default"."silver".f'],
     ['FROM ops.gold.a JOIN order.gold.b', 'FROM "ops".gold.a JOIN "order".gold.b'],
-    // Names the engine uses itself
+    // Names that the engine reserves.
     ['FROM temp.bronze.a, "gold".gold.b', 'FROM "temp_".bronze.a, "gold_".gold.b'],
   ])('%s', (sql, expected) => expect(quoteNamespaces(sql)).toBe(expected))
 })
 
-describe('everything else stays as it is', () => {
+describe('text without a namespace before a layer stays unchanged', () => {
   test.each([
     'SELECT 1',
     'FROM silver.flights',
@@ -37,22 +37,22 @@ describe('everything else stays as it is', () => {
   ])('%s', (sql) => expect(quoteNamespaces(sql)).toBe(sql))
 })
 
-describe('a reference means', () => {
+describe('references to tables', () => {
   const meaning = (catalog: string, schema: string, name: string) =>
     tableOf({ catalog, schema, name }, 'default')
 
-  test('a table of the request where no namespace is written, in any case of letters', () => {
+  test("a name without a namespace uses the request's namespace, in any case", () => {
     expect(meaning('', 'Gold', 'Routes')).toEqual({ namespace: 'default', layer: 'gold', name: 'routes' })
     expect(meaning('OPS', 'gold', 'routes')).toEqual({ namespace: 'ops', layer: 'gold', name: 'routes' })
   })
 
-  test('a table of a namespace whose name the engine has taken', () => {
+  test('namespaces with names that the engine reserves can be resolved', () => {
     for (const namespace of ['temp', 'system', 'main', 'memory', 'gold'])
       expect(meaning(catalogOf(namespace), 'gold', 'a')?.namespace).toBe(namespace)
     expect(writtenName({ catalog: 'gold_', schema: 'gold', name: 'a' })).toBe('gold.gold.a')
   })
 
-  test('nothing where there is no layer', () => {
+  test('a reference without a layer names no table', () => {
     expect(meaning('', '', 'flights')).toBeNull()
     expect(meaning('', 'main', 'flights')).toBeNull()
     expect(meaning('', 'default', 'flights')).toBeNull()

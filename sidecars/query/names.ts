@@ -2,23 +2,24 @@ import type { TableReference } from '../../lake/engine/statement.ts'
 import { LAYERS, type TableName } from '../../lake/pipeline/names.ts'
 import { quoteIdentifier } from '../../lake/quote.ts'
 
-// How SQL names tables: a namespace is a catalog of the engine, a layer a schema in it. So `layer.table` is found in the
-// catalog in use and `namespace.layer.table` everywhere, by the engine's own rules for names.
+// Names of tables in SQL. A namespace is a catalog of the engine, and a layer is a schema in that catalog.
+// The engine's own rules therefore resolve `layer.table` in the current catalog and `namespace.layer.table`
+// everywhere.
 
-/** What a request without a namespace means (specification, Naming rules). */
+/** The namespace of a request that names none (specification, Naming rules). */
 export const DEFAULT_NAMESPACE = 'default'
 
-/** Names the engine keeps for itself, and names of layers, which would make `gold.routes` mean two things. */
+/** Names that the engine reserves, and names of layers, which would make `gold.routes` ambiguous. */
 const TAKEN: ReadonlySet<string> = new Set(['main', 'memory', 'system', 'temp', ...LAYERS])
-/** No namespace can have it in its name. */
+/** A suffix that no name of a namespace can contain. */
 const MARK = '_'
 
-/** The catalog that holds a namespace's tables. */
+/** The catalog that contains a namespace's tables. */
 export const catalogOf = (namespace: string): string => (TAKEN.has(namespace) ? namespace + MARK : namespace)
 const namespaceOf = (catalog: string): string =>
   catalog.endsWith(MARK) && TAKEN.has(catalog.slice(0, -1)) ? catalog.slice(0, -1) : catalog
 
-/** The table that a reference means; null when it cannot be the name of one. */
+/** The table that a reference names, or null if no table can have that name. */
 export function tableOf(reference: TableReference, namespace: string): TableName | null {
   const layer = LAYERS.find((known) => known === reference.schema.toLowerCase())
   if (layer === undefined) return null
@@ -30,14 +31,14 @@ export function tableOf(reference: TableReference, namespace: string): TableName
   }
 }
 
-/** As the query wrote it. */
+/** The name as the query wrote it. */
 export const writtenName = ({ catalog, schema, name }: TableReference): string =>
   [namespaceOf(catalog), schema, name].filter((part) => part !== '').join('.')
 
 /**
- * A text in which every namespace of a `namespace.layer.` is a quoted name, and the engine's name for it: `default` is
- * a word of SQL and does not parse otherwise. Texts, quoted names and comments stay as they are; what the text may do
- * is decided on what this answers.
+ * Quotes the namespace of every `namespace.layer.` and replaces it with the engine's name for it. Without
+ * quotes, `default` is a keyword of SQL and does not parse. Strings, quoted names and comments stay
+ * unchanged. Statements are checked only after this rewrite.
  */
 export function quoteNamespaces(sql: string): string {
   if (!MENTIONS_LAYER.test(sql)) return sql
@@ -60,11 +61,11 @@ const isLayer = (name: string) => LAYERS.some((layer) => layer === name.toLowerC
 interface Token {
   at: number
   text: string
-  /** Of an identifier, without its quotes. */
+  /** The name of an identifier, without its quotes. */
   name?: string
 }
 
-/** What the engine's scanner tells apart; what is not closed reaches to the end. */
+/** Tokens of the engine's scanner. An unclosed token extends to the end of the text. */
 const TOKEN =
   /(?<blank>\s+|--[^\n\r]*)|(?<comment>\/\*)|(?<text>[eE]'(?:[^'\\]|\\[\s\S]|'')*(?:'|$)|'(?:[^']|'')*(?:'|$))|(?<dollar>\$(?:[A-Za-z_\u0080-\uffff][\w\u0080-\uffff]*)?\$)|"(?<quoted>(?:[^"]|"")*)(?:"|$)|(?<word>[A-Za-z_\u0080-\uffff][\w$\u0080-\uffff]*)|\d\w*|[\s\S]/y
 
@@ -81,7 +82,7 @@ function tokensOf(sql: string): Token[] {
   return tokens
 }
 
-/** Comments stand inside of comments. */
+/** Returns the position after a comment. Comments can be nested. */
 function afterComment(sql: string, start: number): number {
   const mark = /\/\*|\*\//g
   mark.lastIndex = start

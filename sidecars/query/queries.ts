@@ -9,22 +9,22 @@ import { limits } from './limits.ts'
 import { catalogOf, quoteNamespaces, tableOf, writtenName } from './names.ts'
 import { emptyRelation, type OpenRelation, type Relation } from './relations.ts'
 
-// One query: which tables it names, in which state main had them at its commit, and its rows.
+// Executes one query: finds its tables, opens their state at its commit, and returns rows.
 
 export interface Query {
   sql: string
   namespace: string
   rowsLimit: number
-  /** Most bytes of JSON that the caller accepts for the answer. */
+  /** The maximum size of the answer as JSON, in bytes, that the caller accepts. */
   jsonBytesMax: number
   lake: LakeView
-  /** Keys of the tables that the caller sees; null: all. */
+  /** Keys of the tables that the caller may see. Null means all tables. */
   seen: ReadonlySet<string> | null
 }
 
 export type QueryResult = AnswerOf<'run'>
 
-/** The query names a table that is not there. */
+/** The query names a table that does not exist. */
 export class NoSuchTable extends Error {
   constructor(reference: TableReference, namespace: string) {
     const isNamed = tableOf(reference, namespace) !== null
@@ -41,13 +41,13 @@ export interface QueryDeps {
 }
 
 /**
- * Throws NoSuchTable, EngineFault, EngineEnded, NoTurn, UnsupportedTable, HttpFailure, and the signal's reason: the work
- * is stopped then.
+ * Throws NoSuchTable, EngineFault, EngineEnded, NoTurn, UnsupportedTable and HttpFailure. Throws the signal's
+ * reason after an abort, which stops the query.
  */
 export type RunQuery = (query: Query, signal: AbortSignal) => Promise<QueryResult>
 
 export function makeQueries({ tablesAt, openRelation, engines }: QueryDeps): RunQuery {
-  /** What a text is depends on nothing but the text. */
+  /** Statements by their text. The result of a check depends only on the text. */
   const checked = new LRUCache<string, Statement>({
     maxSize: limits.statementCharacters,
     sizeCalculation: (_, sql) => sql.length + 1,
@@ -61,7 +61,7 @@ export function makeQueries({ tablesAt, openRelation, engines }: QueryDeps): Run
     return statement
   }
 
-  /** Opens tables and answers those that the engine does not have. */
+  /** Opens tables, and returns the ones that the engine has not defined yet. */
   async function defined(
     named: readonly CommitTable[],
     { lake, engine, relations, signal }: Means,
@@ -87,7 +87,7 @@ export function makeQueries({ tablesAt, openRelation, engines }: QueryDeps): Run
         ...new Set(statement.tables.map((reference) => tableAmong(tables, reference, namespace))),
       ]
       const define = await defined(named, { lake, engine, relations, signal })
-      // What others have left in the engine would stand in its lists and in its guesses of what was meant.
+      // Tables of other callers would appear in the engine's lists and in the suggestions of its errors.
       const views = seen === null ? null : viewsOf(tables)
       const hidden = views === null ? [] : engine.others((key) => views.has(key))
       const listed = statement.listsTables ? listingOf(tables, named, engine) : { define: [], drop: hidden }
@@ -115,7 +115,9 @@ export function makeQueries({ tablesAt, openRelation, engines }: QueryDeps): Run
   }
 }
 
-/** What a query has while it runs; who opens relations leaves them here to be released. */
+/**
+ * Resources of a running query. Opened relations are added to `relations`, so that the query releases them.
+ */
 interface Means {
   lake: LakeView
   engine: EngineLease
@@ -124,8 +126,9 @@ interface Means {
 }
 
 /**
- * The engine would list the names of the schema in use alone; a query needs the layers too. No two runs of blanks stand side
- * by side in the pattern: a long text of them would take its square.
+ * Matches SHOW TABLES, which the engine would answer with names of the current schema only. A query needs the
+ * layers too. The pattern contains no two adjacent runs of blanks, which would take quadratic time on a long
+ * run of blanks.
  */
 const SHOW_TABLES = /^\s*show\s+tables\s*(?:;\s*)?$/i
 const TABLES_BY_LAYER = `
@@ -150,7 +153,7 @@ function tablesAmong(all: Tables, seen: ReadonlySet<string>): Tables {
 
 const viewsOf = (tables: Tables) => new Set([...tables.values()].map((table) => viewKey(viewOf(table))))
 
-/** Catalogs and schemas that hold some of the tables. */
+/** Catalogs and schemas that contain at least one of the tables. */
 function placesOf(tables: Tables): Place[] {
   const places = new Map<string, Place>()
   for (const table of tables.values()) {
@@ -166,7 +169,10 @@ const viewOf = ({ namespace, layer, name }: CommitTable): ViewName => ({
   name,
 })
 
-/** The catalog of a namespace without tables is never made: whoever sends made-up names makes no catalogs. */
+/**
+ * Whether the query needs the catalog of its namespace. A namespace without tables gets no catalog, so
+ * callers cannot create catalogs by inventing names.
+ */
 function usesNamespace(
   { tables: named, listsTables }: Statement,
   tables: Tables,
@@ -176,7 +182,7 @@ function usesNamespace(
   return listsTables && [...tables.values()].some((table) => table.namespace === namespace)
 }
 
-/** What makes the engine's own lists show exactly the tables of the commit. */
+/** The changes after which the engine's own lists show exactly the tables of the commit. */
 function listingOf(
   tables: Tables,
   named: readonly CommitTable[],
@@ -196,7 +202,7 @@ function listingOf(
   }
 }
 
-/** The engine is given back if the tables cannot be had. */
+/** Waits for both. Releases the engine if reading the tables fails. */
 async function both(tables: Promise<Tables>, lease: Promise<EngineLease>): Promise<[Tables, EngineLease]> {
   try {
     return await Promise.all([tables, lease])

@@ -7,16 +7,17 @@ import { checkReadOnly, limited, withOwnLines } from '../../lake/engine/statemen
 import { quoteIdentifier } from '../../lake/quote.ts'
 import type { AnswerOf, EngineRequest, Place, Run, ViewName } from './engine-messages.ts'
 
-// One locked DuckDB instance that answers one query after the other. Only statements that read come here, so that all
-// a query can leave behind is what `clear` takes away; tables stay defined, because the next query asks for the same.
+// A locked DuckDB instance that answers one query after another. It receives only read-only statements, so
+// `clear` removes every trace of a query. Tables stay defined, because the next query is likely to use the
+// same ones.
 
-/** The tables of a query could not be defined: what is defined is uncertain now. */
+/** The tables of a query could not be defined, so the engine's definitions are uncertain. */
 export class Unprepared extends Error {}
 
-/** What the engine computes at a time anyway. */
+/** The number of rows that the engine computes at a time. */
 const CHUNK_ROWS = 2_048
 
-/** The engine's own catalog, which holds nothing. */
+/** The engine's own catalog, which is empty. */
 const NOWHERE = 'memory'
 
 export class QueryEngine {
@@ -57,7 +58,7 @@ export class QueryEngine {
     return this.#answer(statement, size)
   }
 
-  /** Takes away what a query may leave behind: the seed of random numbers. */
+  /** Removes the only state that a query can leave: the seed of random numbers. */
   async clear({ setsSeed }: { setsSeed: boolean }): Promise<void> {
     if (!setsSeed) return
     const seed = randomBytes(4).readUInt32LE() / 2 ** 32
@@ -69,14 +70,15 @@ export class QueryEngine {
   }
 
   /**
-   * Few rows are computed in one call of the engine. Many are computed as they are read, since the engine's limit of
-   * memory does not cover a result; such a stream does not tell why it broke off, so the statement is asked once more.
+   * Returns the rows of a statement. Few rows are computed in one call. Many rows are streamed, because the
+   * engine's memory limit does not cover a materialized result. A broken stream does not report its cause, so
+   * the statement is executed once more to learn it.
    */
   async #answer(
     statement: Run['statement'],
     size: Pick<Run, 'rowsLimit' | 'bytesLimit' | 'jsonBytesMax'>,
   ): Promise<AnswerOf<'run'>> {
-    // One row more tells whether there are more.
+    // One more row shows whether the result was truncated.
     const sql = limited(statement, size.rowsLimit + 1)
     try {
       if (size.rowsLimit < CHUNK_ROWS) return answerOf(await arrowBytes(await this.#engine.run(sql), size))
@@ -102,7 +104,7 @@ export class QueryEngine {
     return statements
   }
 
-  /** Takes away places that no table is in any more, but for these. */
+  /** Removes the catalogs and schemas that are not in this list. */
   #leave(kept: readonly Place[] | null): string[] {
     if (kept === null) return []
     const catalogs = new Set(kept.map(({ catalog }) => catalog))

@@ -13,12 +13,12 @@ import { authorityOf } from '../rpc/api-addresses.ts'
 import type { CommitTable } from './commits.ts'
 import { limits } from './limits.ts'
 
-// Tables as SQL can read them. One state of a table never changes, so what has been read of it stays true.
+// Tables as SQL expressions. A state of a table never changes, so its metadata is cached forever.
 
 export interface Relation {
   /** A table expression over local files. */
   from(): string
-  /** Until then the files stay where they are. */
+  /** Releases the files, which stay in place until this call. */
   release(): void
 }
 
@@ -26,7 +26,7 @@ export interface Relation {
 export type OpenRelation = (table: CommitTable, lake: LakeView, signal: AbortSignal) => Promise<Relation>
 
 export interface RelationOptions {
-  /** The directory of the API's disk store, where it is shared. */
+  /** The directory of the API's disk store, if this service shares that disk. */
   lakeDir: string | null
   cache: ObjectCache
 }
@@ -36,7 +36,7 @@ interface Content {
   files: { key: string; sizeBytes: number }[]
 }
 
-/** Files of one table that are made local at the same time. */
+/** Files of one table that are downloaded concurrently. */
 const DOWNLOADS_AT_ONCE = 8
 
 export function makeRelations({ lakeDir, cache }: RelationOptions): OpenRelation {
@@ -73,7 +73,7 @@ export function makeRelations({ lakeDir, cache }: RelationOptions): OpenRelation
   }
 }
 
-/** Columns and no rows: enough for those who only ask what tables there are. */
+/** Returns the columns of a table without rows. This suffices for a query that only lists tables. */
 export const emptyRelation = ({ columns }: CommitTable): string =>
   `(SELECT ${columns
     .map(

@@ -17,28 +17,28 @@ import { DEFAULT_NAMESPACE } from './names.ts'
 import { NoSuchTable, type RunQuery } from './queries.ts'
 import { NoTurn } from './turns.ts'
 
-// The query service as its callers see it: parses what they ask for, keeps the time limit, and says what went wrong.
+// The RPC interface of the query service: parses requests, enforces the time limit, and maps errors.
 
 export interface ServiceDeps {
   runQuery: RunQuery
   tablesAt: TablesAt
-  /** The addresses that requests may choose from. */
+  /** The API addresses that requests may use. */
   apis: ApiAddresses
-  /** Of one query, for the message of one that needed more. */
+  /** The memory limit of one query, for the message about a query that exceeded it. */
   memoryLimitBytes: number
   log: Log
 }
 
-/** Tells a service that has too much to do from one that cannot be reached. */
+/** The header that marks a busy service, in contrast to an unreachable one. */
 const BUSY_HEADER = 'sluice-busy'
 
-/** Reasons to stop a query. */
+/** The reasons for which a query is stopped. */
 class TimeLimit extends Error {}
 class Cancelled extends Error {}
 
 export function makeQueryService(deps: ServiceDeps): Partial<ServiceImpl<typeof QueryService>> {
   const { runQuery, tablesAt, apis } = deps
-  /** Queries under way, by the name their caller gave them. */
+  /** Running queries by the name that their caller chose. */
   const running = new Map<string, AbortController>()
 
   return {
@@ -116,7 +116,7 @@ const badRequest = (message: string) => new ConnectError(message, Code.InvalidAr
 const keyOf = (name: { namespace: string; layer: string; name: string }) =>
   `${name.namespace}.${name.layer}.${name.name}`
 
-/** Keys of the tables that a caller sees; null: all. */
+/** Keys of the tables that a caller may see. Null means all tables. */
 const seenOf = (scope: TableScope | undefined): ReadonlySet<string> | null =>
   scope === undefined ? null : new Set(scope.tables.map(keyOf))
 
@@ -127,7 +127,7 @@ const toSchema = (table: CommitTable) => ({
   sizeBytes: BigInt(table.size_bytes),
 })
 
-/** What went wrong, as the protocol has it: InvalidArgument for what the query says, ResourceExhausted for its size. */
+/** Maps an error to the protocol: InvalidArgument for faults of the query, ResourceExhausted for its size. */
 function toConnectError(
   error: unknown,
   { timeoutMs, memoryLimitBytes, log }: ServiceDeps & { timeoutMs: number },
@@ -181,7 +181,10 @@ function toConnectError(
     : as(Code.Internal, messageOf(error))
 }
 
-/** No answer, or one that says that the server is the one at fault. A file that is not there will not come back. */
+/**
+ * Whether the lake is unreachable: no answer, or status 5xx. A missing file counts as a lasting error
+ * instead.
+ */
 function isOutOfReach(error: unknown): boolean {
   if (error instanceof HttpFailure) return error.status >= 500
   if (!(error instanceof Error)) return false

@@ -1,4 +1,4 @@
-// The query service's part of the environment is parsed here, once; values are passed in from there.
+// Parses the query service's part of the environment, once. Other files get the values as arguments.
 
 import {
   CONCURRENCY_MAX,
@@ -12,7 +12,9 @@ import {
 import { SANDBOX_MODES, type SandboxMode } from '../sandbox/ladder.ts'
 
 const PORT = 8082
-/** Engines together leave the rest of the machine's memory to pipelines and everything else. */
+/**
+ * The share of the machine's memory for all engines together. The rest is for pipelines and other processes.
+ */
 const MEMORY_SHARE = 0.25
 
 /** Reads the environment. Throws one SettingsError that lists every bad name. */

@@ -14,7 +14,7 @@ beforeAll(async () => {
 })
 afterAll(() => queries.close())
 
-/** Puts the lake where a disk store would have it. */
+/** Copies the lake to the directory of a disk store. */
 async function share(): Promise<string[]> {
   const { objects } = await queries.catalog.objects.list('_lake/', { limit: 1_000 })
   for (const { key } of objects) {
@@ -42,7 +42,7 @@ test.each([
   ['emptied', '.parquet', (path: string) => truncate(path)],
   ['unlisted', '-m0.avro', (path: string) => rm(path)],
   ['unknown', '.metadata.json', (path: string) => rm(path)],
-])('a %s file (%s) is no fault of the query', async (name, suffix, damage) => {
+])('a %s file (%s) is reported as an internal error', async (name, suffix, damage) => {
   await queries.table(`default.gold.${name}`, 'SELECT range AS id FROM range(100)')
   const keys = await share()
   const key = keys.find((other) => other.startsWith(`_lake/default/gold/${name}-`) && other.endsWith(suffix))

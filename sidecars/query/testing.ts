@@ -1,4 +1,4 @@
-// A query service for tests: the real process, asked over HTTP, with a real catalog and real tables behind it.
+// A query service for tests: the real process, called over HTTP, with a real catalog and real tables.
 
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -18,9 +18,9 @@ export interface TestQueries {
   catalog: TestCatalog
   client: Client<typeof QueryService>
   url: string
-  /** Of the engine processes that run. */
+  /** Process ids of the running engine processes. */
   engines(): number[]
-  /** Writes a table and merges it: one commit of main. `name` is `namespace.layer.name`. */
+  /** Writes a table and merges it as one commit of main. `name` is `namespace.layer.name`. */
   table(name: string, query: string, operation?: 'append' | 'overwrite'): Promise<void>
   lake(): Promise<TestLakeView>
   query(
@@ -41,19 +41,22 @@ export interface TestLakeView {
 }
 
 export interface QueryOptions {
-  /** Left out: main as it is now. */
+  /** The commit of main to read. Without it, the current one. */
   lake?: TestLakeView
   namespace?: string
   limit?: number
   timeoutMs?: number
   queryId?: string
-  /** Paths of the tables that the caller sees; left out: all. */
+  /** Paths of the tables that the caller may see. Without it, all tables. */
   seen?: string[]
 }
 
 const MAIN = join(import.meta.dirname, 'main.ts')
 
-/** `env.API_URLS`: addresses besides the catalog's own. `through`: a command that starts the service, and ends with it. */
+/**
+ * `env.API_URLS` adds addresses to the catalog's own. `through` is a command that starts the service and ends
+ * with it.
+ */
 export async function startTestQueries(
   env: Record<string, string> = {},
   through: readonly string[] = [],
@@ -78,7 +81,7 @@ export async function startTestQueries(
       ({ status }) => status === 1,
       () => false,
     )
-  // It listens before its first engine is warm.
+  // The service listens before its first engine is warm.
   await until(isHealthy)
 
   const lake: TestQueries['lake'] = async () => {

@@ -1,10 +1,10 @@
 import { makeSlots, type Slots } from '../../app/core/process/slots.ts'
 import { limits } from './limits.ts'
 
-/** There is no engine for a query: too many wait already, it has waited too long, or none can be started. */
+/** No engine for a query: too many queries wait, the wait was too long, or no engine can be started. */
 export class NoTurn extends Error {}
 
-/** Queries take turns: so many at once. Taking one throws NoTurn, also when the signal is aborted. */
+/** Slots that limit concurrent queries. Acquiring one throws NoTurn, also after an abort of the signal. */
 export function makeTurns(max: number): Slots {
   const full = () => new NoTurn(`${limits.waiting} queries are waiting already`)
   const slots = makeSlots(max, limits.waiting, full)

@@ -9,7 +9,7 @@ const statusOf = (
 ) =>
   makeAdmission({ token: TEST_TOKEN, host, otherHosts })({ hosts, authorization: credential })?.status ?? 200
 
-test('loopback, the own address and the named hosts are known, with and without a port', () => {
+test('loopback, the own address and named hosts are admitted, with any port', () => {
   for (const host of ['localhost', 'LocalHost:8081', '127.0.0.1', '127.0.0.1:8081', '[::1]', '[::1]:8081'])
     expect([host, statusOf([host])]).toEqual([host, 200])
   expect(statusOf(['10.0.0.5:8081'], { host: '10.0.0.5' })).toBe(200)
@@ -17,7 +17,7 @@ test('loopback, the own address and the named hosts are known, with and without 
   expect(statusOf(['Runner-1.Internal:8081'], { otherHosts: ['runner-1.internal'] })).toBe(200)
 })
 
-test('any other Host is refused, even with the token', () => {
+test('an unknown Host is refused even with the token', () => {
   for (const host of [
     '',
     'evil.example',
@@ -33,7 +33,7 @@ test('any other Host is refused, even with the token', () => {
     expect([host, statusOf([host])]).toEqual([host, 421])
 })
 
-test('a request without a Host is refused, and one whose two hosts differ', () => {
+test('a request without a Host, or with an unknown one, is refused', () => {
   expect(statusOf([])).toBe(421)
   expect(statusOf([null, undefined])).toBe(421)
   expect(statusOf(['localhost', undefined])).toBe(200)
@@ -41,7 +41,7 @@ test('a request without a Host is refused, and one whose two hosts differ', () =
   expect(statusOf(['evil.example', 'localhost'])).toBe(421)
 })
 
-test('a missing or wrong token is refused', () => {
+test('a call with a missing or wrong token is refused', () => {
   for (const credential of [null, '', 'Bearer', `Bearer ${TEST_TOKEN}x`, `Basic ${TEST_TOKEN}`])
     expect([credential, statusOf(['localhost'], { credential })]).toEqual([credential, 401])
 })

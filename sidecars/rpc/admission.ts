@@ -1,4 +1,5 @@
-// Decides who may call a sidecar. The decision needs only headers, and comes before anything else of a request is read.
+// Decides which callers may use a sidecar. The decision needs only headers, and precedes reading anything
+// else of a request.
 import { isIP } from 'node:net'
 import { Code, ConnectError } from '@connectrpc/connect'
 import { errorToJsonBytes } from '@connectrpc/connect/protocol-connect'
@@ -6,13 +7,13 @@ import { makeTokenCheck } from '../../proto/sidecar-token.ts'
 
 export interface AdmissionOptions {
   token: string
-  /** The address that the servers listen on. */
+  /** The address on which the servers listen. */
   host: string
-  /** Further names by which clients reach them, without ports. */
+  /** Further names by which clients reach the servers, without ports. */
   otherHosts: readonly string[]
 }
 
-/** The headers of a call that decide. HTTP/2 names the host in `:authority`, in `host`, or in both. */
+/** The headers that decide about a call. HTTP/2 names the host in `:authority`, in `host`, or in both. */
 export interface CallHeaders {
   hosts: readonly (string | null | undefined)[]
   authorization: string | null | undefined
@@ -25,10 +26,13 @@ export interface Refusal {
   message: string
 }
 
-/** Answers null where the call may come in. */
+/** Returns null for an admitted call. */
 export type Admit = (call: CallHeaders) => Refusal | null
 
-/** Every machine calls itself by these. A page in a browser cannot point them elsewhere (DNS rebinding). */
+/**
+ * Names by which every machine reaches itself. A page in a browser cannot resolve them to another address
+ * (DNS rebinding).
+ */
 const LOOPBACK_NAMES = ['localhost', '127.0.0.1', '[::1]']
 
 const UNKNOWN_HOST: Refusal = {
@@ -53,13 +57,16 @@ export function makeAdmission({ token, host, otherHosts }: AdmissionOptions): Ad
   }
 }
 
-/** A name or address as the Host header writes it. */
+/** Formats a name or address as the Host header does. */
 const asInHeader = (host: string) => (isIP(host) === 6 ? `[${host}]` : host).toLowerCase()
 
-/** The Host header without its port. */
+/** Removes the port from a Host header. */
 const nameIn = (header: string) => header.toLowerCase().replace(/:\d{1,5}$/, '')
 
-/** A refusal in the protocol of the call: gRPC and gRPC-web carry it in headers, Connect in a JSON body. */
+/**
+ * Encodes a refusal in the protocol of the call: in headers for gRPC and gRPC-web, in a JSON body for
+ * Connect.
+ */
 export function answerOf(
   { status, code, message }: Refusal,
   contentType: string | null | undefined,

@@ -19,14 +19,14 @@ function codeOf(lake: ReturnType<typeof access>): Code | null {
   }
 }
 
-test('a request chooses among the configured addresses, however it writes them', () => {
+test('a request may choose a configured address in any spelling', () => {
   for (const base of ['http://api-1', 'http://api-1:80', 'HTTP://API-1'])
     expect(apis.checked(access(base))).toEqual(access('http://api-1'))
   expect(apis.checked(access('https://sluice.example/base'))).toEqual(access('https://sluice.example/base'))
   expect(apis.includes('http://api-1/')).toBe(true)
 })
 
-test('any other address is refused', () => {
+test('an address outside the configuration is refused', () => {
   for (const base of [
     '',
     'http://evil.example',
@@ -39,7 +39,7 @@ test('any other address is refused', () => {
     expect([base, codeOf(access(base)), apis.includes(base)]).toEqual([base, Code.PermissionDenied, false])
 })
 
-test('catalog and objects are of the same API', () => {
+test('catalog and object addresses must belong to the same API', () => {
   const { catalogUrl } = access('http://api-1')
   const { objectsUrl } = access('https://sluice.example/base')
   expect(codeOf({ ...access(''), catalogUrl, objectsUrl })).toBe(Code.PermissionDenied)
@@ -48,7 +48,7 @@ test('catalog and objects are of the same API', () => {
   )
 })
 
-test('authority is the catalog that proves its name, else the token at that address', () => {
+test('the authority is a proven catalog, else the token at its address', () => {
   const lake = access('http://api-1')
   const named = { ...lake, catalogId: 'c' }
   expect(authorityOf(named)).toBe(authorityOf({ ...named, token: 'u', catalogUrl: 'http://api-2/catalog' }))

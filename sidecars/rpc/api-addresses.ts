@@ -1,8 +1,9 @@
-// The addresses of the API that a sidecar may call. They come from its configuration; a request only chooses among them.
+// The API addresses that a sidecar may call. They come from the sidecar's configuration. A request only
+// chooses among them.
 import { hash } from 'node:crypto'
 import { Code, ConnectError } from '@connectrpc/connect'
 
-/** The fields that requests of all services have in common: LakeAccess and LakeView. */
+/** The fields that requests of all services share: LakeAccess and LakeView. */
 export interface LakeAddresses {
   catalogUrl: string
   objectsUrl: string
@@ -11,9 +12,12 @@ export interface LakeAddresses {
 }
 
 export interface ApiAddresses {
-  /** Whether this is one of the addresses, however it is written. */
+  /** Whether the list contains this address, in any spelling. */
   includes(url: string): boolean
-  /** The same access with the configured addresses. Throws ConnectError (PERMISSION_DENIED) for any other address. */
+  /**
+   * Returns the access with the configured addresses. Throws ConnectError (PERMISSION_DENIED) for any other
+   * address.
+   */
   checked<Lake extends LakeAddresses>(lake: Lake): Lake
 }
 
@@ -39,19 +43,20 @@ export function makeApiAddresses(urls: readonly string[]): ApiAddresses {
 const keyOf = ({ catalogUrl, objectsUrl }: Pick<LakeAddresses, 'catalogUrl' | 'objectsUrl'>) =>
   `${normal(catalogUrl)} ${normal(objectsUrl)}`
 
-/** The address itself stays out of the message, which reaches people who run pipelines. */
+/** The message does not contain the address, because people who run pipelines read the message. */
 export const unknownApi = () =>
   new ConnectError(
     'unknown API address: add the PUBLIC_URL of the API to API_URLS of this sidecar',
     Code.PermissionDenied,
   )
 
-/** The form in which addresses are compared; a text that is no address is compared as it is. */
+/** Normalizes an address for comparison. A text that is no address stays as it is. */
 const normal = (url: string) => (URL.canParse(url) ? new URL(url).href : url).replace(/\/+$/, '')
 
 /**
- * On whose authority an answer of the catalog or the object gateway is cached: that of the catalog as a whole, where the request
- * proves by the secret `catalogId` that its sender is an API of that catalog; else that of its token alone.
+ * The authority for which answers of the catalog and the object gateway are cached. The secret `catalogId`
+ * proves that the sender is an API of that catalog; then the authority is the whole catalog. Otherwise the
+ * authority is the token alone.
  */
 export const authorityOf = ({ catalogUrl, token, catalogId }: Omit<LakeAddresses, 'objectsUrl'>): string =>
   catalogId === '' ? `token ${hash('sha256', `${catalogUrl} ${token}`)}` : `catalog ${catalogId}`

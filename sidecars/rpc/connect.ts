@@ -13,50 +13,68 @@ import { takesTrace } from '../../proto/trace.ts'
 import { type Admit, answerOf } from './admission.ts'
 import { unknownApi } from './api-addresses.ts'
 
-/** What a sidecar serves, over whatever protocol. */
+/** The services of a sidecar, independent of the protocol. */
 export interface ServedServices {
-  /** The services answered for by the health check; `register` gives the router their implementations. */
+  /** The services that the health check knows. `register` gives the router their implementations. */
   services: readonly DescService[]
   register(router: ConnectRouter): void
-  /** False: the health check answers NOT_SERVING. */
+  /** If false, the health check answers NOT_SERVING. */
   isServing(): boolean
-  /** What confines engine processes here, told with each health check. */
+  /** The sandbox of engine processes on this machine, reported by each health check. */
   engineSandbox?: string
-  /** Whether this is a known address of the API; without it all are. A health check refuses a caller that names another one. */
+  /**
+   * Whether this is a known address of the API. Without this function every address is known. A health check
+   * refuses a caller that names an unknown address.
+   */
   knowsApi?(url: string): boolean
-  /** Why new work waits here, told with each health check: a part that serves may be short of disk space. */
+  /**
+   * The reason why new work waits here, reported by each health check. A serving sidecar may lack disk space,
+   * for example.
+   */
   waitsFor?(): string | null
-  /** Why no engine process may be started here, told with each health check. No path, no address. */
+  /**
+   * The reason why this sidecar may start no engine process, reported by each health check. Contains no path
+   * and no address.
+   */
   refusal?: string
-  /** One request message, in bytes. */
+  /** The maximum size of one request message, in bytes. */
   readMaxBytes: number
 }
 
 export interface ConnectServerOptions extends ServedServices {
   host: string
-  /** 0: any free port. */
+  /** 0 means any free port. */
   port: number
-  /** Asked before anything else is done for a call, the health check included. Null: everyone may call (tests, benchmarks). */
+  /**
+   * Decides about each call, health checks included, before any other work. Null admits every caller (tests,
+   * benchmarks).
+   */
   admit: Admit | null
 }
 
 export interface ConnectServer {
   port: number
   url: string
-  /** Takes no new connections, ends streams as UNAVAILABLE, gives unary calls `drainMs` and then closes what is left. */
+  /**
+   * Stops accepting connections, ends streams as UNAVAILABLE, gives unary calls `drainMs`, and then closes
+   * all connections.
+   */
   stop(drainMs: number): Promise<void>
 }
 
-/** The name under which `engineSandbox` travels. */
+/** The response header that carries `engineSandbox`. */
 const ENGINE_SANDBOX_HEADER = 'engine-sandbox'
-/** An API names its own address in this header of a health check. */
+/** The request header of a health check in which an API names its own address. */
 const API_ADDRESS_HEADER = 'sluice-api-address'
-/** The name under which `waitsFor` travels. */
+/** The response header that carries `waitsFor`. */
 const WAITS_FOR_HEADER = 'waits-for'
-/** The name under which `refusal` travels. */
+/** The response header that carries `refusal`. */
 const ENGINE_REFUSAL_HEADER = 'engine-refusal'
 
-/** A stream has a heartbeat every 2 s and unary calls have deadlines: a connection silent for longer is dead. */
+/**
+ * Streams send a heartbeat every 2 s and unary calls have deadlines, so a connection that is silent for
+ * longer is dead.
+ */
 const IDLE_TIMEOUT_SECONDS = 120
 
 export function serveConnect(options: ConnectServerOptions): ConnectServer {
@@ -79,7 +97,7 @@ export function serveConnect(options: ConnectServerOptions): ConnectServer {
     hostname: options.host,
     port: options.port,
     idleTimeout: IDLE_TIMEOUT_SECONDS,
-    // The protocol's own check comes first: it answers in words.
+    // The protocol's own limit applies first, because its error has a message.
     maxRequestBodySize: 2 * options.readMaxBytes,
     fetch: (request) => {
       const refusal = options.admit?.(headersOf(request)) ?? null
@@ -112,7 +130,7 @@ const headersOf = ({ headers }: Request) => ({
   authorization: headers.get('authorization'),
 })
 
-/** The services and, beside them, the standard health service. */
+/** Registers the services and the standard health service. */
 export function registerAll(router: ConnectRouter, options: ConnectServerOptions, shutdown: AbortSignal) {
   options.register(router)
   registerHealth(router, options, shutdown)

@@ -1,4 +1,5 @@
-// A client in another language, with that language's own gRPC: the wire is what it should be, not only what we make of it.
+// Calls the gRPC server with a client in another language. This proves the wire format independently of this
+// project's own client.
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { Code, ConnectError } from '@connectrpc/connect'
 import { RunnerService } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
@@ -7,7 +8,7 @@ import { serveGrpc } from './grpc.ts'
 
 const PYTHON = process.env.TEST_PYTHON_BIN ?? 'python3'
 
-/** Messages as bytes: `b'\x0a\x01h'` is a message whose field 1 is the text `h`. */
+/** Python code whose messages are raw bytes: `b'\x0a\x01h'` is a message whose field 1 is the text `h`. */
 const SCRIPT = `
 import sys, grpc
 channel = grpc.insecure_channel(sys.argv[1])
@@ -52,11 +53,11 @@ beforeAll(async () => {
 })
 afterAll(() => server.stop(0))
 
-test("grpcio's client calls, streams, and is refused with the codes of gRPC", async () => {
+test('the Python gRPC client calls, streams, and receives the gRPC error codes', async () => {
   const child = Bun.spawn([PYTHON, '-c', SCRIPT, server.url.replace('grpc://', '')], { stderr: 'inherit' })
   const said = await new Response(child.stdout).text()
   expect(said.trim().split('\n')).toEqual([
-    // SERVING, interrupted: true.
+    // SERVING, then `interrupted: true`.
     '0801',
     '0801',
     '3',

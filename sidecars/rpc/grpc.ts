@@ -1,5 +1,5 @@
-// The services of a sidecar over native gRPC, which is HTTP/2 and so has a port of its own: for callers, and for runners, in
-// other languages.
+// Serves a sidecar over native gRPC, for callers and runners in other languages. gRPC needs HTTP/2 and
+// therefore a port of its own.
 import { once } from 'node:events'
 import {
   createServer,
@@ -14,7 +14,7 @@ import { takesTrace } from '../../proto/trace.ts'
 import { answerOf } from './admission.ts'
 import { type ConnectServer, type ConnectServerOptions, registerAll } from './connect.ts'
 
-/** Serves without TLS. Rejects when the port is taken. */
+/** Serves without TLS. Rejects if the port is in use. */
 export async function serveGrpc(options: ConnectServerOptions): Promise<ConnectServer> {
   const shutdown = new AbortController()
   const handler = connectNodeAdapter({
@@ -37,7 +37,7 @@ export async function serveGrpc(options: ConnectServerOptions): Promise<ConnectS
   server.on('session', (session) => {
     sessions.add(session)
     session.once('close', () => sessions.delete(session))
-    // A client that goes away in the middle is no event of ours.
+    // A client may disconnect in the middle of a call. The error needs no handling.
     session.on('error', () => session.destroy())
   })
   server.listen(options.port, options.host)
@@ -55,7 +55,7 @@ export async function serveGrpc(options: ConnectServerOptions): Promise<ConnectS
       for (const session of sessions) session.close()
       await Promise.race([closed, drained])
       clearTimeout(deadline)
-      // Destroying a session that is closing already does nothing on some runtimes.
+      // Destroying a session that is already closing has no effect on some runtimes.
       for (const connection of connections) connection.destroy()
     },
   }
@@ -66,7 +66,7 @@ const headersOf = ({ headers }: Http2ServerRequest) => ({
   authorization: headers.authorization,
 })
 
-/** Answers and closes the stream: the rest of the request is not read. */
+/** Answers and closes the stream, without reading the rest of the request. */
 function refuse(response: Http2ServerResponse, { status, headers, body }: ReturnType<typeof answerOf>) {
   response.writeHead(status, headers)
   response.end(body, () => response.stream?.close())

@@ -1,24 +1,25 @@
-// How a sidecar calls the API: every call has a deadline, and what can be repeated is repeated while the API restarts.
+// Calls of a sidecar to the API. Every call has a deadline, and repeatable calls are retried while the API
+// restarts.
 import { setTimeout as pause } from 'node:timers/promises'
 import { backoffMs } from '../../app/core/process/backoff.ts'
 
 export const httpLimits = {
-  /** One call without a body worth naming. */
+  /** The deadline of one call with a small body. */
   timeoutMs: 10_000,
-  /** Slower than this a transfer counts as stuck. */
+  /** A transfer that is slower than this counts as stuck. */
   transferBytesPerMs: 1_000,
-  /** A restarting API or database is back long before. */
+  /** A restarting API or database returns long before this time is over. */
   patienceMs: 30_000,
   pause: { firstMs: 50, limitMs: 1_000 },
-  /** What is read of an answer that says no. */
+  /** The part of an error body that is read. */
   reasonCharacters: 2_000,
 } as const
 
-/** The API answered, and said no. */
+/** The API answered with an error status. */
 export class HttpFailure extends Error {
   constructor(
     readonly status: number,
-    /** The answer's body, cut short. */
+    /** The body of the answer, cut to `reasonCharacters`. */
     readonly body: string,
     what: string,
   ) {
@@ -31,8 +32,8 @@ export const transferTimeoutMs = (bytes: number) =>
   httpLimits.timeoutMs + bytes / httpLimits.transferBytesPerMs
 
 /**
- * Makes a call that may be repeated, again while there is no answer or one that says "not now" (5xx), for up to
- * 30 s. `call` gets a signal that carries the deadline of one try. Throws the signal's reason when it is aborted.
+ * Makes an idempotent call, and retries it for up to 30 s after no answer, 429 or 5xx. `call` gets a signal
+ * with the deadline of one try. Throws the signal's reason when the signal is aborted.
  */
 export async function patiently<T>(
   call: (signal: AbortSignal) => Promise<T>,
@@ -51,28 +52,28 @@ export async function patiently<T>(
   }
 }
 
-/** Pauses between tries, from 50 ms on, each twice as long as the one before and at most 1 s. */
+/** Pauses between tries: 50 ms at first, then twice the pause before, at most 1 s. */
 export function makeBackoff(signal?: AbortSignal) {
   const giveUpAt = performance.now() + httpLimits.patienceMs
   let failures = 1
   return {
     /** Whether the next pause would end after 30 s of tries. */
     isOver: () => performance.now() + backoffMs(failures, httpLimits.pause) > giveUpAt,
-    /** Throws the signal's reason when it is aborted. */
+    /** Throws the signal's reason when the signal is aborted. */
     async pause(): Promise<void> {
       await pause(backoffMs(failures++, httpLimits.pause), undefined, { signal })
     },
   }
 }
 
-/** The response, or HttpFailure if its status is not of the 200s; `what` begins the message. */
+/** Returns a response with a 2xx status, and throws HttpFailure for any other. `what` begins the message. */
 export async function accepted(response: Response, what: string): Promise<Response> {
   if (response.ok) return response
   const body = await response.text().catch(() => '')
   throw new HttpFailure(response.status, body.slice(0, httpLimits.reasonCharacters).trim(), what)
 }
 
-/** No answer, a lost connection, a missed deadline, or a server that says that it is the one at fault. */
+/** Whether a retry may help: no answer, a lost connection, a missed deadline, status 429 or 5xx. */
 function isPassing(error: unknown): boolean {
   if (error instanceof HttpFailure) return error.status >= 500 || error.status === 429
   if (!(error instanceof Error)) return false

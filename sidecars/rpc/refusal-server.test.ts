@@ -14,37 +14,34 @@ const REASON = 'engine processes cannot be confined: landlock: landlock_restrict
 
 const hasLandlock = process.platform === 'linux' && openKernel().hasLandlock()
 
-test.if(hasLandlock)(
-  'a runner that cannot confine its engines although the kernel could executes nothing and says why',
-  async () => {
-    const runner = await startRunner({ API_URLS: API }, [process.execPath, HALF_A_WALL])
-    try {
-      const code = (call: Promise<unknown>) =>
-        call.then(
-          () => 'answered',
-          (error: unknown) => [ConnectError.from(error).rawMessage, Code[ConnectError.from(error).code]],
-        )
-      for (const submit of [runner.client.submitPipeline, runner.client.submitPipelines])
-        expect(await code(submit({}))).toEqual([REASON, 'ResourceExhausted'])
-      expect(await code(runner.client.validatePipeline({}))).toEqual([REASON, 'Unavailable'])
-      const followed = async () => {
-        for await (const message of runner.client.streamLogs({ handle: 'x' })) return message
-      }
-      expect(await code(followed())).toEqual([REASON, 'Unavailable'])
-      const query = createClient(QueryService, transportToSidecar(runner.url))
-      expect(await code(query.previewPipeline({}))).toEqual([REASON, 'Unavailable'])
-
-      const pool = makePool('runner', [runnerAt(runner.url, () => {}, testAccess(API))])
-      await expect(pool.check(AbortSignal.timeout(5_000))).rejects.toMatchObject({
-        errors: [{ message: `executes nothing: ${REASON}` }],
-      })
-    } finally {
-      await runner.stop()
+test.if(hasLandlock)('a runner that cannot confine its engines executes nothing and says why', async () => {
+  const runner = await startRunner({ API_URLS: API }, [process.execPath, HALF_A_WALL])
+  try {
+    const code = (call: Promise<unknown>) =>
+      call.then(
+        () => 'answered',
+        (error: unknown) => [ConnectError.from(error).rawMessage, Code[ConnectError.from(error).code]],
+      )
+    for (const submit of [runner.client.submitPipeline, runner.client.submitPipelines])
+      expect(await code(submit({}))).toEqual([REASON, 'ResourceExhausted'])
+    expect(await code(runner.client.validatePipeline({}))).toEqual([REASON, 'Unavailable'])
+    const followed = async () => {
+      for await (const message of runner.client.streamLogs({ handle: 'x' })) return message
     }
-  },
-)
+    expect(await code(followed())).toEqual([REASON, 'Unavailable'])
+    const query = createClient(QueryService, transportToSidecar(runner.url))
+    expect(await code(query.previewPipeline({}))).toEqual([REASON, 'Unavailable'])
 
-test.if(hasLandlock)('SANDBOX=off is for those who want it nevertheless', async () => {
+    const pool = makePool('runner', [runnerAt(runner.url, () => {}, testAccess(API))])
+    await expect(pool.check(AbortSignal.timeout(5_000))).rejects.toMatchObject({
+      errors: [{ message: `executes nothing: ${REASON}` }],
+    })
+  } finally {
+    await runner.stop()
+  }
+})
+
+test.if(hasLandlock)('SANDBOX=off lets a runner execute without confined engines', async () => {
   const runner = await startRunner({ API_URLS: API, SANDBOX: 'off', PYTHON_BIN: '/nowhere' }, [
     process.execPath,
     HALF_A_WALL,

@@ -4,10 +4,10 @@ import type { Settings } from '../core/settings.ts'
 import type { ServedServices } from './connect.ts'
 import { serveRpc } from './rpc-server.ts'
 
-// A sidecar whose engine processes cannot be confined executes no code of users: every call is refused with the reason, and
-// the health check answers NOT_SERVING with it.
+// Serves a sidecar whose engine processes cannot be confined. It executes no code of users: every call is
+// refused with the reason, and the health check answers NOT_SERVING with that reason.
 
-/** Calls that start runs: RESOURCE_EXHAUSTED leaves a run in the queue, for another runner or a later try. */
+/** Calls that start runs. RESOURCE_EXHAUSTED leaves a run in the queue, for another runner or a later try. */
 const STARTS_RUNS = ['submitPipeline', 'submitPipelines']
 
 export function serveRefusal(
@@ -39,6 +39,6 @@ function refuseAll(router: ConnectRouter, service: DescService, reason: string):
           refuse(localName)
         },
   ])
-  // Which methods there are is known at run time only.
+  // The methods are known only at run time, so the compiler cannot check them.
   router.service(service, Object.fromEntries(methods) as ServiceImpl<DescService>)
 }
