@@ -1,4 +1,4 @@
-// Entry of the dispatcher's thread: starts what it is told to start, and says nothing but what the channel allows.
+// Entry of the dispatcher's thread. Starts on the message `start`, and posts only messages of the channel.
 import { attemptTokenKey } from '../app/catalog/store/token-key.ts'
 import { makeTokens } from '../app/catalog/tokens.ts'
 import { systemClock } from '../app/core/clock.ts'
@@ -31,7 +31,7 @@ async function start(settings: DispatcherSettings) {
     settings: DISPATCHER_SESSION,
   })
   const tokenKey = await attemptTokenKey(database.sql)
-  // One process has one dispatcher: what an earlier thread of it followed is free to be adopted at once.
+  // A process has one dispatcher, so attempts that an earlier thread followed can be adopted at once.
   await forgetReplicasOf(database.sql, settings.processId)
   const dispatcher = startDispatcher({
     sql: database.sql,

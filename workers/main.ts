@@ -1,4 +1,5 @@
-// Entry of the background work beside an API process that does not run on Bun: dispatcher, scheduler, triggers and reaper.
+// Entry of the process that runs the dispatcher, scheduler, triggers and reaper for an API process that does
+// not run on Bun.
 import { parseConfig } from '../app/core/config.ts'
 import { newId } from '../app/core/ids.ts'
 import { makeLog } from '../app/core/log.ts'

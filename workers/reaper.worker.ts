@@ -1,4 +1,4 @@
-// Entry of the reaper's thread: it lives for one tick, and makes it on the replica that leads.
+// Entry of the reaper's thread. It lives for one tick, which it performs when this replica leads.
 import { newId } from '../app/core/ids.ts'
 import { makeNotices } from '../app/runs/service.ts'
 import { openDatabase } from '../drizzle/client.ts'
@@ -8,7 +8,10 @@ import { makeObjectCalls } from './runtime/object-calls.ts'
 import { ToReaper } from './threads/channel.ts'
 import { serveThread } from './threads/serve-thread.ts'
 
-/** Until this replica leads, it looks this often whether another one's tick has left it anything to do. */
+/**
+ * Until this replica leads, it checks this often whether a tick is still due after the ticks of other
+ * replicas.
+ */
 const LOOK_MS = 1_000
 
 serveThread('reaper', ToReaper, async ({ databaseUrl, processId, isAsked }, { post, log }) => {
@@ -42,7 +45,8 @@ serveThread('reaper', ToReaper, async ({ databaseUrl, processId, isAsked }, { po
       checkRunning()
       const change = Promise.withResolvers<void>()
       changed = change.resolve
-      // Also when asked: without a database there will be no leader, and whoever asks is to be told.
+      // Also queried for a requested tick: without a database no replica leads, and the failed query reaches
+      // the caller.
       const { isDue } = await lookAtTime(sql)
       if (!isAsked && !isDue) return []
       await Promise.race([pause(LOOK_MS), change.promise])

@@ -14,7 +14,7 @@ afterEach(async () => {
   for (const worker of started.splice(0)) await worker.stop()
 })
 
-/** The scheduler's real thread, as the API process has it. */
+/** The scheduler's real thread, as the API process runs it. */
 function scheduler(processId: string) {
   const heard: FromWorker[] = []
   const restarts: RestartReason[] = []
@@ -42,7 +42,7 @@ const leader = async () =>
       select holder, epoch::float8 as epoch, until <= clock_timestamp() as is_over from leader where role = 'scheduler'`
   )[0]
 
-test('the thread leads, looks at once, and tells what it has requested', async () => {
+test('the thread leads, ticks at once, and reports its requests', async () => {
   const { id } = await addPipeline(database.sql, 'due', { landingZones: [], nudge: () => {} })
   await database.sql`
     insert into schedule (id, pipeline_id, cron, next_run_at)
@@ -60,7 +60,7 @@ test('the thread leads, looks at once, and tells what it has requested', async (
   expect(await database.sql`select 1 from run where pipeline_id = ${id}`).toHaveLength(1)
 })
 
-test('a thread that is terminated is followed by one that leads at once and looks', async () => {
+test('a terminated thread is replaced by one that leads and ticks', async () => {
   const one = scheduler('one')
   await until(() => one.count('ticked') > 0)
   const before = await leader()
@@ -70,7 +70,7 @@ test('a thread that is terminated is followed by one that leads at once and look
   expect(one.restarts).toEqual(['terminated'])
 })
 
-test('of two processes one looks, and the other takes over when it stops', async () => {
+test('one of two processes ticks; the other takes over after a stop', async () => {
   const one = scheduler('one')
   await until(() => one.count('ticked') > 0)
   const two = scheduler('two')
@@ -82,7 +82,7 @@ test('of two processes one looks, and the other takes over when it stops', async
   expect(await leader()).toMatchObject({ holder: 'two', is_over: false })
 })
 
-test('a thread whose database ends its connection goes on with another, and is not started again', async () => {
+test('a lost database connection is replaced without a restart of the thread', async () => {
   const one = scheduler('one')
   await until(() => one.count('ticked') > 0)
   const before = await leader()

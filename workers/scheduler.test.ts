@@ -25,15 +25,15 @@ const tick = (options: { write?: Fenced; batch?: number } = {}) =>
   tickSchedules({ write: leading, newId, log, ...options })
 
 let pipelines = 0
-/** A pipeline with a published version. */
+/** Creates a pipeline with a published version. */
 async function published(): Promise<PipelineId> {
   const { id } = await addPipeline(database.sql, `p${++pipelines}`, { landingZones: [], nudge: () => {} })
   return id
 }
 
 /**
- * `due` is how long ago, in SQL's words; without it nobody has looked at the schedule. Its next time is far away unless
- * its cron says otherwise: none comes between a tick and a look at what it has left.
+ * `due`: how long ago the schedule became due, as an SQL interval; absent: the scheduler has not seen it. By
+ * default, the next time is far away, so none passes between a tick and its checks.
  */
 async function schedule(
   pipelineId: PipelineId,
@@ -65,7 +65,7 @@ const runsOf = (pipelineId: PipelineId) =>
   database.sql<{ id: string; trigger: string; status: string; schedule_due: Date; schedule_id: string }[]>`
     select id, trigger, status, schedule_due, schedule_id from run where pipeline_id = ${pipelineId} order by id`
 
-test('the first tick after its creation only finds out when a schedule is due', async () => {
+test('the first tick after a creation only computes the due time', async () => {
   const pipeline = await published()
   const id = await schedule(pipeline)
   expect(await tick()).toEqual({ requested: 0 })
@@ -73,7 +73,7 @@ test('the first tick after its creation only finds out when a schedule is due', 
   expect(await runsOf(pipeline)).toHaveLength(0)
 })
 
-test('a schedule that is due requests one run of the published version, and is due next at its next time', async () => {
+test('a due schedule requests one run and gets its next time', async () => {
   const pipeline = await published()
   const id = await schedule(pipeline, { cron: '*/7 5 1 1 *', due: '3 minutes' })
   const { next_run_at: due } = await rowOf(id)
@@ -92,7 +92,7 @@ test('a schedule that is due requests one run of the published version, and is d
   expect(await tick()).toEqual({ requested: 0 })
 })
 
-test('after a downtime one run catches up for all the times that were missed', async () => {
+test('one run catches up for all times missed during downtime', async () => {
   const pipeline = await published()
   const id = await schedule(pipeline, { due: '3 years' })
   expect(await tick()).toEqual({ requested: 1 })
@@ -103,7 +103,7 @@ test('after a downtime one run catches up for all the times that were missed', a
 })
 
 for (const status of ['pending', 'running'])
-  test(`a time that comes while a run is ${status} passes without a run`, async () => {
+  test(`a due time passes without a run while a run is ${status}`, async () => {
     const pipeline = await published()
     const id = await schedule(pipeline, { due: '1 minute' })
     await tick()
@@ -116,7 +116,7 @@ for (const status of ['pending', 'running'])
     expect(logged.join()).toContain('pending or running')
   })
 
-test('of two schedules of one pipeline that are due at once the longer due one runs', async () => {
+test('the longer due of two schedules of one pipeline runs', async () => {
   const pipeline = await published()
   await schedule(pipeline, { due: '1 minute' })
   const first = await schedule(pipeline, { due: '2 minutes' })
@@ -124,7 +124,7 @@ test('of two schedules of one pipeline that are due at once the longer due one r
   expect(await runsOf(pipeline)).toMatchObject([{ schedule_id: first }])
 })
 
-test('what was never published is passed over and told', async () => {
+test('a schedule of an unpublished pipeline is skipped and logged', async () => {
   const pipeline = await published()
   await database.sql`update pipeline set published_version = null where id = ${pipeline}`
   const id = await schedule(pipeline, { due: '1 minute' })
@@ -133,7 +133,7 @@ test('what was never published is passed over and told', async () => {
   expect(logged.join()).toContain('nothing is published {"count":1,"pipelines":"default.gold.p')
 })
 
-test('a schedule of a deleted pipeline, or of a time that never comes, is disabled and troubles no tick again', async () => {
+test('a schedule without pipeline or future time is disabled', async () => {
   const gone = await published()
   await database.sql`update pipeline set deleted_at = clock_timestamp() where id = ${gone}`
   const live = await published()
@@ -151,7 +151,7 @@ test('a schedule of a deleted pipeline, or of a time that never comes, is disabl
   expect(logged.join()).toContain('never comes')
 })
 
-test('a disabled schedule is not looked at', async () => {
+test('a disabled schedule is ignored', async () => {
   const pipeline = await published()
   const id = await schedule(pipeline, { due: '1 minute' })
   await database.sql`update schedule set enabled = false`
@@ -160,7 +160,7 @@ test('a disabled schedule is not looked at', async () => {
   expect(await rowOf(id)).toEqual(before)
 })
 
-test('who does not lead does nothing; who loses the lead in a pass leaves the rest to the next leader', async () => {
+test('a tick stops when its replica does not lead or loses leadership', async () => {
   const pipeline = await published()
   await schedule(pipeline, { due: '1 minute' })
   expect(await tick({ write: async () => null })).toBeNull()
@@ -174,7 +174,7 @@ test('who does not lead does nothing; who loses the lead in a pass leaves the re
   expect(await tick()).toEqual({ requested: 1 })
 })
 
-test('arrears of any size are worked through in batches, each schedule once', async () => {
+test('a tick handles any number of due schedules in batches, each once', async () => {
   const due = await Promise.all(Array.from({ length: 23 }, published))
   for (const pipeline of due) await schedule(pipeline, { due: '1 hour' })
   const fresh = await Promise.all(Array.from({ length: 17 }, async () => schedule(await published())))
@@ -189,7 +189,7 @@ test('arrears of any size are worked through in batches, each schedule once', as
   for (const id of fresh) expect((await rowOf(id)).is_ahead).toBe(true)
 })
 
-test('a tick asks one question and gives one answer, however many are due', async () => {
+test('a tick uses two statements for any number of due schedules', async () => {
   for (let n = 0; n < 20; n++) await schedule(await published(), { due: '1 hour' })
   const statements: string[] = []
   const counted = postgresJs(database.url, {
@@ -207,7 +207,7 @@ test('a tick asks one question and gives one answer, however many are due', asyn
   expect(await database.sql`select 1 from run`).toHaveLength(20)
 })
 
-test('two leaders at once, which cannot be, still make one run of each due time', async () => {
+test('concurrent ticks request one run per due time', async () => {
   const all = await Promise.all(Array.from({ length: 30 }, published))
   for (const pipeline of all) await schedule(pipeline, { due: '1 hour' })
   const ticked = await Promise.all(Array.from({ length: 4 }, () => tick({ batch: 7 })))
@@ -215,7 +215,7 @@ test('two leaders at once, which cannot be, still make one run of each due time'
   for (const pipeline of all) expect(await runsOf(pipeline)).toHaveLength(1)
 })
 
-test('a due time that had its run is not run again, whatever the schedule says', async () => {
+test('a due time that had its run never gets another', async () => {
   const pipeline = await published()
   const id = await schedule(pipeline, { due: '1 hour' })
   const { next_run_at: due } = await rowOf(id)
@@ -227,7 +227,7 @@ test('a due time that had its run is not run again, whatever the schedule says',
   expect((await rowOf(id)).is_ahead).toBe(true)
 })
 
-test('a schedule that somebody is changing is left to the next tick', async () => {
+test('a schedule that is being changed is left to the next tick', async () => {
   const pipeline = await published()
   const id = await schedule(pipeline, { due: '1 minute' })
   const changed = Promise.withResolvers<void>()

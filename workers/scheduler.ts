@@ -1,26 +1,27 @@
-// The scheduler: every 30 seconds, on the replica that leads, schedules that are due become runs.
+// The scheduler: every 30 seconds, on the leader, due schedules become runs.
 import type { NewId } from '../app/core/ids.ts'
 import type { Log } from '../app/core/log.ts'
 import { type Taken, takeDue } from '../app/schedules/due.ts'
 import type { Fenced } from '../drizzle/client.ts'
 
-/** The scheduler looks at its schedules this often (spec: Limits), and takes so many of them in one transaction. */
+/** Number of schedules that one transaction handles. */
 const SCHEDULE_BATCH = 5_000
 
 export interface SchedulerDeps {
   write: Fenced
   newId: NewId
   log: Log
-  /** Schedules one transaction takes. */
+  /** Maximum number of schedules per transaction. */
   batch?: number
 }
 
-/** Schedules named in a line of the log. */
+/** Maximum number of pipelines that a log line names. */
 const NAMED_MAX = 5
 
 /**
- * One pass over what is due, in batches, each a transaction of three statements (the fence, the question, the answer).
- * Null when another replica leads, or does from some batch on: what is left is then its to do.
+ * One pass over all due schedules, in batches. Each batch is a transaction of three statements: the fence,
+ * the query, and the writes. Null: another replica leads. If leadership is lost after the first batch, the
+ * new leader handles the rest.
  */
 export async function tickSchedules({
   write,
@@ -49,7 +50,7 @@ const WHY: Record<Taken['skipped'][number]['why'], string> = {
   'bad cron': 'its time never comes; the schedule is disabled',
 }
 
-/** One line for each reason: a pipeline that is never published has one every minute. */
+/** Writes one line per reason, because a schedule of an unpublished pipeline may be skipped every minute. */
 function logSkipped(log: Log, skipped: Taken['skipped']) {
   for (const [why, text] of Object.entries(WHY)) {
     const those = skipped.filter((one) => one.why === why)

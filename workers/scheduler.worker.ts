@@ -1,4 +1,4 @@
-// Entry of the scheduler's thread: it runs on every replica, and looks at the schedules on the one that leads.
+// Entry of the scheduler's thread. It runs on every replica and handles schedules on the leader.
 import { newId } from '../app/core/ids.ts'
 import { startLeadership } from './leadership/leadership.ts'
 import { tickSchedules } from './scheduler.ts'
@@ -6,7 +6,7 @@ import { assertNever, ToScheduler } from './threads/channel.ts'
 import { startLoop } from './threads/loop.ts'
 import { serveThread } from './threads/serve-thread.ts'
 
-/** The scheduler looks at its schedules this often (spec: Limits), and takes so many of them in one transaction. */
+/** Interval of the scheduler (spec: Limits). */
 const SCHEDULER_TICK_MS = 30_000
 
 serveThread('scheduler', ToScheduler, async ({ databaseUrl, processId }, { post, log }) => {
@@ -17,7 +17,7 @@ serveThread('scheduler', ToScheduler, async ({ databaseUrl, processId }, { post,
     log,
     onChange(isLeading) {
       post({ type: 'led', isLeading })
-      // What became due while nobody led has waited long enough.
+      // Schedules that became due without a leader are already late.
       if (isLeading) loop.nudge()
     },
   })

@@ -1,4 +1,4 @@
-// What the tests of workers share: pipelines to run, and contents of their tables.
+// Shared by the tests of workers: pipelines to run, and contents of their tables.
 import { commitToBranch, findBranch } from '../app/catalog/store/branches.ts'
 import { newId, type PipelineId, type RunId } from '../app/core/ids.ts'
 import { makeNotices, makeRunService } from '../app/runs/service.ts'
@@ -7,7 +7,7 @@ import { store } from '../machines/advance.ts'
 import { DRAFT_MACHINE_VERSION, newDraft } from '../machines/draft.ts'
 import type { SubmitPipelineRequest } from '../proto/gen/sluice/runner/v1/runner_pb.ts'
 
-/** A published pipeline, as rows; its runs pin nothing, since no script reads files. */
+/** Inserts a published pipeline as rows. Its runs pin nothing, because no test reads files. */
 export async function addPipeline(
   sql: Sql,
   name: string,
@@ -32,7 +32,10 @@ export async function addPipeline(
   return { id, runs, request }
 }
 
-/** Commits a new content of the pipeline's table to the attempt's branch, as a runner does, and answers the commit. */
+/**
+ * Commits new content of the pipeline's table to the attempt's branch, as a runner does. Returns the id of
+ * the commit.
+ */
 export async function commitContent(sql: Sql, request: SubmitPipelineRequest): Promise<string> {
   const branch = `run-${request.runId}-${request.attempt}`
   const id = newId()

@@ -94,14 +94,14 @@ async function newZone() {
   return { name, config: { namespace: 'default', zone_name: name }, upload, hints: () => hints, zones, ref }
 }
 
-/** A pipeline that a new zone's uploads start. */
+/** Creates a pipeline that uploads of a new zone start. */
 async function hearingZone(more: Partial<CreateTrigger> = {}) {
   const [pipeline, zone] = [await newPipeline(), await newZone()]
   const id = await pipeline.add('landing_zone_upload', zone.config, more)
   return { pipeline, zone, id }
 }
 
-/** Ends a new run of the pipeline, and announces it as the dispatcher does. */
+/** Ends a new run of the pipeline and announces it as the dispatcher does. */
 async function endRun(
   pipeline: Pipeline,
   { chainDepth = 0, status = 'success' as 'success' | 'failed', trace = NO_TRACE } = {},
@@ -156,12 +156,12 @@ const historyOf = async (id: TriggerId) =>
     await opened.sql<{ event: string }[]>`select event from transition where entity_id = ${id} order by id`
   ).map(({ event }) => event)
 const eventCount = async () => Number((await opened.sql`select count(*) from trigger_event`)[0]?.count)
-/** Turns the clock of a trigger forwards. */
+/** Moves the due time of a trigger into the past. */
 const makeDue = (id: TriggerId, secondsAgo = 1) =>
   opened.sql`update trigger set due_at = clock_timestamp() - ${secondsAgo} * interval '1 s' where id = ${id}`
 
 describe('an upload', () => {
-  test('fires the triggers of its zone, once, and the event is gone', async () => {
+  test('an upload fires the triggers of its zone once, removing the event', async () => {
     const [one, other, zone] = [await newPipeline(), await newPipeline(), await newZone()]
     const id = await one.add('landing_zone_upload', zone.config)
     await other.add('landing_zone_upload', (await newZone()).config)
@@ -184,11 +184,11 @@ describe('an upload', () => {
     })
   })
 
-  test('fires a pattern that its original name fits, and no other', async () => {
+  test('an upload fires a pattern only if its original name matches', async () => {
     const [csv, json, zone] = [await newPipeline(), await newPipeline(), await newZone()]
     await csv.add('file_pattern', { ...zone.config, pattern: 'flights-[0-9]*.csv' })
     await json.add('file_pattern', { ...zone.config, pattern: '*.json' })
-    // Stored as 20..., which no pattern is asked about.
+    // The stored names start with 20..., but patterns match the original names.
     for (const name of ['flights-1.csv', 'flights.csv', '2.json']) await zone.upload(name)
     await evaluatorWith().hear()
     expect((await runsOf(csv)).map(({ trigger }) => trigger)).toEqual([
@@ -200,7 +200,7 @@ describe('an upload', () => {
     expect(await eventCount()).toBe(0)
   })
 
-  test('that nobody hears leaves no event', async () => {
+  test('an upload without listening triggers records no event', async () => {
     const [pipeline, zone] = [await newPipeline(), await newZone()]
     await zone.upload('a.csv')
     await pipeline.add('landing_zone_upload', zone.config, { enabled: false })
@@ -208,7 +208,7 @@ describe('an upload', () => {
     expect([await eventCount(), zone.hints()]).toEqual([0, 0])
   })
 
-  test('is heard by the triggers of a zone of that name, made anew or not', async () => {
+  test("triggers listen for a zone's name, even if it was recreated", async () => {
     const { zone } = await hearingZone()
     await opened.sql`delete from landing_zone where name = ${zone.name}`
     await zone.zones.create({ namespace: 'default', name: zone.name })
@@ -217,7 +217,7 @@ describe('an upload', () => {
   })
 })
 
-describe('a run belongs to the trace', () => {
+describe('the trace of a run', () => {
   const traceparent = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01'
   const traced = { requestId: null, traceparent, tracestate: 'a=1' }
   const tracesOf = async ({ id }: Pipeline) => [
@@ -225,7 +225,7 @@ describe('a run belongs to the trace', () => {
       select id, traceparent, tracestate from run where pipeline_id = ${id} and trigger_id is not null order by created_at, id`),
   ]
 
-  test('of the upload whose event its evaluator hears later', async () => {
+  test('a run continues the trace of the upload that fired it', async () => {
     const { pipeline, zone } = await hearingZone()
     await inTrace(
       () => traced,
@@ -235,7 +235,7 @@ describe('a run belongs to the trace', () => {
     expect(await tracesOf(pipeline)).toMatchObject([{ traceparent, tracestate: 'a=1' }])
   })
 
-  test('of the run whose success it follows, along the chain', async () => {
+  test('a run continues the trace of the success that fired it', async () => {
     const [first, second, third] = [await newPipeline(), await newPipeline(), await newPipeline()]
     await second.add('pipeline_success', onSuccessOf(first))
     await third.add('cron_dependency', { ...YEARLY, dependencies: [first.full] })
@@ -246,7 +246,7 @@ describe('a run belongs to the trace', () => {
       expect(await tracesOf(pipeline)).toMatchObject([{ traceparent, tracestate: 'a=1' }])
   })
 
-  test('that begins with it, where a clock or a success without one has led to it', async () => {
+  test('a run without an earlier trace begins its own', async () => {
     const [upstream, heard, due] = [await newPipeline(), await newPipeline(), await newPipeline()]
     await heard.add('pipeline_success', onSuccessOf(upstream))
     await makeDue(await due.add('cron', YEARLY))
@@ -260,7 +260,7 @@ describe('a run belongs to the trace', () => {
 })
 
 describe('a success', () => {
-  test('fires what waits for its pipeline, one link further down the chain; a failure fires nothing', async () => {
+  test('a success fires its listeners one link deeper; a failure fires none', async () => {
     const [upstream, downstream] = [await newPipeline(), await newPipeline()]
     await downstream.add('pipeline_success', onSuccessOf(upstream))
     await endRun(upstream, { status: 'failed' })
@@ -272,7 +272,7 @@ describe('a success', () => {
     )
   })
 
-  test('at the end of the longest chain fires nothing, and says so in both logs', async () => {
+  test('a success at the chain limit fires nothing and logs twice', async () => {
     const pipeline = await newPipeline()
     const id = await pipeline.add('pipeline_success', onSuccessOf(pipeline))
     await endRun(pipeline, { chainDepth: limits.chainDepth - 1 })
@@ -290,7 +290,7 @@ describe('a success', () => {
     expect(await historyOf(id)).toEqual(['created', 'fired'])
   })
 
-  test('of 1,000 listeners fires each exactly once, in several transactions', async () => {
+  test('a success fires each of 1,000 listeners once, in several transactions', async () => {
     const upstream = await newPipeline()
     const id = await upstream.add('pipeline_success', onSuccessOf(upstream))
     await opened.sql`
@@ -319,8 +319,8 @@ describe('a success', () => {
   })
 })
 
-describe('a firing that cannot be', () => {
-  test('of a pipeline that was never published is skipped, told and remembered; the cooldown does not begin', async () => {
+describe('a firing that is skipped or ignored', () => {
+  test('a firing for an unpublished pipeline is skipped and starts no cooldown', async () => {
     const [pipeline, zone] = [await newPipeline({ isPublished: false }), await newZone()]
     const id = await pipeline.add('landing_zone_upload', zone.config, { cooldown_seconds: 60 })
     await zone.upload('a.csv')
@@ -334,7 +334,7 @@ describe('a firing that cannot be', () => {
     expect(await runsOf(pipeline)).toHaveLength(1)
   })
 
-  test('of a pipeline with too many waiting runs is skipped with a warning', async () => {
+  test('a firing for a pipeline with too many waiting runs is skipped', async () => {
     const { pipeline, zone, id } = await hearingZone()
     await zone.upload('a.csv')
     await evaluatorWith().hear()
@@ -350,7 +350,7 @@ describe('a firing that cannot be', () => {
     expect(lines).toEqual([{ level: 'warn', message: expect.stringContaining('too many runs') }])
   })
 
-  test('within the cooldown is ignored and forgotten', async () => {
+  test('an event within the cooldown is ignored and removed', async () => {
     const { pipeline, zone, id } = await hearingZone({ cooldown_seconds: 60 })
     for (const name of ['a.csv', 'b.csv', 'c.csv']) await zone.upload(name)
     await evaluatorWith().hear()
@@ -361,7 +361,7 @@ describe('a firing that cannot be', () => {
     expect(await historyOf(id)).toEqual(['created', 'fired'])
   })
 
-  test('of a pipeline that is deleted leaves nothing', async () => {
+  test('an event for a deleted pipeline is removed without a run', async () => {
     const { pipeline, zone } = await hearingZone()
     await zone.upload('a.csv')
     await opened.sql`update pipeline set deleted_at = clock_timestamp() where id = ${pipeline.id}`
@@ -371,7 +371,7 @@ describe('a firing that cannot be', () => {
 })
 
 describe('races', () => {
-  test('of two evaluators make one run of one event', async () => {
+  test('concurrent evaluators make one run of one event', async () => {
     const { pipeline, zone, id } = await hearingZone()
     const evaluators = [evaluatorWith(), evaluatorWith(), evaluatorWith()]
     for (let round = 1; round <= 10; round++) {
@@ -385,7 +385,7 @@ describe('races', () => {
     expect((await historyOf(id)).filter((event) => event === 'fired')).toHaveLength(10)
   })
 
-  test('of an event with the disabling of its trigger: a run and one firing, or neither', async () => {
+  test('an event racing with a disable yields run and firing, or neither', async () => {
     for (let round = 0; round < 10; round++) {
       const { pipeline, zone, id } = await hearingZone()
       await zone.upload('a.csv')
@@ -399,7 +399,7 @@ describe('races', () => {
     }
   })
 
-  test('of an event with the deletion of its trigger or its pipeline stop nobody', async () => {
+  test('deleting a trigger during evaluation does not affect other triggers', async () => {
     for (let round = 0; round < 5; round++) {
       const [pipeline, gone, zone] = [await newPipeline(), await newPipeline(), await newZone()]
       const id = await gone.add('landing_zone_upload', zone.config)
@@ -410,7 +410,7 @@ describe('races', () => {
     }
   })
 
-  test('of a transaction that is undone with the next one: the event is heard then', async () => {
+  test('an event survives the rollback of its transaction', async () => {
     const { pipeline, zone } = await hearingZone()
     await zone.upload('a.csv')
     const lost: Fenced = (work) =>
@@ -424,7 +424,7 @@ describe('races', () => {
     expect(await evaluatorWith().hear()).toMatchObject({ runs: 1 })
   })
 
-  test('nobody who does not lead does anything', async () => {
+  test('an evaluator that does not lead does nothing', async () => {
     const { pipeline, zone } = await hearingZone()
     await makeDue(await pipeline.add('cron', YEARLY))
     await zone.upload('a.csv')
@@ -434,7 +434,7 @@ describe('races', () => {
   })
 })
 
-describe('one bad apple', () => {
+describe('one failing trigger', () => {
   async function storingNoRunOf({ id }: Pipeline, work: () => Promise<void>) {
     await opened.sql.unsafe(`alter table run add constraint no_bad check (pipeline_id <> '${id}') not valid`)
     try {
@@ -463,7 +463,7 @@ describe('one bad apple', () => {
     expect(lines).toEqual([{ level: 'error', message: `trigger ${id} ${problem}` }])
   })
 
-  test('a trigger whose run cannot be stored is passed over, and the others fire, of this event and of others', async () => {
+  test('an event skips a trigger whose run cannot be stored', async () => {
     const zone = await newZone()
     const pipelines = [await newPipeline(), await newPipeline(), await newPipeline()] as const
     const bad = pipelines[1]
@@ -480,7 +480,7 @@ describe('one bad apple', () => {
     })
   })
 
-  test('a due trigger whose run cannot be stored is passed over, and the others fire', async () => {
+  test('a due trigger whose run cannot be stored is skipped', async () => {
     const pipelines = [await newPipeline(), await newPipeline(), await newPipeline()] as const
     for (const pipeline of pipelines) await makeDue(await pipeline.add('cron', YEARLY))
     await storingNoRunOf(pipelines[1], async () => {
@@ -491,7 +491,7 @@ describe('one bad apple', () => {
     })
   })
 
-  test('an event for a trigger of a newer program waits for that program, and holds up nobody', async () => {
+  test("an event for a newer program's trigger waits without delaying others", async () => {
     const [pipeline, newer, zone] = [await newPipeline(), await newPipeline(), await newZone()]
     const id = await newer.add('landing_zone_upload', zone.config)
     await opened.sql`update trigger set machine_version = 99 where id = ${id}`
@@ -510,13 +510,13 @@ describe('one bad apple', () => {
 })
 
 describe('cron', () => {
-  test('fires when it is due, once for all the times it has missed', async () => {
+  test('a due cron fires once for all missed times', async () => {
     const pipeline = await newPipeline()
     const id = await pipeline.add('cron', YEARLY)
     expect(await evaluatorWith().keepTime()).toMatchObject({ runs: 0, nextDueMs: expect.any(Number) })
     await makeDue(id, 3 * 366 * 86_400)
     const due = new Date(await dueAtOf(id))
-    // Up again after a while.
+    // An evaluator that starts after a downtime.
     const evaluator = evaluatorWith()
     expect(await evaluator.keepTime()).toMatchObject({ runs: 1 })
     expect(await evaluator.keepTime()).toMatchObject({ runs: 0 })
@@ -524,7 +524,7 @@ describe('cron', () => {
     expect(await dueAtOf(id)).toBeGreaterThan((await rowOf(id)).lastTriggeredAt?.getTime() ?? Number.NaN)
   })
 
-  test('counts from its creation', async () => {
+  test('a cron counts from its creation', async () => {
     const pipeline = await newPipeline()
     const id = await pipeline.add('cron', { cron_expr: '* * * * *' })
     expect((await dueAtOf(id)) - (await rowOf(id)).createdAt.getTime()).toBeWithin(1, 60_001)
@@ -570,7 +570,7 @@ describe('cron', () => {
     expect((await dueAtOf(id)) > systemClock.now().getTime()).toBe(then === 'later')
   })
 
-  test('is fired batch after batch until none is due', async () => {
+  test('due crons fire in batches until none is left', async () => {
     const pipeline = await newPipeline()
     const id = await pipeline.add('cron', YEARLY)
     await opened.sql`
@@ -591,7 +591,7 @@ describe('cron_dependency', () => {
     return { pipeline, one, two, id, evaluator: evaluatorWith() }
   }
 
-  test('fires when it is due and every dependency has succeeded, and not before both', async () => {
+  test('a cron_dependency fires only when due and all dependencies have succeeded', async () => {
     const { pipeline, one, two, id, evaluator } = await waiting()
     await endRun(one)
     await endRun(two)
@@ -605,7 +605,7 @@ describe('cron_dependency', () => {
     ])
   })
 
-  test('that is due fires with the success it was waiting for, at once', async () => {
+  test('a due cron_dependency fires at the last awaited success', async () => {
     const { pipeline, one, two, id, evaluator } = await waiting()
     await makeDue(id)
     expect(await evaluator.sweepDue()).toMatchObject({ runs: 0 })
@@ -617,7 +617,7 @@ describe('cron_dependency', () => {
     expect(await runsOf(pipeline)).toHaveLength(1)
   })
 
-  test('needs another success of every dependency each time', async () => {
+  test('a cron_dependency needs a new success of every dependency each time', async () => {
     const { pipeline, one, two, id, evaluator } = await waiting()
     await endRun(one)
     await endRun(two)
@@ -639,7 +639,7 @@ describe('cron_dependency', () => {
     }
   })
 
-  test('whose event was lost is found by the sweep', async () => {
+  test('the sweep fires a cron_dependency whose event was lost', async () => {
     const { one, two, id, evaluator } = await waiting()
     await evaluator.keepTime()
     await makeDue(id, 60)
@@ -650,7 +650,7 @@ describe('cron_dependency', () => {
     expect(await evaluator.sweepDue()).toMatchObject({ runs: 1 })
   })
 
-  test('within the cooldown uses its time up, and the successes stay news', async () => {
+  test('a cooling cron_dependency uses its due time but keeps its successes', async () => {
     const { pipeline, one, two, id, evaluator } = await waiting({ cooldown_seconds: 600 })
     await endRun(one)
     await endRun(two)
@@ -667,7 +667,7 @@ describe('cron_dependency', () => {
     expect(await evaluator.sweepDue()).toMatchObject({ runs: 1 })
   })
 
-  test('of two evaluators fires once', async () => {
+  test('concurrent evaluators fire a cron_dependency once', async () => {
     const { pipeline, one, two, id } = await waiting()
     await endRun(one)
     await endRun(two)
@@ -677,7 +677,7 @@ describe('cron_dependency', () => {
     expect(await runsOf(pipeline)).toHaveLength(1)
   })
 
-  test('with a dependency that is deleted waits; one made anew counts when it has succeeded', async () => {
+  test('a cron_dependency waits for a deleted dependency until its successor succeeds', async () => {
     const { one, two, id, evaluator } = await waiting()
     await endRun(one)
     await endRun(two)
@@ -690,7 +690,7 @@ describe('cron_dependency', () => {
     expect(await evaluator.hear()).toMatchObject({ runs: 1 })
   })
 
-  test('that gets another dependency after a firing wants news of it, older successes are none', async () => {
+  test('a dependency added after a firing needs a newer success', async () => {
     const { pipeline, one, two, id, evaluator } = await waiting()
     const third = await newPipeline()
     await endRun(third)
@@ -708,7 +708,7 @@ describe('cron_dependency', () => {
   })
 })
 
-test('a cooldown that is over ends by the clock', async () => {
+test('a cooldown ends by the clock', async () => {
   const { zone, id } = await hearingZone({ cooldown_seconds: 60 })
   await zone.upload('a.csv')
   const evaluator = evaluatorWith()
@@ -723,7 +723,7 @@ test('a cooldown that is over ends by the clock', async () => {
   expect(await historyOf(id)).toEqual(['created', 'fired', 'cooled'])
 })
 
-describe('on its timers', () => {
+describe('with timers', () => {
   async function withTimers(isLeading: () => boolean, work: (triggers: Triggers) => Promise<void>) {
     const triggers = startTriggers({ sql: opened.sql, write, newId, log, post: () => {}, isLeading })
     await work(triggers).finally(triggers.stop)
@@ -735,7 +735,7 @@ describe('on its timers', () => {
       (runs) => runs.length === count,
     )
 
-  test('an event is heard when it is told, and also when nobody tells', async () => {
+  test('an event is processed after a hint, and without one', async () => {
     const { pipeline, zone } = await hearingZone()
     await withTimers(
       () => true,
@@ -752,7 +752,7 @@ describe('on its timers', () => {
     )
   })
 
-  test('a replica begins when it leads', async () => {
+  test('a replica begins to evaluate when it leads', async () => {
     const { pipeline, zone } = await hearingZone()
     await zone.upload('a.csv')
     let isLeading = false

@@ -1,4 +1,5 @@
-// The evaluator: turns recorded events and due times into runs, on the one replica that leads. It decides nothing: machines do.
+// The evaluator turns recorded events and due times into runs, on the leader. The machines make every
+// decision.
 
 import { LAST_ID, type NewId, type TriggerId } from '../app/core/ids.ts'
 import { limits } from '../app/core/limits.ts'
@@ -20,11 +21,11 @@ import { isPassing } from '../drizzle/errors.ts'
 import type { FromWorker } from './threads/channel.ts'
 import { startLoop } from './threads/loop.ts'
 
-/** What a lost notice missed of dependencies is found this often. */
+/** Interval of the sweep that finds dependencies whose notice was lost. */
 const DEPENDENCY_SWEEP_MS = 30_000
 
 export interface EvaluatorDeps {
-  /** For reading only. */
+  /** For reads only. */
   sql: Sql
   write: Fenced
   newId: NewId
@@ -32,19 +33,19 @@ export interface EvaluatorDeps {
   post(message: FromWorker): void
 }
 
-/** What one tick has done. */
+/** The result of one tick. */
 export interface Ticked {
   runs: number
-  /** There was more than one batch. */
+  /** True if more than one batch waits. */
   hasMore: boolean
 }
 
-/** The ticks, without their timers. Each may run in two replicas at once: one of them then finds nothing left to do. */
+/** The ticks, without timers. Two replicas may run the same tick at once; one of them then finds no work. */
 export class Evaluator {
   readonly #deps: EvaluatorDeps
-  /** Events that could not be dealt with; they are tried again by `retryHeld`. */
+  /** Events that could not be processed; `retryHeld` tries them again. */
   readonly #held = new Set<number>()
-  /** What was due by then has been looked at. */
+  /** All due times up to this time were checked. */
   #lookedAt: Date | null = null
 
   constructor(deps: EvaluatorDeps) {
@@ -57,7 +58,10 @@ export class Evaluator {
     tellNotes(log, notes)
   }
 
-  /** One batch of events. Most hints are of successes that no trigger hears: those cost one look. */
+  /**
+   * Processes one batch of events. Most hints are about successes without a listening trigger, which cost one
+   * query.
+   */
   async hear(): Promise<Ticked> {
     const { sql, write, newId, log } = this.#deps
     const except = [...this.#held]
@@ -81,7 +85,10 @@ export class Evaluator {
     return { runs, hasMore: ids.length === limits.eventBatch }
   }
 
-  /** One event; if it fails, trigger by trigger, so that only the one which fails goes without. */
+  /**
+   * Processes one event. After a failure, processes it trigger by trigger, so that only the failing trigger
+   * is skipped.
+   */
   async #hearAlone(id: number): Promise<number> {
     const { write, newId } = this.#deps
     let runs = 0
@@ -105,7 +112,7 @@ export class Evaluator {
     }
   }
 
-  /** Leaves out the trigger that could not be fired. False: nothing of the event is left to try. */
+  /** Skips the trigger that could not be fired. False: the event has no trigger left to try. */
   async #passOver(id: number, error: unknown): Promise<boolean> {
     const { write, log } = this.#deps
     try {
@@ -125,14 +132,14 @@ export class Evaluator {
     for (const id of ids) if (this.#held.size < HELD_MAX) this.#held.add(id)
   }
 
-  /** Whatever made them fail may be mended by now. */
+  /** The cause of their failures may be gone by now. */
   async retryHeld(): Promise<Ticked> {
     const ids = [...this.#held]
     this.#held.clear()
     return this.#hearEach(ids)
   }
 
-  /** Whatever time has brought since the last look: triggers that have become due, cooldowns that are over. */
+  /** Fires triggers that became due since the last call, and ends expired cooldowns. */
   async keepTime(): Promise<Ticked & Outlook> {
     const { sql, write } = this.#deps
     const outlook = await lookAhead(sql)
@@ -144,12 +151,15 @@ export class Evaluator {
     return { ...outlook, runs, hasMore: ended?.hasMore ?? false }
   }
 
-  /** Everything that is due, whatever has been heard of it: what a lost event, or a firing that failed, has left. */
+  /** Fires all due triggers, also those that a lost event or a failed firing has left. */
   async sweepDue(): Promise<Ticked> {
     return { runs: await this.#fireReady(null), hasMore: false }
   }
 
-  /** Fires what has become due since then and is ready. A cron_dependency that waits is looked at once, then after each event. */
+  /**
+   * Fires ready triggers that became due after `since`; null: all due ones. A waiting cron_dependency is
+   * checked once here, and then after each event.
+   */
   async #fireReady(since: Date | null): Promise<number> {
     let runs = 0
     let place: DuePlace | null = since && { dueAt: since, id: LAST_ID as TriggerId }
@@ -161,7 +171,7 @@ export class Evaluator {
     }
   }
 
-  /** How many runs it has requested. */
+  /** Returns the number of requested runs. */
   async #fire(ids: readonly TriggerId[]): Promise<number> {
     if (ids.length === 0) return 0
     const { write, newId, log } = this.#deps
@@ -187,7 +197,7 @@ export class Evaluator {
 
 const NOTHING: Ticked = { runs: 0, hasMore: false }
 const HELD_MAX = 1_000
-/** A due time is stored a little before it becomes visible. */
+/** A due time may become visible this long after it was computed, because its transaction commits later. */
 const LATE_MS = 5_000
 
 export interface TriggersDeps extends EvaluatorDeps {
@@ -195,22 +205,24 @@ export interface TriggersDeps extends EvaluatorDeps {
 }
 
 export interface Triggers {
-  /** Something was recorded: listen now. */
+  /** Call after an event was recorded, to process events now. */
   nudge(): void
-  /** This replica leads from now on: look at everything. */
+  /** Call when this replica becomes the leader, to check everything. */
   led(): void
-  /** What is under way ends first. */
+  /** Resolves after the ticks under way have ended. */
   stop(): Promise<void>
 }
 
-/** The evaluator on its timers. Events are heard when somebody says so, and every second in case nobody did. */
+/**
+ * Runs the evaluator on timers. Processes events after each hint, and every second in case a hint was lost.
+ */
 export function startTriggers({ isLeading, ...deps }: TriggersDeps): Triggers {
   const { log } = deps
   const evaluator = new Evaluator(deps)
   const failed = (what: string) => (error: unknown) => log.error(`${what} failed`, { error })
 
   const hearing = startLoop({
-    // The clock below says when there is something.
+    // The loop `timing` nudges this loop when events wait.
     everyMs: DEPENDENCY_SWEEP_MS,
     onError: failed('hearing events'),
     tick: async () => isLeading() && (await evaluator.hear()).hasMore,

@@ -1,4 +1,4 @@
-// Entry of the evaluator's thread: it runs on every replica, and evaluates on the one that leads.
+// Entry of the evaluator's thread. It runs on every replica and evaluates triggers on the leader.
 import { newId } from '../app/core/ids.ts'
 import { type Announcement, listen } from '../app/runs/service.ts'
 import { openDatabase } from '../drizzle/client.ts'
@@ -26,7 +26,8 @@ serveThread('triggers', ToTriggers, async ({ databaseUrl, processId }, { post, l
     },
   })
   const triggers = startTriggers({ sql, ...leadership, newId, log, post })
-  // Successes and uploads of other replicas; after a connection that was lost, whatever was missed.
+  // Consumes successes and uploads of other replicas. After a lost connection, nudges in case announcements
+  // were missed.
   await listen(sql, (announcement) => isOfTriggers(announcement) && triggers.nudge(), triggers.nudge)
   return {
     heard: () => triggers.nudge(),
@@ -38,7 +39,7 @@ serveThread('triggers', ToTriggers, async ({ databaseUrl, processId }, { post, l
   }
 })
 
-/** Whether triggers may hear something: a success, or a recorded event. */
+/** True if triggers may listen for the announcement: a success, or a recorded event. */
 const isOfTriggers = (announcement: Announcement): boolean =>
   'completed' in announcement
     ? announcement.completed.some(({ status }) => status === 'success')

@@ -1,5 +1,5 @@
-// The other side of the reaper's thread: it asks the database whether a tick is due, starts the thread that makes it, and
-// passes on what that thread asks of the object store.
+// The API process's side of the reaper's thread. Asks the database whether a tick is due, starts a thread for
+// the tick, and forwards its calls of the object store.
 import type { Log } from '../../app/core/log.ts'
 import type { Sql } from '../../drizzle/client.ts'
 import type { AnswerObjectCall } from '../runtime/object-calls.ts'
@@ -8,19 +8,19 @@ import { type Loop, startLoop } from '../threads/loop.ts'
 import { runWorkerOnce } from '../threads/run-once.ts'
 import { lookAtTime } from './reaper.ts'
 
-/** Intervals are whole minutes. */
+/** Interval between two checks whether a tick is due. The settings count in whole minutes. */
 const LOOK_MS = 10_000
-/** A tick that takes longer is ended; what it has not done is done by the next one. */
+/** A longer tick is stopped; the next tick continues its work. */
 const TICK_MS = 2 * 3_600_000
-/** After a tick that failed as a whole, nobody tries again for this long, unless somebody asks. */
+/** Minimum time between a failed tick and the next automatic one. */
 const AFTER_FAILURE_MS = 60_000
 
 export interface ReaperHost {
-  /** Begins to look at the time. Once. */
+  /** Starts checking whether a tick is due. Call once. */
   start(): void
   /**
-   * Makes a tick, from its beginning to its end; one that is under way, here or on another replica, is waited for first.
-   * Rejects when the tick could not be made.
+   * Performs a complete tick. First waits for a tick under way, here or on another replica. Rejects if the
+   * tick fails.
    */
   run(): Promise<void>
   stop(): Promise<void>
@@ -32,7 +32,7 @@ export interface ReaperHostOptions {
   settings: ThreadSettings
   log: Log
   onMessage(message: FromWorker): void
-  /** Milliseconds between two looks at the time; tests may shorten it. */
+  /** Milliseconds between two checks; tests may shorten it. */
   lookMs?: number
 }
 
@@ -46,10 +46,10 @@ export function makeReaper({
 }: ReaperHostOptions): ReaperHost {
   const ending = new AbortController()
   let underWay: Promise<void> = Promise.resolve()
-  /** A tick that has not begun: everybody who asks until then shares it. */
+  /** A requested tick that has not begun. All requests until then share it. */
   let asked: Promise<void> | null = null
   let notBefore = 0
-  /** When this host first looked at the time; `over` when the tick that is made at the start has been made. */
+  /** When this host first checked the time; `over` after the tick that follows the start. */
   let firstLook: Date | 'over' | null = null
 
   async function makeTick(isAsked: boolean): Promise<void> {
@@ -68,14 +68,14 @@ export function makeReaper({
             thread.post({ type: 'objectAnswer', id: message.id, answer }),
           )
         if (message.type === 'reaped') isMade = true
-        // A thread for each tick: that it is there is no news.
+        // Every tick has its own thread, so `ready` is not worth reporting.
         if (message.type !== 'ready') onMessage(message)
       },
     })
     if (!isMade) throw new Error('the reaper has not finished its tick; the log says why')
   }
 
-  /** One at a time: a process leads with one thread. */
+  /** Runs one tick at a time, because a process leads with one thread. */
   function after(isAsked: boolean): Promise<void> {
     const tick = underWay.then(() => makeTick(isAsked))
     underWay = tick.catch(() => {})
@@ -87,7 +87,8 @@ export function makeReaper({
     if (performance.now() < notBefore) return false
     const { isDue, now, lastRunAt } = await lookAtTime(sql)
     const isAtStart = firstLook instanceof Date && (lastRunAt === null || lastRunAt < firstLook)
-    // The tick at the start leaves the start itself to others: unless it is due anyway, it comes with the second look.
+    // Every start is followed by a tick. Unless a tick is due anyway, it waits for the second check, so as
+    // not to delay the rest of the start.
     if (isDue || isAtStart) await after(!isDue)
     firstLook = firstLook === null && !isDue ? now : 'over'
     return false

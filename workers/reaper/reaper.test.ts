@@ -1,4 +1,4 @@
-// The reaper as the API process runs it: real threads, a real lease, a real store.
+// Tests the reaper as the API process runs it: real threads, a real lease, a real store.
 import {
   afterAll,
   afterEach,
@@ -99,7 +99,7 @@ async function startAnotherLeader() {
   await until(() => other.isLeading())
   return other
 }
-/** A thread stands beside the leader called `another replica`. */
+/** Waits until a thread competes with the leader called `another replica`. */
 const challenged = () =>
   until(
     () => sql`
@@ -110,7 +110,7 @@ const challenged = () =>
   )
 const ticked = () => until(status, ({ last_run_at }) => last_run_at !== null)
 
-test('a tick is made at the start, written down, and not again before it is due', async () => {
+test('performs and records a tick at the start, then waits until due', async () => {
   const add = await somePipeline('p')
   const old = await add(3, 'failed', 100)
   const host = start()
@@ -123,12 +123,12 @@ test('a tick is made at the start, written down, and not again before it is due'
   expect(heard.filter(({ type }) => type === 'reaped')).toHaveLength(2)
 })
 
-test('a tick that is asked for while no database can be reached fails, and waits for none', async () => {
+test('a requested tick fails at once if the database is unreachable', async () => {
   const host = start({ databaseUrl: 'postgres://nobody@127.0.0.1:1/none' })
   await expect(host.run()).rejects.toThrow('has not finished its tick')
 })
 
-test('a start makes a tick also when none is due, and one only', async () => {
+test('a start performs exactly one tick even if none is due', async () => {
   await sql`update reaper_status set last_run_at = clock_timestamp() - interval '1 minute'`
   const add = await somePipeline('p')
   await add(1, 'failed', 100)
@@ -148,7 +148,7 @@ test('a start makes a tick also when none is due, and one only', async () => {
   expect(heard.filter(({ type }) => type === 'reaped')).toHaveLength(1)
 })
 
-test('a tick that is due by the database’s time is made by itself', async () => {
+test("performs a tick when one is due by the database's time", async () => {
   await sql`update reaper_status set last_run_at = clock_timestamp() - interval '59 minutes'`
   const add = await somePipeline('p')
   const [old = ''] = await add(1, 'failed', 100)
@@ -164,7 +164,7 @@ test('a tick that is due by the database’s time is made by itself', async () =
   expect(await runsLeft(sql, [old])).toEqual([])
 })
 
-test('one failing duty does not stop the others, and is named', async () => {
+test('a failing duty is named and does not stop the others', async () => {
   const add = await somePipeline('p')
   await add(1, 'failed', 100)
   await sql`insert into idempotency_key (caller, operation, key, request_hash, status, body, created_at)
@@ -180,7 +180,7 @@ test('one failing duty does not stop the others, and is named', async () => {
   expect(await status()).toMatchObject({ failures: [] })
 })
 
-test('runs that have been running for too long are failed, announced and counted', async () => {
+test('fails runs that exceed the time limit, and announces and counts them', async () => {
   const completed: string[] = []
   const listening = await listen(sql, (announcement) => {
     if ('completed' in announcement) completed.push(...announcement.completed.map(({ run_id }) => run_id))
@@ -207,9 +207,9 @@ test('runs that have been running for too long are failed, announced and counted
   await listening.unlisten()
 })
 
-test('a tick waits for the replica that leads, and several who ask at once share one', async () => {
+test('a requested tick waits for the leader; concurrent requests share one tick', async () => {
   const other = await startAnotherLeader()
-  // Nothing is due: only who asks is waiting.
+  // No tick is due, so only the requests wait.
   await sql`update reaper_status set last_run_at = clock_timestamp()`
   const before = await status()
   const host = start()
@@ -221,7 +221,7 @@ test('a tick waits for the replica that leads, and several who ask at once share
   expect(heard.filter(({ type }) => type === 'reaped')).toHaveLength(1)
 })
 
-test('a host that stops ends the tick under way; who waited for it is told', async () => {
+test('stopping the host ends the tick and rejects its requests', async () => {
   const other = await startAnotherLeader()
   const host = start()
   const asked = host.run().then(
@@ -234,7 +234,7 @@ test('a host that stops ends the tick under way; who waited for it is told', asy
   await other.stop()
 })
 
-describe('objects across the channel', () => {
+describe('object calls across the channel', () => {
   const across = (store: ObjectStore) => {
     const calls = makeObjectCalls((id, call) => {
       void answerObjectCall(store, structuredClone(call)).then((answer) =>
@@ -244,7 +244,7 @@ describe('objects across the channel', () => {
     return calls.objects
   }
 
-  test('are what they are at the store', async () => {
+  test("object calls across the channel return the store's results", async () => {
     const remote = across(objects)
     await remote.put('across/a', new TextEncoder().encode('one'))
     await objects.put('across/a', new TextEncoder().encode('three'))
@@ -257,7 +257,7 @@ describe('objects across the channel', () => {
     expect((await objects.versions('across/')).versions).toEqual([])
   })
 
-  test('that the store fails at are an error that says so', async () => {
+  test('a failing store rejects the object call with its message', async () => {
     const remote = across({ ...objects, list: () => Promise.reject(new Error('the store is away')) })
     await expect(remote.list('a/', { limit: 1 })).rejects.toThrow('the store is away')
     await expect(remote.read('../a')).rejects.toThrow('failed to read')

@@ -1,5 +1,5 @@
-// One tick of the reaper: every duty in turn, and what they did is written down. A duty that fails is named, and the
-// others go on. What each of them does, and what it must keep, is told where it is.
+// One tick of the reaper performs every duty in turn and records the result. A failing duty is named, and the
+// others continue. The files of the duties describe what each removes and keeps.
 import { expireLakeHistory, expireSnapshots, removeUnreferencedFiles } from '../../app/catalog/duties.ts'
 import type { Log } from '../../app/core/log.ts'
 import { purgeArchivedFiles, queueArchiving } from '../../app/landing-zones/archive-purge.ts'
@@ -26,22 +26,22 @@ import { failStuckRuns, type RunCompleted } from '../../app/runs/service.ts'
 import type { Fenced, Sql } from '../../drizzle/client.ts'
 import { cutoffsAt, isTickDue } from '../../machines/retention.ts'
 
-/** Stuck runs one transaction fails. */
+/** Maximum number of stuck runs that one transaction fails. */
 const STUCK_BATCH = 64
 
 export interface TickOptions {
-  /** Reads. */
+  /** For reads. */
   sql: Sql
   write: Fenced
   objects: ReaperObjects
   newId(): string
   log: Log
-  /** A person waits for it: the tick is made whether or not it is due. */
+  /** A client waits for the tick, so it is performed even if none is due. */
   isAsked: boolean
   pause(ms: number): Promise<void>
-  /** Throws when the tick is to end early; what is left is for the next one. */
+  /** Throws if the tick must end early; the next tick continues. */
   checkRunning(): void
-  /** Runs that were failed, after the commit. */
+  /** Called after the commit with the runs that were failed. */
   onCompleted(runs: RunCompleted[]): void
 }
 
@@ -51,12 +51,12 @@ export interface Tick {
   failures: string[]
 }
 
-/** The tick was asked to end before its time: what is left is for the next one. */
+/** The tick was stopped early; the next tick continues. */
 export class TickEnded extends Error {
   override readonly name = 'TickEnded'
 }
 
-/** Whether it is time for a tick that nobody asked for, by the database's clock. */
+/** Returns whether an automatic tick is due by the database's clock. */
 export async function lookAtTime(sql: Sql): Promise<{ isDue: boolean; now: Date; lastRunAt: Date | null }> {
   const { config, now, lastRunAt } = await tickState(sql)
   const isDue = isTickDue(now.getTime(), lastRunAt?.getTime() ?? null, config.reaperIntervalMinutes)
@@ -66,9 +66,9 @@ export async function lookAtTime(sql: Sql): Promise<{ isDue: boolean; now: Date;
 type Duty = (reaping: Reaping, options: TickOptions) => Promise<void>
 
 /**
- * In this order: what ends or removes something comes before what clears up after it. Log lines go before runs: by themselves
- * they go in the order in which they lie, and what is dead and not yet vacuumed is not looked at again: where all lines have
- * gone, runs look for none.
+ * In this order: duties that end or remove something come before duties that clean up after them. Log lines
+ * are pruned before runs. Alone, lines are deleted in their physical order, and dead rows that are not yet
+ * vacuumed are not read again. Runs whose lines are all gone then skip the search for lines.
  */
 const DUTIES: Readonly<Record<string, Duty>> = {
   'stuck runs': failStuck,
@@ -87,7 +87,7 @@ const DUTIES: Readonly<Record<string, Duty>> = {
   'lake files': removeUnreferencedFiles,
 }
 
-/** Null: no tick is due (any more). Rejects when another replica leads, or when it is to end early. */
+/** Null: no tick is due, or no longer. Rejects if another replica leads or the tick must end early. */
 export async function tick(options: TickOptions): Promise<Tick | null> {
   const { sql, log, isAsked } = options
   const { config, now, lastRunAt } = await tickState(sql)

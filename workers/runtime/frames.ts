@@ -1,9 +1,10 @@
-// Messages on a byte stream: a length of four bytes, then JSON. Dates and bytes, which JSON does not know, are marked.
+// Messages on a byte stream: a length of four bytes, then JSON. Dates and bytes are marked, because JSON has
+// no such types.
 
-/** A message as it goes over the wire. */
+/** Encodes a message for the wire. */
 export function frameOf(message: unknown): Uint8Array {
   const text = JSON.stringify(message, function (this: Record<string, unknown>, key, value) {
-    // Dates have become texts before they come here.
+    // `value` of a date is already text here.
     const original = this[key]
     if (original instanceof Date) return { [DATE]: original.getTime() }
     if (original instanceof Uint8Array)
@@ -20,8 +21,8 @@ export function frameOf(message: unknown): Uint8Array {
 }
 
 /**
- * Takes chunks as they come and hands on whole messages; throws what `hear` throws, and at a message longer than
- * `bytesMax`, after which the stream is of no use.
+ * Returns a function that consumes chunks and forwards whole messages to `hear`. It throws the errors of
+ * `hear`, and throws if a message is longer than `bytesMax`. The stream is unusable after an error.
  */
 export function makeFrameReader(hear: (message: unknown) => void) {
   let chunks: Uint8Array[] = []

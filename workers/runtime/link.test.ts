@@ -12,7 +12,7 @@ afterEach(async () => {
   for (const end of ends.splice(0)) await end()
 })
 
-/** Of the store, what is asked here. */
+/** The part of the store that these tests use. */
 const objects = {
   list: async (prefix: string) => ({
     objects: [{ key: `${prefix}a`, versionId: 'v', modified: new Date(4_711), size: 3 }],
@@ -43,7 +43,7 @@ function api(link: LinkSettings) {
 
 const settings = async () => ({ port: await freePort(), token: 'secret' })
 
-test('a tick that is asked for is made in the other process, and how it ended is told', async () => {
+test('a requested tick runs in the worker process and reports its outcome', async () => {
   const link = await settings()
   let outcome = async () => {}
   await workers(link, () => outcome())
@@ -61,7 +61,7 @@ test('a tick that is asked for is made in the other process, and how it ended is
   await expect(joined.reaper?.run()).rejects.toThrow('no tick today')
 })
 
-test('what workers count is in the metrics, also what they counted before the API came', async () => {
+test('worker counts reach the metrics, also counts before the API connected', async () => {
   const link = await settings()
   const { served } = await workers(link)
   served.count({ what: 'runsEnded', status: 'success', count: 2 })
@@ -71,7 +71,7 @@ test('what workers count is in the metrics, also what they counted before the AP
   await until(async () => (await metrics.text()).includes('sluice_scheduler_runs_triggered_total 3'))
 })
 
-test('the store is asked through the API process: dates and bytes arrive as they are', async () => {
+test('object calls through the API process preserve dates and bytes', async () => {
   const link = await settings()
   const { served } = await workers(link)
   api(link)
@@ -85,7 +85,7 @@ test('the store is asked through the API process: dates and bytes arrive as they
   })
 })
 
-test('who does not know the token is hung up on, and changes nothing for who does', async () => {
+test('closes connections without the token and keeps the valid one', async () => {
   const link = await settings()
   const { nudges, errors } = await workers(link)
   const { joined } = api(link)

@@ -1,6 +1,7 @@
-// Between an API process that does not run on Bun and the process that does its background work: hints and requests one
-// way, counts and calls of the object store the other. A connection on loopback, opened by the API with a token that only
-// the supervisor's children know, and opened again when either end was started anew.
+// The connection between an API process that does not run on Bun and the process with its background work.
+// Hints and requests go to the workers; counts and calls of the object store go to the API. The API opens the
+// connection on loopback with a token that only children of the supervisor have. It reconnects when either
+// end was restarted.
 import { timingSafeEqual } from 'node:crypto'
 import { connect, createServer, type Socket } from 'node:net'
 import { type Static, Type as t } from '@sinclair/typebox'
@@ -20,7 +21,7 @@ export interface LinkSettings {
   token: string
 }
 
-/** As the supervisor has chosen. */
+/** Reads the port and token that the supervisor has chosen. */
 export function linkFrom(env: Record<string, string | undefined>): LinkSettings {
   const port = Number(env.WORKERS_PORT)
   const token = env.WORKERS_TOKEN ?? ''
@@ -33,7 +34,7 @@ const id = t.Integer()
 
 const ToWorkers = t.Union([
   t.Object({ type: t.Literal('nudge'), about: t.Union([t.Literal('runRequested'), t.Literal('outbox')]) }),
-  /** Make a tick of the reaper, and tell when it is over. */
+  /** Perform a tick of the reaper and answer when it is over. */
   t.Object({ type: t.Literal('reap'), id }),
   t.Object({ type: t.Literal('restart') }),
   t.Object({ type: t.Literal('objectAnswer'), id, answer: ObjectAnswer }),
@@ -42,21 +43,23 @@ type ToWorkers = Static<typeof ToWorkers>
 
 const FromWorkers = t.Union([
   t.Object({ type: t.Literal('counted'), counted: Counted }),
-  /** Null: the tick was made. */
+  /** Null: the tick succeeded. */
   t.Object({ type: t.Literal('reaped'), id, error: t.Union([t.String(), t.Null()]) }),
   t.Object({ type: t.Literal('objectCall'), id, call: ObjectCall }),
 ])
 type FromWorkers = Static<typeof FromWorkers>
 
-/** Before it has shown its token a stranger gets this far; after that a message holds an object at most. */
+/**
+ * Maximum size of a message before authentication, and after it, when a message contains at most one object.
+ */
 const TOKEN_BYTES_MAX = 256
 const MESSAGE_BYTES_MAX = 512 * 1_048_576
-/** Counts that wait for an API process that starts anew; the oldest are forgotten. */
+/** Maximum number of counts that wait for a restarting API process; beyond it, the oldest are dropped. */
 const COUNTS_MAX = 10_000
-/** A call of the store waits this long for an API process that is just starting. */
+/** Time that a store call waits for an API process that is starting. */
 const PATIENCE_MS = 10_000
 
-/** What the background work does for the API process. */
+/** The operations of the background work for the API process. */
 export interface WorkersSide {
   nudge(about: 'runRequested' | 'outbox'): void
   reap(): Promise<void>
@@ -65,12 +68,15 @@ export interface WorkersSide {
 
 export interface WorkersLink {
   count(counted: Counted): void
-  /** Asks the API process, which holds the store; fails when there is none, or it goes away meanwhile. */
+  /**
+   * Sends the call to the API process, which has the store. Fails if the API process is missing or goes away
+   * meanwhile.
+   */
   answerObjectCall: AnswerObjectCall
   close(): void
 }
 
-/** The side of the workers. */
+/** The workers' side of the connection. */
 export async function serveLink(
   { port, token }: LinkSettings,
   side: WorkersSide,
@@ -175,14 +181,14 @@ function isToken(given: unknown, token: string) {
 
 export interface JoinOptions {
   config: Pick<Config, 'reaper'>
-  /** What the reaper removes. */
+  /** The object store for the reaper's calls. */
   objects: ObjectStore
   log: Log
   metrics: Metrics
   link: LinkSettings
 }
 
-/** The side of the API process: it reaches the workers whenever they are there. */
+/** The API process's side of the connection. Connects whenever the workers run. */
 export function joinWorkers({
   config,
   objects,
@@ -245,7 +251,7 @@ export function joinWorkers({
   return {
     start: reach,
     nudge: (about) => void post({ type: 'nudge', about }),
-    // The evaluator listens for the notice that is sent instead.
+    // The evaluator gets the notice of the database instead.
     eventRecorded: () => false,
     reaper: config.reaper
       ? {

@@ -1,5 +1,6 @@
-// The object store as a thread reaches it: by messages to the process that holds the store's client, which is too heavy
-// for threads. Every call is answered; when the process ends, so does the thread, or the call fails.
+// Threads reach the object store by messages to the process that has the store's client, because the client
+// is too heavy for threads. Every call is answered. When the process ends, the thread ends too, or the call
+// fails.
 import { type Static, Type as t } from '@sinclair/typebox'
 import type { ObjectPage, ObjectStore, VersionPage } from '../../app/objects/port.ts'
 import type { ReaperObjects } from '../../app/retention/reaping.ts'
@@ -41,7 +42,7 @@ export const ObjectAnswer = t.Union([
 ])
 export type ObjectAnswer = Static<typeof ObjectAnswer>
 
-/** The thread's side. `answered` is to be given every answer that arrives. */
+/** The thread's side. The caller passes every answer that arrives to `answered`. */
 export function makeObjectCalls(post: (id: number, call: ObjectCall) => void): {
   objects: ReaperObjects
   answered(id: number, answer: ObjectAnswer): void
@@ -87,7 +88,7 @@ export function makeObjectCalls(post: (id: number, call: ObjectCall) => void): {
   }
 }
 
-/** Performs a call, here or by passing it on. Never rejects. */
+/** Performs a call, or forwards it to the process with the store. Never rejects. */
 export type AnswerObjectCall = (call: ObjectCall) => Promise<ObjectAnswer>
 
 /** The other side: performs one call on the store itself. Never rejects. */
@@ -122,7 +123,7 @@ async function bytesOf(objects: ObjectStore, key: string): Promise<Uint8Array | 
   return found && new Uint8Array(await new Response(found.body).arrayBuffer())
 }
 
-/** The reaper's objects without a thread between: for tests, and for whoever holds the store itself. */
+/** Direct access for the reaper, without a thread: for tests and for code that has the store itself. */
 export const directObjects = (objects: ObjectStore): ReaperObjects => ({
   list: objects.list,
   versions: objects.versions,

@@ -13,7 +13,7 @@ import {
 const THREAD = { processId: 'p', databaseUrl: 'postgres://user:secret@host/db', logFormat: 'text' } as const
 const STOP = { type: 'stop' } as const
 
-/** One of each, or more: a variant that is missing here does not compile. */
+/** At least one message per variant; a missing variant does not compile. */
 type OfEach<Message extends { type: string }> = { [T in Message['type']]: Extract<Message, { type: T }>[] }
 
 const toDispatcher: OfEach<ToDispatcher> = {
@@ -91,7 +91,7 @@ const CHANNELS: Record<string, { schema: TSchema; messages: object[] }> = {
   'from a thread': { schema: FromWorker, messages: Object.values(fromWorker).flat() },
 }
 
-/** Every message that differs in one field, at any depth: gone, or of a type that no field has. */
+/** Yields the message with one field missing or of a wrong type, for every field at every depth. */
 function* spoilt(message: object): Generator<object> {
   for (const [key, value] of Object.entries(message)) {
     const { [key]: _, ...rest } = message as Record<string, unknown>
@@ -104,47 +104,47 @@ function* spoilt(message: object): Generator<object> {
 
 for (const [name, { schema, messages }] of Object.entries(CHANNELS))
   describe(name, () => {
-    test.each(messages)('%j comes through as it is', (message) => {
+    test.each(messages)('accepts %j unchanged', (message) => {
       expect(parseMessage(schema, structuredClone(message))).toEqual(message)
     })
 
-    test('a message that lacks anything, or has it otherwise, is refused', () => {
+    test('refuses a message with a missing or wrong field', () => {
       for (const message of messages)
         for (const wrong of spoilt(message))
           expect(() => parseMessage(schema, wrong)).toThrow('no such message')
     })
 
-    test('what is no message at all is refused', () => {
+    test('refuses values that are not messages', () => {
       for (const nothing of [undefined, null, 0, 'stop', [], {}, [STOP], { type: null }, { type: 'unknown' }])
         expect(() => parseMessage(schema, nothing)).toThrow('no such message')
     })
 
-    test('what is for others is refused', () => {
+    test('refuses messages of other channels', () => {
       const own = new Set(messages.map((message) => JSON.stringify(message)))
       const foreign = Object.values(CHANNELS)
         .flatMap((channel) => channel.messages)
-        // A start of another thread may hold all that this one needs.
+        // The start message of another thread may contain all settings that this one needs.
         .filter((message) => !('settings' in message) && !own.has(JSON.stringify(message)))
       for (const message of foreign) expect(() => parseMessage(schema, message)).toThrow('no such message')
     })
   })
 
-test('numbers that count are whole and not below zero', () => {
+test('counts must be whole numbers of at least zero', () => {
   for (const count of [-1, 0.5, Number.NaN, '1'])
     expect(() => parseMessage(FromWorker, { type: 'runsRequested', count })).toThrow('no such message')
 })
 
-test('an error shows the message, but never its settings', () => {
+test('an error shows the message without its settings', () => {
   const wrong = { type: 'start', settings: { ...THREAD, logFormat: 'xml' } }
   expect(() => parseMessage(ToScheduler, wrong)).toThrow('{"type":"start","settings":"..."}')
   expect(() => parseMessage(ToScheduler, { type: 'nudge', about: 'lunch' })).toThrow('lunch')
 })
 
-test('an error does not show what is in a file', () => {
+test('an error does not show the bytes of a file', () => {
   const wrong = { type: 'objectCall', call: { op: 'put', bytes: new Uint8Array(9) } }
   expect(() => parseMessage(FromWorker, wrong)).toThrow('{"op":"put","bytes":"..."}')
 })
 
-test('a variant that nobody handles is an error, should one come in spite of its type', () => {
+test('an unhandled variant throws if it arrives despite its type', () => {
   expect(() => assertNever({ type: 'new' } as never)).toThrow('unhandled message {"type":"new"}')
 })

@@ -1,11 +1,15 @@
-// What the API process and its worker threads say to each other. Messages are hints: losing one costs a moment, never a run.
+// Messages between the API process and its worker threads. Messages are hints: a lost message costs a moment,
+// never a run.
 import { type Static, type TSchema, Type as t } from '@sinclair/typebox'
 import { type TypeCheck, TypeCompiler } from '@sinclair/typebox/compiler'
 import { ObjectAnswer, ObjectCall } from '../runtime/object-calls.ts'
 
-/** What every thread is told at its start. */
+/** Settings that every thread gets at its start. */
 export const ThreadSettings = t.Object({
-  /** Unique to this start of the API process: what its earlier threads held is its own. */
+  /**
+   * Unique per start of the API process, so a new thread can take over what earlier threads of the process
+   * held.
+   */
   processId: t.String(),
   databaseUrl: t.String(),
   logFormat: t.Union([t.Literal('text'), t.Literal('json')]),
@@ -16,13 +20,16 @@ export const DispatcherSettings = t.Composite([
   ThreadSettings,
   t.Object({
     runnerUrls: t.Array(t.String()),
-    /** Where runners reach the catalog and the object gateway. */
+    /** The address where runners reach the catalog and the object gateway. */
     publicUrl: t.String(),
-    /** The token that runners accept from this API; null: calls carry none. */
+    /** The token that runners accept from this API; null: calls carry no token. */
     sidecarToken: t.Union([t.String(), t.Null()]),
-    /** The only addresses that get it; null: all. */
+    /** The only addresses that get the token; null: all addresses. */
     sidecarTokenUrls: t.Union([t.Array(t.String()), t.Null()]),
-    /** Whether attempts are told their landing files; else their runner asks the catalog, which knows who sees which zone. */
+    /**
+     * Whether submissions list the landing files of an attempt. Otherwise the runner asks the catalog, which
+     * applies the visibility of zones.
+     */
     tellsInputs: t.Boolean(),
   }),
 ])
@@ -41,7 +48,7 @@ export type ToDispatcher = Static<typeof ToDispatcher>
 
 export const ToTriggers = t.Union([
   start(ThreadSettings),
-  /** An event that some trigger hears was recorded, or triggers have changed. */
+  /** An event with a listening trigger was recorded, or triggers have changed. */
   t.Object({
     type: t.Literal('nudge'),
     about: t.Union([t.Literal('eventRecorded'), t.Literal('triggersChanged')]),
@@ -55,12 +62,14 @@ export type ToScheduler = Static<typeof ToScheduler>
 
 export const ReaperSettings = t.Composite([
   ThreadSettings,
-  /** Somebody waits for this tick: it is made whether or not one is due. */
+  /** A client waits for this tick, so it is performed even if none is due. */
   t.Object({ isAsked: t.Boolean() }),
 ])
 export type ReaperSettings = Static<typeof ReaperSettings>
 
-/** The reaper's thread lives for one tick. Objects are reached through the process that holds the store's client. */
+/**
+ * The reaper's thread lives for one tick. It reaches objects through the process that has the store's client.
+ */
 export const ToReaper = t.Union([
   start(ReaperSettings),
   t.Object({ type: t.Literal('objectAnswer'), id: t.Integer(), answer: ObjectAnswer }),
@@ -74,25 +83,25 @@ const count = t.Integer({ minimum: 0 })
 
 export const FromWorker = t.Union([
   t.Object({ type: t.Literal('ready') }),
-  /** Sent every second: a thread that is silent for long hangs. */
+  /** Sent every second; a thread that is silent for long counts as hung. */
   t.Object({ type: t.Literal('alive') }),
   t.Object({
     type: t.Literal('runsEnded'),
     status: t.Union([t.Literal('success'), t.Literal('failed'), t.Literal('cancelled')]),
     count,
   }),
-  /** Successes that some trigger hears: a hint for the evaluator. */
+  /** A hint for the evaluator: successes with a listening trigger were recorded. */
   t.Object({ type: t.Literal('eventRecorded') }),
   t.Object({ type: t.Literal('rpcEnded'), method: t.String(), code: t.String(), seconds: t.Number() }),
-  /** Pending rows were inserted: a hint for the dispatcher. */
+  /** A hint for the dispatcher: pending rows were inserted. */
   t.Object({ type: t.Literal('runsRequested'), count }),
-  /** The scheduler has looked for due schedules. */
+  /** The scheduler has checked for due schedules. */
   t.Object({ type: t.Literal('ticked'), runsRequested: count }),
-  /** This thread does, or does no longer, what only one replica may do. */
+  /** This thread has gained or lost leadership of its role. */
   t.Object({ type: t.Literal('led'), isLeading: t.Boolean() }),
-  /** The reaper's tick is over; what it did is in the database. Duties that failed are named. */
+  /** The reaper's tick is over; its result is in the database. `failures` names the failed duties. */
   t.Object({ type: t.Literal('reaped'), failures: t.Array(t.String()) }),
-  /** The reaper asks for something of the object store. */
+  /** A call of the reaper to the object store. */
   t.Object({ type: t.Literal('objectCall'), id: t.Integer(), call: ObjectCall }),
   t.Object({ type: t.Literal('stopped') }),
 ])
@@ -100,7 +109,10 @@ export type FromWorker = Static<typeof FromWorker>
 
 const checks = new Map<TSchema, TypeCheck<TSchema>>()
 
-/** A message as its type says it is, or an error naming what is wrong: threads of two versions must not guess. */
+/**
+ * Returns the message with its type. Throws an error that shows an invalid message, because threads of
+ * different versions must not guess.
+ */
 export function parseMessage<Schema extends TSchema>(schema: Schema, data: unknown): Static<Schema> {
   const check = checks.get(schema) ?? TypeCompiler.Compile<TSchema>(schema)
   checks.set(schema, check)
@@ -108,13 +120,13 @@ export function parseMessage<Schema extends TSchema>(schema: Schema, data: unkno
   return data as Static<Schema>
 }
 
-/** Settings hold the database's password, and files may be large: neither is for logs. */
+/** Hides settings, which contain the database's password, and bytes of files, which may be large. */
 const shown = (data: unknown) =>
   JSON.stringify(data, (key, value) =>
     key === 'settings' || value instanceof Uint8Array ? '...' : value,
   )?.slice(0, 200)
 
-/** For the default branch of a switch over messages: a variant that is not handled does not compile. */
+/** For the default branch of a switch over messages, so that an unhandled variant does not compile. */
 export function assertNever(message: never): never {
   throw new Error(`unhandled message ${JSON.stringify(message)}`)
 }

@@ -1,4 +1,4 @@
-// What threads count, on its way to the metrics of the process that shows them, which may be another one.
+// Counts of threads for the metrics, which another process may serve.
 import { type Static, Type as t } from '@sinclair/typebox'
 import type { Metrics } from '../../app/core/metrics.ts'
 
@@ -11,7 +11,7 @@ export const Counted = t.Union([
     count,
   }),
   t.Object({ what: t.Literal('rpcEnded'), method: t.String(), code: t.String(), seconds: t.Number() }),
-  /** The scheduler has looked for due schedules. */
+  /** The scheduler has checked for due schedules. */
   t.Object({ what: t.Literal('ticked'), runsRequested: count }),
   t.Object({ what: t.Literal('restarted'), worker: t.String(), reason: t.String() }),
 ])
@@ -19,7 +19,7 @@ export type Counted = Static<typeof Counted>
 
 export type Count = (counted: Counted) => void
 
-/** Adds what threads count to these metrics. */
+/** Adds the counts of threads to these metrics. */
 export const countInto =
   (metrics: Metrics): Count =>
   (counted) => {

@@ -3,7 +3,7 @@ import { type Loop, startLoop } from './loop.ts'
 
 const HOUR = 3_600_000
 
-/** A loop whose ticks the test lets end one by one. */
+/** A loop whose ticks the test ends one by one. */
 function steered(options: { everyMs?: number } = {}) {
   const started: ((more: boolean) => void)[] = []
   let announce: () => void = () => {}
@@ -30,7 +30,7 @@ test('ticks at once, and again after the interval', async () => {
   await loop.stop()
 })
 
-test('any number of nudges during a tick make one more tick', async () => {
+test('many nudges during a tick cause one more tick', async () => {
   const { loop, tick, count } = steered()
   const end = await tick(1)
   for (let n = 0; n < 10; n++) loop.nudge()
@@ -40,7 +40,7 @@ test('any number of nudges during a tick make one more tick', async () => {
   expect(count()).toBe(2)
 })
 
-test('what is asked for soon shares one tick, which a nudge brings forward', async () => {
+test('nudges within a time share one tick, which a nudge brings forward', async () => {
   const { loop, tick, count } = steered()
   ;(await tick(1))(false)
   loop.nudgeWithin(HOUR)
@@ -53,7 +53,7 @@ test('what is asked for soon shares one tick, which a nudge brings forward', asy
   expect(count()).toBe(3)
 })
 
-test('a tick that says there is more is followed at once', async () => {
+test('a tick with more work is followed by another at once', async () => {
   const { loop, tick, count } = steered()
   ;(await tick(1))(true)
   ;(await tick(2))(false)
@@ -61,7 +61,7 @@ test('a tick that says there is more is followed at once', async () => {
   expect(count()).toBe(2)
 })
 
-test('stop waits for the tick under way, and none follows', async () => {
+test('stop waits for the tick under way, and no other follows', async () => {
   const { loop, tick, count } = steered()
   const end = await tick(1)
   let hasStopped = false
@@ -76,7 +76,7 @@ test('stop waits for the tick under way, and none follows', async () => {
   expect(count()).toBe(1)
 })
 
-test('a tick that fails is told and tried again after the interval', async () => {
+test('a failed tick is reported and repeated after the interval', async () => {
   const errors: unknown[] = []
   const { promise, resolve } = Promise.withResolvers<void>()
   let ticks = 0

@@ -1,19 +1,22 @@
-/** A worker is a loop around a tick: the loop owns the timer, the nudges and the stop; the tick owns the meaning. */
+/**
+ * A worker is a loop around a tick. The loop has the timer, the nudges and the stop; the tick has the
+ * meaning.
+ */
 export interface Loop {
-  /** Asks for a tick now. Any number of nudges during a tick make one more tick. */
+  /** Requests a tick now. Any number of nudges during a tick cause one more tick. */
   nudge(): void
-  /** Asks for a tick within this time, so that what comes until then shares it. */
+  /** Requests a tick within this time. All requests until then share the tick. */
   nudgeWithin(ms: number): void
-  /** Resolves when the tick under way, if there is one, has ended; none follows. */
+  /** Resolves when the tick under way has ended; no other follows. */
   stop(): Promise<void>
 }
 
 export interface LoopOptions {
-  /** A tick at least this often, in milliseconds: what finds whatever a lost hint missed. */
+  /** Maximum milliseconds between two ticks. The regular tick finds work whose hint was lost. */
   everyMs: number
-  /** True: there was more than one batch, so tick again at once. */
+  /** True: more than one batch waits, so the loop ticks again at once. */
   tick(): Promise<boolean>
-  /** A tick that fails is tried again after the interval. */
+  /** The loop repeats a failed tick after the interval. */
   onError(error: unknown): void
 }
 

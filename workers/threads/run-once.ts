@@ -1,4 +1,5 @@
-// A worker thread that lives for one task: 16 MB that are there only while it works, and a crash that ends only the task.
+// Runs a worker thread for one task. The thread's 16 MB are in use only during the task, and a crash ends
+// only the task.
 import type { Log } from '../../app/core/log.ts'
 import type { FromWorker, ToWorker } from './channel.ts'
 import { startThread, type Thread } from './thread.ts'
@@ -6,24 +7,24 @@ import { startThread, type Thread } from './thread.ts'
 export interface RunOnceOptions<Message extends ToWorker> {
   name: string
   path: URL
-  /** What the thread is to do; it says `stopped` when it has. */
+  /** The task of the thread; the thread posts `stopped` after it. */
   startMessage: Message
-  /** After this long the thread is asked to stop. */
+  /** After this time the thread gets the message `stop`. */
   timeoutMs: number
   log: Log
-  /** `thread`: to answer it. */
+  /** `thread` is for answers. */
   onMessage?(message: FromWorker, thread: Pick<Thread<Message>, 'post'>): void
-  /** Asks the thread to stop before its time: the service ends. */
+  /** Aborts when the service ends; the thread then gets the message `stop`. */
   signal?: AbortSignal
-  /** From being asked to stop to being ended. Tests may shorten it. */
+  /** Time between the message `stop` and the termination. Tests may shorten it. */
   graceMs?: number
 }
 
 const GRACE_MS = 5_000
 
 /**
- * Resolves when the thread has said `stopped`, in its own time or because it was asked to; rejects when it ended in any other
- * way or had to be ended. A thread is always gone when this settles.
+ * Resolves when the thread has posted `stopped`, by itself or after `stop`. Rejects if it ended in another
+ * way or was terminated. The thread is always gone when this settles.
  */
 export function runWorkerOnce<Message extends ToWorker>({
   name,
@@ -55,7 +56,7 @@ export function runWorkerOnce<Message extends ToWorker>({
           ),
         ),
     })
-    // Asked first: ending a thread in the middle of what it does leaves that to the database to undo.
+    // The thread gets a chance to stop first. After a termination, the database must roll back its work.
     const ask = () => {
       if (graceTimer !== null) return
       thread.post({ type: 'stop' } as Message)

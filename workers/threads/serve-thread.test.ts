@@ -14,7 +14,10 @@ afterEach(async () => {
   for (const end of ended.splice(0)) await end()
 })
 
-/** A real thread that serves the triggers' channel with these parts; it tells what it heard as a failure of that name. */
+/**
+ * A real thread that serves the triggers' channel with these parts. It reports each received hint as a
+ * failure of that name.
+ */
 async function thread(parts: string, start = '') {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-thread-'))
   const path = join(folder, 'thread.ts')
@@ -45,7 +48,7 @@ async function thread(parts: string, start = '') {
   return { say: (message: unknown) => worker.postMessage(message), said, hears }
 }
 
-test('a thread is ready when it has started, hears what is for it, and ends in order', async () => {
+test('a thread posts ready, receives hints, and stops in order', async () => {
   const { say, said, hears } = await thread('')
   say({ type: 'start', settings: SETTINGS })
   await hears('ready')
@@ -57,14 +60,14 @@ test('a thread is ready when it has started, hears what is for it, and ends in o
   expect(said.filter((one) => one !== 'alive')).toEqual(['ready', 'eventRecorded', 'ending', 'stopped'])
 })
 
-test('a thread says that it is alive, before it is ready too', async () => {
+test('a thread posts alive before it is ready', async () => {
   const { say, said, hears } = await thread('', 'await new Promise(() => {})')
   say({ type: 'start', settings: SETTINGS })
   await hears('alive')
   expect(said).not.toContain('ready')
 })
 
-test('what a running thread does not understand is passed over', async () => {
+test('a running thread ignores invalid messages', async () => {
   const { say, hears } = await thread('')
   say({ type: 'start', settings: SETTINGS })
   await hears('ready')
@@ -73,7 +76,7 @@ test('what a running thread does not understand is passed over', async () => {
   await hears('triggersChanged')
 })
 
-test('a thread that is told to start without settings fails, and so does one that cannot start', async () => {
+test('a thread without settings, or that cannot start, fails', async () => {
   const without = await thread('')
   without.say({ type: 'start' })
   await without.hears('no such message')
@@ -84,7 +87,7 @@ test('a thread that is told to start without settings fails, and so does one tha
   await unable.hears('closed')
 })
 
-test('a thread of one task stops by itself when that is done, and fails when that fails', async () => {
+test('a thread for one task stops after it, and fails with it', async () => {
   const { say, said, hears } = await thread(`done: Promise.resolve()`)
   say({ type: 'start', settings: SETTINGS })
   await hears('stopped')

@@ -1,4 +1,5 @@
-// The thread's own side of the channel: it starts what it is told to start, says that it lives, and ends what it has begun.
+// The thread's side of the channel. Starts on the message `start`, posts that it is alive, and stops in
+// order.
 
 import type { TSchema } from '@sinclair/typebox'
 import type { Log } from '../../app/core/log.ts'
@@ -8,15 +9,15 @@ import { type FromWorker, parseMessage, type ToWorker } from './channel.ts'
 declare const self: Worker
 
 type SettingsOf<Message extends ToWorker> = Extract<Message, { type: 'start' }>['settings']
-/** What a thread may be told while it runs; `never` for one that is told nothing. */
+/** Messages that a running thread may get; `never` if it gets none. */
 type HintOf<Message extends ToWorker> = Exclude<Message, { type: 'start' } | { type: 'stop' }>
 
 export interface Served<Hint> {
-  /** Hints, checked; `assertNever` where there are none. */
+  /** Gets validated hints; `assertNever` if the thread gets none. */
   heard(hint: Hint): void
-  /** Ends what was started; what is under way ends first. */
+  /** Stops the work; resolves after the work under way has ended. */
   stop(): Promise<void>
-  /** For a thread that lives for one task: the end of it, after which the thread stops by itself. */
+  /** For a thread with one task: the end of the task, after which the thread stops by itself. */
   done?: Promise<void>
 }
 
@@ -29,9 +30,9 @@ export interface ThreadParts {
 const ALIVE_MS = 1_000
 
 /**
- * Serves one thread. A start that fails ends the thread, as does whatever is thrown or rejected later: supervision starts
- * another. A message that is not understood is logged and otherwise ignored, except for the first: without settings there
- * is nothing to do.
+ * Serves one thread. A failed start ends the thread, as does any later exception or rejection; supervision
+ * then starts another. An invalid message is logged and ignored. An invalid first message throws, because a
+ * thread without settings has no task.
  */
 export function serveThread<Message extends ToWorker>(
   name: string,
@@ -69,7 +70,7 @@ export function serveThread<Message extends ToWorker>(
         void stop()
         return
       default:
-        // The schema allows this thread no hints but its own.
+        // The schema accepts only hints of this thread.
         void running?.then(({ heard }) => heard(message as HintOf<Message>))
     }
   }

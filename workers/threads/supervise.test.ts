@@ -32,7 +32,10 @@ afterEach(async () => {
   for (const folder of folders.splice(0)) await rm(folder, { recursive: true })
 })
 
-/** A thread that does `onStart` when it is told to start and, unless that says otherwise, stops when it is told to. */
+/**
+ * A thread that runs `onStart` on the message `start` and `onStop` on `stop`. By default it stops when
+ * requested.
+ */
 async function threadThat(onStart: string, onStop = `postMessage({ type: 'stopped' })`) {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-worker-'))
   folders.push(folder)
@@ -47,7 +50,7 @@ async function threadThat(onStart: string, onStop = `postMessage({ type: 'stoppe
   return pathToFileURL(path)
 }
 
-/** What was heard and logged, and a wait for it. */
+/** Records messages, log lines and restarts, and waits for them. */
 function listening() {
   const heard: FromWorker[] = []
   const logged: string[] = []
@@ -93,7 +96,7 @@ async function supervised(...parts: Parameters<typeof made>) {
   return supervision
 }
 
-test('a worker has no thread until its start; messages before that are lost', async () => {
+test('a worker has no thread before its start and drops earlier messages', async () => {
   const { worker, heard, until } = await made(`postMessage({ type: 'ready' })`)
   worker.post({ type: 'stop' })
   worker.restart()
@@ -104,7 +107,7 @@ test('a worker has no thread until its start; messages before that are lost', as
   expect(heard).toEqual([{ type: 'ready' }])
 })
 
-test('a thread that works is heard, and stops when it is asked', async () => {
+test('messages of a thread are received, and it stops when requested', async () => {
   const { worker, heard, until, restarts } = await supervised(`postMessage({ type: 'ready' })`)
   await until(() => heard.length > 0)
   await worker.stop()
@@ -114,7 +117,7 @@ test('a thread that works is heard, and stops when it is asked', async () => {
 
 type Times = Parameters<typeof superviseWorker>[0]['times']
 
-/** Only what is to be noticed is noticed soon: a thread may take its time to start. */
+/** Only the tested times are short, because a thread may start slowly. */
 const CRASHES: Record<string, { behaviour: string; reason: RestartReason; logged: string; times?: Times }> = {
   throws: {
     behaviour: `setTimeout(() => { throw new Error('bang') })`,
@@ -138,7 +141,7 @@ const CRASHES: Record<string, { behaviour: string; reason: RestartReason; logged
   },
 }
 for (const [what, { behaviour, reason, logged: line, times }] of Object.entries(CRASHES))
-  test(`a thread that ${what} is noticed, logged, counted and started again, each time`, async () => {
+  test(`a thread that ${what} is logged, counted and restarted each time`, async () => {
     const { restarts, logged, until } = await supervised(behaviour, { times })
     await until(() => restarts.length >= 2)
     expect(restarts.slice(0, 2)).toEqual([reason, reason])
@@ -146,7 +149,7 @@ for (const [what, { behaviour, reason, logged: line, times }] of Object.entries(
     expect(logged.join()).toContain(line)
   })
 
-test('a thread that is terminated is started again and told to start', async () => {
+test('a terminated thread is restarted and gets its start message', async () => {
   const { worker, heard, until, restarts } = await supervised(`postMessage({ type: 'ready' })`)
   await until(() => heard.length === 1)
   worker.restart()
@@ -154,14 +157,14 @@ test('a thread that is terminated is started again and told to start', async () 
   expect(restarts).toEqual(['terminated'])
 })
 
-test('a thread that fails again and again is given more and more time', async () => {
+test('a thread that fails repeatedly restarts with growing delays', async () => {
   const { restarts, logged, until } = await supervised('process.exit(1)')
   await until(() => restarts.length >= 4)
   const delays = logged.flatMap((line) => /"delayMs":(\d+)/.exec(line)?.[1] ?? []).map(Number)
   expect(delays.slice(0, 4)).toEqual([100, 500, 1000, 2000])
 })
 
-test('a thread that has lived long enough starts again without delay', async () => {
+test('a thread that lived long enough restarts without delay', async () => {
   const { worker, heard, logged, until } = await supervised(`postMessage({ type: 'ready' })`, {
     times: { steadyMs: -1 },
   })
@@ -171,20 +174,20 @@ test('a thread that has lived long enough starts again without delay', async () 
   expect(logged.join()).toContain('"delayMs":0')
 })
 
-test('time in which nobody could listen is no silence', async () => {
+test('time in which the process was paused does not count as silence', async () => {
   const { heard, restarts, until } = await supervised(
     `postMessage({ type: 'ready' }); setInterval(() => postMessage({ type: 'alive' }), 20)`,
     { times: { silenceMs: 3_000, watchMs: 10 } },
   )
   await until(() => heard.length > 0)
-  // As if the process had been paused: its timers are due before what the thread has said meanwhile.
+  // Simulates a paused process: its timers fire before it receives the messages of the thread.
   Bun.sleepSync(3_500)
   const before = heard.length
   await until(() => heard.length > before + 3)
   expect(restarts).toEqual([])
 })
 
-test('a message that is none is logged and not passed on', async () => {
+test('an invalid message is logged and not forwarded', async () => {
   const { heard, logged, until } = await supervised(
     `postMessage({ type: 'nonsense' }); postMessage({ type: 'ready' })`,
   )
@@ -193,7 +196,7 @@ test('a message that is none is logged and not passed on', async () => {
   expect(logged.join()).toContain('nobody understands')
 })
 
-test('a thread that does not stop when asked is ended after the grace time, and not started again', async () => {
+test('a thread that ignores stop is terminated and not restarted', async () => {
   const { worker, heard, logged, restarts, until } = await supervised(`postMessage({ type: 'ready' })`, {
     onStop: '',
     times: { graceMs: 50 },
@@ -204,7 +207,7 @@ test('a thread that does not stop when asked is ended after the grace time, and 
   expect(restarts).toEqual([])
 })
 
-test('a thread that crashes while it stops is not waited for, and not started again', async () => {
+test('a thread that crashes while stopping is not awaited or restarted', async () => {
   const { worker, heard, restarts, until } = await supervised(`postMessage({ type: 'ready' })`, {
     onStop: 'process.exit(3)',
     times: { graceMs: HOUR },
@@ -214,7 +217,7 @@ test('a thread that crashes while it stops is not waited for, and not started ag
   expect(restarts).toEqual([])
 })
 
-/** One task in a thread of its own. */
+/** Runs one task in a separate thread. */
 async function once(
   onStart: string,
   options: { onStop?: string; timeoutMs?: number; graceMs?: number; signal?: AbortSignal } = {},
@@ -233,7 +236,7 @@ async function once(
   return { ended, ...ears }
 }
 
-test('a task in a thread of its own ends when it says so, and all it said was heard', async () => {
+test('a task ends with stopped, and all its messages are received', async () => {
   const { ended, heard } = await once(
     `postMessage({ type: 'reaped', failures: ['logs'] }); postMessage({ type: 'stopped' })`,
   )
@@ -242,23 +245,23 @@ test('a task in a thread of its own ends when it says so, and all it said was he
 })
 
 for (const [what, { behaviour, reason }] of Object.entries(CRASHES).slice(0, 4))
-  test(`a task whose thread ${what} has failed`, async () => {
+  test(`a task whose thread ${what} rejects`, async () => {
     const { ended } = await once(behaviour)
     await expect(ended).rejects.toThrow(`worker task ${reason}`)
   })
 
-test('a task that takes too long is asked to stop, and may end in order', async () => {
+test('a task that exceeds its time gets stop and may end in order', async () => {
   const { ended, heard } = await once(`postMessage({ type: 'ready' })`, { timeoutMs: 20, graceMs: HOUR })
   await ended
   expect(heard.map(({ type }) => type)).toEqual(['ready', 'stopped'])
 })
 
-test('a task that hangs is ended', async () => {
+test('a task that hangs is terminated', async () => {
   const { ended } = await once('for (;;);', { timeoutMs: 20, graceMs: 50 })
   await expect(ended).rejects.toThrow('did not stop')
 })
 
-test('a task is asked to stop when the service ends, even before it has begun', async () => {
+test('a task gets stop when the service ends, even before it begins', async () => {
   const ends = new AbortController()
   const { ended, heard, until } = await once(`postMessage({ type: 'ready' })`, { signal: ends.signal })
   await until(() => heard.length > 0)

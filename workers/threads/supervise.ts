@@ -1,27 +1,27 @@
-// The API process's side of a worker thread that always runs: started, listened to, and started again whenever it ends
-// unasked, says nothing, or does not get ready.
+// The API process's side of a permanent worker thread. Starts the thread, receives its messages, and restarts
+// it if it ends unexpectedly, is silent, or does not become ready.
 import type { Log } from '../../app/core/log.ts'
 import type { FromWorker, ToWorker } from './channel.ts'
 import { startThread, type Thread, type ThreadEnd } from './thread.ts'
 
 export interface SupervisedWorker<Message extends ToWorker> {
-  /** Starts the first thread. Once. */
+  /** Starts the first thread. Call once. */
   start(): void
-  /** Lost when there is no thread just now, which is fine: messages are hints. */
+  /** The message is lost if no thread runs, because messages are only hints. */
   post(message: Message): void
-  /** Ends the thread at once and lets supervision start another: for operators, and for proof. */
+  /** Terminates the thread, so that supervision starts another: for operators and for tests. */
   restart(): void
-  /** Asks the thread to stop, and ends it when it does not within the grace time. */
+  /** Posts `stop`, and terminates the thread if it has not stopped after the grace time. */
   stop(): Promise<void>
 }
 
-/** Why a thread had to be started again; a label of the metric. */
+/** The reason for a restart; a label of the metric. */
 export type RestartReason = ThreadEnd['reason'] | 'silent' | 'not_ready' | 'terminated'
 
 export interface SuperviseOptions<Message extends ToWorker> {
   name: string
   path: URL
-  /** Sent first to every new thread. */
+  /** The first message to every new thread. */
   startMessage: Message
   log: Log
   onMessage(message: FromWorker): void
@@ -32,15 +32,15 @@ export interface SuperviseOptions<Message extends ToWorker> {
 
 const BACKOFF_MS = [0, 100, 500, 1_000, 2_000, 5_000]
 const TIMES = {
-  /** A thread that lived this long starts again without delay. */
+  /** A thread that lived this long restarts without delay. */
   steadyMs: 30_000,
-  /** Threads say that they are alive every second: one that does not hangs. */
+  /** Threads post `alive` every second; a thread that is silent for this long counts as hung. */
   silenceMs: 10_000,
-  /** From its start to `ready`: a database that is starting again may take its time. */
+  /** Maximum time from the start to `ready`. A database that is starting may take long. */
   readyMs: 60_000,
-  /** To stop when asked. */
+  /** Maximum time from `stop` to the end of the thread. */
   graceMs: 5_000,
-  /** How often the three are looked at. */
+  /** Interval of the checks of silence and readiness. */
   watchMs: 1_000,
 }
 
@@ -98,7 +98,7 @@ export function superviseWorker<Message extends ToWorker>(
   let watch: ReturnType<typeof setInterval> | undefined
   function look() {
     const now = performance.now()
-    // While this process was paused or busy, nobody listened: that time is nobody's silence.
+    // A paused or busy process receives no messages. That time does not count as silence of the thread.
     const deafMs = Math.max(0, now - watchedAt - 2 * times.watchMs)
     watchedAt = now
     heardAt += deafMs

@@ -1,25 +1,25 @@
-// A worker thread as the API process sees it: what it says is checked, and how it ends is told.
+// A worker thread as the API process sees it: validates its messages and reports how it ended.
 import type { Log } from '../../app/core/log.ts'
 import { FromWorker, parseMessage, type ToWorker } from './channel.ts'
 
-/** `failed`: something was thrown, or rejected and not handled; what it was is in the log. */
+/** `failed`: an exception or an unhandled rejection; the log contains the error. */
 export type ThreadEnd = { reason: 'failed' } | { reason: 'exited'; code: number }
 
 export interface Thread<Message extends ToWorker> {
-  /** Posting to a dead thread is silent, which is fine: messages are hints. */
+  /** Posting to a dead thread does nothing, because messages are only hints. */
   post(message: Message): void
-  /** Ends it at once, whatever it is doing; its connections end with it. Nothing is heard of it afterwards. */
+  /** Ends the thread and its connections at once. Its later messages are dropped. */
   terminate(): void
 }
 
 export interface ThreadOptions<Message extends ToWorker> {
   name: string
   path: URL
-  /** The first thing it is told. */
+  /** The first message to the thread. */
   startMessage: Message
   log: Log
   onMessage(message: FromWorker): void
-  /** It has ended, and nobody had terminated it. */
+  /** Called when the thread ends without `terminate`. */
   onEnd(end: ThreadEnd): void
 }
 
@@ -47,7 +47,7 @@ export function startThread<Message extends ToWorker>(options: ThreadOptions<Mes
   worker.addEventListener('close', (event) => {
     if (isOver) return
     isOver = true
-    // The code is no sign: an unhandled rejection ends a thread with 0, as if all were well.
+    // The exit code does not tell: an unhandled rejection ends a thread with code 0.
     if (hasFailed) onEnd({ reason: 'failed' })
     else onEnd({ reason: 'exited', code: 'code' in event ? Number(event.code) : 0 })
   })

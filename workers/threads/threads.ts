@@ -1,5 +1,5 @@
-// The background work: its threads, what they are told and what they say. They live in the API process where that runs on
-// Bun, and otherwise in a process beside it (workers/main.ts).
+// The background work: its threads, their start messages, and the handling of their messages. The threads
+// live in the API process if it runs on Bun, otherwise in a separate process (workers/main.ts).
 import type { Config } from '../../app/core/config.ts'
 import type { Log } from '../../app/core/log.ts'
 import type { Sql } from '../../drizzle/client.ts'
@@ -28,9 +28,11 @@ export interface ThreadsOptions {
     | 'sidecarToken'
     | 'sidecarTokenUrls'
   >
-  /** Unique to this start of the process: what its earlier threads held is its own. */
+  /**
+   * Unique per start of the process, so a new thread can take over what earlier threads of the process held.
+   */
   processId: string
-  /** For the reaper: when it is due, and the objects that it removes. */
+  /** For the reaper: to check whether a tick is due, and to remove objects. */
   sql: Sql
   answerObjectCall: AnswerObjectCall
   log: Log
@@ -39,10 +41,10 @@ export interface ThreadsOptions {
 
 export type Threads = ReturnType<typeof makeThreads>
 
-/** The dispatcher, the scheduler, the evaluator of triggers and, unless it is switched off, the reaper. */
+/** Makes the dispatcher, the scheduler, the trigger evaluator and, unless it is switched off, the reaper. */
 export function makeThreads({ config, processId, sql, answerObjectCall, log, count }: ThreadsOptions) {
   const settings = { processId, databaseUrl: config.databaseUrl, logFormat: config.logFormat }
-  /** Whether triggers are evaluated by this process, of all replicas. */
+  /** True while this process is the replica that evaluates triggers. */
   let evaluatesHere = false
 
   const supervise = <Message extends ToWorker>(
@@ -104,7 +106,7 @@ export function makeThreads({ config, processId, sql, answerObjectCall, log, cou
       case 'runsEnded':
         return count({ what: 'runsEnded', status: message.status, count: message.count })
       case 'eventRecorded':
-        // Another replica's evaluator hears of it from the database.
+        // The evaluator of another replica gets the announcement of the database.
         eventRecorded()
         return
       case 'rpcEnded':
@@ -118,7 +120,7 @@ export function makeThreads({ config, processId, sql, answerObjectCall, log, cou
       case 'alive':
       case 'led':
       case 'reaped':
-      // Answered where the reaper's thread is started.
+      // `makeReaper` handles the object calls.
       case 'objectCall':
       case 'stopped':
         return
@@ -129,14 +131,17 @@ export function makeThreads({ config, processId, sql, answerObjectCall, log, cou
 
   return {
     reaper,
-    /** Until then there are no threads, and messages to them are lost. */
+    /** Starts the threads. Earlier messages to them are lost. */
     start() {
       for (const part of [dispatcher, scheduler, evaluator, reaper]) part?.start()
     },
     nudge: (about: 'runRequested' | 'outbox') => dispatcher.post({ type: 'nudge', about }),
-    /** Tells the evaluator of an event that some trigger hears. False: it works on another replica, if anywhere. */
+    /**
+     * Sends the evaluator a hint about an event with a listening trigger. False: this process does not
+     * evaluate triggers.
+     */
     eventRecorded,
-    /** Ends every thread at once and lets supervision start another: for operators, and for proof. */
+    /** Terminates every thread, so that supervision starts others: for operators and for tests. */
     restart() {
       dispatcher.restart()
       evaluator.restart()
