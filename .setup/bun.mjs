@@ -1,8 +1,8 @@
-/** `node .setup/bun.mjs <arguments>`: the pinned Bun, as if it had been called itself. */
+/** `node .setup/bun.mjs <arguments>` executes the pinned Bun with these arguments. */
 import { spawn } from 'node:child_process'
 import { bunPath, setUpOrExit } from './setup.mjs'
 
-// npm skips the pre-scripts that set up when scripts are disabled.
+// npm skips the pre-scripts that set up this checkout if scripts are disabled.
 setUpOrExit()
 
 const child = spawn(bunPath, process.argv.slice(2), { stdio: 'inherit' })
@@ -13,10 +13,10 @@ child.on('error', (error) => {
 
 const SIGNALS = ['SIGINT', 'SIGTERM', 'SIGHUP']
 for (const signal of SIGNALS) {
-  // A terminal sends Ctrl-C to Bun as well, so passing it on would make two of it.
+  // A terminal sends Ctrl-C to Bun as well. Forwarding the signal would send it twice.
   process.on(signal, () => (signal === 'SIGINT' && process.stdin.isTTY) || child.kill(signal))
 }
-// A shell between npm and us dies of a signal without passing it on.
+// A shell between npm and this process may die of a signal without forwarding the signal.
 const parent = process.ppid
 const orphaned = setInterval(() => {
   if (process.ppid === parent) return

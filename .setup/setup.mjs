@@ -1,6 +1,7 @@
 /**
- * Installs what is missing, with nothing but Node and npm: the pinned Bun from npm into `.bun/`, then the dependencies of
- * `bun.lock`. Runs before each npm script; when everything is there it reads three files and returns.
+ * Installs missing software, with only Node and npm: first the pinned Bun from npm into `.bun/`, then the
+ * dependencies of `bun.lock`. Runs before each npm script. When everything is installed, it reads three files
+ * and returns.
  */
 import { execFileSync, spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
@@ -10,7 +11,7 @@ import { fileURLToPath } from 'node:url'
 
 const NODE_MAJOR = 20
 const LOCK_DEADLINE_MS = 15 * 60_000
-/** Before an installation is tried again: a registry may stumble. */
+/** Pauses before further attempts at an installation, because a registry may fail for a moment. */
 const PAUSES_MS = [1_000, 5_000]
 
 const root = dirname(dirname(fileURLToPath(import.meta.url)))
@@ -18,10 +19,13 @@ const home = join(root, '.bun')
 const bunVersionFile = join(home, 'installed-version')
 const dependenciesStamp = join(root, 'node_modules', '.installed-lock')
 
-/** The pinned Bun, once `setUp` has returned. npm names it like this on every platform. */
+/** The path of the pinned Bun, valid after `setUp`. npm uses this name on every platform. */
 export const bunPath = join(home, 'node_modules', 'bun', 'bin', 'bun.exe')
 
-/** Makes Bun and the dependencies those this checkout names. Throws an Error whose message says what to do. */
+/**
+ * Installs the versions of Bun and of the dependencies that this checkout names. Throws an Error whose
+ * message says what to do.
+ */
 export function setUp() {
   if (Number.parseInt(process.versions.node, 10) < NODE_MAJOR) {
     throw new Error(`Node ${NODE_MAJOR} or newer is needed, this is ${process.version}`)
@@ -42,7 +46,7 @@ const isDone = () =>
   read(bunVersionFile) === bunVersion() &&
   read(dependenciesStamp) === dependenciesHash()
 
-/** Bun is pinned by its types, so that the two cannot differ. */
+/** The version of Bun's types is also the version of Bun, so that the two cannot differ. */
 const bunVersion = () => JSON.parse(read(join(root, 'package.json'))).devDependencies['bun-types']
 
 const dependenciesHash = () =>
@@ -58,8 +62,8 @@ function installBun() {
 }
 
 /**
- * Installs Bun's binary from a tarball whose hash this repository pins. The `bun` package itself only chooses among the
- * packages of the platforms by an install script, so it is not needed.
+ * Installs Bun's binary from a tarball whose hash this repository pins. The `bun` package itself is not
+ * needed: its install script only chooses among the packages of the platforms.
  */
 function fetchBun() {
   const version = bunVersion()
@@ -81,19 +85,25 @@ function fetchBun() {
   throw new Error(`Bun has no binary that runs on ${process.platform}-${process.arch}`)
 }
 
-/** Bun's packages for a platform, the likelier one first: on Linux the C library decides. */
+/**
+ * Bun's packages for a platform, the more likely one first. On Linux the C library decides which one runs.
+ */
 export function packagesOf(platform, arch) {
   const name = `@oven/bun-${platform}-${arch === 'arm64' ? 'aarch64' : arch}`
   return platform === 'linux' ? [name, `${name}-musl`] : [name]
 }
 
-/** npm compares a tarball with the hash in its lockfile, which is made here from the pinned one and names no registry. */
+/**
+ * npm compares a tarball with the hash in its lockfile. This function writes a lockfile with the pinned hash
+ * and without a registry.
+ */
 function installPackage(name, { version, integrity }) {
   const dependencies = { [name]: version }
   const packages = { '': { dependencies }, [`node_modules/${name}`]: { version, integrity } }
   writeFileSync(join(home, 'package.json'), JSON.stringify({ private: true, dependencies }))
   writeFileSync(join(home, 'package-lock.json'), JSON.stringify({ lockfileVersion: 3, packages }))
-  // Install scripts may be switched off, so we never count on them. A musl package must be tried where npm sees no musl.
+  // Install scripts may be switched off, so the set-up never uses them. `--force` also installs a musl
+  // package where npm detects no musl.
   const options = [
     '--ignore-scripts',
     '--no-audit',
@@ -110,10 +120,10 @@ function installDependencies() {
   writeFileSync(dependenciesStamp, dependenciesHash())
 }
 
-/** A registry that hands out something else does so again. */
+/** A package with a wrong hash. A retry would receive the same package from the registry. */
 class WrongPackage extends Error {}
 
-/** Does it, and again after a pause when it fails; throws what the last attempt threw. */
+/** Runs `work`, and retries it after a pause when it fails. Throws the error of the last attempt. */
 function insisting(work) {
   for (const pauseMs of PAUSES_MS) {
     try {
@@ -128,7 +138,7 @@ function insisting(work) {
 
 const pause = (ms) => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms)
 
-/** The npm that runs us, if one does: there may be none on the PATH. */
+/** The npm that runs this process, if there is one, because the PATH may contain no npm. */
 function npmCommand() {
   const running = process.env.npm_execpath ?? ''
   return basename(running) === 'npm-cli.js' ? [process.execPath, running] : ['npm']
@@ -182,7 +192,10 @@ function step(what, work) {
   process.stderr.write(`${((performance.now() - startedAt) / 1000).toFixed(1)} s\n`)
 }
 
-/** Two set-ups at once: the second waits and then finds everything done. A lock whose owner is gone is taken over. */
+/**
+ * Acquires the lock of the set-up. A concurrent set-up waits and then finds everything done. A lock whose
+ * owner has ended is taken over.
+ */
 function lock(path) {
   const mine = `${path}.${process.pid}`
   writeFileSync(mine, String(process.pid))
@@ -201,7 +214,7 @@ function lock(path) {
   return () => rmSync(path, { force: true })
 }
 
-/** Unlike an exclusive create, a link never shows the file before its content. */
+/** Creates the lock by a link. Unlike an exclusive create, a link never shows the file before its content. */
 function tryLink(from, to) {
   try {
     linkSync(from, to)
@@ -230,7 +243,7 @@ function read(path) {
   }
 }
 
-/** Sets up, or ends the process with one line that says why not. */
+/** Sets up this checkout, or ends the process with one line that gives the reason. */
 export function setUpOrExit() {
   try {
     setUp()

@@ -6,11 +6,11 @@ import packageJson from '../package.json'
 import pinned from './bun-integrity.json'
 import { packagesOf } from './setup.mjs'
 
-test('the hashes are those of the Bun that this checkout names', () => {
+test('the pinned hashes belong to the Bun version of this checkout', () => {
   expect(pinned.version).toBe(packageJson.devDependencies['bun-types'])
 })
 
-test('Bun has a pinned hash on every platform that has an embedded Postgres or a musl library', () => {
+test('every supported platform has a pinned hash of Bun', () => {
   const names = ['linux', 'darwin'].flatMap((platform) =>
     ['x64', 'arm64'].flatMap((arch) => packagesOf(platform, arch)),
   )
@@ -18,7 +18,7 @@ test('Bun has a pinned hash on every platform that has an embedded Postgres or a
   for (const integrity of Object.values(pinned.packages)) expect(integrity).toMatch(/^sha512-[\w+/]{86}==$/)
 })
 
-test('a registry that hands out another Bun is refused, and nothing of it is installed', async () => {
+test('a forged Bun from a registry is refused and not installed', async () => {
   const [name = ''] = packagesOf(process.platform, process.arch)
   const folder = await mkdtemp(join(tmpdir(), 'sluice-setup-'))
   const forged = await forgedPackage(folder, name)
@@ -62,7 +62,7 @@ test('a registry that hands out another Bun is refused, and nothing of it is ins
   }
 }, 120_000)
 
-/** A package that says it is Bun. */
+/** Creates a package that pretends to be Bun. */
 async function forgedPackage(folder: string, name: string) {
   const bin = join(folder, 'package', 'bin')
   await mkdir(bin, { recursive: true })

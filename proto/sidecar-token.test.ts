@@ -9,7 +9,7 @@ test('a token has 32 to 1024 printable characters without spaces', () => {
     expect([text, isSidecarToken(text)]).toEqual([text, false])
 })
 
-test('only the bearer of the very token passes', () => {
+test('only a bearer header with the exact token is accepted', () => {
   const passes = makeTokenCheck(TOKEN)
   expect(passes(`Bearer ${TOKEN}`)).toBe(true)
   for (const header of [

@@ -2,7 +2,10 @@
 import { hash, timingSafeEqual } from 'node:crypto'
 import type { Interceptor } from '@connectrpc/connect'
 
-/** At least 32 characters, because a sidecar does not count wrong tokens: 32 hexadecimal digits are 128 bits. At most 1024, to fit a header. */
+/**
+ * At least 32 characters, because a sidecar does not limit wrong attempts: 32 hexadecimal digits are 128
+ * bits. At most 1024 characters, to fit into a header.
+ */
 const SIDECAR_TOKEN = /^[\x21-\x7e]{32,1024}$/
 
 /** Completes the sentence "SIDECAR_TOKEN ..." when the value is missing or malformed. */
@@ -11,7 +14,7 @@ export const SIDECAR_TOKEN_RULE =
 
 export const isSidecarToken = (text: string): boolean => SIDECAR_TOKEN.test(text)
 
-/** For clients: every call carries the token. */
+/** For clients: adds the token to every call. */
 export const sendsToken =
   (token: string): Interceptor =>
   (next) =>
@@ -24,8 +27,8 @@ export const sendsToken =
 export const bearerOf = (token: string): string => `Bearer ${token}`
 
 /**
- * For servers: makes the check of an `authorization` header. It compares digests, so its duration depends on nothing but the
- * length of the header.
+ * For servers: returns the check of an `authorization` header. The check compares digests, so its duration
+ * depends only on the length of the header.
  */
 export function makeTokenCheck(token: string): (authorization: string | null | undefined) => boolean {
   const expected = digest(bearerOf(token))

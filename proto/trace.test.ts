@@ -10,12 +10,12 @@ const parsed = (traceparent: string, tracestate?: string) => {
   return { kept, state }
 }
 
-test('a traceparent is passed on as it came, with its tracestate', () => {
+test('a traceparent is forwarded unchanged, together with its tracestate', () => {
   const traceparent = `00-${TRACE}-${PARENT}-01`
   expect(parsed(traceparent, 'a=1,b=2')).toEqual({ kept: traceparent, state: 'a=1,b=2' })
 })
 
-test('one that is no trace is as none, and its tracestate too', () => {
+test('an invalid traceparent is ignored together with its tracestate', () => {
   for (const none of [
     '',
     'nonsense',
@@ -31,15 +31,15 @@ test('one that is no trace is as none, and its tracestate too', () => {
     expect([none, parsed(none, 'a=1')]).toEqual([none, { kept: null, state: null }])
 })
 
-test('one of a later version goes on as this one has it', () => {
+test('a traceparent of a later version is forwarded in version 00', () => {
   expect(parsed(`01-${TRACE}-${PARENT}-ff-more`).kept).toBe(`00-${TRACE}-${PARENT}-01`)
 })
 
-test('a tracestate longer than what is carried is left out', () => {
+test('a tracestate over the length limit is dropped', () => {
   expect(parsed(`00-${TRACE}-${PARENT}-00`, 'a'.repeat(513)).state).toBeNull()
 })
 
-test('what a request starts belongs to it, and what is beside it does not', async () => {
+test('work started inside a request has its trace, work outside does not', async () => {
   const traceparent = `00-${TRACE}-${PARENT}-01`
   const trace = { requestId: 'r-1', traceparent, tracestate: null }
   const inside = inTrace(
@@ -57,7 +57,7 @@ test('what a request starts belongs to it, and what is beside it does not', asyn
   expect(traceFields()).toEqual({})
 })
 
-test('what has a trace goes on with it; what has none begins a valid one, by which its id is found', () => {
+test('work without a trace begins a valid one derived from its id', () => {
   const trace = { traceparent: `00-${TRACE}-${PARENT}-01`, tracestate: 'a=1' }
   const id = '0199c0de-0000-7abc-8def-0123456789ab'
   expect(begunTrace(id, trace)).toEqual(trace)

@@ -1,29 +1,30 @@
-// Where a call belongs, from the client's request through the sidecars and back into the catalog: the request's id, and the
-// client's own trace if it has one (W3C Trace Context). It follows the work by itself: nobody passes it on by hand.
+// The trace of a call, from the client's request through the sidecars and back into the catalog. It consists
+// of the request's id and of the client's own trace, if the client sent one (W3C Trace Context). An async
+// context carries the trace, so no function passes it as an argument.
 import { AsyncLocalStorage } from 'node:async_hooks'
 import type { Interceptor } from '@connectrpc/connect'
 
-/** Both as headers carry them; null where there is none, or what came is none. */
+/** A trace as headers carry it. A missing or invalid part is null. */
 export interface Trace extends ClientTrace {
   requestId: string | null
 }
 
-/** The client's own part of it. */
+/** The part of a trace that the client sent. */
 export interface ClientTrace {
   traceparent: string | null
-  /** What tracing systems add for each other: opaque, and nothing without a `traceparent`. */
+  /** Opaque data that tracing systems add for each other. Ignored without a `traceparent`. */
   tracestate: string | null
 }
 
-/** Of what begins by itself. */
+/** The trace of work that no client caused. */
 export const NO_TRACE: ClientTrace = { traceparent: null, tracestate: null }
 
 const current = new AsyncLocalStorage<() => Trace>()
 
-/** Does work of a request. Its trace is looked for when somebody asks. */
+/** Runs work of a request. `trace` is called only when the work needs its trace. */
 export const inTrace = <T>(trace: () => Trace, work: () => T): T => current.run(trace, work)
 
-/** What the headers of a call that belongs to the present work are to say. */
+/** The headers that put an outgoing call into the trace of the current work. */
 export function traceHeaders(): Record<string, string> {
   const trace = current.getStore()?.()
   if (trace === undefined) return {}
@@ -34,20 +35,23 @@ export function traceHeaders(): Record<string, string> {
   return headers
 }
 
-/** The client's trace that the present work belongs to, for what goes on later and elsewhere. */
+/** The client's trace of the current work, for work that continues later or elsewhere. */
 export function clientTrace(): ClientTrace {
   const { traceparent = null, tracestate = null } = current.getStore()?.() ?? {}
   return { traceparent, tracestate }
 }
 
-/** `trace`, or where there is none one that begins with `id`, a UUID, and is found by it. Nobody records it here. */
+/**
+ * Returns `trace`, or without one a new trace whose id is `id`, a UUID. The service does not record the new
+ * trace.
+ */
 export function begunTrace(id: string, trace: ClientTrace): ClientTrace {
   if (trace.traceparent !== null) return { traceparent: trace.traceparent, tracestate: trace.tracestate }
   const digits = id.replaceAll('-', '')
   return { traceparent: `00-${digits}-${digits.slice(16)}-00`, tracestate: null }
 }
 
-/** Does work that a message says the client's trace of. */
+/** Runs work in the client's trace from a message. An invalid trace is ignored. */
 export const inClientTrace = <T>(said: { traceparent: string; tracestate: string }, work: () => T): T =>
   inTrace(() => {
     const traceparent = validTraceparent(said.traceparent)
@@ -55,7 +59,7 @@ export const inClientTrace = <T>(said: { traceparent: string; tracestate: string
     return { requestId: null, traceparent, tracestate }
   }, work)
 
-/** What a log line about the present work says of it. */
+/** Fields that a log line of the current work carries. */
 export function traceFields(): { request_id?: string; trace_id?: string } {
   const trace = current.getStore()?.()
   if (trace === undefined) return {}
@@ -65,7 +69,7 @@ export function traceFields(): { request_id?: string; trace_id?: string } {
   }
 }
 
-/** What a request says of where it belongs; `requestId` where that has been decided already. */
+/** The trace in the headers of a request. `requestId` overrides the id in the headers. */
 export function traceOf(headers: Headers, requestId = requestIdIn(headers)): Trace {
   const traceparent = traceparentIn(headers)
   return {
@@ -75,21 +79,21 @@ export function traceOf(headers: Headers, requestId = requestIdIn(headers)): Tra
   }
 }
 
-/** The id that whoever calls has given to the request; null when it is none. */
+/** The request id that the caller sent, or null if it is missing or invalid. */
 export function requestIdIn(headers: Headers): string | null {
   const given = headers.get('x-request-id')
   return given !== null && /^[\w.:-]{1,128}$/.test(given) ? given : null
 }
 
-/** The trace's own id, of a valid `traceparent`. */
+/** The trace id in a valid `traceparent`. */
 export const traceIdOf = (traceparent: string) => traceparent.slice(3, 35)
 
 const TRACEPARENT = /^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/
 const ZEROS = /^0+$/
 
 /**
- * Null for one that is no trace: then the request is as one that brought none. One of a later version is passed on as
- * what it says in this one.
+ * Returns null for an invalid `traceparent`, which is then ignored. A `traceparent` of a later version is
+ * converted to version 00.
  */
 export const traceparentIn = (headers: Headers) => validTraceparent(headers.get('traceparent') ?? '')
 
@@ -100,7 +104,10 @@ function validTraceparent(given: string): string | null {
   return `00-${trace}-${parent}-0${Number.parseInt(flags, 16) & 1}`
 }
 
-/** What systems are asked to carry at least; a longer one is left out rather than cut somewhere. */
+/**
+ * The length that every system must carry. A longer `tracestate` is dropped, because a truncated one would be
+ * invalid.
+ */
 const TRACESTATE_CHARACTERS_MAX = 512
 
 function validTracestate(said: string): string | null {
@@ -110,13 +117,13 @@ function validTracestate(said: string): string | null {
     : null
 }
 
-/** For clients: calls say where they belong. */
+/** For clients: adds the current trace to every call. */
 export const sendsTrace: Interceptor = (next) => (request) => {
   for (const [name, value] of Object.entries(traceHeaders())) request.header.set(name, value)
   return next(request)
 }
 
-/** For servers: what a handler does belongs to where its call does. */
+/** For servers: runs each handler in the trace of its call. */
 export const takesTrace: Interceptor = (next) => (request) =>
   inTrace(
     () => traceOf(request.header),

@@ -19,7 +19,7 @@ export const file_sluice_auth_v1_auth: GenFile = /*@__PURE__*/
  */
 export type AuthenticateRequest = Message<"sluice.auth.v1.AuthenticateRequest"> & {
   /**
-   * What stands behind `Authorization: Bearer`, as the client sent it. A secret: not for logs.
+   * The value after `Authorization: Bearer`, as the client sent it. It is a secret and must not be logged.
    *
    * @generated from field: string token = 1;
    */
@@ -38,7 +38,7 @@ export const AuthenticateRequestSchema: GenMessage<AuthenticateRequest> = /*@__P
  */
 export type AuthenticateResponse = Message<"sluice.auth.v1.AuthenticateResponse"> & {
   /**
-   * Denied: 401.
+   * DENIED becomes 401.
    *
    * @generated from field: sluice.plugin.v1.Decision decision = 1;
    */
@@ -52,7 +52,8 @@ export type AuthenticateResponse = Message<"sluice.auth.v1.AuthenticateResponse"
   user?: User | undefined;
 
   /**
-   * How long ALLOWED may be believed without asking again; 60 at most, 0 to be asked each time. A denial is never remembered.
+   * The time for which ALLOWED may be cached, at most 60. With 0, every request is checked again. A denial is
+   * never cached.
    *
    * @generated from field: int32 cache_seconds = 3;
    */
@@ -76,14 +77,14 @@ export type AuthorizeRequest = Message<"sluice.auth.v1.AuthorizeRequest"> & {
   user?: User | undefined;
 
   /**
-   * `GET`, `POST`, `PUT`, `DELETE`; HEAD is asked about as GET.
+   * `GET`, `POST`, `PUT` or `DELETE`. HEAD counts as GET.
    *
    * @generated from field: string method = 2;
    */
   method: string;
 
   /**
-   * The pattern, as docs/openapi.json names its paths: `/api/v1/pipelines/{ns}/{layer}/{name}`.
+   * The pattern of the path in docs/openapi.json, such as `/api/v1/pipelines/{ns}/{layer}/{name}`.
    *
    * @generated from field: string route = 3;
    */
@@ -102,14 +103,14 @@ export const AuthorizeRequestSchema: GenMessage<AuthorizeRequest> = /*@__PURE__*
  */
 export type AuthorizeResponse = Message<"sluice.auth.v1.AuthorizeResponse"> & {
   /**
-   * Denied: 403. Allowed: the rules of Enforcement hold all the same.
+   * DENIED becomes 403. ALLOWED does not replace the rules of Enforcement.
    *
    * @generated from field: sluice.plugin.v1.Decision decision = 1;
    */
   decision: Decision;
 
   /**
-   * As of Authenticate, and no longer than its answer about this user.
+   * As in Authenticate, but never longer than the cached answer of Authenticate for this user.
    *
    * @generated from field: int32 cache_seconds = 2;
    */
@@ -124,14 +125,14 @@ export const AuthorizeResponseSchema: GenMessage<AuthorizeResponse> = /*@__PURE_
   messageDesc(file_sluice_auth_v1_auth, 3);
 
 /**
- * Says who brings a bearer token, and which functions of the API somebody may use. Keys of machines (X-Api-Key) are the
- * service's own and are never asked about.
+ * Identifies the owner of a bearer token, and decides which functions of the API a user may call. The service
+ * checks machine keys (X-Api-Key) itself, without this plugin.
  *
  * @generated from service sluice.auth.v1.AuthService
  */
 export const AuthService: GenService<{
   /**
-   * Asked with each request that carries a token, unless an earlier answer still holds.
+   * Called for each request with a token, unless an earlier answer is still cached.
    *
    * @generated from rpc sluice.auth.v1.AuthService.Authenticate
    */
@@ -141,7 +142,8 @@ export const AuthService: GenService<{
     output: typeof AuthenticateResponseSchema;
   },
   /**
-   * Asked of each route that a user of this plugin calls, after Authenticate and before anything is asked about what it is called on.
+   * Called for each route that a user of this plugin calls, after Authenticate and before any call about the
+   * route's resource.
    *
    * @generated from rpc sluice.auth.v1.AuthService.Authorize
    */

@@ -31,21 +31,21 @@ export type Resource = Message<"sluice.enforcement.v1.Resource"> & {
   id: string;
 
   /**
-   * Name of the namespace it is in, or is.
+   * The name of the resource's namespace, or of the resource if it is a namespace.
    *
    * @generated from field: string namespace = 3;
    */
   namespace: string;
 
   /**
-   * Id of that namespace; empty: it has been deleted, while what was in it is still there.
+   * The id of that namespace. Empty if the namespace has been deleted but its contents still exist.
    *
    * @generated from field: string namespace_id = 4;
    */
   namespaceId: string;
 
   /**
-   * Absent: nobody's.
+   * Absent if the resource has no owner.
    *
    * @generated from field: optional string owner_id = 5;
    */
@@ -96,7 +96,7 @@ export const CheckRequestSchema: GenMessage<CheckRequest> = /*@__PURE__*/
  */
 export type CheckResponse = Message<"sluice.enforcement.v1.CheckResponse"> & {
   /**
-   * Denied: 403, or 404 to who may not even read it.
+   * DENIED becomes 403, or 404 if the user may not even read the resource.
    *
    * @generated from field: sluice.plugin.v1.Decision decision = 1;
    */
@@ -132,7 +132,7 @@ export const ListVisibleRequestSchema: GenMessage<ListVisibleRequest> = /*@__PUR
  */
 export type ListVisibleResponse = Message<"sluice.enforcement.v1.ListVisibleResponse"> & {
   /**
-   * All three are required; an empty one shows nothing of its kind.
+   * All three fields are required. An empty extent shows nothing of its kind.
    *
    * @generated from field: sluice.enforcement.v1.Extent pipelines = 1;
    */
@@ -144,7 +144,7 @@ export type ListVisibleResponse = Message<"sluice.enforcement.v1.ListVisibleResp
   landingZones?: Extent | undefined;
 
   /**
-   * Also decides about tables that no pipeline makes and files of no pipeline and no zone.
+   * Also decides about tables without a pipeline, and about files without a pipeline and a zone.
    *
    * @generated from field: sluice.enforcement.v1.Extent namespaces = 3;
    */
@@ -159,7 +159,7 @@ export const ListVisibleResponseSchema: GenMessage<ListVisibleResponse> = /*@__P
   messageDesc(file_sluice_enforcement_v1_enforcement, 4);
 
 /**
- * Everything that any of its fields names. Who owns what and what is where is looked up by the service.
+ * The union of all resources that its fields name. The service looks up owners and namespaces.
  *
  * @generated from message sluice.enforcement.v1.Extent
  */
@@ -170,7 +170,7 @@ export type Extent = Message<"sluice.enforcement.v1.Extent"> & {
   all: boolean;
 
   /**
-   * What the user owns, and what is in namespaces that the user owns.
+   * Resources that the user owns, and resources in namespaces that the user owns.
    *
    * @generated from field: bool owned = 2;
    */
@@ -182,7 +182,7 @@ export type Extent = Message<"sluice.enforcement.v1.Extent"> & {
   ids: string[];
 
   /**
-   * What is in these namespaces; of `namespaces` these themselves.
+   * Resources in these namespaces. In `namespaces`, the namespaces themselves.
    *
    * @generated from field: repeated string namespace_ids = 4;
    */
@@ -202,8 +202,8 @@ export const ExtentSchema: GenMessage<Extent> = /*@__PURE__*/
   messageDesc(file_sluice_enforcement_v1_enforcement, 5);
 
 /**
- * Says what users may do with single things. Not asked about administrators and keys. Everything else follows a resource: a run its
- * pipeline, a sample its zone.
+ * Decides what users may do with single resources. The service does not call it for administrators and keys.
+ * Other objects follow a resource: a run follows its pipeline, a sample follows its zone.
  *
  * @generated from service sluice.enforcement.v1.EnforcementService
  */
@@ -217,8 +217,9 @@ export const EnforcementService: GenService<{
     output: typeof CheckResponseSchema;
   },
   /**
-   * What lists, totals, lineage and queries show. It agrees with what Check says of `read`. What a run may read is asked about the
-   * owner of its pipeline, who then has no name and no roles: a run has no credential that could say them.
+   * The resources that lists, totals, lineage and queries show. The answer must agree with Check for `read`.
+   * For the reads of a run, the user is the owner of its pipeline. That user then has no name and no roles,
+   * because a run has no credential with such data.
    *
    * @generated from rpc sluice.enforcement.v1.EnforcementService.ListVisible
    */

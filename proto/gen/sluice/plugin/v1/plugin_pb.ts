@@ -35,7 +35,7 @@ export type HealthCheckResponse = Message<"sluice.plugin.v1.HealthCheckResponse"
   status: PluginStatus;
 
   /**
-   * Shown to people: printable, at most 64 characters.
+   * Shown to people. Printable, at most 64 characters.
    *
    * @generated from field: string version = 2;
    */
@@ -54,21 +54,21 @@ export const HealthCheckResponseSchema: GenMessage<HealthCheckResponse> = /*@__P
  */
 export type User = Message<"sluice.plugin.v1.User"> & {
   /**
-   * What owns things and what the audit log shows: 1 to 255 printable characters, and never another user's later on.
+   * The id that owners and the audit log store: 1 to 255 printable characters. Never reused for another user.
    *
    * @generated from field: string id = 1;
    */
   id: string;
 
   /**
-   * For people to read; empty: the id.
+   * The name that people see. If empty, people see the id.
    *
    * @generated from field: string name = 2;
    */
   name: string;
 
   /**
-   * `admin` among them: may do everything, and Enforcement is not asked.
+   * A user with the role `admin` may do everything, without a call of Enforcement.
    *
    * @generated from field: repeated string roles = 3;
    */
@@ -109,8 +109,8 @@ export const PluginStatusSchema: GenEnum<PluginStatus> = /*@__PURE__*/
   enumDesc(file_sluice_plugin_v1_plugin, 0);
 
 /**
- * What plugins answer to a question. Whatever is not one of the last two counts as no answer: nothing is allowed by it, and the
- * caller of the API gets 503.
+ * The answer of a plugin to a question. Any value except ALLOWED and DENIED counts as no answer: nothing is
+ * allowed, and the caller of the API gets 503.
  *
  * @generated from enum sluice.plugin.v1.Decision
  */
@@ -169,7 +169,7 @@ export const ResourceTypeSchema: GenEnum<ResourceType> = /*@__PURE__*/
   enumDesc(file_sluice_plugin_v1_plugin, 2);
 
 /**
- * Cumulative: admin includes write, which includes read.
+ * Permissions are cumulative: admin includes write, which includes read.
  *
  * @generated from enum sluice.plugin.v1.Permission
  */
@@ -202,8 +202,8 @@ export const PermissionSchema: GenEnum<Permission> = /*@__PURE__*/
   enumDesc(file_sluice_plugin_v1_plugin, 3);
 
 /**
- * Answered by every plugin, beside the services that it is there for. All calls of all plugins carry
- * `Authorization: Bearer <PLUGIN_TOKEN>`: a plugin answers nobody else.
+ * Implemented by every plugin, beside its other services. Every call to a plugin carries `Authorization:
+ * Bearer <PLUGIN_TOKEN>`. A plugin must refuse calls without that token.
  *
  * @generated from service sluice.plugin.v1.PluginService
  */

@@ -15,20 +15,20 @@ export const file_sluice_query_v1_query: GenFile = /*@__PURE__*/
   fileDesc("ChtzbHVpY2UvcXVlcnkvdjEvcXVlcnkucHJvdG8SD3NsdWljZS5xdWVyeS52MSJnCghMYWtlVmlldxIOCgZjb21taXQYASABKAMSEwoLY2F0YWxvZ191cmwYAiABKAkSEwoLb2JqZWN0c191cmwYAyABKAkSDQoFdG9rZW4YBCABKAkSEgoKY2F0YWxvZ19pZBgFIAEoCSKFAgoTRXhlY3V0ZVF1ZXJ5UmVxdWVzdBIQCghxdWVyeV9pZBgBIAEoCRILCgNzcWwYAiABKAkSEQoJbmFtZXNwYWNlGAMgASgJEg0KBWxpbWl0GAQgASgDEhIKCnRpbWVvdXRfbXMYBSABKAUSJwoEbGFrZRgGIAEoCzIZLnNsdWljZS5xdWVyeS52MS5MYWtlVmlldxITCgt0cmFjZXBhcmVudBgHIAEoCRIqCgVzY29wZRgIIAEoCzIbLnNsdWljZS5xdWVyeS52MS5UYWJsZVNjb3BlEhkKDWpzb25faWZfc21hbGwYCSABKAhCAhgBEhQKDGFuc3dlcl9ieXRlcxgKIAEoAyKRAQoURXhlY3V0ZVF1ZXJ5UmVzcG9uc2USEQoJYXJyb3dfaXBjGAEgASgMEhEKCXJvd19jb3VudBgCIAEoAxIRCgl0cnVuY2F0ZWQYAyABKAgSEwoLZHVyYXRpb25fbXMYBCABKAMSKwoEanNvbhgFIAEoCzIZLnNsdWljZS5xdWVyeS52MS5Kc29uUm93c0ICGAEiQgoISnNvblJvd3MSKAoHY29sdW1ucxgBIAMoCzIXLnNsdWljZS5xdWVyeS52MS5Db2x1bW4SDAoEcm93cxgCIAEoDCI4CgpUYWJsZVNjb3BlEioKBnRhYmxlcxgBIAMoCzIaLnNsdWljZS5xdWVyeS52MS5UYWJsZU5hbWUiOwoJVGFibGVOYW1lEhEKCW5hbWVzcGFjZRgBIAEoCRINCgVsYXllchgCIAEoCRIMCgRuYW1lGAMgASgJIpMBChBHZXRTY2hlbWFSZXF1ZXN0EicKBGxha2UYASABKAsyGS5zbHVpY2UucXVlcnkudjEuTGFrZVZpZXcSKgoGdGFibGVzGAIgAygLMhouc2x1aWNlLnF1ZXJ5LnYxLlRhYmxlTmFtZRIqCgVzY29wZRgDIAEoCzIbLnNsdWljZS5xdWVyeS52MS5UYWJsZVNjb3BlIiQKBkNvbHVtbhIMCgRuYW1lGAEgASgJEgwKBHR5cGUYAiABKAkiiQEKC1RhYmxlU2NoZW1hEikKBXRhYmxlGAEgASgLMhouc2x1aWNlLnF1ZXJ5LnYxLlRhYmxlTmFtZRIoCgdjb2x1bW5zGAIgAygLMhcuc2x1aWNlLnF1ZXJ5LnYxLkNvbHVtbhIRCglyb3dfY291bnQYAyABKAMSEgoKc2l6ZV9ieXRlcxgEIAEoAyJBChFHZXRTY2hlbWFSZXNwb25zZRIsCgZ0YWJsZXMYASADKAsyHC5zbHVpY2UucXVlcnkudjEuVGFibGVTY2hlbWEinAIKFlByZXZpZXdQaXBlbGluZVJlcXVlc3QSEQoJbmFtZXNwYWNlGAEgASgJEg0KBWxheWVyGAIgASgJEhUKDXBpcGVsaW5lX25hbWUYAyABKAkSDAoEY29kZRgEIAEoCRIUCgxzYW1wbGVfZmlsZXMYBSADKAkSDQoFbGltaXQYBiABKAMSDAoEdHlwZRgHIAEoCRIrCgVmaWxlcxgIIAMoCzIcLnNsdWljZS5ydW5uZXIudjEuU291cmNlRmlsZRIqCgRsYWtlGAkgASgLMhwuc2x1aWNlLnJ1bm5lci52MS5MYWtlQWNjZXNzEi8KB3NhbXBsZXMYCiADKAsyHi5zbHVpY2UucnVubmVyLnYxLkxhbmRpbmdJbnB1dCKhAQoMUHJldmlld1BoYXNlEgwKBG5hbWUYASABKAkSEwoLZHVyYXRpb25fbXMYAiABKAMSPQoIbWV0YWRhdGEYAyADKAsyKy5zbHVpY2UucXVlcnkudjEuUHJldmlld1BoYXNlLk1ldGFkYXRhRW50cnkaLwoNTWV0YWRhdGFFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIuMBChdQcmV2aWV3UGlwZWxpbmVSZXNwb25zZRIRCglhcnJvd19pcGMYASABKAwSFwoPdG90YWxfcm93X2NvdW50GAIgASgDEi0KBnBoYXNlcxgDIAMoCzIdLnNsdWljZS5xdWVyeS52MS5QcmV2aWV3UGhhc2USFgoOZXhwbGFpbl9vdXRwdXQYBCABKAkSGQoRbWVtb3J5X3BlYWtfYnl0ZXMYBSABKAMSEAoId2FybmluZ3MYBiADKAkSKAoEbG9ncxgHIAMoCzIaLnNsdWljZS5ydW5uZXIudjEuTG9nRW50cnkiJgoSQ2FuY2VsUXVlcnlSZXF1ZXN0EhAKCHF1ZXJ5X2lkGAEgASgJIhUKE0NhbmNlbFF1ZXJ5UmVzcG9uc2Uy/wIKDFF1ZXJ5U2VydmljZRJbCgxFeGVjdXRlUXVlcnkSJC5zbHVpY2UucXVlcnkudjEuRXhlY3V0ZVF1ZXJ5UmVxdWVzdBolLnNsdWljZS5xdWVyeS52MS5FeGVjdXRlUXVlcnlSZXNwb25zZRJSCglHZXRTY2hlbWESIS5zbHVpY2UucXVlcnkudjEuR2V0U2NoZW1hUmVxdWVzdBoiLnNsdWljZS5xdWVyeS52MS5HZXRTY2hlbWFSZXNwb25zZRJkCg9QcmV2aWV3UGlwZWxpbmUSJy5zbHVpY2UucXVlcnkudjEuUHJldmlld1BpcGVsaW5lUmVxdWVzdBooLnNsdWljZS5xdWVyeS52MS5QcmV2aWV3UGlwZWxpbmVSZXNwb25zZRJYCgtDYW5jZWxRdWVyeRIjLnNsdWljZS5xdWVyeS52MS5DYW5jZWxRdWVyeVJlcXVlc3QaJC5zbHVpY2UucXVlcnkudjEuQ2FuY2VsUXVlcnlSZXNwb25zZWIGcHJvdG8z", [file_sluice_runner_v1_runner]);
 
 /**
- * How a query reaches the lake: tables of one commit of main, and the objects behind them.
+ * Access of a query to the lake: the tables of one commit of main, and their objects.
  *
  * @generated from message sluice.query.v1.LakeView
  */
 export type LakeView = Message<"sluice.query.v1.LakeView"> & {
   /**
-   * Main's head when the request came in.
+   * The head of main when the request arrived.
    *
    * @generated from field: int64 commit = 1;
    */
   commit: bigint;
 
   /**
-   * Both as in sluice.runner.v1.LakeAccess.
+   * Both addresses are as in sluice.runner.v1.LakeAccess.
    *
    * @generated from field: string catalog_url = 2;
    */
@@ -74,7 +74,7 @@ export type ExecuteQueryRequest = Message<"sluice.query.v1.ExecuteQueryRequest">
   sql: string;
 
   /**
-   * Where `layer.table` is looked up.
+   * The namespace of tables that the query names as `layer.table`.
    *
    * @generated from field: string namespace = 3;
    */
@@ -101,14 +101,15 @@ export type ExecuteQueryRequest = Message<"sluice.query.v1.ExecuteQueryRequest">
   traceparent: string;
 
   /**
-   * Left out: every table. To a caller who sees only some tables, no other exists, in lists and messages neither.
+   * Absent means every table. For a caller with a scope, no other table exists, not even in lists and
+   * messages.
    *
    * @generated from field: sluice.query.v1.TableScope scope = 8;
    */
   scope?: TableScope | undefined;
 
   /**
-   * No longer read: every answer is Arrow.
+   * Ignored, because every answer is Arrow.
    *
    * @generated from field: bool json_if_small = 9 [deprecated = true];
    * @deprecated
@@ -116,7 +117,7 @@ export type ExecuteQueryRequest = Message<"sluice.query.v1.ExecuteQueryRequest">
   jsonIfSmall: boolean;
 
   /**
-   * Bytes of JSON that the caller accepts to make of the answer; 0: any number. A larger answer is INVALID_ARGUMENT.
+   * The maximum size of the answer as JSON, in bytes. 0 means no limit. A larger answer is INVALID_ARGUMENT.
    *
    * @generated from field: int64 answer_bytes = 10;
    */
@@ -135,7 +136,7 @@ export const ExecuteQueryRequestSchema: GenMessage<ExecuteQueryRequest> = /*@__P
  */
 export type ExecuteQueryResponse = Message<"sluice.query.v1.ExecuteQueryResponse"> & {
   /**
-   * Arrow IPC stream; each field's metadata `sluice.type` holds the engine's type name.
+   * An Arrow IPC stream. The metadata `sluice.type` of each field contains the engine's type name.
    *
    * @generated from field: bytes arrow_ipc = 1;
    */
@@ -147,7 +148,7 @@ export type ExecuteQueryResponse = Message<"sluice.query.v1.ExecuteQueryResponse
   rowCount: bigint;
 
   /**
-   * True when there were more rows than `limit`.
+   * True if the result has more rows than `limit`.
    *
    * @generated from field: bool truncated = 3;
    */
@@ -159,7 +160,7 @@ export type ExecuteQueryResponse = Message<"sluice.query.v1.ExecuteQueryResponse
   durationMs: bigint;
 
   /**
-   * No longer written.
+   * Never set.
    *
    * @generated from field: sluice.query.v1.JsonRows json = 5 [deprecated = true];
    * @deprecated
@@ -179,14 +180,14 @@ export const ExecuteQueryResponseSchema: GenMessage<ExecuteQueryResponse> = /*@_
  */
 export type JsonRows = Message<"sluice.query.v1.JsonRows"> & {
   /**
-   * Each with a name of its own: the second `a` is `a_1`.
+   * Names are unique: the second `a` is `a_1`.
    *
    * @generated from field: repeated sluice.query.v1.Column columns = 1;
    */
   columns: Column[];
 
   /**
-   * UTF-8: rows as objects keyed by column name, `{"a":1},{"a":2}`.
+   * Rows as UTF-8 JSON objects with column names as keys, `{"a":1},{"a":2}`.
    *
    * @generated from field: bytes rows = 2;
    */
@@ -201,7 +202,7 @@ export const JsonRowsSchema: GenMessage<JsonRows> = /*@__PURE__*/
   messageDesc(file_sluice_query_v1_query, 3);
 
 /**
- * What a caller sees.
+ * The tables that a caller may see.
  *
  * @generated from message sluice.query.v1.TableScope
  */
@@ -256,14 +257,14 @@ export type GetSchemaRequest = Message<"sluice.query.v1.GetSchemaRequest"> & {
   lake?: LakeView | undefined;
 
   /**
-   * Empty: every table of the commit, as far as the caller sees it.
+   * Empty means every table of the commit that the caller may see.
    *
    * @generated from field: repeated sluice.query.v1.TableName tables = 2;
    */
   tables: TableName[];
 
   /**
-   * Left out: every table.
+   * Absent means every table.
    *
    * @generated from field: sluice.query.v1.TableScope scope = 3;
    */
@@ -368,21 +369,21 @@ export type PreviewPipelineRequest = Message<"sluice.query.v1.PreviewPipelineReq
   pipelineName: string;
 
   /**
-   * Takes the place of the source among `files`; empty: the source as it is.
+   * Replaces the source in `files`. Empty keeps that source.
    *
    * @generated from field: string code = 4;
    */
   code: string;
 
   /**
-   * Object paths as the caller gave them; `samples` says what they are.
+   * Object paths as the caller sent them. `samples` resolves them.
    *
    * @generated from field: repeated string sample_files = 5;
    */
   sampleFiles: string[];
 
   /**
-   * Rows of the answer.
+   * The maximum number of rows in the answer.
    *
    * @generated from field: int64 limit = 6;
    */
@@ -396,21 +397,22 @@ export type PreviewPipelineRequest = Message<"sluice.query.v1.PreviewPipelineReq
   type: string;
 
   /**
-   * The draft: source and configuration.
+   * The files of the draft: source and configuration.
    *
    * @generated from field: repeated sluice.runner.v1.SourceFile files = 8;
    */
   files: SourceFile[];
 
   /**
-   * Main, and the landing files of the pipeline's namespace.
+   * Access to main, and to the landing files of the pipeline's namespace.
    *
    * @generated from field: sluice.runner.v1.LakeAccess lake = 9;
    */
   lake?: LakeAccess | undefined;
 
   /**
-   * Files that stand for those of their landing zone. Other zones are asked for when the template does.
+   * Files that replace the files of their landing zones. Other zones are resolved when the template uses
+   * them.
    *
    * @generated from field: repeated sluice.runner.v1.LandingInput samples = 10;
    */
@@ -460,14 +462,14 @@ export const PreviewPhaseSchema: GenMessage<PreviewPhase> = /*@__PURE__*/
  */
 export type PreviewPipelineResponse = Message<"sluice.query.v1.PreviewPipelineResponse"> & {
   /**
-   * The first rows, as in ExecuteQueryResponse.
+   * The first rows, in the format of ExecuteQueryResponse.
    *
    * @generated from field: bytes arrow_ipc = 1;
    */
   arrowIpc: Uint8Array;
 
   /**
-   * Of the whole result.
+   * The row count of the whole result.
    *
    * @generated from field: int64 total_row_count = 2;
    */
@@ -479,7 +481,7 @@ export type PreviewPipelineResponse = Message<"sluice.query.v1.PreviewPipelineRe
   phases: PreviewPhase[];
 
   /**
-   * The operators of the execution that gave the rows, with rows and time of each.
+   * The operators of the execution that produced the rows, with rows and time of each operator.
    *
    * @generated from field: string explain_output = 4;
    */
@@ -547,7 +549,7 @@ export const CancelQueryResponseSchema: GenMessage<CancelQueryResponse> = /*@__P
  */
 export const QueryService: GenService<{
   /**
-   * INVALID_ARGUMENT: the statement is not read-only, has an error or names a table that is not there.
+   * INVALID_ARGUMENT: the statement is not read-only, has an error, or names a missing table.
    * DEADLINE_EXCEEDED: stopped at the time limit.
    *
    * @generated from rpc sluice.query.v1.QueryService.ExecuteQuery
@@ -558,7 +560,7 @@ export const QueryService: GenService<{
     output: typeof ExecuteQueryResponseSchema;
   },
   /**
-   * Columns and types of tables.
+   * Returns the columns and types of tables.
    *
    * @generated from rpc sluice.query.v1.QueryService.GetSchema
    */
@@ -568,9 +570,11 @@ export const QueryService: GenService<{
     output: typeof GetSchemaResponseSchema;
   },
   /**
-   * Dry run of a pipeline: writes nothing. Served by the runner process, where the sandbox is.
-   * FAILED_PRECONDITION: what is wrong with the pipeline, for its author. DEADLINE_EXCEEDED: stopped at the time limit.
-   * UNAVAILABLE: no room now, or what the runner needs cannot be reached.
+   * Dry run of a pipeline, which writes nothing. The runner process serves it, because the runner has the
+   * sandbox.
+   * FAILED_PRECONDITION: an error of the pipeline, for its author. DEADLINE_EXCEEDED: stopped at the time
+   * limit.
+   * UNAVAILABLE: all slots are in use, or a dependency of the runner cannot be reached.
    *
    * @generated from rpc sluice.query.v1.QueryService.PreviewPipeline
    */
@@ -580,7 +584,7 @@ export const QueryService: GenService<{
     output: typeof PreviewPipelineResponseSchema;
   },
   /**
-   * Stops a query; a no-op when it has ended.
+   * Stops a query. Has no effect on a query that has ended.
    *
    * @generated from rpc sluice.query.v1.QueryService.CancelQuery
    */

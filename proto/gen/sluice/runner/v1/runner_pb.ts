@@ -15,7 +15,7 @@ export const file_sluice_runner_v1_runner: GenFile = /*@__PURE__*/
   fileDesc("Ch1zbHVpY2UvcnVubmVyL3YxL3J1bm5lci5wcm90bxIQc2x1aWNlLnJ1bm5lci52MSJDCgtGaWxlVmVyc2lvbhIMCgRwYXRoGAEgASgJEhIKCnZlcnNpb25faWQYAiABKAkSEgoKc2l6ZV9ieXRlcxgDIAEoAyJdCgxMYW5kaW5nSW5wdXQSEQoJbmFtZXNwYWNlGAEgASgJEgwKBHpvbmUYAiABKAkSLAoFZmlsZXMYAyADKAsyHS5zbHVpY2UucnVubmVyLnYxLkxhbmRpbmdGaWxlIloKC0xhbmRpbmdGaWxlEgoKAmlkGAEgASgJEhAKCGZpbGVuYW1lGAIgASgJEi0KBm9iamVjdBgDIAEoCzIdLnNsdWljZS5ydW5uZXIudjEuRmlsZVZlcnNpb24ibAoKTGFrZUFjY2VzcxITCgtjYXRhbG9nX3VybBgBIAEoCRITCgtvYmplY3RzX3VybBgCIAEoCRIRCgl3YXJlaG91c2UYAyABKAkSDQoFdG9rZW4YBCABKAkSEgoKY2F0YWxvZ19pZBgFIAEoCSLcAwoVU3VibWl0UGlwZWxpbmVSZXF1ZXN0EhEKCW5hbWVzcGFjZRgBIAEoCRINCgVsYXllchgCIAEoCRIVCg1waXBlbGluZV9uYW1lGAMgASgJEg8KB3RyaWdnZXIYBCABKAkSDgoGcnVuX2lkGAUgASgJEg8KB2F0dGVtcHQYBiABKAUSDAoEdHlwZRgHIAEoCRIsCgVmaWxlcxgIIAMoCzIdLnNsdWljZS5ydW5uZXIudjEuRmlsZVZlcnNpb24SLwoHbGFuZGluZxgJIAMoCzIeLnNsdWljZS5ydW5uZXIudjEuTGFuZGluZ0lucHV0EioKBGxha2UYCiABKAsyHC5zbHVpY2UucnVubmVyLnYxLkxha2VBY2Nlc3MSMgoOcnVuX3N0YXJ0ZWRfYXQYCyABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEiAKGGVtcHR5X2xhbmRpbmdfaXNfc3VjY2VzcxgMIAEoCBITCgt0cmFjZXBhcmVudBgNIAEoCRIbCg50YWJsZV9tZXRhZGF0YRgOIAEoCUgAiAEBEhIKCnRyYWNlc3RhdGUYDyABKAkSEAoIaXNfYWxvbmUYECABKAhCEQoPX3RhYmxlX21ldGFkYXRhIn8KFlN1Ym1pdFBpcGVsaW5lUmVzcG9uc2USDgoGaGFuZGxlGAEgASgJEg8KB2Jvb3RfaWQYAiABKAkSFwoKZnJlZV9zbG90cxgDIAEoBUgAiAEBEhIKBXNsb3RzGAQgASgFSAGIAQFCDQoLX2ZyZWVfc2xvdHNCCAoGX3Nsb3RzIiUKE0dldFJ1blN0YXR1c1JlcXVlc3QSDgoGaGFuZGxlGAEgASgJIqMBChFRdWFsaXR5VGVzdFJlc3VsdBIMCgRuYW1lGAEgASgJEiwKCHNldmVyaXR5GAIgASgOMhouc2x1aWNlLnJ1bm5lci52MS5TZXZlcml0eRIOCgZwYXNzZWQYAyABKAgSDQoFdmFsdWUYBCABKAMSEwoLZHVyYXRpb25fbXMYBSABKAMSDQoFZXJyb3IYBiABKAkSDwoHc2FtcGxlcxgHIAMoCSLyAgoUR2V0UnVuU3RhdHVzUmVzcG9uc2USKwoGc3RhdHVzGAEgASgOMhsuc2x1aWNlLnJ1bm5lci52MS5SdW5TdGF0dXMSKQoFcGhhc2UYAiABKA4yGi5zbHVpY2UucnVubmVyLnYxLlJ1blBoYXNlEg8KB2Jvb3RfaWQYAyABKAkSFAoMcm93c193cml0dGVuGAQgASgDEhUKDXRlc3RlZF9jb21taXQYBSABKAkSMgoFdGVzdHMYBiADKAsyIy5zbHVpY2UucnVubmVyLnYxLlF1YWxpdHlUZXN0UmVzdWx0Eg0KBWVycm9yGAcgASgJEhgKEGxhbmRpbmdfZmlsZV9pZHMYCCADKAkSHQoVYXJjaGl2ZV9sYW5kaW5nX3pvbmVzGAkgASgIEhMKC21heF9yZXRyaWVzGAogASgFEhsKE3JldHJ5X2RlbGF5X3NlY29uZHMYCyABKAUSFgoOaXNfZW5naW5lX2xvc3QYDCABKAgiNgoRU3RyZWFtTG9nc1JlcXVlc3QSDgoGaGFuZGxlGAEgASgJEhEKCWFmdGVyX3NlcRgCIAEoAyKCAQoITG9nRW50cnkSLQoJdGltZXN0YW1wGAEgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIpCgVsZXZlbBgCIAEoDjIaLnNsdWljZS5ydW5uZXIudjEuTG9nTGV2ZWwSDwoHbWVzc2FnZRgDIAEoCRILCgNzZXEYBCABKAMisgEKElN0cmVhbUxvZ3NSZXNwb25zZRIpCgVlbnRyeRgBIAEoCzIaLnNsdWljZS5ydW5uZXIudjEuTG9nRW50cnkSKQoFcGhhc2UYAiABKA4yGi5zbHVpY2UucnVubmVyLnYxLlJ1blBoYXNlEg8KB2Jvb3RfaWQYAyABKAkSNQoFZmFjdHMYBCABKAsyJi5zbHVpY2UucnVubmVyLnYxLkdldFJ1blN0YXR1c1Jlc3BvbnNlImYKFlN1Ym1pdFBpcGVsaW5lc1JlcXVlc3QSOQoIcmVxdWVzdHMYASADKAsyJy5zbHVpY2UucnVubmVyLnYxLlN1Ym1pdFBpcGVsaW5lUmVxdWVzdBIRCglzdHJlYW1faWQYAiABKAkitgEKF1N1Ym1pdFBpcGVsaW5lc1Jlc3BvbnNlEi8KB3Jlc3VsdHMYASADKAsyHi5zbHVpY2UucnVubmVyLnYxLlN1Ym1pdFJlc3VsdBIPCgdib290X2lkGAIgASgJEhcKCmZyZWVfc2xvdHMYAyABKAVIAIgBARITCgtpc19mb2xsb3dlZBgEIAEoCBISCgVzbG90cxgFIAEoBUgBiAEBQg0KC19mcmVlX3Nsb3RzQggKBl9zbG90cyI9CgxTdWJtaXRSZXN1bHQSDgoGaGFuZGxlGAEgASgJEgwKBGNvZGUYAiABKAUSDwoHbWVzc2FnZRgDIAEoCSI0Cg9Gb2xsb3dlZEF0dGVtcHQSDgoGaGFuZGxlGAEgASgJEhEKCWFmdGVyX3NlcRgCIAEoAyJtChFGb2xsb3dSdW5zUmVxdWVzdBIRCglzdHJlYW1faWQYASABKAkSMwoIYXR0ZW1wdHMYAiADKAsyIS5zbHVpY2UucnVubmVyLnYxLkZvbGxvd2VkQXR0ZW1wdBIQCghyZXBsYWNlcxgDIAEoCSJSChJGb2xsb3dSdW5zUmVzcG9uc2USDwoHYm9vdF9pZBgBIAEoCRIrCgRuZXdzGAIgAygLMh0uc2x1aWNlLnJ1bm5lci52MS5BdHRlbXB0TmV3cyLBAQoLQXR0ZW1wdE5ld3MSDgoGaGFuZGxlGAEgASgJEisKB2VudHJpZXMYAiADKAsyGi5zbHVpY2UucnVubmVyLnYxLkxvZ0VudHJ5EioKBnBoYXNlcxgDIAMoDjIaLnNsdWljZS5ydW5uZXIudjEuUnVuUGhhc2USNQoFZmFjdHMYBCABKAsyJi5zbHVpY2UucnVubmVyLnYxLkdldFJ1blN0YXR1c1Jlc3BvbnNlEhIKCmlzX3Vua25vd24YBSABKAgiYAoWVXBkYXRlRm9sbG93aW5nUmVxdWVzdBIRCglzdHJlYW1faWQYASABKAkSMwoIYXR0ZW1wdHMYAiADKAsyIS5zbHVpY2UucnVubmVyLnYxLkZvbGxvd2VkQXR0ZW1wdCIqChdVcGRhdGVGb2xsb3dpbmdSZXNwb25zZRIPCgdpc19vcGVuGAEgASgIIiIKEENhbmNlbFJ1blJlcXVlc3QSDgoGaGFuZGxlGAEgASgJIigKEUNhbmNlbFJ1blJlc3BvbnNlEhMKC2ludGVycnVwdGVkGAEgASgIIisKClNvdXJjZUZpbGUSDAoEcGF0aBgBIAEoCRIPCgdjb250ZW50GAIgASgJIrgBChdWYWxpZGF0ZVBpcGVsaW5lUmVxdWVzdBIRCgluYW1lc3BhY2UYASABKAkSDQoFbGF5ZXIYAiABKAkSFQoNcGlwZWxpbmVfbmFtZRgDIAEoCRIMCgR0eXBlGAQgASgJEisKBWZpbGVzGAUgAygLMhwuc2x1aWNlLnJ1bm5lci52MS5Tb3VyY2VGaWxlEhQKDGtub3duX3RhYmxlcxgGIAMoCRITCgtrbm93bl96b25lcxgHIAMoCSJPCg5GaWxlVmFsaWRhdGlvbhIMCgRwYXRoGAEgASgJEg0KBXZhbGlkGAIgASgIEg4KBmVycm9ycxgDIAMoCRIQCgh3YXJuaW5ncxgEIAMoCSJaChhWYWxpZGF0ZVBpcGVsaW5lUmVzcG9uc2USDQoFdmFsaWQYASABKAgSLwoFZmlsZXMYAiADKAsyIC5zbHVpY2UucnVubmVyLnYxLkZpbGVWYWxpZGF0aW9uIqoBChZSdW5RdWFsaXR5VGVzdHNSZXF1ZXN0EhEKCW5hbWVzcGFjZRgBIAEoCRINCgVsYXllchgCIAEoCRIVCg1waXBlbGluZV9uYW1lGAMgASgJEisKBWZpbGVzGAQgAygLMhwuc2x1aWNlLnJ1bm5lci52MS5Tb3VyY2VGaWxlEioKBGxha2UYBSABKAsyHC5zbHVpY2UucnVubmVyLnYxLkxha2VBY2Nlc3MiTwoXUnVuUXVhbGl0eVRlc3RzUmVzcG9uc2USNAoHcmVzdWx0cxgBIAMoCzIjLnNsdWljZS5ydW5uZXIudjEuUXVhbGl0eVRlc3RSZXN1bHQiFwoVRGVzY3JpYmVSdW5uZXJSZXF1ZXN0IkEKFkRlc2NyaWJlUnVubmVyUmVzcG9uc2USDwoHc2FuZGJveBgBIAEoCRIWCg5weXRob25fdmVyc2lvbhgCIAEoCSpSCgVMYXllchIVChFMQVlFUl9VTlNQRUNJRklFRBAAEhAKDExBWUVSX0JST05aRRABEhAKDExBWUVSX1NJTFZFUhACEg4KCkxBWUVSX0dPTEQQAyqiAQoJUnVuU3RhdHVzEhoKFlJVTl9TVEFUVVNfVU5TUEVDSUZJRUQQABIWChJSVU5fU1RBVFVTX1BFTkRJTkcQARIWChJSVU5fU1RBVFVTX1JVTk5JTkcQAhIYChRSVU5fU1RBVFVTX0NPTVBMRVRFRBADEhUKEVJVTl9TVEFUVVNfRkFJTEVEEAQSGAoUUlVOX1NUQVRVU19DQU5DRUxMRUQQBSpuCghSdW5QaGFzZRIZChVSVU5fUEhBU0VfVU5TUEVDSUZJRUQQABIXChNSVU5fUEhBU0VfUkVOREVSSU5HEAESFwoTUlVOX1BIQVNFX0VYRUNVVElORxACEhUKEVJVTl9QSEFTRV9URVNUSU5HEAMqdwoITG9nTGV2ZWwSGQoVTE9HX0xFVkVMX1VOU1BFQ0lGSUVEEAASEwoPTE9HX0xFVkVMX0RFQlVHEAESEgoOTE9HX0xFVkVMX0lORk8QAhISCg5MT0dfTEVWRUxfV0FSThADEhMKD0xPR19MRVZFTF9FUlJPUhAEKksKCFNldmVyaXR5EhgKFFNFVkVSSVRZX1VOU1BFQ0lGSUVEEAASEgoOU0VWRVJJVFlfRVJST1IQARIRCg1TRVZFUklUWV9XQVJOEAIy5wcKDVJ1bm5lclNlcnZpY2USYwoOU3VibWl0UGlwZWxpbmUSJy5zbHVpY2UucnVubmVyLnYxLlN1Ym1pdFBpcGVsaW5lUmVxdWVzdBooLnNsdWljZS5ydW5uZXIudjEuU3VibWl0UGlwZWxpbmVSZXNwb25zZRJdCgxHZXRSdW5TdGF0dXMSJS5zbHVpY2UucnVubmVyLnYxLkdldFJ1blN0YXR1c1JlcXVlc3QaJi5zbHVpY2UucnVubmVyLnYxLkdldFJ1blN0YXR1c1Jlc3BvbnNlElkKClN0cmVhbUxvZ3MSIy5zbHVpY2UucnVubmVyLnYxLlN0cmVhbUxvZ3NSZXF1ZXN0GiQuc2x1aWNlLnJ1bm5lci52MS5TdHJlYW1Mb2dzUmVzcG9uc2UwARJmCg9TdWJtaXRQaXBlbGluZXMSKC5zbHVpY2UucnVubmVyLnYxLlN1Ym1pdFBpcGVsaW5lc1JlcXVlc3QaKS5zbHVpY2UucnVubmVyLnYxLlN1Ym1pdFBpcGVsaW5lc1Jlc3BvbnNlElkKCkZvbGxvd1J1bnMSIy5zbHVpY2UucnVubmVyLnYxLkZvbGxvd1J1bnNSZXF1ZXN0GiQuc2x1aWNlLnJ1bm5lci52MS5Gb2xsb3dSdW5zUmVzcG9uc2UwARJmCg9VcGRhdGVGb2xsb3dpbmcSKC5zbHVpY2UucnVubmVyLnYxLlVwZGF0ZUZvbGxvd2luZ1JlcXVlc3QaKS5zbHVpY2UucnVubmVyLnYxLlVwZGF0ZUZvbGxvd2luZ1Jlc3BvbnNlElQKCUNhbmNlbFJ1bhIiLnNsdWljZS5ydW5uZXIudjEuQ2FuY2VsUnVuUmVxdWVzdBojLnNsdWljZS5ydW5uZXIudjEuQ2FuY2VsUnVuUmVzcG9uc2USaQoQVmFsaWRhdGVQaXBlbGluZRIpLnNsdWljZS5ydW5uZXIudjEuVmFsaWRhdGVQaXBlbGluZVJlcXVlc3QaKi5zbHVpY2UucnVubmVyLnYxLlZhbGlkYXRlUGlwZWxpbmVSZXNwb25zZRJmCg9SdW5RdWFsaXR5VGVzdHMSKC5zbHVpY2UucnVubmVyLnYxLlJ1blF1YWxpdHlUZXN0c1JlcXVlc3QaKS5zbHVpY2UucnVubmVyLnYxLlJ1blF1YWxpdHlUZXN0c1Jlc3BvbnNlEmMKDkRlc2NyaWJlUnVubmVyEicuc2x1aWNlLnJ1bm5lci52MS5EZXNjcmliZVJ1bm5lclJlcXVlc3QaKC5zbHVpY2UucnVubmVyLnYxLkRlc2NyaWJlUnVubmVyUmVzcG9uc2ViBnByb3RvMw", [file_google_protobuf_timestamp]);
 
 /**
- * One version of one object in the store.
+ * One version of an object in the store.
  *
  * @generated from message sluice.runner.v1.FileVersion
  */
@@ -44,7 +44,7 @@ export const FileVersionSchema: GenMessage<FileVersion> = /*@__PURE__*/
   messageDesc(file_sluice_runner_v1_runner, 0);
 
 /**
- * The files of one landing zone, frozen at the attempt's start.
+ * The files of one landing zone, frozen at the start of the attempt.
  *
  * @generated from message sluice.runner.v1.LandingInput
  */
@@ -100,21 +100,23 @@ export const LandingFileSchema: GenMessage<LandingFile> = /*@__PURE__*/
   messageDesc(file_sluice_runner_v1_runner, 2);
 
 /**
- * What an attempt may reach: the catalog on its branch, and the objects its token names.
+ * Access of an attempt to the lake: the catalog on the attempt's branch, and the objects in the token's
+ * scope.
  *
  * @generated from message sluice.runner.v1.LakeAccess
  */
 export type LakeAccess = Message<"sluice.runner.v1.LakeAccess"> & {
   /**
-   * Base of the Iceberg REST routes, e.g. http://127.0.0.1:8080/catalog. It chooses among the API addresses that the
-   * runner's own configuration lists. PERMISSION_DENIED: the address is not on that list.
+   * Base of the Iceberg REST routes, such as http://127.0.0.1:8080/catalog. It selects one of the API
+   * addresses in the runner's own configuration. PERMISSION_DENIED: the configuration does not list the
+   * address.
    *
    * @generated from field: string catalog_url = 1;
    */
   catalogUrl: string;
 
   /**
-   * Base of the object gateway of the same API, e.g. http://127.0.0.1:8080/lake/objects
+   * Base of the object gateway of the same API, such as http://127.0.0.1:8080/lake/objects
    *
    * @generated from field: string objects_url = 2;
    */
@@ -131,8 +133,8 @@ export type LakeAccess = Message<"sluice.runner.v1.LakeAccess"> & {
   token: string;
 
   /**
-   * Identifies the catalog: equal for all API replicas of one database, and secret. Caches are keyed by it. Empty: by the
-   * token.
+   * A secret that identifies the catalog, equal for all API replicas of one database. It is the key of
+   * caches. If empty, the token is the key.
    *
    * @generated from field: string catalog_id = 5;
    */
@@ -181,21 +183,21 @@ export type SubmitPipelineRequest = Message<"sluice.runner.v1.SubmitPipelineRequ
   attempt: number;
 
   /**
-   * `sql` or `python`: decides which source file runs.
+   * `sql` or `python`. Decides which source file is executed.
    *
    * @generated from field: string type = 7;
    */
   type: string;
 
   /**
-   * The pinned files, tests included.
+   * The pinned files, including tests.
    *
    * @generated from field: repeated sluice.runner.v1.FileVersion files = 8;
    */
   files: FileVersion[];
 
   /**
-   * Zones the sources name literally; others are resolved when the template asks for them.
+   * Zones that the sources name literally. Other zones are resolved when the template uses them.
    *
    * @generated from field: repeated sluice.runner.v1.LandingInput landing = 9;
    */
@@ -207,43 +209,45 @@ export type SubmitPipelineRequest = Message<"sluice.runner.v1.SubmitPipelineRequ
   lake?: LakeAccess | undefined;
 
   /**
-   * Fixed at the first attempt.
+   * Equal for all attempts of the run, fixed at the first one.
    *
    * @generated from field: google.protobuf.Timestamp run_started_at = 11;
    */
   runStartedAt?: Timestamp | undefined;
 
   /**
-   * Set on a run requested by an upload whose file an earlier success has archived: the zone may be empty then.
+   * Set for a run of an upload whose file an earlier success has archived. The zone may then be empty.
    *
    * @generated from field: bool empty_landing_is_success = 12;
    */
   emptyLandingIsSuccess: boolean;
 
   /**
-   * Where the request for the run belongs (W3C Trace Context): calls that the attempt makes say so; empty: to no trace.
+   * The trace of the run's request (W3C Trace Context), which calls of the attempt continue. Empty without a
+   * trace.
    *
    * @generated from field: string traceparent = 13;
    */
   traceparent: string;
 
   /**
-   * Where the metadata is of the table that the attempt writes, as of its base, e.g. sluice://lake/_lake/...; empty where
-   * there is no such table. Absent: the catalog knows.
+   * The location of the written table's metadata at the attempt's base, such as sluice://lake/_lake/....
+   * Empty if the table does not exist. If absent, the catalog knows the location.
    *
    * @generated from field: optional string table_metadata = 14;
    */
   tableMetadata?: string | undefined;
 
   /**
-   * What tracing systems add for each other, with `traceparent`.
+   * Data that tracing systems add for each other, together with `traceparent`.
    *
    * @generated from field: string tracestate = 15;
    */
   tracestate: string;
 
   /**
-   * The runner executes nothing beside this attempt: it begins when all others have ended, and none is taken meanwhile.
+   * The runner executes this attempt alone. The attempt begins after all others have ended, and no other is
+   * accepted meanwhile.
    *
    * @generated from field: bool is_alone = 16;
    */
@@ -276,14 +280,14 @@ export type SubmitPipelineResponse = Message<"sluice.runner.v1.SubmitPipelineRes
   bootId: string;
 
   /**
-   * How many more attempts the runner would take now.
+   * The number of further attempts that the runner would accept now.
    *
    * @generated from field: optional int32 free_slots = 3;
    */
   freeSlots?: number | undefined;
 
   /**
-   * How many attempts it executes at once.
+   * The number of attempts that the runner executes concurrently.
    *
    * @generated from field: optional int32 slots = 4;
    */
@@ -344,14 +348,14 @@ export type QualityTestResult = Message<"sluice.runner.v1.QualityTestResult"> & 
   durationMs: bigint;
 
   /**
-   * Set when the test itself could not be evaluated.
+   * Set if the test itself could not be evaluated.
    *
    * @generated from field: string error = 6;
    */
   error: string;
 
   /**
-   * Of a test that failed and selects rows: the first of them, for people.
+   * The first rows that a failed test selects, for people. Empty for other tests.
    *
    * @generated from field: repeated string samples = 7;
    */
@@ -390,7 +394,7 @@ export type GetRunStatusResponse = Message<"sluice.runner.v1.GetRunStatusRespons
   rowsWritten: bigint;
 
   /**
-   * Empty when the attempt changed no table.
+   * Empty if the attempt changed no table.
    *
    * @generated from field: string tested_commit = 5;
    */
@@ -402,14 +406,14 @@ export type GetRunStatusResponse = Message<"sluice.runner.v1.GetRunStatusRespons
   tests: QualityTestResult[];
 
   /**
-   * Set with FAILED: text for the user, naming the phase, and the file and line where there is one.
+   * Set with FAILED: a text for the user with the phase, and with file and line if known.
    *
    * @generated from field: string error = 7;
    */
   error: string;
 
   /**
-   * The landing files the attempt really read.
+   * The landing files that the attempt actually read.
    *
    * @generated from field: repeated string landing_file_ids = 8;
    */
@@ -421,7 +425,7 @@ export type GetRunStatusResponse = Message<"sluice.runner.v1.GetRunStatusRespons
   archiveLandingZones: boolean;
 
   /**
-   * From the pipeline's configuration, for retries of failed executions.
+   * For retries of failed executions, from the pipeline's configuration.
    *
    * @generated from field: int32 max_retries = 10;
    */
@@ -433,7 +437,8 @@ export type GetRunStatusResponse = Message<"sluice.runner.v1.GetRunStatusRespons
   retryDelaySeconds: number;
 
   /**
-   * Set with FAILED: an engine process was killed from outside, or crashed. The attempt may be executed again.
+   * Set with FAILED: an engine process crashed, or was killed from outside. The attempt may be executed
+   * again.
    *
    * @generated from field: bool is_engine_lost = 12;
    */
@@ -489,7 +494,7 @@ export type LogEntry = Message<"sluice.runner.v1.LogEntry"> & {
   message: string;
 
   /**
-   * 1, 2, 3, ... within the attempt.
+   * Numbers 1, 2, 3, ... within the attempt.
    *
    * @generated from field: int64 seq = 4;
    */
@@ -515,7 +520,7 @@ export type StreamLogsResponse = Message<"sluice.runner.v1.StreamLogsResponse"> 
   entry?: LogEntry | undefined;
 
   /**
-   * Set when the attempt has entered a phase.
+   * Set if the attempt has entered a phase.
    *
    * @generated from field: sluice.runner.v1.RunPhase phase = 2;
    */
@@ -527,7 +532,7 @@ export type StreamLogsResponse = Message<"sluice.runner.v1.StreamLogsResponse"> 
   bootId: string;
 
   /**
-   * Set in the last message of an attempt that has ended: what GetRunStatus would answer.
+   * Set in the last message of an ended attempt: the answer of GetRunStatus.
    *
    * @generated from field: sluice.runner.v1.GetRunStatusResponse facts = 4;
    */
@@ -551,7 +556,7 @@ export type SubmitPipelinesRequest = Message<"sluice.runner.v1.SubmitPipelinesRe
   requests: SubmitPipelineRequest[];
 
   /**
-   * A stream that the caller has open here: it tells of these attempts too, from their first line on.
+   * An open stream of the caller. The stream also follows these attempts, from their first line on.
    *
    * @generated from field: string stream_id = 2;
    */
@@ -570,7 +575,7 @@ export const SubmitPipelinesRequestSchema: GenMessage<SubmitPipelinesRequest> = 
  */
 export type SubmitPipelinesResponse = Message<"sluice.runner.v1.SubmitPipelinesResponse"> & {
   /**
-   * One for each request, in their order.
+   * One result for each request, in the same order.
    *
    * @generated from field: repeated sluice.runner.v1.SubmitResult results = 1;
    */
@@ -584,21 +589,21 @@ export type SubmitPipelinesResponse = Message<"sluice.runner.v1.SubmitPipelinesR
   bootId: string;
 
   /**
-   * How many more attempts the runner would take now.
+   * The number of further attempts that the runner would accept now.
    *
    * @generated from field: optional int32 free_slots = 3;
    */
   freeSlots?: number | undefined;
 
   /**
-   * False: there is no such stream (any more), and nobody is told of these attempts yet.
+   * False if the stream does not exist (any more). No reader follows these attempts yet.
    *
    * @generated from field: bool is_followed = 4;
    */
   isFollowed: boolean;
 
   /**
-   * How many attempts the runner executes at once.
+   * The number of attempts that the runner executes concurrently.
    *
    * @generated from field: optional int32 slots = 5;
    */
@@ -617,14 +622,15 @@ export const SubmitPipelinesResponseSchema: GenMessage<SubmitPipelinesResponse> 
  */
 export type SubmitResult = Message<"sluice.runner.v1.SubmitResult"> & {
   /**
-   * `<run_id>:<attempt>`; empty when the attempt was not taken.
+   * `<run_id>:<attempt>`. Empty if the attempt was not accepted.
    *
    * @generated from field: string handle = 1;
    */
   handle: string;
 
   /**
-   * Why not, as the status code that SubmitPipeline would have ended with: 8 (RESOURCE_EXHAUSTED) when there is no room now.
+   * The status code with which SubmitPipeline would have failed, such as 8 (RESOURCE_EXHAUSTED) if all slots
+   * are in use.
    *
    * @generated from field: int32 code = 2;
    */
@@ -644,7 +650,7 @@ export const SubmitResultSchema: GenMessage<SubmitResult> = /*@__PURE__*/
   messageDesc(file_sluice_runner_v1_runner, 14);
 
 /**
- * How far a reader is: it has everything of the attempt up to this line.
+ * The position of a reader, which has received every line of the attempt up to this one.
  *
  * @generated from message sluice.runner.v1.FollowedAttempt
  */
@@ -672,7 +678,7 @@ export const FollowedAttemptSchema: GenMessage<FollowedAttempt> = /*@__PURE__*/
  */
 export type FollowRunsRequest = Message<"sluice.runner.v1.FollowRunsRequest"> & {
   /**
-   * Chosen by the reader: another one for every stream.
+   * Chosen by the reader, and different for every stream.
    *
    * @generated from field: string stream_id = 1;
    */
@@ -684,7 +690,8 @@ export type FollowRunsRequest = Message<"sluice.runner.v1.FollowRunsRequest"> & 
   attempts: FollowedAttempt[];
 
   /**
-   * The stream that this one takes the place of: it ends, should the runner not have noticed that its reader has left.
+   * The earlier stream that this stream replaces. The runner ends the earlier one, in case its reader left
+   * unnoticed.
    *
    * @generated from field: string replaces = 3;
    */
@@ -723,7 +730,7 @@ export const FollowRunsResponseSchema: GenMessage<FollowRunsResponse> = /*@__PUR
   messageDesc(file_sluice_runner_v1_runner, 17);
 
 /**
- * What one attempt has told since the message before.
+ * The news of one attempt since the previous message.
  *
  * @generated from message sluice.runner.v1.AttemptNews
  */
@@ -739,21 +746,22 @@ export type AttemptNews = Message<"sluice.runner.v1.AttemptNews"> & {
   entries: LogEntry[];
 
   /**
-   * Entered since then, in order.
+   * The phases that the attempt has entered, in order.
    *
    * @generated from field: repeated sluice.runner.v1.RunPhase phases = 3;
    */
   phases: RunPhase[];
 
   /**
-   * Set when the attempt has ended, after its last line: what GetRunStatus would answer. The stream tells no more of it.
+   * Set if the attempt has ended, after its last line: the answer of GetRunStatus. The stream sends no more
+   * about it.
    *
    * @generated from field: sluice.runner.v1.GetRunStatusResponse facts = 4;
    */
   facts?: GetRunStatusResponse | undefined;
 
   /**
-   * Set when this runner process does not know the handle (it restarted).
+   * Set if this runner process does not know the handle, because it has restarted.
    *
    * @generated from field: bool is_unknown = 5;
    */
@@ -777,8 +785,9 @@ export type UpdateFollowingRequest = Message<"sluice.runner.v1.UpdateFollowingRe
   streamId: string;
 
   /**
-   * An attempt that is not on the stream is told from here on. One that is: its lines up to here are stored. What is told
-   * and not known to be stored is bounded for each attempt, so that neither a chatty one nor a slow reader fills memory.
+   * For an attempt that is not on the stream: the position from which the stream follows it. For an attempt
+   * on the stream: its lines up to this position are stored. The runner limits sent but not stored lines of
+   * each attempt, so that neither a verbose attempt nor a slow reader fills memory.
    *
    * @generated from field: repeated sluice.runner.v1.FollowedAttempt attempts = 2;
    */
@@ -797,7 +806,7 @@ export const UpdateFollowingRequestSchema: GenMessage<UpdateFollowingRequest> = 
  */
 export type UpdateFollowingResponse = Message<"sluice.runner.v1.UpdateFollowingResponse"> & {
   /**
-   * False: there is no such stream (any more).
+   * False if the stream does not exist (any more).
    *
    * @generated from field: bool is_open = 1;
    */
@@ -833,7 +842,7 @@ export const CancelRunRequestSchema: GenMessage<CancelRunRequest> = /*@__PURE__*
  */
 export type CancelRunResponse = Message<"sluice.runner.v1.CancelRunResponse"> & {
   /**
-   * False when the attempt had already ended or is not known.
+   * False if the attempt had already ended or is unknown.
    *
    * @generated from field: bool interrupted = 1;
    */
@@ -848,7 +857,7 @@ export const CancelRunResponseSchema: GenMessage<CancelRunResponse> = /*@__PURE_
   messageDesc(file_sluice_runner_v1_runner, 22);
 
 /**
- * A file by its content: drafts are validated before anything is pinned.
+ * A file with its content, because drafts are validated before their files are pinned.
  *
  * @generated from message sluice.runner.v1.SourceFile
  */
@@ -901,14 +910,14 @@ export type ValidatePipelineRequest = Message<"sluice.runner.v1.ValidatePipeline
   files: SourceFile[];
 
   /**
-   * `ns.layer.name` of every table or pipeline that exists, for warnings about references.
+   * The `ns.layer.name` of every existing table or pipeline, for warnings about references.
    *
    * @generated from field: repeated string known_tables = 6;
    */
   knownTables: string[];
 
   /**
-   * `ns.zone` of every landing zone that exists.
+   * The `ns.zone` of every existing landing zone.
    *
    * @generated from field: repeated string known_zones = 7;
    */
@@ -1048,14 +1057,15 @@ export const DescribeRunnerRequestSchema: GenMessage<DescribeRunnerRequest> = /*
  */
 export type DescribeRunnerResponse = Message<"sluice.runner.v1.DescribeRunnerResponse"> & {
   /**
-   * The sandbox of pipelines in Python: `bubblewrap`, `landlock` or `none`. Empty: they cannot run here.
+   * The sandbox of Python pipelines: `bubblewrap`, `landlock` or `none`. Empty if this runner cannot execute
+   * them.
    *
    * @generated from field: string sandbox = 1;
    */
   sandbox: string;
 
   /**
-   * `3.11.7`. Empty: they cannot run here.
+   * A version such as `3.11.7`. Empty if this runner cannot execute Python pipelines.
    *
    * @generated from field: string python_version = 2;
    */
@@ -1235,18 +1245,20 @@ export const SeveritySchema: GenEnum<Severity> = /*@__PURE__*/
   enumDesc(file_sluice_runner_v1_runner, 4);
 
 /**
- * Executes attempts of runs. An attempt is named by its handle; everything a runner needs travels in the
- * request, everything else it reads over HTTP with the attempt's token.
+ * Executes attempts of runs. A handle identifies an attempt. The request contains everything that a runner
+ * needs, except data that the runner reads over HTTP with the attempt's token.
  *
  * Each call carries `authorization: Bearer <SIDECAR_TOKEN>`. UNAUTHENTICATED: the token is missing or wrong.
- * PERMISSION_DENIED: the runner does not serve this Host, or does not know the API's address. Neither has an effect.
+ * PERMISSION_DENIED: the runner does not serve this Host, or does not know the API's address. A refused call
+ * has no effect.
  *
  * @generated from service sluice.runner.v1.RunnerService
  */
 export const RunnerService: GenService<{
   /**
-   * Starts one attempt and returns at once. Idempotent by (run_id, attempt): the same pair gives the same handle.
-   * RESOURCE_EXHAUSTED: no room now, try later.
+   * Starts one attempt and returns at once. Idempotent by (run_id, attempt): the same pair returns the same
+   * handle.
+   * RESOURCE_EXHAUSTED: all slots are in use; retry later.
    *
    * @generated from rpc sluice.runner.v1.RunnerService.SubmitPipeline
    */
@@ -1256,7 +1268,8 @@ export const RunnerService: GenService<{
     output: typeof SubmitPipelineResponseSchema;
   },
   /**
-   * The facts of an attempt. NOT_FOUND: this runner process does not know the handle (it restarted).
+   * Returns the facts of an attempt. NOT_FOUND: this runner process does not know the handle, because it has
+   * restarted.
    *
    * @generated from rpc sluice.runner.v1.RunnerService.GetRunStatus
    */
@@ -1266,7 +1279,7 @@ export const RunnerService: GenService<{
     output: typeof GetRunStatusResponseSchema;
   },
   /**
-   * Lines and phases after `after_seq`, then live until the attempt ends; a heartbeat at least every 2 s.
+   * Streams lines and phases after `after_seq`, until the attempt ends, with a heartbeat at least every 2 s.
    *
    * @generated from rpc sluice.runner.v1.RunnerService.StreamLogs
    */
@@ -1276,9 +1289,9 @@ export const RunnerService: GenService<{
     output: typeof StreamLogsResponseSchema;
   },
   /**
-   * As many SubmitPipeline calls in one, each with a result of its own. Sluice itself uses this call, FollowRuns and
-   * UpdateFollowing only: a runner without them takes none of its attempts. SubmitPipeline, GetRunStatus and StreamLogs are
-   * for other clients.
+   * Does the same as several SubmitPipeline calls, each with its own result. Sluice itself uses only this
+   * call, FollowRuns and UpdateFollowing, so a runner without them receives no attempts. SubmitPipeline,
+   * GetRunStatus and StreamLogs are for other clients.
    *
    * @generated from rpc sluice.runner.v1.RunnerService.SubmitPipelines
    */
@@ -1288,8 +1301,9 @@ export const RunnerService: GenService<{
     output: typeof SubmitPipelinesResponseSchema;
   },
   /**
-   * What many attempts tell, on one stream: lines, phases and, of those that have ended, the facts. It begins with a
-   * message without news, stays open until its reader leaves, and has a heartbeat at least every 2 s.
+   * Streams the news of many attempts: lines, phases, and the facts of attempts that have ended. The stream
+   * begins with a message without news, stays open until its reader leaves, and sends a heartbeat at least
+   * every 2 s.
    *
    * @generated from rpc sluice.runner.v1.RunnerService.FollowRuns
    */
@@ -1299,7 +1313,8 @@ export const RunnerService: GenService<{
     output: typeof FollowRunsResponseSchema;
   },
   /**
-   * Adds attempts to an open stream, and makes room for more lines of those that are on it.
+   * Adds attempts to an open stream, and acknowledges stored lines of attempts that are already on the
+   * stream.
    *
    * @generated from rpc sluice.runner.v1.RunnerService.UpdateFollowing
    */
@@ -1309,7 +1324,8 @@ export const RunnerService: GenService<{
     output: typeof UpdateFollowingResponseSchema;
   },
   /**
-   * Interrupts an attempt; a no-op if it has already ended. Answers when nothing of it runs any more.
+   * Interrupts an attempt. Has no effect on an attempt that has ended. Returns when no part of the attempt
+   * executes any more.
    *
    * @generated from rpc sluice.runner.v1.RunnerService.CancelRun
    */
@@ -1319,7 +1335,7 @@ export const RunnerService: GenService<{
     output: typeof CancelRunResponseSchema;
   },
   /**
-   * Checks templates, configuration and tests of a draft before it is published. Executes nothing.
+   * Checks templates, configuration and tests of a draft before its publication. Executes nothing.
    *
    * @generated from rpc sluice.runner.v1.RunnerService.ValidatePipeline
    */
@@ -1329,7 +1345,7 @@ export const RunnerService: GenService<{
     output: typeof ValidatePipelineResponseSchema;
   },
   /**
-   * Runs quality tests against main, outside any run.
+   * Executes quality tests against main, outside of any run.
    *
    * @generated from rpc sluice.runner.v1.RunnerService.RunQualityTests
    */
@@ -1339,7 +1355,7 @@ export const RunnerService: GenService<{
     output: typeof RunQualityTestsResponseSchema;
   },
   /**
-   * What this runner runs pipelines in.
+   * Describes the environment in which this runner executes pipelines.
    *
    * @generated from rpc sluice.runner.v1.RunnerService.DescribeRunner
    */

@@ -107,14 +107,14 @@ export const CreateGrantRequestSchema: GenMessage<CreateGrantRequest> = /*@__PUR
  */
 export type CreateGrantResponse = Message<"sluice.sharing.v1.CreateGrantResponse"> & {
   /**
-   * Denied: this grantee is given nothing, for example because nobody has that id (400).
+   * DENIED: the grantee receives no grant, for example because no user has that id (400).
    *
    * @generated from field: sluice.plugin.v1.Decision decision = 1;
    */
   decision: Decision;
 
   /**
-   * Required with ALLOWED: what was asked for, with its id and time.
+   * Required with ALLOWED: the requested grant, with its id and time.
    *
    * @generated from field: sluice.sharing.v1.Grant grant = 2;
    */
@@ -159,7 +159,7 @@ export type ListGrantsRequest = Message<"sluice.sharing.v1.ListGrantsRequest"> &
    */
   filter: {
     /**
-     * All grants of one resource, the oldest first.
+     * All grants on one resource, oldest first.
      *
      * @generated from field: sluice.sharing.v1.ResourceName resource = 1;
      */
@@ -167,7 +167,7 @@ export type ListGrantsRequest = Message<"sluice.sharing.v1.ListGrantsRequest"> &
     case: "resource";
   } | {
     /**
-     * The one with this id, or none.
+     * The grant with this id, if it exists.
      *
      * @generated from field: string grant_id = 2;
      */
@@ -244,7 +244,7 @@ export type TransferOwnershipRequest = Message<"sluice.sharing.v1.TransferOwners
   pipelineId: string;
 
   /**
-   * Absent: it is nobody's.
+   * Absent if the pipeline has no owner.
    *
    * @generated from field: optional string from_user_id = 2;
    */
@@ -268,7 +268,7 @@ export const TransferOwnershipRequestSchema: GenMessage<TransferOwnershipRequest
  */
 export type TransferOwnershipResponse = Message<"sluice.sharing.v1.TransferOwnershipResponse"> & {
   /**
-   * Denied: not to this user (400).
+   * DENIED: the pipeline may not be transferred to this user (400).
    *
    * @generated from field: sluice.plugin.v1.Decision decision = 1;
    */
@@ -297,7 +297,7 @@ export enum RevokeOutcome {
   REVOKED = 1,
 
   /**
-   * It was gone already.
+   * The grant did not exist any more.
    *
    * @generated from enum value: REVOKE_OUTCOME_NOT_FOUND = 2;
    */
@@ -311,13 +311,13 @@ export const RevokeOutcomeSchema: GenEnum<RevokeOutcome> = /*@__PURE__*/
   enumDesc(file_sluice_sharing_v1_sharing, 0);
 
 /**
- * Keeps what is shared with whom. Whether the caller may share is decided before, by Enforcement. UNIMPLEMENTED: clients get 501.
+ * Stores grants. Enforcement decides beforehand whether the caller may share. UNIMPLEMENTED: clients get 501.
  *
  * @generated from service sluice.sharing.v1.SharingService
  */
 export const SharingService: GenService<{
   /**
-   * What the same grantor gave the same grantee on the same resource is replaced.
+   * Replaces an earlier grant of the same grantor to the same grantee on the same resource.
    *
    * @generated from rpc sluice.sharing.v1.SharingService.CreateGrant
    */
@@ -343,8 +343,8 @@ export const SharingService: GenService<{
     output: typeof RevokeGrantResponseSchema;
   },
   /**
-   * Asked before a pipeline is handed over. Its owner is kept by the service, and told with each question of Enforcement: a transfer
-   * that is agreed to here may still not come about.
+   * Called before a pipeline changes its owner. The service stores the owner, and sends it with each question
+   * to Enforcement. A transfer that is allowed here may still fail.
    *
    * @generated from rpc sluice.sharing.v1.SharingService.TransferOwnership
    */
