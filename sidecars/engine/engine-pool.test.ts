@@ -10,7 +10,7 @@ afterEach(() => pool.stop('the test ends'))
 
 const settled = () => new Promise((resolve) => setImmediate(resolve))
 
-/** A process that lives until it is ended, or none where `canStart` says so. */
+/** A process that lives until it is ended. Without `canStart`, its `ready` rejects. */
 function engineOf(canStart: boolean) {
   const ended = Promise.withResolvers<string>()
   const process = {
@@ -27,7 +27,7 @@ function engineOf(canStart: boolean) {
   return { process, ready, known: null }
 }
 
-test('a pool whose engine cannot be started is out of service until one can, beside one that lives', async () => {
+test('the pool stops serving after a failed start until a start succeeds', async () => {
   let canStart = true
   let started = () => {}
   pool = new EnginePool({
@@ -53,7 +53,7 @@ test('a pool whose engine cannot be started is out of service until one can, bes
   expect(pool.isServing).toBe(true)
 })
 
-test('whoever comes while an engine is cleared takes that one; a process started ahead is taken after it', async () => {
+test('take prefers a cleared engine to a process that was started ahead', async () => {
   let starts = 0
   const start = () => {
     starts += 1

@@ -6,8 +6,8 @@ import { type Log, messageOf } from '../core/log.ts'
 import { clearAway, randomName } from '../core/scratch.ts'
 import { EngineEnded } from './engine-process.ts'
 
-// The one pool of engine processes, for runs and for queries. One process is always warm, more are started on demand, and
-// those end after some idle time. A process belongs to one piece of work at a time.
+// One pool implementation serves runs and queries. One engine process is always warm. Others start on demand
+// and end after an idle time. A process belongs to one piece of work at a time.
 
 /** The part of EngineProcess that the pool uses. */
 interface Ending {
@@ -17,18 +17,18 @@ interface Ending {
   end(why: string): void
 }
 
-/** An engine process, and the facts that its owner keeps about it. */
+/** An engine process, with the facts that its owner stores about it. */
 export interface PooledEngine<Process extends Ending, Known> {
   readonly process: Process
-  /** A directory of this process alone. It is removed after the process has ended. */
+  /** A directory that only this process uses. The pool removes it after the process has ended. */
   readonly directory: string
-  /** Resolves when the process can be used; rejects when it never will. */
+  /** Resolves when the process is usable; rejects when its start fails. */
   readonly ready: Promise<void>
   readonly known: Known
 }
 
 export interface EnginePoolOptions<Process extends Ending, Known> {
-  /** Working directories of the processes are made in it. */
+  /** The parent of the working directories of the processes. */
   directory: string
   /** Processes beyond the warm one end after this idle time. */
   idleMs: number
@@ -39,21 +39,21 @@ export interface EnginePoolOptions<Process extends Ending, Known> {
   log: Log
 }
 
-/** When no process can be started, the pool tries again after this time. */
+/** Delay before the pool tries again after a failed start. */
 const RESTART_MS = 1_000
-/** Closing the instances of a run takes some milliseconds; a start takes 400. */
+/** Closing the instances of a run takes some milliseconds; starting a process takes 400. */
 const RETURN_WAIT_MS = 200
 
 export class EnginePool<Process extends Ending, Known> {
   readonly #options: EnginePoolOptions<Process, Known>
-  /** The engine used last is at the end: its pages are in memory. */
+  /** The engine used last is at the end and is taken first, because its pages are in memory. */
   readonly #idle: { engine: PooledEngine<Process, Known>; since: number }[] = []
   readonly #all = new Set<PooledEngine<Process, Known>>()
-  /** What ends the turn of an engine in use. */
+  /** For each engine in use, the function that releases its slot. */
   readonly #turns = new Map<PooledEngine<Process, Known>, () => void>()
   /** Engines that are being cleared for other work. */
   readonly #returning = new Set<Promise<void>>()
-  /** Each resolves when a process and its directory are gone. */
+  /** Each promise resolves when a process and its directory are gone. */
   readonly #leaving = new Set<Promise<unknown>>()
   readonly #sweep: ReturnType<typeof setInterval>
   #stopped: string | null = null
@@ -68,8 +68,8 @@ export class EnginePool<Process extends Ending, Known> {
   }
 
   /**
-   * Waits for a turn and takes an idle engine, one that is released within 200 ms, or one that starts now: wait for its
-   * `ready`. Throws what `turns.take` throws, and EngineEnded.
+   * Waits for a slot. Then takes an idle engine, an engine released within 200 ms, or a new process.
+   * Await its `ready` before use. Throws EngineEnded, and the errors of `turns.take`.
    */
   async take(signal?: AbortSignal): Promise<PooledEngine<Process, Known>> {
     const leave = await this.#options.turns.take(signal)
@@ -79,8 +79,8 @@ export class EnginePool<Process extends Ending, Known> {
   }
 
   /**
-   * Ends the turn once it is known whether the engine is fit for other work. An engine that is not is ended; resolves when
-   * its process is gone.
+   * Releases the slot once `isFit` is settled. An unfit engine is ended first.
+   * Resolves when the engine is idle again or its process is gone.
    */
   async release(engine: PooledEngine<Process, Known>, isFit: boolean | Promise<boolean>): Promise<void> {
     const leave = this.#turnOf(engine)
@@ -90,12 +90,14 @@ export class EnginePool<Process extends Ending, Known> {
     leave()
   }
 
-  /** Starts a process for the time after one that is soon to be ended: nobody waits for its start. */
+  /** Starts a process in advance, to replace one that ends soon, so that no caller waits for the start. */
   startAhead(): void {
     this.#startIdle(() => {})
   }
 
-  /** Releases an engine and takes another within the same turn. Throws EngineEnded; the turn has ended then. */
+  /**
+   * Releases an engine and takes another within the same slot. Throws EngineEnded after releasing the slot.
+   */
   async exchange(
     engine: PooledEngine<Process, Known>,
     isFit: boolean,
@@ -105,12 +107,15 @@ export class EnginePool<Process extends Ending, Known> {
     return this.#taken(leave)
   }
 
-  /** Whether engines can be started, as far as is known. */
+  /** True when the last completed start of an engine succeeded and the pool is not stopped. */
   get isServing(): boolean {
     return this.#isServing && this.#stopped === null
   }
 
-  /** Resolves when the processes and their directories are gone. `why` completes "engine process ended (...)". */
+  /**
+   * Ends all processes. Resolves when they and their directories are gone. `why` completes "engine process
+   * ended (...)".
+   */
   async stop(why: string): Promise<void> {
     this.#stopped = why
     clearInterval(this.#sweep)
@@ -132,7 +137,7 @@ export class EnginePool<Process extends Ending, Known> {
     }
   }
 
-  /** What ends the turn of an engine, which is no longer in use. */
+  /** Marks the engine as no longer in use, and returns the function that releases its slot. */
   #turnOf(engine: PooledEngine<Process, Known>): () => void {
     const leave = this.#turns.get(engine)
     assert(leave !== undefined, 'an engine is given back once')
@@ -151,7 +156,7 @@ export class EnginePool<Process extends Ending, Known> {
     if (this.#stopped !== null) throw new EngineEnded(this.#stopped)
     const { start, log } = this.#options
     const directory = join(this.#options.directory, randomName())
-    // Synchronous up to `#all.add`: stop() must find every process that was started.
+    // This is synchronous up to `#all.add`, so that stop() finds every started process.
     mkdirSync(directory, { recursive: true })
     const engine = { ...start(directory), directory }
     this.#all.add(engine)
@@ -184,13 +189,16 @@ export class EnginePool<Process extends Ending, Known> {
     })
   }
 
-  /** Starts a process when none lives, or when none is known to start: nothing else would find out that one can. */
+  /**
+   * Starts a process when none lives, or when the last start failed. No other code would notice that starts
+   * succeed again.
+   */
   #keepWarm(): void {
     if (this.#stopped !== null || (this.#all.size > 0 && this.#isServing)) return
     this.#startIdle(() => this.#planRestart())
   }
 
-  /** The process waits behind those that are in use already. */
+  /** The new process is taken only when no other engine is idle. */
   #startIdle(onFailure: () => void): void {
     const complain = (error: unknown) => {
       if (this.#stopped === null)
@@ -226,7 +234,7 @@ export class EnginePool<Process extends Ending, Known> {
     }
   }
 
-  /** False: it was not idle. */
+  /** Returns false when the engine was not idle. */
   #removeIdle(engine: PooledEngine<Process, Known>): boolean {
     const place = this.#idle.findIndex((one) => one.engine === engine)
     if (place >= 0) this.#idle.splice(place, 1)

@@ -1,4 +1,5 @@
-// A service of engine processes whose only engine attacks it: `<directory> <attack>`. It prints how the engine ended.
+// Starts an engine process that attacks this process, and prints how the engine ended. Arguments:
+// `<directory> <attack>`.
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { makeLog } from '../core/log.ts'

@@ -7,12 +7,14 @@ setDefaultTimeout(60_000)
 const SERVICE = fileURLToPath(new URL('./engine-process.child.ts', import.meta.url))
 const directory = testDirectory()
 
-/** Frames of the channel: a kind, the length of what follows in four bytes, little-endian, and that. */
+/**
+ * Frames of the channel: one byte for the kind, four bytes for the length (little-endian), then the content.
+ */
 test.each([
   ['a frame of no known kind', 'ff'.repeat(24), 'it closed its channel'],
   ['a value that cannot be decoded', `0210000000${'00'.repeat(16)}`, 'it closed its channel'],
   ['the end of the channel', 'close', 'it closed its channel'],
-])('an engine that sends %s is ended, and its service goes on', async (_, attack, how) => {
+])('an engine that sends %s is ended while its service continues', async (_, attack, how) => {
   const service = Bun.spawn([process.execPath, SERVICE, directory, attack], {
     stdout: 'pipe',
     stderr: 'pipe',

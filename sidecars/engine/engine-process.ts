@@ -3,8 +3,8 @@ import { fileURLToPath } from 'node:url'
 import type { Subprocess } from 'bun'
 import { ENGINE_ENVIRONMENT, type Wall } from '../sandbox/wall.ts'
 
-// One engine process: spawned by path without an environment, called over IPC, ended when it does not obey. What runs
-// in it is other people's SQL, so what comes out of it is checked before it is believed.
+// An engine process is spawned by path without an environment, and called over IPC. It is ended when it does
+// not obey. It executes SQL of users, so every message from it is validated.
 
 export type ToEngine<Request> =
   | { type: 'call'; id: number; request: Request }
@@ -18,30 +18,33 @@ export type FromEngine<Fault> =
 export interface EngineProcessOptions<Kind extends string, Fault> {
   /** The entry file. */
   entry: URL
-  /** Of this process alone; it becomes its working directory. */
+  /** A directory that only this process uses; its working directory. */
   directory: string
-  /** People's SQL never takes the processor from the service itself. */
+  /** Lowers the priority, so that SQL of users does not take the processor from the service. */
   niceness: number
-  /** What stands between the process and the machine. */
+  /** The sandbox of the process. */
   wall: Wall
-  /** The process is ended when it holds more during a call: the engine's own limit does not cover everything. */
+  /**
+   * The process is ended when it holds more memory during a call. The engine's own limit does not cover
+   * everything.
+   */
   residentBytesMax: number
-  /** Of a cancel that is not honoured; tests may give more. */
+  /** Time from an interrupt to the end of a process whose SQL goes on. Tests may set a longer time. */
   cancelGraceMs?: number
   isFromEngine(message: unknown): message is FromEngine<Fault>
-  /** Whether this can be the answer to a request of that kind. */
+  /** Whether `answer` is a valid answer to a request of this kind. */
   isAnswerOf(kind: Kind, answer: unknown): boolean
-  /** What a call throws for a fault. */
+  /** Makes the error that a call throws for a fault. */
   errorOf(fault: Fault): Error
 }
 
 /**
- * How an engine process ended. `ordered`: this process ended it. `killed`: somebody else did, as the kernel does when memory
- * is short. `crashed`: the process itself went wrong.
+ * How an engine process ended. `ordered`: this process ended it. `killed`: another process ended it, like the
+ * kernel when memory is short. `crashed`: the engine process itself failed.
  */
 export type EngineEnd = 'ordered' | 'killed' | 'crashed'
 
-/** The process is gone, and with it what was being worked on. */
+/** The process is gone, and its current work with it. */
 export class EngineEnded extends Error {
   constructor(
     readonly why: string,
@@ -55,8 +58,8 @@ const isKilledFromOutside = (error: unknown): boolean =>
   error instanceof EngineEnded && error.end === 'killed'
 
 /**
- * Does work once more if its engine process was killed from outside: for work that changes nothing, in another engine.
- * Throws what the work throws, and the signal's reason.
+ * Repeats the work once if its engine process was killed from outside. The work must change nothing, and must
+ * use another engine for the second try. Throws the errors of the work, and the signal's reason.
  */
 export async function onceMoreIfKilled<Answer>(
   work: () => Promise<Answer>,
@@ -71,18 +74,18 @@ export async function onceMoreIfKilled<Answer>(
   }
 }
 
-/** Signals that are sent by somebody else. Others come from what the process did itself. */
+/** Signals that other processes send. All other signals result from an action of the process itself. */
 const KILLING: readonly string[] = ['SIGKILL', 'SIGTERM', 'SIGINT', 'SIGHUP', 'SIGQUIT']
 
-/** Why a process is ended that holds too much. */
+/** The reason for ending a process that holds too much memory. */
 export const OUT_OF_MEMORY = 'it used up its memory'
 
-/** A start takes 0.1 s; a machine under load may need this. */
+/** A start takes 0.1 s; a loaded machine may need this long. */
 const START_MS = 20_000
-/** Cancelled SQL stops within milliseconds; a process in which it does not is ended. */
+/** Cancelled SQL stops within milliseconds. A process whose SQL goes on longer is ended. */
 const CANCEL_GRACE_MS = 500
 const RESIDENT_CHECK_MS = 200
-/** From the end of its channel to that of the process, if it ends by itself. */
+/** Time for a process to end by itself after its channel has closed. */
 const DISCONNECT_GRACE_MS = 500
 
 interface Pending<Kind> {
@@ -96,9 +99,9 @@ export class EngineProcess<
   Answers extends Record<Request['kind'], unknown>,
   Fault,
 > {
-  /** Resolves when the process answers calls; rejects with EngineEnded if it ends before. */
+  /** Resolves when the process answers calls. Rejects with EngineEnded if the process ends first. */
   readonly ready: Promise<void>
-  /** Resolves, to how it ended, when the process is gone. */
+  /** Resolves when the process is gone, with the way it ended. */
   readonly exited: Promise<string>
   readonly #options: EngineProcessOptions<Request['kind'], Fault>
   readonly #child: Subprocess<'ignore', 'ignore', 'inherit'>
@@ -119,7 +122,7 @@ export class EngineProcess<
       cwd: directory,
       env: ENGINE_ENVIRONMENT,
       stdin: 'ignore',
-      // SQL can print there.
+      // SQL can print to the standard output.
       stdout: 'ignore',
       stderr: 'inherit',
       serialization: 'advanced',
@@ -136,7 +139,7 @@ export class EngineProcess<
         this.#pending.clear()
         exited.resolve(error.why)
       },
-      // An engine that ends closes its channel, too: only one that lives on is ended for that.
+      // A process that ends also closes its channel. Only a process that lives on is ended for closing it.
       onDisconnect: () =>
         void setTimeout(() => this.end('it closed its channel'), DISCONNECT_GRACE_MS).unref(),
     })
@@ -148,12 +151,12 @@ export class EngineProcess<
     return this.#child.pid
   }
 
-  /** True from the moment its end is decided. */
+  /** True from the moment the end of the process is decided. */
   get hasEnded(): boolean {
     return this.#ended !== null
   }
 
-  /** What it holds in memory; 0 where the system does not tell, as all but Linux. */
+  /** Resident memory of the process. 0 when it is unknown, as on every system but Linux. */
   get residentBytes(): number {
     try {
       const status = readFileSync(`/proc/${this.pid}/status`, 'utf8')
@@ -164,8 +167,9 @@ export class EngineProcess<
   }
 
   /**
-   * Asks the process for something. Throws what `errorOf` makes of what it could not do, EngineEnded when it is gone,
-   * and the signal's reason when that is aborted: the work is interrupted then, and the process ended if it goes on.
+   * Sends a request and returns its answer. Throws EngineEnded when the process is gone, and the error of
+   * `errorOf` for a fault. An aborted signal interrupts the work, and the call throws the signal's reason. If
+   * the work goes on, the process is ended.
    */
   async call<R extends Request>(request: R, signal?: AbortSignal): Promise<Answers[R['kind']]> {
     signal?.throwIfAborted()
@@ -190,7 +194,7 @@ export class EngineProcess<
     try {
       const answer = await promise
       signal?.throwIfAborted()
-      // It has been checked against the kind.
+      // `#settle` has checked the answer against the kind.
       return answer as Answers[R['kind']]
     } catch (error) {
       signal?.throwIfAborted()
@@ -203,7 +207,7 @@ export class EngineProcess<
     }
   }
 
-  /** Ends the process at once; `why` completes "engine process ended (...)". */
+  /** Ends the process at once. `why` completes "engine process ended (...)". */
   end(why: string): void {
     if (this.#ended !== null) return
     this.#ended = new EngineEnded(why)
@@ -214,7 +218,7 @@ export class EngineProcess<
     try {
       if (this.#ended === null) this.#child.send(message)
     } catch {
-      // The process is ending, and the one who waits for the answer will be told so.
+      // The process is ending, and `onExit` rejects every pending call.
     }
   }
 

@@ -1,7 +1,7 @@
-// Attacks an engine process could make on the channel to its service after SQL has broken out of the engine.
+// Attacks that an engine process could make on its channel after SQL has escaped from the engine.
 import { closeSync, readFileSync, writeSync } from 'node:fs'
 
-/** Where Bun.spawn puts the channel of a child with three standard descriptors. */
+/** The descriptor that Bun.spawn gives to the channel of a child with three standard descriptors. */
 const CHANNEL = 3
 
 const attack = readFileSync('attack', 'utf8')

@@ -1,8 +1,9 @@
 import type { FileSink } from 'bun'
 
 /**
- * Writes to the standard input of a process that may be gone, or may not read. A failed write is the end of the process,
- * which its owner learns from the process itself: it never becomes an unhandled rejection, which would end this process.
+ * Writes to the standard input of a process that may be gone or may not read. After a failed write, the owner
+ * learns from the process itself that it has ended. A failed write never becomes an unhandled rejection,
+ * which would end this process.
  */
 export class PipeWriter {
   readonly #sink: FileSink
@@ -10,7 +11,7 @@ export class PipeWriter {
   readonly #onFull: () => void
   #queuedBytes = 0
 
-  /** `onFull` is called instead of a write that would make more than `queuedBytesMax` wait in this process. */
+  /** Calls `onFull` instead of a write that would queue more than `queuedBytesMax` in this process. */
   constructor(sink: FileSink, queuedBytesMax: number, onFull: () => void) {
     this.#sink = sink
     this.#queuedBytesMax = queuedBytesMax
@@ -29,13 +30,13 @@ export class PipeWriter {
     })
   }
 
-  /** Resolves when the pipe has taken the text, or never will. */
+  /** Resolves when the pipe has accepted the text or has failed. */
   async #flushed(text: string): Promise<void> {
     try {
-      // Both may fail, now or later, each in its own way.
+      // Both calls may fail, each at once or later.
       await Promise.all([this.#sink.write(text), this.#sink.flush()])
     } catch {
-      // EPIPE: nobody reads any more.
+      // EPIPE: the reader is gone.
     }
   }
 }
