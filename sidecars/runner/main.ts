@@ -1,5 +1,5 @@
-// The runner process: takes attempts of runs over RPC and executes them in engine processes. Its only secret is the token of its
-// own port. An attempt brings the token for what the attempt may reach.
+// The runner process accepts attempts of runs over RPC and executes them in engine processes. Its only secret
+// is the token of its own port. Each attempt brings a token for the data that it may access.
 import { availableParallelism, totalmem } from 'node:os'
 import { join } from 'node:path'
 import { endInOrder } from '../../app/core/process/lifeline.ts'
@@ -50,7 +50,7 @@ async function run(settings: RunnerSettings, log: Log): Promise<void> {
   const elsewhere = await walkable(directories.python, log)
   const view: EngineView = {
     readable: [...(await lakePlaces(settings.lakeDir)), directories.cache, directories.inputs],
-    // Results of interpreters are read, and rows for them written, where both can reach them.
+    // Engines read the results of interpreters, and write rows for them, in directories that both can access.
     writable: [...new Set([directories.python, elsewhere])],
   }
   const wall = await chooseWall(settings.sandbox, view, log)
@@ -58,7 +58,7 @@ async function run(settings: RunnerSettings, log: Log): Promise<void> {
     directory: directories.engines,
     inputs: directories.inputs,
     size: settings.engine,
-    // One more than attempts, previews and checks: quality tests outside of runs find an engine too.
+    // One more than attempts, previews and checks use, so that quality tests outside runs find an engine too.
     leasesMax:
       settings.concurrency + limits.previewsAtOnce + limits.pythonPreviewsAtOnce + limits.sqlChecks + 1,
     wall,
@@ -79,7 +79,7 @@ async function run(settings: RunnerSettings, log: Log): Promise<void> {
     threads: settings.engine.threads,
     log,
   })
-  // The template engine takes 0.1 s to load: now, while the first engine process starts, and not in the first run.
+  // Loading the template engine takes 0.1 s. This first use loads it while the first engine process starts.
   new Inputs(FIRST).draft({ file: 'pipeline.sql', source: '{{ this }}' })
   const disks = await watchDisks(
     settings.lakeDir === null ? [settings.scratchDir] : [settings.scratchDir, settings.lakeDir],
@@ -123,7 +123,7 @@ async function run(settings: RunnerSettings, log: Log): Promise<void> {
   })
 
   endInOrder(process.env, async () => {
-    // Followers must see the process leave, not its attempts fail.
+    // The server stops first: followers must see that the process leaves, not that its attempts fail.
     await server.stop(limits.drainMs)
     disks.stop()
     await Promise.all([pool.stop(), interpreters.stop()])

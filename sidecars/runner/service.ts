@@ -15,10 +15,10 @@ import { makeSyntaxCheck, type SyntaxReport } from './python/check.ts'
 import type { Interpreters } from './python/interpreters.ts'
 import type { TestMain } from './write/main-tests.ts'
 
-// RunnerService of proto/sluice/runner/v1/runner.proto: what it says in the terms of this process.
+// Implements RunnerService of proto/sluice/runner/v1/runner.proto with the functions of this process.
 
 export interface ServiceDeps {
-  /** The addresses that requests may choose from. */
+  /** The API addresses that requests may name. */
   apis: ApiAddresses
   attempts: Attempts
   testMain: TestMain
@@ -63,7 +63,7 @@ export function makeRunnerService({
   }
 }
 
-/** The same attempts, for requests whose addresses are known ones. */
+/** The same attempts, but `submit` accepts only requests with known API addresses. */
 const inKnownLake = (attempts: Attempts, apis: ApiAddresses): Attempts => ({
   ...attempts,
   submit: (request) => attempts.submit({ ...request, lake: request.lake && apis.checked(request.lake) }),
@@ -97,7 +97,7 @@ function withSyntax(report: ValidationReport, path: string, syntax: SyntaxReport
   return { valid: files.every(({ valid }) => valid), files }
 }
 
-/** Files are named below the pipeline's prefix; a path that has the prefix means the same. */
+/** Returns a path below the pipeline's prefix. The path of the request may include the prefix. */
 const textFile = ({ path, content }: SourceFile, prefix: string) => ({
   path: path.startsWith(prefix) ? path.slice(prefix.length) : path,
   text: content,

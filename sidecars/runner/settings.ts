@@ -1,4 +1,4 @@
-// The runner's part of the environment is parsed here, once; values are passed in from there.
+// Parses the runner's part of the environment once. Other modules get the values as arguments.
 
 import {
   CONCURRENCY_MAX,
@@ -13,48 +13,56 @@ import {
 import { type DiskLimit, SANDBOX_MODES, type SandboxMode } from '../sandbox/ladder.ts'
 
 const PORT = 8081
-/** Engines together leave the rest of the machine's memory to everything else. */
+/** Share of the machine's memory for all engines together. Everything else uses the rest. */
 const MEMORY_SHARE = 0.6
 
-/** Python has what it makes of an engine's rows beside the engine itself; below this libraries do not even load. */
+/**
+ * Python holds its copy of an engine's rows beside the engine. Below the minimum, libraries do not even load.
+ */
 const PYTHON_MEMORY_SHARE = 0.25
 const PYTHON_MEMORY_MIN = 512 * MIB
-/** With bubblewrap files of a run are in memory: all runs together take a tenth of it, beside engines and interpreters. */
+/**
+ * With bubblewrap, files of a run are in memory. All runs together get a tenth of it, beside engines and
+ * interpreters.
+ */
 const PYTHON_DISK_MEMORY_SHARE = 0.1
 const PYTHON_DISK_MEMORY_MIN = 64 * MIB
-/** Without it they are on the disk. */
+/** Without bubblewrap, files of a run are on disk. */
 const PYTHON_DISK = 8 * GIB
 const DAY_SECONDS = 86_400
-/** A loop that uses one processor reaches the limit by the clock first, and is told of that one; a start counts too. */
+/**
+ * With this margin, a loop on one processor reaches the wall-clock limit first, and its error names that
+ * limit. The start of the interpreter counts too.
+ */
 const PYTHON_CPU_MARGIN_SECONDS = 5
 const RUN_SECONDS = 21_600
-/** Parquet of one run: far more than a machine of one disk computes on purpose. */
+/** Parquet of one run: far more than a machine with one disk computes intentionally. */
 const RUN_OUTPUT_BYTES = 64 * GIB
 
 export interface RunnerSettings extends Settings {
-  /** One execution of a run, from its acceptance to its facts, by the clock. */
+  /** Wall-clock limit of one execution of a run, from its turn to its facts. */
   runSeconds: number
-  /** Files that the result of one run may write. */
+  /** Bytes that the result of one run may write. */
   outputBytes: number
-  /** DISK_FLOOR, in bytes: less free space, and runs wait. Null: the default, 0: no floor. */
+  /** DISK_FLOOR in bytes: runs wait while less space is free. Null: the default; 0: no floor. */
   floorBytes: number | null
-  /** What pipelines in Python run in. */
+  /** The sandbox for SQL and Python of users. */
   sandbox: SandboxMode
   python: {
-    /** The interpreter; null: the machine's python3. */
+    /** Path of the interpreter; null: the machine's python3. */
     bin: string | null
-    /** Of the address space of one process. */
+    /** Address space of one process. */
     memoryBytes: number
-    /** Limits of one process's directory. */
+    /** Limits of the directory of one process. */
     disk: DiskLimit
-    /** One run, by the clock. */
+    /** Wall-clock limit of one run. */
     seconds: number
-    /** One run, of processor time. */
+    /** Processor-time limit of one run. */
     cpuSeconds: number
   }
 }
 
-/** Reads the environment. Throws one SettingsError that lists every bad name. */
+/** Reads the environment. Throws one SettingsError that lists every invalid variable. */
 export function parseSettings(env: Env, machine: Machine): RunnerSettings {
   let own:
     | Pick<RunnerSettings, 'runSeconds' | 'outputBytes' | 'floorBytes' | 'sandbox' | 'python'>
@@ -97,7 +105,8 @@ export function parseSettings(env: Env, machine: Machine): RunnerSettings {
         engine: {
           memoryLimitBytes: bytes('ENGINE_MEMORY_LIMIT', memoryBytes),
           tempLimitBytes: bytes('ENGINE_TEMP_LIMIT', 16 * GIB),
-          // So many for all engines together; each is given its share when it starts, whether or not others work.
+          // ENGINE_THREADS counts the threads of all engines together. Each engine gets a fixed share at its
+          // start.
           threads: Math.max(1, Math.floor(threads / concurrency)),
         },
       }

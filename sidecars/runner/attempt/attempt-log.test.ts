@@ -12,7 +12,7 @@ async function read(log: AttemptLog, afterSeq = 0): Promise<Told[]> {
 
 const text = (told: Told) => (told.kind === 'line' ? `${told.line.seq} ${told.line.message}` : told.kind)
 
-test('a follower gets what was told before it came and what is told after', async () => {
+test('a follower receives the events before and after its arrival', async () => {
   const log = new AttemptLog()
   log.write('info', 'before')
   const following = read(log)
@@ -23,7 +23,7 @@ test('a follower gets what was told before it came and what is told after', asyn
   expect((await read(log)).map(text)).toEqual(['1 before', 'phase', '2 after'])
 })
 
-test('a follower that comes back gets the lines it does not have, and every phase', async () => {
+test('a returning follower receives the lines it lacks and every phase', async () => {
   const log = new AttemptLog()
   for (const message of ['a', 'b', 'c']) log.write('info', message)
   log.enter('testing')
@@ -32,7 +32,7 @@ test('a follower that comes back gets the lines it does not have, and every phas
   expect((await read(log, 99)).map(text)).toEqual(['phase'])
 })
 
-test('while nothing is told there are heartbeats', async () => {
+test('a follower receives heartbeats while the log is silent', async () => {
   const log = new AttemptLog()
   const follower = log.follow(0, never)
   expect((await follower.next()).value).toEqual({ kind: 'heartbeat' })
@@ -48,7 +48,7 @@ test('a follower leaves when its signal is aborted', async () => {
   await expect(next).rejects.toThrow('left')
 })
 
-test('lines beyond the limit are dropped, and the last line says how many', async () => {
+test('lines beyond the limit are dropped, and the last line counts them', async () => {
   const log = new AttemptLog()
   for (let line = 0; line < limits.logLines + 5; line += 1) log.write('info', 'x')
   log.end()
@@ -59,7 +59,7 @@ test('lines beyond the limit are dropped, and the last line says how many', asyn
   )
 })
 
-test('so are lines beyond the limit of bytes, and one line is cut', async () => {
+test('lines beyond the byte limit are dropped, and long lines are cut', async () => {
   const log = new AttemptLog()
   const long = 'ä'.repeat(limits.logMessageCharacters * 2)
   for (let line = 0; line < 300; line += 1) log.write('info', long)
@@ -70,7 +70,7 @@ test('so are lines beyond the limit of bytes, and one line is cut', async () => 
   expect(text(lines[kept] as Told)).toContain(`${300 - kept} more log lines were dropped`)
 })
 
-test('nothing is told after the end', async () => {
+test('an ended log accepts no more lines', async () => {
   const log = new AttemptLog()
   log.end()
   log.write('info', 'late')

@@ -1,7 +1,7 @@
 import { limits } from '../limits.ts'
 
-// What an attempt says while it runs. Lines are numbered 1, 2, 3, ...; whoever follows can leave and come back with
-// the number of the last line it has. Every phase entered is told again: entering one twice changes nothing.
+// The log of a running attempt. Lines are numbered 1, 2, 3, ... A follower can disconnect, and come back with
+// the number of its last line. Every phase is sent again, because entering a phase twice changes nothing.
 
 export type Level = 'debug' | 'info' | 'warn' | 'error'
 export type Phase = 'rendering' | 'executing' | 'testing'
@@ -11,7 +11,7 @@ export interface Line {
   at: Date
   level: Level
   message: string
-  /** Of the message, in UTF-8. */
+  /** Length of the message in UTF-8. */
   bytes: number
 }
 
@@ -25,17 +25,17 @@ export class AttemptLog {
   #ended = false
   #listeners = new Set<() => void>()
 
-  /** All that has been told, in order; it only grows. */
+  /** All events so far, in order. The list only grows. */
   get told(): readonly Told[] {
     return this.#told
   }
 
-  /** Nothing comes after what has been told. */
+  /** True when no more events will come. */
   get hasEnded(): boolean {
     return this.#ended
   }
 
-  /** Calls back after every change, until the answer is called. */
+  /** Calls `listener` after every change, until the returned function is called. */
   onChange(listener: () => void): () => void {
     this.#listeners.add(listener)
     return () => this.#listeners.delete(listener)
@@ -44,13 +44,13 @@ export class AttemptLog {
   write(level: Level, message: string): void {
     if (this.#ended) return
     const text = message.slice(0, limits.logMessageCharacters)
-    // The last line is kept free for how many were dropped.
+    // The last line is reserved for the number of dropped lines.
     const bytes = Buffer.byteLength(text)
     if (this.#lines >= limits.logLines - 1 || this.#bytes + bytes > limits.logBytes) this.#dropped += 1
     else this.#add(level, text, bytes)
   }
 
-  /** So many lines were not even written: there would have been no room. */
+  /** Counts lines that the caller did not write because the log was full. */
   drop(lines: number): void {
     this.#dropped += lines
   }
@@ -60,7 +60,7 @@ export class AttemptLog {
     this.#wake()
   }
 
-  /** No line comes after; followers read to here and leave. */
+  /** Adds no more lines. Followers read to the end and leave. */
   end(): void {
     if (this.#ended) return
     if (this.#dropped > 0) {
@@ -71,7 +71,10 @@ export class AttemptLog {
     this.#wake()
   }
 
-  /** What was told after line `afterSeq`, then what is told from now on, until the end. Throws the signal's reason. */
+  /**
+   * Yields the lines after `afterSeq` and all phases, then new events until the log ends. Throws the signal's
+   * reason.
+   */
   async *follow(afterSeq: number, signal: AbortSignal): AsyncGenerator<Told> {
     let changed = Promise.withResolvers<void>()
     const wake = () => {
@@ -109,7 +112,7 @@ export class AttemptLog {
   }
 }
 
-/** False: so much time has passed without the event. */
+/** Resolves to false when `ms` have passed without the event. */
 export async function happensWithin(ms: number, event: Promise<void>): Promise<boolean> {
   let timer: ReturnType<typeof setTimeout> | undefined
   const late = new Promise<false>((resolve) => {

@@ -13,7 +13,8 @@ import type { Line, Told } from './attempt-log.ts'
 import type { Attempt, Attempts, TestResult } from './attempts.ts'
 import { makeFollowings, type News, type Position, TooMuch } from './followings.ts'
 
-// What RunnerService of proto/sluice/runner/v1/runner.proto says of attempts, whatever they execute.
+// The methods of RunnerService (proto/sluice/runner/v1/runner.proto) about attempts, whatever the attempts
+// execute.
 
 type AttemptService = Pick<
   ServiceImpl<typeof RunnerService>,
@@ -48,7 +49,7 @@ export function makeAttemptService(attempts: Attempts): AttemptService {
       return { handle: '', code, message: rawMessage }
     }
   }
-  /** What has been taken is taken, even if the stream cannot tell of it. */
+  /** Returns false when the stream cannot follow the attempts. Accepted attempts stay accepted. */
   function tryToFollow(streamId: string, taken: readonly Position[]): boolean {
     try {
       return followings.add(streamId, taken)

@@ -6,7 +6,7 @@ import { makeAttempts } from './attempts.ts'
 
 const CONCURRENCY = 2
 
-/** Attempts whose end and whose clearing away are up to the test. */
+/** Attempts whose end and clean-up the test controls. */
 function scripted({ seconds }: { seconds?: number } = {}) {
   const began: string[] = []
   const ends = new Map<string, { end(): void; fail(): void; clear(): void }>()
@@ -36,10 +36,10 @@ function scripted({ seconds }: { seconds?: number } = {}) {
   }
   return { attempts, began, submit, of }
 }
-/** All that can happen now has happened. */
+/** Resolves when everything that can happen now has happened. */
 const settled = () => new Promise((resolve) => setImmediate(resolve))
 
-test('an attempt has the slot of one that has ended at once, and begins when nothing of that is left', async () => {
+test('an attempt gets a freed slot at once and begins after clean-up', async () => {
   const { attempts, began, submit, of } = scripted()
   const first = submit('first')
   submit('second')
@@ -58,7 +58,7 @@ test('an attempt has the slot of one that has ended at once, and begins when not
   expect(began).toEqual(['first', 'second', 'third'])
 })
 
-test('one that is cancelled before its turn has come never begins, and leaves its turn to the next', async () => {
+test('an attempt cancelled before its turn leaves the turn to the next', async () => {
   const { began, submit, of } = scripted()
   for (const name of ['first', 'second']) submit(name)
   await settled()
@@ -73,7 +73,7 @@ test('one that is cancelled before its turn has come never begins, and leaves it
   expect(began).toEqual(['first', 'second', 'fourth'])
 })
 
-test('one that fails leaves its place as one that ends does', async () => {
+test('a failed attempt frees its slot', async () => {
   const { attempts, began, submit, of } = scripted()
   for (let turn = 0; turn < 3 * CONCURRENCY; turn++) {
     const attempt = submit(`${turn}`)
@@ -85,7 +85,7 @@ test('one that fails leaves its place as one that ends does', async () => {
   expect([began.length, attempts.room().freeSlots]).toEqual([3 * CONCURRENCY, CONCURRENCY])
 })
 
-test('an attempt that executes alone waits for the others, and nothing is taken beside it', async () => {
+test('an attempt that executes alone waits for others and admits none', async () => {
   const { attempts, began, submit, of } = scripted()
   submit('first')
   expect(submit('alone', { isAlone: true })?.status).toBe('running')
@@ -94,7 +94,7 @@ test('an attempt that executes alone waits for the others, and nothing is taken 
   expect([submit('second'), submit('another', { isAlone: true })]).toEqual([null, null])
   of('first').end()
   await settled()
-  // Something of it is left.
+  // The clean-up of the first attempt is not done.
   expect(began).toEqual(['first'])
   of('first').clear()
   await settled()
@@ -111,7 +111,7 @@ test('an attempt that executes alone waits for the others, and nothing is taken 
   expect(began).toEqual(['first', 'alone', 'third', 'fourth'])
 })
 
-test('while an attempt executes alone, its runner says why new ones wait', async () => {
+test('the runner says why attempts wait while one executes alone', async () => {
   const { attempts, submit, of } = scripted()
   submit('first')
   expect(attempts.waitsFor()).toBe(null)
@@ -126,7 +126,7 @@ test('while an attempt executes alone, its runner says why new ones wait', async
   expect(attempts.waitsFor()).toBe(null)
 })
 
-test('the time limit of an attempt does not count its wait for the others', async () => {
+test('the time limit of an attempt excludes its wait for other attempts', async () => {
   const { submit, of } = scripted({ seconds: 0.2 })
   const first = submit('first')
   const alone = submit('alone', { isAlone: true })
@@ -142,7 +142,7 @@ test('the time limit of an attempt does not count its wait for the others', asyn
   expect(alone?.status).toBe('completed')
 })
 
-test('an attempt that is cancelled while it waits to execute alone gives back every turn', async () => {
+test('cancelling an attempt that waits to execute alone frees all turns', async () => {
   const { attempts, began, submit, of } = scripted()
   submit('first')
   const alone = submit('alone', { isAlone: true })

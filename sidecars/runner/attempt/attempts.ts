@@ -8,10 +8,11 @@ import { type Log, messageOf } from '../../core/log.ts'
 import { limits } from '../limits.ts'
 import { AttemptLog, type Phase } from './attempt-log.ts'
 
-// The attempts this process works on, and for a while those that have ended: a replica that adopts a run must still
-// learn how it ended. Submitting is idempotent, because an unclear answer is asked for again.
+// The attempts that this process executes, and for some time those that have ended. A replica that adopts a
+// run must still learn its outcome. Submitting is idempotent, because a submission with an unclear answer is
+// repeated.
 
-/** What an attempt has found out so far; complete when it has ended. */
+/** The results of an attempt so far. They are complete when the attempt has ended. */
 export interface Facts {
   rowsWritten: number
   /** The branch's commit that was tested; '' when no table changed. */
@@ -29,28 +30,30 @@ export interface TestResult {
   passed: boolean
   value: bigint
   durationMs: number
-  /** '' unless the test itself could not be evaluated. */
+  /** Empty unless the test itself could not be evaluated. */
   error: string
-  /** The first rows of a failed test that selects rows, for people. */
+  /** The first rows of a failed test that selects rows, shown to people. */
   samples: string[]
 }
 
 export type Status = 'running' | 'completed' | 'failed' | 'cancelled'
 
-/** The attempt as the one who executes it sees it. */
+/** The parts of an attempt that its execution uses. */
 export interface Work {
   request: SubmitPipelineRequest
   log: AttemptLog
   facts: Facts
-  /** Aborted when the attempt is cancelled or has taken too long. */
+  /** Aborted when the attempt is cancelled or exceeds its time limit. */
   signal: AbortSignal
   enter(phase: Phase): void
 }
 
-/** Does the work. Resolves when its outcome is certain, with a promise of when nothing of it is left. */
+/** Executes an attempt. Resolves when the outcome is certain; `gone` resolves after the clean-up. */
 export type Execute = (work: Work) => Promise<{ gone: Promise<void> }>
 
-/** The engine process of the attempt was killed from outside, or crashed: the attempt may be executed again. */
+/**
+ * The engine process of the attempt was killed from outside or crashed. The attempt may be executed again.
+ */
 export class AttemptLostEngine extends AuthorError {}
 
 export class Attempt {
@@ -81,7 +84,7 @@ export class Attempt {
     this.ended = inClientTrace(request, () => this.#run(request, options))
   }
 
-  /** Resolves when nothing of it runs any more; false when it has ended by itself. */
+  /** Resolves when nothing of the attempt runs any more. Returns false when the attempt ended by itself. */
   async cancel(): Promise<boolean> {
     if (this.status !== 'running') return false
     this.#cancel.abort(new Cancelled())
@@ -92,7 +95,7 @@ export class Attempt {
   async #run(request: SubmitPipelineRequest, { execute, log, seconds }: AttemptOptions): Promise<void> {
     const cancel = this.#cancel
     let late: ReturnType<typeof setTimeout> | undefined
-    // An attempt that executes alone may wait for its turn as long as the others take.
+    // The time limit starts here, because an attempt that executes alone waits until the others end.
     const begin = () => {
       if (seconds === undefined) return
       const stop = () =>
@@ -123,7 +126,7 @@ export class Attempt {
         this.error = `${this.phase}: ${error instanceof AuthorError ? error.message : 'internal error'}`
         if (!(error instanceof AuthorError))
           log.error('an attempt broke', { handle: this.handle, error: stackOf(error) })
-        // Whoever stores the log closes it with this error.
+        // This error gets no log line here: the dispatcher stores it as the last line of the log.
         this.status = 'failed'
       }
     } finally {
@@ -139,36 +142,39 @@ const stackOf = (error: unknown) => (error instanceof Error && error.stack) || m
 const handleOf = ({ runId, attempt }: SubmitPipelineRequest) => `${runId}:${attempt}`
 
 export interface Attempts {
-  /** Another value with every start of the process: whoever remembers an older one knows that its attempts are gone. */
+  /**
+   * A new value with every start of the process. A caller with an older value knows that its attempts are
+   * gone.
+   */
   readonly bootId: string
-  /** The attempt of this run and number: a new one, or the one that is there. Null: no room now. */
+  /** Returns the attempt of this run and number: a new one, or the existing one. Null: no free slot. */
   submit(request: SubmitPipelineRequest): Attempt | null
   find(handle: string): Attempt | null
-  /** How many it executes at once, and how many more it would take now. */
+  /** The number of attempts that execute at once, and the number that would be accepted now. */
   room(): { slots: number; freeSlots: number }
-  /** Why no attempt is taken now, whatever room there is; null: nothing is in the way. */
+  /** Why no attempt is accepted now, even with free slots. Null: attempts are accepted. */
   waitsFor(): string | null
 }
 
 export interface AttemptsOptions {
   /** Attempts that execute at once. */
   concurrency: number
-  /** Time limit of one attempt from its turn on, by the clock; unlimited if left out. */
+  /** Wall-clock limit of one attempt, counted from its turn. No limit if omitted. */
   seconds?: number
   execute: Execute
-  /** Why no attempt begins now, whatever room there is; null: nothing is in the way. */
+  /** Why no attempt may begin now, even with free slots. Null: attempts may begin. */
   waitsFor?(): string | null
   log: Log
 }
 
 const ALONE = 'a run executes alone, because its earlier attempts lost their runners'
 
-/** Calls `begin` when the attempt has its turn. */
+/** Calls `begin` when the attempt gets its turn. */
 type ExecuteInTurn = (work: Work, begin: () => void) => ReturnType<Execute>
 type AttemptOptions = Pick<AttemptsOptions, 'log' | 'seconds'> & { execute: ExecuteInTurn }
 
 export function makeAttempts(options: AttemptsOptions): Attempts {
-  /** Those that have ended and are still being cleared away among them. */
+  /** Includes attempts that have ended and are still being cleaned up. */
   const running = new Map<string, Attempt>()
   const execute = inTurn(options)
   /** Oldest first. */
@@ -179,7 +185,7 @@ export function makeAttempts(options: AttemptsOptions): Attempts {
   })
 
   const working = () => [...running.values()].filter(({ status }) => status === 'running')
-  /** Nothing is taken beside an attempt that executes alone, or waits for the others to end. */
+  /** No attempt is accepted while another executes alone, or waits to execute alone. */
   const waitsFor = () => options.waitsFor?.() ?? (working().some(({ isAlone }) => isAlone) ? ALONE : null)
   const freeSlots = () => (waitsFor() === null ? options.concurrency - working().length : 0)
 
@@ -205,8 +211,9 @@ export function makeAttempts(options: AttemptsOptions): Attempts {
 }
 
 /**
- * Whoever hears that an attempt has ended sends the next one, which has its slot and begins when nothing of the other is
- * left: refused, it would be asked for again much later. An attempt that executes alone takes every turn.
+ * After an attempt has ended, the dispatcher sends the next one at once. The new attempt gets the free slot,
+ * and begins when the clean-up of the ended attempt is done. A refused attempt would be sent again much
+ * later. An attempt that executes alone takes every turn.
  */
 function inTurn({ concurrency, execute }: AttemptsOptions): ExecuteInTurn {
   const full = () => new Error(`${concurrency} attempts wait for their turn already`)

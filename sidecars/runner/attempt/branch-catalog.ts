@@ -14,28 +14,31 @@ import type { LakeAccess } from '../../../proto/gen/sluice/runner/v1/runner_pb.t
 import { messageOf } from '../../core/log.ts'
 import { accepted, httpLimits, makeBackoff, patiently } from '../../rpc/http.ts'
 
-// The catalog as one attempt sees it: its branch, through its token. The API may restart under a running attempt, so
-// reads wait for it to come back, and a commit without a clear answer is looked up before it is sent again.
+// The catalog as one attempt sees it: its branch, through its token. The API may restart while an attempt
+// runs, so reads wait for its return. A commit without a clear answer is looked up before it is sent again.
 
 export interface BranchCatalog {
-  /** Null: there is no such table. */
+  /** Null: the table does not exist. */
   load(table: TableName): Promise<TableMetadata | null>
-  /** Commits once, whatever is asked twice. Answers the branch's commit. Throws Conflict when the table has moved. */
+  /**
+   * Commits exactly once, even if requests are repeated. Returns the branch's commit. Throws Conflict when
+   * the table has changed.
+   */
   commit(table: TableName, plan: CommitPlan): Promise<string>
 }
 
-/** Where the catalog tells which commit of the branch holds the table as it answers it. */
+/** The configuration key under which the catalog returns the branch's commit that holds the table. */
 const COMMIT = 'x-sluice-commit'
 
-/** All calls throw CatalogError. */
+/** All methods throw CatalogError. */
 export function openBranchCatalog(lake: LakeAccess, signal: AbortSignal): BranchCatalog {
   const client = catalogClient({
     baseUrl: lake.catalogUrl,
-    // As Sluice's own catalog would say: a call less for every attempt.
+    // Sluice's own catalog would return this prefix. Setting it here saves one call per attempt.
     prefix: encodeURIComponent(lake.warehouse),
     token: lake.token,
     signal,
-    // The client's deadline spans all our tries of a read.
+    // The client's deadline covers all tries of one read.
     timeoutMs: httpLimits.patienceMs + httpLimits.timeoutMs,
     fetch: (url, init) =>
       init.method === 'GET'
@@ -51,7 +54,7 @@ export function openBranchCatalog(lake: LakeAccess, signal: AbortSignal): Branch
   }
 }
 
-/** Throws an error that the client does not answer with further tries of its own. */
+/** Throws an error that the client does not retry itself. */
 async function readPatiently(url: string, init: RequestInit, signal: AbortSignal): Promise<Response> {
   try {
     return await patiently(
@@ -96,7 +99,7 @@ async function commitOnce(client: CatalogClient, table: TableName, plan: CommitP
   }
 }
 
-/** The branch's commit, if the table on it has the plan's snapshot. */
+/** Returns the branch's commit if the table on the branch has the plan's snapshot; otherwise null. */
 async function landedCommit(
   client: CatalogClient,
   table: TableName,

@@ -1,18 +1,18 @@
 import { type DiskFloor, makeDiskFloor } from '../../../lake/disk-floor.ts'
 import { type Log, messageOf } from '../../core/log.ts'
 
-// Runs wait while one of the runner's disks is nearly full: an attempt that begins then would fail in the middle.
+// Runs wait while a disk of the runner is nearly full, because an attempt that began then would fail halfway.
 
-/** How often the disks are looked at. */
+/** Interval between two checks of the disks. */
 const LOOK_MS = 1_000
 
 export interface DiskWatch {
-  /** Why runs wait; null: they do not. */
+  /** Why runs wait; null: runs do not wait. */
   shortage(): string | null
   stop(): void
 }
 
-/** `directories`: where attempts write, on one disk or several. */
+/** `directories` are the directories that attempts write to, on one or several disks. */
 export async function watchDisks(
   directories: readonly string[],
   { floorBytes, log }: { floorBytes: number | null; log: Log },

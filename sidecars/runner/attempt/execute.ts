@@ -13,24 +13,24 @@ import { inputsOf, parsedIn, type RenderedAttempt } from './render.ts'
 
 export interface ExecuteOptions {
   pythonLimits: PythonLimits
-  /** Files that the result of one attempt may write, in bytes; left out, any number. */
+  /** Bytes that the result of one attempt may write; no limit if omitted. */
   outputBytes?: number
 }
 
 interface Executed {
-  /** The change to the table, in files of this machine. */
+  /** The change to the table, with local data files. */
   change: TableChange
-  /** The instance of the pipeline's SQL, in which its tests can run; null for Python. */
+  /** The instance of the pipeline's SQL, which can also run its tests; null for Python. */
   opened: OpenedInstance | null
 }
 
-/** Executes the pipeline and writes its result to files. Throws AuthorError, and what engines throw. */
+/** Executes the pipeline and writes its result to files. Throws AuthorError, and the errors of engines. */
 export async function execute(attempt: RenderedAttempt, options: ExecuteOptions): Promise<Executed> {
   const { place, template, draft, inputs, target } = attempt
   const opened = await openFor(attempt)
   if (place.python !== null) {
     const { sql, place: file } = await interpret(attempt, place.python, opened.number, options)
-    // The runner wrote this SQL: its lines say nothing about the author's file.
+    // The runner wrote this SQL, so its line numbers do not refer to the author's file.
     const change = await write(attempt, sql, { ...opened, ...options }).catch((error: unknown) => {
       throw placed(error, { file, source: '', sql: '' })
     })
@@ -44,7 +44,10 @@ export async function execute(attempt: RenderedAttempt, options: ExecuteOptions)
   return { change, opened }
 }
 
-/** Opens an instance that shows what the pipeline reads, and may read what its tests will be shown. */
+/**
+ * Opens an instance that shows the inputs of the pipeline. It may also read the files that its tests will
+ * need.
+ */
 async function openFor(attempt: RenderedAttempt): Promise<OpenedInstance> {
   const { work, place, target, inputs, draft, tests } = attempt
   const { engine, directory, landing, python } = place
@@ -102,7 +105,7 @@ async function write(
   return change
 }
 
-/** `3 rows inserted or changed, 2 files replaced, 14.2 kB of Parquet`. */
+/** For example `3 rows inserted or changed, 2 files replaced, 14.2 kB of Parquet`. */
 function summaryOf({ operation, rowsWritten, replaced, files }: TableChange): string {
   const bytes = files.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0)
   const parquet = `${sized(bytes)} of Parquet`

@@ -6,7 +6,7 @@ import { engineAtWork } from '../../core/testing.ts'
 import { useRunner } from '../test-runner.ts'
 import { runToEnd } from '../testing.ts'
 
-// What a run that fails says to the author of its pipeline.
+// The errors of failed runs, as authors of pipelines see them.
 
 const { service, runner, failureOf } = await useRunner({
   RUNNER_CONCURRENCY: '1',
@@ -14,13 +14,14 @@ const { service, runner, failureOf } = await useRunner({
 })
 const TABLE: TableName = { namespace: 'default', layer: 'bronze', name: 'failing' }
 
-describe('a failure says what to mend', () => {
+describe('a failed run names the mistake of its author', () => {
   test.each([
     [
       'select 1 as a,\n  nope as b',
       /^executing: pipeline.sql line 2: Binder Error: Referenced column "nope" was not found/,
     ],
-    // A mistake of the engine's; should a new version not make it, it needs another one here.
+    // This statement triggers a bug of the engine. If a new version fixes the bug, the test needs another
+    // one.
     [
       'select is_histogram_other_bin((select max(a) from range(0) t(a))) as b',
       /^executing: pipeline.sql: the engine cannot run this, it failed inside: INTERNAL Error: [^\n/]*$/,
@@ -58,7 +59,7 @@ describe('a failure says what to mend', () => {
       "-- @merge_strategy: incremental\n-- @unique_key: b\nselect 1 as a,\n  cast(b as integer) as b\nfrom (values ('1'), ('x')) t(b)",
       /^executing: pipeline.sql line 4: Conversion Error: Could not convert string 'x'/,
     ],
-    // The text of the author has no such cast: it is the table's type that the value does not fit.
+    // The author's text has no such cast: the value does not fit the type of the table.
     [
       'select 1 as a,\n  170141183460469231731687303715884105727::hugeint as b',
       /^executing: pipeline.sql: Conversion Error: Could not cast value 170141183460469231731687303715884105727/,
@@ -106,7 +107,7 @@ describe('an engine process that ends', () => {
   }
 
   test.each(['SIGKILL', 'SIGTERM', 'SIGSEGV', 'SIGBUS'] as const)(
-    'by %s from outside says so: the attempt may be executed again',
+    'an attempt whose engine was ended by %s may be executed again',
     async (signal) => {
       const { status, isEngineLost, error } = await killed(signal)
       expect([status, isEngineLost]).toEqual([RunStatus.FAILED, true])
@@ -114,7 +115,7 @@ describe('an engine process that ends', () => {
     },
   )
 
-  test('because its query passed the memory limit fails its run with that text', async () => {
+  test('a query beyond the memory limit fails its run with that reason', async () => {
     const submit = await service.attempt(TABLE, {
       'pipeline.sql': 'select array_agg(range) as all_of_them from range(50_000_000)',
     })

@@ -27,7 +27,7 @@ beforeEach(() => {
 })
 afterEach(() => leave.abort())
 
-/** A new attempt that has begun, and where its reader is with it. */
+/** Submits an attempt, waits until it begins, and returns the position of its reader. */
 async function submitted(runId: string): Promise<Position> {
   attempts.submit(create(SubmitPipelineRequestSchema, { runId, attempt: 1 }))
   await new Promise((resolve) => setImmediate(resolve))
@@ -55,7 +55,7 @@ const textsOf = (news: News[] | null | 'ended', at: Position) =>
     ? news.flatMap(({ handle, lines }) => (handle === at.handle ? lines.map((line) => line.message) : []))
     : []
 
-test('one stream tells of many attempts: a beat first, then lines and phases, and the end once', async () => {
+test('one stream sends a heartbeat, then lines, phases and ends of attempts', async () => {
   const [one, two] = [await submitted('one'), await submitted('two')]
   const { next } = follow('s', [one, two])
   expect(await next()).toBeNull()
@@ -74,7 +74,7 @@ test('one stream tells of many attempts: a beat first, then lines and phases, an
   expect(await next()).toMatchObject([{ handle: 'two:1', end: null }])
 })
 
-test('what is said one after the other, a moment apart, is told together', async () => {
+test('lines written within a moment are sent together', async () => {
   const one = await submitted('one')
   const { next } = follow('s', [one])
   await next()
@@ -86,7 +86,7 @@ test('what is said one after the other, a moment apart, is told together', async
   expect(textsOf(await heard, one)).toEqual(['a', 'b', 'c'])
 })
 
-test('attempts are added to a stream that is open, and to no other', async () => {
+test('attempts can be added to an open stream and to no other', async () => {
   const { next } = follow('s', [])
   await next()
   const late = await submitted('late')
@@ -96,13 +96,13 @@ test('attempts are added to a stream that is open, and to no other', async () =>
   expect(textsOf(await next(), late)).toEqual(['before'])
 })
 
-test('a handle that is not known is told as that', async () => {
+test('an unknown handle is reported as unknown', async () => {
   const { next } = follow('s', [{ handle: 'gone:1', afterSeq: 3 }])
   await next()
   expect(await next()).toMatchObject([{ handle: 'gone:1', end: 'unknown' }])
 })
 
-test('a reader that comes back goes on where it was, and the stream it had before ends', async () => {
+test('a returning reader continues at its position and ends its old stream', async () => {
   const one = await submitted('one')
   say(one, 'a', 'b', 'c')
   const before = follow('before', [one])
@@ -115,7 +115,7 @@ test('a reader that comes back goes on where it was, and the stream it had befor
   expect(followings.add('before', [one])).toBe(false)
 })
 
-test('an attempt that talks a lot takes turns with the others', async () => {
+test('an attempt with many lines takes turns with the others', async () => {
   const [chatty, quiet] = [await submitted('chatty'), await submitted('quiet')]
   const { next } = follow('s', [chatty, quiet])
   await next()
@@ -130,7 +130,7 @@ test('an attempt that talks a lot takes turns with the others', async () => {
   expect(turn).toBeLessThanOrEqual(followLimits.turnBytes)
 })
 
-test('no more is told than fits until the reader says what is stored; then the rest, once, and the end after it', async () => {
+test('a full window waits until the reader confirms its stored lines', async () => {
   const [chatty, quiet] = [await submitted('chatty'), await submitted('quiet')]
   const { next } = follow('s', [chatty, quiet])
   await next()
@@ -140,7 +140,7 @@ test('no more is told than fits until the reader says what is stored; then the r
   const heard: string[] = []
   let stored = 0
   for (let hasEnded = false; !hasEnded; ) {
-    // Everything it tells before it waits: the quiet one is heard even then.
+    // The inner loop reads until the chatty attempt waits. The quiet attempt is heard even then.
     for (let bytes = 0; ; ) {
       say(quiet, 'still here')
       const news = await next()
@@ -159,7 +159,7 @@ test('no more is told than fits until the reader says what is stored; then the r
   expect(heard).toEqual(said)
 })
 
-test('streams, and attempts on each, have a limit', async () => {
+test('streams, and attempts on each stream, are limited', async () => {
   const open = Array.from({ length: followLimits.streams }, (_, n) => follow(`s${n}`, []))
   for (const { next } of open) await next()
   await expect(follow('one more', []).next()).rejects.toThrow(TooMuch)
@@ -173,7 +173,7 @@ test('streams, and attempts on each, have a limit', async () => {
   expect(() => followings.add('s1', many)).toThrow(TooMuch)
 })
 
-test('a stream that is full still hears what is stored', async () => {
+test('a full stream still accepts confirmations of stored lines', async () => {
   const one = await submitted('one')
   const fill = Array.from({ length: followLimits.attemptsPerStream - 1 }, (_, n) => ({
     handle: `${n}:1`,

@@ -2,35 +2,45 @@ import { limits } from '../limits.ts'
 import { happensWithin, type Line, type Phase } from './attempt-log.ts'
 import type { Attempt, Attempts } from './attempts.ts'
 
-// One stream for all the attempts that a reader follows. Attempts take turns on it, so one that talks a lot keeps nobody
-// from being heard; and of each only so much is told before the reader says that it is stored, so that neither a chatty
-// attempt nor a slow reader fills memory, here, on the wire or there.
+// One stream carries the news of all attempts that a reader follows. Attempts take turns, so an attempt with
+// many lines does not block the others. Each attempt sends a limited number of bytes before the reader
+// confirms that they are stored. So neither a chatty attempt nor a slow reader fills memory, on either side
+// or on the wire.
 
 export const followLimits = {
-  /** Lines of one attempt that were told and are not known to be stored, in bytes; always at least one line. */
+  /**
+   * Bytes of one attempt's lines that were sent and not confirmed as stored. At least one line is always
+   * sent.
+   */
   windowBytes: 262_144,
-  /** What one attempt tells before it is another one's turn. */
+  /** Bytes that one attempt sends before the next attempt's turn. */
   turnBytes: 16_384,
-  /** What comes within this time is told together, unless an attempt ends: its reader stores it together, too. */
+  /**
+   * News within this time is sent together, and its reader stores it together. The end of an attempt is sent
+   * at once.
+   */
   gatherMs: 15,
-  /** One message: it is encoded, sent and read as a whole. */
+  /** Bytes of one message, which is encoded, sent and read as a whole. */
   messageBytes: 262_144,
-  /** Streams of one process: a replica of the service has one. */
+  /** Streams of one process. Each replica of the service has one stream. */
   streams: 256,
-  /** Attempts on one stream; a process knows hardly more (`concurrency`, `finishedKept`). */
+  /** Attempts on one stream. A process hardly knows more attempts (`concurrency`, `finishedKept`). */
   attemptsPerStream: 20_000,
 } as const
 
-/** What one attempt has told since it was last heard. */
+/** The events of one attempt since its last news. */
 export interface News {
   handle: string
   lines: Line[]
   phases: Phase[]
-  /** The attempt when it has ended and told all; `unknown`: there is no such attempt here. */
+  /**
+   * The attempt, when it has ended and all its events were sent. `unknown`: this process does not know the
+   * attempt.
+   */
   end: Attempt | 'unknown' | null
 }
 
-/** How far a reader is with an attempt: it has everything up to this line. */
+/** The progress of a reader: it has every line of the attempt up to `afterSeq`. */
 export interface Position {
   handle: string
   afterSeq: number
@@ -41,8 +51,8 @@ export function makeFollowings(attempts: Pick<Attempts, 'find'>) {
 
   return {
     /**
-     * News of these attempts and of those that are added, as they come: null is a heartbeat, and the first thing told.
-     * It ends when another stream replaces it, and throws the signal's reason. Throws TooMuch.
+     * Yields news of these attempts, and of attempts added later. Null is a heartbeat; the first value is
+     * one. The stream ends when another stream replaces it. Throws TooMuch, and the signal's reason.
      */
     async *follow(
       streamId: string,
@@ -64,7 +74,10 @@ export function makeFollowings(attempts: Pick<Attempts, 'find'>) {
       }
     },
 
-    /** Adds attempts, and makes room for more of those that are there. False: there is no such stream. Throws TooMuch. */
+    /**
+     * Adds attempts, and confirms stored lines of attempts already on the stream. False: the stream does not
+     * exist. Throws TooMuch.
+     */
     add(streamId: string, positions: readonly Position[]): boolean {
       const following = open.get(streamId)
       if (following === undefined) return false
@@ -74,23 +87,23 @@ export function makeFollowings(attempts: Pick<Attempts, 'find'>) {
   }
 }
 
-/** A reader asks for more than a process can keep. */
+/** A reader wants more streams or attempts than a process allows. */
 export class TooMuch extends Error {}
 
 class Following {
   #followed = new Map<string, Followed>()
   #unknown = new Set<string>()
-  /** Those that have something to tell, in the order of their turns. */
+  /** Attempts that may have news, in the order of their turns. */
   #ready = new Set<Followed>()
   #changed = Promise.withResolvers<void>()
-  /** Something is not to wait for more. */
+  /** Resolves when news must be sent without waiting for more. */
   #pressing = Promise.withResolvers<void>()
   #hasEnded = false
 
   constructor(readonly attempts: Pick<Attempts, 'find'>) {}
 
   add(positions: readonly Position[]): void {
-    // Positions of those that are followed already say what is stored: they add nothing.
+    // Positions of attempts already on the stream only confirm stored lines, so they count as no addition.
     const added = positions.filter(({ handle }) => !this.#followed.has(handle) && !this.#unknown.has(handle))
     if (
       added.length > 0 &&
@@ -158,7 +171,7 @@ class Following {
     }))
     this.#unknown.clear()
     let room: number = followLimits.messageBytes
-    // One that has more to tell is put back, behind the others, and comes again in this very loop.
+    // An attempt with more lines is put back behind the others. This loop reaches it again.
     for (const followed of this.#ready) {
       if (room <= 0) break
       this.#ready.delete(followed)
@@ -188,9 +201,9 @@ class Following {
 /** One attempt on one stream. */
 class Followed {
   leave: () => void = () => {}
-  /** The next one of what the attempt has told. */
+  /** Index of the next event to send. */
   #next = 0
-  /** Lines told that are not known to be stored. */
+  /** Lines that were sent and not confirmed as stored. */
   #unstored: { seq: number; bytes: number }[] = []
   #unstoredBytes = 0
 
@@ -205,7 +218,7 @@ class Followed {
     this.#unstoredBytes = kept.reduce((sum, { bytes }) => sum + bytes, 0)
   }
 
-  /** Up to so many bytes of lines, or one; `news` is null when there is nothing to tell now. */
+  /** Takes lines of at most `bytesMax` bytes, or one line. `news` is null when there is nothing to send. */
   take(bytesMax: number): { news: News | null; bytes: number; hasMore: boolean } {
     const { handle, log } = this.attempt
     const news: News = { handle, lines: [], phases: [], end: null }
@@ -230,5 +243,5 @@ class Followed {
   }
 }
 
-/** What a line is on the wire besides its text. */
+/** Bytes of a line on the wire in addition to its text. */
 const LINE_OVERHEAD_BYTES = 32

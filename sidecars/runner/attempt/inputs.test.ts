@@ -33,7 +33,7 @@ const PLAIN = [
   "{ {{ this }} } '{' \u00e4\u{1f600}{{ this }}",
 ]
 
-test('texts with nothing but plain expressions become what the template engine makes of them', () => {
+test('plain expressions are rendered exactly as the template engine renders them', () => {
   for (const source of PLAIN) {
     const template = { file: 'pipeline.sql', source }
     const plain = renderPlain(template, variables, resolver)
@@ -58,7 +58,7 @@ const LEFT_TO_THE_ENGINE = [
   '{{ this }} {{ nothing }}',
 ]
 
-test('everything else is left to the template engine', () => {
+test('all other texts are left to the template engine', () => {
   for (const source of LEFT_TO_THE_ENGINE)
     expect([source, renderPlain({ file: 'pipeline.sql', source }, variables, resolver)]).toEqual([
       source,

@@ -21,10 +21,11 @@ import { limits } from '../limits.ts'
 import { type LakeSession, type TableInput, tableExpression } from './lake-session.ts'
 import { bringLanding, type LandingOptions, type LandingPlace, objectOf } from './landing.ts'
 
-// What templates ask for, and what of it there is. How SQL will name a table or a zone is known before either is
-// found, so a template is rendered once, ahead; only where something is missing is it rendered again, for the line.
+// The tables and landing zones that templates name. SQL names of tables and zones are known before their data
+// is looked up. So a template is rendered once, in advance. It is rendered again only to find the line that
+// names a missing table or zone.
 
-/** SQL that counts on tables and zones which have not been found yet. */
+/** Rendered SQL whose tables and zones have not been looked up yet. */
 export interface Draft {
   template: Template
   sql: string
@@ -33,18 +34,18 @@ export interface Draft {
 }
 
 export interface InputsOptions {
-  /** Of names that name none. */
+  /** The namespace of names that do not include one. */
   namespace: string
   variables: TemplateVariables
-  /** Landing zones become directories in it. Null: there are none to be read. */
+  /** Each landing zone becomes a directory in it. Null: no landing zone can be read. */
   landing: LandingPlace | null
 }
 
 export class Inputs {
   readonly #options: InputsOptions
-  /** By key; null: there is no such table. */
+  /** By table key; null: the table does not exist. */
   readonly #tables = new Map<string, TableInput | null>()
-  /** By zone; null: there is no such zone. */
+  /** By zone name; null: the zone does not exist. */
   readonly #landings = new Map<string, LandingFile[] | null>()
 
   constructor(options: InputsOptions) {
@@ -52,8 +53,8 @@ export class Inputs {
   }
 
   /**
-   * Renders a template, noting what it asks for. `inserted` makes another text of the path of a landing zone. Throws
-   * TemplateError.
+   * Renders a template, and records the tables and zones that it names. `inserted` transforms the path of a
+   * landing zone in the text. Throws TemplateError.
    */
   draft(template: Template, inserted = (path: string) => path): Draft {
     const tables = new Map<string, TableName>()
@@ -79,7 +80,7 @@ export class Inputs {
     return { template, sql, tables: [...tables.values()], zones: [...zones] }
   }
 
-  /** The text of a draft and what it was given. `own`: the table that `this` means. */
+  /** The text of a draft, with the tables and zones that it names. `own` is the table that `this` means. */
   textOf({ template, sql, tables, zones }: Draft, own: TableName): RefusedText {
     return {
       language: 'sql',
@@ -91,7 +92,10 @@ export class Inputs {
     }
   }
 
-  /** The SQL of a draft, now that all has been found that there is. Throws TemplateError where something is missing. */
+  /**
+   * The SQL of a draft, after its inputs were looked up. Throws TemplateError at the line that names a
+   * missing input.
+   */
   sqlOf({ template, sql, tables, zones }: Draft): string {
     const isComplete =
       tables.every((table) => this.#tables.get(tableKey(table))) &&
@@ -113,7 +117,7 @@ export class Inputs {
     })
   }
 
-  /** Opens tables of the branch, all at once. `known` has been loaded already. */
+  /** Opens tables of the branch concurrently. `known` contains metadata that is already loaded. */
   async openTables(
     tables: readonly TableName[],
     lake: LakeSession,
@@ -128,7 +132,7 @@ export class Inputs {
     )
   }
 
-  /** Brings the files of landing zones, of all at once. */
+  /** Fetches the files of landing zones concurrently. */
   async openLandings(zones: readonly string[], options: LandingOptions): Promise<void> {
     await Promise.all(
       [...new Set(zones)].map(async (zone) =>
@@ -137,32 +141,32 @@ export class Inputs {
     )
   }
 
-  /** From here on the table is this. */
+  /** Replaces the recorded state of a table. */
   setTable(table: TableInput): void {
     this.#tables.set(tableKey(table.name), table)
   }
 
-  /** Null: it is not there, or nobody has asked for it. */
+  /** Null: the table does not exist or was not looked up. */
   table(name: TableName): TableInput | null {
     return this.#tables.get(tableKey(name)) ?? null
   }
 
-  /** Every table that has been found. */
+  /** All tables that were found. */
   found(): TableInput[] {
     return [...this.#tables.values()].filter((table) => table !== null)
   }
 
-  /** Whether the zone has been looked for. */
+  /** Whether the zone was looked up. */
   knowsLanding(zone: string): boolean {
     return this.#landings.has(zone)
   }
 
-  /** What `landing_zone()` gives; null: there is no such zone. */
+  /** The value of `landing_zone()`; null: the zone was not found. */
   landingPath(zone: string): string | null {
     return this.#landings.get(zone) ? this.#pathOf(zone) : null
   }
 
-  /** Zone by path, for every zone that was found. */
+  /** Maps the path of every zone that was found to the zone's name. */
   landingPaths(): Map<string, string> {
     const zones = [...this.#landings].flatMap(([zone, files]) => (files === null ? [] : [zone]))
     return new Map(zones.map((zone) => [this.#pathOf(zone), zone]))
@@ -189,15 +193,17 @@ export class Inputs {
   }
 }
 
-/** Longer texts are left to the template engine, which has limits of its own. */
+/** Longer texts are left to the template engine, which has its own limits. */
 const PLAIN_CHARACTERS = 100_000
-/** `{{ this }}`, `{{ ref('silver.orders') }}`, `{{ landing_zone("orders") }}`. */
+/** For example `{{ this }}`, `{{ ref('silver.orders') }}`, `{{ landing_zone("orders") }}`. */
 const PLAIN_EXPRESSION = /\{\{\s*(?:this|(ref|landing_zone)\(\s*(?:'([\w.-]*)'|"([\w.-]*)")\s*\))\s*\}\}/g
 
 /**
- * Renders a text whose only expressions are the plain ones above. Null: the template engine has to render the text, or to name
- * its error. Without this, a run of `select 1` takes the runner 26 ms of processor instead of 9, and 16
- * pipelines at once reach 31 runs/s instead of 60, the aim.
+ * Renders a text whose only expressions are the plain ones above. Null: only the template engine can render
+ * the text or name its error.
+ *
+ * Without this function, a run of `select 1` takes the runner 26 ms of processor time instead of 9. Then
+ * 16 concurrent pipelines reach 31 runs/s instead of the aim of 60.
  */
 export function renderPlain(
   { source }: Template,
@@ -209,7 +215,7 @@ export function renderPlain(
   let end = 0
   for (const match of source.matchAll(PLAIN_EXPRESSION)) {
     const before = source.slice(end, match.index)
-    // A third brace belongs to the expression.
+    // A third brace would belong to the expression.
     if (/\{[{%#]|\{$/.test(before)) return null
     const [expression, call, single, double] = match
     const name = single ?? double
@@ -226,11 +232,11 @@ export function renderPlain(
   return /\{[{%#]/.test(rest) ? null : rendered + rest
 }
 
-/** Tells which table is read. */
+/** The log line about a table that the pipeline reads. */
 export const readsTable = ({ name, rowCount, paths }: TableInput): string =>
   `reads ${tableKey(name)}: ${counted(rowCount, 'row')} in ${counted(paths.length, 'file')}`
 
-/** Tells which files of a landing zone are read. */
+/** The log line about the files of a landing zone that the pipeline reads. */
 export function readsZone(zone: string, files: readonly LandingFile[]): string {
   const bytes = files.reduce((sum, file) => sum + Number(objectOf(file).sizeBytes), 0)
   return `reads landing zone ${zone}: ${counted(files.length, 'file')}, ${sized(bytes)}`

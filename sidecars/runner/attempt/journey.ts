@@ -11,11 +11,12 @@ import { judge } from './judge.ts'
 import { hasNothingLeft, lakeOf, type RenderedAttempt, render } from './render.ts'
 import { openWorkplace, type Workplace, type WorkplaceOptions } from './workplace.ts'
 
-// One attempt from its pinned files to its facts: render, execute, commit once to the branch, judge the branch.
+// One attempt, from its pinned files to its facts: render, execute, commit once to the branch, test the
+// branch.
 
 export type JourneyOptions = WorkplaceOptions & ExecuteOptions
 
-/** Makes the function that executes attempts. It throws AuthorError, and the signal's reason. */
+/** Makes the function that executes attempts. It throws AuthorError and the signal's reason. */
 export function makeJourney(options: JourneyOptions): Execute {
   return async function executeAttempt(work: Work) {
     const needsPython = work.request.type === 'python'
@@ -37,7 +38,7 @@ export function makeJourney(options: JourneyOptions): Execute {
   }
 }
 
-/** The phases of an attempt, in their order. */
+/** Runs the phases of an attempt in order. */
 async function perform(work: Work, place: Workplace, options: ExecuteOptions): Promise<void> {
   const { request, facts, enter, log } = work
   const started = performance.now()
@@ -49,7 +50,8 @@ async function perform(work: Work, place: Workplace, options: ExecuteOptions): P
   enter('executing')
   const { change, opened } = await execute(attempt, options)
   const stored = store(attempt, change)
-  // The tests read the very files that are committed meanwhile. The engine has its work before ours.
+  // The tests read the very files that are being committed. `judge` is called first, so that the engine gets
+  // its work first.
   const [tested, committed] = await Promise.allSettled([
     judge(attempt, stored, opened),
     stored === null ? '' : commit(attempt, stored),
@@ -63,14 +65,14 @@ async function perform(work: Work, place: Workplace, options: ExecuteOptions): P
   log.write('info', `attempt ${request.attempt} done in ${since(started)}`)
 }
 
-/** Null: nothing changes. */
+/** Null: the result changes nothing. */
 function store({ work, place }: RenderedAttempt, change: TableChange): StoredResult | null {
   if (change.operation !== null) return storeResult(change, place.lake)
   work.log.write('info', 'no rows to write: the table stays as it is')
   return null
 }
 
-/** Answers the id of the commit. */
+/** Returns the id of the commit. */
 async function commit({ work, place, target }: RenderedAttempt, stored: StoredResult): Promise<string> {
   const started = performance.now()
   const { name, table } = target
@@ -79,11 +81,11 @@ async function commit({ work, place, target }: RenderedAttempt, stored: StoredRe
   return id
 }
 
-/** The error for the author of the pipeline; a fault of the service stays as it is. */
+/** Returns the error for the author of the pipeline, or the unchanged error for a fault of the service. */
 function failureOf(error: unknown, { directory }: Workplace): unknown {
   const reason = reasonOf(error)
   if (reason === null) return error
   const Failure = error instanceof EngineEnded && error.end !== 'ordered' ? AttemptLostEngine : AuthorError
-  // The author does not need to know where the work was done.
+  // The author does not need the local directory of the attempt.
   return new Failure(reason.replaceAll(`${directory}/`, ''), { where: '', cause: error })
 }

@@ -9,8 +9,9 @@ import { openInstance, type TableInput } from './lake-session.ts'
 import { parsedIn, type RenderedAttempt } from './render.ts'
 
 /**
- * Runs the quality tests on the table as the branch will have it. `opened` is the instance of the pipeline's SQL: it forgets
- * the result before the tests are shown their tables. Null: an instance is opened for the tests.
+ * Runs the quality tests on the table as the branch will have it. `opened` is the instance of the pipeline's
+ * SQL. It drops the result before it shows the tests their tables. Null: the tests get an instance of their
+ * own.
  */
 export async function judge(
   attempt: RenderedAttempt,
@@ -29,7 +30,7 @@ export async function judge(
   work.enter('testing')
   const started = performance.now()
   const shown = inputs.found()
-  // An instance does one thing after the other, so the first test need not wait for the answer to this.
+  // An instance executes one call after the other, so the first test need not wait for this answer.
   const ready =
     opened && engine.call({ kind: 'show', number: opened.number, tables: shown.map(opened.viewOf) }, signal)
   ready?.catch(() => {})
@@ -41,7 +42,7 @@ export async function judge(
   return results
 }
 
-/** The table as the branch has it; `paths`: where the new files are on this machine. */
+/** The table as the branch will have it. `paths` are the local paths of the new files. */
 function onBranch(
   name: TableName,
   { change, files: added }: StoredResult,

@@ -27,14 +27,14 @@ import type { TableView } from '../engine/engine-messages.ts'
 import { type BranchCatalog, openBranchCatalog } from './branch-catalog.ts'
 import type { LandingPlace } from './landing.ts'
 
-// The lake as one piece of work sees it, through its token: tables of its branch, and their files on this machine.
+// The lake as one piece of work sees it through its token: the tables of its branch, with local files.
 
-/** A table as SQL can read it: its columns, and local files that stay until the session is closed. */
+/** A table that SQL can read: its columns, and local files that stay until the session is closed. */
 export interface TableInput {
   name: TableName
   schema: Schema
   paths: string[]
-  /** In the lake, of the files of `paths`. */
+  /** Locations in the lake of the files in `paths`. */
   locations: string[]
   rowCount: number
 }
@@ -44,22 +44,25 @@ export interface LakeSession {
   files: LakeFiles
   gateway: Gateway
   reader: ManifestReader
-  /** What a metadata file says. */
+  /** Reads and parses a metadata file. */
   metadataAt(location: string): Promise<TableMetadata>
-  /** The data files of a table's current state, made local. */
+  /** Makes the data files of the table's current state local. */
   open(name: TableName, metadata: TableMetadata): Promise<TableInput>
-  /** Makes data files local; answers where each is. */
+  /** Makes data files local and returns their paths. */
   openFiles(files: readonly DataFile[]): Promise<string[]>
   close(): void
 }
 
 export interface LakeOptions {
-  /** The directory of the API's disk store, where it is shared. */
+  /** The directory of the API's disk store, if this machine shares it; otherwise null. */
   lakeDir: string | null
   cache: ObjectCache
 }
 
-/** Makes the function that opens sessions. Manifests of a shared lake are remembered across them. */
+/**
+ * Makes the function that opens sessions. Sessions share a cache of manifests when the lake is on a shared
+ * disk.
+ */
 export function makeLake({ lakeDir, cache }: LakeOptions) {
   const shared = lakeDir === null ? null : sharedLake(lakeDir)
   const readerOf = (files: LakeFiles) =>
@@ -111,21 +114,24 @@ export function makeLake({ lakeDir, cache }: LakeOptions) {
   }
 }
 
-/** How SQL names a table. Its last part is the table's own name, so that `name.column` works without an alias. */
+/**
+ * The SQL name of a table. Its last part is the table's own name, so that `name.column` works without an
+ * alias.
+ */
 export const tableExpression = (table: TableName): string =>
   `${quoteIdentifier(schemaOf(table))}.${quoteIdentifier(table.name)}`
 
 export interface InstanceOptions {
-  /** More files that it may read. */
+  /** More files that the instance may read. */
   paths?: readonly string[]
   profilePath?: string
-  /** The zones that it may read. */
+  /** The landing zones that the instance may read. */
   landing?: LandingPlace
 }
 
 /**
- * Opens an instance that sees these tables and files, and those in `directory`; it spills there too. Answers its number.
- * Throws EngineFault, EngineEnded.
+ * Opens an instance that may read these tables and files, and the files in `directory`. It also spills to
+ * `directory`. Returns its number. Throws EngineFault and EngineEnded.
  */
 export async function openInstance(
   engine: EngineLease,
@@ -151,13 +157,13 @@ export async function openInstance(
     )
     return number
   } catch (error) {
-    // Nobody else knows it.
+    // No caller knows the number of this instance, so it is closed here.
     await engine.close(number).catch(() => {})
     throw error
   }
 }
 
-/** What an instance shows a table as. */
+/** The view that an instance shows for a table. */
 export const viewOf = ({ name, schema, paths }: TableInput): TableView => ({
   schema: schemaOf(name),
   name: name.name,

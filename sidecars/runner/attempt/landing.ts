@@ -13,34 +13,37 @@ import { traceHeaders } from '../../../proto/trace.ts'
 import { type Gateway, openObject, pathIn } from '../../objects/lake-access.ts'
 import { accepted, HttpFailure, patiently } from '../../rpc/http.ts'
 
-// The files of landing zones, as they were frozen for an attempt, on this machine.
+// Makes the files of landing zones local, as they were frozen for an attempt.
 
 export interface LandingOptions {
   namespace: string
-  /** The zones frozen at the attempt's start. Others are frozen when they are asked for. */
+  /** The zones frozen at the attempt's start. Other zones are frozen when a template names them. */
   frozen: readonly LandingInput[]
   access: LakeAccess
   gateway: Gateway
 }
 
-/** Where the files of a run's zones are. */
+/** The location of a run's landing zones on this machine. */
 export interface LandingPlace {
-  /** Zones become directories in it. */
+  /** Each zone becomes a directory in it. */
   directory: string
-  /** What their paths begin with, for those who read them. */
+  /** The beginning of every zone's path, as code of users sees it. */
   name: string
-  /** Where an engine has to work for that; nothing but the files begins there. Null: anywhere. */
+  /**
+   * The working directory that an engine needs to resolve `name`; nothing else is resolved from it. Null: any
+   * directory.
+   */
   from: string | null
 }
 
-/** A file has the same path in every run, so that rows can be told by it. */
+/** A file has the same path in every run, so that rows can be identified by their file's path. */
 export const landingIn = (directory: string): LandingPlace => ({
   directory: join(directory, LANDING),
   name: LANDING,
   from: directory,
 })
 
-/** Python and the engine beside it have no directory in common to begin at. */
+/** Python and its engine have no working directory in common, so the path is absolute. */
 export function landingOfPython(inputs: string): LandingPlace {
   const directory = join(inputs, LANDING)
   return { directory, name: directory, from: null }
@@ -48,7 +51,10 @@ export function landingOfPython(inputs: string): LandingPlace {
 
 const LANDING = 'landing'
 
-/** Brings the files of a zone into a new directory. Answers what they are; null: there is no such zone. */
+/**
+ * Fetches the files of a zone into a new directory and returns their descriptions. Null: the zone does not
+ * exist.
+ */
 export async function bringLanding(
   zone: string,
   directory: string,
@@ -71,7 +77,7 @@ export async function bringLanding(
 
 const DOWNLOADS_AT_ONCE = 8
 
-/** The zone's files as of the attempt's start. */
+/** Freezes the zone's files as of the attempt's start. Null: the zone does not exist. */
 async function freeze(
   zone: string,
   { namespace, access, gateway }: LandingOptions,
@@ -93,7 +99,10 @@ async function freeze(
   }
 }
 
-/** A hard link to the cached copy, or another copy on another disk: the file stays as long as the attempt's directory does. */
+/**
+ * Makes a hard link to the cached copy, or a copy when the cache is on another disk. So the file stays as
+ * long as the attempt's directory.
+ */
 async function bring(file: LandingFile, path: string, gateway: Gateway): Promise<void> {
   const object = objectOf(file)
   const { path: cached, release } = await openObject(
@@ -120,7 +129,10 @@ export function objectOf({ object }: LandingFile): FileVersion {
 
 const NAME_BYTES_MAX = 255
 
-/** Its own name, so that queries which show it make sense, unless no file here can have it. */
+/**
+ * Uses the uploaded name, so that queries that show it make sense. A name that is invalid here is replaced by
+ * the id.
+ */
 function localName({ id, filename }: Pick<LandingFile, 'id' | 'filename'>): string {
   const isPlain =
     filename !== '' && !/^\.|[/\\\p{Cc}]/u.test(filename) && Buffer.byteLength(filename) <= NAME_BYTES_MAX

@@ -1,12 +1,12 @@
 import { AuthorError } from '../../../lake/pipeline/author-error.ts'
 import { usageOfDirectory, watchRoom } from '../python/room.ts'
 
-/** How often the files are looked at: an engine writes some hundred MB a second. */
+/** Interval between two checks of the files. An engine writes some hundred MB per second. */
 const LOOK_MS = 250
 
 /**
- * Runs `write` with a signal that aborts it when the directory holds more than `bytes`. Throws AuthorError then, and what
- * `write` throws. What was written stays for the caller to remove.
+ * Runs `write` with a signal that aborts it when the directory holds more than `bytes`. Throws AuthorError in
+ * that case, and the errors of `write`. The caller must remove the written files.
  */
 export async function withinOutput<Result>(
   { directory, bytes, signal }: { directory: string; bytes: number; signal: AbortSignal },
@@ -18,7 +18,7 @@ export async function withinOutput<Result>(
   const endWatch = watchRoom(usage, { ...limit, everyMs: LOOK_MS }, () => full.abort(tooMuch(bytes)))
   try {
     const result = await write(AbortSignal.any([signal, full.signal]))
-    // The last files may have come since the last look.
+    // The last files may have been written after the last check.
     if ((await usage()).bytes > bytes) throw tooMuch(bytes)
     return result
   } finally {

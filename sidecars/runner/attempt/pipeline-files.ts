@@ -6,7 +6,7 @@ import type { SubmitPipelineRequest } from '../../../proto/gen/sluice/runner/v1/
 import { type Gateway, openObject } from '../../objects/lake-access.ts'
 import { limits } from '../limits.ts'
 
-/** The files of a pipeline that a run reads, by their path below the pipeline's prefix. */
+/** The files of a pipeline that a run reads, with paths below the pipeline's prefix. */
 export interface PipelineFiles {
   source: TextFile
   config?: TextFile
@@ -20,11 +20,11 @@ export interface NamedTest {
 
 type PipelineRef = { namespace: string; layer: string; pipelineName: string }
 
-/** What stands before every path of a pipeline. */
+/** The prefix of every path of a pipeline. */
 export const prefixOf = ({ namespace, layer, pipelineName }: PipelineRef): string =>
   `${namespace}/pipelines/${layer}/${pipelineName}/`
 
-/** Fetches the pinned files. Throws AuthorError if the source is not among them, and HttpFailure. */
+/** Fetches the pinned files. Throws HttpFailure, and AuthorError if the source is missing. */
 export async function fetchPipelineFiles(
   request: SubmitPipelineRequest,
   gateway: Gateway,
@@ -36,7 +36,7 @@ export async function fetchPipelineFiles(
     .filter(({ object, path }) => object.path.startsWith(prefix) && isRead(path, sourcePath))
   const files = await Promise.all(
     needed.map(async ({ object, path }) => {
-      // A size of 0 stands for an unknown one.
+      // A size of 0 means that the size is unknown.
       const sizeBytes = Number(object.sizeBytes) || undefined
       const { path: local, release } = await openObject(gateway, object.path, object.versionId, sizeBytes)
       try {

@@ -12,7 +12,7 @@ const operator = (name: string, more: object = {}) => ({
 const profile = (...children: object[]) =>
   JSON.stringify({ system_peak_buffer_memory: 10, system_peak_temp_dir_size: 20, children })
 
-test('operators are a tree, each with its rows, its time and what the engine tells of it', () => {
+test('a profile becomes a tree of operators with rows, times and details', () => {
   const text = profile(
     operator('HASH_JOIN ', {
       operator_cardinality: 12_345,
@@ -40,7 +40,7 @@ test('operators are a tree, each with its rows, its time and what the engine tel
   })
 })
 
-test('a large plan is told in part', () => {
+test('a large plan is shown in part', () => {
   const many = readProfile(profile(...Array.from({ length: 700 }, () => operator('SCAN'))))
   expect(many.operators).toBe(700)
   expect(many.tree.split('\n')).toHaveLength(501)
@@ -49,7 +49,7 @@ test('a large plan is told in part', () => {
   expect(wide.tree.length).toBeLessThan(400)
 })
 
-test('what is no profile is refused', () => {
+test('a text of another shape is rejected', () => {
   for (const text of ['{}', '[]', '"x"', profile({ operator_name: 1 })])
     expect(() => readProfile(text)).toThrow('another shape')
 })

@@ -3,15 +3,15 @@ import { type Static, Type } from '@sinclair/typebox'
 import { TypeCompiler } from '@sinclair/typebox/compiler'
 import { counted } from '../author/wording.ts'
 
-// What the engine's profile of one execution says, for people: a tree of operators with the rows and the time of each.
+// The engine's profile of one execution, for people: a tree of operators with their rows and times.
 
 export interface Profile {
-  /** Of the engine's buffers. */
+  /** Peak size of the engine's buffers. */
   memoryPeakBytes: number
-  /** What was spilled, at most. */
+  /** Peak size of the spilled data. */
   diskPeakBytes: number
   operators: number
-  /** A line per operator, and below it what the engine tells of it. */
+  /** One line per operator, and below it the engine's details. */
   tree: string
 }
 
@@ -34,12 +34,12 @@ const profileOf = TypeCompiler.Compile(
   }),
 )
 
-/** Plans of more operators are shown to here. */
+/** Operators shown of a larger plan. */
 const OPERATORS_SHOWN = 500
-/** A list of values, or a long condition, is shown to here. */
+/** Characters shown of a list of values or a long condition. */
 const DETAIL_CHARACTERS = 300
 
-/** Reads the profile as the engine wrote it. Throws for a text of another shape. */
+/** Parses the profile that the engine wrote. Throws for a text of another shape. */
 export function readProfile(text: string): Profile {
   const profile: unknown = JSON.parse(text)
   if (!profileOf.Check(profile)) throw new Error('the engine wrote a profile of another shape')
@@ -79,7 +79,7 @@ const detailsOf = ({ extra_info: info }: Operator): string[] =>
     .filter(([, values]) => values.some((value) => value !== ''))
     .map(([key, values]) => `${key}: ${shortened(values.join(', ').replaceAll('\n', ', '))}`)
 
-/** Where files are on this machine is nobody's business. */
+/** Hides the directories of this machine. */
 const withoutFolders = (paths: string) =>
   paths
     .split(/,\s*/)

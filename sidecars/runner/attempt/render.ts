@@ -18,10 +18,10 @@ import type { LandingOptions } from './landing.ts'
 import { fetchPipelineFiles, type PipelineFiles } from './pipeline-files.ts'
 import type { Workplace } from './workplace.ts'
 
-/** The table an attempt writes. */
+/** The table that an attempt writes. */
 export interface Target {
   name: TableName
-  /** As it was before the attempt; null: it does not exist. */
+  /** The table before the attempt; null: it does not exist. */
   table: TableMetadata | null
   rules: WriteRules
   /** ISO 8601. */
@@ -37,13 +37,16 @@ export interface RenderedAttempt {
   variables: TemplateVariables
   inputs: Inputs
   template: Template
-  /** Its `sql` is '' for Python. */
+  /** The `sql` of the draft is empty for Python. */
   draft: Draft
   tests: readonly DraftedTest[]
   landing: LandingOptions
 }
 
-/** Fetches the files, renders the templates and opens everything that they name. Throws AuthorError. */
+/**
+ * Fetches the files, renders the templates, and opens all tables and zones that they name. Throws
+ * AuthorError.
+ */
 export async function render(work: Work, place: Workplace): Promise<RenderedAttempt> {
   const { request, log } = work
   const started = performance.now()
@@ -76,9 +79,7 @@ export async function render(work: Work, place: Workplace): Promise<RenderedAtte
   return { ...attempt, draft: { ...draft, sql } }
 }
 
-/**
- * An upload asked for this run, and the success of another run has archived the file meanwhile: nothing is left to do.
- */
+/** True when an upload requested this run and another successful run has archived the file meanwhile. */
 export function hasNothingLeft({ work, draft, inputs }: RenderedAttempt): boolean {
   return work.request.emptyLandingIsSuccess && emptyZoneOf(draft, inputs) !== undefined
 }
@@ -90,7 +91,7 @@ const emptyZoneOf = ({ zones }: Draft, inputs: Inputs) =>
 export const inputsOf = ({ draft, inputs }: RenderedAttempt): TableInput[] =>
   draft.tables.flatMap((table) => inputs.table(table) ?? [])
 
-/** Lets a refused text be parsed in an open instance. */
+/** Lets a refused text be parsed in an open instance, to explain its error. */
 export const parsedIn = ({ work, place }: RenderedAttempt, instance: number): ParsedIn => ({
   engine: place.engine,
   instance,
@@ -98,7 +99,10 @@ export const parsedIn = ({ work, place }: RenderedAttempt, instance: number): Pa
   signal: work.signal,
 })
 
-/** The request may say where the table's metadata is, as of the attempt's base; otherwise the catalog is asked. */
+/**
+ * Reads the table at the attempt's base. The request may name its metadata file; otherwise the catalog is
+ * read.
+ */
 async function tableBefore(
   name: TableName,
   { request }: Work,
@@ -119,13 +123,14 @@ function configure({ source, config: file }: PipelineFiles, { facts, log }: Work
   return config
 }
 
-/** Opens the tables and landing zones that the pipeline and its tests name, all at once. */
+/** Opens the tables and landing zones that the pipeline and its tests name, concurrently. */
 async function open(attempt: RenderedAttempt): Promise<void> {
   const { work, place, target, inputs, draft, tests, landing } = attempt
   const { request, facts, log } = work
   const { name, table, rules } = target
   const drafts = [draft, ...draftsOf(tests)]
-  // A pipeline needs the files of its own table only where it says so. Its tests also read the files that stay.
+  // A pipeline needs the files of its own table only if it names `this`. Its tests also read the files that
+  // stay.
   const keepsFiles = rules.mergeStrategy !== 'full_refresh'
   const readsOwn = /\bthis\b/.test(draft.template.source) || (keepsFiles && tests.length > 0)
   const tables = [...drafts.flatMap((each) => each.tables), ...(readsOwn ? [name] : [])]

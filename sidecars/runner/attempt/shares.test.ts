@@ -3,7 +3,7 @@ import { inShares, NoTurn } from './shares.ts'
 
 const never = new AbortController().signal
 
-/** A time that passes only where something works. */
+/** A clock that advances only while an item works. */
 function makeTime() {
   let now = 0
   const timeouts: { at: number; over: AbortController }[] = []
@@ -16,7 +16,7 @@ function makeTime() {
         return over.signal
       },
     },
-    /** Works for so long, or until it is interrupted. */
+    /** Works for `ms`, or until it is interrupted. */
     async take(ms: number, signal: AbortSignal) {
       const end = now + ms
       for (const { at, over } of timeouts.toSorted((a, b) => a.at - b.at)) {
@@ -32,7 +32,7 @@ function makeTime() {
 
 const LATE = 'too late'
 
-/** `readyNeeds`: what comes before each turn takes so long. */
+/** `readyNeeds`: the duration of `ready` before each turn. */
 async function results(needs: Record<string, number>, ms: number, readyNeeds: number[] = []) {
   const { time, take } = makeTime()
   const begun: string[] = []
@@ -52,7 +52,7 @@ async function results(needs: Record<string, number>, ms: number, readyNeeds: nu
   return { found, begun, took: time.now() }
 }
 
-test('what never ends is told so, and everything else has its result, wherever it stands', async () => {
+test('an endless item is late while all other items have results', async () => {
   const { found, took } = await results({ a: 1, stuck: Infinity, b: 1, stuckToo: Infinity, c: 1 }, 60)
   expect(found).toEqual([
     'done',
@@ -64,13 +64,13 @@ test('what never ends is told so, and everything else has its result, wherever i
   expect(took).toBeLessThanOrEqual(60)
 })
 
-test('what needs more than its share gets what the others leave', async () => {
+test('an item that exceeds its share gets the time others leave', async () => {
   const { found, begun } = await results({ slow: 35, a: 1, b: 1 }, 60)
   expect(found).toEqual(['done', 'done', 'done'])
   expect(begun).toEqual(['slow', 'a', 'b', 'slow'])
 })
 
-test('what is alone has all the time, once', async () => {
+test('a single item gets all the time in one turn', async () => {
   expect(await results({ slow: 59 }, 60)).toMatchObject({ found: ['done'], begun: ['slow'] })
   expect(await results({ slow: 61 }, 60)).toMatchObject({
     found: [`${LATE} after 60`],
@@ -79,7 +79,7 @@ test('what is alone has all the time, once', async () => {
   })
 })
 
-test('what comes before a turn takes of no share, and of the time of all', async () => {
+test('the time of `ready` counts for all items, not for one share', async () => {
   expect(await results({ a: 9, b: 9, c: 9 }, 60, [20, 5, 6])).toMatchObject({
     found: ['done', 'done', 'done'],
     begun: ['a', 'b', 'c'],
@@ -95,12 +95,12 @@ test('what comes before a turn takes of no share, and of the time of all', async
   })
 })
 
-test('nobody is told that it took too long who had no turn', async () => {
+test('an item without a turn causes NoTurn instead of a late result', async () => {
   await expect(results({ a: 1 }, 60, [Infinity])).rejects.toBeInstanceOf(NoTurn)
   await expect(results({ stuck: Infinity, a: 1 }, 60, [0, Infinity])).rejects.toBeInstanceOf(NoTurn)
 })
 
-test('whoever asked and went away ends it, and what fails otherwise is told', async () => {
+test('an aborted signal and unexpected errors end the work', async () => {
   const gone = new AbortController()
   const work = async (_: string, signal: AbortSignal) => {
     gone.abort(new Error('gone'))

@@ -1,20 +1,20 @@
 export interface Shares {
-  /** For all of them together. */
+  /** Time for all items together. */
   ms: number
   signal: AbortSignal
-  /** Another time than that of the machine. */
+  /** Replaces the machine's clock, for tests. */
   time?: { now(): number; timeout(ms: number): AbortSignal }
 }
 
 export interface Shared<Item, Result> {
-  /** Comes before every turn, and takes of nobody's share: the time of all bounds it. */
+  /** Runs before every turn. It uses no item's share, but the time for all items limits it. */
   ready?(signal: AbortSignal): Promise<void>
   work(item: Item, signal: AbortSignal): Promise<Result>
-  /** Answers for what its turns were too short for; the last one took so long. */
+  /** The result of an item whose turns were too short. `spentMs` is the length of its last turn. */
   late(item: Item, spentMs: number): Result
 }
 
-/** The time was over before everything had a turn: nobody can answer for what had none. */
+/** The time ended before every item had a turn. An item without a turn has no result, not even a late one. */
 export class NoTurn extends Error {
   constructor() {
     super('the time was over before everything had its turn')
@@ -22,9 +22,10 @@ export class NoTurn extends Error {
 }
 
 /**
- * Works off items one after the other within a time: what the quick ones leave is for the others. Whatever needs more than its
- * share is interrupted, and begins again when every item has had its turn; `late` answers for what does not end then
- * either. Throws NoTurn, what `ready` and `work` throw, and the signal's reason.
+ * Processes items one after the other within a total time. Time that quick items leave goes to the others. An
+ * item that exceeds its share is interrupted. It starts again when every item has had its turn. If the second
+ * turn is too short, `late` makes its result. Throws NoTurn, the errors of `ready` and `work`, and the
+ * signal's reason.
  */
 export async function inShares<Item, Result>(
   items: readonly Item[],
@@ -35,7 +36,7 @@ export async function inShares<Item, Result>(
   const end = time.timeout(ms)
   const answers = new Map<Item, () => Result>()
 
-  /** Whether there was time enough. */
+  /** Returns whether the time was sufficient. */
   async function within(over: AbortSignal, act: (signal: AbortSignal) => Promise<void>): Promise<boolean> {
     try {
       await act(AbortSignal.any([signal, over]))

@@ -7,20 +7,20 @@ import type { InterpreterLease, Interpreters, PythonLimits } from '../python/int
 import type { LakeSession } from './lake-session.ts'
 import { type LandingPlace, landingIn, landingOfPython } from './landing.ts'
 
-/** What one piece of work has to itself: a view of the lake, an engine, and a directory. */
+/** The resources of one piece of work: a view of the lake, an engine, and a directory. */
 export interface Workplace {
   lake: LakeSession
   engine: EngineLease
   directory: string
-  /** Beside it, or in that of Python. */
+  /** Beside `directory`, or in the directory of Python's inputs. */
   landing: LandingPlace
-  /** A Python process, where that was asked for. */
+  /** A Python process, if the work needs one. */
   python: InterpreterLease | null
-  /** Resolves when nothing of it is left. Call it once, whatever happened. */
+  /** Releases everything, and resolves when nothing is left. Call it exactly once. */
   clear(): Promise<void>
   /**
-   * Clears it and opens another without Python, with the engine of its turn: nobody who waits for one comes before. Throws
-   * EngineEnded; then it is cleared.
+   * Clears this workplace and opens another one without Python. The new engine uses the same slot, so no
+   * waiting caller gets it first. Throws EngineEnded; this workplace is cleared even then.
    */
   reopen(signal: AbortSignal): Promise<Workplace>
 }
@@ -33,8 +33,8 @@ export interface WorkplaceOptions {
 }
 
 /**
- * Opens a workplace; the engine may still be starting when this returns. Throws EnginesBusy and the signal's reason, and
- * with Python what Interpreters.take does.
+ * Opens a workplace. Its engine may still be starting. Throws EnginesBusy, the signal's reason, and with
+ * Python the errors of Interpreters.take.
  */
 export async function openWorkplace(
   options: WorkplaceOptions,
@@ -56,7 +56,7 @@ async function placeOf(
   { python, engine }: Pick<Workplace, 'python' | 'engine'>,
   signal: AbortSignal,
 ): Promise<Workplace> {
-  // An engine sees no directory but its own, and those that interpreters bring along.
+  // An engine sees only its own directory, and the directories of interpreters.
   const own = python?.directory ?? join(engine.directory, randomName())
   const directory = python?.directory ?? join(own, 'room')
   try {
@@ -75,7 +75,7 @@ async function placeOf(
     landing: python ? landingOfPython(python.rooms.inputs) : landingIn(own),
     python,
     async clear() {
-      // It could still ask for something.
+      // Python ends first, because it could still send requests to the engine.
       await python?.release()
       await engine.release(remove)
       lake.close()
