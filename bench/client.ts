@@ -3,9 +3,9 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { readRegistry } from '../sidecars/supervisor/registry.ts'
 
-/** Calls of a service's API. Anything but 2xx throws. */
+/** Calls the API of a service. Any status other than 2xx throws. */
 export function clientOf(url: string) {
-  /** Sends a form, or an object as JSON; answers the JSON of the response. */
+  /** Sends a form, or an object as JSON. Resolves with the parsed JSON of the response. */
   async function call<Answer>(
     method: string,
     path: string,
@@ -27,14 +27,14 @@ export function clientOf(url: string) {
   }
   return {
     call,
-    /** A pipeline of `default.gold` with this source. */
+    /** Creates a pipeline in `default.gold` with this source. */
     async create(name: string, sql: string) {
       await call('POST', '/pipelines', { namespace: 'default', layer: 'gold', name })
       await call('PUT', `/files/default/pipelines/gold/${name}/pipeline.sql`, { content: sql })
     },
-    /** Resolves with the id of the run. */
+    /** Requests a run of a pipeline in `default.gold`. Resolves with the id of the run. */
     requestRun,
-    /** Requests a run and follows its log to its success; `loggedMs` is the time to its first line. */
+    /** Requests a run and follows its log until it succeeds. `loggedMs` is the time to the first log line. */
     async runToSuccess(pipeline: string): Promise<{ id: string; loggedMs: number }> {
       const since = performance.now()
       const id = await requestRun(pipeline)
@@ -55,7 +55,7 @@ export function clientOf(url: string) {
 
 export type Client = ReturnType<typeof clientOf>
 
-/** A server of a benchmark in a process of its own, which prints its address as its first line. */
+/** Starts `file` as a separate process. The process prints its address as its first line. */
 export async function startServer(file: string, ...args: string[]) {
   const child = Bun.spawn([process.execPath, join(import.meta.dirname, file), ...args], {
     stdout: 'pipe',
@@ -69,14 +69,14 @@ export async function startServer(file: string, ...args: string[]) {
   return { url: new TextDecoder().decode(value).trim(), stop }
 }
 
-/** The database address of a running service. */
+/** The database address of the service that runs on `dataDir`. Throws when no service runs there. */
 export function databaseUrlOf(dataDir: string): string {
   const registry = readRegistry(dataDir)
   assert(registry !== undefined, `no service runs on ${dataDir}`)
   return registry.database_url
 }
 
-/** Resident bytes of a part of a running service (Linux; elsewhere not a number). */
+/** Resident memory, in bytes, of one process of a running service. `NaN` on systems other than Linux. */
 export function residentBytes(dataDir: string, part: string): number {
   const pid = readRegistry(dataDir)?.processes.find(({ name }) => name === part)?.pid
   try {

@@ -1,6 +1,8 @@
-// What the service itself costs of a run: a runner that does nothing, 32 callers who each wait for the success of their run
-// before they ask for the next. Beside it in the same run, on the same Postgres: three durable commits per run through
-// the same database client, and graphile-worker with a task that does nothing.
+// Measures the cost of the service itself per run, with a runner that does nothing. Each of 32 callers waits
+// until its run succeeds, then requests the next run. Two comparisons use the same Postgres in the same
+// benchmark:
+// - three durable commits per run through the same database client;
+// - graphile-worker with a task that does nothing.
 import assert from 'node:assert/strict'
 import { Logger, run as runGraphileWorker } from 'graphile-worker'
 import postgres from 'postgres'
@@ -11,9 +13,12 @@ import { openCaller } from './requests.ts'
 
 const CALLERS = 32
 const PIPELINES = 500
-/** Runs of one caller alone. */
+/** Number of runs that a single caller requests, one after the other. */
 const ALONE = 200
-/** Of a service that has been up for a while: compiling costs 0.2 ms of CPU per run in the third second, half of it in the tenth. */
+/**
+ * Long enough for just-in-time compilation to settle. Compilation costs 0.2 ms of CPU per run in the third
+ * second, and half of that in the tenth.
+ */
 const WARM_UP_MS = 8_000
 const MEASURE_MS = 8_000
 
@@ -40,7 +45,7 @@ export async function benchControlPlane() {
   }
 }
 
-/** How often `once` happened in a second, when so many callers do it again and again. */
+/** Calls of `once` per second when `CALLERS` callers repeat it without a pause. */
 async function rateOf(once: (caller: number) => Promise<unknown>, onWarm = () => {}): Promise<number> {
   let isOver = false
   let count = 0
@@ -60,7 +65,10 @@ async function rateOf(once: (caller: number) => Promise<unknown>, onWarm = () =>
   return (done * 1000) / ms
 }
 
-/** 32 callers, then one, each asking for a run over HTTP when its last one has succeeded. */
+/**
+ * Measures 32 callers, then one. Each caller requests its next run over HTTP when its previous run has
+ * succeeded.
+ */
 async function runsPerSecond({ url, sql, news }: NoOpService, latencies: Record<string, Figures>) {
   const pipelines = await addPublished(sql, PIPELINES)
   const callers = await Promise.all(Array.from({ length: CALLERS }, () => openCaller(url)))
@@ -75,7 +83,8 @@ async function runsPerSecond({ url, sql, news }: NoOpService, latencies: Record<
     const id = /"run_id":"([^"]+)"/.exec(answer ?? '')?.[1]
     assert(id !== undefined, `no run was requested: ${answer}`)
     samples.accepted.push(performance.now() - since)
-    // Heard of after the commit: the first news of a run is that it is running, the last that it has ended.
+    // Notifications arrive after the commit. The first says that the run is running, the last that the run
+    // has ended.
     const { firstAt, endedAt } = await news.of(id)
     samples.running.push(firstAt - since)
     samples.succeeded.push(endedAt - since)
@@ -97,7 +106,7 @@ async function runsPerSecond({ url, sql, news }: NoOpService, latencies: Record<
   return perSecond
 }
 
-/** This machine's own limit: what a run costs at least when each of its three steps is a commit of its own. */
+/** The limit of this machine: the least cost of a run whose three steps are one commit each. */
 async function commits(url: string): Promise<number> {
   const sql = postgres(url, { max: CALLERS, onnotice: () => {} })
   await sql`create table if not exists bench_commit (at timestamptz)`
@@ -127,7 +136,8 @@ async function graphileWorker(url: string): Promise<number> {
     await done
   })
   await runner.stop()
-  // Its pool ends while its connections are still ending; a server that stops meanwhile is an error to them.
+  // The pool resolves before its connections are closed. They report an error when the server stops in the
+  // meantime.
   await Bun.sleep(1_000)
   return rate
 }

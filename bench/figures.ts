@@ -1,4 +1,4 @@
-/** Times in milliseconds, summed up. */
+/** Percentiles of durations in milliseconds. */
 export interface Figures {
   p50: number
   p99: number
@@ -12,7 +12,7 @@ export function figuresOf(samples: readonly number[]): Figures {
   return { p50: at(0.5), p99: at(0.99), max: at(1) }
 }
 
-/** Measures `work` so many times, one after the other. */
+/** Runs `work` `times` times, one after the other. Returns the duration of each call in milliseconds. */
 export async function timed(times: number, work: (n: number) => Promise<unknown>): Promise<number[]> {
   const samples: number[] = []
   for (let n = 0; n < times; n++) {
@@ -23,7 +23,7 @@ export async function timed(times: number, work: (n: number) => Promise<unknown>
   return samples
 }
 
-/** One line per row; the ratio is to the p50 of `limit`. */
+/** Prints one line per row. The last column is the ratio of the row's p50 to the p50 of the row `limit`. */
 export function printFigures(rows: Record<string, Figures>, limit: string) {
   const base = rows[limit]?.p50 ?? Number.NaN
   const number = (value: number) => value.toFixed(2).padStart(9)

@@ -1,5 +1,6 @@
-// GET /lineage of 5,000 pipelines, cold (of a process that has just started and has read none of them) and warm, over
-// HTTP. Beside it in the same run what bounds it: the 5,000 files read raw, twenty at a time; JSON.stringify of the answer.
+// Measures GET /lineage over HTTP with 5,000 pipelines. Cold means that the API process has just started and
+// has read no pipeline yet. The same benchmark measures two limits: reading the 5,000 files, twenty at a
+// time, and JSON.stringify of the response.
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import postgres from 'postgres'
@@ -20,7 +21,7 @@ const ZONES = 250
 const WARM = 60
 const STARTS = 6
 const READS_AT_ONCE = 20
-/** Of every stored version: microseconds since 1970. */
+/** The time part of every stored file version: microseconds since 1970. */
 const VERSION = '0001763711234567'
 
 export async function benchLineage() {
@@ -84,11 +85,11 @@ async function restartApi({ dataDir, url }: { dataDir: string; url: string }) {
     if (isReady) break
     await Bun.sleep(50)
   }
-  // What a start does beside being ready is over.
+  // Background work of the start still runs after the service is ready; wait until it has ended.
   await Bun.sleep(1_500)
 }
 
-/** Another run of some pipelines, and another revision of their drafts. */
+/** Adds a run to each of 50 pipelines and increments the revision of their drafts. */
 async function change(sql: postgres.Sql) {
   await sql`
     with chosen as (select * from pipeline order by random() limit 50),
@@ -142,7 +143,10 @@ const placeOf = (n: number) => ({
   name: `p${n}`,
 })
 
-/** Published pipelines with their files, tables, zones, runs and results; answers where the files are. */
+/**
+ * Stores published pipelines with files, tables, landing zones, runs and test results. Returns the paths of
+ * the files.
+ */
 async function fill(sql: postgres.Sql, root: string): Promise<string[]> {
   const pipelines = Array.from({ length: PIPELINES }, (_, n) => {
     const { namespace, layer, name } = placeOf(n)

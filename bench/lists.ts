@@ -1,6 +1,7 @@
-// Lists over a million runs, asked for over HTTP by several callers at once. Beside them in the same run, on the same
-// Postgres: the page and the count as plain SQL through the same client without HTTP, and a server that does nothing but
-// ask Postgres for 1.
+// Measures lists over a million runs, requested over HTTP by several concurrent callers. Two comparisons use
+// the same Postgres in the same benchmark:
+// - the page and the count as plain SQL, through the same client and without HTTP;
+// - a server that only executes `select 1`.
 import postgres from 'postgres'
 import { openDatabase } from '../drizzle/client.ts'
 import { startService } from '../tools/test/service.ts'
@@ -15,13 +16,13 @@ const DAYS = 80
 const CALLERS = 4
 const MEASURE_MS = 3_000
 const WARM_UP = 20
-/** Runs that come and end while lists are asked for, each second. */
+/** Runs per second that are added and end while the lists are measured. */
 const CHANGES_PER_SECOND = 100
 
 type Sql = postgres.Sql
 
 export async function benchLists() {
-  // The reaper would find a pipeline's thousand runs too many.
+  // The reaper would prune the data: each pipeline has about a thousand runs.
   const service = await startService({ LOG_FORMAT: 'text', RUNNER_URLS: 'none', REAPER: 'off' })
   const databaseUrl = databaseUrlOf(service.dataDir)
   const sql = postgres(databaseUrl, { max: 2, onnotice: () => {} })
@@ -98,7 +99,7 @@ async function measureLists(url: string, databaseUrl: string) {
   await close()
 }
 
-/** Times in milliseconds of so many callers who ask again and again for a while. */
+/** Durations, in milliseconds, of `once` while `CALLERS` callers repeat it for `MEASURE_MS`. */
 async function sampled(once: () => Promise<unknown>): Promise<number[]> {
   const samples: number[] = []
   const until = performance.now() + MEASURE_MS
@@ -120,7 +121,7 @@ async function ask<Answer>(url: string): Promise<Answer> {
   return response.json()
 }
 
-/** Runs come and end at a steady rate, so that totals and the newest pages change all the time. */
+/** Adds and ends runs at a steady rate, so that totals and the newest pages change all the time. */
 async function change(sql: Sql, isOver: () => boolean) {
   const perStep = CHANGES_PER_SECOND / 10
   while (!isOver()) {
@@ -135,7 +136,7 @@ async function change(sql: Sql, isOver: () => boolean) {
   }
 }
 
-/** Runs of many pipelines as they would have come in some months, and as many entries of the audit log. */
+/** Stores runs of many pipelines spread over `DAYS` days, and as many entries of the audit log. */
 async function fill(sql: Sql) {
   await sql`
     insert into pipeline (id, namespace, layer, name, type, draft_snapshot, draft_machine_version, draft_dirty)
@@ -162,6 +163,6 @@ async function fill(sql: Sql) {
     select gen_random_uuid(), 'somebody', 'post', '/api/v1/runs', '127.0.0.1',
       clock_timestamp() - interval '80 days' + n * interval '5 seconds'
     from generate_series(1, ${AUDIT_ENTRIES}) n`
-  // As autovacuum leaves them.
+  // Leaves the tables in the state that autovacuum would produce.
   await sql`vacuum analyze`
 }

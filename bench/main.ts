@@ -1,4 +1,5 @@
-// `npm run bench [name...]`: each benchmark prints its figures beside a peer or limit measured in the same run. None asserts.
+// `npm run bench [name...]`: each benchmark prints its figures beside a peer or a limit measured in the same
+// run. No benchmark asserts a figure.
 import { benchControlPlane } from './control-plane.ts'
 import { benchLineage } from './lineage.ts'
 import { benchLists } from './lists.ts'

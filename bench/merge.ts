@@ -1,6 +1,6 @@
-// An incremental run of 1,000 changed rows into tables of one and of ten million: what it writes and how long it takes,
-// with keys side by side and scattered. Limits measured beside it: DuckDB alone rewrites one file of the table, and all
-// of it.
+// Measures incremental runs that change 1,000 rows of a table with one million and with ten million rows. The
+// keys are adjacent or scattered. The figures are the bytes written and the duration. Two limits are measured
+// as well: DuckDB alone rewrites one file of the table, and the whole table.
 import { mkdtemp, readdir, rm, stat } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -13,7 +13,7 @@ const SIZES = [1_000_000, 10_000_000]
 const CHANGED = 1_000
 const WARM_UP = 2
 const RUNS = 15
-/** Rows of a file of such tables. */
+/** Rows in one file of these tables. */
 const FILE_ROWS = 65_536
 
 const rows = (id: string, range: string, factor = 7919) => `
@@ -27,7 +27,7 @@ export async function benchMerge() {
     const tables: Loaded[] = []
     for (const size of SIZES) tables.push(await load(service, size))
     const merges: Measured[] = tables.map((table) => ({ ...table, clustered: [] }))
-    // In turns: what else the machine does meets both sizes alike.
+    // The sizes alternate, so that other load on the machine affects both equally.
     for (let n = 0; n < WARM_UP + RUNS; n += 1)
       for (const merge of merges) {
         const merged = await merge.change((n + 0.5) / (WARM_UP + RUNS))
@@ -45,9 +45,9 @@ interface Loaded {
   size: number
   tableBytes: number
   loadMs: number
-  /** Changes rows side by side, so far into the table. */
+  /** Changes adjacent rows. `place` is the position in the table, from 0 to 1. */
   change(place: number): Promise<Merged>
-  /** Changes rows all over the table. */
+  /** Changes rows that are spread over the whole table. */
   scatter(): Promise<Merged>
 }
 
@@ -60,7 +60,7 @@ interface Measured extends Loaded {
 
 interface Merged {
   ms: number
-  /** Data, manifests and metadata. */
+  /** Bytes of data files, manifests and metadata. */
   bytes: number
 }
 

@@ -1,16 +1,16 @@
 import { listen } from '../app/runs/service.ts'
 import type { Sql } from '../drizzle/client.ts'
 
-/** What has been heard of a run, as this process counts milliseconds. */
+/** Times of the notifications about a run, in milliseconds of this process's clock. */
 export interface RunNews {
-  /** The first news of a run is that it is running, after the commit. */
+  /** Time of the first notification, which arrives after the commit that made the run running. */
   firstAt: number
   endedAt: number
 }
 
 export type News = Awaited<ReturnType<typeof listenToRuns>>
 
-/** Hears of runs as any program beside the database can. */
+/** Listens to notifications about runs, as any client of the database can. */
 export async function listenToRuns(sql: Sql) {
   const heard = new Map<string, RunNews>()
   const waiting = new Map<string, (news: RunNews) => void>()
@@ -34,13 +34,13 @@ export async function listenToRuns(sql: Sql) {
     }
   })
   return {
-    /** Resolves when the run has ended. */
+    /** Resolves with both times when the run has ended. */
     of(id: string): Promise<RunNews> {
       const news = heard.get(id)
       if (news !== undefined && !Number.isNaN(news.endedAt)) return Promise.resolve(news)
       return new Promise((resolve) => waiting.set(id, resolve))
     },
-    /** The next run that nobody has heard of before and that is not `other`. */
+    /** Resolves with the id of the next new run other than `other`, at its first notification. */
     nextBut: (other: string | null) =>
       new Promise<string>((resolve) => {
         onNew = (id) => {

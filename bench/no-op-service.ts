@@ -1,4 +1,4 @@
-// The whole service with a no-op runner over Connect in a process of its own.
+// Starts the whole service with a no-op runner over Connect in a separate process.
 import postgres from 'postgres'
 import { startService } from '../tools/test/service.ts'
 import { clientOf, databaseUrlOf, startServer } from './client.ts'

@@ -1,6 +1,6 @@
-// Warm previews of a pipeline that reads a landing zone with one sample of 10 MB, as CSV, Parquet and JSON: the whole
-// call, and what of it the query took. Beside them DuckDB alone, warm and in this process, reads the same file to its end on
-// one thread, as an engine of the service does.
+// Measures warm previews of a pipeline that reads a landing zone with one sample of 10 MB, as CSV, Parquet
+// and JSON. The figures are the duration of the whole call and of its query. The limit is DuckDB alone, warm
+// and in this process. It reads the same file to its end on one thread, like an engine of the service.
 import { mkdtemp, readFile, rm, stat } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -11,7 +11,7 @@ import { type Figures, figuresOf, printFigures, timed } from './figures.ts'
 
 const WARM_UP = 4
 const RUNS = 25
-/** Rows that come to 10 MB, and what reads them. */
+/** Rows that make 10 MB in each format, and the DuckDB function that reads the format. */
 const FORMATS = {
   csv: { rows: 170_000, reader: 'read_csv_auto' },
   parquet: { rows: 620_000, reader: 'read_parquet' },
@@ -64,7 +64,10 @@ async function readWhole(connection: DuckDBConnection, path: string, format: For
     chunk = await result.fetchChunk()
 }
 
-/** Answers a function that previews, and answers what the query took in milliseconds. */
+/**
+ * Creates the landing zone and the pipeline. The returned function runs a preview and resolves with the
+ * duration of its query in milliseconds.
+ */
 async function makePreview(url: string, format: Format, path: string): Promise<() => Promise<number>> {
   const { call } = clientOf(url)
   const name = `sample-${format}`

@@ -1,5 +1,5 @@
-// POST /query over HTTP beside DuckDB alone: the same client library, files, threads and SQL, warm, in turns. Texts of small
-// queries differ, as those of people do.
+// Measures POST /query over HTTP against DuckDB alone, with the same client library, files, threads and SQL.
+// Both are warm and alternate. The texts of small queries differ from call to call, as they do in real use.
 import { readdir } from 'node:fs/promises'
 import { availableParallelism } from 'node:os'
 import { join } from 'node:path'
@@ -99,7 +99,7 @@ export async function benchQuery() {
     if (answer.rows.length === 0) throw new Error(`no rows: ${sql}`)
   }
 
-  /** A table expression over the data files that the service reads. */
+  /** Returns a SQL table expression over the data files that the service reads. */
   async function filesOf(table: Table): Promise<string> {
     const lake = join(service.dataDir, 'objects', '_lake')
     const entries = await readdir(lake, { recursive: true, withFileTypes: true })
@@ -111,7 +111,7 @@ export async function benchQuery() {
   }
 }
 
-/** What a program has that asks the library for the same: rows as objects ready for JSON. */
+/** Reads all rows as objects ready for JSON, as a program that uses DuckDB directly would. */
 async function rowsOf(connection: DuckDBConnection, sql: string): Promise<void> {
   const reader = await connection.runAndReadAll(sql)
   if (reader.getRowObjectsJson().length === 0) throw new Error(`no rows: ${sql}`)

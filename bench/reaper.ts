@@ -1,7 +1,10 @@
-// The reaper over four million rows, 400,000 old runs with their logs, asked for over HTTP while the API is used. Beside it
-// in the same run, on the same Postgres: rows deleted by their place in a copy of the log, in transactions of the same size.
-// And the API's own times under a steady load, in windows that follow each other on one database: without the reaper, with
-// it (it takes a share of what is old in each round), and without it again, which shows the noise of this machine.
+// Measures the reaper over four million rows: 400,000 old runs with their logs. The benchmark starts it over
+// HTTP while the API is used. The limit uses the same Postgres in the same benchmark. It deletes rows by `ctid` from a
+// copy of the log, in transactions of the same size.
+//
+// The API's durations under a steady load are measured in consecutive windows on one database: before the
+// reaper, with it, and without it again. The last window shows the noise of this machine. Each round of the
+// reaper removes a share of the old rows.
 import postgres from 'postgres'
 import { startService } from '../tools/test/service.ts'
 import { databaseUrlOf } from './client.ts'
@@ -13,16 +16,16 @@ import { type Samples, startSteadyLoad } from './steady-load.ts'
 const PIPELINES = 200
 const OLD_RUNS = 400_000
 const LINES_PER_RUN = 9
-/** Runs that stay, so that the API has as much to list afterwards as before. */
+/** Recent runs that the reaper keeps, so that the API lists the same rows before and after. */
 const YOUNG_RUNS = 20_000
-/** By count nothing goes. */
+/** Limit of runs per pipeline, too high to remove any run by count. */
 const KEPT = 1_000_000
 const COPIED_LINES = 400_000
 const BATCH_ROWS = 2_500
-/** Of each kind. */
+/** Requests per second of each kind. */
 const REQUESTS_PER_SECOND = 100
 const WINDOW_MS = 3_500
-/** What is older goes in each round: old runs are of 100 to 300 days ago. */
+/** Retention in days, one value per round. The old runs are 100 to 300 days old. */
 const ROUNDS_DAYS = [250, 200, 150, 90]
 const BEFORE = 'before'
 
@@ -112,7 +115,7 @@ const kindsOf = (names: readonly string[], runs: readonly string[]) => ({
 
 const pause = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms))
 
-/** Runs of 100 to 300 days ago, spread over the pipelines as they came, and their lines; a few of yesterday. */
+/** Stores runs that are 100 to 300 days old with their log lines, and recent runs without log lines. */
 async function fill(sql: Sql) {
   const insertRuns = (count: number, firstDaysAgo: number, overDays: number) => sql`
     with numbered as (select id, name, row_number() over (order by name) - 1 as number from pipeline)
@@ -140,13 +143,16 @@ async function youngRuns(sql: Sql): Promise<string[]> {
   return rows.map(({ id }) => id)
 }
 
-/** As autovacuum leaves it, long before the next tick. */
+/** Vacuums the tables. In operation, autovacuum does that long before the next tick of the reaper. */
 async function asVacuumed(sql: Sql) {
   await sql`vacuum analyze run`
   await sql`vacuum analyze run_log`
 }
 
-/** Milliseconds to delete copied lines in batches. The copy has the log's index. */
+/**
+ * Measures, in milliseconds, how long deleting copied log lines in batches takes. The copy has the indexes of
+ * the log.
+ */
 async function plainDelete(sql: Sql): Promise<number> {
   await sql`create table bench_log (like run_log including all)`
   await sql`

@@ -1,11 +1,15 @@
-// Requests that cost their sender next to nothing, so that a benchmark on the machine of the service measures the service:
-// a kept-alive socket per caller, bytes that are made once, and of an answer only what was asked for.
+// A minimal HTTP client that costs almost no CPU, so that a benchmark on the machine of the service measures
+// the service. Each caller has one keep-alive socket, writes the request as one string, and reads only the
+// status and the body of a response.
 import { connect } from 'node:net'
 
 export interface Caller {
-  /** POSTs JSON and resolves with the body of a 2xx answer; throws on any other. One at a time. */
+  /**
+   * POSTs JSON and resolves with the body of a 2xx response; throws on any other status. One request at a
+   * time.
+   */
   post(path: string, body: string): Promise<string>
-  /** The same without a body. */
+  /** Like `post`, as a GET without a body. */
   get(path: string): Promise<string>
   close(): void
 }

@@ -1,6 +1,7 @@
-// Real runs of `select 1 as a` with one quality test: branch, SQL, test, merge. One at a time on an idle service, with where
-// the time goes; then many pipelines at once, each asking for its next run as soon as one has ended.
-// Limits measured beside it: DuckDB alone with the same SQL, written to Parquet and judged, and durable commits of the same
+// Measures real runs of `select 1 as a` with one quality test: branch, SQL, test, merge. First, runs execute
+// one at a time on an idle service, and the duration of each step is printed. Then many pipelines run at
+// once, and each requests its next run as soon as its previous run has ended. Two limits are measured as
+// well: DuckDB alone with the same SQL, written to Parquet and tested, and durable commits of the same
 // Postgres.
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -14,7 +15,7 @@ import { listenToRuns } from './news.ts'
 
 const WARM_UP = 20
 const SAMPLES = 150
-/** Runs one after the other: the aim is about the slowest of these. */
+/** Runs one after the other. The performance aim concerns the slowest of these. */
 const RUNS = 1_000
 const SLOWEST = 5
 const PIPELINES = 16
@@ -62,10 +63,15 @@ export async function benchRunLatency() {
   }
 }
 
-/** How far each step is from the request, by name: what was logged, and the run's own times, in milliseconds. */
+/**
+ * Milliseconds from the request to each step, by the step's name. Sources are log lines and the times of the
+ * run.
+ */
 type Steps = Map<string, number[]>
 
-/** The nth run, its time from POST to success, and how far each of its steps is from the request. */
+/**
+ * The nth run, its duration from POST to success, and the milliseconds from the request to each of its steps.
+ */
 interface TimedRun {
   n: number
   ms: number
@@ -113,7 +119,10 @@ const STEPS: readonly (readonly [RegExp, string])[] = [
 ]
 const stepOf = (message: string) => STEPS.find(([pattern]) => pattern.test(message))?.[1] ?? 'other lines'
 
-/** Each pipeline asks for its next run when one has ended; how it ended is heard of Postgres, which costs the service least. */
+/**
+ * Each pipeline requests its next run when the previous run has ended. Postgres notifies about the end, which
+ * costs the service least.
+ */
 async function manyAtOnce(client: Client, names: readonly string[], sql: Sql) {
   const news = await listenToRuns(sql)
   const from = performance.now() + WARM_UP_MS
@@ -152,7 +161,7 @@ function printSteps(steps: Steps) {
   }
 }
 
-/** The slowest runs, each with the steps that took long. */
+/** Prints the slowest runs, each with the steps that took at least 5 ms. */
 function printSlowest(runs: readonly TimedRun[]) {
   console.log(`\n  the slowest of ${runs.length} runs`)
   for (const { n, ms, steps } of runs.toSorted((a, b) => b.ms - a.ms).slice(0, SLOWEST)) {
@@ -166,7 +175,7 @@ function printSlowest(runs: readonly TimedRun[]) {
 type RunTimes = Record<'created_at' | 'started_at' | 'finished_at', string>
 type LogLine = Record<'timestamp' | 'message', string>
 
-/** A pipeline with one quality test, published. */
+/** Creates and publishes a pipeline with one quality test. */
 async function publish({ call, create }: Client, name: string) {
   const path = `/pipelines/default/gold/${name}`
   await create(name, SQL)
@@ -182,7 +191,7 @@ async function commitsOf(sql: Sql): Promise<number[]> {
   return samples
 }
 
-/** What a run asks of an engine, and nothing else: nothing is locked, kept apart, durable or merged. */
+/** Does only the engine's part of a run: no locks, no sandbox, no durability and no merge. */
 async function duckdbAlone() {
   const directory = await mkdtemp(join(tmpdir(), 'sluice-bench-'))
   const instance = await DuckDBInstance.create(':memory:', { threads: '1' })

@@ -1,5 +1,6 @@
-// A runner whose attempts only write lines, behind the server that a real one has: what is left is the control plane. With
-// `talking`, an attempt writes a line a second until it is stopped; else it ends at once. Its first line is its address.
+// A runner that executes nothing, behind the server of a real runner: the remaining cost is the control
+// plane. With the argument `talking`, an attempt writes one log line per second until it is stopped. Without
+// it, an attempt ends at once. The process prints its address as its first line.
 import { RunnerService } from '../proto/gen/sluice/runner/v1/runner_pb.ts'
 import { makeLog } from '../sidecars/core/log.ts'
 import { serveConnect } from '../sidecars/rpc/connect.ts'
@@ -10,7 +11,7 @@ import { LINE_MS } from './sse-task.ts'
 async function talk({ log, signal, enter }: Work): Promise<never> {
   enter('executing')
   let line = 0
-  // Runs start together; they need not speak together.
+  // A random delay spreads the lines of runs that start together.
   await Bun.sleep(Math.random() * LINE_MS)
   while (!signal.aborted) {
     line += 1
@@ -21,7 +22,7 @@ async function talk({ log, signal, enter }: Work): Promise<never> {
 }
 
 const attempts = makeAttempts({
-  // As many as the dispatcher ever sends.
+  // The dispatcher never sends more attempts at once.
   concurrency: 1_000,
   seconds: 3_600,
   execute: process.argv[2] === 'talking' ? talk : async () => ({ gone: Promise.resolve() }),

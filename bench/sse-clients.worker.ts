@@ -1,21 +1,22 @@
-// Thousands of subscribers of run logs on raw sockets, in a thread of their own: what they cost is theirs.
+// Thousands of subscribers of run logs on raw sockets. They have their own thread, apart from the thread that
+// measures.
 import type { Socket } from 'bun'
 import type { SseResult, SseTask } from './sse-task.ts'
 
 declare const self: Worker
 
-/** Connections opened at a time. */
+/** Number of connections that are opened concurrently. */
 const OPENING = 64
 
 interface Subscriber {
   runId: string
   socket: Socket<Subscriber> | null
-  /** Of what has come, the part after the last whole event. */
+  /** Received text after the last complete event. */
   rest: string
-  /** Number and id of the last line; 0 before the first. */
+  /** Number of the last received line; 0 before the first. */
   line: number
   eventId: string
-  /** Lines until here were written while nobody listened: how late they are says nothing. */
+  /** Time of the connection. Lines written before it are a replay, so their latency is not counted. */
   catchesUpFrom: number
   onOpen: () => void
 }

@@ -1,27 +1,32 @@
 /** How often each run of the benchmark writes a line. */
 export const LINE_MS = 1_000
 
-/** What a client process is asked to do. */
+/** The parameters of the thread with the subscribers. */
 export interface SseTask {
   host: string
   port: number
   runIds: string[]
   subscribers: number
-  /** Milliseconds to follow after everybody is connected. */
+  /** Milliseconds to follow after all subscribers are connected. */
   followMs: number
-  /** Connections cut by the client, spread over that time; each comes back with `Last-Event-ID`. */
+  /**
+   * Number of connections that the client cuts, spread over `followMs`. Each reconnects with `Last-Event-ID`.
+   */
   reconnects: number
 }
 
 export interface SseResult {
   connectMs: number
   lines: number
-  /** Sorted: from the writing of a line to the moment a subscriber has it, of lines that came live. */
+  /**
+   * Sorted milliseconds from the writing of a line to its arrival at a subscriber. Replayed lines are left
+   * out.
+   */
   latencies: number[]
-  /** Lines missing between two that came one after the other. */
+  /** Lines missing between two consecutive received lines. */
   lost: number
   doubled: number
   reconnected: number
-  /** Subscribers that have not got the last lines of their run. */
+  /** Subscribers that have not received the last lines of their run. */
   silent: number
 }

@@ -1,5 +1,6 @@
-// Thousands of subscribers of a hundred runs that each write a line a second: how late lines come, what is lost or doubled
-// when connections are cut and come back, what the API process takes.
+// Measures event streams: thousands of subscribers follow a hundred runs that each write one line per second.
+// The figures are the latency of lines, lines lost or duplicated by reconnects, and the memory of the API
+// process.
 import assert from 'node:assert/strict'
 import postgres from 'postgres'
 import { startService } from '../tools/test/service.ts'
@@ -18,7 +19,7 @@ export async function benchSse() {
   const service = await startService({
     RUNNER_URLS: runner.url,
     QUERY_URLS: 'none',
-    // They all come from this machine.
+    // All subscribers share the address of this machine.
     SSE_STREAMS_PER_CLIENT: String(SUBSCRIBERS + RECONNECTS),
     SSE_STREAMS: String(SUBSCRIBERS + RECONNECTS),
   })

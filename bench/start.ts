@@ -1,4 +1,5 @@
-// Start to ready on a data directory that exists, and the memory of the API process while nothing happens.
+// Measures the time from start to ready on an existing data directory, and the memory of the idle API
+// process.
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -14,7 +15,7 @@ export async function benchStart() {
   const dataDir = await mkdtemp(join(tmpdir(), 'sluice-bench-'))
   const samples: number[] = []
   try {
-    // The first start makes the directory.
+    // The first start creates the data and is not counted.
     for (let n = 0; n <= STARTS; n++) {
       const since = performance.now()
       const service = await startService({ LOG_FORMAT: 'text', DATA_DIR: dataDir })

@@ -1,18 +1,18 @@
-// Requests that come evenly, whatever the answers take, and how long each took.
+// Sends requests at a constant rate, however long responses take, and measures the duration of each request.
 import { type Caller, openCaller } from './requests.ts'
 
-/** How a kind of request is sent; `n` counts all requests. */
+/** Sends one request of a kind; `n` counts all requests. */
 export type Send = (caller: Caller, n: number) => Promise<unknown>
-/** Milliseconds by kind. */
+/** Durations in milliseconds by kind of request. */
 export type Samples = Map<string, number[]>
 
 export interface SteadyLoad {
-  /** Adds to `samples` until the promise is settled, and waits for what is still to be answered. */
+  /** Sends requests and adds to `samples` until `over` is settled. Then waits for the pending responses. */
   until(samples: Samples, over: Promise<unknown>): Promise<void>
   close(): void
 }
 
-/** So many requests of each kind a second. */
+/** Prepares a load of `perSecond` requests of each kind per second. */
 export function startSteadyLoad(url: string, kinds: Record<string, Send>, perSecond: number): SteadyLoad {
   const callers: Caller[] = []
   const idle: Caller[] = []

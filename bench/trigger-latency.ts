@@ -1,7 +1,9 @@
-// From what happened to the run it starts: an upload, a webhook call and the success of another pipeline, each on an idle
-// service over HTTP, until the run they start is running (heard of after its commit). Then one success that a thousand
-// pipelines hear. The runner does nothing, so that the times are the control plane's. Beside it: one durable commit, and what an
-// upload has to wait for on this disk whoever does it: its file, its directory, and the commits of its record and of its start.
+// Measures the latency from a cause to the run that it triggers, on an idle service over HTTP. The causes are
+// an upload, a webhook call and the success of another pipeline. The measurement ends at the notification,
+// after the commit, that the run is running. Then one success triggers the runs of a thousand pipelines. The
+// runner does nothing, so the figures are those of the control plane. Two limits are measured as well: one
+// durable commit, and the least durable work of an upload on this disk. An upload syncs its file and its
+// directory, and commits twice: the record of the file and the start of the run.
 import { mkdtemp, open, rename, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -38,7 +40,10 @@ export async function benchTriggerLatency() {
 const addTrigger = <Answer>({ call }: NoOpService, pipeline: string, type: string, config: object) =>
   call<Answer>('POST', `/pipelines/default/gold/${pipeline}/triggers`, { type, config })
 
-/** Milliseconds from before `cause` to the first news of the run it starts; the next time comes when that run has ended. */
+/**
+ * Milliseconds from the call of `cause` to the first notification of the run that it triggers. The next
+ * measurement begins when that run has ended.
+ */
 async function fromCauseToRunning({ news }: NoOpService, cause: (n: number) => Promise<unknown>) {
   const samples: number[] = []
   for (let n = 0; n < WARM_UP + TIMES; n++) {
@@ -67,7 +72,9 @@ async function uploads(service: NoOpService, pipeline: string, answered: number[
 const commit = ({ sql }: NoOpService) =>
   sql`insert into replica (name, alive_until) values (gen_random_uuid()::text, clock_timestamp())`
 
-/** One thing after the other, in a directory of their own. */
+/**
+ * Measures the durable writes and commits of an upload, one upload after the other, in a separate directory.
+ */
 async function bareUploads(service: NoOpService) {
   const directory = await mkdtemp(join(tmpdir(), 'sluice-bench-'))
   const synced = async (path: string, flags: string, text = '') => {
@@ -96,7 +103,9 @@ async function webhooks(service: NoOpService, pipeline: string) {
   )
 }
 
-/** From the news of the success to the news that the other pipeline is running. */
+/**
+ * Milliseconds from the success of the upstream run to the notification that the downstream run is running.
+ */
 async function successes(service: NoOpService, upstream: string, downstream: string) {
   const { call, news } = service
   await addTrigger(service, downstream, 'pipeline_success', upstreamOf(upstream))
@@ -114,7 +123,10 @@ async function successes(service: NoOpService, upstream: string, downstream: str
 const upstreamOf = (pipeline: string) => ({ namespace: 'default', layer: 'gold', pipeline })
 const request = (pipeline: string) => ({ ...upstreamOf(pipeline), trigger: 'manual' })
 
-/** One success that a thousand pipelines hear: when their runs were there, running and over, by the database's clock. */
+/**
+ * Lets one success trigger the runs of a thousand pipelines. Prints when all runs were requested, running and
+ * ended, by the database's clock.
+ */
 async function wide(service: NoOpService, source: string, names: readonly string[]) {
   const { call, sql } = service
   const queue = [...names]

@@ -1,5 +1,6 @@
-// Eight uploads of 32 MB at once, over HTTP into the object store on the disk, beside the same bytes put into a raw store of
-// the same kind (in a process of its own, from memory), and what they add to the memory of the API process while it idles.
+// Measures eight concurrent uploads of 32 MB over HTTP into the object store on the disk. Also measures the
+// memory that they add to the idle API process. The limit is the same bytes put into a store of the same kind
+// directly from memory, without the service.
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -13,7 +14,7 @@ const AT_ONCE = 8
 const ROUNDS = 6
 const MB = 1_000_000
 const BOUNDARY = '----flights-of-the-first-of-march'
-/** How often the memory of the API process is looked at. */
+/** Interval between two samples of the API process's memory. */
 const LOOK_MS = 5
 const SETTLE_MS = 3_000
 
@@ -27,7 +28,7 @@ export async function benchUploads() {
     const url = `${service.url}/api/v1/landing-zones/default/drop/files`
     const bytes = content()
     const form = formOf(bytes)
-    // The first uploads pay for what is compiled and allocated once.
+    // The first upload pays for compilation and allocation that happen once.
     await uploads(url, form, 1)
     await Bun.sleep(SETTLE_MS)
     const idle = residentBytes(dataDir, 'api')
@@ -62,13 +63,13 @@ export async function benchUploads() {
   }
 }
 
-/** Lines of text, as uploads are: many line ends, none of them a boundary. */
+/** Lines of text, as in real uploads: the form parser meets many line ends, but none begins a boundary. */
 const content = () =>
   new Uint8Array(
     Buffer.alloc(limits.uploadBytes, '2026-03-01,AA-1204,Reykjavík,Buenos Aires,17,on time,1204.50\r\n'),
   )
 
-/** Written once: what a client spends on its form is not the service's. */
+/** Builds the multipart body once, so that the client's work on its form is not measured. */
 const formOf = (bytes: Uint8Array) =>
   new Uint8Array(
     Buffer.concat([
@@ -97,7 +98,7 @@ const puts = (store: Awaited<ReturnType<typeof openDiskStore>>, bytes: Uint8Arra
     Array.from({ length: AT_ONCE }, (_, n) => store.put(`default/landing/drop/${round}-${n}`, pieces(bytes))),
   )
 
-/** As a request's body comes. */
+/** Yields the bytes in pieces, as the body of a request arrives. */
 async function* pieces(bytes: Uint8Array) {
   for (let at = 0; at < bytes.byteLength; at += 262_144) yield bytes.subarray(at, at + 262_144)
 }
