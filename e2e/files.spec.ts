@@ -317,7 +317,7 @@ test.describe('file list', () => {
 })
 
 test.describe('file upload', () => {
-  test('an upload uses the given path, or its own name in a folder @files.upload', async ({ request }) => {
+  test('an upload is stored under the given path or its own name @files.upload', async ({ request }) => {
     const folder = `default/data/${fresh('upload')}/`
     const file = upload('C:\\data\\ä b.csv', 'a,b\n1,2\n', 'text/csv')
     const named = await request.post(`${path}/upload`, { multipart: { path: `${folder}own.csv`, file } })
@@ -337,9 +337,7 @@ test.describe('file upload', () => {
     expect(await read.json()).toMatchObject({ content: 'a,b\n1,2\n', encoding: 'utf-8' })
   })
 
-  test('an upload with a missing file or bad path is 400 naming it @files.upload.400', async ({
-    request,
-  }) => {
+  test('an upload without a file or valid path is 400 naming it @files.upload.400', async ({ request }) => {
     const file = upload('a.csv', 'a')
     const post = (multipart: { [name: string]: string | typeof file }) =>
       request.post(`${path}/upload`, { multipart })

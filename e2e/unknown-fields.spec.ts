@@ -35,7 +35,7 @@ const MISSPELT: [method: 'post' | 'put', path: string, data: object, message: Re
   ['put', '/admin/retention/config', { runs_max_age_day: 1 }, /did you mean `runs_max_age_days`\?$/],
 ]
 
-test('a field misspelt by at most two letters is 400 with a suggestion', async ({ request }) => {
+test('a field misspelt by at most two letters gets a suggestion', async ({ request }) => {
   const { url } = await newPipeline(request)
   for (const [method, path, data, message] of MISSPELT) {
     const address = path.startsWith('<pipeline>') ? path.replace('<pipeline>', url) : `/api/v1${path}`

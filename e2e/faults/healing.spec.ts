@@ -142,7 +142,7 @@ test('a log stream that becomes unreadable ends with an error event @sse.error',
     await sql.end({ timeout: 1 })
   }
   expect(events.trimEnd().split('\n\n').at(-1)).toMatch(/^event: error\ndata: {"message":".+"}$/)
-  // The dispatcher requests the lines before the error again, and the run reaches its end.
+  // The dispatcher requests the lines before the error again and follows the run to its end.
   expect((await tree.ended(id)).status).toBe('success')
 })
 

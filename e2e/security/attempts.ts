@@ -4,8 +4,8 @@ import { fresh, newPipeline, pipelineWith, readiness, writeFile } from '../resou
 import { type EndedRun, ended as endedRun, logOf, requestRun } from '../runs.ts'
 
 /**
- * Secrets that the suite's service starts with (`test:security`), secrets that it has made, and patterns that
- * reveal places of the machine. A service without planted secrets is searched for the rest.
+ * Secrets that no answer may contain: those planted by `test:security` and those that the service has made.
+ * Patterns of places of the machine are added. A service without planted secrets is searched for the rest.
  */
 const CANARY = /canary-[a-z0-9-]+/g
 const MADE: string[] = JSON.parse(process.env.SLUICE_SECRETS ?? '[]')

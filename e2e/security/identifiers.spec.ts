@@ -14,9 +14,7 @@ import {
 import { newTable, requestRun } from '../runs.ts'
 import { ended, expectHealthy, expectNothingTold } from './attempts.ts'
 
-/**
- * Each name could end its context: in the SQL of the engine, in the SQL of the database, or in a template.
- */
+/** Each name could end its context: in SQL of the engine, in SQL of the database, or in a template. */
 const NAMES = [
   `a"; drop table victim; --`,
   `a'; drop table run; --`,

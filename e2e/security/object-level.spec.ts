@@ -225,7 +225,7 @@ test('exactly one of several concurrent ownership changes succeeds', async () =>
   }
 })
 
-test('a grant does not apply to a new pipeline of the same name', async () => {
+test('a grant does not apply to another pipeline of that name', async () => {
   for (let round = 0; round < 5; round++) {
     const pipeline = await newPipeline(ann)
     await share(ann, 'bob', pipeline, 'write')

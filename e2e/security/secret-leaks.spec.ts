@@ -246,7 +246,7 @@ raise RuntimeError("shown")
   expect(operations).toBeGreaterThan(60)
   expect(told.filter(({ asked }) => asked.startsWith('fetch ')).length).toBeGreaterThanOrEqual(2 * operations)
   for (const { asked, text } of told) {
-    // The owner of a token may see the licence and his own rights, but no caller may see these secrets.
+    // Users may see the facts of their licence and their own rights, but no answer may contain these secrets.
     expectNone(asked, text, asked.includes('/triggers') ? ['a webhook token'] : [])
   }
 })

@@ -1,8 +1,8 @@
 // Attack class: one user learns about another user's resources from answers about many resources. Such
-// answers are lists, totals, Link headers, the graph, queries, listings, streams and warnings, and the data
-// that code can read. Every resource of Ada carries a text that occurs nowhere else. Bob has resources of his
-// own. He calls every documented GET with all combinations of Ada's names and his own. No answer may contain
-// a text of Ada that Bob has not sent.
+// answers are lists, totals, Link headers, the graph, queries, listings, streams and warnings. The tests also
+// check the data that code can read. Every resource of Ada carries a text that occurs nowhere else. Bob has
+// resources of his own. He calls every documented GET with all combinations of Ada's names and his own. No
+// answer may contain a text of Ada that Bob has not sent.
 import { randomBytes } from 'node:crypto'
 import { expect, test } from '@playwright/test'
 import { type Caller, type ProService, startProService } from './pro-service.ts'
