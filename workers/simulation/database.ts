@@ -1,5 +1,6 @@
-// A database whose clock stands still until the simulator moves it. Its schema `sim` comes before `pg_catalog`, so that
-// the product's unaltered statements find `sim.clock_timestamp()`; column defaults are bound to it.
+// A database whose clock stands still until the simulator moves it. Its schema `sim` comes before
+// `pg_catalog`. So the product's unchanged statements find `sim.clock_timestamp()`; column defaults are bound
+// to it.
 import { randomUUID } from 'node:crypto'
 import postgres from 'postgres'
 import { migrate, type Sql } from '../../drizzle/client.ts'
@@ -7,29 +8,31 @@ import type { Address } from './wire.ts'
 
 export interface SimulatedDatabase {
   url: string
-  /** Where its server listens: by a socket of the file system if it has one, which costs less than TCP. */
+  /** The address of the server: its Unix socket if it has one, which costs less than TCP. */
   server: Address
-  /** Under no fault: the simulator's own. */
+  /** The simulator's own connection, without faults. */
   admin: Sql
   /** Milliseconds since 1970. */
   setTime(ms: number): Promise<void>
-  /** Keeps what is in every table and sequence, for as long as the database is there. */
+  /** Copies the content of every table and sequence, for the lifetime of the database. */
   keep(): Promise<Kept>
-  /** Everything as it was when that was kept, or after the migrations, in every table and sequence. */
+  /** Restores every table and sequence to the kept state, or to the state after the migrations. */
   reset(kept?: Kept): Promise<void>
-  /** Ends backends and waits until what they held is free. */
+  /** Ends backends and waits until their locks are free. */
   endBackends(pids: readonly number[]): Promise<void>
   drop(): Promise<void>
 }
 
-/** A session waits this long for a lock that only a paused process holds: one that is running would have gone on. */
+/**
+ * Lock timeout of sessions. Only a paused process holds a lock this long; a running one would have finished.
+ */
 export const LOCK_TIMEOUT_MS = 20
 
 const VACUUM_TRIES = 200
 
-/** Rows and numbers as they were at some time; `reset` begins with them again. */
+/** Rows and sequence numbers at some time; `reset` can restore them. */
 export interface Kept {
-  /** Statements that bring back the rows. */
+  /** Statements that restore the rows and numbers. */
   restore: string
 }
 
@@ -44,15 +47,15 @@ export async function openSimulatedDatabase(serverUrl: string): Promise<Simulate
   const [{ directory } = { directory: '' }] = await server<{ directory: string }[]>`
     select current_setting('unix_socket_directories') as directory`
   const path = directory === '' ? null : `${directory}/.s.PGSQL.${address.port}`
-  // Simulated processes connect often: a password that takes one round to check instead of thousands.
+  // Simulated processes connect often, so the password check takes one round instead of thousands.
   await server.unsafe(`
     set scram_iterations = 1;
     create role ${name} login superuser password '${name}';
     reset scram_iterations;`)
   await server.unsafe(`create database ${name} owner ${name}`)
-  // What a replay must find again: the same plans. Each connection makes the plan of a statement once in a seed (to make
-  // it at every execution takes a third of all the time that Postgres needs), and what it takes to read a page is left
-  // out of it: indexes never give back the pages that earlier seeds have filled.
+  // A replay needs the same plans. Each connection plans a statement once per seed; planning at every
+  // execution would take a third of Postgres's time. Plans ignore the cost of reading pages, because indexes
+  // keep the pages that earlier seeds filled.
   for (const setting of [
     `synchronous_commit = off`,
     `plan_cache_mode = force_generic_plan`,
@@ -63,7 +66,8 @@ export async function openSimulatedDatabase(serverUrl: string): Promise<Simulate
     `jit = off`,
   ])
     await server.unsafe(`alter database ${name} set ${setting}`)
-  // In the order of names that the product has: there `trigger` is a type of functions, and not the table's.
+  // The migrations use the product's search path: in it, `trigger` is the type of trigger functions, not of
+  // the table.
   await migrate(url)
   await server.unsafe(`alter database ${name} set search_path = public, sim, pg_catalog`)
   const admin = postgres(url, {
@@ -89,9 +93,9 @@ export async function openSimulatedDatabase(serverUrl: string): Promise<Simulate
     await admin<{ name: string }[]>`
       select quote_ident(tablename) as name from pg_tables where schemaname = 'public' order by tablename`
   ).map((row) => row.name)
-  // Cleaning up by itself would move rows, and with them the order in which they are found.
+  // Autovacuum would move rows, and with them the order in which queries find them.
   for (const table of tables) await admin.unsafe(`alter table ${table} set (autovacuum_enabled = off)`)
-  /** What plans are made by is the same for each seed, whatever vacuum has last seen. */
+  /** Resets the sizes that the planner uses, so that plans do not depend on earlier vacuums. */
   const forgetSizes = `
     update pg_class set relpages = 0, reltuples = 0
     where relnamespace = 'public'::regnamespace and relkind in ('r', 'i') and (relpages <> 0 or reltuples <> 0)`
@@ -113,7 +117,8 @@ export async function openSimulatedDatabase(serverUrl: string): Promise<Simulate
       select format('select setval(%L, %s, %L);', seqrelid::regclass,
         coalesce(pg_sequence_last_value(seqrelid), seqstart), pg_sequence_last_value(seqrelid) is not null) as statement
       from pg_sequence join pg_class on pg_class.oid = seqrelid where relnamespace = 'public'::regnamespace`
-    // To restart a sequence would be a change of the schema, which makes every connection look everything up again.
+    // Restarting a sequence would change the schema, and every connection would have to look everything up
+    // again.
     return { restore: [...statements, ...numbers.map(({ statement }) => statement)].join('\n') }
   }
   const blank = await keep()
@@ -129,12 +134,14 @@ export async function openSimulatedDatabase(serverUrl: string): Promise<Simulate
     reset: async (kept = blank) => {
       const names = (await filled()).map(({ name }) => name)
       if (names.length > 0) {
-        // A fraction of what truncating takes. Emptied pages are given back, so that rows are laid as in a new database.
+        // Deleting takes a fraction of the time of truncating. Vacuum then frees the emptied pages, so rows
+        // are stored as in a new database.
         await admin.unsafe(`
           set session_replication_role = replica;
           ${names.map((name) => `delete from ${name};`).join('\n')}
           set session_replication_role = origin;`)
-        // Postgres may be looking at its own catalogs for a moment: what it could still see then is kept by vacuum.
+        // Postgres may briefly read its own catalogs. Vacuum keeps rows that this read could still see, so it
+        // is repeated.
         let left = names
         for (let tries = 0; left.length > 0; tries++) {
           if (tries === VACUUM_TRIES) throw new Error(`of the last seed there are still ${left.join(', ')}`)
@@ -152,7 +159,7 @@ export async function openSimulatedDatabase(serverUrl: string): Promise<Simulate
       if (pids.length === 0) return
       const gone = pids as number[]
       await admin`select pg_terminate_backend(pid) from pg_stat_activity where pid = any(${gone}::int[])`
-      // Postgres itself would look every 100 ms.
+      // Polls without a pause, because Postgres itself would check only every 100 ms.
       while ((await admin`select from pg_stat_activity where pid = any(${gone}::int[])`).length > 0);
     },
     async drop() {

@@ -1,4 +1,4 @@
-// Everything the database says, in one statement: what the invariants are checked on.
+// Reads the whole state of the database in one statement. The invariants are checked on it.
 import type { Sql } from '../../drizzle/client.ts'
 import type { RunContext } from '../../machines/run.ts'
 
@@ -134,7 +134,7 @@ export interface Facts {
   pipelines: PipelineFact[]
   versions: VersionFact[]
   triggers: TriggerFact[]
-  /** Those after the last that was read. */
+  /** Only transitions after the last that was read. */
   transitions: TransitionFact[]
   failedTests: { run_id: string; name: string }[]
   events: { id: number }[]
@@ -143,13 +143,13 @@ export interface Facts {
   runTotal: number
 }
 
-/** What was read, and the state of the database by which it is known again: `pg_current_snapshot()`. */
+/** The facts, and the state of the database as `pg_current_snapshot()`. */
 export interface Reading {
   facts: Facts | null
   state: string
 }
 
-/** Null facts: nothing has been written since the state that is given. */
+/** Null facts: nothing was written since the state `since`. */
 export async function readFacts(
   sql: Sql,
   { afterTransition, since }: { afterTransition: number; since: string },

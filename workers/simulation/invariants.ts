@@ -1,5 +1,5 @@
-// The invariants of the design, each a named check of what the database says, and of what the simulated world knows: whom
-// it has answered what, what the runner really did, and what was seen before.
+// The invariants of the design, each a named check. A check compares the facts of the database with the
+// simulated world: answers to clients, the record of the runner, and earlier facts.
 import { pathOf, restore } from '../../machines/advance.ts'
 import { draftColumns, draftMachine, newDraft } from '../../machines/draft.ts'
 import {
@@ -18,15 +18,15 @@ import type { AttemptFact, Facts, RunFact, RunFileFact } from './facts.ts'
 import type { Runner } from './runner.ts'
 import type { Retention } from './scene.ts'
 
-/** What is kept between steps. */
+/** The knowledge that is kept between steps. */
 export const newMemory = () => ({
-  /** What clients were told. */
+  /** The answers that clients got. */
   acknowledged: {
     runs: new Set<string>(),
     cancelled: new Set<string>(),
     /** By key: the run of the first answer. */
     byKey: new Map<string, string>(),
-    /** `pipeline id version` of publishes and rollbacks, each told once. */
+    /** `pipeline id version` of each acknowledged publish and rollback. */
     versions: [] as string[],
     uploads: new Set<string>(),
   },
@@ -36,34 +36,37 @@ export const newMemory = () => ({
   frozen: new Map<string, string>(),
   archived: new Map<string, string>(),
   merged: new Map<string, string>(),
-  /** By entity: the state its history has come to. */
+  /** By entity: the last state in its history. */
   histories: new Map<string, string>(),
   /** By branch: its head when it was first seen closed. */
   closedHeads: new Map<string, string | null>(),
-  /** By entity: what moved it last, and the state in which that found it. */
+  /** By entity: its last event, and the state before that event. */
   lastEvents: new Map<string, string>(),
   lastFroms: new Map<string, string>(),
-  /** What the reaper has removed, as it was then: what came of it must still agree. */
+  /** Rows that the reaper has removed, in their last state. Later facts must still agree with them. */
   gone: { runs: new Map<string, RunFact>(), attempts: [] as AttemptFact[], runFiles: [] as RunFileFact[] },
-  /** Landing files that clients have asked to delete. */
+  /** Landing files that clients have requested to delete. */
   removals: new Set<string>(),
   lastTransition: 0,
   transitions: new Set<number>(),
   lastFacts: null as Facts | null,
-  /** A start was under way, or paused, since the last look: what was active in between is not known. */
+  /**
+   * A start was under way or paused since the last reading, so the files that were active meanwhile are
+   * unknown.
+   */
   isStartUncertain: false,
 })
 export type Memory = ReturnType<typeof newMemory>
 
 export interface World {
-  /** What it really did. */
+  /** The record of the runner's real work. */
   runner: Runner
   archives(pipeline: string): boolean
   /** Null: nothing may be removed. */
   retention(): Retention | null
-  /** By the clock of the database, in milliseconds. */
+  /** Milliseconds by the clock of the database. */
   now(): number
-  /** Whether the object store has a version. */
+  /** Returns whether the object store has a version. */
   holds(key: string, versionId: string): boolean
   depthLimit: number
 }
@@ -76,29 +79,29 @@ const of = <T>(items: readonly T[], key: (item: T) => string) => Map.groupBy(ite
 const byId = <T extends { id: string }>(items: readonly T[]) => new Map(items.map((item) => [item.id, item]))
 const bigint = Number
 const DAY_MS = 86_400_000
-/** Remembers the value of a key. The one before, unless it is the same or there was none. */
+/** Stores the value of a key. Returns the earlier value if it was different. */
 function changedFrom<Value>(known: Map<string, Value>, key: string, value: Value): Value | undefined {
   const before = known.get(key)
   known.set(key, value)
   return before === value ? undefined : before
 }
-/** Whether a text of a time and an id come after another's. */
+/** Returns whether a pair of time and id comes after another. */
 const isAfter = (a: [string | null, string], b: [string | null, string]) => {
   const [at, other] = [Date.parse(a[0] ?? ''), Date.parse(b[0] ?? '')]
   return at > other || (at === other && a[1] > b[1])
 }
-/** Those that are there, and those that were removed when they had ended. */
+/** All current runs, and those that were removed after their end. */
 const runsEver = (facts: Facts, { gone }: Memory) =>
   gone.runs.size === 0 ? facts.runs : [...gone.runs.values(), ...facts.runs]
 
-/** What an ended run never changes. */
+/** The columns that never change after a run's end. */
 const ENDS = [
   ...(['status', 'snapshot', 'attempt', 'base_commit', 'merged_commit'] as const),
   ...(['rows_written', 'error', 'finished_at'] as const),
 ]
 
 export const INVARIANTS: Readonly<Record<string, Check>> = {
-  // First: what it finds removed is remembered for the others.
+  // Must be the first check, because it records the removed rows for the others.
   'only what may go is removed'(facts, { lastFacts: before, gone, removals }, world, fail) {
     for (const { id } of facts.runs) if (gone.runs.has(id)) fail(`run ${id} was removed and is back`)
     if (before === null) return
@@ -160,7 +163,8 @@ export const INVARIANTS: Readonly<Record<string, Check>> = {
 
   'histories lead to where things are'(facts, memory, _, fail) {
     for (const { id, machine, entity_id, event, from, to } of facts.transitions) {
-      // A transaction that was paused commits numbers that are lower than others' since; of one entity they are in order.
+      // A paused transaction commits numbers that are lower than those of later ones. Numbers of one entity
+      // are in order.
       if (memory.transitions.has(id)) continue
       memory.transitions.add(id)
       memory.lastTransition = Math.max(memory.lastTransition, id)
@@ -208,7 +212,7 @@ export const INVARIANTS: Readonly<Record<string, Check>> = {
       const keys = [
         trigger_id && `trigger ${trigger_id} event ${trigger_event}`,
         schedule_id && `schedule ${schedule_id} due ${schedule_due}`,
-        // Each request of a client names itself, so that one which was performed twice is seen.
+        // Each client request has its own name, so a request that was performed twice is noticed.
         /^request-/.test(trigger) && trigger,
       ]
       for (const key of keys) {
@@ -236,7 +240,7 @@ export const INVARIANTS: Readonly<Record<string, Check>> = {
     )
     const branches = new Set(facts.refs.map(({ name }) => name))
     const numbers = new Set(commits.map(({ number }) => number))
-    // One that is forgotten has been seen, and no table is as it left it.
+    // A forgotten commit must have been seen before, and main must not show it.
     for (let number = 1; number <= (last?.number ?? 0); number++) {
       if (numbers.has(number)) continue
       if (!memory.merged.has(String(number))) fail(`commit ${number} has never been there`)
@@ -263,7 +267,7 @@ export const INVARIANTS: Readonly<Record<string, Check>> = {
           .map(({ name, content_id }) => `${name}=${content_id}`)
           .sort()
           .join()
-      // What was written on a branch is forgotten with it.
+      // The changes of a branch are removed together with the branch.
       if (branches.has(commit.ref) && told(written) !== told(changes))
         fail(`commit ${commit.number} wrote ${told(written)}, not ${told(changes)}`)
       for (const { name } of written)
@@ -315,7 +319,7 @@ export const INVARIANTS: Readonly<Record<string, Check>> = {
       if (runs.get(runId)?.status !== 'success')
         fail(`main shows ${entry.name} of run ${runId}, which is no success`)
     }
-    // A branch that is closed or merged is as it was: nobody can write to it any more.
+    // A closed or merged branch never changes, because nothing can write to it.
     for (const { name, state, head } of facts.refs) {
       if (state === 'open') continue
       if (changedFrom(memory.closedHeads, name, head) !== undefined)
@@ -402,7 +406,7 @@ export const INVARIANTS: Readonly<Record<string, Check>> = {
     const readBy = new Map<string, string>()
     for (const run of all) {
       if (run.status !== 'success' || !world.archives(run.pipeline)) continue
-      // It had an attempt that came to nothing, and found its file taken before the next.
+      // An attempt of the run came to nothing, and another run took its file before the next attempt.
       if (memory.lastEvents.get(run.id) === 'inputTaken') continue
       for (const { landing_file_id } of readOf.get(`${run.id}:${run.attempt}`) ?? []) {
         const key = `${run.pipeline_id} ${landing_file_id}`
@@ -435,7 +439,7 @@ export const INVARIANTS: Readonly<Record<string, Check>> = {
       const { retries } = run.snapshot.context
       const allowed = world.runner.retries.get(run.id)?.max ?? 0
       if (retries > allowed) fail(`run ${run.id} was tried again ${retries} times of ${allowed}`)
-      // What cannot even be submitted, or was stopped, is not tried again.
+      // A run that could not be submitted, or was stopped, is not tried again.
       const isGivenUp =
         run.status === 'failed' &&
         memory.lastEvents.get(run.id) === 'executionFailed' &&
@@ -475,7 +479,7 @@ export const INVARIANTS: Readonly<Record<string, Check>> = {
       if (isEnded(run) && run.follower !== null)
         fail(`run ${run.id} has ended and is followed by ${run.follower}`)
       const { lostRunners, lostAlone, lostTogether, lostEngines, conflicts } = run.snapshot.context
-      // The loss that fails a run is counted as well.
+      // The count includes the loss that fails the run.
       const last = isEnded(run) ? 1 : 0
       if (
         lostRunners > MAX_LOST_RUNNERS + last ||
@@ -526,20 +530,20 @@ export const INVARIANTS: Readonly<Record<string, Check>> = {
   },
 }
 
-/** Whether a pipeline was deleted long enough ago to go for good. */
+/** Returns whether a pipeline was deleted long enough ago to be purged. */
 const isPurgeable = (deletedAt: string | null | undefined, { deletedDays }: Retention, world: World) =>
   deletedAt != null && Date.parse(deletedAt) <= world.now() - deletedDays * DAY_MS
 
 const FIRST_DRAFT = pathOf(newDraft().value)
 const sorted = (pins: Record<string, string>) => JSON.stringify(Object.entries(pins).sort())
 
-/** A violation, named as the invariant is. */
+/** A violation with the name of its invariant. */
 export interface Violation {
   invariant: string
   what: string
 }
 
-/** Checks everything, and remembers what later steps are compared with. */
+/** Checks everything, and stores the facts for comparison with later steps. */
 export function check(facts: Facts, memory: Memory, world: World): Violation[] {
   const violations: Violation[] = []
   for (const [invariant, look] of Object.entries(INVARIANTS))
@@ -548,7 +552,7 @@ export function check(facts: Facts, memory: Memory, world: World): Violation[] {
   return violations
 }
 
-/** What must be so once nothing more fails and everybody has had their turn. */
+/** Checks the state after all faults have stopped and all work had its turn. */
 export function checkEnd(facts: Facts, memory: Memory, expected: ExpectedFiring[]): Violation[] {
   const violations: Violation[] = []
   const fail = (invariant: string, what: string) => violations.push({ invariant, what })

@@ -1,6 +1,8 @@
-// `npm run simulate -- --seeds 10000 --from 1 --processes 2`: many seeds, each that fails is told at once with its steps.
-// `npm run simulate -- --seed 4711 --verbose`: one seed again, step by step, as it was.
-// `npm run simulate -- --mutations`: takes the product's protections away one at a time, and looks whether it is missed.
+// `npm run simulate -- --seeds 10000 --from 1 --processes 2`: plays many seeds and prints the steps of each
+// failing one.
+// `npm run simulate -- --seed 4711 --verbose`: plays one seed again and prints every step.
+// `npm run simulate -- --mutations`: removes the product's protections one at a time, and checks that each is
+// noticed.
 import { parseArgs } from 'node:util'
 import { startTestPostgres } from '../../tools/test/test-postgres.ts'
 import { MUTATIONS, NO_MUTATION } from './mutations.ts'
@@ -20,14 +22,14 @@ const { values } = parseArgs({
   },
 })
 
-/** Seeds in which a protection that is gone must have been missed. */
+/** Number of seeds within which a check must notice a removed protection. */
 const MISSED_WITHIN = 300
 
 const range = { from: Number(values.from), count: Number(values.seeds) }
 const isOne = values.mutations || values.seed !== undefined || values.part
-// Many seeds are played by processes of their own, each with a server of its own.
+// Child processes play many seeds, each with its own server.
 process.exitCode = isOne ? await served() : await playAll(range, Number(values.processes))
-// Connections of processes that died in a simulation are nobody's to close.
+// Exits explicitly, because connections of processes that died in a simulation stay open.
 process.exit()
 
 async function served(): Promise<number> {

@@ -1,5 +1,5 @@
-// An object store in memory: as quick as a simulation needs, with version ids that a replay makes again. It passes the
-// suite that every store passes.
+// An object store in memory: fast enough for a simulation, and with reproducible version ids. It passes the
+// suite of all stores.
 import type { Clock } from '../../app/core/clock.ts'
 import { limits } from '../../app/core/limits.ts'
 import { chunksOf } from '../../app/objects/body.ts'
@@ -14,10 +14,10 @@ interface Version {
 }
 
 export interface MemoryStore extends ObjectStore {
-  /** Whether a version can be read. */
+  /** Returns whether a version can be read. */
   holds(key: string, versionId: string): boolean
   clear(): void
-  /** What there is, for another store to begin with. */
+  /** A copy of the content, as the start of another store. */
   contents(): Contents
 }
 
@@ -141,7 +141,7 @@ const copied = (kept: Contents['kept']) =>
 
 async function whole(body: Body, maxBytes: number): Promise<Uint8Array> {
   const parts: Uint8Array[] = []
-  // A copy: the memory of a chunk is given back when the next one is asked for. Of a Buffer, `slice` would be no copy.
+  // Copies each chunk, because its memory is reused for the next one. `slice` of a Buffer would not copy.
   for await (const chunk of chunksOf(body, maxBytes)) parts.push(new Uint8Array(chunk))
   return Buffer.concat(parts)
 }

@@ -1,5 +1,5 @@
-// Protections that can be taken away, one at a time, to see that the simulation misses them. Nothing of the product is
-// edited: statements are changed on the wire, and outcomes on their way.
+// Protections that can be removed one at a time, to prove that the simulation notices. The product stays
+// unchanged: statements are rewritten on the wire, and outcomes are changed before they are applied.
 import type { Outcome } from '../../app/runs/outcome.ts'
 import type { Facts } from './facts.ts'
 
@@ -14,7 +14,7 @@ const unchanged = (outcome: Outcome) => outcome
 
 export const NO_MUTATION: Mutation = { name: 'none', rewrite: same, outcome: unchanged }
 
-/** Replaces a part of the statements that have it. */
+/** Replaces the matching part of statements. */
 function rewriting(name: string, pattern: RegExp, instead: string): Mutation {
   return { ...NO_MUTATION, name, rewrite: (statement) => statement.replace(pattern, instead) }
 }

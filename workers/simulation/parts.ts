@@ -1,5 +1,5 @@
-// Many seeds: parts of them are played by processes of their own, and whoever asked for them is told how it goes. A process
-// that dies takes one seed with it, which counts as failed; the seeds after it are played by another one.
+// Plays many seeds. Child processes play parts of them and report their progress. A process that dies fails
+// one seed; another process plays the seeds after it.
 import { eachLine } from '../../sidecars/supervisor/lines.ts'
 import { type Bench, type Result, simulate } from './simulate.ts'
 
@@ -8,14 +8,14 @@ export interface Range {
   count: number
 }
 
-/** Seeds that one process plays: then a new one takes over, with a server of its own, so that nothing grows for hours. */
+/** Seeds per process. Then a new process with a new server continues, so that no state grows for hours. */
 const PART_SEEDS = 500
 const PROGRESS_MS = 30_000
-/** A seed takes less than a second. */
+/** A normal seed takes less than a second. */
 const HANGS_AFTER_MS = 300_000
-/** Failing seeds that a process tells with their steps. */
+/** Maximum number of failing seeds that a process prints with their steps. */
 const TOLD = 3
-/** How a line begins that is meant for the process above. */
+/** Start of a line that is a message to the parent process. */
 const TO_PARENT = '@sluice '
 
 type Message =
@@ -24,7 +24,7 @@ type Message =
 
 const say = (message: Message) => console.log(`${TO_PARENT}${JSON.stringify(message)}`)
 
-/** The seeds of one process, one after the other. Answers its exit code. */
+/** Plays the seeds of one process, one after the other. Returns the exit code. */
 export async function playPart({ from, count }: Range, open: () => Promise<Bench>): Promise<number> {
   let bench = await open()
   let failed = 0
@@ -36,7 +36,7 @@ export async function playPart({ from, count }: Range, open: () => Promise<Bench
       failed += 1
       if (failed <= TOLD) tell(result, false)
       else console.log(`FAILED seed ${seed}: ${violations[0]?.invariant}: ${violations[0]?.what}`)
-      // Whatever it has left half done is not the next one's.
+      // The next seed gets a new bench, without leftovers of the failed one.
       bench = await open()
     }
     say({ kind: 'played', seed, isFailed: violations.length > 0, steps, runs, faults })
@@ -44,7 +44,7 @@ export async function playPart({ from, count }: Range, open: () => Promise<Bench
   return failed === 0 ? 0 : 1
 }
 
-/** A seed that could not be played to its end. */
+/** The result of a seed that ended with an error. */
 const broken = (seed: number, error: unknown): Result => ({
   seed,
   violations: [
@@ -60,7 +60,7 @@ const broken = (seed: number, error: unknown): Result => ({
   faults: {},
 })
 
-/** Plays all seeds and tells how it goes. Answers the exit code: 0 where every seed has passed. */
+/** Plays all seeds and prints the progress. Returns the exit code: 0 if every seed passed. */
 export async function playAll({ from, count }: Range, processes: number): Promise<number> {
   const startedAt = performance.now()
   const seconds = () => (performance.now() - startedAt) / 1_000
@@ -113,7 +113,7 @@ export async function playAll({ from, count }: Range, processes: number): Promis
   return failed.length === 0 && totals.played === count ? 0 : 1
 }
 
-/** Plays a part in a process of its own. `lost`: the seed at which that has died. */
+/** Plays a part in a child process. `lost`: the seed at which the process died. */
 async function playElsewhere(part: Range, hear: (message: Message) => void) {
   const child = Bun.spawn(
     [
@@ -152,7 +152,7 @@ async function playElsewhere(part: Range, hear: (message: Message) => void) {
   }
 }
 
-/** A seed that failed, with the end of what happened; `isVerbose`: any seed, with all of it. */
+/** Prints a failed seed with its last steps; with `isVerbose`, any seed with all steps. */
 export function tell({ seed, story, violations }: Result, isVerbose: boolean): void {
   if (violations.length > 0 || isVerbose) {
     console.log(violations.length > 0 ? `FAILED seed ${seed}` : `seed ${seed}`)

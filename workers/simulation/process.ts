@@ -1,5 +1,5 @@
-// A simulated API process: connections and an object store that fail where chance says so, and an end after which
-// nothing that it had begun goes on.
+// A simulated API process. Its connections and object store fail as planned; after its death, nothing that it
+// began continues.
 import { drizzle } from 'drizzle-orm/postgres-js'
 import postgres from 'postgres'
 import type { ObjectStore } from '../../app/objects/port.ts'
@@ -9,20 +9,28 @@ import { withTransactions } from '../../drizzle/transaction.ts'
 import { LOCK_TIMEOUT_MS, type SimulatedDatabase } from './database.ts'
 import { type Fault, type Holder, Wire } from './wire.ts'
 
-/** A fault, and at which statement (or call of the object store) of one operation it happens, counted from 1. */
+/**
+ * A fault, and the number of the statement or store call of one operation at which it happens, counted from
+ * 1.
+ */
 export interface Plan {
   at: number
   fault: Fault
 }
 
-/** One connection for each of the product's two pools: what an operation does comes in one order. */
+/**
+ * One connection for each of the product's two pools, so that an operation's statements come in one order.
+ */
 export interface Connections {
   sql: Sql
   db: Db
   wires: Set<Wire>
-  /** Whose connections they are from now on. */
+  /** Assigns the connections to another holder. */
   hold(holder: Holder): void
-  /** As they were when they were new, for the next seed: plans depend on what the tables held when they were made. */
+  /**
+   * Discards plans before the next seed, because plans depend on the content of the tables when they were
+   * made.
+   */
   forgetPlans(): Promise<void>
   close(): Promise<void>
 }
@@ -52,7 +60,7 @@ export async function openConnections(database: SimulatedDatabase): Promise<Conn
     backoff: () => 0,
     onnotice: () => {},
     connection: { application_name: 'simulated', lock_timeout: LOCK_TIMEOUT_MS, ...STARTUP_PADDING },
-    // Understood by postgres.js, and missing from its types.
+    // postgres.js supports this option, but its types lack it.
     socket: () => new Wire(server, delegate),
   }
   const open = () => {
@@ -88,7 +96,7 @@ const IDLE: Holder = {
   asked: () => {},
 }
 
-/** What has become of an operation. `paused`: it goes on with the next `proceed`. */
+/** The result of an operation. `paused`: the operation continues with the next `proceed`. */
 export type Ending =
   | { kind: 'done'; value: unknown }
   | { kind: 'failed'; error: unknown }
@@ -98,19 +106,21 @@ export type Ending =
 export interface SimulatedProcess {
   readonly isDead: boolean
   readonly isPaused: boolean
-  /** Where the planned fault of the latest operation has happened, for the story. */
+  /** The statement at which the latest operation's fault happened, for the story. */
   readonly faultedAt: string | null
   readonly connections: Connections
   readonly objects: ObjectStore
-  /** Performs an operation, with or without a fault on its way, until it ends, is paused, or the process dies of it. */
+  /**
+   * Performs an operation, with or without a planned fault, until it ends, is paused, or the process dies.
+   */
   perform(operation: () => Promise<unknown>, plan: Plan | null): Promise<Ending>
-  /** Lets a paused operation go on. */
+  /** Continues a paused operation. */
   proceed(): Promise<Ending>
-  /** Kills it where it stands. */
+  /** Kills the process at its present statement. */
   kill(): Promise<void>
 }
 
-/** `asked`: whenever something is on its way to Postgres. */
+/** `asked` is called whenever data is sent to Postgres. */
 export function makeProcess(
   database: SimulatedDatabase,
   connections: Connections,
@@ -158,7 +168,9 @@ export function makeProcess(
     stopped.resolve({ kind: 'crashed' })
   }
 
-  /** What a dead process held is free once its backends have noticed. */
+  /**
+   * Waits for the end of the operation. After a death, also ends the backends, so that their locks are free.
+   */
   async function settle(): Promise<Ending> {
     const ending = await Promise.race([
       underWay ?? Promise.reject(new Error('nothing is under way')),
@@ -207,7 +219,7 @@ export function makeProcess(
     objects: {
       put: guarded('put', store.put),
       async stage(body, options) {
-        // A staged object is visible nowhere: only its commit can go wrong.
+        // A staged object is invisible, so only its commit can fail.
         const staged = await store.stage(body, options)
         return { ...staged, commit: guarded('put', staged.commit) }
       },
@@ -248,7 +260,7 @@ export function makeProcess(
   }
 }
 
-/** What a process that is gone never learns. */
+/** A promise that never settles: a dead process gets no answer. */
 const never = new Promise<never>(() => {})
 
 const unreachable = () => Object.assign(new Error('the object store does not answer'), { code: 'ECONNRESET' })

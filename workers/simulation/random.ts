@@ -1,19 +1,19 @@
-// Chance with a seed: the same seed makes the same choices, on every machine.
+// Random choices from a seed: the same seed makes the same choices on every machine.
 
 export type Random = ReturnType<typeof makeRandom>
 
-/** Source of the numbers: Tommy Ettinger's mulberry32, public domain. */
+/** The generator is Tommy Ettinger's mulberry32, public domain. */
 export function makeRandom(seed: number) {
   let state = seed | 0
 
-  /** From 0 to less than 1. */
+  /** A number from 0 (inclusive) to 1 (exclusive). */
   function next(): number {
     state = (state + 0x6d2b79f5) | 0
     let mixed = Math.imul(state ^ (state >>> 15), 1 | state)
     mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
     return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296
   }
-  /** A whole number from `from` to `to`, both included. */
+  /** A whole number from `from` to `to`, both inclusive. */
   const int = (from: number, to: number) => from + Math.floor(next() * (to - from + 1))
   const hex = (digits: number) => Array.from({ length: digits }, () => int(0, 15).toString(16)).join('')
 
@@ -27,7 +27,7 @@ export function makeRandom(seed: number) {
       if (items.length === 0) throw new Error('there is nothing to pick from')
       return item as T
     },
-    /** One of the names, as often as its weight says. */
+    /** Picks a name with a probability in proportion to its weight. */
     weighted<Name extends string>(weights: Readonly<Partial<Record<Name, number>>>): Name {
       const entries = Object.entries(weights) as [Name, number][]
       let at = next() * entries.reduce((sum, [, weight]) => sum + weight, 0)
@@ -46,7 +46,7 @@ export function makeRandom(seed: number) {
   }
 }
 
-/** A version 7 UUID of a time, as app/core/ids.ts makes them, with chance from the seed. */
+/** A version 7 UUID for a time, as in app/core/ids.ts, with random bits from the seed. */
 export function seededId(random: Random, at: Date): string {
   const time = at.getTime().toString(16).padStart(12, '0')
   const variant = (8 + random.int(0, 3)).toString(16)

@@ -1,5 +1,5 @@
-// One simulated API process with all that it does: the product's services and ticks over the process's own connections,
-// and the memory of its dispatcher, which is lost with it.
+// One simulated API process: the product's services and ticks on the process's own connections, and its
+// dispatcher's memory. The memory is lost with the process.
 import { expireLakeHistory } from '../../app/catalog/duties.ts'
 import type { Clock } from '../../app/core/clock.ts'
 import type { NewId } from '../../app/core/ids.ts'
@@ -46,10 +46,13 @@ import { Evaluator } from '../triggers.ts'
 import type { SimulatedProcess } from './process.ts'
 import type { Runner } from './runner.ts'
 
-/** `stuck_run_timeout_minutes` */
+/** The setting `stuck_run_timeout_minutes`. */
 const STUCK_MINUTES = 120
 
-/** The reaper's duties, each a step of its own, by the names of workers/reaper/reaper.ts. That which moves runs is `failStuck`. */
+/**
+ * The reaper's duties, each a separate step, with the names of workers/reaper/reaper.ts. `failStuck` is the
+ * duty that moves runs.
+ */
 export const DUTIES = {
   logs: pruneLogs,
   runs: pruneRuns,
@@ -62,7 +65,7 @@ export const DUTIES = {
 }
 export type Duty = keyof typeof DUTIES
 
-/** An attempt that this replica follows, and what it has heard of it so far. */
+/** An attempt that this replica follows, and the news it got so far. */
 export interface Followed {
   attempt: OpenAttempt
   boot: string | null
@@ -75,9 +78,9 @@ export interface ReplicaOptions {
   runner: Runner
   clock: Clock
   newId: NewId
-  /** What the product would have logged as an error or a warning. */
+  /** Called with errors and warnings that the product would have logged. */
   complain(message: string, error: unknown): void
-  /** The outcome as it reaches the database: a mutation may change it on its way. */
+  /** The outcome as it reaches the database; a mutation may change it. */
   applied(outcome: Outcome): Outcome
 }
 
@@ -116,7 +119,7 @@ export function makeReplica({ name, process, runner, clock, newId, complain, app
   })
   const archive = makeArchive({ sql, objects })
 
-  /** Its lease of each role, as far as it knows. */
+  /** The leases of this replica, as far as it knows. */
   const seats = new Map<Role, Lease>()
   const writeAs =
     (role: Role): Fenced =>
@@ -124,10 +127,10 @@ export function makeReplica({ name, process, runner, clock, newId, complain, app
       const lease = seats.get(role)
       if (lease === undefined) return null
       const done = await sql.begin(async (tx) => {
-        // As workers/leadership/leadership.ts begins every transaction of a leader.
+        // Every transaction of a leader begins like this in workers/leadership/leadership.ts.
         if (!(await lockLease(tx, lease))) return null
         const value = await work(tx)
-        // By the fence's lock nobody can have taken the role until this transaction ends.
+        // The fence's lock keeps other replicas from taking the role until this transaction ends.
         const [leader] = await tx<{ epoch: number }[]>`
           select epoch::float8 as epoch from leader where role = ${role}`
         if (leader?.epoch !== lease.epoch)
@@ -183,7 +186,10 @@ export function makeReplica({ name, process, runner, clock, newId, complain, app
     }
   }
 
-  /** What the API process performs and what its dispatcher does, as app/main.ts and workers/dispatcher/dispatcher.ts say. */
+  /**
+   * The effects of the API process and of its dispatcher, as in app/main.ts and
+   * workers/dispatcher/dispatcher.ts.
+   */
   const effects = {
     cancelAttempt: async ({ handle }: Record<string, unknown>) => runner.cancel(String(handle)),
     pipelineDeleted: (payload: unknown) => pipelines.finishDeletion(payload as PipelineDeleted),
@@ -191,14 +197,17 @@ export function makeReplica({ name, process, runner, clock, newId, complain, app
     movedObject: (payload: unknown) => archive.removeMoved(payload as { key: string; versionId: string }),
   }
 
-  /** One kind at a time: effects of one batch are performed together, and together they would come in any order. */
+  /**
+   * Performs one kind at a time. Effects of one batch run concurrently, so a replay could not reproduce their
+   * order.
+   */
   const perform = (kind: keyof typeof effects) =>
     performDue(sql, { [kind]: effects[kind] }, (_, error) => {
       if (!isPassing(error) && !/still being read/.test(String(error)))
         complain(`effect ${kind} failed`, error)
     })
 
-  /** As a tick performs it. Answers what was removed, or null where another one leads. */
+  /** Performs a duty as a tick does. Returns the counts of removed rows; null: another replica leads. */
   async function reap(duty: Duty): Promise<Record<string, number> | null> {
     const { config, now } = await tickState(sql)
     const reaping: Reaping = {
@@ -257,7 +266,7 @@ export function makeReplica({ name, process, runner, clock, newId, complain, app
     evaluator: new Evaluator({ sql, write: writeAs('triggers'), newId, log, post: nothing }),
     tickSchedules: () =>
       tickSchedules({ write: writeAs('scheduler'), newId, log: { ...log, info: nothing } }),
-    /** Of the reaper's duties the one that moves runs, as workers/reaper/reaper.ts performs it. */
+    /** The reaper's duty that moves runs, as in workers/reaper/reaper.ts. */
     failStuck: () =>
       writeAs('reaper')((tx) => failStuckRuns(tx, { timeoutMinutes: STUCK_MINUTES, limit: 64 })),
     reap,

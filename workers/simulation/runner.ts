@@ -1,5 +1,5 @@
-// The runner of a simulation: attempts that go on step by step, a boot that may end with all of them, and a book of what
-// it really did, with which the database is compared.
+// The runner of a simulation. Attempts progress step by step, and a reboot may end all of them. A record of
+// the real work is compared with the database.
 import { commitToBranch, findBranch } from '../../app/catalog/store/branches.ts'
 import type { NewId, RunId } from '../../app/core/ids.ts'
 import type { Outcome, TestResult } from '../../app/runs/outcome.ts'
@@ -16,23 +16,23 @@ export interface Execution {
   boot: string
   stage: Stage
   request: OpenAttempt
-  /** What it will come to. */
+  /** The planned result of the attempt. */
   plan: {
     writes: 'own' | 'shared' | 'nothing'
-    /** `deadly`: its runner ends with it. `killed`: its engine is killed from outside. */
+    /** `deadly`: the runner dies with the attempt. `killed`: its engine is killed from outside. */
     ends: 'well' | 'badly' | 'deadly' | 'killed'
     isBlocked: boolean
     isWarned: boolean
-    /** What its pipeline says about executions that fail. */
+    /** The retry setting of the pipeline. */
     retry: Retry | undefined
   }
-  /** Its latest commit to its branch, as it believes. */
+  /** The latest commit to its branch, as far as the attempt knows. */
   head: string | null
   tested: string | null
   facts: Outcome | null
 }
 
-/** What a table's content is of: nothing of a run that failed may be found on main. */
+/** The origin of a table's content. Content of a failed run must not appear on main. */
 export interface Committed {
   commit: string
   content: string
@@ -51,9 +51,9 @@ const ROOM = 3
 export function makeRunner({ random, newId }: { random: Random; newId: NewId }) {
   let boot = newId()
   let attempts = new Map<string, Execution>()
-  /** Attempts whose runner was given up, or rebooted in name only: they still work, and nobody listens. */
+  /** Attempts that keep working after a reboot of their runner; no follower listens to them. */
   const zombies: Execution[] = []
-  /** By run: how often its runner ended while it executed there, and how often its engine was killed. */
+  /** By run: how often its runner died while executing the run, and how often its engine was killed. */
   const losses = new Map<string, { runners: number; engines: number }>()
   const lossesOf = (runId: string) => {
     const known = losses.get(runId) ?? { runners: 0, engines: 0 }
@@ -61,13 +61,16 @@ export function makeRunner({ random, newId }: { random: Random; newId: NewId }) 
     return known
   }
   const committed: Committed[] = []
-  /** Commits that were tested, and whether their tests let them pass. */
+  /** Tested commits, and whether their tests blocked the merge. */
   const judged = new Map<string, { isBlocked: boolean }>()
-  /** By handle: what its executions have tested, null for no change. A runner that has restarted may execute it again. */
+  /**
+   * By handle: the commits that its executions have tested; null: no change. A restarted runner may execute
+   * an attempt again.
+   */
   const tested = new Map<string, (string | null)[]>()
-  /** By handle: what its executions have told their followers at their ends. */
+  /** By handle: the results that its executions have reported to followers. */
   const told = new Map<string, Set<'executed' | 'failed'>>()
-  /** By run: as the version that it pins has it, for all its attempts. */
+  /** By run: the retry setting in its pinned version, the same for all its attempts. */
   const retries = new Map<string, Retry | undefined>()
   const retryOf = (runId: string): Retry | undefined => {
     if (!retries.has(runId))
@@ -77,7 +80,7 @@ export function makeRunner({ random, newId }: { random: Random; newId: NewId }) 
       )
     return retries.get(runId)
   }
-  /** Handles that somebody has stopped: they fail, whatever their pipeline says. */
+  /** Handles of stopped attempts; they fail whatever the retry setting is. */
   const stopped = new Set<string>()
   const tell = (handle: string, what: 'executed' | 'failed') =>
     told.set(handle, (told.get(handle) ?? new Set()).add(what))
@@ -99,13 +102,13 @@ export function makeRunner({ random, newId }: { random: Random; newId: NewId }) 
     stopped,
     zombies,
     losses,
-    /** Those that have ended and are still remembered. */
+    /** Attempts that have ended and are still remembered. */
     ended: () => [...attempts.values()].filter(({ stage }) => stage === 'done'),
-    /** Those that can go on. */
+    /** Attempts that can progress. */
     working: () => [...busy().filter((execution) => !mustWait(execution)), ...zombies],
     at: (handle: string) => attempts.get(handle) ?? null,
 
-    /** Idempotent by handle, as SubmitPipeline is. */
+    /** Idempotent by handle, like SubmitPipeline. */
     submit(request: OpenAttempt, isFair: boolean): { boot: string } | 'noRoom' {
       const handle = handleOf(request.runId, request.attempt)
       if (attempts.has(handle)) return { boot }
@@ -142,7 +145,7 @@ export function makeRunner({ random, newId }: { random: Random; newId: NewId }) 
       tell(handle, 'failed')
     },
 
-    /** Another process in its place. Some of what it was doing may still reach the catalog. */
+    /** Replaces the process. Some of its attempts may keep committing to the catalog. */
     reboot() {
       for (const { runId, stage } of attempts.values()) if (stage !== 'accepted') lossesOf(runId).runners += 1
       for (const execution of attempts.values())
@@ -151,7 +154,7 @@ export function makeRunner({ random, newId }: { random: Random; newId: NewId }) 
       boot = newId()
     },
 
-    /** One step of an attempt; commits go through the API process that `sql` belongs to. */
+    /** Performs one step of an attempt. Commits go through the API process of `sql`. */
     async progress(execution: Execution, sql: Sql, archives: (pipeline: string) => boolean): Promise<string> {
       switch (execution.stage) {
         case 'accepted':
@@ -196,7 +199,7 @@ export function makeRunner({ random, newId }: { random: Random; newId: NewId }) 
       }
     },
 
-    /** Somebody commits to the branch again, after the tests or after its end. */
+    /** Commits to the branch again, after the tests or after the end of the attempt. */
     async meddle(execution: Execution, sql: Sql) {
       return commit(execution, sql)
     },
@@ -212,7 +215,7 @@ export function makeRunner({ random, newId }: { random: Random; newId: NewId }) 
     const { request, plan } = execution
     const id = newId()
     const contentId = newId()
-    // Before it is tried: one whose answer is lost may be there.
+    // Recorded before the try, because a commit whose answer is lost may exist.
     committed.push({ commit: id, content: contentId, handle: execution.handle })
     const isDone = await commitToBranch(sql, {
       id,

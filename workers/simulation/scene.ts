@@ -1,5 +1,5 @@
-// What every seed begins with: a zone, pipelines that read it or follow one another, what starts them by themselves, and in
-// every other seed settings by which the reaper has something to do.
+// The start of every seed: a zone, pipelines that read it or follow one another, their triggers, and a
+// schedule. In every other seed, retention settings give the reaper work.
 import type { SimulatedDatabase } from './database.ts'
 import type { Random } from './random.ts'
 import type { Replica } from './replica.ts'
@@ -7,20 +7,20 @@ import type { Replica } from './replica.ts'
 const NAMESPACE = 'default'
 const LAYER = 'gold'
 
-/** How long things are kept, in the units of the settings. */
+/** Retention settings, in the units of the settings. */
 export interface Retention {
   runs: number
   runDays: number
   deletedDays: number
 }
 
-/** What differs between the beginnings. */
+/** The differences between starts. */
 export interface Variant {
   secondReads: boolean
   webhookCooldownSeconds: number
 }
 
-/** What is there at the beginning, as clients know it. */
+/** The state at the start, as clients know it. */
 export interface Scene {
   names: Map<string, string>
   triggers: { pipeline: string; id: string }[]
@@ -33,7 +33,7 @@ export const drawVariant = (random: Random): Variant => ({
   webhookCooldownSeconds: random.pick([0, 0, 30]),
 })
 
-/** Settings by which the reaper has something to do. */
+/** Retention settings that give the reaper work. */
 export async function keepLittle(random: Random, admin: SimulatedDatabase['admin']): Promise<Retention> {
   const retention = {
     runs: random.pick([1, 2, 4]),
@@ -49,7 +49,7 @@ export async function keepLittle(random: Random, admin: SimulatedDatabase['admin
   return retention
 }
 
-/** Performed without faults, through a replica's services. */
+/** Creates the scene through a replica's services, without faults. */
 export async function setUp(
   { zones, pipelines, triggers, schedules }: Replica,
   { secondReads, webhookCooldownSeconds }: Variant,

@@ -1,5 +1,5 @@
-// One seed: two replicas, a runner and clients take steps in an order that chance decides, with faults on the way; after
-// every step the invariants are checked, and at the end everything must come to rest.
+// Plays one seed. Two replicas, a runner and clients take steps in a random order with faults. The invariants
+// are checked after every step; at the end, all work must finish.
 import { createHash } from 'node:crypto'
 import { limits } from '../../app/core/limits.ts'
 import { type Kept, LOCK_TIMEOUT_MS, openSimulatedDatabase, type SimulatedDatabase } from './database.ts'
@@ -18,13 +18,13 @@ import { chooseStep, drainSteps, type Stage, type Step } from './steps.ts'
 export interface Result {
   seed: number
   violations: Violation[]
-  /** What happened, a line a step. */
+  /** The events of the seed, one line per step. */
   story: string[]
-  /** The same for the same seed, whatever came before. */
+  /** The same for every replay of a seed, whatever was played before. */
   digest: string
   steps: number
   runs: number
-  /** How many faults of each kind have happened. */
+  /** The number of faults of each kind. */
   faults: Record<string, number>
 }
 
@@ -32,7 +32,7 @@ export interface Bench {
   database: SimulatedDatabase
   /** Connections that outlive a seed. */
   spare: Connections[]
-  /** Beginnings, by their variants: set up when one is first asked for. */
+  /** Scenes by their variants, created at their first use. */
   scenes: Map<string, KeptScene>
 }
 
@@ -54,9 +54,9 @@ export async function closeBench({ database, spare }: Bench): Promise<void> {
 
 const STEPS = 60
 const START = Date.UTC(2026, 0, 5, 9, 0, 0)
-/** Rows of history that a paused transaction may have numbered before others. */
+/** Number of history rows that a paused transaction may have numbered before those of others. */
 const IN_FLIGHT = 100
-/** Rounds in which everything must have come to rest once nothing fails any more. */
+/** Rounds without faults within which all work must finish. */
 const ROUNDS = 60
 
 export async function simulate(
@@ -148,7 +148,7 @@ export async function simulate(
   }
 
   let state = ''
-  /** Since the last look: where nobody has asked anything of Postgres, nothing can have changed. */
+  /** Whether a statement was sent since the last reading. Without a statement, nothing can have changed. */
   let isAsked = true
   async function look(): Promise<Facts> {
     if (!isAsked && memory.lastFacts !== null) return memory.lastFacts
@@ -239,7 +239,7 @@ export async function simulate(
     }
     await look()
   }
-  // From here on nothing fails: whatever was begun must come to its end.
+  // No faults from here on: all work must finish.
   stage.isFair = true
   await wake()
   memory.isStartUncertain = true
@@ -264,14 +264,17 @@ export async function simulate(
   return { seed, violations, story, digest, steps, runs: facts.runs.length, faults }
 }
 
-/** A transaction that sets how long it waits for locks waits no longer than others: nobody lets go meanwhile. */
+/**
+ * Limits the lock timeout that a transaction sets to that of the others. A paused holder releases no lock
+ * meanwhile.
+ */
 const waitingShortly = (statement: string) =>
   statement.replace(
     /set_config\('lock_timeout', (\$\d+), true\)/,
     `set_config('lock_timeout', case when $1 <> '' then '${LOCK_TIMEOUT_MS}' end, true)`,
   )
 
-/** The beginning of a variant. Ids and times are the same for all seeds that begin with it. */
+/** The scene of a variant. Its ids and times are the same for all seeds. */
 async function sceneOf(bench: Bench, variant: Variant): Promise<KeptScene> {
   const name = JSON.stringify(variant)
   const known = bench.scenes.get(name)
@@ -308,9 +311,9 @@ async function sceneOf(bench: Bench, variant: Variant): Promise<KeptScene> {
   return kept
 }
 
-/** Whether, where and how an operation fails. */
+/** Plans whether, where and how an operation fails. */
 function planOf(random: ReturnType<typeof makeRandom>, step: Step, isAnyPaused: boolean): Plan | null {
-  // Transactions that lock what others want are where a pause is worth most.
+  // Pauses are most useful in transactions that lock contended rows.
   const isContended = /^apply|cancels/.test(step.title)
   if (!random.chance(isContended ? 0.3 : 0.14)) return null
   const kind = random.weighted({ crash: 3, disconnect: 4, pause: isContended ? 12 : 5 })

@@ -3,15 +3,15 @@ import { startTestPostgres, type TestPostgres } from '../../tools/test/test-post
 import { MUTATIONS, type Mutation, NO_MUTATION } from './mutations.ts'
 import { type Bench, closeBench, openBench, simulate } from './simulate.ts'
 
-// The first seeds of those that `npm run simulate` plays: hundreds in CI, ten thousand on demand.
+// Plays the first seeds of `npm run simulate`: CI plays hundreds, and ten thousand can be played on demand.
 setDefaultTimeout(240_000)
 
-/** A few; `.ci/run` plays hundreds. */
+/** Few seeds; `.ci/run` plays hundreds. */
 const SEEDS = 8
 
 let server: TestPostgres
 const benches: Bench[] = []
-/** A server of its own: what else its transactions do would be read as news. */
+/** A separate server, because transactions of other databases on it would look like new facts. */
 beforeAll(async () => {
   server = await startTestPostgres()
 })
@@ -26,7 +26,7 @@ async function newBench(): Promise<Bench> {
   return bench
 }
 
-test(`the invariants hold in ${SEEDS} seeds, in which every protection that can be taken away from a statement is there`, async () => {
+test(`the invariants hold in ${SEEDS} seeds, and every mutation finds its statement`, async () => {
   const bench = await newBench()
   const faults = new Set<string>()
   const rewritten = new Set(MUTATIONS.filter(isOfStatements).map(({ name }) => name))
@@ -47,13 +47,13 @@ test(`the invariants hold in ${SEEDS} seeds, in which every protection that can 
       )
   }
   expect([...faults].sort()).toEqual(['crashed', 'disconnected', 'paused'])
-  // One whose words have changed takes nothing away, and says nothing of what would miss it.
+  // A mutation whose pattern no longer matches removes no protection, so its run would prove nothing.
   expect([...rewritten]).toEqual([])
 })
 
 const isOfStatements = ({ rewrite }: Mutation) => rewrite !== NO_MUTATION.rewrite
 
-test('a seed is the same story in another database, whatever has been played before it', async () => {
+test('a seed plays the same story in any database, whatever ran before', async () => {
   const fresh = await newBench()
   const used = benches[0] ?? (await newBench())
   for (const seed of [3, 17]) {
@@ -63,8 +63,8 @@ test('a seed is the same story in another database, whatever has been played bef
   }
 })
 
-describe('a protection that is taken away is missed', () => {
-  /** The quick ones; `npm run simulate -- --mutations` tries all. */
+describe('a check notices a removed protection', () => {
+  /** The mutations that are noticed quickly; `npm run simulate -- --mutations` tries all. */
   const QUICK = [
     'leave branches open',
     'leave attempts open',

@@ -1,4 +1,4 @@
-// The steps that the parts of a simulated world can take, and how often each is chosen.
+// The steps of all parts of a simulated world, and how often each is chosen.
 
 import type { Clock } from '../../app/core/clock.ts'
 import type { RunId } from '../../app/core/ids.ts'
@@ -26,17 +26,17 @@ const DUTY_WEIGHTS: Readonly<Record<Duty, number>> = {
   'lake branches': 3,
 }
 
-/** One operation of one replica, or, without one, of the world around them. */
+/** One operation of a replica, or of the world around the replicas if `replica` is null. */
 export interface Step {
   title: string
   replica: Replica | null
   operation(): Promise<unknown>
-  /** It was answered. */
+  /** Called with the answer. */
   done?(value: unknown): void
   failed?(error: unknown): void
-  /** However it ended. */
+  /** Called after any end of the operation. */
   end?(): void
-  /** It may open attempts. */
+  /** The operation may open attempts. */
   mayStart?: boolean
 }
 
@@ -46,19 +46,19 @@ export interface Stage {
   replicas: Replica[]
   memory: Memory
   clock: Clock
-  /** Nothing fails any more. */
+  /** True when no more faults happen. */
   isFair: boolean
-  /** Pipelines by name, with their ids as the clients know them. */
+  /** Pipelines by name, with their ids as clients know them. */
   names: Map<string, string>
-  /** Those that are switched on and off. */
+  /** Triggers that clients enable and disable. */
   triggers: { pipeline: string; id: string }[]
   webhooks: string[]
   said: Outcome[]
   uploads: string[]
   requests: number
-  /** Idempotency keys, and when each was used first. */
+  /** Idempotency keys, and the time of their first use. */
   keys: Map<number, number>
-  /** Executions that a paused operation holds. */
+  /** Executions that an operation under way uses. */
   busy: Set<Execution>
   archiving: Set<string>
   admin: Sql
@@ -66,9 +66,9 @@ export interface Stage {
   advance(ms: number): Promise<void>
   restart(place: number): Promise<void>
   paused: { step: Step; title: string; left: number } | null
-  /** Triggers that are never touched: each event must have had its run in the end. */
+  /** Triggers that clients never change. At the end, each of their events must have its run. */
   expected: { triggerId: string; hears: string }[]
-  /** Null: so much is kept that the reaper finds nothing. */
+  /** Null: the settings keep so much that the reaper finds nothing. */
   retention: Retention | null
   mutation: Mutation
 }
@@ -76,12 +76,12 @@ export interface Stage {
 const NAMESPACE = 'default'
 const LAYER = 'gold'
 const refOf = (name: string) => ({ namespace: NAMESPACE, layer: LAYER, name })
-/** Clients create and delete this one. */
+/** Clients create and delete this pipeline. */
 const PASSING = 'passing'
 
 const EFFECTS = ['cancelAttempt', 'pipelineDeleted', 'archivedInputs', 'movedObject'] as const
 
-/** A step that the replica performs, or with null the world around it. */
+/** A step of the chosen replica; with a null `replica`, of the world around it. */
 type Move = Omit<Step, 'replica'> & { replica?: null }
 type Make = (stage: Stage, replica: Replica) => Move | null
 
@@ -119,10 +119,10 @@ const WEIGHTS = {
 }
 type Name = keyof typeof WEIGHTS
 
-/** Where the reaper has something to do. */
+/** Weights for seeds in which the reaper has work. */
 const WEIGHTS_OF_REAPING = { ...WEIGHTS, create: 5, remove: 5, reap: 40 }
 
-/** What takes the rows that others take as well. */
+/** Weights of steps that lock contended rows. */
 const RIVALS: Partial<Record<Name, number>> = {
   cancel: 3,
   apply: 4,
@@ -149,7 +149,7 @@ const MAKERS: Record<Name, Make> = {
   requestWithKey(stage, replica) {
     const { byKey } = stage.memory.acknowledged
     const now = stage.clock.now().getTime()
-    // A day after its first use a key is another one.
+    // A day after its first use, a key counts as new.
     const known = [...stage.keys].filter(([, first]) => now - first < 23 * 3_600_000).map(([key]) => key)
     const key = known.length > 0 && stage.random.chance(0.6) ? stage.random.pick(known) : ++stage.requests
     if (!stage.keys.has(key)) stage.keys.set(key, now)
@@ -164,7 +164,7 @@ const MAKERS: Record<Name, Make> = {
       done(value) {
         const run = runOf(value)
         const first = byKey.get(`key-${key}`)
-        // Two answers of one key are one run: the check compares the first with its text.
+        // Two different runs for one key are joined here, so that the check fails.
         byKey.set(`key-${key}`, first !== undefined && first !== run ? `${first} and ${run}` : run)
         stage.memory.acknowledged.runs.add(run)
       },
@@ -187,7 +187,7 @@ const MAKERS: Record<Name, Make> = {
     const pipeline = stage.random.pick([...stage.names.keys()])
     const file = stage.random.pick(['pipeline.sql', 'tests/quality/mild.sql', 'notes.md'])
     const path = `${NAMESPACE}/pipelines/${LAYER}/${pipeline}/${file}`
-    // The source goes on reading what it read.
+    // The new source still reads the zone.
     const reads = pipeline === 'first' ? `from read_csv_auto('{{ landing_zone("inbox") }}')` : ''
     return {
       title: `a client writes ${file} of ${pipeline}`,
@@ -382,7 +382,7 @@ const MAKERS: Record<Name, Make> = {
 
   clock(stage) {
     const { random } = stage
-    // A request that sleeps for a day meets its own key as another one.
+    // No hours pass during a pause: after a day, the key of a paused request would count as new.
     const hours = stage.paused !== null ? 0 : stage.retention === null ? 0.5 : 2
     const ms = random.weighted({ moment: 10, seconds: 8, minutes: 3, hours })
     const by = {
@@ -406,7 +406,7 @@ const MAKERS: Record<Name, Make> = {
   },
 }
 
-/** A step that can be taken now. Dead processes are replaced first. */
+/** Chooses a step that is possible now. Often replaces a dead process first. */
 export function chooseStep(stage: Stage): Step {
   const { random, replicas } = stage
   const dead = replicas.findIndex(({ process }) => process.isDead)
@@ -415,7 +415,8 @@ export function chooseStep(stage: Stage): Step {
   const able = replicas.filter(({ process }) => !process.isDead && !process.isPaused)
   for (;;) {
     const replica = able.length === 0 ? null : random.pick(able)
-    // While one sleeps inside a transaction, the other is likely to want the same rows.
+    // While one replica is paused inside a transaction, the other often chooses steps that lock the same
+    // rows.
     const usual = stage.retention === null ? WEIGHTS : WEIGHTS_OF_REAPING
     const weights = stage.paused !== null && random.chance(0.5) ? RIVALS : usual
     const name = replica === null ? random.pick(['clock', 'reboot'] as const) : random.weighted(weights)
@@ -424,7 +425,7 @@ export function chooseStep(stage: Stage): Step {
   }
 }
 
-/** One round in which everybody has their turn who has something to do. Each makes its step when its turn comes. */
+/** The steps of one round, in which every part with work has its turn. Each step is made at its turn. */
 export function drainSteps(stage: Stage, round: number): (() => Promise<Step | null>)[] {
   const { memory, runner, triggers } = stage
   const facts = memory.lastFacts
@@ -499,7 +500,7 @@ const effects = (replica: Replica, kind: (typeof EFFECTS)[number]): Move => ({
   operation: () => replica.perform(kind),
 })
 
-/** A follower looks at its attempt, and reports what is new: perhaps twice. */
+/** A follower looks at its attempt and reports news, sometimes twice. */
 function observation(stage: Stage, replica: Replica, followed: Followed): Move {
   const { attempt } = followed
   const handle = handleOf(attempt.runId, attempt.attempt)
@@ -569,7 +570,10 @@ function progression(stage: Stage, replica: Replica, execution: Execution): Move
   }
 }
 
-/** Renews and challenges by the statements of workers/leadership, without the lock of a leader's connection. */
+/**
+ * Renews and challenges leases with the statements of workers/leadership, without the lock of a leader's
+ * connection.
+ */
 function leading(stage: Stage, { sql, seats, name: holder, process }: Replica, role: Role): Move {
   return {
     title: `lead the ${role}`,
@@ -581,7 +585,8 @@ function leading(stage: Stage, { sql, seats, name: holder, process }: Replica, r
       }
       const seen = await currentLeader(sql, role)
       if (seen !== undefined && !seen.hasExpired) return 'led by another'
-      // The old leader is ended first: paused in a transaction, it holds a lock on the row.
+      // Ends the old leader's backend first, because a leader paused in a transaction holds a lock on the
+      // row.
       const old = stage.paused?.step.replica?.process
       if (old !== process && [...(old?.connections.wires ?? [])].some(({ pid }) => pid === seen?.backendPid))
         await stage.endBackends([seen?.backendPid ?? 0])
@@ -604,7 +609,7 @@ const asked = (pipeline: string) => ({ namespace: NAMESPACE, layer: LAYER as 'go
 const runOf = (value: unknown) => (value as { run_id: string }).run_id as RunId
 
 function told(stage: Stage, pipelineId: string | undefined, version: number) {
-  // What has the passing pipeline's name may be another one by now.
+  // Another pipeline may have the name PASSING by now, so its versions are not recorded.
   if (pipelineId !== undefined && pipelineId !== stage.names.get(PASSING))
     stage.memory.acknowledged.versions.push(`${pipelineId} ${version}`)
 }

@@ -1,10 +1,14 @@
-// What lies between a simulated process and Postgres. It hands the messages of the client on unread but for two things:
-// where a statement begins, so that something can happen just there, and when the server has answered it. The client is
-// the product's own, so are the statements; see https://www.postgresql.org/docs/current/protocol-message-formats.html.
+// The connection between a simulated process and Postgres. Forwards the client's messages unread except for
+// two things: the start of a statement, where a fault can happen, and the server's answer to it. Client and
+// statements are the product's own; see
+// https://www.postgresql.org/docs/current/protocol-message-formats.html.
 import { EventEmitter } from 'node:events'
 import net from 'node:net'
 
-/** What happens at a statement. `before`: it never reaches the server. `after`: it does, and the answer is lost. */
+/**
+ * A fault at a statement. `before`: the statement never reaches the server. `after`: the server performs it,
+ * and the answer is lost.
+ */
 export type Fault =
   | { kind: 'crash'; when: 'before' | 'after' }
   | { kind: 'disconnect'; when: 'before' | 'after' }
@@ -12,18 +16,18 @@ export type Fault =
 
 /** The process at the client's end of a wire. */
 export interface Holder {
-  /** Asked at the beginning of each statement. */
+  /** Called at the start of each statement. */
   faultAt(statement: string): Fault | null
-  /** What is sent in the place of a statement. */
+  /** The statement to send instead. */
   rewritten(statement: string): string
-  /** The process is stopped; `proceed` lets it go on where it was. */
+  /** The process is paused; `proceed` continues it. */
   paused(proceed: () => void): void
-  /** The process is gone, and with it every wire it held. */
+  /** The process has died with all its wires. */
   crashed(): void
-  /** This wire is broken, and nothing else. Resolves when the server has noticed. */
+  /** Only this wire is broken. Resolves when the server has noticed. */
   disconnected(wire: Wire): Promise<void>
   opened(wire: Wire): void
-  /** Something is on its way to the server. */
+  /** Called when data is sent to the server. */
   asked(): void
 }
 
@@ -35,13 +39,13 @@ const READY = 'Z'.charCodeAt(0)
 const KEY = 'K'.charCodeAt(0)
 const HEADER = 5
 
-/** Where a server listens. */
+/** The address of a server. */
 export type Address = { host: string; port: number } | { path: string }
 
-/** As much of a socket as postgres.js asks of one. */
+/** The part of a socket that postgres.js uses. */
 export class Wire extends EventEmitter {
   readyState: 'open' | 'closed' = 'open'
-  /** Of the backend at the other end, once it is known. */
+  /** Process id of the server's backend, once known. */
   pid: number | null = null
   readonly #server: net.Socket
   readonly #holder: Holder
@@ -52,9 +56,9 @@ export class Wire extends EventEmitter {
   #isInStatement = false
   #isPaused = false
   #mayPass = false
-  /** Statements, and the beginning, that the server has still to answer. */
+  /** Statements, and the startup, that the server has not answered. */
   #unanswered = 1
-  /** Happens when the server has answered everything; until then nothing goes either way. */
+  /** The fault that happens when the server has answered everything. Until then nothing goes either way. */
   #last: Fault | null = null
 
   constructor(address: Address, holder: Holder) {
@@ -89,7 +93,7 @@ export class Wire extends EventEmitter {
   resume(): void {}
   setKeepAlive(): void {}
 
-  /** Neither end hears of the other again. The client is not told: its process is gone. */
+  /** Cuts the connection between both ends. The client gets no event, because its process is dead. */
   sever(): void {
     this.readyState = 'closed'
     this.#server.removeAllListeners()
@@ -131,10 +135,10 @@ export class Wire extends EventEmitter {
     this.#server.write(messages.length === 1 ? (messages[0] as Uint8Array) : Buffer.concat(messages))
   }
 
-  /** What will happen once the statement under way has been answered. */
+  /** The fault that happens after the answer to the current statement. */
   #ending: Fault | null = null
 
-  /** True: the statement does not go to the server now. */
+  /** True: the statement is not sent now. */
   #isHeld(message: Buffer, out: Uint8Array[]): boolean {
     const fault = this.#holder.faultAt(this.#textOf(message))
     if (fault === null) return false
@@ -211,7 +215,7 @@ export class Wire extends EventEmitter {
   }
 }
 
-/** A text that ends in a zero byte, and where the next one begins. */
+/** Reads a text that ends with a zero byte; `end` is the position after it. */
 function textAt(bytes: Buffer, start: number): { text: string; end: number } {
   const end = bytes.indexOf(0, start)
   return { text: bytes.toString('utf8', start, end), end: end + 1 }
