@@ -26,7 +26,7 @@ const SECONDS = Number(process.env.FUZZ_SECONDS || 8)
  */
 const SEED = Number(process.env.FUZZ_SEED || (process.env.CI ? 1 : Date.now() % 2 ** 31))
 const AT_ONCE = 4
-/** Requests of each parallel turn, however long they take on a slow machine. */
+/** Minimum number of requests per parallel loop, however long a slow machine takes. */
 const REQUESTS_AT_LEAST = 150
 
 interface Sent {

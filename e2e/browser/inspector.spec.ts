@@ -394,7 +394,7 @@ test.describe('inspector with an API key, no runner and 3,000 runs', () => {
     const last = page.locator(`.row[data-index="${total - 1}"] a`)
     await expect(last).toBeVisible()
     expect(await page.locator('.row').count()).toBeLessThan(60)
-    // The last row is the oldest run. No other run holds it up, unlike all the others.
+    // The last row is the oldest run, the only run that does not wait for another.
     await last.click()
     await expect(page.locator('.waits')).toContainText('Runners are switched off')
     await expect(page.locator('.waits')).not.toContainText('come first')

@@ -1,4 +1,4 @@
-// Specification: Triggers, Evaluation; Schedules, Scheduler. These runs are started by the clock. The tests
+// Specification: Triggers, Evaluation; Schedules, Scheduler. The clock starts these runs. The tests
 // wait for minutes, so they are not part of the usual suite. They use a service of their own, so that nothing
 // else is due.
 import { type APIRequestContext, expect } from '@playwright/test'
@@ -7,7 +7,7 @@ import { ENDLESS, getJson, type MadePipeline, newPipeline, publishedPipeline } f
 import { requestRun, runsOf, runToSuccess } from '../runs.ts'
 import { addTrigger } from '../triggers.ts'
 
-/** Up to a minute until due, half a minute until the next tick, and the run on a busy machine. */
+/** Covers a minute until due, half a minute until the next tick, and the run on a busy machine. */
 const DUE_MS = 240_000
 const EVERY_MINUTE = '* * * * *'
 const MINUTE_MS = 60_000

@@ -303,7 +303,7 @@ test('hundreds of queries and previews are answered or refused; others continue'
   await expectHealthy(request)
 })
 
-test('a log that grows too long is cut, with a notice', async ({ request }) => {
+test('a run log that grows too long is cut, with a notice', async ({ request }) => {
   const python = await pythonOf(request)
   // biome-ignore lint/suspicious/noSkippedTests: a machine without Python runs everything else
   test.skip(python === null, 'pipelines in Python cannot run on this machine')
@@ -337,7 +337,7 @@ test.describe('rate limits per client', () => {
   })
   test.afterAll(() => service?.stop())
 
-  test('event streams are limited per client and in total, and released', async ({ playwright }) => {
+  test('event stream slots are limited per client and in total, and released', async ({ playwright }) => {
     const request = await playwright.request.newContext({ baseURL: service.url, extraHTTPHeaders: headers })
     const pipeline = await newPipeline(request)
     const id = await requestRun(request, pipeline)
