@@ -1,4 +1,4 @@
-// What the dispatcher hears of one attempt, whichever way a runner tells it. Nothing here decides.
+// Translates the runner's news about one attempt into outcomes and log lines. This file decides nothing.
 import { timestampDate, timestampFromDate } from '@bufbuild/protobuf/wkt'
 import { limits } from '../../app/core/limits.ts'
 import type { Outcome } from '../../app/runs/outcome.ts'
@@ -21,7 +21,7 @@ import {
 } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import type { RunnerRoom } from './runners.ts'
 
-/** Log lines and bytes kept per run; one line then says how many were dropped. */
+/** Stored bytes of log lines per run; a last line then states the number of dropped lines. */
 const LOG_BYTES_PER_RUN = 8 * 1_048_576
 
 export interface ReportDeps {
@@ -29,7 +29,7 @@ export interface ReportDeps {
   lake: { catalogUrl: string; objectsUrl: string; warehouse: string; token: string; catalogId: string }
   report(outcome: Outcome): void
   tell(line: LogLine): void
-  /** The runner's room after it took this attempt. */
+  /** Called with the runner's free slots after it accepted this attempt. */
   onAccepted(room: RunnerRoom): void
   onRefused(): void
   onUnreachable(): void
@@ -37,12 +37,12 @@ export interface ReportDeps {
 
 const REFUSED_RETRY_MS = 250
 
-/** One attempt as it is told to the dispatcher, at least once. */
+/** The reports about one attempt. The dispatcher receives each report at least once. */
 export class AttemptReport {
   readonly handle: string
   readonly #log: KeptLog
   #runnerBoot: string | undefined
-  /** A runner tells the phases and lines of an attempt only once it executes it. */
+  /** True after the first phase or log line, because a runner emits those only while it executes the attempt. */
   #hasBegun: boolean
 
   constructor(
@@ -55,12 +55,12 @@ export class AttemptReport {
     this.#hasBegun = this.lastLine > 0
   }
 
-  /** The runner's number of the last line heard. */
+  /** The runner's number of the last received line. */
   get lastLine(): number {
     return this.#log.lastLine
   }
 
-  /** Why this attempt cannot even be submitted. */
+  /** The reason why this attempt cannot be submitted; null: it can. */
   refusal(): string | null {
     const files = this.attempt.landing.reduce((sum, zone) => sum + zone.files.length, 0)
     return files <= limits.landingFilesPerAttempt
@@ -72,14 +72,14 @@ export class AttemptReport {
     return requestOf(this.attempt, this.deps)
   }
 
-  /** The runner has taken it. */
+  /** Reports that the runner accepted the attempt. */
   accepted(runnerBoot: string, room: RunnerRoom): void {
     this.#runnerBoot = runnerBoot
     this.deps.onAccepted(room)
     this.deps.report({ ...this.#which(), kind: 'accepted', runnerBoot })
   }
 
-  /** It is certain that the runner has not taken it. */
+  /** Reports that the runner certainly did not accept the attempt. */
   refused(why: 'noRoom' | 'unreachable'): void {
     if (why === 'noRoom') this.deps.onRefused()
     else this.deps.onUnreachable()
@@ -93,14 +93,14 @@ export class AttemptReport {
     if (phase === RunPhase.TESTING) this.deps.report({ ...this.#which(), kind: 'entered', phase: 'testing' })
   }
 
-  /** Keeps a line, unless it was heard before. */
+  /** Forwards a log line. A line that was received before is ignored. */
   said({ seq, timestamp, level, message }: LogEntry): void {
     this.#hasBegun = true
     const at = timestamp === undefined ? this.attempt.runStartedAt : timestampDate(timestamp)
     this.#log.keep(Number(seq), { at, level: LEVELS[level], message })
   }
 
-  /** Nothing more will be heard of it: these are its facts, or it is lost. */
+  /** Reports the final facts of the attempt. No further news may follow. */
   ended(facts: GetRunStatusResponse): void {
     this.#log.close()
     this.deps.report({ ...outcomeOf(this.attempt, facts), runnerBoot: this.#runnerBoot })
@@ -128,7 +128,9 @@ export const LOST = {
   unclear: 'the runner gives no clear answer',
 } as const
 
-/** What facts mean to who follows an attempt of this start of the runner: `running`, they are none yet. */
+/**
+ * Interprets facts for an attempt that runner process `boot` accepted. `running`: the facts are not final yet.
+ */
 export function verdictOf(facts: GetRunStatusResponse, boot: string): 'ended' | 'running' | { lost: string } {
   if (facts.bootId !== boot) return { lost: LOST.restarted }
   if (facts.status === RunStatus.CANCELLED) return { lost: LOST.givenUp }
@@ -161,9 +163,9 @@ const requestOf = (attempt: OpenAttempt, { lake }: ReportDeps) => ({
   isAlone: attempt.isAlone,
 })
 
-/** The runner's lines of one run, up to what a run may keep; one line then says how many were dropped. */
+/** Forwards log lines up to the limits per run. `close` then emits one line with the number of dropped lines. */
 class KeptLog {
-  /** The runner's number of the last line seen. */
+  /** The runner's number of the last received line. */
   lastLine: number
   #lines: number
   #bytes: number

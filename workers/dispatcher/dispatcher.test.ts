@@ -25,7 +25,7 @@ let dispatchers: Dispatcher[]
 
 setDefaultTimeout(60_000)
 
-/** Shorter than in the service: nothing that these find is waited for. */
+/** Shorter than in the service, so that tests do not wait for sweeps. */
 const SWEEP_MS = 50
 const RENEW_MS = 100
 const ASK_AFTER_MS = 20
@@ -36,7 +36,7 @@ beforeEach(() => {
 })
 afterEach(async () => {
   for (const part of running.reverse()) await part.stop()
-  // What a test leaves waiting is not the next one's.
+  // Close leftovers, so that the next test does not execute them.
   await database.sql`update run_attempt set state = 'closed' where state = 'open'`
   await database.sql`update run set status = 'cancelled', waiting = false, follower = null where status in ('pending', 'running')`
 })
@@ -78,7 +78,7 @@ function runner(script: Script, ...options: RunnerOptions): ScriptedRunner {
 }
 type RunnerOptions = Parameters<typeof startScriptedRunner> extends [Script, ...infer Rest] ? Rest : never
 
-/** As the API process does it: every request and cancel is told to the dispatchers of this process. */
+/** Nudges all dispatchers after every request and cancel, like the API process. */
 const pipelineNamed = (name: string, landingZones: string[] = []) =>
   addPipeline(database.sql, name, {
     landingZones,
@@ -107,7 +107,7 @@ const isFollowedBy = (id: RunId, { replica }: { replica: string }) =>
     () => rowOf(id),
     (row) => row.follower === replica,
   )
-/** Nobody awaits a sidecar while holding a transaction: while one is awaited, a moment comes without any. */
+/** Waits for a moment without open transactions. It never comes if a transaction stays open during a sidecar call. */
 const noneInTransaction = () =>
   until(
     () =>
@@ -118,7 +118,7 @@ const noneInTransaction = () =>
     (transactions) => transactions.length === 0,
   )
 const openBranches = () => database.sql`select name from lake_ref where state = 'open' and name <> 'main'`
-/** As if the start of the attempt were the last that the database has stored. */
+/** Undoes every write after the start of the attempt, like a database crash. */
 async function undoAcceptance(id: RunId) {
   const { next } = advance(runMachine, newRun(), { type: 'start' })
   const { status, phase, waiting } = runColumns(next)
@@ -144,7 +144,7 @@ const merging: Script = async (request) => ({
   testedCommit: await commitContent(database.sql, request),
   rowsWritten: 1,
 })
-/** Executes until the test lets it end. */
+/** A script that does not end before `release`. */
 function held(script: Script = merging) {
   const gate = Promise.withResolvers<void>()
   return {
@@ -162,7 +162,7 @@ async function executing(name: string) {
   await executes(id)
   return { id, its, only, release }
 }
-/** Merges every attempt but the first, which is held. */
+/** A runner that holds the first attempt until `release` and merges all others. */
 function holdsFirst() {
   const { script, release } = held()
   let attempts = 0
@@ -171,7 +171,7 @@ function holdsFirst() {
 }
 
 describe('a run', () => {
-  test('goes from its request to a merged success, each move in its history', async () => {
+  test('a run reaches a merged success with every transition in its history', async () => {
     const its = runner(merging)
     dispatcher([its.url])
     const name = 'plain'
@@ -198,7 +198,7 @@ describe('a run', () => {
     expect(its.batches).toEqual([1])
   })
 
-  test('that changes no table succeeds without a commit', async () => {
+  test('a run that changes no table succeeds without a commit', async () => {
     dispatcher([runner(() => ({})).url])
     const pipeline = await pipelineNamed('unchanged')
     const [before] = await database.sql`select number from lake_ref where name = 'main'`
@@ -208,7 +208,7 @@ describe('a run', () => {
     expect(await openBranches()).toHaveLength(0)
   })
 
-  test('that fails in execution is executed again on a fresh branch, as often as its pipeline allows', async () => {
+  test('a failed execution is retried on new branches up to the limit', async () => {
     const branches: string[] = []
     const fails = (attempts: number): Script => {
       return async (request) => {
@@ -238,7 +238,7 @@ describe('a run', () => {
     expect(await openBranches()).toHaveLength(0)
   })
 
-  test('whose branch has moved since its tests is executed again, not merged', async () => {
+  test('a run executes again if its branch moved after its tests', async () => {
     let times = 0
     const script: Script = async (request) => {
       const testedCommit = await commitContent(database.sql, request)
@@ -251,8 +251,8 @@ describe('a run', () => {
   })
 })
 
-describe('runs of one pipeline', () => {
-  test('execute one at a time, oldest first', async () => {
+describe('order of runs', () => {
+  test('runs of one pipeline execute one at a time, oldest first', async () => {
     let active = 0
     let most = 0
     const order: string[] = []
@@ -274,7 +274,7 @@ describe('runs of one pipeline', () => {
     expect(most).toBe(1)
   })
 
-  test('of different pipelines share a batch and each become one commit', async () => {
+  test('runs of different pipelines each become one commit of main', async () => {
     dispatcher([runner(merging).url])
     const pipelines = await Promise.all(Array.from({ length: 20 }, (_, n) => pipelineNamed(`many${n}`)))
     const ids = await Promise.all(pipelines.map((pipeline) => pipeline.request()))
@@ -285,7 +285,7 @@ describe('runs of one pipeline', () => {
 })
 
 describe('runners', () => {
-  test('that wait together are started at once, in batches no larger than what is under way', async () => {
+  test('start batches are at most as large as the runs under way', async () => {
     const everyone = Promise.withResolvers<Facts>()
     const urls = Array.from({ length: 12 }, () => runner(() => everyone.promise).url)
     const ids = await Promise.all(
@@ -304,7 +304,7 @@ describe('runners', () => {
     await Promise.all(ids.map(ended))
   })
 
-  test('belong to the trace of the request that asked for them, also executed again', async () => {
+  test('every attempt carries the trace of the request of its run', async () => {
     const traceparent = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01'
     const first = held()
     const at = runner((request, signal) => (request.attempt === 1 ? first.script(request, signal) : {}))
@@ -341,7 +341,7 @@ describe('runners', () => {
   })
 
   test.each([Code.ResourceExhausted, Code.Unauthenticated, Code.PermissionDenied])(
-    'a runner that is full or refuses this API (code %p) leaves a run pending, and takes no attempt from it',
+    'a run stays pending and loses no attempt after a refusal (code %p)',
     async (code) => {
       let isRefusing = true
       const strict = runner(merging, () => {
@@ -357,8 +357,8 @@ describe('runners', () => {
     },
   )
 
-  test('without a runner a run stays pending, and starts once there is one', async () => {
-    // Where somebody hangs up on whoever calls, so that nobody else takes the place meanwhile.
+  test('a run stays pending until a runner is available', async () => {
+    // The holder of the port closes every connection, and no other process can bind the port meanwhile.
     const held = await holdPort()
     const proxy = dispatcher([`http://127.0.0.1:${held.port}`])
     const id = await (await pipelineNamed('early')).request()
@@ -372,7 +372,7 @@ describe('runners', () => {
     expect((await ended(id)).status).toBe('success')
   })
 
-  test('a runner that starts anew loses its attempts; the run is executed again and merged once', async () => {
+  test('after a runner restart the run executes again and merges once', async () => {
     const { its, release } = holdsFirst()
     dispatcher([its.url])
     const name = 'survivor'
@@ -385,7 +385,7 @@ describe('runners', () => {
     expect(await openBranches()).toHaveLength(0)
   })
 
-  test('that does not answer keeps no connection in a transaction waiting', async () => {
+  test('no transaction stays open while a submission is unanswered', async () => {
     const asked = Promise.withResolvers<void>()
     const silent = Bun.listen({
       hostname: '127.0.0.1',
@@ -406,14 +406,14 @@ describe('runners', () => {
     await pipeline.runs.cancel(id)
   })
 
-  test('that takes its time over an attempt keeps no connection in a transaction waiting', async () => {
+  test('no transaction stays open while an attempt executes slowly', async () => {
     const { id, release } = await executing('slow')
     await noneInTransaction()
     release()
     expect((await ended(id)).status).toBe('success')
   })
 
-  test('of runs that lose runners together only the one that does so alone is failed', async () => {
+  test('only a run that loses runners while alone on them fails', async () => {
     const forever = new Promise<Facts>(() => {})
     const restarting = runner((request, signal) =>
       request.pipelineName === 'deadly' || request.attempt <= 2 ? forever : merging(request, signal),
@@ -446,7 +446,7 @@ describe('runners', () => {
     )
   })
 
-  test('a run whose engine was killed from outside is executed again, three times at most', async () => {
+  test('a run executes again after an engine kill, at most three times', async () => {
     const lost: Facts = { error: 'engine process ended (SIGKILL)', isEngineLost: true }
     const script: Script = (request, signal) =>
       request.pipelineName === 'engine-once' && request.attempt === 2 ? merging(request, signal) : lost
@@ -464,7 +464,7 @@ describe('runners', () => {
 })
 
 describe('cancelling', () => {
-  test('is asked for again of a runner that refuses this API for a while', async () => {
+  test('a cancel is retried after a runner has refused this API', async () => {
     const forever = held()
     const refused: string[] = []
     const strict = runner(forever.script, () => {}, {
@@ -482,7 +482,7 @@ describe('cancelling', () => {
     forever.release()
   })
 
-  test('against a merge: whichever commits first wins, and main agrees with it', async () => {
+  test('of a racing cancel and merge, the first commit wins', async () => {
     dispatcher([runner(merging).url])
     for (let round = 0; round < 10; round++) {
       const pipeline = await pipelineNamed(`raced${round}`)
@@ -501,8 +501,8 @@ describe('cancelling', () => {
   })
 })
 
-describe('what cannot be as it should', () => {
-  test('an error text that is long, cut through a character and full of NULs still ends its run', async () => {
+describe('unusual data and interruptions', () => {
+  test('a long error text with NULs and split characters ends its run', async () => {
     const error = `${'x'.repeat(7)}\u0000${'\u{1F600}'.repeat(20_000)}`
     dispatcher([runner(() => ({ error })).url])
     const ids = []
@@ -514,7 +514,7 @@ describe('what cannot be as it should', () => {
     }
   })
 
-  test('a test value beyond every integer is kept as the greatest there is', async () => {
+  test('a run with an int64 maximum as quality test value succeeds', async () => {
     const script: Script = () => ({
       tests: [
         {
@@ -533,7 +533,7 @@ describe('what cannot be as it should', () => {
     expect((await ended(id)).status).toBe('success')
   })
 
-  test('a result that cannot be stored fails its run and delays no other', async () => {
+  test('a result that cannot be stored fails its own run only', async () => {
     const script: Script = (request) =>
       request.pipelineName === 'poison'
         ? { landingFileIds: ['no uuid'], archiveLandingZones: true }
@@ -545,16 +545,16 @@ describe('what cannot be as it should', () => {
     expect((await ended(healthy)).status).toBe('success')
   })
 
-  test('an attempt that nobody here follows, though the books say so, is followed again', async () => {
+  test('a replica follows its assigned attempts again if it lost them', async () => {
     const { id, only, release } = await executing('forgotten')
-    // Another replica of which only the name is left, then ours by the books alone.
+    // The run belongs to a dead replica first, then to this one, which adopts it but already follows its attempt.
     await database.sql`update run set follower = 'nobody' where id = ${id}`
     await isFollowedBy(id, only)
     release()
     expect(await ended(id)).toMatchObject({ status: 'success', attempt: 1 })
   })
 
-  test('a younger run between two attempts goes before an older one that was committed late', async () => {
+  test('a run between attempts precedes an older run that commits late', async () => {
     const { its, release } = holdsFirst()
     const pipeline = await pipelineNamed('overtaken')
     const late = await pipeline.request()
@@ -569,7 +569,7 @@ describe('what cannot be as it should', () => {
     release()
   })
 
-  test('a second acceptance of the same attempt stops nothing', async () => {
+  test('a second acceptance of the same attempt cancels nothing', async () => {
     const { id, its, release } = await executing('accepted-twice')
     const again = await applyOutcomes(
       database.sql,
@@ -582,7 +582,7 @@ describe('what cannot be as it should', () => {
     expect(its.cancelled).toEqual([])
   })
 
-  test('an acceptance that a crash of the database has undone is made again with what the runner tells next', async () => {
+  test('an acceptance that a database crash undid is repeated with later news', async () => {
     const slow = held()
     const failing = held((request, signal) =>
       request.attempt > 1 ? merging(request, signal) : { error: 'not now', maxRetries: 1 },
@@ -606,7 +606,7 @@ describe('what cannot be as it should', () => {
     for (const id of ids) expect(await historyOf(id)).toContain('accepted running.rendering')
   })
 
-  test('of an acceptance that a crash of the database has undone, who takes the attempt over knows its runner', async () => {
+  test('the runner process of a repeated acceptance survives a takeover', async () => {
     const executed: number[] = []
     const first = runner(({ attempt }) => {
       executed.push(attempt)
@@ -631,7 +631,7 @@ describe('what cannot be as it should', () => {
     expect(executed).toEqual([1, 2])
   })
 
-  test('an attempt that is submitted again is told the table as of its base, whatever its branch has meanwhile', async () => {
+  test('a resubmitted attempt receives the table metadata of its base', async () => {
     const told: (string | undefined)[] = []
     const first = runner(async (request, signal) => {
       told.push(request.tableMetadata)
@@ -659,7 +659,7 @@ describe('what cannot be as it should', () => {
     expect(told).toEqual(['', told[1], told[1]])
   })
 
-  test('a run of a newer program is neither started nor adopted', async () => {
+  test('a run of a newer machine version does not start', async () => {
     const pipeline = await pipelineNamed('from-the-future')
     const id = await pipeline.request()
     await database.sql`update run set machine_version = 999 where id = ${id}`
@@ -673,7 +673,7 @@ describe('what cannot be as it should', () => {
 })
 
 describe('replicas', () => {
-  test('a replica that stops renewing loses its runs to another, and nothing is executed again', async () => {
+  test('a stopped replica hands over its runs without a second execution', async () => {
     const { id, its, only, release } = await executing('adopted')
     await only.stop()
     const heir = dispatcher([its.url])
@@ -685,7 +685,7 @@ describe('replicas', () => {
 })
 
 describe('landing files', () => {
-  test('are frozen at the start, and archived once by the success that read them', async () => {
+  test('landing files freeze at start and are archived by their success', async () => {
     const { sql } = database
     const zone = newId()
     await sql`insert into landing_zone (id, namespace, name) values (${zone}, 'default', 'drop')`

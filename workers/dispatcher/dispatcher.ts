@@ -1,5 +1,5 @@
-// The dispatcher starts what waits, follows what runs and ends what is done, in batches. It decides nothing: machines do.
-// Its parts: starter, follower, ender, presence, and the effects that need a runner.
+// The dispatcher starts waiting runs, follows executing attempts and ends finished runs, in batches.
+// The statecharts make all decisions. Parts: starter, follower, ender, presence, and the effects that need a runner.
 
 import { ConnectError } from '@connectrpc/connect'
 import type { Tokens } from '../../app/catalog/tokens.ts'
@@ -19,40 +19,40 @@ import { startPresence } from './presence.ts'
 import type { Runners } from './runners.ts'
 import { startStarter } from './starter.ts'
 
-/** Longer than any attempt; a closed branch ends what a token can do much earlier. */
+/** Longer than any attempt. A token is worthless much earlier, when its branch closes. */
 const ATTEMPT_TOKEN_MS = 86_400_000
-/** Replicas renew their sign of life this often, and are given up when it has expired. */
+/** Interval at which a replica renews its sign of life. Other replicas take over its runs after the expiry. */
 const REPLICA_RENEW_MS = 2_000
-/** A stop that a runner does not answer is asked for again later, and at last no more; other effects then less often. */
+/** Timeout of one cancel call to a runner. The effect retries a failed call up to `EFFECT_TRIES` times. */
 const CANCEL_TIMEOUT_MS = 3_000
 
 export interface DispatcherDeps {
   sql: Sql
-  /** Where runs are started and where they are moved on: each waits for its own connection only. */
+  /** Connections for starts and for transitions of runs. They are separate, so neither waits for the other. */
   starts: Sql
   moves: Sql
   runners: Runners
   tokens: Tokens
   clock: Clock
   log: Log
-  /** Unique to this start of this thread: runs followed under another name are orphans once that one expires. */
+  /** Unique per start of this thread. Runs of another replica name are orphans after that name expires. */
   replica: string
   publicUrl: string
-  /** Whether attempts are told their landing files; else their runner asks. */
+  /** Whether a submission contains the landing files of its attempt; otherwise the runner requests them. */
   tellsInputs?: boolean
   post(message: FromWorker): void
-  /** How often each loop looks without a hint, and the sign of life is given; tests may shorten them. */
+  /** Intervals of the sweeps and of the sign of life. Tests may shorten them. */
   sweepMs?: number
   renewMs?: number
 }
 
 export interface Dispatcher {
   nudge(about: 'runRequested' | 'outbox'): void
-  /** Stops following and hands the runs over; no attempt ends by it. */
+  /** Stops following and releases the runs to other replicas. The attempts continue. */
   stop(): Promise<void>
 }
 
-/** Says that this thread is alive, so often. */
+/** Interval of the message that this thread is alive. */
 const ALIVE_MS = 1_000
 
 export function startDispatcher(deps: DispatcherDeps): Dispatcher {
@@ -151,15 +151,15 @@ async function cancelAttempt(runners: Runners, { handle, runnerUrl }: Record<str
   try {
     await service.cancelRun({ handle: String(handle) }, { signal: AbortSignal.timeout(CANCEL_TIMEOUT_MS) })
   } catch (error) {
-    // A runner that is gone has no attempt left to stop. One that refuses this API may still execute it.
+    // An unreachable runner has no attempt left to stop. A runner that refuses this API may still execute it.
     if (failureOf(error) !== 'unreachable' || isRefusedCaller(ConnectError.from(error).code)) throw error
   }
 }
 
 /**
- * Settings of the dispatcher's connections, in milliseconds where they are times. All it asks for it asks by key, a few
- * rows of tables that may have just begun to grow: a plan that reads one whole, made while it was small, would be kept
- * for minutes. That goes for one that reads it once and remembers it, too.
+ * Settings of the dispatcher's connections; times are in milliseconds. The dispatcher reads a few rows by key, from
+ * tables that may have just begun to grow. A plan that scans a whole table, made while the table was small, would stay
+ * cached for minutes. A plan that scans the table once and materializes the result has the same fault.
  */
 export const DISPATCHER_SESSION = {
   lock_timeout: 10_000,
@@ -169,6 +169,6 @@ export const DISPATCHER_SESSION = {
   enable_hashjoin: 'off',
   enable_mergejoin: 'off',
   enable_material: 'off',
-  // Keys come as arrays, whose lengths would be planned for anew each time, at the price of the statement itself.
+  // Keys come as arrays. Custom plans depend on the array length, and planning costs as much as the statement.
   plan_cache_mode: 'force_generic_plan',
 }

@@ -1,11 +1,11 @@
-// The loop that performs what transactions have asked for. It runs where the object store is open.
+// The loop that performs the effects queued by transactions. It runs in the process that opens the object store.
 import { limits } from '../../app/core/limits.ts'
 import type { Log } from '../../app/core/log.ts'
 import type { Sql } from '../../drizzle/client.ts'
 import { type Loop, startLoop } from '../threads/loop.ts'
 import { type Effect, performDue } from './outbox.ts'
 
-/** Names no runtime: a process that answers HTTP on any of them performs its effects itself. */
+/** Uses no API of a specific runtime: every process that serves HTTP performs its own effects. */
 export const startEffects = (sql: Sql, effects: Readonly<Record<string, Effect>>, log: Log): Loop =>
   startLoop({
     everyMs: limits.sweepMs,

@@ -10,29 +10,29 @@ import { startLoop } from '../threads/loop.ts'
 import { type Batch, makeOutcomeQueue } from './outcome-queue.ts'
 
 export interface EnderDeps {
-  /** Where runs are moved on. */
+  /** The connection for transitions of runs. */
   moves: Sql
   log: Log
   sweepMs: number
-  /** Runs have ended, and so many of the successes are heard by triggers. */
+  /** Runs have ended. `events`: the number of successes that a trigger listens for. */
   onEnded(completed: RunCompleted[], events: number): void
-  /** A run that waits may start now. */
+  /** A waiting run may start now. */
   onFreed(): void
-  /** These attempts were accepted after their runs had moved on. */
+  /** A runner accepted these attempts after their runs had moved on. */
   onUnwanted(attempts: Applied['unwanted']): Promise<void>
 }
 
 export type Ender = ReturnType<typeof startEnder>
 
-/** Lines and phases that come within this time share a transaction; the next outcome takes them along. */
+/** Lines and phases within this time share a transaction. An earlier outcome includes them in its transaction. */
 const TELL_WITHIN_MS = 25
 
-/** Our timer may be a little ahead of the database's clock. */
+/** Margin, because the timer of this process may be slightly ahead of the database's clock. */
 const TIMER_MS = 5
 
 export function startEnder({ moves, log, sweepMs, onEnded, onFreed, onUnwanted }: EnderDeps) {
   const queue = makeOutcomeQueue()
-  /** A run was requested while outcomes were being stored: what that has seen of the queue may be old. */
+  /** A run was requested while a transaction stored outcomes: its view of waiting runs may be stale. */
   let isRequestedMeanwhile = false
 
   const loop = startLoop({
@@ -45,7 +45,7 @@ export function startEnder({ moves, log, sweepMs, onEnded, onFreed, onUnwanted }
         await apply(batch)
       } catch (error) {
         queue.putBack(batch)
-        // The database is away: all of it again, in the same order.
+        // The database is unavailable: retry the whole batch in the same order.
         if (isPassing(error)) throw error
         log.warn('a batch of outcomes failed; applying them one by one', { error })
         await applyEach()
@@ -54,11 +54,14 @@ export function startEnder({ moves, log, sweepMs, onEnded, onFreed, onUnwanted }
     },
   })
 
-  /** Somebody waits to see a run running. Where many do, an attempt that is over at once is better moved only once. */
+  /**
+   * Few outcomes: store acceptances first, because a client may wait to see its run running. Many outcomes: store all
+   * news of an attempt together, because one transition of its run is cheaper than two.
+   */
   async function nextBatch(): Promise<Batch> {
     const accepted = queue.takeAccepted()
     if (accepted.outcomes.length > 0) return accepted
-    // What comes on this turn of the event loop goes with it.
+    // Outcomes that arrive in this turn of the event loop join the batch.
     await new Promise(setImmediate)
     return queue.take()
   }
@@ -74,7 +77,10 @@ export function startEnder({ moves, log, sweepMs, onEnded, onFreed, onUnwanted }
     if (unwanted.length > 0) await onUnwanted(unwanted)
   }
 
-  /** One bad run must not keep the others: what cannot be stored even alone fails its run, and at last is left out. */
+  /**
+   * One bad outcome must not block the others. An outcome that cannot be stored alone fails its run. If storing that
+   * failure fails as well, the outcome is dropped.
+   */
   async function applyEach() {
     for (const batch of queue.singly()) {
       try {
@@ -102,26 +108,26 @@ export function startEnder({ moves, log, sweepMs, onEnded, onFreed, onUnwanted }
   }
 
   return {
-    /** An attempt has come to this. */
+    /** Queues an outcome of an attempt. */
     report(outcome: Outcome) {
       queue.add(outcome)
       if (outcome.kind === 'entered') loop.nudgeWithin(TELL_WITHIN_MS)
       else loop.nudge()
     },
-    /** A line of a run's log. */
+    /** Queues a line of a run's log. */
     tell(line: LogLine) {
       queue.tell(line)
       loop.nudgeWithin(TELL_WITHIN_MS)
     },
-    /** Resolves when every line told so far is stored. */
+    /** Resolves when every line queued so far is stored. */
     stored: queue.stored,
-    /** Whether outcomes of the run wait to be stored. */
+    /** Whether the queue contains outcomes of the run. */
     has: queue.has,
-    /** A run was requested. */
+    /** Notes that a run was requested. */
     requested() {
       isRequestedMeanwhile = true
     },
-    /** Stores what there is; outcomes that cannot be stored now are left to the next replica. */
+    /** Stores the queued outcomes. The next replica recovers outcomes that cannot be stored now. */
     async stop() {
       await loop.stop()
       while (!queue.isEmpty())

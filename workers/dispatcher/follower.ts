@@ -10,7 +10,7 @@ export interface FollowerDeps {
   ender: Pick<Ender, 'report' | 'tell' | 'stored'>
   /** Token and addresses with which the attempt reaches the lake. */
   lakeAccess(attempt: OpenAttempt): ReportDeps['lake']
-  /** A runner may have room for another attempt. */
+  /** A runner may have a free slot for another attempt. */
   onPlace(): void
   onError(attempt: OpenAttempt, error: unknown): void
   /** Aborted when this replica stops following. */
@@ -18,10 +18,10 @@ export interface FollowerDeps {
 }
 
 export interface Follower {
-  /** Submits the attempt, if it is new, and follows it to its end. `hasPlace`: a place of its runner is held for it. */
+  /** Submits a new attempt and follows it to its end. `hasPlace`: the caller acquired a runner slot for it. */
   follow(attempt: OpenAttempt, options?: { hasPlace: boolean }): void
   isFollowed(handle: string): boolean
-  /** Attempts that are followed now. */
+  /** The number of followed attempts. */
   count(): number
 }
 
@@ -68,7 +68,7 @@ export function makeFollower(deps: FollowerDeps): Follower {
   return { follow, isFollowed: (handle) => following.has(handle), count: () => following.size }
 }
 
-/** Streams by the address of the runner: open for runners that are configured, and for others while attempts need them. */
+/** Streams by runner address. Configured runners have a permanent stream, others only while attempts need it. */
 function makeStreams({ runners, ender, signal }: FollowerDeps) {
   const { stored } = ender
   const permanent = new Map(

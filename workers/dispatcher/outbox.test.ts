@@ -19,7 +19,7 @@ const left = () => sql<{ tries: number; minutes: number }[]>`
 const becomesDue = () => sql`update outbox set due_at = clock_timestamp() - interval '1 minute'`
 const failing = { movedObject: () => Promise.reject(new Error('the store is away')) }
 
-/** Performs what is there so many times, each time as if its delay were over. */
+/** Performs the queued effects `times` times; each time their delays are over. Returns the number of errors. */
 async function performTimes(times: number, lastTry?: number): Promise<number> {
   const errors: unknown[] = []
   for (let n = 0; n < times; n++) {
@@ -29,7 +29,7 @@ async function performTimes(times: number, lastTry?: number): Promise<number> {
   return errors.length
 }
 
-test('an effect that fails is due again after a minute at most, then every hour, and performed when it can be', async () => {
+test('a failing effect retries within a minute, then hourly, until it succeeds', async () => {
   await queue()
   expect(await performTimes(EFFECT_TRIES - 1)).toBe(EFFECT_TRIES - 1)
   expect(await left()).toEqual([{ tries: EFFECT_TRIES - 1, minutes: 1 }] as never)
@@ -42,7 +42,7 @@ test('an effect that fails is due again after a minute at most, then every hour,
   expect(await left()).toEqual([] as never)
 })
 
-test('one that has a last try is given up after it', async () => {
+test('an effect with limited tries is removed after its last try', async () => {
   await queue()
   expect(await performTimes(5, 3)).toBe(3)
   expect(await left()).toEqual([] as never)

@@ -2,20 +2,20 @@ import { type Backoff, backoffMs } from '../../app/core/process/backoff.ts'
 import type { Sql } from '../../drizzle/client.ts'
 import { claimEffects, delayEffect, OUTBOX_BATCH, removeEffect } from './store.ts'
 
-/** A stop that a runner does not answer is asked for again later, and at last no more; other effects then less often. */
+/** A cancel that a runner does not answer is dropped after this many tries. Other effects then retry hourly. */
 export const EFFECT_TRIES = 20
 
 /** Performs one effect. It may be performed again after a crash, so it is idempotent. */
 export type Effect = (payload: Record<string, unknown>) => Promise<void>
 
-/** Between two tries at first, and after `EFFECT_TRIES` of them. */
+/** Delay between tries, before and after the first `EFFECT_TRIES` tries. */
 const RETRY: Backoff = { firstMs: 500, limitMs: 60_000 }
 const RARELY_MS = 3_600_000
 
 /**
- * Performs due effects: claims a batch in one statement, then holds no connection while it acts.
- * An effect that fails is due again later, for as long as it takes: what it clears up nobody else may ever find. Only one
- * that asks something of somebody who may be gone for good is given up, after its last try. True: there may be more.
+ * Performs due effects. It claims a batch in one statement and holds no connection during the effects.
+ * A failed effect is retried without limit, because no other part may ever find the data that it cleans up.
+ * `lastTry` limits the tries of effects that call a peer which may be gone forever. True: more effects may be due.
  */
 export async function performDue(
   sql: Sql,

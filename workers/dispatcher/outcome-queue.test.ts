@@ -26,7 +26,7 @@ const holding = (outcomes: Outcome[], lines: LogLine[] = []) => {
   return queue
 }
 
-test('an acceptance goes before everything that runs have told since, which comes next and in order', () => {
+test('acceptances precede other news, which follows in its order', () => {
   const queue = holding([accepted(1), failed(1), failed(2), accepted(3)], [line(1), line(4)])
   expect(queue.takeAccepted()).toEqual({ outcomes: [accepted(1), accepted(3)], lines: [] })
   expect(queue.takeAccepted().outcomes).toEqual([])
@@ -34,17 +34,17 @@ test('an acceptance goes before everything that runs have told since, which come
   expect(queue.isEmpty()).toBe(true)
 })
 
-test('one that could not be stored is the first again', () => {
+test('an acceptance that was put back is first again', () => {
   const queue = holding([accepted(1), failed(1)])
   queue.putBack(queue.takeAccepted())
   expect(queue.take().outcomes).toEqual([accepted(1), failed(1)])
 })
 
-test('that of a later attempt is no news to anybody', () => {
+test('acceptances of later attempts are not stored separately', () => {
   expect(holding([accepted(1, 2)]).takeAccepted().outcomes).toEqual([])
 })
 
-test('where many runs have told something, each is moved once', () => {
+test('a long queue does not store acceptances separately', () => {
   const both = Array.from({ length: 32 }, (_, n) => [accepted(n), failed(n)]).flat()
   const queue = holding(both)
   expect(queue.takeAccepted().outcomes).toEqual([])

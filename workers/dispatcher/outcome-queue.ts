@@ -3,12 +3,12 @@ import { limits } from '../../app/core/limits.ts'
 import type { Outcome } from '../../app/runs/outcome.ts'
 import type { LogLine } from '../../app/runs/service.ts'
 
-/** Outcomes and lines, up to which an acceptance among them is stored by itself and at once. */
+/** If the queue holds at most this many outcomes and lines, acceptances are stored first, by themselves. */
 const TOLD_BY_FEW = 8
-/** Log lines one transaction stores. */
+/** Log lines per transaction. */
 const LOG_BATCH = 2_000
 
-/** What one transaction takes: lines first, then outcomes. */
+/** The input of one transaction: lines first, then outcomes. */
 export interface Batch {
   outcomes: Outcome[]
   lines: LogLine[]
@@ -16,14 +16,14 @@ export interface Batch {
 
 export type OutcomeQueue = ReturnType<typeof makeOutcomeQueue>
 
-/** What followers have told and no transaction has stored yet. Each run's part stays in order, whatever fails. */
+/** Outcomes and log lines that no transaction has stored yet. The order within each run survives failures. */
 export function makeOutcomeQueue() {
   const outcomes: Outcome[] = []
   const lines: LogLine[] = []
-  /** Lines ever told, and those of them that are stored or given up: lines are taken in the order in which they came. */
+  /** Counts of lines ever queued, and of lines stored or dropped. Lines leave the queue in order of arrival. */
   let told = 0
   let settled = 0
-  /** In the order of their numbers. */
+  /** Callers of `stored`, sorted by their counts of lines. */
   const waiting: { told: number; resolve(): void }[] = []
 
   return {
@@ -32,12 +32,12 @@ export function makeOutcomeQueue() {
       told += 1
       lines.push(line)
     },
-    /** Resolves when every line told so far is stored. */
+    /** Resolves when every line queued so far is stored or dropped. */
     stored(): Promise<void> {
       if (settled >= told) return Promise.resolve()
       return new Promise((resolve) => waiting.push({ told, resolve }))
     },
-    /** The batch is stored, or given up. */
+    /** Marks the batch as stored or dropped. */
     settle(batch: Batch) {
       settled += batch.lines.length
       while (waiting[0] !== undefined && waiting[0].told <= settled) waiting.shift()?.resolve()
@@ -45,7 +45,7 @@ export function makeOutcomeQueue() {
     has: (runId: RunId) => outcomes.some((outcome) => outcome.runId === runId),
     isEmpty: () => outcomes.length === 0 && lines.length === 0,
 
-    /** The next batch: no run's outcome goes before a line that the run told earlier. */
+    /** The next batch. An outcome of a run never precedes an earlier line of that run. */
     take(): Batch {
       const some = lines.splice(0, LOG_BATCH)
       const talking = new Set(lines.map((line) => line.runId))
@@ -55,7 +55,10 @@ export function makeOutcomeQueue() {
       return { outcomes: taken, lines: some }
     },
 
-    /** Only that first attempts were accepted, if few runs have told anything. It is the first that such a run tells. */
+    /**
+     * Only acceptances of first attempts, and only while the queue is short. An acceptance is the first news of such a
+     * run, so the order within the run is kept.
+     */
     takeAccepted(): Batch {
       const isFew = outcomes.length + lines.length <= TOLD_BY_FEW
       const taken = isFew ? outcomes.filter(({ kind, attempt }) => kind === 'accepted' && attempt === 1) : []
@@ -69,7 +72,7 @@ export function makeOutcomeQueue() {
       lines.unshift(...batch.lines)
     },
 
-    /** Everything that is there now, one line or outcome at a time; what is put back meanwhile comes next. */
+    /** The current content, one line or outcome at a time. Items that are put back meanwhile come next. */
     *singly(): Generator<Batch> {
       for (let count = lines.length + outcomes.length; count > 0; count--) {
         const line = lines.shift()

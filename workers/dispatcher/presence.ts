@@ -1,4 +1,4 @@
-// The sign of life of this replica, and the runs it takes over: of replicas that are gone, or of its own that nobody follows.
+// Renews the sign of life of this replica. Takes over runs of dead replicas, and its own runs without a follower.
 import type { RunId } from '../../app/core/ids.ts'
 import { limits } from '../../app/core/limits.ts'
 import type { Log } from '../../app/core/log.ts'
@@ -33,16 +33,16 @@ export function startPresence({ renewMs, ...deps }: PresenceDeps & { renewMs: nu
   })
   return {
     stop: loop.stop,
-    /** Lets other replicas take over at once. */
+    /** Removes this replica's row, so that other replicas take over at once. */
     leave: () => forgetReplica(deps.sql, deps.replica),
   }
 }
 
-/** One sign of life; answers how many runs were adopted, and how many of its own are followed again. */
+/** Gives one sign of life. Returns the number of adopted runs, and of own runs that are followed again. */
 export function makePresence({ sql, replica, follower, ender, tellsInputs, log }: PresenceDeps) {
   let suspects = new Set<RunId>()
 
-  /** Runs that the database assigns to this replica, and that nobody here has followed for two ticks. */
+  /** Runs that the database assigns to this replica, but that had no follower here in two ticks. */
   async function unfollowed(): Promise<RunId[]> {
     const missed = (await attemptsFollowedBy(sql, replica)).filter(
       ({ runId, attempt }) => !follower.isFollowed(handleOf(runId, attempt)) && !ender.has(runId),

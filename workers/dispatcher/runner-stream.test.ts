@@ -17,7 +17,7 @@ import { AttemptReport } from './attempt-report.ts'
 import { RunnerStream } from './runner-stream.ts'
 import { attemptsThat, serveRunner } from './test-runner.ts'
 
-// The runner's own attempts and service over real HTTP, through a network that a test can break.
+// Tests use the runner's attempts and service over real HTTP, through a network that a test can break.
 
 setDefaultTimeout(60_000)
 
@@ -39,7 +39,7 @@ afterEach(async () => {
   for (const server of servers) await server.stop(0)
 })
 
-/** Another start of the runner each time. */
+/** Starts a new runner process. The network leads to it from now on. */
 function startRunner({ concurrency, ...changed }: { concurrency?: number } & Partial<Service> = {}) {
   const execute: Execute = (its) =>
     new Promise((resolve, reject) => {
@@ -116,7 +116,7 @@ const of = ({ handle }: Heard) => {
   return its
 }
 
-test('of attempts submitted together, those that find no room are refused and the others are heard to their ends', async () => {
+test('a full runner refuses the surplus attempts of a batch only', async () => {
   startRunner({ concurrency: 2 })
   const stream = await streamTo()
   const [one, two, three] = [follow(stream), follow(stream), follow(stream)]
@@ -132,7 +132,7 @@ test('of attempts submitted together, those that find no room are refused and th
   expect(textsOf(one)).toEqual(['hello'])
 })
 
-test('a stream that the network breaks goes on where it was: no line lost, none twice, nothing executed again', async () => {
+test('a reconnected stream loses no line, repeats none, and executes nothing again', async () => {
   const stream = await streamTo()
   const heard = follow(stream)
   await accepted(heard)
@@ -152,25 +152,25 @@ test('a stream that the network breaks goes on where it was: no line lost, none 
   expect(work.size).toBe(1)
 })
 
-test('an answer to a submission that is lost on its way is asked for again: the attempt is taken once, and heard once', async () => {
+test('an attempt executes once if the answer to its submission is lost', async () => {
   const stream = await streamTo()
   const isLost = network.loseNextAnswerTo('SubmitPipelines')
   const heard = follow(stream)
   await isLost
-  // Over before anyone has heard that it was taken: the stream tells of its end before, and once more after.
+  // The attempt ends before the repeated submission is answered. The stream reports the end before and after the answer.
   of(heard).end()
   await heard.came
   expect(kindsOf(heard)).toEqual(['accepted', 'executed'])
   expect(work.size).toBe(1)
 })
 
-test('what a start of the runner told of an attempt that the next start takes anew is not mixed with what that one tells', async () => {
+test('news of an earlier runner process is ignored after a resubmission', async () => {
   const stream = await streamTo()
   const isLost = network.loseNextAnswerTo('SubmitPipelines')
   const heard = follow(stream)
   await isLost
   const { log } = of(heard).work
-  // The stream of the start before is still there.
+  // The stream of the earlier process is still open.
   startRunner()
   log.write('info', 'of the first start')
   await accepted(heard)
@@ -184,7 +184,7 @@ test('what a start of the runner told of an attempt that the next start takes an
   expect(kindsOf(heard)).toEqual(['accepted', 'executed'])
 })
 
-test('a runner that is another one after the break has lost all its attempts, and takes new ones', async () => {
+test('a restarted runner has lost its attempts and accepts new ones', async () => {
   const stream = await streamTo()
   const lost = [follow(stream), follow(stream)]
   for (const heard of lost) await accepted(heard)
@@ -202,7 +202,7 @@ test('a runner that is another one after the break has lost all its attempts, an
   expect(kindsOf(heard)).toEqual(['accepted', 'executed'])
 })
 
-test('a runner whose network says nothing any more is lost after its silence, the stream is tried again', async () => {
+test('a silent network loses the attempts, and the stream reopens later', async () => {
   const stream = await streamTo()
   const heard = follow(stream)
   await accepted(heard)
@@ -213,7 +213,7 @@ test('a runner whose network says nothing any more is lost after its silence, th
   await opened(stream)
 })
 
-test('what is not stored yet is not told on and on, and a quiet attempt is heard meanwhile', async () => {
+test('backpressure on one attempt does not delay the lines of another', async () => {
   const gate = Promise.withResolvers<void>()
   const stream = await streamTo(() => gate.promise)
   const [chatty, quiet] = [follow(stream), follow(stream)]
@@ -232,7 +232,7 @@ test('what is not stored yet is not told on and on, and a quiet attempt is heard
   expect(textsOf(chatty)).toEqual(said)
 })
 
-test('a runner without room, or without the calls for many attempts, refuses an attempt for certain', async () => {
+test('a runner without the batch calls refuses an attempt', async () => {
   const refuse = () => {
     throw new ConnectError('not here', Code.Unimplemented)
   }
@@ -247,7 +247,7 @@ const opened = async (stream: RunnerStream) => {
   return stream
 }
 
-/** A network between us and the runner. */
+/** A TCP proxy between the stream and the runner. */
 async function startNetwork() {
   const sockets = new Set<Socket>()
   let port = 0
@@ -293,11 +293,11 @@ async function startNetwork() {
     },
     /** Breaks every connection. */
     cut,
-    /** Connections stay, and nothing comes through until they are cut. */
+    /** Drops all data. Connections stay open until `cut`. */
     mute() {
       isMute = true
     },
-    /** The request comes through, its answer does not. */
+    /** Forwards the next request of this call, and closes the connection in place of its answer. */
     loseNextAnswerTo: (call: string) =>
       new Promise<void>((lost) => {
         losing = { call, lost }

@@ -1,5 +1,6 @@
-// All attempts at one runner over one stream, submitted many at a time: the cost of a call and of a stream is per batch and
-// not per run. One call and one stream per attempt reached 614 runs/s, this way 1,029 (aim: 1,000).
+// Follows all attempts at one runner over one stream, and submits attempts in batches. So the cost of a call and of a
+// stream is per batch, not per run. One call and one stream per attempt reached 614 runs/s; batches reach 1,029
+// (aim: 1,000).
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Code, ConnectError } from '@connectrpc/connect'
 import { newId } from '../../app/core/ids.ts'
@@ -13,37 +14,40 @@ import type {
 } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import { type AttemptReport, LOST, verdictOf } from './attempt-report.ts'
 
-/** One that breaks earlier than this may well break again. */
+/** A stream that breaks earlier than this is likely to break again. */
 const LASTING_MS = 1_000
-/** How often silence is looked for. */
+/** Interval of the check for silence. */
 const WATCH_MS = 250
-/** A timer this late has slept with its process, and this much longer is waited then. */
+/** A timer that is `LATE_MS` late means that the process slept. The runner then gets `GRACE_MS` more. */
 const LATE_MS = 500
 const GRACE_MS = 2_000
-/** A runner is told that lines are stored after so many bytes of an attempt: half of what it tells at least before it waits. */
+/**
+ * Unacknowledged bytes of an attempt after which the runner gets an acknowledgement. This is half of the bytes that a
+ * runner sends at least before it waits.
+ */
 const ACKNOWLEDGE_BYTES = 32_768
-/** What a line counts besides its text. */
+/** Bytes counted per line in addition to its text. */
 const LINE_BYTES = 32
 
 export interface StreamDeps {
   runner: Remote<RunnerClient>
-  /** Resolves when all lines told so far are stored: a runner tells no more than fits until then. */
+  /** Resolves when all lines received so far are stored. This is the backpressure on the runner. */
   stored(): Promise<void>
-  /** Aborted when this replica stops following; the attempts go on. */
+  /** Aborted when this replica stops following; the attempts continue. */
   signal: AbortSignal
 }
 
 interface Attempt {
   report: AttemptReport
-  /** Null until the runner has taken it. */
+  /** The runner process that accepted the attempt; null: not accepted yet. */
   boot: string | null
-  /** The stream that tells of it. */
+  /** The id of the stream that carries its news; empty: none. */
   on: string
-  /** Since when silence counts. */
+  /** Start of the period in which silence counts. */
   since: number
-  /** Told before the runner's answer to its submission was here, and by which start of it. */
+  /** News that arrived before the answer to the submission, with the runner process that sent it. */
   early: { boot: string; news: AttemptNews }[]
-  /** Bytes heard that the runner has not been told to be stored. */
+  /** Received bytes that are not acknowledged as stored. */
   unstored: number
   finish(): void
 }
@@ -55,7 +59,7 @@ export class RunnerStream {
   readonly #unsubmitted: Attempt[] = []
   readonly #unacknowledged = new Set<Attempt>()
   #isAcknowledging = false
-  /** The stream that is open, and which start of the runner tells on it. */
+  /** The open stream, and the runner process at its other end. */
   #open: { id: string; boot: string } | null = null
   #cut = new AbortController()
   #heardAt = performance.now()
@@ -68,12 +72,12 @@ export class RunnerStream {
     void this.#keepOpen().finally(() => clearInterval(watch))
   }
 
-  /** Whether the runner tells of attempts now. */
+  /** Whether the stream is open. */
   isOpen(): boolean {
     return this.#open !== null
   }
 
-  /** Submits the attempt, if it is new. Resolves when it has ended, is refused, is lost, or is followed no more. */
+  /** Submits a new attempt. Resolves when it has ended, is refused, is lost, or is no longer followed. */
   follow(report: AttemptReport): Promise<void> {
     return new Promise((finish) => {
       const { runnerBoot: boot } = report.attempt
@@ -97,7 +101,7 @@ export class RunnerStream {
       const wasOpen = await this.#read(id, replaces)
       this.#open = null
       replaces = id
-      // A stream that has lasted is opened again at once; one that breaks early or cannot be opened only after a while.
+      // A stream that lasted reopens at once. A stream that breaks early or cannot be opened reopens with backoff.
       const hasLasted = wasOpen && performance.now() - this.#triedAt > LASTING_MS
       failures = hasLasted ? 0 : failures + 1
       await pause(failures, signal)
@@ -105,7 +109,7 @@ export class RunnerStream {
     for (const attempt of this.#attempts.values()) this.#end(attempt)
   }
 
-  /** Reads one stream to its end. True: it was open. */
+  /** Reads one stream to its end. True: the stream was open. */
   async #read(id: string, replaces: string): Promise<boolean> {
     const { runner, signal } = this.#deps
     this.#cut = new AbortController()
@@ -128,7 +132,7 @@ export class RunnerStream {
     return wasOpen
   }
 
-  /** The runner tells on this stream from now on. */
+  /** Marks the stream as open. Loses attempts of earlier runner processes and joins attempts of this one. */
   #begin(id: string, boot: string) {
     this.#open = { id, boot }
     const late: Attempt[] = []
@@ -140,7 +144,10 @@ export class RunnerStream {
     this.#join(late)
   }
 
-  /** A runner that starts again may take the same attempt anew: what the start before told of it is of another execution. */
+  /**
+   * Ignores news of other runner processes: a restarted runner may accept the same attempt again, and news of the
+   * earlier process belongs to another execution.
+   */
   #hear({ news, bootId }: FollowRunsResponse) {
     for (const one of news) {
       const attempt = this.#attempts.get(one.handle)
@@ -169,7 +176,7 @@ export class RunnerStream {
     if (!this.#isAcknowledging) void this.#acknowledge()
   }
 
-  /** Tells the runner what is stored, so that it tells more. */
+  /** Acknowledges stored lines to the runner, so that it sends more. */
   async #acknowledge() {
     this.#isAcknowledging = true
     while (this.#unacknowledged.size > 0) {
@@ -189,7 +196,7 @@ export class RunnerStream {
     void this.#update(late)
   }
 
-  /** Until the runner has heard it, or tells on another stream, which begins with every position. */
+  /** Retries until the runner has the positions, or until another stream opens: a new stream sends all positions. */
   async #update(some: readonly Attempt[], positions = some.map(positionOf)) {
     const { runner, signal } = this.#deps
     const id = this.#open?.id
@@ -213,7 +220,7 @@ export class RunnerStream {
     for (const batch of batchesOf(this.#unsubmitted.splice(0))) void this.#submit(batch)
   }
 
-  /** An unclear answer is asked for again of the same runner only. */
+  /** Retries after an unclear answer, at the same runner only. */
   async #submit(batch: Attempt[]) {
     const { runner, signal } = this.#deps
     const giveUpAt = performance.now() + limits.runnerSilenceMs
@@ -229,7 +236,7 @@ export class RunnerStream {
       } catch (error) {
         if (signal.aborted) return
         const failure = failureOf(error)
-        // That all of it is too much does not say that each is.
+        // A batch that is too large may contain attempts that fit.
         if (failure === 'noRoom' && batch.length > 1) {
           for (const attempt of batch) void this.#submit([attempt])
           return
@@ -263,7 +270,7 @@ export class RunnerStream {
       attempt.since = performance.now()
       attempt.report.accepted(bootId, room)
       if (attempt.on !== this.#open?.id) late.push(attempt)
-      // The end may be among it, even twice.
+      // The early news may contain the end of the attempt, even twice.
       for (const { boot, news } of attempt.early.splice(0))
         if (boot === bootId && this.#attempts.has(news.handle)) this.#pass(attempt, bootId, news)
     }
@@ -286,10 +293,10 @@ export class RunnerStream {
     attempt.finish()
   }
 
-  /** Silence ends a stream as surely as an error does; those that nobody has spoken of for too long are lost. */
+  /** Cuts a silent stream, as an error would. Loses attempts without news for `runnerSilenceMs`. */
   #watch() {
     const now = performance.now()
-    // This process has slept, so the runner gets another moment.
+    // This process has slept, so the runner gets more time.
     if (now - this.#watchedAt > WATCH_MS + LATE_MS)
       this.#heardAt = Math.max(this.#heardAt, now - limits.runnerSilenceMs + GRACE_MS)
     this.#watchedAt = now
@@ -305,14 +312,16 @@ export class RunnerStream {
   }
 }
 
-/** Failures after which the runner certainly has not taken the attempt. A runner without these calls has room for none. */
+/**
+ * Failures after which the runner certainly has not accepted the attempt. A runner without these calls counts as full.
+ */
 type Refusal = 'noRoom' | 'unreachable' | 'notOffered'
 const isRefusal = (failure: ReturnType<typeof failureOf>): failure is Refusal =>
   failure === 'noRoom' || failure === 'unreachable' || failure === 'notOffered'
 
 const positionOf = ({ report }: Attempt) => ({ handle: report.handle, afterSeq: BigInt(report.lastLine) })
 
-/** As many as one transaction starts, and no more landing files in one call than a single attempt may have. */
+/** Batches of at most `dispatchBatch` attempts. A call has no more files than one attempt may have. */
 function* batchesOf(attempts: readonly Attempt[]): Generator<Attempt[]> {
   let batch: Attempt[] = []
   let files = 0
@@ -335,6 +344,6 @@ function* batchesOf(attempts: readonly Attempt[]): Generator<Attempt[]> {
 const filesOf = ({ report: { attempt } }: Attempt) =>
   Object.keys(attempt.pins).length + attempt.landing.reduce((sum, { files }) => sum + files.length, 0)
 
-/** Resolves when the next try is due, or the signal is aborted. */
+/** Resolves when the next try is due or the signal is aborted. */
 const pause = (failures: number, signal: AbortSignal) =>
   sleep(backoffMs(failures), undefined, { signal }).catch(() => {})

@@ -13,25 +13,25 @@ function known() {
   return { runners, says, take }
 }
 
-test('an end that the runner has counted as free already is not a second place', () => {
+test('an ended attempt frees one slot, although the runner counted it already', () => {
   const { runners, says, take } = known()
   expect([take(), says({ slots: SLOTS, freeSlots: 0 }), take()]).toEqual([SLOTS, false, 0])
   runners.give(URL_A)
   expect(take()).toBe(1)
-  // Another has ended there, and we are yet to hear of it.
+  // Another attempt has ended at the runner, but its end has not arrived here.
   expect(says({ slots: SLOTS, freeSlots: 1 })).toBe(false)
   runners.give(URL_A)
   expect(take()).toBe(1)
 })
 
-test('what is on its way to the runner is not free, whatever it says meanwhile', () => {
+test('slots of attempts on their way to the runner are not free', () => {
   const { says, take } = known()
   expect(take(2)).toBe(2)
   expect(says({ slots: SLOTS, freeSlots: 3 })).toBe(true)
   expect(take()).toBe(2)
 })
 
-test('places that were taken and not needed are there again, also when the runner answered in between', () => {
+test('released slots are free again, also after an answer of the runner', () => {
   const { runners, says, take } = known()
   expect(take()).toBe(4)
   says({ slots: SLOTS, freeSlots: 3 })
@@ -39,14 +39,14 @@ test('places that were taken and not needed are there again, also when the runne
   expect(take()).toBe(3)
 })
 
-test('attempts of others leave as many places as the runner says', () => {
+test('attempts of other replicas reduce the free slots', () => {
   const { says, take } = known()
   take(1)
   expect(says({ slots: SLOTS, freeSlots: 1 })).toBe(true)
   expect(take()).toBe(1)
 })
 
-test('a runner that does not say how many it executes is believed', () => {
+test('the free slots of a runner without a slot count are trusted', () => {
   const { runners, says, take } = known()
   take(1)
   says({ freeSlots: 7 })
@@ -55,7 +55,7 @@ test('a runner that does not say how many it executes is believed', () => {
   expect(take()).toBe(1)
 })
 
-test('a place that was refused is none, and one that is refused without a place changes nothing of ours', () => {
+test('a refusal removes all free slots and releases the acquired slot', () => {
   const { runners, says, take } = known()
   take(3)
   says({ slots: SLOTS, freeSlots: 1 })
@@ -66,7 +66,7 @@ test('a place that was refused is none, and one that is refused without a place 
   expect(take()).toBe(2)
 })
 
-test('a runner whose new work waits is sent nothing until it says that it goes on', async () => {
+test('a runner that defers new work gets no attempts until it resumes', async () => {
   let reason: string | null = '1 MB of disk space are free'
   const remote = { url: URL_A, check: async () => {}, waitsFor: () => reason } as never
   const runners = makeRunners([URL_A], () => remote)
@@ -78,7 +78,7 @@ test('a runner whose new work waits is sent nothing until it says that it goes o
   expect(runners.takePlaces(100)).toEqual([URL_A])
 })
 
-test('a runner that is full is asked after twice the time each time it refuses', async () => {
+test('the probe interval of a full runner doubles with each refusal', async () => {
   let asked = 0
   const check = async () => {
     asked += 1

@@ -2,42 +2,42 @@ import { limits } from '../../app/core/limits.ts'
 import { backoffMs } from '../../app/core/process/backoff.ts'
 import type { Remote, RunnerClient } from '../../app/rpc/clients.ts'
 
-/** Before a runner has said how much room it has. */
+/** Assumed free slots of a runner before its first answer. */
 const UNKNOWN_ROOM = 4
-/** One that is down or full is asked after this time, then after twice as long, and so on up to the greatest. */
+/** First and longest interval between probes of a runner that is down or full; the interval doubles. */
 const ASK_AFTER_MS = 500
 const ASK_AFTER_MAX_MS = 5_000
 
 interface Runner {
   remote: Remote<RunnerClient>
   isUp: boolean
-  /** Attempts it would take now, as far as this replica knows. */
+  /** Free slots, as far as this replica knows. */
   room: number
-  /** Places taken here and not given back. */
+  /** Slots that this replica has acquired and not released. */
   held: number
-  /** Attempts it executes at once; null: it does not say. */
+  /** Attempts that the runner executes at once; null: unknown. */
   slots: number | null
   askedAt: number
-  /** Times in a row that it had no place for what it was sent. */
+  /** Consecutive refusals for lack of a free slot. */
   refusals: number
 }
 
 export type Runners = ReturnType<typeof makeRunners>
 
-/** What a runner says with its answer; one that is not ours may leave either out. */
+/** The slots in a runner's answer. Runners of other vendors may omit either field. */
 export interface RunnerRoom {
   freeSlots?: number
   slots?: number
 }
 
 /**
- * What a runner says is free may be on its way to an attempt of ours, or free by an end that we have not heard of and will
- * count then: there is never more than what we do not hold.
+ * The free slots of a runner: at most `slots` minus the slots that this replica holds. The runner's own count may include
+ * a slot for an attempt on its way there. It may also include a slot whose attempt has ended without our knowledge.
  */
 const roomOf = ({ held, slots }: Runner, free: number): number =>
   Math.max(0, slots === null ? free : Math.min(free, slots - held))
 
-/** The runners this replica knows, and where there is room. `reach` makes the client of one of them. */
+/** The runners that this replica knows, with their free slots. `reach` makes the client of a runner. */
 export function makeRunners(
   urls: readonly string[],
   reach: (url: string) => Remote<RunnerClient>,
@@ -57,7 +57,7 @@ export function makeRunners(
   const runnerOf = (url: string) => runners.find(({ remote }) => remote.url === url)
   let turn = 0
 
-  /** One address per free slot, in turn from the runners that are up; the slots count as taken. */
+  /** Acquires up to `max` slots, round-robin over available runners. Returns one address per slot. */
   function takePlaces(max: number): string[] {
     turn += 1
     const inTurn = runners.map((_, n) => runners[(n + turn) % runners.length])
@@ -85,7 +85,7 @@ export function makeRunners(
       return false
     }
     runner.isUp = true
-    // Runs stay pending: sent there, each would come back.
+    // The runner would refuse every attempt, so runs stay pending.
     if ((runner.remote.waitsFor?.() ?? null) !== null) {
       runner.room = 0
       return false
@@ -96,18 +96,18 @@ export function makeRunners(
 
   return {
     takePlaces,
-    /** Those that are configured. */
+    /** The configured runners. */
     remotes: runners.map(({ remote }) => remote),
-    /** A slot that was taken is free (again). */
+    /** Releases an acquired slot. */
     give(url: string) {
       const runner = runnerOf(url)
       if (runner === undefined) return
       runner.held -= 1
       runner.room = roomOf(runner, runner.room + 1)
     },
-    /** Also one that is no longer configured: what runs there is followed to its end. */
+    /** Accepts a runner that is no longer configured, because its attempts are followed to their end. */
     remoteAt: (url: string) => runnerOf(url)?.remote ?? reach(url),
-    /** A runner has taken an attempt, and perhaps said how many more it would. True: one more. */
+    /** Notes that a runner accepted an attempt, with its free slots if known. True: a slot is free. */
     accepted(url: string, { freeSlots, slots }: RunnerRoom): boolean {
       const runner = runnerOf(url)
       if (runner === undefined) return false
@@ -119,7 +119,7 @@ export function makeRunners(
       }
       return runner.room > 0
     },
-    /** It has no room, so that the place, if one was taken for this, is none and not given back. */
+    /** Notes a refusal. An acquired slot turned out not to exist, so it does not become free. */
     refused(url: string, hadPlace: boolean) {
       const runner = runnerOf(url)
       if (runner === undefined) return
@@ -130,12 +130,12 @@ export function makeRunners(
     },
     isDown(url: string) {
       const runner = runnerOf(url)
-      // One that is known to be down is asked in its turn, however often it is said.
+      // Further reports must not delay the next probe of a runner that is already down.
       if (runner === undefined || !runner.isUp) return
       runner.isUp = false
       runner.askedAt = performance.now()
     },
-    /** Asks those that are down or full, when it is time, whether they are back. True: one is. */
+    /** Probes due runners that are down or full. True: at least one has a free slot. */
     async probe(): Promise<boolean> {
       const now = performance.now()
       const due = runners.filter(

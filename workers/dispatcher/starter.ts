@@ -1,4 +1,4 @@
-// Starts runs that wait, as many at a time as runners have places.
+// Starts waiting runs, at most as many at a time as runners have free slots.
 
 import { limits } from '../../app/core/limits.ts'
 import type { Log } from '../../app/core/log.ts'
@@ -9,38 +9,38 @@ import { startLoop } from '../threads/loop.ts'
 import type { Follower } from './follower.ts'
 import type { Runners } from './runners.ts'
 
-/** Runs one transaction starts even when fewer are under way: with less, what a transaction costs outweighs its runs. */
+/** Minimum for the batch limit: in smaller batches the cost of a transaction outweighs its runs. */
 const START_BATCH = 16
 
 export interface StarterDeps {
-  /** Where runs are started. */
+  /** The connection for starts of runs. */
   starts: Sql
   runners: Runners
   follower: Follower
   notices: Notices
   replica: string
-  /** Whether attempts are told their landing files; else their runner asks. */
+  /** Whether a submission contains the landing files of its attempt; otherwise the runner requests them. */
   tellsInputs: boolean
   log: Log
   sweepMs: number
-  /** Runs have ended instead of being started. */
+  /** Runs have ended instead of starting. */
   onEnded(completed: RunCompleted[], events: number): void
 }
 
 export interface Starter {
   nudge(): void
-  /** A runner may have a place: starts what waits for one. */
+  /** A runner may have a free slot: starts runs that wait for a slot. */
   placeFree(): void
   stop(): Promise<void>
 }
 
-/** The indexes that let only one run of a pipeline have its turn at a time. */
+/** The unique indexes that allow one open attempt and one running run per pipeline. */
 const TURNS = ['run_attempt_one_open', 'run_one_running']
 
 export function startStarter(deps: StarterDeps): Starter {
   const { runners, follower, log, sweepMs } = deps
   const failed = (what: string) => (error: unknown) => log.error(`${what} failed`, { error })
-  /** Something may wait for a place. */
+  /** Runs may wait for a slot. */
   let lacksPlaces = false
 
   const starting = startLoop({
@@ -53,12 +53,12 @@ export function startStarter(deps: StarterDeps): Starter {
       if (lacksPlaces) return false
       const { isFull, endedAny } = await startAt(deps, places)
       lacksPlaces = isFull && places.length < most
-      // A run that ended at once leaves its pipeline's turn to the next.
+      // A run that ended at once lets the next run of its pipeline start.
       return isFull || endedAny
     },
   })
 
-  // Asking a runner that hangs must not keep the others waiting.
+  // A probe of a runner that hangs must not delay starts at other runners.
   const probing = startLoop({
     everyMs: sweepMs / 2,
     onError: failed('asking runners'),
@@ -79,7 +79,7 @@ export function startStarter(deps: StarterDeps): Starter {
   }
 }
 
-/** Starts runs at these places, which are given back when no run takes them. */
+/** Starts runs in these slots. Unused slots are released. */
 async function startAt(
   { starts, runners, follower, notices, replica, tellsInputs, onEnded }: StarterDeps,
   places: readonly string[],
@@ -96,7 +96,7 @@ async function startAt(
     }
     return { isFull, endedAny: completed.length > 0 }
   } catch (error) {
-    // Another replica has started a run of one of these pipelines meanwhile: the next look sees it.
+    // Another replica has started a run of one of these pipelines; the next tick sees that run.
     if (hasMet(error, TURNS)) return { isFull: true, endedAny: false }
     throw error
   } finally {
@@ -105,8 +105,7 @@ async function startAt(
 }
 
 /**
- * How many runs one transaction starts while so many are under way: no more than those. If it were all that wait, the
- * callers of one batch would come again together, and requests, starts and ends would take turns where they could go on
- * side by side.
+ * The batch limit of one transaction: the number of runs under way. If a batch took all waiting runs, their callers would
+ * return together with new requests. Requests, starts and ends would then alternate instead of overlapping.
  */
 const startedAtOnce = (underWay: number) => Math.min(limits.dispatchBatch, Math.max(START_BATCH, underWay))

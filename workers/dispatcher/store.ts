@@ -1,6 +1,6 @@
 import type { Sql } from '../../drizzle/client.ts'
 
-/** Effects one pass claims, and how long a claim holds before another may try. */
+/** Effects per pass, and the time until another process may claim the same effect. */
 export const OUTBOX_BATCH = 32
 const OUTBOX_CLAIM_MS = 30_000
 
@@ -9,11 +9,11 @@ export interface DueEffect {
   id: string
   kind: string
   payload: Record<string, unknown>
-  /** This one included. */
+  /** The number of tries, including this one. */
   tries: number
 }
 
-/** Claims effects of these kinds that are due, at most one batch: nobody else claims them for `OUTBOX_CLAIM_MS`. */
+/** Claims at most one batch of due effects of these kinds. The claim is exclusive for `OUTBOX_CLAIM_MS`. */
 export const claimEffects = (sql: Sql, kinds: string[]): Promise<DueEffect[]> => sql<DueEffect[]>`
   update outbox set due_at = clock_timestamp() + ${OUTBOX_CLAIM_MS} * interval '1 millisecond', tries = tries + 1
   where id in (
@@ -29,12 +29,12 @@ export async function delayEffect(sql: Sql, id: string, delayMs: number): Promis
   await sql`update outbox set due_at = clock_timestamp() + ${delayMs} * interval '1 millisecond' where id = ${id}`
 }
 
-/** The runs of this replica are orphans from now on. */
+/** Deletes the row of a replica, which makes its runs orphans. */
 export async function forgetReplica(sql: Sql, name: string): Promise<void> {
   await sql`delete from replica where name = ${name}`
 }
 
-/** The runs of every earlier dispatcher of this process are orphans from now on. */
+/** Deletes the rows of every earlier dispatcher of this process, which makes their runs orphans. */
 export async function forgetReplicasOf(sql: Sql, processId: string): Promise<void> {
   await sql`delete from replica where starts_with(name, ${processId})`
 }

@@ -1,4 +1,4 @@
-// A runner over real HTTP whose attempts do what a test tells them: the service of a real one, without an engine.
+// A runner over real HTTP whose attempts execute a script of the test. It uses the real service without an engine.
 import type { ServiceImpl } from '@connectrpc/connect'
 import { AuthorError } from '../../lake/pipeline/author-error.ts'
 import { RunnerService, type SubmitPipelineRequest } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
@@ -12,31 +12,31 @@ import {
   type Facts as RealFacts,
 } from '../../sidecars/runner/attempt/attempts.ts'
 
-/** What an attempt comes to: facts, or a promise of them, which keeps it executing. */
+/** The result of an attempt. A script that returns a promise keeps the attempt executing until it resolves. */
 export interface Facts extends Partial<RealFacts> {
-  /** It fails. */
+  /** The attempt fails with this error. */
   error?: string
-  /** Because its engine was killed. */
+  /** The attempt fails because its engine was killed. */
   isEngineLost?: boolean
 }
 
 export interface ScriptedRunner {
   url: string
   submitted: SubmitPipelineRequest[]
-  /** How many attempts each call brought that brought several, or could have. */
+  /** The number of attempts in each `SubmitPipelines` call. */
   batches: number[]
   cancelled: string[]
-  /** From now on the runner is another process: it knows none of its attempts. */
+  /** Simulates a restart of the runner process, which loses all its attempts. */
   reboot(): void
   stop(): Promise<void>
 }
 
 export type Script = (request: SubmitPipelineRequest, signal: AbortSignal) => Promise<Facts> | Facts
 
-/** More than a test starts at once. */
+/** More attempts than any test starts at once. */
 const CONCURRENCY = 100
 
-/** Attempts that execute until they are done or stopped, as one start of a runner has them. */
+/** The attempts of one runner process. */
 export const attemptsThat = (execute: Execute, concurrency = CONCURRENCY) =>
   makeAttempts({ concurrency, seconds: 3_600, log: { info() {}, warn() {}, error() {} }, execute })
 
@@ -51,7 +51,7 @@ export const serveRunner = (service: Partial<ServiceImpl<typeof RunnerService>>,
     register: (router) => router.service(RunnerService, service),
   })
 
-/** Throw ConnectError(ResourceExhausted) from `onSubmit` to refuse. `onCancel` may throw a ConnectError, too. */
+/** `onSubmit` may throw ConnectError(ResourceExhausted) to refuse an attempt. `onCancel` may throw a ConnectError, too. */
 export function startScriptedRunner(
   script: Script,
   onSubmit: (request: SubmitPipelineRequest) => void = () => {},
@@ -73,7 +73,7 @@ export function startScriptedRunner(
     return { gone: Promise.resolve() }
   }
 
-  /** One start of the runner. */
+  /** Starts a runner process. */
   function boot() {
     const real = attemptsThat(execute)
     const attempts: Attempts = {
@@ -81,7 +81,7 @@ export function startScriptedRunner(
       submit(request) {
         onSubmit(request)
         if (real.find(`${request.runId}:${request.attempt}`) === null) submitted.push(request)
-        // Whatever else executes, so that attempts are counted the same each time.
+        // Without `isAlone`, other attempts never delay this one, so the count of attempts is deterministic.
         return real.submit({ ...request, isAlone: false })
       },
     }
