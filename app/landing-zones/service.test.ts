@@ -60,7 +60,7 @@ const keysUnder = async (prefix: string) =>
   (await parts.objects.list(prefix, { limit: 100 })).objects.map(({ key }) => key)
 
 describe('an upload', () => {
-  test('uploads of one name in one second get successive seconds and keep their bytes', async () => {
+  test('concurrent uploads of one name get successive seconds in their names', async () => {
     const { ref } = await created()
     await Promise.all(['a', 'b', 'c', 'd', 'e'].map((text) => service().upload(ref, file('same.csv', text))))
     const shared = service()

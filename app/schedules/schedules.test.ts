@@ -70,7 +70,7 @@ test('schedules are listed oldest first, in pages, with their total', async () =
   expect(page.link).toContain('offset=2>; rel="next"')
 })
 
-test('a new cron text or the end of a pause resets the next time', async () => {
+test('a new cron text or a resumed schedule resets the next time', async () => {
   const id = await created()
   const nextAfter = async (change: object) => {
     await seen(id)
