@@ -1,19 +1,25 @@
-/** The free space that the service leaves on a disk, for the work under way, for Postgres and for whoever cleans up. */
+// The free disk space that the service preserves for running work, for Postgres and for cleanup.
 import { statfs as statfsOf } from 'node:fs/promises'
 
 const MIB = 1_048_576
-/** The floor where none is configured: the smaller of the two. */
+/** The default floor is the smaller of these two. */
 const DEFAULT_BYTES = 1_024 * MIB
 const DEFAULT_SHARE = 0.02
 
 export interface DiskFloor {
-  /** Why nothing new should be written: `12 MB of disk space are free, and DISK_FLOOR is 1024 MB`. Null: there is enough. */
+  /**
+   * Why the service must write nothing new: `12 MB of disk space are free, and DISK_FLOOR is 1024 MB`. Null
+   * when enough space is free.
+   */
   shortage(): Promise<string | null>
 }
 
 type Statfs = (path: string) => Promise<{ bavail: number; blocks: number; bsize: number }>
 
-/** `floorBytes`: DISK_FLOOR; null: the default, 0: no floor. A disk that does not say how full it is has enough space. */
+/**
+ * `floorBytes` is DISK_FLOOR: null means the default, 0 means no floor. A disk that does not report its free
+ * space counts as having enough.
+ */
 export function makeDiskFloor(path: string, floorBytes: number | null, statfs: Statfs = statfsOf): DiskFloor {
   return {
     async shortage() {
@@ -30,7 +36,7 @@ export function makeDiskFloor(path: string, floorBytes: number | null, statfs: S
 
 const megabytes = (bytes: number) => `${Math.floor(bytes / MIB)} MB`
 
-/** The system's codes for a disk, or somebody's part of it, that is full. */
+/** System error codes for a full disk and for an exhausted quota. */
 const FULL: ReadonlySet<unknown> = new Set(['ENOSPC', 'EDQUOT'])
 export const isDiskFull = (error: unknown): boolean =>
   error instanceof Error && 'code' in error && FULL.has(error.code)

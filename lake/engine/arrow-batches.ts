@@ -1,13 +1,11 @@
-/**
- * The batches of an Arrow IPC stream that comes from an engine. A few bytes can say of themselves that they are any number of
- * values: what is read of a stream here is bounded by the bytes that came.
- */
+// The batches of an Arrow IPC stream from an engine. A few bytes can claim to hold any number of values. So
+// reading is limited by the number of bytes that arrived.
 import { type Data, DataType, type RecordBatchReader } from 'apache-arrow'
 
 export interface StreamLimits {
-  /** Of all batches together. */
+  /** The sum over all batches. */
   rows: number
-  /** Of the stream itself. */
+  /** The size of the stream. */
   bytes: number
 }
 
@@ -16,14 +14,17 @@ export interface Batch {
   rows: number
 }
 
-/** Those that have rows. Throws RangeError where the stream holds less than it says, or more than it may. */
+/**
+ * Yields the batches that have rows. Throws RangeError when the stream holds fewer values than it claims, or
+ * more than the limits allow.
+ */
 export function* batchesOf(reader: RecordBatchReader, { rows, bytes }: StreamLimits): Generator<Batch> {
   const { fields } = reader.schema
   let [rowsLeft, bytesLeft] = [rows, bytes]
   for (const { data, numRows } of reader) {
     rowsLeft -= numRows
     if (rowsLeft < 0) throw new RangeError(`the stream has more than ${rows} rows`)
-    // A stream without batches reads as one that has no columns either.
+    // A stream without batches also reads as a stream without columns.
     if (numRows === 0) continue
     if (fields.length === 0) throw new RangeError('the stream has rows without columns')
     bytesLeft -= data.byteLength
@@ -34,7 +35,7 @@ export function* batchesOf(reader: RecordBatchReader, { rows, bytes }: StreamLim
   }
 }
 
-/** Throws RangeError unless each value has bytes, or items, of its own. */
+/** Throws RangeError unless each value has its own bytes or items. */
 export function requireSound(data: Data): void {
   const { type, length, children } = data
   if (length === 0) return
@@ -50,12 +51,13 @@ function isSound(data: Data, type: DataType): boolean {
   if (DataType.isFixedSizeList(type))
     return type.listSize > 0 && length * type.listSize <= childOf(data, 0).length
   if (DataType.isStruct(type)) return children.length > 0 && children.every((child) => child.length >= length)
-  // Nothing tells how many there are. The engine has a type for every NULL in a list or a struct.
+  // A null column has no buffers, so its length cannot be checked. The engine gives each NULL inside a list
+  // or struct a type.
   if (DataType.isNull(type)) return false
   return length <= (DataType.isBool(type) ? 8 * values.length : values.length / stride)
 }
 
-/** Whether so many places follow each other, from 0 at least to the end at most. */
+/** Whether the first `count + 1` offsets start at 0 or later, never decrease, and stay within `end`. */
 function isRising(places: Int32Array, count: number, end: number): boolean {
   let last = 0
   for (let index = 0; index <= count; index += 1) {

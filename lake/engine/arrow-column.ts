@@ -1,4 +1,4 @@
-/** One column of a result: its Arrow field, and how its vectors become Arrow data. */
+// One column of a result: its Arrow field, and the conversion of its vectors to Arrow data.
 import {
   DuckDBArrayType,
   DuckDBDecimalType,
@@ -68,7 +68,7 @@ export interface ColumnReader {
   read: Read
 }
 
-/** The field and the reader of a column, or of a child of one. */
+/** The field and the reader of a column, or of a child of a column. */
 export function columnReader(name: string, type: DuckDBType): ColumnReader {
   const { arrow, read } = readerOf(type)
   return { field: new Field(name, arrow, true, new Map([[TYPE_METADATA, typeName(type)]])), read }
@@ -79,7 +79,7 @@ interface TypeReader {
   read: Read
 }
 
-/** Types whose bytes mean the same in both formats. */
+/** Types with the same byte layout in both formats. */
 const SAME_LAYOUT: ReadonlyMap<DuckDBTypeId, () => DataType> = new Map<DuckDBTypeId, () => DataType>([
   [DuckDBTypeId.TINYINT, () => new Int8()],
   [DuckDBTypeId.SMALLINT, () => new Int16()],
@@ -171,7 +171,7 @@ const stringData = (
     [BufferType.VALIDITY]: bitmap,
   })
 
-/** DuckDB keeps a decimal in 2, 4, 8 or 16 bytes by its width, Arrow in 16. */
+/** DuckDB stores a decimal in 2, 4, 8 or 16 bytes, depending on its width. Arrow always uses 16. */
 function decimalReader({ width, scale }: DuckDBDecimalType): TypeReader {
   const arrow = new Decimal(scale, width, 128)
   const bytes = width <= 4 ? 2 : width <= 9 ? 4 : width <= 18 ? 8 : 16
@@ -205,7 +205,7 @@ function widened(values: Uint8Array<ArrayBuffer>, bytes: 2 | 4 | 8): ArrayBuffer
   return wide.buffer
 }
 
-/** As text: its dictionary would have to travel with every batch. */
+/** Converts an enum to text, because its dictionary would have to accompany every batch. */
 function enumReader({ values }: DuckDBEnumType): TypeReader {
   const texts = values.map((value) => new TextEncoder().encode(value))
   const width = values.length <= 0xff ? 1 : values.length <= 0xffff ? 2 : 4
@@ -227,7 +227,7 @@ function enumReader({ values }: DuckDBEnumType): TypeReader {
   }
 }
 
-/** The engine's own text of a value, made by `@duckdb/node-api`. */
+/** Converts values to the engine's own text, through `@duckdb/node-api`. */
 function textReader(type: DuckDBType): TypeReader {
   const arrow = new Utf8()
   const encoder = new TextEncoder()
@@ -329,7 +329,7 @@ function listReader({ valueType }: DuckDBListType): TypeReader {
   }
 }
 
-/** A map is a list of key and value in both formats. */
+/** In both formats, a map is a list of keys and values. */
 function mapReader({ keyType, valueType }: DuckDBMapType): TypeReader {
   const key = columnReader('key', keyType)
   const value = columnReader('value', valueType)
@@ -351,7 +351,10 @@ function mapReader({ keyType, valueType }: DuckDBMapType): TypeReader {
   }
 }
 
-/** Where Arrow finds each list, and which items of the child that makes: the engine may share or reorder them. */
+/**
+ * Arrow's offset of each list, and the child items to read. Arrow needs consecutive items, but the engine may
+ * share or reorder them.
+ */
 function listItems(
   vector: Vector,
   rows: Rows,

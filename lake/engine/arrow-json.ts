@@ -1,7 +1,5 @@
-/**
- * Arrow IPC as `arrow.ts` writes it, to JSON in chunks. The bytes are counted while they are written, and after each slice
- * of a few milliseconds others have a turn, also inside one long value. Runs without the engine.
- */
+// Converts Arrow IPC from `arrow.ts` to JSON in chunks, without the engine. Bytes are counted while they are
+// written. After each slice of a few milliseconds other tasks run, also inside one long value.
 import { setImmediate as turn } from 'node:timers/promises'
 import { type Data, type Field, makeData, RecordBatchReader, Struct } from 'apache-arrow'
 import { type Batch, batchesOf } from './arrow-batches.ts'
@@ -18,27 +16,32 @@ export interface JsonRows {
 export interface JsonOptions {
   /** `objects` are keyed by column name, `arrays` have the order of the columns. */
   shape: 'objects' | 'arrays'
-  /** The stream may hold so many rows. */
+  /** The largest number of rows that the stream may hold. */
   rows: number
-  /** Longest text; left out, the text is unbounded. */
+  /** The largest size of the text; unlimited when absent. */
   bytesMax?: number
-  /** Awaited once, when the text has become larger than 1 MB: its caller may bound how many such texts are written at once. */
+  /**
+   * Awaited once, when the text exceeds 1 MB. The caller can limit how many large texts are written at once.
+   */
   beforeLarge?: () => Promise<void>
   signal?: AbortSignal
 }
 
-/** The names and types of a result's columns are longer than its reader accepts. */
+/** The names and types of a result's columns need more bytes than `SCHEMA_BYTES_MAX`. */
 export class SchemaTooLarge extends Error {
   override readonly name = 'SchemaTooLarge'
 }
 
-/** Throws `JsonTooLarge`, `SchemaTooLarge`, RangeError where the stream is not what it says, and the signal's reason. */
+/**
+ * Throws `JsonTooLarge`, `SchemaTooLarge`, RangeError when the stream contradicts itself, and the signal's
+ * reason.
+ */
 export async function arrowToJson(
   ipc: Uint8Array,
   { shape, rows, bytesMax = Number.POSITIVE_INFINITY, beforeLarge, signal }: JsonOptions,
 ): Promise<JsonRows> {
   const schemaBytes = schemaBytesOf(ipc)
-  /** Each step on a schema of many columns takes up to a tenth of a second: others have a turn between two steps. */
+  // Each step on a schema of many columns takes up to 0.1 s, so other tasks run between two steps.
   const pauseIfWide = async () => {
     if (schemaBytes > WIDE_SCHEMA_BYTES) await turn()
   }
@@ -80,25 +83,31 @@ export async function arrowToJson(
 }
 
 const COMMA = 44
-/** Large enough to be worth a write to the network, small enough to be compressed in a few milliseconds. */
+/** Large enough for an efficient network write, and small enough to be compressed in a few milliseconds. */
 const CHUNK_BYTES = 65_536
 const LARGE_BYTES = 1_048_576
 
-/** Arrow reads a schema in one step: this much takes 30 ms. Ten thousand plain columns need 1.5 MB. */
+/**
+ * Arrow reads a schema in one step: a schema of this size takes 30 ms. Ten thousand plain columns need 1.5
+ * MB.
+ */
 export const SCHEMA_BYTES_MAX = 2 * 1_048_576
-/** Marker before the length of a message in the stream (https://arrow.apache.org/docs/format/Columnar.html). */
+/** Precedes the length of a message in the stream (https://arrow.apache.org/docs/format/Columnar.html). */
 const CONTINUATION = -1
 const CONTINUATION_BYTES = 4
 
-/** Steps on this much of a schema, 400 plain columns, take a few milliseconds. */
+/** A step on a schema of this size, 400 plain columns, takes a few milliseconds. */
 const WIDE_SCHEMA_BYTES = 65_536
 
-/** The length of the stream's schema, which is its first message, behind that length. Throws SchemaTooLarge. */
+/**
+ * The length of the schema, which is the first message of the stream and follows its length. Throws
+ * SchemaTooLarge.
+ */
 function schemaBytesOf(ipc: Uint8Array): number {
   if (ipc.byteLength < 2 * CONTINUATION_BYTES) return 0
   const start = new DataView(ipc.buffer, ipc.byteOffset)
   const first = start.getInt32(0, true)
-  // Arrow also reads streams of its first format, in which nothing precedes the length.
+  // Arrow also reads streams of its first format, which have no marker before the length.
   const length = first === CONTINUATION ? start.getInt32(CONTINUATION_BYTES, true) : first
   if (length > SCHEMA_BYTES_MAX)
     throw new SchemaTooLarge(

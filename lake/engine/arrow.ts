@@ -1,10 +1,9 @@
-/**
- * A DuckDB result as an Arrow IPC stream, column by column and without a JavaScript value per cell where the two
- * formats agree. Each field's metadata `sluice.type` holds the engine's type name, nested fields too.
- *
- * What Arrow cannot carry as it is travels as text: HUGEINT, UHUGEINT, BIGNUM, INTERVAL, BIT, UUID, ENUM, UNION,
- * VARIANT, TIME WITH TIME ZONE; a GEOMETRY as its bytes (WKB).
- */
+// Writes a DuckDB result as an Arrow IPC stream, column by column. No JavaScript value is created per cell
+// when the two formats have the same layout. Each field's metadata `sluice.type` holds the engine's type
+// name, also for nested fields.
+//
+// Types without an exact Arrow type are written as text: HUGEINT, UHUGEINT, BIGNUM, INTERVAL, BIT, UUID,
+// ENUM, UNION, VARIANT, TIME WITH TIME ZONE. A GEOMETRY is written as its bytes (WKB).
 import type { DuckDBDataChunk, DuckDBResult } from '@duckdb/node-api'
 import { AsyncByteQueue, makeData, RecordBatch, RecordBatchStreamWriter, Schema, Struct } from 'apache-arrow'
 import { type ColumnReader, columnReader } from './arrow-column.ts'
@@ -14,19 +13,22 @@ import { nextChunk } from './rows.ts'
 import { columnVector } from './vector.ts'
 
 export interface ArrowLimits {
-  /** Rows after it are left out. */
+  /** Further rows are left out. */
   rowsLimit?: number
-  /** Of the whole stream; more is a `ResultTooLarge`. */
+  /** The size of the whole stream. A larger stream throws `ResultTooLarge`. */
   bytesLimit?: number
-  /** Most bytes of JSON that the stream may become, as far as its shape tells; more is a `JsonTooLarge`. */
+  /**
+   * A limit for the JSON text of the stream, checked against a lower bound of its size. Throws
+   * `JsonTooLarge`.
+   */
   jsonBytesMax?: number
 }
 
 export interface ArrowSummary {
   rows: number
-  /** There were more rows than the limit. */
+  /** True when the result has more rows than the limit. */
   truncated: boolean
-  /** Of the result, to the end of its last chunk that was looked at. */
+  /** Rows of the result up to the end of the last fetched chunk. */
   rowsRead: number
 }
 
@@ -38,8 +40,9 @@ export class ResultTooLarge extends Error {
 }
 
 /**
- * The whole stream: the schema first, then a batch per chunk of the engine (2048 rows), then the end. A streaming result is
- * computed while it is read, and no further than the limit of rows. Throws `EngineError`, `ResultTooLarge` and `JsonTooLarge`.
+ * Writes the whole stream: the schema, then a batch per chunk of the engine (2048 rows), then the end. A
+ * streaming result is computed while it is read, and no further than the row limit. Throws `EngineError`,
+ * `ResultTooLarge` and `JsonTooLarge`.
  */
 export async function arrowBytes(
   result: DuckDBResult,
@@ -54,7 +57,7 @@ export async function arrowBytes(
   return { ...writer.summary, bytes: writer.end() }
 }
 
-/** Chunks of one result become batches of one stream, up to the limits. */
+/** Converts the chunks of one result to the batches of one stream, up to the limits. */
 class ChunkWriter {
   readonly #columns: readonly ColumnReader[]
   readonly #schema: Schema
@@ -73,7 +76,8 @@ class ChunkWriter {
       jsonBytesMax = Number.POSITIVE_INFINITY,
     }: ArrowLimits,
   ) {
-    // Arrow's record batches tell columns apart by name: one that repeats with another type would end the stream.
+    // Arrow's record batches identify columns by name. A repeated name with another type would end the
+    // stream.
     const names = uniqueNames(result.columnNames())
     this.#columns = names.map((name, index) => columnReader(name, result.columnType(index)))
     this.#schema = new Schema(this.#columns.map(({ field }) => field))
@@ -103,7 +107,7 @@ class ChunkWriter {
     this.#writer.write(new RecordBatch(this.#schema, data))
   }
 
-  /** The bytes of the stream. */
+  /** Closes the stream and returns its bytes. */
   end(): Uint8Array {
     this.#writer.close()
     return this.#pieces.toUint8Array(true)

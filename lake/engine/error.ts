@@ -1,22 +1,22 @@
-/** What went wrong inside the engine, for people and for those who decide what happens next. */
+// Errors of the engine, for people and for callers that decide the next step.
 
 export type EngineErrorKind =
-  /** The text is no SQL. */
+  /** The text is not valid SQL. */
   | 'syntax'
-  /** A name or a type that does not fit: tables, columns, functions, casts of constants. */
+  /** A name or a type does not fit: tables, columns, functions, casts of constants. */
   | 'binder'
-  /** The memory or the temporary space of the instance is used up: replace the process. */
+  /** The instance has used up its memory or its temporary space. The caller replaces the process. */
   | 'out_of_memory'
-  /** A mistake of the engine's own; its instance may answer nothing more: replace the process. */
+  /** A bug of the engine, whose instance may no longer respond. The caller replaces the process. */
   | 'broken'
   | 'interrupted'
-  /** Data that does not fit, a file that is not there, access that is locked, and the rest. */
+  /** Data that does not fit, a missing file, denied access, and all other errors. */
   | 'other'
 
 export class EngineError extends Error {
   override readonly name = 'EngineError'
   readonly kind: EngineErrorKind
-  /** 1-based line of the statement, where the engine says one. */
+  /** 1-based line of the statement, when the engine reports one. */
   readonly line: number | undefined
 
   constructor(kind: EngineErrorKind, message: string, line?: number, options?: ErrorOptions) {
@@ -38,12 +38,14 @@ const KIND_OF_PREFIX: Readonly<Record<string, EngineErrorKind>> = {
 }
 
 const MESSAGE_CHARACTERS = 4_000
-/** Errors that the bindings wrap, before the engine's own text. */
+/** The bindings put this prefix before the engine's own text. */
 const WRAPPER = /^Failed to extract statements: /
-/** Begins with what names the engine's code and where that is on this machine. */
+/** Starts the list of the engine's functions and their paths on this machine. */
 const STACK_TRACE = 'Stack Trace:'
 
-/** What DuckDB threw as an `EngineError` with its own message; anything else stays what it is. */
+/**
+ * Converts an error of DuckDB to an `EngineError` with the same message. Returns any other error unchanged.
+ */
 export function engineError(error: unknown): unknown {
   if (error instanceof EngineError || !(error instanceof Error)) return error
   const message = error.message.replace(WRAPPER, '').slice(0, MESSAGE_CHARACTERS)
@@ -58,7 +60,7 @@ export function engineError(error: unknown): unknown {
   return new EngineError(kind, message, line === undefined ? undefined : Number(line), { cause: error })
 }
 
-/** Runs an engine call with its errors mapped. */
+/** Runs an engine call and converts its errors with `engineError`. */
 export async function mapped<Result>(call: () => Promise<Result>): Promise<Result> {
   try {
     return await call()

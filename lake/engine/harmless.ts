@@ -1,14 +1,12 @@
-/**
- * What an author's SELECT may not call, in an engine that is locked already: a SELECT can do more than read data. It is told
- * from the engine's own tree of the text.
- */
+// Refuses calls and reads that an author's SELECT may not contain, even in a locked engine. A SELECT can do
+// more than read data. The check uses the engine's own syntax tree of the text.
 import type { DuckDBConnection } from '@duckdb/node-api'
 import { foldName, isObject, type Json, type JsonObject, parse, treeOn } from './parser.ts'
 import { StatementRefused, textOf } from './statement.ts'
 
 /**
- * Functions that change the engine, write files (a log), call what addresses point to, or plan another SQL text, which
- * could name all of these.
+ * Functions that change the engine, write files (a log), call memory addresses, or plan another SQL text.
+ * That other text could use all of these functions.
  */
 const ACTING_FUNCTIONS = [
   'arrow_scan',
@@ -30,7 +28,10 @@ const ACTING_FUNCTIONS = [
   'write_log',
 ]
 
-/** Functions that tell of the engine: its settings, and files by their paths on this machine, behind its tables and in statements of ours. */
+/**
+ * Functions that reveal the engine's settings or local file paths. Paths appear in views, in the file cache
+ * and in statements of the service.
+ */
 const TELLING_FUNCTIONS = [
   'current_query',
   'current_setting',
@@ -41,7 +42,10 @@ const TELLING_FUNCTIONS = [
   'pg_get_viewdef',
 ]
 
-/** The engine's views of what these tell, by what is written before them: their schema, or the catalog that has it. */
+/**
+ * The engine's views on the same data, with the qualifiers that select each view: its schema, or the catalog
+ * of that schema.
+ */
 const TELLING_VIEWS: ReadonlyMap<string, ReadonlySet<string>> = new Map(
   Object.entries({
     duckdb_views: ['', 'main', 'system'],
@@ -56,15 +60,15 @@ const TELLING_VIEWS: ReadonlyMap<string, ReadonlySet<string>> = new Map(
 )
 
 const REFUSED_FUNCTIONS: ReadonlySet<string> = new Set([...ACTING_FUNCTIONS, ...TELLING_FUNCTIONS])
-/** Nothing is called or read without its name being written; most texts need no tree. */
+/** A text can call or read these only by writing the name, so most texts need no syntax tree. */
 const REFUSED_WORDS = new RegExp(
   `\\b(?:${[...REFUSED_FUNCTIONS, ...TELLING_VIEWS.keys()].join('|')})\\b`,
   'i',
 )
 
 /**
- * For a text that has been found to be one SELECT: refuses functions that do more than read, and what tells of the engine.
- * Throws `EngineError` (syntax) or `StatementRefused`.
+ * Refuses functions that do more than read, and sources that reveal the engine. The caller has already
+ * checked that the text is one SELECT. Throws `EngineError` (syntax) or `StatementRefused`.
  */
 export async function checkHarmless(connection: DuckDBConnection, sql: string): Promise<void> {
   if (!REFUSED_WORDS.test(sql)) return
@@ -84,7 +88,7 @@ function refusedIn(statements: JsonObject[]): string | undefined {
       const read = node.type === 'BASE_TABLE' ? foldName(textOf(node.table_name)) : ''
       if (TELLING_VIEWS.get(read)?.has(foldName(textOf(node.schema_name)))) return `the view ${read}`
     }
-    // One by one: so many at once as a text can list are more than a call can be given.
+    // Pushes one child at a time: a text can list more nodes than one call accepts as arguments.
     for (const child of Object.values(node)) open.push(child)
   }
   return undefined

@@ -1,12 +1,13 @@
-/**
- * A DuckDB instance nothing can leave: files of the given paths, no network, no extension, no setting.
- *
- * Opening takes two steps, so that one is kept ready: `prepareEngine` (10 ms) needs nothing of a run, `lock` (under
- * 1 ms) takes the paths. The order of the lock matters: paths first, then external access off, then the
- * configuration locked. What the lock does not stop: SQL can print to the process's standard output (profiling), so
- * nothing else may speak there; and a symbolic link counts as the file it leads to, so a directory made for a run
- * needs hard links or the targets in `allowedPaths`.
- */
+// A locked DuckDB instance. It can use only the files of the given paths: no network, no extensions, no
+// settings.
+//
+// Opening has two steps, so that one instance can be prepared in advance. `prepareEngine` (10 ms) needs
+// nothing from a run; `lock` (under 1 ms) needs the paths. The order inside `lock` matters: first the paths,
+// then external access off, then the configuration locked.
+//
+// The lock has two gaps. SQL can print to the process's standard output (profiling), so the process must not
+// use that output otherwise. A symbolic link counts as its target file. So a directory for a run needs hard
+// links, or the targets in `allowedPaths`.
 import {
   type DuckDBConnection,
   DuckDBInstance,
@@ -18,23 +19,23 @@ import { quoteList, quoteLiteral } from '../quote.ts'
 import { mapped } from './error.ts'
 
 export interface EngineSize {
-  /** Of the buffer manager; the process's peak is some 2.6 times a small limit. */
+  /** The limit of the buffer manager. With a small limit, the process's peak is about 2.6 times as large. */
   memoryLimitBytes: number
   threads: number
-  /** Of the temporary directory, where large sorts and joins spill. */
+  /** The limit of the temporary directory, to which large sorts and joins spill. */
   tempLimitBytes: number
 }
 
 export interface EngineAccess {
-  /** Absolute; SQL may read and write in it too. */
+  /** An absolute path. SQL may also read and write files there. */
   tempDirectory: string
-  /** Absolute; everything below may be read and written. */
+  /** Absolute paths. SQL may read and write all files below. */
   allowedDirectories: readonly string[]
-  /** Absolute; exactly these files. */
+  /** Absolute paths of single files. */
   allowedPaths: readonly string[]
-  /** Files of the same path are read anew each time, and none of their bytes kept. */
+  /** The engine reads a file again for each use and caches none of its bytes. */
   keepsNoFiles?: boolean
-  /** A file that holds the profile of the last statement, as JSON. None: statements are not profiled. */
+  /** Receives the profile of the last statement as JSON. Without it, statements are not profiled. */
   profilePath?: string
 }
 
@@ -45,12 +46,12 @@ export interface Column {
 }
 
 export interface PreparedEngine {
-  /** The engine for one run, once. */
+  /** Returns the engine for one run. May be called once. */
   lock(access: EngineAccess): Promise<Engine>
   close(): void
 }
 
-/** A fresh instance and its one connection, not yet locked: hand it to nobody's SQL. */
+/** Opens a fresh instance with one connection. It is not locked yet, so it must run no SQL of users. */
 export async function prepareEngine(size: EngineSize): Promise<PreparedEngine> {
   const instance = await DuckDBInstance.create(':memory:', {
     memory_limit: `${size.memoryLimitBytes}B`,
@@ -62,7 +63,7 @@ export async function prepareEngine(size: EngineSize): Promise<PreparedEngine> {
   })
   const connection = await instance.connect()
   const engine = new Engine(instance, connection)
-  // Loads the time zone data of the built-in ICU, and makes every text of a time the same on every machine.
+  // Loads the time zone data of the built-in ICU, and makes the text of a time equal on every machine.
   await engine.run("SET GLOBAL TimeZone = 'UTC'")
   return {
     lock: async ({ tempDirectory, allowedDirectories, allowedPaths, keepsNoFiles, profilePath }) => {
@@ -71,7 +72,7 @@ export async function prepareEngine(size: EngineSize): Promise<PreparedEngine> {
           ? ''
           : `SET enable_profiling = 'json'; SET profiling_output = ${quoteLiteral(profilePath)};`
       await engine.run(
-        // The limit is the directory's: one that is set before the directory is forgotten with the directory before.
+        // Setting the directory resets its size limit, so the limit is set after the directory.
         `${profiling}
          ${keepsNoFiles ? 'SET enable_external_file_cache = false;' : ''}
          SET temp_directory = ${quoteLiteral(tempDirectory)};
@@ -87,7 +88,7 @@ export async function prepareEngine(size: EngineSize): Promise<PreparedEngine> {
   }
 }
 
-/** Both steps at once. */
+/** Prepares and locks an instance. */
 export async function openLocked(options: EngineSize & EngineAccess): Promise<Engine> {
   const prepared = await prepareEngine(options)
   try {
@@ -98,7 +99,10 @@ export async function openLocked(options: EngineSize & EngineAccess): Promise<En
   }
 }
 
-/** One locked instance. Every method throws `EngineError`. One call at a time; `interrupt` from anywhere. */
+/**
+ * One locked instance. Every method throws `EngineError`. Only one call may run at a time, except
+ * `interrupt`.
+ */
 export class Engine {
   readonly #instance: DuckDBInstance
   #connection: DuckDBConnection
@@ -113,38 +117,41 @@ export class Engine {
     return this.#connection
   }
 
-  /** Forgets what belongs to the connection: temporary tables and views, prepared statements, the state of random(). */
+  /**
+   * Replaces the connection and so drops its state: temporary tables and views, prepared statements, the
+   * state of random().
+   */
   async renew(): Promise<void> {
     const before = this.#connection
     this.#connection = await this.#instance.connect()
     before.closeSync()
   }
 
-  /** Runs one or more statements; answers the last one's result, whole in memory. */
+  /** Runs one or more statements. Returns the last result, completely in memory. */
   run(sql: string): Promise<DuckDBMaterializedResult> {
     return mapped(() => this.connection.run(sql))
   }
 
   /**
-   * Runs one query; its rows are computed as they are fetched. When that fails the message is lost (see `rows.ts`):
-   * prefer `run` with a limit in the SQL.
+   * Runs one query and computes its rows while they are fetched. If the query then fails, its message is lost
+   * (see `rows.ts`): prefer `run` with a LIMIT.
    */
   stream(sql: string): Promise<DuckDBResult> {
     return mapped(() => this.connection.stream(sql))
   }
 
-  /** Runs one or more statements and reads the last one's rows, all of them: for small results. */
+  /** Runs one or more statements and reads all rows of the last one. Use it for small results. */
   read(sql: string): Promise<DuckDBResultReader> {
     return mapped(() => this.connection.runAndReadAll(sql))
   }
 
-  /** The columns of a query, without running it. */
+  /** Returns the columns of a query without running it. */
   async describe(sql: string): Promise<Column[]> {
     const reader = await this.read(`DESCRIBE ${sql}`)
     return reader.getRows().map(([name, type]) => ({ name: String(name), type: String(type) }))
   }
 
-  /** Stops what runs, in some 5 ms; the call that runs throws with kind `interrupted`. */
+  /** Stops the running call within about 5 ms. That call throws with kind `interrupted`. */
   interrupt(): void {
     if (!this.#isClosed) this.connection.interrupt()
   }

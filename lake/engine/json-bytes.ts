@@ -1,4 +1,4 @@
-/** An answer becomes more JSON than the API's QUERY_ANSWER_LIMIT. */
+/** A result needs more JSON than the API's QUERY_ANSWER_LIMIT allows. */
 export class JsonTooLarge extends Error {
   override readonly name = 'JsonTooLarge'
   constructor(bytesMax: number) {
@@ -11,8 +11,8 @@ export class JsonTooLarge extends Error {
 const MIB = 1_048_576
 
 /**
- * JSON text as UTF-8, written byte by byte: joining and encoding thousands of small strings takes longer than writing them.
- * Every write throws `JsonTooLarge` once the text, chunks that were taken included, passes `bytesMax`.
+ * Writes JSON text as UTF-8, byte by byte, because joining and encoding thousands of small strings is slower.
+ * Writes throw `JsonTooLarge` when the text, including chunks already taken, exceeds `bytesMax`.
  */
 export class JsonBytes {
   #bytes: Uint8Array<ArrayBuffer>
@@ -30,7 +30,7 @@ export class JsonBytes {
     return this.#at
   }
 
-  /** The text since the last `take`, as a copy. */
+  /** Returns a copy of the text since the last `take`. */
   take(): Uint8Array<ArrayBuffer> {
     const written = this.#bytes.slice(0, this.#at)
     this.#taken += this.#at
@@ -54,7 +54,7 @@ export class JsonBytes {
     this.#at += length
   }
 
-  /** Characters up to U+007F. */
+  /** Writes characters up to U+007F. */
   ascii(text: string): void {
     const { length } = text
     this.#room(length)
@@ -64,7 +64,7 @@ export class JsonBytes {
     this.#at = at
   }
 
-  /** UTF-8 as JSON.stringify writes it between the quotes of a string. */
+  /** Escapes UTF-8 like JSON.stringify does between the quotes of a string. */
   escaped(from: Uint8Array, start: number, end: number): void {
     let copied = start
     for (let at = start; at < end; at += 1) {
@@ -77,13 +77,13 @@ export class JsonBytes {
     this.copy(from, copied, end)
   }
 
-  /** NaN and infinities are null. */
+  /** Writes NaN and infinities as null. */
   number(value: number): void {
     if ((value | 0) === value) this.#integer(value)
     else this.ascii(Number.isFinite(value) ? `${value}` : 'null')
   }
 
-  /** A whole number of units of 10^-digits: digits are at most 6, so that no number is small enough for an exponent. */
+  /** Writes `units` times 10^-digits. With at most 6 digits, JavaScript prints no exponent. */
   fraction(units: number, digits: number): void {
     const scale = POWERS_OF_TEN[digits] ?? 1
     if ((units | 0) !== units) {
@@ -102,7 +102,7 @@ export class JsonBytes {
     this.digits(rest, width)
   }
 
-  /** A whole number below 2^31, with zeros before it. */
+  /** Writes a whole number below 2^31 with leading zeros. */
   digits(value: number, width: number): void {
     this.#room(width)
     let rest = value
@@ -114,7 +114,7 @@ export class JsonBytes {
     this.#at += width
   }
 
-  /** Of 32 bits. */
+  /** Writes a 32-bit integer. */
   #integer(value: number): void {
     if (value < 0) this.byte(MINUS)
     const size = Math.abs(value)
@@ -142,10 +142,10 @@ const INITIAL_BYTES = 16_384
 
 const [ZERO, MINUS, POINT] = [48, 45, 46]
 const POWERS_OF_TEN = Array.from({ length: 10 }, (_, power) => 10 ** power)
-/** A loop copies fewer bytes faster than `set`. */
+/** Up to this length, a loop copies faster than `set`. */
 const LOOP_BYTES_MAX = 32
 
-/** By byte, up to U+007F. */
+/** The escaped form of each byte up to U+007F. */
 const ESCAPES = Array.from({ length: 128 }, (_, code) =>
   JSON.stringify(String.fromCharCode(code)).slice(1, -1),
 )

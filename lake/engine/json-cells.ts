@@ -1,13 +1,16 @@
-/**
- * Arrow values as JSON text, by the rules of the service: an integer is a number within 2^53, else a string; a DECIMAL is a
- * number up to width 15, else a string; times are ISO 8601; a BLOB is base64; a LIST is an array; a STRUCT or a MAP is an
- * object; NaN and infinities are null.
- *
- * A light value is written at once. A heavy one is a generator that pauses after each slice of its text.
- *
- * Numbers, decimals and timestamps are written without a text for each: 1,000 rows of nine columns take 1.6 ms of CPU. Through
- * texts they take 2.8 ms (2026-11-23), which leaves too little of the aim of twice DuckDB's own 6 ms.
- */
+// Writes Arrow values as JSON text:
+//
+// - An integer within 2^53 is a number, any other integer a string.
+// - A DECIMAL up to width 15 is a number, any other DECIMAL a string.
+// - Times are ISO 8601. A BLOB is base64.
+// - A LIST is an array. A STRUCT or a MAP is an object.
+// - NaN and infinities are null.
+//
+// A light value is written at once. A heavy value is a generator that pauses after each slice of its text.
+//
+// Numbers, decimals and timestamps are written without a string per value. This way, 1,000 rows of nine
+// columns take 1.6 ms of CPU; with strings they take 2.8 ms (2026-11-23). The aim is twice DuckDB's own 6 ms,
+// and strings leave too little of it.
 import { isUtf8 } from 'node:buffer'
 import {
   type Data,
@@ -25,32 +28,37 @@ import { engineType, nameOf, uniqueNames } from './json-shape.ts'
 import { civilDate, decimalText, isoTime, isoTimestamp, shortFloat } from './json-values.ts'
 
 export interface Cells {
-  /** Bytes that the values from `from` up to `to` take, roughly: it decides how many are written without a pause. */
+  /**
+   * Approximate number of bytes of the values from `from` up to `to`. It decides how many values are written
+   * without a pause.
+   */
   weight(from: number, to: number): number
   /** Writes one value at once. */
   write(at: number): void
-  /** Writes one value, and pauses after each slice of it. */
+  /** Writes one value and pauses after each slice. */
   pieces(at: number): Pieces
 }
-/** Each yield is a pause: less than about `SLICE_BYTES` were written since the last one. */
+/** Each yield is a pause. Fewer than about `SLICE_BYTES` were written since the previous one. */
 export type Pieces = Generator<undefined, void, undefined>
 
-/** Makes the cells of a column in one batch; their text goes to `out`, which never takes more than `bytesMax`. */
+/** Makes the cells of a column in one batch. Their text goes to `out`, which accepts at most `bytesMax`. */
 export type CellsOf = (data: Data, target: Target) => Cells
 export interface Target {
   out: JsonBytes
   bytesMax: number
 }
 
-/** Writing this much takes 1 ms, ten at worst. */
+/** Writing this many bytes takes 1 ms, or 10 ms in the worst case. */
 export const SLICE_BYTES = 65_536
-/** A number, a date or a key's punctuation counts as this much: some cost a microsecond each. */
+/** The weight of a number, a date or a key's punctuation; some take a microsecond each. */
 const PLAIN_BYTES = 16
-/** Most keys of a map are shorter; a result may have thousands of maps. */
+/** The first buffer of a map's keys. Most keys are shorter, and a result may have thousands of maps. */
 const KEY_BYTES = 64
-/** A key that is JSON is escaped once more at each level of maps in it: its quotes and backslashes double. */
+/**
+ * A key that is JSON is escaped again at each level of nested maps, which doubles its quotes and backslashes.
+ */
 const KEY_GROWTH = 2
-/** Half of the values that the first slice of a row of values may have. */
+/** Half of the largest number of values in the first slice. The number doubles per slice. */
 const VALUES_FIRST = 1_024
 
 const [QUOTE, COMMA, COLON, LETTER_T] = [34, 44, 58, 84]
@@ -77,7 +85,7 @@ export function* valuesOf(cells: Cells, from: number, to: number, out: JsonBytes
   }
 }
 
-/** Values of an object's fields, or of an array's places. */
+/** The values of an object's fields or of an array's items. */
 export function fieldsOf(fields: readonly Field[], isArray: boolean): CellsOf {
   const names = uniqueNames(fields.map(nameOf))
   const makers = fields.map((field, index) => ({
@@ -163,13 +171,13 @@ function presentCellsOf(field: Field): CellsOf {
   return plainCells(writerOf(type))
 }
 
-/** HUGEINT, UHUGEINT and BIGNUM travel as text, because no Arrow type holds them. */
+/** HUGEINT, UHUGEINT and BIGNUM arrive as text, because no Arrow type holds them. */
 const INTEGERS_AS_TEXT: ReadonlySet<string> = new Set(['HUGEINT', 'UHUGEINT', 'BIGNUM'])
 
 type Write = (at: number) => void
 type WriteOf = (data: Data, out: JsonBytes) => Write
 
-/** Cells of a type whose every value is short. */
+/** Cells of a type with only short values. */
 const plainCells =
   (writeOf: WriteOf): CellsOf =>
   (data, { out }) => {
@@ -215,8 +223,8 @@ const writeFloats: WriteOf = ({ values }, out) => {
 }
 
 /**
- * 64-bit integers read as two halves: a bigint for each would cost more than all the rest. What is no safe integer is
- * not exact either.
+ * Reads 64-bit integers as two halves, because a bigint per value would cost more than all other work. A
+ * result outside the safe integers is not exact.
  */
 function numbersOf({ buffer, byteOffset, byteLength }: ArrayBufferView, isSigned = true) {
   const lower = new Uint32Array(buffer, byteOffset, byteLength / 4)
@@ -260,10 +268,10 @@ function writeWideDecimals({ scale }: Decimal): WriteOf {
   }
 }
 
-/** By `TimeUnit`: digits of a second's fraction. */
+/** Digits of a second's fraction by `TimeUnit`. */
 const FRACTION_DIGITS = [0, 3, 6, 9] as const
 
-/** Rows of one table often have few different days. */
+/** The size of the date cache. Rows of one table often have few different days. */
 const DAYS_KNOWN = 4_096
 
 /** Memoizes dates by day. */
@@ -332,9 +340,9 @@ function writeClock(seconds: number, out: JsonBytes): void {
   out.digits(seconds - minutes * 60, 2)
 }
 
-/** Text that JSON escapes; bytes read as Latin-1 are enough to find it. */
+/** Finds text that JSON escapes. Reading the bytes as Latin-1 is enough for the search. */
 const ESCAPED = /["\\]|[^ -\u00ff]/
-/** Larger columns are not searched for escapes beforehand: it would take one long step. */
+/** Larger columns are not searched for escapes in advance, because the search would be one long step. */
 const SEARCHED_BYTES = 1_048_576
 const isInside = (byte: number | undefined) => ((byte ?? 0) & 0xc0) === 0x80
 
@@ -343,7 +351,7 @@ const textCells: CellsOf = ({ values, valueOffsets, length }, { out }) => {
   const bytes = Buffer.from(values.buffer, values.byteOffset + first, end - first)
   const isValid = isUtf8(bytes)
   const isPlain = isValid && bytes.length <= SEARCHED_BYTES && !ESCAPED.test(bytes.toString('latin1'))
-  /** Between two characters: an engine can put a text's end anywhere. */
+  // Whether the offset may lie inside a character: the engine can end a text at any byte.
   const isCut = (at: number) => !isValid || (at < end && isInside(values[at]))
   return {
     weight: (from, to) => PLAIN_BYTES * (to - from) + valueOffsets[to] - valueOffsets[from],
@@ -378,14 +386,14 @@ const textCells: CellsOf = ({ values, valueOffsets, length }, { out }) => {
   }
 }
 
-/** Text is passed on to the letter. */
+/** Keeps a byte order mark in the text. */
 const LITERALLY = { ignoreBOM: true }
 
-/** The longest text of a safe integer. */
+/** The length of the longest safe integer as text. */
 const SAFE_DIGITS = 17
 const INTEGER = /^-?\d+$/
 
-/** Integers that arrive as text: numbers where they are exact. */
+/** Writes integers that arrive as text. Safe integers become numbers. */
 const integerTexts: CellsOf = (data, target) => {
   const { values, valueOffsets } = data
   const { weight, write, pieces } = textCells(data, target)
@@ -401,7 +409,7 @@ const integerTexts: CellsOf = (data, target) => {
   }
 }
 
-/** Three bytes are four characters, so that pieces fit together. */
+/** A multiple of three: base64 turns three bytes into four characters, so pieces join without padding. */
 const BLOB_PIECE_BYTES = 49_152
 
 const blobCells: CellsOf = ({ values, valueOffsets }, { out }) => {
@@ -455,7 +463,7 @@ function listCells(type: List | FixedSizeList): CellsOf {
   }
 }
 
-/** A key that is no string is written as the string of its JSON. */
+/** A key that is not a string is written as a string that holds its JSON. */
 function mapCells({ children }: Map_): CellsOf {
   const [entry] = children
   const [keyField, valueField] = entry?.type.children ?? []

@@ -1,4 +1,4 @@
-/** The shape of a result's JSON: its columns, and the least bytes that its data becomes before anything is written. */
+// The columns of a result's JSON, and a lower bound of its size before it is written.
 import { type Data, DataType, type Field } from 'apache-arrow'
 import { childOf } from './arrow-batches.ts'
 
@@ -6,7 +6,7 @@ import { childOf } from './arrow-batches.ts'
 export const TYPE_METADATA = 'sluice.type'
 
 export interface JsonColumn {
-  /** Unique: a repeated name gets `_1`, `_2`. */
+  /** Unique: repeated names get the suffixes `_1`, `_2`. */
   name: string
   /** The engine's type name: `DECIMAL(14,2)`. */
   type: string
@@ -18,7 +18,7 @@ export function jsonColumns(fields: readonly Field[]): JsonColumn[] {
   return fields.map((field, index) => ({ name: names[index] ?? nameOf(field), type: engineType(field) }))
 }
 
-/** The second `a` is `a_1`, or the next number that no other column has. */
+/** Renames the second `a` to `a_1`, or to the next number that no other column has. */
 export function uniqueNames(names: readonly string[]): string[] {
   const given = new Set(names)
   const used = new Set<string>()
@@ -35,12 +35,12 @@ export function uniqueNames(names: readonly string[]): string[] {
   })
 }
 
-/** Arrow reads an empty name back as null, whatever its types say. */
+/** Arrow decodes an empty name as null, although its type says string. */
 export const nameOf = ({ name }: { name: string | null }): string => name ?? ''
 
 export const engineType = (field: Field): string => field.metadata.get(TYPE_METADATA) ?? String(field.type)
 
-/** Bytes of keys, texts and blobs. Numbers and punctuation come on top. */
+/** A lower bound of the JSON's size: the bytes of keys, texts and blobs, without numbers and punctuation. */
 export function leastJsonBytes({ type }: { type: DataType }, data: Data): number {
   const { length, nullCount, valueOffsets } = data
   if (DataType.isUtf8(type) || DataType.isBinary(type))
@@ -52,7 +52,7 @@ export function leastJsonBytes({ type }: { type: DataType }, data: Data): number
       : names.reduce((sum, name) => sum + name.length + 3, 0)
     return keys * (length - nullCount) + childrenBytes(type.children, data)
   }
-  // An entry of a map has no keys of its own: they are its values.
+  // An entry of a map has no field names in JSON: its key and value become a pair of the map.
   if (DataType.isMap(type)) return childrenBytes(type.children[0]?.type.children ?? [], childOf(data, 0))
   if (DataType.isList(type) || DataType.isFixedSizeList(type)) return childrenBytes(type.children, data)
   return 0

@@ -1,6 +1,6 @@
-/** Single values as JSON has them. */
+// Converts single values to their JSON form.
 
-/** The shortest number that is the same 32-bit float: 0.1, not 0.10000000149011612. */
+/** The shortest number that equals this 32-bit float: 0.1, not 0.10000000149011612. */
 export function shortFloat(value: number): number | null {
   if (!Number.isFinite(value)) return null
   for (let digits = 6; digits < 9; digits += 1) {
@@ -10,7 +10,7 @@ export function shortFloat(value: number): number | null {
   return Number(value.toPrecision(9))
 }
 
-/** `-12345` with scale 2 is `-123.45`. */
+/** Writes `-12345` with scale 2 as `-123.45`. */
 export function decimalText(unscaled: bigint, scale: number): string {
   const digits = (unscaled < 0n ? -unscaled : unscaled).toString().padStart(scale + 1, '0')
   const whole = digits.slice(0, digits.length - scale)
@@ -18,13 +18,16 @@ export function decimalText(unscaled: bigint, scale: number): string {
   return scale === 0 ? `${sign}${whole}` : `${sign}${whole}.${digits.slice(-scale)}`
 }
 
-/** The engine's infinite dates are the ends of 32 bits. */
+/** The engine stores infinite dates as the limits of 32 bits. */
 const INFINITE_DAYS = 2 ** 31 - 1
 
-/** Days since 1970 as `2001-02-03`; years outside of 0 to 9999 have a sign and six digits. Infinities are null. */
+/**
+ * Converts days since 1970 to `2001-02-03`. Years outside 0 to 9999 have a sign and six digits. Infinite
+ * dates are null.
+ */
 export function civilDate(days: number): string | null {
   if (Math.abs(days) >= INFINITE_DAYS) return null
-  // The Gregorian calendar in eras of 400 years that start on 1 March: leap days come last.
+  // Counts in eras of 400 Gregorian years that start on 1 March, so that leap days come last.
   const shifted = days + 719_468
   const era = Math.floor(shifted / 146_097)
   const dayOfEra = shifted - era * 146_097
@@ -50,7 +53,10 @@ function yearText(year: number): string {
   return `${year < 0 ? '-' : '+'}${String(Math.abs(year)).padStart(6, '0')}`
 }
 
-/** A time of day in units of 10^-digits seconds: `03:04:05.25`, without zeros at the end of the fraction. */
+/**
+ * Converts a time of day in units of 10^-digits seconds to `03:04:05.25`, without trailing zeros in the
+ * fraction.
+ */
 export function isoTime(units: number, digits: number): string {
   const perSecond = 10 ** digits
   const seconds = Math.floor(units / perSecond)
@@ -59,10 +65,12 @@ export function isoTime(units: number, digits: number): string {
   return rest === 0 ? clock : `${clock}.${String(rest).padStart(digits, '0').replace(/0+$/, '')}`
 }
 
-/** The engine's infinite timestamps are the ends of 64 bits, in every unit. */
+/** The engine stores infinite timestamps as the limits of 64 bits, in every unit. */
 const INFINITE_UNITS = 2n ** 63n - 1n
 
-/** Units of 10^-digits seconds since 1970 as `2001-02-03T04:05:06.7`; infinities are null. */
+/**
+ * Converts units of 10^-digits seconds since 1970 to `2001-02-03T04:05:06.7`. Infinite timestamps are null.
+ */
 export function isoTimestamp(units: bigint, digits: number): string | null {
   if (units === INFINITE_UNITS || units === -INFINITE_UNITS) return null
   const perDay = 86_400n * 10n ** BigInt(digits)

@@ -1,15 +1,18 @@
-/** The engine's own parser: a text becomes its syntax tree, and nothing of it is bound or run. */
+// The engine's own parser: turns a text into its syntax tree, without binding or running anything.
 import type { DuckDBConnection } from '@duckdb/node-api'
 import { quoteLiteral } from '../quote.ts'
 import { EngineError, engineError } from './error.ts'
 
-/** Answers the engine's tree of a text, as it writes it. */
+/** Returns the engine's syntax tree of a text, as the JSON that the engine writes. */
 export type SyntaxTree = (sql: string) => Promise<string>
 
 const treeOf = (text: string) =>
   `SELECT CAST(json_serialize_sql(${text}, skip_null := true, skip_empty := true, skip_default := true) AS VARCHAR)`
 
-/** For few texts. The text stands in the statement, because a parameter would take four calls of the engine instead of one. */
+/**
+ * For few texts. The text is a literal of the statement, because a parameter needs four engine calls instead
+ * of one.
+ */
 export const treeOn =
   (connection: DuckDBConnection): SyntaxTree =>
   async (sql) => {
@@ -18,8 +21,8 @@ export const treeOn =
   }
 
 /**
- * For many texts, one at a time: most of the work is to plan the statement that has the parser called, which is done once here.
- * It lasts as long as the connection.
+ * For many texts, one at a time. Most of the work is planning the statement that calls the parser, so it is
+ * planned once. The function works as long as the connection is open.
  */
 export async function plannedTreeOn(connection: DuckDBConnection): Promise<SyntaxTree> {
   const statement = await connection.prepare(treeOf('$1::VARCHAR'))
@@ -36,15 +39,15 @@ export type JsonObject = { [key: string]: Json }
 export const isObject = (value: Json | undefined): value is JsonObject =>
   typeof value === 'object' && value !== null && !Array.isArray(value)
 
-/** A text that does not parse; `at` is the offset of the fault in the text, where the parser says one. */
+/** A text that does not parse. `at` is the offset of the error in the text, when the parser reports one. */
 export interface SyntaxFault {
   message: string
   at: number | undefined
 }
 
 /**
- * The trees of the statements; undefined when one of them is no SELECT (DESCRIBE and SHOW are, to the parser).
- * Throws `EngineError` (syntax).
+ * Returns the trees of the statements, or undefined when a statement is not a SELECT. The parser treats
+ * DESCRIBE and SHOW as SELECT. Throws `EngineError` (syntax).
  */
 export async function parse(tree: SyntaxTree, sql: string): Promise<JsonObject[] | undefined> {
   const parsed = await tryParse(tree, sql)
@@ -55,7 +58,7 @@ export async function parse(tree: SyntaxTree, sql: string): Promise<JsonObject[]
   throw new EngineError('syntax', `Parser Error: ${message}${place}`, line)
 }
 
-/** As `parse`, with a fault of the syntax as a value. */
+/** Like `parse`, but returns a syntax error as a value. */
 export async function tryParse(
   tree: SyntaxTree,
   sql: string,
@@ -69,24 +72,32 @@ export async function tryParse(
   if (answer.error !== true) return Array.isArray(answer.statements) ? answer.statements.filter(isObject) : []
   if (answer.error_type === 'not implemented') return undefined
   const position = Number(answer.position)
-  // The parser counts characters for a fault, and bytes for everything else.
+  // The parser counts characters for an error, and bytes for everything else.
   const at = Number.isNaN(position) ? undefined : [...sql].slice(0, position).join('').length
   return { message: String(answer.error_message), at }
 }
 
-/** As the engine compares names: letters beyond ASCII, like the sign of Kelvin, are themselves alone. */
+/**
+ * Folds a name like the engine does: only ASCII letters. Other letters, such as the Kelvin sign, stay
+ * unchanged.
+ */
 export const foldName = (name: string): string => name.replace(/[A-Z]+/g, (letters) => letters.toLowerCase())
 
-/** Numbers too large for a DOUBLE, such as 1e400, stand in the engine's tree as words that JSON does not have. */
+/**
+ * The engine's tree holds numbers too large for a DOUBLE, such as 1e400, as words that JSON does not have.
+ */
 const NO_JSON = /"(?:[^"\\]|\\.)*"|-?\b(?:Infinity|NaN)\b/g
 const NO_JSON_WORD = /Infinity|NaN/
 
-/** The engine's tree as a value. */
+/** Parses the engine's tree. */
 export function jsonOf(tree: string): Json {
   if (!NO_JSON_WORD.test(tree)) return JSON.parse(tree)
   return JSON.parse(tree.replace(NO_JSON, (token) => (token.startsWith('"') ? token : 'null')))
 }
 
-/** The offset in the text of a position in its UTF-8, in which the engine counts where a name stands. */
+/**
+ * Converts a byte position in the UTF-8 text to an offset in the string. The engine counts bytes for the
+ * position of a name.
+ */
 export const offsetOf = (sql: string, byte: number): number =>
   new TextDecoder('utf-8', { ignoreBOM: true }).decode(new TextEncoder().encode(sql).subarray(0, byte)).length

@@ -1,4 +1,5 @@
-/** Faults and table names that the engine's parser finds in one query. Nothing is bound or run. */
+// Finds the syntax errors and table names of one query with the engine's parser, without binding or running
+// the query.
 import type { DuckDBConnection } from '@duckdb/node-api'
 import { mapped } from './error.ts'
 import {
@@ -12,19 +13,19 @@ import {
 } from './parser.ts'
 import { referenceOf, splitStatements, type TableReference, visitTree } from './statement.ts'
 
-/** A table as written, and the offset in the text where it is. */
+/** A table reference with its offset in the text. */
 export interface WrittenTable extends TableReference {
   at: number
 }
 
-/** `fault`: why the text is no query; null: it is one. */
+/** `fault` says why the text is not a query, and is null for a query. */
 export interface QueryText {
   fault: SyntaxFault | null
-  /** Every table named, CTEs and the engine's own tables left out. */
+  /** Every table that the query names, except CTEs and the engine's own tables. */
   tables: WrittenTable[]
 }
 
-/** Reads a text. `connection` may be one that runs nothing. */
+/** Reads a text without running it. */
 export async function readQueryText(connection: DuckDBConnection, sql: string): Promise<QueryText> {
   const { parsed, quoted } = await parseQuoted(connection, sql)
   if (parsed === undefined) return faulty(await notQuery(connection, sql))
@@ -43,12 +44,12 @@ export async function readQueryText(connection: DuckDBConnection, sql: string): 
 const faulty = (fault: SyntaxFault): QueryText => ({ fault, tables: [] })
 
 const DEFAULT = 'default'
-/** As long as the word it stands for, so that offsets stay the same. */
+/** Has the length of the replaced word, so that offsets stay the same. */
 const STAND_IN = '_efault'
-/** Times that a text is parsed anew. */
+/** The largest number of times that a text is parsed again. */
 const QUOTED_MAX = 100
 
-/** `default` is a word of SQL and the name of a namespace: where a dot follows it is read as a name. */
+/** `default` is a keyword of SQL and also the name of a namespace. Before a dot it is parsed as a name. */
 async function parseQuoted(connection: DuckDBConnection, sql: string) {
   const quoted = new Set<number>()
   let text = sql
@@ -77,18 +78,23 @@ function notSelect(sql: string): SyntaxFault {
   return { message: `only a SELECT can be run, not ${word}`, at: statement?.at }
 }
 
-/** DESCRIBE, SUMMARIZE and SHOW are SELECTs to the parser, but only in parentheses can they stand where a query does. */
+/**
+ * The parser treats DESCRIBE, SUMMARIZE and SHOW as SELECT, but they can replace a query only in parentheses.
+ */
 const isListing = ({ node }: JsonObject) =>
   isObject(node) && isObject(node.from_table) && node.from_table.type === 'SHOW_REF'
 
-/** Runs make a view of a query. The text is parsed and not executed. */
+/**
+ * Whether the text can be the body of a view, because a run creates a view of the query. The text is parsed
+ * and not executed.
+ */
 const isViewBody = (connection: DuckDBConnection, sql: string): Promise<boolean> =>
   connection.extractStatements(`CREATE TEMP VIEW query AS\n${sql}`).then(
     () => true,
     () => false,
   )
 
-/** The engine's parser makes two statements of a PIVOT without values: the first one finds them. */
+/** The engine's parser makes two statements of a PIVOT without values: the first one finds the values. */
 function tooMany(sql: string, count: number): SyntaxFault {
   const statements = splitStatements(sql)
   const hint = /\bpivot\b/i.test(sql) ? ' (a PIVOT has to name its values: ON column IN (...))' : ''
@@ -109,7 +115,7 @@ function tablesIn(statement: JsonObject, sql: string): WrittenTable[] {
   return tables.sort((a, b) => a.at - b.at)
 }
 
-/** Names of the views that the engine has itself, in lower case. */
+/** Names of the engine's built-in views, in lower case. */
 async function ownTables(connection: DuckDBConnection): Promise<ReadonlySet<string>> {
   const found = await mapped(() =>
     connection.runAndReadAll(

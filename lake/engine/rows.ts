@@ -1,7 +1,7 @@
 import { type DuckDBDataChunk, type DuckDBResult, ResultReturnType } from '@duckdb/node-api'
 import { EngineError, mapped } from './error.ts'
 
-/** A stream that has ended before its end. The same SQL, asked by `run`, tells why. */
+/** A stream that ended early. Running the same SQL with `run` reports the reason. */
 export class BrokenStream extends EngineError {
   constructor() {
     super('other', 'the query failed or was interrupted while its rows were computed')
@@ -9,11 +9,11 @@ export class BrokenStream extends EngineError {
 }
 
 /**
- * The next rows of a result; undefined at the end. Throws `EngineError`.
+ * Returns the next rows of a result, or undefined at the end. Throws `EngineError`.
  *
- * A streaming result that fails on its way, also by an interrupt, just ends in these bindings: it is only marked as
- * invalid, and its message is lost. So rows are fetched through here and nowhere else. A result of `run` has failed
- * before, with its message.
+ * When a streaming result fails or is interrupted, these bindings only end the stream. They mark the result
+ * as invalid and lose its message. So all rows are fetched through this function. `run` throws such an error
+ * itself, with the message.
  */
 export async function nextChunk(result: DuckDBResult): Promise<DuckDBDataChunk | undefined> {
   const chunk = await mapped(() => result.fetchChunk())

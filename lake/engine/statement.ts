@@ -1,11 +1,10 @@
-/**
- * What a SQL text is, by the engine's own parser: never by pattern matching. A query of a user must be one statement
- * that reads, only tables it is told of, and only functions that compute; the locked instance is the second wall.
- */
+// Classifies a SQL text with the engine's own parser, never by pattern matching. A query of a user must be
+// one statement that only reads. It may name only allowed tables, and may call only functions that compute.
+// The locked instance is the second barrier.
 import { EngineError } from './error.ts'
 import { foldName, isObject, type Json, type JsonObject, parse, type SyntaxTree } from './parser.ts'
 
-/** A table as written; parts that were not written are empty. */
+/** A table as written. Omitted parts are empty. */
 export interface TableReference {
   catalog: string
   schema: string
@@ -13,28 +12,34 @@ export interface TableReference {
 }
 
 export interface ReadStatement {
-  /** What to run: the text that was checked. */
+  /** The checked text, which the caller runs. */
   sql: string
   kind: 'select' | 'explain'
-  /** Every table it reads, CTEs left out, each once. */
+  /** Every table that the statement reads, each once, without CTEs. */
   tables: TableReference[]
-  /** It lists what tables there are (SHOW TABLES, information_schema): all of them should be there to see. */
+  /**
+   * The statement lists the existing tables (SHOW TABLES, information_schema), so the engine must know all of
+   * them.
+   */
   listsTables: boolean
-  /** It decides what random numbers come next. */
+  /** The statement calls setseed(), which determines later random numbers. */
   setsSeed: boolean
 }
 
-/** A statement that parses and may not run. */
+/** The statement parses, but it is not allowed. */
 export class StatementRefused extends Error {
   override readonly name = 'StatementRefused'
 }
 
 export interface ReadRules {
-  /** Whether a table a query names may be read; left out, every table may. */
+  /** Whether a query may read a table. Without this rule every table may be read. */
   isTable?: (table: TableReference) => boolean
 }
 
-/** Table functions that compute from their arguments alone. Any other one can reach files, settings or SQL texts. */
+/**
+ * Table functions that compute from their arguments alone. Any other one can reach files, settings or SQL
+ * texts.
+ */
 const TABLE_FUNCTIONS: ReadonlySet<string> = new Set([
   'range',
   'generate_series',
@@ -48,8 +53,8 @@ const TABLE_FUNCTIONS: ReadonlySet<string> = new Set([
 ])
 
 /**
- * Scalar functions that say something of the process, write to its log or plan another SQL text; and macros, whose
- * bodies the parser's tree does not show, that read the engine's own tables or wait.
+ * Scalar functions that reveal process state, write to its log or plan another SQL text. Also macros that
+ * read the engine's own tables or wait: the parser's tree does not show their bodies.
  */
 const REFUSED_FUNCTIONS: ReadonlySet<string> = new Set([
   'current_setting',
@@ -66,16 +71,16 @@ const REFUSED_FUNCTIONS: ReadonlySet<string> = new Set([
   'get_block_size',
 ])
 
-/** What a client needs to find tables; the rest of these schemas tells of files and settings. */
+/** Clients need these views to find tables. The other views of these schemas reveal files and settings. */
 const INFORMATION_TABLES: ReadonlySet<string> = new Set(['tables', 'columns', 'schemata'])
-/** The parser's names for SHOW TABLES and for SHOW ALL TABLES, DESCRIBE alone. */
+/** The parser's names for SHOW TABLES, and for SHOW ALL TABLES or a bare DESCRIBE. */
 const LISTINGS: ReadonlySet<string> = new Set(['"tables"', '__show_tables_expanded'])
 
 const ALLOWED = 'only one SELECT, EXPLAIN, DESCRIBE or SHOW statement is allowed'
 
 /**
- * The one read-only statement of a text, checked. The engine only parses: no table needs to be there.
- * Throws `EngineError` (syntax) or `StatementRefused`.
+ * Checks that a text is one read-only statement, and returns the statement. The engine only parses, so the
+ * tables need not exist. Throws `EngineError` (syntax) or `StatementRefused`.
  */
 export async function checkReadOnly(
   tree: SyntaxTree,
@@ -86,7 +91,7 @@ export async function checkReadOnly(
   return { ...statement, setsSeed: functions.has('setseed') }
 }
 
-/** The same, with the names of all functions that it calls on values, in lower case. */
+/** Like `checkReadOnly`, but returns the names of all called functions, in lower case. */
 export async function readStatement(
   tree: SyntaxTree,
   sql: string,
@@ -109,22 +114,28 @@ export async function readStatement(
   }
 }
 
-/** The SQL that gives at most so many rows of a checked statement, in its order; EXPLAIN is short as it is. */
+/**
+ * Limits the rows of a checked statement and preserves their order. EXPLAIN stays unchanged, because its
+ * output is short.
+ */
 export function limited({ sql, kind }: Pick<ReadStatement, 'sql' | 'kind'>, rowsLimit: number): string {
   if (kind === 'explain') return sql
   const [text = sql] = splitStatements(sql).map((statement) => statement.text)
-  // The line breaks end a comment that the statement ends with.
+  // The line breaks end a comment at the end of the statement.
   return `SELECT * FROM (\n${text}\n) LIMIT ${rowsLimit}`
 }
 
-/** What the engine said of a limited statement, with the lines of the statement itself: it begins on the second one. */
+/**
+ * Corrects the line numbers in an engine error of a limited statement, which begins on the second line of the
+ * executed text.
+ */
 export function withOwnLines(error: unknown, { kind }: Pick<ReadStatement, 'kind'>): unknown {
   if (kind === 'explain' || !(error instanceof EngineError) || error.line === undefined) return error
   const message = error.message.replace(/^LINE (\d+): /m, (_, line) => `LINE ${Number(line) - 1}: `)
   return new EngineError(error.kind, message, error.line - 1, { cause: error })
 }
 
-/** Names of CTEs that a part of the tree sees, innermost first. */
+/** Names of CTEs that are visible in a part of the tree, innermost first. */
 type Scope = { name: string; outer: Scope } | undefined
 
 const isInScope = (scope: Scope, name: string): boolean => {
@@ -132,7 +143,7 @@ const isInScope = (scope: Scope, name: string): boolean => {
   return false
 }
 
-/** Where a tree names what it reads from. */
+/** Keys of a tree node that hold its sources of rows. */
 const FROM_KEYS = ['from_table', 'left', 'right', 'source'] as const
 const FROM_TYPES: ReadonlySet<Json | undefined> = new Set([
   'EMPTY',
@@ -165,7 +176,9 @@ function readTree(
   return { tables: [...tables.values()], listsTables, functions }
 }
 
-/** Visits every node of a statement's tree. `isCte` says whether a table's name means a CTE where the node stands. */
+/**
+ * Visits every node of a statement's tree. `isCte` says whether a table name refers to a CTE at that node.
+ */
 export function visitTree(
   statement: JsonObject,
   visit: (node: JsonObject, isCte: (table: TableReference) => boolean) => void,
@@ -189,7 +202,8 @@ export function visitTree(
     visit(node, ({ catalog, schema, name }) => catalog === '' && schema === '' && isInScope(inner, name))
     for (const [key, child] of Object.entries(node)) {
       if (key === 'cte_map') continue
-      // What a recursive query begins with does not see itself: the name means a table there, or a file.
+      // The first part of a recursive query does not see its own name: the name means a table or a file
+      // there.
       const seesItself = node.type === 'RECURSIVE_CTE_NODE' && key === 'right'
       open.push({
         node: child,
@@ -204,7 +218,7 @@ function ctesOf(map: JsonObject): { name: string; query: Json }[] {
   return entries.map(({ key, value }) => ({ name: foldName(textOf(key)), query: value ?? null }))
 }
 
-/** Refuses functions that are not known to be harmless, and sources of rows of a kind not known at all. */
+/** Refuses functions that are not known to be harmless, and unknown kinds of row sources. */
 function checkNode(node: JsonObject): void {
   for (const key of FROM_KEYS) {
     const source = node[key]
@@ -223,7 +237,7 @@ function checkNode(node: JsonObject): void {
   if (node.class === 'PARAMETER') throw new StatementRefused('parameters are not allowed in a query')
 }
 
-/** The scalar function that a node calls, in lower case. */
+/** The lower-case name of the scalar function that a node calls. */
 const functionOf = (node: JsonObject): string =>
   node.class === 'FUNCTION' ? textOf(node.function_name).toLowerCase() : ''
 
@@ -246,7 +260,7 @@ export const nameOf = ({ catalog, schema, name }: TableReference): string =>
 
 export const textOf = (value: Json | undefined): string => (typeof value === 'string' ? value : '')
 
-/** The message alone is by pattern: what may run has been decided. */
+/** Only this message uses pattern matching: the statement is already refused. */
 function refusal(sql: string): string {
   const word = /[A-Za-z]+/.exec(sql.slice(skipBlank(sql, 0)))?.[0].toUpperCase() ?? 'this'
   if (/\bPIVOT\b/i.test(sql)) return `${ALLOWED}; a PIVOT needs its values: PIVOT ... ON column IN (...)`
@@ -254,8 +268,8 @@ function refusal(sql: string): string {
 }
 
 /**
- * EXPLAIN is not in the parser's trees, so it is taken off and put back: what runs is this prefix and the text that
- * was checked, whatever the text did to the splitting.
+ * The parser's trees do not represent EXPLAIN, so it is removed before the check and added again afterwards.
+ * Only this prefix and the checked text run, however the text was split.
  */
 function splitExplain(sql: string): { prefix: string; body: string } | undefined {
   const word = wordAt(sql, skipBlank(sql, 0))
@@ -282,11 +296,14 @@ function skipBlank(sql: string, start: number): number {
   }
 }
 
-/** A quoted text (with escapes after E), a quoted name, a dollar-quoted text, a comment, or the end of a statement. */
+/**
+ * Matches a quoted text (with escapes after E), a quoted name, a dollar-quoted text, a comment, or the end of
+ * a statement.
+ */
 const PIECE =
   /[eE]'(?:[^'\\]|\\[\s\S]|'')*'|'(?:[^']|'')*'|"(?:[^"]|"")*"|\$([A-Za-z_]\w*)?\$|--[^\n]*|\/\*|;/g
 
-/** Cuts at the semicolons between statements. `at`: where a statement begins in the text. */
+/** Splits a text at the semicolons between statements. `at` is the offset of a statement in the text. */
 export function splitStatements(sql: string): { text: string; at: number }[] {
   const pieces: { text: string; at: number }[] = []
   let start = 0

@@ -1,7 +1,5 @@
-/**
- * Texts that leave nothing behind and see nothing of what was before: they may share an instance with those of others,
- * one after the other. What is not known to be such a text is none, and gets an instance of its own.
- */
+// Finds texts that change no state of an instance and see no earlier state. Such texts of several users may
+// share an instance, one after the other. Every other text gets its own instance.
 import type { DuckDBConnection } from '@duckdb/node-api'
 import { EngineError } from './error.ts'
 import { foldName, treeOn } from './parser.ts'
@@ -13,8 +11,8 @@ export interface TableName {
 }
 
 /**
- * Functions whose answer tells of the instance, its connections or the text around them; and the one that decides what random
- * numbers come next. Those that tell more are refused to all that read only.
+ * Functions that reveal the instance, its connections or the surrounding text; and `setseed`, which
+ * determines later random numbers. Functions that reveal more are refused in every read-only text.
  */
 const TELLING_FUNCTIONS: ReadonlySet<string> = new Set([
   'current_connection_id',
@@ -27,8 +25,8 @@ const TELLING_FUNCTIONS: ReadonlySet<string> = new Set([
 ])
 
 /**
- * Whether the text is one SELECT, by the engine's own parser, that reads nothing but these tables and computes. Only by their
- * names as `schema.name`: what a name alone means is for the instance to find.
+ * Whether the engine's parser finds one SELECT that only computes and reads only these tables. A table must
+ * be written as `schema.name`, because only the instance can resolve a name without a schema.
  */
 export async function isTraceless(
   connection: DuckDBConnection,

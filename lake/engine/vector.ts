@@ -1,27 +1,26 @@
-/**
- * DuckDB's own column memory: what `@duckdb/node-api` wraps, read here without an object per value. Layouts:
- * https://duckdb.org/docs/stable/clients/c/vector. What is read is copied, because the memory goes with its chunk.
- */
+// Reads DuckDB's column memory, which `@duckdb/node-api` wraps, without an object per value. Layouts:
+// https://duckdb.org/docs/stable/clients/c/vector. All values are copied, because the memory is freed with
+// its chunk.
 import type { DuckDBDataChunk } from '@duckdb/node-api'
 import duckdb, { type Vector } from '@duckdb/node-bindings'
 
 export type { Vector } from '@duckdb/node-bindings'
 
-/** Which items of a vector are read, and in which order. */
+/** The items of a vector to read, and their order. */
 export interface Rows {
-  /** Items the vector holds. */
+  /** Number of items in the vector. */
   size: number
-  /** Items to read. */
+  /** Number of items to read. */
   count: number
-  /** Where each one stands; left out, the first `count` in order. */
+  /** The position of each item. Without it, the first `count` items are read in order. */
   at?: Int32Array
-  /** A bitmap over `count`: items whose parent is NULL have no bit, and what they hold is never looked at. */
+  /** A bitmap over `count`. An item whose parent is NULL has no bit, and its content is never read. */
   within?: Uint8Array
 }
 
-/** Which of the rows are not NULL: a bitmap, least significant bit first, as both formats have it. */
+/** Marks the rows that are not NULL in a bitmap, least significant bit first, as in both formats. */
 export interface Validity {
-  /** Left out when all are. */
+  /** Absent when no row is NULL. */
   bitmap?: Uint8Array
   nullCount: number
 }
@@ -42,7 +41,7 @@ export const arrayChild = (vector: Vector): Vector => duckdb.array_vector_get_ch
 export const hasBit = (bitmap: Uint8Array, index: number): boolean =>
   ((bitmap[index >> 3] ?? 0) & (1 << (index & 7))) !== 0
 
-/** Fills a bitmap of `count` bits. */
+/** Makes a bitmap of `count` bits. */
 export function bitmapOf(count: number, isSet: (index: number) => boolean): Uint8Array {
   const bitmap = new Uint8Array((count + 7) >> 3)
   for (let index = 0; index < count; index += 1)
@@ -72,7 +71,7 @@ const BITS_OF_BYTE = Uint8Array.from(
   (_, byte) => byte.toString(2).replaceAll('0', '').length,
 )
 
-/** Bits past `count` may be set or not. */
+/** Bits after the first `count` are ignored. */
 function setBits(bitmap: Uint8Array, count: number): number {
   const whole = count >> 3
   let bits = 0
@@ -81,7 +80,7 @@ function setBits(bitmap: Uint8Array, count: number): number {
   return bits
 }
 
-/** The bytes of items of a fixed width, in the order of the rows. */
+/** The bytes of items with a fixed width, in the order of the rows. */
 export function fixedBytes(
   vector: Vector,
   width: number,
@@ -98,17 +97,17 @@ export function fixedBytes(
   return bytes
 }
 
-/** Lengths up to this stand in the item itself. */
+/** Strings up to this length are stored in the item itself. */
 const INLINE_BYTES = 12
 const STRING_BYTES = 16
 
 export interface Strings {
-  /** `count + 1` places in `bytes`. */
+  /** `count + 1` offsets into `bytes`. */
   offsets: Int32Array
   bytes: Uint8Array<ArrayBuffer>
 }
 
-/** Texts or blobs, one after the other. */
+/** Concatenates texts or blobs. */
 export function stringsOf(vector: Vector, { size, count, at }: Rows, { bitmap }: Validity): Strings {
   const data = duckdb.vector_get_data(vector, size * STRING_BYTES)
   const words = new Uint32Array(data.buffer, data.byteOffset, size * 4)
@@ -131,13 +130,13 @@ export function stringsOf(vector: Vector, { size, count, at }: Rows, { bitmap }:
   return { offsets, bytes }
 }
 
-/** Start and length of each list in the child vector, as pairs. */
+/** The start and the length of each list in the child vector, as pairs. */
 export function listEntries(vector: Vector, { size }: Rows): BigUint64Array {
   const data = duckdb.vector_get_data(vector, size * 16)
   return new BigUint64Array(data.buffer, data.byteOffset, size * 2)
 }
 
-/** The binding gives memory of its own, never shared memory. */
+/** The binding returns memory of its own, never shared memory. */
 function ownBuffer(data: Uint8Array): ArrayBuffer {
   if (data.buffer instanceof ArrayBuffer) return data.buffer
   throw new TypeError('column memory is shared')
