@@ -1,5 +1,5 @@
-// The pieces of DuckDB SQL that write and read the data files of an Iceberg table.
-// Names and texts come from users: every one of them is quoted here and nowhere else.
+// DuckDB SQL that writes and reads the data files of an Iceberg table. Names and texts come from users, so
+// each of them is quoted.
 
 import { quoteIdentifier, quoteLiteral } from '../quote.ts'
 import { renderDuckType } from './format/duckdb-type.ts'
@@ -13,7 +13,7 @@ import {
 } from './format/types.ts'
 import { byName } from './write/evolution.ts'
 
-/** A DuckDB type that reads `type`, safe inside SQL. */
+/** The DuckDB type that reads `type`, quoted for SQL. */
 export const sqlType = (type: IcebergType): string => renderDuckType(toDuckDb(type), quoteIdentifier)
 
 /** The fields of `schema` that a result with these columns writes, in the schema's order. */
@@ -23,8 +23,8 @@ export function fieldsWritten(columns: readonly Column[], schema: Schema): Neste
 }
 
 /**
- * The projection of a result to the types and names of the table, for the SELECT inside COPY:
- * `"a", CAST("b" AS BIGINT) AS "b"`. Columns the table has and the result lacks are not written (they read as null).
+ * The SELECT list inside COPY, which converts a result to the types and names of the table. Example: `"a",
+ * CAST("b" AS BIGINT) AS "b"`. Columns of the table that the result lacks are not written; readers see null.
  */
 export function selectForWrite(columns: readonly Column[], schema: Schema): string {
   const present = byName(columns)
@@ -43,7 +43,10 @@ function projection(column: Column, field: NestedField): string {
   return isSame && column.name === field.name ? value : `${value} AS ${quoteIdentifier(field.name)}`
 }
 
-/** As `selectForWrite`, for every column of the schema: NULL for those the result lacks, or what is given instead. */
+/**
+ * Like `selectForWrite`, but for every column of the schema. A missing column is NULL or the SQL in
+ * `instead`.
+ */
 export function selectForTable(
   columns: readonly Column[],
   schema: Schema,
@@ -60,7 +63,7 @@ export function selectForTable(
     .join(', ')
 }
 
-/** The option FIELD_IDS of COPY for the fields written: `{'a': 1, 'l': {__duckdb_field_id: 2, 'element': 3}}`. */
+/** COPY's option FIELD_IDS for the written fields: `{'a': 1, 'l': {__duckdb_field_id: 2, 'element': 3}}`. */
 export const fieldIdsLiteral = (fields: readonly NestedField[]): string =>
   `{${fields.map(({ id, name, type }) => `${quoteLiteral(name)}: ${idsOf(id, type)}`).join(', ')}}`
 
@@ -77,7 +80,10 @@ function idsOf(id: number, type: IcebergType): string {
   }
 }
 
-/** The option `schema` of read_parquet: projection by field id, null for columns a file does not have. */
+/**
+ * The option `schema` of read_parquet: it selects columns by field id, and gives null for columns that a file
+ * lacks.
+ */
 export function schemaMapLiteral(schema: Schema): string {
   const fields = schema.fields.map(
     ({ id, name, type }) =>
@@ -87,8 +93,8 @@ export function schemaMapLiteral(schema: Schema): string {
 }
 
 /**
- * A table expression over data files; without files it is an empty relation of the same columns. `fileColumn` names
- * one more column, with the path of each row's file.
+ * A table expression over data files. Without files, it is an empty relation with the same columns.
+ * `fileColumn` names an additional column with the path of each row's file.
  */
 export function readTable(schema: Schema, paths: readonly string[], fileColumn?: string): string {
   if (paths.length === 0) {

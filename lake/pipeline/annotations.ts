@@ -1,7 +1,5 @@
-/**
- * Header annotations: `-- @key: value` (SQL) and `# @key: value` (Python), in the leading comment block only.
- * Blank lines do not end the block; the first line that is neither blank nor a comment does.
- */
+// Header annotations: `-- @key: value` (SQL) and `# @key: value` (Python), only in the leading comment block.
+// Blank lines do not end the block. The first line that is neither blank nor a comment ends it.
 
 export interface Annotation {
   key: string
@@ -12,15 +10,17 @@ export interface Annotation {
 
 export type CommentMark = '--' | '#'
 
-/** A header is written by hand: past this many lines it is no header. */
+/** Headers are written by hand, so later lines do not belong to a header. */
 export const HEADER_LINES_LIMIT = 200
 
 const ANNOTATION = /^@([A-Za-z_][A-Za-z0-9_-]*)\s*:(.*)$/
 
-/** The comment mark of a source file, by its name. */
+/** The comment mark of a source file, chosen by its name. */
 export const commentMarkOf = (path: string): CommentMark => (path.endsWith('.py') ? '#' : '--')
 
-/** Every annotation of the header, in order; a key written twice appears twice. Keys are lower case. */
+/**
+ * Returns every annotation of the header, in order. A key written twice appears twice. Keys are lower case.
+ */
 export function readAnnotations(source: string, mark: CommentMark): Annotation[] {
   const annotations: Annotation[] = []
   let line = 0
@@ -35,7 +35,7 @@ export function readAnnotations(source: string, mark: CommentMark): Annotation[]
   return annotations
 }
 
-/** The first lines, trimmed, one at a time: a source can be large and its header is not. */
+/** Yields the first lines, trimmed, one at a time: a source can be much larger than its header. */
 function* headerLines(source: string): Generator<string> {
   let start = source.startsWith('\uFEFF') ? 1 : 0
   for (let line = 0; line < HEADER_LINES_LIMIT && start < source.length; line += 1) {
@@ -46,7 +46,7 @@ function* headerLines(source: string): Generator<string> {
   }
 }
 
-/** A comma-separated list; empty parts are dropped. */
+/** Splits a comma-separated list and drops empty parts. */
 export const splitList = (text: string): string[] =>
   text
     .split(',')

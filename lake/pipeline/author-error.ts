@@ -1,10 +1,10 @@
 /**
- * A mistake in a pipeline that its author can correct. `text` says what is wrong, `where` names the place in the author's
- * files: `pipeline.sql line 3`. The message is both.
+ * A mistake in a pipeline that its author can correct. `text` describes the mistake. `where` names the place
+ * in the author's files: `pipeline.sql line 3`. The message contains both.
  */
 export class AuthorError extends Error {
   readonly text: string
-  /** Undefined: not known yet. '': the mistake has no place in a file. */
+  /** Undefined: not known yet. Empty: the mistake has no place in a file. */
   readonly where: string | undefined
 
   constructor(text: string, { where, ...options }: ErrorOptions & { where?: string } = {}) {

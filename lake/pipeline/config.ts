@@ -1,7 +1,5 @@
-/**
- * A pipeline's configuration: header annotations override `config.yaml` key by key, which overrides the default,
- * in runs, previews and publish validation alike.
- */
+// A pipeline's configuration. Header annotations override `config.yaml` key by key, and `config.yaml`
+// overrides the defaults. The same rules apply to runs, previews and publish validation.
 import { isMap, isScalar, LineCounter, type ParsedNode } from 'yaml'
 import { commentMarkOf, readAnnotations, splitList } from './annotations.ts'
 import { shown } from './names.ts'
@@ -30,7 +28,7 @@ export interface PipelineConfig {
   uniqueKey: readonly string[]
   /** Empty: no watermark. */
   watermarkColumn: string
-  /** Empty: none. */
+  /** Empty: no partition column. */
   partitionColumn: string
   partitionBy: readonly PartitionBy[]
   archiveLandingZones: boolean
@@ -42,7 +40,7 @@ export interface PipelineConfig {
 
 export interface ConfigProblem {
   file: string
-  /** 1-based, where there is one. */
+  /** 1-based; absent when the problem has no line. */
   line?: number
   /** The configuration key; empty when the whole file cannot be read. */
   key: string
@@ -50,7 +48,7 @@ export interface ConfigProblem {
 }
 
 export interface ParsedConfig {
-  /** Defaults stand where a value was bad: look at `errors` first. */
+  /** A default replaces each bad value, so check `errors` first. */
   config: PipelineConfig
   errors: ConfigProblem[]
   warnings: ConfigProblem[]
@@ -62,9 +60,9 @@ export interface TextFile {
 }
 
 export const CONFIG_LIMITS = {
-  /** Of `config.yaml`: a page of text, far below what a YAML parser can be made to choke on. */
+  /** The size of `config.yaml`: enough for a page of text, and far too small to overload a YAML parser. */
   bytes: 65_536,
-  /** Of a list in one text: all columns that there may be, with the longest names, fit. */
+  /** The length of a list in one text. The maximum number of columns with the longest names fits. */
   listCharacters: 16_384,
   columns: 32,
   columnNameCharacters: 255,
@@ -88,7 +86,7 @@ const DEFAULTS: PipelineConfig = {
   retryDelaySeconds: 30,
 }
 
-/** What a strategy cannot work without. */
+/** The key that a strategy requires. */
 const NEEDS: Partial<Record<MergeStrategy, 'unique_key' | 'partition_column'>> = {
   incremental: 'unique_key',
   delete_insert: 'unique_key',
@@ -96,7 +94,9 @@ const NEEDS: Partial<Record<MergeStrategy, 'unique_key' | 'partition_column'>> =
   snapshot: 'partition_column',
 }
 
-/** How each value is read. They throw `BadValue`; the text of an annotation and a YAML value both pass. */
+/**
+ * The readers of values. They throw `BadValue`, and accept the text of an annotation as well as a YAML value.
+ */
 const READERS: { [Name in keyof PipelineConfig]: (value: unknown) => PipelineConfig[Name] } = {
   description: (value) => text(value, CONFIG_LIMITS.descriptionCharacters),
   materialized: (value) => {
@@ -115,7 +115,7 @@ const READERS: { [Name in keyof PipelineConfig]: (value: unknown) => PipelineCon
   retryDelaySeconds: (value) => wholeNumber(value, CONFIG_LIMITS.retryDelaySeconds),
 }
 type Name = keyof PipelineConfig
-/** By the key of a file: `merge_strategy` is `mergeStrategy`. */
+/** Names by the key in a file: `merge_strategy` is `mergeStrategy`. */
 const NAMES: ReadonlyMap<string, Name> = new Map(
   (Object.keys(READERS) as Name[]).map((name) => [
     name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`),
@@ -123,7 +123,7 @@ const NAMES: ReadonlyMap<string, Name> = new Map(
   ]),
 )
 
-/** One configuration of the files given; never throws. */
+/** Combines the given files to one configuration. Never throws. */
 export function parseConfig(files: { config?: TextFile; source?: TextFile }): ParsedConfig {
   const parsed: ParsedConfig = { config: structuredClone(DEFAULTS), errors: [], warnings: [] }
   const settings: Setting[] = []
@@ -144,7 +144,7 @@ export function parseConfig(files: { config?: TextFile; source?: TextFile }): Pa
   return parsed
 }
 
-/** `config.yaml line 3: ...` - a problem as one line of a log or an error list. */
+/** A problem as one line of a log or an error list: `config.yaml line 3: ...` */
 export function problemText({ file, line, message }: ConfigProblem): string {
   return line === undefined ? `${file}: ${message}` : `${file} line ${line}: ${message}`
 }
@@ -156,7 +156,7 @@ interface Setting {
   value: unknown
 }
 
-/** Later settings win; a bad value of an overridden key is still reported, because the file is wrong. */
+/** Later settings win. A bad value of an overridden key is still reported, because the file is wrong. */
 function apply(settings: Setting[], { config, errors, warnings }: ParsedConfig): Map<string, Setting> {
   const origin = new Map<string, Setting>()
   for (const setting of settings) {
@@ -179,7 +179,7 @@ function apply(settings: Setting[], { config, errors, warnings }: ParsedConfig):
   return origin
 }
 
-/** `scd2` writes two columns. */
+/** `scd2` writes two columns, which need different names. */
 function refuseOneNameForTwo({ config, errors }: ParsedConfig, origin: ReadonlyMap<string, Setting>): void {
   const { mergeStrategy, scdValidFrom, scdValidTo } = config
   if (mergeStrategy !== 'scd2' || scdValidFrom.toLowerCase() !== scdValidTo.toLowerCase()) return
@@ -216,10 +216,11 @@ function yamlSettings({ path, text: yaml }: TextFile, errors: ConfigProblem[]): 
   const lines = new LineCounter()
   const document = readYaml(yaml, lines)
   const [fault] = document.errors
-  // Values are built only from a document without faults: what the parser gave up on can be slow to build.
+  // Values are built only from a document without errors: a document that the parser rejected can be slow to
+  // build.
   if (fault !== undefined)
     return unreadable(
-      // The parser's words for this one are for people who call it.
+      // The parser's own message for this error addresses programmers, not authors.
       fault.code === 'MULTIPLE_DOCS'
         ? 'the file holds more than one document: --- may stand at its beginning only'
         : `not valid YAML: ${fault.message}`,
@@ -235,7 +236,7 @@ function yamlSettings({ path, text: yaml }: TextFile, errors: ConfigProblem[]): 
     const { line } = lines.linePos(keyNode.range[0])
     try {
       const value: unknown = valueNode?.toJS(document, { maxAliasCount: YAML_ALIASES }) ?? null
-      // `key:` with nothing behind it says nothing: the default stands.
+      // A key without a value (`key:`) keeps its default.
       if (value !== null) settings.push({ file: path, line, key, value })
     } catch (error) {
       if (!(error instanceof ReferenceError)) throw error
@@ -245,7 +246,7 @@ function yamlSettings({ path, text: yaml }: TextFile, errors: ConfigProblem[]): 
   return settings
 }
 
-/** The message says what was wanted and shows what was got. */
+/** The message describes the required value and shows the given value. */
 class BadValue extends Error {}
 
 const refuse = (wanted: string, value: unknown): never => {
@@ -287,7 +288,7 @@ function columnName(value: unknown): string {
   return value
 }
 
-/** A YAML list, or comma-separated text; in an annotation also the list as YAML writes it on one line. */
+/** Reads a YAML list or comma-separated text. An annotation may also contain a one-line YAML list. */
 function columnNames(value: unknown): string[] {
   refuseLongList(value)
   const isFlow = typeof value === 'string' && /^\[.*\]$/.test(value)
@@ -296,7 +297,7 @@ function columnNames(value: unknown): string[] {
   return bounded(names.map(columnName))
 }
 
-/** A YAML list of `{column, transform}`; in an annotation the same list on one line, as YAML writes it. */
+/** Reads a YAML list of `{column, transform}`. An annotation contains the list on one line. */
 function partitions(value: unknown): PartitionBy[] {
   const wanted = 'must be a list of {column, transform}'
   refuseLongList(value)
@@ -315,13 +316,13 @@ function partitions(value: unknown): PartitionBy[] {
   return fields
 }
 
-/** A line may be as long as a source: megabytes of commas are not worth an array. */
+/** A line may be as long as a source. Megabytes of commas should not become an array. */
 function refuseLongList(value: unknown): void {
   if (typeof value === 'string' && value.length > CONFIG_LIMITS.listCharacters)
     throw new BadValue(`must be at most ${CONFIG_LIMITS.listCharacters} characters`)
 }
 
-/** What one line of YAML says; undefined when it is not YAML. */
+/** Parses one line of YAML; undefined when the line is not YAML. */
 function yamlFlow(line: string): unknown {
   const document = readYaml(line)
   if (document.errors.length > 0) return undefined
@@ -336,7 +337,7 @@ function yamlFlow(line: string): unknown {
 function bounded(names: string[]): string[] {
   if (names.length > CONFIG_LIMITS.columns)
     throw new BadValue(`must be at most ${CONFIG_LIMITS.columns} columns`)
-  // Columns are the same whatever the case of their names.
+  // Column names are compared without case.
   const folded = names.map((name) => name.toLowerCase())
   const repeated = names.find((name, index) => folded.indexOf(name.toLowerCase()) !== index)
   if (repeated !== undefined) throw new BadValue(`names ${shown(repeated)} twice`)

@@ -1,6 +1,9 @@
-/** The glue of `minijinja-js` without its WASM: the part of it that `template.ts` uses. */
+/**
+ * The JavaScript glue of `minijinja-js` without its WASM. Only the part that `template-engine.ts` uses is
+ * declared.
+ */
 declare module 'minijinja-js/dist/bundler/minijinja_js_bg.js' {
-  /** Points the glue at one instance of the module. */
+  /** Connects the glue to one instance of the module. */
   export function __wbg_set_wasm(exports: WebAssembly.Exports): void
 
   export class Environment {

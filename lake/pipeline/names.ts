@@ -1,4 +1,4 @@
-/** Names as they stand inside `ref()` and `landing_zone()`. */
+// Names as written inside `ref()` and `landing_zone()`.
 
 export const LAYERS = ['bronze', 'silver', 'gold'] as const
 export type Layer = (typeof LAYERS)[number]
@@ -13,14 +13,14 @@ const NAMESPACE = /^[a-z][a-z0-9-]{2,62}$/
 const TABLE = /^[a-z0-9][a-z0-9_-]{0,127}$/
 const ZONE = /^[a-z0-9][a-z0-9-]{0,127}$/
 
-/** A name that cannot be the name of a table or a zone; the message says what one looks like. */
+/** The text is not a valid name of a table or zone. The message describes a valid name. */
 export class NameError extends Error {
   override readonly name = 'NameError'
 }
 
 /**
- * `layer.name` or `namespace.layer.name` as written in `ref()`; the first form is of `defaultNamespace`.
- * Throws `NameError`.
+ * Parses `layer.name` or `namespace.layer.name` from `ref()`. The first form uses `defaultNamespace`. Throws
+ * `NameError`.
  */
 export function parseTableName(text: string, defaultNamespace: string): TableName {
   const parts = text.split('.')
@@ -36,7 +36,7 @@ export function parseTableName(text: string, defaultNamespace: string): TableNam
   return { namespace, layer, name }
 }
 
-/** A zone's name as written in `landing_zone()`. Throws `NameError`. */
+/** Checks a zone's name from `landing_zone()`. Throws `NameError`. */
 export function parseZoneName(text: string): string {
   if (!ZONE.test(text))
     throw new NameError(
@@ -45,7 +45,7 @@ export function parseZoneName(text: string): string {
   return text
 }
 
-/** The one spelling of a table, to compare and to key maps with. */
+/** The unique spelling of a table, for comparisons and as a map key. */
 export const tableKey = (table: TableName): string => `${table.namespace}.${table.layer}.${table.name}`
 
 const SHOWN_CHARACTERS = 80
@@ -54,12 +54,12 @@ function jsonOf(value: unknown): string | undefined {
   try {
     return JSON.stringify(value)
   } catch {
-    // YAML can say it with an alias.
+    // With an alias, a YAML value can contain itself.
     return 'a value that holds itself'
   }
 }
 
-/** A value as it is quoted back in a message: bounded, and safe to print. */
+/** Quotes a value for a message: limited in length, and safe to print. */
 export function shown(value: unknown): string {
   const text = jsonOf(value) ?? String(value)
   return text.length <= SHOWN_CHARACTERS ? text : `${text.slice(0, SHOWN_CHARACTERS)}…`

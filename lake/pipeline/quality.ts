@@ -1,4 +1,4 @@
-/** Quality tests: what a test file says about itself, and what its result is worth. */
+// Quality tests: reads the header of a test file, and evaluates the test's result.
 import { readAnnotations, splitList } from './annotations.ts'
 import type { ConfigProblem, TextFile } from './config.ts'
 import { shown } from './names.ts'
@@ -23,7 +23,7 @@ export interface ParsedTest {
 const FOLDER = 'tests/quality/'
 const TEST_NAME = /^[a-z0-9][a-z0-9-]{0,127}$/
 
-/** The name of the test a pipeline's file holds; undefined when the file is no quality test. */
+/** The name of the quality test in a pipeline's file; undefined for any other file. */
 export function testNameOf(path: string): string | undefined {
   const start = path.startsWith(FOLDER) ? 0 : path.indexOf(`/${FOLDER}`) + 1
   if (!path.startsWith(FOLDER, start) || !path.endsWith('.sql')) return undefined
@@ -31,10 +31,13 @@ export function testNameOf(path: string): string | undefined {
   return TEST_NAME.test(name) ? name : undefined
 }
 
-/** The path of a test's file below the prefix of its pipeline. */
+/** The path of a test's file, relative to the prefix of its pipeline. */
 export const testPathOf = (name: string) => `${FOLDER}${name}.sql`
 
-/** Reads the header of a test file. A severity that cannot be read gates: it counts as `error`. Never throws. */
+/**
+ * Reads the header of a test file. An unreadable severity counts as `error`, so the test still gates. Never
+ * throws.
+ */
 export function parseTest(name: string, { path, text }: TextFile): ParsedTest {
   const parsed: ParsedTest = {
     test: { name, severity: 'error', description: '', tags: [], remediation: '' },
@@ -59,7 +62,7 @@ export function parseTest(name: string, { path, text }: TextFile): ParsedTest {
   return parsed
 }
 
-/** A test's result, as the query protocol gives it. */
+/** A test's result, as the query protocol returns it. */
 export interface TestOutcome {
   /** The engine's type names. */
   columnTypes: readonly string[]
@@ -71,9 +74,9 @@ export interface TestOutcome {
 const NUMERIC = /^(U?(TINY|SMALL|BIG|HUGE)INT|U?INTEGER|FLOAT|DOUBLE|DECIMAL\(\d+,\d+\)|BIGNUM)$/
 
 /**
- * How many rows fail: one row with one numeric column gives that number, any other result its row count; 0 passes.
- * NULL, NaN and infinities are no numbers, so they fail as one row: a test whose `sum()` found nothing has not passed.
- * A number that is not whole is rounded away from 0, so that 0.4 does not pass.
+ * The number of failing rows; 0 passes. One row with one numeric column is that number. Any other result
+ * counts its rows. NULL, NaN and infinities are not numbers, so they count as one failing row: a test whose
+ * `sum()` found no rows does not pass. A fraction is rounded away from 0, so that 0.4 does not pass.
  */
 export function testValue({ columnTypes, rowCount, first }: TestOutcome): number {
   const [type] = columnTypes

@@ -1,11 +1,10 @@
-/**
- * The literal `ref('...')` and `landing_zone('...')` calls of a source: what lineage shows, what publish warns about,
- * and which landing zones are frozen at a run's start.
- *
- * In SQL a call counts where the template evaluates it, so inside `{{ }}` and `{% %}`; text outside the delimiters is
- * plain SQL. A call in `{# #}` or in a raw block is no call; one in delimiters inside a SQL comment is evaluated by the
- * template, so a run needs what it names, but reads nothing of it: `isCommented`. In Python a call counts in code and in the replacement fields of an f-string.
- */
+// Finds the literal `ref('...')` and `landing_zone('...')` calls of a source. Lineage shows them, publish
+// warns about them, and a run freezes their landing zones at its start.
+//
+// In SQL, a call counts when the template evaluates it, so inside `{{ }}` and `{% %}`. Text outside the
+// delimiters is plain SQL. Calls in `{# #}` or in a raw block do not count. The template also evaluates a
+// delimited call inside a SQL comment. A run then needs the named table or zone, but reads nothing from it:
+// `isCommented`. In Python, a call counts in code and in the replacement fields of an f-string.
 
 export interface Position {
   /** 1-based. */
@@ -19,19 +18,21 @@ export type ReferenceFunction = 'ref' | 'landing_zone'
 export interface Call extends Position {
   function: ReferenceFunction
   argument: string
-  /** Evaluated inside a SQL comment: the SQL does not read what it names. */
+  /**
+   * The template evaluates the call inside a SQL comment, so the SQL does not read the named table or zone.
+   */
   isCommented?: true
 }
 
 export interface SqlReferences {
   calls: Call[]
-  /** Calls the template evaluates whose argument is no literal: what they name shows when they are rendered. */
+  /** Evaluated calls whose argument is not a literal. Their names are known only after rendering. */
   dynamic: (Position & { function: ReferenceFunction })[]
-  /** `ref(` or `landing_zone(` standing in plain SQL code, where nothing evaluates it. */
+  /** `ref(` or `landing_zone(` in plain SQL code, which the template does not evaluate. */
   bare: (Position & { function: ReferenceFunction })[]
 }
 
-/** At the scanner's position: the function and a literal as its only argument. */
+/** Matches, at the scanner's position, a function with a literal as its only argument. */
 const CALL = /(ref|landing_zone)\s*\(\s*(?:'([^'\\\n]*)'|"([^"\\\n]*)")\s*(?:,\s*)?\)/y
 const BARE = /(ref|landing_zone)\s*\(/y
 const SPACE = /\s/
@@ -39,7 +40,7 @@ const WORD = /[\p{L}\p{N}_]+/uy
 const RAW = /\{%[-+]?\s*raw\s*[-+]?%\}/y
 const TAG = /\{[{%#]/g
 const END_RAW = /\{%[-+]?\s*endraw\s*[-+]?%\}/g
-/** What a scanner of plain SQL stops at, outside and inside of its comments and quoted texts. */
+/** The texts at which the scanner of plain SQL stops, outside and inside comments and quoted texts. */
 const SQL_STOPS = {
   code: /\{[{%#]|--|\/\*|[eE]'|['"]|\$(?:[\p{L}_][\p{L}\p{N}_]*)?\$|[\p{L}_][\p{L}\p{N}_$]*|\p{N}+/gu,
   line: /\{[{%#]|[\n\r]/g,
@@ -52,12 +53,14 @@ const SQL_STOPS = {
   dollar: /\{[{%#]|\$(?:[\p{L}_][\p{L}\p{N}_]*)?\$/gu,
 } as const
 
-/** Every call of a SQL template, in order. Never throws: what is unfinished ends with the text. */
+/**
+ * Returns every call of a SQL template, in order. Never throws: an unfinished construct ends with the text.
+ */
 export function sqlReferences(source: string): SqlReferences {
   const found: SqlReferences = { calls: [], dynamic: [], bare: [] }
   const positionOf = lineCounter(source)
   let inside: keyof typeof SQL_STOPS = 'code'
-  /** Block comments nest. */
+  // Block comments nest.
   let blocks = 0
   let dollarTag = ''
   let at = 0
@@ -77,7 +80,7 @@ export function sqlReferences(source: string): SqlReferences {
       if (blocks === 0) inside = 'code'
     } else if (inside === 'dollar') {
       if (text === dollarTag) inside = 'code'
-      // Its last $ may begin the tag that closes.
+      // The last $ may begin the closing tag.
       else at -= 1
     } else if (inside !== 'code') {
       if (!text.startsWith('\\')) inside = 'code'
@@ -98,7 +101,7 @@ export function sqlReferences(source: string): SqlReferences {
   }
 }
 
-/** The pieces of a template that stand outside of its delimiters, in order: from `start` up to `end`. */
+/** The pieces of a template outside its delimiters, in order. Each piece goes from `start` up to `end`. */
 export function literalsOf(source: string): { start: number; end: number }[] {
   const literals: { start: number; end: number }[] = []
   let start = 0
@@ -111,7 +114,7 @@ export function literalsOf(source: string): { start: number; end: number }[] {
   }
 }
 
-/** Every call of a Python source, in order. Never throws. */
+/** Returns every call of a Python source, in order. Never throws. */
 export function pythonReferences(source: string): Call[] {
   const calls: Call[] = []
   const positionOf = lineCounter(source)
@@ -121,10 +124,10 @@ export function pythonReferences(source: string): Call[] {
   return calls
 }
 
-/** `argument`: null when it is no literal. */
+/** `argument` is null when it is not a literal. */
 type Report = (call: { function: ReferenceFunction; argument: string | null; at: number }) => void
 
-/** Reads one `{{ }}`, `{% %}`, `{# #}` or raw block that starts at `start`; answers where it ends. */
+/** Reads one `{{ }}`, `{% %}`, `{# #}` or raw block that starts at `start`. Returns the offset after it. */
 function templateTag(source: string, start: number, report: Report): number {
   if (source.startsWith('{#', start)) return endOf(source, '#}', start + 2)
   const raw = matchFrom(RAW, source, start)
@@ -143,11 +146,14 @@ function templateTag(source: string, start: number, report: Report): number {
   return at
 }
 
-/** Replacement fields nest f-strings; past this depth they are skipped. */
+/** Replacement fields can contain f-strings. Below this depth, fields are skipped. */
 const PYTHON_DEPTH_LIMIT = 20
 const PYTHON_PREFIX = /^[rbuft]{1,2}$/i
 
-/** Reads Python code; at a depth above 0 until the `}` that closes the replacement field. Answers where it ends. */
+/**
+ * Reads Python code. At a depth above 0, it stops after the `}` of the replacement field. Returns the end
+ * offset.
+ */
 function pythonCode(source: string, start: number, depth: number, report: Report): number {
   let brackets = 0
   let at = start
@@ -176,7 +182,10 @@ function pythonCode(source: string, start: number, depth: number, report: Report
   return at
 }
 
-/** Reads the format of a replacement field, text with fields in it; answers where its field ends. */
+/**
+ * Reads the format of a replacement field, which is text with nested fields. Returns the offset after the
+ * field.
+ */
 function formatOf(source: string, start: number, depth: number, report: Report): number {
   let at = start
   while (at < source.length && source[at] !== '}')
@@ -187,7 +196,7 @@ function formatOf(source: string, start: number, depth: number, report: Report):
   return at + 1
 }
 
-/** Reads one string literal whose quote stands at `start`; answers where it ends. */
+/** Reads one string literal whose quote is at `start`. Returns the offset after the literal. */
 function pythonText(source: string, start: number, prefix: string, depth: number, report: Report): number {
   const quote = source.charAt(start)
   const isTriple = source.startsWith(quote.repeat(3), start)
@@ -206,7 +215,7 @@ function pythonText(source: string, start: number, prefix: string, depth: number
   return at
 }
 
-/** Reads one word or one character of code, reporting the call it begins. */
+/** Reads one word or one character of code, and reports a call that begins there. */
 function word(source: string, at: number, report: Report): number {
   const name = matchFrom(WORD, source, at)
   if (name === null) return at + 1
@@ -217,7 +226,7 @@ function word(source: string, at: number, report: Report): number {
   return at + other[0].length
 }
 
-/** A method or a filter of that name is another function. */
+/** A method or a filter with that name is a different function. */
 function followsDot(source: string, at: number): boolean {
   let before = at - 1
   while (before >= 0 && SPACE.test(source.charAt(before))) before -= 1
@@ -243,7 +252,7 @@ function matchFrom(pattern: RegExp, source: string, at: number): RegExpExecArray
   return pattern.exec(source)
 }
 
-/** Positions of growing indexes in one pass over the text, however many are asked for in one line. */
+/** Converts increasing indexes to positions in one pass over the text, even for many indexes in one line. */
 export function lineCounter(source: string): (index: number) => Position {
   let line = 1
   let lineStart = 0

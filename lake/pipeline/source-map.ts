@@ -1,27 +1,30 @@
-/**
- * Where a piece of rendered SQL stands in its template. Every literal piece of the template is rendered a second time behind
- * a mark, so that loops, branches and inserted text are followed exactly.
- */
+// Maps offsets in rendered SQL to positions in the template. The template is rendered again with a mark
+// before each literal piece. So loops, branches and inserted text are mapped exactly.
 import assert from 'node:assert/strict'
 import { lineCounter, literalsOf, type Position } from './references.ts'
 
-/** The place in the template of an offset in the rendered text; null: nobody can say. */
+/**
+ * Returns the position in the template for an offset in the rendered text; null when the position is unknown.
+ */
 export type SourceMap = (offset: number) => Position | null
 
-/** Marks are characters for private use, one per literal. A template that holds such a character itself is not followed. */
+/**
+ * Marks are private-use characters, one per literal. A template that already contains such a character is not
+ * mapped.
+ */
 const FIRST_MARK = 0xf0000
 const MARKS_MAX = 0xfffd
 const MARK = /[\u{f0000}-\u{ffffd}]/gu
 const MARK_LENGTH = 2
 
 interface Piece {
-  /** Offsets in the rendered text and in the template, and how far the two run in step. */
+  /** Offsets in the rendered text and in the template, and the length of their common text. */
   rendered: number
   source: number
   length: number
 }
 
-/** `render` is what has made `rendered` of the template, and makes a text of one with marks. */
+/** `render` is the function that rendered the template. It also renders the template with marks. */
 export function sourceMapOf(
   template: string,
   rendered: string,
@@ -31,7 +34,7 @@ export function sourceMapOf(
   if (pieces === null) return () => null
   return (offset) => {
     const piece = pieces.findLast((known) => known.rendered <= offset)
-    // Text that an expression has inserted stands where the expression does.
+    // Text from an expression maps to the position of the expression.
     const at = piece === undefined ? 0 : piece.source + Math.min(offset - piece.rendered, piece.length)
     return lineCounter(template)(at)
   }
@@ -39,7 +42,7 @@ export function sourceMapOf(
 
 function piecesOf(template: string, rendered: string, render: (template: string) => string): Piece[] | null {
   if (template === rendered) return [{ rendered: 0, source: 0, length: template.length }]
-  // Blanks at the beginning may be trimmed: the mark stands behind them.
+  // Leading blanks may be trimmed, so the mark follows them.
   const literals = literalsOf(template).flatMap(({ start, end }) => {
     const text = template.slice(start, end)
     const blank = text.length - text.trimStart().length
@@ -53,7 +56,7 @@ function piecesOf(template: string, rendered: string, render: (template: string)
     copied = source
   }
   const again = renderedOrNull(marked + template.slice(copied), render)
-  // A template that looks at its own text can make another one of it.
+  // A template that depends on its own text can render differently with marks.
   if (again === null || again.replaceAll(MARK, '') !== rendered) return null
   return Array.from(again.matchAll(MARK), (match, count) => {
     const literal = literals[Number(match[0].codePointAt(0)) - FIRST_MARK]
@@ -66,7 +69,7 @@ function renderedOrNull(template: string, render: (template: string) => string):
   try {
     return render(template)
   } catch {
-    // Marks take room: a template near its limits is not followed.
+    // Marks make the text longer, so a template near its limits is not mapped.
     return null
   }
 }

@@ -1,7 +1,6 @@
-/**
- * MiniJinja as WASM, each use in an instance of its own with limits on its memory and on its work: what a template does
- * to it ends with it, and a trap (out of memory, work or stack) spoils nothing. An instance costs 0.3 ms.
- */
+// MiniJinja as WASM. Each use gets its own instance with limits on memory and work. So all effects of a
+// template end with the instance, and a trap (out of memory, work or stack) affects no other use. An instance
+// costs 0.3 ms.
 import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import * as glue from 'minijinja-js/dist/bundler/minijinja_js_bg.js'
@@ -10,18 +9,18 @@ import { METER, withLimits } from './wasm-limits.ts'
 export type TemplateEnvironment = glue.Environment
 
 export const ENGINE_LIMITS = {
-  /** What ends a template that builds a huge text from a small one. */
+  /** Stops a template that builds a huge text from a small one. */
   memoryBytes: 67_108_864,
-  /** Turns of a loop in the engine, at worst some two seconds: what ends everything else. */
+  /** Loop iterations in the engine: at worst, about two seconds. Stops every other expensive template. */
   work: 50_000_000n,
 } as const
 
-/** The limit that a template ran into, when the engine trapped. */
+/** The engine trapped because the template exceeded a limit. The message names the limit. */
 export class EngineTrap extends Error {
   override readonly name = 'EngineTrap'
 }
 
-/** Runs `use` with a fresh environment; throws what the engine throws, and `EngineTrap`. */
+/** Runs `use` with a new environment. Throws the engine's errors and `EngineTrap`. */
 export function withEnvironment<Result>(use: (environment: TemplateEnvironment) => Result): Result {
   module ??= compile()
   const instance = new WebAssembly.Instance(module, { './minijinja_js_bg.js': { ...glue } })
@@ -40,19 +39,21 @@ export function withEnvironment<Result>(use: (environment: TemplateEnvironment) 
   } finally {
     meter.value = ENGINE_LIMITS.work
     release(environment)
-    // The glue keeps its view of a memory until the buffer is detached; growing by nothing detaches it.
+    // The glue caches its view of the memory until the buffer is detached. Growing by zero pages detaches it.
     memory.grow(0)
   }
 }
 
 let module: WebAssembly.Module | undefined
 
-/** Also takes the environment out of the glue's finalizers, which would free it in a later instance. */
+/**
+ * Also removes the environment from the glue's finalizers, which would otherwise free it in a later instance.
+ */
 function release(environment: TemplateEnvironment): void {
   try {
     environment.free()
   } catch {
-    // After a trap the module still holds the environment: it goes with its instance.
+    // After a trap the module still holds the environment, which disappears with its instance.
   }
 }
 

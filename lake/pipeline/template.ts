@@ -1,9 +1,8 @@
-/**
- * SQL templates: Jinja syntax, strict, sandboxed and bounded (docs/adr/0006-templates.md).
- *
- * A run renders twice: `collectTemplate` learns what the template asks for, so that all of it is resolved in one call,
- * then `renderTemplate` puts the answers in. Both see the same variables, so they take the same way through it.
- */
+// SQL templates: Jinja syntax, strict, sandboxed and limited (docs/adr/0006-templates.md).
+//
+// A run renders twice. `collectTemplate` collects the names that the template requests, so that one call
+// resolves all of them. `renderTemplate` then inserts the results. Both see the same variables, so they take
+// the same branches.
 import { AuthorError } from './author-error.ts'
 import { MERGE_STRATEGIES, type MergeStrategy } from './config.ts'
 import { shown } from './names.ts'
@@ -13,28 +12,28 @@ import { EngineTrap, withEnvironment } from './template-engine.ts'
 export const TEMPLATE_LIMITS = {
   sourceBytes: 1_048_576,
   outputBytes: 8_388_608,
-  /** Instructions of the template: what ends an endless loop, with its line. */
+  /** Instructions of the template. The limit stops an endless loop and reports its line. */
   fuel: 1_000_000,
 } as const
 
 export interface Template {
-  /** Its name in errors: `pipeline.sql`. */
+  /** The file name in errors: `pipeline.sql`. */
   file: string
   source: string
 }
 
 export interface TemplateVariables {
-  /** `is_incremental()` and its like say which strategy the run uses. */
+  /** The strategy of the run, which `is_incremental()` and similar functions report. */
   strategy: MergeStrategy
   /** The table expression of the pipeline's own table. */
   this: string
   /** ISO 8601, UTC. */
   runStartedAt: string
-  /** The text of the largest watermark on main; null when there is none. */
+  /** The largest watermark on main, as text; null when there is none. */
   watermarkValue: string | null
 }
 
-/** Gives SQL text for a name; what it throws becomes a `TemplateError` at the call. */
+/** Returns SQL text for a name. An error that it throws becomes a `TemplateError` at the call. */
 export interface TemplateResolver {
   /** A table expression. */
   ref(name: string): string
@@ -42,13 +41,13 @@ export interface TemplateResolver {
   landingZone(name: string): string
 }
 
-/** A template that cannot be rendered, and where. */
+/** The template cannot be rendered. The error has the position, if known. */
 export class TemplateError extends AuthorError {
   override readonly name = 'TemplateError'
   readonly file: string
-  /** 1-based, where the engine knows it. */
+  /** 1-based, when the engine reports it. */
   readonly line: number | undefined
-  /** 1-based, where the engine knows it. */
+  /** 1-based, when the engine reports it. */
   readonly column: number | undefined
 
   constructor(file: string, text: string, at: Partial<Position> = {}, options?: ErrorOptions) {
@@ -60,17 +59,18 @@ export class TemplateError extends AuthorError {
   }
 }
 
-/** The template as SQL. Throws `TemplateError`. */
+/** Renders the template to SQL. Throws `TemplateError`. */
 export function renderTemplate(
   template: Template,
   variables: TemplateVariables,
   resolver: TemplateResolver,
 ): string {
   let failure: { error: unknown; call: ReferenceFunction; argument: string } | undefined
-  // A throw inside a callback would trap the module and lose its message: the first one waits until it has returned.
+  // An error inside a callback would trap the module and lose its message. So the first error waits until the
+  // module has returned.
   const call = (name: ReferenceFunction, resolve: (argument: string) => string) => {
     return (...given: unknown[]): string => {
-      // It is known why it cannot be rendered: a trap ends what would go on for long.
+      // The rendering has already failed. A trap stops the remaining work early.
       if (failure !== undefined) throw failure.error
       const argument = typeof given[0] === 'string' ? given[0] : ''
       try {
@@ -96,7 +96,7 @@ export function renderTemplate(
     const { error, call: name, argument } = failure
     const { calls, dynamic } = sqlReferences(template.source)
     const isIt = (found: { function: ReferenceFunction }) => found.function === name
-    // Of several calls with an argument that is computed, nobody knows which one it was.
+    // If several calls have a computed argument, the failed one is unknown.
     const [only, ...others] = dynamic.filter(isIt)
     const place =
       calls.find((found) => isIt(found) && found.argument === argument) ??
@@ -109,13 +109,13 @@ export function renderTemplate(
 }
 
 export interface Asked {
-  /** Names given to `ref()`, as written, without repeats. */
+  /** Names passed to `ref()`, as written, without duplicates. */
   refs: string[]
-  /** Names given to `landing_zone()`, as written, without repeats. */
+  /** Names passed to `landing_zone()`, as written, without duplicates. */
   zones: string[]
 }
 
-/** What the template asks for on its way through these variables. Throws `TemplateError`. */
+/** Collects the names that the template requests with these variables. Throws `TemplateError`. */
 export function collectTemplate(template: Template, variables: TemplateVariables): Asked {
   const refs = new Set<string>()
   const zones = new Set<string>()
@@ -129,7 +129,7 @@ export function collectTemplate(template: Template, variables: TemplateVariables
 
 const NAME_IN_ENGINE = 'template'
 
-/** One rendering in a WASM instance of its own: what a template does to its memory ends with it. */
+/** Renders in a separate WASM instance, so all changes of its memory end with the instance. */
 function render({ file, source }: Template, globals: Record<string, unknown>): string | TemplateError {
   if (byteLength(source) > TEMPLATE_LIMITS.sourceBytes)
     return new TemplateError(file, `the template is larger than ${TEMPLATE_LIMITS.sourceBytes} bytes`)
@@ -153,10 +153,13 @@ function render({ file, source }: Template, globals: Record<string, unknown>): s
   }
 }
 
-/** Of an excerpt's row of carets: `     i `. */
+/** The width of the margin in an excerpt's row of carets: `     i `. */
 const MARGIN = 7
 
-/** The engine's message is `what (in template:LINE)`, then in debug mode an excerpt with carets under the place. */
+/**
+ * The engine's message is `what (in template:LINE)`. In debug mode, an excerpt with carets under the position
+ * follows.
+ */
 function described({ file, source }: Template, error: Error): TemplateError {
   const [, said = error.message, lineText] = /^(.*?) \(in template:(\d+)\)/s.exec(error.message) ?? []
   const what = said === 'engine ran out of fuel' ? 'the template takes too long' : said

@@ -1,7 +1,6 @@
-/**
- * Publish validation: template syntax errors and bad configuration are errors; a bare `ref(`, a reference to an
- * unknown table or zone, and a cycle are warnings. The engine is not asked: tables may not exist yet.
- */
+// Publish validation. Template syntax errors and bad configuration are errors. A bare `ref(`, a reference to
+// an unknown table or zone, and a cycle are warnings. The engine is not involved, because tables may not
+// exist yet.
 import { type ConfigProblem, type PipelineConfig, parseConfig, type TextFile } from './config.ts'
 import { NameError, parseTableName, parseZoneName, shown, type TableName, tableKey } from './names.ts'
 import { parseTest, testNameOf } from './quality.ts'
@@ -10,16 +9,21 @@ import { collectTemplate, TemplateError } from './template.ts'
 
 export interface PublishInput {
   pipeline: TableName & { type: 'sql' | 'python' }
-  /** Every file of the pipeline, by its path below the pipeline's prefix: `pipeline.sql`, `tests/quality/a.sql`. */
+  /**
+   * Every file of the pipeline, with its path below the pipeline's prefix: `pipeline.sql`,
+   * `tests/quality/a.sql`.
+   */
   files: readonly TextFile[]
-  /** What exists; left out, the caller does not know and nothing is reported as unknown. */
+  /**
+   * Existing tables and zones. If absent, the caller does not know them, and nothing is reported as unknown.
+   */
   known?: {
-    /** Keys as `tableKey` gives them. */
+    /** Keys from `tableKey`. */
     tables: ReadonlySet<string>
     /** Zones of the pipeline's namespace. */
     zones: ReadonlySet<string>
   }
-  /** Which tables each table is made from, by key: what a cycle is found in. */
+  /** The source tables of each table, by key. Cycles are searched in this graph. */
   sources?: ReadonlyMap<string, readonly string[]>
 }
 
@@ -35,7 +39,7 @@ export interface ValidationReport {
   files: FileReport[]
 }
 
-/** One report per file given, in order, and one more for a source file that is missing. Never throws. */
+/** One report per given file, in order, and one for a missing source file. Never throws. */
 export function validatePublish(input: PublishInput): ValidationReport {
   const sourcePath = input.pipeline.type === 'python' ? 'pipeline.py' : 'pipeline.sql'
   const source = input.files.find(({ path }) => path === sourcePath)
@@ -67,11 +71,11 @@ export function validatePublish(input: PublishInput): ValidationReport {
   return { valid: files.every(({ valid }) => valid), files }
 }
 
-/** Problems of one file as lines of its report, which names the file already. */
+/** The problems of one file as lines of its report, which already names the file. */
 const messagesOf = (problems: readonly ConfigProblem[], path: string): string[] =>
   problems.filter(({ file }) => file === path).map(({ message, line }) => placed(message, { line }))
 
-/** Renders with what a first run would see; names are only noted, so no table needs to exist. */
+/** Renders with the variables of a first run. Names are only collected, so no table needs to exist. */
 function templateErrors({ path, text }: TextFile, { mergeStrategy }: PipelineConfig): string[] {
   try {
     const asked = collectTemplate(
@@ -97,7 +101,7 @@ function templateErrors({ path, text }: TextFile, { mergeStrategy }: PipelineCon
   }
 }
 
-/** What is wrong, after its place in the file if that is known. */
+/** Puts the position in the file, if known, before the reason. */
 function placed(reason: string, { line, column }: { line?: number; column?: number } = {}): string {
   if (line === undefined) return reason
   return `line ${line}${column === undefined ? '' : ` column ${column}`}: ${reason}`
@@ -135,7 +139,10 @@ function referenceWarnings({ path, text }: TextFile, { pipeline, known }: Publis
   return warnings
 }
 
-/** The pipeline's own table may come to be by this very publish; a name that is none is an error already. */
+/**
+ * The pipeline's own table is never unknown, because this publish may create it. An invalid name is already
+ * an error.
+ */
 function isUnknownTable(call: Call, pipeline: TableName, tables: ReadonlySet<string>): boolean {
   const key = keyOf(call.argument, pipeline)
   return key !== undefined && key !== tableKey(pipeline) && !tables.has(key)
@@ -151,8 +158,8 @@ function cycleWarnings({ path, text }: TextFile, { pipeline, sources }: PublishI
 }
 
 /**
- * Walks from the tables that the source of `own` reads; the way back to it is the cycle, in words. Null: there is none.
- * Tables are keys as `tableKey` gives them; `sources` says which tables each is made from.
+ * Searches for a way from the tables in `reads` back to `own`, and describes it. Null: there is no cycle.
+ * Tables are keys from `tableKey`. `sources` lists the source tables of each table.
  */
 export function cycleOf(
   own: string,

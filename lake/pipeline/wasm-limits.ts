@@ -1,14 +1,12 @@
-/**
- * Rewrites a WebAssembly module so that whoever runs it can bound it: its memory gets a maximum, and its work is
- * metered. Every turn of a loop takes 1 from a global, a copy or fill of memory 1 and 1 more per 64 bytes, and below
- * zero the module traps. Nothing else takes long: the only other way back in the code is a call, and calls end with the
- * stack.
- *
- * New functions, types and globals come after the old ones, so that no index changes. Format:
- * https://webassembly.github.io/spec/core/binary
- */
+// Adds limits to a WebAssembly module: a maximum for its memory, and a meter for its work. Each loop
+// iteration subtracts 1 from a global. A copy or fill of memory subtracts 1, and 1 more per 64 bytes. Below
+// zero, the module traps. Nothing else takes long: the only other backward jump is a call, and the stack
+// limits calls.
+//
+// New functions, types and globals follow the existing ones, so that no index changes. Format:
+// https://webassembly.github.io/spec/core/binary
 
-/** The module exports its meter under this name, a mutable 64-bit global: the work that is left. */
+/** The export name of the meter, a mutable 64-bit global with the remaining work. */
 export const METER = 'meter'
 
 const PAGE_BYTES = 65_536
@@ -23,7 +21,7 @@ const [CALL, END, LOOP] = [0x10, 0x0b, 0x03]
 const MEMORY_COPY = [0xfc, 10, 0, 0]
 const MEMORY_FILL = [0xfc, 11, 0]
 
-/** Throws `TypeError` for a module that uses what this does not know. */
+/** Throws `TypeError` for a module with unsupported features. */
 export function withLimits(module: Uint8Array, memoryBytes: number): Uint8Array<ArrayBuffer> {
   const sections = sectionsOf(module)
   const read = (id: number): Reader => new Reader(sections.get(id) ?? unknown(`section ${id} is missing`))
@@ -33,7 +31,7 @@ export function withLimits(module: Uint8Array, memoryBytes: number): Uint8Array<
   const append = (id: number, ...items: number[][]) => sections.set(id, appended(read(id), items))
   sections.set(SECTION.code, meteredCode(read(SECTION.code), functions))
   sections.set(SECTION.memories, limitedMemory(read(SECTION.memories), memoryBytes / PAGE_BYTES))
-  // The types () and (i32, i32, i32), and the functions that meter a turn, a copy and a fill.
+  // The types () and (i32, i32, i32), and the functions that meter an iteration, a copy and a fill.
   append(SECTION.types, [0x60, 0, 0], [0x60, 3, I32, I32, I32, 0])
   append(SECTION.functions, leb(types), leb(types + 1), leb(types + 1))
   append(SECTION.globals, [I64, 1, 0x42, 0, END])
@@ -55,14 +53,17 @@ const ONE = [0x42, 1]
 /** 1 + (the third argument >> 6) */
 const BY_SIZE = [0x20, 2, 0xad, 0x42, 6, 0x88, 0x42, 1, 0x7c]
 
-/** Takes an amount from the meter; traps when less than nothing is left. */
+/** Subtracts an amount from the meter, and traps when the meter is below zero. */
 function taken(meter: number, amount: readonly number[]): number[] {
   const index = leb(meter)
   const subtract = [0x23, ...index, ...amount, 0x7d, 0x24, ...index]
   return [...subtract, 0x23, ...index, 0x42, 0, 0x53, 0x04, 0x40, 0x00, END]
 }
 
-/** Puts a call at the head of every loop and in the place of every copy and fill; `turn` is the first of the three. */
+/**
+ * Inserts a call at the start of every loop, and replaces every copy and fill with a call. `turn` is the
+ * first of the three functions.
+ */
 function meteredCode(code: Reader, turn: number): Uint8Array<ArrayBuffer> {
   const calls = { turn: [CALL, ...leb(turn)], copy: [CALL, ...leb(turn + 1)], fill: [CALL, ...leb(turn + 2)] }
   const count = code.leb()
@@ -97,7 +98,7 @@ function meteredCode(code: Reader, turn: number): Uint8Array<ArrayBuffer> {
 const WIDE = 0xfc
 const [COPY, FILL] = [0xfc0a, 0xfc0b]
 
-/** How many LEB128 numbers follow each one-byte instruction. */
+/** The number of LEB128 numbers after each one-byte instruction. */
 const NUMBERS_AFTER = new Uint8Array(256)
 NUMBERS_AFTER.fill(1, 0x02, 0x05)
 NUMBERS_AFTER.fill(1, 0x0c, 0x0e)
@@ -108,7 +109,7 @@ NUMBERS_AFTER[0x10] = 1
 NUMBERS_AFTER[0x11] = 2
 const LAST_KNOWN = 0xc4
 
-/** The same after 0xfc: conversions, then copy and fill of memories and tables. */
+/** The number of LEB128 numbers after 0xfc: conversions, then copy and fill of memories and tables. */
 const NUMBERS_AFTER_WIDE: readonly number[] = [0, 0, 0, 0, 0, 0, 0, 0, 2, 1, 2, 1, 2, 1, 2, 1, 1, 1]
 class Reader {
   at = 0
@@ -120,7 +121,7 @@ class Reader {
     return byte
   }
 
-  /** An unsigned LEB128 number; of a signed one only the end is right. */
+  /** Reads an unsigned LEB128 number. For a signed number, only the end position is correct. */
   leb(): number {
     let value = 0
     for (let shift = 1; ; shift *= 128) {
@@ -130,7 +131,7 @@ class Reader {
     }
   }
 
-  /** Steps over one instruction with what belongs to it; answers its code. */
+  /** Skips one instruction with its operands. Returns the instruction's code. */
   instruction(): number {
     const code = this.byte()
     if (code === WIDE) {
@@ -154,7 +155,7 @@ class Reader {
   }
 }
 
-/** By id, in order. Custom sections (0) say nothing to whoever runs the module. */
+/** The sections by id, in order. Custom sections (0) are dropped, because they do not affect execution. */
 function sectionsOf(module: Uint8Array): Map<number, Uint8Array> {
   const reader = new Reader(module)
   reader.at = HEADER_BYTES
@@ -168,7 +169,9 @@ function sectionsOf(module: Uint8Array): Map<number, Uint8Array> {
   return sections
 }
 
-/** Imports that are functions: they have the first indexes. This module's glue imports nothing else. */
+/**
+ * The number of imported functions, which have the first indexes. This module's glue imports nothing else.
+ */
 function importedFunctions(imports: Reader): number {
   const count = imports.leb()
   for (let index = 0; index < count; index += 1) {
@@ -187,7 +190,7 @@ function limitedMemory(memories: Reader, pages: number): Uint8Array<ArrayBuffer>
   return Uint8Array.from([1, 1, ...leb(memories.leb()), ...leb(pages)])
 }
 
-/** A section with more items in its list. */
+/** Appends items to the list of a section. */
 function appended(section: Reader, items: readonly number[][]): Uint8Array<ArrayBuffer> {
   const count = section.leb() + items.length
   return Buffer.concat([

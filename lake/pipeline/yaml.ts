@@ -1,20 +1,19 @@
-/**
- * YAML that strangers have written, read in time that follows from its length alone: the parser itself compares each key
- * of a mapping with all others, and a few thousand of them would stop the process for seconds.
- */
+// Reads untrusted YAML in time that depends only on its length. The parser itself compares each key of a
+// mapping with all others, so a few thousand keys would block the process for seconds.
 import { isScalar, type LineCounter, parseDocument, visit, YAMLParseError } from 'yaml'
 
-/** Levels of what people write are a handful. */
+/** The largest nesting depth. People write a handful of levels. */
 const DEPTH = 50
 /**
- * Aliases multiply what they stand for, and each is looked for in the whole document: a chain of some thousand would take
- * its cube. What is read here needs none.
+ * Aliases multiply their values, and the parser searches the whole document for each alias. A chain of some
+ * thousand aliases would take cubic time. Configuration files need none.
  */
 export const YAML_ALIASES = 10
 
 /**
- * The first document of a text, with `errors` where it is not valid; never throws and never prints. Values may be taken from
- * a document without errors only, with `maxAliasCount: YAML_ALIASES`. Callers bound the length of the text.
+ * Parses the first document of a text; `errors` is filled when the text is not valid. Never throws and never
+ * prints. Values may be read only from a document without errors, with `maxAliasCount: YAML_ALIASES`. Callers
+ * must limit the length of the text.
  */
 export function readYaml(text: string, lineCounter?: LineCounter) {
   const document = parseDocument(text, {

@@ -1,4 +1,4 @@
-// Values out of a record that another engine may have written.
+// Reads values from an Avro record that another engine may have written.
 
 import { type AvroRecord, BadAvro } from './avro.ts'
 

@@ -1,12 +1,13 @@
-// Avro object container files, in memory. avsc's own reader and writer of containers are streams; manifests are small
-// and always read whole. Source: https://avro.apache.org/docs/1.12.0/specification/#object-container-files
+// Reads and writes Avro object container files in memory. The library avsc reads and writes containers only
+// as streams, but manifests are small and always read whole.
+// Source: https://avro.apache.org/docs/1.12.0/specification/#object-container-files
 
 import { Buffer } from 'node:buffer'
 import { createHash } from 'node:crypto'
 import { deflateRawSync, inflateRawSync } from 'node:zlib'
 import { type Schema, Type, types } from 'avsc'
 
-/** An Avro schema as it stands in a file, with Iceberg's attributes (`field-id`, `element-id`). */
+/** An Avro schema as stored in a file, with Iceberg's attributes (`field-id`, `element-id`). */
 export type AvroSchema =
   | string
   | readonly AvroSchema[]
@@ -41,24 +42,26 @@ export interface AvroFile {
 
 export type AvroRecord = Readonly<Record<string, unknown>>
 
-/** Bytes that are not an Avro file, or one this reader does not know. */
+/** The bytes are not an Avro file, or the reader does not support the file. */
 export class BadAvro extends Error {
   override readonly name = 'BadAvro'
 }
 
-/** Records per block; a reader holds one block decoded at a time. */
+/** The number of records per block. A reader holds one decoded block at a time. */
 const BLOCK_RECORDS = 1_000
-/** Below this records stay as they are: the schema beside them is larger, and a compressor costs half a millisecond. */
+/**
+ * Smaller files are not compressed: their schema is larger than their records, and compression takes 0.5 ms.
+ */
 const DEFLATED_BYTES_MIN = 8_192
-/** A block is refused when it inflates to more than this. */
+/** A block that inflates to more bytes is refused. */
 const BLOCK_BYTES_LIMIT = 256 * 1024 * 1024
-/** Compiled schemas kept; all manifests of one table share theirs. */
+/** The size of the cache of compiled schemas. All manifests of one table share one schema. */
 const COMPILED_LIMIT = 256
 
 const MAGIC = Buffer.from('Obj\x01', 'latin1')
 const SYNC_BYTES = 16
 
-/** The logical type of the longs that need all 64 bits (snapshot ids): read and written as bigint. */
+/** The logical type of longs that need all 64 bits (snapshot ids). Values are read and written as bigint. */
 export const INT64 = { type: 'long', logicalType: 'sluice-int64' } as const
 
 const int64 = types.LongType.__with({
@@ -87,7 +90,7 @@ const longType = Type.forSchema('long')
 
 interface Compiled {
   readonly type: Type
-  /** As it stands in files. */
+  /** The schema text as written to files. */
   readonly text: string
 }
 
@@ -97,7 +100,7 @@ function compile(schema: AvroSchema): Compiled {
   const key = JSON.stringify(schema)
   const known = compiled.get(key)
   if (known) return known
-  // Our schema type keeps Iceberg's attributes, which avsc's own does not name.
+  // Our schema type includes Iceberg's attributes, which avsc's own type lacks.
   const type = Type.forSchema(schema as Schema, {
     typeHook: (part) =>
       typeof part === 'object' && 'logicalType' in part && part.logicalType === INT64.logicalType
@@ -110,10 +113,13 @@ function compile(schema: AvroSchema): Compiled {
   return entry
 }
 
-/** Changes a writer's schema in ways that do not change the encoding: names, and INT64. */
+/** Changes a writer's schema without changing the encoding: renames fields and marks INT64. */
 export type Adapt = (schema: AvroSchema) => AvroSchema
 
-/** Readers by the schema text of files, for each way to adapt it: parsing and walking 8 KB costs more than the records. */
+/**
+ * Compiled readers by adaptation and schema text. Parsing and walking an 8 KB schema costs more than reading
+ * the records.
+ */
 const readers = new WeakMap<Adapt, Map<string, Type>>()
 
 function readerOf(text: string, adapt: Adapt): Type {
@@ -127,7 +133,10 @@ function readerOf(text: string, adapt: Adapt): Type {
   return type
 }
 
-/** The bytes of a file. `schema` may use INT64; the file then says plain long. Same input, same bytes. */
+/**
+ * Returns the bytes of a file. `schema` may contain INT64, which the file declares as plain long. Equal input
+ * gives equal bytes.
+ */
 export function writeAvro(
   schema: AvroSchema,
   metadata: Readonly<Record<string, string>>,
@@ -155,7 +164,10 @@ export function writeAvro(
   return new Uint8Array(Buffer.concat([header, ...parts]))
 }
 
-/** Any 16 bytes do that are unlikely inside the data; a digest of it keeps the file a function of its content. */
+/**
+ * The marker can be any 16 bytes that are unlikely in the data. A digest of the content gives equal files
+ * equal bytes.
+ */
 function syncMarker(parts: readonly (string | Uint8Array)[]): Buffer {
   const hash = createHash('sha256')
   for (const part of parts) hash.update(part)
@@ -163,7 +175,7 @@ function syncMarker(parts: readonly (string | Uint8Array)[]): Buffer {
 }
 
 /**
- * Reads a file. `adapt` must be a function that lives on: what was compiled is remembered with it.
+ * Reads a file. `adapt` must be a long-lived function, because the compiled readers are cached under it.
  * @throws BadAvro
  */
 export function readAvro(bytes: Uint8Array, adapt: Adapt): AvroFile {

@@ -1,13 +1,19 @@
-// Lower and upper bounds of columns: from DuckDB's text to Iceberg's single-value binary form and back.
+// Converts lower and upper bounds of columns between DuckDB's text and Iceberg's single-value binary form.
 // Source: https://iceberg.apache.org/spec/#binary-single-value-serialization
 
 import { Buffer } from 'node:buffer'
 import { decimalOf } from './types.ts'
 
-/** date: days since the epoch; time and timestamps: microseconds; decimal: the unscaled integer; uuid: its text. */
+/**
+ * Dates are days since the epoch, times and timestamps are microseconds, decimals are unscaled integers,
+ * UUIDs are texts.
+ */
 export type BoundValue = boolean | number | bigint | string | Uint8Array
 
-/** Strings and binaries are cut to this many code points or bytes: the metrics mode `truncate(16)`. */
+/**
+ * Strings are cut to this many code points and binaries to this many bytes, like the metrics mode
+ * `truncate(16)`.
+ */
 export const BOUND_LENGTH_LIMIT = 16
 
 /** An infinite date or timestamp, which no Iceberg type can hold. */
@@ -16,8 +22,8 @@ export class InfiniteValue extends Error {
 }
 
 /**
- * The bounds of a column as bytes, from the texts of DuckDB's COPY statistics. A bound that cannot be given (the
- * greatest string) is left out.
+ * Encodes the bounds of a column from the texts of DuckDB's COPY statistics. An upper bound that does not
+ * exist (above the greatest string) is left out.
  * @throws InfiniteValue
  */
 export function boundsFromText(
@@ -33,7 +39,7 @@ export function boundsFromText(
   }
 }
 
-/** A value from the text DuckDB prints in statistics. @throws InfiniteValue, SyntaxError */
+/** Parses a value from DuckDB's statistics. @throws InfiniteValue, SyntaxError */
 export function valueFromText(type: string, text: string): BoundValue {
   const decimal = decimalOf(type)
   if (decimal) return unscaled(text, decimal.scale)
@@ -66,7 +72,7 @@ export function valueFromText(type: string, text: string): BoundValue {
   }
 }
 
-/** One value in Iceberg's single-value binary form. */
+/** Encodes one value in Iceberg's single-value binary form. */
 export function encodeBound(type: string, value: BoundValue): Uint8Array {
   if (typeof value === 'boolean') return Uint8Array.of(value ? 1 : 0)
   if (value instanceof Uint8Array) return value
@@ -84,7 +90,10 @@ export function encodeBound(type: string, value: BoundValue): Uint8Array {
 
 const BYTES: Readonly<Record<string, number>> = { int: 4, date: 4, float: 4 }
 
-/** Reads a bound. Bounds written before a promotion (int -> long, float -> double) are read as the wider type. */
+/**
+ * Decodes a bound. A bound written before a promotion (int -> long, float -> double) is decoded as the wider
+ * type.
+ */
 export function decodeBound(type: string, bytes: Uint8Array): BoundValue {
   if (decimalOf(type)) return fromTwosComplement(bytes)
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
@@ -116,7 +125,7 @@ export function decodeBound(type: string, bytes: Uint8Array): BoundValue {
   }
 }
 
-/** A value of this type from how a manifest's partition tuple or an earlier, narrower type holds it. */
+/** Converts a value to this type from a manifest's partition tuple, or from an earlier, narrower type. */
 export function boundValueFrom(type: string, value: BoundValue): BoundValue {
   if (value instanceof Uint8Array) return type === 'binary' ? value : decodeBound(type, value)
   if (decimalOf(type)) return BigInt(value)
@@ -127,21 +136,27 @@ export function boundValueFrom(type: string, value: BoundValue): BoundValue {
 const isWide = (type: string): boolean =>
   type === 'long' || type === 'time' || type === 'timestamp' || type === 'timestamptz'
 
-/** The order of two values of one type; texts go by code point, binaries by byte. */
+/** Compares two values of one type: texts by code point, binaries by byte. */
 export function compareBounds(a: BoundValue, b: BoundValue): number {
   if (typeof a === 'string' && typeof b === 'string') return Buffer.compare(Buffer.from(a), Buffer.from(b))
   if (a instanceof Uint8Array && b instanceof Uint8Array) return Buffer.compare(a, b)
   return a < b ? -1 : a > b ? 1 : 0
 }
 
-/** At most every value of the column: cut; zero becomes -0, which orders before it. */
+/**
+ * A value that is at most every value of the column. Long values are cut. Zero becomes -0, which sorts before
+ * 0.
+ */
 export function lowerBound(type: string, value: BoundValue): BoundValue {
   if (type === 'string' && typeof value === 'string') return firstCodePoints(value)
   if (value instanceof Uint8Array) return value.subarray(0, BOUND_LENGTH_LIMIT)
   return value === 0 ? -0 : value
 }
 
-/** At least every value of the column: cut and then incremented; undefined when nothing so short is greater. */
+/**
+ * A value that is at least every value of the column: cut, then incremented. Undefined when no short value is
+ * greater.
+ */
 export function upperBound(type: string, value: BoundValue): BoundValue | undefined {
   if (type === 'string' && typeof value === 'string') {
     const cut = firstCodePoints(value)
@@ -192,7 +207,7 @@ function fromTwosComplement(bytes: Uint8Array): bigint {
   return BigInt.asIntN(bytes.length * 8, unsigned)
 }
 
-/** `-.50` of scale 2 is -50. */
+/** Converts `-.50` with scale 2 to -50. */
 function unscaled(text: string, scale: number): bigint {
   const match = /^(-?)(\d*)(?:\.(\d+))?$/.exec(text)
   const [, sign = '', whole = '', fraction = ''] = match ?? []
@@ -220,8 +235,8 @@ function daysFromText(text: string): number {
 }
 
 /**
- * Days since 1970-01-01 in the proleptic Gregorian calendar, for years that JavaScript's Date cannot hold. Years are
- * counted from March, so that the leap day is the last day of its year; 400 years have 146,097 days.
+ * Days since 1970-01-01 in the proleptic Gregorian calendar. JavaScript's Date cannot hold all years. Years
+ * start in March, so that the leap day is the last day of its year. 400 years have 146,097 days.
  */
 function daysFromCivil(year: number, month: number, day: number): number {
   const shifted = month > 2 ? year : year - 1

@@ -1,4 +1,4 @@
-// DuckDB writes types as text (DESCRIBE, typeof). This reads that text into a tree and writes it back.
+// Parses the type text of DuckDB (DESCRIBE, typeof) into a tree, and writes the tree as text.
 
 export interface StructField {
   readonly name: string
@@ -6,7 +6,10 @@ export interface StructField {
 }
 
 export type DuckType =
-  /** Anything without children, e.g. INTEGER, ENUM('a', 'b'), TIMESTAMP WITH TIME ZONE; `name` has no arguments. */
+  /**
+   * A type without children, e.g. INTEGER, ENUM('a', 'b'), TIMESTAMP WITH TIME ZONE. `name` excludes
+   * arguments.
+   */
   | { readonly kind: 'scalar'; readonly name: string }
   | { readonly kind: 'decimal'; readonly precision: number; readonly scale: number }
   | { readonly kind: 'list'; readonly element: DuckType; readonly length?: number }
@@ -16,7 +19,7 @@ export type DuckType =
 /** Deeper types are refused, so that no input can exhaust the stack. */
 const DEPTH_LIMIT = 64
 
-/** One spelling per type, where DuckDB or people use several. */
+/** One spelling per type, because DuckDB and people use several. */
 const CANONICAL: Readonly<Record<string, string>> = {
   TIMESTAMPTZ: 'TIMESTAMP WITH TIME ZONE',
   TIMETZ: 'TIME WITH TIME ZONE',
@@ -27,7 +30,7 @@ const CANONICAL: Readonly<Record<string, string>> = {
 }
 
 /**
- * Reads a type as DuckDB writes it: `DECIMAL(14,2)`, `STRUCT("a b" INTEGER, c VARCHAR[])[3]`, `"NULL"`.
+ * Parses a type as DuckDB writes it: `DECIMAL(14,2)`, `STRUCT("a b" INTEGER, c VARCHAR[])[3]`, `"NULL"`.
  * @throws SyntaxError for text that is not a type.
  */
 export function parseDuckType(text: string): DuckType {
@@ -37,7 +40,7 @@ export function parseDuckType(text: string): DuckType {
   return type
 }
 
-/** The type as text; `quote` decides how the names of struct fields are written. */
+/** Writes the type as text. `quote` decides how the names of struct fields are written. */
 export function renderDuckType(type: DuckType, quote: (name: string) => string): string {
   switch (type.kind) {
     case 'scalar':

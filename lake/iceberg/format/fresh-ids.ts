@@ -1,4 +1,4 @@
-// Clients send a new table's schema with ids of their own making (some count from 0, some repeat them).
+// Clients choose the ids in a new table's schema. Some clients count from 0, some repeat ids.
 
 import { fieldsOf, type IcebergType, type NestedField, type Schema } from './types.ts'
 import type { SortOrder, UnboundSpec } from './wire.ts'
@@ -9,7 +9,7 @@ interface TableShape {
   readonly sortOrder: SortOrder
 }
 
-/** The same shape with field ids that are unique and above 0; unchanged when they already are. */
+/** Returns the same shape with unique field ids above 0. A shape with such ids is returned unchanged. */
 export function withUsableIds(shape: TableShape): TableShape {
   const ids = [...fieldsOf(shape.schema)].map(({ id }) => id)
   if (new Set(ids).size === ids.length && ids.every((id) => id > 0)) return shape

@@ -1,6 +1,6 @@
-// JSON whose int64 values stay exact. Snapshot ids are random 63-bit integers and plain JSON.parse rounds them,
-// after which the metadata points at a snapshot that does not exist.
-// Needs the source text in JSON.parse's reviver and JSON.rawJSON: Bun, Node >= 22, Deno, Chromium >= 114.
+// JSON with exact int64 values. Snapshot ids are random 63-bit integers. Plain JSON.parse rounds them, so the
+// metadata would point at a snapshot that does not exist. Requires the source text in JSON.parse's reviver
+// and JSON.rawJSON: Bun, Node >= 22, Deno, Chromium >= 114.
 
 declare global {
   interface JSON {
@@ -9,14 +9,14 @@ declare global {
   }
 }
 
-/** Values under these names are always `bigint`, however small; so nobody has to handle two types. */
+/** Values under these names are always `bigint`, even small ones, so that callers handle only one type. */
 const ID_NAMES: ReadonlySet<string> = new Set(['snapshot-id', 'parent-snapshot-id', 'current-snapshot-id'])
 const ID_LIST_NAMES: ReadonlySet<string> = new Set(['snapshot-ids'])
 
 /**
- * Parses JSON. Snapshot ids become `bigint`; any other number is a `number`, or a `bigint` when it is an integer
- * that a double cannot hold.
- * @throws SyntaxError for text that is not JSON, or a snapshot id that is not a 64-bit integer.
+ * Parses JSON. Snapshot ids become `bigint`. Other integers that a double cannot hold also become `bigint`;
+ * all other numbers stay `number`.
+ * @throws SyntaxError for text that is not JSON, or for a snapshot id that is not a 64-bit integer.
  */
 export const parseJson = (text: string): unknown =>
   JSON.parse(text, (name: string, value: unknown, context?: { source?: string }) => {
@@ -25,7 +25,7 @@ export const parseJson = (text: string): unknown =>
     return value
   })
 
-/** Writes JSON with every `bigint` as a plain integer. Fields that are undefined are left out. */
+/** Writes JSON. Every `bigint` becomes a plain integer, and undefined fields are left out. */
 export const stringifyJson = (value: unknown): string =>
   JSON.stringify(value, (_, member: unknown) => (typeof member === 'bigint' ? exactLiteral(member) : member))
 

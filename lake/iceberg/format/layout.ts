@@ -1,23 +1,23 @@
-// How rows are laid out in files. One change rewrites whole files, so files are small next to their table; and a reader
-// opens each of them, so they are not smaller than that needs (docs/adr/0014-copy-on-write.md).
+// The distribution of rows over files. A change rewrites whole files, so files are small compared to their
+// table. A reader opens every file, so files are no smaller than necessary (docs/adr/0014-copy-on-write.md).
 
-/** Rows of a file: a row group of this size reads as fast as a larger one. */
+/** Rows per file. A row group of this size reads as fast as a larger one. */
 export const FILE_ROWS = 65_536
-/** No file of a large table holds more: one is rewritten in about a second. */
+/** The largest number of rows per file of a large table. Rewriting such a file takes about a second. */
 export const FILE_ROWS_LIMIT = 1_048_576
-/** Rows can be wide; the object gateway takes files of up to 1 GiB. */
+/** Limits the size of files with wide rows. The object gateway accepts files of up to 1 GiB. */
 export const FILE_BYTES = 536_870_912
-/** Into so many files at least a large table is cut: a change in one place rewrites two of them at worst. */
+/** A large table has at least this many files, so that a change in one place rewrites at most two of them. */
 const FILES_OF_LARGE_TABLE = 160
 
-/** The rows of a new file in a table of so many rows. */
+/** The number of rows per new file in a table with `tableRows` rows. */
 export const fileRowsFor = (tableRows: number): number =>
   Math.min(FILE_ROWS_LIMIT, Math.max(FILE_ROWS, Math.ceil(tableRows / FILES_OF_LARGE_TABLE)))
 
-/** A file may grow by this much before it is cut in two. */
+/** A file may grow by this factor before it is split. */
 const GROWTH = 1.5
 
-/** Sizes of the files that so many rows become, about equal. */
+/** Divides rows into ranges of about equal size, one per file. */
 export function cut(rows: number, fileRows: number): { from: number; to: number }[] {
   if (rows === 0) return []
   const count = rows <= GROWTH * fileRows ? 1 : Math.ceil(rows / fileRows)
@@ -28,12 +28,18 @@ export function cut(rows: number, fileRows: number): { from: number; to: number 
   }))
 }
 
-/** Small files of one partition are gathered into one when they have become so many. */
+/** When a partition has more small files than this, they are combined. */
 export const SMALL_FILES_LIMIT = 8
-/** A file with fewer rows than this share of a full one is small. */
+/** A file with fewer rows than this share of a full file is small. */
 export const SMALL_SHARE = 0.25
-/** Rows can be wide: a larger file is no small one, and no write rewrites more than this for the sake of order alone. */
+/**
+ * Rows can be wide, so a larger file is not small. One write combines at most `GATHERED_BYTES` of small
+ * files.
+ */
 export const SMALL_BYTES = 33_554_432
 export const GATHERED_BYTES = 134_217_728
-/** Partitions one write may fill: each is a file, and most are a mistake. */
+/**
+ * The largest number of partitions per write. Each partition needs a file, and a larger number is usually a
+ * mistake.
+ */
 export const PARTITIONS_LIMIT = 10_000

@@ -1,12 +1,12 @@
-// Where the objects of a table live. Metadata carries full locations, the object store knows keys below its root
-// (`s3://bucket/`, `file:///data/objects/`): these two functions are the only way from one to the other.
+// Locations of a table's objects. Metadata stores full locations, but the object store uses keys below its
+// root (`s3://bucket/`, `file:///data/objects/`). Only `locationOf` and `keyOf` convert between them.
 
 import type { TableName } from '../../pipeline/names.ts'
 
-/** All lake data lives below this prefix, which no namespace can have. */
+/** All lake data has this prefix, which is not a valid namespace name. */
 export const LAKE_PREFIX = '_lake/'
 
-/** A location that is not below the root of the store, or a key that would leave it. */
+/** The location is not below the root of the store, or the key would leave the root. */
 export class BadLocation extends Error {
   override readonly name = 'BadLocation'
 }
@@ -28,16 +28,20 @@ export function keyOf(root: string, location: string): string {
 }
 
 /**
- * The location of a table: `<root>_lake/<namespace>/<layer>/<name>-<first 8 digits of its uuid>`. The uuid keeps a
- * table apart from an earlier one of the same name, whose files a retained commit may still need.
+ * The location of a table: `<root>_lake/<namespace>/<layer>/<name>-<first 8 digits of its uuid>`. The uuid
+ * distinguishes a table from an earlier table of the same name. A retained commit may still need the files of
+ * the earlier table.
  */
 export const tableLocation = (root: string, { namespace, layer, name }: TableName, uuid: string): string =>
   locationOf(root, `${LAKE_PREFIX}${namespace}/${layer}/${name}-${uuid.slice(0, 8)}`)
 
-/** `unique` makes the name; objects of the lake are never overwritten. */
+/**
+ * The location of a data file. `unique` makes the name unique, because objects of the lake are never
+ * overwritten.
+ */
 export const dataLocation = (table: string, unique: string): string => `${table}/data/${unique}.parquet`
 
-/** A metadata file; `version` counts the commits, for people who look into the directory. */
+/** The location of a metadata file. `version` counts the commits, for people who look into the directory. */
 export const metadataLocation = (table: string, version: number, unique: string): string =>
   `${table}/metadata/${String(version).padStart(5, '0')}-${unique}.metadata.json`
 
@@ -58,5 +62,5 @@ function checkKey(key: string) {
     throw new BadLocation(`${JSON.stringify(key)} is not a key of the lake`)
 }
 
-/** Control characters, backslashes and percent escapes mean different things to different stores. */
+/** Control characters, backslashes and percent escapes have different meanings in different stores. */
 const isPrintable = (part: string): boolean => !/[\p{Cc}\\%?#]/u.test(part) && part.isWellFormed()

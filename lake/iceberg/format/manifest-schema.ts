@@ -97,7 +97,7 @@ export const LIST_SCHEMA: AvroSchema = {
   ],
 }
 
-/** How a manifest of this spec writes partition tuples. */
+/** The Avro schema of partition tuples in a manifest of this spec. */
 export function partitionSchema(spec: PartitionSpec, schema: Schema): AvroSchema {
   const fields = partitionTypes(spec, schema).map(({ id, avroName, type }) =>
     optional(id, avroName, avroPartition(type)),
@@ -107,9 +107,12 @@ export function partitionSchema(spec: PartitionSpec, schema: Schema): AvroSchema
 
 export interface PartitionType {
   readonly id: number
-  /** The field's name, in the characters Avro allows. Readers go by the id. */
+  /** The field's name in the characters that Avro allows. Readers use the id. */
   readonly avroName: string
-  /** The Iceberg type of the field's values; `day` is a date to readers, and a number of days in every way. */
+  /**
+   * The Iceberg type of the field's values. Readers see `day` as a date; the value is a number of days in
+   * both cases.
+   */
   readonly type: string
 }
 
@@ -123,7 +126,7 @@ export function partitionTypes({ fields }: PartitionSpec, schema: Schema): Parti
   }))
 }
 
-/** The Iceberg type of what a transform makes of a source. */
+/** The Iceberg type of a transform's result. */
 export function partitionType(transform: string, source: IcebergType | undefined): string {
   if (transform === 'day') return 'date'
   if (/^(year|month|hour|bucket)/.test(transform)) return 'int'
@@ -132,7 +135,7 @@ export function partitionType(transform: string, source: IcebergType | undefined
   return source
 }
 
-/** As Iceberg's own writer spells a name: `größe 2` becomes `gr_xF6_xDFe_x202`. */
+/** Spells a name like Iceberg's own writer: `größe 2` becomes `gr_xF6_xDFe_x202`. */
 const avroName = (name: string): string =>
   name
     .replace(/[^A-Za-z0-9_]/g, (char) => `_x${char.charCodeAt(0).toString(16).toUpperCase()}`)
@@ -176,12 +179,15 @@ function avroPrimitive(type: string): AvroSchema {
   }
 }
 
-/** The fewest bytes that hold every number of so many digits. */
+/** The smallest number of bytes that holds every number with `precision` digits. */
 export const decimalBytes = (precision: number): number => Math.ceil((precision * Math.log2(10) + 1) / 8)
 
 type NamesById = ReadonlyMap<number, { readonly name: string; readonly isInt64: boolean }>
 
-/** Names the fields of a writer's schema as this file does, by id, and marks those that need 64 bits. */
+/**
+ * Renames the fields of a writer's schema to the names in this file, by id. Marks the fields that need 64
+ * bits.
+ */
 export function canonical(schema: AvroSchema, names: NamesById): AvroSchema {
   if (isUnion(schema)) return schema.map((branch) => canonical(branch, names))
   if (isArray(schema)) return { ...schema, items: canonical(schema.items, names) }
@@ -198,9 +204,12 @@ function canonicalField(part: AvroField, names: NamesById): AvroField {
   return { ...part, name: known?.name ?? part.name, type }
 }
 
-/** Partition fields have ids of their table's making, from here on. */
+/** Each table assigns the ids of its partition fields, starting at this number. */
 export const FIRST_PARTITION_ID = 1_000
-/** What a partition field is called in a record that has been read: names are the writer's, ids are not. */
+/**
+ * The key of a partition field in a decoded record. Writers choose the names of partition fields, but the ids
+ * are fixed.
+ */
 const partitionKey = (id: number): string => `p${id}`
 export const partitionIdOf = (key: string): number => Number(key.slice(1))
 
@@ -230,7 +239,7 @@ function namesById(schema: AvroSchema): NamesById {
   return names
 }
 
-/** Also of a logical type: a time or a timestamp. */
+/** Also true for a logical type on long: a time or a timestamp. */
 const isLong = (type: AvroSchema): boolean =>
   type === 'long' || (typeof type === 'object' && 'type' in type && type.type === 'long')
 const isUnion = (schema: AvroSchema): schema is readonly AvroSchema[] => Array.isArray(schema)

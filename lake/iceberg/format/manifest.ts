@@ -1,6 +1,6 @@
-// Manifests (which data files) and manifest lists (which manifests) of format version 2.
-// Sources: https://iceberg.apache.org/spec/#manifests, #manifest-lists. Fields are found by their id, not their name:
-// engines have used several names for some of them.
+// Manifests (lists of data files) and manifest lists (lists of manifests), format version 2.
+// Sources: https://iceberg.apache.org/spec/#manifests, #manifest-lists. Fields are found by id and not by
+// name, because engines use different names for some fields.
 
 import { Buffer } from 'node:buffer'
 import { type Adapt, type AvroRecord, BadAvro, readAvro, writeAvro } from './avro.ts'
@@ -35,7 +35,7 @@ export interface ColumnMetrics {
   readonly valueCount?: number | undefined
   readonly nullCount?: number | undefined
   readonly nanCount?: number | undefined
-  /** Iceberg's single-value binary form: see bounds.ts. */
+  /** The value in Iceberg's single-value binary form (bounds.ts). */
   readonly lower?: Uint8Array | undefined
   readonly upper?: Uint8Array | undefined
 }
@@ -43,7 +43,7 @@ export interface ColumnMetrics {
 /** Values of the partition fields by field id; empty for an unpartitioned table. */
 export type PartitionTuple = Readonly<Record<number, BoundValue | null>>
 
-/** A text that only an equal tuple has. */
+/** Equal tuples, and only equal tuples, have the same text. */
 export const tupleText = (tuple: PartitionTuple): string =>
   JSON.stringify(
     Object.entries(tuple).map(([id, value]) => [
@@ -52,11 +52,11 @@ export const tupleText = (tuple: PartitionTuple): string =>
     ]),
   )
 
-/** What a manifest list says about the values of one partition field in the files of a manifest. */
+/** Summarizes the values of one partition field over the files of a manifest, for the manifest list. */
 export interface PartitionSummary {
   readonly containsNull: boolean
   readonly containsNan?: boolean | undefined
-  /** Iceberg's single-value binary form; absent where every value is null. */
+  /** The value in Iceberg's single-value binary form; absent when every value is null. */
   readonly lower?: Uint8Array | undefined
   readonly upper?: Uint8Array | undefined
 }
@@ -77,15 +77,19 @@ export interface DataFile {
 
 export interface ManifestEntry {
   readonly status: 'existing' | 'added' | 'deleted'
-  /** The snapshot that added or deleted the file; null in an added entry means the manifest's own. */
+  /**
+   * The snapshot that added or deleted the file. In an added entry, null means the manifest's own snapshot.
+   */
   readonly snapshotId: bigint | null
-  /** Null in an added entry means the manifest's own: it is known only when the commit succeeds. */
+  /**
+   * In an added entry, null means the manifest's own number, which is known only when the commit succeeds.
+   */
   readonly sequenceNumber: number | null
   readonly fileSequenceNumber: number | null
   readonly file: DataFile
 }
 
-/** What a manifest list says about one manifest. */
+/** The entry of a manifest in a manifest list. */
 export interface ManifestFile {
   readonly location: string
   readonly sizeBytes: number
@@ -100,7 +104,7 @@ export interface ManifestFile {
   readonly addedRows: number
   readonly existingRows: number
   readonly deletedRows: number
-  /** One per field of the partition spec, in its order; absent where the writer did not say. */
+  /** One summary per field of the partition spec, in order; absent when the writer stored none. */
   readonly partitions?: readonly PartitionSummary[] | undefined
 }
 
@@ -135,7 +139,8 @@ const canonicalEntries: Adapt = (schema) => canonical(schema, ENTRY_NAMES)
 const canonicalList: Adapt = (schema) => canonical(schema, LIST_NAMES)
 
 /**
- * The entries of a manifest, deleted ones too, with what they inherit from the manifest filled in.
+ * Returns the entries of a manifest, including deleted ones. Values that an entry inherits from the manifest
+ * are filled in.
  * @throws BadAvro
  */
 export function readManifest(
@@ -202,7 +207,9 @@ export function readManifestList(bytes: Uint8Array): ManifestFile[] {
   }))
 }
 
-/** The line of the manifest list for a manifest with these entries, as the snapshot `snapshotId` writes it. */
+/**
+ * Makes the manifest list's entry for a manifest with these entries, written by the snapshot `snapshotId`.
+ */
 export function describeManifest(
   entries: readonly ManifestEntry[],
   {
@@ -218,7 +225,7 @@ export function describeManifest(
     readonly specId: number
     readonly snapshotId: bigint
     readonly sequenceNumber: number
-    /** Of the manifest's spec. */
+    /** The partition fields of the manifest's spec. */
     readonly partitions?: readonly PartitionType[]
   },
 ): ManifestFile {
@@ -254,7 +261,7 @@ export function describeManifest(
   }
 }
 
-/** All entries count, deleted ones too: they are looked for as well. */
+/** All entries count, including deleted ones, because readers also search for deleted entries. */
 function summaryOf(type: string, values: readonly (BoundValue | null)[]): PartitionSummary {
   const isFloat = type === 'float' || type === 'double'
   const known = values.filter((value) => value !== null).map((value) => boundValueFrom(type, value))
@@ -283,7 +290,7 @@ function partitionRecord(tuple: PartitionTuple, types: readonly PartitionType[])
   )
 }
 
-/** A partition value as Avro writes it. */
+/** Converts a partition value to its Avro form. */
 function avroValue(type: string, value: BoundValue): unknown {
   const decimal = decimalOf(type)
   const plain = boundValueFrom(type, value)

@@ -1,4 +1,4 @@
-// The metadata of one table: format version 2, in memory exactly as it stands in the file.
+// The metadata of one table in format version 2. The object in memory has the same structure as the file.
 // Source: https://iceberg.apache.org/spec/#table-metadata-fields
 
 import { AuthorError } from '../../pipeline/author-error.ts'
@@ -41,14 +41,14 @@ export interface TableMetadata {
   readonly refs: Readonly<Record<string, SnapshotRef>>
 }
 
-/** A table, or a use of one, that this implementation does not read or write. */
+/** This implementation does not support the table, or the requested use of the table. */
 export class UnsupportedTable extends AuthorError {
   override readonly name = 'UnsupportedTable'
 }
 
 /**
  * Reads a metadata file.
- * @throws UnsupportedTable for another format version, SyntaxError for what is not table metadata.
+ * @throws UnsupportedTable for another format version, SyntaxError for text that is not table metadata.
  */
 export function parseMetadata(text: string): TableMetadata {
   const value = parseJson(text)
@@ -56,7 +56,10 @@ export function parseMetadata(text: string): TableMetadata {
   return metadataFrom(value)
 }
 
-/** Table metadata out of parsed JSON, as a REST catalog answers it. @throws UnsupportedTable, SyntaxError */
+/**
+ * Reads table metadata from parsed JSON, such as the answer of a REST catalog.
+ * @throws UnsupportedTable, SyntaxError
+ */
 export function metadataFrom(value: object): TableMetadata {
   const version: unknown = Reflect.get(value, 'format-version')
   if (version !== 2) throw new UnsupportedTable(`table format version ${String(version)} is not supported`)
@@ -66,7 +69,7 @@ export function metadataFrom(value: object): TableMetadata {
   }
   return {
     ...rest,
-    // Some writers say -1 or null for "none".
+    // Some writers store -1 or null when the table has no snapshot.
     ...(typeof current === 'bigint' && current >= 0n && { 'current-snapshot-id': current }),
     properties: rest.properties ?? {},
     snapshots: rest.snapshots ?? [],
@@ -79,12 +82,12 @@ export function metadataFrom(value: object): TableMetadata {
 /** The text of a metadata file. */
 export const serializeMetadata = (metadata: TableMetadata): string => stringifyJson(metadata)
 
-/** The schema readers see. */
+/** The schema that readers see. */
 export function currentSchema(metadata: TableMetadata): Schema {
   return schemaById(metadata, metadata['current-schema-id'])
 }
 
-/** How new files are partitioned. @throws SyntaxError when the metadata contradicts itself */
+/** The partition spec of new files. @throws SyntaxError when the metadata contradicts itself */
 export function defaultSpec(metadata: TableMetadata): PartitionSpec {
   const id = metadata['default-spec-id']
   const spec = metadata['partition-specs'].find((candidate) => candidate['spec-id'] === id)
@@ -107,7 +110,7 @@ export function schemaById(metadata: TableMetadata, id: number): Schema {
   return schema
 }
 
-/** The snapshot readers see; undefined while the table has none. */
+/** The snapshot that readers see; undefined while the table has none. */
 export function currentSnapshot(metadata: TableMetadata): Snapshot | undefined {
   const id = metadata['current-snapshot-id']
   return id === undefined ? undefined : snapshotById(metadata, id)

@@ -1,4 +1,5 @@
-// How rows fall into partitions: the spec of a table from what its pipeline says, and each transform as SQL.
+// Assigns rows to partitions: makes a table's spec from the pipeline's configuration, and each transform as
+// SQL.
 // Source: https://iceberg.apache.org/spec/#partition-transforms
 
 import { AuthorError } from '../../pipeline/author-error.ts'
@@ -10,7 +11,7 @@ import type { PartitionSpec } from './metadata.ts'
 import { duckText, type NestedField, type Schema, toDuckDb } from './types.ts'
 import type { UnboundSpec } from './wire.ts'
 
-/** A column that a table cannot be partitioned by as asked. */
+/** The table cannot be partitioned by this column with the requested transform. */
 export class UnsupportedPartition extends AuthorError {
   override readonly name = 'UnsupportedPartition'
 }
@@ -25,7 +26,7 @@ export function partitionSpecOf(by: readonly PartitionBy[], schema: Schema): Unb
       throw new UnsupportedPartition(`partition_by: the result has no column ${JSON.stringify(column)}`)
     checkSource(source, transform)
     let name = transform === 'identity' ? source.name : `${source.name}_${transform}`
-    // Only an identity may be called like a column, its own.
+    // Only an identity field may have the name of a column, which is its own source.
     while (taken.has(name) || (transform !== 'identity' && columns.has(name.toLowerCase()))) name += '_'
     taken.add(name)
     return { 'source-id': source.id, name, transform }
@@ -43,7 +44,7 @@ function checkSource({ name, type }: NestedField, transform: PartitionBy['transf
   }
   if (typeof type !== 'string') refuse('a list, map or struct cannot be partitioned by')
   if (transform === 'identity') {
-    // NaN and the two zeros would make partitions that readers disagree about.
+    // Readers would disagree about partitions of NaN and of the two zeros.
     if (type === 'float' || type === 'double') refuse('cast it to DECIMAL')
   } else if (transform === 'hour') {
     if (!TIMES.has(type)) refuse('use a TIMESTAMP')
@@ -54,13 +55,16 @@ function checkSource({ name, type }: NestedField, transform: PartitionBy['transf
 export interface ComputedPartition {
   readonly id: number
   readonly source: NestedField
-  /** The Iceberg type of its values; those of `day` are numbers of days. */
+  /** The Iceberg type of the values. The values of `day` are numbers of days. */
   readonly type: string
-  /** SQL of the value for an expression of the source's type. */
+  /** The SQL of the value for an expression of the source's type. */
   readonly of: (expression: string) => string
 }
 
-/** The fields of a spec that can be computed: those of other engines' transforms, and of columns gone, are left out. */
+/**
+ * The fields of a spec that SQL can compute. Transforms of other engines and fields of removed columns are
+ * left out.
+ */
 export function computedPartitions({ fields }: PartitionSpec, schema: Schema): ComputedPartition[] {
   return fields.flatMap((field) => {
     const source = schema.fields.find(({ id }) => id === field['source-id'])
@@ -75,7 +79,7 @@ const MICROS_PER_HOUR = 3_600_000_000
 
 function transformSql(transform: string, { type }: NestedField): ComputedPartition['of'] | undefined {
   if (typeof type !== 'string') return undefined
-  // Partitions are in UTC whatever the session's time zone is.
+  // Partitions use UTC in every time zone of the session.
   const local = (expression: string) =>
     type === 'timestamptz' ? `(${expression} AT TIME ZONE 'UTC')` : expression
   switch (transform) {
@@ -89,7 +93,7 @@ function transformSql(transform: string, { type }: NestedField): ComputedPartiti
     case 'day':
       return (expression) => `CAST(CAST(${local(expression)} AS DATE) - DATE '1970-01-01' AS INTEGER)`
     case 'hour':
-      // Whole hours below: a division rounds towards zero.
+      // Subtracts the remainder first, because the division rounds towards zero.
       return (expression) => {
         const micros = `epoch_us(${local(expression)})`
         const past = `((${micros} % ${MICROS_PER_HOUR} + ${MICROS_PER_HOUR}) % ${MICROS_PER_HOUR})`
@@ -100,7 +104,7 @@ function transformSql(transform: string, { type }: NestedField): ComputedPartiti
   }
 }
 
-/** A partition value out of a manifest. */
+/** Reads a partition value from a manifest. */
 export function tupleValue(tuple: PartitionTuple, { id, type }: ComputedPartition): BoundValue | null {
   const value = tuple[id] ?? null
   return value === null ? null : boundValueFrom(type, value)

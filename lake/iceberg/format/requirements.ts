@@ -1,15 +1,19 @@
-// What a commit claims about the table it was computed from. Any claim that no longer holds is a conflict.
+// Checks the requirements of a commit: claims about the table from which the commit was computed. A claim
+// that no longer holds is a conflict.
 // Source: Iceberg REST catalog OpenAPI, TableRequirement.
 
 import type { TableMetadata } from './metadata.ts'
 import type { TableRequirement } from './wire.ts'
 
-/** The table is not as the commit was computed from: 409 CommitFailedException. */
+/** The table has changed since the commit was computed: 409 CommitFailedException. */
 export class CommitFailed extends Error {
   override readonly name = 'CommitFailed'
 }
 
-/** @throws CommitFailed naming the first claim that does not hold; `null` is a table that does not exist */
+/**
+ * `null` means that the table does not exist.
+ * @throws CommitFailed with the first claim that does not hold
+ */
 export function checkRequirements(metadata: TableMetadata | null, requirements: readonly TableRequirement[]) {
   for (const requirement of requirements) checkRequirement(metadata, requirement)
 }

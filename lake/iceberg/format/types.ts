@@ -1,6 +1,6 @@
-// Iceberg v2 schemas, and which DuckDB type is stored as which Iceberg type.
-// COPY loses some types silently (HUGEINT becomes DOUBLE, UNION becomes STRUCT), so every column is first brought to
-// its stored type by a cast, and what has no faithful stored type is refused by name.
+// Iceberg v2 schemas, and the mapping of DuckDB types to Iceberg types. COPY changes some types silently:
+// HUGEINT becomes DOUBLE, UNION becomes STRUCT. So every column is first cast to its stored type. A type
+// without a faithful stored type is refused with its name.
 // Source: https://iceberg.apache.org/spec/#schemas-and-data-types
 
 import type { Column } from '../../engine/instance.ts'
@@ -47,14 +47,14 @@ export interface Schema extends StructType {
   readonly 'identifier-field-ids'?: readonly number[]
 }
 
-/** A column whose type has no faithful place in an Iceberg table. */
+/** A column whose type has no faithful Iceberg type. */
 export class UnsupportedColumn extends AuthorError {
   override readonly name = 'UnsupportedColumn'
   constructor(
-    /** The column, with the path to the nested field: `a.b.element`. */
+    /** The column with the path to the nested field: `a.b.element`. */
     readonly column: string,
     readonly type: string,
-    /** The type to cast to, or null where no cast helps. */
+    /** The type for a cast, or null when no cast helps. */
     readonly cast: string | null,
     hint: string = cast === null ? 'leave the column out' : `cast it: CAST(... AS ${cast})`,
   ) {
@@ -62,7 +62,7 @@ export class UnsupportedColumn extends AuthorError {
   }
 }
 
-/** Iceberg's name for DuckDB types that are stored as they are. */
+/** The Iceberg names of DuckDB types that are stored unchanged. */
 const SAME: Readonly<Record<string, string>> = {
   BOOLEAN: 'boolean',
   INTEGER: 'int',
@@ -84,7 +84,7 @@ const DUCKDB_NAME: Readonly<Record<string, string>> = Object.fromEntries(
 
 const scalar = (name: string): DuckType => ({ kind: 'scalar', name })
 
-/** DuckDB types that are cast to a wider or plainer one before they are written. */
+/** DuckDB types that are cast to a wider or simpler type before they are written. */
 const STORED_AS: Readonly<Record<string, DuckType>> = {
   TINYINT: scalar('INTEGER'),
   SMALLINT: scalar('INTEGER'),
@@ -100,7 +100,7 @@ const STORED_AS: Readonly<Record<string, DuckType>> = {
   TIMESTAMP_MS: scalar('TIMESTAMP'),
 }
 
-/** DuckDB types with no faithful stored type, and the cast an author would choose. */
+/** DuckDB types without a faithful stored type, and the cast that an author would choose. */
 const SUGGESTED_CAST: Readonly<Record<string, string>> = {
   INTERVAL: 'VARCHAR',
   'TIME WITH TIME ZONE': 'TIME',
@@ -114,15 +114,19 @@ const SUGGESTED_CAST: Readonly<Record<string, string>> = {
   NULL: 'VARCHAR',
 }
 
-/** The engine's time to read a column doubles with every level of lists and maps: 10 ms here, minutes at 30. */
+/**
+ * The engine's time to read a column doubles with each level of lists and maps: 10 ms at this limit, minutes
+ * at 30 levels.
+ */
 const NESTING_LEVELS_MAX = 16
 
 /** DuckDB refuses FIELD_IDS when a column has this name. */
 const RESERVED_NAME = '__duckdb_field_id'
 
 /**
- * The DuckDB types in which the columns of a result are stored, in their order.
- * @throws UnsupportedColumn for a type that cannot be stored, or a name that cannot be told from another one.
+ * The DuckDB types in which the columns of a result are stored, in order.
+ * @throws UnsupportedColumn for a type that cannot be stored, for an invalid name, or for a name that differs
+ * from another one at most by case.
  */
 export function storedTypes(columns: readonly Column[]): StructField[] {
   const fields = columns.map((column) => ({ name: column.name, type: parseColumn(column) }))
@@ -130,7 +134,7 @@ export function storedTypes(columns: readonly Column[]): StructField[] {
   return storedFields(fields, '')
 }
 
-/** The type of a column as a tree. @throws UnsupportedColumn */
+/** Parses the type of a column. @throws UnsupportedColumn */
 export function parseColumn({ name, type }: Column): DuckType {
   try {
     return parseDuckType(type)
@@ -219,7 +223,7 @@ function storedType(type: DuckType, column: string): DuckType {
   }
 }
 
-/** The Iceberg type of a stored DuckDB type; `nextId` numbers every child. All children are optional. */
+/** The Iceberg type of a stored DuckDB type. `nextId` numbers every child, and all children are optional. */
 export function toIceberg(stored: DuckType, nextId: () => number): IcebergType {
   switch (stored.kind) {
     case 'scalar':
@@ -262,7 +266,7 @@ export function primitiveOf(stored: Extract<DuckType, { kind: 'scalar' | 'decima
   return name
 }
 
-/** Precision and scale of a `decimal(P, S)`; undefined for another type. */
+/** Precision and scale of `decimal(P, S)`; undefined for any other type. */
 export function decimalOf(type: string): { precision: number; scale: number } | undefined {
   const match = /^decimal\(\s*(\d+)\s*,\s*(\d+)\s*\)$/.exec(type)
   return match ? { precision: Number(match[1]), scale: Number(match[2]) } : undefined
@@ -287,14 +291,14 @@ export function toDuckDb(type: IcebergType): DuckType {
   }
 }
 
-/** The type as people read it: `DECIMAL(14,2)`, `STRUCT(a INTEGER, "b c" VARCHAR)`. Not for use in SQL. */
+/** The type as text for people: `DECIMAL(14,2)`, `STRUCT(a INTEGER, "b c" VARCHAR)`. Not for use in SQL. */
 export const duckText = (type: DuckType): string => renderDuckType(type, describedIdentifier)
 
 /** The columns of a table for people: names and DuckDB types. */
 export const columnsOf = (schema: Schema): Column[] =>
   schema.fields.map(({ name, type }) => ({ name, type: duckText(toDuckDb(type)) }))
 
-/** Every field of a schema, nested ones too, with the names that lead to it and whether a list or map repeats it. */
+/** A field of a schema, also a nested one, with its path. `isRepeated` is true inside a list or a map. */
 export interface LeafOrBranch {
   readonly id: number
   readonly path: readonly string[]
@@ -302,7 +306,10 @@ export interface LeafOrBranch {
   readonly isRepeated: boolean
 }
 
-/** Walks a struct depth first; list elements are called `element`, map entries `key` and `value`, as in Parquet. */
+/**
+ * Walks a struct depth first. The children of lists and maps are named `element`, `key` and `value`, as in
+ * Parquet.
+ */
 export function* fieldsOf(
   struct: StructType,
   path: readonly string[] = [],

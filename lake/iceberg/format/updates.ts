@@ -1,4 +1,4 @@
-// Applies the updates of a commit to table metadata, as a REST catalog must.
+// Applies the updates of a commit to table metadata, as a REST catalog must do.
 // Source: Iceberg REST catalog OpenAPI, TableUpdate; https://iceberg.apache.org/spec/#table-metadata-fields
 
 import { sameFields } from '../write/evolution.ts'
@@ -13,32 +13,38 @@ import {
 import { fieldsOf, type Schema } from './types.ts'
 import { BadUpdate, type SnapshotRef, type SortOrder, type TableUpdate, type UnboundSpec } from './wire.ts'
 
-/** Earlier metadata files remembered (Iceberg's default for write.metadata.previous-versions-max). */
+/**
+ * The number of earlier metadata files in the log (Iceberg's default for
+ * write.metadata.previous-versions-max).
+ */
 export const METADATA_LOG_LIMIT = 100
-/** Entries of the history of the main branch. */
+/** The number of entries in the history of the main branch. */
 export const SNAPSHOT_LOG_LIMIT = 1_000
-/** Snapshots of one table; the metadata file is read and written whole by every commit. */
+/** The number of snapshots of one table. Every commit reads and writes the whole metadata file. */
 export const SNAPSHOTS_LIMIT = 10_000
-/** Schemas kept beyond those that a snapshot or the table itself uses. */
+/** The number of retained schemas that neither a snapshot nor the table uses. */
 export const UNUSED_SCHEMAS_LIMIT = 100
 export const PROPERTIES_LIMIT = 1_000
 export const REFS_LIMIT = 1_000
 export const SPECS_LIMIT = 100
 
 const LAST_ADDED = -1
-/** Partition field ids count from 1000. */
+/** Ids of partition fields start at 1000. */
 const LAST_PARTITION_ID_BEFORE_ANY = 999
-/** The branch every engine reads. A branch of the catalog is served as this one (see the ADR on the writer). */
+/**
+ * The branch that every engine reads. The catalog serves each of its own branches under this name (see the
+ * ADR on the writer).
+ */
 export const MAIN = 'main'
 
 export interface UpdateContext {
-  /** Time of the commit, milliseconds since the epoch. */
+  /** The time of the commit in milliseconds since the epoch. */
   readonly at: number
-  /** The metadata file that this commit replaces; it goes into the metadata log. */
+  /** The metadata file that this commit replaces, for the metadata log. */
   readonly previousFile?: string | undefined
 }
 
-/** @throws BadUpdate naming the update; `null` is a table that does not exist yet */
+/** `null` means that the table does not exist yet. @throws BadUpdate with the name of the update */
 export function applyUpdates(
   base: TableMetadata | null,
   updates: readonly TableUpdate[],
@@ -50,7 +56,7 @@ export function applyUpdates(
   return base && previousFile !== undefined ? withPreviousFile(next, base, previousFile) : next
 }
 
-/** The id a schema has, or will have, in this table: an equal schema is not added twice. */
+/** The id that a schema has or will get in this table. An equal schema is not added twice. */
 export function schemaIdIn(schemas: readonly Schema[], schema: Omit<Schema, 'schema-id'>): number {
   const equal = schemas.find((known) => sameSchema(known, schema))
   return equal ? equal['schema-id'] : nextId(schemas.map((known) => known['schema-id']))
@@ -226,7 +232,7 @@ class Draft {
     limited('add-spec', table['partition-specs'].length, SPECS_LIMIT)
   }
 
-  /** A partition field seen before (same source and transform) keeps its id; others get the next ones. */
+  /** A known partition field (same source and transform) keeps its id. Other fields get the next ids. */
   private numberedPartitions({ fields }: UnboundSpec): PartitionField[] {
     const known = this.table['partition-specs'].flatMap((spec) => spec.fields)
     let last = Math.max(this.table['last-partition-id'], ...fields.map((field) => field['field-id'] ?? 0))
@@ -246,7 +252,7 @@ class Draft {
     const { table } = this
     const text = JSON.stringify(order.fields)
     const equal = table['sort-orders'].find((known) => JSON.stringify(known.fields) === text)
-    // Order 0 is the unsorted one, always.
+    // Order 0 is always the unsorted order.
     const id = equal?.['order-id'] ?? (order.fields.length === 0 ? 0 : Math.max(1, nextId(this.orderIds())))
     if (!equal) table['sort-orders'] = [...table['sort-orders'], { ...order, 'order-id': id }]
     this.lastOrder = id
@@ -304,7 +310,8 @@ class Draft {
     for (const [name, ref] of Object.entries<SnapshotRef>(table.refs)) {
       if (ids.has(ref['snapshot-id'])) this.removeRef(name)
     }
-    // History before a removed snapshot would have a hole: it ends there (spec: snapshot-log).
+    // A removed snapshot would leave a gap in the history, so older entries are removed too (spec:
+    // snapshot-log).
     const hole = table['snapshot-log'].findLastIndex((entry) => ids.has(entry['snapshot-id']))
     table['snapshot-log'] = table['snapshot-log'].slice(hole + 1)
   }
@@ -333,7 +340,7 @@ class Draft {
     if (dropped.size > 0) table.schemas = table.schemas.filter((schema) => !dropped.has(schema))
   }
 
-  /** Readers never saw a snapshot that was current only within this commit. */
+  /** Removes snapshots that were current only within this commit: no reader has seen them. */
   private dropIntermediateLogEntries() {
     const { table } = this
     const current = table['current-snapshot-id']

@@ -1,12 +1,12 @@
-// What Iceberg REST clients send. One schema is the check and the type.
-// Source: Iceberg REST catalog OpenAPI. Fields this implementation does not use are let through.
+// Requests of Iceberg REST clients. One schema is both the check and the type.
+// Source: Iceberg REST catalog OpenAPI. Unknown fields are accepted.
 
 import { type Static, type TProperties, type TSchema, Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import { parseJson } from './json.ts'
 import type { IcebergType, ListType, MapType, StructType, Schema as TableSchema } from './types.ts'
 
-/** An update that cannot be applied, or is not one: 400 BadRequestException. */
+/** An update that is malformed or cannot be applied: 400 BadRequestException. */
 export class BadUpdate extends Error {
   override readonly name = 'BadUpdate'
 }
@@ -16,7 +16,7 @@ const SCHEMA_DEPTH_LIMIT = 64
 
 const MAX_INT = 2 ** 31 - 1
 const Int = Type.Integer({ minimum: 0, maximum: MAX_INT })
-/** An id, or -1 for "the one just added". */
+/** An id, or -1 for the item added last. */
 const IdOrLast = Type.Integer({ minimum: -1, maximum: MAX_INT })
 const Long = Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER })
 const SnapshotId = Type.BigInt({ minimum: 0n, maximum: 2n ** 63n - 1n })
@@ -24,7 +24,9 @@ const Name = Type.String({ minLength: 1 })
 const Properties = Type.Record(Type.String(), Type.String())
 const Uuid = Type.String({ pattern: '^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$' })
 
-/** Fields and types nest: checkStruct checks them. The catalog numbers schemas, so clients may leave the id out. */
+/**
+ * `checkStruct` checks the nested fields and types. The catalog numbers schemas, so clients may omit the id.
+ */
 const Schema = Type.Unsafe<Omit<TableSchema, 'schema-id'>>(
   Type.Object({
     type: Type.Literal('struct'),
@@ -41,7 +43,7 @@ const PartitionField = Type.Object({
     pattern: '^(identity|year|month|day|hour|void|(bucket|truncate)\\[[1-9][0-9]{0,8}\\])$',
   }),
 })
-/** As clients send it: the catalog numbers the specification, and the fields without an id. */
+/** A spec as clients send it. The catalog assigns the id of the spec and missing ids of fields. */
 const UnboundSpec = Type.Object({ fields: Type.Array(PartitionField) })
 export type UnboundSpec = Static<typeof UnboundSpec>
 
@@ -182,7 +184,7 @@ function parseBody(text: string): unknown {
   try {
     return withoutNulls(parseJson(text))
   } catch (cause) {
-    // A RangeError is nesting deeper than the stack.
+    // A RangeError means that the JSON is nested too deeply for the stack.
     if (cause instanceof SyntaxError || cause instanceof RangeError) {
       throw new BadUpdate(`the body is not JSON: ${cause.message}`, { cause })
     }
@@ -190,7 +192,7 @@ function parseBody(text: string): unknown {
   }
 }
 
-/** Some clients send `null` for an optional field they do not use. Only a null snapshot id means something. */
+/** Some clients send `null` for an unused optional field. Only a null snapshot id has a meaning. */
 function withoutNulls(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(withoutNulls)
   if (typeof value !== 'object' || value === null) return value

@@ -1,4 +1,4 @@
-// A thin client of an Iceberg REST catalog: the calls a run needs.
+// A small client of an Iceberg REST catalog, with only the calls that a run needs.
 // Source: Iceberg REST catalog OpenAPI.
 
 import { setTimeout as wait } from 'node:timers/promises'
@@ -7,13 +7,16 @@ import { parseJson, stringifyJson } from '../format/json.ts'
 import { metadataFrom, type TableMetadata } from '../format/metadata.ts'
 import type { CommitRequest } from '../format/wire.ts'
 
-/** Attempts of a call that changes nothing, and the pause before the second one (it doubles). */
+/**
+ * The number of attempts for a read-only call. The pause before the second attempt doubles for each further
+ * one.
+ */
 export const ATTEMPTS_LIMIT = 3
 const FIRST_PAUSE_MS = 100
-/** One attempt of one call. */
+/** The timeout of one attempt. */
 export const CALL_TIMEOUT_MS = 30_000
 
-/** The catalog answered with an error, or not at all (status 0). */
+/** The catalog answered with an error, or did not answer (status 0). */
 export class CatalogError extends Error {
   override readonly name: string = 'CatalogError'
   constructor(
@@ -30,23 +33,26 @@ export class CatalogError extends Error {
 export class NotFound extends CatalogError {
   override readonly name = 'NotFound'
 }
-/** 409: the table has changed since the commit was computed, or exists. */
+/** 409: the table has changed since the commit was computed, or already exists. */
 export class Conflict extends CatalogError {
   override readonly name = 'Conflict'
 }
-/** 5xx, 429, no answer, or an answer that is not one. A commit that ends so may have happened: load the table to see. */
+/**
+ * 5xx, 429, no answer or an invalid answer. A commit with this error may have succeeded: load the table to
+ * find out.
+ */
 export class ServerError extends CatalogError {
   override readonly name = 'ServerError'
 }
 
 export interface ClientOptions {
-  /** Where the catalog's `/v1` is, without a slash at the end: `http://127.0.0.1:8080/catalog`. */
+  /** The address before `/v1`, without a trailing slash: `http://127.0.0.1:8080/catalog`. */
   readonly baseUrl: string
-  /** Where the routes of the warehouse are. */
+  /** The path prefix of the warehouse's routes. */
   readonly prefix: string
   /** Sent as a bearer token. */
   readonly token: string
-  /** Ends every call, and the pauses between attempts. */
+  /** Aborts every call and the pauses between attempts. */
   readonly signal?: AbortSignal
   readonly timeoutMs?: number
   readonly fetch?: (url: string, init: RequestInit) => Promise<Response>
@@ -60,7 +66,7 @@ export interface TableIdentifier {
 
 export interface LoadedTable {
   readonly metadata: TableMetadata
-  /** Absent for a staged table: it has no metadata file yet. */
+  /** Absent for a staged table, which has no metadata file yet. */
   readonly metadataLocation?: string
   readonly config: Readonly<Record<string, string>>
 }
@@ -69,7 +75,8 @@ export interface CatalogClient {
   /** @throws NotFound */
   loadTable(table: TableIdentifier): Promise<LoadedTable>
   /**
-   * Asks the catalog to leave the metadata out of its answer (RFC 7240); answers the table's config.
+   * Sends a commit and returns the table's config. Asks the catalog to omit the metadata from its answer (RFC
+   * 7240).
    * @throws Conflict, NotFound
    */
   commit(
@@ -93,17 +100,17 @@ export function catalogClient(options: ClientOptions): CatalogClient {
   }
 }
 
-/** The levels of a namespace in a path: joined by the unit separator. */
+/** Encodes the levels of a namespace for a path, joined by the unit separator. */
 export const encodeNamespace = (levels: readonly string[]): string => encodeURIComponent(levels.join('\x1f'))
 
 type Method = 'GET' | 'HEAD' | 'POST'
 type Headers = Readonly<Record<string, string>>
 type Call = (method: Method, path: string, body?: object, headers?: Headers) => Promise<unknown>
 
-/** Of the header `prefer`: an answer without what the client has sent. */
+/** A value of the header `prefer`: the answer omits data that the client already has. */
 export const BRIEF = 'return=minimal'
 
-/** Sends calls, and those that change nothing again after a ServerError. */
+/** Sends calls, and retries read-only calls after a ServerError. */
 export function caller(options: Omit<ClientOptions, 'prefix'>): Call {
   return async (method, path, body, headers) => {
     const attempts = method === 'POST' ? 1 : ATTEMPTS_LIMIT
@@ -160,7 +167,7 @@ function errorFrom(status: number, text: string): CatalogError {
   return new CatalogError(status, type, message)
 }
 
-/** `{error: {message, type, code}}`; anything else is an error of something in between. */
+/** Reads `{error: {message, type, code}}`. A proxy between client and catalog may send any other body. */
 function errorBody(text: string): { message?: string; type?: string } {
   try {
     const error = member(parseJson(text), 'error')

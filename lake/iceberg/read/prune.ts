@@ -1,5 +1,6 @@
-// Which files of a table may hold rows with one of a batch's keys: decided from what manifest lists say of manifests and
-// manifests of files, before any file is touched. The engine compares, so its order of values is the only one.
+// Finds the files of a table that may hold rows with a key of the batch, before any file is read. Manifest
+// lists describe manifests, and manifests describe files. The engine does all comparisons, so only its order
+// of values counts.
 
 import { decimalText, isoTime } from '../../engine/json-values.ts'
 import { quoteIdentifier, quoteLiteral } from '../../quote.ts'
@@ -11,16 +12,16 @@ import { decimalOf, type NestedField, type Schema } from '../format/types.ts'
 import { sqlType } from '../sql.ts'
 import type { TableFile } from './scan.ts'
 
-/** Runs SQL of ours. */
+/** Runs SQL of the service. */
 export type Query = (sql: string) => Promise<readonly (readonly (string | null)[])[]>
 
 export interface Keys {
-  /** A relation that has the columns of `fields`. */
+  /** A relation with the columns of `fields`. */
   readonly relation: string
   readonly fields: readonly NestedField[]
 }
 
-/** What is known of the values of one expression in some rows. */
+/** Known bounds of one expression's values in some rows. */
 interface Range {
   readonly lower?: BoundValue | undefined
   readonly upper?: BoundValue | undefined
@@ -28,7 +29,7 @@ interface Range {
   readonly hasValues: boolean
 }
 
-/** A key column, or the transform of one, and what is known of its values in an item. */
+/** A key column or a transform of it, and the range of its values in an item. */
 interface Measure<T> {
   /** Index of the key column. */
   readonly key: number
@@ -38,7 +39,9 @@ interface Measure<T> {
 }
 
 const UNKNOWN: Range = { hasNull: true, hasValues: true }
-/** The keys of a batch are compared as so many ranges at most: exactly, for a batch of fewer rows. */
+/**
+ * The keys of a batch are compared as at most this many ranges. A batch with fewer rows is compared exactly.
+ */
 export const ZONES_LIMIT = 1_024
 
 /** The manifests whose partitions may hold one of the keys. */
@@ -88,7 +91,10 @@ export async function pruneFiles(
   return overlapping(files, measures, keys, query)
 }
 
-/** The files that may hold the greatest value of a column: what ends below the beginning of another one does not. */
+/**
+ * The files that may hold the greatest value of a column. A file is excluded when its values end below the
+ * start of another file.
+ */
 export function filesWithMaximum(files: readonly DataFile[], { id, type }: NestedField): DataFile[] {
   if (typeof type !== 'string') return [...files]
   const ranges = files.map((file) => boundsRange(file, id, type))
@@ -113,7 +119,7 @@ function boundsRange({ columns, recordCount }: DataFile, id: number, type: strin
   const metrics = columns.get(id)
   if (metrics === undefined) return UNKNOWN
   const { lower, upper, nullCount, nanCount } = metrics
-  // NaN is the greatest number to the engine, and no bound says that it is there.
+  // The engine sorts NaN as the greatest number, but no bound shows that a file holds NaN.
   const isBounded = (type !== 'float' && type !== 'double') || nanCount === 0
   return {
     lower: lower && decoded(type, lower),
@@ -142,7 +148,7 @@ function tupleRange({ partition }: DataFile, field: ComputedPartition): Range {
   return { lower: value, upper: value, hasNull: false, hasValues: true }
 }
 
-/** Another writer may have cut a text in the middle of a character: then nothing is known. */
+/** Another writer may have cut a text inside a character. Then the bound is unknown. */
 export function decoded(type: string, bytes: Uint8Array): BoundValue | undefined {
   try {
     return decodeBound(type, bytes)
@@ -192,7 +198,9 @@ const rangeSql = ({ lower, upper, hasNull, hasValues }: Range, type: string): st
   String(hasValues),
 ]
 
-/** A value of an Iceberg type as SQL of that type; NULL for none, and for what SQL text cannot hold. */
+/**
+ * Writes a value of an Iceberg type as SQL. An absent value, or a text that SQL cannot hold, becomes NULL.
+ */
 export function valueSql(type: string, value: BoundValue | null | undefined): string {
   const duck = sqlType(type)
   const none = `CAST(NULL AS ${duck})`

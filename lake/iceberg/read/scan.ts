@@ -1,4 +1,4 @@
-// Which data files a snapshot consists of.
+// Finds the data files of a snapshot.
 
 import { LRUCache } from 'lru-cache'
 import { BadAvro } from '../format/avro.ts'
@@ -15,15 +15,20 @@ import type { Snapshot } from '../format/wire.ts'
 /** Reads a whole object of the lake by its location. */
 export type ReadObject = (location: string) => Promise<Uint8Array>
 
-/** Objects read at the same time. */
+/** The largest number of parallel reads. */
 export const READS_AT_ONCE_LIMIT = 16
-/** Column metrics kept in memory (some 300 bytes each); a file weighs as much as it has columns. */
+/**
+ * The number of cached column metrics, about 300 bytes each. The weight of a file is its number of columns.
+ */
 export const CACHED_METRICS_LIMIT = 100_000
 
-/** Reads manifest lists and manifests, and remembers manifests: they never change. One reader serves many tables. */
+/**
+ * Reads manifest lists and manifests. Manifests never change, so they are cached. One reader serves many
+ * tables.
+ */
 export interface ManifestReader {
   manifests(snapshot: Snapshot): Promise<ManifestFile[]>
-  /** All entries, deleted ones too. */
+  /** Returns all entries, including deleted ones. */
   entries(manifest: ManifestFile): Promise<readonly ManifestEntry[]>
 }
 
@@ -41,7 +46,7 @@ export function makeManifestReader(
       const known = cache.get(manifest.location)
       if (known) return known
       const bytes = await readObject(manifest.location)
-      // One that is cut off between two blocks is a whole Avro file, with fewer rows.
+      // A manifest that is cut off between two blocks is still a valid Avro file, but with fewer rows.
       if (bytes.length !== manifest.sizeBytes)
         throw new BadAvro(`${manifest.location} has ${bytes.length} bytes, not ${manifest.sizeBytes}`)
       const entries = readManifest(bytes, manifest)
@@ -56,7 +61,7 @@ const weightOf = (entries: readonly ManifestEntry[]): number =>
 
 /**
  * The data files of a snapshot, in the order in which they were added.
- * @throws UnsupportedTable for row-level deletes (another engine's) and formats other than Parquet
+ * @throws UnsupportedTable for row-level deletes (of another engine) and for formats other than Parquet
  */
 export async function dataFilesOf(
   metadata: TableMetadata,
@@ -69,7 +74,7 @@ export async function dataFilesOf(
 
 /**
  * The manifests of a snapshot that have live data files.
- * @throws UnsupportedTable for row-level deletes (another engine's)
+ * @throws UnsupportedTable for row-level deletes (of another engine)
  */
 export async function dataManifestsOf(
   metadata: TableMetadata,
@@ -85,9 +90,9 @@ export async function dataManifestsOf(
   return manifests
 }
 
-/** A live data file and where the table says so. */
+/** A live data file with its manifest and its partition spec. */
 export interface TableFile {
-  /** Location of its manifest. */
+  /** The location of the file's manifest. */
   readonly manifest: string
   readonly specId: number
   readonly file: DataFile
@@ -112,10 +117,10 @@ export async function tableFilesOf(
   return files
 }
 
-/** Files that a manifest adds or keeps. */
+/** The number of files that a manifest adds or retains. */
 export const liveFiles = (manifest: ManifestFile): number => manifest.addedFiles + manifest.existingFiles
 
-/** The entries that are not deleted, of the data manifests among these. */
+/** The live entries of the data manifests in the list. */
 export async function liveEntries(
   manifests: readonly ManifestFile[],
   reader: ManifestReader,

@@ -1,6 +1,6 @@
-// What a table's schema becomes when a pipeline replaces its data or appends to it.
-// Columns are matched without regard to case, as DuckDB does. Columns written by a pipeline are always optional:
-// no result of a query promises that there are no nulls.
+// Computes a table's next schema when a pipeline replaces the table's data or appends to it. Column names are
+// compared without case, like in DuckDB. Columns that a pipeline writes are always optional, because no query
+// result guarantees that nulls are absent.
 // Source: https://iceberg.apache.org/spec/#schema-evolution
 
 import { AuthorError } from '../../pipeline/author-error.ts'
@@ -18,7 +18,7 @@ import {
   toIceberg,
 } from '../format/types.ts'
 
-/** A column whose type cannot be brought together with the table's. */
+/** The column's type cannot be combined with the type in the table. */
 export class IncompatibleColumn extends AuthorError {
   override readonly name = 'IncompatibleColumn'
   constructor(
@@ -35,9 +35,9 @@ export class IncompatibleColumn extends AuthorError {
 
 export interface NextSchema {
   readonly schema: Schema
-  /** The greatest field id ever given in this table; ids are never used twice. */
+  /** The greatest field id ever assigned in this table. Ids are never reused. */
   readonly lastColumnId: number
-  /** False when `schema` is the very schema the table has. */
+  /** False when `schema` is the table's existing schema. */
   readonly isChanged: boolean
 }
 
@@ -49,8 +49,8 @@ export interface PreviousSchema {
 type NextId = () => number
 
 /**
- * The schema of a table whose rows are all replaced. A column keeps its id while files written before can be read as
- * the new type (so that a rollback still reads them); otherwise it is a new column under the same name.
+ * The schema of a table whose rows are all replaced. A column keeps its id when earlier files can be read as
+ * the new type, so that a rollback can still read them. Otherwise it becomes a new column with the same name.
  * @throws UnsupportedColumn
  */
 export function schemaForReplace(columns: readonly Column[], previous?: PreviousSchema): NextSchema {
@@ -60,9 +60,9 @@ export function schemaForReplace(columns: readonly Column[], previous?: Previous
 }
 
 /**
- * The schema of a table that gets more rows: new columns are added, columns missing from the new rows stay (and are
- * null), and a type is widened where Iceberg allows it (int -> long, float -> double, decimal precision). New rows of a
- * narrower type take the table's.
+ * The schema of a table that gets more rows. New columns are added. Columns missing from the new rows stay
+ * and are null there. A type is widened when Iceberg allows it (int -> long, float -> double, decimal
+ * precision). New rows of a narrower type get the table's type.
  * @throws UnsupportedColumn, IncompatibleColumn
  */
 export function schemaForAppend(columns: readonly Column[], current: PreviousSchema): NextSchema {
@@ -71,7 +71,7 @@ export function schemaForAppend(columns: readonly Column[], current: PreviousSch
   return nextSchema(fields, ids.last(), current)
 }
 
-/** Fields by their name as DuckDB compares names. */
+/** Fields by name in lower case, because DuckDB compares names without case. */
 export const byName = <F extends { readonly name: string }>(fields: readonly F[]): Map<string, F> =>
   new Map(fields.map((field) => [field.name.toLowerCase(), field]))
 
@@ -88,12 +88,13 @@ function nextSchema(fields: NestedField[], lastColumnId: number, previous?: Prev
   if (previous && sameFields(fields, previous.schema.fields)) {
     return { schema: previous.schema, lastColumnId, isChanged: false }
   }
-  // Identifier fields must be required, which no column written by a pipeline is: they are not carried over.
+  // Identifier fields must be required, but a pipeline writes only optional columns. So they are not carried
+  // over.
   const schema: Schema = { type: 'struct', 'schema-id': (previous?.schema['schema-id'] ?? -1) + 1, fields }
   return { schema, lastColumnId, isChanged: true }
 }
 
-/** Same names, ids, types and order, nested ones too. */
+/** Whether names, ids, types and order are equal, also in nested fields. */
 export function sameFields(a: readonly NestedField[], b: readonly NestedField[]): boolean {
   return a.length === b.length && describeFields(a) === describeFields(b)
 }
@@ -155,7 +156,10 @@ function replacedType(stored: DuckType, old: IcebergType, nextId: NextId): Icebe
   throw new Error(`${duckText(stored)} does not replace a ${old.type}`)
 }
 
-/** Whether a file that holds `old` can be read as `stored`. Struct fields are judged one by one, so any struct can. */
+/**
+ * Whether a file with the type `old` can be read as `stored`. Each struct field is decided separately, so any
+ * struct can.
+ */
 function isReadableAs(old: IcebergType, stored: DuckType): boolean {
   if (typeof old === 'string') {
     return (stored.kind === 'scalar' || stored.kind === 'decimal') && isPromotable(old, primitiveOf(stored))
@@ -200,7 +204,7 @@ function appendedType(stored: DuckType, current: IcebergType, column: string, ne
     return { ...current, 'element-required': false, element }
   }
   if (current.type === 'map' && stored.kind === 'map') {
-    // Two keys that differ only by an added field would be two entries to old readers: keys never evolve.
+    // Keys never evolve: to an old reader, two keys that differ only in an added field would be two entries.
     if (duckText(stored.key) !== duckText(toDuckDb(current.key))) throw incompatible(column, current, stored)
     const value = appendedType(stored.value, current.value, `${column}.value`, nextId)
     return { ...current, 'value-required': false, value }
@@ -212,8 +216,8 @@ const incompatible = (column: string, current: IcebergType, stored: DuckType) =>
   new IncompatibleColumn(column, duckText(toDuckDb(current)), duckText(stored))
 
 /**
- * The type of a column that holds its own values and new ones, each exactly: the new ones are cast as they are written, what is
- * in files already has to be promotable. Null: there is none.
+ * The type that holds both the column's existing values and the new values exactly. New values are cast while
+ * they are written; the type of existing files must be promotable. Null: no such type exists.
  */
 function together(current: string, incoming: string): string | null {
   if (isPromotable(incoming, current)) return current
@@ -227,11 +231,11 @@ function together(current: string, incoming: string): string | null {
   return precision > DECIMAL_DIGITS ? null : `decimal(${precision}, ${decimal.scale})`
 }
 
-/** So many digits of a decimal number come back from a double as they were. */
+/** A decimal number with this many digits survives the conversion to a double and back. */
 const DOUBLE_DIGITS = 15
 const DECIMAL_DIGITS = 38
 
-/** What a decimal has to have room for. */
+/** The digits that a decimal needs to hold every value of the type. */
 function digitsOf(type: string): { precision: number; scale: number } | undefined {
   if (type === 'int') return { precision: 10, scale: 0 }
   if (type === 'long') return { precision: 19, scale: 0 }

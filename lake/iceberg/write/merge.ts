@@ -1,5 +1,6 @@
-// Brings a batch of rows into the files of a table, copy-on-write: only files that hold affected rows are written anew
-// (docs/adr, "Copy-on-write"). The engine decides what is equal; everything here is SQL for it, and the order of steps.
+// Merges a batch of rows into the files of a table by copy-on-write: only files with affected rows are
+// rewritten (docs/adr, "Copy-on-write"). The engine decides which values are equal. This file generates the
+// engine's SQL and orders the steps.
 
 import { quoteIdentifier, quoteLiteral } from '../../quote.ts'
 import { type BoundValue, InfiniteValue, valueFromText } from '../format/bounds.ts'
@@ -18,70 +19,75 @@ import type { TableFile } from '../read/scan.ts'
 import { fieldIdsLiteral, readTable } from '../sql.ts'
 import { type CopyResult, type FileMetrics, metricsOf } from './stats.ts'
 
-/** An instance of the engine, for SQL of ours. */
+/** An instance of the engine that runs SQL of the service. */
 export interface WriteEngine {
   run(sql: string): Promise<void>
-  /** Small results, as text. */
+  /** Returns a small result as text. */
   query: Query
   /** Runs a COPY with RETURN_STATS. */
   copy(sql: string): Promise<readonly CopyResult[]>
 }
 
-/** A Parquet file on this machine, on its way into the table. */
+/** A local Parquet file that becomes part of the table. */
 export interface WrittenFile extends FileMetrics {
   readonly path: string
   readonly partition: PartitionTuple
 }
 
-/** What the rows of a batch do to those of the table. */
+/** How the rows of a batch change the rows of the table. */
 export interface MergeRules {
-  /** Rows of the table with these values of a row of the batch are affected. Never empty. */
+  /**
+   * A row of the table is affected when a row of the batch has the same values in these columns. Never empty.
+   */
   readonly keys: readonly NestedField[]
-  /** Affected rows are closed instead of replaced, and only where their values differ. */
+  /** With a history, affected rows are closed instead of replaced, and only when their values differ. */
   readonly history: History | null
 }
 
 export interface History {
   readonly from: NestedField
   readonly to: NestedField
-  /** The columns whose change makes a new version. */
+  /** A change in one of these columns makes a new version. */
   readonly values: readonly NestedField[]
-  /** ISO 8601. */
+  /** The time of the change, ISO 8601. */
   readonly at: string
 }
 
 export interface Target {
   readonly schema: Schema
-  /** With the ids that the fields will have. */
+  /** The partition spec with the final ids of its fields. */
   readonly spec: PartitionSpec
-  /** Rows of a new file. */
+  /** The number of rows per new file. */
   readonly fileRows: number
-  /** New files are made in it. */
+  /** The directory of new files. */
   readonly directory: string
 }
 
-/** The batch, as a temporary table of the engine: every column of the schema, and `row`, its place in the result. */
+/**
+ * The batch as a temporary table of the engine: every column of the schema, and `row`, the row's position in
+ * the result.
+ */
 export const BATCH = 'sluice_batch'
 
-/** A sorted relation, as a temporary table of the engine. */
+/** A sorted relation as a temporary table of the engine. */
 export const SORTED = 'sluice_sorted'
 
 export interface Merged {
   readonly files: readonly WrittenFile[]
   readonly replaced: readonly TableFile[]
-  /** Rows inserted or changed. */
+  /** The number of inserted or changed rows. */
   readonly rowsWritten: number
 }
 
-/** A file of the table that may be affected, on this machine. */
+/** A file of the table that the merge may change, with its local path. */
 export interface Candidate {
   readonly file: TableFile
   readonly path: string
-  /** It is small, and written anew together with new rows if there are any. */
+  /** The file is small. It is combined with new rows that no other file receives, if any exist. */
   readonly isGathered: boolean
 }
 
-/** Names of ours beside columns of the table. */
+/** Names of helper columns that differ from all columns of the table. */
 export interface OwnNames {
   readonly row: string
   readonly file: string
@@ -94,17 +100,17 @@ export function ownNames({ fields }: Schema): OwnNames {
   return { row: free('sluice_row'), file: free('sluice_file'), part: free('sluice_part') }
 }
 
-/** Writes relations to files, each no larger than it may be and in one partition. */
+/** Writes relations to files. Each file stays within the row limit and in one partition. */
 export class FileWriter {
   readonly files: WrittenFile[] = []
   readonly #engine: WriteEngine
   readonly #target: Target
-  /** The columns of the table, quoted. */
+  /** The quoted columns of the table. */
   readonly #names: readonly string[]
   readonly #partitions: readonly ComputedPartition[]
   readonly #written: number
 
-  /** `written`: how many files another writer has written to the same directory. */
+  /** `written` is the number of files that another writer has written to the same directory. */
   constructor(engine: WriteEngine, target: Target, written = 0) {
     this.#engine = engine
     this.#target = target
@@ -114,8 +120,8 @@ export class FileWriter {
   }
 
   /**
-   * `from` is a relation with the columns of the schema, of so many rows; `order` names columns of it, which may be
-   * more than the schema's.
+   * `from` is a relation with the columns of the schema and `rows` rows. `order` names columns of the
+   * relation, also columns outside the schema.
    */
   async write(from: string, rows: number, order: readonly string[]): Promise<void> {
     if (rows === 0) return
@@ -128,7 +134,7 @@ export class FileWriter {
     await this.cutSorted(rows)
   }
 
-  /** Files of what `sort` has sorted. */
+  /** Writes the rows that `sort` has sorted to files. */
   async cutSorted(rows: number): Promise<void> {
     const columns = sortedColumns(this.#target.schema)
     for (const { tuple, first, count } of await this.#partitionsOf(rows))
@@ -141,14 +147,14 @@ export class FileWriter {
     await this.#engine.run(`DROP TABLE ${SORTED}`)
   }
 
-  /** One file of what `sort` has sorted, in the order of its column `row`. */
+  /** Writes the rows that `sort` has sorted to one file, in the order of the column `row`. */
   async copySorted(): Promise<void> {
     await this.#copy(`SELECT ${sortedColumns(this.#target.schema)} FROM ${SORTED} ORDER BY r`, {})
   }
 
   /**
-   * Sorts a relation into the table SORTED. Its columns get names of ours, since the table's could hide `rowid`: c0, c1
-   * and so on in the order of the schema, and r for `row`, if that is given.
+   * Sorts a relation into the table SORTED. Its columns are named c0, c1 and so on in schema order, because a
+   * column of the table could hide `rowid`. If given, `row` becomes the column r.
    */
   async sort(from: string, order: readonly string[], row?: string): Promise<void> {
     const columns = this.#names.map((name, i) => `s.${name} AS c${i}`)
@@ -162,7 +168,7 @@ export class FileWriter {
     )
   }
 
-  /** Where the rows of each partition are in the sorted table. */
+  /** The position of each partition's rows in the sorted table. */
   async #partitionsOf(rows: number): Promise<{ tuple: PartitionTuple; first: number; count: number }[]> {
     if (this.#partitions.length === 0) return [{ tuple: {}, first: 0, count: rows }]
     const texts = this.#partitions.map(({ type }, i) =>
@@ -216,8 +222,8 @@ function partitionValue(type: string, text: string | null): BoundValue | null {
 }
 
 /**
- * Merges BATCH, which holds one row per key where there is a history. The candidates are all files that may hold
- * affected rows; the others stay as they are.
+ * Merges BATCH into the candidates. With a history, BATCH must hold one row per key. The candidates are all
+ * files that may hold affected rows; all other files stay unchanged.
  */
 export async function mergeBatch(
   engine: WriteEngine,
@@ -232,13 +238,13 @@ export async function mergeBatch(
   return merge.rewrite()
 }
 
-/** The rows of a relation. */
+/** Counts the rows of a relation. */
 export async function count(engine: WriteEngine, relation: string): Promise<number> {
   const [row] = await engine.query(`SELECT CAST(count(*) AS VARCHAR) FROM ${relation}`)
   return Number(row?.[0])
 }
 
-/** No file of the table can hold a key of the batch. */
+/** Writes the batch to new files, because no file of the table can hold a key of the batch. */
 async function insertBatch(engine: WriteEngine, { keys }: MergeRules, target: Target): Promise<Merged> {
   const rowsWritten = await count(engine, BATCH)
   const writer = new FileWriter(engine, target)
@@ -271,7 +277,10 @@ class Merge {
     this.#partitions = computedPartitions(target.spec, target.schema)
   }
 
-  /** sluice_hits: for each file and key, how many rows are affected; with a history, also where nothing is. */
+  /**
+   * Makes the table sluice_hits: the number of affected rows per file and key. With a history, it also counts
+   * unchanged rows.
+   */
   async findHits(): Promise<void> {
     const { history } = this.#rules
     await this.#engine.run(
@@ -300,8 +309,8 @@ class Merge {
   }
 
   /**
-   * sluice_home: the affected file that a new row goes to, if there is one: where its key was, or where its key would
-   * have been. So files stay as clustered as they were.
+   * Makes the table sluice_home: the affected file that receives a new row, if any. It is the file that held
+   * the row's key, or the file whose key range includes the key. So files stay as clustered as before.
    */
   async place(): Promise<void> {
     const row = quoteIdentifier(this.#names.row)
@@ -329,7 +338,10 @@ class Merge {
     await this.#sortByFile()
   }
 
-  /** The rows that each file gets, and those that close some of its own: in the order of files, so that each reads its few. */
+  /**
+   * Makes one table of the new rows per file, and one of the rows that close existing rows. Both are sorted
+   * by file, so that each file reads only its own few rows.
+   */
   async #sortByFile(): Promise<void> {
     const row = quoteIdentifier(this.#names.row)
     await this.#engine.run(
@@ -396,7 +408,7 @@ class Merge {
     return { files: writer.files, replaced, rowsWritten: inserted + closed }
   }
 
-  /** What a file becomes; null: nothing is left of it. */
+  /** The SQL for a file's new content; null when no row remains. */
   #rewritten(
     candidate: Candidate,
     i: number,
@@ -447,7 +459,7 @@ class Merge {
   #equalsHit = (a: string): string =>
     this.#keys.map((key, i) => `${a}.${key} IS NOT DISTINCT FROM h.k${i}`).join(' AND ')
 
-  /** One text per partition of the target's spec; it only decides which file a row goes to. */
+  /** A text that identifies a partition of the target's spec. It only decides which file receives a row. */
   #partSql = (prefix: string): string => partText(this.#partitions.map((part) => partitionSql(part, prefix)))
 
   #filesSql(): string {
@@ -478,5 +490,5 @@ const differs = ({ values }: History): string =>
     ? 'false'
     : `(${values.map(({ name }) => `t.${quoteIdentifier(name)} IS DISTINCT FROM b.${quoteIdentifier(name)}`).join(' OR ')})`
 
-/** The instant of a history as SQL. */
+/** The SQL for a history's time of change. */
 export const instantSql = ({ at }: Pick<History, 'at'>): string => `CAST(${quoteLiteral(at)} AS TIMESTAMPTZ)`

@@ -1,4 +1,4 @@
-// The metadata of a table that does not exist yet, and the updates that make it.
+// The metadata of a table that does not exist yet, and the updates that create the table.
 
 import { withUsableIds } from '../format/fresh-ids.ts'
 import { currentSchema, defaultSortOrder, defaultSpec, type TableMetadata } from '../format/metadata.ts'
@@ -18,9 +18,10 @@ export interface NewTable {
 }
 
 /**
- * The metadata of a table that does not exist yet. Field ids are kept when they are usable (unique and above 0) and
- * otherwise given anew, as the REST specification allows: a client uses the schema it is answered.
- * @throws BadUpdate for a schema, specification or property that cannot be
+ * Makes the metadata of a table that does not exist yet. Usable field ids (unique and above 0) are kept;
+ * otherwise all ids are reassigned. The REST specification allows this: a client uses the schema in the
+ * answer.
+ * @throws BadUpdate for an invalid schema, partition spec or property
  */
 export function newTable({
   uuid,
@@ -42,7 +43,7 @@ export function newTable({
   return applyUpdates(null, creation({ uuid, location, properties: kept, ...usable }), { at })
 }
 
-/** The updates that make a staged table: what a client commits with `assert-create`. */
+/** The updates that create a staged table. A client commits them with `assert-create`. */
 export function creationUpdates(staged: TableMetadata): TableUpdate[] {
   return creation({
     uuid: staged['table-uuid'],

@@ -1,4 +1,4 @@
-// From the statistics of DuckDB's COPY (RETURN_STATS) to the metrics of an Iceberg data file.
+// Converts the statistics of DuckDB's COPY (RETURN_STATS) to the metrics of an Iceberg data file.
 
 import { quoteIdentifier } from '../../quote.ts'
 import { boundsFromText, InfiniteValue } from '../format/bounds.ts'
@@ -7,7 +7,7 @@ import { fieldsOf, type LeafOrBranch, type StructType, UnsupportedColumn } from 
 import { sqlType } from '../sql.ts'
 
 /**
- * One row of COPY's result, as DuckDBResultReader.getRowObjectsJS() gives it (maps are lists of entries).
+ * One row of COPY's result from DuckDBResultReader.getRowObjectsJS(), which returns maps as lists of entries.
  * The keys of the statistics are quoted paths: `"l"."element"`.
  */
 export interface CopyResult {
@@ -22,7 +22,7 @@ interface Entry<V> {
   readonly value: V
 }
 
-/** One row of COPY's result, checked. @throws TypeError for a row that is not one (RETURN_STATS left out) */
+/** Checks one row of COPY's result. @throws TypeError for any other row, for example without RETURN_STATS */
 export function copyResultFrom(row: Readonly<Record<string, unknown>>): CopyResult {
   const { filename, count, file_size_bytes, column_statistics } = row
   if (
@@ -36,17 +36,17 @@ export function copyResultFrom(row: Readonly<Record<string, unknown>>): CopyResu
   return { filename, count, file_size_bytes, column_statistics }
 }
 
-/** A written file, before it has a place in the lake. */
+/** The metrics of a written file that has no location in the lake yet. */
 export interface FileMetrics {
   readonly recordCount: number
   readonly sizeBytes: number
-  /** By field id. */
+  /** Metrics by field id. */
   readonly columns: ReadonlyMap<number, ColumnMetrics>
 }
 
 /**
  * The metrics of a file that COPY wrote with the fields of `written`.
- * @throws UnsupportedColumn for an infinite date or timestamp, which the table could not hold
+ * @throws UnsupportedColumn for an infinite date or timestamp, which a table cannot hold
  */
 export function metricsOf(written: StructType, result: CopyResult): FileMetrics {
   const statistics = new Map(result.column_statistics.map(({ key, value }) => [key, value]))
@@ -68,7 +68,7 @@ function columnMetrics(field: LeafOrBranch, statistics: ReadonlyMap<string, stri
     sizeBytes: count('column_size_bytes'),
     valueCount: count('num_values'),
     nullCount: count('null_count'),
-    // DuckDB says whether there are NaNs, not how many.
+    // DuckDB reports whether NaNs exist, but not their number.
     nanCount: statistics.get('has_nan') === 'false' ? 0 : undefined,
     ...bounds(field, statistics),
   }
@@ -78,11 +78,12 @@ function bounds(field: LeafOrBranch, statistics: ReadonlyMap<string, string>) {
   const min = statistics.get('min')
   const max = statistics.get('max')
   if (min === undefined || max === undefined || typeof field.type !== 'string') return {}
-  // Iceberg's bounds leave NaN out, but to DuckDB it is the greatest number: bounds that everyone may prune by are none.
+  // Iceberg's bounds exclude NaN, but DuckDB sorts NaN as the greatest number. No bounds are safe for all
+  // readers.
   if (statistics.get('has_nan') === 'true') return {}
   try {
     const found = boundsFromText(field.type, min, max)
-    // Bounds of repeated values would not bound rows: readers expect none.
+    // Bounds of repeated values do not bound rows, so readers expect none.
     return field.isRepeated ? {} : found
   } catch (cause) {
     if (!(cause instanceof InfiniteValue)) throw cause

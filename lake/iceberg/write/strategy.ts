@@ -1,4 +1,5 @@
-// The write strategies: from the result of a pipeline to the files that its table gains and loses (docs/semantics.md).
+// The write strategies convert a pipeline's result to the files that its table gains and loses
+// (docs/semantics.md).
 
 import assert from 'node:assert/strict'
 import { AuthorError } from '../../pipeline/author-error.ts'
@@ -40,7 +41,7 @@ import {
 import { metricsOf } from './stats.ts'
 import { shapeOf } from './write.ts'
 
-/** What a pipeline says about how it writes. */
+/** The settings of a pipeline that control writing. */
 export type WriteRules = Readonly<
   Pick<
     PipelineConfig,
@@ -48,7 +49,7 @@ export type WriteRules = Readonly<
   >
 >
 
-/** A result that its strategy cannot write. */
+/** The strategy cannot write the result. */
 export class UnsupportedWrite extends AuthorError {
   override readonly name = 'UnsupportedWrite'
 }
@@ -58,19 +59,22 @@ export interface ResultWrite {
   /** A relation of the engine, in the result's order. */
   readonly result: string
   readonly columns: readonly Column[]
-  /** Null: it does not exist yet. */
+  /** Null when the table does not exist yet. */
   readonly table: TableMetadata | null
-  /** Metadata of the table that is made where there is none. */
+  /** Makes the metadata of a table that does not exist yet. */
   readonly stage: (shape: { schema: Schema; partitionSpec: UnboundSpec }) => TableMetadata
-  /** ISO 8601: when a new version of a row begins. */
+  /** The start time of new row versions, ISO 8601. */
   readonly at: string
-  /** Absolute; both engines may write in it, and it holds nothing yet. */
+  /** An absolute path to an empty directory. Both engines may write there. */
   readonly directory: string
   readonly reader: ManifestReader
   readonly engine: WriteEngine
-  /** Another engine, which can read these files of the table; answers where they are. */
+  /**
+   * Opens another engine that can read these files of the table. Returns the engine and the files' local
+   * paths.
+   */
   readonly open: (files: readonly TableFile[]) => Promise<{ engine: WriteEngine; paths: readonly string[] }>
-  /** Rows of a new file in a table of so many rows. */
+  /** The number of rows per new file in a table with `tableRows` rows. */
   readonly fileRows?: (tableRows: number) => number
 }
 
@@ -78,17 +82,17 @@ export interface TableChange {
   readonly metadata: TableMetadata
   readonly schema: NextSchema
   readonly partitionSpec: UnboundSpec
-  /** Null: the table stays as it is. */
+  /** Null when the table stays unchanged. */
   readonly operation: 'append' | 'overwrite' | 'rewrite' | null
   readonly files: readonly WrittenFile[]
-  /** Files of the table that `rewrite` replaces. */
+  /** The table's files that `rewrite` replaces. */
   readonly replaced: readonly TableFile[]
-  /** Rows inserted or changed. */
+  /** The number of inserted or changed rows. */
   readonly rowsWritten: number
 }
 
 /**
- * Writes a result by its strategy. Nothing is stored: the files are local, and the table is as it was.
+ * Writes a result by its strategy. Nothing is stored: the files are local, and the table is unchanged.
  * @throws UnsupportedWrite, UnsupportedColumn, IncompatibleColumn, UnsupportedPartition, UnsupportedTable
  */
 export async function writeByStrategy(write: ResultWrite): Promise<TableChange> {
@@ -113,8 +117,8 @@ export async function writeByStrategy(write: ResultWrite): Promise<TableChange> 
 }
 
 /**
- * What is wrong with writing a result of these columns, before there are any rows: what `writeByStrategy` would throw of
- * them. `table`: null, where there is none yet.
+ * Checks whether a result with these columns can be written, before any rows exist. Throws the errors that
+ * `writeByStrategy` would throw for the columns. `table` is null when the table does not exist yet.
  * @throws UnsupportedWrite, UnsupportedColumn, IncompatibleColumn, UnsupportedPartition, UnsupportedTable
  */
 export function checkWrite(write: Pick<ResultWrite, 'rules' | 'columns' | 'table' | 'stage' | 'at'>): void {
@@ -125,11 +129,11 @@ interface Shape {
   readonly schema: Schema
   readonly spec: Target['spec']
   readonly change: Pick<TableChange, 'metadata' | 'schema' | 'partitionSpec'>
-  /** Rows of the table before. */
+  /** The number of rows in the table before the write. */
   readonly tableRows: number
-  /** What rows are matched by; null: they are not. */
+  /** How rows are matched; null when the strategy matches no rows. */
   readonly merge: MergeRules | null
-  /** Columns that rows of large files are ordered by. */
+  /** The columns by which large files are sorted. */
   readonly order: readonly NestedField[]
 }
 
@@ -182,7 +186,7 @@ function shapeOfResult({
 const isMerge = ({ mergeStrategy }: WriteRules): boolean =>
   mergeStrategy !== 'full_refresh' && mergeStrategy !== 'append_only'
 
-/** The columns that rows are matched and clustered by, as the result has them. */
+/** The columns that match and cluster rows, spelled as in the result. */
 function keysOf(rules: WriteRules, columns: readonly Column[]): string[] {
   const [key, names] =
     rules.mergeStrategy === 'snapshot'
@@ -217,7 +221,9 @@ function historyColumns({ scdValidFrom, scdValidTo }: WriteRules, columns: reado
   return [scdValidFrom, scdValidTo].map((name) => ({ name, type: INSTANT }))
 }
 
-/** Rows in the result's order, straight into files. Columns the result lacks are left out: they read as null. */
+/**
+ * Copies rows to files in the result's order. Columns that the result lacks are omitted, so readers see null.
+ */
 async function copyResult(
   { columns, result, directory, engine }: ResultWrite,
   { schema, tableRows }: Shape,
@@ -235,8 +241,8 @@ async function copyResult(
 }
 
 /**
- * All rows of a table with a key or partitions: large results are clustered, small ones stay in their order. What merges
- * has one row per key, where its strategy says so.
+ * Writes all rows of a result with a key or partitions to new files. Large results are clustered; small
+ * results keep their order. `incremental` and `scd2` write one row per key.
  */
 async function sortResult(write: ResultWrite, shape: Shape): Promise<WrittenFile[]> {
   const { engine, rules } = write
@@ -263,7 +269,7 @@ async function sortResult(write: ResultWrite, shape: Shape): Promise<WrittenFile
 const isUnique = ({ mergeStrategy }: WriteRules): boolean =>
   mergeStrategy === 'incremental' || mergeStrategy === 'scd2'
 
-/** Of the table SORTED, where the last row of each key was in the result. */
+/** A query on SORTED for the position of each key's last row in the result. */
 function lastSorted({ schema, order }: Shape): string {
   const keys = order.map((field) => `c${schema.fields.indexOf(field)}`)
   return `(SELECT max(r) AS r FROM ${SORTED} GROUP BY ${keys.join(', ')})`
@@ -296,20 +302,20 @@ const targetOf = (
   rows: number,
 ): Target => ({ schema, spec, fileRows: fileRows(tableRows + rows), directory })
 
-/** The result as the table BATCH, in the types of its table. Answers its number of rows. */
+/** Stages the result as the table BATCH, with the types of its table. Returns the number of rows. */
 async function stageBatch(write: ResultWrite, shape: Shape): Promise<number> {
   await write.engine.run(`CREATE TEMP TABLE ${BATCH} AS FROM ${selectBatch(write, shape)}`)
   return count(write.engine, BATCH)
 }
 
-/** The result with every column of the schema, and each row's place in it. */
+/** The result with every column of the schema, and each row's position. */
 function selectBatch({ columns, result }: ResultWrite, { schema, merge }: Shape): string {
   const instead = new Map(merge?.history ? [[merge.history.from.id, instantSql(merge.history)]] : [])
   const row = quoteIdentifier(ownNames(schema).row)
   return `(SELECT ${selectForTable(columns, schema, instead)}, row_number() OVER () AS ${row} FROM ${result})`
 }
 
-/** Later rows of the result win. */
+/** Removes all rows of BATCH except the last row of each key. Returns the number of remaining rows. */
 async function keepLastPerKey(engine: WriteEngine, { schema, order }: Shape, rows: number): Promise<number> {
   const row = quoteIdentifier(ownNames(schema).row)
   const keys = order.map(({ name }) => quoteIdentifier(name)).join(', ')
@@ -324,7 +330,7 @@ async function keepLastPerKey(engine: WriteEngine, { schema, order }: Shape, row
 
 type Chosen = Omit<Candidate, 'path'>
 
-/** The files that may hold keys of the batch; and small ones, where they have become many. */
+/** The files that may hold keys of the batch. Also small files, when a partition has many of them. */
 async function candidatesOf(
   table: TableMetadata,
   { schema, order }: Shape,
@@ -346,8 +352,9 @@ async function candidatesOf(
 }
 
 /**
- * Small files of a table that rows are only added to, written anew as large ones once they have become many: in the same
- * commit as the new rows, so that readers of the one before keep theirs. `written`: files there are in the directory.
+ * Combines small files of an append-only table when a partition has many of them. This happens in the commit
+ * of the new rows, so readers of the previous commit keep their files. `written` is the number of files in
+ * the directory.
  */
 async function gatherSmall(
   write: ResultWrite,
@@ -372,7 +379,7 @@ async function gatherSmall(
   return { files: writer.files, replaced }
 }
 
-/** Of each partition with many small files, as many as make a full one. */
+/** Selects small files of each partition that has many, up to the size of one full file. */
 function smallFiles(files: readonly TableFile[], fileRows: number): Set<TableFile> {
   const small = files.filter(
     ({ file }) => file.recordCount < fileRows * SMALL_SHARE && file.sizeBytes < SMALL_BYTES,
@@ -395,7 +402,10 @@ function smallFiles(files: readonly TableFile[], fileRows: number): Set<TableFil
   return chosen
 }
 
-/** The engine that ran the author's SQL sees no file of the table: the batch goes to another one that does. */
+/**
+ * Copies the batch to a second engine that can read the table's files. The engine of the author's SQL cannot
+ * read them.
+ */
 async function handOver(
   { engine, open, directory }: Pick<ResultWrite, 'engine' | 'open' | 'directory'>,
   chosen: readonly Chosen[],

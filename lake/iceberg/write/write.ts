@@ -1,5 +1,5 @@
-// Computes a commit: from the table as it is and the data files just written, the manifests to store and the request
-// to send. Nothing is stored or sent here, so a commit that loses a race leaves only objects that nobody refers to.
+// Computes a commit from the table and the new data files: the manifests to store and the request to send.
+// Nothing is stored or sent here. So a commit that loses a race leaves only unreferenced objects.
 // Sources: https://iceberg.apache.org/spec/#snapshots, #sequence-numbers, #optional-snapshot-summary-fields
 
 import { manifestListLocation, manifestLocation } from '../format/location.ts'
@@ -29,17 +29,17 @@ import { liveEntries, liveFiles, type ManifestReader, type TableFile } from '../
 import { creationUpdates } from './new-table.ts'
 import type { FileMetrics } from './stats.ts'
 
-/** Manifests with fewer files than this are small; merging fills them up to it. */
+/** A manifest with fewer files is small. Merging fills manifests up to this number. */
 export const MANIFEST_FILES_LIMIT = 5_000
-/** So many small manifests are merged: a reader opens each of them. */
+/** This many small manifests are merged, because a reader opens each manifest. */
 export const SMALL_MANIFESTS_LIMIT = 100
 /**
- * Snapshots kept in the metadata: 0.7 KB each, which every commit reads, sends and writes whole. Commits of the catalog
- * outlive them.
+ * The number of snapshots in the metadata. Each takes 0.7 KB, and every commit reads, sends and writes all of
+ * them. The catalog's commits outlive the snapshots.
  */
 export const SNAPSHOTS_KEPT_LIMIT = 25
 
-/** A data file that has been stored. */
+/** A data file that is already stored. */
 export interface NewDataFile extends FileMetrics {
   readonly location: string
   readonly partition?: PartitionTuple
@@ -47,29 +47,37 @@ export interface NewDataFile extends FileMetrics {
 
 export interface Write {
   readonly metadata: TableMetadata
-  /** The metadata is of a table created with `stage-create`: it exists only once this commit succeeds. */
+  /**
+   * The metadata belongs to a table created with `stage-create`, which exists only after this commit
+   * succeeds.
+   */
   readonly isStaged: boolean
-  /** `append` keeps the files there are; `overwrite` replaces all of them, also by none; `rewrite` replaces some. */
+  /**
+   * `append` keeps all existing files, `overwrite` replaces all of them (possibly by none), `rewrite`
+   * replaces some.
+   */
   readonly operation: 'append' | 'overwrite' | 'rewrite'
-  /** What a rewrite replaces: locations of data files, by the location of the manifest that has them. */
+  /** The data files that a rewrite replaces: their locations, by the location of their manifest. */
   readonly replaced?: ReplacedFiles
-  /** The schema of the new files, from schemaForReplace or schemaForAppend; by default the table's own. */
+  /**
+   * The schema of the new files, from schemaForReplace or schemaForAppend. Default: the table's own schema.
+   */
   readonly schema?: Schema
-  /** How the new files are partitioned; by default as the table is. */
+  /** The partitioning of the new files. Default: the table's own partitioning. */
   readonly partitionSpec?: UnboundSpec
   readonly files: readonly NewDataFile[]
   /** Milliseconds since the epoch. */
   readonly at: number
-  /** Unique to this attempt: it names the objects and the snapshot. */
+  /** Unique to this attempt. The names of the objects and the id of the snapshot derive from this uuid. */
   readonly uuid: string
   readonly reader: ManifestReader
-  /** More lines for the snapshot's summary, for example the id of the run. */
+  /** More entries of the snapshot's summary, for example the id of the run. */
   readonly summary?: Readonly<Record<string, string>>
 }
 
 export type ReplacedFiles = ReadonlyMap<string, ReadonlySet<string>>
 
-/** Files of a table as a rewrite names them. */
+/** Groups files of a table for `replaced`. */
 export function replacedFiles(files: readonly TableFile[]): ReplacedFiles {
   const byManifest = Map.groupBy(files, ({ manifest }) => manifest)
   return new Map(
@@ -78,7 +86,7 @@ export function replacedFiles(files: readonly TableFile[]): ReplacedFiles {
 }
 
 export interface CommitPlan {
-  /** To be stored, in this order, before the request is sent. */
+  /** The objects to store, in this order, before the request is sent. */
   readonly objects: readonly StoredObject[]
   readonly requirements: readonly TableRequirement[]
   readonly updates: readonly TableUpdate[]
@@ -90,7 +98,7 @@ export interface StoredObject {
   readonly bytes: Uint8Array
 }
 
-/** @throws BadAvro for manifests that cannot be read, BadUpdate for a partition spec that cannot be */
+/** Plans a commit. @throws BadAvro for unreadable manifests, BadUpdate for an invalid partition spec */
 export async function planCommit(write: Write): Promise<CommitPlan> {
   const { metadata, operation, files, reader } = write
   const parent = currentSnapshot(metadata)
@@ -132,7 +140,7 @@ interface Context {
   readonly sequenceNumber: number
   readonly schema: Schema
   readonly isNewSchema: boolean
-  /** The number the catalog will give to the spec of the new files. */
+  /** The spec of the new files, with the id that the catalog will assign. */
   readonly spec: PartitionSpec
   readonly table: TableMetadata
   readonly uuid: string
@@ -150,8 +158,8 @@ function contextOf(write: Write): Context {
 }
 
 /**
- * The schema and the spec of the new files, under the numbers that the catalog will give them.
- * @throws BadUpdate for a spec that the schema cannot have
+ * The schema and the spec of the new files, with the ids that the catalog will assign.
+ * @throws BadUpdate for a spec that does not fit the schema
  */
 export function shapeOf({
   metadata,
@@ -166,7 +174,7 @@ export function shapeOf({
   return { schema: numbered, isNewSchema, spec: defaultSpec(after) }
 }
 
-/** What changes the shape of the table before its rows. */
+/** The updates that change the schema and the partition spec, before rows are added. */
 function shapeUpdates({
   schema,
   isNewSchema,
@@ -188,14 +196,17 @@ function shapeUpdates({
   ]
 }
 
-/** A positive 63-bit id out of the 128 bits of a uuid. */
+/** Derives a positive 63-bit id from the 128 bits of a uuid. */
 export function snapshotIdOf(uuid: string): bigint {
   const bits = BigInt(`0x${uuid.replaceAll('-', '')}`)
   const folded = BigInt.asUintN(63, bits ^ (bits >> 64n))
   return folded === 0n ? 1n : folded
 }
 
-/** Takes the manifests there are into the snapshot, without the files that go, and those that come. Answers what goes. */
+/**
+ * Adds existing manifests without the removed files to the snapshot, then the new files. Returns the removed
+ * files.
+ */
 async function keepOrRemove(
   { operation, replaced, reader }: Write,
   before: readonly ManifestFile[],
@@ -226,7 +237,7 @@ async function keepOrRemove(
   }
 }
 
-/** Keeps the manifests of an append; merges the small ones when they have become many. */
+/** Keeps the existing manifests of an append. Many small manifests are merged. */
 async function carryOver(before: readonly ManifestFile[], reader: ManifestReader, objects: ManifestWriter) {
   const live = before.filter((manifest) => liveFiles(manifest) > 0)
   const small = new Set(
@@ -237,7 +248,7 @@ async function carryOver(before: readonly ManifestFile[], reader: ManifestReader
   await objects.rewrite([...small], reader, asExisting)
 }
 
-/** Nobody prunes by the metrics of a file that is gone. */
+/** The entry loses its metrics, because no reader prunes deleted files. */
 const asDeleted = (entry: ManifestEntry, snapshotId: bigint): ManifestEntry => ({
   ...entry,
   status: 'deleted',
@@ -259,7 +270,7 @@ const addedEntry = (
     file: { content: 'data', location, format: 'PARQUET', partition, recordCount, sizeBytes, columns },
   }) satisfies ManifestEntry
 
-/** Collects the manifests of a snapshot: those kept, and those written for it. */
+/** Collects the manifests of a snapshot: retained manifests and newly written ones. */
 class ManifestWriter {
   readonly manifests: ManifestFile[] = []
   readonly stored: StoredObject[] = []
@@ -270,7 +281,10 @@ class ManifestWriter {
     this.manifests.push(...manifests)
   }
 
-  /** Writes the live entries of manifests anew, changed, and gives them as they were. A manifest has one spec. */
+  /**
+   * Rewrites the live entries of manifests through `change`, one manifest per spec. Returns the original
+   * entries.
+   */
   async rewrite(
     manifests: readonly ManifestFile[],
     reader: ManifestReader,
@@ -285,7 +299,7 @@ class ManifestWriter {
     return all
   }
 
-  /** Writes manifests anew in which some of their files are deleted. Answers those. */
+  /** Rewrites manifests and marks some of their files as deleted. Returns these files. */
   async remove(
     manifests: readonly ManifestFile[],
     reader: ManifestReader,
@@ -298,7 +312,10 @@ class ManifestWriter {
     return before.filter(isRemoved).map((entry) => entry.file)
   }
 
-  /** All files that there are go, and others come: one manifest says both of those that are partitioned alike. Answers what goes. */
+  /**
+   * Removes all existing files and adds the new ones. One manifest lists both, if they have the same spec.
+   * Returns the removed files.
+   */
   async replace(
     manifests: readonly ManifestFile[],
     reader: ManifestReader,
@@ -340,7 +357,9 @@ class ManifestWriter {
     return found
   }
 
-  /** The newest schema that has the columns of a spec: an old spec may be about columns that are no more. */
+  /**
+   * The newest schema with all source columns of a spec. An old spec may use columns that no longer exist.
+   */
   private schemaOf({ fields }: PartitionSpec): Schema {
     const { schema, table } = this.context
     const hasSources = (candidate: Schema) => {
@@ -351,7 +370,7 @@ class ManifestWriter {
   }
 }
 
-/** The partitions that files belong to, each as a text of its own. */
+/** The partitions of files, each as a unique text. */
 const partitionsIn = (files: readonly Pick<NewDataFile, 'partition'>[]): Set<string> =>
   new Set(files.map(({ partition = {} }) => tupleText(partition)))
 
@@ -369,7 +388,7 @@ const totalOf = (files: readonly Pick<DataFile, 'recordCount' | 'sizeBytes'>[]):
   bytes: files.reduce((sum, file) => sum + file.sizeBytes, 0),
 })
 
-/** The totals of a snapshot: from its summary, or counted where another engine left them out. */
+/** The totals of a snapshot: from its summary, or counted when another engine omitted them. */
 async function totalsOf(
   snapshot: Snapshot,
   manifests: readonly ManifestFile[],
@@ -387,7 +406,7 @@ function summaryOf(
   removed: Totals,
   isPartial: boolean,
 ): Record<string, string> {
-  // What an overwrite removes is not among the totals before it.
+  // The totals before an overwrite already exclude the removed files.
   const gone = isPartial ? removed : NOTHING
   const counts = {
     'added-data-files': added.files,
@@ -406,7 +425,7 @@ function summaryOf(
   return Object.fromEntries(Object.entries(counts).map(([name, count]) => [name, String(count)]))
 }
 
-/** Row-level deletes are another engine's; an append keeps them. */
+/** Row-level deletes come from another engine. An append keeps them. */
 const rowLevelDeletes = ({ summary }: Snapshot): Record<string, string> =>
   Object.fromEntries(Object.entries(summary).filter(([name]) => DELETE_TOTALS.has(name)))
 
@@ -426,7 +445,7 @@ function snapshotOf(
     'snapshot-id': snapshotId,
     ...(parent && { 'parent-snapshot-id': parent['snapshot-id'] }),
     'sequence-number': sequenceNumber,
-    // Clocks differ between machines; history never runs backwards.
+    // Clocks differ between machines, but the history never runs backwards.
     'timestamp-ms': Math.max(at, metadata['last-updated-ms']),
     'manifest-list': manifestListLocation(metadata.location, snapshotId, uuid),
     summary,
@@ -465,7 +484,7 @@ function updatesOf(
   ]
 }
 
-/** The oldest snapshots beyond the limit, except those that a branch or tag names. */
+/** The oldest snapshots beyond the limit, except those of a branch or tag. */
 function expiredSnapshots({ snapshots, refs }: TableMetadata): bigint[] {
   const named = new Set(Object.values(refs).map((ref) => ref['snapshot-id']))
   return snapshots
