@@ -1,4 +1,4 @@
-// The demo's way to the service: its public HTTP interface, as anybody would use it.
+// The demo uses only the public HTTP interface of the service.
 
 export class Refused extends Error {
   constructor(
@@ -19,7 +19,10 @@ export interface Run {
   merged_commit: number | null
 }
 
-/** Calls the API and answers its JSON; `Refused` with the service's own message for every other status. */
+/**
+ * Calls the API and resolves with the parsed JSON of a 2xx response. Any other status throws `Refused`, with
+ * the response text in its message.
+ */
 export async function call<Answer>(
   base: string,
   method: string,
@@ -40,7 +43,7 @@ export async function call<Answer>(
   return (text === '' ? undefined : JSON.parse(text)) as Answer
 }
 
-/** Does nothing where the thing is there already. */
+/** Creates a resource. Does nothing when the resource exists (status 409). */
 export async function createOnce(base: string, path: string, body: object): Promise<void> {
   try {
     await call(base, 'POST', path, body)

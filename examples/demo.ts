@@ -1,4 +1,4 @@
-// `npm run demo`: from a file to a gold table through the public interface, step by step.
+// `npm run demo`: takes files to a gold table through the public interface, step by step.
 import { readdir } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import { eachLine } from '../sidecars/supervisor/lines.ts'
@@ -29,19 +29,19 @@ from gold.route_delays where flights >= 100 order by share_over_15 desc, mean_de
 
 const POLL_MS = 20
 const KEPT_LINES = 20
-/** What the demo itself asked for, and got, explains no failure. */
+/** Log lines about the demo's own successful requests. They explain no failure, so they are not printed. */
 const OWN_REQUEST = / api +[A-Z]+ \/\S+ 2\d\d /
-/** What a shell calls an end by Ctrl-C. */
+/** The exit code that shells use after Ctrl-C. */
 const INTERRUPTED = 130
 
 const write = (text: string) => void process.stdout.write(text)
 const say = (text = '') => write(`${text}\n`)
 const width = widthOf(process.stdout.columns)
 const phases = makePhaseLine(write, width)
-// Whoever read our output may leave before we do.
+// The reader of the output, such as `head`, may close the pipe before the demo ends.
 process.stdout.on('error', () => {})
 
-/** The service has said itself why it did not start. */
+/** The service ended before it was ready. Its own log gives the reason. */
 class NeverReady extends Error {}
 
 const service = startService()
@@ -55,7 +55,7 @@ for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
 
 process.exit(await demonstrate())
 
-/** Resolves with the exit code when the service has stopped. */
+/** Runs the tour. Resolves with the exit code of the demo when the service has stopped. */
 async function demonstrate(): Promise<number> {
   say('\nSluice: three million flights, from a file to a gold table\n')
   try {
@@ -92,7 +92,9 @@ async function tour(base: string) {
   say('\nServing until Ctrl-C.')
 }
 
-/** The supervisor as a child: its log is kept for the case that something fails. */
+/**
+ * Starts the supervisor as a child process. Its last log lines are stored and printed when the demo fails.
+ */
 function startService() {
   const child = Bun.spawn([process.execPath, 'sidecars/supervisor/main.ts'], {
     cwd: root,
@@ -100,7 +102,7 @@ function startService() {
     stdin: 'pipe',
     stdout: 'pipe',
     stderr: 'pipe',
-    // Ctrl-C reaches the demo, which asks the tree to end.
+    // Ctrl-C must reach only the demo, which then stops the service.
     detached: true,
   })
   const lines: string[] = []
@@ -178,13 +180,13 @@ async function publishAndRun(base: string, pipeline: string) {
   for (const line of testLines(logs, severities, width)) say(line)
 }
 
-/** Writes a file unless it is there with the same content, so that a second demo publishes nothing new. */
+/** Writes a file unless it already has this content, so that a second demo publishes no new version. */
 async function writeOnce(base: string, path: string, content: string) {
   const current = await call<{ content: string }>(base, 'GET', `/files/${path}`).catch(() => null)
   if (current?.content !== content) await call(base, 'PUT', `/files/${path}`, { content })
 }
 
-/** Shows the phases of a run as they come. */
+/** Prints the phases of a run while it executes. Resolves with the ended run. */
 async function follow(base: string, id: string): Promise<Run> {
   let shown: string | undefined
   let since = performance.now()

@@ -16,7 +16,7 @@ const log = [
   '1 test passed, 1 failed in 80 ms',
 ].map((message) => ({ message }))
 
-test('a test is a line with its severity and outcome, and each row that fails it another', () => {
+test('prints one line per quality test and one per failing row', () => {
   const lines = testLines(log, severities, 100)
   expect(lines.map((line) => line.trim())).toEqual([
     '✓ known-airports    error  passed in 70 ms',
@@ -27,12 +27,12 @@ test('a test is a line with its severity and outcome, and each row that fails it
   ])
 })
 
-test.each([60, 80, 100])('no line of a test is longer than %i columns', (width) => {
+test.each([60, 80, 100])('cuts the lines of quality tests at %i columns', (width) => {
   const lines = testLines(log, severities, width)
   expect(Math.max(...lines.map((line) => line.length))).toBe(width)
 })
 
-test('a failing test of severity error stands out, one that has an error says which', () => {
+test('marks a failed test of severity error and prints its error', () => {
   const lines = testLines(
     [{ message: 'test known-airports: failed, it has an error (severity error): no such column: x' }],
     severities,
@@ -41,7 +41,7 @@ test('a failing test of severity error stands out, one that has an error says wh
   expect(lines[0]?.trim()).toBe('✗ known-airports    error  failed, it has an error: no such column: x')
 })
 
-test('phases are one line, with the time of those that took some, wrapped where the terminal ends', () => {
+test('prints phases in one line with durations, wrapped at the terminal width', () => {
   let written = ''
   const line = makePhaseLine((text) => {
     written += text
@@ -64,7 +64,7 @@ test('phases are one line, with the time of those that took some, wrapped where 
   )
 })
 
-test.each([60, 80, 100])('no phase is written beyond %i columns, its time included', (width) => {
+test.each([60, 80, 100])('wraps phases and their durations at %i columns', (width) => {
   let written = ''
   const line = makePhaseLine((text) => {
     written += text
@@ -78,7 +78,7 @@ test.each([60, 80, 100])('no phase is written beyond %i columns, its time includ
   expect(Math.max(...written.split('\n').map((text) => text.length))).toBeLessThanOrEqual(width)
 })
 
-test('durations of steps end at the same column, the width of the terminal', () => {
+test('aligns the durations of steps at the right edge of the terminal', () => {
   const lines = [
     stepLine({ name: 'service', result: 'ready', ms: 1_640 }, 100),
     stepLine({ name: 'gold.route_delays', result: 'published as version 12', ms: 7 }, 100),
@@ -89,11 +89,11 @@ test('durations of steps end at the same column, the width of the terminal', () 
   expect(durationText(999.6)).toBe('1000 ms')
 })
 
-test('output to a file is as wide as on a wide terminal', () => {
+test('uses the maximum width when the output is a file', () => {
   expect([widthOf(undefined), widthOf(200), widthOf(80)]).toEqual([100, 100, 80])
 })
 
-test('columns of a table stand below their names', () => {
+test('aligns the columns of a table with their names', () => {
   expect(tableLines(['origin', 'n'], [{ origin: 'BOS', n: 100 }])).toEqual([
     '  origin    n',
     '  ──────  ───',

@@ -1,6 +1,8 @@
-// What the demo prints, as text: lines that stay within the width of the terminal and read the same in a file.
+// Formats the output of the demo. Lines fit the width of the terminal and are also readable in a file.
 
-/** Of the first column, where the name of a step stands; everything that belongs to a step is indented by it. */
+/**
+ * Width of the first column, which holds the name of a step. Lines that belong to a step are indented by it.
+ */
 const NAME_WIDTH = 18
 const INDENT = ' '.repeat(2 + NAME_WIDTH + 1)
 const DURATION_WIDTH = 8
@@ -11,7 +13,7 @@ export const widthOf = (columns: number | undefined) => Math.min(columns ?? WIDT
 export const durationText = (ms: number) =>
   ms < 1_000 ? `${Math.round(ms)} ms` : `${(ms / 1_000).toFixed(1)} s`
 
-/** `✓ name   what came of it   0.1 s`, with the durations of all steps below each other. */
+/** Formats `✓ name   result   0.1 s`. The durations of all steps are right-aligned. */
 export function stepLine({ name, result, ms }: { name: string; result: string; ms: number }, width: number) {
   const resultWidth = Math.max(width - INDENT.length - DURATION_WIDTH, result.length)
   return `✓ ${name.padEnd(NAME_WIDTH)} ${result.padEnd(resultWidth)}${durationText(ms).padStart(DURATION_WIDTH)}`
@@ -22,8 +24,8 @@ export interface LogLine {
 }
 
 /**
- * One line a quality test, as the log of a run tells of it, and below one that failed the rows it shows, each cut to the
- * width.
+ * Formats one line per quality test in the log of a run. The sample rows of a failed test follow, one line
+ * each. Every line is cut to the width.
  */
 export function testLines(log: readonly LogLine[], severityOf: ReadonlyMap<string, string>, width: number) {
   const nameWidth = Math.max(0, ...[...severityOf.keys()].map((name) => name.length))
@@ -38,7 +40,7 @@ export function testLines(log: readonly LogLine[], severityOf: ReadonlyMap<strin
   })
 }
 
-/** A line that grows by one phase after the other, and goes on in the next line where the width ends. */
+/** Writes the phases of a run one after the other in a line, and begins a new line where the width ends. */
 export function makePhaseLine(write: (text: string) => void, width: number) {
   let column = 0
   const put = (text: string) => {
@@ -54,7 +56,7 @@ export function makePhaseLine(write: (text: string) => void, width: number) {
       column = 0
       put(`${INDENT}→ ${phase}`)
     },
-    /** How long the phase took; what is over in a moment is not worth its place. */
+    /** Appends the duration of the phase. Durations below 100 ms are omitted. */
     took(ms: number) {
       if (ms >= 100) put(` ${(ms / 1_000).toFixed(1)} s`)
     },
@@ -65,7 +67,7 @@ export function makePhaseLine(write: (text: string) => void, width: number) {
   }
 }
 
-/** Columns side by side, the names above a rule. */
+/** Formats a table: the column names, a rule, and one line per row. */
 export function tableLines(names: readonly string[], rows: readonly Record<string, unknown>[]) {
   const cells = [names, ...rows.map((row) => names.map((name) => String(row[name])))]
   const widths = names.map((_, column) => Math.max(...cells.map((row) => row[column]?.length ?? 0)))
@@ -75,7 +77,7 @@ export function tableLines(names: readonly string[], rows: readonly Record<strin
   return [head, line(widths.map((width) => '─'.repeat(width))), ...body]
 }
 
-/** Values may hold line ends; one row stays one line. */
+/** Cuts a text to the width. Line ends and tabs in values become spaces, so that one row stays one line. */
 function cut(text: string, width: number) {
   const line = text.replace(/[\r\n\t]/g, ' ')
   return line.length <= width ? line : `${line.slice(0, width - 1)}…`

@@ -1,7 +1,7 @@
 import { createHash, timingSafeEqual } from 'node:crypto'
 import { Code, ConnectError, type Interceptor } from '@connectrpc/connect'
 
-/** Answers nobody but who brings the token that the service and we share. */
+/** Rejects every request that does not carry the token shared by the service and the plugin. */
 export function onlyFor(token: string): Interceptor {
   const expected = digest(`Bearer ${token}`)
   return (next) => (request) => {

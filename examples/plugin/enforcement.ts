@@ -3,14 +3,17 @@ import { EnforcementService } from '../../proto/gen/sluice/enforcement/v1/enforc
 import { Decision, Permission, ResourceType } from '../../proto/gen/sluice/plugin/v1/plugin_pb.ts'
 import type { Grants } from './grants.ts'
 
-/** The rules of the service itself: an owner may do everything, others what is shared with them, and a namespace includes what is in it. */
+/**
+ * Implements the rules of the service itself. An owner may do everything, and other users may do what their
+ * grants permit. Ownership of a namespace, or a grant on it, covers the resources in the namespace.
+ */
 export const enforcementService = (router: ConnectRouter, grants: Grants) =>
   router.service(EnforcementService, {
     check({ user, resource, permission }) {
       if (user === undefined || resource === undefined || permission === Permission.UNSPECIFIED)
         return { decision: Decision.DENIED }
       const isOwner = resource.ownerId === user.id || resource.namespaceOwnerId === user.id
-      // Permissions are numbered so that a greater one includes the lesser ones.
+      // A permission with a greater number includes all permissions with lesser numbers.
       const isShared = grants
         .all()
         .some(
@@ -27,7 +30,7 @@ export const enforcementService = (router: ConnectRouter, grants: Grants) =>
       const idsOf = (type: ResourceType) =>
         given.filter(({ resourceType }) => resourceType === type).map(({ resourceId }) => resourceId)
       const namespaceIds = idsOf(ResourceType.NAMESPACE)
-      // Who owns what, and what is in a namespace, is for the service to look up.
+      // The service resolves ownership and the contents of namespaces itself.
       return {
         pipelines: { owned: true, ids: idsOf(ResourceType.PIPELINE), namespaceIds },
         landingZones: { owned: true, ids: idsOf(ResourceType.LANDING_ZONE), namespaceIds },

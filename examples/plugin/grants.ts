@@ -14,15 +14,18 @@ export interface Grant {
 }
 
 export interface Grants {
-  /** What the same grantor gave the same grantee on the same resource is replaced. */
+  /**
+   * Stores a grant. It replaces an earlier grant of the same grantor to the same grantee on the same
+   * resource.
+   */
   give(grant: Omit<Grant, 'id' | 'createdAt'>): Grant
-  /** The oldest first. */
+  /** All grants, the oldest first. */
   all(): Grant[]
-  /** How many it has removed. */
+  /** Removes the matching grants. Returns how many were removed. */
   remove(isMeant: (grant: Grant) => boolean): number
 }
 
-/** Kept in a file, if there is one: written anew with each change, and in place before the answer. */
+/** Opens the grants in memory, or in `file`. Each change rewrites the file before the call returns. */
 export function openGrants(file?: string): Grants {
   let grants: Grant[] = file && existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')) : []
 

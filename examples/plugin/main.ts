@@ -1,5 +1,7 @@
-// A complete plugin: it says who users are, which routes they may call, what they may do with single things, and what is shared
-// with whom. `PLUGIN_TOKEN=... node .setup/bun.mjs examples/plugin/main.ts`; see README.md beside it.
+// A complete plugin. It authenticates users, authorizes their routes, decides about single resources and
+// stores grants.
+//
+// Start: `PLUGIN_TOKEN=... node .setup/bun.mjs examples/plugin/main.ts`. See README.md beside this file.
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'

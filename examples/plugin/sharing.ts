@@ -5,7 +5,7 @@ import { RevokeOutcome, SharingService } from '../../proto/gen/sluice/sharing/v1
 import type { Grant, Grants } from './grants.ts'
 import type { Users } from './users.ts'
 
-/** Whether the caller may share was decided before: here it is kept. */
+/** Stores grants. The service has already checked that the caller may share the resource. */
 export const sharingService = (router: ConnectRouter, { users, grants }: { users: Users; grants: Grants }) =>
   router.service(SharingService, {
     createGrant({ grantorId, granteeId, resourceType, resourceId, permission }) {
@@ -24,10 +24,13 @@ export const sharingService = (router: ConnectRouter, { users, grants }: { users
       const removed = grants.remove(({ id }) => id === grantId)
       return { outcome: removed > 0 ? RevokeOutcome.REVOKED : RevokeOutcome.NOT_FOUND }
     },
-    /** The service keeps owners, and tells them with each question of Enforcement: here it is agreed to only. */
+    /**
+     * Only approves the transfer. The service stores owners and sends them with each request to
+     * `EnforcementService`.
+     */
     transferOwnership({ pipelineId, fromUserId, toUserId }) {
       if (!users.has(toUserId)) return { decision: Decision.DENIED }
-      // What others gave the old owner would leave them with all that they hand over.
+      // An ADMIN grant from another user would leave the old owner with full access after the transfer.
       grants.remove(
         ({ resourceId, granteeId, permission }) =>
           resourceId === pipelineId && granteeId === fromUserId && permission === Permission.ADMIN,

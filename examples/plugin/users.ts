@@ -8,12 +8,15 @@ export interface User {
 }
 
 export interface Users {
-  /** Whose token it is, or null. */
+  /** The user with this token, or null. */
   withToken(token: string): User | null
   has(id: string): boolean
 }
 
-/** Users and the digests of their tokens. A real plugin asks a directory; a token has to be long and random. */
+/**
+ * Reads users and the digests of their tokens. A real plugin would query a directory. Tokens must be long and
+ * random, because the digests have no salt.
+ */
 export function readUsers(file: string): Users {
   const listed: (User & { token_sha256: string })[] = JSON.parse(readFileSync(file, 'utf8'))
   const byDigest = new Map(listed.map(({ token_sha256, ...user }) => [token_sha256, user]))
