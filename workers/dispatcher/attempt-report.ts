@@ -42,7 +42,9 @@ export class AttemptReport {
   readonly handle: string
   readonly #log: KeptLog
   #runnerBoot: string | undefined
-  /** True after the first phase or log line, because a runner emits those only while it executes the attempt. */
+  /**
+   * True after the first phase or log line, because a runner emits those only while it executes the attempt.
+   */
   #hasBegun: boolean
 
   constructor(
@@ -129,7 +131,8 @@ export const LOST = {
 } as const
 
 /**
- * Interprets facts for an attempt that runner process `boot` accepted. `running`: the facts are not final yet.
+ * Interprets facts for an attempt that runner process `boot` accepted. `running`: the facts are not final
+ * yet.
  */
 export function verdictOf(facts: GetRunStatusResponse, boot: string): 'ended' | 'running' | { lost: string } {
   if (facts.bootId !== boot) return { lost: LOST.restarted }
@@ -163,7 +166,9 @@ const requestOf = (attempt: OpenAttempt, { lake }: ReportDeps) => ({
   isAlone: attempt.isAlone,
 })
 
-/** Forwards log lines up to the limits per run. `close` then emits one line with the number of dropped lines. */
+/**
+ * Forwards log lines up to the limits per run. `close` then emits one line with the number of dropped lines.
+ */
 class KeptLog {
   /** The runner's number of the last received line. */
   lastLine: number

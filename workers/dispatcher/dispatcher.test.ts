@@ -107,7 +107,10 @@ const isFollowedBy = (id: RunId, { replica }: { replica: string }) =>
     () => rowOf(id),
     (row) => row.follower === replica,
   )
-/** Waits for a moment without open transactions. It never comes if a transaction stays open during a sidecar call. */
+/**
+ * Waits for a moment without open transactions. It never comes if a transaction stays open during a sidecar
+ * call.
+ */
 const noneInTransaction = () =>
   until(
     () =>
@@ -482,7 +485,7 @@ describe('cancelling', () => {
     forever.release()
   })
 
-  test('of a racing cancel and merge, the first commit wins', async () => {
+  test('the first commit wins a race between cancel and merge', async () => {
     dispatcher([runner(merging).url])
     for (let round = 0; round < 10; round++) {
       const pipeline = await pipelineNamed(`raced${round}`)
@@ -545,9 +548,9 @@ describe('unusual data and interruptions', () => {
     expect((await ended(healthy)).status).toBe('success')
   })
 
-  test('a replica follows its assigned attempts again if it lost them', async () => {
+  test('a run of a dead replica is adopted and ends in the same attempt', async () => {
     const { id, only, release } = await executing('forgotten')
-    // The run belongs to a dead replica first, then to this one, which adopts it but already follows its attempt.
+    // A replica without a row counts as dead, so this replica adopts the run. It still follows the attempt.
     await database.sql`update run set follower = 'nobody' where id = ${id}`
     await isFollowedBy(id, only)
     release()
@@ -606,7 +609,7 @@ describe('unusual data and interruptions', () => {
     for (const id of ids) expect(await historyOf(id)).toContain('accepted running.rendering')
   })
 
-  test('the runner process of a repeated acceptance survives a takeover', async () => {
+  test('a takeover knows the runner process of a repeated acceptance', async () => {
     const executed: number[] = []
     const first = runner(({ attempt }) => {
       executed.push(attempt)
@@ -659,7 +662,7 @@ describe('unusual data and interruptions', () => {
     expect(told).toEqual(['', told[1], told[1]])
   })
 
-  test('a run of a newer machine version does not start', async () => {
+  test('a run of a newer machine version is neither started nor adopted', async () => {
     const pipeline = await pipelineNamed('from-the-future')
     const id = await pipeline.request()
     await database.sql`update run set machine_version = 999 where id = ${id}`

@@ -1,10 +1,10 @@
 import { makeLog } from '../../app/core/log.ts'
 import { startLeadership } from './leadership.ts'
 
-// Started by tests, to be paused and woken:
-// `bun leadership.child.ts <database> <role> <holder> <lease in ms> steadily|slowly`.
-// Each firing is a row with its holder and the epoch it was written in. `slowly` stays inside its transaction until it is
-// told on stdin to go on, and then writes once more before it commits.
+// A child process that tests pause and wake: `bun leadership.child.ts <database> <role> <holder> <lease in
+// ms> steadily|slowly`. Each firing inserts a row with the holder and the current epoch. In mode `slowly` the
+// process stays inside its transaction until a line arrives on stdin. The process then inserts a second row
+// and commits.
 
 const [databaseUrl = '', role = '', holder = '', leaseMs = '', mode] = process.argv.slice(2)
 const tell = (line: string) => process.stdout.write(`${line}\n`)
@@ -17,7 +17,7 @@ const leadership = startLeadership({
   log: makeLog('child', 'text', () => true),
   onChange: (isLeading) => tell(isLeading ? 'leads' : 'follows'),
   leaseMs: Number(leaseMs),
-  // Often, however long the lease is: a follower asks as often as a leader renews.
+  // Short even with a long lease, because a follower challenges at the interval at which a leader renews.
   renewMs: 300,
 })
 
@@ -36,6 +36,6 @@ for (;;) {
       (done) => done === null || tell('fired'),
       () => tell('failed'),
     )
-  // Others have their turn; how long it takes does not matter to any test.
+  // Lets other processes run. No test depends on the duration.
   await new Promise((resolve) => setTimeout(resolve, 2))
 }

@@ -16,7 +16,7 @@ const HOUR = 3_600_000
 const opened = useDatabase({ rawConnections: 4 })
 beforeAll(async () => {
   await opened.sql`create table firing (id bigserial primary key, holder text not null, epoch bigint not null)`
-  // Who held which epoch, written by the database itself.
+  // The holder of each epoch. A database trigger writes these rows.
   await opened.sql`create table reign (epoch bigint primary key, holder text not null, from_id bigint not null)`
   await opened.sql.unsafe(`
     create function reigns() returns trigger language plpgsql as $$ begin
@@ -71,7 +71,7 @@ function start(holder: string, options: Partial<LeadershipOptions> = {}) {
 const leads = (holder: string) =>
   until(leader, (row) => row?.holder === holder && !row.is_over).then((row) => row as Row)
 
-/** The only leader, its connection, and its lease, which lasts. */
+/** Starts a single leader whose lease does not expire during the test. */
 async function startLeading(options: Partial<LeadershipOptions> = {}) {
   const one = start('one', { leaseMs: HOUR, renewMs: HOUR, ...options })
   const row = await leads('one')
@@ -80,7 +80,7 @@ async function startLeading(options: Partial<LeadershipOptions> = {}) {
 }
 const backendPid = (leadership: Leadership) =>
   leadership.write(async (tx) => (await tx<{ pid: number }[]>`select pg_backend_pid() as pid`)[0]?.pid)
-/** Waits for one backend of this database of which the condition holds. */
+/** Waits until exactly one backend of this database satisfies the condition. */
 const isDoing = (condition: string) =>
   until(
     () =>
@@ -99,7 +99,7 @@ const fire = (leadership: Leadership) =>
 const firings = async (holder = 'any') =>
   (await opened.sql`select 1 from firing where holder = ${holder}`).length
 
-test('the first one leads at once, writes on the connection it has recorded, and renews', async () => {
+test('the first replica leads at once, on the recorded connection, and renews', async () => {
   const { one, row } = await startLeading({ renewMs: 1 })
   expect(row).toMatchObject({ holder: 'one', epoch: 1, backend_pid: await backendPid(one) })
   const expiry = async () =>
@@ -109,7 +109,7 @@ test('the first one leads at once, writes on the connection it has recorded, and
   expect((await leader())?.epoch).toBe(1)
 })
 
-test('of many that start at once one leads, and the others do nothing', async () => {
+test('one of many simultaneous challengers leads, and the others write nothing', async () => {
   const all = Array.from({ length: 8 }, (_, n) => start(`rival ${n}`, { leaseMs: HOUR, renewMs: 5 }))
   await until(() => all.filter((one) => one.isLeading()).length === 1)
   const wrote = await Promise.all(all.map((one) => one.write(async () => 'wrote')))
@@ -117,7 +117,7 @@ test('of many that start at once one leads, and the others do nothing', async ()
   expect((await leader())?.epoch).toBe(1)
 })
 
-test('a write whose statement no longer fits its table is whole or not there, never outside its condition', async () => {
+test('a write with an invalid cached plan is rolled back, not resent', async () => {
   await opened.sql`create table altered (text text)`
   const { one } = await startLeading()
   const add = (text: string) =>
@@ -133,7 +133,7 @@ test('a write whose statement no longer fits its table is whole or not there, ne
   await opened.sql`drop table altered`
 })
 
-test('a connection that the network swallows amid a takeover leaves no backend behind, and the next one leads', async () => {
+test('a connection lost during a takeover leaves no backend behind', async () => {
   await insertGone(1)
   const network = await startSwallowing(opened.url, 'pg_terminate_backend')
   try {
@@ -148,14 +148,14 @@ test('a connection that the network swallows amid a takeover leaves no backend b
     network.restore()
     await until(() => one.isLeading())
     expect(await leader()).toMatchObject({ holder: 'one', epoch: 8 })
-    // It is by that name that there was none.
+    // The query above used the right application name: the new connection has it.
     await isDoing(`application_name = 'sluice test one'`)
   } finally {
     network.close()
   }
 })
 
-test('a leader that stops is followed at once, however long its lease', async () => {
+test('a stopped leader is replaced at once despite a long lease', async () => {
   const { one } = await startLeading({ renewMs: 5 })
   const two = start('two', { leaseMs: HOUR, renewMs: 5 })
   await one.stop()
@@ -165,16 +165,17 @@ test('a leader that stops is followed at once, however long its lease', async ()
   expect(await two.write(async () => 'wrote')).toBe('wrote')
 })
 
-test('a thread started in the place of one that ended takes over at once, and keeps what it took', async () => {
+test('a restarted thread takes over at once and keeps the lease', async () => {
   const old = start('process', { leaseMs: HOUR, renewMs: 5 })
   await leads('process')
   await until(() => old.isLeading())
-  // It is over for the old one before the young one comes: the two would take it from each other in turns otherwise.
+  // The old thread loses its epoch before the new thread starts. Otherwise both would take the lease in
+  // turns.
   await opened.sql`update leader set epoch = 2`
   await until(() => old.changes.length === 2)
   const young = start('process', { leaseMs: HOUR, renewMs: 5 })
   await until(() => young.isLeading())
-  // On the connection that takes the place of the one that was ended, the old one asks again and again.
+  // The old thread challenges repeatedly on a new connection, because its previous backend was ended.
   await isDoing(`application_name = 'sluice test process' and query = 'commit' and state = 'idle'
     and pid <> (select backend_pid from leader where role = 'test')`)
   expect(await young.write(async () => 'wrote')).toBe('wrote')
@@ -183,7 +184,7 @@ test('a thread started in the place of one that ended takes over at once, and ke
   expect([old.changes, young.changes]).toEqual([[true, false], [true]])
 })
 
-test('a leader whose epoch is over writes nothing, though its connection and its clock are good', async () => {
+test('a leader writes nothing after the end of its epoch', async () => {
   const { one } = await startLeading()
   await opened.sql`update leader set epoch = epoch + 1, holder = 'two'`
   expect(one.isLeading()).toBe(true)
@@ -193,7 +194,7 @@ test('a leader whose epoch is over writes nothing, though its connection and its
   expect(one.changes).toEqual([true, false])
 })
 
-test('a leader whose connection ends when it has just been told that its epoch is over loses it once', async () => {
+test('a leader that loses epoch and connection reports the loss once', async () => {
   const { one, row } = await startLeading()
   await opened.sql`update leader set epoch = epoch + 1, holder = 'two', until = clock_timestamp() + interval '1 h'`
   const written = one.write(async (tx) => {
@@ -203,7 +204,7 @@ test('a leader whose connection ends when it has just been told that its epoch i
   expect(one.changes).toEqual([true, false])
 })
 
-test('a challenger that is outrun keeps the way free for whoever comes next', async () => {
+test('a challenger that lost the race does not block the next', async () => {
   await insertGone(0)
   const late = await opened.sql.begin(async (tx) => {
     await tx`select from leader where role = 'test' for update`
@@ -212,7 +213,7 @@ test('a challenger that is outrun keeps the way free for whoever comes next', as
     await tx`update leader set epoch = 8, holder = 'first' where role = 'test'`
     return challenger
   })
-  // Nothing is written by a challenger that has not won, and it holds nothing once its turn is over.
+  // A losing challenger writes nothing and releases its locks.
   await isDoing(`application_name = 'sluice test late' and state = 'idle' and query = 'commit'`)
   const next = start('next', { leaseMs: HOUR, renewMs: HOUR })
   await until(() => next.isLeading())
@@ -220,12 +221,12 @@ test('a challenger that is outrun keeps the way free for whoever comes next', as
   expect(await leader()).toMatchObject({ holder: 'next', epoch: 9 })
 })
 
-test('another epoch cannot begin while a transaction of this one is open, and after it nothing is written', async () => {
+test('the next epoch waits for an open write of the current epoch', async () => {
   const { one } = await startLeading()
   const inside = Promise.withResolvers<void>()
   const go = Promise.withResolvers<void>()
   const writing = one.write(async (tx) => {
-    // Statements come after the fence; until the first one is answered nothing is known of it.
+    // Statements follow the fence. An answer to the first statement proves that the fence holds.
     await tx`select 1`
     inside.resolve()
     await go.promise
@@ -245,7 +246,7 @@ test('another epoch cannot begin while a transaction of this one is open, and af
   expect(await firings()).toBe(1)
 })
 
-test('a leader that loses its connection leads anew, in another epoch, on the connection it then records', async () => {
+test('a leader with a lost connection leads again in a new epoch', async () => {
   const { one, row: before } = await startLeading({ renewMs: 20 })
   await opened.sql`select pg_terminate_backend(${before.backend_pid})`
   const after = await until(leader, (row) => row?.epoch === before.epoch + 1)
@@ -254,7 +255,7 @@ test('a leader that loses its connection leads anew, in another epoch, on the co
   expect(one.changes).toEqual([true, false, true])
 })
 
-test('work that sleeps through the end of its transaction can write nothing more, in no transaction at all', async () => {
+test('work that outlives its transaction can no longer write', async () => {
   const { one, row } = await startLeading({ renewMs: 20 })
   const inside = Promise.withResolvers<void>()
   const go = Promise.withResolvers<void>()
@@ -272,12 +273,12 @@ test('work that sleeps through the end of its transaction can write nothing more
   await until(leader, (row) => row?.epoch === 2)
   await until(() => one.isLeading())
   go.resolve()
-  // The client of the new connection has answered after the sleeper has asked its own.
+  // An answer on the new connection proves that the late insert has been sent or rejected.
   await one.write(async () => null)
   expect(await firings()).toBe(0)
 })
 
-test('a process id that belongs to somebody else by now is left alone', async () => {
+test('a challenger does not end a backend with a reused process id', async () => {
   const innocent = openDatabase(opened.url, { connections: 1, rawConnections: 1, application: 'innocent' })
   const [{ pid } = { pid: 0 }] = await innocent.sql<{ pid: number }[]>`select pg_backend_pid() as pid`
   await insertGone(pid)
@@ -287,13 +288,13 @@ test('a process id that belongs to somebody else by now is left alone', async ()
   await innocent.close()
 })
 
-test('roles are led on their own', async () => {
+test('each role has its own leader', async () => {
   const scheduler = start('one', { role: 'test', leaseMs: HOUR })
   const triggers = start('two', { role: 'another', leaseMs: HOUR })
   await until(() => scheduler.isLeading() && triggers.isLeading())
 })
 
-test('a database that is not there is asked again, and what work throws is passed on', async () => {
+test('an unreachable database grants no lease, and errors of work are thrown', async () => {
   const lost = start('lost', { databaseUrl: 'postgres://127.0.0.1:1/none', renewMs: 1 })
   expect(await lost.write(async () => 'wrote')).toBeNull()
   const one = start('one', { leaseMs: HOUR })
@@ -302,7 +303,7 @@ test('a database that is not there is asked again, and what work throws is passe
   expect(await one.write(async () => 'wrote')).toBe('wrote')
 })
 
-/** A process of its own that fires whenever it leads; what it has said so far. */
+/** Starts a child process that fires whenever it leads, and collects its output. */
 function spawn(holder: string, mode: 'steadily' | 'slowly', leaseMs = LEASE_MS) {
   const child = Bun.spawn(
     [
@@ -327,7 +328,7 @@ function spawn(holder: string, mode: 'steadily' | 'slowly', leaseMs = LEASE_MS) 
   }
 }
 
-/** Every firing is by the holder of its epoch, and none of an epoch came after the next one had begun. */
+/** Expects that the holder of an epoch wrote all its firings, and wrote them before the next epoch began. */
 async function expectNoFiringOutOfItsReign() {
   const wrong = await opened.sql`
     select f.id, f.holder, f.epoch from firing f left join reign r on r.epoch = f.epoch
@@ -336,10 +337,10 @@ async function expectNoFiringOutOfItsReign() {
   expect(wrong).toEqual([] as never)
 }
 
-test('a leader paused between two transactions is replaced, and fires no more when it wakes', async () => {
+test('a leader paused between transactions fires nothing after it wakes', async () => {
   const old = spawn('old', 'steadily')
   await old.heard('fired', 3)
-  // Its lease does not end: the old one would be right to lead once more if this one were kept from renewing it.
+  // A lease that does not expire: with a short lease, a delayed renewal would let the old leader lead again.
   const young = spawn('young', 'steadily', HOUR)
   old.child.kill('SIGSTOP')
   await young.heard('fired', 3)
@@ -354,7 +355,7 @@ test('a leader paused between two transactions is replaced, and fires no more wh
   expect((await leader())?.holder).toBe('young')
 })
 
-test('a leader paused inside a transaction is replaced, and what it had begun is undone', async () => {
+test('a leader paused inside a transaction is replaced and rolled back', async () => {
   const old = spawn('old', 'slowly')
   await old.heard('inside')
   const young = spawn('young', 'steadily', HOUR)
@@ -362,7 +363,7 @@ test('a leader paused inside a transaction is replaced, and what it had begun is
   await young.heard('fired', 3)
   expect(await firings('old')).toBe(0)
 
-  // It is told to go on with its second insert before it has been told that its transaction is gone.
+  // The child reads `go on` for its second insert before it can notice that its transaction has ended.
   old.child.stdin.write('go on\n')
   old.child.stdin.flush()
   old.child.kill('SIGCONT')
@@ -373,7 +374,7 @@ test('a leader paused inside a transaction is replaced, and what it had begun is
   await expectNoFiringOutOfItsReign()
 })
 
-test('leaders that are paused and woken in turns, at any moment, never fire out of their reign', async () => {
+test('leaders paused at random moments never fire outside their epochs', async () => {
   const all = ['a', 'b', 'c'].map((holder) => spawn(holder, 'steadily'))
   for (let round = 0; round < 4; round++) {
     const [{ epoch, holder } = { epoch: 0, holder: '' }] = await until(
@@ -392,7 +393,9 @@ test('leaders that are paused and woken in turns, at any moment, never fire out 
   expect((await opened.sql`select 1 from firing`).length).toBeGreaterThan(0)
 })
 
-/** A network that passes everything on until the client sends `word`; that is lost, and all that either side says after it. */
+/**
+ * A proxy that forwards everything until the client sends `word`. It drops that packet and all later data.
+ */
 async function startSwallowing(databaseUrl: string, word: string) {
   const { hostname, port } = new URL(databaseUrl)
   const swallowed = Promise.withResolvers<void>()
@@ -425,7 +428,7 @@ async function startSwallowing(databaseUrl: string, word: string) {
   return {
     url: url.href,
     swallowed: swallowed.promise,
-    /** What is lost stays lost: only new connections are whole. */
+    /** Cuts all connections and forwards everything on new connections. */
     restore() {
       isWhole = true
       cut()

@@ -1,5 +1,6 @@
-// What only one replica may do. The lease runs on the database's time; what keeps a leader that was paused from writing
-// after it wakes is not the lease but its epoch, which every writing transaction locks (docs/adr/0012-leadership.md).
+// Leader election for tasks of a single replica. The lease uses the database's clock. The lease does not
+// fence a leader that wakes after a pause; its epoch does, because every writing transaction locks it
+// (docs/adr/0012-leadership.md).
 import type { Log } from '../../app/core/log.ts'
 import { type Backoff, backoffMs } from '../../app/core/process/backoff.ts'
 import { type Fenced, inTransaction, openPool } from '../../drizzle/client.ts'
@@ -16,41 +17,44 @@ import {
 } from './store.ts'
 
 /**
- * What only one replica does: its lease, and how often that is renewed or asked for. A leader that is gone has been
- * replaced after the lease, one interval, and the end of its backend.
+ * Duration of the lease, and the interval of renewals and challenges. A dead leader is replaced after the
+ * lease, one interval, and the end of its backend.
  */
 export const LEADER_LEASE_MS = 9_000
 const LEADER_RENEW_MS = 3_000
-/** How soon a database that is away is asked again. */
+/** Backoff while the database is unavailable. */
 const LEADER_RETRY: Backoff = { firstMs: 250, limitMs: 1_000 }
-/** A leader's connection: waiting for a lock, one statement, thinking inside a transaction, one whole transaction. */
+/** Timeouts of a leader's connection: waiting for a lock, one statement, idling inside a transaction. */
 const LEADER_LOCK_MS = 5_000
 const LEADER_STATEMENT_MS = 15_000
 const LEADER_IDLE_MS = 5_000
-/** And saying nothing at all, though it is asked to renew or to challenge much more often: its client has given it up. */
+/**
+ * Timeout of an idle connection. Renewals and challenges are more frequent, so a silent client has dropped
+ * the connection.
+ */
 const LEADER_SILENCE_MS = 60_000
 
 export interface Leadership {
   /**
-   * A transaction on the leader's one connection that holds only while it leads: null when it does not (any more), and
-   * then nothing was done. Throws what `work` throws, and when the connection is lost; whether a commit that was under
-   * way at that moment has happened is then for the database to tell. Keep it well within the lease: a renewal waits for
-   * it. A second write waits for the first, so `work` must not start one.
+   * Runs `work` in a transaction on the leader's only connection. Null: this replica does not lead, and
+   * nothing was written. Throws the errors of `work`, and an error when the connection is lost. In that case
+   * only the database knows whether the commit happened. The transaction must be much shorter than the lease,
+   * because a renewal waits for it. A second write waits for the first, so `work` must not call `write`.
    */
   write: Fenced
-  /** Whether a tick is worth trying. Never a reason to write outside `write`. */
+  /** A hint whether a tick is worthwhile. It never justifies a write outside `write`. */
   isLeading(): boolean
-  /** Gives the lease up, so that nobody has to wait for its end. Waits for a write under way. */
+  /** Releases the lease, so that another replica takes over at once. Waits for a write under way. */
   stop(): Promise<void>
 }
 
 export interface LeadershipOptions {
   databaseUrl: string
-  /** What is led: `scheduler`, `triggers`, `reaper`. A process leads a role with one thread at a time. */
+  /** The role: `scheduler`, `triggers` or `reaper`. A process leads a role with one thread at a time. */
   role: string
   /**
-   * Who leads: `ThreadSettings.processId`. A row held by this process is of a thread that has ended, so that the one
-   * started in its place takes over at once.
+   * The id of this process: `ThreadSettings.processId`. A row of the same holder belongs to an ended thread,
+   * so its replacement takes over at once.
    */
   holder: string
   log: Log
@@ -62,7 +66,7 @@ export interface LeadershipOptions {
 }
 
 interface Held extends Lease {
-  /** When the renewal that was answered last was asked for, by a clock that does not go backwards. */
+  /** Start of the last successful renewal, by a monotonic clock. */
   renewedAt: number
 }
 
@@ -71,12 +75,18 @@ export function startLeadership(options: LeadershipOptions): Leadership {
   const { leaseMs = LEADER_LEASE_MS, renewMs = LEADER_RENEW_MS, silenceMs = LEADER_SILENCE_MS } = options
   let held: Held | null = null
   let isStopping = false
-  /** The epoch whose lease this process may take before its end: the last one held here, at first any of this process. */
+  /**
+   * The epoch whose lease this thread may take before its expiry: the last epoch held here. At first, any
+   * epoch of this process.
+   */
   let ownEpoch: number | 'any' = 'any'
-  /** Times in a row that the database has not answered. */
+  /** Consecutive failures of the database. */
   let failures = 0
   const supervisor = startSupervisor(databaseUrl, LEADER_STATEMENT_MS)
-  /** Used for transactions only, so there is one backend. A lost one is replaced, and the row names the one that leads. */
+  /**
+   * One connection, for transactions only. A lost connection is replaced; the row names the backend that
+   * leads.
+   */
   const sql = openPool(databaseUrl, supervisor, {
     max: 1,
     application: applicationName(role, holder),
@@ -84,7 +94,8 @@ export function startLeadership(options: LeadershipOptions): Leadership {
       lock_timeout: LEADER_LOCK_MS,
       statement_timeout: LEADER_STATEMENT_MS,
       idle_in_transaction_session_timeout: LEADER_IDLE_MS,
-      // The server does not learn that the client has given up a connection whose packets the network drops.
+      // If the network drops all packets, the server does not notice that the client has closed the
+      // connection.
       idle_session_timeout: silenceMs,
     },
     onclose() {
@@ -108,7 +119,7 @@ export function startLeadership(options: LeadershipOptions): Leadership {
     },
   })
 
-  /** True while this process leads. An expired lease is renewed too if nobody else has taken the epoch. */
+  /** True while this process leads. An expired lease is renewed too, unless another epoch has begun. */
   async function renew(mine: Held): Promise<boolean> {
     const askedAt = performance.now()
     const isRenewed = await renewLease(sql, mine, leaseMs)
@@ -124,7 +135,8 @@ export function startLeadership(options: LeadershipOptions): Leadership {
       if (ownEpoch === 'any') ownEpoch = 0
       return
     }
-    // Before the row is touched, because a leader paused inside a transaction holds a lock on it.
+    // This precedes any lock on the row, because a leader paused inside a transaction holds a lock on the
+    // row.
     if (seen !== undefined) await endBackend(sql, seen.backendPid, applicationName(role, seen.holder))
     const askedAt = performance.now()
     const epoch = await takeLease(sql, { role, holder, leaseMs, seenEpoch: seen?.epoch ?? null, isOwn })
@@ -172,8 +184,11 @@ export function startLeadership(options: LeadershipOptions): Leadership {
   }
 }
 
-/** What Postgres keeps of an application name. */
+/** Maximum length of an application name in Postgres, in bytes. */
 const NAME_BYTES = 63
 
-/** What Postgres shows of the connection, by which a challenger knows the old leader's. */
+/**
+ * The name of the connection in `pg_stat_activity`. A challenger identifies the old leader's backend by this
+ * name.
+ */
 const applicationName = (role: string, holder: string) => `sluice ${role} ${holder}`.slice(0, NAME_BYTES)

@@ -1,12 +1,13 @@
-// The row of each role in `leader`. Everything runs in transactions, so on the one connection that the row names.
+// The rows of table `leader`, one per role. Every function uses a transaction, so it runs on the connection
+// that the row names.
 import { inTransaction, type Sql, type SqlTx } from '../../drizzle/client.ts'
 
 /** How long a challenger waits for the old leader's backend to end. */
 const END_BACKEND_MS = 2_000
-/** The first half of the advisory locks' key; the second is the hash of the role. */
+/** First half of the advisory lock key; the second half is the hash of the role. */
 const LOCK_CLASS = 734_092
 
-/** A role led in an epoch; it holds on the connection that took it. */
+/** A role held in an epoch. It is valid only on the connection that acquired it. */
 export interface Lease {
   role: string
   epoch: number
@@ -24,7 +25,7 @@ const isLeaderHere = (tx: SqlTx, { role, epoch }: Lease) =>
 
 const leaseEnd = (tx: SqlTx, leaseMs: number) => tx`clock_timestamp() + ${leaseMs}::float8 * interval '1 ms'`
 
-/** False: another epoch has begun, or another connection holds this one. */
+/** Renews the lease. False: another epoch has begun, or another connection holds this epoch. */
 export const renewLease = (sql: Sql, lease: Lease, leaseMs: number): Promise<boolean> =>
   inTransaction(sql, async (tx) => {
     const rows = await tx`
@@ -32,7 +33,9 @@ export const renewLease = (sql: Sql, lease: Lease, leaseMs: number): Promise<boo
     return rows.length > 0
   })
 
-/** No other epoch begins before the end of the transaction. False: this one is over. */
+/**
+ * Locks the epoch, so that no other epoch begins before the end of the transaction. False: the epoch is over.
+ */
 export async function lockLease(tx: SqlTx, lease: Lease): Promise<boolean> {
   const rows = await tx`select 1 from leader where ${isLeaderHere(tx, lease)} for share`
   return rows.length > 0
@@ -54,7 +57,7 @@ export const currentLeader = (sql: Sql, role: string): Promise<Leader | undefine
     return leader
   })
 
-/** Process ids are used again: a backend is ended only while it carries this application name. */
+/** Ends a backend only if it has this application name, because operating systems reuse process ids. */
 export const endBackend = (sql: Sql, pid: number, application: string): Promise<unknown> =>
   inTransaction(
     sql,
@@ -70,11 +73,13 @@ export interface Challenge {
   leaseMs: number
   /** Null: the role has never been led. */
   seenEpoch: number | null
-  /** The lease seen is of this process, so it need not have expired. */
+  /** The current lease belongs to this process, so its expiry is not required. */
   isOwn: boolean
 }
 
-/** The new epoch; null when somebody else was faster, or the old leader's connection is still there. */
+/**
+ * Returns the new epoch. Null: another challenger was faster, or the old leader's connection still exists.
+ */
 export const takeLease = (sql: Sql, challenge: Challenge): Promise<number | null> =>
   inTransaction(sql, async (tx) => {
     const { role } = challenge
@@ -85,7 +90,7 @@ export const takeLease = (sql: Sql, challenge: Challenge): Promise<number | null
     return epoch
   })
 
-/** The same without the lock that the connection of a leader holds. */
+/** Like `takeLease`, but without the advisory lock that a leader's connection holds. */
 export async function beginEpoch(
   tx: SqlTx,
   { role, holder, leaseMs, seenEpoch, isOwn }: Challenge,
