@@ -33,7 +33,7 @@ async function said(content: string | Uint8Array, options = ''): Promise<string 
 
 const FILE = 'landing/drops/20260101_000000_a b.csv'
 
-test('says in one line which file, line and column is wrong, why, and what to do', async () => {
+test('the message names file, line, column, reason and remedy in one line', async () => {
   expect(await said(`${MANY}2026-06-02,many\n`)).toBe(
     `${FILE} line 30002, column "visitors": "many" is not of type BIGINT: correct the file, or read the column as text (types={'visitors': 'VARCHAR'})`,
   )
@@ -51,7 +51,7 @@ test('says in one line which file, line and column is wrong, why, and what to do
   )
 })
 
-test('leaves other errors alone', () => {
+test('other errors are left alone', () => {
   expect(csvFault('Binder Error: Referenced column "nope" not found in FROM clause!')).toBeNull()
   expect(csvFault("Conversion Error: Could not convert string 'x' to INT32")).toBeNull()
 })

@@ -1,6 +1,7 @@
 import { shown } from '../../../lake/pipeline/names.ts'
 
-// The engine explains a bad CSV file in twenty lines, most of them its settings. People need file, line, column and reason.
+// The engine explains a bad CSV file in twenty lines, most of them settings. People need file, line, column
+// and reason.
 
 /** The engine's CSV error in one line, with the remedy; null for any other error. */
 export function csvFault(message: string): string | null {
@@ -32,6 +33,6 @@ function reasonOf(message: string): string {
   return `: ${reason}: correct the row, or skip such rows (ignore_errors=true)`
 }
 
-/** As people know it: Python's files have a longer path. */
+/** The path as people know it. Files of Python pipelines have a longer local path. */
 const landingName = (path: string): string =>
   /\blanding\/[^/]+\/[^/]+$/.exec(path)?.[0] ?? path.split('/').at(-1) ?? path

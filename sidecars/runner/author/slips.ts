@@ -4,15 +4,16 @@ import { type LakeSession, schemaOf } from '../attempt/lake-session.ts'
 import type { EngineLease } from '../engine/engine-leases.ts'
 import { type AnswerOf, EngineFault } from '../engine/engine-messages.ts'
 
-// Finds table and zone names without ref() or landing_zone() in the engine's tree of a text, and says how to write them.
+// Finds names of tables and zones without ref() or landing_zone(), in the engine's parse tree of a text.
+// Tells authors what to write instead.
 
-/** A text for the engine, and what ref() and landing_zone() have given it. */
+/** A text for the engine, with the tables and zones that ref() and landing_zone() have inserted. */
 export interface ReadText {
   language: 'sql' | 'python'
-  /** Of the pipeline. */
+  /** The namespace of the pipeline. */
   namespace: string
   tables: readonly TableName[]
-  /** Zone by the path that landing_zone() gives. */
+  /** Zone by the path that landing_zone() returns. */
   zones: ReadonlyMap<string, string>
 }
 
@@ -22,13 +23,16 @@ export interface Slip {
   message: string
 }
 
-/** Answers the tables of the pipeline's namespace that have this name, as `layer.name`. */
+/** Returns the tables of the pipeline's namespace with this name, as `layer.name`. */
 export type FindTables = (name: string) => Promise<readonly string[]>
 
-/** Slips reported of one text. Each takes a search of the catalog in a run, and a line in the answer to a publish. */
+/**
+ * Slips reported per text. Each slip costs a search of the catalog in a run, and a line in the answer to a
+ * publish.
+ */
 export const SLIPS_MAX = 100
 
-/** The first SLIPS_MAX tables of a text that no reference has given it, with what to write instead. */
+/** The first SLIPS_MAX tables of a text that no reference has inserted, each with advice. */
 export async function slipsIn(
   tables: readonly WrittenTable[],
   text: ReadText,
@@ -49,11 +53,14 @@ export async function slipsIn(
 const keyOf = ({ schema, name }: { schema: string; name: string }) =>
   JSON.stringify([schema.toLowerCase(), name.toLowerCase()])
 
-/** The engine reads a quoted path as a table. */
+/** The engine parses a quoted path as a table. */
 const isFile = ({ catalog, schema, name }: WrittenTable) =>
   catalog === '' && schema === '' && /[/*]|\.(?:csv|tsv|json|jsonl|ndjson|parquet)$/i.test(name)
 
-/** `landing_zone()` gives a path, and only a reader makes rows of it. */
+/**
+ * Advice for a path without a reader: `landing_zone()` returns a path, and a reader such as read_csv makes
+ * rows of it.
+ */
 export const readerFor = (zone: string, language: ReadText['language']): string =>
   language === 'sql'
     ? `landing_zone() gives the path of the zone's files, as a text: write read_csv('{{ landing_zone("${zone}") }}')`
@@ -71,7 +78,7 @@ async function bareName(table: WrittenTable, { language, namespace }: ReadText, 
 const reference = (name: string, language: ReadText['language']) =>
   language === 'sql' ? `{{ ref('${name}') }}` : `sql("... " + ref('${name}'))`
 
-/** What `ref()` takes for a name with a layer; null: it has none. */
+/** The reference for a name with a layer; null: the name has no layer. */
 function namesOf(written: string, namespace: string): string[] | null {
   try {
     const table = parseTableName(written.toLowerCase(), namespace)
@@ -82,7 +89,9 @@ function namesOf(written: string, namespace: string): string[] | null {
   }
 }
 
-/** Tables of the namespace with this name that an attempt can see. Where the catalog does not answer, nobody knows any. */
+/**
+ * Finds the tables of the namespace that an attempt can see. Finds none while the catalog does not answer.
+ */
 export const findIn =
   ({ catalog }: Pick<LakeSession, 'catalog'>, namespace: string): FindTables =>
   async (name) => {
@@ -94,10 +103,10 @@ export const findIn =
     return (await Promise.allSettled(found)).flatMap((one) => (one.status === 'fulfilled' ? one.value : []))
   }
 
-/** A text that the engine has refused, where it was given to it, and the text with its paths in quotes. */
+/** A text that the engine has rejected, and the same text with the paths of its zones in quotes. */
 export interface RefusedText extends ReadText {
   sql: string
-  /** Null: it names no landing zone. */
+  /** Null: the text names no landing zone. */
   quotedSql: string | null
 }
 
@@ -108,11 +117,14 @@ export interface ParsedIn {
   signal: AbortSignal
 }
 
-/** A fault of the engine that says what to write instead, where a slip is the reason for it; else the error as it is. */
+/**
+ * Returns a fault that says what to write instead, if a slip is the reason for the error. Otherwise returns
+ * the error.
+ */
 export async function explained(error: unknown, text: RefusedText, place: ParsedIn): Promise<unknown> {
   if (!(error instanceof EngineFault)) return error
   const isSyntax = error.kind === 'syntax'
-  // The engine's own suggestions are tables of its own.
+  // Only unknown tables are explained: the engine would suggest its own internal tables.
   if (!isSyntax && !UNKNOWN_TABLE.test(error.message)) return error
   try {
     const { engine, instance, find, signal } = place
@@ -127,19 +139,19 @@ export async function explained(error: unknown, text: RefusedText, place: Parsed
     if (slip === undefined) return error
     return refused(slip.message, lineAt(text.sql, slip.at))
   } catch (cause) {
-    // Then the engine's words are all there is.
+    // The text could not be parsed again, so the engine's own message remains.
     if (cause instanceof EngineFault) return error
     throw cause
   }
 }
 
-/** So the engine begins when it finds no table, no schema or no catalog of a name. */
+/** The engine's messages about an unknown table, schema or catalog begin like this. */
 const UNKNOWN_TABLE = /^(?:Catalog Error: (?:Table|Schema) with name |Binder Error: Catalog ")/
 
-/** The slip's message begins with the name of the table. */
+/** The message of a slip begins with the name of the table. */
 const isAbout = (fault: string, message: string) => fault.includes(message.split(' ', 1)[0] ?? message)
 
-/** Whether a text that does not parse would, with the paths of its zones in quotes. */
+/** Whether a text that does not parse would parse with the paths of its zones in quotes. */
 export const hasBarePath = async (
   { quotedSql }: Pick<RefusedText, 'quotedSql'>,
   parse: (sql: string) => Promise<AnswerOf<'parse'>>,

@@ -17,22 +17,23 @@ import { limits } from '../limits.ts'
 import type { WrittenQuery } from '../python/messages.ts'
 import { type FindTables, hasBarePath, type RefusedText, readerFor, slipsIn } from './slips.ts'
 
-// Before a draft is published, the engine's parser reads what its templates render. Nothing is bound: tables may come later.
+// Before a draft is published, the engine's parser checks its rendered templates. Names are not bound,
+// because tables may be created later.
 
 type Found = Pick<FileReport, 'errors' | 'warnings'>
 type Parse = (sql: string) => Promise<AnswerOf<'parse'>>
 
 export interface CheckInput {
   input: PublishInput
-  /** That stand in the source of a pipeline in Python. */
+  /** The queries in the source of a Python pipeline. */
   queries: readonly WrittenQuery[]
   report: ValidationReport
 }
 
-/** Adds to a report what the engine's parser finds in the SQL of a draft. Throws the signal's reason. */
+/** Adds the findings of the engine's parser about a draft's SQL to a report. Throws the signal's reason. */
 export type CheckSql = (check: CheckInput, signal: AbortSignal) => Promise<ValidationReport>
 
-/** A hostile text can end a parser, so texts are parsed where pipelines run. */
+/** A hostile text can crash a parser, so texts are parsed in the processes that run pipelines. */
 export function makeSqlCheck(pool: Pick<RunEngines, 'take'>): CheckSql {
   const turns = makeTurns(limits.sqlChecks)
   return async ({ input, queries, report }, caller) => {
@@ -66,7 +67,7 @@ export function makeSqlCheck(pool: Pick<RunEngines, 'take'>): CheckSql {
   }
 }
 
-/** The templates among the files: tests are SQL whatever the pipeline is. */
+/** The templates among the files. Quality tests are SQL in every pipeline. */
 const sqlFilesOf = ({ pipeline, files }: PublishInput): TextFile[] =>
   files.filter(
     ({ path }) => (path === 'pipeline.sql' && pipeline.type === 'sql') || testNameOf(path) !== undefined,
@@ -86,7 +87,7 @@ async function inEngine<T>(
   }
 }
 
-/** An instance that sees no table and no file. */
+/** Opens an instance that sees no table and no file. */
 async function openEmpty(engine: EngineLease, signal: AbortSignal): Promise<number> {
   const number = await engine.instance()
   const tempDirectory = join(engine.directory, `spill-${number}`)
@@ -115,12 +116,12 @@ function configOf({ pipeline, files }: PublishInput): PipelineConfig {
 }
 
 /**
- * Watermarks that a template can see: none in a first run, a text in later ones. A number as a text is SQL in quotes and
- * without them.
+ * Watermarks that a template can see: none in a first run, a text in later runs. A number as text is valid
+ * SQL with and without quotes.
  */
 const WATERMARKS = [null, '0']
 
-/** One entry per text the template renders to: the first run's and the later runs'. */
+/** Checks each text that the template renders to, for the first run and for later runs. */
 async function judged(
   file: TextFile,
   { mergeStrategy: strategy }: PipelineConfig,
@@ -143,7 +144,7 @@ async function judged(
     texts.add(draft.sql)
     const text = inputs.textOf(draft, pipeline)
     const { fault, tables } = await parse(text.sql)
-    // Following a template renders it anew: once for a text, however much is found in it.
+    // Making a source map renders the template again, so each text gets at most one map.
     let map: SourceMap | undefined
     const place = (at: number | undefined) => {
       if (at === undefined) return ''
@@ -160,7 +161,7 @@ async function judged(
 
 const PYTHON = 'pipeline.py'
 
-/** Whether a query is reached shows when it runs, so all that is found is a warning. */
+/** All findings are warnings, because only execution shows whether a query is reached. */
 async function judgedQueries(
   queries: readonly WrittenQuery[],
   { pipeline, known }: PublishInput,
@@ -187,7 +188,7 @@ async function judgedQueries(
   return { errors: [], warnings: [...warnings] }
 }
 
-/** Null: a name in it cannot be one, and that is reported already. */
+/** Null: a name in the query is invalid, and that is reported already. */
 function textOf({ pieces }: WrittenQuery, own: TableName): RefusedText | null {
   const tables = [own]
   const zones = new Map<string, string>()
@@ -216,7 +217,7 @@ function textOf({ pieces }: WrittenQuery, own: TableName): RefusedText | null {
 
 const RUN_STARTED_AT = '1970-01-01T00:00:00.000Z'
 
-/** Null: the template has a fault, and that is reported already. */
+/** Null: the template has an error, and that is reported already. */
 function draftOf(inputs: Inputs, { path, text }: TextFile): Draft | null {
   try {
     return inputs.draft({ file: path, source: text })
@@ -226,7 +227,7 @@ function draftOf(inputs: Inputs, { path, text }: TextFile): Draft | null {
   }
 }
 
-/** In the author's file, or in the text that became of it where nobody can say. */
+/** The position in the author's file, or in the rendered SQL if the former is unknown. */
 function placeOf(at: number, map: SourceMap, { sql }: Draft): string {
   const own = map(at)
   if (own !== null) return shownPlace(own)
@@ -243,7 +244,7 @@ async function barePath({ text: source }: TextFile, text: RefusedText, parse: Pa
   return call === undefined ? message : `${shownPlace(call)}: ${message}`
 }
 
-/** Known tables are `ns.layer.name`. */
+/** Searches the known tables, whose keys are `ns.layer.name`. */
 const among =
   (tables: ReadonlySet<string> | undefined, namespace: string): FindTables =>
   async (name) =>

@@ -5,7 +5,7 @@ import { reasonOf } from './wording.ts'
 const rendered = { file: 'pipeline.sql', source: 'select 1', sql: 'select 1' }
 const said = (message: string) => reasonOf(new EngineFault({ kind: 'other', message }), rendered)
 
-test('a lake file that cannot be read is named as the lake names it, not by its place on this machine', () => {
+test('an unreadable lake file is named by its path in the lake', () => {
   const words = "Invalid Input Error: No magic bytes found at end of file '"
   expect(said(`${words}/srv/sluice data/objects/_lake/shop/silver/orders-1a2b/data/x.parquet'`)).toBe(
     `pipeline.sql: ${words}_lake/shop/silver/orders-1a2b/data/x.parquet'`,
@@ -18,13 +18,13 @@ test('a lake file that cannot be read is named as the lake names it, not by its 
   )
 })
 
-test('paths of other things stay as they are', () => {
+test('paths of other files stay as they are', () => {
   expect(said("IO Error: cannot open '/etc/passwd': no access")).toBe(
     "pipeline.sql: IO Error: cannot open '/etc/passwd': no access",
   )
 })
 
-test('what an engine says is read once, however long it is and whatever it repeats', () => {
+test('a message of an engine is processed in linear time', () => {
   for (const piece of [
     '/',
     '/a',
@@ -43,7 +43,8 @@ test('what an engine says is read once, however long it is and whatever it repea
       for (const kind of ['other', 'out_of_memory'] as const) {
         const began = process.cpuUsage()
         reasonOf(new EngineFault({ kind, message }), rendered)
-        // In time that grows with its square it would be minutes; of the processor, since others may have it.
+        // Quadratic time would take minutes. Processor time is measured, because other processes may be
+        // running.
         expect(process.cpuUsage(began).user / 1_000).toBeLessThan(5_000)
       }
     }

@@ -9,14 +9,14 @@ const reason = (line: number, source: string, sql: string) =>
     sql,
   })
 
-test('a line of the SQL is told as the line of the template that became it', () => {
+test('an error in rendered SQL names the line of the template', () => {
   expect(reason(2, 'select 1\n, nope', 'select 1\n, nope')).toBe('pipeline.sql line 2: Binder Error: no')
   expect(reason(2, 'select 1\r\n, {{ x }}', 'select 1\r\n, nope')).toBe(
     'pipeline.sql line 2: Binder Error: no',
   )
 })
 
-test('a text that ends too soon does so on its last line', () => {
+test('a text that ends too early fails on its last line', () => {
   const fault = new EngineFault({ kind: 'syntax', message: 'Parser Error: syntax error at end of input' })
   const said = reasonOf(fault, {
     file: 'pipeline.sql',
@@ -26,11 +26,11 @@ test('a text that ends too soon does so on its last line', () => {
   expect(said).toBe('pipeline.sql line 2: Parser Error: syntax error at end of input')
 })
 
-test("lines of SQL that is not the author's are not told", () => {
+test('lines of SQL that the runner wrote are not reported', () => {
   expect(reason(1, '', '')).toBe('pipeline.sql: Binder Error: no')
 })
 
-test('after lines that the template adds or takes away it is found by its text', () => {
+test('a line that the template has moved is found by its text', () => {
   const source = '{% for i in range(2) %}\n, {{ i }}\n{% endfor %}\n, nope\n, twice\n, twice'
   const sql = '\n, 0\n\n, 1\n\n, nope\n, twice\n, twice'
   expect(reason(6, source, sql)).toBe('pipeline.sql line 4: Binder Error: no')
@@ -38,7 +38,7 @@ test('after lines that the template adds or takes away it is found by its text',
   expect(reason(2, source, sql)).toBe('pipeline.sql (line 2 of the rendered SQL): Binder Error: no')
 })
 
-test('plain lines that moved are not mistaken for those in their place', () => {
+test('a plain line that moved is not confused with its replacement', () => {
   const source = '{% if true %}{# gone\n#}select 1,\nnope,\n{{ many }}'
   const sql = 'select 1,\nnope,\n7,\n8'
   expect(reason(2, source, sql)).toBe('pipeline.sql line 3: Binder Error: no')
@@ -58,7 +58,7 @@ test('a ref outside of delimiters is explained', () => {
   )
 })
 
-test('a landing file that cannot be read has the line that reads its zone, if one alone does', () => {
+test('an unreadable landing file names the only line that reads its zone', () => {
   const message = 'Conversion Error: CSV Error on Line: 9\n\n  file = landing/drops/20260101_000000_a.csv'
   const said = (source: string, sql: string) =>
     reasonOf(new EngineFault({ kind: 'other', message }), { file: 'pipeline.sql', source, sql })

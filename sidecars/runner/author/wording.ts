@@ -6,9 +6,9 @@ import { HttpFailure } from '../../rpc/http.ts'
 import { EngineFault } from '../engine/engine-messages.ts'
 import { csvFault } from './csv-fault.ts'
 
-// What a run says to the author of its pipeline.
+// The texts about a run for the author of its pipeline.
 
-/** Rendered SQL and the template it came from; '' where the engine's lines are none of the author's. */
+/** Rendered SQL and its template. Both are empty if the engine's lines do not refer to the author's text. */
 export interface Rendered {
   file: string
   source: string
@@ -16,8 +16,8 @@ export interface Rendered {
 }
 
 /**
- * Decides whether a failure is for the author of the pipeline, and puts it into words. Null: the service is at fault.
- * `rendered` is the SQL that the failure is about.
+ * Decides whether a failure is for the author of the pipeline, and returns its text. Null: the service is at
+ * fault. `rendered` is the SQL that failed.
  */
 export function reasonOf(error: unknown, rendered?: Rendered): string | null {
   if (error instanceof EngineFault) return rendered ? sqlReason(error, rendered) : wordsOf(error)
@@ -30,46 +30,61 @@ export function reasonOf(error: unknown, rendered?: Rendered): string | null {
   return null
 }
 
-/** Adds the place in the author's file to an error of the engine or of the writer. Other errors stay as they are. */
+/**
+ * Adds the position in the author's file to an error of the engine or of the writer. Other errors stay
+ * unchanged.
+ */
 export function placed(error: unknown, rendered: Rendered): unknown {
   const isPlaceable = error instanceof EngineFault || error instanceof AuthorError
   const reason = isPlaceable ? reasonOf(error, rendered) : null
   return reason === null ? error : new AuthorError(reason, { where: '', cause: error })
 }
 
-/** What the engine says of a query given to `sql()`: its own line, because that of the file is somebody else's to say. */
+/**
+ * The engine's message about a query for `sql()`, with the line within the query. Python names the line of
+ * the file.
+ */
 export function sqlWords(fault: EngineFault): string {
   const words = wordsOf(fault)
   return fault.line === undefined || fault.line === 1 ? words : `${words} (line ${fault.line} of the query)`
 }
 
-/** The engine's words without its excerpt of the SQL, which shows paths of this machine as well as the author's text. */
+/**
+ * The engine's message without its excerpt of the SQL. The excerpt shows paths of this machine besides the
+ * author's text.
+ */
 const wordsOf = ({ kind, message }: EngineFault) =>
   csvFault(message) ??
   (kind === 'broken'
     ? `the engine cannot run this, it failed inside: ${upTo(message, /\n/)}`
     : upTo(message, /\nLINE \d+:/)
   )
-    // Names of the engine's functions that sound like ours.
+    // The engine suggests its own functions with similar names.
     .replace(/(Function with name (?:ref|landing_zone) does not exist)![\s\S]*$/, '$1')
     // The engine suggests its own internal tables.
     .replace(/^(Catalog Error: Table with name [^\n]+ does not exist)!\nDid you mean [^\n]+/, '$1')
     .replace(PATHS, withoutPlace)
     .trim()
 
-/** What begins with a path and may hold more of them: looked at once, however many slashes it has. */
+/**
+ * Text from a slash on, which may contain several paths. Each text is matched once, however many slashes it
+ * has.
+ */
 const PATHS = /\/[^'"\n]*/g
-/** Where the runner keeps copies of files. */
+/** The path of a cached copy in a directory of the runner. */
 const CACHED = /\/cache\/[0-9a-f]{64}/g
 
-/** A file of the lake that cannot be read is named as the lake does, not by its place on this machine; or it is a copy of one. */
+/**
+ * Names an unreadable file by its path in the lake, not by its local path. A cached copy becomes `a file of
+ * the lake`.
+ */
 function withoutPlace(paths: string): string {
   const rest = paths.slice(paths.lastIndexOf('/_lake/') + 1)
   const cached = [...rest.matchAll(CACHED)].at(-1)
   return cached === undefined ? rest : `a file of the lake${rest.slice(cached.index + cached[0].length)}`
 }
 
-/** The text up to what is not said to people; patterns with an end would look for it from each place anew. */
+/** The text before the first match. A pattern that matched the rest too would search from every position. */
 function upTo(text: string, what: RegExp): string {
   const at = text.search(what)
   return at === -1 ? text : text.slice(0, at)
@@ -78,7 +93,7 @@ function upTo(text: string, what: RegExp): string {
 function sqlReason(fault: EngineFault, { file, source, sql }: Rendered): string {
   const { kind, line } = fault
   const words = wordsOf(fault)
-  // What follows is advice for someone who can change the engine's settings.
+  // The rest is advice for people who can change the engine's settings.
   if (kind === 'out_of_memory') {
     const what = /max_temp_directory_size/.test(words) ? 'temporary disk' : 'memory'
     const which = upTo(words, /\n[ \t]*(?:Possible solutions:|This limit was set by)/).trim()
@@ -95,15 +110,21 @@ function sqlReason(fault: EngineFault, { file, source, sql }: Rendered): string 
     : `${file} line ${own}: ${said}`
 }
 
-/** The engine quotes the system. */
+/** The engine quotes the operating system. */
 const NO_SPACE = /No space left on device|Disk quota exceeded/
 const DISK_FULL = 'the disk of the runner is full: free some space on it, or write fewer rows'
 
-/** The last line of a text that ends too soon: the engine counts none for that. Null: it is something else. */
+/**
+ * The last line of a text that ends too early, because the engine reports no line for that error. Null:
+ * another error.
+ */
 const endOf = (words: string, sql: string): number | null =>
   words.endsWith('syntax error at end of input') ? sql.trimEnd().split('\n').length : null
 
-/** The one line that reads the landing zone of the file which the engine names, in place of a line. */
+/**
+ * The only line that reads the landing zone of the file in the message. It replaces the missing line of the
+ * engine.
+ */
 function readerOf(words: string, sql: string): number | null {
   const [zone] = /\blanding\/[a-z0-9-]+\//.exec(words) ?? []
   if (zone === undefined) return null
@@ -111,18 +132,19 @@ function readerOf(words: string, sql: string): number | null {
   return another === undefined ? (line ?? null) : null
 }
 
-/** The commonest slip of all, which the engine knows nothing of. */
+/** A hint for the most frequent mistake, which the engine cannot recognize. */
 function hintFor(words: string): string {
   const [, called] = /Function with name (ref|landing_zone) does not exist/.exec(words) ?? []
   return called === undefined ? '' : `: ${called}() is of the template, write {{ ${called}(...) }}`
 }
 
-/** The line of the template that became a line of the SQL; null where nobody can say. */
+/** The line of the template that became a line of the SQL; null if unknown. */
 function sourceLine(line: number, source: string, sql: string): number | null {
   const before = source.split(/\r?\n/)
   const after = sql.split(/\r?\n/)
   const text = after[line - 1] ?? ''
-  // What was rendered into as many lines stands where it stood, unless it is plain text that stands elsewhere.
+  // If the number of lines is unchanged, a line stays in its place, unless the template has another plain
+  // text there.
   const there = before[line - 1] ?? ''
   if (before.length === after.length && (there === text || there.includes('{'))) return line
   const isOnce = (lines: readonly string[]) => lines.indexOf(text) === lines.lastIndexOf(text)
@@ -132,7 +154,7 @@ function sourceLine(line: number, source: string, sql: string): number | null {
 
 const NUMBER = new Intl.NumberFormat('en-US')
 
-/** `1 row`, `3,000 rows`. */
+/** For example `1 row`, `3,000 rows`. */
 export const counted = (count: number | bigint, noun: string): string =>
   `${NUMBER.format(count)} ${noun}${Number(count) === 1 ? '' : 's'}`
 

@@ -20,7 +20,7 @@ test.each([
   'select [1, 2] as a, {x: 1, "y z": \'b\'} as b, [1, 2]::integer[2] as c, union_value(k := 1) as d',
   'select 1 as select_, 2 as "a b", 3, \'x\' collate nocase as c, 12345678901234567890 as d, 1::varint as e',
   'select sum(x) as a, avg(x) as b, count(*) as c, max(x) as d from range(3) t(x)',
-])('a result has the columns that the engine says a view of it has: %s', async (sql) => {
+])('define returns the columns that the engine reports for a view: %s', async (sql) => {
   const columns = await instance.define({ sql })
   const described = await instance.query({ sql: 'describe from sluice_result' })
   expect(columns.map(({ name, type }) => [name, type])).toEqual(
@@ -29,7 +29,7 @@ test.each([
   await instance.show({ tables: [] })
 })
 
-test('the value of a judged query is told in few characters, however large it is', async () => {
+test('a judged value has few characters, however large it is', async () => {
   const judged = await instance.judge({ sql: "select repeat('x', 1000000) as text", sampleRows: 3 })
   expect(judged).toMatchObject({ rowCount: 1, columnTypes: ['VARCHAR'] })
   expect(JSON.stringify(judged).length).toBeLessThan(70_000)
@@ -39,7 +39,7 @@ test('the value of a judged query is told in few characters, however large it is
   expect(Number(large.first)).toBe(-Infinity)
 })
 
-test('the message of an error is bounded, whatever the author puts into it', async () => {
+test('the message of an engine error has a limited length', async () => {
   const failing = instance.run({ sql: "select error(repeat('long ', 1000000))" })
   const message = await failing.then(String, (error: Error) => error.message)
   expect(message).toContain('long long')

@@ -18,9 +18,9 @@ import {
   type SqlParameters,
 } from './engine-messages.ts'
 
-// One DuckDB instance. It is made ahead of its use; before it sees a word of the user's it is given its input and locked, for
-// good. It serves one run, or, where it was locked to a place that runs have one after the other, those whose texts leave
-// nothing behind.
+// One DuckDB instance, prepared in advance. It gets its input and is locked for good before it sees any text
+// of a user. A fresh instance serves one run. The shared instance serves one run after the other, if their
+// texts leave nothing behind.
 
 const SAMPLE_CHARACTERS = 200
 
@@ -29,9 +29,9 @@ type Input<K extends RequestKind> = Omit<RequestOf<K>, 'kind' | 'number'>
 export class EngineInstance {
   #prepared: PreparedEngine
   #engine: Engine | null = null
-  /** Those of the tables that are shown. */
+  /** Schemas of the tables that are shown. */
   readonly #schemas = new Set<string>()
-  /** Where the lines of the result are, while there is one. */
+  /** The lines of the result's view; null while there is no result. */
   #author: Places | null = null
 
   private constructor(prepared: PreparedEngine) {
@@ -81,7 +81,8 @@ export class EngineInstance {
     await this.#open.run(view)
     this.#author = placesOf(view)
     const columns = columnsOf(statement)
-    // What has no type of its own, alone or within others, gets one from the view. Describing binds again, which sniffs CSV files.
+    // A column without a type of its own, even within other types, gets its type from the view. Describing
+    // the view binds it again, which sniffs CSV files, so plain types skip it.
     const isCertain = columns.every(({ type }) => PLAIN_TYPE.test(type))
     return isCertain ? columns : this.#open.describe(`FROM ${RESULT}`)
   }
@@ -90,7 +91,7 @@ export class EngineInstance {
     const select = await selectOf(this.#open, sql)
     refuseTwins(namesOf(select))
     const values = valuesFor(select, params)
-    // A view has no parameters.
+    // A view cannot have parameters.
     const what = values.length === 0 ? 'VIEW' : 'TABLE'
     const statement = await mapped(() =>
       this.#open.connection.prepare(`CREATE TEMP ${what} ${quoteIdentifier(name)} AS ${sql}`),
@@ -117,7 +118,7 @@ export class EngineInstance {
     return result.getRowsJS().map((row) => row.map((value) => (value === null ? null : String(value))))
   }
 
-  /** Answers a row per file, as COPY gives it. */
+  /** Returns one row per file, as COPY reports it. */
   async copy({ sql }: Input<'copy'>): Promise<unknown> {
     const result = await this.#ours(sql, (text) => this.#open.read(text))
     return result.getRowObjectsJS()
@@ -136,11 +137,11 @@ export class EngineInstance {
     try {
       for (let chunk = await nextChunk(result); chunk !== undefined; chunk = await nextChunk(result)) {
         rowCount += chunk.rowCount
-        // The first row is asked for even where no samples are.
+        // The first row is needed even without samples.
         head.push(...firstRows(chunk, Math.max(1, sampleRows) - head.length))
       }
     } catch (error) {
-      // A stream does not tell why it broke off; the statement itself does.
+      // A stream does not report why it failed. Running the statement again throws the reason.
       await mapped(() => statement.run())
       throw error
     }
@@ -179,9 +180,9 @@ export class EngineInstance {
   }
 
   /**
-   * Runs SQL of ours. What fails in it may be the author's, who has the view that it reads: the engine then counts from the
-   * view's beginning, but looks for the line in the text that runs. So that one begins with room for the other, and a line
-   * beyond is none of the author's.
+   * Runs SQL that the runner wrote. It reads the author's view, so an error may belong to the author. The
+   * engine then counts the position within the view, but looks for the line in the text that runs. So the
+   * text begins with as many blank lines as the view has. A line after them is not the author's.
    */
   async #ours<Result>(sql: string, work: (text: string) => Promise<Result>): Promise<Result> {
     const { room, lines } = this.#author ?? { room: '', lines: 0 }
@@ -200,12 +201,12 @@ export class EngineInstance {
 }
 
 interface Places {
-  /** Nothing but blanks, with lines that end where those of the text end. */
+  /** Only blanks, with line ends at the same positions as in the text. */
   room: string
   lines: number
 }
 
-/** The engine counts bytes. */
+/** Counts bytes, as the engine does. */
 function placesOf(text: string): Places {
   const lines = text.split('\n')
   return {
@@ -214,11 +215,11 @@ function placesOf(text: string): Places {
   }
 }
 
-/** The engine describes a view of them in the same words. */
+/** Types that the engine reports with the same name for a view of the columns. */
 const PLAIN_TYPE =
   /^(?:BOOLEAN|U?(?:TINYINT|SMALLINT|INTEGER|BIGINT|HUGEINT)|FLOAT|DOUBLE|DECIMAL\(\d+,\d+\)|VARCHAR|BLOB|UUID|DATE|TIME|TIMESTAMP(?: WITH TIME ZONE)?)$/
 
-/** The value of each parameter of the statement, in its order. Throws Refused where they do not fit. */
+/** The value of each parameter of the statement, in order. Throws Refused when the values do not fit. */
 function valuesFor(statement: DuckDBPreparedStatement, params: SqlParameters): SqlParameter[] {
   const names = Array.from({ length: statement.parameterCount }, (_, place) =>
     statement.parameterName(place + 1),
@@ -237,7 +238,7 @@ function valuesFor(statement: DuckDBPreparedStatement, params: SqlParameters): S
 const isList = (params: SqlParameters): params is readonly SqlParameter[] => Array.isArray(params)
 const typeText = (type: string) => renderDuckType(parseDuckType(type), quoteIdentifier)
 
-/** Only these are turned into values of JavaScript: a whole chunk can be large. */
+/** Converts only these rows to JavaScript values, because a whole chunk can be large. */
 function firstRows(chunk: DuckDBDataChunk, count: number): DuckDBValue[][] {
   const columns = Array.from({ length: chunk.columnCount }, (_, column) => chunk.getColumnVector(column))
   return Array.from({ length: Math.min(count, chunk.rowCount) }, (_, row) =>

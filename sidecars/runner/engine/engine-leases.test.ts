@@ -30,7 +30,7 @@ const poolOf = (more: Partial<RunEnginesOptions> = {}) => {
   return testEngines(directory, wall, { log, ...more })
 }
 
-/** An instance of the lease, open to nothing but the test's directory. */
+/** Opens an instance of the lease that can read no files. */
 async function openOn(lease: EngineLease): Promise<number> {
   const number = await lease.instance()
   const tempDirectory = join(lease.directory, `spill-${number}`)
@@ -49,7 +49,7 @@ async function judge(lease: EngineLease, sql: string, signal?: AbortSignal) {
   return lease.call({ kind: 'judge', number: await openOn(lease), sql, sampleRows: 3 }, signal)
 }
 
-test('a process that was given back is used again, with a fresh instance', async () => {
+test('a released process is used again with a fresh instance', async () => {
   const first = await pool.take()
   const number = await openOn(first)
   await first.call({ kind: 'define', number, sql: 'select 1 as a' })
@@ -68,7 +68,7 @@ test('a process that was given back is used again, with a fresh instance', async
   await second.release()
 })
 
-test('who exchanges a process comes before those who wait for one, and what was given back is nobody’s', async () => {
+test('exchange goes ahead of waiting callers and invalidates its lease', async () => {
   await pool.stop()
   pool = poolOf({ leasesMax: 1 })
   const first = await pool.take()
@@ -83,7 +83,7 @@ test('who exchanges a process comes before those who wait for one, and what was 
   expect(order).toEqual(['cleared', 'used', 'who waits'])
 })
 
-test('a process has no environment, no rights to the processor, and dies first', async () => {
+test('a process has no environment, a low priority, and is killed first', async () => {
   const lease = await pool.take()
   await lease.instance()
   const environment = await readFile(`/proc/${lease.pid}/environ`, 'utf8')
@@ -94,9 +94,9 @@ test('a process has no environment, no rights to the processor, and dies first',
   await lease.release()
 })
 
-test('a cancelled query is interrupted, and the process stays', async () => {
+test('a cancelled query is interrupted while its process stays', async () => {
   await pool.stop()
-  // As long as that takes here, which is not what is asked.
+  // The time of an interrupt on this machine is not under test.
   pool = poolOf({ cancelGraceMs: 30_000 })
   const lease = await pool.take()
   const cancel = new AbortController()
@@ -107,7 +107,7 @@ test('a cancelled query is interrupted, and the process stays', async () => {
   await lease.release()
 })
 
-test('a process that does not obey a cancel is ended, and replaced', async () => {
+test('a process that ignores a cancel is ended and replaced', async () => {
   const lease = await pool.take()
   const cancel = new AbortController()
   const number = await openOn(lease)
@@ -122,7 +122,7 @@ test('a process that does not obey a cancel is ended, and replaced', async () =>
   await next.release()
 })
 
-test('a process that ends takes its call with it, and no other', async () => {
+test('a process that ends fails its own call and no other', async () => {
   const [lost, other] = await Promise.all([pool.take(), pool.take()])
   const running = judge(lost, ENDLESS)
   const elsewhere = judge(other, 'select count(*) from range(10_000_000)')
@@ -155,7 +155,7 @@ test('a process that takes more memory than its engine counts is ended', async (
   await lease.release()
 })
 
-test('who finds every engine in use waits, in order, or leaves', async () => {
+test('callers wait in order while every engine is in use', async () => {
   const [a, b] = await Promise.all([pool.take(), pool.take()])
   const order: string[] = []
   const leave = new AbortController()
@@ -177,7 +177,7 @@ test('who finds every engine in use waits, in order, or leaves', async () => {
   await Promise.all([c.release(), (await second).release()])
 })
 
-test('an idle process that ends is replaced before anyone asks', async () => {
+test('an idle process that ends is replaced before the next request', async () => {
   const lease = await pool.take()
   await lease.instance()
   await lease.release()

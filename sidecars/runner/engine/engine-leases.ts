@@ -20,40 +20,54 @@ import {
   isFromEngine,
 } from './engine-messages.ts'
 
-// Engine processes for runs. Each process prepares fresh instances of the engine ahead of their use; every one serves a single
-// run. One more instance is shared by runs whose texts leave nothing behind.
+// Engine processes for runs. Each process prepares fresh instances of the engine in advance, each for a
+// single run. Runs whose texts leave nothing behind share one more instance.
 
-/** An engine process, leased to one run. */
+/** An engine process that one run leases. */
 export interface EngineLease {
   pid: number
-  /** Absolute, of the process alone. The lessee makes a directory for the run in it, and removes that. */
+  /**
+   * Absolute path of a directory that only this process uses. The lessee creates and removes a directory for
+   * the run in it.
+   */
   directory: string
-  /** The number of a fresh instance, not open yet. */
+  /** Returns the number of a fresh instance, which is not open yet. */
   instance(): Promise<number>
-  /** The instance shared by runs. It ends with the lease when anything fails in it, except that a text was not accepted. */
+  /**
+   * Returns the instance that runs share. After a failure in it, it ends with the lease. A text that was not
+   * accepted is no failure.
+   */
   kept(): Promise<KeptInstance>
-  /** As EngineProcess.call. */
+  /** Same contract as EngineProcess.call. */
   call<R extends EngineRequest>(request: R, signal?: AbortSignal): Promise<AnswerOf<R['kind']>>
-  /** Closes an instance before the others are. Throws as EngineProcess.call; releasing the process tries again. */
+  /**
+   * Closes an instance before the lease ends. Throws the errors of EngineProcess.call; `release` then tries
+   * again.
+   */
   close(number: number): Promise<void>
   /**
-   * Gives the process back, or ends it if it is not fit for another run. Resolves when nothing of the run is left. `clear`
-   * removes the run's files: nothing uses them any more, and no other run has the process yet.
+   * Releases the process, or ends it if it is not fit for another run. Resolves when nothing of the run is
+   * left. `clear` removes the run's files. It is called when nothing uses them, before another run gets the
+   * process.
    */
   release(clear?: () => Promise<void>): Promise<void>
   /**
-   * As `release`, and leases a fit process instead, before anyone who waits for one. Throws EngineEnded; then the turn is over.
+   * Releases the process and leases a fit one, ahead of all waiting callers. Throws EngineEnded; the slot is
+   * released then.
    */
   exchange(clear?: () => Promise<void>): Promise<EngineLease>
 }
 
 export interface KeptInstance {
   number: number
-  /** Lets the instance read one more file until the lease ends. Answers the path to use. Throws where no link can be made. */
+  /**
+   * Lets the instance read one more file until the lease ends. Returns the path to use. Throws if the file
+   * cannot be linked.
+   */
   link(path: string): Promise<string>
 }
 
-/** Every engine is in use, and enough callers wait for one already. */
+/** Every engine is in use, and the queue of waiting callers is full. */
 export class EnginesBusy extends Error {
   constructor() {
     super('every engine is in use, and many wait for one already')
@@ -62,39 +76,44 @@ export class EnginesBusy extends Error {
 
 export interface RunEngines {
   /**
-   * Waits while every engine is in use. Does not wait for a process to start: calls do. Throws EnginesBusy, and the signal's
-   * reason.
+   * Waits while every engine is in use, but not for the start of a process: calls wait for that. Throws
+   * EnginesBusy, and the signal's reason.
    */
   take(signal?: AbortSignal): Promise<EngineLease>
-  /** Whether engines can be started, as far as is known. */
+  /** Same contract as EnginePool.isServing. */
   isServing(): boolean
   stop(): Promise<void>
 }
 
 const ENTRY = new URL('./engine.main.ts', import.meta.url)
-/** Runs come after queries, and queries after the service itself. */
+/** The service itself has the highest priority, then queries, then runs. */
 const NICENESS = 10
-/** A working process may hold this much for each byte its engine may use: its peak is 2.6 times a small limit. */
+/**
+ * Memory limit of a working process, per byte that its engine may use. The peak is 2.6 times a small limit.
+ */
 const PEAK_SHARE = 3
-/** The next process is started so many runs before one is worn: it is ready in less time than they take. */
+/** The replacement of a worn process starts this many runs ahead. It is ready before they are done. */
 const RUNS_AHEAD = 20
-/** A process may stay resident with this much between runs, for each byte its engine may use: allocators keep some. */
+/**
+ * Memory limit of a process between runs, per byte that its engine may use. Allocators hold on to some
+ * memory.
+ */
 const RESIDENT_SHARE = 1.5
 const RESIDENT_BASE_BYTES = 268_435_456
-/** One for the pipeline, one for its tests. */
+/** One instance for the pipeline, one for its tests. */
 const SPARES = 2
 
 export interface RunEnginesOptions {
-  /** Working directories of the processes are made in it. */
+  /** The parent of the working directories of the processes. */
   directory: string
-  /** Directories of files that processes only read are made in it. */
+  /** The parent of the directories whose files the processes can only read. */
   inputs: string
   size: EngineSize
   /** Engines in use at once. */
   leasesMax: number
-  /** The confinement of the processes. */
+  /** The sandbox of the processes. */
   wall: Wall
-  /** Tests may give a cancelled call more time to stop. */
+  /** Time for a cancelled call to stop. Tests may set a longer time. */
   cancelGraceMs?: number
   log: Log
 }
@@ -140,11 +159,11 @@ function startEngine(
   return { process, ready: process.ready, known }
 }
 
-/** The instances of one engine process that are prepared ahead. */
+/** The instances that one engine process has prepared in advance. */
 class Instances {
   /** Leases so far. */
   runs = 0
-  /** The process cannot write in this directory. */
+  /** The process cannot write to this directory. */
   readonly inputs: string
   readonly #process: RunProcess
   readonly #size: EngineSize
@@ -162,11 +181,11 @@ class Instances {
     this.prepareAhead()
   }
 
-  /** Prepares the instances that the next run will take. Failures reach the one who takes an instance. */
+  /** Prepares the instances for the next run. A failure reaches the caller that takes the instance. */
   prepareAhead(): void {
     if (this.#kept === null) this.shared().catch(() => {})
     while (this.#spares.length < SPARES) {
-      // One after the other: the first is ready sooner.
+      // Preparing one after the other makes the first ready sooner.
       const before = this.#spares.at(-1) ?? this.#kept
       const spare = Promise.resolve(before).then(() => this.#prepare())
       spare.catch(() => {})
@@ -174,23 +193,23 @@ class Instances {
     }
   }
 
-  /** The number of a fresh instance. */
+  /** Returns the number of a fresh instance. */
   fresh(): Promise<number> {
     return this.#spares.shift() ?? this.#prepare()
   }
 
-  /** The number of the instance that runs share. */
+  /** Returns the number of the instance that runs share. */
   shared(): Promise<number> {
     this.#kept ??= this.#prepareShared()
     return this.#kept
   }
 
-  /** The next run that shares an instance gets another. */
+  /** The next run that needs the shared instance gets a new one. */
   dropShared(): void {
     this.#kept = null
   }
 
-  /** Where the shared instance spills. */
+  /** The directory that the shared instance spills to. */
   spillOf(number: number): string {
     return join(this.#directory, `spill-${number}`)
   }
@@ -225,9 +244,9 @@ class Lease implements EngineLease {
   readonly #pool: Pool
   readonly #size: EngineSize
   readonly #used = new Set<number>()
-  /** Links in the directory of inputs, with the files they stand for. */
+  /** Links in the directory of inputs, each with its file. */
   readonly #links = new Map<string, string>()
-  /** The shared instance, once the run has asked for it. */
+  /** The number of the shared instance, once the run has used it. */
   #kept: number | null = null
   #isKeptSpoilt = false
   #isReleased = false
@@ -255,7 +274,7 @@ class Lease implements EngineLease {
     return {
       number,
       link: async (path) => {
-        // A new name each time: nothing that the engine remembers of a name is about this file.
+        // Each link gets a new name, so that the engine has nothing cached under that name.
         const place = join(known.inputs, `in-${randomUUID()}.parquet`)
         this.#links.set(place, path)
         await link(path, place)
@@ -269,7 +288,8 @@ class Lease implements EngineLease {
     try {
       return await this.#engine.process.call(request, signal)
     } catch (error) {
-      // Memory may be in pieces after it ran out, or after a fault of the engine: the next run gets another process.
+      // After a lack of memory or an internal fault, the heap may be damaged. The next run gets another
+      // process.
       if (error instanceof EngineFault && error.hasSpoilt) this.#isSpoilt = true
       if (request.number === this.#kept && !isBeforeWork(error)) this.#isKeptSpoilt = true
       throw error instanceof EngineFault ? withOwnPlaces(error, this.#links) : error
@@ -290,7 +310,7 @@ class Lease implements EngineLease {
     return new Lease(next, this.#pool, this.#size)
   }
 
-  /** A process that cannot make an instance is not used again. */
+  /** A process that cannot prepare an instance is not used again. */
   async #made(number: Promise<number>): Promise<number> {
     try {
       return await number
@@ -300,7 +320,7 @@ class Lease implements EngineLease {
     }
   }
 
-  /** Removes everything of the run. Answers whether the process is fit for another. */
+  /** Removes everything of the run. Returns whether the process is fit for another run. */
   async #isFitAfter(clear?: () => Promise<void>): Promise<boolean> {
     const { process, known } = this.#engine
     this.#isReleased = true
@@ -309,7 +329,7 @@ class Lease implements EngineLease {
       for (const number of this.#used) await this.close(number)
       await Promise.all(Array.from(this.#links.keys(), (place) => rm(place, { force: true })))
     } catch {
-      // An instance that cannot be closed would live on.
+      // An instance that cannot be closed would stay alive.
       this.#isSpoilt = true
     }
     await clear?.().catch(() => {
@@ -326,7 +346,7 @@ class Lease implements EngineLease {
   async #leave(number: number): Promise<void> {
     const { process, known } = this.#engine
     const spill = known.spillOf(number)
-    // An instance that has spilled may hold on to more than it needs.
+    // An instance that has spilled may hold more resources than it needs.
     if (!this.#isKeptSpoilt && !existsSync(spill)) {
       await process.call({ kind: 'leave', number }, AbortSignal.timeout(limits.closeMs))
       return
@@ -337,12 +357,12 @@ class Lease implements EngineLease {
   }
 }
 
-/** The text was not accepted, so nothing has come of it. */
+/** True when the engine did not accept the text, so that the text had no effect. */
 const isBeforeWork = (error: unknown): boolean =>
   error instanceof EngineFault &&
   (error.kind === 'refused' || error.kind === 'syntax' || error.kind === 'binder')
 
-/** An engine's fault about a link is about the file that the link stands for. */
+/** Replaces the name of a link in an engine's fault by the name of its file. */
 function withOwnPlaces(
   { kind, message, line }: EngineFault,
   links: ReadonlyMap<string, string>,
@@ -352,6 +372,6 @@ function withOwnPlaces(
   return new EngineFault({ kind, message: said, ...(line !== undefined && { line }) })
 }
 
-/** So many pieces of work at once. Taking a turn throws EnginesBusy, and the signal's reason. */
+/** Limits the work at one time. Taking a slot throws EnginesBusy, and the signal's reason. */
 export const makeTurns = (max: number): Slots =>
   makeSlots(max, limits.enginesAwaited, () => new EnginesBusy())

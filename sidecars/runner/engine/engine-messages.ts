@@ -5,23 +5,24 @@ import type { TableName } from '../../../lake/engine/traceless.ts'
 import type { FromEngine } from '../../engine/engine-process.ts'
 import { limits } from '../limits.ts'
 
-// What the runner and its engine processes say to each other. An engine runs other people's SQL: what it says is
-// checked before it is believed. What the runner says is not: it may do with an engine what it likes.
+// The messages between the runner and its engine processes. An engine runs SQL of users, so its messages are
+// validated. Messages of the runner are not validated, because the runner controls its engines anyway.
 
 /** The name of the author's SELECT within its instance. */
 export const RESULT = 'sluice_result'
 
 export type EngineRequest =
-  /** Makes a fresh instance ahead of its use. */
+  /** Makes a fresh instance in advance. */
   | ({ kind: 'prepare'; number: number } & EngineSize)
   /**
-   * Gives a prepared instance its input and locks it: from here on it reaches what is named here, nothing else. `directory`:
-   * where relative paths begin, for as long as it is open; those of others begin there, too.
+   * Gives a prepared instance its input and locks it. From then on, the instance can access only the input
+   * named here. `directory` is the base of relative paths while the instance is open, for other instances
+   * too.
    */
   | ({ kind: 'open'; number: number; tables: readonly TableView[]; directory?: string } & EngineAccess)
   /**
-   * Shows tables in an open instance that serves one run after the other, if none of the texts can leave anything behind.
-   * `names`: what they may name, also what is shown later.
+   * Shows tables in the open instance that runs share, if none of the texts can leave anything behind.
+   * `names` are the tables that the texts may name, including tables that are shown later.
    */
   | {
       kind: 'enter'
@@ -30,25 +31,36 @@ export type EngineRequest =
       names: readonly TableName[]
       tables: readonly TableView[]
     }
-  /** Takes away all that the run has in such an instance. */
+  /** Removes everything of the run from the shared instance. */
   | { kind: 'leave'; number: number }
-  /** Checks that the text is one SELECT, and keeps it as the instance's result, to be written. */
+  /** Checks that the text is one SELECT, and defines it as the instance's result, to be written. */
   | { kind: 'define'; number: number; sql: string }
-  /** Checks that the text is one SELECT, and keeps it under a name; with parameters it keeps its rows. */
+  /**
+   * Checks that the text is one SELECT, and stores it under a name. A text with parameters is stored as rows.
+   */
   | { kind: 'relate'; number: number; name: string; sql: string; params: SqlParameters }
-  /** Runs a statement of ours. */
+  /** Runs a statement that the runner wrote. */
   | { kind: 'run'; number: number; sql: string }
-  /** Runs a query of ours whose result is small and all text. */
+  /** Runs a query that the runner wrote. Its result is small and all text. */
   | { kind: 'query'; number: number; sql: string }
-  /** Runs a COPY of ours that tells what it has written (RETURN_STATS). */
+  /** Runs a COPY that the runner wrote and that reports the written files (RETURN_STATS). */
   | { kind: 'copy'; number: number; sql: string }
-  /** Forgets the result, and shows these tables from here on: their files were named when the instance was opened. */
+  /**
+   * Drops the result, and shows these tables from then on. Their files were named when the instance was
+   * opened.
+   */
   | { kind: 'show'; number: number; tables: readonly TableView[] }
-  /** Parses a text, in any open instance, and binds nothing: what is wrong with it as a query, and which tables it names. */
+  /**
+   * Parses a text in any open instance without binding it. Returns its syntax error, and the tables that it
+   * names.
+   */
   | { kind: 'parse'; number: number; sql: string }
   /** Runs one SELECT and reads it to its end. */
   | { kind: 'judge'; number: number; sql: string; sampleRows: number }
-  /** Runs one SELECT to its end and keeps the first rows, in an instance that was opened with `profilePath`. */
+  /**
+   * Runs one SELECT to its end and returns the first rows. The instance must have been opened with
+   * `profilePath`.
+   */
   | {
       kind: 'preview'
       number: number
@@ -59,9 +71,9 @@ export type EngineRequest =
     }
   | { kind: 'close'; number: number }
 
-/** A value as text, and the engine's name of its type; null is NULL. */
+/** A value as text, with the engine's name of its type; null is NULL. */
 export type SqlParameter = { type: string; text: string } | null
-/** By position, or by name. */
+/** Values by position, or by name. */
 export type SqlParameters = readonly SqlParameter[] | Readonly<Record<string, SqlParameter>>
 
 export type RequestKind = EngineRequest['kind']
@@ -79,7 +91,7 @@ const Text = Type.Object({ key: Type.String(), value: Type.String() })
 const answers = {
   prepare: Type.Null(),
   open: Type.Null(),
-  /** Whether it did. */
+  /** Whether the texts were accepted and the tables are shown. */
   enter: Type.Boolean(),
   leave: Type.Null(),
   define: Type.Array(Column),
@@ -113,15 +125,15 @@ const answers = {
     columnTypes: Type.Array(Type.String()),
     rowCount: Type.Integer({ minimum: 0 }),
     /**
-     * The value as text where the result is one row of one column, cut behind `limits.valueCharacters`; null where it is NULL, and
-     * for other results.
+     * The value as text if the result is one row with one column, cut just after `limits.valueCharacters`.
+     * Null for NULL and for all other results.
      */
     first: Type.Union([Type.String(), Type.Null()]),
-    /** The first rows, for people. */
+    /** The first rows, shown to people. */
     samples: Type.Array(Type.String()),
   }),
   preview: Type.Object({
-    /** The first rows, as an Arrow IPC stream: what its writer counts for the limit, whole. */
+    /** The first rows as an Arrow IPC stream. The writer counts the whole stream for the limit. */
     arrow: Type.Uint8Array({ maxByteLength: limits.previewBytes }),
     columns: Type.Array(Column),
     rowCount: Type.Integer({ minimum: 0 }),
@@ -144,7 +156,7 @@ export const isAnswerOf = (kind: RequestKind, answer: unknown): boolean =>
 
 const Fault = Type.Object({
   kind: Type.Union([
-    /** The text is not what may be run here. */
+    /** The text is not allowed here. */
     Type.Literal('refused'),
     Type.Literal('syntax'),
     Type.Literal('binder'),
@@ -154,12 +166,12 @@ const Fault = Type.Object({
     Type.Literal('other'),
   ]),
   message: Type.String(),
-  /** 1-based line of the statement, where the engine says one. */
+  /** 1-based line of the statement, if the engine reports a line. */
   line: Type.Optional(Type.Integer({ minimum: 1 })),
 })
 export type Fault = Static<typeof Fault>
 
-/** What an engine could not do, in its own words. */
+/** A failure of an engine, in the engine's own words. */
 export class EngineFault extends Error {
   readonly kind: Fault['kind']
   readonly line: number | undefined
@@ -169,7 +181,7 @@ export class EngineFault extends Error {
     this.line = line
   }
 
-  /** What it happened in is for nobody else. */
+  /** Whether the process is unfit for another run. */
   get hasSpoilt(): boolean {
     return this.kind === 'out_of_memory' || this.kind === 'broken'
   }

@@ -1,5 +1,5 @@
-// An engine process: other people's SQL runs here and nowhere else. It has no secrets and no environment, and it
-// ends when the runner does.
+// An engine process. SQL of users runs here and nowhere else. The process has no secrets and no environment,
+// and it ends when the runner ends.
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { EngineError } from '../../../lake/engine/error.ts'
@@ -9,16 +9,19 @@ import { Refused } from '../write/select.ts'
 import { EngineInstance } from './engine-instance.ts'
 import { type EngineRequest, type Fault, RESULT } from './engine-messages.ts'
 
-/** An interrupt can fall between two statements of a call, so it is repeated until the call has ended. */
+/**
+ * An interrupt can fall between two statements of a call, so the interrupt is repeated until the call has
+ * ended.
+ */
 const INTERRUPT_EVERY_MS = 20
 const MIB = 1_048_576
 
 const instances = new Map<number, EngineInstance>()
 const interrupts = new Map<number, () => void>()
-/** Where paths of open instances begin, the last one's at the end. */
+/** The base of relative paths for each open instance with a directory. The last entry applies. */
 const directories = new Map<number, string>()
 const home = process.cwd()
-/** An instance does one thing at a time. */
+/** The last call of each instance. An instance executes one call at a time. */
 const working = new Map<number, Promise<void>>()
 
 process.on('message', (message: ToEngine<EngineRequest>) => {
@@ -31,10 +34,10 @@ process.on('message', (message: ToEngine<EngineRequest>) => {
       return
   }
 })
-// The runner is gone. An orderly exit would wait for the query that runs.
+// The runner is gone. An orderly exit would wait for the running query.
 process.on('disconnect', () => process.kill(process.pid, 'SIGKILL'))
 
-// Should memory run out, it is better to lose a run than the service.
+// When memory runs out, the kernel ends this process first. Losing a run is better than losing the service.
 await writeFile('/proc/self/oom_score_adj', '1000').catch(() => {})
 await warmUp()
 send({ type: 'ready' })
@@ -104,7 +107,7 @@ async function answerTo(request: EngineRequest): Promise<unknown> {
   }
 }
 
-/** Of the one run that is here, so that names of its files are the same in every run. */
+/** Enters the directory of the current run, so that its files have the same names in every run. */
 function enterDirectory(): void {
   process.chdir([...directories.values()].at(-1) ?? home)
 }
@@ -121,7 +124,7 @@ function faultOf(error: unknown): Fault {
   return { kind: error instanceof Refused ? 'refused' : 'other', message }
 }
 
-/** The first use of the engine in a process takes 50 ms longer than every other. */
+/** The first use of the engine in a process takes 50 ms longer than later uses. */
 async function warmUp(): Promise<void> {
   const directory = resolve(await mkdtemp('warm-'))
   const output = join(directory, 'up')

@@ -25,9 +25,9 @@ beforeEach(async () => {
 afterEach(() => pool.stop())
 
 interface Asked {
-  /** A pipeline's text. */
+  /** The SQL of a pipeline. */
   sql: string
-  /** That of its test. */
+  /** The SQL of its quality test. */
   judged?: string
   found?: readonly TableInput[]
 }
@@ -35,7 +35,7 @@ interface Asked {
 const placeOf = ({ directory }: EngineLease) => ({ directory, landing: landingIn(directory) })
 const nothing = { found: [], tables: [], own: OWN }
 
-/** What a run makes of the texts, in words; `isFresh`: in an instance that nobody had before. */
+/** The results of a run with these texts, or its error message. `isFresh`: in a fresh instance. */
 async function outcomeOf({ sql, judged = 'select 1', found = [] }: Asked, isFresh = false) {
   const lease = await pool.take()
   try {
@@ -56,11 +56,11 @@ async function outcomeOf({ sql, judged = 'select 1', found = [] }: Asked, isFres
   }
 }
 
-/** Too many characters for the one that is kept. */
+/** Opens a fresh instance, because the text is too long for the shared instance. */
 const openFresh = (lease: EngineLease, known: Parameters<typeof openForTexts>[1]) =>
   openForTexts(lease, { ...known, texts: [' '.repeat(1_000_000)] }, placeOf(lease), signal)
 
-/** The instance that is kept by the process of the next lease: its number and what is in it. */
+/** The shared instance in the process of the next lease: its number and its contents. */
 async function keptState() {
   const lease = await pool.take()
   const { number } = await lease.kept()
@@ -86,7 +86,7 @@ const STATE = `
   union all select 'spilled', (count(*) + coalesce(sum(size), 0))::text from duckdb_temporary_files()
   union all select 'memory', (sum(memory_usage_bytes) < 1_000_000)::text from duckdb_memory()`
 
-/** A file of the lake, and the table it is of. */
+/** Writes a file to the lake, and returns the table of the file. */
 async function tableOf(name: string, sql: string): Promise<TableInput> {
   const lease = await pool.take()
   const number = await openFresh(lease, { ...nothing, texts: [] }).then((opened) => opened.number)
@@ -109,14 +109,14 @@ async function tableOf(name: string, sql: string): Promise<TableInput> {
   }
 }
 
-test('runs of harmless texts have one instance after the other, in one process', async () => {
+test('runs of harmless texts share one instance in one process', async () => {
   const before = await keptState()
   expect(await outcomeOf({ sql: 'select 7 as a' })).toMatchObject({ rows: [['7']] })
   expect(await outcomeOf({ sql: 'select 8 as b' })).toMatchObject({ rows: [['8']] })
   expect(await keptState()).toEqual(before)
 })
 
-test('a run reads the tables it was shown, and the next one of the same name its own', async () => {
+test('a run reads its own tables, not earlier tables of that name', async () => {
   const texts = {
     sql: 'select a + 1 as b from "default.gold"."t"',
     judged: 'select sum(a) from "default.gold"."t"',
@@ -133,7 +133,7 @@ test('a run reads the tables it was shown, and the next one of the same name its
   )
 })
 
-test('an instance in which something went wrong is not kept', async () => {
+test('an instance is not shared again after a failure in it', async () => {
   const before = await keptState()
   for (const sql of [
     "select 'x'::integer as a",
@@ -147,7 +147,7 @@ test('an instance in which something went wrong is not kept', async () => {
   expect((await keptState()).rows).toEqual(before.rows)
 })
 
-test('of a file that cannot be read, its own place is told and not that of its link', async () => {
+test('an error about an unreadable file names the file, not its link', async () => {
   const table = await tableOf('t', 'select 7::integer as a')
   const [path = ''] = table.paths
   await rm(path)
@@ -157,7 +157,7 @@ test('of a file that cannot be read, its own place is told and not that of its l
   expect(await outcomeOf(asked)).toBe(await outcomeOf(asked, true))
 })
 
-test('a process that cannot make an instance is not there for the next run', async () => {
+test('a process that cannot prepare an instance is not used again', async () => {
   const failing = testEngines(join(directory, 'other'), wall, { size: { ...TEST_SIZE, threads: 0 } })
   const first = await failing.take()
   await expect(first.kept()).rejects.toThrow(EngineFault)
@@ -172,7 +172,7 @@ test('a process that cannot make an instance is not there for the next run', asy
   await failing.stop()
 })
 
-test('an instance that has spilled is not kept, and its disk is free', async () => {
+test('an instance that has spilled is closed and its disk freed', async () => {
   const before = await keptState()
   const rows = "select repeat('x', 90) || range as b from range(800_000)"
   const sql = `select count(c) as n from (select lag(b) over (order by hash(b)) as c from (${rows}))`
@@ -182,7 +182,7 @@ test('an instance that has spilled is not kept, and its disk is free', async () 
   expect(after.rows).toEqual(before.rows)
 })
 
-test('a cancelled run takes its instance with it', async () => {
+test('a cancelled run ends the shared instance that it used', async () => {
   const before = await keptState()
   const lease = await pool.take()
   const cancel = new AbortController()
@@ -198,14 +198,14 @@ test('a cancelled run takes its instance with it', async () => {
   expect(after.rows).toEqual(before.rows)
 })
 
-test('who has given an engine back can ask nothing of it any more', async () => {
+test('a released lease accepts no more calls', async () => {
   const lease = await pool.take()
   const { number } = await lease.kept()
   await lease.release()
   await expect(lease.call({ kind: 'query', number, sql: 'select 1' })).rejects.toThrow('has been given back')
 })
 
-/** In any order: what one of them does, no other one sees. */
+/** These texts run in any order. No text may see the effect of another text. */
 const TEXTS: readonly string[] = [
   'select 1 as a',
   'select count(*) as n from range(100_000)',
@@ -259,8 +259,8 @@ const TEXTS: readonly string[] = [
   'show all tables',
 ]
 
-// What differs even between two fresh ones is asked in a way that does not.
-test('whatever ran before, a text has the outcome that it has in a fresh instance', async () => {
+// Values that differ between two fresh instances are queried in a form that does not differ.
+test('a text has the same outcome in a shared and fresh instance', async () => {
   const expected = new Map<string, Awaited<ReturnType<typeof outcomeOf>>>()
   for (const sql of TEXTS) expected.set(sql, await outcomeOf({ sql }, true))
   const before = await keptState()

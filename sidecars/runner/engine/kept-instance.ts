@@ -5,29 +5,30 @@ import { limits } from '../limits.ts'
 import type { EngineLease, KeptInstance } from './engine-leases.ts'
 import type { TableView } from './engine-messages.ts'
 
-// An instance for SQL whose texts are all known before: one that is kept from run to run, where they can leave nothing behind
-// in it, and a fresh one where that is not certain (docs/adr/0009-engine-processes.md).
-// The aim of 60 runs/s needs the shared instance: 73.5 and 74.8 runs/s with it, 45.7 and 45.5 without it (2026-11-23, a quiet
-// machine, 16 pipelines at once).
+// An instance for SQL whose texts are all known in advance. Texts that leave nothing behind use the instance
+// that runs share. All other texts use a fresh instance (docs/adr/0009-engine-processes.md).
+//
+// The shared instance is needed for the aim of 60 runs/s. Two measurements reached 73.5 and 74.8 runs/s with
+// it, 45.7 and 45.5 without it (2026-11-23, a quiet machine, 16 pipelines at once).
 
 export interface OpenedInstance {
   number: number
-  /** What it shows a table as, later. */
+  /** The view that the instance will show for a table. */
   viewOf(table: TableInput): TableView
 }
 
 export interface KnownTexts {
-  /** Everything that people's SQL will ask for in it. */
+  /** All SQL of users that will run in the instance. */
   texts: readonly string[]
-  /** What it shows now. */
+  /** The tables that the instance shows first. */
   tables: readonly TableInput[]
-  /** Of which tables files may be shown later; their names may be in the texts. */
+  /** Tables whose files may be shown later. The texts may name these tables. */
   found: readonly TableInput[]
-  /** A table that is shown later, of files that are yet to be written. */
+  /** A table that is shown later, with files that are not written yet. */
   own: TableName
 }
 
-/** As `openInstance`. */
+/** Opens an instance for these texts. Throws the errors of `openInstance`. */
 export async function openForTexts(
   engine: EngineLease,
   known: KnownTexts,
@@ -41,7 +42,7 @@ export async function openForTexts(
   return { number: await openInstance(engine, tables, directory, signal, { paths, landing }), viewOf }
 }
 
-/** Null: it is not for these texts, or not to be had with these files. */
+/** Null: the shared instance cannot serve these texts or these files. */
 async function enterKept(
   engine: EngineLease,
   { texts, tables, found, own }: KnownTexts,
@@ -65,7 +66,7 @@ async function enterKept(
   return hasEntered ? { number, viewOf: viewLinked } : null
 }
 
-/** Null: they are on another disk, or somebody else's. */
+/** Null: a file cannot be linked, because it is on another disk or has another owner. */
 async function linksTo(paths: ReadonlySet<string>, kept: KeptInstance): Promise<Map<string, string> | null> {
   try {
     return new Map(

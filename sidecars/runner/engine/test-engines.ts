@@ -1,4 +1,4 @@
-// For tests: engines of runs, behind the strongest wall that works on this machine.
+// For tests: engines of runs, in the strongest sandbox that works on this machine.
 import { join } from 'node:path'
 import { silent } from '../../core/testing.ts'
 import { chooseWall, type Wall } from '../../sandbox/wall.ts'

@@ -9,7 +9,7 @@ import { runPython } from '../python/run.ts'
 import type { PreparedPreview } from './prepare.ts'
 import type { PreviewAnswer } from './preview-report.ts'
 
-/** Executes a prepared preview. Throws AuthorError, what engines throw, and the signal's reason. */
+/** Executes a prepared preview. Throws AuthorError, the errors of engines, and the signal's reason. */
 export async function execute(
   prepared: PreparedPreview,
   { pythonLimits }: { pythonLimits: PythonLimits },
@@ -34,7 +34,7 @@ async function executeSql(prepared: PreparedPreview, profilePath: string): Promi
       throw placed(await explained(error, inputs.textOf(draft, own), parsedIn), rendered)
     },
   )
-  // The time of the execution alone: the query has no influence on how long opening an instance takes.
+  // Only the execution is timed, because the query has no influence on the time to open an instance.
   return reported(prepared, outcome, { sql: draft.sql, started, executeMs: outcome.executeMs })
 }
 
@@ -55,7 +55,7 @@ async function executePython(
   const { sql, place: file } = await runPython({ ...prepared, lease, limits, instance, log, onZone })
   const pythonMs = Math.round(performance.now() - started)
   report.unread(inputs)
-  // The runner wrote this SQL: its lines say nothing about the author's file.
+  // The runner wrote this SQL, so its line numbers do not refer to the author's file.
   const rendered: Rendered = { file, source: '', sql: '' }
   const outcome = await select(prepared, { instance, profilePath, sql }).catch((error: unknown) => {
     throw placed(error, rendered)
@@ -84,9 +84,9 @@ const select = (
   )
 
 interface Execution {
-  /** The author's SQL; '' for Python, whose columns have their types already. */
+  /** The author's SQL; empty for Python, whose columns have their types already. */
   sql: string
-  /** Of performance.now(). */
+  /** A value of performance.now(). */
   started: number
   executeMs: number
   metadata?: { python_ms: number }

@@ -10,7 +10,7 @@ import { pythonDraft } from '../python/draft.ts'
 import { variablesOf } from '../write/watermark.ts'
 import { accessOf, PreviewReport, previewedTable, sourcesOf } from './preview-report.ts'
 
-/** A preview whose inputs are on this machine; only its execution is left. */
+/** A preview whose inputs are on this machine. Only its execution is left. */
 export interface PreparedPreview {
   request: PreviewPipelineRequest
   place: Workplace

@@ -30,13 +30,13 @@ import type { AnswerOf } from '../engine/engine-messages.ts'
 import { limits } from '../limits.ts'
 import { refusalOfWrite, type Write } from '../write/table-write.ts'
 
-// What a preview is asked, and what it tells, whatever language the pipeline is written in.
+// The request and the report of a preview, for pipelines in SQL and Python.
 
 export type PreviewAnswer = MessageInitShape<typeof PreviewPipelineResponseSchema>
-/** Of a phase; each value becomes JSON. */
+/** Metadata of a phase. Each value becomes JSON. */
 type Metadata = Record<string, string | number | readonly string[]>
 
-/** Source and configuration of the request. Throws AuthorError where there is no source. */
+/** Source and configuration of the request. Throws AuthorError if the source is missing. */
 export function sourcesOf(
   request: PreviewPipelineRequest,
   sourcePath: string,
@@ -64,7 +64,7 @@ export function accessOf({ lake }: PreviewPipelineRequest): LakeAccess {
   return lake
 }
 
-/** Lines, warnings and phases of one preview, in their order. */
+/** Log lines, warnings and phases of one preview, in order. */
 export class PreviewReport {
   readonly #request: PreviewPipelineRequest
   readonly started = performance.now()
@@ -78,7 +78,7 @@ export class PreviewReport {
     this.#request = request
   }
 
-  /** Throws AuthorError for a configuration that no run could have. */
+  /** Parses the configuration. Throws AuthorError for a configuration that no run could have. */
   configure(sources: ReturnType<typeof sourcesOf>): PipelineConfig {
     const { config, errors, warnings } = parseConfig(sources)
     for (const warning of warnings) this.warn(problemText(warning))
@@ -86,7 +86,7 @@ export class PreviewReport {
     return config
   }
 
-  /** Says which tables and zones are read, those of `sample_files` too that are not. */
+  /** Logs the tables and zones that the preview reads. */
   reads(inputs: Inputs, { tables, zones }: { tables: readonly TableName[]; zones: readonly string[] }): void {
     for (const table of tables.flatMap((name) => inputs.table(name) ?? []))
       this.say('info', readsTable(table))
@@ -103,13 +103,13 @@ export class PreviewReport {
       this.warn(`landing zone ${zone} has no files: its samples are read in their place`)
   }
 
-  /** Warns of what could be computed, and no run could write. */
+  /** Warns about a result that can be computed, but that no run could write. */
   unwritable(write: Write, columns: readonly Column[]): void {
     const reason = refusalOfWrite(write, columns)
     if (reason !== null) this.warn(`a run would fail: ${reason}`)
   }
 
-  /** Warns of files that were given for zones which nobody has asked for. */
+  /** Warns about samples for zones that the source does not read. */
   unread(inputs: Inputs): void {
     for (const { zone } of this.#request.samples.filter((given) => !inputs.knowsLanding(given.zone)))
       this.warn(`sample_files: the source does not read landing zone ${zone}`)
@@ -136,12 +136,12 @@ export class PreviewReport {
     }
   }
 
-  /** So many lines were not even said: there would have been no room. */
+  /** Counts lines that the caller did not write because the log was full. */
   drop(lines: number): void {
     this.#dropped += lines
   }
 
-  /** The answer, of what the engine has told of the one execution. `directory`: where the work was done. */
+  /** Makes the answer from the engine's outcome. `directory` is the local directory of the work. */
   answer(outcome: AnswerOf<'preview'>, directory: string): PreviewAnswer {
     const profiling = performance.now()
     const profile = readProfile(outcome.profile)

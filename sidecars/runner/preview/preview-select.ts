@@ -8,7 +8,10 @@ import { columnsOf, namesOf, Refused, refuseParameters, refuseTwins, selectOf } 
 
 type Input = Omit<RequestOf<'preview'>, 'kind' | 'number'>
 
-/** Executes one SELECT to its end and keeps its first rows. Throws Refused for a text that no run could write. */
+/**
+ * Executes one SELECT to its end and returns its first rows. Throws Refused for a text that no run could
+ * write.
+ */
 export async function previewSelect(engine: Engine, request: Input): Promise<AnswerOf<'preview'>> {
   const { sql, profilePath } = request
   const statement = await selectOf(engine, sql)
@@ -16,7 +19,7 @@ export async function previewSelect(engine: Engine, request: Input): Promise<Ans
   refuseTwins(namesOf(statement))
   // SHOW and PRAGMA prepare as SELECT statements but cannot stand in a view. This statement is only parsed.
   await mapped(() => engine.connection.extractStatements(`CREATE TEMP VIEW ${RESULT} AS ${sql}`))
-  // The statements above left a profile there.
+  // The statements above have written a profile to this path.
   await rm(profilePath, { force: true })
   return execute(statement, request)
 }
@@ -25,7 +28,7 @@ async function execute(
   statement: DuckDBPreparedStatement,
   { profilePath, rowsLimit, bytesLimit }: Input,
 ): Promise<AnswerOf<'preview'>> {
-  // Loading this module takes 0.1 s and some megabytes, and few processes preview.
+  // Loading this module takes 0.1 s and some megabytes, and few processes run previews.
   const { arrowBytes } = await import('../../../lake/engine/arrow.ts')
   const started = performance.now()
   const result = await mapped(() => statement.stream())
@@ -52,7 +55,7 @@ const NO_PROFILE = JSON.stringify({
   children: [],
 })
 
-/** The engine writes no profile for a plan that is nothing but values. */
+/** The engine writes no profile for a plan that consists of values only. */
 async function profileAt(path: string): Promise<string> {
   try {
     return await readFile(path, 'utf8')

@@ -20,7 +20,7 @@ const made = (name: string, sql: string) => publish({ ...PREVIEWED, name }, sql)
 
 const ROOM = () => roomsOf(runner)
 
-test('a preview gives the first rows, the count of all, and how they came to be', async () => {
+test('a preview returns the first rows, the total count and a profile', async () => {
   const answer = await preview(
     { 'pipeline.sql': 'select range as n, range * 1.5 as half from range(25000) order by n' },
     { limit: 2n },
@@ -47,7 +47,7 @@ test('a preview gives the first rows, the count of all, and how they came to be'
   expect(await ROOM()).toEqual([])
 })
 
-test('of no rows there are the columns', async () => {
+test('a preview without rows still has its columns', async () => {
   const answer = await preview({ 'pipeline.sql': 'select 1 as a where false' })
   expect([answer.columns, answer.rows, answer.totalRowCount]).toEqual([
     [{ name: 'a', type: 'INTEGER' }],
@@ -56,7 +56,7 @@ test('of no rows there are the columns', async () => {
   ])
 })
 
-test('it reads main, its own table and its watermark too, and writes nothing', async () => {
+test('a preview reads main, its own table and watermark, and writes nothing', async () => {
   await made(PREVIEWED.name, 'select range as id, range % 3 as kind from range(10)')
   const head = () => service.sql`select max(number) as head from lake_commit`
   const before = await head()
@@ -75,7 +75,7 @@ test('it reads main, its own table and its watermark too, and writes nothing', a
   expect(await head()).toEqual(before)
 })
 
-test('code takes the place of the source, with its own annotations', async () => {
+test('the code of the request replaces the source and its annotations', async () => {
   const answer = await preview(
     { 'pipeline.sql': 'this is no SQL' },
     { code: '-- @merge_strategy: append_only\nselect {{ is_append_only() }} as a' },
@@ -83,7 +83,7 @@ test('code takes the place of the source, with its own annotations', async () =>
   expect(answer.rows).toEqual([[true]])
 })
 
-describe('what is wrong is said with its file and line', () => {
+describe('a rejected preview names the file and the line', () => {
   test.each<[string, string, RegExp]>([
     ['a template', 'select 1\n{{ nothing }}', /^pipeline\.sql line 2.*nothing/],
     ['a column', 'select 1 as a\n, b', /^pipeline\.sql line 2: Binder Error/],
@@ -102,13 +102,13 @@ describe('what is wrong is said with its file and line', () => {
     expect(refusal.message).not.toContain(runner.scratchDir)
   })
 
-  test('the configuration', async () => {
+  test('an invalid configuration is rejected with its line', async () => {
     const files = { 'pipeline.sql': 'select 1', 'config.yaml': 'merge_strategy: none' }
     expect((await refusalOf(files)).message).toMatch(/^config\.yaml line 1: .*merge_strategy/)
   })
 })
 
-test('a landing zone shows its files or its samples, where it is dynamic too', async () => {
+test('a preview reads a landing zone whose name is computed', async () => {
   const id = await service.zone('orders')
   await service.upload(id, 'orders', 'a.csv', 'n\n1\n')
   const answer = await preview({
@@ -119,7 +119,7 @@ test('a landing zone shows its files or its samples, where it is dynamic too', a
   expect(answer.explainOutput).not.toContain(runner.scratchDir)
 })
 
-test('a preview warns of what could be computed and not be written', async () => {
+test('a preview warns about results that no run could write', async () => {
   await made('narrow', 'select 1 as id')
   const warningsOf = async (name: string, config: string, sql: string) => {
     const answer = await preview({ 'pipeline.sql': sql, 'config.yaml': config }, { name })
@@ -144,7 +144,7 @@ test('a preview warns of what could be computed and not be written', async () =>
   ).toEqual(['watermark_value is none: the table has no column "gone"'])
 })
 
-test('a preview ends when its caller goes, and leaves nothing behind', async () => {
+test('a preview ends when its caller leaves, and leaves nothing behind', async () => {
   const caller = new AbortController()
   const before = (await ROOM()).length
   const endless = preview({ 'pipeline.sql': ENDLESS }, { signal: caller.signal, name: 'endless' })
@@ -155,7 +155,7 @@ test('a preview ends when its caller goes, and leaves nothing behind', async () 
   expect((await preview({ 'pipeline.sql': 'select 1 as a' })).rows).toEqual([[1]])
 })
 
-test('a preview that breaks its engine says so, and the next one of that pipeline has another', async () => {
+test('a preview that breaks its engine fails without affecting the next', async () => {
   const files = { 'pipeline.sql': 'select 1 as a', 'config.yaml': '' }
   const breaking = 'select is_histogram_other_bin((select max(a) from range(0) t(a))) as b'
   await preview(files)
@@ -167,7 +167,7 @@ test('a preview that breaks its engine says so, and the next one of that pipelin
   }
 })
 
-test('a preview whose engine is killed from outside runs once more, and then says so', async () => {
+test('a preview is repeated once after its engine was killed', async () => {
   const slow = 'select count(*) as n from range(60000) a, range(20000) b where hash(a.range, b.range) <> 1'
   const once = preview({ 'pipeline.sql': slow })
   process.kill(await engineAtWork(runner.engines), 'SIGKILL')
@@ -181,13 +181,13 @@ test('a preview whose engine is killed from outside runs once more, and then say
   })
 })
 
-test('a plan of nothing but values has no profile, and is shown all the same', async () => {
+test('a preview of plain values has an empty profile', async () => {
   expect(await preview({ 'pipeline.sql': 'values (1, 2)' })).toMatchObject({
     rows: [[1, 2]],
     explainOutput: '',
   })
 })
 
-test('a number beyond a DOUBLE in the text is no fault of the preview', async () => {
+test('a number beyond DOUBLE in the text does not break a preview', async () => {
   expect(await preview({ 'pipeline.sql': 'select 1 as a where 1e400 > 1' })).toMatchObject({ rows: [[1]] })
 })

@@ -15,14 +15,17 @@ import { execute } from './execute.ts'
 import { prepare } from './prepare.ts'
 import { accessOf, type PreviewAnswer } from './preview-report.ts'
 
-// A dry run of a draft: rendered and executed as a run would, on main and through a token that only reads. Nothing is
-// written, so the query is executed once and only its first rows are kept.
+// A dry run of a draft. It is rendered and executed as in a run, on main, with a token that can only read.
+// Nothing is written, so the query is executed once and only its first rows are returned.
 
 export type PreviewPipeline = ReturnType<typeof makePreview>
 
-/** Makes the function that previews pipelines. It throws ConnectError, as proto/sluice/query/v1/query.proto says. */
+/**
+ * Makes the function that previews pipelines. It throws ConnectError as described in
+ * proto/sluice/query/v1/query.proto.
+ */
 export function makePreview(options: WorkplaceOptions) {
-  // Of their own: a loop in Python without an end is not to keep people from looking at their SQL.
+  // Python has its own slots, so that an endless loop in Python does not block previews of SQL.
   const turns = { sql: makeTurns(limits.previewsAtOnce), python: makeTurns(limits.pythonPreviewsAtOnce) }
 
   return async function previewPipeline(
@@ -56,7 +59,7 @@ export function makePreview(options: WorkplaceOptions) {
   }
 }
 
-/** Waits for its turn. Answers what ends it. */
+/** Waits for a slot, and returns the function that releases the slot. */
 async function takeTurn(turns: Slots, caller: AbortSignal): Promise<() => void> {
   const late = AbortSignal.timeout(limits.previewWaitMs)
   try {
@@ -93,7 +96,7 @@ async function inPlace(
 
 function refusalOf(error: unknown, directory: string): unknown {
   if (error instanceof ConnectError || error instanceof EnginesBusy) return error
-  // The caller tries once more.
+  // `onceMoreIfKilled` repeats the preview.
   if (error instanceof EngineEnded && error.end === 'killed') return error
   const reason = reasonOf(error)
   if (reason === null) return error
@@ -107,7 +110,7 @@ function refusalOf(error: unknown, directory: string): unknown {
   )
 }
 
-/** The one call of QueryService that runners answer. */
+/** The only method of QueryService that runners implement. */
 export const makePreviewService = (
   previewPipeline: PreviewPipeline,
   apis: ApiAddresses,

@@ -1,4 +1,4 @@
-// For tests: asks a runner for previews of one pipeline.
+// For tests: requests previews of one pipeline from a runner.
 import { ConnectError, createClient } from '@connectrpc/connect'
 import { arraysOf } from '../../../lake/engine/test-json.ts'
 import type { TableName } from '../../../lake/pipeline/names.ts'
@@ -16,7 +16,7 @@ export interface PreviewOptions {
   signal?: AbortSignal
 }
 
-/** A pipeline with a `pipeline.py` is one in Python. */
+/** A pipeline with a `pipeline.py` is a Python pipeline. */
 export function previewsOf({ url }: RunnerProcess, service: TestService) {
   const client = createClient(QueryService, transportToSidecar(url))
   const { namespace, layer } = PREVIEWED

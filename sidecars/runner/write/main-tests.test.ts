@@ -18,7 +18,9 @@ const directory = testDirectory()
 const never = new AbortController().signal
 const STUCK = 'select 1 as stuck'
 
-/** A pool of one engine, and a time that passes only where something waits for its end: a test that is stuck, or `take`. */
+/**
+ * A pool of one engine, and a clock. The clock advances only while a stuck test or `take` waits for its end.
+ */
 function makePlace(take: (lease: EngineLease, untilLate: () => Promise<never>) => Promise<EngineLease>) {
   let now = 0
   const timeouts: { at: number; over: AbortController }[] = []
@@ -92,7 +94,7 @@ async function judge(tests: Record<string, string>, { pool, time }: ReturnType<t
   return testMain(request, files, never)
 }
 
-test('a quick test after one that is stuck is judged, in the turn that they have', async () => {
+test('a quick test after a stuck one is judged in its slot', async () => {
   let taken = 0
   const place = makePlace(async (lease) => {
     taken += 1
@@ -109,7 +111,7 @@ test('a quick test after one that is stuck is judged, in the turn that they have
   expect(place.told.filter((what) => what !== 'exchanged')).toEqual(['taken', 'released'])
 })
 
-test('tests that had no engine have not failed: there is no answer', async () => {
+test('tests that got no engine return an error, not a failure', async () => {
   const error = await judge(
     { a: 'select 0', b: 'select 0' },
     makePlace(async (_, untilLate) => untilLate()),

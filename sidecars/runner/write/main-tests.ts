@@ -47,7 +47,7 @@ export function makeTestMain(options: WorkplaceOptions, time?: Shares['time']) {
       try {
         return await runTest(own, { ...bench, signal: over, write: () => {} })
       } catch (error) {
-        // Its engine may be gone, or not fit for the other tests.
+        // The engine may be gone, or unfit for the other tests.
         bench = null
         over.throwIfAborted()
         throw error
@@ -88,7 +88,7 @@ const tooLong = (test: NamedTest, durationMs: number): TestResult => ({
   durationMs: Math.round(durationMs),
 })
 
-/** Where tests are judged, with all that they read. */
+/** The instance in which tests run, with everything that the tests read. */
 type Bench = Awaited<ReturnType<typeof prepare>>
 
 async function prepare(
@@ -111,7 +111,7 @@ async function prepare(
   const table = await lake.catalog.load(own)
   const written = { config, name: own, table, runStartedAt: new Date().toISOString() }
   const texts = tests.map(({ file }) => file.text)
-  // Nobody hears a warning here: runs and previews tell.
+  // Warnings are ignored here, because runs and previews report them.
   const variables = await variablesOf({ ...written, texts, warn: () => {} }, place, signal)
   const inputs = new Inputs({ namespace, variables, landing: null })
   const drafted = draftTests(tests, inputs).map((each) => (table === null ? withoutTable(each, own) : each))
@@ -131,7 +131,10 @@ async function prepare(
   }
 }
 
-/** What no run has made yet cannot be tested, and the engine's words for that are not those of people. */
+/**
+ * A table that no run has created cannot be tested. Its tests get an error for people instead of the engine's
+ * message.
+ */
 function withoutTable({ test, draft }: DraftedTest, own: TableName): DraftedTest {
   if (draft instanceof TemplateError || !draft.sql.includes(tableExpression(own))) return { test, draft }
   const reason = `table ${tableKey(own)} does not exist: no run has made it yet`

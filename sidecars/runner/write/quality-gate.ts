@@ -11,12 +11,12 @@ import { counted, reasonOf, since } from '../author/wording.ts'
 import { EngineFault } from '../engine/engine-messages.ts'
 import { limits } from '../limits.ts'
 
-// Quality tests judge data before any reader can see it. A test that cannot be evaluated has failed, with its own
-// severity; only a lost engine or a cancel ends them all.
+// Quality tests judge data before any reader can see it. A test that cannot be evaluated fails with its own
+// severity. Only a lost engine or a cancel ends all tests.
 
 export type WriteLog = (level: Level, message: string) => void
 
-/** A test and its SQL, or why there is none. */
+/** A test with its draft, or with the error of its template. */
 export interface DraftedTest {
   test: NamedTest
   draft: Draft | TemplateError
@@ -33,11 +33,11 @@ export function draftTests(tests: readonly NamedTest[], inputs: Inputs): Drafted
   })
 }
 
-/** What the tests ask for. */
+/** The drafts of all tests whose templates are valid. */
 export const draftsOf = (tests: readonly DraftedTest[]): Draft[] =>
   tests.flatMap(({ draft }) => (draft instanceof TemplateError ? [] : [draft]))
 
-/** An open instance in which every table the tests read can be found. */
+/** An open instance that shows every table that the tests read. */
 export interface Bench extends ParsedIn {
   inputs: Inputs
   /** The table that is tested. */
@@ -92,7 +92,7 @@ export async function runTest(
   }
 }
 
-/** Of a test that could not be evaluated. */
+/** The result of a test that could not be evaluated. */
 export const failedTest = ({ name, file }: NamedTest, error: string): TestResult => ({
   name,
   severity: parseTest(name, file).test.severity,
@@ -103,14 +103,14 @@ export const failedTest = ({ name, file }: NamedTest, error: string): TestResult
   samples: [],
 })
 
-/** What is wrong with the test itself; null: it is something else. */
+/** The message of an error in the test itself; null: the error has another cause. */
 function faultOf(error: unknown, draft: Draft | TemplateError): string | null {
   if (error instanceof TemplateError) return error.message
   if (!(error instanceof EngineFault) || draft instanceof TemplateError) return null
   return reasonOf(error, { ...draft.template, sql: draft.sql })
 }
 
-/** `3 tests passed, 1 failed`. */
+/** For example `3 tests passed, 1 failed`. */
 export function tally(results: readonly TestResult[]): string {
   const failed = results.filter(({ passed }) => !passed).length
   return `${counted(results.length - failed, 'test')} passed, ${failed} failed`

@@ -5,25 +5,25 @@ import type { Column, Engine } from '../../../lake/engine/instance.ts'
 import { StatementRefused } from '../../../lake/engine/statement.ts'
 import { typeName } from '../../../lake/engine/type-name.ts'
 
-// What an author's text has to be: one SELECT, without effects, parameters or columns of one name.
+// The rules for an author's text: one SELECT, without effects, parameters or two columns of one name.
 
-/** The text is not what may be run here. */
+/** The text is not allowed here. */
 export class Refused extends Error {}
 
-/** The engine's own parser decides what is one SELECT. Throws Refused, EngineError. */
+/** Accepts one SELECT, as the engine's own parser understands it. Throws Refused and EngineError. */
 export async function selectOf(engine: Engine, sql: string): Promise<DuckDBPreparedStatement> {
   const { connection } = engine
   const statements = await connection.extractStatements(sql).catch((error: unknown) => {
     const mappedError = engineError(error)
-    // Of a text without a statement the engine only says that something failed.
+    // For a text without a statement, the engine only reports that something failed.
     throw mappedError === error ? new Refused('there is no SELECT statement') : mappedError
   })
   if (statements.count !== 1) {
-    // The engine's parser makes two statements of it: the first one finds the values.
+    // The engine's parser turns such a PIVOT into two statements; the first finds the values.
     const hint = /\bpivot\b/i.test(sql) ? ' (a PIVOT has to name its values: ON column IN (...))' : ''
     throw new Refused(`one SELECT statement is expected, not ${statements.count}${hint}`)
   }
-  // A SELECT gives its answer and nothing else: what it left behind would be there for tests, or in files of others.
+  // A SELECT may only return rows. Other effects would be visible to tests, or in files of others.
   await checkHarmless(connection, sql).catch((error: unknown) => {
     throw error instanceof StatementRefused ? new Refused(error.message) : error
   })
@@ -33,7 +33,10 @@ export async function selectOf(engine: Engine, sql: string): Promise<DuckDBPrepa
   return statement
 }
 
-/** A view of them would have `a_1` beside `a`, and the table a column that nobody asked for. Names are told apart whatever their case. */
+/**
+ * Refuses columns with equal names, ignoring case. A view would rename the second `a` to `a_1`, and the table
+ * would get a column that the author did not name.
+ */
 export function refuseTwins(names: readonly string[]): void {
   const known = new Set<string>()
   for (const name of names) {
@@ -43,7 +46,7 @@ export function refuseTwins(names: readonly string[]): void {
   }
 }
 
-/** Nobody gives values to the parameters of a pipeline. Throws Refused. */
+/** Refuses parameters, because a pipeline has no values for them. Throws Refused. */
 export function refuseParameters(statement: DuckDBPreparedStatement): void {
   if (statement.parameterCount > 0)
     throw new Refused(

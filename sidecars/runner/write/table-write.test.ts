@@ -20,7 +20,7 @@ async function run(table: TableName, sql: string, config: string) {
 }
 
 test.each(['append_only', 'incremental', 'scd2'])(
-  'a column of bare NULL has the type that the table has for it: %s',
+  'a bare NULL column gets the type of its table column: %s',
   async (strategy) => {
     const table: TableName = { namespace: 'default', layer: 'silver', name: `nulls-${strategy}` }
     const config = `merge_strategy: ${strategy}\nunique_key: id`
@@ -33,7 +33,7 @@ test.each(['append_only', 'incremental', 'scd2'])(
   },
 )
 
-test('rows of narrower types are found by their keys, and written in the types of the table', async () => {
+test('narrower types match existing keys and are written as table types', async () => {
   const table: TableName = { namespace: 'default', layer: 'silver', name: 'narrower' }
   const config = 'merge_strategy: incremental\nunique_key: [price, moment]'
   const run1 = `select 10.20::decimal(4,2) as price, timestamp '2026-01-01' as moment, 0.5::double as rate, 1 as n
@@ -50,7 +50,7 @@ test('rows of narrower types are found by their keys, and written in the types o
   )
 })
 
-test('an attempt is not done before all that it would merge is on the disk, nor when some of it cannot be', async () => {
+test('a commit resolves only when all its files are durable', async () => {
   const metadata = newTable({
     uuid: crypto.randomUUID(),
     location: 'sluice://lake/_lake/default/gold/t-01234567',

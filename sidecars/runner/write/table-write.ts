@@ -22,34 +22,35 @@ import { reasonOf } from '../author/wording.ts'
 import type { EngineLease } from '../engine/engine-leases.ts'
 import { EngineFault, RESULT } from '../engine/engine-messages.ts'
 
-// The result of a pipeline on its way into its table: rows to Parquet, Parquet to the lake, one commit to the branch.
+// Writes the result of a pipeline to its table: rows to Parquet, Parquet to the lake, one commit to the
+// branch.
 
 export interface Write {
   sql: string
   name: TableName
-  /** Null: it does not exist yet. */
+  /** Null: the table does not exist yet. */
   table: TableMetadata | null
   rules: WriteRules
-  /** ISO 8601: when new versions of rows begin. */
+  /** ISO 8601 time at which new versions of rows begin. */
   at: string
 }
 
 export interface WriteMeans {
   engine: EngineLease
-  /** An open instance that can read what the SQL reads. */
+  /** An open instance that can read the inputs of the SQL. */
   instance: number
-  /** Of the attempt: engines can write in it. */
+  /** A directory of the attempt that engines can write to. */
   directory: string
-  /** A directory in it that does not exist yet, for the files of the result. */
+  /** A directory in `directory`, for the files of the result. It does not exist yet. */
   own: string
   lake: LakeSession
-  /** Hears what the author of the pipeline should know. */
+  /** Called with each warning for the author of the pipeline. */
   warn(message: string): void
 }
 
 /**
- * Writes the result of a SELECT to local files, as its strategy says. Throws EngineFault, UnsupportedColumn,
- * IncompatibleColumn, UnsupportedWrite, UnsupportedPartition, UnsupportedTable.
+ * Writes the result of a SELECT to local files, according to its strategy. Throws EngineFault,
+ * UnsupportedColumn, IncompatibleColumn, UnsupportedWrite, UnsupportedPartition, UnsupportedTable.
  */
 export async function writeResult(
   { sql, name, table, rules, at }: Write,
@@ -79,7 +80,7 @@ export async function writeResult(
   })
 }
 
-/** Metadata of a table that is made where there is none. */
+/** Metadata of a new table, for a table that does not exist yet. */
 const stageOf =
   (name: TableName): ResultWrite['stage'] =>
   ({ schema, partitionSpec }) => {
@@ -88,14 +89,17 @@ const stageOf =
     return newTable({ uuid, location, schema, partitionSpec, at: Date.now() })
   }
 
-/** Why a run could not write a result of these columns, whatever its rows; null: it could, as far as columns tell. */
+/**
+ * Why a run could not write a result with these columns, whatever its rows. Null: the columns allow the
+ * write.
+ */
 export function refusalOfWrite(
   { sql, name, table, rules, at }: Write,
   columns: readonly Column[],
 ): string | null {
   const known = table === null ? [] : columnsOf(currentSchema(table))
   const types = new Map(known.map((column) => [column.name.toLowerCase(), column.type]))
-  // A run would find out which of them are of a bare NULL.
+  // Only a run would find out which columns are a bare NULL.
   const mayBeBare = ({ type }: Column) => UNTYPED_IN_RESULTS.has(type) && BARE_NULL.test(sql)
   const typed = columns.map((column) =>
     mayBeBare(column) ? { name: column.name, type: types.get(column.name.toLowerCase()) ?? UNTYPED } : column,
@@ -112,14 +116,17 @@ export function refusalOfWrite(
 
 const UNTYPED_IN_RESULTS: ReadonlySet<string> = new Set(['INTEGER', 'NULL', '"NULL"'])
 const TYPED_RESULT = 'sluice_typed_result'
-/** Where nobody writes NULL, no column is made of nothing else. */
+/** Without NULL in the text, no column consists of a bare NULL. */
 const BARE_NULL = /\bnull\b/i
-/** What such a column is where nothing tells its type: as in Python, and every later value can be written as text. */
+/**
+ * The type of a bare NULL column that the table does not have, as in Python. Every later value can be written
+ * as text.
+ */
 const UNTYPED = 'VARCHAR'
 
 /**
- * Columns of nothing but a bare NULL have the types that the table has for them: the engine calls them INTEGER, which
- * their author never said.
+ * Gives columns of a bare NULL the types that the table has for them. The engine types them INTEGER, which
+ * the author did not ask for.
  */
 async function withTypesOfTable(
   columns: readonly Column[],
@@ -153,7 +160,7 @@ async function withTypesOfTable(
   }
 }
 
-/** Whether the engine would take the column for any type at all. A view is bound when it is made, and computes nothing. */
+/** Whether the engine accepts the column as any type. Creating a view binds its SQL, and computes nothing. */
 async function isBareNull(
   name: string,
   engine: EngineLease,
@@ -170,7 +177,7 @@ async function isBareNull(
   }
 }
 
-/** An instance for SQL of ours. */
+/** An engine instance for SQL that the runner wrote. */
 function writeEngine(engine: EngineLease, number: number, signal: AbortSignal): WriteEngine {
   return {
     run: async (sql) => {
@@ -182,15 +189,15 @@ function writeEngine(engine: EngineLease, number: number, signal: AbortSignal): 
   }
 }
 
-/** Data files on their way into the lake, where nothing refers to them yet. */
+/** Data files that are being stored in the lake. No metadata refers to them yet. */
 export interface StoredResult {
   change: TableChange
   files: NewDataFile[]
-  /** Resolves when they are there, to where each can be read on this machine. */
+  /** Resolves when the files are stored, with the local path of each. */
   placed: Promise<string[]>
 }
 
-/** A large result is many files. */
+/** A large result has many files. */
 const FILES_STORED_AT_ONCE = 16
 
 export function storeResult(change: TableChange, lake: LakeSession): StoredResult {
@@ -211,12 +218,15 @@ export function storeResult(change: TableChange, lake: LakeSession): StoredResul
     return paths
   }
   const placed = place()
-  // Whoever awaits it learns of it.
+  // The caller that awaits `placed` gets the error.
   placed.catch(() => {})
   return { change, files: stored.map(({ file }) => file), placed }
 }
 
-/** Commits the files to the branch, once; they are durable when this resolves. Answers the branch's commit. Throws CatalogError, HttpFailure. */
+/**
+ * Commits the files to the branch, once. The files are durable when this resolves. Returns the branch's
+ * commit. Throws CatalogError and HttpFailure.
+ */
 export async function commitResult(
   { change, files, placed }: StoredResult,
   { name, table, runId }: { name: TableName; table: TableMetadata | null; runId: string },
@@ -236,8 +246,8 @@ export async function commitResult(
     reader: lake.reader,
     summary: { 'sluice.run-id': runId },
   })
-  // Nobody reads the branch but this attempt, and nothing of it is merged before the attempt has said that it is done: the
-  // catalog need not wait until the files are durable, only the attempt.
+  // Only this attempt reads the branch, and nothing is merged before the attempt has reported its end. So the
+  // attempt must wait until the files are durable; the catalog need not.
   const [committed, ...written] = await Promise.allSettled([
     lake.catalog.commit(name, plan),
     placed,

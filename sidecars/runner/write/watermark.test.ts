@@ -26,7 +26,7 @@ afterAll(async () => {
   await catalog.close()
 })
 
-test('finding a watermark leaves nothing with the engine, which may see many previews', async () => {
+test('finding a watermark leaves no open instance in the engine', async () => {
   const attempt = await catalog.attempt(name)
   const { metadata: table } = await attempt.write(
     `SELECT range AS id, repeat('x', 65_537) AS text FROM range(10)`,
@@ -50,7 +50,7 @@ test('finding a watermark leaves nothing with the engine, which may see many pre
     value: '9',
     warning: null,
   })
-  // The first of the lease.
+  // Instance 2 was the first fresh instance of the lease.
   const again = engine.call({ kind: 'judge', number: 2, sql: 'SELECT 1', sampleRows: 0 })
   await expect(again).rejects.toThrow('there is no instance 2')
   expect(await watermarkOf({ name, table, column: 'text' }, place, signal)).toEqual({
@@ -59,6 +59,6 @@ test('finding a watermark leaves nothing with the engine, which may see many pre
   })
   lake.close()
   await engine.release()
-  // What was closed before is not closed once more.
+  // Releasing the lease does not close the instance again.
   expect((await pool.take()).pid).toBe(engine.pid)
 })

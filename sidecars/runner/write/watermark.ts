@@ -9,18 +9,18 @@ import { openInstance, tableExpression } from '../attempt/lake-session.ts'
 import type { Workplace } from '../attempt/workplace.ts'
 import { limits } from '../limits.ts'
 
-/** The table a pipeline writes, and its column that says how far it has come. */
+/** The table that a pipeline writes, and the column that shows its progress. */
 interface Watermarked {
   name: TableName
-  /** Null: it does not exist. */
+  /** Null: the table does not exist. */
   table: TableMetadata | null
-  /** '': none. */
+  /** Empty: the configuration names no column. */
   column: string
 }
 
-/** What `watermark_value` is, and what is to be said of it. */
+/** The value of `watermark_value`, and a warning about it. */
 export interface Watermark {
-  /** The text of the column's largest value; null: none. */
+  /** The largest value of the column as text; null: none. */
   value: string | null
   warning: string | null
 }
@@ -31,13 +31,13 @@ interface Templates {
   name: TableName
   table: TableMetadata | null
   runStartedAt: string
-  /** Templates or sources: the watermark is looked for where one of them names it. */
+  /** Templates or sources. The watermark is looked up only if one of them names it. */
   texts: readonly string[]
-  /** Told why there is no watermark. */
+  /** Called with the reason why there is no watermark. */
   warn(message: string): void
 }
 
-/** The values that templates of a pipeline are rendered with. */
+/** The values for rendering the templates of a pipeline. */
 export async function variablesOf(
   { config, name, table, runStartedAt, texts, warn }: Templates,
   place: Pick<Workplace, 'lake' | 'engine' | 'directory'>,
@@ -52,7 +52,7 @@ export async function variablesOf(
 
 const NO_WATERMARK: Watermark = { value: null, warning: null }
 
-/** Finds the watermark, in an instance of its own: the pipeline's is locked to its input. */
+/** Finds the watermark in a separate instance, because the pipeline's instance is locked to its input. */
 export async function watermarkOf(
   { name, table, column }: Watermarked,
   { lake, engine: taken, directory }: Pick<Workplace, 'lake' | 'engine' | 'directory'>,
@@ -82,7 +82,8 @@ export async function watermarkOf(
     const warning = `watermark_value is none: the largest value of column ${JSON.stringify(column)} is longer than ${limits.valueCharacters} characters`
     return { value: null, warning }
   } finally {
-    // One engine may see many previews. What cannot be closed is not forgotten by its lease.
+    // One engine may serve many previews, so the instance is closed here. If that fails, the lease closes it
+    // later.
     await engine.close(number).catch(() => {})
   }
 }
