@@ -25,7 +25,7 @@ async function refusalOf(sql: string, options?: QueryOptions): Promise<ConnectEr
 const ENDLESS = 'SELECT count(*) FROM range(1_000_000_000_000) WHERE random() < 0'
 
 const untilBusy = (ticksUsed = 20) => engineAtWork(queries.engines, ticksUsed)
-/** None uses more than a little for a fifth of a second. */
+/** Resolves when every engine uses almost no processor time for a fifth of a second. */
 const untilIdle = () =>
   until(async () => {
     const before = await ticksOfEach(queries.engines())
@@ -34,7 +34,7 @@ const untilIdle = () =>
     return after.every(([pid, ticks]) => ticks - (before.get(pid) ?? 0) <= 2)
   })
 
-test('an answer whose JSON is larger than its caller accepts is refused', async () => {
+test("an answer over the caller's JSON limit is refused", async () => {
   const lake = await queries.lake()
   const sql = `SELECT list_transform(range(100000), n -> {'${'k'.repeat(1_000)}': n}) AS x`
   const request = { sql, limit: 1_000n, timeoutMs: 20_000, lake, answerBytes: 67_108_864n }
@@ -45,7 +45,7 @@ test('an answer whose JSON is larger than its caller accepts is refused', async 
   expect((await queries.client.executeQuery({ ...request, answerBytes: 0n })).rowCount).toBe(1n)
 })
 
-describe('tables are named', () => {
+describe('names of tables in queries', () => {
   test.each([
     ['SELECT count(*) AS n FROM bronze.flights', undefined, { n: 3000 }],
     ['SELECT count(*) AS n FROM default.bronze.flights', 'ops', { n: 3000 }],
@@ -80,8 +80,8 @@ describe('tables are named', () => {
   })
 })
 
-describe('statements that only look', () => {
-  test('list and describe exactly the tables of the commit', async () => {
+describe('statements about tables', () => {
+  test('SHOW and DESCRIBE list exactly the tables of the commit', async () => {
     expect(await rowsOf('SHOW TABLES')).toEqual([{ name: 'bronze.flights' }, { name: 'gold.routes' }])
     const all = await rowsOf('SHOW ALL TABLES')
     expect(all.map(({ database, schema, name }) => `${database}.${schema}.${name}`)).toEqual([
@@ -97,18 +97,18 @@ describe('statements that only look', () => {
       { column_name: 'delay', column_type: 'DECIMAL(14,2)' },
     ])
     expect(await rowsOf('SELECT count(*) AS n FROM information_schema.columns')).toEqual([{ n: 8 }])
-    // Listed without its files, a table still answers with them afterwards.
+    // A table that was listed without its files still returns its rows afterwards.
     expect(await rowsOf('FROM ops.silver.crews')).toEqual([{ crew: 7 }])
   })
 
-  test('explain what would be done', async () => {
+  test('EXPLAIN returns the plan of a query', async () => {
     expect(await rowsOf('EXPLAIN SELECT * FROM gold.routes')).toHaveLength(1)
     expect(await rowsOf('EXPLAIN ANALYZE SELECT * FROM gold.routes')).toHaveLength(1)
   })
 })
 
-describe('rows', () => {
-  test('of a table that has no more than the limit are all there; of one that has grown, and of what makes more of each, the first', async () => {
+describe('rows of a query', () => {
+  test('only results with more rows than the limit are truncated', async () => {
     const answered = async (sql: string) => {
       const { rows, truncated } = await queries.query(sql, { limit: 2 })
       return [rows.length, truncated]
@@ -125,7 +125,7 @@ describe('rows', () => {
     ])
   })
 
-  test('are limited, and there being more is told', async () => {
+  test('rows beyond the limit are cut and reported as truncated', async () => {
     const flights = 'SELECT id FROM bronze.flights ORDER BY id'
     expect(await queries.query(flights, { limit: 2 })).toMatchObject({
       rows: [{ id: 0 }, { id: 1 }],
@@ -135,11 +135,11 @@ describe('rows', () => {
     expect([exact.rows.length, exact.truncated]).toEqual([3_000, false])
   })
 
-  test('of an endless result are computed no further than the limit', async () => {
+  test('an endless result is computed only up to the limit', async () => {
     expect(await rowsOf('SELECT range AS n FROM range(1_000_000_000_000)', { limit: 3 })).toHaveLength(3)
   })
 
-  test('columns keep the names of their types', async () => {
+  test('columns have the type names of the engine', async () => {
     expect((await queries.query('FROM gold.routes')).columns).toEqual([
       'id INTEGER',
       'origin VARCHAR',
@@ -148,7 +148,7 @@ describe('rows', () => {
   })
 })
 
-test('a query sees its commit, whatever was merged since', async () => {
+test('a query reads its commit, whatever was merged later', async () => {
   await queries.table('default.silver.counter', 'SELECT 1 AS n')
   const before = await queries.lake()
   await queries.table('default.silver.counter', 'SELECT 2 AS n', 'append')
@@ -163,8 +163,8 @@ test('a query sees its commit, whatever was merged since', async () => {
     expect(await at(lake)).toEqual([row])
 })
 
-describe('a query leaves nothing behind', () => {
-  test('no seed of random numbers', async () => {
+describe('state of a query', () => {
+  test('the random seed of a query does not affect the next one', async () => {
     const random = async () => (await rowsOf('SELECT random() AS r'))[0]?.r
     const seeded = async () => {
       await rowsOf('SELECT setseed(0.5)')
@@ -173,15 +173,15 @@ describe('a query leaves nothing behind', () => {
     expect(await seeded()).not.toBe(await seeded())
   })
 
-  test('no namespace', async () => {
+  test('the namespace of a query does not affect the next one', async () => {
     await rowsOf('FROM silver.crews', { namespace: 'ops' })
     expect((await refusalOf('FROM silver.crews')).code).toBe(Code.InvalidArgument)
     expect(await rowsOf('SELECT current_database() AS d')).toEqual([{ d: 'memory' }])
   })
 })
 
-describe('limits', () => {
-  test('past its time a query is stopped, and so is its work', async () => {
+describe('limits of queries', () => {
+  test('a query past its time limit is stopped in its engine', async () => {
     const { code, rawMessage } = await refusalOf(ENDLESS, { timeoutMs: 300 })
     expect([code, rawMessage]).toEqual([
       Code.DeadlineExceeded,
@@ -190,7 +190,7 @@ describe('limits', () => {
     await untilIdle()
   })
 
-  test('a cancelled query is stopped, and so is its work', async () => {
+  test('a cancelled query is stopped in its engine', async () => {
     const refusal = refusalOf(ENDLESS, { queryId: 'to-be-cancelled' })
     await untilBusy()
     await queries.client.cancelQuery({ queryId: 'to-be-cancelled' })
@@ -199,7 +199,7 @@ describe('limits', () => {
     await queries.client.cancelQuery({ queryId: 'to-be-cancelled' })
   })
 
-  test('a query nobody waits for any more is stopped', async () => {
+  test('a query whose caller left is stopped in its engine', async () => {
     const gone = new AbortController()
     const request = { sql: ENDLESS, limit: 1n, timeoutMs: 60_000, lake: await queries.lake() }
     const answer = queries.client.executeQuery(request, { signal: gone.signal })
@@ -213,7 +213,7 @@ describe('limits', () => {
     ['one big value', 'SELECT array_agg(range) FROM range(100_000_000)'],
     ['a big sort in a window', 'SELECT median(range::HUGEINT) OVER () FROM range(50_000_000)'],
     ['long texts', `SELECT repeat('x', 10_000_000) FROM range(10_000)`],
-  ])('%s that does not fit into memory is refused, and the service goes on', async (_, sql) => {
+  ])('%s beyond the memory limit is refused, and the service continues', async (_, sql) => {
     const { code, rawMessage } = await refusalOf(sql, { limit: 100_000 })
     expect([code, rawMessage]).toEqual([
       Code.ResourceExhausted,
@@ -237,14 +237,14 @@ describe('limits', () => {
     expect(await rowsOf('SELECT 1 AS one')).toEqual([{ one: 1 }])
   })
 
-  test('a result too large to be sent is refused', async () => {
+  test('a result over the size limit is refused', async () => {
     const { code, rawMessage } = await refusalOf(`SELECT repeat('x', 2_000) FROM range(50_000)`, {
       limit: 50_000,
     })
     expect([code, rawMessage]).toEqual([Code.InvalidArgument, expect.stringContaining('select fewer rows')])
   })
 
-  test('more queries than engines wait for their turn', async () => {
+  test('queries wait while all engines are in use', async () => {
     const answers = await Promise.all(
       Array.from({ length: 20 }, (_, n) => rowsOf(`SELECT ${n} AS n, count(*) AS rows FROM bronze.flights`)),
     )
@@ -252,14 +252,14 @@ describe('limits', () => {
     expect(queries.engines().length).toBeLessThanOrEqual(2)
   })
 
-  test('a request outside its limits is refused', async () => {
+  test('a request with a limit out of range is refused', async () => {
     expect((await refusalOf('SELECT 1', { limit: 0 })).rawMessage).toStartWith('limit: ')
     expect((await refusalOf('SELECT 1', { limit: 1_000_000 })).rawMessage).toStartWith('limit: ')
     expect((await refusalOf('SELECT 1', { timeoutMs: 0 })).rawMessage).toStartWith('timeout_ms: ')
   })
 })
 
-test('a query whose engine is killed from outside runs once more, and then says so', async () => {
+test('a query whose engine is killed is retried once', async () => {
   const refusal = refusalOf(ENDLESS)
   process.kill(await untilBusy(100), 'SIGKILL')
   process.kill(await untilBusy(100), 'SIGKILL')
@@ -268,7 +268,7 @@ test('a query whose engine is killed from outside runs once more, and then says 
     Code.Unavailable,
     'the engine was killed from outside twice while it ran this query (SIGKILL): try again',
   ])
-  // Some seconds of work.
+  // This query takes some seconds.
   const slow = rowsOf(
     'SELECT count(*) AS n FROM range(60_000) a, range(20_000) b WHERE hash(a.range, b.range) <> 1',
   )
@@ -278,15 +278,15 @@ test('a query whose engine is killed from outside runs once more, and then says 
   expect(await queries.isHealthy()).toBe(true)
 })
 
-test('what is no read token is refused by the catalog', async () => {
+test('a query of an unknown commit fails', async () => {
   const lake = { ...(await queries.lake()), commit: 1_000_000n }
   expect((await refusalOf('SELECT 1', { lake })).code).toBe(Code.Internal)
 })
 
-describe('what is remembered of a commit', () => {
+describe('cache of commits', () => {
   const sql = 'SELECT count(*)::INTEGER AS n FROM bronze.flights'
 
-  test('answers every replica that names the catalog, and without its name each token for itself', async () => {
+  test('cached commits are shared per catalog, or per token without its name', async () => {
     const readings = () => queries.catalog.requests.filter((path) => path.includes('/commits/')).length
     const [one, other] = [await queries.lake(), await queries.lake()]
     expect(await rowsOf(sql, { lake: one })).toEqual([{ n: 3_000 }])
@@ -300,7 +300,7 @@ describe('what is remembered of a commit', () => {
   })
 })
 
-test('the schema lists the columns of every table, or of those asked for', async () => {
+test('the schema lists the columns of all or of the requested tables', async () => {
   const lake = await queries.lake()
   const { tables } = await queries.client.getSchema({ lake })
   expect(tables.map(({ table }) => `${table?.namespace}.${table?.layer}.${table?.name}`)).toContain(
@@ -324,10 +324,10 @@ test('the schema lists the columns of every table, or of those asked for', async
   ])
 })
 
-describe('a caller who sees only some tables', () => {
+describe('visibility of some tables only', () => {
   const seen = ['default.gold.routes', 'default.gold.gone', 'ops.silver.crews']
   const HIDDEN = /flights|bronze|order|temp_|gold_/
-  /** What tells of tables without naming them. */
+  /** Statements that list tables without naming one. */
   const LISTS = [
     'SELECT table_catalog, table_schema, table_name FROM information_schema.tables',
     'SELECT * FROM information_schema.columns',
@@ -336,7 +336,7 @@ describe('a caller who sees only some tables', () => {
     'SHOW ALL TABLES',
   ]
   const told = async (sql: string, options?: QueryOptions) => JSON.stringify(await rowsOf(sql, options))
-  /** Both engines have tables of all namespaces in them. */
+  /** Defines tables of all namespaces in both engines. */
   const fill = () =>
     Promise.all(
       [1, 2, 3, 4].flatMap((n) =>
@@ -344,7 +344,7 @@ describe('a caller who sees only some tables', () => {
       ),
     )
 
-  test('finds them, and in the engine’s lists nothing of the others', async () => {
+  test("a restricted caller finds only visible tables in the engine's lists", async () => {
     for (const sql of LISTS) {
       await fill()
       expect(await told(sql)).toMatch(HIDDEN)
@@ -360,7 +360,7 @@ describe('a caller who sees only some tables', () => {
     expect(await rowsOf('SELECT count(*) AS n FROM bronze.flights')).toEqual([{ n: 3000 }])
   })
 
-  test('is told of the others what is told of tables that are not there', async () => {
+  test('errors about hidden tables equal errors about missing tables', async () => {
     const wordsOf = async (table: string, options?: QueryOptions) => {
       const texts: string[] = []
       for (const sql of [
@@ -400,7 +400,7 @@ describe('a caller who sees only some tables', () => {
     }
   })
 
-  test('sees their columns in the schema', async () => {
+  test('the schema contains only visible tables', async () => {
     const { tables } = await queries.client.getSchema({
       lake: await queries.lake(),
       scope: { tables: seen.map(tableNamed) },

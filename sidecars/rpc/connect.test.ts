@@ -13,14 +13,14 @@ import { type ConnectServer, type ConnectServerOptions, serveConnect } from './c
 import { serveGrpc } from './grpc.ts'
 import { TEST_TOKEN } from './testing.ts'
 
-/** Resolved when a call that waits has come, and by a test when it may go on. */
+/** `arrived` is resolved by a call that waits. A test resolves `gate` to continue the call. */
 let arrived = Promise.withResolvers<void>()
 let gate = Promise.withResolvers<void>()
 let streamEnded = Promise.withResolvers<void>()
-/** Resolved when a call that stays is told to stop. */
+/** Resolved when the signal of the call `stays` is aborted. */
 let left = Promise.withResolvers<void>()
 let traced: Record<string, string> = {}
-/** Of the last call. */
+/** The signal of the last call. */
 let lastSignal: AbortSignal | null = null
 let isServing = true
 
@@ -85,7 +85,7 @@ const transports: [name: string, transport: () => Transport][] = [
 describe.each(transports)('over %s', (_, transport) => {
   const runner = () => createClient(RunnerService, transport())
 
-  test('calls are answered, and refused with their code', async () => {
+  test('calls receive an answer or the code of their error', async () => {
     expect(await runner().cancelRun({ handle: 'a' })).toMatchObject({ interrupted: true })
     expect(await failure(runner().cancelRun({ handle: 'unknown' }))).toMatchObject({
       code: Code.NotFound,
@@ -97,18 +97,18 @@ describe.each(transports)('over %s', (_, transport) => {
     )
   })
 
-  test('what breaks inside stays inside', async () => {
+  test('an internal error hides its message from the caller', async () => {
     expect((await failure(runner().cancelRun({ handle: 'broken' }))).message).not.toContain('secret')
   })
 
-  test('streams arrive message by message and end', async () => {
+  test('a stream delivers its messages in order and ends', async () => {
     const messages: string[] = []
     for await (const { entry } of runner().streamLogs({ handle: 'h' }))
       messages.push(`${entry?.message}${entry?.seq}`)
     expect(messages).toEqual(['h1', 'h2', 'h3'])
   })
 
-  test('a stream that its reader leaves ends on this side too', async () => {
+  test('a stream ends on the server when its reader leaves', async () => {
     streamEnded = Promise.withResolvers()
     const leave = new AbortController()
     let read = 0
@@ -126,7 +126,7 @@ describe.each(transports)('over %s', (_, transport) => {
 test.each([
   ['Connect', () => createConnectTransport({ baseUrl: server.url })],
   ['gRPC', () => overGrpc(grpc.url)],
-] as const)('the health of the process and of each service can be asked over %s', async (_, transport) => {
+] as const)('the health of process and services can be checked over %s', async (_, transport) => {
   const health = createClient(Health, transport())
   for (const service of ['', RunnerService.typeName, Health.typeName])
     expect((await health.check({ service })).status).toBe(ServingStatus.SERVING)
@@ -138,7 +138,7 @@ test.each([
 
 describe('unary calls', () => {
   const path = '/sluice.runner.v1.RunnerService/CancelRun'
-  test('know the trace they belong to, and end when their caller goes', async () => {
+  test('a unary call knows its trace and ends when its caller leaves', async () => {
     const traceparent = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01'
     const headers = { 'x-request-id': 'asked', traceparent }
     const client = createClient(RunnerService, createConnectTransport({ baseUrl: server.url }))
@@ -154,7 +154,7 @@ describe('unary calls', () => {
     await left.promise
   })
 
-  test('hold on to nothing that listens to their end, once they are answered', async () => {
+  test('the signal of an answered unary call is aborted', async () => {
     const client = createClient(RunnerService, createConnectTransport({ baseUrl: server.url }))
     for (const handle of ['a', 'unknown']) {
       await client.cancelRun({ handle }).catch(() => {})
@@ -162,7 +162,7 @@ describe('unary calls', () => {
     }
   })
 
-  test('are refused by what the message is encoded in, and by its length before it is there', async () => {
+  test('unknown encodings and excessive lengths of messages are refused early', async () => {
     const headers = { 'content-type': 'application/json', 'content-encoding': 'br' }
     expect((await fetch(server.url + path, { method: 'POST', headers, body: '{}' })).status).toBe(501)
     const socket = await rawSocket(server.url)
@@ -174,7 +174,7 @@ describe('unary calls', () => {
   })
 })
 
-test('other paths, methods and content types are no calls', async () => {
+test('other paths, methods and content types are refused', async () => {
   const call = `${server.url}/${RunnerService.typeName}/CancelRun`
   expect((await fetch(`${server.url}/elsewhere`)).status).toBe(404)
   expect((await fetch(call)).status).toBe(405)
@@ -183,7 +183,7 @@ test('other paths, methods and content types are no calls', async () => {
   ).toBe(415)
 })
 
-test('a caller who is not admitted learns nothing of paths, and need not send the message', async () => {
+test('a caller without a token is refused early on every path', async () => {
   const admit = makeAdmission({ token: TEST_TOKEN, host: '127.0.0.1', otherHosts: [] })
   const own = serveConnect({ ...options(), admit })
   for (const path of ['/', '/elsewhere', `/${RunnerService.typeName}/CancelRun`])
@@ -197,7 +197,7 @@ test('a caller who is not admitted learns nothing of paths, and need not send th
   await own.stop(0)
 })
 
-test('a health check refuses an API whose address this sidecar may not call', async () => {
+test('a health check from an API with an unknown address is refused', async () => {
   const own = serveConnect({ ...options(), knowsApi: (url) => url === 'http://known' })
   const health = createClient(Health, createConnectTransport({ baseUrl: own.url }))
   const check = (url?: string) =>
@@ -229,27 +229,30 @@ const protocols: [string, () => Promise<{ own: ConnectServer; transport: Transpo
   ],
 ]
 
-test.each(protocols)('stopping %s ends streams, lets calls finish, and takes no more', async (_, start) => {
-  const { own, transport } = await start()
-  const client = createClient(RunnerService, transport)
-  arrived = Promise.withResolvers()
-  gate = Promise.withResolvers()
-  streamEnded = Promise.withResolvers()
-  const waiting = client.cancelRun({ handle: 'waits' })
-  const first = Promise.withResolvers<void>()
-  const reading = (async () => {
-    for await (const _ of client.streamLogs({ handle: 'endless' })) first.resolve()
-  })()
-  await Promise.all([first.promise, arrived.promise])
-  const stopped = own.stop(10_000)
-  expect((await failure(reading)).code).toBe(Code.Unavailable)
-  gate.resolve()
-  expect(await waiting).toMatchObject({ interrupted: true })
-  await stopped
-  await failure(client.cancelRun({ handle: 'a' }))
-})
+test.each(protocols)(
+  'a stopping %s server ends streams, finishes calls and accepts no more',
+  async (_, start) => {
+    const { own, transport } = await start()
+    const client = createClient(RunnerService, transport)
+    arrived = Promise.withResolvers()
+    gate = Promise.withResolvers()
+    streamEnded = Promise.withResolvers()
+    const waiting = client.cancelRun({ handle: 'waits' })
+    const first = Promise.withResolvers<void>()
+    const reading = (async () => {
+      for await (const _ of client.streamLogs({ handle: 'endless' })) first.resolve()
+    })()
+    await Promise.all([first.promise, arrived.promise])
+    const stopped = own.stop(10_000)
+    expect((await failure(reading)).code).toBe(Code.Unavailable)
+    gate.resolve()
+    expect(await waiting).toMatchObject({ interrupted: true })
+    await stopped
+    await failure(client.cancelRun({ handle: 'a' }))
+  },
+)
 
-test.each(protocols)('stopping %s waits no longer than it may', async (_, start) => {
+test.each(protocols)('a stopping %s server waits no longer than its limit', async (_, start) => {
   const { own, transport } = await start()
   const client = createClient(RunnerService, transport)
   arrived = Promise.withResolvers()
@@ -270,7 +273,7 @@ async function failure(call: Promise<unknown>): Promise<ConnectError> {
   )
 }
 
-/** A connection that a test writes to byte by byte; `heard` is the first part of what comes back. */
+/** A connection to which a test writes raw bytes. `heard` is the first part of the answer. */
 async function rawSocket(url: string) {
   const { hostname, port } = new URL(url)
   const { promise: heard, resolve } = Promise.withResolvers<string>()

@@ -4,20 +4,20 @@ import { sourceFiles } from './structure.ts'
 
 const files = (await sourceFiles()).filter(({ path }) => path.endsWith('.ts'))
 
-test('every import of the tree points down', () => {
+test('every import goes from a higher layer to a lower one', () => {
   expect(files.length).toBeGreaterThan(20)
   expect(files.flatMap(violationsOf)).toEqual([])
 })
 
-test('a worker thread loads nothing heavy', () => {
+test('worker threads load no heavy package', () => {
   expect(heavyImportsOfWorkers(files)).toEqual([])
 })
 
-test('no two files import each other, on whatever way', () => {
+test('no two files import each other, directly or indirectly', () => {
   expect(circlesOf(files)).toEqual([])
 })
 
-test('no two folders of app/ import each other, on whatever way', () => {
+test('no two folders of app/ import each other, directly or indirectly', () => {
   expect(folderCirclesOf(files)).toEqual([])
   const knot = [
     { path: 'app/a/service.ts', source: `import '../b/service.ts'` },
@@ -26,7 +26,7 @@ test('no two folders of app/ import each other, on whatever way', () => {
   expect(folderCirclesOf(knot)).toHaveLength(1)
 })
 
-test('a test that looks at what Postgres does looks at its own database: others stand beside it', () => {
+test('tests that read Postgres activity filter by their own database', () => {
   const looks = files
     .filter(({ path }) => /\.(test|spec)\.ts$/.test(path) && path !== 'tools/check/architecture.test.ts')
     .flatMap(({ path, source }) => source.split('`').map((text) => ({ path, text })))
@@ -82,7 +82,7 @@ test.each([
   expect(violationsOf({ path, source: `${source}\nexport {}` })).toEqual([])
 })
 
-test('a heavy package is found however deep a worker imports it, but not as a type', () => {
+test('a heavy package is found through nested imports, except for types', () => {
   const tree = (keyword: string) => [
     { path: 'workers/reaper.worker.ts', source: `import { reap } from '../app/reaper/service.ts'` },
     { path: 'app/reaper/service.ts', source: `${keyword} { S3Client } from '@aws-sdk/client-s3'` },
@@ -93,7 +93,7 @@ test('a heavy package is found however deep a worker imports it, but not as a ty
   expect(heavyImportsOfWorkers(tree('import type'))).toEqual([])
 })
 
-test('a circle is told with its way, through types too', () => {
+test('a circle of imports is reported with its path, including types', () => {
   const tree = [
     { path: 'app/a.ts', source: `import { b } from './b.ts'` },
     { path: 'app/b.ts', source: `import type { C } from './c/c.ts'` },
@@ -105,7 +105,7 @@ test('a circle is told with its way, through types too', () => {
   expect(circlesOf(tree.slice(0, 2))).toEqual([])
 })
 
-test('imports of every form are seen, and none in a comment', () => {
+test('imports of every form are found, except in comments', () => {
   const source = `
     import a, { b } from './a.ts'
     import type { C } from "./c.ts"

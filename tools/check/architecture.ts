@@ -1,20 +1,28 @@
-/** The rules of who may import what and who may touch the world, as data. The test beside this file applies them to the tree. */
+/**
+ * Rules about imports, and about access to time, randomness and environment, as data. The test beside this
+ * file applies them to the tree.
+ */
 import { posix } from 'node:path'
 
 export type SourceFile = { path: string; source: string }
 export type Import = { specifier: string; isTypeOnly: boolean }
 
-/** Threads and processes are started by path: nobody imports these, and these may import anything. */
+/**
+ * Entry files. Threads and processes start by path, so no file imports an entry file. Entry files may import
+ * anything.
+ */
 const ENTRY =
   /^(app\/main(-node|-deno)?|workers\/main|workers\/[\w-]+\.worker|workers\/simulation\/main|sidecars\/[\w-]+\/main|examples\/demo|bench\/main)\.ts$/
-/** What exists for tests only (these, and whatever imports bun:test) may reach for anything that is real. */
+/** Files for tests. They may use anything real, like every file that imports bun:test. */
 const TEST =
   /\.(test|interop)\.ts$|(^|\/)(test-[\w-]+|testing)\.ts$|^(\.setup|tools|bench|workers\/simulation)\//
 
 /** The part of `app/core/` that sidecars share with the API and the workers. */
 const SHARED = 'app/core/process'
 
-/** Layer by layer: the folders its files may import from. Anything not listed is a layer of its own. */
+/**
+ * The folders from which the files of each layer may import. A folder that is not listed is its own layer.
+ */
 const ARROWS: Record<string, { mayImport: string[]; insteadOf: string }> = {
   machines: { mayImport: [], insteadOf: 'machines are pure: pass facts in with the event' },
   [SHARED]: {
@@ -44,10 +52,10 @@ const ARROWS: Record<string, { mayImport: string[]; insteadOf: string }> = {
   examples: { mayImport: ['proto'], insteadOf: 'examples speak HTTP, and plugins the protocol' },
 }
 const MACHINE_PACKAGES = /^(xstate|croner)(\/|$)/
-/** Megabytes in each thread that loads them. */
+/** Packages that take megabytes in each thread that loads them. */
 const TOO_HEAVY_FOR_WORKERS = /^(elysia|@elysiajs\/|@aws-sdk\/|apache-arrow)/
 
-/** Places that may ask the world for time, chance and environment. */
+/** Files that may read time, randomness and the environment. */
 const DOORS = /^(app\/core\/(config|clock|ids)\.ts$|sidecars\/|e2e\/|bench\/|examples\/)/
 const OUTSIDE = [
   {
@@ -63,7 +71,7 @@ const OUTSIDE = [
   },
 ]
 
-/** What one file does that it may not, each as `path: what, and what to do instead`. */
+/** Returns the violations of one file, each as `path: violation; what to do instead`. */
 export function violationsOf(file: SourceFile): string[] {
   const { path } = file
   const isEntry = ENTRY.test(path)
@@ -103,7 +111,7 @@ export function violationsOf(file: SourceFile): string[] {
   return found
 }
 
-/** Packages too heavy for a thread that a worker would load, with the way that leads there. */
+/** Packages that are too heavy for a thread and that a worker would load, with the chain of imports. */
 export function heavyImportsOfWorkers(files: SourceFile[]): string[] {
   const byPath = new Map(files.map((file) => [file.path, file]))
   const found: string[] = []
@@ -125,7 +133,10 @@ export function heavyImportsOfWorkers(files: SourceFile[]): string[] {
   return found
 }
 
-/** Files that import each other, types included: neither can be read, tested or moved without the other. */
+/**
+ * Circles of files that import each other, types included. No file of a circle can be read, tested or moved
+ * alone.
+ */
 export function circlesOf(files: SourceFile[]): string[] {
   const targets = new Map(
     files.map(({ path, source }) => [
@@ -150,7 +161,10 @@ function circlesIn(targets: ReadonlyMap<string, Iterable<string>>, instead: stri
   return found
 }
 
-/** Folders of `app/` that import each other, tests left out: no slice of such a knot can be read alone. */
+/**
+ * Circles of folders of `app/` that import each other, tests excluded. No slice of a circle can be read
+ * alone.
+ */
 export function folderCirclesOf(files: SourceFile[]): string[] {
   const targets = new Map<string, Set<string>>()
   for (const { path, source } of files) {
@@ -180,7 +194,7 @@ function resolveImport(from: string, specifier: string): string | undefined {
   return specifier.startsWith('.') ? posix.join(posix.dirname(from), specifier) : undefined
 }
 
-/** Every static and dynamic import and re-export of a file, type-only ones marked. */
+/** Every static and dynamic import and re-export of a file. Type-only imports are marked. */
 export function importsOf(source: string): Import[] {
   const text = source.replace(/\/\*[\s\S]*?\*\//g, '').replace(/(^|\s)\/\/.*$/gm, '$1')
   const found = text.matchAll(
@@ -194,5 +208,5 @@ export function importsOf(source: string): Import[] {
 
 const transpiler = new Bun.Transpiler({ loader: 'ts', target: 'bun' })
 
-/** The code that runs: no comments, no types. */
+/** The executable code of a file, without comments and types. */
 const codeOf = ({ source }: SourceFile) => transpiler.transformSync(source)

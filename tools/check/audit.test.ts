@@ -12,7 +12,7 @@ const installed = (more: object = {}) => ({
   ...more,
 })
 
-test('a version that is not exact is found', () => {
+test('a dependency without an exact version is reported', () => {
   const wanted = (version: string) => inexactOf({ dependencies: { a: version }, devDependencies: {} })
   expect([wanted('1.2.3'), wanted('1.2.3-beta.1')]).toEqual([[], []])
   for (const loose of [
@@ -28,7 +28,7 @@ test('a version that is not exact is found', () => {
     expect(wanted(loose)).toHaveLength(1)
 })
 
-test('a package from elsewhere, or without its hash, is found in the lockfile', () => {
+test('a locked package from another source or without hash is reported', () => {
   const lock = (...entry: unknown[]) =>
     unlockedOf(parseLock(`{"packages": {"a": ${JSON.stringify(entry)},},}`))
   expect(lock('@a/b@1.0.0', '', {}, SHA)).toEqual([])
@@ -38,7 +38,7 @@ test('a package from elsewhere, or without its hash, is found in the lockfile', 
   expect(lock('a@git+ssh://git@a.test/a', '', {}, SHA)).toHaveLength(1)
 })
 
-test('what is installed beside the lockfile, runs scripts, or has another licence is found', () => {
+test('unlocked packages, install scripts and missing licences are reported', () => {
   const lock = { packages: { a: ['a@1.0.0', '', {}, SHA] } }
   expect(strangersOf([installed()], lock)).toEqual([])
   expect(strangersOf([installed({ version: '1.0.1' })], lock)).toEqual(['a@1.0.1'])
@@ -49,7 +49,7 @@ test('what is installed beside the lockfile, runs scripts, or has another licenc
   expect(licencesOf([installed({ licence: '' })])).toHaveLength(1)
 })
 
-test('of a choice of licences one may be used, of several at once all', () => {
+test('a choice of licences needs one permitted licence, a combination all', () => {
   for (const good of ['MIT', '(MIT OR CC0-1.0)', 'MIT OR GPL-3.0-only', '(Apache-2.0 AND BSD-3-Clause)'])
     expect([good, mayUse(good)]).toEqual([good, true])
   for (const bad of ['GPL-3.0-only', 'MIT AND GPL-3.0-only', 'UNLICENSED', 'SEE LICENSE IN x', ''])

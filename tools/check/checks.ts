@@ -1,4 +1,4 @@
-/** Static checks: what can be said about the tree without running it. */
+/** Static checks, which need no execution of the code. */
 import { cp, mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join, relative } from 'node:path'
@@ -10,9 +10,9 @@ import { statechartDrift } from './statecharts.ts'
 import { sizeOf, sourceFiles, structureProblems } from './structure.ts'
 
 const root = join(import.meta.dirname, '..', '..')
-/** For what hangs: a busy machine takes minutes for `tsc`. */
+/** The time limit of a command that hangs. On a busy machine `tsc` takes minutes. */
 const LIMIT_MS = 600_000
-/** Local plugins are found like any program. */
+/** Local plugins are found on the PATH. */
 const env = { PATH: `${join(root, 'node_modules', '.bin')}:${process.env.PATH}` }
 
 export async function runChecks(tally: Tally) {
@@ -60,7 +60,8 @@ async function protoDrift(temporary: string) {
 async function migrationDrift(temporary: string) {
   await cp(join(root, 'drizzle', 'migrations'), temporary, { recursive: true })
   const command = ['drizzle-kit', 'generate', '--dialect=postgresql', '--schema=./drizzle/schema/index.ts']
-  // drizzle-kit takes a folder relative to the working directory only, and ends with 0 when it cannot read it.
+  // drizzle-kit accepts only a folder relative to the working directory, and ends with 0 when it cannot read
+  // the folder.
   command.push(`--out=${relative(root, temporary)}`)
   const { output } = await run({ command, cwd: root, env, limitMs: LIMIT_MS })
   return output.includes('No schema changes') ? undefined : `npm run generate adds a migration:\n${output}`

@@ -3,7 +3,7 @@ import { problemsOf } from './coverage.ts'
 
 const page = (...ids: string[]) => ids.map((id) => `| \`${id}\` | A behaviour |`).join('\n')
 
-test('each row has a tag, each tag has a row, and no id stands twice', () => {
+test('rows and tags match one to one, and ids are unique', () => {
   expect(problemsOf(page('a', 'b.c'), new Set(['a', 'b.c']))).toEqual([])
   expect(problemsOf(page('a', 'b', 'a'), new Set(['a', 'c']))).toEqual([
     'a: two rows have this id',

@@ -1,4 +1,7 @@
-/** Each row of `e2e/COVERAGE.md` has a test that carries its id as a Playwright tag, and each tag names a row. */
+/**
+ * Checks that each row of `e2e/COVERAGE.md` has a test with its id as a Playwright tag. Each tag must also
+ * name a row.
+ */
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -8,13 +11,13 @@ import { run } from '../test/run.ts'
 const ROOT = join(import.meta.dirname, '..', '..')
 const LIST_LIMIT_MS = 300_000
 
-/** Problems of the list of rows, one a line, or undefined when there are none. */
+/** Returns the problems of the list, one per line, or undefined. */
 export async function coverageProblems(): Promise<string | undefined> {
   const page = await readFile(join(ROOT, 'e2e', 'COVERAGE.md'), 'utf8')
   return problemsOf(page, await tagsOfTests()).join('\n') || undefined
 }
 
-/** `page` is Markdown with a table row per id; `tags` are without their `@`. */
+/** `page` is Markdown with one table row per id. `tags` have no `@`. */
 export function problemsOf(page: string, tags: ReadonlySet<string>): string[] {
   const ids = [...page.matchAll(/^\| `([^`]+)` \|/gm)].map(([, id]) => id ?? '')
   const rows = new Set(ids)

@@ -1,6 +1,7 @@
 /**
- * Changes of the document that break no client, because the released document said less than the service did. They are
- * accepted until the next release, whose document says the same. A correction that corrects nothing fails the check.
+ * Changes of the document that break no client, because the released document said less than the service did.
+ * They are accepted until the next release, whose document contains them. A correction that matches no change
+ * fails the check.
  */
 interface Correction {
   change: RegExp
@@ -50,7 +51,7 @@ const CORRECTIONS: Correction[] = [
   },
 ]
 
-/** `changes` without those that are corrections, and each correction that matches none of them. */
+/** Returns the changes that no correction accepts, and each correction that matches no change. */
 export function uncorrected(changes: readonly string[], corrections = CORRECTIONS): string[] {
   const unused = corrections.filter(({ change }) => !changes.some((one) => change.test(one)))
   return [

@@ -38,7 +38,7 @@ const object = (properties: Json, required: string[] = []): Json => ({ type: 'ob
 const text = { type: 'string' }
 const at = 'POST /api/v1/things'
 
-test('a path, operation or answer that is gone is named', () => {
+test('a removed path, operation or response is reported', () => {
   expect(between({}, { path: '/api/v1/others' })).toEqual(['/api/v1/things: the path is gone'])
   expect(between({}, { method: 'put' })).toEqual([`${at}: the operation is gone`])
   expect(between({}, { status: '201' })).toEqual([`${at}: response 200 is gone`])
@@ -46,7 +46,7 @@ test('a path, operation or answer that is gone is named', () => {
   expect(between({}, { operationId: 'makeThing' })[0]).toContain("operationId 'postThings' has become")
 })
 
-test('whoever was let in still is, by what they have', () => {
+test('a credential that was sufficient must stay sufficient', () => {
   const [key, token] = [{ Key: [] }, { Token: [] }]
   expect(between({ security: [key] }, { security: [token, key] })).toEqual([])
   expect(between({ security: [key] }, { security: [] })).toEqual([])
@@ -59,7 +59,7 @@ test('whoever was let in still is, by what they have', () => {
   expect(between({}, { security: [key] })).toEqual([`${at}: no credential is not enough any more`])
 })
 
-test('leaving a field out means what it meant', () => {
+test('the meaning of an omitted field must not change', () => {
   const field = (schema: Json) => object({ a: { ...text, ...schema } })
   expect(request(field({}), field({ default: 'x' }))).toEqual([])
   expect(request(field({ default: 'x' }), field({ default: 'y' }))).toEqual([
@@ -70,11 +70,11 @@ test('leaving a field out means what it meant', () => {
   ])
 })
 
-test('what is no part of the versioned API may change', () => {
+test('paths outside of the versioned API may change', () => {
   expect(between({ path: '/health' }, { path: '/healthy' })).toEqual([])
 })
 
-test('an answer may gain fields and values, and neither lose nor change one', () => {
+test('a response may gain fields and values but not lose any', () => {
   const before = object({ id: text, size: { type: 'integer' }, kind: { ...text, enum: ['a'] } }, ['id'])
   const gained = object(
     { id: text, size: { type: 'integer' }, kind: { ...text, enum: ['a', 'b'] }, note: text },
@@ -94,7 +94,7 @@ test('an answer may gain fields and values, and neither lose nor change one', ()
   ).toEqual([`${at}: response 200[] lost its field 'a'`])
 })
 
-test('a request may gain optional fields, and no required one', () => {
+test('a request may gain optional fields but no required ones', () => {
   expect(request(object({ a: text }), object({ a: text, b: text }))).toEqual([])
   expect(request(object({ a: text }, ['a']), object({ a: text }))).toEqual([])
   expect(request(object({ a: text }), object({ a: text, b: text }, ['b']))).toEqual([
@@ -109,7 +109,7 @@ test('a request may gain optional fields, and no required one', () => {
   ])
 })
 
-test('limits of a request may widen, and not narrow', () => {
+test('limits of a request may widen but not narrow', () => {
   const narrowings: [Json, Json, string][] = [
     [{ ...text, maxLength: 10 }, { ...text, maxLength: 9 }, 'has a lower maxLength: 9, not 10'],
     [text, { ...text, maxLength: 9 }, 'has a lower maxLength: 9, not none'],
@@ -141,7 +141,7 @@ test('an optional body or parameter may not become required', () => {
   expect(between({ parameters: [parameter] }, {})).toEqual([`${at}: query parameter 'q' is gone`])
 })
 
-test('alternatives are compared by what they take, not by their order', () => {
+test('alternatives are compared by content, not by order', () => {
   const [a, b, c] = [text, { type: 'integer' }, { type: 'boolean' }]
   expect(request({ anyOf: [a, b] }, { anyOf: [c, b, a] })).toEqual([])
   expect(request({ anyOf: [a, b] }, { anyOf: [b] })).toEqual([
@@ -151,7 +151,7 @@ test('alternatives are compared by what they take, not by their order', () => {
   expect(response(a, { anyOf: [a, b] })).toEqual([`${at}: response 200 has an alternative that it had not`])
 })
 
-test('references are followed, also those that lead back', () => {
+test('references are followed, including recursive ones', () => {
   const tree = (name: Json): Json => ({
     ...documentOf({ response: { $ref: '#/components/schemas/Tree' } }),
     components: {
@@ -166,7 +166,7 @@ test('references are followed, also those that lead back', () => {
   ])
 })
 
-test('null and constants of 3.1 are those of 3.0', () => {
+test('null and constants of OpenAPI 3.1 equal those of 3.0', () => {
   const was = object({
     a: { ...text, nullable: true },
     b: { ...text, enum: ['x'] },
@@ -185,7 +185,7 @@ test('null and constants of 3.1 are those of 3.0', () => {
   ])
 })
 
-test('an object that has become one for each value of a field is compared value by value', () => {
+test('an object split by a discriminator is compared per value', () => {
   const of = (kind: string, more: Json = {}, required: string[] = []) =>
     object({ kind: { ...text, const: kind }, id: text, ...more }, ['kind', 'id', ...required])
   const union = (...alternatives: Json[]) => ({
@@ -194,7 +194,7 @@ test('an object that has become one for each value of a field is compared value 
   })
   const was = object({ kind: { ...text, enum: ['a', 'b'] }, id: text, url: text }, ['kind', 'id'])
   const is = union(of('a', { url: text }), of('b'))
-  // The optional field is left to one of the values.
+  // The optional field now belongs to one of the values.
   expect(response(was, is)).toEqual([])
   expect(response(was, union(of('a'), of('b')))).toEqual([
     `${at}: response 200[kind=a] lost its field 'url'`,
@@ -207,7 +207,7 @@ test('an object that has become one for each value of a field is compared value 
   ])
 })
 
-test('a correction accepts the change it names, and fails when it names none', () => {
+test('a correction accepts its change, and fails without a change', () => {
   const corrections = [{ change: /: body\.a was string/, reason: 'It was an integer all along.' }]
   expect(uncorrected(['x: body.a was string and is integer', 'x: body.b is gone'], corrections)).toEqual([
     'x: body.b is gone',

@@ -1,7 +1,7 @@
 /**
- * What a client of one OpenAPI document would miss or be refused under another. Documents are those that this program
- * writes or has written: 3.0 or 3.1, references to components only. An answer may gain fields and enum values, a request
- * optional fields. Names of components mean nothing on the wire.
+ * Finds the changes between two OpenAPI documents that break clients. The documents are those that this
+ * program writes or has written: 3.0 or 3.1, with references to components only. A response may gain fields
+ * and enum values, and a request may gain optional fields. Names of components do not appear on the wire.
  */
 
 import {
@@ -17,7 +17,10 @@ import {
 
 const METHODS = ['get', 'put', 'post', 'delete', 'options', 'head', 'patch', 'trace']
 
-/** Breaking changes, each as a sentence that names operation and field; empty: whoever knows `before` can use `after`. */
+/**
+ * Returns the breaking changes, each as a sentence with operation and field. Empty means that clients of
+ * `before` can use `after`.
+ */
 export function breakingChanges(before: Json, after: Json, prefix = '/api/v1'): string[] {
   const found: string[] = []
   const context = { before, after, found }
@@ -72,7 +75,10 @@ function compareOperation(context: Context, at: string, before: Json, after: Jso
   }
 }
 
-/** Whoever was let in is let in by the same credentials; no list of them lets everybody in. */
+/**
+ * Reports credentials that were sufficient and no longer are. An operation without a list of credentials
+ * admits everyone.
+ */
 function compareCredentials({ before, after, found }: Context, at: string, was: Json, is: Json) {
   const waysOf = (operation: Json, document: Json): string[][] => {
     const ways = operation.security ?? document.security
@@ -122,8 +128,8 @@ function compareBodies(context: Context, at: string, before: Json, after: Json) 
 type Direction = 'request' | 'response'
 
 /**
- * A request may not be refused that was taken; an answer may not be what it could not be. So requests must only widen, and
- * answers only narrow, except that an answer may gain enum values and fields: clients pass over what they do not know.
+ * Reports incompatible schemas. A request schema may only widen, so that old requests stay valid. A response
+ * schema may only narrow, except for new fields and enum values: clients ignore unknown ones.
  */
 function compareSchemas(
   context: Context,
@@ -133,7 +139,7 @@ function compareSchemas(
   after: unknown,
   seen = new Set<string>(),
 ) {
-  // A schema that holds itself is compared once.
+  // A recursive schema is compared once.
   const references = `${referenceOf(before)} ${referenceOf(after)}`
   if (references !== ' ') {
     if (seen.has(references)) return
@@ -185,7 +191,7 @@ function compareAlternatives(
     compareSchemas(trial, direction, at, a, b, seen)
     return trial.found
   }
-  // Each old request must be taken by some alternative; each new answer must be one that there was.
+  // Some alternative must accept each old request. Each new response must match an old alternative.
   if (direction === 'request') {
     for (const [index, a] of old.entries())
       if (!now.some((b) => problemsOf(a, b).length === 0))
@@ -196,7 +202,10 @@ function compareAlternatives(
 
 const nameOf = (schema: unknown) => (isJson(schema) ? schema.title : undefined)
 
-/** One object has become one for each value of `field`: each is compared with the old object of that value. */
+/**
+ * Compares an object that was split into one object per value of `field`. Each new object is compared with
+ * the old object of that value.
+ */
 function compareByValue(
   context: Context,
   { direction, at, seen, field }: { direction: Direction; at: string; seen: Set<string>; field: string },
@@ -215,7 +224,7 @@ function compareByValue(
       if (!values.includes(value)) context.found.push(`${at}.${field} no longer takes '${value}'`)
   const required = new Set(Array.isArray(was.required) ? was.required : [])
   for (const [index, alternative] of alternatives.entries()) {
-    // An answer's optional field may be left to the values that have it.
+    // An optional field of a response may remain in the objects of some values only.
     const isElsewhere = (name: string) =>
       direction === 'response' &&
       !required.has(name) &&

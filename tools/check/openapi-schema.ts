@@ -1,4 +1,4 @@
-// How a schema of a document is read: 3.0 or 3.1, with references to components.
+// Reads schemas of an OpenAPI document, 3.0 or 3.1, with references to components.
 
 export type Json = Record<string, unknown>
 
@@ -16,7 +16,10 @@ export const fieldOf = (value: unknown, name: string): Json | undefined => {
 export const referenceOf = (value: unknown) =>
   isJson(value) && typeof value.$ref === 'string' ? value.$ref : ''
 
-/** A schema in one form for both versions: null is `nullable`, a constant is an enum of one value. */
+/**
+ * Converts a schema to one form for both versions: null becomes `nullable`, a constant becomes an enum of one
+ * value.
+ */
 export function schemaOf(document: Json, value: unknown): Json {
   const { const: constant, ...schema } = resolved(document, value)
   if (constant !== undefined) schema.enum = [constant]
@@ -33,7 +36,7 @@ export function schemaOf(document: Json, value: unknown): Json {
     : { ...rest, anyOf: others, nullable: true }
 }
 
-/** The target of `#/components/...`; any other value is its own. */
+/** Returns the target of `#/components/...`. Any other value is returned itself. */
 export function resolved(document: Json, value: unknown): Json {
   const reference = referenceOf(value)
   if (reference === '') return isJson(value) ? value : {}

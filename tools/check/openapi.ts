@@ -1,6 +1,6 @@
 /**
- * `docs/openapi.json` as the routes are now. Run by itself it writes it; `-- release` makes it the document that later ones
- * are compared with, `docs/openapi-v1.json`. The checks compare both.
+ * Keeps `docs/openapi.json` equal to the routes. As a program, this file writes the document. `-- release`
+ * also writes `docs/openapi-v1.json`, the base of later comparisons. The checks compare both.
  */
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -18,7 +18,10 @@ const DOCS = join(import.meta.dirname, '..', '..', 'docs')
 const PRESENT = join(DOCS, 'openapi.json')
 const RELEASED = join(DOCS, 'openapi-v1.json')
 
-/** The document of an open installation. The service is put together as ever, but around parts that answer nothing. */
+/**
+ * Returns the document of an open installation. The service is composed as usual, with parts that answer
+ * nothing.
+ */
 async function presentDocument(): Promise<Json> {
   const nothing = silence()
   const service = await composeService({
@@ -43,7 +46,10 @@ async function presentDocument(): Promise<Json> {
   }
 }
 
-/** Whatever is read of it is it again; whatever is called resolves to one row, whose value is text. */
+/**
+ * A fake for every part. Each property is the fake itself, and each call resolves to one row with a text
+ * value.
+ */
 function silence(): unknown {
   const answer = () => Promise.resolve([{ value: 'nothing' }])
   const nothing: object = new Proxy(answer, {
@@ -54,14 +60,14 @@ function silence(): unknown {
 
 const written = (document: Json) => `${JSON.stringify(document, null, 1)}\n`
 
-/** What is wrong with the committed document, or undefined. */
+/** Returns what is wrong with the committed document, or undefined. */
 export async function openApiDrift(): Promise<string | undefined> {
   const committed = await readFile(PRESENT, 'utf8').catch(() => '')
   if (committed === written(await presentDocument())) return undefined
   return 'npm run generate changes docs/openapi.json'
 }
 
-/** What breaks clients of the last release, or undefined. */
+/** Returns the changes that break clients of the last release, or undefined. */
 export async function openApiBreaks(): Promise<string | undefined> {
   const released: Json = JSON.parse(await readFile(RELEASED, 'utf8'))
   const found = uncorrected(breakingChanges(released, await presentDocument()))

@@ -1,4 +1,7 @@
-/** `docs/statecharts` as the machines are now. Run by itself it writes them; the checks compare. */
+/**
+ * Keeps `docs/statecharts` equal to the machines. As a program, this file writes the drawings. The checks
+ * compare them.
+ */
 import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { definitionOf, leavesOf } from '../../app/inspector/definitions.ts'
@@ -7,7 +10,7 @@ import { type Definition, MACHINE_NAMES, type TransitionDefinition } from '../..
 
 const FOLDER = join(import.meta.dirname, '..', '..', 'docs', 'statecharts')
 
-/** File name to content. */
+/** Contents of the files, by name. */
 export function statecharts(): Map<string, string> {
   const definitions = MACHINE_NAMES.map(definitionOf)
   return new Map([
@@ -19,7 +22,7 @@ export function statecharts(): Map<string, string> {
   ])
 }
 
-/** Names of files that are missing, different or left over. */
+/** Names of files that are missing, different or obsolete. */
 export async function statechartDrift(): Promise<string[]> {
   const wanted = statecharts()
   const there = await readdir(FOLDER).catch(() => [])

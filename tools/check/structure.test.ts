@@ -25,21 +25,21 @@ test.each([
   expect(problems(path, source)).toEqual([])
 })
 
-test('members that a library does not document are named', () => {
+test('undocumented members of a library are reported', () => {
   expect(problems('lake/arrow.ts', 'writer._started = true')).toEqual([
     'lake/arrow.ts: uses ._started; use what the documentation of the library names',
   ])
   expect(problems('drizzle/places.ts', 'statement.handler = () => {}')[0]).toContain('statement.handler')
 })
 
-test('only ten functions may be longer than the limit', () => {
+test('at most ten functions may exceed the length limit', () => {
   const source = '// biome-ignore lint/complexity/noExcessiveLinesPerFunction: a table of cases'
   const files = Array.from({ length: 11 }, (_, n) => ({ path: `app/long-${n}.ts`, source }))
   expect(structureProblems(files)).toHaveLength(1)
   expect(structureProblems(files.slice(1))).toEqual([])
 })
 
-test('the size tells production from tests', () => {
+test('the size counts production code and tests separately', () => {
   expect(
     sizeOf([
       { path: 'app/a.ts', source: 'a\nb\n' },

@@ -1,4 +1,7 @@
-/** Rules about the text of files: where SQL stands, which members of libraries may be used, and how long functions may be. */
+/**
+ * Rules about the text of files: the place of SQL, the permitted members of libraries, and the length of
+ * functions.
+ */
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { SourceFile } from './architecture.ts'
@@ -9,29 +12,33 @@ const GENERATED = /^(proto\/gen|drizzle\/migrations)\/|(^|\/)node_modules\//
 const FOR_TESTS =
   /\.(test|spec|interop|child)\.ts$|(^|\/)(test-[\w-]+|testing|suite)\.ts$|^(e2e|bench|examples|tools|workers\/simulation)\//
 
-/** Only a store contains SQL: `drizzle/` holds the tables and the conditions that several stores share. */
+/**
+ * Files that may contain SQL. `drizzle/` contains the tables, and the conditions that several stores share.
+ */
 const STORE = /^drizzle\/|(^|\/)store(\.ts$|\/)/
 const SQL =
   /^\s*import (?!type\b)[^;]*?from ["'](drizzle-orm[^"']*|[./]+\/drizzle\/schema\/[^"']+)["']|\b(sql|tx)(\.unsafe\(|`)/m
 
 const UNDERSCORE = /\._[a-zA-Z]\w*|\[["']_\w+["']\]/
-/** Members of a query of postgres.js, and of the client, that its documentation does not name. */
+/** Members of queries and clients of postgres.js that its documentation does not name. */
 const POSTGRES_INTERNALS = /\b(query|statement)\.(handler|cancelled|active)\b|\bsocket\.write = /
 
-/** Functions that may be longer than biome's limit, each with its reason behind `biome-ignore`. */
+/**
+ * The number of functions that may exceed biome's length limit. Each has its reason behind `biome-ignore`.
+ */
 const LONG_FUNCTIONS_LIMIT = 10
 const LONG_FUNCTION = /biome-ignore lint\/complexity\/noExcessiveLinesPerFunction: \S/
 
 const transpiler = new Bun.Transpiler({ loader: 'ts', target: 'bun' })
 
-/** Every violation as `path: fault; what to do instead`. */
+/** Returns every violation as `path: fault; what to do instead`. */
 export function structureProblems(files: readonly SourceFile[]): string[] {
   const production = files.filter(
     ({ path, source }) => !FOR_TESTS.test(path) && !/from 'bun:test'/.test(source),
   )
   const found = production.flatMap(({ path, source }) => {
     const isTypeScript = path.endsWith('.ts')
-    // Neither comments nor types.
+    // Code without comments and types.
     const code = isTypeScript ? transpiler.transformSync(source) : source
     const hasSql = !STORE.test(path) && /^(app|workers)\//.test(path) && SQL.test(code)
     return [
@@ -50,7 +57,7 @@ export function structureProblems(files: readonly SourceFile[]): string[] {
   return found
 }
 
-/** All hand-written TypeScript and JavaScript. */
+/** Reads all hand-written TypeScript and JavaScript. */
 export async function sourceFiles(): Promise<SourceFile[]> {
   const paths = [...new Bun.Glob(`{${FOLDERS}}/**/*.{ts,js,mjs}`).scanSync({ cwd: ROOT, dot: true })]
   return Promise.all(
@@ -60,7 +67,7 @@ export async function sourceFiles(): Promise<SourceFile[]> {
   )
 }
 
-/** `12,345 lines of hand-written code, 6,789 of them for tests`. */
+/** Returns a text such as `12,345 lines of hand-written code, 6,789 of them for tests`. */
 export function sizeOf(files: readonly SourceFile[]): string {
   const linesOf = (some: readonly SourceFile[]) =>
     some.reduce((sum, { source }) => sum + source.split('\n').length - 1, 0).toLocaleString('en')
