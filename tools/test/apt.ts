@@ -3,14 +3,17 @@ import { run } from './run.ts'
 
 const LIMIT_MS = 5 * 60_000
 
-/** Installs a Debian package and returns what `find` then finds; throws with the reason when it finds nothing. */
+/**
+ * Installs a Debian package and returns the result of `find`. Throws with the reason when `find` returns
+ * nothing.
+ */
 export async function installed<T>(name: string, find: () => T | Promise<T>): Promise<NonNullable<T>> {
   console.log(`  installing ${name} ...`)
   const sudo = process.getuid?.() === 0 ? [] : ['sudo', '-n']
   const env = { DEBIAN_FRONTEND: 'noninteractive' }
   const commands = [
     ['apt-get', 'update'],
-    // Somebody else may be installing something.
+    // Another process may hold apt's lock.
     ['apt-get', 'install', '-y', '-o', 'DPkg::Lock::Timeout=120', '--no-install-recommends', name],
   ]
   for (const command of commands)

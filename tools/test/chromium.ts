@@ -8,7 +8,10 @@ const USUAL_PLACES = [
   '/Applications/Google Chrome.app/Contents/MacOS/Google Chrome',
 ]
 
-/** The Chromium of `CHROMIUM_PATH`, of the system or of Playwright, in this order. */
+/**
+ * The path of Chromium: `CHROMIUM_PATH`, the system's or Playwright's, in this order. Undefined if none
+ * exists.
+ */
 export const findChromium = () =>
   [process.env.CHROMIUM_PATH, ...USUAL_PLACES, chromium.executablePath()].find(
     (path) => path && existsSync(path),

@@ -1,7 +1,7 @@
 /**
- * `npm run test:clients`: the OpenAPI document as others see it. Two linters read it, and a TypeScript and a Python client
- * are generated from it, checked, and used for one journey each against a real service. The tools are installed for this
- * command only, with exact versions.
+ * `npm run test:clients`: checks the OpenAPI document with third-party tools. Two linters read the document. A
+ * TypeScript and a Python client are generated from it and type-checked. Each client then performs one
+ * journey against a real service. The tools are installed with exact versions, for this command only.
  */
 import { copyFile, mkdtemp, readdir, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -24,10 +24,13 @@ const NODE_TOOLS = [
   'openapi-fetch@0.17.0',
 ]
 const PYTHON_TOOLS = ['openapi-python-client==0.29.1', 'mypy==2.4.1']
-/** Half a minute on a quiet machine. */
+/** The installation takes half a minute on an idle machine. */
 const INSTALL_LIMIT_MS = 10 * 60_000
 const STEP_LIMIT_MS = 3 * 60_000
-/** The document has 181 objects and enums. A schema without a title makes a file for each answer that repeats it. */
+/**
+ * The document has 181 objects and enums. For a schema without a title, the generator writes one file per
+ * response that repeats the schema, which exceeds this limit.
+ */
 const PYTHON_MODELS_MAX = 200
 
 const TYPESCRIPT = {
@@ -78,7 +81,7 @@ await inScratch(async () => {
   await tally.check('TypeScript: generated from the document', async () => {
     await copyFile(join(SOURCES, 'journey.ts'), join(folder, 'journey.ts'))
     await writeFile(join(folder, 'tsconfig.json'), JSON.stringify(TYPESCRIPT))
-    // Fields with a default may be left out of a request.
+    // With this option, fields with a default may be omitted from a request.
     const options = ['--default-non-nullable=false', '-o', join(folder, 'sluice.ts')]
     return succeeds({
       command: [tool('openapi-typescript'), DOCUMENT, ...options],
@@ -112,7 +115,8 @@ async function pythonClient(
     return models.length <= PYTHON_MODELS_MAX ? undefined : models.join('\n')
   })
   await tally.check('Python: the types fit', () =>
-    // The generator reuses a local variable in `Error` and `Snapshot`, of which mypy complains inside the client only.
+    // The generator reuses a local variable in `Error` and `Snapshot`. mypy reports that inside the client,
+    // so it is silenced.
     succeeds({
       command: [python, '-m', 'mypy', '--strict', '--follow-imports=silent', 'journey.py'],
       cwd: folder,
@@ -132,7 +136,10 @@ async function installNodeTools(folder: string) {
   if (code !== 0) throw new Error(output)
 }
 
-/** Redocly ends with 0 on warnings, which only its report tells. */
+/**
+ * Runs redocly and reads its report, because redocly exits with 0 despite warnings. Returns its output on
+ * failure.
+ */
 async function redocly(command: string): Promise<string | undefined> {
   const { output } = await run({
     command: [command, 'lint', DOCUMENT, '--format=json'],
@@ -144,7 +151,7 @@ async function redocly(command: string): Promise<string | undefined> {
   return totals?.[1] === '0' && totals[2] === '0' ? undefined : output
 }
 
-/** The output of a command that fails; undefined when it succeeds. */
+/** Runs a command. Returns its output when it fails, undefined when it succeeds. */
 async function succeeds(options: Omit<RunOptions, 'limitMs'>): Promise<string | undefined> {
   const { code, output, isLate } = await run({ ...options, limitMs: STEP_LIMIT_MS })
   if (isLate) return `took longer than ${STEP_LIMIT_MS / 1000} s\n${output}`

@@ -1,4 +1,4 @@
-/** A fresh, migrated database for a slice test, copied from a template in some 40 ms. */
+/** Fresh, migrated databases for slice tests. Each is copied from a template in about 40 ms. */
 import { createHash, randomUUID } from 'node:crypto'
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -14,20 +14,20 @@ export type TestDatabase = {
 }
 
 /**
- * A database of your own on the server of `TEST_DATABASE_URL`, or, when that is unset, on one that is started for this
- * process and ends with it. Call it in `beforeAll`, and `drop()` in `afterAll`.
+ * Creates a database on the server of `TEST_DATABASE_URL`. When the variable is unset, starts a server that
+ * ends with this process. Call this function in `beforeAll`, and `drop()` in `afterAll`.
  */
 export async function testDatabase(): Promise<TestDatabase> {
   server ??= openServer()
   const { url, template } = await server
   const name = `test_${randomUUID().replaceAll('-', '')}`
-  // Copying files takes a quarter of the time of the default, which writes each page to the log.
+  // `file_copy` takes a quarter of the time of the default strategy, which writes each page to the WAL.
   await onServer(url, (sql) => sql`create database ${sql(name)} template ${sql(template)} strategy file_copy`)
   const drop = () => onServer(url, (sql) => sql`drop database if exists ${sql(name)} with (force)`)
   return { url: withDatabase(url, name), drop: async () => void (await drop()) }
 }
 
-/** A database for the tests of a file. Its pools are open from the file's first test to its last. */
+/** A database for the tests of one file. Its pools are open from the first test of the file to the last. */
 export function useDatabase(pools: {
   connections?: number
   rawConnections: number
@@ -41,7 +41,10 @@ export function useDatabase(pools: {
 
 let server: Promise<{ url: string; template: string }> | undefined
 
-/** Any number: it only has to be the same for every process that shares the server. */
+/**
+ * Key of the advisory lock. Any number works, as long as all processes that share the server use the same
+ * number.
+ */
 const TEMPLATE_LOCK = 7_340_921_900
 
 async function openServer() {

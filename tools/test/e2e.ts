@@ -1,4 +1,4 @@
-/** End-to-end tests against the whole tree, and the fault tests, which start trees of their own. */
+/** Runs the end-to-end tests against one whole service. The fault tests start their own services. */
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { findChromium } from './chromium.ts'
@@ -6,7 +6,7 @@ import { type ProjectOptions, runPlaywright } from './playwright.ts'
 import { type Service, startService } from './service.ts'
 import type { Tally } from './tally.ts'
 
-/** Five times what they take on two quiet cores, and more: whoever comes to these has found something that hangs. */
+/** At least five times the duration on two idle cores, so only a test that hangs reaches these limits. */
 const API_LIMIT_MS = 900_000
 const BROWSER_LIMIT_MS = 600_000
 const FAULTS_LIMIT_MS = 1_200_000
@@ -15,18 +15,18 @@ const PAUSES_LIMIT_MS = 900_000
 const CLOCK_LIMIT_MS = 900_000
 const FUZZ_LIMIT_MS = 900_000
 
-/** Names and sites that the tests use: an open service accepts no others. */
+/** Host names and origins that the tests use. A service without authentication accepts no others. */
 const KNOWN_TO_TESTS = { ALLOWED_HOSTS: 'sluice.test,a', CORS_ORIGINS: 'http://localhost:3000' }
 
 export type EndToEnd = {
   title: string
-  /** Of the service, and of those that tests start beside it. */
+  /** Environment of the service, and of services that the tests start themselves. */
   env?: Record<string, string>
-  /** For the tests without a browser. */
+  /** Time limit of the tests without a browser. */
   limitMs?: number
-  /** Tests that need Python fail without it, rather than not run. */
+  /** With `required`, tests that need Python fail without it. Otherwise they are skipped. */
   python?: 'required'
-  /** `only`: without it, there is nothing to run. */
+  /** `only`: run just the browser tests, and fail without a browser. */
   browser: 'only' | 'if found' | 'no'
 }
 
@@ -58,13 +58,16 @@ export async function runEndToEnd(
   await tally.check('the service stops and leaves nothing behind', stop)
 }
 
-/** What is due by the clock, which takes minutes to come. */
+/** Runs the schedule and cron tests, which wait minutes of real time. */
 export async function runClock(tally: Tally) {
   tally.heading('What the clock starts')
   await runPlaywright(tally, { project: 'clock', limitMs: CLOCK_LIMIT_MS })
 }
 
-/** Requests generated from the API's document for two minutes; `npm test` sends some for a few seconds. */
+/**
+ * Sends requests generated from the OpenAPI document for two minutes. `npm test` sends them for a few
+ * seconds.
+ */
 export async function runFuzz(tally: Tally) {
   tally.heading('Generated requests')
   const env = { FUZZ_SECONDS: process.env.FUZZ_SECONDS ?? '120', FUZZ_SEED: process.env.FUZZ_SEED ?? '' }
@@ -76,7 +79,7 @@ export async function runFaults(tally: Tally) {
   await runPlaywright(tally, { project: 'faults', limitMs: FAULTS_LIMIT_MS })
 }
 
-/** Secrets that no answer may hold, whatever is tried: e2e/security looks for their common beginning. */
+/** Secrets that no response may contain. The tests of `e2e/security` search for their common prefix. */
 const PLANTED = {
   PLATFORM_API_KEY: 'canary-platform-key',
   S3_ACCESS_KEY_ID: 'canary-object-id',
@@ -87,7 +90,10 @@ const PLANTED = {
   ANYTHING_ELSE: 'canary-environment',
 }
 
-/** Those that a service makes by chance: the password of its database, and the token of a webhook, which it tells once. */
+/**
+ * Random secrets of the service: the password of its database, and a webhook token, which the API returns
+ * only once.
+ */
 async function secretsMadeBy({ url, dataDir }: Service): Promise<string[]> {
   const { database_url } = JSON.parse(await readFile(join(dataDir, 'run', 'processes.json'), 'utf8'))
   const made = async (path: string, body: object) => {
@@ -107,7 +113,7 @@ async function secretsMadeBy({ url, dataDir }: Service): Promise<string[]> {
   return secrets
 }
 
-/** Attempts to get out of every sandbox, over HTTP, on a service that has secrets to lose. */
+/** Runs attempts to escape from every sandbox, over HTTP, against a service that holds planted secrets. */
 export async function runSecurity(
   tally: Tally,
   { python, files }: Pick<EndToEnd, 'python'> & Pick<ProjectOptions, 'files'> = {},
@@ -142,7 +148,10 @@ export async function runSecurity(
   await tally.check('the service stops and leaves nothing behind', stop)
 }
 
-/** Leaders that are paused for a whole minute, again: `npm test` pauses them until another has taken over. */
+/**
+ * Repeats the leadership tests with leaders paused for a minute. The usual fault tests pause only until a
+ * takeover.
+ */
 export async function runLongPauses(tally: Tally) {
   tally.heading('Leaders paused for a minute')
   await runPlaywright(tally, {

@@ -1,7 +1,7 @@
-/** What comes over the network and may not come at once: a registry that stumbles must not refuse a change. */
+/** Pauses between retries of downloads. A temporary failure of a registry must not fail the tests. */
 const PAUSES_MS = [2_000, 10_000, 30_000]
 
-/** Does it, and again after a pause when it fails; throws what the last attempt threw. */
+/** Retries `work` after each pause when it fails. Throws the error of the last attempt. */
 export async function insisting<T>(what: string, work: () => Promise<T>): Promise<T> {
   for (const pauseMs of PAUSES_MS) {
     try {

@@ -1,6 +1,6 @@
 /**
- * `npm run test:interop`: what needs more than Node and npm. A browser, an S3 server and a Postgres that is not ours are
- * installed when they are missing; what could not run has failed.
+ * `npm run test:interop`: the tests that need more than Node and npm. A browser, an S3 server and the
+ * system's Postgres are installed when they are missing. A test that could not run counts as failed.
  */
 import { installed } from './apt.ts'
 import { findChromium } from './chromium.ts'

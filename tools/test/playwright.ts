@@ -1,4 +1,7 @@
-/** One project of the end-to-end tests, counted and explained from Playwright's own report. */
+/**
+ * Runs one Playwright project of the end-to-end tests, and takes counts and failures from Playwright's JSON
+ * report.
+ */
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -12,7 +15,7 @@ const REPORTING_MS = 15_000
 
 export type ProjectOptions = {
   project: 'api' | 'browser' | 'clock' | 'faults' | 'security'
-  /** Fewer files than all of the project's, by the ends of their names. */
+  /** Runs only the files whose names end with one of these texts. */
   files?: string[]
   limitMs: number
   env?: Record<string, string>
@@ -31,7 +34,8 @@ export async function runPlaywright(tally: Tally, { project, files = [], limitMs
         '--config=e2e/playwright.config.ts',
         `--project=${project}`,
         '--reporter=list,json',
-        // Playwright then still reports which tests have a result and which have none; our own limit is for when it cannot.
+        // At its own limit, Playwright still reports which tests have no result. `limitMs` ends a Playwright
+        // that hangs.
         `--global-timeout=${limitMs - REPORTING_MS}`,
       ],
       cwd: root,

@@ -8,14 +8,19 @@ import { run } from './run.ts'
 const LIBRARIES = ['pyarrow==26.0.1', 'pandas==3.1.1', 'polars==2.1.0', 'grpcio==1.85.1']
 const LIMIT_MS = 5 * 60_000
 
-/** An environment with the libraries whose data pipelines may return, and with gRPC's own client. */
+/**
+ * A virtual environment with the data libraries that pipelines may use, and with the official gRPC client.
+ */
 export const pythonWithLibraries = () => pythonWith(LIBRARIES)
 
-/** Makes a virtual environment with packages, named with their versions; resolves with its interpreter. */
+/**
+ * Creates a virtual environment with `packages`, such as `mypy==2.4.1`. Resolves with the path of its
+ * interpreter.
+ */
 export async function pythonWith(packages: readonly string[]): Promise<string> {
   const python = Bun.which('python3') ?? (await installed('python3', () => Bun.which('python3')))
   const directory = await mkdtemp(join(tmpdir(), 'sluice-venv-'))
-  // Pipelines run as another user.
+  // Pipelines run as another user, who must be able to read the environment.
   await chmod(directory, 0o755)
   const bin = join(directory, 'bin', 'python')
   const make = () => run({ command: [python, '-m', 'venv', directory], limitMs: LIMIT_MS })

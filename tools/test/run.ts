@@ -1,4 +1,7 @@
-/** Child processes of the test scripts: each in a group of its own, with a time limit, and none left when we end. */
+/**
+ * Child processes of the test scripts. Each has its own process group and a time limit, and none outlives the
+ * script.
+ */
 import { eachLine } from '../../sidecars/supervisor/lines.ts'
 import { endWith, isEnding } from './scratch.ts'
 
@@ -7,13 +10,16 @@ export type RunOptions = {
   limitMs: number
   cwd?: string
   env?: Record<string, string | undefined>
-  /** Called for each line as it comes; without it output is only collected. */
+  /** Called for each line of output as it arrives. */
   onLine?: (line: string) => void
 }
 
 export type RunResult = { code: number; output: string; isLate: boolean; seconds: number }
 
-/** Runs a command to its end; past `limitMs` it is killed with everything it started. Never throws for a bad exit code. */
+/**
+ * Runs a command to its end. After `limitMs`, kills the command and all processes of its group. Never throws
+ * for a nonzero exit code.
+ */
 export async function run({ command, limitMs, cwd, env, onLine }: RunOptions): Promise<RunResult> {
   if (isEnding()) return never
   const startedMs = performance.now()
@@ -36,7 +42,8 @@ export async function run({ command, limitMs, cwd, env, onLine }: RunOptions): P
     lines.push(line)
     onLine?.(line)
   }
-  // A process that outlives the command holds its output open.
+  // A child that outlives the command keeps the output pipes open, so the group is killed at the command's
+  // exit.
   const exited = child.exited.finally(() => killGroup(child.pid))
   await Promise.all([eachLine(child.stdout, take), eachLine(child.stderr, take), exited])
   clearTimeout(limit)
@@ -46,13 +53,16 @@ export async function run({ command, limitMs, cwd, env, onLine }: RunOptions): P
   return { code: await child.exited, output: lines.join('\n'), isLate, seconds }
 }
 
-/** An interrupted command has nothing to say about what it killed, and starts nothing more. */
+/**
+ * Never settles. An interrupted test script reports no result of a killed command, and starts no further
+ * command.
+ */
 const never = new Promise<never>(() => {})
 
 function killGroup(pid: number) {
   try {
     process.kill(-pid, 'SIGKILL')
   } catch {
-    // ESRCH: nobody is left.
+    // ESRCH: the group has no process left.
   }
 }

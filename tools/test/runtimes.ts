@@ -1,6 +1,6 @@
 /**
- * `npm run test:runtimes`: the end-to-end tests of the API once more for each runtime that may execute it. Node is the one
- * that runs npm; Deno is installed when it is missing.
+ * `npm run test:runtimes`: runs the end-to-end tests of the API on Node and on Deno. Node is the installation
+ * that runs npm. Deno is installed when it is missing.
  */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -13,7 +13,7 @@ import { Tally } from './tally.ts'
 
 const DENO = 'deno@2.9.6'
 const INSTALL_LIMIT_MS = 5 * 60_000
-/** They take longer than on Bun. */
+/** The tests take longer on these runtimes than on Bun. */
 const LIMIT_MS = 1_200_000
 
 await inScratch(async () => {
@@ -50,7 +50,7 @@ await inScratch(async () => {
   return tally.conclude()
 })
 
-/** A PATH on which there is a Deno, from npm unless there is one already. */
+/** Returns a PATH with Deno. Installs Deno from npm when the current PATH has none. */
 async function pathWithDeno(folder: string): Promise<string> {
   const path = process.env.PATH ?? ''
   if (Bun.which('deno')) return path

@@ -1,6 +1,8 @@
 /**
  * A real S3 server with versioning for the interop suite: versitygw, built by Go on first use
- * (docs/adr/0004-s3-server-in-tests.md). By hand: `bun tools/test/s3-server.ts bun test ./app/objects/s3.interop.ts`.
+ * (docs/adr/0004-s3-server-in-tests.md).
+ *
+ * Manual use: `bun tools/test/s3-server.ts bun test ./app/objects/s3.interop.ts`.
  */
 import { randomBytes } from 'node:crypto'
 import { existsSync } from 'node:fs'
@@ -19,16 +21,19 @@ const tools = join(import.meta.dirname, '..', '..', '.bun', 'tools')
 const binary = join(tools, `versitygw-${VERSION}`)
 
 export interface S3Server {
-  /** What Sluice reads: S3_ENDPOINT, S3_BUCKET, S3_REGION, S3_ACCESS_KEY_ID, S3_SECRET_ACCESS_KEY. */
+  /** Settings of Sluice: S3_ENDPOINT, S3_BUCKET, S3_REGION, S3_ACCESS_KEY_ID, S3_SECRET_ACCESS_KEY. */
   env: Record<string, string>
-  /** Stops the server and removes what it stored. */
+  /** Stops the server and removes its data. */
   stop(): Promise<void>
 }
 
-/** Starts an empty server on loopback; the bucket is not there yet. Throws when it cannot be built or started. */
+/**
+ * Starts an empty server on loopback, without the bucket. Throws when the server cannot be built or started.
+ */
 export async function startS3Server(): Promise<S3Server> {
   if (!existsSync(binary)) await insisting('building the S3 server', build)
-  // Not in the temporary directory: the server needs extended attributes, which older tmpfs does not keep.
+  // The data is not in the temporary directory: the server needs extended attributes, which older tmpfs
+  // lacks.
   const home = await mkdtemp(join(tools, 's3-'))
   const [data, versions] = [join(home, 'data'), join(home, 'versions')]
   await Promise.all([mkdir(data), mkdir(versions)])
@@ -68,7 +73,7 @@ export async function startS3Server(): Promise<S3Server> {
   }
 }
 
-/** Builds into a folder of its own and moves the binary, so that a half-written one is never run. */
+/** Builds in a separate folder and then moves the binary, so that an incomplete binary never runs. */
 async function build(): Promise<void> {
   if (!Bun.which('go'))
     throw new Error(`versitygw ${VERSION}: Go is needed to build it, and is not installed`)
@@ -91,7 +96,9 @@ async function build(): Promise<void> {
   }
 }
 
-/** Any HTTP answer will do: without a signature it is a refusal. */
+/**
+ * Waits until the server responds. Any HTTP status counts, since a request without a signature is rejected.
+ */
 async function answering(url: string, server: Bun.Subprocess): Promise<void> {
   const deadline = performance.now() + READY_DEADLINE_MS
   while (server.exitCode === null && performance.now() < deadline) {

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { isAlive } from '../../sidecars/supervisor/testing.ts'
 import { until } from './until.ts'
 
-/** A test command of its own; its output is JSON lines. */
+/** Starts a test command as a separate process. Its output is JSON lines. */
 function command(work: string) {
   const source = `
     const { endWith, inScratch } = await import('${join(import.meta.dirname, 'scratch.ts')}')
@@ -20,7 +20,7 @@ const told = async (child: ReturnType<typeof command>) =>
     .split('\n')
     .map((line) => JSON.parse(line))
 
-test('the directory of a command is that of all it starts, and is gone with it', async () => {
+test("child processes share the command's directory, which is removed at its end", async () => {
   const ended = command(`
     const { output } = await run({ command: ['sh', '-c', 'touch "$TMPDIR/left" && echo "$TMPDIR"'], limitMs: 60000 })
     say([process.env.TMPDIR, output])
@@ -31,7 +31,7 @@ test('the directory of a command is that of all it starts, and is gone with it',
   expect(existsSync(own)).toBe(false)
 })
 
-test('an interrupted command stops what it started, the last first, and leaves no process and no file', async () => {
+test('an interrupt cleans up in reverse order and leaves no process', async () => {
   const interrupted = command(`
     endWith(async () => say('first'))
     endWith(async () => say('second'))
@@ -57,7 +57,7 @@ test('an interrupted command stops what it started, the last first, and leaves n
   expect(said.trim().split('\n').slice(1)).toEqual(['"second"', '"first"'])
 })
 
-test('a command that breaks says why, and ends with 1', async () => {
+test('a command that throws prints the error and exits with 1', async () => {
   const broken = command(`throw new Error('no such part')`)
   expect(await broken.exited).toBe(1)
   expect(await new Response(broken.stderr).text()).toContain('error: no such part')

@@ -1,6 +1,6 @@
 /**
- * The one place and the one end of a test command: a temporary directory in which everything happens that it starts, and
- * what has to be stopped when somebody interrupts it. It leaves no process and no file, however it ends.
+ * Directory and cleanup of a test command. The command and all its child processes use one temporary
+ * directory. However the command ends, its registered cleanups run, and no process and no file is left.
  */
 import { chmodSync, mkdtempSync, realpathSync } from 'node:fs'
 import { readdir, readFile, rm } from 'node:fs/promises'
@@ -9,9 +9,9 @@ import { join } from 'node:path'
 
 type End = () => Promise<unknown> | undefined
 
-/** What a shell calls an end by Ctrl-C. */
+/** The exit code that shells use after Ctrl-C. */
 const INTERRUPTED = 130
-/** Services whose parent was killed need a moment to end in order. */
+/** Services whose parent was killed need time to shut down cleanly. */
 const FAREWELL_MS = 10_000
 const POLL_MS = 50
 
@@ -22,10 +22,13 @@ for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
   process.on(signal, () => void endAll().then(() => process.exit(INTERRUPTED)))
 }
 
-/** Whether the command has been interrupted: nothing new should be started. */
+/** True while the command is cleaning up, for example after an interrupt. Nothing new should start then. */
 export const isEnding = () => ending !== undefined
 
-/** Registers what to stop when the command is interrupted; what was registered last is stopped first. Returns how to take it back. */
+/**
+ * Registers a cleanup for the end or the interrupt of the command. Cleanups run in reverse order of
+ * registration. Returns a function that removes the cleanup.
+ */
 export function endWith(end: End): () => void {
   ends.push(end)
   return () => {
@@ -34,10 +37,13 @@ export function endWith(end: End): () => void {
   }
 }
 
-/** Runs a whole command and exits with the code it answers. `TMPDIR` is its directory, for it and for all it starts. */
+/**
+ * Runs a test command and exits with the code that `work` returns. `TMPDIR` names the directory, also for all
+ * child processes.
+ */
 export async function inScratch(work: () => Promise<number>, farewellMs = FAREWELL_MS): Promise<void> {
   const directory = realpathSync(mkdtempSync(join(tmpdir(), 'sluice-tests-')))
-  // As root, Postgres runs as another user, which must be able to reach its directory.
+  // When root runs the tests, Postgres runs as another user, who must be able to reach its directory.
   chmodSync(directory, 0o755)
   process.env.TMPDIR = directory
   endWith(() => clear(directory, farewellMs))
@@ -62,7 +68,10 @@ async function clear(directory: string, farewellMs: number) {
   await rm(directory, { recursive: true, force: true })
 }
 
-/** Those that have not ended by themselves within a time: what has been told to end still needs its turn. Resolves with how many. */
+/**
+ * Waits up to `farewellMs` until all processes that use the directory have ended, since they may be shutting
+ * down. Then kills the rest, and resolves with their number.
+ */
 export async function killAllIn(directory: string, farewellMs: number): Promise<number> {
   for (let waitedMs = 0; waitedMs < farewellMs; waitedMs += POLL_MS) {
     if ((await processesIn(directory)).length === 0) return 0
@@ -73,13 +82,16 @@ export async function killAllIn(directory: string, farewellMs: number): Promise<
     try {
       process.kill(pid, 'SIGKILL')
     } catch {
-      // ESRCH: it has ended meanwhile.
+      // ESRCH: the process has ended in the meantime.
     }
   }
   return pids.length
 }
 
-/** Processes whose command line or environment names the directory; only Linux tells. */
+/**
+ * Ids of processes whose command line or environment names the directory. Only Linux provides this, through
+ * `/proc`.
+ */
 async function processesIn(directory: string): Promise<number[]> {
   if (process.platform !== 'linux') return []
   const pids = (await readdir('/proc')).map(Number).filter((pid) => pid > 0 && pid !== process.pid)

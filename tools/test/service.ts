@@ -1,4 +1,6 @@
-/** The real service for end-to-end tests: the whole supervised tree on a free port with a data directory of its own. */
+/**
+ * The real service for end-to-end tests: all supervised processes, on a free port, with a new data directory.
+ */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -7,30 +9,35 @@ import { freePort } from '../../sidecars/supervisor/ports.ts'
 import { endWith, killAllIn } from './scratch.ts'
 
 const root = join(import.meta.dirname, '..', '..')
-/** For what hangs: a busy machine takes some seconds. */
+/** Only a start that hangs reaches this limit; a busy machine takes some seconds. */
 const READY_LIMIT_MS = 180_000
 const STOP_LIMIT_MS = 60_000
-/** What ends with the service may do so a moment after it. */
+/** Child processes may end a moment after the service. */
 const FAREWELL_MS = 10_000
 const KEPT_LINES = 60
-/** A request that was answered as it should explains no failure. */
+/** Log lines of successful requests. They explain no failure, so they are not stored. */
 const ANSWERED = / api +[A-Z]+ \/\S+ [23]\d\d /
-/** A part that has died is there again for the next test, and still it must not die. */
+/**
+ * The supervisor restarts a process that died, so later tests may pass. The restart still counts as a
+ * failure.
+ */
 const RESTARTED = / ended \(.*\): restart \d+/
 
 export type Service = {
   url: string
   dataDir: string
-  /** What it has logged last, without the requests that were answered. */
+  /** The last lines of the log, without successful requests. */
   log: () => string
-  /** Ends it as Ctrl-C would; resolves with what is wrong with its end, if anything. */
+  /**
+   * Stops the service as Ctrl-C does. Resolves with the fault of its end, or undefined when there is none.
+   */
   stop: () => Promise<string | undefined>
 }
 
-/** Starts the service and waits until it says that it is ready; throws its log when it does not. */
+/** Starts the service and waits until it is ready. Throws with the log when it does not become ready. */
 export async function startService(
   env: Record<string, string> = {},
-  /** Told each line that it logs. */
+  /** Called with each line of the log. */
   onLine: (line: string) => void = () => {},
 ): Promise<Service> {
   const dataDir = await mkdtemp(join(tmpdir(), 'sluice-e2e-'))
@@ -79,6 +86,8 @@ export async function startService(
   return { url: `http://127.0.0.1:${port}`, dataDir, log, stop }
 }
 
-/** Only what any program needs: a DATABASE_URL of the developer's must not become the one of the tests. */
+/**
+ * Only variables that any program needs. The tests must not use the developer's `DATABASE_URL`, for example.
+ */
 const ownEnvironment = () =>
   Object.fromEntries(['PATH', 'HOME', 'TMPDIR', 'LANG', 'TZ', 'CI'].map((name) => [name, process.env[name]]))

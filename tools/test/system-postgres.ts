@@ -1,4 +1,7 @@
-/** A Postgres that is not ours, as an operator would give it to us: the newest of the system, on a cluster of its own. */
+/**
+ * An external Postgres, as an operator would provide it: the system's newest version, with a new data
+ * directory.
+ */
 import { randomBytes } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { chmod, chown, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
@@ -15,7 +18,10 @@ const READY_LIMIT_MS = 120_000
 
 export type SystemPostgres = { url: string; version: string; stop: () => Promise<void> }
 
-/** Installs a Postgres when the system has none that is new enough. */
+/**
+ * Starts the system's newest Postgres. Installs Postgres when the system has no version from `OLDEST_MAJOR`
+ * on.
+ */
 export async function startSystemPostgres(): Promise<SystemPostgres> {
   const major = (await newestMajor()) ?? (await installed('postgresql', newestMajor))
   const binaries = join(HOME, String(major), 'bin')

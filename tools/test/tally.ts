@@ -1,4 +1,6 @@
-/** What passed and what failed, over all kinds of tests, told while it happens and again at the end. */
+/**
+ * Counts passed and failed tests of all kinds. Prints results as they arrive, and all failures at the end.
+ */
 
 export type Failure = { title: string; detail: string }
 
@@ -21,20 +23,24 @@ export class Tally {
   }
 
   /**
-   * What failed and, tried again in CI, passed. It counts as passed, since a busy machine should not refuse a change; it is told
-   * with its failure at the end, since somebody must look into it.
+   * Counts a test that failed and passed on the retry in CI. The test counts as passed, since load on the
+   * machine should not block a change. Its failure is printed at the end, since the cause must still be
+   * investigated.
    */
   passSecondTime(failure: Failure) {
     this.passed++
     this.#unsteady.push(failure)
   }
 
-  /** Printed before the failures, to help with them. */
+  /** Adds a text that is printed before the failures and helps to explain them. */
   note(text: string) {
     this.#notes.push(text)
   }
 
-  /** One check of one thing: `detail` undefined means that it holds. */
+  /**
+   * Runs one check. It passes when `verify` resolves with undefined; any other text is the detail of the
+   * failure.
+   */
   async check(title: string, verify: () => Promise<string | undefined>) {
     const startedMs = performance.now()
     const detail = await verify().catch((error: unknown) => String(error))
@@ -44,7 +50,7 @@ export class Tally {
     else this.fail(title, detail)
   }
 
-  /** Prints each failure with its detail and, as the last line, the sum. Returns the exit code. */
+  /** Prints each failure with its detail. The last line holds the totals. Returns the exit code. */
   conclude(): number {
     for (const note of this.#notes) console.log(`\n${note}`)
     for (const { title, detail } of this.#unsteady)
@@ -55,7 +61,7 @@ export class Tally {
   }
 }
 
-/** A failure that carries a whole log must not bury the others. */
+/** Limits the detail of a failure, so that a long log does not hide other failures. */
 const DETAIL_LINES = 60
 
 function indent(text: string) {

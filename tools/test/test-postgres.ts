@@ -1,6 +1,6 @@
 /**
- * One throw-away Postgres for a test run: prints its address as the first line, serves until its stdin ends, and then
- * leaves nothing behind. A process of its own, because `bun test` offers no hook that runs when it exits.
+ * A temporary Postgres for a test run. Prints its address as the first line, serves until its stdin ends, and
+ * then removes its data. It is a separate process, because `bun test` offers no hook at its exit.
  */
 import { chmod, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -10,14 +10,14 @@ import { endWith } from './scratch.ts'
 
 export type TestPostgres = { url: string; stop: () => Promise<void> }
 
-/** Starts this file as a process. It ends with `stop()` or with the caller, whichever comes first. */
+/** Starts this file as a process. The process ends at `stop()` or with the caller, whichever comes first. */
 export async function startTestPostgres(): Promise<TestPostgres> {
   const child = Bun.spawn([process.execPath, import.meta.path], {
     env: process.env,
     stdin: 'pipe',
     stdout: 'pipe',
     stderr: 'inherit',
-    // Ctrl-C ends the tests first, and by that the stdin of this process.
+    // Ctrl-C must end only the tests. The process then ends because its stdin closes.
     detached: true,
   })
   child.unref()
@@ -38,7 +38,7 @@ export async function startTestPostgres(): Promise<TestPostgres> {
 
 if (import.meta.main) {
   const dataDir = await mkdtemp(join(tmpdir(), 'sluice-test-'))
-  // As root, Postgres runs as another user, which must be able to make its socket in this directory.
+  // When root runs the tests, Postgres runs as another user, who must be able to create its socket here.
   await chmod(dataDir, 0o755)
   const lines: string[] = []
   try {
@@ -46,7 +46,7 @@ if (import.meta.main) {
     const server = await startPostgres({ dataDir, durable: false, hasSocket: true, log })
     console.log(server.url)
     for await (const _ of Bun.stdin.stream()) {
-      // Nothing is said to us; only the end matters.
+      // The content is ignored; only the end of stdin matters.
     }
     await server.stop()
   } catch (error) {

@@ -1,4 +1,7 @@
-/** `npm test`: what needs only Node and npm, in minutes. `npm test -- check|unit|e2e|faults|security` runs one part, `-- unit <pattern>` and `-- security <pattern>` less. */
+/**
+ * `npm test`: the tests that need only Node and npm, in some minutes. `npm test -- <part>` runs one part of
+ * `parts`. `-- unit <pattern>` and `-- security <pattern>` run only the matching files.
+ */
 import { runChecks } from '../check/checks.ts'
 import { runClock, runEndToEnd, runFaults, runFuzz, runSecurity } from './e2e.ts'
 import { inScratch } from './scratch.ts'
@@ -12,7 +15,10 @@ const usual: Record<string, () => Promise<void>> = {
   unit: () => runUnitTests(tally, patterns),
   e2e: () => runEndToEnd(tally, { title: 'End-to-end tests', browser: 'if found' }),
 }
-/** Kill and pause processes, or try to get out of them, which takes its time: CI runs them after the usual parts. */
+/**
+ * The additional parts wait for real time, or kill, pause and attack processes. They take long, so CI runs
+ * them after the usual parts.
+ */
 const parts = {
   ...usual,
   clock: () => runClock(tally),

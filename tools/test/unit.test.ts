@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { Tally } from './tally.ts'
 import { linesOf, runBunTest, testsOf } from './unit.ts'
 
-/** Shortened from a report of `bun test` 1.4.5. */
+/** An excerpt of a JUnit report of `bun test` 1.4.5. */
 const REPORT = `<testsuites name="bun test" tests="4" failures="2">
   <testsuite name="a.test.ts" file="a.test.ts">
     <testcase name="name of&#10;two &lt;lines&gt;" classname="" time="4" file="a.test.ts" line="3" assertions="0" />
@@ -21,7 +21,7 @@ const REPORT = `<testsuites name="bun test" tests="4" failures="2">
   </testsuite>
 </testsuites>`
 
-test('a report has every test with its groups and its failure, and a line for each file', () => {
+test('reads tests, groups and failures from a report', () => {
   const tests = testsOf(REPORT)
   expect(tests.map(({ name, isSkipped, failure }) => [name, isSkipped, failure])).toEqual([
     ['name of\ntwo <lines>', false, undefined],
@@ -41,7 +41,7 @@ beforeEach(async () => {
 })
 afterEach(() => rm(folder, { recursive: true }))
 
-/** Runs files of tests as CI does; `isAgain` is true in a file that runs the second time. */
+/** Runs test files as CI does. In the files, `isAgain` is true in the second run. */
 async function inCi(files: Record<string, string>) {
   const head = `
     import { beforeAll, expect, test } from 'bun:test'
@@ -61,7 +61,7 @@ async function inCi(files: Record<string, string>) {
   return { passed: tally.passed, failed: tally.failures.map(({ title }) => title) }
 }
 
-test('a test that passes the second time passes in CI', async () => {
+test('a test that passes on its retry passes in CI', async () => {
   const unsteady = `test('a', () => expect(isAgain).toBe(true)); test('b', () => {})`
   expect(await inCi({ 'x.test.ts': unsteady, 'y.test.ts': `test('c', () => {})` })).toEqual({
     passed: 3,
@@ -91,7 +91,7 @@ test.each([
   expect((await inCi({ 'x.test.ts': source })).failed).toContain('x.test.ts: a')
 })
 
-test('a test that ends its process has failed, and so has a file that does not load', async () => {
+test('a test that exits the process fails, and so does an unloadable file', async () => {
   const source = `test('a', () => process.exit(0)); test('b', () => {})`
   expect((await inCi({ 'x.test.ts': source, 'y.test.ts': `test('c', () => {})` })).failed).toHaveLength(1)
   expect((await inCi({ 'z.test.ts': `import './nope.ts'` })).failed).toContain('bun test')

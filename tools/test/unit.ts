@@ -1,4 +1,4 @@
-/** `bun test` over everything that sits beside the code, reported in a line a file. */
+/** Runs `bun test` over all tests beside the code, and reports one line per file. */
 import { mkdir, mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
 import { availableParallelism, tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
@@ -7,22 +7,24 @@ import type { Tally } from './tally.ts'
 import { startTestPostgres } from './test-postgres.ts'
 
 const root = join(import.meta.dirname, '..', '..')
-/** Some four times what it takes on two cores: whoever waits longer waits for something that hangs. */
+/** About four times the duration on two cores, so only a test that hangs reaches this limit. */
 const LIMIT_MS = 1_200_000
-/** Of one test or hook: for what hangs, not for what a busy machine makes slow. */
+/** Limit of one test or hook. It is for tests that hang, not for tests slowed down by a busy machine. */
 const TEST_LIMIT_MS = 60_000
-/** Slow attempts to break out: `.ci/run` makes them in `test:interop`, which has every kind of sandbox. */
+/**
+ * Slow tests of sandbox escapes. `.ci/run` executes them in `test:interop`, which has every kind of sandbox.
+ */
 const LONGER = ['sidecars/runner/python/hostile.test.ts', 'sidecars/sandbox/trace.test.ts']
-/** The exit code of `bun test` when tests have failed, however many. */
+/** The exit code of `bun test` when any number of tests have failed. */
 const SOME_FAILED = 1
 /** `bun test` prints this when a file does not load, or when a promise is rejected after its test. */
 const OUTSIDE_TESTS = '# Unhandled error between tests'
-/** The part of the output that explains a problem. */
+/** Characters of output that are printed to explain a problem. */
 const SHOWN_CHARACTERS = 10_000
-/** End-to-end tests belong to Playwright, whose file names `bun test` would take for its own. */
+/** Playwright runs the end-to-end tests, but `bun test` would also match their file names. */
 const IGNORED = ['**/node_modules/**', 'e2e/**']
 const WORKERS = Math.max(2, availableParallelism())
-/** The milliseconds that each file took last, by which Bun starts the slowest first. */
+/** The last duration of each file, in milliseconds. Bun uses them to start the slowest files first. */
 const TIMINGS = join(root, 'node_modules', '.cache', 'unit-timings.json')
 
 export async function runUnitTests(tally: Tally, patterns: string[] = []) {
@@ -42,7 +44,10 @@ export async function runUnitTests(tally: Tally, patterns: string[] = []) {
   }
 }
 
-/** In CI, files with failures run a second time. When all of them pass then, each failure is reported and counts as passed. */
+/**
+ * Runs `bun test`. In CI, files with failures run a second time. When all their tests pass then, each failure
+ * counts as passed and is still reported.
+ */
 export async function runBunTest(tally: Tally, args: string[], env: Record<string, string>, folder = root) {
   const first = await runOnce(args, env, folder)
   const failed = first.tests.filter(({ failure }) => failure !== undefined)
@@ -68,7 +73,10 @@ export async function runBunTest(tally: Tally, args: string[], env: Record<strin
   if (first.problem !== undefined) tally.fail('bun test', first.problem)
 }
 
-/** The tests of one process. `problem` is set when its end has a reason other than the failures of these tests. */
+/**
+ * Runs one `bun test` process and returns its tests. `problem` is set when the process failed for a reason
+ * other than failed tests.
+ */
 async function runOnce(args: string[], env: Record<string, string>, cwd: string) {
   const reports = await mkdtemp(join(tmpdir(), 'sluice-junit-'))
   const path = join(reports, 'report.xml')
@@ -85,7 +93,7 @@ async function runOnce(args: string[], env: Record<string, string>, cwd: string)
     env: { ...env, NO_COLOR: '1' },
     limitMs: LIMIT_MS,
   })
-  // A test that ends the process leaves no report.
+  // When a test exits the process, no report is written.
   const report = await readFile(path, 'utf8').catch(() => undefined)
   await rm(reports, { recursive: true })
   console.log(`  ${seconds} s of at most ${LIMIT_MS / 1000} s`)
@@ -100,7 +108,7 @@ async function runOnce(args: string[], env: Record<string, string>, cwd: string)
   return { tests, problem }
 }
 
-/** Those that may have tests. */
+/** Top-level folders that may contain tests. */
 async function folders() {
   const entries = await readdir(root, { withFileTypes: true })
   return entries
@@ -108,16 +116,16 @@ async function folders() {
     .map(({ name }) => `./${name}/`)
 }
 
-/** `bun test` does not look into folders whose name begins with a dot. */
+/** Test files of `.setup`. `bun test` does not search folders whose name begins with a dot. */
 async function ownTests() {
   const names = await readdir(join(root, '.setup'))
   return names.filter((name) => name.endsWith('.test.ts')).map((name) => `./.setup/${name}`)
 }
 
-/** Files that take longer have their seconds in their line: the whole must stay short. */
+/** Only files that take longer show their duration, to keep the report short. */
 const WORTH_TELLING_MS = 3_000
 
-/** A line for each file: how many of its tests passed and failed, and the time of the slow ones. */
+/** One line per file: the counts of passed and failed tests, and the duration of a slow file. */
 export function linesOf(tests: readonly TestResult[]): string[] {
   return [...Map.groupBy(tests, ({ file }) => file)].map(([file, own]) => {
     const passed = own.filter(hasPassed).length
@@ -131,11 +139,11 @@ export function linesOf(tests: readonly TestResult[]): string[] {
 
 export interface TestResult {
   file: string
-  /** The titles of its groups, then its own. */
+  /** The titles of the groups and the title of the test, joined by ` > `. */
   name: string
   ms: number
   isSkipped: boolean
-  /** Present when it failed. */
+  /** The message of the failure; absent unless the test failed. */
   failure?: string
 }
 
@@ -146,7 +154,10 @@ const CASE =
   /<testcase name="([^"]*)" classname="([^"]*)" time="([^"]*)" file="([^"]*)"[^>]*?(?:\/>|>([\s\S]*?)<\/testcase>)/g
 const FAILURE = /<failure type="([^"]*)"(?: message="([^"]*)")?(?:>([^<]*)<| \/>)/
 
-/** The tests of a JUnit report as Bun writes it: no CDATA, and `<`, `>` and `"` escaped in every name and message. */
+/**
+ * Parses the tests of a JUnit report as written by Bun: without CDATA, and with `<`, `>` and `"` escaped in
+ * every name and message.
+ */
 export function testsOf(report: string): TestResult[] {
   return [...report.matchAll(CASE)].map(([, name = '', groups = '', seconds, file = '', content = '']) => {
     const failed = FAILURE.exec(content)

@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
 import { until } from './until.ts'
 
-test('a wait asks until the answer holds, and gives that answer', async () => {
+test('polls until the condition holds and returns the last result', async () => {
   let asked = 0
   expect(
     await until(
@@ -12,6 +12,6 @@ test('a wait asks until the answer holds, and gives that answer', async () => {
   expect(await until(() => 'there')).toBe('there')
 })
 
-test('a wait passes on what asking throws', async () => {
+test('forwards the error of the polled function', async () => {
   await expect(until(() => Promise.reject(new Error('nobody to ask')))).rejects.toThrow('nobody to ask')
 })

@@ -1,10 +1,13 @@
-/** Less than a test may take: then it is this that fails, and says what did not come. */
+/** Shorter than the time limit of a test, so that the error names the condition that did not become true. */
 const GIVE_UP_MS = 45_000
 const POLL_MS = 5
-/** Of the last answer and of what was asked, each. */
+/** Limit of characters for each part of the error: the functions and the last result. */
 const SHOWN_CHARACTERS = 1_000
 
-/** Waits for a fact instead of sleeping, asking again and again; what was asked and its last answer are in the error. */
+/**
+ * Polls `ask` until `holds` accepts its result, and returns this result. On timeout, throws an error that
+ * contains both functions and the last result.
+ */
 export async function until<T>(
   ask: () => T | Promise<T>,
   holds: (answer: T) => unknown = Boolean,

@@ -1,5 +1,5 @@
-"""One journey with the generated Python client. `tools/test/clients.ts` copies this file beside `sluice_client`, which is
-generated from the document, checks the types of both and runs it; SLUICE_URL is the service."""
+"""One journey with the generated Python client. `tools/test/clients.ts` copies this file beside the generated
+`sluice_client`, checks the types of both and runs this file. SLUICE_URL is the address of the service."""
 
 import os
 from io import BytesIO
@@ -55,7 +55,7 @@ assert isinstance(published, Published) and published.version == 1, published
 
 accepted = create_run.sync(client=client, body=CreateRun('default', Layer.SILVER, NAME))
 assert isinstance(accepted, RunAccepted), accepted
-# The generator makes nothing of event streams; the client below it follows the log to its end.
+# The generator does not support event streams. The underlying HTTP client follows the log to its end instead.
 log = client.get_httpx_client().get(
     f'/api/v1/runs/{accepted.run_id}/logs', headers={'accept': 'text/event-stream'}, timeout=60
 )
@@ -79,7 +79,7 @@ config = FilePatternConfig('default', NAME, '*.json')
 trigger = create_trigger.sync(
     'default', Layer.SILVER, NAME, client=client, body=CreateFilePatternTrigger('file_pattern', config)
 )
-# The type decides which class the trigger and its config have.
+# The trigger's type determines the classes of the trigger and its config.
 assert isinstance(trigger, FilePatternTrigger) and trigger.config.pattern == '*.json', trigger
 uploaded = upload_landing_file.sync(
     'default',

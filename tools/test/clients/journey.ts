@@ -1,6 +1,7 @@
 /**
- * One journey with the generated TypeScript client. `tools/test/clients.ts` copies this file beside `sluice.ts`, which is
- * generated from the document, checks the types of both and runs it; SLUICE_URL is the service.
+ * One journey with the generated TypeScript client. `tools/test/clients.ts` copies this file beside the
+ * generated `sluice.ts`, checks the types of both and runs this file. SLUICE_URL is the address of the
+ * service.
  */
 import assert from 'node:assert/strict'
 import createClient from 'openapi-fetch'
@@ -10,7 +11,7 @@ const NAME = 'client-typescript'
 const place = { ns: 'default', layer: 'silver', name: NAME } as const
 const api = createClient<paths>({ baseUrl: process.env.SLUICE_URL ?? '' })
 
-/** The body of a successful answer; throws the envelope of any other. */
+/** Returns the body of a successful response. Throws with the error envelope of any other response. */
 function bodyOf<Body>({ data, error }: { data?: Body; error?: unknown }): NonNullable<Body> {
   assert.equal(error, undefined, JSON.stringify(error))
   assert.ok(data !== undefined && data !== null)
@@ -76,7 +77,7 @@ const trigger = bodyOf(
     },
   }),
 )
-// The type decides which fields the config has.
+// The trigger's type determines the fields of its config.
 assert.equal(trigger.type === 'file_pattern' && trigger.config.pattern, '*.json')
 const uploaded = bodyOf(
   await api.POST('/api/v1/landing-zones/{ns}/{name}/files', {
