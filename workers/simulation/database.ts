@@ -117,8 +117,8 @@ export async function openSimulatedDatabase(serverUrl: string): Promise<Simulate
       select format('select setval(%L, %s, %L);', seqrelid::regclass,
         coalesce(pg_sequence_last_value(seqrelid), seqstart), pg_sequence_last_value(seqrelid) is not null) as statement
       from pg_sequence join pg_class on pg_class.oid = seqrelid where relnamespace = 'public'::regnamespace`
-    // Restarting a sequence would change the schema, and every connection would have to look everything up
-    // again.
+    // Restarting a sequence would be a schema change, which invalidates the catalog cache of every
+    // connection.
     return { restore: [...statements, ...numbers.map(({ statement }) => statement)].join('\n') }
   }
   const blank = await keep()
@@ -140,8 +140,8 @@ export async function openSimulatedDatabase(serverUrl: string): Promise<Simulate
           set session_replication_role = replica;
           ${names.map((name) => `delete from ${name};`).join('\n')}
           set session_replication_role = origin;`)
-        // Postgres may briefly read its own catalogs. Vacuum keeps rows that this read could still see, so it
-        // is repeated.
+        // Postgres may briefly read its own catalogs. Vacuum keeps rows that such a read could still see.
+        // So the vacuum is repeated until all pages are free.
         let left = names
         for (let tries = 0; left.length > 0; tries++) {
           if (tries === VACUUM_TRIES) throw new Error(`of the last seed there are still ${left.join(', ')}`)

@@ -1,7 +1,7 @@
 import { AppError } from '../../app/core/errors.ts'
 import { isPassing } from '../../drizzle/errors.ts'
 
-/** True if nothing in a simulation may cause the error: it is neither an answer to a client nor a fault. */
+/** Returns whether an error is a bug: it is neither an expected answer to a client nor caused by a fault. */
 export function isIllegal(error: unknown): boolean {
   if (error instanceof AppError && error.status !== 500) return false
   if (isPassing(error)) return false

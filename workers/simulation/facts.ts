@@ -143,7 +143,7 @@ export interface Facts {
   runTotal: number
 }
 
-/** The facts, and the state of the database as `pg_current_snapshot()`. */
+/** The facts, and `pg_current_snapshot()` at that time. An equal snapshot means that nothing was written. */
 export interface Reading {
   facts: Facts | null
   state: string

@@ -18,7 +18,7 @@ import type { AttemptFact, Facts, RunFact, RunFileFact } from './facts.ts'
 import type { Runner } from './runner.ts'
 import type { Retention } from './scene.ts'
 
-/** The knowledge that is kept between steps. */
+/** The observations that later steps are compared with. */
 export const newMemory = () => ({
   /** The answers that clients got. */
   acknowledged: {
@@ -85,7 +85,7 @@ function changedFrom<Value>(known: Map<string, Value>, key: string, value: Value
   known.set(key, value)
   return before === value ? undefined : before
 }
-/** Returns whether a pair of time and id comes after another. */
+/** Returns whether pair `a` of time and id comes after pair `b`. */
 const isAfter = (a: [string | null, string], b: [string | null, string]) => {
   const [at, other] = [Date.parse(a[0] ?? ''), Date.parse(b[0] ?? '')]
   return at > other || (at === other && a[1] > b[1])
@@ -163,8 +163,8 @@ export const INVARIANTS: Readonly<Record<string, Check>> = {
 
   'histories lead to where things are'(facts, memory, _, fail) {
     for (const { id, machine, entity_id, event, from, to } of facts.transitions) {
-      // A paused transaction commits numbers that are lower than those of later ones. Numbers of one entity
-      // are in order.
+      // A paused transaction may commit lower numbers after others have committed higher ones. The numbers
+      // of one entity are in order.
       if (memory.transitions.has(id)) continue
       memory.transitions.add(id)
       memory.lastTransition = Math.max(memory.lastTransition, id)
@@ -240,7 +240,7 @@ export const INVARIANTS: Readonly<Record<string, Check>> = {
     )
     const branches = new Set(facts.refs.map(({ name }) => name))
     const numbers = new Set(commits.map(({ number }) => number))
-    // A forgotten commit must have been seen before, and main must not show it.
+    // A forgotten commit must have been seen before, and no table of main may refer to it.
     for (let number = 1; number <= (last?.number ?? 0); number++) {
       if (numbers.has(number)) continue
       if (!memory.merged.has(String(number))) fail(`commit ${number} has never been there`)

@@ -15,7 +15,7 @@ const PROGRESS_MS = 30_000
 const HANGS_AFTER_MS = 300_000
 /** Maximum number of failing seeds that a process prints with their steps. */
 const TOLD = 3
-/** Start of a line that is a message to the parent process. */
+/** Prefix of an output line that is a message to the parent process. */
 const TO_PARENT = '@sluice '
 
 type Message =

@@ -7,14 +7,14 @@ import type { Replica } from './replica.ts'
 const NAMESPACE = 'default'
 const LAYER = 'gold'
 
-/** Retention settings, in the units of the settings. */
+/** Limits of the retention, in the units of the retention settings. */
 export interface Retention {
   runs: number
   runDays: number
   deletedDays: number
 }
 
-/** The differences between starts. */
+/** The random choices for the start of a seed. */
 export interface Variant {
   secondReads: boolean
   webhookCooldownSeconds: number

@@ -54,7 +54,7 @@ export async function closeBench({ database, spare }: Bench): Promise<void> {
 
 const STEPS = 60
 const START = Date.UTC(2026, 0, 5, 9, 0, 0)
-/** Number of history rows that a paused transaction may have numbered before those of others. */
+/** Maximum number of history rows that a paused transaction numbers before others and commits after them. */
 const IN_FLIGHT = 100
 /** Rounds without faults within which all work must finish. */
 const ROUNDS = 60
@@ -265,8 +265,8 @@ export async function simulate(
 }
 
 /**
- * Limits the lock timeout that a transaction sets to that of the others. A paused holder releases no lock
- * meanwhile.
+ * Replaces the lock timeout that a transaction sets with the timeout of all sessions. A longer wait is
+ * useless, because a paused holder releases no lock.
  */
 const waitingShortly = (statement: string) =>
   statement.replace(

@@ -58,7 +58,7 @@ export class Wire extends EventEmitter {
   #mayPass = false
   /** Statements, and the startup, that the server has not answered. */
   #unanswered = 1
-  /** The fault that happens when the server has answered everything. Until then nothing goes either way. */
+  /** The fault that happens when the server has answered everything. Until then no data is forwarded. */
   #last: Fault | null = null
 
   constructor(address: Address, holder: Holder) {
