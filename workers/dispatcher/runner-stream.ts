@@ -41,7 +41,7 @@ interface Attempt {
   report: AttemptReport
   /** The runner process that accepted the attempt; null: not accepted yet. */
   boot: string | null
-  /** The id of the stream that carries its news; empty: none. */
+  /** The id of the stream that carries the attempt's news; empty: none. */
   on: string
   /** Start of the period in which silence counts. */
   since: number
@@ -297,7 +297,7 @@ export class RunnerStream {
     attempt.finish()
   }
 
-  /** Cuts a silent stream, as an error would. Loses attempts without news for `runnerSilenceMs`. */
+  /** After `runnerSilenceMs` of silence, cuts the stream and loses the attempts that waited as long. */
   #watch() {
     const now = performance.now()
     // This process has slept, so the runner gets more time.
