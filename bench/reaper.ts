@@ -1,6 +1,6 @@
 // Measures the reaper over four million rows: 400,000 old runs with their logs. The benchmark starts it over
-// HTTP while the API is used. The limit uses the same Postgres in the same benchmark. It deletes rows by `ctid` from a
-// copy of the log, in transactions of the same size.
+// HTTP while the API is used. The limit uses the same Postgres in the same benchmark. It deletes rows by
+// `ctid` from a copy of the log, in transactions of the same size.
 //
 // The API's durations under a steady load are measured in consecutive windows on one database: before the
 // reaper, with it, and without it again. The last window shows the noise of this machine. Each round of the

@@ -93,7 +93,7 @@ test('a heavy package is found through nested imports, except for types', () => 
   expect(heavyImportsOfWorkers(tree('import type'))).toEqual([])
 })
 
-test('a circle of imports is reported with its path, including types', () => {
+test('an import cycle is reported with its path, including type imports', () => {
   const tree = [
     { path: 'app/a.ts', source: `import { b } from './b.ts'` },
     { path: 'app/b.ts', source: `import type { C } from './c/c.ts'` },

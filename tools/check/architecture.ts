@@ -13,16 +13,17 @@ export type Import = { specifier: string; isTypeOnly: boolean }
  */
 const ENTRY =
   /^(app\/main(-node|-deno)?|workers\/main|workers\/[\w-]+\.worker|workers\/simulation\/main|sidecars\/[\w-]+\/main|examples\/demo|bench\/main)\.ts$/
-/** Files for tests. They may use anything real, like every file that imports bun:test. */
+/**
+ * Files for tests. They may import from every layer, and may read time, randomness and environment. So may all
+ * files that import `bun:test`.
+ */
 const TEST =
   /\.(test|interop)\.ts$|(^|\/)(test-[\w-]+|testing)\.ts$|^(\.setup|tools|bench|workers\/simulation)\//
 
 /** The part of `app/core/` that sidecars share with the API and the workers. */
 const SHARED = 'app/core/process'
 
-/**
- * The folders from which the files of each layer may import. A folder that is not listed is its own layer.
- */
+/** The layers from which the files of each layer may import. A layer without an entry may import from all. */
 const ARROWS: Record<string, { mayImport: string[]; insteadOf: string }> = {
   machines: { mayImport: [], insteadOf: 'machines are pure: pass facts in with the event' },
   [SHARED]: {
@@ -134,8 +135,7 @@ export function heavyImportsOfWorkers(files: SourceFile[]): string[] {
 }
 
 /**
- * Circles of files that import each other, types included. No file of a circle can be read, tested or moved
- * alone.
+ * Import cycles between files, type imports included. No file of a cycle can be read, tested or moved alone.
  */
 export function circlesOf(files: SourceFile[]): string[] {
   const targets = new Map(
@@ -162,8 +162,7 @@ function circlesIn(targets: ReadonlyMap<string, Iterable<string>>, instead: stri
 }
 
 /**
- * Circles of folders of `app/` that import each other, tests excluded. No slice of a circle can be read
- * alone.
+ * Import cycles between folders of `app/`, tests excluded. No slice of a cycle can be read alone.
  */
 export function folderCirclesOf(files: SourceFile[]): string[] {
   const targets = new Map<string, Set<string>>()

@@ -12,8 +12,8 @@ const root = join(import.meta.dirname, '..', '..')
 const ADVISORIES_LIMIT_MS = 60_000
 
 /**
- * Known vulnerabilities that do not affect this project, by address. Each has a reason, and the day of its
- * next review.
+ * Known vulnerabilities that do not affect this project, by the URL of the advisory. Each has a reason, and
+ * the last day on which it is accepted.
  */
 const ACCEPTED: Record<string, { why: string; until: string }> = {}
 /** Severities that must not be ignored. Other vulnerabilities are only listed. */

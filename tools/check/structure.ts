@@ -24,7 +24,8 @@ const UNDERSCORE = /\._[a-zA-Z]\w*|\[["']_\w+["']\]/
 const POSTGRES_INTERNALS = /\b(query|statement)\.(handler|cancelled|active)\b|\bsocket\.write = /
 
 /**
- * The number of functions that may exceed biome's length limit. Each has its reason behind `biome-ignore`.
+ * The number of files that may contain functions over biome's length limit. Each function has its reason
+ * after `biome-ignore`.
  */
 const LONG_FUNCTIONS_LIMIT = 10
 const LONG_FUNCTION = /biome-ignore lint\/complexity\/noExcessiveLinesPerFunction: \S/
