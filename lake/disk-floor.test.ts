@@ -5,7 +5,7 @@ import { makeDiskFloor } from './disk-floor.ts'
 const MIB = 1_048_576
 const GIB = 1_024 * MIB
 
-/** The fault of a disk of this size with this much free space; null without one. */
+/** The reported shortage of a disk with this size and free space; null without a shortage. */
 const shortageOf = (size: number, free: number, floorBytes: number | null) =>
   makeDiskFloor('/data', floorBytes, async () => ({
     bsize: 4_096,
@@ -33,11 +33,11 @@ test.each<[name: string, size: number, free: number, floor: number | null, short
   ['2 % of a small disk by default', 10 * GIB, 205 * MIB, null, null],
   ['below that', 10 * GIB, 204 * MIB, null, '204 MB of disk space are free, and DISK_FLOOR is 204 MB'],
   ['no floor', 100 * GIB, 0, 0, null],
-])('a disk with space %s', async (_, size, free, floor, shortage) => {
+])('reports the shortage of a disk with space %s', async (_, size, free, floor, shortage) => {
   expect(await shortageOf(size, free, floor)).toBe(shortage)
 })
 
-test('a real disk says how much of it is free, and one that cannot say has enough', async () => {
+test('reads the free space of a real disk and ignores unreadable ones', async () => {
   expect(await makeDiskFloor(tmpdir(), Number.MAX_SAFE_INTEGER).shortage()).toContain(
     'of disk space are free',
   )

@@ -3,7 +3,7 @@ import { DuckDBInstance } from '@duckdb/node-api'
 import fc from 'fast-check'
 import { quoteIdentifier, quoteList, quoteLiteral } from './quote.ts'
 
-test('whatever the text, the engine reads back the same text', async () => {
+test('reads back any quoted text unchanged', async () => {
   const instance = await DuckDBInstance.create(':memory:')
   const connection = await instance.connect()
   const text = fc.string({ unit: 'grapheme' }).filter((value) => !value.includes('\0'))
@@ -21,7 +21,7 @@ test('whatever the text, the engine reads back the same text', async () => {
   instance.closeSync()
 })
 
-test('a null byte is refused', () => {
+test('refuses a null byte', () => {
   expect(() => quoteLiteral('a\0b')).toThrow(TypeError)
   expect(() => quoteIdentifier('\0')).toThrow(TypeError)
 })

@@ -40,7 +40,7 @@ await connection.run("SET TimeZone = 'UTC'")
 
 const arrow = async (sql: string) => (await arrowBytes(await connection.stream(sql))).bytes
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
-/** Both shapes have to agree, to the letter. */
+/** Both shapes must contain the same text. */
 async function table(sql: string) {
   const ipc = await arrow(sql)
   const [objects, arrays] = [await textOf(ipc), await arraysOf(ipc)]
@@ -54,7 +54,7 @@ const value = async (expression: string): Promise<JsonValue | undefined> =>
   (await table(`SELECT ${expression} AS x`)).rows[0]?.[0]
 const texts = async (sql: string) => (await connection.runAndReadAll(sql)).getRowsJson()
 
-describe('values by the rules of the service', () => {
+describe('values as JSON', () => {
   const cases: [expression: string, type: string, json: JsonValue][] = [
     ['true', 'BOOLEAN', true],
     ['(-128)::TINYINT', 'TINYINT', -128],
@@ -147,7 +147,7 @@ describe('values by the rules of the service', () => {
     ['[union_value(a := 1), NULL]', 'UNION(a INTEGER)[]', ['1', null]],
     ["[{b: 'a'::ENUM('x', 'a')}]", "STRUCT(b ENUM('x', 'a'))[]", [{ b: 'a' }]],
   ]
-  test.each(cases)('%s is %s', async (expression, type, json) => {
+  test.each(cases)('writes %s as %s', async (expression, type, json) => {
     const { columns, rows } = await table(`SELECT ${expression} AS x`)
     expect(columns).toEqual([{ name: 'x', type }])
     expect(rows).toEqual([[json]])
@@ -156,7 +156,7 @@ describe('values by the rules of the service', () => {
     ).toEqual([[null]])
   })
 
-  test('the name of a type is the one the engine says', async () => {
+  test('names every type like the engine does', async () => {
     for (const [expression, type] of cases) {
       const [described] = await texts(`DESCRIBE SELECT ${expression} AS x`)
       expect(described?.[1]).toBe(type)
@@ -165,9 +165,9 @@ describe('values by the rules of the service', () => {
 })
 
 describe('every type of the engine', () => {
-  /** One row of smallest values, one of largest, one of NULLs. */
+  /** One row with the smallest values, one with the largest, one with NULLs. */
   const ALL = 'SELECT * EXCLUDE (medium_enum, large_enum) FROM test_all_types()'
-  /** Text of a value of ours as the engine would write it, where the two differ only by form. */
+  /** Converts the engine's text of a value to the service's form, where the two forms differ. */
   const same: Record<string, (text: string) => JsonValue> = {
     BOOLEAN: (text) => text === 'true',
     FLOAT: Number,
@@ -178,7 +178,7 @@ describe('every type of the engine', () => {
   }
   const integer = (text: string) => (Number.isSafeInteger(Number(text)) ? Number(text) : text)
 
-  test('is read, NULLs too', async () => {
+  test('reads every type of the engine, including NULLs', async () => {
     const { columns, rows } = await table(ALL)
     const described = (await texts(`DESCRIBE ${ALL}`)).map(([name]) => name)
     expect(columns.map(({ name }) => name)).toEqual(described.map(String))
@@ -187,7 +187,7 @@ describe('every type of the engine', () => {
     expect(rows[0]?.filter((each) => each === null)).toEqual([])
   })
 
-  test('has the value the engine says', async () => {
+  test('writes the same value as the engine for every type', async () => {
     const { columns, rows } = await table(ALL)
     const said = await texts(`SELECT COLUMNS(*)::VARCHAR FROM (${ALL})`)
     const checked = columns.filter(({ type }, column) => {
@@ -205,7 +205,7 @@ describe('every type of the engine', () => {
     expect(checked.length).toBeGreaterThan(25)
   })
 
-  test('nested ones are the same value nested in a list, a struct, a map and an array', async () => {
+  test('writes values nested in lists, structs, maps and arrays unchanged', async () => {
     const { columns, rows } = await table(ALL)
     for (const [index, { name }] of columns.entries()) {
       const [low, high] = [rows[0]?.[index] ?? null, rows[1]?.[index] ?? null]
@@ -227,7 +227,7 @@ describe('every type of the engine', () => {
     }
   })
 
-  test('holds over many chunks, with NULLs among them', async () => {
+  test('reads every type over many chunks with NULLs', async () => {
     const { rows } = await table(`SELECT i, a.* EXCLUDE (rowid)
       FROM (SELECT range AS i, range % 3 AS rowid FROM range(5000)) r
       JOIN (SELECT *, row_number() OVER () - 1 AS rowid FROM (${ALL})) a USING (rowid) ORDER BY i`)
@@ -237,15 +237,15 @@ describe('every type of the engine', () => {
       expect(rows[index]).toEqual([index, ...(once[index % 3] ?? [])])
   })
 
-  test('has a name and no rows when there are none', async () => {
+  test('describes the columns of a result without rows', async () => {
     const { columns, rows } = await table(`${ALL} WHERE bool IS NULL AND bool`)
     expect(rows).toEqual([])
     expect(columns).toEqual((await table(ALL)).columns)
   })
 })
 
-describe('what the engine may do with its memory', () => {
-  test('lists out of order, shared, filtered and NULL are read right', async () => {
+describe('column memory in unusual layouts', () => {
+  test('reads lists that are unordered, shared, filtered or NULL', async () => {
     const { rows } =
       await table(`SELECT i, l, l[2:], [x, x], CASE WHEN i % 5 = 0 THEN NULL ELSE [{a: l, b: 'text longer than twelve ' || i}] END
       FROM (SELECT range AS i, [range, NULL, range + 1] AS l, ['s' || range] AS x FROM range(3000)) WHERE i % 2 = 1 ORDER BY i DESC`)
@@ -260,7 +260,7 @@ describe('what the engine may do with its memory', () => {
     ])
   })
 
-  test('one constant for all rows', async () => {
+  test('reads one constant for all rows', async () => {
     const { rows } = await table(
       `SELECT [1, 2], {a: ['x']}, MAP {'k': [1]}, 'constant text of some length', NULL FROM range(3000)`,
     )
@@ -270,7 +270,7 @@ describe('what the engine may do with its memory', () => {
     expect(rows).toHaveLength(3_000)
   })
 
-  test('structs and arrays under NULLs, in any order', async () => {
+  test('reads structs and arrays below NULLs in any order', async () => {
     const { rows } = await table(`SELECT i, {a: {b: l}}, if(i % 3 = 0, NULL, {a: [l, NULL]})
       FROM (SELECT range AS i, if(range % 2 = 0, NULL, [range, range + 1])::BIGINT[2] AS l FROM range(2500)) ORDER BY hash(i)`)
     for (const [i, first, second] of rows) {
@@ -280,8 +280,8 @@ describe('what the engine may do with its memory', () => {
   })
 })
 
-describe('the stream', () => {
-  test('is read by Arrow itself, with the type names', async () => {
+describe('the Arrow stream', () => {
+  test('writes a stream that Arrow reads, with type names', async () => {
     const read = tableFromIPC(
       await arrow("SELECT 1 AS a, 'x' AS b, 1.5::DECIMAL(14,2) AS d FROM range(5000)"),
     )
@@ -293,7 +293,7 @@ describe('the stream', () => {
     ])
   })
 
-  test('of a query that is computed as it is read ends at the limit of rows', async () => {
+  test('stops a streaming query at the row limit', async () => {
     const result = await connection.stream('SELECT range FROM range(1_000_000_000_000)')
     expect(await arrowBytes(result, { rowsLimit: 40_000 })).toMatchObject({ rows: 40_000, truncated: true })
   })
@@ -305,19 +305,19 @@ describe('the stream', () => {
     [5_000, 2_048, 2_048, true],
     [5_000, 0, 0, true],
     [0, 0, 0, false],
-  ])('%p rows with a limit of %p are %p rows, truncated: %p', async (there, rowsLimit, rows, truncated) => {
+  ])('limits %p rows with limit %p to %p rows, truncated: %p', async (there, rowsLimit, rows, truncated) => {
     const result = await connection.stream(`SELECT range, [range], 'x' FROM range(${there})`)
     const summary = await arrowBytes(result, { rowsLimit })
     expect([summary.rows, summary.truncated]).toEqual([rows, truncated])
     expect((await arraysOf(summary.bytes, rows)).rows).toHaveLength(rows)
   })
 
-  test('a result past the limit of bytes is refused', async () => {
+  test('refuses a result above the byte limit', async () => {
     const result = await connection.stream("SELECT repeat('x', 1000) FROM range(1_000_000)")
     await expect(arrowBytes(result, { bytesLimit: 1_000_000 })).rejects.toThrow(ResultTooLarge)
   })
 
-  test('a streaming query that fails on its way is an error, never a short result', async () => {
+  test('reports a failed streaming query as an error, never a short result', async () => {
     const result = await connection.stream(
       "SELECT if(range = 400_000, error('late'), range) FROM range(500_000)",
     )
@@ -328,7 +328,7 @@ describe('the stream', () => {
     clearInterval(stop)
   })
 
-  test('EXPLAIN, DESCRIBE and SHOW are results too', async () => {
+  test('writes the results of EXPLAIN and DESCRIBE', async () => {
     expect((await table('EXPLAIN SELECT 1')).columns.map(({ name }) => name)).toEqual([
       'explain_key',
       'explain_value',
@@ -337,7 +337,7 @@ describe('the stream', () => {
   })
 })
 
-/** How often others have a turn during a call. */
+/** How often other tasks run during a call. */
 async function turnsOf<T>(call: () => Promise<T>): Promise<{ turns: number; answer: T }> {
   let turns = 0
   const note = () => {
@@ -350,9 +350,9 @@ async function turnsOf<T>(call: () => Promise<T>): Promise<{ turns: number; answ
   return { turns, answer }
 }
 
-describe('a large answer', () => {
+describe('a large JSON result', () => {
   const MANY = 300_000
-  /** The pieces of one heavy value have to make the text that light ones make. */
+  /** The pieces of a heavy value must equal the text of light values. */
   const HEAVY: [name: string, sql: string][] = [
     ['list', `SELECT range(${MANY}) AS x`],
     ['list with NULLs', `SELECT list_transform(range(${MANY}), n -> if(n % 3 = 0, NULL, n)) AS x`],
@@ -368,7 +368,7 @@ describe('a large answer', () => {
     ['many rows', `SELECT range AS n, [range] AS l, 'text ' || range AS t FROM range(20000)`],
     ['huge number', `SELECT repeat('9', 1000)::BIGNUM AS x FROM range(200)`],
   ]
-  test.each(HEAVY)('pauses inside of a heavy value: %s', async (_, sql) => {
+  test.each(HEAVY)('pauses inside a heavy value: %s', async (_, sql) => {
     const ipc = await arrow(sql)
     const { turns, answer } = await turnsOf(() => arrowToJson(ipc, { shape: 'arrays', rows: 20_000 }))
     expect(turns).toBeGreaterThan(2)
@@ -379,7 +379,7 @@ describe('a large answer', () => {
     expect(rows).toHaveLength(said.length)
   })
 
-  test('is refused as soon as its JSON passes the limit, without being written', async () => {
+  test('refuses JSON above the limit without writing the text', async () => {
     const ipc = await arrow(`SELECT list_transform(range(1000000), n -> {'${'k'.repeat(5_000)}': n}) AS x`)
     expect(ipc.length).toBeLessThan(10_000_000)
     const before = process.memoryUsage.rss()
@@ -402,18 +402,18 @@ describe('a large answer', () => {
     expect((await arrowToJson(ipc, { ...options, bytesMax: text.length })).chunks.length).toBeGreaterThan(1)
   })
 
-  test('is refused by the engine before it is sent', async () => {
+  test('refuses JSON above the limit before the engine sends the stream', async () => {
     const result = await connection.stream(`SELECT {'${'k'.repeat(1_000)}': range} AS x FROM range(1000000)`)
     await expect(arrowBytes(result, { jsonBytesMax: 10_000_000 })).rejects.toThrow(JsonTooLarge)
   })
 
-  test('stops when its reader goes away', async () => {
+  test('stops when its reader disconnects', async () => {
     const ipc = await arrow('SELECT range AS n FROM range(100000)')
     const signal = AbortSignal.abort(new Error('gone'))
     await expect(arrowToJson(ipc, { shape: 'objects', rows: 100_000, signal })).rejects.toThrow('gone')
   })
 
-  test('whose columns have too long names is refused before they are read', async () => {
+  test('refuses columns with too long names before it reads them', async () => {
     const columns = Array.from({ length: 30 }, (_, n) => `1 AS "${n}${'c'.repeat(80_000)}"`)
     const ipc = await arrow(`SELECT ${columns}`)
     await expect(arrowToJson(ipc, { shape: 'objects', rows: 1 })).rejects.toThrow(SchemaTooLarge)
@@ -421,7 +421,7 @@ describe('a large answer', () => {
     await expect(arrowToJson(inFirstFormat, { shape: 'objects', rows: 1 })).rejects.toThrow(SchemaTooLarge)
   })
 
-  test('of many columns pauses between its steps', async () => {
+  test('pauses between the steps of a result with many columns', async () => {
     const ipc = await arrow(`SELECT ${Array.from({ length: 2_000 }, (_, n) => `MAP {1: ${n}} AS c${n}`)}`)
     const { turns, answer } = await turnsOf(() => arrowToJson(ipc, { shape: 'objects', rows: 1 }))
     expect(answer.columns).toHaveLength(2_000)
@@ -430,7 +430,7 @@ describe('a large answer', () => {
   })
 })
 
-/** As an engine could write it. */
+/** A stream as an engine could write it. */
 function ipcOf(columns: readonly Data[], length: number): Uint8Array {
   const schema = new Schema(columns.map(({ type }, index) => new Field(`c${index}`, type, true)))
   const data = makeData({ type: new Struct(schema.fields), length, nullCount: 0, children: [...columns] })
@@ -441,9 +441,9 @@ function ipcOf(columns: readonly Data[], length: number): Uint8Array {
 const places = (...all: number[]) => ({ [BufferType.OFFSET]: Int32Array.from(all) })
 const bytesOf = (values: Uint8Array) => ({ [BufferType.DATA]: values })
 
-describe('a stream that makes no sense', () => {
+describe('an inconsistent Arrow stream', () => {
   const ROWS = 8
-  /** Null: it is refused. */
+  /** Null: the data is refused. */
   const written = (type: DataType, buffers: object) => {
     const data = new Data(type, 0, ROWS, 0, buffers)
     try {
@@ -458,7 +458,7 @@ describe('a stream that makes no sense', () => {
     const cells = fieldsOf(fields, false)(rows, { out, bytesMax: Number.POSITIVE_INFINITY })
     expect([...valuesOf(cells, 0, ROWS, out)]).toHaveLength(1)
     const text = utf8.decode(out.take())
-    // A heavy value is written in another way, to the same text.
+    // A heavy value is written by other code, but with the same text.
     for (let row = 0; row < ROWS; row += 1) {
       if (row > 0) out.byte(','.charCodeAt(0))
       expect([...cells.pieces(row)].length).toBeLessThan(ROWS)
@@ -468,7 +468,7 @@ describe('a stream that makes no sense', () => {
   }
   const bytes = fc.uint8Array({ minLength: 0, maxLength: 16 * ROWS })
 
-  test('with texts in places where there are none is refused, or JSON of no more than its bytes', () => {
+  test('refuses wrong text offsets, or writes no more than the bytes', () => {
     const place = fc.oneof(
       fc.integer({ min: -3, max: 20 }),
       fc.integer({ min: -(2 ** 31), max: 2 ** 31 - 1 }),
@@ -511,7 +511,7 @@ describe('a stream that makes no sense', () => {
     expect(read).toBeGreaterThan(0)
   })
 
-  test('with any bytes is JSON all the same, and refused with too few', () => {
+  test('writes any bytes as JSON, and refuses too few bytes', () => {
     const types = [new Int32(), new Int64(), new Float64(), new DateDay(), new TimestampMicrosecond()]
     const type = fc.constantFrom<DataType>(...types, new Decimal(2, 14, 128), new Decimal(9, 15, 128))
     const enough = fc.uint8Array({ minLength: 16 * ROWS, maxLength: 16 * ROWS })
@@ -529,7 +529,7 @@ describe('a stream that makes no sense', () => {
     )
   })
 
-  /** Every second row has all that there is. */
+  // Every second row refers to all bytes.
   const all = 1 << 16
   const again = places(...Array.from({ length: 402 }, (_, index) => (index % 2) * all))
   const items = new Data(new Int32(), 0, all, 0, { [BufferType.DATA]: new Int32Array(all) })
@@ -569,13 +569,13 @@ describe('a stream that makes no sense', () => {
     expect(() => requireSound(data)).toThrow(RangeError)
   })
 
-  test('is refused, and not only by itself, in an answer and in a preview', async () => {
+  test('refuses shared bytes in both JSON shapes', async () => {
     const ipc = ipcOf([text], 401)
     for (const shape of ['objects', 'arrays'] as const)
       await expect(textOf(ipc, { shape })).rejects.toThrow('holds less than it says')
   })
 
-  test('with lists that are longer than all items together, or than those before left, is refused', async () => {
+  test('refuses lists beyond their items and lists with decreasing offsets', async () => {
     const ipc = await arrow('SELECT [range, range] AS l, MAP {range: range} AS m FROM range(3)')
     expect((await arraysOf(ipc, 3)).rows[2]).toEqual([[2, 2], { '2': 2 }])
     const [lists, maps] = [
@@ -591,7 +591,7 @@ describe('a stream that makes no sense', () => {
       await expect(textOf(withPlaces(ipc, before, after))).rejects.toThrow('holds less than it says')
   })
 
-  /** The stream, with other places of items in lists. */
+  /** The stream with other offsets of list items. */
   function withPlaces(ipc: Uint8Array, before: readonly number[], after: readonly number[]): Uint8Array {
     const changed = Buffer.from(ipc)
     const at = changed.indexOf(Buffer.from(Int32Array.from(before).buffer))
@@ -600,7 +600,7 @@ describe('a stream that makes no sense', () => {
     return changed
   }
 
-  test('whose columns are the same bytes is refused', async () => {
+  test('refuses columns that share their bytes', async () => {
     const texts = Array.from(
       { length: 9 },
       (_, column) =>
@@ -614,29 +614,29 @@ describe('a stream that makes no sense', () => {
     await expect(textOf(sharing(ipc))).rejects.toThrow('share their bytes')
   })
 
-  /** The stream, with every buffer of its batch from the first byte on as long as all of them together. */
+  /** The stream after each buffer of its batch is extended to the length of all buffers. */
   function sharing(ipc: Uint8Array): Uint8Array {
     const changed = Buffer.from(ipc)
-    // A buffer is its place and its length, 64 bits each: those of the texts.
+    // A buffer is an offset and a length, 64 bits each. This selects the buffers of the texts.
     for (let at = 0; at + 16 <= changed.length; at += 8)
       if (changed.readBigInt64LE(at + 8) === 4_096n && changed.readBigInt64LE(at) % 64n === 0n)
         changed.writeBigInt64LE(9n * 4_096n, at + 8)
     return changed
   }
 
-  test('with rows that have no columns is refused', async () => {
+  test('refuses rows without columns', async () => {
     await expect(textOf(ipcOf([], 3))).rejects.toThrow('rows without columns')
     expect((await textOf(ipcOf([], 0))).text).toBe('')
   })
 
-  test('with more rows than were announced ends there', async () => {
+  test('refuses more rows than the limit', async () => {
     const ipc = await arrow('SELECT range FROM range(3000)')
     await expect(textOf(ipc, { rows: 2_999 })).rejects.toThrow('more than 2999 rows')
   })
 })
 
-describe('rows as objects', () => {
-  test('names that repeat with other types lose no row', async () => {
+describe('JSON objects per row', () => {
+  test('keeps all rows when column names repeat with other types', async () => {
     const ipc = await arrow(`SELECT 'x' AS f, 2 AS f, 1.5 AS f, 3 AS f_1 FROM range(3000)`)
     const { columns, rows } = await objectsOf(ipc)
     expect(columns.map(({ name }) => name)).toEqual(['f', 'f_2', 'f_3', 'f_1'])
@@ -644,7 +644,7 @@ describe('rows as objects', () => {
     expect(rows[0]).toEqual({ f: 'x', f_2: 2, f_3: 1.5, f_1: 3 })
   })
 
-  test('names that repeat get a number', async () => {
+  test('adds a number to repeated column names', async () => {
     const { columns, text } = await textOf(
       await arrow('SELECT 1 AS a, 2 AS a, 3 AS a_1, 4 AS a, 5 AS "__proto__"'),
     )
@@ -652,7 +652,7 @@ describe('rows as objects', () => {
     expect(text).toBe('{"a":1,"a_2":2,"a_1":3,"a_3":4,"__proto__":5}')
   })
 
-  test('every name is there once, and the first of its kind is as it was', () => {
+  test('makes names unique and keeps the first of each name', () => {
     fc.assert(
       fc.property(fc.array(fc.constantFrom('a', 'a_1', 'a_2', 'b', ''), { maxLength: 12 }), (names) => {
         const unique = uniqueNames(names)
@@ -665,7 +665,7 @@ describe('rows as objects', () => {
 })
 
 describe('any value', () => {
-  test('integers, texts, blobs and times come back as the engine says', async () => {
+  test('writes integers, texts, blobs and times like the engine does', async () => {
     const days = fc.integer({ min: -2_147_483_646, max: 2_147_483_646 })
     const micros = fc.bigInt({ min: -(2n ** 61n), max: 2n ** 61n })
     const text = fc.string({ unit: 'grapheme' }).filter((each) => !each.includes('\0'))
@@ -699,7 +699,7 @@ describe('any value', () => {
     )
   })
 
-  test('texts are the same to the letter whatever else is among them', async () => {
+  test('writes texts exactly, whatever other values surround them', async () => {
     const parts = 'a é 🦆 " \\ / \n \b \x01 \x1f \x7f \u2028 \ufffd \ufeff \x80'.split(' ')
     const text = fc.oneof(
       fc.string({ unit: fc.constantFrom(...parts), maxLength: 80 }),
@@ -721,7 +721,7 @@ describe('any value', () => {
     expect((await table(`SELECT t FROM (VALUES ${sql}) v(t)`)).rows).toEqual(codes.map((code) => [code]))
   })
 
-  test('a long text is encoded in pieces that cut no character', async () => {
+  test('splits long texts only between characters', async () => {
     for (const before of ['', 'a', 'aa'])
       for (const unit of ['🦆', 'é', 'a', '"', '\x01']) {
         const { text } = await textOf(await arrow(`SELECT '${before}' || repeat('${unit}', 200000) AS x`))
@@ -729,7 +729,7 @@ describe('any value', () => {
       }
   })
 
-  test('a decimal of any width is its text', async () => {
+  test('writes a decimal of any width exactly', async () => {
     const decimal = fc.integer({ min: 1, max: 38 }).chain((width) =>
       fc.record({
         width: fc.constant(width),

@@ -15,7 +15,7 @@ const refused = (sql: string) =>
     (error: unknown) => (error instanceof StatementRefused ? error.message : error),
   )
 
-describe('a SELECT that acts', () => {
+describe('a SELECT with side effects', () => {
   test.each([
     'from enable_logging()',
     'select * from SYSTEM.main."Enable_Logging" -- so\n /* /* */ */ (storage = 1)',
@@ -37,24 +37,24 @@ describe('a SELECT that acts', () => {
     "select 'enable_logging()', 1e400 -- query()",
     'select views from bronze.duckdb_views, pg_views.pg_settings',
     'with views as (select 1 as views) select views.views from views',
-  ])('is not: %s', async (sql) => {
+  ])('allows a harmless SELECT: %s', async (sql) => {
     expect(await refused(sql)).toBeNull()
   })
 
   test.each(['pragma enable_profiling', 'create table x as select 1 as views'])(
-    'is looked for in a SELECT alone: %s',
+    'accepts only a SELECT: %s',
     async (sql) => {
       expect(await refused(sql)).toBe('only a SELECT can be run')
     },
   )
 
-  test('is looked for in a list that is longer than the arguments of a call', async () => {
+  test('checks a list longer than the arguments of a call', async () => {
     const list = `[${'1,'.repeat(700_000)}1]`
     expect(await refused(`select ${list} as query`)).toBeNull()
   })
 
-  // A new version of the engine may bring another one: whoever adds it here has looked what it does.
-  test('is told from all others that the engine has', async () => {
+  // A new version of the engine may bring a new function. Check its effects before you add it to READING.
+  test('refuses every table function of the engine that does not only read', async () => {
     const rows = await connection.runAndReadAll(`
       select distinct function_name from duckdb_functions() where function_type = 'table' order by 1`)
     const names = rows.getRows().map(([name]) => String(name))
@@ -63,7 +63,7 @@ describe('a SELECT that acts', () => {
   })
 })
 
-describe('what tells of the engine', () => {
+describe('a SELECT that reveals the engine', () => {
   let directory: string
   let engine: Engine
   beforeAll(async () => {
@@ -100,9 +100,9 @@ describe('what tells of the engine', () => {
     expect(await refused(sql)).toBe(`${what} is not allowed`)
   })
 
-  // A new version of the engine may bring another one.
-  test('is all that names a file or directory of the engine', async () => {
-    // What waits, and what breaks an engine so that it tells nothing more, is left out.
+  // A new version of the engine may bring a new function or view.
+  test("refuses every function and view that reveals the engine's paths", async () => {
+    // Functions that wait, and one that makes the engine unresponsive, are left out.
     const listed = async (sql: string) => (await engine.read(sql)).getRows().map((row) => row.map(String))
     const functions = await listed(`
       SELECT DISTINCT function_name, function_type IN ('table', 'table_macro') FROM duckdb_functions()
@@ -121,7 +121,8 @@ describe('what tells of the engine', () => {
     expect(texts.length).toBeGreaterThan(2_000)
     const told = (sql: string) => engine.read(sql).then((reader) => String(reader.getRows()), String)
     const kept = `'${join(directory, 'kept.parquet')}'`
-    /** What is written where a statement of ours reads it through a view; what such a one fails with is told in the author's own lines. */
+    // Returns the text that a statement of the service writes when it reads the SELECT through a view. An
+    // error there is not checked, because the author sees only lines of their own text.
     const written = async (sql: string) => {
       await engine.run(`CREATE OR REPLACE TEMP VIEW result AS ${sql}`)
       await engine.run(`COPY (SELECT r::VARCHAR AS r FROM result AS r) TO ${kept}`)
@@ -139,6 +140,6 @@ describe('what tells of the engine', () => {
   }, 60_000)
 })
 
-/** They read files of those that an engine may read, tell of the engine, or compute. */
+/** These functions read files that the engine may read, describe the engine, or compute. */
 const READING =
   /^(read_\w+|parquet_\w+|duckdb_\w+|pragma_\w+|json_(each|tree)|test_(all|vector)_types|range|generate_series|unnest|repeat|repeat_row|glob|sniff_csv|icu_calendar_names|pg_timezone_names|seq_scan|sql_auto_complete|summary|which_secret)$/

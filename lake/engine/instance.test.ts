@@ -40,15 +40,15 @@ async function errorOf(sql: string, at: Engine = engine): Promise<EngineError> {
   return error
 }
 
-describe('what the lock leaves open', () => {
-  test('files of the allowed directory and the allowed paths', async () => {
+describe('a locked engine', () => {
+  test('reads files of the allowed directory and the allowed paths', async () => {
     expect(await rows(`SELECT * FROM '${root}/in/a.csv'`)).toEqual([['1', '2']])
     expect(await rows(`SELECT * FROM '${root}/in/hard.csv'`)).toEqual([['1', '2']])
     expect(await rows(`SELECT * FROM '${root}/one.csv'`)).toEqual([['1', '2']])
     await engine.run(`COPY (SELECT 1) TO '${root}/in/out.parquet'`)
   })
 
-  test('the engine keeps its work', async () => {
+  test('keeps the tables of a locked engine', async () => {
     await engine.run('CREATE TABLE t AS SELECT 1 AS a; INSERT INTO t VALUES (2)')
     expect(await rows('SELECT count(*) FROM t')).toEqual([['2']])
     expect(await engine.describe('SELECT a, 1.5::DECIMAL(14,2) AS d, now() AS n FROM t')).toEqual([
@@ -59,7 +59,7 @@ describe('what the lock leaves open', () => {
   })
 })
 
-describe('what the lock closes', () => {
+describe('the limits of a locked engine', () => {
   const attempts: [what: string, sql: (root: string) => string][] = [
     ['a file outside', (at) => `FROM '${at}/other.csv'`],
     ['a directory with the same beginning', (at) => `FROM '${at}/in2/a.csv'`],
@@ -88,13 +88,13 @@ describe('what the lock closes', () => {
     ['a profile file', (at) => `SET profiling_output = '${at}/profile'`],
     ['the environment', () => `SELECT getenv('HOME')`],
   ]
-  test.each(attempts)('%s', async (_, sql) => {
+  test.each(attempts)('refuses %s', async (_, sql) => {
     expect((await errorOf(sql(root))).message).toMatch(
       /disabled by configuration|disabled through configuration|configuration has been locked|Persistent secrets|does not exist/,
     )
   })
 
-  test('and nothing was left behind', async () => {
+  test('leaves no files behind after the refused statements', async () => {
     expect((await readdir(root)).toSorted()).toEqual([
       'in',
       'in2',
@@ -106,7 +106,7 @@ describe('what the lock closes', () => {
   })
 })
 
-describe('errors', () => {
+describe('engine errors', () => {
   test.each([
     ['SELECT 1 +', 'syntax', undefined],
     ['SELECT 1,\n  2 3', 'syntax', 2],
@@ -114,24 +114,24 @@ describe('errors', () => {
     ['SELECT * FROM nope', 'binder', 1],
     ["SELECT 'a'::INTEGER", 'other', 1],
     ["SELECT error('no')", 'other', undefined],
-  ] as const)('%j is %s', async (sql, kind, line) => {
+  ] as const)('reports %j as %s', async (sql, kind, line) => {
     expect(await errorOf(sql)).toMatchObject({ kind, line })
   })
 
-  test('a query too large for memory is out of memory, and the engine goes on', async () => {
+  test('reports exhausted memory and stays usable', async () => {
     expect(await errorOf('SELECT array_agg(range) FROM range(50_000_000)')).toMatchObject({
       kind: 'out_of_memory',
     })
     expect(await rows('SELECT 1')).toEqual([[1]])
   })
 
-  test('a large sort spills to the temporary directory instead', async () => {
+  test('spills a large sort to the temporary directory', async () => {
     expect(
       await rows('SELECT count(*) FROM (SELECT random() AS r FROM range(6_000_000) ORDER BY r)'),
     ).toEqual([['6000000']])
   })
 
-  test('what spills has a limit: the disk belongs to others too', async () => {
+  test('limits the spilled bytes, because other processes share the disk', async () => {
     const small = await openLocked({
       memoryLimitBytes: 50 * MB,
       threads: 1,
@@ -149,7 +149,7 @@ describe('errors', () => {
     small.close()
   })
 
-  test('an interrupt stops the query that runs', async () => {
+  test('stops the running query on an interrupt', async () => {
     const endless = errorOf('SELECT count(*) FROM range(1_000_000_000_000) WHERE random() < 0')
     const stop = setInterval(() => engine.interrupt(), 5)
     expect(await endless).toMatchObject({ kind: 'interrupted' })
@@ -158,7 +158,7 @@ describe('errors', () => {
   })
 })
 
-test('a prepared engine can be kept and locked later, and closing is final', async () => {
+test('locks a prepared engine later, and stays closed after closing', async () => {
   const prepared = await prepareEngine({ memoryLimitBytes: 100 * MB, threads: 1, tempLimitBytes: MB })
   const locked = await prepared.lock({
     tempDirectory: join(root, 'spill'),

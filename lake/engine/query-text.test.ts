@@ -4,7 +4,7 @@ import { useConnection } from './test-connection.ts'
 
 const connection = await useConnection()
 
-/** `name@offset` of each table, or the fault. */
+/** The tables as `name@offset`, or the error. */
 async function read(sql: string) {
   const { fault, tables } = await readQueryText(connection, sql)
   if (fault !== null) return `${fault.message}@${fault.at}`

@@ -7,7 +7,7 @@ import { useConnection } from './test-connection.ts'
 const connection = await useConnection()
 const planned = await plannedTreeOn(connection)
 
-/** Every text of these tests is the same to the parser, whichever way it is asked. */
+/** Both kinds of parser calls must return the same tree for every text of these tests. */
 const tree: SyntaxTree = async (sql) => {
   const [once] = await Promise.allSettled([treeOn(connection)(sql)])
   const [again] = await Promise.allSettled([planned(sql)])
@@ -19,7 +19,7 @@ const tree: SyntaxTree = async (sql) => {
   return once.value
 }
 
-/** The lake of these tests: bronze.flights and ops.gold.routes. */
+/** The tables of these tests: bronze.flights and ops.gold.routes. */
 const isTable = ({ catalog, schema, name }: TableReference) =>
   ['.bronze.flights', 'ops.gold.routes'].includes(`${catalog}.${schema}.${name}`.toLowerCase())
 
@@ -35,7 +35,7 @@ const refusalOf = (sql: string) =>
     },
   )
 
-describe('a query that only reads is allowed', () => {
+describe('allows a read-only query', () => {
   test.each([
     'SELECT 1',
     'select * from bronze.flights;',
@@ -66,7 +66,7 @@ describe('a query that only reads is allowed', () => {
     'SELECT lambda_result FROM (SELECT list_transform([1], lambda x: x + 1) AS lambda_result)',
   ])('%j', async (sql) => expect(await refusalOf(sql)).toBe('allowed'))
 
-  test('what was checked is what runs', async () => {
+  test('returns the checked text as the text to run', async () => {
     expect(await check('EXPLAIN  SELECT 1')).toMatchObject({ kind: 'explain', sql: 'EXPLAIN   SELECT 1' })
     expect(await check('SELECT 1; ')).toMatchObject({ kind: 'select', sql: 'SELECT 1; ', listsTables: false })
     expect(await check('SHOW TABLES')).toMatchObject({ listsTables: true, tables: [] })
@@ -74,7 +74,7 @@ describe('a query that only reads is allowed', () => {
   })
 })
 
-describe('every table is found', () => {
+describe('finds every table of a query', () => {
   test.each([
     ['SELECT * FROM a, s.b, c.s.d', ['c.s.d', 's.b', 'a']],
     ['SELECT * FROM a JOIN A ON true', ['a']],
@@ -95,19 +95,20 @@ describe('every table is found', () => {
     ['SELECT list_transform([1], x -> (SELECT y FROM a))', ['a']],
     ['SELECT * FROM a ASOF JOIN b USING (t) POSITIONAL JOIN c', ['a', 'b', 'c']],
     ['WITH RECURSIVE r AS (FROM a UNION FROM r, b) FROM r', ['a', 'b']],
-    // What a recursive query begins with does not see itself, and the engine looks for a table or a file
+    // The first part of a recursive query does not see its own name, so the engine searches for a table or a
+    // file.
     ['WITH RECURSIVE r AS (FROM r UNION FROM r, b) FROM r', ['b', 'r']],
     ['WITH RECURSIVE r AS (FROM a JOIN (SELECT (FROM r)) ON true UNION ALL FROM b) FROM r', ['a', 'b', 'r']],
     ['WITH r AS (FROM a), b AS (WITH RECURSIVE r AS (FROM r UNION FROM r) FROM r) FROM b', ['a']],
-    // Nor are letters alike to it that are to Unicode, such as the sign of Kelvin
+    // The engine folds only ASCII letters, not letters such as the Kelvin sign.
     ['WITH "\u212A" AS (SELECT 1) FROM k', ['k']],
     ['WITH k AS (SELECT 1) FROM K, "\u212A"', ['\u212A']],
   ])('%j', async (sql, tables) => expect((await tablesOf(sql)).toSorted()).toEqual(tables.toSorted()))
 })
 
-describe('what is hostile is refused', () => {
+describe('refuses hostile texts', () => {
   test.each([
-    // Files, by any name
+    // Files, by any function or name.
     ["SELECT * FROM read_csv('/etc/passwd')", 'read_csv()'],
     ["SELECT * FROM read_csv_auto('/etc/passwd')", 'read_csv_auto()'],
     ["SELECT * FROM READ_PARQUET('/x.parquet')", 'read_parquet()'],
@@ -138,13 +139,13 @@ describe('what is hostile is refused', () => {
       'WITH RECURSIVE duckdb_views AS (FROM duckdb_views UNION FROM duckdb_views) FROM duckdb_views',
       'duckdb_views',
     ],
-    // SQL in texts
+    // SQL inside texts.
     ["FROM query('COPY (SELECT 1) TO ''/x''')", 'query()'],
     ["FROM query_table('/etc/passwd')", 'query_table()'],
     ["FROM query_table(['bronze.flights'])", 'query_table()'],
     ["FROM json_execute_serialized_sql('{}')", 'json_execute_serialized_sql()'],
     ["SELECT json_serialize_plan('SELECT 1')", 'json_serialize_plan()'],
-    // Settings, the environment, the process
+    // Settings, the environment and the process.
     ['SELECT * FROM duckdb_settings()', 'duckdb_settings()'],
     ['SELECT * FROM duckdb_secrets()', 'duckdb_secrets()'],
     ['SELECT * FROM duckdb_views()', 'duckdb_views()'],
@@ -162,7 +163,7 @@ describe('what is hostile is refused', () => {
     ["CALL enable_logging(storage = 'stdout')", 'CALL is not allowed'],
     ["FROM enable_logging(storage = 'stdout')", 'enable_logging()'],
     ['SHOW DATABASES', 'SHOW "databases" is not allowed'],
-    // Statements that are no query
+    // Statements other than queries.
     ['INSERT INTO bronze.flights VALUES (1)', 'INSERT is not allowed'],
     ['-- just a look\n DELETE FROM bronze.flights', 'DELETE is not allowed'],
     ['UPDATE bronze.flights SET a = 1', 'UPDATE is not allowed'],
@@ -188,7 +189,7 @@ describe('what is hostile is refused', () => {
     ['EXPLAIN ANALYZE CREATE TABLE x AS SELECT 1', 'CREATE is not allowed'],
     ['EXPLAIN EXPLAIN SELECT 1', 'EXPLAIN is not allowed'],
     ['PIVOT bronze.flights ON a USING sum(b)', 'a PIVOT needs its values'],
-    // Two statements, or none
+    // Two statements or none.
     ['SELECT 1; SELECT 2', 'there are 2 statements'],
     ['SELECT 1; DROP TABLE x', 'is not allowed'],
     ['EXPLAIN SELECT 1; DROP TABLE x', 'is not allowed'],
@@ -202,13 +203,13 @@ describe('what is hostile is refused', () => {
     ['SELECT 1\0; DROP TABLE x', 'null byte'],
     [`SELECT ${'1+'.repeat(5_000)}1`, 'expression depth'],
     [`SELECT ${'abs('.repeat(5_000)}`, 'Parser Error'],
-    // Tables that are not there
+    // Unknown tables.
     ['FROM flights', 'there is no table flights'],
     ['FROM gold.routes', 'there is no table gold.routes'],
     ['FROM system.information_schema.tables, x', 'there is no table x'],
   ])('%j', async (sql, message) => expect(await refusalOf(sql)).toContain(message))
 
-  test('no macro of the engine gives what a query may not ask for itself', async () => {
+  test('refuses macros whose bodies are refused', async () => {
     const reader = await connection.runAndReadAll(`
       SELECT DISTINCT function_name, parameters, macro_definition FROM duckdb_functions()
       WHERE function_type = 'macro' AND regexp_full_match(function_name, '[a-z_0-9]+')`)
@@ -216,21 +217,21 @@ describe('what is hostile is refused', () => {
     expect(known.length).toBeGreaterThan(50)
     for (const { function_name: name, macro_definition: body } of known) {
       if ((await refusalOf(`SELECT ${body}`)) === 'allowed') continue
-      // What a name of the engine's types is, says nothing of this process.
+      // The name of an engine's type reveals nothing about this process.
       if (name !== 'format_type') expect(await refusalOf(`SELECT ${name}()`)).toContain(`${name}()`)
     }
   })
 
-  test('a large query is read without exhausting the stack', async () => {
+  test('reads a large query without exhausting the stack', async () => {
     expect(await refusalOf(`SELECT 1 ${'UNION ALL SELECT 1 '.repeat(4_000)}`)).toBe('allowed')
   })
 })
 
-describe('a limit', () => {
+describe('a row limit', () => {
   const first = async (sql: string, rowsLimit: number) =>
     (await connection.runAndReadAll(limited(await checkReadOnly(tree, sql), rowsLimit))).getRowsJson()
 
-  test('keeps the order and the columns of a query', async () => {
+  test('limits a query and keeps its order and columns', async () => {
     expect(
       await first('SELECT range AS a, 1 AS a FROM range(100_000) ORDER BY range DESC; -- all', 2),
     ).toEqual([

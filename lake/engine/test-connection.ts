@@ -1,4 +1,4 @@
-// An engine in memory for the tests of a file.
+// An in-memory engine for the tests of a file.
 import { afterAll } from 'bun:test'
 import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api'
 

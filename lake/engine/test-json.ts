@@ -1,4 +1,4 @@
-// Rows of an Arrow stream as JavaScript values, for tests: the service's JSON, parsed.
+// Parses the service's JSON of an Arrow stream into JavaScript values, for tests.
 import { arrowToJson, type JsonOptions } from './arrow-json.ts'
 
 export type JsonValue = null | boolean | number | string | JsonValue[] | JsonObject

@@ -8,7 +8,7 @@ const isTaken = (sql: string) => isTraceless(connection, sql, [{ schema: 'defaul
 const namesOf = async (sql: string) =>
   (await connection.runAndReadAll(sql)).getRows().map((row) => row.map(String))
 
-describe('a text that computes from tables it may name', () => {
+describe('a text that only computes from its tables', () => {
   test.each([
     'select 1 as a',
     'select count(*) - 1 from "default.gold"."one"',
@@ -16,12 +16,12 @@ describe('a text that computes from tables it may name', () => {
     "select 'set x = 1; attach ''/etc/passwd''' as \"pragma\", $$copy$$ as b",
     'select random(), uuid(), now() from range(3) tablesample 10%',
     'describe "default.gold"."one"',
-  ])('may share an instance: %s', async (sql) => expect(await isTaken(sql)).toBeTrue())
+  ])('shares an instance: %s', async (sql) => expect(await isTaken(sql)).toBeTrue())
 })
 
-describe('what could leave something behind, or see what was left, gets an instance of its own', () => {
+describe('needs its own instance, because it may leave or see state', () => {
   test.each([
-    // Statements that are no SELECT, or hide one that is none
+    // Statements that are not a SELECT, or contain another statement.
     '',
     'select 1; select 2',
     'select 1; set threads = 2',
@@ -38,7 +38,7 @@ describe('what could leave something behind, or see what was left, gets an insta
     'select 1 \0; set threads = 2',
     'pivot "default.gold"."one" on a using count(*)',
     'with a as (insert into t values (1) returning 1) select * from a',
-    // The state of the instance, of its connections, and of random numbers
+    // The state of the instance, of its connections, and of random numbers.
     'select setseed(0.5)',
     'select a from "default.gold"."one" order by SETSEED(0.5)',
     'select list_transform([0.5], x -> "setseed"(x))',
@@ -65,7 +65,7 @@ describe('what could leave something behind, or see what was left, gets an insta
     'from enable_logging()',
     'from checkpoint()',
     'from seq_scan()',
-    // Files and tables of others
+    // Files and tables of other users.
     "select * from read_parquet('in-*.parquet')",
     "select * from parquet_scan('/tmp/*')",
     "select * from '/tmp/a.parquet'",
@@ -85,7 +85,7 @@ describe('what could leave something behind, or see what was left, gets an insta
   ])('%j', async (sql) => expect(await isTaken(sql)).toBeFalse())
 })
 
-/** What they answer differs from call to call, and tells nothing of the instance. */
+/** The results of these functions differ per call, but reveal nothing about the instance. */
 const CHANGING = new Set(
   `current_database current_date current_schema current_schemas error gen_random_uuid get_current_time
    get_current_timestamp in_search_path now random today transaction_timestamp uuid uuidv4 uuidv7`.split(
@@ -93,8 +93,8 @@ const CHANGING = new Set(
   ),
 )
 
-// A new version of the engine may bring another one: whoever adds it has looked what it tells.
-test('of the functions that do not just compute, each is known', async () => {
+// A new version of the engine may bring a new function. Check what it reveals before you add it here.
+test('knows every function that does not only compute', async () => {
   const rows = await namesOf(`
     select distinct function_name from duckdb_functions()
     where function_type in ('scalar', 'aggregate') and stability is distinct from 'CONSISTENT'
@@ -104,14 +104,14 @@ test('of the functions that do not just compute, each is known', async () => {
   expect(taken.filter((name) => !CHANGING.has(name))).toEqual([])
 })
 
-test('no macro gives what a text may not ask for itself', async () => {
+test('needs an instance for macros whose bodies need one', async () => {
   const macros = await namesOf(`
     select distinct function_name, macro_definition from duckdb_functions()
     where function_type = 'macro' and regexp_full_match(function_name, '[a-z_0-9]+')`)
   expect(macros.length).toBeGreaterThan(50)
   for (const [name, body] of macros) {
     if (await isTaken(`select ${body}`)) continue
-    // What a name of the engine's types is, says nothing of this process.
+    // The name of an engine's type reveals nothing about this process.
     if (name !== 'format_type') expect([name, await isTaken(`select ${name}()`)]).toEqual([name, false])
   }
 })

@@ -23,8 +23,9 @@ export function fieldsWritten(columns: readonly Column[], schema: Schema): Neste
 }
 
 /**
- * The SELECT list inside COPY, which converts a result to the types and names of the table. Example: `"a",
- * CAST("b" AS BIGINT) AS "b"`. Columns of the table that the result lacks are not written; readers see null.
+ * The SELECT list inside COPY, which converts a result to the types and names of the table:
+ * `"a", CAST("b" AS BIGINT) AS "b"`. Columns of the table that the result lacks are not written; readers see
+ * null.
  */
 export function selectForWrite(columns: readonly Column[], schema: Schema): string {
   const present = byName(columns)

@@ -30,7 +30,7 @@ const values: Record<string, fc.Arbitrary<BoundValue>> = {
   'decimal(38, 2)': fc.bigInt({ min: -(10n ** 38n), max: 10n ** 38n }),
 }
 
-test.each(Object.keys(values))('a bound of type %s reads back as it was written', (type) => {
+test.each(Object.keys(values))('decodes an encoded bound of type %s unchanged', (type) => {
   fc.assert(
     fc.property(values[type] ?? fc.constant(0), (value) =>
       expect(decodeBound(type, encodeBound(type, value))).toEqual(value),
@@ -38,7 +38,7 @@ test.each(Object.keys(values))('a bound of type %s reads back as it was written'
   )
 })
 
-/** Examples of the specification's table of single-value serializations, worked out by hand. */
+/** Examples for the specification's table of single-value serializations, calculated by hand. */
 test.each([
   ['boolean', true, '01'],
   ['int', 34, '22000000'],
@@ -53,11 +53,11 @@ test.each([
   ['decimal(9, 2)', -1n, 'ff'],
   ['decimal(9, 2)', 128n, '0080'],
   ['decimal(9, 2)', 0n, '00'],
-])('%s %p is %s', (type, value, hex) => {
+])('encodes %s %p as %s', (type, value, hex) => {
   expect(Buffer.from(encodeBound(type, value)).toString('hex')).toBe(hex)
 })
 
-test('a bound written before a promotion is read as the wider type', () => {
+test('decodes a bound written before a promotion as the wider type', () => {
   expect(decodeBound('long', encodeBound('int', -5))).toBe(-5n)
   expect(decodeBound('double', encodeBound('float', 1.5))).toBe(1.5)
 })
@@ -65,7 +65,7 @@ test('a bound written before a promotion is read as the wider type', () => {
 const compareBytes = (a: Uint8Array, b: Uint8Array) => Buffer.compare(a, b)
 const utf8 = (value: BoundValue | undefined) => encodeBound('string', value ?? '')
 
-test('cut bounds of a string still bound it, in the order of UTF-8', () => {
+test('cuts bounds of a string so that they still bound it', () => {
   fc.assert(
     fc.property(fc.string({ unit: 'binary', maxLength: 40 }), (text) => {
       const lower = lowerBound('string', text)
@@ -77,7 +77,7 @@ test('cut bounds of a string still bound it, in the order of UTF-8', () => {
   )
 })
 
-test('cut bounds of bytes still bound them', () => {
+test('cuts bounds of bytes so that they still bound them', () => {
   fc.assert(
     fc.property(fc.uint8Array({ maxLength: 40 }), (bytes) => {
       const lower = lowerBound('binary', bytes) as Uint8Array
@@ -96,21 +96,21 @@ describe('the upper bound of a long string', () => {
     [`${'😀'.repeat(16)}x`, `${'😀'.repeat(15)}😁`],
     ['\u{10ffff}'.repeat(17), undefined],
     ['a'.repeat(16), 'a'.repeat(16)],
-  ])('%j is %j', (text, upper) => expect(upperBound('string', text)).toBe(upper))
+  ])('increments the cut string %j to %j', (text, upper) => expect(upperBound('string', text)).toBe(upper))
 })
 
-test('bytes that cannot be incremented have no upper bound', () => {
+test('omits the upper bound of bytes that cannot be incremented', () => {
   expect(upperBound('binary', new Uint8Array(17).fill(0xff))).toBeUndefined()
   expect(boundsFromText('binary', '00', 'FF'.repeat(17))).toEqual({ lower: Buffer.of(0) })
 })
 
-test('zero is bounded by both zeros', () => {
+test('bounds zero by -0 and 0', () => {
   const { lower, upper } = boundsFromText('double', '0.0', '-0.0')
   expect(Object.is(decodeBound('double', lower ?? new Uint8Array()), -0)).toBe(true)
   expect(Object.is(decodeBound('double', upper ?? new Uint8Array()), 0)).toBe(true)
 })
 
-describe('the texts that DuckDB prints are understood', () => {
+describe("texts of DuckDB's statistics", () => {
   const epoch = (sql: string) => `epoch_us(${sql})`
   const cases: [type: string, sql: string, value: (sql: string) => string][] = [
     ['date', "DATE '0044-03-15 (BC)'", (sql) => `datediff('day', DATE '1970-01-01', ${sql})`],
@@ -129,7 +129,7 @@ describe('the texts that DuckDB prints are understood', () => {
     ['float', '0.1::FLOAT', (sql) => sql],
     ['long', "'-9223372036854775808'::BIGINT", (sql) => sql],
   ]
-  test.each(cases)('%s %s', async (type, sql, expected) => {
+  test.each(cases)('parses a value of type %s: %s', async (type, sql, expected) => {
     const [row] = await lake.rows(`SELECT (${sql})::VARCHAR AS text, (${expected(sql)})::VARCHAR AS value`)
     expect(String(valueFromText(type, String(row?.text)))).toBe(
       String(valueFromText(numeric(type), String(row?.value))),
@@ -142,14 +142,14 @@ const numeric = (type: string) => {
   return type === 'decimal(5, 5)' ? 'long' : type
 }
 
-test('any day of the calendar has the number DuckDB gives it', async () => {
+test("converts any calendar day to DuckDB's number", async () => {
   const rows = await lake.rows(
     `SELECT (DATE '1970-01-01' + n::INTEGER)::VARCHAR AS text, n FROM range(-2000000, 2000000, 1237) t(n)`,
   )
   for (const { text, n } of rows) expect(valueFromText('date', String(text))).toBe(Number(n))
 })
 
-test('any float has a bound that is exactly it', async () => {
+test('parses the text of any float exactly', async () => {
   const rows = await lake.rows(
     'SELECT f::VARCHAR AS text, f::DOUBLE AS value FROM (SELECT (n * 7919 % 1000003 / 7)::FLOAT AS f FROM range(2000) t(n))',
   )

@@ -15,7 +15,7 @@ test.each([
   expect(renderDuckType(parseDuckType(text), quoteIdentifier)).toBe(text)
 })
 
-test('a type with arguments of no meaning here is its name', () => {
+test('ignores the arguments of ENUM and UNION', () => {
   expect(parseDuckType("ENUM('a', 'b''c)')")).toEqual({ kind: 'scalar', name: 'ENUM' })
   expect(parseDuckType('UNION(a INTEGER, b STRUCT(c INTEGER))[]')).toEqual({
     kind: 'list',
@@ -23,11 +23,11 @@ test('a type with arguments of no meaning here is its name', () => {
   })
 })
 
-test('DuckDB writes an untyped NULL as a quoted name', () => {
+test('parses the quoted name that DuckDB writes for an untyped NULL', () => {
   expect(parseDuckType('"NULL"')).toEqual({ kind: 'scalar', name: 'NULL' })
 })
 
-test('fields without a name have an empty one', () => {
+test('gives unnamed fields an empty name', () => {
   const struct = parseDuckType('STRUCT(INTEGER, DECIMAL(4,1)[])')
   expect(struct.kind === 'struct' && struct.fields.map((field) => field.name)).toEqual(['', ''])
 })

@@ -4,7 +4,7 @@ import { parseJson, stringifyJson } from './json.ts'
 
 const int64 = fc.bigInt({ min: -(2n ** 63n), max: 2n ** 63n - 1n })
 
-test('a snapshot id of any size survives both ways, and is always a bigint', () => {
+test('keeps snapshot ids of any size as bigint both ways', () => {
   fc.assert(
     fc.property(int64, fc.array(int64), (id, ids) => {
       const value = { 'snapshot-id': id, nested: [{ 'parent-snapshot-id': id }], 'snapshot-ids': ids }
@@ -17,12 +17,12 @@ test('a snapshot id of any size survives both ways, and is always a bigint', () 
   })
 })
 
-test('the text carries the digits of the id, not those of the nearest double', () => {
+test('writes and reads all digits of an id', () => {
   expect(stringifyJson({ 'snapshot-id': 9007199254740993n })).toBe('{"snapshot-id":9007199254740993}')
   expect(parseJson('{"snapshot-id":9007199254740993}')).toEqual({ 'snapshot-id': 9007199254740993n })
 })
 
-test('any JSON without large integers reads as JSON.parse reads it', () => {
+test('parses JSON without large integers like JSON.parse', () => {
   const fraction = fc.double({ noInteger: true, noNaN: true, noDefaultInfinity: true })
   const values = [
     fc.string({ unit: 'binary' }),
@@ -39,7 +39,7 @@ test('any JSON without large integers reads as JSON.parse reads it', () => {
   )
 })
 
-test('an integer beyond 2^53 under another name is a bigint; small ones and fractions are numbers', () => {
+test('parses other integers beyond 2^53 as bigint, smaller numbers as number', () => {
   expect(
     parseJson('{"a": 9007199254740993, "b": -9223372036854775808, "c": 5, "d": 1e300, "e": 0.1}'),
   ).toEqual({
@@ -52,7 +52,7 @@ test('an integer beyond 2^53 under another name is a bigint; small ones and frac
   expect(parseJson('1945883874356674421')).toBe(1945883874356674421n)
 })
 
-test('a null snapshot id stays null, a text stays a text', () => {
+test('keeps a null snapshot id and a text', () => {
   expect(parseJson('{"snapshot-id": null, "summary": {"snapshot-id": "12"}}')).toEqual({
     'snapshot-id': null,
     summary: { 'snapshot-id': '12' },

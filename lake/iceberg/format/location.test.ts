@@ -13,7 +13,7 @@ const roots = ['s3://bucket/', 'file:///var/lib/sluice/objects/']
 const name = { namespace: 'default', layer: 'gold', name: 'route_delays' } as const
 const uuid = '0f8fad5b-d9cb-469f-a165-70867728950e'
 
-test.each(roots)('locations below %s become keys and come back', (root) => {
+test.each(roots)('converts locations below %s to keys and back', (root) => {
   const table = tableLocation(root, name, uuid)
   expect(table).toBe(`${root}_lake/default/gold/route_delays-0f8fad5b`)
   for (const location of [
@@ -44,9 +44,11 @@ test.each([
   's3://bucket/_lake/a?b',
   'file:///etc/passwd',
   '',
-])('%j is refused', (location) => expect(() => keyOf('s3://bucket/', location)).toThrow(BadLocation))
+])('refuses the location %j', (location) =>
+  expect(() => keyOf('s3://bucket/', location)).toThrow(BadLocation),
+)
 
-test('a name cannot lead out of the lake', () => {
+test('refuses a name that leads out of the lake', () => {
   expect(() => tableLocation('s3://bucket/', { ...name, name: '../../x' }, uuid)).toThrow(BadLocation)
   expect(() => locationOf('s3://bucket', '_lake/a')).toThrow('does not end in a slash')
 })

@@ -125,8 +125,7 @@ const RESERVED_NAME = '__duckdb_field_id'
 
 /**
  * The DuckDB types in which the columns of a result are stored, in order.
- * @throws UnsupportedColumn for a type that cannot be stored, for an invalid name, or for a name that differs
- * from another one at most by case.
+ * @throws UnsupportedColumn for an unsupported type, an invalid name, or two names that differ at most by case.
  */
 export function storedTypes(columns: readonly Column[]): StructField[] {
   const fields = columns.map((column) => ({ name: column.name, type: parseColumn(column) }))
