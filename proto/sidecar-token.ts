@@ -1,4 +1,5 @@
-// The secret that the API shares with its runners and query services. Every call to a sidecar carries it as a bearer token.
+// The secret that the API shares with its runners and query services. Every call to a sidecar carries the secret
+// as a bearer token.
 import { hash, timingSafeEqual } from 'node:crypto'
 import type { Interceptor } from '@connectrpc/connect'
 

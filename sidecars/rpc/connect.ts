@@ -1,6 +1,6 @@
 /**
- * Serves Connect services over HTTP/1.1: connect-json, connect-binary and gRPC-web, unary and server streaming,
- * with the standard health service beside them.
+ * Serves Connect services over HTTP/1.1 together with the standard health service. Protocols are connect-json,
+ * connect-binary and gRPC-web, for unary and server-streaming calls.
  */
 import type { DescService } from '@bufbuild/protobuf'
 import { Code, ConnectError, type ConnectRouter, createConnectRouter } from '@connectrpc/connect'

@@ -1,7 +1,8 @@
 """Permanently removes rights from this process before it executes code of users.
 
-The process cannot undo any of this: limits are hard, the change of user is final, and the kernel makes `no_new_privs`,
-Landlock and seccomp irrevocable. Uses only the standard library (ctypes), on Linux on x86_64 and aarch64.
+The process cannot undo any of this: limits are hard, the change of user is final, and the kernel makes
+`no_new_privs`, Landlock and seccomp irrevocable. Uses only the standard library (ctypes), on Linux on x86_64
+and aarch64.
 """
 
 import ctypes

@@ -11,6 +11,11 @@ import { DEVICES, type SandboxMode } from './ladder.ts'
 // own lock. Code that breaks the lock is in a process that sees only its own directory and the lake. The
 // process can start no other process and open no connection.
 
+/**
+ * - `landlock`: Landlock, seccomp, no capabilities, limits.
+ * - `seccomp`: the same without Landlock, on kernels that lack Landlock. Only file modes protect files then.
+ * - `none`: only the engine's own lock, with SANDBOX=off and on systems that offer neither.
+ */
 export type WallStep = 'landlock' | 'seccomp' | 'none'
 
 export const WALL_STEPS_OF: Record<SandboxMode, readonly WallStep[]> = {

@@ -168,7 +168,7 @@ export const isRoutine = (line: string) => ROUTINE.test(line)
 const ROUTINE =
   /^LOG: {2}(starting PostgreSQL|listening on|database system (was|is) shut down|database system is ready|received (fast|smart) shutdown|aborting any active|shutting down|background worker "logical)/
 
-/** Clients read this setting to find the socket, so the path must mean the same directory in every process. */
+/** Clients find the socket through this setting, so the path must name the same directory in every process. */
 const socketSettings = (cluster: string) =>
   Buffer.byteLength(cluster) > SOCKET_DIRECTORY_BYTES ? {} : { unix_socket_directories: cluster }
 
