@@ -16,7 +16,7 @@ const request = (pipeline: string, trigger = 'manual') => ({
   tracestate: null,
 })
 
-test('requests that come together are stored together, each exactly once and in their order', async () => {
+test('concurrent requests are stored together, once each and in order', async () => {
   const { id } = await pipelineNamed('together')
   let stored = 0
   const intake = makeIntake(opened.sql, () => {
@@ -38,7 +38,7 @@ test('requests that come together are stored together, each exactly once and in 
   ).toEqual([{ event: 'requested', to: 'pending.waiting', cause: 'manual', count: 600 }] as never)
 })
 
-test('what cannot be stored or cannot run does not keep those it came with', async () => {
+test('a failing request does not affect others of its batch', async () => {
   await pipelineNamed('good')
   const draft = await pipelineNamed('draft')
   await opened.sql`update pipeline set published_version = null where id = ${draft.id}`
@@ -61,7 +61,7 @@ test('what cannot be stored or cannot run does not keep those it came with', asy
   ])
 })
 
-test('a queue that is full takes no more, and has room again when a run has left it', async () => {
+test('a full queue refuses requests until a run leaves the queue', async () => {
   const { id, runs, request: ask } = await pipelineNamed('full')
   const first = await ask()
   await opened.sql`

@@ -9,7 +9,7 @@ import { useRuns } from './test-runs.ts'
 
 const { opened, pipelineNamed } = useRuns(6)
 
-/** A pipeline, and two replicas' services that run it; `delete` makes it one that is not there. */
+/** A pipeline and the run services of two replicas. `delete` removes the pipeline. */
 async function open(name: string) {
   const { sql } = opened
   const { id } = await pipelineNamed(name)
@@ -46,7 +46,7 @@ const keyed = (key: string, requestHash = 'a'): IdempotencyKey => ({
 })
 const runsOf = (id: PipelineId) => opened.sql<{ id: string }[]>`select id from run where pipeline_id = ${id}`
 
-test('twenty identical requests at two replicas are one run, told to the dispatcher once', async () => {
+test('twenty identical requests at two replicas make one run and one hint', async () => {
   const { id, nudges, services, asked } = await open('raced')
   const accepted = await Promise.all(
     Array.from({ length: 20 }, (_, index) =>
@@ -63,13 +63,13 @@ test('twenty identical requests at two replicas are one run, told to the dispatc
   expect(history).toHaveLength(1)
 })
 
-test('without a key, each request is a run', async () => {
+test('each request without a key makes a run', async () => {
   const { id, services, asked } = await open('keyless')
   await Promise.all([1, 2, 3].map(() => services[0].request(asked)))
   expect(await runsOf(id)).toHaveLength(3)
 })
 
-test('another request under the key is 409 and makes no run', async () => {
+test('another request under the same key is 409 and makes no run', async () => {
   const { id, services, asked } = await open('conflict')
   await services[0].request(asked, keyed('conflict'))
   const other = services[0].request({ ...asked, trigger: 'other' }, keyed('conflict', 'b'))
@@ -77,7 +77,7 @@ test('another request under the key is 409 and makes no run', async () => {
   expect(await runsOf(id)).toHaveLength(1)
 })
 
-test('a repeat is answered although its pipeline is gone; a new request is 404 and its key free', async () => {
+test('a deleted pipeline answers repeated requests, and refuses new ones with 404', async () => {
   const pipeline = await open('gone')
   const { services, asked } = pipeline
   const first = await services[0].request(asked, keyed('gone'))
@@ -87,7 +87,7 @@ test('a repeat is answered although its pipeline is gone; a new request is 404 a
   expect(await opened.sql`select 1 from idempotency_key where key = 'late'`).toHaveLength(0)
 })
 
-test('a run belongs to the trace of the first request under its key', async () => {
+test('a run has the trace of the first request under its key', async () => {
   const { services, asked } = await open('once-traced')
   const traceparent = (digit: string) => `00-${digit.repeat(32)}-${digit.repeat(16)}-01`
   const request = (digit: string) =>

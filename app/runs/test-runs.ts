@@ -1,4 +1,4 @@
-// For tests: a database of their own with pipelines, whose runs are started and report as a dispatcher does.
+// For tests: a database per file with pipelines, whose runs start and report as with a dispatcher.
 import { setDefaultTimeout } from 'bun:test'
 import { useDatabase } from '../../tools/test/database.ts'
 import { addPipeline } from '../../workers/testing.ts'
@@ -23,7 +23,7 @@ export const lost = (runId: RunId): Outcome => ({
   hasBegun: true,
 })
 export const failed = (runId: RunId, error: string): Outcome => ({ runId, attempt: 1, kind: 'failed', error })
-/** By an attempt that changed no table. */
+/** Outcome of an attempt that by default changed no table. */
 export const executed = (runId: RunId, more: Partial<Executed> = {}): Outcome => ({
   runId,
   attempt: 1,
@@ -36,7 +36,7 @@ export const executed = (runId: RunId, more: Partial<Executed> = {}): Outcome =>
   ...more,
 })
 
-/** For the whole of a test file: it registers what is done before and after its tests. */
+/** Set-up of a whole test file: registers hooks before and after its tests. */
 export function useRuns(rawConnections = 4) {
   setDefaultTimeout(60_000)
   const opened = useDatabase({ rawConnections })

@@ -32,7 +32,7 @@ const success = (pipeline: string, more: Partial<LockedRun> = {}) =>
     ...more,
   }) as LockedRun
 
-test('a success is announced once if a trigger of either kind hears it, and nothing else is', async () => {
+test('only a success with a listening trigger is announced, and only once', async () => {
   const { sql } = opened
   const runs = [
     success('p1'),
@@ -55,7 +55,7 @@ test('a success is announced once if a trigger of either kind hears it, and noth
 })
 
 test.each(['before they are counted', 'after'])(
-  'thousands of triggers are not read for it, %s',
+  'an announcement does not read thousands of triggers, %s',
   async (when) => {
     const { sql } = opened
     if (when === 'after') await sql`analyze trigger, trigger_dependency`

@@ -25,7 +25,7 @@ const messagesOf = async (id: RunId) =>
     await opened.sql`select message from run_log where run_id = ${id} and seq > ${seqOfRunner(1, 0)} order by seq`
   ).map(({ message }) => message)
 
-test('the log of a cancelled run ends with its end, whatever its attempt still tells', async () => {
+test('the log of a cancelled run accepts no later attempt lines', async () => {
   const { id, runs } = await started('cancelled')
   await applyOutcomes(opened.sql, [], [lineOf(id, 1, 'before')])
   await runs.cancel(id)
@@ -39,7 +39,7 @@ test('the log of a cancelled run ends with its end, whatever its attempt still t
   expect(times.map(({ at }) => at)).toEqual(times.map(({ at }) => at).sort((a, b) => a - b))
 })
 
-test('lines that come together with the end of a run are before its last line', async () => {
+test("lines that arrive with a run's end precede its last line", async () => {
   const { id } = await started('failed')
   const outcome = failed(id, 'executing: it failed')
   await applyOutcomes(opened.sql, [outcome], [lineOf(id, 1, 'one'), lineOf(id, 2, 'two')])

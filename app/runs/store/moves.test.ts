@@ -17,9 +17,9 @@ const cancel = (id: RunId) => async (tx: SqlTx) => {
   return isMoved
 }
 
-test('a run that an older program has written goes on, and is stored as this one writes it', async () => {
+test('a run of an older machine version continues and is migrated', async () => {
   const id = await requested('old')
-  // As version 1 of the machine stored it.
+  // As version 1 of the machine stored the run.
   const stored = {
     value: { running: 'executing' },
     context: { attempt: 4, lostRunners: 2, conflicts: 1 },
@@ -44,14 +44,14 @@ test('a run that an older program has written goes on, and is stored as this one
   })
 })
 
-test('a run of a newer program is left alone', async () => {
+test('a run of a newer machine version is left alone', async () => {
   const id = await requested('newer')
   await opened.sql`update run set machine_version = ${RUN_MACHINE_VERSION + 1} where id = ${id}`
   expect(await opened.sql.begin(cancel(id))).toBe(false)
   expect(await opened.sql`select status from run where id = ${id}`).toEqual([{ status: 'pending' }] as never)
 })
 
-test('columns that a newer program adds meanwhile are nothing to transactions of this one', async () => {
+test('columns that a newer program adds do not affect running sessions', async () => {
   const [one, two] = [await requested('one'), await requested('two')]
   await opened.sql`update run set not_before = 'infinity' where waiting`
   const session = opened.session('test')

@@ -10,7 +10,7 @@ const FEW = 16
 const MANY = 128
 
 const { opened, requested } = useRuns(1)
-/** As a dispatcher's connection, which tells the plan of each statement with what it has read. */
+/** A connection like a dispatcher's that reports the plan and the row counts of each statement. */
 let told: Sql
 let plans: Plan[] = []
 beforeEach(async () => {
@@ -32,7 +32,7 @@ const REMOVED = ['Rows Removed by Filter', 'Rows Removed by Join Filter', 'Rows 
 
 type Plan = Record<string, number> & { Plans?: Plan[] }
 
-/** Rows that the nodes of a plan have looked at, those in vain too. */
+/** Rows that the nodes of a plan have read, including rows that a filter removed. */
 const readBy = (plan: Plan): number =>
   (plan['Actual Rows'] ?? 0) * (plan['Actual Loops'] ?? 1) +
   REMOVED.reduce((sum, key) => sum + (plan[key] ?? 0), 0) +
@@ -40,7 +40,7 @@ const readBy = (plan: Plan): number =>
 
 let named = 0
 
-/** Rows read for each of so many runs, by what is done with them. */
+/** Rows read per run by each operation, with `count` runs in a batch. */
 async function readPerRun(count: number) {
   for (let n = 0; n < count; n++) await requested(`p${++named}`)
   const perRun: Record<string, number> = {}
@@ -68,7 +68,7 @@ async function readPerRun(count: number) {
   return perRun
 }
 
-test('a start, an acceptance and an end read no more rows for each run where they are of many', async () => {
+test('starts, acceptances and ends of larger batches read no more rows per run', async () => {
   const few = await readPerRun(FEW)
   const many = await readPerRun(MANY)
   for (const [what, rows] of Object.entries(few)) {

@@ -26,7 +26,7 @@ const request = (pipelineId: PipelineId, event: string, triggerId = newId()): Ru
 const ask = (requests: RunRequest[]) =>
   opened.sql.begin(async (tx) => outcomesOf(await requestedRuns(tx, requests)))
 
-test('a request pins the published version and leaves a line of history', async () => {
+test('a request pins the published version and adds a history entry', async () => {
   const wanted = request(await published('pins'), 'e1')
   expect([...(await ask([wanted])).values()]).toEqual(['requested'])
   const [run] = await opened.sql`select * from run where id = ${wanted.id}`
@@ -48,7 +48,7 @@ test('a request pins the published version and leaves a line of history', async 
   ] as never)
 })
 
-test('one event of one trigger makes one run, in one statement, in two, and of two at once', async () => {
+test('one event of one trigger makes one run, even in concurrent statements', async () => {
   const id = await published('once')
   const triggerId = newId()
   const both = [request(id, 'e', triggerId), request(id, 'e', triggerId)]
@@ -60,7 +60,7 @@ test('one event of one trigger makes one run, in one statement, in two, and of t
   expect(outcomes.filter((outcome) => outcome === 'requested')).toHaveLength(1)
 })
 
-test('what cannot run is told, and does not keep the others', async () => {
+test('requests that cannot run are reported and do not affect others', async () => {
   const live = await published('live')
   const gone = await published('gone')
   const draft = await published('draft')

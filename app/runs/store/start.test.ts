@@ -38,18 +38,18 @@ async function zoneWithFile(name: string) {
   return file
 }
 
-/** A run that an upload asked for, as the trigger evaluator leaves it. */
+/** A run requested by an upload, as the trigger evaluator inserts it. */
 async function requestedBy(file: string, pipeline: Awaited<ReturnType<typeof pipelineNamed>>) {
   const id = await pipeline.request('trigger:landing_zone_upload:default.drop')
   await opened.sql`update run set landing_file_id = ${file} where id = ${id}`
   return id
 }
 
-/** What a first attempt that reads these files and archives them reports. */
+/** Reports a first attempt that read these files and archives them. */
 const archivingReport = (runId: RunId, landingFileIds: string[], tests: TestResult[] = []) =>
   tell(accepted(runId), executed(runId, { tests, landingFileIds, archivesLandingZones: true }))
 
-/** A run that is running, since so many minutes. */
+/** A run that has been running for `minutes`. */
 async function runningSince(name: string, minutes: number) {
   const id = await requested(name)
   await start()
@@ -58,7 +58,7 @@ async function runningSince(name: string, minutes: number) {
   return id
 }
 
-test('a run whose upload an earlier success has archived ends in success, and nothing is started for it', async () => {
+test('a run whose upload is already archived succeeds without an attempt', async () => {
   const file = await zoneWithFile('drop')
   const pipeline = await pipelineNamed('taken', ['default.drop'])
   const taker = newId()
@@ -107,7 +107,7 @@ test('a run whose upload an earlier success has archived ends in success, and no
   expect(await opened.sql`select 1 from lake_ref where name <> 'main'`).toHaveLength(0)
 })
 
-test('a run whose upload is still there is started with it; one with nothing left takes no place from the others', async () => {
+test('a run starts with its upload; a run without input takes no slot', async () => {
   const [taken, there] = [await zoneWithFile('taken'), await zoneWithFile('there')]
   await opened.sql`update landing_file set archived_by_run = ${newId()} where id = ${taken}`
   const done = await requestedBy(taken, await pipelineNamed('done', ['default.taken']))
@@ -127,7 +127,7 @@ test('a run whose upload is still there is started with it; one with nothing lef
   ] as never)
 })
 
-/** Starts while somebody has the file, and lets go of it after `meanwhile`. */
+/** Starts runs while another transaction locks the file; `meanwhile` runs before the lock is released. */
 async function startBehind(
   file: string,
   whoHasIt: (tx: SqlTx) => Promise<unknown>,
@@ -159,7 +159,7 @@ async function startBehind(
   return started
 }
 
-test('a run whose upload is being archived while it is started ends in success', async () => {
+test('a run succeeds if its upload is archived during its start', async () => {
   const file = await zoneWithFile('archiving')
   const id = await requestedBy(file, await pipelineNamed('archiving', ['default.archiving']))
   const archive = (tx: SqlTx) => tx`update landing_file set archived_by_run = ${newId()} where id = ${file}`
@@ -168,7 +168,7 @@ test('a run whose upload is being archived while it is started ends in success',
   expect(completed.map((run) => run.run_id)).toEqual([id])
 })
 
-test('a run that is over before its file can be read is not started', async () => {
+test('a run that ends while its start awaits a lock is not started', async () => {
   const file = await zoneWithFile('late')
   const id = await requestedBy(file, await pipelineNamed('late', ['default.late']))
   const cancel = () => opened.sql`update run set status = 'cancelled', waiting = false where id = ${id}`
@@ -176,7 +176,7 @@ test('a run that is over before its file can be read is not started', async () =
   expect(await opened.sql`select 1 from run_attempt`).toHaveLength(0)
 })
 
-test('a run that waits for its next attempt ends, too, when its upload is taken meanwhile', async () => {
+test('a run between attempts succeeds if its upload is archived meanwhile', async () => {
   const file = await zoneWithFile('again')
   const id = await requestedBy(file, await pipelineNamed('again', ['default.again']))
   await start()
@@ -187,7 +187,7 @@ test('a run that waits for its next attempt ends, too, when its upload is taken 
   expect(await opened.sql`select 1 from run_attempt where state = 'open'`).toHaveLength(0)
 })
 
-test('a run is no suspect for the loss of a runner that a neighbour has lost and left before', async () => {
+test('a run is not charged for a runner that a neighbour lost', async () => {
   const first = await requested('leaves')
   const second = await requested('stays')
   await start()
@@ -200,7 +200,7 @@ test('a run is no suspect for the loss of a runner that a neighbour has lost and
     expect((await rowOf(id)).snapshot.context).toMatchObject({ lostTogether: 1, lostAlone: 0 })
 })
 
-test('a success that archives leaves the objects to be moved, once per run; a file that another has taken stays its', async () => {
+test('two archiving successes archive and move their common files once', async () => {
   const files = [await zoneWithFile('inputs'), await zoneWithFile('others')]
   const zones = ['default.inputs', 'default.others']
   const runs = await Promise.all(
@@ -216,7 +216,7 @@ test('a success that archives leaves the objects to be moved, once per run; a fi
   ] as never)
 })
 
-test('a run that its tests fail archives nothing', async () => {
+test('a run that fails its quality tests archives nothing', async () => {
   const file = await zoneWithFile('refused')
   const runId = await (await pipelineNamed('refuses', ['default.refused'])).request()
   await start()
@@ -236,7 +236,7 @@ test('a run that its tests fail archives nothing', async () => {
   expect(await opened.sql`select kind from outbox where kind = 'archivedInputs'`).toHaveLength(0)
 })
 
-test('a success leaves files active that it was only given to read, and its log says so', async () => {
+test('a success leaves read-only files active and logs a warning', async () => {
   const [own, lent] = [await zoneWithFile('own'), await zoneWithFile('lent')]
   const runId = await (await pipelineNamed('reads-both', ['default.own', 'default.lent'])).request()
   await start()
@@ -257,7 +257,7 @@ test('a success leaves files active that it was only given to read, and its log 
   expect((await logOf(runId)).at(-1)).toStartWith('success')
 })
 
-test('runs that have been running for too long are failed, told and stopped; the others go on', async () => {
+test('a run over the time limit fails, and other runs continue', async () => {
   const stuck = await runningSince('stuck', 121)
   const young = await runningSince('young', 119)
   const waiting = await requested('waits')
@@ -283,7 +283,7 @@ test('runs that have been running for too long are failed, told and stopped; the
   expect(await rowOf(waiting)).toMatchObject({ status: 'pending' })
 })
 
-test('stuck runs are failed in batches, each once; one that waits for its next attempt is stuck as well', async () => {
+test('stuck runs fail in batches, even a run between two attempts', async () => {
   const stuck: RunId[] = []
   for (const name of ['a', 'b', 'c']) stuck.push(await runningSince(`batch-${name}`, 10))
   const [first] = stuck
@@ -297,7 +297,7 @@ test('stuck runs are failed in batches, each once; one that waits for its next a
   expect(await rowOf(first)).toMatchObject({ status: 'failed', waiting: false })
 })
 
-test('a stuck run whose machine is newer than ours is left to the replica that knows it, and is in nobody’s way', async () => {
+test('a stuck run of a newer machine version does not block others', async () => {
   const [newer, ours] = [await runningSince('newer', 10), await runningSince('ours', 10)]
   await opened.sql`update run set machine_version = ${RUN_MACHINE_VERSION + 1} where id = ${newer}`
   const { ids } = await opened.sql.begin((tx) => failStuckRuns(tx, { timeoutMinutes: 5, limit: 1 }))
@@ -305,7 +305,7 @@ test('a stuck run whose machine is newer than ours is left to the replica that k
   expect(await rowOf(newer)).toMatchObject({ status: 'running' })
 })
 
-test('a run that was asked for while its pipeline was deleted is cancelled when it would be started', async () => {
+test('a run whose pipeline was deleted is cancelled at its start', async () => {
   const pipeline = await pipelineNamed('deleted')
   const id = await pipeline.request()
   await opened.sql`update pipeline set deleted_at = clock_timestamp() where id = ${pipeline.id}`
@@ -328,7 +328,7 @@ test('a run that was asked for while its pipeline was deleted is cancelled when 
   expect(await logOf(id)).toEqual(['cancelled: pipeline deleted'])
 })
 
-test('an attempt that is over when its acceptance is told leaves every step in its history', async () => {
+test('a run that ends with its acceptance has a complete history', async () => {
   const id = await requested('quick')
   await start()
   const { completed, freed, nextStartMs } = await tell(accepted(id), executed(id))
@@ -345,7 +345,7 @@ test('an attempt that is over when its acceptance is told leaves every step in i
   ] as never)
 })
 
-test('of each pipeline the oldest is started, and none while an attempt of it is open', async () => {
+test('each pipeline starts its oldest run, one attempt at a time', async () => {
   const [a, b] = [await pipelineNamed('queue-a'), await pipelineNamed('queue-b')]
   const [a1, b1, a2] = [await a.request(), await b.request(), await a.request()]
   expect((await start()).attempts.map(({ runId }) => runId)).toEqual([a1, b1])
@@ -356,7 +356,7 @@ test('of each pipeline the oldest is started, and none while an attempt of it is
   expect((await start()).attempts.map(({ runId }) => runId)).toEqual([a2])
 })
 
-test('an attempt is told where its table is on main, as of its base, and that there is none', async () => {
+test("an attempt gets its table's metadata at the base, if any", async () => {
   const [there, none] = [await pipelineNamed('there'), await pipelineNamed('none')]
   const write = async (number: number) => {
     const id = newId()
