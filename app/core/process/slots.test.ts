@@ -33,7 +33,7 @@ test('a place given back twice is one place', async () => {
   expect(await waits.catch((error: Error) => error.name)).toBe('TimeoutError')
 })
 
-test('who gives up waiting leaves the place to the next; too many do not wait', async () => {
+test('an aborted wait leaves its slot to the next waiter', async () => {
   const slots = makeSlots(1, 2)
   const free = await slots.take(never)
   const gone = new AbortController()
