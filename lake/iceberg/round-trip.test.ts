@@ -1,5 +1,5 @@
-// Tables written here are read by two others: DuckDB's Parquet reader (by field id) and icebird (an Iceberg reader of
-// its own, manifests included).
+// Two independent readers read the tables written here: DuckDB's Parquet reader (by field id) and icebird (an
+// Iceberg reader that also reads manifests).
 
 import { describe, expect, test } from 'bun:test'
 import { quoteIdentifier } from '../quote.ts'
@@ -17,7 +17,7 @@ const filesOf = (table: TableMetadata) =>
   dataFilesOf(table, currentSnapshot(table)?.['snapshot-id'] ?? 0n, lake.reader)
 const readByDuckDb = async (table: TableMetadata) => lake.rows(`SELECT * FROM ${await lake.source(table)}`)
 
-/** SQL value, DuckDB's type after reading, its value, and icebird's value where it differs. */
+/** SQL value, DuckDB's type after reading, its value, and icebird's value when it differs. */
 const VALUES: [sql: string, type: string, duckdb: unknown, icebird?: unknown][] = [
   ['true', 'BOOLEAN', true],
   ['(-128)::TINYINT', 'INTEGER', -128],
@@ -68,16 +68,19 @@ const VALUES: [sql: string, type: string, duckdb: unknown, icebird?: unknown][] 
 ]
 
 describe('every type', () => {
-  test.each(VALUES)('%s comes back from both readers as %s', async (sql, type, duckdb, icebird = duckdb) => {
-    const table = await lake.write(null, `SELECT ${sql} AS v`, 'append')
-    expect(columnsOf(currentSchema(table))).toEqual([{ name: 'v', type }])
-    expect(await lake.describe(`SELECT * FROM ${await lake.source(table)}`)).toEqual([{ name: 'v', type }])
-    const expected = duckdb === null ? [null, undefined] : [duckdb, icebird]
-    expect((await readByDuckDb(table))[0]?.v).toEqual(expected[0])
-    expect((await readIndependently(table))[0]?.v ?? undefined).toEqual(expected[1])
-  })
+  test.each(VALUES)(
+    'writes %s so that both readers return %s',
+    async (sql, type, duckdb, icebird = duckdb) => {
+      const table = await lake.write(null, `SELECT ${sql} AS v`, 'append')
+      expect(columnsOf(currentSchema(table))).toEqual([{ name: 'v', type }])
+      expect(await lake.describe(`SELECT * FROM ${await lake.source(table)}`)).toEqual([{ name: 'v', type }])
+      const expected = duckdb === null ? [null, undefined] : [duckdb, icebird]
+      expect((await readByDuckDb(table))[0]?.v).toEqual(expected[0])
+      expect((await readIndependently(table))[0]?.v ?? undefined).toEqual(expected[1])
+    },
+  )
 
-  test('all at once, in one table, with nulls', async () => {
+  test('writes all types and nulls in one table', async () => {
     const columns = VALUES.map(([sql], i) => `${sql} AS c${i}`).join(', ')
     const nulls = VALUES.map((_, i) => `c${i}: NULL`)
     const table = await lake.write(null, `SELECT ${columns}`, 'append')
@@ -87,13 +90,13 @@ describe('every type', () => {
     expect(Object.values(rows[1] ?? {})).toEqual(nulls.map(() => null))
   })
 
-  test('a sum too large for 38 digits is an error, not a rounded number', async () => {
+  test('refuses a sum with more than 38 digits', async () => {
     const sql = "SELECT '170141183460469231731687303715884105727'::HUGEINT AS v"
     await expect(lake.write(null, sql, 'append')).rejects.toThrow('DECIMAL(38,0)')
   })
 
   test.each(['TIMESTAMP', 'TIMESTAMPTZ', 'DATE'])(
-    'an infinite %s is refused by name, nested or not',
+    'refuses an infinite %s with its name, also nested',
     async (type) => {
       for (const sql of [`'infinity'::${type}`, `['-infinity'::${type}]`, `{'x': 'infinity'::${type}}`]) {
         const writing = lake.write(null, `SELECT ${sql} AS v`, 'append')
@@ -131,27 +134,27 @@ describe('bounds of a written file', () => {
     expect(metrics).toMatchObject({ valueCount: 3, nullCount: 0 })
   })
 
-  test('a column with NaN has none, and no count of NaNs', async () => {
+  test('writes no bounds and no NaN count for a column with NaN', async () => {
     const { metrics } = await metricsOf("SELECT unnest([1.0::DOUBLE, 'nan'::DOUBLE, NULL]) AS v")
     expect(metrics).toMatchObject({ valueCount: 3, nullCount: 1 })
     expect([metrics.lower, metrics.upper, metrics.nanCount]).toEqual([undefined, undefined, undefined])
   })
 
-  test('a column without NaN says so, a column of nulls has no bounds', async () => {
+  test('counts no NaN without NaN, and writes no bounds for nulls', async () => {
     expect((await metricsOf('SELECT 1.5::DOUBLE AS v')).metrics.nanCount).toBe(0)
     const { metrics } = await metricsOf('SELECT NULL::INTEGER AS v')
     expect(metrics).toMatchObject({ valueCount: 1, nullCount: 1 })
     expect(metrics.lower).toBeUndefined()
   })
 
-  test('come from COPY with RETURN_STATS only', async () => {
+  test('refuses a COPY result without RETURN_STATS', async () => {
     const [row] = await lake.rows(
       `COPY (SELECT 1 AS v) TO '${lake.pathOf(`${lake.root}_lake/plain`)}' (FORMAT parquet)`,
     )
     expect(() => copyResultFrom(row ?? {})).toThrow(TypeError)
   })
 
-  test('values inside lists have counts but no bounds', async () => {
+  test('counts values inside lists, but writes no bounds', async () => {
     const table = await lake.write(null, "SELECT [1, 2] AS v, {'x': 5} AS s", 'append')
     const [file] = await filesOf(table)
     expect(file?.columns.get(2)).toMatchObject({ valueCount: 2 })
@@ -161,7 +164,7 @@ describe('bounds of a written file', () => {
 })
 
 describe('schema evolution', () => {
-  test('append adds columns, keeps missing ones as null and widens types', async () => {
+  test('adds columns, keeps missing ones as null and widens types', async () => {
     const first = await lake.write(
       null,
       "SELECT 1::INTEGER AS a, 'x' AS gone, 1.5::FLOAT AS f, 1.25::DECIMAL(5,2) AS d",
@@ -177,7 +180,7 @@ describe('schema evolution', () => {
       { a: 5_000_000_000n, gone: null, f: 2.5, d: 100_000.25, fresh: true },
     ]
     expect(await readByDuckDb(second)).toEqual(rows)
-    // icebird gives integers of the type in the file, and undefined for a column the file lacks.
+    // icebird returns integers in the type of the file, and undefined for a column that the file lacks.
     const independent = (await readIndependently(second)).map((row) => ({
       ...row,
       a: BigInt(row.a),
@@ -185,11 +188,11 @@ describe('schema evolution', () => {
       fresh: row.fresh ?? null,
     }))
     expect(independent).toEqual(rows)
-    // An old snapshot is still read with the schema it was written with.
+    // An old snapshot is still read with the schema with which it was written.
     expect(await readByDuckDb(first)).toEqual([{ a: 1, gone: 'x', f: 1.5, d: 1.25 }])
   })
 
-  test('append into a wider table casts the new rows', async () => {
+  test('casts new rows to the wider types of the table', async () => {
     const first = await lake.write(null, 'SELECT 1::BIGINT AS a, [1::BIGINT] AS l', 'append')
     const second = await lake.write(first, 'SELECT 2::TINYINT AS "A", [2::SMALLINT] AS l', 'append')
     expect(columnsOf(currentSchema(second))).toEqual(columnsOf(currentSchema(first)))
@@ -199,7 +202,7 @@ describe('schema evolution', () => {
     ])
   })
 
-  test('nested fields come and go', async () => {
+  test('adds nested fields and keeps missing ones as null', async () => {
     const first = await lake.write(null, "SELECT {'x': 1, 'y': 'a'} AS s, [{'p': 1}] AS l", 'append')
     const second = await lake.write(
       first,
@@ -212,7 +215,7 @@ describe('schema evolution', () => {
     ])
   })
 
-  test('overwrite replaces the schema too', async () => {
+  test('replaces the schema in an overwrite', async () => {
     const first = await lake.write(null, 'SELECT 1 AS a, 2 AS b', 'append')
     const second = await lake.write(first, "SELECT 'x' AS a, 3 AS b, 4 AS c", 'overwrite')
     expect(await readByDuckDb(second)).toEqual([{ a: 'x', b: 3, c: 4 }])
@@ -220,7 +223,7 @@ describe('schema evolution', () => {
     expect(currentSchema(second).fields.map((field) => field.id)).toEqual([3, 2, 4])
   })
 
-  test('a dropped column that comes back does not bring its old values', async () => {
+  test("keeps a dropped column's old values hidden when it returns", async () => {
     const first = await lake.write(null, 'SELECT 1 AS a, 2 AS b', 'append')
     const second = await lake.write(first, 'SELECT 1 AS a', 'overwrite')
     const third = await lake.write(second, 'SELECT 2 AS a, 9 AS b', 'append')
@@ -232,7 +235,7 @@ describe('schema evolution', () => {
 })
 
 describe('an empty table', () => {
-  test('made by no rows has its columns', async () => {
+  test('creates an empty table with its columns', async () => {
     const table = await lake.write(null, "SELECT 1 AS a, {'x': 'y'} AS s WHERE false", 'append')
     expect(await readByDuckDb(table)).toEqual([])
     expect(await lake.describe(`SELECT * FROM ${await lake.source(table)}`)).toEqual([
@@ -241,7 +244,7 @@ describe('an empty table', () => {
     ])
   })
 
-  test('made by an overwrite with no rows can be filled again', async () => {
+  test('fills a table again after an overwrite without rows', async () => {
     const full = await lake.write(null, 'SELECT range::INTEGER AS a FROM range(10)', 'append')
     const emptied = await lake.write(full, 'SELECT 1 AS a WHERE false', 'overwrite')
     expect(await readByDuckDb(emptied)).toEqual([])
@@ -255,7 +258,7 @@ describe('hostile names', () => {
   const words = `a"b it's x.y Größe select {a: %00 a\\b __proto__ constructor`.split(' ')
   const names = [...words, 'new\nline', 'emoji 😀', '; DROP TABLE t; --', '{a: 1}', ' ']
 
-  test('of columns come back letter by letter, their bounds too', async () => {
+  test('keeps hostile column names and their bounds exactly', async () => {
     const table = await lake.write(
       null,
       `SELECT ${names.map((name, i) => `${i} AS ${quoteIdentifier(name)}`).join(', ')}`,
@@ -271,7 +274,7 @@ describe('hostile names', () => {
       expect(decodeBound('int', file?.columns.get(i + 1)?.upper ?? new Uint8Array())).toBe(i)
   })
 
-  test('of struct fields come back too', async () => {
+  test('keeps hostile names of struct fields exactly', async () => {
     const nested = names.filter((name) => name !== '__proto__')
     const literal = nested.map((name, i) => `${quoteIdentifier(name)}: ${i}::TINYINT`).join(', ')
     const table = await lake.write(null, `SELECT [{${literal}}] AS l`, 'append')

@@ -1,5 +1,5 @@
-// A lake for tests: objects in a directory, served over HTTP to an independent reader; a catalog that is one map; and
-// the way of a run through all of it (DuckDB's COPY, manifests, commit).
+// A lake for tests. Objects are files in a directory, which an HTTP server offers to an independent reader.
+// The catalog is one map. A write takes all steps of a run (DuckDB's COPY, manifests, commit).
 
 import { afterAll } from 'bun:test'
 import { mkdir, mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises'
@@ -29,9 +29,9 @@ export interface TestLake {
   pathOf(location: string): string
   describe(sql: string): Promise<Column[]>
   rows(sql: string): Promise<Record<string, unknown>[]>
-  /** Runs the query and commits its rows; `table` null creates it. */
+  /** Runs the query and commits its rows. `table` null creates the table. */
   write(table: TableMetadata | null, sql: string, operation: 'append' | 'overwrite'): Promise<TableMetadata>
-  /** Runs the query and commits its rows as a pipeline's write rules say. */
+  /** Runs the query and commits its rows by a pipeline's write rules. */
   writeBy(
     table: TableMetadata | null,
     sql: string,
@@ -203,7 +203,10 @@ export async function useTestLake(): Promise<TestLake> {
   }
 }
 
-/** The rows as another Iceberg reader sees them. It declares ids as numbers; its code only compares them. */
+/**
+ * The rows as another Iceberg reader reads them. Its types declare ids as numbers, but its code only compares
+ * ids.
+ */
 export const readIndependently = (table: TableMetadata) =>
   icebergRead({
     tableUrl: table.location,

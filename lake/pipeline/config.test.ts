@@ -6,8 +6,8 @@ const yaml = (text: string) => parseConfig({ config: { path: 'config.yaml', text
 const header = (text: string) => parseConfig({ source: { path: 'pipeline.sql', text } })
 const errorsOf = (text: string) => yaml(text).errors.map(problemText)
 
-describe('what a configuration says', () => {
-  test('nothing given is the default', () => {
+describe('reading a configuration', () => {
+  test('returns the defaults without settings', () => {
     const nothing = parseConfig({})
     expect(nothing).toEqual({
       config: {
@@ -31,7 +31,7 @@ describe('what a configuration says', () => {
       expect(yaml(empty)).toEqual(nothing)
   })
 
-  test('every key is read from config.yaml', () => {
+  test('reads every key from config.yaml', () => {
     const { config, errors, warnings } = yaml(`
 description: Flights, cleaned
 materialized: table
@@ -68,7 +68,7 @@ retry_delay_seconds: 5
     })
   })
 
-  test('every key is read from annotations, as text', () => {
+  test('reads every key from annotations', () => {
     const { config, errors } = header(`-- A pipeline.
 -- @description: joins: flights and airports
 --@merge_strategy: delete_insert
@@ -92,11 +92,11 @@ SELECT 1
     })
   })
 
-  test('a list in an annotation may be written as in YAML', () => {
+  test('reads a YAML list in an annotation', () => {
     expect(header('-- @unique_key: [a, "b c"]\nselect 1').config.uniqueKey).toEqual(['a', 'b c'])
   })
 
-  test('annotations override config.yaml key by key', () => {
+  test('overrides config.yaml by annotations key by key', () => {
     const { config } = parseConfig({
       config: { path: 'config.yaml', text: 'merge_strategy: append_only\nmax_retries: 4' },
       source: { path: 'pipeline.py', text: '# @merge_strategy: full_refresh\nresult = 1' },
@@ -104,13 +104,13 @@ SELECT 1
     expect(config).toMatchObject({ mergeStrategy: 'full_refresh', maxRetries: 4 })
   })
 
-  test('a file with Windows line ends and a byte order mark reads the same', () => {
+  test('ignores Windows line ends and a byte order mark', () => {
     expect(header('\uFEFF-- @max_retries: 7\r\nSELECT 1\r\n').config.maxRetries).toBe(7)
   })
 })
 
-describe('what is wrong is named', () => {
-  test('an unknown key is a warning with its line', () => {
+describe('problems of a configuration', () => {
+  test('warns about an unknown key with its line', () => {
     const { warnings, errors } = yaml('description: a\nmerge_stratgy: full_refresh')
     expect(errors).toEqual([])
     expect(warnings.map(problemText)).toEqual(['config.yaml line 2: unknown key "merge_stratgy" is ignored'])
@@ -138,13 +138,13 @@ describe('what is wrong is named', () => {
     ['partition_by: "[*x]"', 'partition_by: must be a list of {column, transform}'],
     ['materialized: view', 'materialized: view is not available yet: use table'],
     ['materialized: index', 'materialized: must be table, not "index"'],
-  ])('%s', (line, message) => {
+  ])('refuses %s', (line, message) => {
     const errors = errorsOf(line)
     expect(errors).toHaveLength(1)
     expect(errors[0]).toStartWith(`config.yaml line 1: ${message}`)
   })
 
-  test('a strategy without the key it needs names the key', () => {
+  test('names the missing key that a strategy requires', () => {
     for (const strategy of ['incremental', 'delete_insert', 'scd2'])
       expect(errorsOf(`merge_strategy: ${strategy}`)).toEqual([
         `config.yaml line 1: merge_strategy ${strategy} needs unique_key`,
@@ -170,13 +170,13 @@ describe('what is wrong is named', () => {
     ['a list', '- a\n- b', 'must be a mapping'],
     ['70 kB', `description: ${'x'.repeat(70_000)}`, 'larger than 65536 bytes'],
     ['an unknown alias', 'description: *nobody', 'an alias here is unknown or used too often'],
-  ])('a file that cannot be read is one error: %s', (_, text, message) => {
+  ])('reports one error for an unreadable file: %s', (_, text, message) => {
     const errors = errorsOf(text)
     expect(errors).toHaveLength(1)
     expect(errors[0]).toContain(message)
   })
 
-  test('no text makes it throw, and what it accepts it can explain', () => {
+  test('never throws, and describes every problem briefly', () => {
     const keys = ['merge_strategy', 'unique_key', 'partition_by', 'max_retries', 'description', 'other']
     const line = fc.tuple(fc.constantFrom(...keys), fc.string()).map(([key, value]) => `${key}: ${value}`)
     fc.assert(
@@ -194,13 +194,13 @@ describe('what is wrong is named', () => {
   })
 })
 
-test('scd2 needs two columns to write', () => {
+test('refuses the same name for both columns of scd2', () => {
   expect(errorsOf('merge_strategy: scd2\nunique_key: id\nscd_valid_from: at\nscd_valid_to: AT')).toEqual([
     'config.yaml line 4: scd_valid_to: names the same column as scd_valid_from, "AT"',
   ])
 })
 
-test('a value that holds itself is a bad value like any other', () => {
+test('refuses a value that contains itself', () => {
   expect(errorsOf('unique_key: &a [*a]').join()).toContain('a value that holds itself')
   expect(errorsOf('description: &a {b: *a}').join()).toContain('a value that holds itself')
 })

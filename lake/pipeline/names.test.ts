@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
 import { NameError, parseTableName, parseZoneName, tableKey } from './names.ts'
 
-test('a table is named with or without its namespace', () => {
+test('parses a table name with or without its namespace', () => {
   expect(parseTableName('silver.flights', 'default')).toEqual({
     namespace: 'default',
     layer: 'silver',
@@ -20,12 +20,12 @@ test.each([
   ['silver.a b', 'cannot be the name of a table'],
   ['No.silver.a', 'cannot be the name of a namespace'],
   ['.silver.a', 'cannot be the name of a namespace'],
-])('%p is no table name', (text, message) => {
+])('refuses the table name %p', (text, message) => {
   expect(() => parseTableName(text, 'default')).toThrow(NameError)
   expect(() => parseTableName(text, 'default')).toThrow(message)
 })
 
-test('a zone has a name of its own', () => {
+test('parses the name of a landing zone', () => {
   expect(parseZoneName('raw-flights')).toBe('raw-flights')
   for (const bad of ['', 'raw_flights', '-a', 'Raw', '../x'])
     expect(() => parseZoneName(bad)).toThrow('cannot be the name of a landing zone')

@@ -1,7 +1,7 @@
 import { expect, test } from 'bun:test'
 import { parseTest, testNameOf, testValue } from './quality.ts'
 
-test('a test is a SQL file in tests/quality with a name that can be one', () => {
+test('finds quality tests by folder, extension and valid name', () => {
   expect(testNameOf('tests/quality/no-nulls.sql')).toBe('no-nulls')
   expect(testNameOf('default/pipelines/silver/flights/tests/quality/no-nulls.sql')).toBe('no-nulls')
   for (const path of [
@@ -13,7 +13,7 @@ test('a test is a SQL file in tests/quality with a name that can be one', () => 
     expect(testNameOf(path)).toBeUndefined()
 })
 
-test('the header says what the test is', () => {
+test('reads the header of a quality test', () => {
   const text = `-- @severity: warn
 -- @description: no flight without a day
 -- @tags: nulls, , core
@@ -32,7 +32,7 @@ SELECT 1 -- @severity: error`
   })
 })
 
-test('a test gates unless it says otherwise, and a bad severity is an error', () => {
+test('gates by default, also with an invalid severity', () => {
   expect(parseTest('a', { path: 't.sql', text: 'SELECT 1' }).test.severity).toBe('error')
   const {
     test: quality,
@@ -61,6 +61,6 @@ test.each([
   ['one bad row', ['INTEGER', 'VARCHAR'], 1, 0, 1],
   ['one text', ['VARCHAR'], 1, '0', 1],
   ['one truth', ['BOOLEAN'], 1, false, 1],
-] as const)('%s: %p, %p row(s), %p is worth %p', (_, columnTypes, rowCount, first, value) => {
+] as const)('%s: %p, %p row(s), %p counts as %p', (_, columnTypes, rowCount, first, value) => {
   expect(testValue({ columnTypes, rowCount, first })).toBe(value)
 })

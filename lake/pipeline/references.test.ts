@@ -6,7 +6,7 @@ const sql = (source: string) => sqlReferences(source).calls.map((call) => `${cal
 const python = (source: string) => pythonReferences(source).map((call) => `${call.function} ${call.argument}`)
 
 describe('SQL', () => {
-  test('calls inside delimiters are found, with their place', () => {
+  test('finds SQL calls inside delimiters with their positions', () => {
     const source = `SELECT *
 FROM {{ ref('silver.flights') }} f
 JOIN {{ref( "ops.gold.routes" )}} USING (id)
@@ -22,11 +22,11 @@ WHERE x IN (SELECT * FROM read_csv_auto('{{ landing_zone("raw") }}'))
     ])
   })
 
-  test('a call behind -- is evaluated by the template, so it counts', () => {
+  test('finds delimited calls in SQL comments', () => {
     expect(sql("-- {{ ref('a.b') }}\nselect 1 /* {{ ref('c.d') }} */")).toEqual(['ref a.b', 'ref c.d'])
   })
 
-  test('a call in a SQL comment is marked, one that only looks so is not', () => {
+  test('marks only calls inside real SQL comments', () => {
     const read = (source: string) =>
       sqlReferences(source)
         .calls.filter((call) => !call.isCommented)
@@ -61,11 +61,11 @@ WHERE x IN (SELECT * FROM read_csv_auto('{{ landing_zone("raw") }}'))
       expect([source, read(source)]).toEqual([source, ['a.b']])
   })
 
-  test('a method keeps being one, however far it stands from its object', () => {
+  test('ignores methods and filters, even after much white space', () => {
     expect(sql(`{{ x.${' '.repeat(50)}ref('a.b') }}{{ x |\n\n\n          ref('a.b') }}`)).toEqual([])
   })
 
-  test('what the template does not evaluate is no call', () => {
+  test('ignores calls that the template does not evaluate', () => {
     for (const source of [
       "-- ref('a.b')",
       "/* ref('a.b') */",
@@ -86,7 +86,7 @@ WHERE x IN (SELECT * FROM read_csv_auto('{{ landing_zone("raw") }}'))
       expect([source, sql(source)]).toEqual([source, []])
   })
 
-  test('a call whose argument is computed has a place too', () => {
+  test('reports the position of a call with a computed argument', () => {
     expect(
       sqlReferences("SELECT 1\nFROM {{ ref('a' ~ 'b') }} -- {# ref(x) #}\n{{ landing_zone() }}").dynamic,
     ).toEqual([
@@ -95,14 +95,14 @@ WHERE x IN (SELECT * FROM read_csv_auto('{{ landing_zone("raw") }}'))
     ])
   })
 
-  test('a closing delimiter inside a text does not close', () => {
+  test('ignores closing delimiters inside texts', () => {
     expect(sql(`{{ "}}" ~ ref('a.b') }}{% if '%}' and ref('c.d') %}{% endif %}`)).toEqual([
       'ref a.b',
       'ref c.d',
     ])
   })
 
-  test('a bare call in plain SQL is reported, one in a comment or a text is not', () => {
+  test('reports bare calls in plain SQL, but not in comments or texts', () => {
     const source = `SELECT ref('a.b') FROM href('x') -- ref('c.d')
 /* ref(1) */ WHERE 'ref(2)' <> "ref(3)" AND LANDING_ZONE = 1 AND landing_zone ('z') {{ ref('e.f') }} AND t.ref('x')`
     expect(sqlReferences(source).bare).toEqual([
@@ -112,7 +112,7 @@ WHERE x IN (SELECT * FROM read_csv_auto('{{ landing_zone("raw") }}'))
     expect(sql(source)).toEqual(['ref e.f'])
   })
 
-  test('a text that a template is part of goes on after it', () => {
+  test('continues a text or comment after a template tag', () => {
     expect(sqlReferences(`SELECT '{{ ref('a.b') }} ref(' || x -- {{ 1 }} ref(\n, ref(2)`)).toEqual({
       calls: [{ function: 'ref', argument: 'a.b', line: 1, column: 12 }],
       dynamic: [],
@@ -122,7 +122,7 @@ WHERE x IN (SELECT * FROM read_csv_auto('{{ landing_zone("raw") }}'))
 })
 
 describe('Python', () => {
-  test('calls in code and in f-strings are found, with their place', () => {
+  test('finds Python calls in code and f-strings with their positions', () => {
     const source = `# a pipeline
 flights = sql(f"select * from {ref('silver.flights')} where x = {{ref('no.no')}}")
 result = sql(f'''
@@ -139,7 +139,7 @@ d = {'a': {ref('bronze.b'): 1}}`
     ])
   })
 
-  test('comments, plain strings and other functions are not', () => {
+  test('ignores comments, plain strings and other functions in Python', () => {
     for (const source of [
       "# ref('a.b')",
       `"ref('a.b')"`,
@@ -160,7 +160,7 @@ d = {'a': {ref('bronze.b'): 1}}`
       expect([source, python(source)]).toEqual([source, []])
   })
 
-  test('a format of a replacement field is text, with fields in it', () => {
+  test('reads formats of replacement fields as text with fields', () => {
     expect(python(`f"{x:'>10} {ref('a.b')}" + f'{y:{ref("c.d")}}' + f"{d['k']:%H:%M} {ref('e.f')}"`)).toEqual(
       ['ref a.b', 'ref c.d', 'ref e.f'],
     )
@@ -171,12 +171,12 @@ d = {'a': {ref('bronze.b'): 1}}`
     ])
   })
 
-  test('an unfinished string ends with its line', () => {
+  test('ends an unfinished Python string at the end of its line', () => {
     expect(python("a = 'oops\nref('a.b')")).toEqual(['ref a.b'])
   })
 })
 
-test('any text is read to its end', () => {
+test('reads any text completely', () => {
   const pieces = fc.constantFrom(
     ...`{{ }} {% %} {# #} ' " """ \\ -- /* */ f" { }`.split(' '),
     '\n',
@@ -195,10 +195,10 @@ test('any text is read to its end', () => {
 })
 
 const MEGABYTE = 1_048_576
-/** A megabyte of it. */
+/** Repeats the piece up to a megabyte. */
 const filled = (piece: string) => piece.repeat(Math.ceil(MEGABYTE / piece.length))
 
-/** Each would take minutes at a quadratic cost: the test's own time limit is what fails then. */
+/** With quadratic cost, each case would take minutes and exceed the test's time limit. */
 test.each([
   'f"{',
   "f'{x:{",
@@ -240,7 +240,7 @@ test.each([
   }
 })
 
-test('a call is read soon, however much space it has', () => {
+test('reads a call with a megabyte of white space fast', () => {
   const space = filled(' ')
   for (const call of [
     `ref('a.b'${space}`,

@@ -25,11 +25,11 @@ test.each([
   ['{% if is_incremental() %}\nnope\n{% else %}\nother\n{% endif %}', 'nope', '2:1'],
   ['{% raw %}{{ x }}{% endraw %} é nope', 'nope', '1:32'],
   ["select\n{{ ref('gold.a') }}", 'gold.a', '2:1'],
-])('in %p the word %s stands at %s', (source, word, place) => {
+])('maps from %p the word %s to %s', (source, word, place) => {
   expect(placeOf(source, word)).toBe(place)
 })
 
-test('a template that looks at its own text is not followed', () => {
+test('maps nothing when a template depends on its own text', () => {
   expect(placeOf('{% set a %}x{% endset %}{{ a | length }} nope', 'nope')).toBeNull()
   expect(placeOf('\u{f0001} {{ this }} nope', 'nope')).toBeNull()
 })

@@ -36,37 +36,37 @@ function errorOf(source: string): TemplateError {
   throw new Error(`rendered: ${source}`)
 }
 
-describe('what a template sees', () => {
-  test('ref() is a table expression, landing_zone() a path text', () => {
+describe('variables and functions of a template', () => {
+  test('renders ref() as table expression and landing_zone() as path', () => {
     expect(render(`SELECT * FROM {{ ref('bronze.a') }}, read_csv_auto('{{ landing_zone("raw") }}')\n`)).toBe(
       "SELECT * FROM <bronze.a>, read_csv_auto('/zones/raw/*')\n",
     )
   })
 
-  test('is_<strategy>() is true for the strategy of the run only', () => {
+  test("renders is_<strategy>() as true only for the run's strategy", () => {
     for (const strategy of MERGE_STRATEGIES)
       expect(
         render(MERGE_STRATEGIES.map((name) => `{{ is_${name}() }}`).join(' '), { strategy }).split(' '),
       ).toEqual(MERGE_STRATEGIES.map((name) => String(name === strategy)))
   })
 
-  test('this, run_started_at and watermark_value', () => {
+  test('renders this, run_started_at and watermark_value', () => {
     expect(render('{{ this }} {{ run_started_at }}')).toBe('"silver"."flights" 2001-02-03T04:05:06.789Z')
     const source = `{% if watermark_value %}ts > '{{ watermark_value }}'{% else %}all{% endif %}`
     expect([render(source), render(source, { watermarkValue: '7' })]).toEqual(['all', "ts > '7'"])
     expect(render('{{ watermark_value is none }}')).toBe('true')
   })
 
-  test('text is not escaped and nothing is trimmed', () => {
+  test('renders text without escapes and without trimming', () => {
     expect(render("{{ '<&>' }} a < b\n\n")).toBe('<&> a < b\n\n')
   })
 })
 
-describe('what is asked for', () => {
+describe('collecting names', () => {
   const collect = (source: string, change: Partial<TemplateVariables> = {}) =>
     collectTemplate({ file: 'pipeline.sql', source }, { ...variables, ...change })
 
-  test('each name once, on the way the variables lead', () => {
+  test('collects each name once, only from evaluated branches', () => {
     const source = `{{ ref('bronze.a') }} {{ ref('bronze.a') }} {% set l = 'gold' %}{{ ref(l ~ '.b') }} {{ landing_zone('z') }}
       {% if is_append_only() %}{{ ref('silver.c') }}{% endif %}{# {{ ref('silver.d') }} #}`
     expect(collect(source)).toEqual({ refs: ['bronze.a', 'gold.b'], zones: ['z'] })
@@ -74,7 +74,7 @@ describe('what is asked for', () => {
   })
 })
 
-describe('what is wrong', () => {
+describe('errors of a template', () => {
   test.each([
     ['select 1,\n  {{ nope }}', 'pipeline.sql line 2 column 6: "nope" is undefined'],
     ['𝒳 {{ nope.a }}', 'pipeline.sql line 1 column 7: "nope.a" is undefined'],
@@ -92,9 +92,9 @@ describe('what is wrong', () => {
     ["\n{{ ref('a', 'b') }}", 'pipeline.sql line 2 column 4: ref() takes one name in quotes'],
     ['{{ landing_zone() }}', 'pipeline.sql line 1 column 4: landing_zone() takes one name in quotes'],
     ['{{ ref(none) }}', 'pipeline.sql line 1 column 4: ref() takes one name in quotes'],
-  ])('%j', (source, message) => expect(errorOf(source).message).toStartWith(message))
+  ])('reports the error of %j', (source, message) => expect(errorOf(source).message).toStartWith(message))
 
-  test('the place and the cause can be read apart', () => {
+  test('separates the position and the cause of an error', () => {
     const error = errorOf("{{ ref('silver.gone') }}")
     expect(error).toMatchObject({
       file: 'pipeline.sql',
@@ -105,12 +105,12 @@ describe('what is wrong', () => {
     expect(error.cause).toEqual(new Error('there is no table silver.gone'))
   })
 
-  test('a line far down is still found', () => {
+  test('reports a line far down correctly', () => {
     expect(errorOf(`${'\n'.repeat(12_344)}  {{ nope }}`)).toMatchObject({ line: 12_345, column: 6 })
   })
 })
 
-describe('what is bounded', () => {
+describe('limits of a template', () => {
   test.each([
     [
       'an endless loop',
@@ -139,12 +139,12 @@ describe('what is bounded', () => {
   })
 })
 
-test('a text without delimiters is itself', () => {
+test('renders a text without delimiters unchanged', () => {
   const plain = fc.string({ unit: 'binary' }).filter((text) => !/\{[{%#]/.test(text) && text.isWellFormed())
   fc.assert(fc.property(plain, (text) => expect(render(text)).toBe(text.replaceAll('\r\n', '\r\n'))))
 })
 
-test('any template renders or is a TemplateError', () => {
+test('renders any template or throws a TemplateError', () => {
   const piece = fc.constantFrom(
     ...'{{ }} {% %} {# #} if endif for in set = ( ) | . ~'.split(' '),
     ' ',

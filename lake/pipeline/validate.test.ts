@@ -12,7 +12,7 @@ const publish = (files: Record<string, string>, rest: Partial<PublishInput> = {}
     ...rest,
   })
 
-test('a good pipeline has nothing to report', () => {
+test('reports nothing for a valid pipeline', () => {
   expect(
     publish({
       'pipeline.sql': "-- @max_retries: 2\nSELECT * FROM {{ ref('bronze.flights') }}",
@@ -32,7 +32,7 @@ test('a good pipeline has nothing to report', () => {
   })
 })
 
-test('bad configuration is an error of the file it stands in', () => {
+test('reports bad configuration as an error of its file', () => {
   const { valid, files } = publish({
     'pipeline.sql': '-- @max_retries: x\nSELECT 1',
     'config.yaml': 'merge_strategy: upsert\nmaterialised: table',
@@ -49,7 +49,7 @@ test('bad configuration is an error of the file it stands in', () => {
   expect(files[1]?.warnings).toEqual(['line 2: unknown key "materialised" is ignored'])
 })
 
-test('template errors are errors, in tests too', () => {
+test('reports template errors of pipelines and quality tests', () => {
   const { valid, files } = publish({
     'pipeline.sql': 'SELECT {{ nope }}',
     'tests/quality/a.sql': '{% if %}',
@@ -59,7 +59,7 @@ test('template errors are errors, in tests too', () => {
   expect(files[1]?.errors[0]).toStartWith('line 1 column 7: syntax error')
 })
 
-test('a name that cannot be one is an error', () => {
+test('reports invalid names as errors', () => {
   const { files } = publish({
     'pipeline.sql': "SELECT * FROM {{ ref('flights') }}, '{{ landing_zone('Raw') }}'",
   })
@@ -69,7 +69,7 @@ test('a name that cannot be one is an error', () => {
   ])
 })
 
-test('a pipeline in Python is no template', () => {
+test('reads a Python pipeline without template syntax', () => {
   const source = { 'pipeline.py': 'result = [{"a": "{{ b }}"}]' }
   const python = publish(source, { pipeline: { ...flights, type: 'python' } })
   expect(python).toEqual({
@@ -78,14 +78,14 @@ test('a pipeline in Python is no template', () => {
   })
 })
 
-test("the record's type decides which source file is needed", () => {
+test("requires the source file of the pipeline's type", () => {
   expect(publish({ 'pipeline.py': 'result = []' })).toMatchObject({
     valid: false,
     files: [{ path: 'pipeline.py' }, { path: 'pipeline.sql', errors: ['a sql pipeline needs pipeline.sql'] }],
   })
 })
 
-test('bare calls and unknown tables and zones are warnings', () => {
+test('warns about bare calls, unknown tables and unknown zones', () => {
   const { valid, files } = publish({
     'pipeline.sql': `SELECT * FROM ref('bronze.flights'), {{ ref('bronze.nope') }}, {{ ref('ops.gold.routes') }},
   read_csv_auto('{{ landing_zone('raw') }}'), read_csv_auto('{{ landing_zone('gone') }}')`,
@@ -98,12 +98,12 @@ test('bare calls and unknown tables and zones are warnings', () => {
   ])
 })
 
-test('who does not know what exists gets no warning about it', () => {
+test('gives no warnings about unknown names without known tables', () => {
   const { files } = publish({ 'pipeline.sql': "{{ ref('bronze.nope') }}" }, { known: undefined })
   expect(files[0]?.warnings).toEqual([])
 })
 
-test('a cycle is a warning that shows the way', () => {
+test('warns about a cycle and shows its path', () => {
   const sources = new Map([
     ['default.gold.a', ['default.bronze.x', 'default.gold.b']],
     ['default.gold.b', ['default.silver.flights', 'default.gold.a']],

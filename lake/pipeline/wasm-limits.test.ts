@@ -6,7 +6,7 @@ import { METER, withLimits } from './wasm-limits.ts'
 const path = createRequire(import.meta.url).resolve('minijinja-js/dist/bundler/minijinja_js_bg.wasm')
 const limited = withLimits(readFileSync(path), 64 * 65_536)
 
-test('the rewritten module is valid, imports the same and exports a meter more', () => {
+test('rewrites to a valid module with the same imports and a meter', () => {
   const [before, after] = [readFileSync(path), limited].map((bytes) => new WebAssembly.Module(bytes))
   if (before === undefined || after === undefined) throw new Error('two modules')
   expect(WebAssembly.Module.imports(after)).toEqual(WebAssembly.Module.imports(before))
@@ -16,7 +16,7 @@ test('the rewritten module is valid, imports the same and exports a meter more',
   ])
 })
 
-test('its memory ends at the limit', () => {
+test('limits the memory of the rewritten module', () => {
   const module = new WebAssembly.Module(limited)
   const imports = Object.fromEntries(WebAssembly.Module.imports(module).map(({ name }) => [name, () => 0]))
   const { memory } = new WebAssembly.Instance(module, { './minijinja_js_bg.js': imports }).exports
@@ -26,7 +26,7 @@ test('its memory ends at the limit', () => {
   expect(memory.buffer.byteLength).toBe(64 * 65_536)
 })
 
-test('a module that is not as expected is refused, not half rewritten', () => {
+test('refuses an unexpected module completely', () => {
   expect(() => withLimits(limited, 65_536)).toThrow('a memory with a limit of its own')
   expect(() => withLimits(Uint8Array.of(0, 0x61, 0x73, 0x6d, 1, 0, 0, 0), 65_536)).toThrow(
     'section 1 is missing',

@@ -8,7 +8,7 @@ const many = (part: (index: number) => string) => {
   return text
 }
 
-/** Each is as long as a file that is read may be. */
+/** Each text has the maximum length of a file. */
 const BOMBS: Record<string, string> = {
   'keys in a block': many((index) => `a${index.toString(36)}:\n`),
   'keys in braces': `{${many((index) => `a${index.toString(36)},`)}}`,
@@ -27,10 +27,13 @@ const BOMBS: Record<string, string> = {
   faults: 'a: b: c\n'.repeat(BYTES / 8),
 }
 
-/** CPU time, since other processes may have the cores; far above what is needed, far below what a square costs. */
+/**
+ * CPU time, because other processes may use the cores. The limit is far above the need, and far below
+ * quadratic cost.
+ */
 const CPU_MS = 2_500
 
-describe('a text of 64 KB that was made to be slow is read in time', () => {
+describe('reads a hostile text of 64 KB in time', () => {
   test.each(Object.entries(BOMBS))('%s', (_, text) => {
     const began = process.cpuUsage()
     const document = readYaml(text)
@@ -44,20 +47,20 @@ describe('a text of 64 KB that was made to be slow is read in time', () => {
   })
 })
 
-test('keys are given once, at any level, and the second one is shown', () => {
+test('refuses repeated keys at any level and reports the second', () => {
   expect(readYaml('a: 1\nb: 2\n').errors).toEqual([])
   expect(readYaml('a: 1\na: 2\n').errors).toMatchObject([{ code: 'DUPLICATE_KEY', pos: [5, 6] }])
   expect(readYaml('a: [{b: 1, c: 2, b: 3}]').errors).toMatchObject([{ code: 'DUPLICATE_KEY' }])
   expect(readYaml('a: {b: 1}\nb: 2\n').errors).toEqual([])
 })
 
-test('what is nested deeper than anybody writes is not valid', () => {
+test('refuses YAML that is nested too deeply', () => {
   const nested = (levels: number) => readYaml('['.repeat(levels) + ']'.repeat(levels)).errors
   expect(nested(40)).toEqual([])
   expect(nested(60)).toMatchObject([{ code: 'RESOURCE_EXHAUSTION' }])
 })
 
-test('nothing is printed, whatever a text directs', () => {
+test('prints nothing for any directive', () => {
   const said: string[] = []
   const hear = (warning: Error) => said.push(String(warning.message))
   process.on('warning', hear)

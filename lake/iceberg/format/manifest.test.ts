@@ -74,7 +74,7 @@ const deleted: ManifestEntry = { ...existing, status: 'deleted' }
 const inherited = { sequenceNumber: 7, addedSnapshotId: SNAPSHOT }
 
 describe('a manifest', () => {
-  test('reads as it was written; added files inherit what only the commit knows', () => {
+  test('reads a written manifest and fills in inherited values', () => {
     const bytes = writeManifest({ schema, spec: unpartitioned }, [added, existing, deleted])
     expect(readManifest(bytes, inherited)).toEqual([
       { ...added, sequenceNumber: 7, fileSequenceNumber: 7 },
@@ -83,12 +83,12 @@ describe('a manifest', () => {
     ])
   })
 
-  test('is the same bytes for the same content', () => {
+  test('writes equal bytes for equal content', () => {
     const write = () => writeManifest({ schema, spec: unpartitioned }, [added, existing])
     expect(write()).toEqual(write())
   })
 
-  test('says what it is in its key metadata, with the field ids of the specification', () => {
+  test("describes itself with the specification's metadata and field ids", () => {
     const { metadata, schema: avro } = header(writeManifest({ schema, spec: unpartitioned }, []))
     expect(metadata).toEqual({
       schema,
@@ -124,7 +124,7 @@ describe('a manifest', () => {
     expect(JSON.stringify(avro)).not.toContain('int64')
   })
 
-  test('keeps partition tuples of every kind of source', () => {
+  test('keeps partition tuples of every source type', () => {
     const parts = schema.fields.map(({ id, name }) => ({
       'source-id': id,
       'field-id': 999 + id,
@@ -153,13 +153,13 @@ describe('a manifest', () => {
       1003: new Uint8Array(16).fill(7),
     }
     expect(read?.file.partition).toEqual(asStored)
-    // What was read is written the same.
+    // Writing the decoded entry gives the same bytes as writing the original one.
     expect(read && writeManifest({ schema, spec }, [{ ...read, snapshotId: SNAPSHOT }])).toEqual(
       read && writeManifest({ schema, spec }, [{ ...read, file: { ...read.file, partition } }]),
     )
   })
 
-  test('is read by an independent reader, ids of 64 bits included', () => {
+  test('writes manifests for independent readers, including 64-bit ids', () => {
     const [one] = independently(writeManifest({ schema, spec: unpartitioned }, [existing]))
     expect(one).toMatchObject({
       status: 0,
@@ -171,7 +171,7 @@ describe('a manifest', () => {
     expect(other).toMatchObject({ snapshot_id: SNAPSHOT, sequence_number: undefined })
   })
 
-  test('of another writer is read by field ids, whatever it calls its fields', () => {
+  test('reads manifests of other writers by field ids, not names', () => {
     const bytes = writeManifest({ schema, spec: unpartitioned }, [existing])
     const renamed = withShoutedNames(bytes)
     expect(Buffer.from(renamed).toString('latin1')).toContain('LOWER_BOUNDS')
@@ -188,7 +188,7 @@ describe('a manifest list', () => {
     sequenceNumber: 7,
   })
 
-  test('counts files and rows by what happened to them', () => {
+  test('counts files and rows by status', () => {
     expect(described).toMatchObject({
       addedFiles: 1,
       existingFiles: 1,
@@ -201,7 +201,7 @@ describe('a manifest list', () => {
     })
   })
 
-  test('reads as it was written, and by an independent reader', () => {
+  test('writes a manifest list that both readers can read', () => {
     const bytes = writeManifestList({ snapshotId: SNAPSHOT, parentSnapshotId: 3n, sequenceNumber: 7 }, [
       described,
     ])
@@ -215,7 +215,7 @@ describe('a manifest list', () => {
     })
   })
 
-  test('without manifests is an empty table', () => {
+  test('writes a list without manifests for an empty table', () => {
     expect(readManifestList(writeManifestList({ snapshotId: 1n, sequenceNumber: 1 }, []))).toEqual([])
   })
 })
@@ -226,14 +226,16 @@ describe('an Avro file', () => {
     Array.from({ length: 2500 }, () => existing),
   )
 
-  test('of many blocks is read whole', () => expect(readManifest(bytes, inherited)).toHaveLength(2500))
+  test('reads an Avro file of many blocks completely', () =>
+    expect(readManifest(bytes, inherited)).toHaveLength(2500))
 
-  test('cut short or changed anywhere is refused or read, never anything else', () => {
+  test('reads or refuses a damaged Avro file, without other errors', () => {
     fc.assert(
       fc.property(fc.nat(bytes.length - 1), fc.nat(255), (at, byte) => {
         const changed = bytes.slice()
         changed[at] = byte
-        // Cut between two blocks it is a whole file with fewer rows; the manifest list knows how long it is.
+        // A file cut between two blocks is a valid file with fewer rows. Only the manifest list knows its
+        // length.
         const cut = bytes.slice(0, at)
         for (const [damaged, rowsAtMost] of [
           [cut, 2499],
@@ -249,7 +251,7 @@ describe('an Avro file', () => {
     )
   })
 
-  test('that is another thing is refused', () => {
+  test('refuses a file that is not Avro or has another schema', () => {
     expect(() => readManifestList(new TextEncoder().encode('hello, this is text'))).toThrow(
       'not an Avro file',
     )
@@ -261,7 +263,7 @@ describe('an Avro file', () => {
   })
 })
 
-/** As an independent reader sees it. */
+/** The header as an independent reader decodes it. */
 function header(bytes: Uint8Array): { metadata: Record<string, unknown>; schema: AvroSchema } {
   const reader = { view: new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength), offset: 0 }
   const { 'avro.schema': schema, 'avro.codec': _, ...metadata } = avroMetadata(reader).metadata
@@ -279,7 +281,10 @@ function fieldIds(schema: AvroSchema, path = ''): Record<string, unknown> {
   )
 }
 
-/** Changes the names in the schema of a file, which is plain text in its header, without changing its length. */
+/**
+ * Changes the names in the schema of a file without a change of its length. The schema is plain text in the
+ * header.
+ */
 function withShoutedNames(bytes: Uint8Array): Uint8Array {
   const text = Buffer.from(bytes).toString('latin1')
   return Buffer.from(

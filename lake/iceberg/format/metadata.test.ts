@@ -49,7 +49,7 @@ const apply = (base: TableMetadata, ...updates: TableUpdate[]) => applyUpdates(b
 const filled = apply(table, addSnapshot(5n, 1), setRef(5n), addSnapshot(6n, 2), setRef(6n, 'audit', 'tag'))
 
 describe('a new table', () => {
-  test('has everything a reader needs and no nulls', () => {
+  test('has all fields that readers need, without nulls', () => {
     expect(serializeMetadata(table)).toBe(
       JSON.stringify({
         'format-version': 2,
@@ -74,7 +74,7 @@ describe('a new table', () => {
     )
   })
 
-  test('is what its own creation updates make of nothing', () => {
+  test('equals the result of its own creation updates', () => {
     const partitioned = newTable({
       uuid,
       location: 's3://bucket/_lake/t',
@@ -96,7 +96,7 @@ describe('a new table', () => {
     expect(partitioned.properties).not.toHaveProperty('format-version')
   })
 
-  test('gives fresh field ids where a client counts from 0, and the spec follows', () => {
+  test('replaces field ids that start at 0, also in the spec', () => {
     const fields: Schema['fields'] = [
       {
         id: 0,
@@ -119,7 +119,7 @@ describe('a new table', () => {
     ])
   })
 
-  test('of another format version is refused', () => {
+  test('refuses a new table of another format version', () => {
     const wanted = { uuid, location: 'x', schema, properties: { 'format-version': '3' }, at: 1 }
     expect(() => newTable(wanted)).toThrow('format-version 3 is not supported')
   })
@@ -130,7 +130,7 @@ describe('a new table', () => {
     'set-current-schema',
     'set-default-spec',
     'set-default-sort-order',
-  ])('without %s is refused', (action) => {
+  ])('refuses a new table without %s', (action) => {
     const updates = creationUpdates(table).filter((update) => update.action !== action)
     expect(() => applyUpdates(null, updates, { at: 1 })).toThrow(`a new table also needs: ${action}`)
   })
@@ -163,7 +163,7 @@ describe('requirements', () => {
     expect(() => checkRequirements(null, [right])).toThrow(`the table does not exist (${type})`)
   })
 
-  test('assert-create holds only for a table that does not exist', () => {
+  test('accepts assert-create only for a table that does not exist', () => {
     expect(() => checkRequirements(null, [{ type: 'assert-create' }])).not.toThrow()
     expect(() => checkRequirements(table, [{ type: 'assert-create' }])).toThrow('the table already exists')
   })
@@ -240,7 +240,7 @@ describe('updates', () => {
     },
   )
 
-  test('removing the main branch empties the table but keeps its snapshots', () => {
+  test('removes the main branch, which empties the table but keeps snapshots', () => {
     const { 'current-snapshot-id': current, ...rest } = apply(filled, {
       action: 'remove-snapshot-ref',
       'ref-name': 'main',
@@ -250,7 +250,7 @@ describe('updates', () => {
     expect(rest.snapshots).toHaveLength(2)
   })
 
-  test('removing a snapshot removes the branches and tags on it, and the history before it', () => {
+  test('removes a snapshot with its branches, tags and earlier history', () => {
     const moved = apply(filled, addSnapshot(7n, 3), setRef(7n))
     expect(moved['snapshot-log'].map((entry) => entry['snapshot-id'])).toEqual([5n, 7n])
     const removed = apply(moved, { action: 'remove-snapshots', 'snapshot-ids': [5n, 6n, 99n] })
@@ -259,7 +259,7 @@ describe('updates', () => {
     expect(removed.refs).toEqual({ main: { type: 'branch', 'snapshot-id': 7n } })
   })
 
-  test('a rollback is a new line of history', () => {
+  test('records a rollback as a new entry of the history', () => {
     const moved = apply(filled, addSnapshot(7n, 3), setRef(7n))
     const back = apply(moved, setRef(5n))
     expect(back['current-snapshot-id']).toBe(5n)
@@ -320,21 +320,21 @@ describe('updates', () => {
     },
   )
 
-  test('a refused update leaves the table as it was', () => {
+  test('leaves the table unchanged after a refused update', () => {
     const before = serializeMetadata(filled)
     expect(() => apply(filled, addSnapshot(7n, 3), setRef(7n), setRef(9n))).toThrow(BadUpdate)
     expect(serializeMetadata(filled)).toBe(before)
   })
 
-  test('a schema that loses the partitioned column is refused', () => {
+  test('refuses a schema without the partitioned column', () => {
     const partitioned = apply(table, ...usePartitions(1))
     const narrow: Schema = { ...schema, fields: schema.fields.slice(1) }
     expect(() => apply(partitioned, ...useSchema(narrow))).toThrow('no field 1')
   })
 })
 
-describe('nothing grows without a bound', () => {
-  test('the logs keep their latest entries', () => {
+describe('limits of the metadata', () => {
+  test('keeps only the latest entries of the logs', () => {
     let next = filled
     for (let i = 0; i < SNAPSHOT_LOG_LIMIT + 20; i += 1) {
       const updates = [addSnapshot(BigInt(1000 + i), 3 + i), setRef(BigInt(1000 + i))]
@@ -348,7 +348,7 @@ describe('nothing grows without a bound', () => {
     })
   })
 
-  test('schemas that no snapshot uses go, the oldest first', () => {
+  test('drops unused schemas, the oldest first', () => {
     let next = filled
     for (let id = 10; id < 10 + UNUSED_SCHEMAS_LIMIT + 20; id += 1) {
       const fields: Schema['fields'] = [{ id, name: 'x', required: false, type: 'int' }]
@@ -361,11 +361,11 @@ describe('nothing grows without a bound', () => {
 })
 
 describe('a metadata file', () => {
-  test('reads as it was written', () => {
+  test('reads written metadata unchanged', () => {
     expect(parseMetadata(serializeMetadata(filled))).toEqual(filled)
   })
 
-  test('of another writer may leave lists out, or say -1 or null for no snapshot', () => {
+  test('accepts missing lists and null or -1 for no snapshot', () => {
     const lists = ['snapshots', 'snapshot-log', 'metadata-log', 'properties']
     const missing = Object.fromEntries(lists.map((name) => [name, undefined]))
     for (const current of [-1, null]) {
@@ -374,7 +374,7 @@ describe('a metadata file', () => {
     }
   })
 
-  test('of another format version, or none, is refused', () => {
+  test('refuses metadata with another format version or none', () => {
     expect(() => parseMetadata('{"format-version": 3}')).toThrow(UnsupportedTable)
     expect(() => parseMetadata('{"format-version": 2}')).toThrow(SyntaxError)
     expect(() => parseMetadata('[]')).toThrow(UnsupportedTable)

@@ -42,11 +42,11 @@ test.each([
   ['JSON', 'string'],
   ['UUID', 'uuid'],
   ['BLOB', 'binary'],
-])('%s is stored as %s', (duckdb, iceberg) => {
+])('stores %s as %s', (duckdb, iceberg) => {
   expect(icebergTypeOf(duckdb)).toBe(iceberg)
 })
 
-test('every child of a nested type has an id of its own', () => {
+test('gives every child of a nested type its own id', () => {
   expect(icebergTypeOf('STRUCT(x HUGEINT, y MAP(VARCHAR, UTINYINT[2])[])')).toEqual({
     type: 'struct',
     fields: [
@@ -73,7 +73,7 @@ test('every child of a nested type has an id of its own', () => {
   })
 })
 
-describe('a type that cannot be stored is refused with the cast that helps, and the cast works', () => {
+describe('refuses a type and suggests a cast that works', () => {
   test.each([
     ['INTERVAL', 'INTERVAL 1 DAY'],
     ['TIME WITH TIME ZONE', "'01:02:03'::TIMETZ"],
@@ -93,7 +93,7 @@ describe('a type that cannot be stored is refused with the cast that helps, and 
     expect(await lake.rows(sql)).toHaveLength(1)
   })
 
-  test('an untyped NULL', async () => {
+  test('refuses an untyped NULL with a suggested cast', async () => {
     const [row] = await lake.rows('SELECT typeof(NULL) AS type')
     expect(refusal('a', String(row?.type)).message).toBe(
       'column "a": NULL cannot be stored in a table; cast it: CAST(... AS VARCHAR)',
@@ -101,7 +101,7 @@ describe('a type that cannot be stored is refused with the cast that helps, and 
   })
 })
 
-test('a nested type that cannot be stored is named by its path', () => {
+test('names an unsupported nested type by its path', () => {
   expect(refusal('a', 'STRUCT(b MAP(VARCHAR, INTERVAL[]))').column).toBe('a.b.value.element')
   expect(refusal('a', 'STRUCT(x INTEGER, X INTEGER)').message).toContain('differs from "x" at most by case')
 })
@@ -118,7 +118,7 @@ test.each([
   expect(refusal(name, type).message).toContain(reason)
 })
 
-test('a type nested deeper than the engine can read back in good time is refused', () => {
+test('refuses types nested too deeply to read fast', () => {
   const lists = (levels: number) => `INTEGER${'[]'.repeat(levels)}`
   expect(() => schemaForReplace([{ name: 'a', type: lists(16) }])).not.toThrow()
   for (const type of [lists(17), `STRUCT(x ${lists(16)})`, `MAP(VARCHAR, ${lists(16)})`])
@@ -127,12 +127,12 @@ test('a type nested deeper than the engine can read back in good time is refused
     )
 })
 
-test('two columns equal but for case are refused', () => {
+test('refuses two columns that differ only by case', () => {
   const columns = ['Straße', 'É', 'é'].map((name) => ({ name, type: 'INTEGER' }))
   expect(() => schemaForReplace(columns)).toThrow('differs from "É" at most by case')
 })
 
-test('a schema shows people the types of DuckDB', () => {
+test('shows the columns of a schema with DuckDB types', () => {
   const types = [
     'DECIMAL(14,2)',
     'VARCHAR',

@@ -125,7 +125,8 @@ const RESERVED_NAME = '__duckdb_field_id'
 
 /**
  * The DuckDB types in which the columns of a result are stored, in order.
- * @throws UnsupportedColumn for an unsupported type, an invalid name, or two names that differ at most by case.
+ * @throws UnsupportedColumn for an unsupported type, an invalid name, or two names that differ at most by
+ * case.
  */
 export function storedTypes(columns: readonly Column[]): StructField[] {
   const fields = columns.map((column) => ({ name: column.name, type: parseColumn(column) }))
@@ -271,7 +272,10 @@ export function decimalOf(type: string): { precision: number; scale: number } | 
   return match ? { precision: Number(match[1]), scale: Number(match[2]) } : undefined
 }
 
-/** The DuckDB type that reads an Iceberg type. @throws UnsupportedColumn for a type of a later format version. */
+/**
+ * The DuckDB type that reads an Iceberg type.
+ * @throws UnsupportedColumn for a type of a later format version
+ */
 export function toDuckDb(type: IcebergType): DuckType {
   if (typeof type === 'string') {
     const decimal = decimalOf(type)

@@ -33,7 +33,7 @@ const schema = {
   ],
 }
 
-test('a commit is read with ids that are exact', () => {
+test('reads a commit with exact ids', () => {
   const commit: CommitRequest = {
     identifier: { namespace: ['default', 'gold'], name: 't' },
     requirements: [
@@ -59,7 +59,7 @@ test('a commit is read with ids that are exact', () => {
   expect(parseCommitRequest(stringifyJson(commit))).toEqual(commit)
 })
 
-test('null for an optional field means it is left out, and unknown fields are let through', () => {
+test('drops optional nulls and accepts unknown fields', () => {
   const text = `{"requirements": [], "updates": [{"action": "set-snapshot-ref", "ref-name": "main", "type": "branch",
     "snapshot-id": 1, "max-ref-age-ms": null, "later": {"x": null}}], "identifier": null}`
   expect(parseCommitRequest(text)).toEqual({
@@ -70,7 +70,7 @@ test('null for an optional field means it is left out, and unknown fields are le
   } as unknown as CommitRequest)
 })
 
-test('a request to create a table is read', () => {
+test('reads a request to create a table', () => {
   const create = { name: 't', schema, 'stage-create': true, properties: { a: 'b' } }
   expect(parseCreateTable(JSON.stringify(create))).toEqual(create as ReturnType<typeof parseCreateTable>)
 })
@@ -106,7 +106,7 @@ test.each([
     `{"requirements": [], "updates": [{"action": "add-snapshot", "snapshot": {"snapshot-id": 1}}]}`,
     '/updates/0/snapshot/',
   ],
-])('the commit %s is refused: %s', (text, message) => {
+])('refuses the commit %s: %s', (text, message) => {
   expect(() => parseCommitRequest(text)).toThrow(BadUpdate)
   expect(() => parseCommitRequest(text)).toThrow(message)
 })

@@ -23,7 +23,7 @@ interface Seen {
 }
 type Answer = (response: ServerResponse) => void
 
-/** A server that answers what a test says, in order, and remembers what it was asked. */
+// The server sends the answers of a test in order, and records the requests.
 let seen: Seen[] = []
 let answers: Answer[] = []
 const json =
@@ -87,7 +87,7 @@ test('loads a table', async () => {
   expect(seen).toEqual([{ method: 'GET', url: TABLE_URL, authorization: 'Bearer secret', body: '' }])
 })
 
-test('commits, with ids of 64 bits', async () => {
+test('commits with exact 64-bit ids', async () => {
   const client = connect()
   answers.push(json(200, loaded))
   const requirements = [
@@ -99,7 +99,7 @@ test('commits, with ids of 64 bits', async () => {
   expect(parseCommitRequest(seen[0]?.body ?? '')).toEqual({ identifier: table, requirements, updates })
 })
 
-describe('an error of the catalog is of its own kind', () => {
+describe('maps an error of the catalog to its class', () => {
   test.each([
     [404, 'NoSuchTableException', NotFound],
     [409, 'CommitFailedException', Conflict],
@@ -117,7 +117,7 @@ describe('an error of the catalog is of its own kind', () => {
     expect(error).toMatchObject({ status, type, message: `no: ${type}` })
   })
 
-  test('even when its answer is not of the catalog at all', async () => {
+  test('reports an answer that is not from the catalog', async () => {
     const client = connect()
     answers.push((response) => response.writeHead(403).end('<html>proxy</html>'))
     await expect(client.loadTable(table)).rejects.toThrow('the catalog answered 403')
@@ -126,29 +126,29 @@ describe('an error of the catalog is of its own kind', () => {
   })
 })
 
-describe('only calls that change nothing are repeated', () => {
-  test('a load succeeds after two failures', async () => {
+describe('retries only read-only calls', () => {
+  test('loads a table after two failures', async () => {
     const client = connect()
     answers.push(refused(503, 'ServiceUnavailable'), hangUp, json(200, loaded))
     expect((await client.loadTable(table)).metadata).toEqual(metadata)
     expect(seen).toHaveLength(3)
   })
 
-  test('a load gives up', async () => {
+  test('gives up loading after the last attempt', async () => {
     const client = connect()
     answers.push(...Array.from({ length: 5 }, () => refused(500, 'InternalServerError')))
     await expect(client.loadTable(table)).rejects.toThrow(ServerError)
     expect(seen).toHaveLength(ATTEMPTS_LIMIT)
   })
 
-  test('a missing table is not asked for again', async () => {
+  test('loads a missing table only once', async () => {
     const client = connect()
     answers.push(refused(404, 'NoSuchTableException'))
     await expect(client.loadTable(table)).rejects.toThrow(NotFound)
     expect(seen).toHaveLength(1)
   })
 
-  test.each([refused(503, 'ServiceUnavailable'), hangUp])('a commit is sent once (%#)', async (answer) => {
+  test.each([refused(503, 'ServiceUnavailable'), hangUp])('sends a commit only once (%#)', async (answer) => {
     const client = connect()
     answers.push(answer, json(200, loaded))
     await expect(client.commit(table, { requirements: [], updates: [] })).rejects.toThrow(ServerError)
@@ -156,7 +156,7 @@ describe('only calls that change nothing are repeated', () => {
   })
 })
 
-test('a catalog that does not answer in time is a server error that says so', async () => {
+test('reports a timeout of the catalog as a server error', async () => {
   const client = connect({ timeoutMs: 1_000 })
   answers.push(silent)
   await expect(client.commit(table, { requirements: [], updates: [] })).rejects.toThrow(
@@ -164,7 +164,7 @@ test('a catalog that does not answer in time is a server error that says so', as
   )
 })
 
-test('an abort ends a call, and the pause before the next attempt', async () => {
+test('aborts a call and the pause before the next attempt', async () => {
   const stop = new AbortController()
   const client = connect({ signal: stop.signal })
   answers.push(() => stop.abort(new Error('cancelled')))
@@ -174,7 +174,7 @@ test('an abort ends a call, and the pause before the next attempt', async () => 
   expect(seen).toHaveLength(1)
 })
 
-test('a catalog that is not there is a server error', async () => {
+test('reports an unreachable catalog as a server error', async () => {
   const nowhere = connect({ baseUrl: 'http://127.0.0.1:1/catalog' })
   await expect(nowhere.loadTable(table)).rejects.toThrow('the catalog does not answer GET')
 })

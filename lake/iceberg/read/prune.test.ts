@@ -1,4 +1,4 @@
-// Pruning may keep what is not needed, and never the other way round.
+// Pruning may keep unnecessary files, but must never drop a necessary one.
 
 import { describe, expect, test } from 'bun:test'
 import fc from 'fast-check'
@@ -8,7 +8,7 @@ import { filesWithMaximum } from './prune.ts'
 
 const column = (type: string) => ({ id: 1, name: 'v', required: false, type })
 
-/** A file with these values; null is NULL. */
+/** A file with these values; null stands for NULL. */
 function fileWith(type: string, location: string, values: readonly (BoundValue | null)[]): DataFile {
   const known = values.filter((value) => value !== null).sort((a, b) => (a < b ? -1 : 1))
   const [least, greatest] = [known[0], known.at(-1)]
@@ -41,24 +41,27 @@ describe('the files that may hold the greatest value', () => {
     ['long', fc.bigInt({ min: -5n, max: 5n })],
     ['double', fc.double({ noNaN: true })],
     ['string', word],
-  ] as [string, fc.Arbitrary<BoundValue>][])('always include the one that has it: %s', (type, value) => {
-    fc.assert(
-      fc.property(
-        fc.array(fc.array(fc.option(value), { minLength: 1, maxLength: 4 }), { maxLength: 6 }),
-        (contents) => {
-          const files = contents.map((values, i) => fileWith(type, String(i), values))
-          const all = contents.flat().filter((one) => one !== null)
-          const greatest = all.reduce((a, b) => (compareBounds(b, a) > 0 ? b : a), all[0] ?? 0)
-          const chosen = new Set(filesWithMaximum(files, column(type)).map(({ location }) => location))
-          const holds = contents.flatMap((values, i) => (values.includes(greatest) ? [String(i)] : []))
-          if (all.length > 0) expect(holds.every((location) => chosen.has(location))).toBe(true)
-          else expect(chosen.size).toBe(0)
-        },
-      ),
-    )
-  })
+  ] as [string, fc.Arbitrary<BoundValue>][])(
+    'always includes the file with the greatest value: %s',
+    (type, value) => {
+      fc.assert(
+        fc.property(
+          fc.array(fc.array(fc.option(value), { minLength: 1, maxLength: 4 }), { maxLength: 6 }),
+          (contents) => {
+            const files = contents.map((values, i) => fileWith(type, String(i), values))
+            const all = contents.flat().filter((one) => one !== null)
+            const greatest = all.reduce((a, b) => (compareBounds(b, a) > 0 ? b : a), all[0] ?? 0)
+            const chosen = new Set(filesWithMaximum(files, column(type)).map(({ location }) => location))
+            const holds = contents.flatMap((values, i) => (values.includes(greatest) ? [String(i)] : []))
+            if (all.length > 0) expect(holds.every((location) => chosen.has(location))).toBe(true)
+            else expect(chosen.size).toBe(0)
+          },
+        ),
+      )
+    },
+  )
 
-  test('are few where values are side by side, and all where nothing is known of them', () => {
+  test('excludes files with smaller ranges, but keeps files without metrics', () => {
     const files = [0, 10, 20, 30].map((from) => fileWith('int', `f${from}`, [from, from + 9]))
     expect(filesWithMaximum(files, column('int')).map(({ location }) => location)).toEqual(['f30'])
     const unknown = files.map((file) => ({ ...file, columns: new Map() }))

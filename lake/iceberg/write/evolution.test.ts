@@ -14,13 +14,13 @@ const ids = (schema: Schema) =>
 const types = (schema: Schema) => Object.fromEntries(columnsOf(schema).map(({ name, type }) => [name, type]))
 
 describe('append', () => {
-  test('the same columns change nothing, in any order and case', () => {
+  test('changes nothing for equal columns in any order and case', () => {
     const next = append({ a: 'INTEGER', b: 'VARCHAR' }, { B: 'VARCHAR', A: 'INTEGER' })
     expect(next.isChanged).toBe(false)
     expect(next.schema).toEqual(table({ a: 'INTEGER', b: 'VARCHAR' }).schema)
   })
 
-  test('a new column is added with a new id, a missing one stays', () => {
+  test('adds a new column with a new id and keeps missing ones', () => {
     const next = append({ a: 'INTEGER', b: 'VARCHAR' }, { c: 'DATE', a: 'INTEGER' })
     expect(ids(next.schema)).toEqual({ a: 1, b: 2, c: 3 })
     expect(next).toMatchObject({ isChanged: true, lastColumnId: 3 })
@@ -49,7 +49,7 @@ describe('append', () => {
     ['STRUCT(x INTEGER)', 'STRUCT(X BIGINT)', 'STRUCT(x BIGINT)'],
     ['STRUCT(x INTEGER)', 'STRUCT(y DATE)', 'STRUCT(x INTEGER, y DATE)'],
     ['STRUCT(x INTEGER)[]', 'STRUCT(x INTEGER, y DATE)[]', 'STRUCT(x INTEGER, y DATE)[]'],
-  ])('%s and %s come together as %s', (before, after, together) => {
+  ])('combines %s and %s into %s', (before, after, together) => {
     expect(types(append({ a: before }, { a: after }).schema)).toEqual({ a: together })
   })
 
@@ -71,20 +71,20 @@ describe('append', () => {
     ['INTEGER[]', 'INTEGER'],
     ['STRUCT(x INTEGER)', 'MAP(VARCHAR, INTEGER)'],
     ['MAP(INTEGER, INTEGER)', 'MAP(BIGINT, INTEGER)'],
-  ])('%s and %s are incompatible, and both are named', (before, after) => {
+  ])('refuses %s and %s, and names both types', (before, after) => {
     expect(() => append({ a: before }, { a: after })).toThrow(IncompatibleColumn)
     expect(() => append({ a: before }, { a: after })).toThrow(
       `column "a" is ${before} in the table and ${after} in the new rows`,
     )
   })
 
-  test('an incompatible nested field is named by its path', () => {
+  test('names an incompatible nested field by its path', () => {
     expect(() => append({ a: 'STRUCT(b INTEGER[])' }, { a: 'STRUCT(b VARCHAR[])' })).toThrow(
       'column "a.b.element"',
     )
   })
 
-  test('required columns and identifier fields of another engine become optional ones', () => {
+  test("makes another engine's required columns optional and drops identifier fields", () => {
     const schema: Schema = {
       type: 'struct',
       'schema-id': 0,
@@ -100,13 +100,13 @@ describe('append', () => {
 })
 
 describe('replace', () => {
-  test('columns of the same name keep their ids, new ones get ids never used before, the rest go', () => {
+  test('keeps ids by column name and never reuses old ids', () => {
     const next = replace({ a: 'INTEGER', b: 'VARCHAR', c: 'DATE' }, { d: 'DATE', C: 'DATE', a: 'BIGINT' })
     expect(ids(next.schema)).toEqual({ d: 4, C: 3, a: 1 })
     expect(next).toMatchObject({ isChanged: true, lastColumnId: 4 })
   })
 
-  test('nested fields keep their ids too', () => {
+  test('keeps the ids of nested fields', () => {
     const next = replace(
       { a: 'STRUCT(x INTEGER, y DATE)[]', m: 'MAP(VARCHAR, STRUCT(z FLOAT))' },
       { a: 'STRUCT(y DATE, n TIME)[]', m: 'MAP(VARCHAR, STRUCT(z DOUBLE))' },
@@ -124,15 +124,12 @@ describe('replace', () => {
     ['INTEGER[]', 'INTEGER'],
     ['INTEGER[]', 'VARCHAR[]'],
     ['STRUCT(x INTEGER)', 'INTEGER'],
-  ])(
-    'a column that was %s and is now %s is another column: old files cannot be read as it',
-    (before, after) => {
-      const { schema } = replace({ a: before }, { a: after })
-      expect(schema.fields[0]?.id).toBe(table({ a: before }).lastColumnId + 1)
-    },
-  )
+  ])('gives a new id when %s becomes %s', (before, after) => {
+    const { schema } = replace({ a: before }, { a: after })
+    expect(schema.fields[0]?.id).toBe(table({ a: before }).lastColumnId + 1)
+  })
 
-  test('ids of dropped columns are not used again', () => {
+  test('never reuses the ids of dropped columns', () => {
     const first = table({ a: 'INTEGER', b: 'INTEGER' })
     const second = schemaForReplace(columns({ a: 'INTEGER' }), first)
     const third = schemaForReplace(columns({ a: 'INTEGER', b: 'INTEGER' }), second)

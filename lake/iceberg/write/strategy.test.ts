@@ -1,4 +1,4 @@
-// Each strategy against a model of a few lines, and what it writes read back by others.
+// Compares each strategy with a small model. Other readers read the written tables.
 
 import { describe, expect, setDefaultTimeout, test } from 'bun:test'
 import fc from 'fast-check'
@@ -22,7 +22,7 @@ async function filesOf(table: TableMetadata) {
   return id === undefined ? [] : tableFilesOf(await dataManifestsOf(table, id, lake.reader), lake.reader)
 }
 
-/** A table or a batch: every value is the text the engine gives it, or null. */
+/** A row of a table or a batch. Every value is the engine's text, or null. */
 type Row = Readonly<Record<string, string | null>>
 
 const readTexts = async (table: TableMetadata) =>
@@ -38,10 +38,10 @@ const rowsOf = (rows: readonly Record<string, unknown>[]): Row[] =>
 const bag = (rows: readonly Row[]): string[] =>
   rows.map((row) => JSON.stringify(Object.entries(row).sort(([a], [b]) => (a < b ? -1 : 1)))).sort()
 
-/** What each column can hold, as the engine prints it, beside NULL. */
+/** Possible values of each column as the engine prints them, except NULL. */
 const COLUMNS: Record<string, { type: string; values: readonly string[] }> = {
   id: { type: 'INTEGER', values: ['-7', '0', '1', '2', '3', '4', '5', '6', '40', '50'] },
-  // Longer than a bound, and the same up to it.
+  // Two texts are longer than a bound and equal within the bound's length.
   code: {
     type: 'VARCHAR',
     values: ['a', "it's", 'a long common beginning 1', 'a long common beginning 2', '', 'ÿ\u{10FFFF}', '-'],
@@ -73,7 +73,7 @@ function batchSql(columns: readonly string[], rows: readonly Row[]): string {
     : `FROM (VALUES ${rows.map(one).join(', ')}) t(${columns.map(quoteIdentifier).join(', ')})`
 }
 
-/** The columns of which two readers make the same texts. */
+/** The columns that both readers return as the same texts. */
 const plain = (rows: readonly Record<string, unknown>[]): Row[] =>
   rowsOf(rows.map(({ id = null, code = null }) => ({ id, code })))
 
@@ -99,7 +99,7 @@ const PARTITIONS: readonly PartitionBy[] = [
   { column: 'at', transform: 'hour' },
 ]
 
-/** Steps with one key and mostly one strategy, as a pipeline has, with what it is partitioned by changing at times. */
+/** Steps with one key and mostly one strategy, as in a pipeline. The partitioning changes sometimes. */
 const stepsArbitrary = fc
   .record({
     uniqueKey: fc.constantFrom(['id'], ['code'], ['id', 'code'], ['at', 'id'], ['score'], ['list']),
@@ -141,7 +141,7 @@ interface Model {
   rows: readonly Row[]
 }
 
-/** What a step makes of a table, in memory. */
+/** Applies a step to a table in memory. */
 function applied(
   table: Model | null,
   { rules, columns, rows: given }: Step,
@@ -199,7 +199,7 @@ function applied(
   }
 }
 
-/** Every file's rows are in its partition and within its bounds, as the engine sees them. */
+/** Checks that the rows of each file are in one partition, and that the file's row count is correct. */
 async function checkFiles(table: TableMetadata) {
   const schema = currentSchema(table)
   for (const { file, specId } of await filesOf(table)) {
@@ -213,7 +213,10 @@ async function checkFiles(table: TableMetadata) {
   }
 }
 
-/** Every file that went held a row with a key of the batch, unless it was one of many small ones. */
+/**
+ * Checks that every replaced file held a row with a key of the batch. Files with one row may also be combined
+ * as small files.
+ */
 async function checkReplaced(
   { replaced }: TableChange,
   before: TableMetadata,
@@ -234,7 +237,7 @@ async function checkReplaced(
 }
 
 describe('a sequence of writes', () => {
-  test('leaves what a model in memory says, in files that are where they say they are', async () => {
+  test('equals a model in memory and writes each file in one partition', async () => {
     await fc.assert(
       fc.asyncProperty(stepsArbitrary, async (steps) => {
         let table: TableMetadata | null = null
@@ -257,7 +260,7 @@ describe('a sequence of writes', () => {
           if (!changed) continue
           await checkFiles(table)
           if (before) await checkReplaced(result.change, before, step)
-          // icebird takes a table without files for a broken one, and cannot read partitions by decimals.
+          // icebird rejects a table without files, and cannot read partitions by decimals.
           const isByDecimal = steps
             .slice(0, i + 1)
             .some(({ rules }) => rules.partitionBy.some(({ column }) => column === 'price'))
@@ -271,13 +274,13 @@ describe('a sequence of writes', () => {
 })
 
 const incremental = { mergeStrategy: 'incremental', uniqueKey: ['id'] } as const
-/** Writes files of 50 rows. */
+/** Writes files with 50 rows. */
 const write = (table: TableMetadata | null, sql: string, rules: Partial<WriteRules> = incremental) =>
   lake.writeBy(table, sql, rules, { fileRows: 50 })
 const rowCounts = async (table: TableMetadata) => (await filesOf(table)).map(({ file }) => file.recordCount)
 
-describe('only what is affected is touched', () => {
-  test('a change in one place opens one file of many and writes one', async () => {
+describe('changes of large tables', () => {
+  test('opens and rewrites only one file for a local change', async () => {
     const { table } = await write(null, 'SELECT (range * 37) % 1000 AS id, range AS v FROM range(1000)')
     const before = await filesOf(table)
     expect(before).toHaveLength(20)
@@ -298,21 +301,21 @@ describe('only what is affected is touched', () => {
     })
   })
 
-  test('keys between those of a file are looked for and not found: it stays, and the new rows get a file', async () => {
+  test('keeps a file without matching keys and appends the new rows', async () => {
     const { table } = await write(null, 'SELECT range * 10 AS id FROM range(100)')
     const next = await write(table, 'SELECT 15::BIGINT AS id UNION ALL SELECT 9999')
     expect(next.opened).toHaveLength(1)
     expect(next.change).toMatchObject({ replaced: [], operation: 'append', rowsWritten: 2 })
   })
 
-  test('two far ends of a table are two files, not all between', async () => {
+  test('rewrites only two files for rows at both ends', async () => {
     const { table } = await write(null, 'SELECT range AS id FROM range(1000)')
     const next = await write(table, 'SELECT 0::BIGINT AS id UNION ALL SELECT 999')
     expect(next.opened).toHaveLength(2)
     expect(await rowCounts(next.table)).toEqual(Array(20).fill(50))
   })
 
-  test('a file of which nothing is left is dropped, and nothing of it read', async () => {
+  test('drops a file without remaining rows and does not read it', async () => {
     const snapshot = { mergeStrategy: 'snapshot', partitionColumn: 'day' } as const
     const days = "SELECT DATE '2024-01-01' + (range // 50)::INTEGER AS day, range AS n FROM range(200)"
     const { table } = await write(null, days, snapshot)
@@ -322,7 +325,7 @@ describe('only what is affected is touched', () => {
     expect(currentSnapshot(next.table)?.summary['total-records']).toBe('151')
   })
 
-  test('new rows in many small batches do not leave a file each', async () => {
+  test('combines the files of many small batches', async () => {
     let table: TableMetadata | null = null
     for (let i = 0; i < 30; i += 1)
       ({ table } = await lake.writeBy(table, `SELECT ${i} AS id`, incremental, { fileRows: 100 }))
@@ -333,7 +336,7 @@ describe('only what is affected is touched', () => {
     )
   })
 
-  test('rows that are only added do not leave a file for each write, and older snapshots keep theirs', async () => {
+  test('combines small files of appended rows and keeps old snapshots readable', async () => {
     for (const partitionBy of [[], [{ column: 'part', transform: 'identity' as const }]]) {
       const rules = { mergeStrategy: 'append_only' as const, partitionBy }
       const one = (n: number) => `SELECT ${n} AS id, ${n % 2} AS part`
@@ -350,27 +353,27 @@ describe('only what is affected is touched', () => {
     }
   })
 
-  test('a file that grows is cut in two', async () => {
+  test('splits a file that grows', async () => {
     const { table } = await write(null, 'SELECT range * 10 AS id FROM range(50)')
     const next = await write(table, 'SELECT range * 5 AS id FROM range(99)')
     expect(await rowCounts(next.table)).toEqual([50, 49])
   })
 
-  test('a large result without a key is several files too', async () => {
+  test('writes a large result without a key as several files', async () => {
     const { table } = await lake.writeBy(null, `SELECT range AS id FROM range(${2 * FILE_ROWS + 1})`, {})
     expect((await rowCounts(table)).sort()).toEqual([1, FILE_ROWS, FILE_ROWS])
   })
 })
 
 describe('a rerun', () => {
-  test('of scd2 with the same rows changes nothing', async () => {
+  test('changes nothing when scd2 runs again with the same rows', async () => {
     const rules = { mergeStrategy: 'scd2', uniqueKey: ['id'] } as const
     const sql = "SELECT * FROM (VALUES (1, 'a'), (NULL, 'b'), (3, NULL)) t(id, v)"
     const { table } = await lake.writeBy(null, sql, rules)
     expect((await lake.writeBy(table, sql, rules)).change).toMatchObject({ operation: null, rowsWritten: 0 })
   })
 
-  test('of incremental with the same rows leaves the same rows', async () => {
+  test('keeps the rows when incremental runs again with the same rows', async () => {
     const sql = 'SELECT range AS id, range AS v FROM range(20)'
     const { table } = await lake.writeBy(null, sql, incremental)
     const again = await lake.writeBy(table, sql, incremental)
@@ -378,7 +381,7 @@ describe('a rerun', () => {
     expect(bag(await readTexts(again.table))).toEqual(bag(await readTexts(table)))
   })
 
-  test('of an empty result changes nothing, and makes a table that is not there', async () => {
+  test('creates a table for an empty result, and changes nothing later', async () => {
     const none = 'SELECT 1 AS id WHERE false'
     const { table, change } = await lake.writeBy(null, none, incremental)
     expect(change).toMatchObject({ operation: 'append', rowsWritten: 0, files: [] })
@@ -394,7 +397,7 @@ describe('scd2', () => {
     scdValidTo: 'until',
   } as const
 
-  test('on a table without history takes its rows as open since ever', async () => {
+  test('treats existing rows without history as open', async () => {
     const { table } = await lake.writeBy(null, "SELECT 1 AS id, 'a' AS v UNION ALL SELECT 2, 'b'", {})
     const next = await lake.writeBy(table, "SELECT 1 AS id, 'x' AS v", rules, { at: '2026-05-01T10:00:00Z' })
     expect(next.change.rowsWritten).toBe(2)
@@ -408,7 +411,7 @@ describe('scd2', () => {
     )
   })
 
-  test('writes its two columns itself', async () => {
+  test('refuses results with the columns that scd2 writes', async () => {
     await expect(lake.writeBy(null, 'SELECT 1 AS id, now() AS Since', rules)).rejects.toThrow(
       'column "since" is written by scd2: leave it out of the result, or choose another scd_valid_from',
     )
@@ -419,7 +422,7 @@ describe('scd2', () => {
 })
 
 describe('the schema of a merge', () => {
-  test('widens, also in files that are written anew', async () => {
+  test('widens the schema, also in rewritten files', async () => {
     const { table } = await lake.writeBy(
       null,
       'SELECT range::INTEGER AS id, 1.5::FLOAT AS v FROM range(4)',
@@ -442,7 +445,7 @@ describe('the schema of a merge', () => {
     expect(await readIndependently(next.table)).toHaveLength(5)
   })
 
-  test('that does not fit is refused with both types', async () => {
+  test('refuses an incompatible type and names both types', async () => {
     const { table } = await lake.writeBy(null, 'SELECT 1 AS id, 2 AS v', incremental)
     await expect(lake.writeBy(table, "SELECT 1 AS id, 'two' AS v", incremental)).rejects.toThrow(
       'column "v" is INTEGER in the table and VARCHAR in the new rows',
@@ -454,7 +457,7 @@ describe('the schema of a merge', () => {
     expect(await readTexts(replaced.table)).toEqual([{ id: '1', v: 'two' }])
   })
 
-  test('may have columns with the names of ours', async () => {
+  test('accepts columns with the names of helper columns', async () => {
     const sql = (row: number) =>
       `SELECT range AS rowid, ${row}::BIGINT AS sluice_row, range AS c0, 'f' AS filename, 1 AS sluice_file, range AS sluice_part,
               range AS file, 'p' AS path, range AS k0, range AS k, range AS changed, range AS same, range AS part,
@@ -483,7 +486,7 @@ describe('a partitioned table', () => {
   const month = (n: number) =>
     `SELECT DATE '2024-01-15' + INTERVAL ${n} MONTH AS day, range AS id FROM range(20)`
 
-  test('is read without the manifests of partitions that the keys are not in', async () => {
+  test('reads only manifests of partitions with matching keys', async () => {
     const dates = (n: number) => `SELECT day::DATE AS day, id FROM (${month(n)})`
     let table: TableMetadata | null = null
     for (let n = 0; n < 5; n += 1) ({ table } = await lake.writeBy(table, dates(n), byDay))
@@ -506,7 +509,7 @@ describe('a partitioned table', () => {
     expect((await lake.writeBy(table, dates(3), byDay)).opened).toHaveLength(1)
   })
 
-  test('keeps files of the partitioning before it, and full_refresh replaces them', async () => {
+  test('keeps files of an earlier partitioning until a full_refresh', async () => {
     const sql = 'SELECT range % 3 AS region, range AS id FROM range(30)'
     const first = await lake.writeBy(null, sql, incremental)
     const by = { ...incremental, partitionBy: [{ column: 'region', transform: 'identity' }] } as const
@@ -519,7 +522,7 @@ describe('a partitioned table', () => {
       [1n],
       [2n],
     ])
-    // The partitioned column is gone, or is another one: its old spec is still that of the files that went.
+    // The partitioned column is removed or changes its type. The old spec still belongs to the removed files.
     const fourth = await lake.writeBy(third.table, "SELECT 'north' AS region, 1 AS id", {
       ...by,
       mergeStrategy: 'full_refresh',
@@ -540,7 +543,7 @@ describe('a partitioned table', () => {
       [{ column: 'id', transform: 'day' }],
       'column "id" is BIGINT, which has no day: use a DATE or TIMESTAMP',
     ],
-  ] as const)('%j is refused', async (partitionBy, message) => {
+  ] as const)('refuses the partitioning %j', async (partitionBy, message) => {
     const writing = lake.writeBy(
       null,
       "SELECT range AS id, 1.5::DOUBLE AS v, 'infinity'::TIMESTAMP AS at FROM range(2)",

@@ -35,7 +35,7 @@ const dataFile = (name: string, recordCount = 10): NewDataFile => ({
   columns: new Map([[1, { valueCount: recordCount, nullCount: 0 }]]),
 })
 
-/** A store in memory that refuses to overwrite, and a catalog of one table. */
+/** An in-memory store that refuses to overwrite objects, and a catalog with one table. */
 function makeTable(start: TableMetadata = empty) {
   const objects = new Map<string, Uint8Array>()
   let reads = 0
@@ -78,7 +78,7 @@ function makeTable(start: TableMetadata = empty) {
 }
 
 describe('append', () => {
-  test('keeps the manifests there are and adds one', async () => {
+  test('keeps the existing manifests and adds a new one', async () => {
     const table = makeTable()
     await table.commit({ files: [dataFile('a'), dataFile('b', 5)] })
     const first = await table.manifests()
@@ -106,7 +106,7 @@ describe('append', () => {
     })
   })
 
-  test('counts the totals itself where the parent does not say them', async () => {
+  test("counts the totals that the parent's summary lacks", async () => {
     const table = makeTable()
     await table.commit({ files: [dataFile('a'), dataFile('b', 5)] })
     const bare: TableMetadata = {
@@ -121,7 +121,7 @@ describe('append', () => {
     })
   })
 
-  test('carries a new schema, under the number the catalog will give it', async () => {
+  test("assigns the catalog's next number to a new schema", async () => {
     const table = makeTable()
     await table.commit({ files: [dataFile('a')] })
     const { snapshot } = await table.commit({ files: [dataFile('b')], schema: wider })
@@ -131,7 +131,7 @@ describe('append', () => {
     expect(table.metadata()).toMatchObject({ 'current-schema-id': 0, schemas: { length: 2 } })
   })
 
-  test('merges small manifests when they are many; sequence numbers and order stay', async () => {
+  test('merges many small manifests and keeps sequence numbers and order', async () => {
     const table = makeTable()
     for (let i = 0; i < SMALL_MANIFESTS_LIMIT; i += 1) await table.commit({ files: [dataFile(`f${i}`)] })
     expect(await table.manifests()).toHaveLength(SMALL_MANIFESTS_LIMIT)
@@ -161,7 +161,7 @@ describe('append', () => {
     )
   })
 
-  test('of very many files writes several manifests, none too large', async () => {
+  test('splits very many files over several manifests', async () => {
     const table = makeTable()
     await table.commit({
       files: Array.from({ length: MANIFEST_FILES_LIMIT + 1 }, (_, i) => dataFile(`f${i}`)),
@@ -174,7 +174,7 @@ describe('append', () => {
 })
 
 describe('overwrite', () => {
-  test('replaces all files and says which went', async () => {
+  test('replaces all files and lists the removed ones', async () => {
     const table = makeTable()
     await table.commit({ files: [dataFile('a'), dataFile('b')] })
     await table.commit({ files: [dataFile('c')] })
@@ -192,7 +192,7 @@ describe('overwrite', () => {
     })
   })
 
-  test('of files that were partitioned otherwise says so in a manifest of theirs', async () => {
+  test('lists removed files of an old partitioning in a separate manifest', async () => {
     const table = makeTable()
     await table.commit({ files: [dataFile('a')] })
     const partitionSpec = { fields: [{ 'source-id': 1, name: 'a', transform: 'identity' as const }] }
@@ -211,7 +211,7 @@ describe('overwrite', () => {
     expect(await table.names()).toEqual(['c', 'd'])
   })
 
-  test('by nothing empties the table, and the next append forgets the deleted files', async () => {
+  test('empties the table, and the next append drops the deleted entries', async () => {
     const table = makeTable()
     await table.commit({ files: [dataFile('a')] })
     const { snapshot } = await table.commit({ operation: 'overwrite', files: [] })
@@ -222,7 +222,7 @@ describe('overwrite', () => {
     expect(await table.names()).toEqual(['b'])
   })
 
-  test('of an empty table by nothing is an empty table', async () => {
+  test('overwrites an empty table without files', async () => {
     const table = makeTable()
     await table.commit({ operation: 'overwrite', files: [] })
     expect(await table.names()).toEqual([])
@@ -231,7 +231,7 @@ describe('overwrite', () => {
 })
 
 describe('a commit', () => {
-  test('of a staged table creates it with its rows in one step', async () => {
+  test('commits a staged table together with its first rows', async () => {
     const table = makeTable()
     const { requirements } = await table.commit({ isStaged: true, files: [dataFile('a')] })
     expect(requirements).toEqual([{ type: 'assert-create' }])
@@ -243,7 +243,7 @@ describe('a commit', () => {
     expect(await table.names()).toEqual(['a'])
   })
 
-  test('computed from a table that has changed since is refused', async () => {
+  test('refuses a commit computed from an outdated table', async () => {
     const table = makeTable()
     const late = await table.plan({ files: [dataFile('late')] })
     const lateSchema = await table.plan({ files: [], schema: wider })
@@ -252,7 +252,7 @@ describe('a commit', () => {
       expect(() => checkRequirements(table.metadata(), requirements)).toThrow('snapshot of main has changed')
   })
 
-  test('never runs back in time and never reuses a name', async () => {
+  test('never moves back in time and never reuses a name', async () => {
     const table = makeTable({ ...empty, 'last-updated-ms': 5000 })
     const [one, two] = await Promise.all([table.plan({}), table.plan({})])
     expect(one.snapshot['timestamp-ms']).toBe(5000)
@@ -260,7 +260,7 @@ describe('a commit', () => {
     expect(new Set(locations).size).toBe(locations.length)
   })
 
-  test('leaves the oldest snapshots out beyond the limit, except those with a name', async () => {
+  test('removes the oldest snapshots beyond the limit, except named ones', async () => {
     const table = makeTable()
     const first = await table.commit({})
     const tagged: TableMetadata = applyUpdates(
@@ -292,7 +292,7 @@ describe('a commit', () => {
   })
 })
 
-test('snapshot ids are positive 63-bit numbers', () => {
+test('derives positive 63-bit snapshot ids', () => {
   for (let i = 0; i < 1000; i += 1) {
     const id = snapshotIdOf(crypto.randomUUID())
     expect(id > 0n && id < 2n ** 63n).toBe(true)
@@ -301,16 +301,16 @@ test('snapshot ids are positive 63-bit numbers', () => {
 })
 
 describe('a scan', () => {
-  test('reads a manifest once, however often its files are asked for', async () => {
+  test('reads a manifest once and caches the manifest', async () => {
     const table = makeTable()
     await table.commit({ files: [dataFile('a')] })
     await table.names()
     const before = table.reads()
     await table.names()
-    expect(table.reads() - before).toBe(1) // the manifest list
+    expect(table.reads() - before).toBe(1) // Only the manifest list.
   })
 
-  test('forgets manifests beyond its limit, the least recently used first', async () => {
+  test("evicts the least recently used manifests beyond the cache's limit", async () => {
     const context = { schema, spec: { 'spec-id': 0, fields: [] } }
     const entry = { status: 'existing', snapshotId: 1n, sequenceNumber: 1, fileSequenceNumber: 1 } as const
     const file = { content: 'data', format: 'PARQUET', partition: {}, ...dataFile('a') } as const
@@ -332,7 +332,7 @@ describe('a scan', () => {
     expect(reads).toEqual(['a', 'b', 'c', 'b'])
   })
 
-  test('refuses a manifest that is not as long as its list says', async () => {
+  test('refuses a manifest with another length than its list records', async () => {
     const table = makeTable()
     await table.commit({ files: [dataFile('a')] })
     const [manifest] = await table.manifests()
