@@ -1,16 +1,16 @@
 /**
- * The convention between a supervisor and what it starts: `SUPERVISED=1` in the environment says that stdin is a pipe
- * held by the parent. It ends when the parent ends, however it ends (kill -9 too), and then the child must end as well.
+ * The protocol between a supervisor and its children. `SUPERVISED=1` means that stdin is a pipe held by the
+ * parent. The pipe ends with the parent, even after kill -9, and then the child must end as well.
  */
 import process from 'node:process'
 import { setTimeout } from 'node:timers'
 
-/** A child that is still busy ending after this time is ended the hard way; a supervisor gives none of them longer. */
+/** A child exits after this time even if its shutdown is unfinished. Supervisors wait no longer. */
 const FAREWELL_MS = 8_000
 
 type Env = Record<string, string | undefined>
 
-/** Ends the process once, and in order: when a signal asks for it, or when the parent is gone. */
+/** Shuts the process down once, in order, after a signal or the end of the parent. */
 export function endInOrder(env: Env, stop: () => Promise<void>) {
   let isEnding = false
   const end = () => {
@@ -23,7 +23,7 @@ export function endInOrder(env: Env, stop: () => Promise<void>) {
   endWithParent(env, end)
 }
 
-/** Calls `onEnd` once when the parent is gone; the process then exits soon, whatever that does. Does nothing when not supervised. */
+/** Calls `onEnd` once after the end of the parent. The process exits soon afterwards. Without a supervisor, does nothing. */
 export function endWithParent({ SUPERVISED }: Env, onEnd: () => void) {
   if (SUPERVISED !== '1') return
   process.stdin.once('end', () => {

@@ -1,9 +1,9 @@
-// The one semaphore: so many callers work at once, and the others wait in the order of arrival.
+// The only semaphore of all processes. Callers beyond its size wait in order of arrival.
 
 export interface Slots {
   /**
-   * Resolves when there is a place, to what gives it back (once, however often it is called). Rejects with `tooMany` when
-   * too many wait already, and with the signal's reason when that is aborted first.
+   * Acquires a slot and resolves to its release function, which takes effect once. Rejects with `tooMany` when
+   * too many callers wait, and with the signal's reason after an abort.
    */
   take(signal?: AbortSignal): Promise<() => void>
 }
@@ -39,7 +39,7 @@ export function makeSlots(
       }
       if (waiting.size >= waitingMax) return Promise.reject(tooMany())
       return new Promise((resolve, reject) => {
-        // A place is handed over, never free in between: whoever comes meanwhile stands behind.
+        // A slot passes directly to the next waiter, so a new caller cannot overtake.
         const go = () => {
           waiting.delete(go)
           signal?.removeEventListener('abort', giveUp)
