@@ -7,12 +7,15 @@ import { InterpreterEnded } from './interpreter.ts'
 import { type Interpreters, NoPython } from './interpreters.ts'
 import type { WrittenQuery } from './messages.ts'
 
-/** `unchecked`: why nobody could look. Of a source that compiles, the queries that stand in it. */
+/**
+ * `unchecked`: why the source could not be checked. `queries`: the queries in the text of a source that
+ * compiles.
+ */
 export type SyntaxReport = { error: string } | { unchecked: string } | { queries: readonly WrittenQuery[] }
 
 /**
- * Makes the function that says whether a source in Python compiles. A hostile source can end a compiler, so it is compiled where
- * pipelines run. Throws the signal's reason.
+ * Makes the function that checks whether a Python source compiles. A hostile source can crash a compiler, so
+ * it is compiled where pipelines run. Throws the signal's reason.
  */
 export function makeSyntaxCheck(interpreters: Interpreters) {
   const turns = makeTurns(limits.pythonChecks)

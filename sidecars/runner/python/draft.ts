@@ -9,7 +9,9 @@ import { pythonReferences } from '../../../lake/pipeline/references.ts'
 import type { Template } from '../../../lake/pipeline/template.ts'
 import type { Draft } from '../attempt/inputs.ts'
 
-/** What a source in Python asks for with names in quotes. Names that are none fail when they are asked for. */
+/**
+ * The tables and zones that a Python source names in quotes. An invalid name fails when the source uses it.
+ */
 export function pythonDraft(template: Template, namespace: string): Draft {
   const tables = new Map<string, TableName>()
   const zones = new Set<string>()

@@ -10,8 +10,10 @@ import { DISK_ATTEMPTS, diskSource, HIDDEN_HOLDERS, PASSED_ON } from './test-dis
 import { attackNeighbour, NEIGHBOUR_ATTEMPTS } from './test-neighbour.ts'
 import { type Bench, openBench, stepsHere } from './testing.ts'
 
-// Code that wants out of its sandbox, on every step of the ladder that this machine has (REQUIRE_SANDBOXES: that it must). What Python's own checks say
-// first is said by the kernel as well: those attempts go through ctypes, which no check of Python's sees.
+// Code that tries to escape from its sandbox, in every sandbox step that this machine has. REQUIRE_SANDBOXES
+// names the steps that the machine must have. Python's own checks refuse some attempts before the kernel
+// does. Those attempts also go through ctypes, which Python does not check, so that the kernel must refuse
+// them.
 
 setDefaultTimeout(60_000)
 
@@ -39,7 +41,7 @@ afterAll(async () => {
   await rm(directory, { recursive: true })
 })
 
-/** Writes to the runner past Python's channel, by the descriptor that the channel writes to: the last one. */
+/** Writes to the runner without Python's channel, on the channel's descriptor, which is the last one. */
 const CHANNEL_WRITER = `
 import os, stat
 def leads_to_runner(fd):
@@ -56,7 +58,7 @@ def say(data):
 
 const CALL = String.raw`b'{"call":1,"method":"ref","name":"a"}\n'`
 const noAnswer = async () => ({ value: '' })
-/** Larger than a pipe, so that a write meets the closed end. */
+/** Larger than a pipe, so that a write reaches the closed end. */
 const largeAnswer = async () => {
   await Bun.sleep(100)
   return { value: 'x'.repeat(4_000_000) }
@@ -67,7 +69,9 @@ for fd in range(3, 20):
   except OSError: pass
 while True: pass`
 
-/** What the source does, the source, what its calls are answered, and how its process ends; '': as it likes. */
+/**
+ * The name of an attack, its source, the answer to its calls, and how its process ends. Empty: in any way.
+ */
 const CHANNEL_ATTACKS: [string, string, () => Promise<{ value: string }>, string][] = [
   ['a word of nonsense', nonsense('nonsense'), noAnswer, 'it said what makes no sense'],
   ['a result of no kind', nonsense('{"result":{"kind":"parquet"}}'), noAnswer, 'it said what makes no sense'],
@@ -111,18 +115,18 @@ const linesOf = (lines: readonly string[]) => new Map(lines.map((line): [string,
 const attemptAll = (parent?: string) => attemptsSource({ secret, port: listening.port, parent })
 
 const required = process.env.REQUIRE_SANDBOXES
-test.skipIf(required === undefined)('every step of the ladder is tested', () =>
+test.skipIf(required === undefined)('the tested sandbox steps are the required ones', () =>
   expect(steps.join()).toBe(required ?? ''),
 )
 
-describe.each(steps)('in %s', (step) => {
+describe.each(steps)('hostile code in %s', (step) => {
   let bench: Bench
   beforeAll(async () => {
     bench = await openBench(step)
   })
   afterAll(() => bench.close())
 
-  test('every attempt is refused', async () => {
+  test('every attempt to escape is refused', async () => {
     const { outcome, lines } = await bench.run(attemptAll())
     expect('result' in outcome).toBe(true)
     const outcomes = linesOf(lines)
@@ -133,21 +137,21 @@ describe.each(steps)('in %s', (step) => {
     expect(connections).toBe(0)
   })
 
-  test('a run that tries to get out fails with what it tried, and the next one is as good as any', async () => {
+  test('a run that tries to escape fails without affecting the next', async () => {
     const { outcome } = await bench.run('x = 1\nopen("/etc/shadow").read()')
     const message = expect.stringMatching(/(Permission denied|No such file).*\/etc\/shadow/)
     expect(outcome).toEqual({ failed: { line: 2, message } })
     expect('result' in (await bench.run('result = [{"a": 1}]')).outcome).toBe(true)
   })
 
-  test('its environment says nothing of the service', async () => {
+  test('the environment of Python contains nothing of the service', async () => {
     const { outcome, lines } = await bench.run('import os\nprint(sorted(os.environ))\nresult = [{"a": 1}]')
     expect('result' in outcome).toBe(true)
     expect(lines[0]).not.toContain('CANARY')
     expect(lines[0]).not.toContain('PATH')
   })
 
-  test('it inherits no descriptor but its own three pipes and their copies', async () => {
+  test('Python inherits only its three pipes and their copies', async () => {
     const { lines } = await bench.run(`
 import os
 for fd in range(256):
@@ -156,7 +160,7 @@ for fd in range(256):
     except OSError:
         pass
 result = [{"a": 1}]`)
-    // 0 leads nowhere; of the others each is a pipe or a socket that leads to the runner.
+    // Descriptor 0 leads nowhere. Every other descriptor is a pipe or a socket to the runner.
     expect(lines.filter((line) => !/0o(140000|10000)$/.test(line))).toEqual(['0 0o20000'])
     expect(lines.length).toBeLessThanOrEqual(5)
   })
@@ -179,13 +183,13 @@ result = [{"a": 1}]`)
     expect(outcome).toEqual({ failed: { line: 3, message: expect.stringMatching(message) } })
   })
 
-  test('a busy loop ends with its processor time', async () => {
+  test('a busy loop ends at its limit of processor time', async () => {
     const short = await openBench(step, { processLimits: { cpuSeconds: 1 } })
     await expect(short.run('while True: pass')).rejects.toThrow('used up its processor time')
     await short.close()
   })
 
-  test('a cancelled run ends although it ignores every signal', async () => {
+  test('a cancelled run ends even if it ignores every signal', async () => {
     const cancel = new AbortController()
     const ran = bench.run(
       'import signal\nfor s in range(1, 32):\n  try: signal.signal(s, signal.SIG_IGN)\n  except OSError: pass\nprint("on")\nwhile True: pass',
@@ -194,7 +198,7 @@ result = [{"a": 1}]`)
     await expect(ran).rejects.toThrow('cancelled')
   })
 
-  test('printing without end is bounded and does not end the run', async () => {
+  test('endless printing is cut and does not end the run', async () => {
     const { outcome, lines, dropped } = await bench.run(
       'for n in range(300000): print("x" * 50)\nresult = [{"a": 1}]',
     )
@@ -203,19 +207,19 @@ result = [{"a": 1}]`)
     expect(dropped).toBe(299_800)
   })
 
-  test('printing past Python without end ends the process', async () => {
+  test('endless printing past Python ends the process', async () => {
     await expect(bench.run('import os\nwhile True: os.write(1, b"x" * 65536 + b"\\n")')).rejects.toThrow(
       'it printed too much',
     )
   })
 
-  test.each(CHANNEL_ATTACKS)('%s: ends that interpreter alone', async (_, source, answer, how) => {
+  test.each(CHANNEL_ATTACKS)('%s: ends only that interpreter', async (_, source, answer, how) => {
     const attack = bench.run(CHANNEL_WRITER + source, { answer })
     await expect(attack).rejects.toThrow(how === '' ? InterpreterEnded : how)
     expect('result' in (await bench.run('result = [{"a": 1}]')).outcome).toBe(true)
   })
 
-  test('it may use threads, its own directory, temporary files and asyncio', async () => {
+  test('a run may use threads, its directory, temporary files and asyncio', async () => {
     const { outcome } = await bench.run(`
 import asyncio, os, tempfile, threading, shutil, sqlite3, json, csv, zoneinfo, random, secrets
 with tempfile.TemporaryDirectory() as d:
@@ -231,18 +235,18 @@ result = [{"a": secrets.token_hex(2)}]
     expect('result' in outcome ? outcome.result.kind : outcome).toBe('json')
   })
 
-  test('runs at one time have interpreters of their own, whether or not one was warm', async () => {
+  test('concurrent runs have interpreters and directories of their own', async () => {
     const leases = await Promise.all(Array.from({ length: 4 }, () => bench.interpreters.take()))
     expect(new Set(leases.map(({ interpreter }) => interpreter.pid)).size).toBe(4)
     expect(new Set(leases.map(({ directory }) => directory)).size).toBe(4)
     await Promise.all(leases.map((lease) => lease.release()))
   })
 
-  test('a run reaches neither the files nor the process of another run', async () => {
+  test('a run reaches neither the files nor the process of another', async () => {
     expect(await attackNeighbour(bench)).toEqual(NEIGHBOUR_HOLDS)
   })
 
-  test('runs at one time have names that nobody can guess, and users of their own where the runner is root', async () => {
+  test('concurrent runs have unguessable names, and separate users under root', async () => {
     const leases = await Promise.all([bench.interpreters.take(), bench.interpreters.take()])
     for (const { directory } of leases) expect(directory).toMatch(/\/[0-9a-f]{32}\/run$/)
     const owners = await Promise.all(leases.map(({ rooms }) => stat(rooms.own)))
@@ -250,7 +254,7 @@ result = [{"a": secrets.token_hex(2)}]
     await Promise.all(leases.map((lease) => lease.release()))
   })
 
-  test('closed directories and a chain beyond PATH_MAX are removed with their run', async () => {
+  test('closed directories and chains beyond PATH_MAX are removed with their run', async () => {
     let place = ''
     const { outcome } = await bench.run(HOSTILE_TREE, {
       onLease: ({ directory }) => {
@@ -261,27 +265,24 @@ result = [{"a": secrets.token_hex(2)}]
     expect(await stat(place).catch(() => null)).toBeNull()
   })
 
-  test.each(Object.keys(DISK_ATTEMPTS))(
-    'its directory does not hold more than its limit in %s',
-    async (attempt) => {
-      const ended = await bench.run(diskSource(attempt)).then(
-        ({ outcome }) => ('failed' in outcome ? outcome.failed.message : 'NOT REFUSED'),
-        (error: Error) => error.message,
-      )
-      expect(ended).toMatch(OVER_ITS_LIMIT)
-    },
-  )
+  test.each(Object.keys(DISK_ATTEMPTS))('a directory cannot exceed its limit with %s', async (attempt) => {
+    const ended = await bench.run(diskSource(attempt)).then(
+      ({ outcome }) => ('failed' in outcome ? outcome.failed.message : 'NOT REFUSED'),
+      (error: Error) => error.message,
+    )
+    expect(ended).toMatch(OVER_ITS_LIMIT)
+  })
 
-  test.each(Object.entries(HIDDEN_HOLDERS))('it cannot make %s', async (_, source) => {
+  test.each(Object.entries(HIDDEN_HOLDERS))('a run cannot make %s', async (_, source) => {
     const { outcome } = await bench.run(`${source}\nresult = [{"a": 1}]`)
     expect(outcome).toMatchObject({ result: {} })
   })
 
-  test.if(step === 'landlock')('it passes no open file on', async () => {
+  test.if(step === 'landlock')('a run cannot pass an open file to another process', async () => {
     expect((await bench.run(PASSED_ON)).outcome).toMatchObject({ result: {} })
   })
 
-  test('nothing of a run is left', async () => {
+  test('a released interpreter leaves no process and no directory', async () => {
     const lease = await bench.interpreters.take()
     const { pid } = lease.interpreter
     await lease.release()
@@ -290,10 +291,13 @@ result = [{"a": secrets.token_hex(2)}]
   })
 })
 
-/** By the kernel, or by the watch. */
+/** The message of the kernel, or of the watch. */
 const OVER_ITS_LIMIT = /No space left on device|its directory is full/
 
-/** Relative calls make a chain longer than a path may be; the modes of mkdir() need no right to change modes. */
+/**
+ * Relative calls make a chain that is longer than a path may be. The modes of mkdir() need no right to change
+ * modes.
+ */
 const HOSTILE_TREE = `
 import os
 home = os.open(".", os.O_RDONLY)
@@ -328,15 +332,15 @@ const asUser = (...command: string[]) => [
   ...command,
 ]
 
-// Root alone can become somebody else, and only where that one can read the checkout; a suite that is not root has
-// tested just this above.
+// Only root can change its user, and only if that user can read the checkout. A suite that is not root has
+// tested the same above.
 const canBeUser =
   process.getuid?.() === 0 &&
   Bun.which('setpriv') !== null &&
   Bun.spawnSync(asUser('test', '-x', process.execPath, '-a', '-r', CHILD)).exitCode === 0
 
-describe.skipIf(!canBeUser)('of a runner that is not root', () => {
-  test.each(steps)('every attempt is refused in %s', async (step) => {
+describe.skipIf(!canBeUser)('hostile code of a runner that is not root', () => {
+  test.each(steps)('without root, every attempt to escape is refused in %s', async (step) => {
     const told = await runAsUser(step, attemptAll('os.getppid() or 1'))
     expect(told).toMatchObject({ uid: Number(USER), found: { step }, ran: { outcome: { result: {} } } })
     const outcomes = linesOf(told.ran.lines)
@@ -345,19 +349,16 @@ describe.skipIf(!canBeUser)('of a runner that is not root', () => {
     expect(await readFile(secret, 'utf8')).toBe('the address of the database')
   })
 
-  test.each(steps)('a run reaches neither the files nor the process of another run in %s', async (step) => {
+  test.each(steps)('without root, a run reaches no other run in %s', async (step) => {
     expect(await runAsUser(step, 'neighbour')).toMatchObject({ uid: Number(USER), ran: NEIGHBOUR_HOLDS })
   })
 
-  test.each(steps)(
-    'closed directories and a chain beyond PATH_MAX are removed with their run in %s',
-    async (step) => {
-      expect(await runAsUser(step, HOSTILE_TREE)).toMatchObject({
-        ran: { outcome: { result: {} } },
-        left: [],
-      })
-    },
-  )
+  test.each(steps)('without root, closed directories and deep chains are removed in %s', async (step) => {
+    expect(await runAsUser(step, HOSTILE_TREE)).toMatchObject({
+      ran: { outcome: { result: {} } },
+      left: [],
+    })
+  })
 
   test.each(steps.flatMap((step) => Object.keys(DISK_ATTEMPTS).map((attempt) => [step, attempt] as const)))(
     'in %s its directory does not hold more than its limit in %s',
@@ -372,7 +373,7 @@ describe.skipIf(!canBeUser)('of a runner that is not root', () => {
     await mkdir(temporary)
     await chmod(directory, 0o755)
     await chown(temporary, Number(USER), Number(USER))
-    // The runner's own process is of the same user there: what it must not be reached by is its own child.
+    // The runner's own process has the same user as its sandboxed child, which must not reach the runner.
     const child = Bun.spawn(asUser(process.execPath, CHILD, step, source), {
       env: { PATH: '/usr/bin:/bin', TMPDIR: temporary, HOME: temporary },
       stdout: 'pipe',
@@ -385,7 +386,7 @@ describe.skipIf(!canBeUser)('of a runner that is not root', () => {
   }
 })
 
-test('nothing was left outside', async () => {
+test('hostile code leaves nothing outside', async () => {
   expect((await readdir(directory)).sort()).toEqual(['canary.py', 'secret.txt'])
   expect(await stat('/tmp/sluice-was-here').catch(() => null)).toBeNull()
 })

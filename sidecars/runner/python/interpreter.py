@@ -1,7 +1,9 @@
-"""The process in which one `pipeline.py` runs: confines itself, waits for its work, does it, and tells the runner.
+"""The process that runs one `pipeline.py`.
 
-What it says to the runner are lines of JSON: `{"call": n, ...}` asks for something and is answered by
-`{"answer": n, ...}`; everything else is told. The runner believes nothing of it: user code shares this process.
+It confines itself, waits for its job, executes the job and reports to the runner.
+
+It sends lines of JSON to the runner. `{"call": n, ...}` is a request, which `{"answer": n, ...}` answers. All
+other lines are reports. The runner validates every line, because user code shares this process.
 """
 
 import ast
@@ -20,7 +22,7 @@ import queries
 import values
 
 SOURCE = "pipeline.py"
-# In its own directory. With bubblewrap the file exists already, and cannot be removed.
+# A file in the process's own directory. With bubblewrap, the file exists already and cannot be removed.
 RESULT = ".result"
 MESSAGE_CHARACTERS = 16_384
 TRACEBACK_FRAMES = 20
@@ -34,7 +36,7 @@ class Channel:
     """Both directions of the pipe to the runner, on descriptors that print() and input() do not use."""
 
     def __init__(self, incoming):
-        # Nothing has been sent yet that the other reader could have taken.
+        # The runner has sent nothing after the first line, so the other reader has not consumed a part of it.
         self.incoming = os.fdopen(os.dup(incoming.fileno()), "rb")
         self.outgoing = os.fdopen(os.dup(1), "wb", buffering=0)
         os.dup2(2, 1)
@@ -56,7 +58,7 @@ class Channel:
         return json.loads(line)
 
     def call(self, method, **arguments):
-        """One at a time, whichever thread asks."""
+        """Makes one call at a time, from any thread."""
         with self.calling:
             self.calls += 1
             self.tell({"call": self.calls, "method": method, **arguments})
@@ -67,17 +69,17 @@ class Channel:
 
 
 class PipelineError(Exception):
-    """What the service could not do for the pipeline; its text says all there is."""
+    """The reason why the service could not execute a call. The text is complete without the error's type."""
 
     __module__ = "sluice"
 
 
 class Library:
-    """Where Python and its packages are on this machine, which is for nobody to see: a traceback names them by their place within."""
+    """The directories of Python and its packages. Texts for users name files relative to them."""
 
     def __init__(self):
         roots = {os.path.dirname(os.__file__), *sys.path}
-        # The longest first: packages are within the library.
+        # The longest root comes first, because packages are within the library.
         self.roots = sorted((root.rstrip("/") + "/" for root in roots if root.startswith("/")), key=len, reverse=True)
 
     def named(self, text):
@@ -88,7 +90,7 @@ class Library:
 
 
 class Log:
-    """What the pipeline says, as lines of its run's log, within the bounds of that log."""
+    """Writes the output of the pipeline to the log of its run, within the limits of that log."""
 
     def __init__(self, channel, limits):
         self.library = Library()
@@ -110,7 +112,7 @@ class Log:
 
 
 class PublicLog:
-    """`log` as pipelines know it: `log.info("read %d rows", n)`."""
+    """`log` as pipelines use it: `log.info("read %d rows", n)`."""
 
     def __init__(self, log):
         self._log = log
@@ -141,7 +143,7 @@ class PublicLog:
 
 
 class Printed(io.TextIOBase):
-    """Standard output and error as lines of the log."""
+    """Turns standard output or standard error into lines of the log."""
 
     def __init__(self, log, level):
         self._log = log
@@ -156,7 +158,7 @@ class Printed(io.TextIOBase):
         return True
 
     def fileno(self):
-        # For libraries that write past Python: it leads to the log, too.
+        # Libraries that write past Python use this descriptor. It leads to the log too.
         return 2
 
     def write(self, text):
@@ -180,7 +182,7 @@ class Printed(io.TextIOBase):
 
 
 class Relation:
-    """The rows of one SELECT, computed in the engine when they are asked for."""
+    """The rows of one SELECT. The engine computes them on request."""
 
     __module__ = "sluice"
 
@@ -201,7 +203,7 @@ class Relation:
 
     def _fetch(self, form, read):
         with self._channel.calling:
-            # Its file is there until the next one is asked for.
+            # The file exists until the next fetch.
             return read(self._channel.call("fetch", relation=self._number, form=form)["path"])
 
     def rows(self):
@@ -265,7 +267,7 @@ def needed(module, what):
 
 
 class Connection:
-    """`duckdb_conn`: the engine under the name people know."""
+    """`duckdb_conn`: the engine under the name that authors know."""
 
     __module__ = "sluice"
 
@@ -297,7 +299,7 @@ class Connection:
 
 
 def parameter(value):
-    """A parameter of a query as its type and text, None for NULL."""
+    """The type and text of a query parameter; None for NULL."""
     if value is None:
         return None
     try:
@@ -324,7 +326,7 @@ def parameters(params):
 
 
 def own_line():
-    """The line of pipeline.py that is at work; None where there is none."""
+    """The line of pipeline.py that is being executed; None outside of pipeline.py."""
     frame = sys._getframe(1)
     while frame is not None and frame.f_code.co_filename != SOURCE:
         frame = frame.f_back
@@ -343,7 +345,7 @@ class Work:
         self.source = ""
 
     def names(self):
-        """What the pipeline finds among its names."""
+        """The global names of the pipeline."""
         variables = self.job["variables"]
         call = self.channel.call
 
@@ -407,7 +409,7 @@ class Work:
         return compile(source, SOURCE, "exec", dont_inherit=True)
 
     def check(self):
-        """Whether it compiles, and which queries stand in it; nothing of it runs."""
+        """Reports whether the source compiles, and which queries its text contains. Runs none of it."""
         try:
             self.compiled()
         except BaseException as error:
@@ -418,11 +420,11 @@ class Work:
         try:
             found = queries.queries_in(self.source)
         except (RecursionError, MemoryError, SyntaxError, ValueError):
-            # What is nested too deeply to be read still compiles.
+            # A source that is nested too deeply for this search still compiles.
             found = []
         self.channel.tell({"checked": None, "queries": found})
 
-    # What a result can be -------------------------------------------------------------------------------------------
+    # The result ---------------------------------------------------------------------------------------------
 
     def result_of(self, names):
         if "result" not in names:
@@ -452,20 +454,20 @@ class Work:
         )
 
     def result_line(self):
-        """The line that sets `result`, if one alone does; None where nobody can say."""
+        """The line that sets `result`, if exactly one line does; otherwise None."""
         lines = set()
         try:
             nodes = [ast.parse(self.source)] if len(self.source) <= READ_AGAIN_CHARACTERS else []
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return None
-        # A function that says so may set this one: nobody sees here whether it is called.
+        # A function with `global result` may set it. Whether the function is called is unknown here.
         if any(isinstance(node, ast.Global) and "result" in node.names for tree in nodes for node in ast.walk(tree)):
             return None
         while nodes:
             node = nodes.pop()
             if isinstance(node, ast.Name) and node.id == "result" and isinstance(node.ctx, ast.Store):
                 lines.add(node.lineno)
-            # What a function sets may be another one of that name.
+            # A function may set a local variable of the same name.
             if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)):
                 nodes.extend(ast.iter_child_nodes(node))
         return lines.pop() if len(lines) == 1 else None
@@ -528,10 +530,10 @@ class Work:
         frame.write_parquet(os.path.join(self.own, RESULT), use_pyarrow=False)
         return {"result": {"kind": "parquet", "rows": frame.height, "nullColumns": nulls}}
 
-    # What went wrong ------------------------------------------------------------------------------------------------
+    # Errors -------------------------------------------------------------------------------------------------
 
     def failure(self, error, isTold=True):
-        """The line of pipeline.py where it happened and what happened; the traceback goes to the log."""
+        """The line of pipeline.py where the error happened, and its message. Logs the traceback."""
         own = [frame.lineno for frame in self.frames(error) if frame.filename == SOURCE]
         if isinstance(error, SyntaxError) and error.filename == SOURCE:
             line = error.lineno
@@ -547,10 +549,10 @@ class Work:
         return [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith("<sluice")]
 
     def told(self, error):
-        """Its traceback and those of what led to it, as Python tells them."""
+        """The tracebacks of the error and of its causes, in Python's format."""
         parts = []
         link = ""
-        # What was never raised has no frames, and a chain that user code made may have no end.
+        # A cause that was never raised has no frames. A chain of causes made by user code may be endless.
         for _ in range(CAUSES_FOLLOWED):
             if error is None or len(parts) == CAUSES_TOLD:
                 break
@@ -581,7 +583,7 @@ class Work:
             return text + " (the sandbox bounds the size of a file)"
         if isinstance(error, OSError) and error.errno == errno.ENOSPC and self.job["disk"]:
             return text + ": its directory may hold " + self.job["disk"] + " (PYTHON_DISK_LIMIT)"
-        # Of a group its message says how many there are, and not what.
+        # The message of an exception group contains only the number of its exceptions.
         if isinstance(error, getattr(builtins, "BaseExceptionGroup", ())):
             parts = ["".join(traceback.format_exception_only(type(part), part)).strip() for part in error.exceptions[:CAUSES_TOLD]]
             text += ": " + "; ".join(parts)
@@ -589,7 +591,7 @@ class Work:
 
 
 def is_a(value, module, name):
-    """Whether it is one of a library's, without loading the library."""
+    """Whether the value has a type of a library, without loading the library."""
     loaded = sys.modules.get(module)
     cls = getattr(loaded, name, None)
     return isinstance(cls, type) and isinstance(value, cls)
@@ -612,7 +614,7 @@ REFUSED = {
 
 
 def explain(event, arguments):
-    """Says in words what the kernel would refuse anyway: this hook is no wall, only a sign on it."""
+    """Explains what the kernel would refuse anyway. This hook gives a message; it is no protection."""
     what = REFUSED.get(event)
     if what:
         raise PermissionError(errno.EPERM, "a pipeline has no " + what)
@@ -636,7 +638,7 @@ def main(incoming, spec):
         with open(os.path.join(spec["own"], ".probe"), "w") as file:
             file.write("x")
         os.unlink(file.name)
-        # Not everything it may import has been.
+        # Modules that are not imported yet must be readable.
         with open(os.__file__, "rb") as file:
             file.read(1)
     except (OSError, ImportError) as error:
@@ -649,5 +651,5 @@ def main(incoming, spec):
         work.check()
     else:
         work.run()
-    # What is left of user code (threads, exit handlers) has no more say.
+    # Remaining user code (threads, exit handlers) must not run any more.
     os._exit(0)

@@ -4,10 +4,11 @@ import { PipeWriter } from '../../engine/pipe-writer.ts'
 import type { Launch } from '../../sandbox/ladder.ts'
 import { type Call, type Job, type Outcome, readMessage, type Told } from './messages.ts'
 
-// One Python process in its sandbox: started ahead, given one piece of work, ended with everything it began.
+// One Python process in its sandbox. It is started in advance, executes one job, and ends with everything
+// that it started.
 
 const source = (path: string) => readFileSync(new URL(path, import.meta.url), 'utf8')
-/** Given over the pipe: the sandbox shows no file of the service. */
+/** These modules are sent over the pipe, because the sandbox shows no file of the service. */
 const MODULES = {
   confine: source('../../sandbox/confine.py'),
   values: source('./values.py'),
@@ -23,19 +24,22 @@ for name, text in begin["modules"].items():
     exec(compile(text, "<sluice " + name + ">", "exec"), module.__dict__)
 sys.modules["interpreter"].main(incoming, begin["spec"])
 `
-/** Isolated: no variable, no directory of a user changes what is imported. */
+/** Isolated mode: no variable and no directory of a user changes which modules are imported. */
 export const PYTHON_ARGS = ['-I', '-B', '-X', 'utf8', '-c', BOOT]
 
 const START_MS = 20_000
-/** After its last word it ends by itself. */
+/** Time for the process to end by itself after its outcome. */
 const FAREWELL_MS = 500
-/** One message of an interpreter. The text of a query and its parameters are the largest that a pipeline needs. */
+/** One message of an interpreter. The largest messages have the text of a query and its parameters. */
 const MESSAGE_BYTES_MAX = 16 * 1_048_576
-/** Answers that wait in this process because the interpreter does not read. One answer is a path or a list of columns. */
+/**
+ * Answers that wait in this process because the interpreter does not read. One answer is a path or a list of
+ * columns.
+ */
 const QUEUED_BYTES_MAX = 16 * 1_048_576
-/** What waits for the others gets this long to do so. */
+/** Time for a process to notice the end of its children, before the whole group is ended. */
 const GROUP_GRACE_MS = 200
-/** Everything it says or prints in one piece of work; its own log stops far below. */
+/** Everything that an interpreter sends or prints in one job. The limit of its log is far lower. */
 const SAID_BYTES_MAX = 64 * 1_048_576
 
 export class InterpreterEnded extends Error {
@@ -45,10 +49,10 @@ export class InterpreterEnded extends Error {
 }
 
 export interface Listener {
-  /** Does what a call asks for; its message is for the author of the pipeline. Answers null to errors of its own. */
+  /** Executes a call. Returns its value, or an error text for the author of the pipeline. */
   answer(call: Call): Promise<{ value: unknown } | { error: string }>
   say(level: 'debug' | 'info' | 'warn' | 'error', message: string): void
-  /** So many lines were not even sent. */
+  /** Counts lines that the interpreter did not send. */
   dropped(lines: number): void
 }
 
@@ -60,18 +64,18 @@ export interface InterpreterOptions extends Launch {
 const MUTE: Listener = { answer: async () => ({ error: 'not now' }), say: () => {}, dropped: () => {} }
 
 export class Interpreter {
-  /** Resolves when it waits for its work in its sandbox; rejects with InterpreterEnded. */
+  /** Resolves when the process waits for its job in its sandbox. Rejects with InterpreterEnded. */
   readonly ready: Promise<void>
-  /** Resolves, to how it ended, when the process is gone. */
+  /** Resolves when the process is gone, with the way it ended. */
   readonly exited: Promise<string>
   readonly #child: Subprocess<'pipe', 'pipe', 'pipe'>
   readonly #ready = Promise.withResolvers<void>()
   readonly #outcome = Promise.withResolvers<Outcome>()
   readonly #incoming: PipeWriter
   #listener: Listener = MUTE
-  /** A call waits for its answer: an interpreter makes one call at a time. */
+  /** True while a call waits for its answer. An interpreter makes one call at a time. */
   #isCalling = false
-  /** This process has ended it: whatever else it says is ignored. */
+  /** True when the runner has ended the interpreter. Its remaining messages are ignored. */
   #isUnheard = false
   #saidBytes = 0
   #lastWords = ''
@@ -88,7 +92,7 @@ export class Interpreter {
       stdin: 'pipe',
       stdout: 'pipe',
       stderr: 'pipe',
-      // A process group of its own: what it starts, where it can, ends with it.
+      // The interpreter leads a process group, so that processes that it may start end with it.
       detached: true,
     })
     this.#incoming = new PipeWriter(this.#child.stdin, QUEUED_BYTES_MAX, () =>
@@ -104,7 +108,7 @@ export class Interpreter {
     return this.#child.pid
   }
 
-  /** A process within its namespaces, where it has some; else the process itself. */
+  /** The first process within the namespaces of the sandbox. Without namespaces, the process itself. */
   get innerPid(): number {
     return this.#children()[0] ?? this.pid
   }
@@ -114,8 +118,8 @@ export class Interpreter {
   }
 
   /**
-   * Gives it its work, once. Resolves when it has said how that ended and the process is gone. Throws InterpreterEnded,
-   * and the signal's reason: the process is ended at once then.
+   * Sends the job, which is possible once. Resolves when the outcome is known and the process is gone. Throws
+   * InterpreterEnded. After an abort, ends the process at once and throws the signal's reason.
    */
   async work(job: Job, listener: Listener, signal: AbortSignal): Promise<Outcome> {
     signal.throwIfAborted()
@@ -146,7 +150,8 @@ export class Interpreter {
     this.#ended = why
     this.#isUnheard = true
     const children = this.#children()
-    // With namespaces the process started is one that waits for the rest: it takes note of their end and leaves none behind.
+    // With namespaces, the started process waits for its children. If they end first, it notices their end
+    // and leaves none behind.
     for (const pid of children) signal(pid)
     if (children.length === 0) this.#endGroup()
     else setTimeout(() => this.#endGroup(), GROUP_GRACE_MS).unref()
@@ -176,7 +181,7 @@ export class Interpreter {
     ])
     const code = await this.#child.exited
     this.#ended ??= endOf(code)
-    // Its group may hold the pipes open.
+    // Other processes of its group may hold the pipes open.
     this.#endGroup()
     await reading
     const how = this.#ended
@@ -200,7 +205,7 @@ export class Interpreter {
   async #answer(call: Call): Promise<void> {
     this.#isCalling = true
     const answer = await this.#listener.answer(call)
-    // The interpreter may call again as soon as it has read this.
+    // The interpreter may call again as soon as it has read the answer.
     this.#isCalling = false
     this.#send({ answer: call.call, ...answer })
   }
@@ -215,7 +220,7 @@ export class Interpreter {
 
   async #eachLine(stream: ReadableStream<Uint8Array>, take: (line: string) => void): Promise<void> {
     const decoder = new TextDecoder()
-    /** Pieces of a line that has not ended, and their length. */
+    /** The pieces of an unfinished line, and their length. */
     let begun: string[] = []
     let length = 0
     for await (const bytes of stream) {
@@ -228,7 +233,7 @@ export class Interpreter {
       if (length > MESSAGE_BYTES_MAX) return this.end('it printed too much')
       for (const next of others) {
         take(begun.join(''))
-        // That message may have ended the process: later ones are ignored.
+        // That message may have ended the process, so later messages are ignored.
         if (this.#isUnheard) return
         begun = [next]
         length = next.length
@@ -242,14 +247,14 @@ function signal(pid: number): void {
   try {
     process.kill(pid, 'SIGKILL')
   } catch {
-    // It is gone already.
+    // The process is gone already.
   }
 }
 
 const SHELL_SIGNAL = 128
 const XCPU = 24
 
-/** bwrap tells a signal as a shell does. */
+/** bwrap reports a signal like a shell: 128 plus its number. */
 function endOf(code: number): string {
   if (code === SHELL_SIGNAL + XCPU) return CPU_USED_UP
   const signal = SIGNALS[code - SHELL_SIGNAL]

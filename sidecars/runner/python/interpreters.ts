@@ -22,59 +22,62 @@ import { limits } from '../limits.ts'
 import { Interpreter, InterpreterEnded, PYTHON_ARGS } from './interpreter.ts'
 import { type Usage, usageOfFileSystem, usageOfProcess, watchRoom } from './room.ts'
 
-// Sandboxed interpreters, each for one run. One is kept started and confined, because a start takes 50 ms; whoever
-// takes it has it to himself, and it is thrown away afterwards.
+// Sandboxed interpreters, each for one run. One spare is kept started and confined, because a start takes 50
+// ms. A run has its interpreter to itself, and the interpreter is discarded after the run.
 
-/** Python cannot run here; the message says why, for people. */
+/** Python cannot run here. The message explains why, for people. */
 export class NoPython extends Error {}
 
-/** What every interpreter of this process may use; the sandbox has the rest. */
+/** Limits of every interpreter of this process. The sandbox applies further limits. */
 export interface PythonLimits {
   memoryBytes: number
   seconds: number
 }
 
-/** An interpreter with the directories it and the run share. */
+/** An interpreter, with the directories that it shares with its run. */
 export interface InterpreterLease {
   interpreter: Interpreter
   sandbox: Sandbox
-  /** Of the run: engines work in it. The sandbox sees no more of it than `inputs`. */
+  /** The directory of the run, in which engines work. The sandbox sees only its subdirectory `inputs`. */
   directory: string
   rooms: Rooms
-  /** Most bytes and files in its own directory. */
+  /** The most bytes and files that its own directory may hold. */
   disk: Usage
-  /** Calls `onFull` once, when it holds more. Answers what ends the watch. */
+  /** Calls `onFull` once when the directory holds more. Returns the function that ends the watch. */
   watchDisk(onFull: () => void): () => void
-  /** Ends the process. Resolves when nothing of it is left, directories included. */
+  /** Ends the process. Resolves when the process and its directories are gone. */
   release(): Promise<void>
 }
 
 export interface Interpreters {
-  /** A fresh interpreter. Throws NoPython, InterpreterEnded, and the signal's reason. */
+  /** Returns a fresh interpreter. Throws NoPython, InterpreterEnded, and the signal's reason. */
   take(signal?: AbortSignal): Promise<InterpreterLease>
-  /** What is known of the sandbox; null while it is being looked for. */
+  /** The sandbox in use, or the reason why there is none. Null while the sandbox is being chosen. */
   sandbox(): Sandbox | { reason: string } | null
-  /** Resolves when it is known. */
+  /** Resolves when the sandbox is chosen. */
   chosen: Promise<unknown>
   stop(): Promise<void>
 }
 
 export interface InterpretersOptions {
-  /** Directories of processes are made in it. */
+  /** The parent of the directories of the processes. */
   directory: string
-  /** Instead of it for processes that walk there as another user: what `walkable` answered for it. Removed at the end. */
+  /**
+   * Replaces `directory` for processes that reach their files as another user. A result of `walkable`; stop()
+   * removes it.
+   */
   walkable?: string
   mode: SandboxMode
-  /** Other steps than those of the mode. */
+  /** Replaces the sandbox steps of the mode. */
   steps?: readonly SandboxStep[]
-  /** The interpreter the configuration names; null: the machine's. */
+  /** The interpreter that the configuration names; null: the machine's own. */
   pythonBin: string | null
   processLimits: ProcessLimits
   threads: number
   log: Log
 }
 
-/** After queries, and after engines: people's Python is the last to get the processor. */
+/** Python of users is the last to get the processor, after queries and engines. */
 const NICENESS = 10
 const STOP_MS = 1_000
 
@@ -108,7 +111,7 @@ class InterpreterPool implements Interpreters {
     if (known === null || 'reason' in known)
       throw new NoPython(refusalOf(this.#options.mode, known?.reason ?? 'unknown'))
     const own = this.#spare
-    // Before anything is waited for: it is nobody else's.
+    // This happens before any wait, so that no other caller takes the same spare.
     this.#spare = null
     const kept = await own?.catch(() => null)
     const isFit = kept != null && !kept.interpreter.hasEnded
@@ -121,7 +124,7 @@ class InterpreterPool implements Interpreters {
   async stop(): Promise<void> {
     const { walkable, directory, log } = this.#options
     this.#isStopped = true
-    // Whoever looks for Python may have to wait for it; then the process ends with us.
+    // The search for Python may take longer. In that case, its process ends together with the runner.
     await Promise.race([this.chosen.then(() => this.#spare?.catch(() => {})), Bun.sleep(STOP_MS)])
     await Promise.all([...this.#all].map((lease) => lease.release()))
     const made = walkable ?? (await this.#elsewhere) ?? directory
@@ -148,7 +151,7 @@ class InterpreterPool implements Interpreters {
     return chooseSandbox(steps ?? STEPS_OF[mode], pythons, async (sandbox) => {
       try {
         const lease = await this.#start(sandbox)
-        // It is as good as any other: the first run will have it.
+        // The process that has proved the sandbox becomes the spare of the first run.
         this.#spare = Promise.resolve(lease)
         return null
       } catch (error) {
@@ -183,7 +186,10 @@ class InterpreterPool implements Interpreters {
     }
   }
 
-  /** `leave` removes the place. Rejects when the process is gone; the place is the caller's then. */
+  /**
+   * Starts an interpreter; `leave` removes the place. After a rejection the process is gone, and the caller
+   * removes the place.
+   */
   async #startIn(
     place: string,
     sandbox: Sandbox,
@@ -229,7 +235,10 @@ class InterpreterPool implements Interpreters {
     return lease
   }
 
-  /** A directory that the sandbox's user can reach, too: with namespaces it is put before it, without them it walks there. */
+  /**
+   * A parent directory that the sandbox's user can reach. With namespaces, the sandbox mounts the directory.
+   * Without them, the user must have access to its path.
+   */
   #rootFor({ step }: Sandbox): Promise<string> | string {
     const { directory, log } = this.#options
     if (step !== 'landlock' || !changesUser(step)) return directory
@@ -238,7 +247,10 @@ class InterpreterPool implements Interpreters {
   }
 }
 
-/** Makes the directories that an interpreter and its run share. `hasOwnDisk`: the sandbox gives it a disk of its own. */
+/**
+ * Makes the directories that an interpreter and its run share. `hasOwnDisk`: the sandbox has its own file
+ * system.
+ */
 async function makeRooms(
   place: string,
   user: number | null,
@@ -252,12 +264,12 @@ async function makeRooms(
   await mkdir(rooms.own)
   if (hasOwnDisk) await writeFile(rooms.result, '', { mode: 0o600 })
   if (user === null) return { directory, rooms }
-  // On its way to the rooms this user may pass, and see nothing; nobody else may pass.
+  // This user may pass through the parent directories without listing them. No other user may pass.
   await chown(place, -1, user)
   await chmod(place, 0o710)
   await chmod(directory, 0o711)
   await chmod(rooms.inputs, 0o755)
-  // bubblewrap enters it before it changes its user.
+  // bubblewrap enters the directory before it changes its user.
   await chmod(rooms.own, 0o711)
   await chown(rooms.own, user, user)
   if (hasOwnDisk) await chown(rooms.result, user, user)
@@ -272,9 +284,10 @@ function refusalOf(mode: SandboxMode, reason: string): string {
 }
 
 /**
- * The directory, or a new one where the users that root's sandboxes become cannot reach it. Removes the new one of an
- * earlier process that was killed: a file beside the directory names it. Neither can be listed without its owner's rights
- * over modes: who may write there finds no room whose name he does not know.
+ * Returns the directory, or a new one if the users of root's sandboxes cannot reach it. A file beside the
+ * directory names the new one. So the next start can remove the new directory of a process that was killed.
+ * Listing either directory needs its owner's right to change modes. A process that can write there finds no
+ * room whose name it does not know.
  */
 export async function walkable(directory: string, log: Log): Promise<string> {
   const note = `${directory}-elsewhere`
@@ -301,7 +314,7 @@ async function isOpenToAll(directory: string): Promise<boolean> {
   }
 }
 
-/** Nothing of the service's own environment; libraries are told how many threads they have. */
+/** Contains no variable of the service's environment. Libraries get the number of their threads. */
 function environment(own: string, threads: number): Record<string, string> {
   const count = String(threads)
   return {

@@ -2,8 +2,8 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from '
 import { RunStatus } from '../../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import { openTestService, type RunnerProcess, runToEnd, startRunner, type TestService } from '../testing.ts'
 
-// With a Python that has pyarrow, pandas and polars: TEST_PYTHON_BIN names one. Without it these tests say that they did
-// not run; `.ci/run` makes one.
+// These tests need a Python with pyarrow, pandas and polars, which TEST_PYTHON_BIN names. Without it, they
+// are reported as skipped. `.ci/run` installs this Python.
 
 setDefaultTimeout(60_000)
 
@@ -33,7 +33,7 @@ described('with pyarrow, pandas and polars', () => {
     return { error: facts.error.replace('executing: pipeline.py', 'py'), name }
   }
 
-  /** The rows and types of a table, as the engine sees them. */
+  /** The types and rows of a table, as the engine sees them. */
   async function contents(name: string): Promise<string> {
     const { results } = await runner.client.runQualityTests({
       namespace: 'default',
@@ -57,7 +57,7 @@ described('with pyarrow, pandas and polars', () => {
     return contents(name)
   }
 
-  test('rows go in as an Arrow table and come back as one', async () => {
+  test('rows go in and out as an Arrow table', async () => {
     expect(
       await written(`
 table = sql("select 1::integer as i, 2::hugeint as h, 1.50::decimal(9,2) as d, timestamp '2024-01-01 10:00:00.5' as at, [1, 2] as l, null::integer as n").arrow()
@@ -70,7 +70,7 @@ result = table`),
     )
   })
 
-  test('a pandas frame is a result, missing values are NULL', async () => {
+  test('a pandas frame is a result with missing values as NULL', async () => {
     expect(
       await written(`
 frame = sql("select range as id, 'n' || range as name from range(2)").df()
@@ -94,7 +94,7 @@ result = frame.with_columns(half=polars.col("id") / 2, s=polars.lit("x"), none=p
     )
   })
 
-  test('values of numpy and pandas in dicts and lists are values', async () => {
+  test('values of numpy and pandas are accepted in dicts and lists', async () => {
     expect(
       await written(`
 import numpy, pandas

@@ -2,10 +2,10 @@ import { type Static, Type } from '@sinclair/typebox'
 import { TypeCompiler } from '@sinclair/typebox/compiler'
 import type { MergeStrategy } from '../../../lake/pipeline/config.ts'
 
-// What the runner and the interpreter of a pipeline say to each other. User code shares the interpreter's process, so
-// whatever comes from there is checked before it is believed, and stays bounded.
+// The messages between the runner and the interpreter of a pipeline. User code shares the interpreter's
+// process, so every message from there is validated and limited.
 
-/** What an interpreter is given to do; it is used once. */
+/** The job of an interpreter. An interpreter executes one job. */
 export type Job =
   | {
       kind: 'check'
@@ -17,13 +17,16 @@ export type Job =
     }
   | {
       kind: 'run'
-      /** Absolute path of the file in its inputs. */
+      /** Absolute path of the file in the directory of inputs. */
       source: string
       variables: Variables
       logLimits: LogLimits
-      /** For people: `1 GiB`. */
+      /** The memory limit for people: `1 GiB`. */
       memory: string
-      /** The limit of its directory, for people, where the kernel keeps it: `1 GiB`. */
+      /**
+       * The limit of its directory for people, such as `1 GiB`. Null if the kernel does not enforce the
+       * limit.
+       */
       disk: string | null
       isConfined: boolean
     }
@@ -61,10 +64,10 @@ const Call = Type.Union([
 ])
 export type Call = Static<typeof Call>
 
-/** A type as Python found it; `null`: nothing but None. */
+/** A type as Python found it. `null`: the values are all None. */
 export type ValueType =
   | { kind: 'null' }
-  /** `isText`: its values travel as text. `isSmall`: all of them fit into 32 bits. */
+  /** `isText`: the values are sent as text. `isSmall`: all values fit into 32 bits. */
   | { kind: 'scalar'; name: string; isText?: boolean; isSmall?: boolean }
   | { kind: 'decimal'; precision: number; scale: number }
   | { kind: 'list'; element: ValueType }
@@ -107,12 +110,12 @@ const ValueType = Type.Recursive((This) =>
 )
 
 const count = Type.Integer({ minimum: 0 })
-/** 1-based, of pipeline.py; null where there is none. */
+/** 1-based line of pipeline.py; null if unknown. */
 const line = Type.Union([Type.Integer({ minimum: 1 }), Type.Null()])
 const Result = Type.Union([
-  /** `line`: where it was asked for; that of others is where they were set. */
+  /** `line`: the call of sql(). For all other results, the line that sets `result`. */
   Type.Object({ kind: Type.Literal('relation'), relation: Type.Integer(), line }),
-  /** No rows, and so no types. */
+  /** A result without rows, and so without types. */
   Type.Object({ kind: Type.Literal('empty'), columns: Type.Array(Type.String()), line }),
   Type.Object({
     kind: Type.Literal('json'),
@@ -135,14 +138,14 @@ export type JsonResult = Extract<Result, { kind: 'json' }>
 const Failure = Type.Object({ line, message: Type.String() })
 export type Failure = Static<typeof Failure>
 
-/** `column`: 1-based; null where there is none. */
+/** `column`: 1-based; null if unknown. */
 const SyntaxFailure = Type.Composite([Failure, Type.Object({ column: line })])
 
-/** A query whose text stands in the source. */
+/** A query whose text can be read from the source. */
 const WrittenQuery = Type.Object({
-  /** Where its text begins. */
+  /** The line where the text of the query begins. */
   line: Type.Integer({ minimum: 1 }),
-  /** Whether each line of it is a line of the source. */
+  /** Whether each line of the query is a line of the source. */
   isInPlace: Type.Boolean(),
   pieces: Type.Array(
     Type.Object({
@@ -175,12 +178,12 @@ const Told = Type.Union([
 ])
 export type Told = Static<typeof Told>
 
-/** Its last word. */
+/** The last message of an interpreter. */
 export type Outcome = Extract<Told, { result: unknown } | { failed: unknown } | { checked: unknown }>
 
 const message = TypeCompiler.Compile(Type.Union([Call, Told]))
 
-/** One line of the interpreter; null: it makes no sense. */
+/** Parses one line of the interpreter; null for an invalid message. */
 export function readMessage(line: string): Call | Told | null {
   try {
     const value: unknown = JSON.parse(line)

@@ -1,13 +1,16 @@
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 
-// Files that a process has removed and still uses: they have no name any more, and take room until they are closed.
+// Files that a process has removed and still uses. They have no name any more, and take space until they are
+// closed.
 
 const BLOCK_BYTES = 512
 
 /**
- * The room that removed files take which a process holds open or has mapped. A file that is mapped and not open cannot be
- * looked at, so it counts as `fileBytes`, the most that one file may have. Only files once below `directory` count.
- * Synchronous, because the caller may have changed its user for it. 0 for a process that is gone.
+ * The space of removed files that a process holds open or has mapped. A file that is mapped and not open
+ * cannot be measured. So it counts as `fileBytes`, the most that one file may have. Mapped files count only
+ * if they were below `directory`.
+ * The function is synchronous, because the caller may have changed its user for this call. Returns 0 for a
+ * process that is gone.
  */
 export function unlinkedBytes(pid: number, directory: string, fileBytes: number): number {
   try {
@@ -19,7 +22,7 @@ export function unlinkedBytes(pid: number, directory: string, fileBytes: number)
   }
 }
 
-/** Bytes by inode. */
+/** Bytes of removed open files, by inode. */
 function openFiles(pid: number): Map<number, number> {
   const files = new Map<number, number>()
   for (const name of readdirSync(`/proc/${pid}/fd`)) {
@@ -29,7 +32,7 @@ function openFiles(pid: number): Map<number, number> {
   return files
 }
 
-/** Inodes. A line of maps: addresses, rights, offset, device, inode, path. */
+/** Inodes of removed mapped files. A line of maps has addresses, rights, offset, device, inode and path. */
 function mappedFiles(pid: number, directory: string): number[] {
   const inodes = new Set<number>()
   for (const line of readFileSync(`/proc/${pid}/maps`, 'utf8').split('\n')) {

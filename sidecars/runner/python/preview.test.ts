@@ -13,7 +13,10 @@ setDefaultTimeout(60_000)
 
 const described = describe.skipIf((await stepsHere()).length === 0)
 
-/** Where interpreters work that walk there as another user; the suite's own directory is closed to others. */
+/**
+ * A directory that interpreters can reach as another user. The suite's own directory is closed to other
+ * users.
+ */
 const walkable = await mkdtemp('/tmp/sluice-walkable-')
 await chmod(walkable, 0o711)
 const { service, runner } = await useRunner({ RUNNER_CONCURRENCY: '1', TMPDIR: walkable })
@@ -44,7 +47,7 @@ async function workplaces() {
 }
 
 described('a preview of a pipeline in Python', () => {
-  test('gives the first rows, the count of all, what it said, and how the rows came to be', async () => {
+  test('a Python preview returns first rows, total count, output and profile', async () => {
     const answer = await preview(
       `
 print("said")
@@ -80,7 +83,7 @@ result = [{"id": n, "name": f"n{n}"} for n in range(250)]
     await until(workplaces, (places) => places.length === 0)
   })
 
-  test('reads main and its own table, by names in quotes and others, and writes nothing', async () => {
+  test('a Python preview reads main and its own table without writing', async () => {
     for (const name of [PREVIEWED.name, 'other']) {
       const submit = await service.attempt(
         { ...PREVIEWED, name },
@@ -108,7 +111,7 @@ result = sql(f"select count(*) as n, '{watermark_value}' as mark from {this} a j
     expect(answer.logs).toContain('reads default.silver.previewed: 10 rows in 1 file')
   })
 
-  test('reads the samples it is given, and warns of those it does not ask for', async () => {
+  test('a Python preview reads its samples and warns about unread ones', async () => {
     const zone = await service.zone('orders')
     await service.upload(zone, 'orders', 'a.csv', 'a\n1\n')
     const sample = await service.upload(await service.zone('unread'), 'unread', 'b.csv', 'a\n2\n')
@@ -131,7 +134,7 @@ result = sql(f"select * from read_csv_auto('{files}')")`,
     expect(given.rows).toEqual([[2]])
   })
 
-  test('the code that is given takes the place of the source, with its annotations', async () => {
+  test('the code of the request replaces the source and its annotations', async () => {
     const answer = await preview('result = 1', {
       code: '# @merge_strategy: append_only\nresult = [{"a": is_append_only()}]',
       config: 'merge_strategy: full_refresh',
@@ -139,7 +142,7 @@ result = sql(f"select * from read_csv_auto('{files}')")`,
     expect(answer.rows).toEqual([[true]])
   })
 
-  test('says what is wrong with the line of pipeline.py', async () => {
+  test('a Python preview names the line of an error', async () => {
     const refused = async (source: string, message: RegExp, config?: string) =>
       expect(await refusalOf(source, { config })).toEqual({
         code: Code.FailedPrecondition,
@@ -152,7 +155,7 @@ result = sql(f"select * from read_csv_auto('{files}')")`,
     await until(workplaces, (places) => places.length === 0)
   })
 
-  test('that takes too long is ended, and says so', async () => {
+  test('a Python preview beyond its time limit is ended with that reason', async () => {
     const short = await startRunner({ PYTHON_TIMEOUT: '1' })
     const slow = { 'pipeline.py': 'import time; time.sleep(60)' }
     expect(await previewsOf(short, service).refusalOf(slow)).toEqual({
@@ -162,13 +165,13 @@ result = sql(f"select * from read_csv_auto('{files}')")`,
     await short.stop()
   })
 
-  test('keeps a thousand of the lines it says', async () => {
+  test('a Python preview stores at most a thousand log lines', async () => {
     const { logs } = await preview('for n in range(3000): print(n)\nresult = [{"a": 1}]')
     expect(logs.length).toBeLessThan(1_010)
     expect(logs.at(-2)).toMatch(/^\d,\d+ more log lines dropped: a preview keeps 1,000 lines or 1 MiB$/)
   })
 
-  test('ends when its caller goes; runs and previews of SQL do not wait for it', async () => {
+  test('a Python preview ends with its caller and blocks no SQL', async () => {
     const callers = Array.from({ length: 3 }, () => new AbortController())
     const hanging = callers.map(({ signal }) =>
       preview('import time\ntime.sleep(50)\nresult = [{"a": 1}]', { signal }).catch((error) => error),

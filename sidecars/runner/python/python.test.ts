@@ -9,7 +9,7 @@ import { stepsHere } from './testing.ts'
 
 setDefaultTimeout(60_000)
 
-// Where there is no Python or no sandbox for it, the rest of the service does without, and so do these tests.
+// Without Python or a sandbox for it, the rest of the service works, and these tests are skipped.
 const isHere = (await stepsHere()).length > 0
 const described = describe.skipIf(!isHere)
 
@@ -18,7 +18,7 @@ const { service, runner, aTable, run, publish, failureOf, judgeMain } = await us
   'python',
 )
 
-/** What a SELECT says of the table on main. */
+/** The result of a SELECT about the table on main. */
 async function ask(table: TableName, question: string): Promise<string> {
   const [result] = await judgeMain(table, { q: `select error(coalesce((${question})::varchar, 'NULL'))` })
   return String(result?.error).replace(/^.*?Invalid Input Error: /, '')
@@ -28,7 +28,7 @@ const typesOf = (table: TableName) =>
   ask(table, "select string_agg(column_type, ',') from (describe from {{ this }})")
 
 described('a pipeline in Python', () => {
-  test('gets its names, says what it does, and writes what it made', async () => {
+  test('a Python pipeline gets its names, logs output and writes its result', async () => {
     const source = aTable()
     await publish(source, 'result = [{"id": n, "name": f"n{n}"} for n in range(3)]')
     const table = aTable()
@@ -76,14 +76,14 @@ result = [{**row, "twice": row["id"] * 2} for row in rows.rows()]
     )
   })
 
-  test('is judged by its quality tests like any other', async () => {
+  test('a Python pipeline is judged by its quality tests', async () => {
     const { facts } = await run(aTable(), 'result = [{"a": None}, {"a": 1}]', {
       'tests/quality/no-nulls.sql': 'select * from {{ this }} where a is null',
     })
     expect(facts.tests).toMatchObject([{ name: 'no-nulls', passed: false, value: 1n }])
   })
 
-  test('reads landing zones, by SQL and as files', async () => {
+  test('a Python pipeline reads landing zones by SQL and as files', async () => {
     const zone = await service.zone('python-drops')
     await service.upload(zone, 'python-drops', 'a.csv', 'id\n1\n2\n')
     await service.upload(zone, 'python-drops', 'b.csv', 'id\n3\n')
@@ -106,7 +106,7 @@ result = sql(f"select sum(id) as total from read_csv_auto('{zone}')")
     )
   })
 
-  test('reads tables whose names it makes up while it runs', async () => {
+  test('a Python pipeline reads tables whose names it computes', async () => {
     const [a, b, table] = [aTable(), aTable(), aTable()]
     await publish(a, 'result = [{"n": 1}]')
     await publish(b, 'result = [{"n": 2}]')
@@ -121,7 +121,7 @@ result = [{"total": total}]`,
     expect(await ask(table, 'select total from {{ this }}')).toBe('4')
   })
 
-  test('sees its own table and its watermark', async () => {
+  test('a Python pipeline sees its own table and its watermark', async () => {
     const table = aTable()
     const config = { 'config.yaml': 'merge_strategy: incremental\nunique_key: id\nwatermark_column: day' }
     const source = `
@@ -138,7 +138,7 @@ else:
     )
   })
 
-  test('with annotations at its head is configured by them', async () => {
+  test('annotations at the head of a Python source configure the pipeline', async () => {
     const table = aTable()
     await publish(table, '# @merge_strategy: append_only\nresult = [{"a": 1}]')
     await publish(table, '# @merge_strategy: append_only\nresult = [{"a": 2}]')
@@ -147,7 +147,7 @@ else:
 })
 
 described('values', () => {
-  test('of every type go to Python and come back as they were', async () => {
+  test('values of every type come back from Python unchanged', async () => {
     const first = aTable()
     await publish(
       first,
@@ -193,7 +193,7 @@ result = [row, {**row, "dou": None, "st": None, "ts": None}]`,
     ).toBe('1')
   })
 
-  test('a column takes the type of the table where its values fit', async () => {
+  test('a column takes the type of the table if its values fit', async () => {
     const table = aTable()
     const appending = { 'config.yaml': 'merge_strategy: append_only' }
     await publish(
@@ -209,7 +209,7 @@ result = [row, {**row, "dou": None, "st": None, "ts": None}]`,
     )
   })
 
-  test('a million rows of three columns go in and out', async () => {
+  test('Python reads and writes a million rows of three columns', async () => {
     const [source, table] = [aTable(), aTable()]
     await publish(
       source,
@@ -227,7 +227,7 @@ result = [row, {**row, "dou": None, "st": None, "ts": None}]`,
     process.stdout.write(`  1,000,000 rows of 3 columns: ${lines.find((line) => line.startsWith('ran'))}\n`)
   })
 
-  test('no rows empty a table that is there, and a dict of columns is a result', async () => {
+  test('a dict of columns is a result, and no rows empty a table', async () => {
     const table = aTable()
     await publish(table, 'result = {"a": [1, 2], "b": ("x", None)}')
     expect(await ask(table, 'select count(b) from {{ this }}')).toBe('1')
@@ -256,11 +256,11 @@ described('a failure says what to mend', () => {
     ],
     ['class Own: pass\nresult = Own()', /^pipeline.py line 2: result is of type Own: it must be/],
     ['result = None', /result is of type NoneType/],
-    // Where two lines set it, or it is another one of a function, nobody says a line.
+    // If two lines set `result`, the error names no line. A function's own `result` does not count.
     ['result = 1\nresult = 2', /^pipeline.py: result is of type int/],
     ['def f():\n  result = 1\nf()\nfor result in "ab": pass', /^pipeline.py line 4: result is of type str/],
     ['result = None\ndef f():\n  global result\n  result = 5\nf()', /^pipeline.py: result is of type int/],
-    // Python has them since 3.11.
+    // Exception groups exist since Python 3.11.
     [
       'raise ExceptionGroup("two", [ValueError("a"), KeyError("b")])',
       /^pipeline.py line 1: (.*ValueError: a; KeyError: 'b'|NameError.*ExceptionGroup.*)$/,
@@ -318,7 +318,7 @@ described('a failure says what to mend', () => {
     expect(failure).not.toMatch(/sluice-runner-|\/lib\/|interpreter\.py|<sluice/)
   })
 
-  test('its traceback is in the log, and nothing of ours in it', async () => {
+  test('the traceback is in the log, without lines of the service', async () => {
     const { lines } = await run(aTable(), 'def f():\n  sql("select nope")\n\nf()')
     const traceback = lines.find((line) => line.startsWith('Traceback'))
     expect(traceback).toStartWith(
@@ -328,14 +328,14 @@ described('a failure says what to mend', () => {
     expect(traceback).not.toMatch(/sluice|scratch/)
   })
 
-  test('a chain of what led to it that never ends is no reason not to tell it', async () => {
+  test('an endless chain of causes does not hide the error', async () => {
     const endless = 'never = KeyError("n")\nnever.__cause__ = never'
     const { lines, facts } = await run(aTable(), `${endless}\nraise ValueError("v") from never`)
     expect(facts.error).toBe('executing: pipeline.py line 3: ValueError: v')
     expect(lines.find((line) => line.startsWith('Traceback'))).toContain('line 3, in <module>')
   })
 
-  test("it has Python's own files by their place within Python, and what led to the failure", async () => {
+  test('the traceback names library files relative to Python, and the causes', async () => {
     const source = `
 import json, os, threading
 thread = threading.Thread(target=lambda: json.loads("{"))
@@ -357,14 +357,14 @@ except ValueError:
 })
 
 described('limits', () => {
-  test('a run that takes too long is ended, and says so', async () => {
+  test('a run beyond its time limit is ended with that reason', async () => {
     const short = await startRunner({ PYTHON_TIMEOUT: '1' })
     const { facts } = await run(aTable(), 'import time\ntime.sleep(60)', {}, short)
     expect(facts.error).toBe('executing: pipeline.py: it took longer than 1 s, the time limit')
     await short.stop()
   })
 
-  test('cancel ends Python that is busy, and Python that waits for the engine', async () => {
+  test('cancel ends busy Python, and Python that waits for the engine', async () => {
     const endless = 'select sum(a.range * b.range) as n from range(1000000) a, range(1000000) b'
     for (const source of ['print("on")\nwhile True: pass', `print("on")\nsql("${endless}").fetchall()`]) {
       const submit = await service.attempt(aTable(), { 'pipeline.py': source })
@@ -404,7 +404,7 @@ described('validation', () => {
     return { valid, errors: files[0]?.errors, warnings: files[0]?.warnings }
   }
 
-  test('finds what does not compile, with its line, and runs nothing', async () => {
+  test('validation reports syntax errors with their lines and runs nothing', async () => {
     expect(await validate('result = 1 / 0')).toEqual({ valid: true, errors: [], warnings: [] })
     expect(await validate('x = 1\nif x\n  pass')).toEqual({
       valid: false,
@@ -419,7 +419,7 @@ described('validation', () => {
     })
   })
 
-  test('finds bare table names in the queries that stand in the source', async () => {
+  test('validation finds bare table names in queries of the source', async () => {
     const source = [
       'result = sql("select * from gold.squares")',
       'name = ref("gold.squares")',
@@ -442,7 +442,7 @@ described('validation', () => {
     ])
   })
 
-  test('does not warn of calls of a sql() that the pipeline defines itself', async () => {
+  test('validation ignores calls of a sql() that the pipeline defines', async () => {
     for (const definition of ['def sql(text): return text', 'from made import render as sql'])
       expect(await validate(`${definition}\nsql("hello, world")\nresult = []`)).toMatchObject({
         valid: true,
@@ -450,14 +450,14 @@ described('validation', () => {
       })
   })
 
-  test('publishes names that are made of names, however often they multiply', async () => {
+  test('validation accepts names made of names, however often they multiply', async () => {
     const levels = Array.from({ length: 14 }, (_, level) => `a${level + 1} = f"${`{a${level}}`.repeat(10)}"`)
     const circle = ['b = c + c', 'c = b + b']
     const source = ['a0 = f""', ...levels, ...circle, 'sql(a14)', 'sql(b)', 'result = []']
     expect(await validate(source.join('\n'))).toMatchObject({ valid: true })
   })
 
-  test('without Python everything else works, and Python says what is missing', async () => {
+  test('without Python, only Python pipelines fail, with the missing part', async () => {
     const without = await startRunner({ PYTHON_BIN: '/nowhere/python3' })
     const missing = 'PYTHON_BIN: there is no /nowhere/python3 on this machine'
     const { facts } = await run(aTable(), 'result = []', {}, without)
@@ -472,13 +472,13 @@ described('validation', () => {
     await without.stop()
   })
 
-  test('a run that fills its directory fails with the limit and the variable that sets it', async () => {
+  test('a full directory fails the run with the limit and its variable', async () => {
     const source = `
 for n in range(5):
     with open(str(n), "wb") as f:
         for _ in range(16): f.write(bytes(1 << 20))
 while True: pass`
-    // Without bubblewrap in its PATH the runner takes the next step.
+    // With a PATH without bubblewrap, the runner uses the next sandbox.
     for (const PATH of [process.env.PATH ?? '', '/nowhere']) {
       const small = await startRunner({ PYTHON_DISK_LIMIT: '64MB', PATH, PYTHON_BIN: '/usr/bin/python3' })
       const { facts } = await run(aTable(), source, {}, small)
@@ -489,8 +489,8 @@ while True: pass`
     }
   })
 
-  test('SANDBOX=required refuses whatever is less than bubblewrap, and SANDBOX=off warns', async () => {
-    // A PATH without bwrap is a machine without it.
+  test('SANDBOX=required refuses weaker sandboxes than bubblewrap, and SANDBOX=off warns', async () => {
+    // A PATH without bwrap stands for a machine without bwrap.
     const strict = await startRunner({
       SANDBOX: 'required',
       PATH: '/nowhere',

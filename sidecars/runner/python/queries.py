@@ -1,19 +1,22 @@
-"""The queries that stand in the source of a pipeline, as far as they can be read without running it."""
+"""Finds the queries in the source of a pipeline that can be read without running the source."""
 
 import ast
 
 QUERIES_MAX = 200
 CHARACTERS_MAX = 100_000
-# Expressions within expressions: names and sums of texts.
+# Depth of nested expressions: names, and sums of texts.
 DEPTH_MAX = 50
-# Names that a pipeline finds defined. Where it defines one itself, nobody knows what a call of it does.
+# Names that every pipeline has. If a pipeline defines one of them itself, the effect of its calls is unknown.
 GIVEN = frozenset(("sql", "ref", "landing_zone", "duckdb_conn"))
-# Names of names multiply: ten assignments of ten names each would be 10**10 expressions.
+# Names that refer to names multiply: ten assignments of ten names each would be 10**10 expressions.
 VISITS_MAX = 20_000
 
 
 def queries_in(source):
-    """Of each call of sql() whose text is made of literals, ref(), landing_zone() and `this`: its pieces and its lines."""
+    """Returns the pieces and lines of each sql() call with a readable text.
+
+    A readable text consists of literals, ref(), landing_zone() and `this`.
+    """
     tree = ast.parse(source)
     bound = bindings(tree)
     if not GIVEN.isdisjoint(bound):
@@ -34,7 +37,7 @@ def queries_in(source):
         breaks = sum(value.count("\n") for kind, value in pieces if kind == "text")
         found.append({
             "line": text.lineno,
-            # Then a line of the query is a line of the source.
+            # In this case, a line of the query is a line of the source.
             "isInPlace": breaks > 0 and text.end_lineno - text.lineno == breaks,
             "pieces": [{"kind": kind, "value": value} for kind, value in pieces],
         })
@@ -53,7 +56,7 @@ def is_query(function):
 
 
 def bindings(tree):
-    """How often each name is bound, in any scope. A parameter counts twice, because each call binds it."""
+    """Counts the bindings of each name in all scopes. A parameter counts twice: each call binds it."""
     bound = {}
 
     def add(name, count=1):
@@ -68,14 +71,14 @@ def bindings(tree):
         elif isinstance(node, ast.alias):
             add((node.asname or node.name).split(".")[0])
         elif not isinstance(node, (ast.Name, ast.Attribute)):
-            # Functions, classes, exceptions and patterns.
+            # Functions, classes, exceptions and patterns also bind names.
             name = getattr(node, "name", None)
             add(name if isinstance(name, str) else None)
     return bound
 
 
 def assigned_once(tree, bound):
-    """The values of names that are bound in one place, by a plain assignment."""
+    """The values of names that one plain assignment binds, and nothing else."""
     return {
         node.targets[0].id: node.value
         for node in ast.walk(tree)
@@ -87,7 +90,7 @@ def assigned_once(tree, bound):
 
 
 def pieces_of(node, names, depth):
-    """(kind, value) of each piece; None where something is computed. `names` gets the pieces of each name that is read."""
+    """The (kind, value) of each piece; None if one is computed. `names` caches the pieces of each name."""
     if depth == DEPTH_MAX:
         return None
     if isinstance(node, ast.Constant):
@@ -102,7 +105,8 @@ def pieces_of(node, names, depth):
         if node.id in names:
             value = names[node.id]
             if isinstance(value, ast.AST):
-                # Each name is read once: sums of sums would multiply. A name that is made of itself has no text.
+                # Each name is read once, because sums of sums would multiply. A name that refers to itself
+                # has no text.
                 names[node.id] = None
                 names[node.id] = pieces_of(value, names, depth + 1)
             return names[node.id]
@@ -121,7 +125,7 @@ def joined(nodes, names, depth):
         if more is None:
             return None
         pieces += more
-        # A sum of one name with itself, again and again, is long.
+        # Repeated sums of a name with itself would become too long.
         if len(pieces) > QUERIES_MAX:
             return None
     return pieces

@@ -14,14 +14,14 @@ beforeAll(async () => {
   await symlink('/', join(directory, 'elsewhere'))
 })
 
-test('counts files in closed directories, and a link as itself', async () => {
+test('files in closed directories count, and a link counts as itself', async () => {
   const { bytes, files } = await usageOfDirectory(directory, ENOUGH)
   expect(files).toBe(4)
   expect(bytes).toBeGreaterThanOrEqual(MIB)
   expect(bytes).toBeLessThan(MIB + 100_000)
 })
 
-test('counts blocks, not lengths', async () => {
+test('blocks count instead of lengths', async () => {
   const sparse = join(directory, 'sparse')
   await writeFile(sparse, '')
   await truncate(sparse, 100 * MIB)
@@ -29,21 +29,21 @@ test('counts blocks, not lengths', async () => {
   await rm(sparse)
 })
 
-test('stops to count when it is too much', async () => {
+test('counting stops when a limit is exceeded', async () => {
   expect((await usageOfDirectory(directory, { ...ENOUGH, files: 1 })).files).toBeLessThan(4)
 })
 
-test('a directory that does not exist holds nothing', async () => {
+test('a directory that does not exist is empty', async () => {
   expect(await usageOfDirectory(join(directory, 'nowhere'), ENOUGH)).toEqual({ bytes: 0, files: 0 })
 })
 
-test.if(process.platform === 'linux')('a file system says itself what it holds', async () => {
+test.if(process.platform === 'linux')('a file system reports its own usage', async () => {
   const { bytes, files } = await usageOfFileSystem(process.pid, '/dev/shm')
   expect(bytes).toBeGreaterThanOrEqual(0)
   expect(files).toBeGreaterThan(0)
 })
 
-test('reports once that a limit is exceeded', async () => {
+test('an exceeded limit is reported once', async () => {
   const { promise, resolve } = Promise.withResolvers<void>()
   let calls = 0
   const end = watchRoom(

@@ -3,7 +3,8 @@ import { chmod, readdir, statfs } from 'node:fs/promises'
 import { openKernel, Unavailable } from '../../sandbox/kernel.ts'
 import { unlinkedBytes } from './open-files.ts'
 
-// How much disk a sandboxed process uses. Resource limits bound one file only, so the sum is measured from outside.
+// Measures the disk usage of a sandboxed process. Resource limits apply to one file only, so the sum is
+// measured from outside.
 
 export interface Usage {
   bytes: number
@@ -14,14 +15,14 @@ export interface RoomLimits extends Usage {
   everyMs: number
 }
 
-/** Calls `onFull` once, when the usage exceeds a limit. Answers what ends the watch. */
+/** Calls `onFull` once when the usage exceeds a limit. Returns the function that ends the watch. */
 export function watchRoom(usage: () => Promise<Usage>, limits: RoomLimits, onFull: () => void): () => void {
   let isLooking = false
   let hasEnded = false
   const timer = setInterval(async () => {
     if (isLooking) return
     isLooking = true
-    // A process that has just ended has nothing to measure.
+    // A process that has just ended cannot be measured.
     const used = await usage().catch(() => ({ bytes: 0, files: 0 }))
     isLooking = false
     if (hasEnded || (used.bytes <= limits.bytes && used.files <= limits.files)) return
@@ -36,7 +37,7 @@ export function watchRoom(usage: () => Promise<Usage>, limits: RoomLimits, onFul
 }
 
 /**
- * Of a process that writes into a file system of its own, at this path in its root. `pid` is a process of its mount
+ * The usage of a process with its own file system, at this path in its root. `pid` is a process of its mount
  * namespace. The kernel counts, so nothing can be hidden.
  */
 export async function usageOfFileSystem(pid: number, path: string): Promise<Usage> {
@@ -45,8 +46,9 @@ export async function usageOfFileSystem(pid: number, path: string): Promise<Usag
 }
 
 /**
- * Of a process that writes into a directory of a shared file system: every file below it, and every file that the process has
- * removed and still holds. `user` is the user of the process where that is not ours.
+ * The usage of a process that writes into a directory of a shared file system. Counts all files below the
+ * directory, and all removed files that the process still holds. `user` is the user of the process; null: the
+ * user of the runner.
  */
 export async function usageOfProcess(
   directory: string,
@@ -72,13 +74,19 @@ function hiddenBytes(
 }
 
 const BLOCK_BYTES = 512
-/** Entries that are looked at before other work of the runner has its turn. */
+/** Entries that are measured before other work of the runner gets its turn. */
 const AT_ONCE = 256
-/** A longer path counts as too much: from 4,096 bytes on the kernel refuses it, and nobody could look behind it. */
+/**
+ * A longer path counts as too much. From 4,096 bytes on, the kernel refuses a path, so files below it could
+ * not be measured.
+ */
 const PATH_BYTES_MAX = 3_500
 const TOO_MUCH: Usage = { bytes: Number.POSITIVE_INFINITY, files: Number.POSITIVE_INFINITY }
 
-/** The blocks of everything below a directory. Stops to count as soon as it is too much. Opens directories that are closed. */
+/**
+ * The blocks of everything below a directory. Stops counting when a limit is exceeded. Opens closed
+ * directories.
+ */
 export async function usageOfDirectory(directory: string, limits: Usage): Promise<Usage> {
   let bytes = 0
   let files = 0
@@ -91,9 +99,9 @@ export async function usageOfDirectory(directory: string, limits: Usage): Promis
       if (bytes > limits.bytes) return { bytes, files }
       const path = Buffer.concat([at, Buffer.from('/'), name])
       if (path.length > PATH_BYTES_MAX) return TOO_MUCH
-      // A look takes 3 µs, a turn of another thread some 50.
+      // A synchronous lstat takes 3 µs. An asynchronous one needs another thread, which takes about 50 µs.
       if (place % AT_ONCE === AT_ONCE - 1) await new Promise(setImmediate)
-      // A removed file takes no space.
+      // A file that was removed meanwhile takes no space.
       const found = lstatSync(path, { throwIfNoEntry: false })
       if (found?.isDirectory()) open.push(path)
       bytes += (found?.blocks ?? 0) * BLOCK_BYTES

@@ -37,40 +37,40 @@ import {
   selectNothing,
 } from './value-sql.ts'
 
-// One run of `pipeline.py`: what it asks for is found by the runner and computed by the engine; what it sets as its
-// result becomes one SELECT, which is written as that of any other pipeline.
+// One run of `pipeline.py`. The runner finds its inputs, and the engine computes its queries. Its result
+// becomes one SELECT, which is written like that of any other pipeline.
 
 export interface PythonRun {
   place: Pick<Workplace, 'lake' | 'engine'>
   lease: InterpreterLease
   limits: PythonLimits
-  /** An open instance that reads the run's directory, and shows the tables found so far. */
+  /** An open instance that can read the run's directory, and that shows the tables found so far. */
   instance: number
   inputs: Inputs
-  /** The table it writes. */
+  /** The table that the run writes. */
   own: TableName
   template: Template
   config: PipelineConfig
   variables: TemplateVariables
-  /** The table it writes; null: it does not exist. */
+  /** The table before the run; null: it does not exist. */
   table: TableMetadata | null
   landing: LandingOptions
   log: {
     write(level: Level, message: string): void
-    /** For the author, about the pipeline as a whole. */
+    /** Warns the author about the pipeline as a whole. */
     warn(message: string): void
     /** Counts lines that the interpreter left out. */
     drop(lines: number): void
   }
-  /** Hears of landing zones that the source does not name in quotes. */
+  /** Called for each landing zone that the source does not name in quotes. */
   onZone(zone: string): void
   signal: AbortSignal
 }
 
 export interface PythonResult {
-  /** A SELECT of the result. */
+  /** A SELECT that returns the result. */
   sql: string
-  /** The source, with the line that set the result where that is known: errors of the SELECT are about that place. */
+  /** The source, with the line that set the result if known. Errors of the SELECT name this place. */
   place: string
 }
 
@@ -88,7 +88,7 @@ export async function runPython(run: PythonRun): Promise<PythonResult> {
   return { sql, place: placeOf(result.line) }
 }
 
-/** Lets the interpreter work until the source has set its result. */
+/** Runs the interpreter until the source has set its result. */
 async function interpret(run: PythonRun): Promise<Result> {
   const { lease, template, log, signal } = run
   const path = join(lease.rooms.inputs, SOURCE)
@@ -148,7 +148,7 @@ const jobOf = ({ lease, variables, config, limits: own }: PythonRun, source: str
 })
 
 const SOURCE = 'pipeline.py'
-/** Its directories as it sees them from its own. */
+/** Replaces paths of the run's directories by relative paths, as the interpreter sees them. */
 const withoutPlaces = (text: string, { rooms, directory }: InterpreterLease): string =>
   [rooms.own, directory].reduce(
     (told, place) => told.replaceAll(`${place}/`, '').replaceAll(place, '.'),
@@ -161,7 +161,7 @@ const mistake = (text: string) => new AuthorError(text, { where: SOURCE })
 const endingOf = ({ why }: InterpreterEnded): string =>
   why.startsWith(CPU_USED_UP) ? CPU_USED_UP : `the Python process is gone: ${why}`
 
-/** As config.yaml has it. */
+/** The configuration with the names of config.yaml. */
 const configFor = (config: PipelineConfig): Record<string, unknown> =>
   Object.fromEntries(
     Object.entries(config).map(([name, value]) => [
@@ -170,15 +170,15 @@ const configFor = (config: PipelineConfig): Record<string, unknown> =>
     ]),
   )
 
-/** Files were made with the umask of the service. */
+/** Makes files readable for all users, because they were created with the umask of the service. */
 async function openToAll(directory: string): Promise<void> {
   for (const entry of await readdir(directory, { recursive: true, withFileTypes: true }))
     await chmod(join(entry.parentPath, entry.name), entry.isDirectory() ? 0o755 : 0o644)
 }
 
-/** What the pipeline asks for while it runs. */
+/** Answers the calls of a running pipeline. */
 class PythonService {
-  /** What is the service's failure, not the pipeline's. */
+  /** A failure of the service, not of the pipeline. */
   failure: unknown = null
   readonly #run: PythonRun
   readonly #relations = new Map<number, RelationColumn[]>()
@@ -228,7 +228,7 @@ class PythonService {
     return tableExpression(name)
   }
 
-  /** The instance is locked: it reads the run's directory, so the files are put there. */
+  /** The locked instance can read the run's directory, so the files are linked into it. */
   async #show({ name, schema, paths }: TableInput): Promise<void> {
     const { lease, place, instance, signal } = this.#run
     const directory = join(lease.directory, 'late', String(this.#late.size))
@@ -294,7 +294,7 @@ class PythonService {
     const { place, instance, lease, signal } = this.#run
     const columns = this.#relations.get(relation)
     if (columns === undefined) throw new Missing('there is no such relation')
-    // The one before has been read.
+    // The previous file has been read.
     if (this.#fetched !== null) await rm(this.#fetched, { force: true })
     this.#files += 1
     const path = join(lease.rooms.inputs, `rows-${this.#files}.${form}`)
@@ -307,12 +307,12 @@ class PythonService {
   }
 }
 
-/** What the pipeline asks for is not there. */
+/** A call that cannot be answered. The message is for the author. */
 class Missing extends Error {}
 
 const relationName = (relation: number) => `sluice_relation_${relation}`
 
-/** The result as one SELECT. The interpreter is gone: what it wrote stays what it is. */
+/** The result as one SELECT. The interpreter is gone, so its files cannot change any more. */
 async function sqlOf(result: Result, run: PythonRun): Promise<ResultSql> {
   const { config, table } = run
   const schema = table && currentSchema(table)
@@ -336,7 +336,7 @@ async function sqlOf(result: Result, run: PythonRun): Promise<ResultSql> {
   }
 }
 
-/** Moves the file of the result out of the sandbox's reach, under this name, then looks at what it is. */
+/** Moves the file of the result out of the sandbox's reach, to this name, and then checks the file. */
 async function taken(file: string, { lease }: PythonRun): Promise<string> {
   const path = join(lease.directory, file)
   try {
@@ -352,7 +352,7 @@ async function taken(file: string, { lease }: PythonRun): Promise<string> {
   if (!isFile || nlink !== 1) throw mistake('the file of its result is none')
   if (size > limits.pythonFileBytes)
     throw mistake(`its result is ${sized(size)}, and ${sized(limits.pythonFileBytes)} is the most`)
-  // Engines of root have no right over files of others.
+  // Engine processes of root have no rights over files of other users.
   if (changesUser(lease.sandbox.step)) {
     await chown(path, process.getuid?.() ?? 0, process.getgid?.() ?? 0)
     await chmod(path, 0o600)

@@ -1,10 +1,10 @@
-// What hostile code tries, as sources of Python; SECRET, INPUTS, DATABASE and PARENT are its targets.
+// Attempts of hostile code, as Python sources. SECRET, INPUTS, DATABASE and PARENT are their targets.
 
-/** What a refusal says. */
+/** The messages of refused attempts. */
 export const REFUSED =
   /Operation not permitted|Permission denied|a pipeline has no|sends no signals|No such file|cross-device|Read-only|not allowed to raise|No module named/
 
-/** Opens with what every attempt may use; SECRET, DATABASE and PARENT are put in. */
+/** The names that every attempt may use. */
 const PROLOGUE = `
 import ctypes, os, sys, errno
 libc = ctypes.CDLL(None, use_errno=True)
@@ -130,13 +130,13 @@ export const ATTEMPTS: Record<string, string> = {
 
 export interface Targets {
   secret: string
-  /** Of loopback, where somebody listens. */
+  /** A port of loopback with a listener. */
   port: number
-  /** The process it would like to end; an expression of Python. */
+  /** A Python expression for the process that the attempts try to end. */
   parent?: string
 }
 
-/** All attempts in one process, each with names of its own: what comes out of each, as a line of JSON. */
+/** Runs all attempts in one process, each with its own names. Prints each outcome as a line of JSON. */
 export const attemptsSource = ({ secret, port, parent = String(process.pid) }: Targets) => `${PROLOGUE}
 import json
 names = dict(

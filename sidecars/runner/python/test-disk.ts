@@ -1,4 +1,4 @@
-// Ways to use more disk than the limit without holding more than the limit in files that anybody can see.
+// Ways to use more disk than the limit while the visible files stay below the limit.
 
 const PROLOGUE = `
 import mmap, os, time
@@ -13,7 +13,7 @@ def on():
         time.sleep(0.05)
 `
 
-/** Each uses some 100 MiB in files of 7 MiB, and then waits to be ended. */
+/** Each attempt uses about 100 MiB in files of 7 MiB, and then waits to be ended. */
 export const DISK_ATTEMPTS: Record<string, string> = {
   'plain files': 'for n in range(15): fill(str(n))',
   'removed files that are open': `
@@ -70,7 +70,7 @@ for n in range(4000):
 export const diskSource = (attempt: string) =>
   `${PROLOGUE}\n${DISK_ATTEMPTS[attempt]}\non()\nresult = [{"a": 1}]`
 
-/** With a file table of its own, a thread would hold files that nobody sees. */
+/** A thread with its own file table would hold files that the runner cannot see. */
 export const HIDDEN_HOLDERS: Record<string, string> = {
   'a thread with a table of open files of its own': `
 import ctypes
@@ -83,7 +83,7 @@ import ctypes
 libc = ctypes.CDLL(None, use_errno=True)
 if libc.unshare(0x400) != -1 or ctypes.get_errno() != 1: raise SystemExit("NOT REFUSED")`,
 }
-/** Only where removed files are counted one by one. */
+/** For sandbox steps that count removed files one by one. */
 export const PASSED_ON = `
 import socket, os
 a, b = socket.socketpair()

@@ -1,7 +1,7 @@
-// Two runs at the same time, of which one attacks the other although it knows the name of its directory and its process.
+// Two concurrent runs. One attacks the other, and knows the name of its directory and its process.
 import type { Bench } from './testing.ts'
 
-/** ROOM is the directory of the other run, PID its process. Each must fail. */
+/** ROOM is the directory of the other run, PID its process. Each attempt must fail. */
 export const NEIGHBOUR_ATTEMPTS: Record<string, string> = {
   'lists its directory': 'os.listdir(ROOM)',
   'lists its directory from within': 'os.chdir(ROOM); os.listdir(".")',
@@ -64,7 +64,7 @@ print("ready")
 ref("wait")
 result = [{"secret": open("secret").read(), "files": sorted(os.listdir("."))}]`
 
-/** Names of the attempts that were not refused, and what the attacked run found afterwards. */
+/** Returns the attempts that were not refused, and the outcome of the attacked run. */
 export async function attackNeighbour(bench: Bench) {
   const ready = Promise.withResolvers<void>()
   const attacked = Promise.withResolvers<void>()

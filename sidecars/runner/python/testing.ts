@@ -20,7 +20,7 @@ export const DIRECTORY_IS_FULL = 'its directory is full'
 
 export interface Bench {
   interpreters: Interpreters
-  /** Runs a source without an engine behind it. */
+  /** Runs a source without an engine. */
   run(source: string, options?: RunOptions): Promise<Ran>
   close(): Promise<void>
 }
@@ -48,7 +48,7 @@ export const VARIABLES: Extract<Job, { kind: 'run' }>['variables'] = {
   strategies: ['full_refresh', 'incremental'],
 }
 
-/** Interpreters of one step, or of the strongest there is. */
+/** Opens interpreters in one sandbox step, or in the strongest step that works. */
 export async function openBench(
   step: SandboxStep | null = null,
   options: { processLimits?: Partial<ProcessLimits>; pythonBin?: string } = {},
@@ -109,7 +109,7 @@ export async function openBench(
   }
 }
 
-/** Steps that work on this machine; CI sees to it that all do. */
+/** The sandbox steps that work on this machine. CI ensures that all steps work there. */
 export async function stepsHere(): Promise<SandboxStep[]> {
   const { pythons } = await findPythons(null)
   if (pythons.length === 0) return []

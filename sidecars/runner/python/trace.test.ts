@@ -9,18 +9,18 @@ import { Interpreter, PYTHON_ARGS } from './interpreter.ts'
 import { attemptsSource } from './test-attempts.ts'
 import { stepsHere, TEST_LIMITS, VARIABLES } from './testing.ts'
 
-// What hostile code really did, as the kernel saw it: its system calls, traced. Needs strace; CI has it.
+// The actual system calls of hostile code, traced from outside. The test needs strace; CI has it.
 
 setDefaultTimeout(60_000)
 
 const steps = Bun.which('strace') === null ? [] : await stepsHere()
 const TRACED = 'open,openat,openat2,creat,prctl,execve,execveat,fork,vfork,clone,clone3,socket,connect,kill'
 
-describe.each(steps)('traced in %s', (step) => {
+describe.each(steps)('hostile code traced in %s', (step) => {
   const place = testDirectory()
   beforeAll(() => chmod(place, 0o711))
 
-  test('every file opened is one of Python or of its own, and nothing was started or reached', async () => {
+  test('hostile code opens only allowed files, and starts and reaches nothing', async () => {
     const rooms = { inputs: join(place, 'run', 'in'), own: join(place, 'own'), result: join(place, 'result') }
     await mkdir(rooms.inputs, { recursive: true })
     await mkdir(rooms.own)
@@ -30,7 +30,7 @@ describe.each(steps)('traced in %s', (step) => {
     if (user !== null) await chown(rooms.own, user, user)
     const source = join(rooms.inputs, 'pipeline.py')
     await writeFile(source, attemptsSource({ secret: import.meta.path, port: 1 }))
-    // The machine's own: others may not be open to every user.
+    // The machine's own Python, because others may be closed to some users.
     const { pythons } = await findPythons('/usr/bin/python3')
     const [python] = pythons
     if (python === undefined) throw new Error('there is no /usr/bin/python3')
@@ -57,7 +57,7 @@ describe.each(steps)('traced in %s', (step) => {
     const lines = (await readFile(trace, 'utf8')).split('\n')
     const confined = lines.findIndex((line) => line.includes('PR_SET_SECCOMP') && line.endsWith('= 0'))
     expect(confined).toBeGreaterThan(0)
-    // `<pid> call(arguments) = result`, where it was not refused.
+    // Lines `<pid> call(arguments) = result` of calls that succeeded.
     const done = lines
       .slice(confined + 1)
       .map((line) => /^\d+ +(\w+)\((.*)\) += (\d+)/.exec(line))

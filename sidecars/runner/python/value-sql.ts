@@ -4,7 +4,7 @@ import { toDuckDb } from '../../../lake/iceberg/format/types.ts'
 import { quoteIdentifier, quoteLiteral } from '../../../lake/quote.ts'
 import type { JsonResult, ValueType } from './messages.ts'
 
-// How rows of the engine become files that Python reads, and how files that Python wrote become rows.
+// SQL that turns rows of the engine into files for Python, and files of Python into rows.
 
 export interface RelationColumn {
   name: string
@@ -21,14 +21,14 @@ export const relationColumn = ({ name, type }: { name: string; type: string }): 
 
 const text = (type: DuckType): string => renderDuckType(type, quoteIdentifier)
 const VARCHAR: DuckType = { kind: 'scalar', name: 'VARCHAR' }
-/** JSON says these as they are. */
+/** Types that JSON represents as they are. */
 const JSON_TYPES = new Set(
   'BOOLEAN TINYINT SMALLINT INTEGER BIGINT UTINYINT USMALLINT UINTEGER UBIGINT FLOAT DOUBLE VARCHAR'.split(
     ' ',
   ),
 )
 
-/** A SELECT of the relation's rows whose JSON loses nothing. */
+/** A SELECT of the relation's rows that JSON represents without loss. */
 export function selectForJson(relation: string, columns: readonly RelationColumn[]): string {
   const selected = columns.map(({ name, type }) => {
     const column = quoteIdentifier(name)
@@ -37,7 +37,7 @@ export function selectForJson(relation: string, columns: readonly RelationColumn
   return `SELECT ${selected.join(', ')} FROM ${quoteIdentifier(relation)}`
 }
 
-/** Of frequent types Python reads numbers faster than texts. */
+/** Frequent types become numbers, because Python reads numbers faster than texts. */
 function jsonExpression(column: string, type: DuckType): string {
   if (type.kind === 'scalar')
     switch (type.name) {
@@ -56,7 +56,10 @@ function jsonExpression(column: string, type: DuckType): string {
 const wireType = (type: DuckType): DuckType =>
   mapped(type, (leaf) => (leaf.kind === 'scalar' && JSON_TYPES.has(leaf.name) ? leaf : VARCHAR))
 
-/** A SELECT of the relation's rows whose Parquet loses nothing, with texts for what other readers do not know. */
+/**
+ * A SELECT of the relation's rows that Parquet represents without loss. Types that other readers do not know
+ * become text.
+ */
 export function selectForParquet(relation: string, columns: readonly RelationColumn[]): string {
   const selected = columns.map(({ name, type }) => {
     const column = quoteIdentifier(name)
@@ -100,9 +103,12 @@ function mapped(type: DuckType, leaf: (type: DuckType) => DuckType): DuckType {
   }
 }
 
-/** Of the table that will take the rows: Python's types are few, so a column takes the table's where its values fit. */
+/**
+ * The table that will take the rows. Python has few types, so a column takes the table's type if its values
+ * fit.
+ */
 export interface Target {
-  /** Null: there is none yet, or its columns are replaced. */
+  /** Null: the table does not exist, or its columns are replaced. */
   schema: Schema | null
 }
 
@@ -111,7 +117,9 @@ export interface ResultSql {
   warnings: string[]
 }
 
-/** A SELECT of the rows in a JSON file of an interpreter: each line holds a list of values for each column. */
+/**
+ * A SELECT of the rows in a JSON file of an interpreter. Each line contains a list of values for each column.
+ */
 export function selectFromJson(result: JsonResult, path: string, target: Target): ResultSql {
   const known = knownTypes(target)
   const warnings: string[] = []
@@ -140,7 +148,7 @@ export function selectFromJson(result: JsonResult, path: string, target: Target)
   }
 }
 
-/** Of one line of a file: buffers of the engine have twice this size. */
+/** Bytes of one line of a file. Buffers of the engine have twice this size. */
 const OBJECT_BYTES = 4 * 1_048_576
 const nothingBut = (name: string) =>
   `column ${JSON.stringify(name)} holds nothing but None: it becomes VARCHAR until the table says otherwise`
@@ -157,7 +165,7 @@ export function selectFromParquet(path: string, nullColumns: readonly string[], 
   return { sql: `SELECT ${star} FROM read_parquet(${quoteLiteral(path)})`, warnings }
 }
 
-/** A SELECT without rows that has the columns of the table but these. */
+/** A SELECT without rows that has the columns of the table, except those of `without`. */
 export function selectNothing(schema: Schema, without: readonly string[]): string {
   const left = new Set(without.map((name) => name.toLowerCase()))
   const columns = schema.fields
@@ -169,7 +177,7 @@ export function selectNothing(schema: Schema, without: readonly string[]): strin
 const knownTypes = ({ schema }: Target) =>
   new Map((schema?.fields ?? []).map(({ name, type }) => [name.toLowerCase(), toDuckDb(type)]))
 
-/** What the JSON of a value is read as, before it is cast. */
+/** The type for reading the JSON of a value, before the cast. */
 function jsonType(type: ValueType): DuckType {
   switch (type.kind) {
     case 'scalar':
@@ -183,7 +191,9 @@ function jsonType(type: ValueType): DuckType {
   }
 }
 
-/** What the values become: what Python says they are, unless the table's type holds every one of them. */
+/**
+ * The type of the column: the table's type if it can hold every value, otherwise the type that Python found.
+ */
 function finalType(type: ValueType, own: DuckType | undefined): DuckType {
   if (own !== undefined && holds(own, type)) return own
   switch (type.kind) {
@@ -226,7 +236,7 @@ function holds(own: DuckType, type: ValueType): boolean {
 const BIGINT_DIGITS = 19
 const DECIMAL_DIGITS = 38
 
-/** With the table's scale, so that the column can grow to it. */
+/** Uses the table's scale where possible, so that the table's column can be widened to this type. */
 function wider(
   { precision, scale }: { precision: number; scale: number },
   own: DuckType | undefined,

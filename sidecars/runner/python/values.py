@@ -1,9 +1,16 @@
-"""Values of Python and values of the engine, and the JSON between them.
+"""Values of Python, values of the engine, and the JSON between them.
 
-A type is a tree: {"kind": "scalar", "name": "BIGINT"}, {"kind": "decimal", "precision": 9, "scale": 2},
-{"kind": "list", "element": ...}, {"kind": "struct", "fields": [{"name", "type"}]}, {"kind": "map", "key", "value"},
-{"kind": "null"} for a column in which nothing but None was found. JSON carries texts, whole numbers up to 64 bits,
-finite floats, booleans, arrays and objects; everything else travels as text that the engine casts.
+A type is a tree of one of these forms:
+
+- {"kind": "scalar", "name": "BIGINT"}
+- {"kind": "decimal", "precision": 9, "scale": 2}
+- {"kind": "list", "element": ...}
+- {"kind": "struct", "fields": [{"name", "type"}]}
+- {"kind": "map", "key", "value"}
+- {"kind": "null"} for a column that contains only None
+
+JSON carries texts, whole numbers up to 64 bits, finite floats, booleans, arrays and objects. All other values
+travel as text that the engine casts.
 """
 
 import base64
@@ -24,7 +31,7 @@ CHUNK_CELLS = 200_000
 
 
 class BadResult(Exception):
-    """What is wrong with a result, in words for its author."""
+    """An error in a result, explained to the author of the pipeline."""
 
 
 def type_name(value):
@@ -36,7 +43,7 @@ def type_name(value):
 
 
 def decoder(tree):
-    """What turns the JSON of one value that is not null into Python's; None: it is that already."""
+    """The function that turns the JSON of a value that is not null into a Python value; None: no change."""
     kind = tree["kind"]
     if kind == "decimal":
         return Decimal
@@ -66,7 +73,7 @@ def nullable(decode):
 
 
 def map_key(tree):
-    """Keys of JSON objects are texts."""
+    """The function that decodes a key of a map, because keys of JSON objects are texts."""
     if tree.get("name") in ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT"):
         return int
     if tree.get("name") in ("FLOAT", "DOUBLE"):
@@ -87,7 +94,7 @@ TIMESTAMP = re.compile(r"(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d)(?:\.(\d{1,6})\d*)?(?
 
 
 def moment_of(text):
-    """`2020-01-01 10:00:00.5`, as the engine writes it."""
+    """Parses `2020-01-01 10:00:00.5`, the engine's format."""
     match = TIMESTAMP.match(text)
     if match is None:
         raise ValueError("the timestamp " + text + " does not fit into Python's: cast it to VARCHAR")
@@ -108,7 +115,7 @@ ESCAPED = re.compile(rb"\\x([0-9A-Fa-f]{2})")
 
 
 def bytes_of(text):
-    """`a\\x00b`, as the engine writes a BLOB as text."""
+    """Parses `a\\x00b`, the engine's text of a BLOB."""
     raw = text.encode("ascii")
     return ESCAPED.sub(lambda found: bytes([int(found[1], 16)]), raw) if b"\\" in raw else raw
 
@@ -128,7 +135,7 @@ SCALAR_DECODERS = {
     "FLOAT": float,
     "DOUBLE": float,
 }
-# At the top of a column the engine sends what is quicker to read.
+# Values at the top of a column arrive in forms that are quicker to read.
 COLUMN_DECODERS = {
     "TIMESTAMP": lambda micros: EPOCH + datetime.timedelta(microseconds=micros),
     "TIMESTAMP WITH TIME ZONE": lambda micros: (EPOCH + datetime.timedelta(microseconds=micros)).replace(tzinfo=UTC),
@@ -140,7 +147,7 @@ COLUMN_DECODERS = {
 
 
 def read_rows(path, columns):
-    """The rows of a file of JSON lines, as dicts. `columns`: name and type of each, in order."""
+    """The rows of a file of JSON lines, as dicts. `columns`: name and type of each column, in order."""
     decoders = []
     for column in columns:
         tree = column["type"]
@@ -174,7 +181,7 @@ def scalar(name):
 
 
 NULL = {"kind": "null"}
-# Of a subclass the first that fits.
+# A subclass gets the kind of the first class that matches.
 KINDS = (
     (bool, "bool"), (int, "int"), (float, "float"), (Decimal, "decimal"), (str, "str"), (bytes, "bytes"),
     (bytearray, "bytes"), (memoryview, "bytes"), (datetime.datetime, "datetime"), (datetime.date, "date"),
@@ -196,7 +203,7 @@ def kind_of(cls, path):
 
 
 def plain(values):
-    """The values with those of libraries made Python's own."""
+    """Replaces values of libraries by Python's own values."""
     foreign = {
         cls for cls in set(map(type, values))
         if cls not in EXACT and (cls.__module__.partition(".")[0] in ("numpy", "pandas") or cls.__name__ in MISSING_TYPES)
@@ -218,7 +225,7 @@ def plain(values):
 
 
 def encoder_of(values, path):
-    """The type of a column and what makes its values JSON: (tree, encode or None, values)."""
+    """The type of a column, the function that encodes its values for JSON or None, and the values."""
     values = plain(values)
     classes = set(map(type, values))
     classes.discard(type(None))
@@ -250,7 +257,7 @@ def floating(present, path):
     except OverflowError:
         raise BadResult("column " + path + " holds a whole number too large to stand beside floats") from None
     if not finite:
-        # JSON has no such numbers.
+        # JSON cannot represent infinity and NaN.
         return dict(scalar("DOUBLE"), isText=True), lambda value: repr(float(value))
     return scalar("DOUBLE"), None if set(map(type, present)) == {float} else float
 
@@ -347,7 +354,10 @@ def checked_names(names, what):
 
 
 def write_columns(columns, path):
-    """Writes columns of one length as JSON lines, a chunk of every column a line. Answers what the file holds."""
+    """Writes columns of equal length as JSON lines, and returns a description of the file.
+
+    Each line has a chunk of every column.
+    """
     checked_names(columns, "a column")
     if not columns:
         raise BadResult("result has no columns")
@@ -375,7 +385,7 @@ def write_columns(columns, path):
 
 
 def columns_of_rows(rows):
-    """A list of dicts as a dict of columns; a key that a row lacks is None there."""
+    """Turns a list of dicts into a dict of columns. A key that a row lacks becomes None."""
     names = {}
     for row in rows:
         if row.keys() != names.keys():
@@ -384,7 +394,7 @@ def columns_of_rows(rows):
 
 
 def checked_columns(columns):
-    """A dict of columns with every column as a list, all of one length."""
+    """Turns every column of a dict into a list. Raises BadResult if the lengths differ."""
     lists_of = {}
     for name, values in columns.items():
         if hasattr(values, "tolist"):
