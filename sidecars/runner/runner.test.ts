@@ -21,19 +21,19 @@ type Files = Record<string, string>
 const sqlFiles = (sql: string, more: Files = {}): Files => ({ 'pipeline.sql': sql, ...more })
 const appending = { 'config.yaml': 'merge_strategy: append_only' }
 
-/** The number that each question gives on main. */
+/** The number that each question returns on main. */
 async function ask(table: TableName, questions: Files): Promise<Record<string, number | string>> {
   const results = await judgeMain(table, questions)
   return Object.fromEntries(results.map(({ name, value, error }) => [name, error || Number(value)]))
 }
 
-/** Resolves when the attempt is in the phase. */
+/** Resolves when the attempt executes. */
 async function untilExecuting(handle: string): Promise<void> {
   for await (const { phase } of runner.client.streamLogs({ handle })) if (phase === RunPhase.EXECUTING) return
 }
 
 describe('an attempt', () => {
-  test('renders, executes, commits once, is judged, and tells every step', async () => {
+  test('an attempt renders, executes, commits once, is tested and reports every step', async () => {
     const table = aTable()
     const more = {
       'config.yaml': 'descripton: typo\nmax_retries: 2\nretry_delay_seconds: 7',
@@ -50,7 +50,7 @@ describe('an attempt', () => {
     })
     expect(phases).toEqual([RunPhase.RENDERING, RunPhase.EXECUTING, RunPhase.TESTING])
     const told = lines.map((line) => line.replace(/\d+ (ms|B)/g, 'N'))
-    // The tests judge the files while they are committed.
+    // The tests run on the files while the files are committed.
     expect(told.toSorted()).toEqual(
       [
         'config.yaml line 1: unknown key "descripton" is ignored',
@@ -70,7 +70,7 @@ describe('an attempt', () => {
     )
   })
 
-  test('reads several tables of main, by their names and under aliases', async () => {
+  test('an attempt reads several tables of main by name and alias', async () => {
     const [a, b, c, joined] = [aTable(), aTable(), aTable('silver'), aTable('gold')]
     await publish(a, 'select range as id from range(10)')
     await publish(b, "select range as id, 'x' || range as text from range(5)")
@@ -89,7 +89,7 @@ describe('an attempt', () => {
     expect(answers).toEqual({ rows: 5, priced: 1 })
   })
 
-  test('with a lake on a shared disk writes and reads it in place', async () => {
+  test('an attempt uses a lake on a shared disk in place', async () => {
     const local = await startRunner({ LAKE_DIR: service.lakeDir })
     const [a, b] = [aTable(), aTable()]
     const failing = { 'tests/quality/few.sql': 'select * from {{ this }} where n > 1' }
@@ -102,7 +102,7 @@ describe('an attempt', () => {
   })
 })
 
-test('an attempt asks the catalog for its own table only where nobody has told it where that is', async () => {
+test('an attempt loads its own table only if its metadata is unknown', async () => {
   const table = aTable()
   await publish(table, 'select 1 as n', appending)
   const asksFor = async (told: { tableMetadata?: string | undefined }) => {
@@ -117,7 +117,7 @@ test('an attempt asks the catalog for its own table only where nobody has told i
   expect(await ask(table, { sum: 'select sum(n) from {{ this }}' })).toEqual({ sum: 5 })
 })
 
-test('whatever an attempt asks the service says which trace it belongs to, and no other attempt does', async () => {
+test('requests of an attempt carry its own trace and no other', async () => {
   const traceparent = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01'
   const said = async (trace: { traceparent?: string; tracestate?: string }) => {
     const submit = await service.attempt(aTable(), sqlFiles('select 1 as n', appending))
@@ -136,8 +136,8 @@ test('whatever an attempt asks the service says which trace it belongs to, and n
   expect(await said({ traceparent: 'none\r\nx: y', tracestate: 'a=1' })).toEqual(['null null'])
 })
 
-describe('what a run changes', () => {
-  test('full_refresh replaces rows and schema, also by none', async () => {
+describe('the change of a run', () => {
+  test('full_refresh replaces rows and schema, even with an empty result', async () => {
     const table = aTable()
     await publish(table, 'select range as a from range(7)')
     await publish(table, "select 'x' as b, 2 as a")
@@ -152,7 +152,7 @@ describe('what a run changes', () => {
     expect(await ask(table, { rows: 'select count(*) from {{ this }}' })).toEqual({ rows: 0 })
   })
 
-  test('append_only makes its table at the first run, also of no rows, and its tests see it', async () => {
+  test('append_only creates its table at the first run, even without rows', async () => {
     const table = aTable()
     const first = await publish(table, 'select 1 as a where false', {
       ...appending,
@@ -168,7 +168,7 @@ describe('what a run changes', () => {
     expect(await ask(table, { rows: 'select count(a) from {{ this }}' })).toEqual({ rows: 1 })
   })
 
-  test('append_only adds rows and columns; no rows are no commit', async () => {
+  test('append_only adds rows and columns, and no rows make no commit', async () => {
     const table = aTable()
     await publish(table, 'select range as a from range(3)', appending)
     const counting = { 'tests/quality/rows.sql': 'select count(*) - 5 from {{ this }}' }
@@ -190,7 +190,7 @@ describe('what a run changes', () => {
     )
   })
 
-  test('a merge writes some files anew; tests on the branch see the whole table, and readers after the merge', async () => {
+  test('a merge replaces some files, and its tests see the whole table', async () => {
     const table = aTable()
     const config = { 'config.yaml': 'merge_strategy: incremental\nunique_key: id' }
     const judged = {
@@ -222,7 +222,7 @@ describe('what a run changes', () => {
     expect(same.facts.tests.map(({ passed }) => passed)).toEqual([true, true, true])
   })
 
-  test('a new version of a row begins when the run was started, and what is unchanged is no commit', async () => {
+  test("scd2 versions begin at the run's start, and unchanged rows add none", async () => {
     const table = aTable()
     const config = { 'config.yaml': 'merge_strategy: scd2\nunique_key: id\npartition_by: [{column: id}]' }
     await publish(table, "select * from (values (1, 'a'), (2, 'b')) t(id, v)", config)
@@ -238,7 +238,7 @@ describe('what a run changes', () => {
     expect(answers).toEqual({ rows: 3, open: 2, closed: 1 })
   })
 
-  test('the largest watermark and the own table are what they were before the run', async () => {
+  test('the watermark and the own table show the state before the run', async () => {
     const table = aTable()
     const config = { 'config.yaml': 'merge_strategy: append_only\nwatermark_column: day' }
     const sql = `select coalesce(max(day), date '2001-01-01') + 1 as day, '{{ watermark_value }}' as seen
@@ -258,7 +258,7 @@ describe('landing files', () => {
   const reading = (zone: string) => `select a, filename as file
     from read_csv_auto('{{ landing_zone("${zone}") }}', filename = true)`
 
-  test('are the frozen ones, and all of them', async () => {
+  test('a run reads exactly the landing files frozen for it', async () => {
     const zone = await service.zone('drops')
     const files = [
       await service.upload(zone, 'drops', 'one.csv', 'a\n1\n2\n'),
@@ -286,7 +286,7 @@ describe('landing files', () => {
     })
   })
 
-  test('have the same path in every run, so that rows can be replaced by it', async () => {
+  test('landing files have the same path in every run, as keys', async () => {
     const zone = await service.zone('again')
     await service.upload(zone, 'again', 'a.csv', 'a\n1\n2\n')
     const table = aTable()
@@ -301,12 +301,12 @@ describe('landing files', () => {
         files: 'select distinct file from {{ this }}',
       }),
     ).toEqual({ rows: 3, files: 2 })
-    // Its place on this machine is none that a name leads out of.
+    // A relative path cannot lead out of the working directory.
     for (const path of ['landing/again/../../../../*', '../*', '../../inputs/*', 'http://127.0.0.1:1/a'])
       expect(await failureOf(`select * from read_text('${path}')`, {}, table)).toContain('Permission Error')
   })
 
-  test('of a zone whose name the template makes up are frozen when it asks', async () => {
+  test('a landing zone with a computed name is frozen on first use', async () => {
     const zone = await service.zone('made-up')
     await service.upload(zone, 'made-up', 'a.csv', 'a\n1\n')
     const sql = reading('made-up').replace('"made-up"', '"made" ~ "-up"')
@@ -314,7 +314,7 @@ describe('landing files', () => {
     expect(facts.landingFileIds).toHaveLength(1)
   })
 
-  test('that are not there are an error, unless the run was asked for by an upload that is archived', async () => {
+  test('missing landing files are an error, except after an archived upload', async () => {
     await service.zone('empty')
     const table = aTable()
     expect(await failureOf(reading('empty'), {}, table)).toMatch(
@@ -328,7 +328,7 @@ describe('landing files', () => {
 })
 
 describe('quality tests', () => {
-  test('that break off in the middle have an error, and samples come from wherever rows are', async () => {
+  test('a quality test that breaks off fails, and samples cover all rows', async () => {
     const { facts, lines } = await run(aTable(), 'select range as n from range(1000000)', {
       'tests/quality/breaks-off.sql':
         "select if(n = 900000, error('too late'), n) as n, 'x' as x from {{ this }} where n > 2",
@@ -341,7 +341,7 @@ describe('quality tests', () => {
     expect(lines.filter((line) => line.startsWith('test scattered: n='))).toHaveLength(3)
   })
 
-  test('judge the branch before anyone can read it, each with its severity', async () => {
+  test('quality tests judge the branch before readers, each with its severity', async () => {
     const table = aTable()
     const { facts, lines } = await run(table, 'select range as n from range(6)', {
       'tests/quality/bad-rows.sql':
@@ -373,13 +373,13 @@ describe('quality tests', () => {
     expect(text).toContain('test bad-rows: n=4, twice=8')
     expect(text).not.toContain('n=5, twice=10')
     expect(text).toContain('0 tests passed, 5 failed')
-    // Nobody merged: main has no such table.
+    // The branch was not merged, so main has no such table.
     expect(await ask(table, { rows: 'select count(*) from {{ this }}' })).toEqual({
       rows: expect.stringContaining('does not exist'),
     })
   })
 
-  test('run against main outside of runs', async () => {
+  test('quality tests can run against main outside of runs', async () => {
     const [a, b] = [aTable(), aTable()]
     await publish(a, 'select range as n from range(6)')
     await publish(b, 'select 1 as n')
@@ -392,8 +392,8 @@ describe('quality tests', () => {
   })
 })
 
-describe('the process', () => {
-  test('cancels a query that would take hours, and goes on', async () => {
+describe('the runner process', () => {
+  test('the runner cancels a query that would take hours, and continues', async () => {
     const submit = await service.attempt(aTable(), sqlFiles(ENDLESS))
     const { handle } = await runner.client.submitPipeline(submit)
     await untilExecuting(handle)
@@ -416,10 +416,10 @@ describe('the process', () => {
       "select range as a, repeat('x', 100) || range as b from range(40_000_000) order by hash(range)",
       'spill-',
     ],
-  ])('cancels a run that %s, and nothing of it is left', async (_, sql, leaves) => {
+  ])('cancelling a run that %s leaves no files', async (_, sql, leaves) => {
     const submit = await service.attempt(aTable(), sqlFiles(sql))
     const { handle } = await runner.client.submitPipeline(submit)
-    // Until it is in the middle of it.
+    // Waits until the run writes its files.
     await until(
       () => filesOf(runner),
       (paths) => paths.some((path) => path.includes(`/${leaves}`)),
@@ -431,7 +431,7 @@ describe('the process', () => {
     )
   })
 
-  test('memory and disk that run out end the run that used them up, and no other', async () => {
+  test('lack of memory or disk ends only the run that caused it', async () => {
     const small = await startRunner({ ENGINE_MEMORY_LIMIT: '100MB', ENGINE_TEMP_LIMIT: '20MB' })
     const other = await service.attempt(aTable(), sqlFiles(ENDLESS))
     const { handle } = await small.client.submitPipeline(other)
@@ -446,8 +446,8 @@ describe('the process', () => {
     await small.stop()
   })
 
-  test('stops a run at its time limit, and the run says so', async () => {
-    // For the run that ends by itself it is long, on any machine.
+  test('a run at its time limit is stopped with that reason', async () => {
+    // The limit is long for the run that ends by itself, on any machine.
     const short = await startRunner({ RUN_TIMEOUT: '5' })
     const { facts } = await runToEnd(short.client, await service.attempt(aTable(), sqlFiles(ENDLESS)))
     expect(facts.error).toBe('executing: stopped at its time limit of 5 s (RUN_TIMEOUT)')
@@ -456,9 +456,9 @@ describe('the process', () => {
     await short.stop()
   })
 
-  test('stops a run whose result writes more files than it may, and keeps none of them', async () => {
+  test('a run beyond its output limit is stopped and keeps no files', async () => {
     const small = await startRunner({ RUN_OUTPUT_LIMIT: '2MB' })
-    // Random texts, which nothing makes shorter.
+    // Random texts, which cannot be compressed.
     const sql = 'select i, md5(i::varchar) || md5((i + 0.5)::varchar) as t from range($) r(i)'
     const table = aTable()
     const filesOfTable = async () =>
@@ -481,7 +481,7 @@ describe('the process', () => {
     await small.stop()
   })
 
-  test('begins no run on a disk that is nearly full, and says so', async () => {
+  test('no run begins on a disk that is nearly full', async () => {
     const full = await startRunner({ DISK_FLOOR: '8000000GB' })
     const submit = await service.attempt(aTable(), sqlFiles('select 1 as a'))
     await expect(full.client.submitPipeline(submit)).rejects.toMatchObject({ code: Code.ResourceExhausted })
@@ -490,7 +490,7 @@ describe('the process', () => {
       () => {},
       testAccess(new URL(submit.lake?.objectsUrl ?? '').origin),
     )
-    // It listens before its first engine is warm.
+    // The runner listens before its first engine is warm.
     await until(() =>
       check().then(
         () => true,
@@ -501,12 +501,12 @@ describe('the process', () => {
     await full.stop()
   })
 
-  test('takes an attempt once, refuses what it has no room for, and knows no other handle', async () => {
+  test('the runner accepts an attempt once, and rejects attempts beyond its slots', async () => {
     const [a, b, c] = await Promise.all([1, 2, 3].map(() => service.attempt(aTable(), sqlFiles(ENDLESS))))
     if (!a || !b || !c) throw new Error('three attempts')
     const first = await runner.client.submitPipeline(a)
     expect(first.handle).toBe(`${a.runId}:1`)
-    // What the tests before have left is still being cleared away.
+    // The clean-up of the tests before may still be running.
     const again = await until(
       () => runner.client.submitPipeline(a),
       ({ freeSlots }) => freeSlots === 1,
@@ -520,7 +520,7 @@ describe('the process', () => {
     await Promise.all([first, second].map(({ handle }) => runner.client.cancelRun({ handle })))
   })
 
-  test('tells a log again from any line on, and beats while nothing happens', async () => {
+  test('a log can be read from any line, with heartbeats during silence', async () => {
     const submit = await service.attempt(aTable(), sqlFiles('select 1 as a'))
     const whole = await runToEnd(runner.client, submit)
     const rest = await follow(runner.client, `${submit.runId}:1`, 1n)
@@ -536,7 +536,7 @@ describe('the process', () => {
     await runner.client.cancelRun({ handle: endless.handle })
   })
 
-  test('works on while the API is away, and commits once when it is back', async () => {
+  test('a run continues while the API is away, and commits once', async () => {
     const table = aTable()
     const slow = 'select count(*) as n from range(40_000_000) where hash(range) > 0'
     const submit = await service.attempt(table, sqlFiles(slow))
@@ -556,7 +556,7 @@ describe('the process', () => {
 })
 
 describe('a runner that ends', () => {
-  /** How the stream of a running attempt ends, once it has begun. */
+  /** Follows a running attempt. Returns how its stream ends, once the attempt executes. */
   async function followEndless(to: RunnerProcess): Promise<{ ended: Promise<Code | undefined> }> {
     const { handle } = await to.client.submitPipeline(await service.attempt(aTable(), sqlFiles(ENDLESS)))
     const isExecuting = Promise.withResolvers<void>()
@@ -569,7 +569,7 @@ describe('a runner that ends', () => {
     return { ended }
   }
 
-  test('when it is asked to, leaves no process and tells followers that it leaves, not that the attempt failed', async () => {
+  test('a stopped runner leaves no process, and followers see it leave', async () => {
     const own = await startRunner()
     const { ended } = await followEndless(own)
     const [engine = 0] = own.engines()
@@ -579,7 +579,7 @@ describe('a runner that ends', () => {
     expect(isAlive(engine)).toBe(false)
   })
 
-  test('when it is killed, takes its engines along', async () => {
+  test('a killed runner takes its engines with it', async () => {
     const own = await startRunner()
     const { ended } = await followEndless(own)
     const [engine = 0] = own.engines()
@@ -590,7 +590,7 @@ describe('a runner that ends', () => {
   })
 })
 
-test('a draft with thousands of bare table names is validated at once', async () => {
+test('a draft with thousands of bare table names is validated quickly', async () => {
   const content = 'select {% for n in range(3000) %}(from t_{{ n }}), {% endfor %}1 as a'
   const draft = { namespace: 'default', layer: 'silver', pipelineName: 'x', type: 'sql' }
   const { valid, files } = await runner.client.validatePipeline({
@@ -602,7 +602,7 @@ test('a draft with thousands of bare table names is validated at once', async ()
   expect(files[0]?.warnings[0]).toStartWith('line 1 column 40: t_0 is a bare table name')
 })
 
-test('a draft is validated without being run', async () => {
+test('a draft is validated without being executed', async () => {
   const { valid, files } = await runner.client.validatePipeline({
     namespace: 'default',
     layer: 'silver',

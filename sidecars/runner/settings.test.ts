@@ -6,7 +6,7 @@ const NEEDED = { SCRATCH_DIR: '/scratch', SIDECAR_TOKEN: TEST_TOKEN }
 const GIB = 1_073_741_824
 const machine = { cores: 8, memoryBytes: 64 * GIB }
 
-test('a scratch directory and the token are all that is required', () => {
+test('only a scratch directory and the token are required', () => {
   expect(parseSettings(NEEDED, machine)).toEqual({
     host: '127.0.0.1',
     port: 8081,
@@ -33,7 +33,7 @@ test('a scratch directory and the token are all that is required', () => {
   })
 })
 
-test('a process of Python has a part of the memory, and as much time as it is given', () => {
+test('Python gets a part of the memory and its configured time', () => {
   const env = {
     ...NEEDED,
     PYTHON_TIMEOUT: '60',
@@ -49,7 +49,7 @@ test('a process of Python has a part of the memory, and as much time as it is gi
   )
 })
 
-test('the directory of a process in Python has one limit, or one by where it is', () => {
+test('the disk limit of Python is PYTHON_DISK_LIMIT, or depends on the location', () => {
   const diskOf = (env: Record<string, string>, memoryBytes: number) =>
     parseSettings({ ...NEEDED, ...env }, { cores: 1, memoryBytes }).python.disk
   expect(diskOf({ PYTHON_DISK_LIMIT: '3GB' }, GIB)).toEqual({ inMemory: 3 * GIB, onDisk: 3 * GIB })
@@ -69,7 +69,7 @@ test('engines share the threads and a part of the memory', () => {
   )
 })
 
-test('every bad name is listed', () => {
+test('every invalid variable is listed', () => {
   const sizes = { ENGINE_MEMORY_LIMIT: 'lots', ENGINE_TEMP_LIMIT: '0MB' }
   const env = { PORT: 'x', RUNNER_GRPC_PORT: '65536', RUNNER_CONCURRENCY: '0', ...sizes }
   expect(() => parseSettings(env, machine)).toThrow(

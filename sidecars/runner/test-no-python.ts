@@ -1,4 +1,4 @@
-// For tests of SQL: a runner whose machine has no Python.
+// For tests of SQL: a runner on a machine without Python.
 import type { WorkplaceOptions } from './attempt/workplace.ts'
 
 export const noPython: Pick<WorkplaceOptions, 'interpreters' | 'pythonLimits'> = {

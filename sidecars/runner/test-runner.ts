@@ -6,8 +6,8 @@ import { openTestService, runToEnd, startRunner } from './testing.ts'
 type Files = Record<string, string>
 
 /**
- * Starts a service and a runner for one test file, and stops both after its tests. `env` configures the runner, `language` is
- * that of the pipelines.
+ * Starts a service and a runner for one test file, and stops both after its tests. `env` configures the
+ * runner. `language` is the language of the pipelines.
  */
 export async function useRunner(env: Record<string, string>, language: 'sql' | 'python' = 'sql') {
   const service = await openTestService()
@@ -25,13 +25,13 @@ export async function useRunner(env: Record<string, string>, language: 'sql' | '
 
   const path = language === 'python' ? 'pipeline.py' : 'pipeline.sql'
 
-  /** Runs a pipeline to its end. `more` are its other files. */
+  /** Runs a pipeline to its end. `more` contains its other files. */
   async function run(table: TableName, source: string, more: Files = {}, by = runner) {
     const submit = await service.attempt(table, { [path]: source, ...more })
     return { submit, ...(await runToEnd(by.client, { ...submit, type: language })) }
   }
 
-  /** Runs and merges; the run has to succeed. */
+  /** Runs a pipeline and merges its branch. The run must succeed. */
   async function publish(table: TableName, source: string, more: Files = {}, by = runner) {
     const ended = await run(table, source, more, by)
     expect(ended.facts).toMatchObject({ error: '', status: RunStatus.COMPLETED })
@@ -40,16 +40,16 @@ export async function useRunner(env: Record<string, string>, language: 'sql' | '
     return ended
   }
 
-  /** The error of a run that has to fail. */
+  /** The error of a run that must fail. */
   async function failureOf(source: string, more: Files = {}, table = aTable()): Promise<string> {
     const { facts, lines } = await run(table, source, more)
     expect(facts.status).toBe(RunStatus.FAILED)
-    // The dispatcher closes the log with the error. In the runner's log it would be there twice.
+    // The dispatcher adds the error to the log. In the runner's log, the error would appear twice.
     expect(lines).not.toContain(facts.error)
     return facts.error
   }
 
-  /** Judges main by quality tests: their results, by name. */
+  /** Runs quality tests on main and returns their results. */
   async function judgeMain({ namespace, layer, name: pipelineName }: TableName, tests: Files) {
     const files = Object.entries(tests).map(([name, content]) => ({
       path: `tests/quality/${name}.sql`,

@@ -1,4 +1,4 @@
-// For tests: a runner process like any other, and what it talks to: a real catalog on Postgres over HTTP.
+// For tests: a real runner process, with a real catalog on Postgres that it calls over HTTP.
 import { mkdtemp, readdir, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -37,15 +37,15 @@ export interface RunnerProcess {
   url: string
   pid: number
   scratchDir: string
-  /** Process ids of its engines. */
+  /** Process ids of its engines and interpreters. */
   engines(): number[]
   stop(): Promise<void>
 }
 
-/** Addresses of the test services in this process: its runners may call them. */
+/** Addresses of the test services in this process. Their runners may call them. */
 const apiUrls: string[] = []
 
-/** Starts a runner, as `startSidecar` does. */
+/** Starts a runner with `startSidecar`. */
 export async function startRunner(
   env: Record<string, string> = {},
   through: readonly string[] = [],
@@ -69,17 +69,17 @@ export async function startRunner(
   }
 }
 
-/** Directories of runs and previews that are there now, and whatever else they left with engines. */
+/** The current directories of runs and previews, and everything else that they left with engines. */
 export async function roomsOf({ scratchDir }: RunnerProcess): Promise<string[]> {
   const engines = join(scratchDir, 'engines')
   const inside = await Promise.all(
     (await readdir(engines)).map((name) => readdir(join(engines, name)).catch(() => [])),
   )
-  // What an engine warms up with, when it starts.
+  // An engine that starts warms up in a directory of this name.
   return inside.flat().filter((name) => !name.startsWith('warm-'))
 }
 
-/** What runs and previews have written where engines work, spilled or to be stored. */
+/** The files that runs and previews have written in directories of engines, spilled or to be stored. */
 export async function filesOf({ scratchDir }: RunnerProcess): Promise<string[]> {
   const all = await readdir(join(scratchDir, 'engines'), { recursive: true, withFileTypes: true })
   return all
@@ -89,7 +89,7 @@ export async function filesOf({ scratchDir }: RunnerProcess): Promise<string[]> 
 
 export type TestService = Awaited<ReturnType<typeof openTestService>>
 
-/** The part of the service that runners talk to, and what a dispatcher does around an attempt. */
+/** The part of the service that runners call, with the actions of a dispatcher around an attempt. */
 export async function openTestService() {
   const postgres = await testDatabase()
   const { sql, close } = openDatabase(postgres.url, {
@@ -120,7 +120,7 @@ export async function openTestService() {
     catalogId: tokens.catalogId,
   }
 
-  /** Stores files of a pipeline and opens a run of it with one attempt: what a runner is then asked to do. */
+  /** Stores the files of a pipeline and opens a run with one attempt. Returns the request for a runner. */
   async function attempt(
     table: TableName,
     files: Record<string, string>,
@@ -170,15 +170,15 @@ export async function openTestService() {
   return {
     sql,
     objects,
-    /** For a runner that shares the disk. */
+    /** The lake directory, for a runner that shares the disk. */
     lakeDir,
-    /** `GET /catalog/...`, in order. */
+    /** Method and path of every request, in order. */
     asked,
-    /** Headers of all calls, in order. */
+    /** Headers of every request, in order. */
     heard,
     attempt,
 
-    /** What a dispatcher does with facts that block nothing. */
+    /** Merges a branch as the dispatcher does when nothing prevents it. */
     async merge({ branch, runId }: { branch: string; runId: string }, testedCommit: string) {
       const outcomes = await sql.begin((tx) =>
         mergeBranches(tx, [{ branch, testedCommit, runId, message: 'a run' }]),
@@ -186,7 +186,7 @@ export async function openTestService() {
       return outcomes.get(branch)?.kind
     },
 
-    /** How a reader of main reaches the lake, and a preview the landing files of its namespace. */
+    /** The lake access of a reader of main. `landing`: a namespace whose landing files a preview may read. */
     async readMain({
       landing,
     }: {
@@ -216,11 +216,11 @@ export async function openTestService() {
       return { id, filename, object: { path, versionId, sizeBytes: BigInt(bytes.length) } }
     },
 
-    /** The API process is gone for so long. */
+    /** Stops the API server while `work` runs. */
     async away(work: () => Promise<void>): Promise<void> {
       const { port } = server
       await server.stop(true)
-      // Nobody else takes the place meanwhile.
+      // No other process may take the port meanwhile.
       const held = await holdPort('127.0.0.1', port)
       await work()
       await held.release()
@@ -239,7 +239,7 @@ export async function openTestService() {
 
 export interface Ended {
   facts: GetRunStatusResponse
-  /** Without times. */
+  /** Messages of the log, without times. */
   lines: string[]
   phases: number[]
 }
