@@ -136,7 +136,7 @@ test('requests of an attempt carry its own trace and no other', async () => {
   expect(await said({ traceparent: 'none\r\nx: y', tracestate: 'a=1' })).toEqual(['null null'])
 })
 
-describe('the change of a run', () => {
+describe('the changes of a run', () => {
   test('full_refresh replaces rows and schema, even with an empty result', async () => {
     const table = aTable()
     await publish(table, 'select range as a from range(7)')

@@ -20,8 +20,7 @@ describe('a failed run names the mistake of its author', () => {
       'select 1 as a,\n  nope as b',
       /^executing: pipeline.sql line 2: Binder Error: Referenced column "nope" was not found/,
     ],
-    // This statement triggers a bug of the engine. If a new version fixes the bug, the test needs another
-    // one.
+    // This statement triggers a bug of the engine. If a new version fixes the bug, find another.
     [
       'select is_histogram_other_bin((select max(a) from range(0) t(a))) as b',
       /^executing: pipeline.sql: the engine cannot run this, it failed inside: INTERNAL Error: [^\n/]*$/,

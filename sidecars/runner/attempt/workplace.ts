@@ -12,7 +12,7 @@ export interface Workplace {
   lake: LakeSession
   engine: EngineLease
   directory: string
-  /** Beside `directory`, or in the directory of Python's inputs. */
+  /** The landing zones: beside `directory`, or with Python in its directory of inputs. */
   landing: LandingPlace
   /** A Python process, if the work needs one. */
   python: InterpreterLease | null

@@ -286,8 +286,8 @@ function refusalOf(mode: SandboxMode, reason: string): string {
 /**
  * Returns the directory, or a new one if the users of root's sandboxes cannot reach it. A file beside the
  * directory names the new one. So the next start can remove the new directory of a process that was killed.
- * Listing either directory needs its owner's right to change modes. A process that can write there finds no
- * room whose name it does not know.
+ * Only the owner could list these directories, after changing their modes. Another process that may write there
+ * must know the name of a run's directory to find it.
  */
 export async function walkable(directory: string, log: Log): Promise<string> {
   const note = `${directory}-elsewhere`

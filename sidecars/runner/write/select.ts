@@ -5,7 +5,7 @@ import type { Column, Engine } from '../../../lake/engine/instance.ts'
 import { StatementRefused } from '../../../lake/engine/statement.ts'
 import { typeName } from '../../../lake/engine/type-name.ts'
 
-// The rules for an author's text: one SELECT, without effects, parameters or two columns of one name.
+// The rules for an author's text: one SELECT. It has no effects, no parameters and no equal column names.
 
 /** The text is not allowed here. */
 export class Refused extends Error {}
