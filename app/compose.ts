@@ -2,7 +2,7 @@
 // background work and serves the returned application.
 import type { Database } from '../drizzle/client.ts'
 import { makeDiskFloor } from '../lake/disk-floor.ts'
-import { makeCodeSight, type Reader } from './access/code-sight.ts'
+import { makeCodeVisibility, type Reader } from './access/code-sight.ts'
 import { fileWriting } from './access/guard.ts'
 import { makeEnforcement, makeResources, makeSharing } from './access/service.ts'
 import { auditRoutes } from './audit/routes.ts'
@@ -18,7 +18,7 @@ import type { NewId } from './core/ids.ts'
 import type { Log } from './core/log.ts'
 import type { Metrics } from './core/metrics.ts'
 import { makeBuckets, makeFailures, PROXY_WEBHOOK_FAILURES_FACTOR } from './core/rate-limit.ts'
-import { makeStreamPlaces } from './core/stream-places.ts'
+import { makeStreamSlots } from './core/stream-places.ts'
 import { fileRoutes } from './files/routes.ts'
 import { makeFileService } from './files/service.ts'
 import { ping, type Readiness, weakest } from './health/service.ts'
@@ -226,7 +226,7 @@ function makeEdition(
   return {
     ownership,
     licensing: license === null ? undefined : makeLicensing({ license, sql, clock, log, admins }),
-    sight: ownership && makeCodeSight({ sql, ...ownership, admins }),
+    sight: ownership && makeCodeVisibility({ sql, ...ownership, admins }),
   }
 }
 
@@ -362,7 +362,7 @@ async function makeStreams(
   { config, database: { sql }, patient, clock }: ServiceParts,
   { runs, sidecars }: { runs: RunService; sidecars: Sidecars },
 ) {
-  const feeds = makeRunFeeds(runs, makeStreamPlaces(config))
+  const feeds = makeRunFeeds(runs, makeStreamSlots(config))
   const inspector = makeInspectorService({
     sql: patient.sql,
     clock,
@@ -371,7 +371,7 @@ async function makeStreams(
   })
   const inspectorFeeds = makeInspectorFeeds(
     inspector,
-    makeStreamPlaces({ ...config, streamsPerProcess: INSPECTOR_STREAMS }),
+    makeStreamSlots({ ...config, streamsPerProcess: INSPECTOR_STREAMS }),
   )
   await listen(
     sql,

@@ -9,7 +9,7 @@ import type { ProcessBackground } from './core/background.ts'
 import { systemClock as clock } from './core/clock.ts'
 import { type Config, ConfigError, KEY_LENGTH_MIN, parseConfig } from './core/config.ts'
 import { newId } from './core/ids.ts'
-import { type Log, linesTogether, makeLog } from './core/log.ts'
+import { type Log, batchLines, makeLog } from './core/log.ts'
 import { type Metrics, makeMetrics } from './core/metrics.ts'
 import { endInOrder, endWithParent } from './core/process/lifeline.ts'
 import { openObjectStore } from './objects/open.ts'
@@ -79,7 +79,7 @@ export async function runProcess(parts: ProcessParts): Promise<void> {
 }
 
 async function start(config: Config, { serve, makeBackground, startEffects }: ProcessParts) {
-  const lines = linesTogether((text) => process.stdout.write(text))
+  const lines = batchLines((text) => process.stdout.write(text))
   process.on('exit', lines.flush)
   const log = makeLog('api', config.logFormat, lines.write)
   const metrics = makeMetrics()

@@ -8,7 +8,7 @@ import { makeAccessTokens } from './auth/access-tokens.ts'
 import { makeApiKeys } from './auth/api-keys.ts'
 import { makeIssuerKeys } from './auth/issuer-keys.ts'
 import type { Enforcement } from './core/access.ts'
-import { remember } from './core/bound.ts'
+import { storeRule } from './core/bound.ts'
 import { makeSenderOf, type Peer } from './core/client-address.ts'
 import type { Clock } from './core/clock.ts'
 import type { Config } from './core/config.ts'
@@ -161,7 +161,7 @@ function guarded(api: AnyElysia, routes: readonly Route[], resources: Resources)
       const { route, access } = exchangeOf(request)
       const ask = () => guard(route, { params, query, body, access })
       await ask()
-      remember(request, ask)
+      storeRule(request, ask)
     })
     .use(api)
 }

@@ -6,7 +6,7 @@ import type { Part, Sql, SqlTx } from './sql.ts'
  * no changes of each other. So two CTEs must not write the same row. `answer` is the final query. It may read
  * the returned rows of the CTEs by name.
  */
-export function together(tx: Sql | SqlTx, parts: readonly Part[], answer: Part): PendingQuery<Row[]> {
+export function cteStatement(tx: Sql | SqlTx, parts: readonly Part[], answer: Part): PendingQuery<Row[]> {
   const [first, ...others] = parts
   if (first === undefined) return tx`${answer}`
   return tx`with ${others.reduce((all, part) => tx`${all}, ${part}`, first)} ${answer}`

@@ -5,23 +5,23 @@ import type { PgColumn } from 'drizzle-orm/pg-core'
 import type { Part, Sql, SqlTx } from './sql.ts'
 
 /** All resources of a kind, or only these ids or names. */
-export type Seen = 'all' | readonly string[]
+export type VisibleIds = 'all' | readonly string[]
 
 /** Ids of the visible pipelines, and names of the namespaces whose tables without a pipeline are visible. */
-export interface SeenTables {
-  readonly pipelines: Seen
-  readonly namespaces: Seen
+export interface VisibleTables {
+  readonly pipelines: VisibleIds
+  readonly namespaces: VisibleIds
 }
 
 /** `and <column> is among these ids`; empty for full visibility. */
-export const andSeenId = (sql: Sql | SqlTx, column: Part, seen: Seen): Part =>
+export const andVisibleId = (sql: Sql | SqlTx, column: Part, seen: VisibleIds): Part =>
   seen === 'all' ? sql`` : sql`and ${among(sql, column, seen, 'uuid')}`
 
 /**
  * A condition that the table of the row `entry` (namespace, layer, name) is visible. Its live pipeline
  * decides; without a live pipeline, its namespace decides. Empty for full visibility.
  */
-export function andTableSeen(sql: Sql | SqlTx, { pipelines, namespaces }: SeenTables): Part {
+export function andVisibleTable(sql: Sql | SqlTx, { pipelines, namespaces }: VisibleTables): Part {
   if (pipelines === 'all' && namespaces === 'all') return sql``
   return sql`and coalesce((
     select ${among(sql, sql`maker.id`, pipelines, 'uuid')} from pipeline maker
@@ -30,7 +30,7 @@ export function andTableSeen(sql: Sql | SqlTx, { pipelines, namespaces }: SeenTa
 }
 
 /** A list can have thousands of values. Postgres hashes a subquery, but scans an array for each row. */
-function among(sql: Sql | SqlTx, column: Part, seen: Seen, type: 'uuid' | 'text'): Part {
+function among(sql: Sql | SqlTx, column: Part, seen: VisibleIds, type: 'uuid' | 'text'): Part {
   if (seen === 'all') return sql`true`
   return type === 'uuid'
     ? sql`${column} in (select unnest(${[...seen]}::uuid[]))`
@@ -38,13 +38,13 @@ function among(sql: Sql | SqlTx, column: Part, seen: Seen, type: 'uuid' | 'text'
 }
 
 /** A condition on ids for drizzle queries. Full visibility returns undefined, which adds no condition. */
-export const isSeenId = (column: PgColumn | SQL, seen: Seen | undefined): SQL | undefined =>
+export const isVisibleId = (column: PgColumn | SQL, seen: VisibleIds | undefined): SQL | undefined =>
   seen === undefined || seen === 'all'
     ? undefined
     : typed`${column} in (select unnest(${typed.param([...seen])}::uuid[]))`
 
 /** A condition on names for drizzle queries. Full visibility returns undefined, which adds no condition. */
-export const isSeenName = (column: PgColumn, seen: Seen | undefined): SQL | undefined =>
+export const isVisibleName = (column: PgColumn, seen: VisibleIds | undefined): SQL | undefined =>
   seen === undefined || seen === 'all'
     ? undefined
     : typed`${column} in (select unnest(${typed.param([...seen])}::text[]))`

@@ -124,7 +124,7 @@ export const sendsTrace: Interceptor = (next) => (request) => {
 }
 
 /** For servers: runs each handler in the trace of its call. */
-export const takesTrace: Interceptor = (next) => (request) =>
+export const continueTrace: Interceptor = (next) => (request) =>
   inTrace(
     () => traceOf(request.header),
     () => next(request),

@@ -1,7 +1,7 @@
 // The scheduler: every 30 seconds, on the leader, due schedules become runs.
 import type { NewId } from '../app/core/ids.ts'
 import type { Log } from '../app/core/log.ts'
-import { type Taken, takeDue } from '../app/schedules/due.ts'
+import { type DueOutcome, consumeDue } from '../app/schedules/due.ts'
 import type { Fenced } from '../drizzle/client.ts'
 
 /** Number of schedules that one transaction handles. */
@@ -32,7 +32,7 @@ export async function tickSchedules({
   let asOf: Date | null = null
   let requested = 0
   for (;;) {
-    const taken: Taken | null = await write((tx) => takeDue(tx, { limit: batch, asOf, newId }))
+    const taken: DueOutcome | null = await write((tx) => consumeDue(tx, { limit: batch, asOf, newId }))
     if (taken === null) return asOf === null ? null : { requested }
     asOf ??= taken.now
     requested += taken.requested
@@ -41,7 +41,7 @@ export async function tickSchedules({
   }
 }
 
-const WHY: Record<Taken['skipped'][number]['why'], string> = {
+const WHY: Record<DueOutcome['skipped'][number]['why'], string> = {
   active: 'a run of the pipeline is pending or running',
   unpublished: 'nothing is published',
   full: 'too many runs of the pipeline are waiting',
@@ -51,7 +51,7 @@ const WHY: Record<Taken['skipped'][number]['why'], string> = {
 }
 
 /** Writes one line per reason, because a schedule of an unpublished pipeline may be skipped every minute. */
-function logSkipped(log: Log, skipped: Taken['skipped']) {
+function logSkipped(log: Log, skipped: DueOutcome['skipped']) {
   for (const [why, text] of Object.entries(WHY)) {
     const those = skipped.filter((one) => one.why === why)
     if (those.length === 0) continue

@@ -12,7 +12,7 @@ import type { CreateTrigger } from '../app/triggers/schema.ts'
 import { makeTriggerService } from '../app/triggers/service.ts'
 import type { Fenced } from '../drizzle/client.ts'
 import { triggers as triggerTable } from '../drizzle/schema/index.ts'
-import { together } from '../drizzle/together.ts'
+import { cteStatement } from '../drizzle/together.ts'
 import { begunTrace, inTrace, NO_TRACE } from '../proto/trace.ts'
 import { useDatabase } from '../tools/test/database.ts'
 import { until } from '../tools/test/until.ts'
@@ -128,7 +128,7 @@ async function endRun(
       )
     }
     const parts = [...savedParts(tx, runs.values(), now), ...announcedPart(tx, runs.values())]
-    await together(tx, parts, tx`select 1`)
+    await cteStatement(tx, parts, tx`select 1`)
   })
   return id
 }

@@ -5,17 +5,17 @@ import { LAST_ID, type NewId, type TriggerId } from '../app/core/ids.ts'
 import { limits } from '../app/core/limits.ts'
 import type { Log } from '../app/core/log.ts'
 import {
-  type DuePlace,
+  type DuePosition,
   type DueTrigger,
   dueTriggers,
   endCooldowns,
   fireDue,
   lookAhead,
   type Outlook,
-  passOverDue,
+  skipDue,
 } from '../app/triggers/due.ts'
-import { hearEvents, passOver, waitingEvents } from '../app/triggers/events.ts'
-import { type Note, tellNotes } from '../app/triggers/notes.ts'
+import { consumeEvents, skipListener, waitingEvents } from '../app/triggers/events.ts'
+import { type Note, logNotes } from '../app/triggers/notes.ts'
 import type { Fenced, Sql } from '../drizzle/client.ts'
 import { isPassing } from '../drizzle/errors.ts'
 import type { FromWorker } from './threads/channel.ts'
@@ -55,7 +55,7 @@ export class Evaluator {
   #told({ runs, notes }: { runs: number; notes: readonly Note[] }) {
     const { post, log } = this.#deps
     if (runs > 0) post({ type: 'runsRequested', count: runs })
-    tellNotes(log, notes)
+    logNotes(log, notes)
   }
 
   /**
@@ -67,7 +67,7 @@ export class Evaluator {
     const except = [...this.#held]
     if ((await waitingEvents(sql, except, 1)).length === 0) return NOTHING
     try {
-      const heard = await write((tx) => hearEvents(tx, { newId, except }))
+      const heard = await write((tx) => consumeEvents(tx, { newId, except }))
       if (heard === null) return NOTHING
       this.#told(heard)
       this.#hold(heard.left)
@@ -95,7 +95,7 @@ export class Evaluator {
     let triggersMax: number = limits.firingBatch
     for (;;) {
       try {
-        const heard = await write((tx) => hearEvents(tx, { newId, only: id, triggersMax }))
+        const heard = await write((tx) => consumeEvents(tx, { newId, only: id, triggersMax }))
         if (heard === null) return runs
         this.#told(heard)
         runs += heard.runs
@@ -116,7 +116,7 @@ export class Evaluator {
   async #passOver(id: number, error: unknown): Promise<boolean> {
     const { write, log } = this.#deps
     try {
-      const triggerId = await write((tx) => passOver(tx, id))
+      const triggerId = await write((tx) => skipListener(tx, id))
       const by = triggerId ? ` by trigger ${triggerId}` : ''
       log.error(`event ${id} cannot be fired${by}; it is passed over`, { error })
       return triggerId !== null
@@ -162,7 +162,7 @@ export class Evaluator {
    */
   async #fireReady(since: Date | null): Promise<number> {
     let runs = 0
-    let place: DuePlace | null = since && { dueAt: since, id: LAST_ID as TriggerId }
+    let place: DuePosition | null = since && { dueAt: since, id: LAST_ID as TriggerId }
     for (;;) {
       const due: DueTrigger[] = await dueTriggers(this.#deps.sql, place, limits.dueBatch)
       runs += await this.#fire(due.filter(({ isReady }) => isReady).map(({ id }) => id))
@@ -184,7 +184,7 @@ export class Evaluator {
       const [only] = ids
       if (only !== undefined && ids.length === 1) {
         log.error(`trigger ${only} is due and cannot be fired; it is passed over`, { error })
-        await write((tx) => passOverDue(tx, only))
+        await write((tx) => skipDue(tx, only))
         return 0
       }
       log.warn('a batch of due triggers failed; taking them one by one', { error })

@@ -9,7 +9,7 @@ import { ownersOfRun, unowned } from './store/owners.ts'
 /** A caller with restricted visibility, as stored in a token of the lake. */
 export type Reader = Pick<Identity, 'userId' | 'roles'>
 
-export interface CodeSight {
+export interface CodeVisibility {
   ofReader(reader: Reader): Promise<Visible>
   ofRun(runId: string): Promise<Visible>
   /** Whether a run may archive files of a zone, which removes them from the input of later runs. */
@@ -21,13 +21,13 @@ export const readerOf = ({ isAdmin }: Access, identity: Identity | null): Reader
   isAdmin || identity === null ? null : { userId: identity.userId, roles: identity.roles }
 
 /** Visibility of the community edition. */
-export const seesAll: CodeSight = {
+export const seesAll: CodeVisibility = {
   ofReader: async () => EVERYTHING,
   ofRun: async () => EVERYTHING,
   mayArchive: async () => true,
 }
 
-export interface CodeSightDeps {
+export interface CodeVisibilityDeps {
   sql: Sql
   enforcement: Enforcement
   /** Subjects with administrator rights by configuration. A run has no token whose roles could say so. */
@@ -38,7 +38,7 @@ export interface CodeSightDeps {
  * Looks up visibility for each call. Concurrent calls with the same key, such as those for the tables of one
  * run, share a lookup.
  */
-export function makeCodeSight({ sql, enforcement, admins }: CodeSightDeps): CodeSight {
+export function makeCodeVisibility({ sql, enforcement, admins }: CodeVisibilityDeps): CodeVisibility {
   const waiting = new Map<string, Promise<Visible>>()
 
   function together(key: string, ask: () => Promise<Visible>): Promise<Visible> {

@@ -3,10 +3,10 @@
 import type { Access } from '../core/access.ts'
 import { forbidden } from '../core/errors.ts'
 import type { Route } from '../core/route-table.ts'
-import { type Asked, RULES, type Rule } from './rules.ts'
+import { type RuleRequest, RULES, type Rule } from './rules.ts'
 import type { Resources } from './service.ts'
 
-export type Guard = (route: Route, asked: Partial<Asked> & { access: Access }) => void | Promise<void>
+export type Guard = (route: Route, asked: Partial<RuleRequest> & { access: Access }) => void | Promise<void>
 
 /** Throws when a route has no rule, so that a route without an access decision is never served. */
 export function makeGuard(routes: readonly Route[], resources: Resources): Guard {

@@ -1,6 +1,6 @@
 import { describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { duringTests } from '../../tools/test/during.ts'
-import { makeCodeSight } from './code-sight.ts'
+import { makeCodeVisibility } from './code-sight.ts'
 import { openPro } from './testing.ts'
 
 setDefaultTimeout(60_000)
@@ -31,7 +31,7 @@ describe('transferred code', () => {
     const zone = { namespace: space.name, name: pro.freshName('z') }
     expect(await pro.statusOf('key', 'POST', '/landing-zones', zone)).toBe(201)
     const runId = await requested(inside)
-    const sight = makeCodeSight({ sql, enforcement: pro.enforcement, admins: [] })
+    const sight = makeCodeVisibility({ sql, enforcement: pro.enforcement, admins: [] })
     const seesNobodys = async () => (await sight.ofRun(runId)).pipelines.includes(nobodys.id)
     expect(await seesNobodys()).toBe(false)
     expect(await pro.statusOf('mallory', 'DELETE', `/namespaces/${space.name}`)).toBe(204)
@@ -51,7 +51,7 @@ describe('transferred code', () => {
       await pro.newPipeline('mallory'),
     ]
     await pro.share('mallory', 'eve', trap, 'write')
-    const sight = makeCodeSight({ sql, enforcement: pro.enforcement, admins: [] })
+    const sight = makeCodeVisibility({ sql, enforcement: pro.enforcement, admins: [] })
     const seen = async (runId?: string) => {
       const { pipelines } = await sight.ofRun(runId ?? (await requested(trap)))
       return [trap, victims, own].map(({ id }) => pipelines.includes(id))
@@ -102,7 +102,7 @@ describe('transferred code', () => {
     async (way) => {
       const { sql } = pro.parts
       const [trap, victims] = [await pro.newPipeline('mallory'), await pro.newPipeline('victim')]
-      const sight = makeCodeSight({ sql, enforcement: pro.enforcement, admins: [] })
+      const sight = makeCodeVisibility({ sql, enforcement: pro.enforcement, admins: [] })
       const sees = async (runId: string) => (await sight.ofRun(runId)).pipelines.includes(victims.id)
       const handOver = (to: string) =>
         way === 'owner'
@@ -127,7 +127,7 @@ describe('transferred code', () => {
   test('a transfer never approves a draft that was never published', async () => {
     const { sql } = pro.parts
     const [trap, victims] = [await pro.newPipeline('mallory'), await pro.newPipeline('victim')]
-    const sight = makeCodeSight({ sql, enforcement: pro.enforcement, admins: [] })
+    const sight = makeCodeVisibility({ sql, enforcement: pro.enforcement, admins: [] })
     const sees = async () => (await sight.ofRun(await requested(trap))).pipelines.includes(victims.id)
     expect(await pro.statusOf('root', 'PUT', trap.path, { owner: 'victim' })).toBe(200)
     expect(await sees()).toBe(false)

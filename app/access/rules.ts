@@ -13,7 +13,7 @@ import { noZone } from '../core/zone-ref.ts'
 import type { PipelinePart, Resources } from './service.ts'
 
 /** One request, after validation against the schemas of its route. */
-export interface Asked {
+export interface RuleRequest {
   readonly params: Readonly<Record<string, string>>
   readonly query: Readonly<Record<string, unknown>>
   readonly body: unknown
@@ -24,10 +24,10 @@ export interface Rule {
   /** The needed right, for readers of the table. */
   readonly says: string
   /** Throws 403, or the 404 of a missing resource. */
-  check(asked: Asked, resources: Resources): void | Promise<void>
+  check(asked: RuleRequest, resources: Resources): void | Promise<void>
 }
 
-type Needed = Permission | ((asked: Asked) => Permission)
+type Needed = Permission | ((asked: RuleRequest) => Permission)
 
 const ANYBODY: Rule = { says: 'anybody who is known', check: () => {} }
 /** Lists, totals and queries: resources that the caller may not see are left out. */
@@ -48,9 +48,9 @@ function requireAdmin({ isAdmin }: Access) {
 const right = (
   needed: Needed,
   of: string,
-  find: (asked: Asked, resources: Resources) => Promise<Resource | null>,
-  missing: (asked: Asked) => AppError,
-  also?: (asked: Asked, resource: Resource, resources: Resources) => void | Promise<void>,
+  find: (asked: RuleRequest, resources: Resources) => Promise<Resource | null>,
+  missing: (asked: RuleRequest) => AppError,
+  also?: (asked: RuleRequest, resource: Resource, resources: Resources) => void | Promise<void>,
 ): Rule => ({
   says: `${typeof needed === 'string' ? needed : 'read or write'} on ${of}`,
   async check(asked, resources) {
@@ -69,7 +69,7 @@ const right = (
 
 const VERBS = { read: 'read', write: 'write', admin: 'administer' }
 
-const pipelineRef = ({ params }: Asked): PipelineRef => ({
+const pipelineRef = ({ params }: RuleRequest): PipelineRef => ({
   namespace: named(params, 'ns'),
   layer: named(params, 'layer'),
   name: named(params, 'name'),
@@ -83,7 +83,7 @@ const pipeline = (needed: Needed, also?: Parameters<typeof right>[4]) =>
     also,
   )
 
-const zoneRef = ({ params }: Asked) => ({ namespace: named(params, 'ns'), name: named(params, 'name') })
+const zoneRef = ({ params }: RuleRequest) => ({ namespace: named(params, 'ns'), name: named(params, 'name') })
 const zone = (needed: Needed, also?: Parameters<typeof right>[4]) =>
   right(
     needed,
@@ -94,7 +94,7 @@ const zone = (needed: Needed, also?: Parameters<typeof right>[4]) =>
   )
 
 /** A parameter of the path; the route's pattern must contain the name. */
-function named(params: Asked['params'], name: string): string {
+function named(params: RuleRequest['params'], name: string): string {
   const value = params[name]
   assert(value !== undefined, `the route has no parameter ${name}`)
   return value
@@ -108,7 +108,7 @@ const namespace = (needed: Permission) =>
     ({ params }) => notFound(`namespace ${params.name}`),
   )
 
-const tableText = ({ params: { ns, layer, name } }: Asked) => `${ns}.${layer}.${name}`
+const tableText = ({ params: { ns, layer, name } }: RuleRequest) => `${ns}.${layer}.${name}`
 const table = (needed: Permission) =>
   right(
     needed,
@@ -216,14 +216,14 @@ const createsNamespace: Rule = {
  * A new value of `owner` is a transfer, so only the owner or an administrator may set it. The service checks
  * again under its row lock.
  */
-const changesOwner = ({ body, access }: Asked, resource: Resource) => {
+const changesOwner = ({ body, access }: RuleRequest, resource: Resource) => {
   if (typeof body !== 'object' || body === null || !('owner' in body)) return
   if (body.owner === resource.owner || access.isAdmin || resource.owner === access.owner) return
   throw forbidden('only the owner hands it over')
 }
 
 /** A trigger reveals events of its source, so its creator must have the right to read the source. */
-async function listens({ body, access }: Asked, _: Resource, resources: Resources) {
+async function listens({ body, access }: RuleRequest, _: Resource, resources: Resources) {
   for (const { field, what, find } of sourcesOf(body)) {
     const resource = await find(resources)
     if (resource === null || !(await access.may(resource, 'read'))) throw notFound(`config.${field}: ${what}`)
@@ -271,7 +271,7 @@ const upstream = (field: string, ref: PipelineRef): Listened => ({
 const PREVIEWS: Needed = ({ body }) => (fieldOf(body, 'code') === undefined ? 'read' : 'write')
 
 /** Checks the right to read the files of a preview. */
-async function reads({ body, access }: Asked, _: Resource, resources: Resources) {
+async function reads({ body, access }: RuleRequest, _: Resource, resources: Resources) {
   const given = fieldOf(body, 'sample_files')
   for (const path of Array.isArray(given) ? given : []) {
     const resource = await resources.file(filePath(String(path), 'sample_files'))

@@ -5,9 +5,9 @@ import { forbidden } from '../core/errors.ts'
 import { forgetOwner } from './store/hand-over.ts'
 
 export { makeEnforcement } from './store/enforcement.ts'
-export { deleteGrantsOf, leaveToOwner } from './store/hand-over.ts'
+export { deleteGrantsOf, assignUnowned } from './store/hand-over.ts'
 export { makeResources, type PipelinePart, type Resources } from './store/resources.ts'
-export { tablesSeen, tablesSeenAt, zonesSeen } from './store/seen-tables.ts'
+export { visibleTables, visibleTablesAt, visibleZones } from './store/seen-tables.ts'
 export { makeSharing } from './store/sharing.ts'
 
 /**

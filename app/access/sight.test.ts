@@ -5,8 +5,8 @@ import { useDatabase } from '../../tools/test/database.ts'
 import { EVERYTHING, type Visible } from '../core/access.ts'
 import { newId } from '../core/ids.ts'
 import { listRuns } from '../runs/store/list.ts'
-import { makeCodeSight } from './code-sight.ts'
-import { makeEnforcement, tablesSeen, tablesSeenAt, zonesSeen } from './service.ts'
+import { makeCodeVisibility } from './code-sight.ts'
+import { makeEnforcement, visibleTables, visibleTablesAt, visibleZones } from './service.ts'
 
 const opened = useDatabase({ rawConnections: 2 })
 beforeEach(async () => {
@@ -61,7 +61,7 @@ async function run(pipelineId: string, at: string) {
   return id
 }
 const names = (tables: readonly TableName[]) => tables.map((each) => `${each.namespace}.${each.name}`).sort()
-const seenAt = async (visible: Visible, commit = 1) => names(await tablesSeenAt(opened.sql, commit, visible))
+const seenAt = async (visible: Visible, commit = 1) => names(await visibleTablesAt(opened.sql, commit, visible))
 
 test("a table follows its live pipeline's visibility, otherwise its namespace's", async () => {
   const made = await pipeline('team', 'made')
@@ -97,10 +97,10 @@ test('hidden names and unknown names are both left out of lists', async () => {
   )
   const zones = ['team.seen', 'team.hidden', 'team.nothing']
   const some = { pipelines: [made], zones: [seen], namespaces: [] }
-  expect(names(await tablesSeen(opened.sql, asked, some))).toEqual(['team.made'])
-  expect(await zonesSeen(opened.sql, zones, some)).toEqual(['team.seen'])
-  expect(await tablesSeen(opened.sql, asked, EVERYTHING)).toEqual(asked)
-  expect(await zonesSeen(opened.sql, zones, EVERYTHING)).toEqual(zones)
+  expect(names(await visibleTables(opened.sql, asked, some))).toEqual(['team.made'])
+  expect(await visibleZones(opened.sql, zones, some)).toEqual(['team.seen'])
+  expect(await visibleTables(opened.sql, asked, EVERYTHING)).toEqual(asked)
+  expect(await visibleZones(opened.sql, zones, EVERYTHING)).toEqual(zones)
 })
 
 test('lists use the same statements for full visibility as without visibility', async () => {
@@ -128,7 +128,7 @@ test('lists use the same statements for full visibility as without visibility', 
 
 test("a run sees what its pipeline's owner sees, otherwise its namespace's owner", async () => {
   const { sql } = opened
-  const sight = makeCodeSight({ sql, enforcement: makeEnforcement({ sql }), admins: ['root'] })
+  const sight = makeCodeVisibility({ sql, enforcement: makeEnforcement({ sql }), admins: ['root'] })
   await namespace('team', 'ada')
   const [adas, bobs] = [
     await pipeline('default', 'a', { owner: 'ada' }),
@@ -155,7 +155,7 @@ test("a run sees what its pipeline's owner sees, otherwise its namespace's owner
 
 test('a run archives only files that all its owners may write', async () => {
   const { sql } = opened
-  const sight = makeCodeSight({ sql, enforcement: makeEnforcement({ sql }), admins: ['root'] })
+  const sight = makeCodeVisibility({ sql, enforcement: makeEnforcement({ sql }), admins: ['root'] })
   const [adas, nobodys] = [await zone('default', 'hers', 'ada'), await zone('default', 'free')]
   const owners = { ada: 'ada', reader: 'reader', writer: 'writer', root: 'root', nobody: null }
   for (const [grantee, permission] of [
@@ -193,7 +193,7 @@ test('a run archives only files that all its owners may write', async () => {
 
 test('code without an owner sees exactly the unowned resources', async () => {
   const { sql } = opened
-  const sight = makeCodeSight({ sql, enforcement: makeEnforcement({ sql }), admins: [] })
+  const sight = makeCodeVisibility({ sql, enforcement: makeEnforcement({ sql }), admins: [] })
   await namespace('team', 'ada')
   await namespace('free')
   const nobodys = [await pipeline('default', 'one'), await pipeline('free', 'two')]
@@ -222,7 +222,7 @@ test('concurrent visibility lookups share a call, later ones do not', async () =
       return NOTHING
     },
   }
-  const sight = makeCodeSight({ sql, enforcement, admins: [] })
+  const sight = makeCodeVisibility({ sql, enforcement, admins: [] })
   const ada = { userId: 'ada', roles: [] }
   await Promise.all(Array.from({ length: 20 }, () => sight.ofReader(ada)))
   expect(looks).toBe(1)

@@ -12,7 +12,7 @@ export const AUDIT_QUEUE_MAX = 10_000
 const PLACE_WAIT_MS = 5_000
 const RETRY_AFTER_SECONDS = 5
 
-export interface Places {
+export interface QueueSlots {
   /**
    * Resolves to true with a slot. Waits while the queue is full; throws an AppError (503) when no slot is
    * free in time.
@@ -25,7 +25,7 @@ export interface Places {
 }
 
 /** `queued`: the current number of entries in the queue. */
-export function makePlaces(deps: { queued(): number; log: Log; waitMs?: number | undefined }): Places {
+export function makeQueueSlots(deps: { queued(): number; log: Log; waitMs?: number | undefined }): QueueSlots {
   const { queued, log, waitMs = PLACE_WAIT_MS } = deps
   let reserved = 0
   const waiters = new Set<() => void>()

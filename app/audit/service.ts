@@ -8,7 +8,7 @@ import type { Identity } from '../core/identity.ts'
 import type { NewId } from '../core/ids.ts'
 import type { Log } from '../core/log.ts'
 import type { Page } from '../core/pagination.ts'
-import { makePlaces } from './places.ts'
+import { makeQueueSlots } from './places.ts'
 import { makeRefusals } from './refusals.ts'
 import { listEntries } from './store.ts'
 import { makeWriter } from './writer.ts'
@@ -84,7 +84,7 @@ export interface AuditDeps {
 export function makeAuditService({ sql, lists, clock, newId, log, placeWaitMs }: AuditDeps): AuditService {
   const refusals = makeRefusals(newId)
   const writer = makeWriter({ sql, clock, log, refusals, onStored: () => places.grant() })
-  const places = makePlaces({ queued: writer.queued, log, waitMs: placeWaitMs })
+  const places = makeQueueSlots({ queued: writer.queued, log, waitMs: placeWaitMs })
 
   return {
     reserve: (method, path) => actionOf(method, path) !== undefined && places.reserve(),

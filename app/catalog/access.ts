@@ -1,7 +1,7 @@
 // Access checks of the catalog: only this file turns a token into a view of the catalog.
 import type { Sql } from '../../drizzle/client.ts'
 import type { TableName } from '../../lake/pipeline/names.ts'
-import type { CodeSight } from '../access/code-sight.ts'
+import type { CodeVisibility } from '../access/code-sight.ts'
 import { EVERYTHING, type Resource, seesEverything, type Visible } from '../core/access.ts'
 import type { Clock } from '../core/clock.ts'
 import { badRequest, forbidden, noSuch, notAuthorized } from './errors.ts'
@@ -32,14 +32,14 @@ export interface AccessDeps {
   sql: Sql
   tokens: Tokens
   clock: Clock
-  sight: CodeSight
+  sight: CodeVisibility
 }
 
 /**
  * Visibility of a token's bearer. An attempt sees what its run may see; a reader sees what its caller may
  * see.
  */
-export function seenBy(sight: CodeSight, claims: Claims): Promise<Visible> {
+export function visibilityOf(sight: CodeVisibility, claims: Claims): Promise<Visible> {
   if (claims.kind === 'attempt') return sight.ofRun(claims.runId)
   return claims.reader ? sight.ofReader(claims.reader) : Promise.resolve(EVERYTHING)
 }
@@ -70,7 +70,7 @@ export function makeAccess({ sql, tokens, clock, sight }: AccessDeps) {
     /** The view of a warehouse. An attempt sees its branch; a reader sees main as of the token's commit. */
     async session(request: Request, warehouse: string): Promise<Session> {
       const claims = claimsFor(request, warehouse)
-      const seen = () => seenBy(sight, claims)
+      const seen = () => visibilityOf(sight, claims)
       if (claims.kind === 'read') return { view: { commit: claims.commit, branch: null }, own: null, seen }
       const branch = await branchOf(claims)
       return { view: { commit: branch.base, branch: branch.name }, own: { claims, branch }, seen }
@@ -96,7 +96,7 @@ export function makeAccess({ sql, tokens, clock, sight }: AccessDeps) {
       const claims = claimsOf(request)
       const newest = claims.kind === 'read' ? claims.commit : (await branchOf(claims)).base
       if (commit > newest) throw forbidden(`this token reads main up to commit ${newest}`)
-      if (!seesEverything(await seenBy(sight, claims))) throw forbidden('this token does not list main')
+      if (!seesEverything(await visibilityOf(sight, claims))) throw forbidden('this token does not list main')
     },
 
     /**
@@ -116,7 +116,7 @@ export function makeAccess({ sql, tokens, clock, sight }: AccessDeps) {
       const attempt = isPreview ? null : await this.openAttempt(request)
       return {
         attempt,
-        zones: (await seenBy(sight, claims)).zones,
+        zones: (await visibilityOf(sight, claims)).zones,
         mayArchive: async (zone) => attempt !== null && sight.mayArchive(attempt.runId, zone),
       }
     },

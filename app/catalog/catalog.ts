@@ -1,6 +1,6 @@
 import { Elysia } from 'elysia'
 import type { Sql } from '../../drizzle/client.ts'
-import { type CodeSight, seesAll } from '../access/code-sight.ts'
+import { type CodeVisibility, seesAll } from '../access/code-sight.ts'
 import type { Clock } from '../core/clock.ts'
 import type { NewId } from '../core/ids.ts'
 import type { Log } from '../core/log.ts'
@@ -19,7 +19,7 @@ export type CatalogDeps = {
   objects: ObjectStore
   tokens: Tokens
   /** Limits what code may read; the default allows everything. */
-  sight?: CodeSight
+  sight?: CodeVisibility
   clock: Clock
   newId: NewId
   log: Log

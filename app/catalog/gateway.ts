@@ -2,14 +2,14 @@
 import type { Sql } from '../../drizzle/client.ts'
 import { LAKE_PREFIX } from '../../lake/iceberg/format/location.ts'
 import { tableKey } from '../../lake/pipeline/names.ts'
-import type { CodeSight } from '../access/code-sight.ts'
+import type { CodeVisibility } from '../access/code-sight.ts'
 import { AppError, forbidden, notFound } from '../core/errors.ts'
 import { chunksOf } from '../objects/body.ts'
 import type { ObjectBody, ObjectInfo, ObjectStore } from '../objects/port.ts'
-import { seenBy } from './access.ts'
+import { visibilityOf } from './access.ts'
 import { isTableFile } from './lake-keys.ts'
 import { findBranch } from './store/branches.ts'
-import { isFrozenInput, isInSeenZone, pinnedVersion } from './store/landing.ts'
+import { isFrozenInput, isInVisibleZone, pinnedVersion } from './store/landing.ts'
 import type { AttemptClaims, Claims } from './tokens.ts'
 
 /** The largest data file of a table. An engine splits its output long before this limit. */
@@ -28,18 +28,18 @@ export type Gateway = ReturnType<typeof makeGateway>
 export interface GatewayDeps {
   sql: Sql
   objects: ObjectStore
-  sight: CodeSight
+  sight: CodeVisibility
 }
 
 export function makeGateway({ sql, objects, sight }: GatewayDeps) {
-  const zonesOf = async (claims: Claims) => (await seenBy(sight, claims)).zones
+  const zonesOf = async (claims: Claims) => (await visibilityOf(sight, claims)).zones
 
   /** The version to read. Throws 403 without telling whether an object outside the token's scope exists. */
   async function readableVersion(claims: Claims, { key, version }: ObjectRef): Promise<string | undefined> {
     if (key.startsWith(LAKE_PREFIX)) return undefined
     if (claims.kind === 'read') {
       const isLanded = claims.landing !== undefined && key.startsWith(`${claims.landing}/landing/`)
-      if (isLanded && (await isInSeenZone(sql, key, await zonesOf(claims)))) return version
+      if (isLanded && (await isInVisibleZone(sql, key, await zonesOf(claims)))) return version
       throw forbidden('this token does not read this object')
     }
     const pinned = await pinnedVersion(sql, claims.runId, key)

@@ -1,6 +1,6 @@
 import { beforeAll, expect, test } from 'bun:test'
 import { duringTests } from '../../tools/test/during.ts'
-import type { CodeSight } from '../access/code-sight.ts'
+import type { CodeVisibility } from '../access/code-sight.ts'
 import { EVERYTHING, type Visible } from '../core/access.ts'
 import { newId } from '../core/ids.ts'
 import { openTestCatalog } from './test-catalog.ts'
@@ -15,7 +15,7 @@ const READER = { userId: 'ada', roles: [] }
 /** The visibility of every reader and of the owner of every run. */
 let visible: Visible
 const asked: unknown[] = []
-const sight: CodeSight = {
+const sight: CodeVisibility = {
   ofRun: async (runId) => {
     asked.push(runId)
     return visible

@@ -27,7 +27,7 @@ import { type CommitPlan, planCommit } from '../../lake/iceberg/write/write.ts'
 import type { TableName } from '../../lake/pipeline/names.ts'
 import { quoteLiteral } from '../../lake/quote.ts'
 import { testDatabase } from '../../tools/test/database.ts'
-import type { CodeSight } from '../access/code-sight.ts'
+import type { CodeVisibility } from '../access/code-sight.ts'
 import { systemClock } from '../core/clock.ts'
 import { newId } from '../core/ids.ts'
 import { openObjectStore } from '../objects/open.ts'
@@ -83,7 +83,7 @@ export interface TestAttempt {
   ): Promise<{ metadata: TableMetadata; commit: string }>
 }
 
-export async function openTestCatalog(sight?: CodeSight): Promise<TestCatalog> {
+export async function openTestCatalog(sight?: CodeVisibility): Promise<TestCatalog> {
   const postgres = await testDatabase()
   const { sql, close } = openDatabase(postgres.url, {
     connections: 1,

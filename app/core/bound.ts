@@ -16,7 +16,7 @@ export const boundId = (params: object): string | undefined => bound.get(params)
 const rules = new WeakMap<Request, () => void | Promise<void>>()
 
 /** Stores the rights check of a request, so that it can be repeated. */
-export const remember = (request: Request, ask: () => void | Promise<void>) => void rules.set(request, ask)
+export const storeRule = (request: Request, ask: () => void | Promise<void>) => void rules.set(request, ask)
 
 /** For requests that take minutes, such as an upload: rejects when the right was revoked in the meantime. */
 export const askAgain = async (request: Request): Promise<void> => await rules.get(request)?.()

@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { linesTogether, makeLog } from './log.ts'
+import { batchLines, makeLog } from './log.ts'
 
 function written(format: 'text' | 'json', message: string, fields: Record<string, unknown>) {
   const lines: string[] = []
@@ -22,7 +22,7 @@ test('writes plain text unchanged', () => {
 
 test('info lines of one turn share a write; warnings and errors flush', async () => {
   const written: string[] = []
-  const { write, flush } = linesTogether((text) => written.push(text))
+  const { write, flush } = batchLines((text) => written.push(text))
   const log = makeLog('api', 'text', write)
   log.info('one')
   log.info('two')

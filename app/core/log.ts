@@ -45,7 +45,7 @@ export function makeLog(
  * a request. Warnings and errors are written at once, together with the lines that wait. `flush` is for the
  * end of the process.
  */
-export function linesTogether(write: (lines: string) => unknown): { write: WriteLine; flush(): void } {
+export function batchLines(write: (lines: string) => unknown): { write: WriteLine; flush(): void } {
   let waiting = ''
   function flush() {
     if (waiting === '') return

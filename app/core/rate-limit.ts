@@ -174,7 +174,7 @@ export const tooManyRequests = (why: string, retryAfterSeconds: number) =>
   new AppError(429, 'RATE_LIMITED', why, { headers: { 'retry-after': String(retryAfterSeconds) } })
 
 /** Adds the state of the client's bucket to the headers of a response. */
-export function tellAllowance(headers: Headers, { limit, remaining }: Allowance) {
+export function setAllowanceHeaders(headers: Headers, { limit, remaining }: Allowance) {
   headers.set('ratelimit-limit', String(limit))
   headers.set('ratelimit-remaining', String(remaining))
 }

@@ -6,7 +6,7 @@ export interface StreamLimits {
   streamsPerClient: number
 }
 
-export interface StreamPlaces {
+export interface StreamSlots {
   /**
    * Acquires a slot and returns a function that releases it once. Null: no slot is free. An unknown client is
    * ''.
@@ -14,7 +14,7 @@ export interface StreamPlaces {
   take(client: string): (() => void) | null
 }
 
-export function makeStreamPlaces({ streamsPerProcess, streamsPerClient }: StreamLimits): StreamPlaces {
+export function makeStreamSlots({ streamsPerProcess, streamsPerClient }: StreamLimits): StreamSlots {
   const takenBy = new Map<string, number>()
   let taken = 0
 

@@ -5,7 +5,7 @@ import { limits } from '../core/limits.ts'
 import { ErrorBody } from '../core/names.ts'
 import { pageOf, setLink } from '../core/pagination.ts'
 import { pathFromUrl } from '../core/paths.ts'
-import { entityTag, isKnown, preconditionOf, ReadConditions, WriteConditions } from '../http/conditions.ts'
+import { entityTag, clientHasVersion, preconditionOf, ReadConditions, WriteConditions } from '../http/conditions.ts'
 import { exchangeOf, visibleTo } from '../http/exchange.ts'
 import { IdempotencyHeaders, idempotencyKeyOf } from '../http/idempotency-key.ts'
 import { REPEATED_UPLOAD, uploadFormOf } from '../http/upload-form.ts'
@@ -72,7 +72,7 @@ export const fileRoutes = (files: FileService, mayWrite: MayWriteFile = async ()
       '/*',
       async ({ params, headers, set, status }) => {
         const { versionId, content } = await files.read(pathFromUrl(params['*']), (version) =>
-          isKnown(headers, version),
+          clientHasVersion(headers, version),
         )
         set.headers.etag = entityTag(versionId)
         // Clients revalidate each time; an unchanged file is answered without its content.

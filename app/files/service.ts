@@ -20,7 +20,7 @@ import { makeCommits } from './commits.ts'
 import { fileTypeOf } from './file-type.ts'
 import { everyObject } from './listing.ts'
 import type { FileUploaded } from './schema.ts'
-import { pathsSeen } from './sight.ts'
+import { visiblePaths } from './sight.ts'
 
 export interface FileDeps {
   sql: Sql
@@ -68,7 +68,7 @@ export function makeFileService({ sql, objects, fileWritten }: FileDeps) {
       const files = []
       let total = 0
       if (query.namespace === undefined || prefix.startsWith(`${query.namespace}/`)) {
-        const isSeen = await pathsSeen(sql, prefix.slice(0, prefix.indexOf('/')), visible)
+        const isSeen = await visiblePaths(sql, prefix.slice(0, prefix.indexOf('/')), visible)
         for await (const { key, size, modified, versionId } of everyObject(objects, prefix)) {
           if (!isSeen(key)) continue
           if (key.split('/').some((segment) => excluded.has(segment))) continue

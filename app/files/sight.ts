@@ -12,7 +12,7 @@ const ZONE = /^[^/]+\/landing\/([^/]+)\/./
  * Returns a function that tells whether a path of the namespace is visible. Owners of folders are loaded
  * once, and not at all with full visibility.
  */
-export async function pathsSeen(
+export async function visiblePaths(
   sql: Sql,
   namespace: string,
   visible: Visible,

@@ -62,7 +62,7 @@ async function readBounded(request: Request, route: ReadableRoute): Promise<Uint
   const { headers } = request
   const declared = Number(headers.get('content-length') ?? 0)
   if (declared > route.bodyBytesMax) {
-    await passOver(request)
+    await skipBody(request)
     throw refusalOf(route)
   }
   const isSmall = declared > 0 && declared <= WHOLE_BYTES_MAX && !headers.has('transfer-encoding')
@@ -91,7 +91,7 @@ async function counted(request: Request, route: ReadableRoute, declared: number)
     if (size > route.bodyBytesMax) throw refusalOf(route)
     if (size > all.byteLength) all = grown(all, Math.max(size, declared > 0 ? declared : 2 * all.byteLength))
     all.set(chunk, size - chunk.byteLength)
-    giveBack(chunk)
+    releaseBuffer(chunk)
   }
   return all.subarray(0, size)
 }
@@ -102,7 +102,7 @@ async function counted(request: Request, route: ReadableRoute, declared: number)
 function grown(bytes: Uint8Array, size: number) {
   const more = new Uint8Array(size)
   more.set(bytes)
-  giveBack(bytes)
+  releaseBuffer(bytes)
   return more
 }
 
@@ -110,7 +110,7 @@ function grown(bytes: Uint8Array, size: number) {
  * Frees the memory of bytes that are no longer used. Garbage collectors underestimate such buffers: hundreds
  * of unused megabytes would stay allocated while eight files arrive.
  */
-export function giveBack({ buffer, byteLength }: Uint8Array) {
+export function releaseBuffer({ buffer, byteLength }: Uint8Array) {
   // Some runtimes cut many chunks out of one buffer.
   if (byteLength !== buffer.byteLength) return
   if (buffer instanceof ArrayBuffer && 'transfer' in buffer && !buffer.resizable) buffer.transfer(0)
@@ -159,7 +159,7 @@ const PASSED_OVER_PAUSE_MS = 500
  * the client still sends would hide the response from the client. On a connection that stays open, the
  * response is sent at once.
  */
-export async function passOver({ headers, body }: Request): Promise<void> {
+export async function skipBody({ headers, body }: Request): Promise<void> {
   if (body === null || !/\bclose\b/i.test(headers.get('connection') ?? '')) return
   const reader = body.getReader()
   const leave = () => void reader.cancel().catch(() => {})
@@ -172,7 +172,7 @@ export async function passOver({ headers, body }: Request): Promise<void> {
       clearTimeout(pause)
       pause = setTimeout(leave, PASSED_OVER_PAUSE_MS)
       bytes += value.byteLength
-      giveBack(value)
+      releaseBuffer(value)
     }
   } catch {
     // The client is gone.

@@ -40,7 +40,7 @@ export function preconditionOf(headers: typeof WriteConditions.static): Precondi
 }
 
 /** Whether the client already has this version. */
-export function isKnown(headers: typeof ReadConditions.static, versionId: string): boolean {
+export function clientHasVersion(headers: typeof ReadConditions.static, versionId: string): boolean {
   const { 'if-none-match': known } = headers
   return known !== undefined && matcherOf('If-None-Match', known, 'weak')(versionId)
 }

@@ -1,7 +1,7 @@
 // The common part of all streams of server-sent events.
 
 import { AppError } from '../core/errors.ts'
-import type { StreamPlaces } from '../core/stream-places.ts'
+import type { StreamSlots } from '../core/stream-places.ts'
 import { prefers } from './accept.ts'
 
 /** The response that carries a stream. Throws 429 for null: no slot was free. */
@@ -46,7 +46,7 @@ interface ReaderOptions {
 }
 
 /** Null: too many streams are open, in total or for this client. */
-export function openEventReader(places: StreamPlaces, client: string, options: ReaderOptions) {
+export function openEventReader(places: StreamSlots, client: string, options: ReaderOptions) {
   const giveBack = places.take(client)
   return giveBack === null ? null : new EventReader(giveBack, options)
 }

@@ -17,7 +17,7 @@ import { errorResponse, toAppError } from '../core/error-response.ts'
 import { type AppError, clientGone } from '../core/errors.ts'
 import type { Identity } from '../core/identity.ts'
 import type { NewId } from '../core/ids.ts'
-import { tellAllowance } from '../core/rate-limit.ts'
+import { setAllowanceHeaders } from '../core/rate-limit.ts'
 import type { Route } from '../core/route-table.ts'
 import { targetOf, withPlainHost } from '../core/target.ts'
 import { type Reporting, report } from './access-log.ts'
@@ -92,7 +92,7 @@ export function makeFetch(deps: ExchangeDeps): (request: Request, peer?: Peer) =
       hasPlace: arrival.hasPlace,
     })
     setCommonHeaders(response.headers)
-    if (arrival.allowance !== null) tellAllowance(response.headers, arrival.allowance)
+    if (arrival.allowance !== null) setAllowanceHeaders(response.headers, arrival.allowance)
     const sent = received({ response: await compressed(request, route, response), failure }, peer)
     sent.response.headers.set('x-request-id', requestId)
     deps.cors.allow(request, sent.response.headers)

@@ -5,7 +5,7 @@ import { createHash, type Hash } from 'node:crypto'
 import { Busboy, type BusboyFileStream, type BusboyInstance } from '@fastify/busboy'
 import { invalid, tooLarge } from '../core/errors.ts'
 import { limits } from '../core/limits.ts'
-import { checkCoding, giveBack, malformed, mediaType, passOver, refuseText } from './body.ts'
+import { checkCoding, releaseBuffer, malformed, mediaType, skipBody, refuseText } from './body.ts'
 
 /** Bytes that multipart framing may add to an upload. */
 const MULTIPART_OVERHEAD_BYTES = 65_536
@@ -91,7 +91,7 @@ async function receive<Stored extends Undoable>(
   const most = limits.uploadBytes + MULTIPART_OVERHEAD_BYTES
   const parser = parserOf(request)
   if (Number(request.headers.get('content-length') ?? 0) > most) {
-    await passOver(request)
+    await skipBody(request)
     throw tooLarge()
   }
 
@@ -135,7 +135,7 @@ async function receive<Stored extends Undoable>(
       if (arrived > most) throw tooLarge()
       await end.orFailure(written(parser, chunk))
       if (file !== undefined) await end.orFailure(content.taken(file.stream))
-      giveBack(chunk)
+      releaseBuffer(chunk)
     }
     await end.orFailure(finished(parser))
     for (const [name, value] of Object.entries(fields)) refuseText(name, value)

@@ -1,7 +1,7 @@
 import { LRUCache } from 'lru-cache'
 import type { Sql } from '../../drizzle/client.ts'
 import type { Clock } from '../core/clock.ts'
-import { definitionOf, leavesOf } from './definitions.ts'
+import { definitionOf, leafStatesOf } from './definitions.ts'
 import type { Counts, MachineName } from './schema.ts'
 import { COUNT_MAX, COUNT_SCAN, type InstanceFilter } from './store/instance.ts'
 import { STORES } from './store/machines.ts'
@@ -35,7 +35,7 @@ async function countNow(sql: Sql, machine: MachineName, filter: InstanceFilter):
   const rows = await STORES[machine].count(sql, filter)
   const isCut = rows.reduce((sum, row) => sum + row.count, 0) >= COUNT_SCAN
   const counts: Counts = Object.fromEntries(
-    leavesOf(definitionOf(machine)).map(({ path }) => [path, { count: 0, more: false }]),
+    leafStatesOf(definitionOf(machine)).map(({ path }) => [path, { count: 0, more: false }]),
   )
   for (const { state, count, cut } of rows) {
     const isMany = machine === 'run' && count > COUNT_MAX

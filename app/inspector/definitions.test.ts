@@ -3,7 +3,7 @@ import { advance, pathOf } from '../../machines/advance.ts'
 import { draftMachine, newDraft } from '../../machines/draft.ts'
 import { newRun, runMachine } from '../../machines/run.ts'
 import { newTrigger, triggerMachine } from '../../machines/trigger.ts'
-import { CREATED, definitionOf, leavesOf, transitionTaken } from './definitions.ts'
+import { CREATED, definitionOf, leafStatesOf, transitionTaken } from './definitions.ts'
 import { MACHINE_NAMES, type MachineName } from './schema.ts'
 import { DESCRIPTIONS } from './wording.ts'
 
@@ -70,7 +70,7 @@ describe.each([...MACHINE_NAMES])('%s', (name) => {
 
   test('has transitions between states, each with a unique id', () => {
     const paths = new Set(definition.states.map(({ path }) => path))
-    const leaves = new Set(leavesOf(definition).map(({ path }) => path))
+    const leaves = new Set(leafStatesOf(definition).map(({ path }) => path))
     expect(new Set(definition.transitions.map(({ id }) => id)).size).toBe(definition.transitions.length)
     for (const { from, to, enters } of definition.transitions) {
       expect(paths).toContain(from)
@@ -82,7 +82,7 @@ describe.each([...MACHINE_NAMES])('%s', (name) => {
   test('maps every possible move to its transition, and uses all transitions', () => {
     const taken = new Set<string>()
     const { machine } = MACHINES[name]
-    for (const { path, kind } of leavesOf(definition)) {
+    for (const { path, kind } of leafStatesOf(definition)) {
       if (kind === 'final') continue
       for (const context of CONTEXTS[name]) {
         const snapshot = machine.resolveState({ value: stateValue(path), context, status: 'active' } as never)

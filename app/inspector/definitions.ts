@@ -41,7 +41,7 @@ export const migrated = (name: MachineName, version: number, stored: Stored): St
   version > SOURCES[name].version ? null : SOURCES[name].migrate(version, stored)
 
 /** The innermost states of a machine, which an instance can be in. */
-export const leavesOf = ({ states }: Definition): StateDefinition[] =>
+export const leafStatesOf = ({ states }: Definition): StateDefinition[] =>
   states.filter(({ kind }) => kind !== 'compound')
 
 /** Whether `path` is `ancestor` or a state inside `ancestor`. */
@@ -49,7 +49,7 @@ export const isWithin = (path: string, ancestor: string) =>
   path === ancestor || path.startsWith(`${ancestor}.`)
 
 /** The fields of a history row that identify its transition. */
-export interface Taken {
+export interface TakenTransition {
   event: string
   from: string
   to: string
@@ -60,7 +60,7 @@ export interface Taken {
 export const CREATED = 'created'
 
 /** The transition of a history row; null if this machine version has no such transition. */
-export function transitionTaken({ transitions }: Definition, taken: Taken): string | null {
+export function transitionTaken({ transitions }: Definition, taken: TakenTransition): string | null {
   if (taken.from === '') return CREATED
   const found = transitions.find(
     ({ event, from, to, enters, effects }) =>

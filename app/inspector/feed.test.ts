@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, test } from 'bun:test'
 import { until } from '../../tools/test/until.ts'
-import { makeStreamPlaces } from '../core/stream-places.ts'
+import { makeStreamSlots } from '../core/stream-places.ts'
 import { type InspectorFeeds, makeInspectorFeeds } from './feed.ts'
 import type { Snapshot, Step } from './schema.ts'
 import { STEPS_MAX } from './schema.ts'
@@ -40,7 +40,7 @@ function runOf(state = 'pending.waiting') {
       latestSteps: async () => new Map(),
       movedSince: async () => ({ last: 0, machines: [] }),
     },
-    makeStreamPlaces({ streamsPerProcess: PLACES, streamsPerClient: PLACES }),
+    makeStreamSlots({ streamsPerProcess: PLACES, streamsPerClient: PLACES }),
   )
   return {
     run,

@@ -2,7 +2,7 @@
 import type { Sql } from '../../drizzle/client.ts'
 import { definitionOf, transitionTaken } from './definitions.ts'
 import type { Definition, History, MachineName, Snapshot, Step } from './schema.ts'
-import { placeOf, type StepRow, stepRowsAfter, stepRowsBefore } from './store/steps.ts'
+import { positionOf, type StepRow, stepRowsAfter, stepRowsBefore } from './store/steps.ts'
 
 /** The newest steps, or the newest steps before `before`. */
 export async function historyOf(
@@ -13,7 +13,7 @@ export async function historyOf(
   const definition = definitionOf(machine)
   const of = { machine, id }
   const { rows, nextAt } = await stepRowsBefore(sql, of, { before, limit })
-  const { total, earlier, firstFrom } = await placeOf(sql, of, rows)
+  const { total, earlier, firstFrom } = await positionOf(sql, of, rows)
   const begins = beginsWithoutRow(definition, firstFrom)
   const steps = stepsOf(definition, rows, { earlier: earlier + begins, nextAt })
   if (begins === 1 && earlier === 0 && rows.length < limit) {
@@ -30,7 +30,7 @@ export async function stepsAfter(sql: Sql, machine: MachineName, id: string, ste
   const rows = await stepRowsAfter(sql, { machine, id }, step)
   if (rows.length === 0) return []
   const definition = definitionOf(machine)
-  const { earlier, firstFrom } = await placeOf(sql, { machine, id }, rows)
+  const { earlier, firstFrom } = await positionOf(sql, { machine, id }, rows)
   return stepsOf(definition, rows, {
     earlier: earlier + beginsWithoutRow(definition, firstFrom),
     nextAt: null,

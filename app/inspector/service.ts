@@ -2,7 +2,7 @@ import { EVERYTHING, type Visible } from '../core/access.ts'
 import { invalid, notFound } from '../core/errors.ts'
 import { type Page, pageOf } from '../core/pagination.ts'
 import { makeCounts } from './counts.ts'
-import { CREATED, definitionOf, isWithin, leavesOf } from './definitions.ts'
+import { CREATED, definitionOf, isWithin, leafStatesOf } from './definitions.ts'
 import { drawingOf } from './drawing.ts'
 import { historyOf, stepsAfter } from './history.ts'
 import {
@@ -127,7 +127,7 @@ export function makeInspectorService(deps: SnapshotDeps) {
 function statesWithin(definition: Definition, state: string): string[] {
   if (!definition.states.some(({ path }) => path === state))
     throw invalid('state', `must be one of ${definition.states.map(({ path }) => path).join(', ')}`)
-  return leavesOf(definition).flatMap(({ path }) => (isWithin(path, state) ? [path] : []))
+  return leafStatesOf(definition).flatMap(({ path }) => (isWithin(path, state) ? [path] : []))
 }
 
 const shown = (counts: Counts) =>

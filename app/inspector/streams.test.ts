@@ -7,7 +7,7 @@ import { until } from '../../tools/test/until.ts'
 import { makeEnforcement, makeResources } from '../access/service.ts'
 import { systemClock } from '../core/clock.ts'
 import { newId } from '../core/ids.ts'
-import { makeStreamPlaces } from '../core/stream-places.ts'
+import { makeStreamSlots } from '../core/stream-places.ts'
 import { openDiskStore } from '../objects/disk.ts'
 import { requestTo, testApp } from '../test-app.ts'
 import { makeInspectorFeeds } from './feed.ts'
@@ -130,7 +130,7 @@ test("a stream ends when its reader's grant is revoked, not for others", async (
   const root = await mkdtemp(join(tmpdir(), 'sluice-inspector-'))
   const objects = await openDiskStore(root, systemClock)
   const inspector = makeInspectorService({ sql, clock: systemClock, runner: null })
-  const places = makeStreamPlaces({ streamsPerProcess: 10, streamsPerClient: 10 })
+  const places = makeStreamSlots({ streamsPerProcess: 10, streamsPerClient: 10 })
   const often = makeInspectorFeeds(inspector, places, { heartbeatMs: 10 })
   const verify = (userId: string) => ({ kind: 'user' as const, userId, name: userId, roles: [] })
   const pro = testApp({

@@ -9,7 +9,7 @@ import type { RunEvent } from '../../machines/run.ts'
 import { newTrigger } from '../../machines/trigger.ts'
 import { systemClock } from '../core/clock.ts'
 import { newId, type RunId } from '../core/ids.ts'
-import { makeStreamPlaces } from '../core/stream-places.ts'
+import { makeStreamSlots } from '../core/stream-places.ts'
 import { lockRuns, moveRun, saveRuns } from '../runs/store/moves.ts'
 import { useRuns } from '../runs/test-runs.ts'
 import { requestTo, testApp } from '../test-app.ts'
@@ -59,7 +59,7 @@ export function inspectorUnderTest() {
           ? new Promise((_, reject) => signal.addEventListener('abort', reject))
           : under.runner(),
     })
-    const places = makeStreamPlaces({ streamsPerProcess: 100, streamsPerClient: 100 })
+    const places = makeStreamSlots({ streamsPerProcess: 100, streamsPerClient: 100 })
     under.feeds = makeInspectorFeeds(under.inspector, places)
     under.app = testApp({ api: [inspectorRoutes(under.inspector, under.feeds)] })
   })

@@ -8,7 +8,7 @@ import { forbidden } from '../core/errors.ts'
 import type { License } from '../core/license.ts'
 import type { Log } from '../core/log.ts'
 import type { AdmitUser } from '../http/auth.ts'
-import { placeUser, SEEN_DAYS, touchUser } from './store.ts'
+import { claimUserSlot, ACTIVE_DAYS, touchUser } from './store.ts'
 
 /** A user with a slot is recorded in the database once in this time, not at each request. */
 const PLACED_MS = 3_600_000
@@ -61,7 +61,7 @@ export function makeLicensing({ license, sql, clock, log, admins }: LicensingDep
 
   async function ask(userId: string): Promise<boolean> {
     const isPlaced =
-      (await touchUser(sql, userId)) || (await placeUser(sql, { userId, maxUsers: license.maxUsers }))
+      (await touchUser(sql, userId)) || (await claimUserSlot(sql, { userId, maxUsers: license.maxUsers }))
     known.set(userId, { isPlaced, untilMs: clock.elapsed() + (isPlaced ? PLACED_MS : REFUSED_MS) })
     return isPlaced
   }
@@ -77,7 +77,7 @@ export function makeLicensing({ license, sql, clock, log, admins }: LicensingDep
   function conclude(userId: string, isPlaced: boolean): undefined {
     if (isPlaced || adminIds.has(userId)) return undefined
     throw forbidden(
-      `the licence allows ${license.maxUsers} users, and as many others were here in the last ${SEEN_DAYS} days: ask the operator for a larger licence`,
+      `the licence allows ${license.maxUsers} users, and as many others were here in the last ${ACTIVE_DAYS} days: ask the operator for a larger licence`,
     )
   }
 

@@ -9,7 +9,7 @@ import {
   pipelineVersions,
   runs,
 } from '../../drizzle/schema/index.ts'
-import { andSeenId, andTableSeen } from '../../drizzle/visibility.ts'
+import { andVisibleId, andVisibleTable } from '../../drizzle/visibility.ts'
 import type { TableName } from '../../lake/pipeline/names.ts'
 import type { Visible } from '../core/access.ts'
 
@@ -57,7 +57,7 @@ export const pipelinesOf = (sql: Sql, { namespace, visible }: Scope) => select(s
       (count(*) filter (where q.status <> 'passed' and severity = 'warn'))::int as warned
     from quality_result q where q.run_id = run.id) result
   where p.deleted_at is null ${namespace === undefined ? sql`` : sql`and p.namespace = ${namespace}`}
-    ${andSeenId(sql, sql`p.id`, visible.pipelines)}
+    ${andVisibleId(sql, sql`p.id`, visible.pipelines)}
   order by p.namespace, p.layer, p.name`
 
 const TABLE = {
@@ -76,7 +76,7 @@ export function tablesOf(sql: Sql, { namespace, visible }: Scope, others: readon
           select * from unnest(${column('namespace')}::text[], ${column('layer')}::text[], ${column('name')}::text[])))`
   return select(sql, TABLE)`
     from main_entry entry join lake_content content on content.id = entry.content_id
-    where entry.to_commit is null ${isWanted} ${andTableSeen(sql, visible)}
+    where entry.to_commit is null ${isWanted} ${andVisibleTable(sql, visible)}
     order by entry.namespace, entry.layer, entry.name`
 }
 
@@ -93,5 +93,5 @@ const ZONE = {
 export const zonesOf = (sql: Sql, { namespace, visible }: Scope) => select(sql, ZONE)`
   from landing_zone zone
   where ${namespace === undefined ? sql`true` : sql`zone.namespace = ${namespace}`}
-    ${andSeenId(sql, sql`zone.id`, visible.zones)}
+    ${andVisibleId(sql, sql`zone.id`, visible.zones)}
   order by zone.namespace, zone.name`

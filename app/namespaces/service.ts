@@ -1,5 +1,5 @@
 import type { Db } from '../../drizzle/client.ts'
-import { deleteGrantsOf, leaveToOwner } from '../access/service.ts'
+import { deleteGrantsOf, assignUnowned } from '../access/service.ts'
 import { EVERYTHING } from '../core/access.ts'
 import { alreadyExists, forbidden, invalid, notFound } from '../core/errors.ts'
 import { limits } from '../core/limits.ts'
@@ -53,7 +53,7 @@ export const makeNamespaceService = ({ db }: { db: Db }) => ({
       if (removed === null) return false
       const { id, owner } = removed
       await deleteGrantsOf(tx, { type: 'namespace', id })
-      if (owner !== null) await leaveToOwner(tx, name, owner)
+      if (owner !== null) await assignUnowned(tx, name, owner)
       return true
     })
     if (!isRemoved) throw notFound(`namespace ${name}`)

@@ -2,7 +2,7 @@ import assert from 'node:assert'
 import { and, asc, count, eq } from 'drizzle-orm'
 import type { Queryable } from '../../drizzle/client.ts'
 import { namespaces } from '../../drizzle/schema/index.ts'
-import { isSeenName } from '../../drizzle/visibility.ts'
+import { isVisibleName } from '../../drizzle/visibility.ts'
 import type { Visible } from '../core/access.ts'
 import type { Page } from '../core/pagination.ts'
 import type { CreateNamespace, Namespace } from './schema.ts'
@@ -20,7 +20,7 @@ export async function namespacesOn(db: Queryable, { limit, offset }: Page, seen:
   const rows = await db
     .select()
     .from(namespaces)
-    .where(isSeenName(namespaces.name, seen))
+    .where(isVisibleName(namespaces.name, seen))
     .orderBy(asc(namespaces.name))
     .limit(limit)
     .offset(offset)
@@ -28,7 +28,7 @@ export async function namespacesOn(db: Queryable, { limit, offset }: Page, seen:
 }
 
 export async function namespaceCount(db: Queryable, seen: Seen = 'all'): Promise<number> {
-  const [row] = await db.select({ total: count() }).from(namespaces).where(isSeenName(namespaces.name, seen))
+  const [row] = await db.select({ total: count() }).from(namespaces).where(isVisibleName(namespaces.name, seen))
   assert(row !== undefined)
   return row.total
 }

@@ -17,7 +17,7 @@ const VERSION = /^(\d{16})~(\d{0,16})$/
 const VERSION_FILE = /^([^~]+)~(\d{16})~(\d{0,16})$/
 const PART_FOLDER = /^([^~]+)~$/
 
-export interface Place {
+export interface DiskLocation {
   directory: string
   name: string
 }
@@ -33,7 +33,7 @@ export type Entry =
   | { kind: 'foreign' }
 
 /** The directory of a key's versions, and the beginning of their names. */
-export function placeOf(root: string, key: string): Place {
+export function diskLocationOf(root: string, key: string): DiskLocation {
   const path = isLakeKey(key) ? key.split('/') : key.split('/').flatMap(partsOf)
   const name = path.pop()
   assert(name !== undefined, 'a key has at least one segment')
@@ -42,10 +42,10 @@ export function placeOf(root: string, key: string): Place {
 
 /** The directory of a folder: '' or a prefix that ends in '/'. */
 export function directoryOf(root: string, folder: string): string {
-  return placeOf(root, folder).directory
+  return diskLocationOf(root, folder).directory
 }
 
-export function versionName(place: Place, version: Version): string {
+export function versionName(place: DiskLocation, version: Version): string {
   return `${place.name}~${String(version.number).padStart(16, '0')}~${version.size ?? ''}`
 }
 

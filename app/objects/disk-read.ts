@@ -4,10 +4,10 @@ import { join } from 'node:path'
 import { textOf } from './body.ts'
 import { namesIn, orNull, PIECE_BYTES, streamOf } from './disk-files.ts'
 import {
-  type Place,
+  type DiskLocation,
   parseEntry,
   parseVersionId,
-  placeOf,
+  diskLocationOf,
   type Version,
   versionIdOf,
   versionName,
@@ -23,7 +23,7 @@ export function makeReads(root: string): Pick<ObjectStore, 'get' | 'head' | 'tex
    */
   async function find(key: string, versionId?: string): Promise<(ObjectInfo & { path: string }) | null> {
     checkKey(key)
-    const place = placeOf(root, key)
+    const place = diskLocationOf(root, key)
     if (isLakeKey(key)) return findPlain(join(place.directory, place.name))
     const version = versionId === undefined ? await newestOf(place) : parseVersionId(versionId)
     if (version === null || version.size === null) return null
@@ -70,7 +70,7 @@ export function makeReads(root: string): Pick<ObjectStore, 'get' | 'head' | 'tex
 }
 
 /** The newest version of a key, which may be a delete marker; null when the key never existed. */
-export async function newestOf(place: Place): Promise<Version | null> {
+export async function newestOf(place: DiskLocation): Promise<Version | null> {
   let newest: Version | null = null
   for (const name of await namesIn(place.directory)) {
     if (!name.startsWith(`${place.name}~`)) continue

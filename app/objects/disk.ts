@@ -10,10 +10,10 @@ import { entriesIn, listKeys, listVersions } from './disk-list.ts'
 import { lockDirectory } from './disk-lock.ts'
 import {
   directoryOf,
-  type Place,
+  type DiskLocation,
   parseEntry,
   parseVersionId,
-  placeOf,
+  diskLocationOf,
   versionIdOf,
   versionName,
 } from './disk-names.ts'
@@ -53,7 +53,7 @@ export async function openDiskStore(
 
   async function remove(key: string) {
     checkKey(key)
-    const place = placeOf(root, key)
+    const place = diskLocationOf(root, key)
     if (isLakeKey(key)) return discard(place, place.name)
     const newest = await newestOf(place)
     if (newest === null || newest.size === null) return
@@ -65,7 +65,7 @@ export async function openDiskStore(
 
   async function deleteVersion(key: string, versionId: string) {
     checkKey(key)
-    const place = placeOf(root, key)
+    const place = diskLocationOf(root, key)
     if (isLakeKey(key)) return discard(place, place.name)
     const version = parseVersionId(versionId)
     if (version !== null) await discard(place, versionName(place, version))
@@ -152,7 +152,7 @@ function makeWrites({
 
   async function moved(key: string, temporary: string, size: number) {
     checkKey(key)
-    const place = placeOf(root, key)
+    const place = diskLocationOf(root, key)
     const { directory } = place
     if (isLakeKey(key)) {
       await ways.moveInto(directory, place.name, temporary)
@@ -219,7 +219,7 @@ async function greatestIn(directory: string): Promise<number> {
   return greatest
 }
 
-async function discard(place: Place, name: string): Promise<void> {
+async function discard(place: DiskLocation, name: string): Promise<void> {
   await orNull(unlink(join(place.directory, name)))
   await syncDirectory(place.directory)
 }

@@ -5,14 +5,14 @@ import { splitList } from '../../lake/pipeline/annotations.ts'
 import { parseConfig } from '../../lake/pipeline/config.ts'
 import { NameError, parseTableName, parseZoneName, tableKey } from '../../lake/pipeline/names.ts'
 import { quoteIdentifier } from '../../lake/quote.ts'
-import { zonesSeen } from '../access/service.ts'
+import { visibleZones } from '../access/service.ts'
 import { EVERYTHING, type Visible } from '../core/access.ts'
 import { AppError, alreadyExists, invalid } from '../core/errors.ts'
 import type { NewId } from '../core/ids.ts'
 import { type PipelineRef, prefixOf } from '../core/pipeline-ref.ts'
 import type { ObjectStore } from '../objects/port.ts'
 import { forgetOthers } from '../triggers/service.ts'
-import { removeLeftFiles } from './deletion.ts'
+import { removeLeftoverFiles } from './deletion.ts'
 import { firstDraft } from './draft.ts'
 import { sourceFileOf } from './draft-files.ts'
 import type { CreatePipeline } from './schema.ts'
@@ -45,7 +45,7 @@ export function makeCreation({ db, sql, objects, newId, requireNamespace }: Crea
     await db.transaction(async (tx) => {
       const pipeline = { id: newId(), ...ref, type, owner, description, maxVersions, ...firstDraft() }
       if (!(await insertPipeline(tx, pipeline))) throw alreadyExists(`pipeline ${namespace}.${layer}.${name}`)
-      await removeLeftFiles(tx, objects, prefix)
+      await removeLeftoverFiles(tx, objects, prefix)
       await putAll(objects, prefix, files)
       if (owner !== null) await forgetOthers(tx, `pipeline:${namespace}.${layer}.${name}`, owner)
     })
@@ -58,7 +58,7 @@ export function makeCreation({ db, sql, objects, newId, requireNamespace }: Crea
     if ('table' in chosen) return { kind: 'table', ref: chosen.table }
     // Names of landing files start with their time. So the first object is a file of the zone, not of a
     // sub-folder.
-    const isSeen = (await zonesSeen(sql, [`${ref.namespace}.${chosen.zone}`], visible)).length > 0
+    const isSeen = (await visibleZones(sql, [`${ref.namespace}.${chosen.zone}`], visible)).length > 0
     const { objects: landed } = isSeen
       ? await objects.list(`${ref.namespace}/landing/${chosen.zone}/`, { limit: 1 })
       : { objects: [] }

@@ -9,8 +9,8 @@ import {
   deletedColumns,
   type PipelineDeleted,
   queueDeletion,
-  takeDeletion,
-  takePrefix,
+  claimDeletion,
+  claimPrefix,
 } from './store/deletions.ts'
 import { lockPipeline } from './store/pipelines.ts'
 
@@ -58,14 +58,14 @@ export async function finishDeletion(
   await triggers.retireAllOf(payload.pipeline_id)
   await runs.cancelAllOf(payload.pipeline_id, 'pipeline deleted')
   await db.transaction(async (tx) => {
-    const prefix = await takeDeletion(tx, payload.pipeline_id)
+    const prefix = await claimDeletion(tx, payload.pipeline_id)
     if (prefix !== null) await removeFiles(objects, prefix)
   })
 }
 
 /** Removes leftover files of deleted pipelines under a prefix. Versions that runs pin stay readable. */
-export async function removeLeftFiles(tx: Tx, objects: ObjectStore, prefix: string): Promise<void> {
-  if (await takePrefix(tx, prefix)) await removeFiles(objects, prefix)
+export async function removeLeftoverFiles(tx: Tx, objects: ObjectStore, prefix: string): Promise<void> {
+  if (await claimPrefix(tx, prefix)) await removeFiles(objects, prefix)
 }
 
 async function removeFiles(objects: ObjectStore, prefix: string): Promise<void> {

@@ -5,7 +5,7 @@ import type {
   ValidatePipelineRequestSchema,
   ValidatePipelineResponse,
 } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
-import { tablesSeen, zonesSeen } from '../access/service.ts'
+import { visibleTables, visibleZones } from '../access/service.ts'
 import { type Access, EVERYTHING, seesEverything, UNLIMITED, type Visible } from '../core/access.ts'
 import type { NewId } from '../core/ids.ts'
 import { noPipeline, type PipelineRef, prefixOf } from '../core/pipeline-ref.ts'
@@ -179,8 +179,8 @@ async function seenAmong(sql: Sql, named: Named, visible: Visible): Promise<Name
   if (seesEverything(visible)) return named
   const tables = named.tables.map(tableNamed)
   return {
-    tables: (await tablesSeen(sql, tables, visible)).map(tableKey),
-    zones: await zonesSeen(sql, named.zones, visible),
+    tables: (await visibleTables(sql, tables, visible)).map(tableKey),
+    zones: await visibleZones(sql, named.zones, visible),
   }
 }
 

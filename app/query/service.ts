@@ -2,7 +2,7 @@ import { Code, ConnectError } from '@connectrpc/connect'
 import type { Sql } from '../../drizzle/client.ts'
 import type { JsonRows } from '../../lake/engine/arrow-json.ts'
 import { LAYERS, tableKey } from '../../lake/pipeline/names.ts'
-import { tablesSeenAt } from '../access/service.ts'
+import { visibleTablesAt } from '../access/service.ts'
 import { headOfMain } from '../catalog/branches.ts'
 import type { Tokens } from '../catalog/tokens.ts'
 import { EVERYTHING, seesEverything, type Visible } from '../core/access.ts'
@@ -91,7 +91,7 @@ export function makeQueryService({
   /** The tables that the caller sees; undefined means every table. */
   async function scopeOf({ commit }: MainView, visible: Visible) {
     if (seesEverything(visible)) return undefined
-    return { tables: await tablesSeenAt(sql, Number(commit), visible) }
+    return { tables: await visibleTablesAt(sql, Number(commit), visible) }
   }
 
   return {

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, test } from 'bun:test'
 import type { RunStatus } from '../../machines/run.ts'
-import { makeStreamPlaces } from '../core/stream-places.ts'
+import { makeStreamSlots } from '../core/stream-places.ts'
 import { makeRunFeeds, type RunFeeds } from './feed.ts'
 
 type Line = { seq: number; timestamp: string; level: 'info'; message: string }
@@ -24,7 +24,7 @@ function logOf(status: RunStatus = 'running') {
         return { state: { status: log.status, rows_written: 1, duration_ms: 2 }, lines }
       },
     },
-    makeStreamPlaces({ streamsPerProcess: PLACES, streamsPerClient: PLACES_OF_CLIENT }),
+    makeStreamSlots({ streamsPerProcess: PLACES, streamsPerClient: PLACES_OF_CLIENT }),
   )
   return {
     ...log,

@@ -2,7 +2,7 @@
 // Recent lines stay in memory for readers that reconnect.
 import { isTerminal } from '../../machines/run.ts'
 import { limits } from '../core/limits.ts'
-import type { StreamPlaces } from '../core/stream-places.ts'
+import type { StreamSlots } from '../core/stream-places.ts'
 import { type EventReader, eventBytes, HEARTBEAT, openEventReader } from '../http/event-stream.ts'
 import type { RunService } from './service.ts'
 
@@ -20,7 +20,7 @@ type Tail = Awaited<ReturnType<RunService['tail']>>
 
 export type RunFeeds = ReturnType<typeof makeRunFeeds>
 
-export function makeRunFeeds(runs: Pick<RunService, 'tail'>, places: StreamPlaces) {
+export function makeRunFeeds(runs: Pick<RunService, 'tail'>, places: StreamSlots) {
   const feeds = new Map<string, RunFeed>()
   const wakeAll = () => {
     for (const feed of feeds.values()) feed.wake()

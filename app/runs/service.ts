@@ -22,7 +22,7 @@ import { activeRunsOf, countActiveRuns, findRun, tailOf } from './store/runs.ts'
 export {
   adoptOrphans,
   attemptsFollowedBy,
-  giveSignOfLife,
+  renewReplica,
   handleOf,
   type OpenAttempt,
   openAttemptsOf,

@@ -10,7 +10,7 @@ import { type DueRow, lockDue, movedPart, moveSchedules, type NextTime } from '.
 /** Reason why a due time passed without a run. */
 export type Skip = 'active' | 'bad cron' | Exclude<RequestOutcome, 'requested'>
 
-export interface Taken {
+export interface DueOutcome {
   /** The time of the database. */
   now: Date
   /** Number of schedules read. If it equals the limit, more may wait. */
@@ -25,14 +25,14 @@ export interface Taken {
  * schedule is next due at its first time after now. `asOf` is `now` of the pass's first batch, so the next
  * pass handles later due times.
  */
-export async function takeDue(
+export async function consumeDue(
   tx: SqlTx,
   { limit, asOf, newId }: { limit: number; asOf: Date | null; newId: NewId },
-): Promise<Taken> {
+): Promise<DueOutcome> {
   const { now, rows } = await lockDue(tx, { limit, asOf })
   const nexts: NextTime[] = []
   const requests: RunRequest[] = []
-  const skipped: Taken['skipped'] = []
+  const skipped: DueOutcome['skipped'] = []
   const scheduleOf = new Map<RunId, DueRow>()
   const takenPipelines = new Set<PipelineId>()
   const nextOf = nextTimesAfter(now)

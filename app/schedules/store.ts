@@ -7,7 +7,7 @@ import { isLive } from '../../drizzle/live-pipeline.ts'
 import { columnNames, computed, pick, type RowOf, select } from '../../drizzle/rows.ts'
 import { pipelines, schedules } from '../../drizzle/schema/index.ts'
 import type { Part } from '../../drizzle/sql.ts'
-import { isSeenId } from '../../drizzle/visibility.ts'
+import { isVisibleId } from '../../drizzle/visibility.ts'
 import type { Visible } from '../core/access.ts'
 import type { PipelineId, RunId } from '../core/ids.ts'
 import type { Page } from '../core/pagination.ts'
@@ -53,7 +53,7 @@ export async function schedulesOn(
   { limit, offset }: Page,
   seen: Visible['pipelines'],
 ): Promise<{ items: ScheduleRow[]; total: number }> {
-  const where = isSeenId(pipelines.id, seen)
+  const where = isVisibleId(pipelines.id, seen)
   const [items, [counted]] = await Promise.all([
     shown(db).where(where).orderBy(asc(schedules.createdAt), asc(schedules.id)).limit(limit).offset(offset),
     db.select({ total: count() }).from(schedules).innerJoin(pipelines, isOfLive).where(where),

@@ -2,7 +2,7 @@ import { alias } from 'drizzle-orm/pg-core'
 import type { Sql } from '../../drizzle/client.ts'
 import { COUNT, computed, only, pick, type RowOf, returning, select } from '../../drizzle/rows.ts'
 import { lakeContents, mainEntries, tableMetadata } from '../../drizzle/schema/index.ts'
-import { andTableSeen } from '../../drizzle/visibility.ts'
+import { andVisibleTable } from '../../drizzle/visibility.ts'
 import type { TableName } from '../../lake/pipeline/names.ts'
 import type { Visible } from '../core/access.ts'
 import type { Page } from '../core/pagination.ts'
@@ -45,7 +45,7 @@ const isLive = (sql: Sql, { namespace, layer, visible }: TableFilter) => sql`
   entry.to_commit is null
   ${namespace === undefined ? sql`` : sql`and entry.namespace = ${namespace}`}
   ${layer === undefined ? sql`` : sql`and entry.layer = ${layer}`}
-  ${andTableSeen(sql, visible)}`
+  ${andVisibleTable(sql, visible)}`
 
 /** Stored metadata of these tables, in their order; null for a table without any. */
 export async function metadataOf(sql: Sql, tables: readonly TableName[]): Promise<(StoredMetadata | null)[]> {

@@ -13,12 +13,12 @@ import { type Firing, fireAll } from './store/firing.ts'
 import { type LockedTrigger, lockTriggers, setDue } from './store/moves.ts'
 
 export {
-  type DuePlace,
+  type DuePosition,
   type DueTrigger,
   dueTriggers,
   lookAhead,
   type Outlook,
-  passOverDue,
+  skipDue,
 } from './store/due.ts'
 export { endCooldowns } from './store/moves.ts'
 

@@ -17,15 +17,15 @@ import {
   type Listening,
   removeEvent,
   storedEvents,
-  type TakenRow,
-  takeEvents,
+  type ClaimedRow,
+  claimEvents,
 } from './store/events.ts'
 import { type Firing, fireAll } from './store/firing.ts'
 import { type LockedTrigger, latestNow, lockedTriggers, type Timed, type TriggerRow } from './store/moves.ts'
 
 export { waitingEvents } from './store/events.ts'
 
-export interface HearOptions {
+export interface ConsumeOptions {
   newId: NewId
   /**
    * Maximum number of triggers per transaction. An event with more listeners continues after the last of
@@ -38,7 +38,7 @@ export interface HearOptions {
   except?: readonly number[]
 }
 
-export interface Heard {
+export interface Consumed {
   /** Number of processed events. */
   events: number
   runs: number
@@ -50,11 +50,11 @@ export interface Heard {
 }
 
 /** Processes the oldest events. Concurrent transactions lock different events. */
-export async function hearEvents(
+export async function consumeEvents(
   tx: SqlTx,
-  { newId, triggersMax = limits.firingBatch, only, except = [] }: HearOptions,
-): Promise<Heard> {
-  const taken = await takeEvents(tx, storedEvents(tx, { only, except }), triggersMax)
+  { newId, triggersMax = limits.firingBatch, only, except = [] }: ConsumeOptions,
+): Promise<Consumed> {
+  const taken = await claimEvents(tx, storedEvents(tx, { only, except }), triggersMax)
   const now = latestNow(taken)
   if (now === null) return NOTHING
   const isCut = taken.length > triggersMax
@@ -112,9 +112,9 @@ export async function hearEvents(
   }
 }
 
-const NOTHING: Heard = { events: 0, runs: 0, hasMore: false, left: [], notes: [] }
+const NOTHING: Consumed = { events: 0, runs: 0, hasMore: false, left: [], notes: [] }
 
-const isThere = (one: TakenRow): one is Listening & Timed & TriggerRow => one.id !== null
+const isThere = (one: ClaimedRow): one is Listening & Timed & TriggerRow => one.id !== null
 
 /** True if the event matches the trigger. A stored pattern was validated when the client sent it. */
 function hears({ id, type, config, filename }: Listening & TriggerRow, notes: Note[]): boolean {
@@ -145,9 +145,9 @@ function firingOf({ event, trigger }: { event: Listening; trigger: LockedTrigger
  * Skips the next trigger of an event, because that trigger cannot be fired. Returns its id. Null: no trigger
  * is left, so the event was removed.
  */
-export async function passOver(tx: SqlTx, id: number): Promise<TriggerId | null> {
+export async function skipListener(tx: SqlTx, id: number): Promise<TriggerId | null> {
   const events = storedEvents(tx, { only: id, except: [] })
-  const [next] = await takeEvents(tx, events, 1)
+  const [next] = await claimEvents(tx, events, 1)
   if (next?.heardBy == null) await removeEvent(tx, id)
   else await goOnAfter(tx, id, next.heardBy)
   return next?.heardBy ?? null

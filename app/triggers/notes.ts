@@ -37,7 +37,7 @@ export const damagedNotes = (damaged: LockedTriggers['damaged']): Note[] =>
 /** Maximum number of log lines per transaction. */
 const NOTES_MAX = 20
 
-export function tellNotes(log: Log, notes: readonly Note[]) {
+export function logNotes(log: Log, notes: readonly Note[]) {
   for (const { level, message, fields, error } of notes.slice(0, NOTES_MAX))
     log[level](message, error === undefined ? fields : { ...fields, error })
   if (notes.length > NOTES_MAX) log.warn(`${notes.length - NOTES_MAX} more of these are not told`)

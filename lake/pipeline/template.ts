@@ -108,7 +108,7 @@ export function renderTemplate(
   return rendered
 }
 
-export interface Asked {
+export interface RequestedNames {
   /** Names passed to `ref()`, as written, without duplicates. */
   refs: string[]
   /** Names passed to `landing_zone()`, as written, without duplicates. */
@@ -116,7 +116,7 @@ export interface Asked {
 }
 
 /** Collects the names that the template requests with these variables. Throws `TemplateError`. */
-export function collectTemplate(template: Template, variables: TemplateVariables): Asked {
+export function collectTemplate(template: Template, variables: TemplateVariables): RequestedNames {
   const refs = new Set<string>()
   const zones = new Set<string>()
   const note = (names: Set<string>) => (name: string) => {

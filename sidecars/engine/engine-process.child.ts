@@ -4,7 +4,7 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { makeLog } from '../core/log.ts'
 import { surviveUndecodableMessages } from '../rpc/undecodable.ts'
-import { wallOf } from '../sandbox/wall.ts'
+import { engineSandboxOf } from '../sandbox/wall.ts'
 import { EngineProcess } from './engine-process.ts'
 
 const [directory = '', attack = ''] = process.argv.slice(2)
@@ -14,7 +14,7 @@ const engine = new EngineProcess<{ kind: 'none' }, { none: null }, never>({
   entry: new URL('./hostile-engine.child.ts', import.meta.url),
   directory,
   niceness: 0,
-  wall: wallOf('none', { readable: [], writable: [] }),
+  wall: engineSandboxOf('none', { readable: [], writable: [] }),
   residentBytesMax: Number.MAX_SAFE_INTEGER,
   isFromEngine: (_): _ is never => false,
   isAnswerOf: () => false,

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import type { Subprocess } from 'bun'
-import { ENGINE_ENVIRONMENT, type Wall } from '../sandbox/wall.ts'
+import { ENGINE_ENVIRONMENT, type EngineSandbox } from '../sandbox/wall.ts'
 
 // An engine process is spawned by path without an environment, and called over IPC. It is ended when it does
 // not obey. It executes SQL of users, so every message from it is validated.
@@ -23,7 +23,7 @@ export interface EngineProcessOptions<Kind extends string, Fault> {
   /** Lowers the priority, so that SQL of users does not take the processor from the service. */
   niceness: number
   /** The sandbox of the process. */
-  wall: Wall
+  wall: EngineSandbox
   /**
    * The process is ended when it holds more memory during a call. The engine's own limit does not cover
    * everything.

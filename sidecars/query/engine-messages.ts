@@ -24,20 +24,20 @@ export interface Run {
   define: readonly TableView[]
   drop: readonly ViewName[]
   /** The only catalogs and schemas of earlier queries that may still exist. Null allows all of them. */
-  places: readonly Place[] | null
+  places: readonly SchemaPath[] | null
   rowsLimit: number
   bytesLimit: number
   /** The maximum size of the answer as JSON, in bytes, that the caller accepts. */
   jsonBytesMax: number
 }
 
-export interface Place {
+export interface SchemaPath {
   catalog: string
   schema: string
 }
 
 /** A table by its name in the engine. */
-export interface ViewName extends Place {
+export interface ViewName extends SchemaPath {
   name: string
 }
 

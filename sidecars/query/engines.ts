@@ -4,7 +4,7 @@ import type { EngineAccess, EngineSize } from '../../lake/engine/instance.ts'
 import { type Log, messageOf } from '../core/log.ts'
 import { EnginePool, type PooledEngine } from '../engine/engine-pool.ts'
 import { EngineProcess } from '../engine/engine-process.ts'
-import type { Wall } from '../sandbox/wall.ts'
+import type { EngineSandbox } from '../sandbox/wall.ts'
 import {
   type AnswerOf,
   type Answers,
@@ -18,7 +18,7 @@ import {
   type ViewName,
 } from './engine-messages.ts'
 import { limits } from './limits.ts'
-import { makeTurns, NoTurn } from './turns.ts'
+import { makeQuerySlots, NoSlot } from './turns.ts'
 
 // A pool of warm engine processes. Each executes one query at a time. An engine that cannot be trusted any
 // more is ended.
@@ -88,7 +88,7 @@ export interface EnginesOptions {
   access: Omit<EngineAccess, 'tempDirectory'>
   concurrency: number
   /** The sandbox between the engines and the machine. */
-  wall: Wall
+  wall: EngineSandbox
   log: Log
 }
 
@@ -100,16 +100,16 @@ export function makeEngines(options: EnginesOptions): Engines {
   const pool: Pool = new EnginePool({
     directory,
     idleMs: limits.engineIdleMs,
-    turns: makeTurns(concurrency),
+    turns: makeQuerySlots(concurrency),
     start: (own) => startEngine(own, options),
     log,
   })
   return {
     async take(signal) {
       const unstarted = (error: unknown) =>
-        error instanceof NoTurn
+        error instanceof NoSlot
           ? error
-          : new NoTurn(`an engine could not be started: ${messageOf(error)}`, { cause: error })
+          : new NoSlot(`an engine could not be started: ${messageOf(error)}`, { cause: error })
       const engine = await pool.take(signal).catch((error: unknown) => {
         throw unstarted(error)
       })

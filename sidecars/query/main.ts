@@ -13,7 +13,7 @@ import { serveRefusal } from '../rpc/refusal-server.ts'
 import { serveRpc } from '../rpc/rpc-server.ts'
 import { surviveUndecodableMessages } from '../rpc/undecodable.ts'
 import type { SandboxMode } from '../sandbox/ladder.ts'
-import { chooseWall, FailedWall, lakePlaces, NoWall } from '../sandbox/wall.ts'
+import { chooseEngineSandbox, FailedSandbox, lakeDirectories, NoSandbox } from '../sandbox/wall.ts'
 import { makeCommits } from './commits.ts'
 import { makeEngines } from './engines.ts'
 import { limits } from './limits.ts'
@@ -32,8 +32,8 @@ async function start(settings: Settings & { sandbox: SandboxMode }, log: Log) {
   const cacheDirectory = join(scratch, 'lake')
   await openScratch(scratch, ['engines', 'lake'], log)
   const cache = await openObjectCache(cacheDirectory, limits.cacheBytes)
-  const readable = [...(await lakePlaces(lakeDir)), cacheDirectory]
-  const wall = await chooseWall(settings.sandbox, { readable, writable: [] }, log)
+  const readable = [...(await lakeDirectories(lakeDir)), cacheDirectory]
+  const wall = await chooseEngineSandbox(settings.sandbox, { readable, writable: [] }, log)
   const engines = makeEngines({
     directory: enginesDirectory,
     size,
@@ -73,7 +73,7 @@ try {
   const settings = await withRealDirectories(parseSettings(process.env, machine))
   const log = makeLog('query', settings.logFormat)
   const stop = await start(settings, log).catch(async (error: unknown) => {
-    if (!(error instanceof FailedWall)) throw error
+    if (!(error instanceof FailedSandbox)) throw error
     log.error('no code of users is executed: SANDBOX=off would execute it without a wall', {
       reason: error.message,
     })
@@ -84,5 +84,5 @@ try {
   endInOrder(process.env, stop)
 } catch (error) {
   process.stderr.write(`${messageOf(error)}\n`)
-  process.exit(error instanceof SettingsError || error instanceof NoWall ? EX_CONFIG : 1)
+  process.exit(error instanceof SettingsError || error instanceof NoSandbox ? EX_CONFIG : 1)
 }

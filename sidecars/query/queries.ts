@@ -3,7 +3,7 @@ import type { TableReference } from '../../lake/engine/statement.ts'
 import { tableKey } from '../../lake/pipeline/names.ts'
 import type { LakeView } from '../../proto/gen/sluice/query/v1/query_pb.ts'
 import type { CommitTable, Tables, TablesAt } from './commits.ts'
-import type { AnswerOf, Place, ViewName } from './engine-messages.ts'
+import type { AnswerOf, SchemaPath, ViewName } from './engine-messages.ts'
 import { type DefinedTable, type EngineLease, type Engines, type Statement, viewKey } from './engines.ts'
 import { limits } from './limits.ts'
 import { catalogOf, quoteNamespaces, tableOf, writtenName } from './names.ts'
@@ -154,8 +154,8 @@ function tablesAmong(all: Tables, seen: ReadonlySet<string>): Tables {
 const viewsOf = (tables: Tables) => new Set([...tables.values()].map((table) => viewKey(viewOf(table))))
 
 /** Catalogs and schemas that contain at least one of the tables. */
-function placesOf(tables: Tables): Place[] {
-  const places = new Map<string, Place>()
+function placesOf(tables: Tables): SchemaPath[] {
+  const places = new Map<string, SchemaPath>()
   for (const table of tables.values()) {
     const { catalog, schema } = viewOf(table)
     places.set(`${catalog}.${schema}`, { catalog, schema })

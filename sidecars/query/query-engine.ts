@@ -5,7 +5,7 @@ import { plannedTreeOn, type SyntaxTree } from '../../lake/engine/parser.ts'
 import { BrokenStream } from '../../lake/engine/rows.ts'
 import { checkReadOnly, limited, withOwnLines } from '../../lake/engine/statement.ts'
 import { quoteIdentifier } from '../../lake/quote.ts'
-import type { AnswerOf, EngineRequest, Place, Run, ViewName } from './engine-messages.ts'
+import type { AnswerOf, EngineRequest, SchemaPath, Run, ViewName } from './engine-messages.ts'
 
 // A locked DuckDB instance that answers one query after another. It receives only read-only statements, so
 // `clear` removes every trace of a query. Tables stay defined, because the next query is likely to use the
@@ -23,7 +23,7 @@ const NOWHERE = 'memory'
 export class QueryEngine {
   readonly #engine: Engine
   readonly #tree: SyntaxTree
-  readonly #schemas = new Map<string, Place>()
+  readonly #schemas = new Map<string, SchemaPath>()
   readonly #catalogs = new Set<string>()
   #inUse = NOWHERE
 
@@ -105,7 +105,7 @@ export class QueryEngine {
   }
 
   /** Removes the catalogs and schemas that are not in this list. */
-  #leave(kept: readonly Place[] | null): string[] {
+  #leave(kept: readonly SchemaPath[] | null): string[] {
     if (kept === null) return []
     const catalogs = new Set(kept.map(({ catalog }) => catalog))
     const schemas = new Set(kept.map(pathOf))
@@ -136,5 +136,5 @@ const answerOf = ({ bytes, rows, truncated }: ArrowSummary & { bytes: Uint8Array
   truncated,
 })
 
-const pathOf = ({ catalog, schema }: Place) => `${quoteIdentifier(catalog)}.${quoteIdentifier(schema)}`
+const pathOf = ({ catalog, schema }: SchemaPath) => `${quoteIdentifier(catalog)}.${quoteIdentifier(schema)}`
 const nameOf = ({ catalog, schema, name }: ViewName) => [catalog, schema, name].map(quoteIdentifier).join('.')

@@ -15,7 +15,7 @@ import { EngineFault } from './engine-messages.ts'
 import { limits } from './limits.ts'
 import { DEFAULT_NAMESPACE } from './names.ts'
 import { NoSuchTable, type RunQuery } from './queries.ts'
-import { NoTurn } from './turns.ts'
+import { NoSlot } from './turns.ts'
 
 // The RPC interface of the query service: parses requests, enforces the time limit, and maps errors.
 
@@ -140,7 +140,7 @@ function toConnectError(
   if (error instanceof Cancelled) return as(Code.Canceled, 'the query was cancelled')
   if (error instanceof NoSuchTable) return as(Code.InvalidArgument, error.message)
   if (error instanceof UnsupportedTable) return as(Code.FailedPrecondition, error.message)
-  if (error instanceof NoTurn)
+  if (error instanceof NoSlot)
     return new ConnectError(error.message, Code.Unavailable, { [BUSY_HEADER]: '1' }, undefined, error)
   if (error instanceof EngineFault)
     switch (error.kind) {

@@ -2,16 +2,16 @@ import { makeSlots, type Slots } from '../../app/core/process/slots.ts'
 import { limits } from './limits.ts'
 
 /** No engine for a query: too many queries wait, the wait was too long, or no engine can be started. */
-export class NoTurn extends Error {}
+export class NoSlot extends Error {}
 
 /** Slots that limit concurrent queries. Acquiring one throws NoTurn, also after an abort of the signal. */
-export function makeTurns(max: number): Slots {
-  const full = () => new NoTurn(`${limits.waiting} queries are waiting already`)
+export function makeQuerySlots(max: number): Slots {
+  const full = () => new NoSlot(`${limits.waiting} queries are waiting already`)
   const slots = makeSlots(max, limits.waiting, full)
   return {
     take: (signal) =>
       slots.take(signal).catch((error: unknown) => {
-        throw signal?.aborted ? new NoTurn('no engine became free in time') : error
+        throw signal?.aborted ? new NoSlot('no engine became free in time') : error
       }),
   }
 }

@@ -9,7 +9,7 @@ import {
   Health,
   HealthCheckResponse_ServingStatus as ServingStatus,
 } from '../../proto/gen/grpc/health/v1/health_pb.ts'
-import { takesTrace } from '../../proto/trace.ts'
+import { continueTrace } from '../../proto/trace.ts'
 import { type Admit, answerOf } from './admission.ts'
 import { unknownApi } from './api-addresses.ts'
 
@@ -81,7 +81,7 @@ export function serveConnect(options: ConnectServerOptions): ConnectServer {
   const shutdown = new AbortController()
   const router = createConnectRouter({
     grpc: false,
-    interceptors: [takesTrace],
+    interceptors: [continueTrace],
     readMaxBytes: options.readMaxBytes,
     shutdownSignal: shutdown.signal,
   })

@@ -10,7 +10,7 @@ import {
 import type { AddressInfo, Socket } from 'node:net'
 import { Code, ConnectError } from '@connectrpc/connect'
 import { connectNodeAdapter } from '@connectrpc/connect-node'
-import { takesTrace } from '../../proto/trace.ts'
+import { continueTrace } from '../../proto/trace.ts'
 import { answerOf } from './admission.ts'
 import { type ConnectServer, type ConnectServerOptions, registerAll } from './connect.ts'
 
@@ -18,7 +18,7 @@ import { type ConnectServer, type ConnectServerOptions, registerAll } from './co
 export async function serveGrpc(options: ConnectServerOptions): Promise<ConnectServer> {
   const shutdown = new AbortController()
   const handler = connectNodeAdapter({
-    interceptors: [takesTrace],
+    interceptors: [continueTrace],
     routes: (router) => registerAll(router, options, shutdown.signal),
     readMaxBytes: options.readMaxBytes,
     shutdownSignal: shutdown.signal,

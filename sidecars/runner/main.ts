@@ -13,11 +13,11 @@ import { makeApiAddresses } from '../rpc/api-addresses.ts'
 import { serveRefusal } from '../rpc/refusal-server.ts'
 import { serveRpc } from '../rpc/rpc-server.ts'
 import { surviveUndecodableMessages } from '../rpc/undecodable.ts'
-import { chooseWall, type EngineView, FailedWall, lakePlaces, NoWall } from '../sandbox/wall.ts'
+import { chooseEngineSandbox, type EngineView, FailedSandbox, lakeDirectories, NoSandbox } from '../sandbox/wall.ts'
 import { makeAttempts } from './attempt/attempts.ts'
 import { watchDisks } from './attempt/disk-watch.ts'
 import { Inputs, type InputsOptions } from './attempt/inputs.ts'
-import { makeJourney } from './attempt/journey.ts'
+import { makeAttemptExecution } from './attempt/journey.ts'
 import { makeLake } from './attempt/lake-session.ts'
 import { makeSqlCheck } from './author/sql-check.ts'
 import { makeRunEngines } from './engine/engine-leases.ts'
@@ -49,11 +49,11 @@ async function run(settings: RunnerSettings, log: Log): Promise<void> {
   const cache = await openObjectCache(directories.cache, limits.cacheBytes)
   const elsewhere = await walkable(directories.python, log)
   const view: EngineView = {
-    readable: [...(await lakePlaces(settings.lakeDir)), directories.cache, directories.inputs],
+    readable: [...(await lakeDirectories(settings.lakeDir)), directories.cache, directories.inputs],
     // Engines read the results of interpreters, and write rows for them, in directories that both can access.
     writable: [...new Set([directories.python, elsewhere])],
   }
-  const wall = await chooseWall(settings.sandbox, view, log)
+  const wall = await chooseEngineSandbox(settings.sandbox, view, log)
   const pool = makeRunEngines({
     directory: directories.engines,
     inputs: directories.inputs,
@@ -94,7 +94,7 @@ async function run(settings: RunnerSettings, log: Log): Promise<void> {
   const attempts = makeAttempts({
     concurrency: settings.concurrency,
     seconds: settings.runSeconds,
-    execute: makeJourney({ ...places, outputBytes: settings.outputBytes }),
+    execute: makeAttemptExecution({ ...places, outputBytes: settings.outputBytes }),
     waitsFor: disks.shortage,
     log,
   })
@@ -136,7 +136,7 @@ try {
   const settings = await withRealDirectories(parseSettings(process.env, machine))
   const log = makeLog('runner', settings.logFormat)
   await run(settings, log).catch(async (error: unknown) => {
-    if (!(error instanceof FailedWall)) throw error
+    if (!(error instanceof FailedSandbox)) throw error
     log.error('no code of users is executed: SANDBOX=off would execute it without a wall', {
       reason: error.message,
     })
@@ -146,5 +146,5 @@ try {
   })
 } catch (error) {
   process.stderr.write(`runner: ${messageOf(error)}\n`)
-  process.exit(error instanceof SettingsError || error instanceof NoWall ? EX_CONFIG : 1)
+  process.exit(error instanceof SettingsError || error instanceof NoSandbox ? EX_CONFIG : 1)
 }

@@ -1,7 +1,7 @@
 // For tests of SQL: a runner on a machine without Python.
-import type { WorkplaceOptions } from './attempt/workplace.ts'
+import type { AttemptResourcesOptions } from './attempt/workplace.ts'
 
-export const noPython: Pick<WorkplaceOptions, 'interpreters' | 'pythonLimits'> = {
+export const noPython: Pick<AttemptResourcesOptions, 'interpreters' | 'pythonLimits'> = {
   interpreters: {
     take: () => Promise.reject(new Error('there is no Python')),
     sandbox: () => null,

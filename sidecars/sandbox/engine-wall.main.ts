@@ -5,12 +5,12 @@ import assert from 'node:assert'
 import { writeFileSync } from 'node:fs'
 import { getPriority, setPriority } from 'node:os'
 import { openKernel } from './kernel.ts'
-import type { WallSpec } from './wall.ts'
+import type { EngineSandboxSpec } from './wall.ts'
 
 try {
   const [, , argument] = process.argv
   assert(argument !== undefined, 'the specification of the wall is missing')
-  const spec = JSON.parse(argument) as WallSpec
+  const spec = JSON.parse(argument) as EngineSandboxSpec
   const kernel = openKernel()
   // If memory runs out, the kernel should kill an engine rather than the service.
   try {

@@ -73,7 +73,7 @@ const RLIMITS = { FSIZE: 1, CORE: 4, NOFILE: 7, MSGQUEUE: 12 } as const
 export type LimitName = keyof typeof RLIMITS
 
 /** Absolute paths. Missing paths are skipped. */
-export interface Places {
+export interface AccessPaths {
   readable: readonly string[]
   /** Paths that may be read, and executed as programs. */
   executable: readonly string[]
@@ -165,7 +165,7 @@ export class Kernel {
   }
 
   /** Restricts this thread, its children and its later programs to these paths, and forbids the network. */
-  seeOnly({ readable, executable, writable, devices }: Places): void {
+  seeOnly({ readable, executable, writable, devices }: AccessPaths): void {
     const version = this.#syscall('landlock_create_ruleset', LANDLOCK_CREATE, 0, 0, 1)
     if (version < 1) throw new Unavailable('Landlock: the kernel has none')
     const handled = FILE_ACCESS[Math.min(version, FILE_ACCESS.length) - 1]

@@ -58,7 +58,7 @@ export const RESULT = '.result'
  * The directories of a sandboxed process: its inputs, and its own writable directory. Both paths are
  * absolute.
  */
-export interface Rooms {
+export interface ProcessDirectories {
   inputs: string
   own: string
   /**
@@ -108,7 +108,7 @@ const isRoot = () => process.getuid?.() === 0
 export const changesUser = (step: SandboxStep): boolean => step !== 'none' && isRoot()
 
 export interface LaunchOptions {
-  rooms: Rooms
+  rooms: ProcessDirectories
   limits: ProcessLimits
   /** The user of the process. Null keeps the user of the service. */
   user: number | null
@@ -153,7 +153,7 @@ const filterOf = (step: SandboxStep) =>
     passesFiles: step !== 'landlock',
   })
 
-function bubblewrap(python: Python, { inputs, own, result }: Rooms, diskBytes: number): string[] {
+function bubblewrap(python: Python, { inputs, own, result }: ProcessDirectories, diskBytes: number): string[] {
   const shown = python.readable.filter(
     (path) => !SYSTEM.some((one) => path === one || path.startsWith(`${one}/`)),
   )

@@ -8,7 +8,7 @@ import { silent } from '../core/testing.ts'
 import { startTestQueries } from '../query/testing.ts'
 import { transportToSidecar } from '../rpc/testing.ts'
 import { openTestService, runToEnd, startRunner, type TestService } from '../runner/testing.ts'
-import { chooseWall } from './wall.ts'
+import { chooseEngineSandbox } from './wall.ts'
 
 // Checks the system calls that engine processes make during a run, a preview and a query, with harmless and
 // hostile code. Needs strace, which CI has. For Python interpreters see runner/python/trace.test.ts.
@@ -16,7 +16,7 @@ import { chooseWall } from './wall.ts'
 setDefaultTimeout(120_000)
 
 const nothing = { readable: [], writable: [] }
-const wall = await chooseWall('auto', nothing, silent)
+const wall = await chooseEngineSandbox('auto', nothing, silent)
 const canTrace = Bun.which('strace') !== null && wall.step === 'landlock'
 const CALLS =
   'open,openat,openat2,creat,execve,execveat,fork,vfork,clone,clone3,socket,connect,bind,kill,tkill,pidfd_open,ptrace,landlock_restrict_self'

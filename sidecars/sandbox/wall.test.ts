@@ -8,13 +8,13 @@ import { silent } from '../core/testing.ts'
 import { SANDBOX_MODES } from './ladder.ts'
 import type { Answers, Targets } from './wall.child.ts'
 import {
-  chooseWall,
+  chooseEngineSandbox,
   type EngineView,
-  FailedWall,
-  NoWall,
-  WALL_STEPS_OF,
-  type WallStep,
-  wallOf,
+  FailedSandbox,
+  NoSandbox,
+  ENGINE_SANDBOX_STEPS_OF,
+  type EngineSandboxStep,
+  engineSandboxOf,
 } from './wall.ts'
 
 const CHILD = fileURLToPath(new URL('./wall.child.ts', import.meta.url))
@@ -53,11 +53,11 @@ interface Attempts {
 }
 
 /** The results of every attempt by code that has broken the engine's own lock. */
-async function attemptsBehind(step: WallStep, name: string): Promise<Attempts> {
+async function attemptsBehind(step: EngineSandboxStep, name: string): Promise<Attempts> {
   const directory = join(root, name)
   await mkdir(directory)
   const { promise, resolve, reject } = Promise.withResolvers<Attempts>()
-  const wall = wallOf(step, { readable: [join(root, 'lake')], writable: [] })
+  const wall = engineSandboxOf(step, { readable: [join(root, 'lake')], writable: [] })
   const child = Bun.spawn(wall.command({ entry: CHILD, directory, niceness: 0 }), {
     cwd: directory,
     env: { TZ: 'UTC' },
@@ -88,10 +88,10 @@ const BY_THE_WALL = /^refused: (EPERM|EACCES|EXDEV|ENOENT|1|13|18|no such call)$
 const reached = (tried: Answers) =>
   Object.entries(tried).flatMap(([name, answer]) => (BY_THE_WALL.test(answer) ? [] : [`${name}: ${answer}`]))
 
-async function works(step: WallStep): Promise<boolean> {
+async function works(step: EngineSandboxStep): Promise<boolean> {
   // `required` accepts only this step, and throws without it.
   return step === 'landlock'
-    ? chooseWall('required', nothing, silent).then(
+    ? chooseEngineSandbox('required', nothing, silent).then(
         () => true,
         () => false,
       )
@@ -142,18 +142,18 @@ const ALLOWED: Answers = {
 describe('choice of the engine sandbox', () => {
   test('auto chooses the strongest working sandbox and logs it', async () => {
     const lines: string[] = []
-    const wall = await chooseWall(
+    const wall = await chooseEngineSandbox(
       'auto',
       nothing,
       makeLog('test', 'text', (line) => lines.push(line)),
     )
-    expect(WALL_STEPS_OF.auto).toContain(wall.step)
+    expect(ENGINE_SANDBOX_STEPS_OF.auto).toContain(wall.step)
     expect(lines.join()).toContain('engine processes run behind')
   })
 
   test('SANDBOX=off chooses no sandbox and logs a warning', async () => {
     const lines: string[] = []
-    const wall = await chooseWall(
+    const wall = await chooseEngineSandbox(
       'off',
       nothing,
       makeLog('test', 'text', (line) => lines.push(line)),
@@ -167,7 +167,7 @@ describe('choice of the engine sandbox', () => {
     const bun = process.execPath
     process.execPath = '/bin/false'
     try {
-      await expect(chooseWall('required', nothing, silent)).rejects.toThrow(NoWall)
+      await expect(chooseEngineSandbox('required', nothing, silent)).rejects.toThrow(NoSandbox)
     } finally {
       process.execPath = bun
     }
@@ -177,8 +177,8 @@ describe('choice of the engine sandbox', () => {
     const bun = process.execPath
     process.execPath = '/bin/false'
     try {
-      const refused = chooseWall('auto', nothing, silent)
-      await expect(refused).rejects.toThrow(FailedWall)
+      const refused = chooseEngineSandbox('auto', nothing, silent)
+      await expect(refused).rejects.toThrow(FailedSandbox)
       await expect(refused).rejects.toThrow('engine processes cannot be confined: landlock: it ended with 1')
     } finally {
       process.execPath = bun

@@ -4,7 +4,7 @@ import { dirname, join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { LAKE_PREFIX } from '../../lake/iceberg/format/location.ts'
 import type { Log } from '../core/log.ts'
-import { type LimitName, openKernel, type Places, Unavailable } from './kernel.ts'
+import { type LimitName, openKernel, type AccessPaths, Unavailable } from './kernel.ts'
 import { DEVICES, type SandboxMode } from './ladder.ts'
 
 // The sandbox around engine processes (docs/adr/0020-engine-sandbox.md), the second barrier after DuckDB's
@@ -16,9 +16,9 @@ import { DEVICES, type SandboxMode } from './ladder.ts'
  * - `seccomp`: the same without Landlock, on kernels that lack Landlock. Only file modes protect files then.
  * - `none`: only the engine's own lock, with SANDBOX=off and on systems that offer neither.
  */
-export type WallStep = 'landlock' | 'seccomp' | 'none'
+export type EngineSandboxStep = 'landlock' | 'seccomp' | 'none'
 
-export const WALL_STEPS_OF: Record<SandboxMode, readonly WallStep[]> = {
+export const ENGINE_SANDBOX_STEPS_OF: Record<SandboxMode, readonly EngineSandboxStep[]> = {
   auto: ['landlock', 'seccomp', 'none'],
   required: ['landlock'],
   off: ['none'],
@@ -31,14 +31,14 @@ export interface EngineView {
 }
 
 /** The argument of engine-wall.main.ts. */
-export interface WallSpec {
+export interface EngineSandboxSpec {
   command: readonly string[]
   env: readonly string[]
   /** The descriptor of the IPC channel through which the engine receives its work. */
   channel: number
   niceness: number
   limits: readonly (readonly [LimitName, number])[]
-  places: Places | null
+  places: AccessPaths | null
 }
 
 export interface EngineStart {
@@ -52,8 +52,8 @@ export interface EngineStart {
   args?: readonly string[]
 }
 
-export interface Wall {
-  step: WallStep
+export interface EngineSandbox {
+  step: EngineSandboxStep
   /**
    * Returns the command that starts an engine process in this sandbox. The process inherits an IPC channel.
    */
@@ -96,12 +96,12 @@ const SYSTEM_FILES = [
 const CODE = ['sidecars', 'lake', 'proto', 'package.json', 'tsconfig.json', 'bunfig.toml']
 
 /** Returns the sandbox of this step. */
-export function wallOf(step: WallStep, view: EngineView): Wall {
+export function engineSandboxOf(step: EngineSandboxStep, view: EngineView): EngineSandbox {
   return { step, command: (start) => commandOf(step, view, start) }
 }
 
 function commandOf(
-  step: WallStep,
+  step: EngineSandboxStep,
   view: EngineView,
   { entry, directory, niceness, args = [] }: EngineStart,
 ): string[] {
@@ -110,7 +110,7 @@ function commandOf(
     const nice = Bun.which('nice')
     return [...(nice === null ? [] : [nice, '-n', String(niceness)]), bun, entry, ...args]
   }
-  const spec: WallSpec = {
+  const spec: EngineSandboxSpec = {
     command: [bun, '--preload', FILTER, entry, ...args],
     env: [
       ...Object.entries(ENGINE_ENVIRONMENT).map(([name, value]) => `${name}=${value}`),
@@ -157,14 +157,14 @@ function modulePaths(): string[] {
  * sandbox that does not work. Throws FailedWall if the kernel offers a sandbox that fails; no weaker sandbox
  * replaces it.
  */
-export async function chooseWall(mode: SandboxMode, view: EngineView, log: Log): Promise<Wall> {
+export async function chooseEngineSandbox(mode: SandboxMode, view: EngineView, log: Log): Promise<EngineSandbox> {
   const reasons: string[] = []
-  for (const step of WALL_STEPS_OF[mode]) {
-    const wall = wallOf(step, view)
+  for (const step of ENGINE_SANDBOX_STEPS_OF[mode]) {
+    const wall = engineSandboxOf(step, view)
     const reason = step === 'none' ? null : await tryOut(wall)
     if (reason !== null) {
       reasons.push(`${step}: ${reason}`)
-      if (mode === 'auto' && isOffered(step)) throw new FailedWall(reasons)
+      if (mode === 'auto' && isOffered(step)) throw new FailedSandbox(reasons)
       continue
     }
     const fields = reasons.length === 0 ? undefined : { reason: reasons.join('; ') }
@@ -172,14 +172,14 @@ export async function chooseWall(mode: SandboxMode, view: EngineView, log: Log):
     else log.info(`engine processes run behind: ${step}`, fields)
     return wall
   }
-  throw new NoWall(`SANDBOX=required, and engine processes cannot be confined here (${reasons.join('; ')})`)
+  throw new NoSandbox(`SANDBOX=required, and engine processes cannot be confined here (${reasons.join('; ')})`)
 }
 
 /**
  * Returns the directory of the lake's files on a disk shared with the API, where engines read them in place.
  * Creates the directory, because it must exist before the first engine starts.
  */
-export async function lakePlaces(lakeDir: string | null): Promise<string[]> {
+export async function lakeDirectories(lakeDir: string | null): Promise<string[]> {
   if (lakeDir === null) return []
   const place = join(resolve(lakeDir), LAKE_PREFIX)
   await mkdir(place, { recursive: true }).catch((error: unknown) => {
@@ -189,20 +189,20 @@ export async function lakePlaces(lakeDir: string | null): Promise<string[]> {
 }
 
 /** The configuration requires a sandbox that this machine does not support. */
-export class NoWall extends Error {}
+export class NoSandbox extends Error {}
 
 /**
  * The kernel offers a sandbox, but engine processes could not be confined in it. The message contains no
  * path.
  */
-export class FailedWall extends Error {
+export class FailedSandbox extends Error {
   constructor(reasons: readonly string[]) {
     super(`engine processes cannot be confined: ${reasons.join('; ')}`)
   }
 }
 
 /** Whether the kernel reports all parts of this sandbox. */
-function isOffered(step: WallStep): boolean {
+function isOffered(step: EngineSandboxStep): boolean {
   try {
     const kernel = openKernel()
     return kernel.hasFilters() && (step !== 'landlock' || kernel.hasLandlock())
@@ -213,7 +213,7 @@ function isOffered(step: WallStep): boolean {
 }
 
 /** Returns the reason why the sandbox fails, or null if it works. */
-async function tryOut(wall: Wall): Promise<string | null> {
+async function tryOut(wall: EngineSandbox): Promise<string | null> {
   const child = Bun.spawn(
     wall.command({ entry: PROBE, directory: '/nonexistent', niceness: 0, args: [wall.step] }),
     {

@@ -4,7 +4,7 @@
  */
 import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { definitionOf, leavesOf } from '../../app/inspector/definitions.ts'
+import { definitionOf, leafStatesOf } from '../../app/inspector/definitions.ts'
 import { drawingOf } from '../../app/inspector/drawing.ts'
 import { type Definition, MACHINE_NAMES, type TransitionDefinition } from '../../app/inspector/schema.ts'
 
@@ -58,7 +58,7 @@ ${definition.summary} Machine version ${definition.version}: [\`machines/${defin
 
 | State | |
 |---|---|
-${leavesOf(definition)
+${leafStatesOf(definition)
   .map(({ path, description }) => `| \`${path}\` | ${description} |`)
   .join('\n')}
 

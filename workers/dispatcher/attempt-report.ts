@@ -19,7 +19,7 @@ import {
   RunStatus,
   Severity,
 } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
-import type { RunnerRoom } from './runners.ts'
+import type { RunnerSlots } from './runners.ts'
 
 /** Stored bytes of log lines per run; a last line then states the number of dropped lines. */
 const LOG_BYTES_PER_RUN = 8 * 1_048_576
@@ -30,7 +30,7 @@ export interface ReportDeps {
   report(outcome: Outcome): void
   tell(line: LogLine): void
   /** Called with the runner's free slots after it accepted this attempt. */
-  onAccepted(room: RunnerRoom): void
+  onAccepted(room: RunnerSlots): void
   onRefused(): void
   onUnreachable(): void
 }
@@ -75,7 +75,7 @@ export class AttemptReport {
   }
 
   /** Reports that the runner accepted the attempt. */
-  accepted(runnerBoot: string, room: RunnerRoom): void {
+  accepted(runnerBoot: string, room: RunnerSlots): void {
     this.#runnerBoot = runnerBoot
     this.deps.onAccepted(room)
     this.deps.report({ ...this.#which(), kind: 'accepted', runnerBoot })

@@ -6,7 +6,7 @@ import type { Log } from '../../app/core/log.ts'
 import {
   adoptOrphans,
   attemptsFollowedBy,
-  giveSignOfLife,
+  renewReplica,
   handleOf,
   openAttemptsOf,
 } from '../../app/runs/service.ts'
@@ -55,7 +55,7 @@ export function makePresence({ sql, replica, follower, ender, tellsInputs, log }
   }
 
   return async () => {
-    await giveSignOfLife(sql, replica)
+    await renewReplica(sql, replica)
     const adopted = await adoptOrphans(sql, replica, limits.dispatchBatch)
     if (adopted.length > 0) log.info(`adopted ${adopted.length} runs of a replica that is gone`)
     const again = await unfollowed()

@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
 import { until } from '../../tools/test/until.ts'
-import { makeRunners, type RunnerRoom } from './runners.ts'
+import { makeRunners, type RunnerSlots } from './runners.ts'
 
 const URL_A = 'http://a'
 const SLOTS = 4
@@ -8,7 +8,7 @@ const SLOTS = 4
 function known() {
   const remote = { url: URL_A, check: async () => {} } as never
   const runners = makeRunners([URL_A], () => remote)
-  const says = (room: RunnerRoom) => runners.accepted(URL_A, room)
+  const says = (room: RunnerSlots) => runners.accepted(URL_A, room)
   const take = (max = 100) => runners.takePlaces(max).length
   return { runners, says, take }
 }

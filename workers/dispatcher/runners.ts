@@ -25,7 +25,7 @@ interface Runner {
 export type Runners = ReturnType<typeof makeRunners>
 
 /** The slots in a runner's answer. Runners of other vendors may omit either field. */
-export interface RunnerRoom {
+export interface RunnerSlots {
   freeSlots?: number
   slots?: number
 }
@@ -109,7 +109,7 @@ export function makeRunners(
     /** Accepts a runner that is no longer configured, because its attempts are followed to their end. */
     remoteAt: (url: string) => runnerOf(url)?.remote ?? reach(url),
     /** Notes that a runner accepted an attempt, with its free slots if known. True: a slot is free. */
-    accepted(url: string, { freeSlots, slots }: RunnerRoom): boolean {
+    accepted(url: string, { freeSlots, slots }: RunnerSlots): boolean {
       const runner = runnerOf(url)
       if (runner === undefined) return false
       runner.refusals = 0

@@ -13,7 +13,7 @@ import {
   lockLease,
   releaseLease,
   renewLease,
-  takeLease,
+  acquireLease,
 } from './store.ts'
 
 /**
@@ -139,7 +139,7 @@ export function startLeadership(options: LeadershipOptions): Leadership {
     // row.
     if (seen !== undefined) await endBackend(sql, seen.backendPid, applicationName(role, seen.holder))
     const askedAt = performance.now()
-    const epoch = await takeLease(sql, { role, holder, leaseMs, seenEpoch: seen?.epoch ?? null, isOwn })
+    const epoch = await acquireLease(sql, { role, holder, leaseMs, seenEpoch: seen?.epoch ?? null, isOwn })
     if (epoch === null) return
     held = { role, epoch, renewedAt: askedAt }
     ownEpoch = epoch

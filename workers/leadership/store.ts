@@ -80,7 +80,7 @@ export interface Challenge {
 /**
  * Returns the new epoch. Null: another challenger was faster, or the old leader's connection still exists.
  */
-export const takeLease = (sql: Sql, challenge: Challenge): Promise<number | null> =>
+export const acquireLease = (sql: Sql, challenge: Challenge): Promise<number | null> =>
   inTransaction(sql, async (tx) => {
     const { role } = challenge
     const [lock] = await tx`select pg_try_advisory_lock(${LOCK_CLASS}, hashtext(${role})) as taken`

@@ -42,7 +42,7 @@ const withLast = (owners: Column, owner: string) =>
  * Gives a deleted namespace's resources without an owner to `owner`, the namespace's owner. Their code
  * already saw what this owner sees. Without an owner, their code would see all unowned resources instead.
  */
-export async function leaveToOwner(tx: Tx, namespace: string, owner: string): Promise<void> {
+export async function assignUnowned(tx: Tx, namespace: string, owner: string): Promise<void> {
   const isNobodys = ({ namespace: at, owner: by }: typeof pipelines | typeof landingZones) =>
     and(eq(at, namespace), isNull(by))
   await tx.update(pipelines).set({ owner }).where(isNobodys(pipelines))

@@ -6,12 +6,12 @@ import { computed, only, select } from '../../../drizzle/rows.ts'
 import { type PipelineRef, prefixOf } from '../../core/pipeline-ref.ts'
 import type { ObjectStore } from '../../objects/port.ts'
 
-export interface LeftBehindDeps {
+export interface LeftoversDeps {
   sql: Sql
   objects: Pick<ObjectStore, 'list'>
 }
 
-export const makeLeftBehind = ({ sql, objects }: LeftBehindDeps) => {
+export const makeLeftovers = ({ sql, objects }: LeftoversDeps) => {
   const holdsFiles = async (prefix: string) => (await objects.list(prefix, { limit: 1 })).objects.length > 0
 
   return {

@@ -4,7 +4,7 @@ import { landingZones, namespaces, pipelines } from '../../../drizzle/schema/ind
 import type { Resource, ResourceType } from '../../core/access.ts'
 import { pipelineFolderOf, zoneFolderOf } from '../../core/paths.ts'
 import type { PipelineRef } from '../../core/pipeline-ref.ts'
-import { type LeftBehindDeps, makeLeftBehind } from './left-behind.ts'
+import { type LeftoversDeps, makeLeftovers } from './left-behind.ts'
 
 export type Resources = ReturnType<typeof makeResources>
 
@@ -22,7 +22,7 @@ const COLUMNS = {
 }
 
 /** Each function returns null when the resource does not exist. */
-export function makeResources({ sql, objects }: LeftBehindDeps) {
+export function makeResources({ sql, objects }: LeftoversDeps) {
   /** Finds a pipeline that is not deleted. */
   async function pipeline({ namespace, layer, name }: PipelineRef): Promise<Resource | null> {
     const [row] = await select(sql, COLUMNS.pipeline)`
@@ -62,7 +62,7 @@ export function makeResources({ sql, objects }: LeftBehindDeps) {
   }
 
   return {
-    ...makeLeftBehind({ sql, objects }),
+    ...makeLeftovers({ sql, objects }),
     pipeline,
     zone,
     namespace,

@@ -2,7 +2,7 @@ import { alias } from 'drizzle-orm/pg-core'
 import type { Sql } from '../../../drizzle/client.ts'
 import { computed, pick, type RowOf, select } from '../../../drizzle/rows.ts'
 import { landingFiles, landingZones } from '../../../drizzle/schema/index.ts'
-import { andSeenId } from '../../../drizzle/visibility.ts'
+import { andVisibleId } from '../../../drizzle/visibility.ts'
 import type { Resource, Visible } from '../../core/access.ts'
 import { limits } from '../../core/limits.ts'
 import { zoneFolderOf } from '../../core/paths.ts'
@@ -20,7 +20,7 @@ async function findZone(
   seen: Visible['zones'],
 ): Promise<Resource | null> {
   const [found] = await select(sql, pick(landingZones, 'id', 'namespace', 'owner'))`
-    from landing_zone where namespace = ${namespace} and name = ${name} ${andSeenId(sql, sql`id`, seen)}`
+    from landing_zone where namespace = ${namespace} and name = ${name} ${andVisibleId(sql, sql`id`, seen)}`
   return found === undefined ? null : { type: 'landing_zone', ...found }
 }
 
@@ -115,7 +115,7 @@ export async function isFrozenInput(
     join landing_zone zone on zone.id = frozen.zone_id
     where frozen.run_id = ${runId} and frozen.attempt = ${attempt}
       and ${key} in (file.path, zone.namespace || '/landing/' || zone.name || '/' || file.filename)
-      ${andSeenId(sql, sql`zone.id`, seen)}
+      ${andVisibleId(sql, sql`zone.id`, seen)}
     limit 1`
   return found.length > 0
 }
@@ -128,7 +128,7 @@ export async function pinnedVersion(sql: Sql, runId: string, path: string): Prom
 }
 
 /** Whether a key is in the folder of a visible zone. */
-export async function isInSeenZone(sql: Sql, key: string, seen: Visible['zones']): Promise<boolean> {
+export async function isInVisibleZone(sql: Sql, key: string, seen: Visible['zones']): Promise<boolean> {
   if (seen === 'all') return true
   const folder = zoneFolderOf(key)
   return folder !== null && (await findZone(sql, folder, seen)) !== null

@@ -2,7 +2,7 @@ import { alias } from 'drizzle-orm/pg-core'
 import type { Sql } from '../../../drizzle/client.ts'
 import { pick, type RowOf, select } from '../../../drizzle/rows.ts'
 import { lakeContents, mainEntries, namespaces } from '../../../drizzle/schema/index.ts'
-import { andTableSeen } from '../../../drizzle/visibility.ts'
+import { andVisibleTable } from '../../../drizzle/visibility.ts'
 import type { TableName } from '../../../lake/pipeline/names.ts'
 import { EVERYTHING } from '../../core/access.ts'
 
@@ -41,7 +41,7 @@ export const tableAt = (sql: Sql, commit: number, table: TableName) =>
 /** All visible tables of a view, ordered by name. */
 export const tablesIn = (sql: Sql, view: View, visible = EVERYTHING) => select(sql, TABLE)`
   from (${entriesOf(sql, view)}) entry join lake_content content on content.id = entry.content_id
-  where true ${andTableSeen(sql, visible)}
+  where true ${andVisibleTable(sql, visible)}
   order by entry.namespace, entry.layer, entry.name`
 
 /** One table of a view; null when it does not exist or is not visible. */
@@ -54,7 +54,7 @@ export async function tableIn(
   const [row] = await select(sql, TABLE)`
     from (${entriesOf(sql, view)}) entry join lake_content content on content.id = entry.content_id
     where entry.namespace = ${table.namespace} and entry.layer = ${table.layer} and entry.name = ${table.name}
-      ${andTableSeen(sql, visible)}`
+      ${andVisibleTable(sql, visible)}`
   return row ?? null
 }
 

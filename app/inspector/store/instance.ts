@@ -6,7 +6,7 @@ import { pipelines } from '../../../drizzle/schema/pipeline.ts'
 import type { runs } from '../../../drizzle/schema/run.ts'
 import { transitions } from '../../../drizzle/schema/system.ts'
 import type { Part, Sql } from '../../../drizzle/sql.ts'
-import { andSeenId } from '../../../drizzle/visibility.ts'
+import { andVisibleId } from '../../../drizzle/visibility.ts'
 import type { Page } from '../../core/pagination.ts'
 import type { MachineName } from '../schema.ts'
 
@@ -96,7 +96,7 @@ export const pipelineLike = (sql: Sql, { namespace, layer, pipeline, q, seen }: 
   ${namespace === undefined ? sql`` : sql`and p.namespace = ${namespace}`}
   ${layer === undefined ? sql`` : sql`and p.layer = ${layer}`}
   ${pipeline === undefined ? sql`` : sql`and p.name = ${pipeline}`}
-  ${andSeenId(sql, sql`p.id`, seen ?? 'all')}
+  ${andVisibleId(sql, sql`p.id`, seen ?? 'all')}
   ${q === undefined ? sql`` : sql`and ${nameLike(sql, q)}`}`
 
 /** For drafts and triggers: conditions on their pipeline `p`, or on the beginning of their own id. */

@@ -45,7 +45,7 @@ export const stepRowsAfter = (sql: Sql, of: Of, after: number) => select(sql, ST
  * The number of kept steps of an instance, the number of steps before `first`, and the state before all kept
  * steps.
  */
-export async function placeOf(sql: Sql, of: Of, [first]: readonly StepRow[]) {
+export async function positionOf(sql: Sql, of: Of, [first]: readonly StepRow[]) {
   const own = ofInstance(sql, of)
   const place = {
     total: COUNT,

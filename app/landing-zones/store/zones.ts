@@ -1,7 +1,7 @@
 import { and, asc, count, eq, sql } from 'drizzle-orm'
 import type { Queryable, Sql, SqlTx, Tx } from '../../../drizzle/client.ts'
 import { landingFiles, landingZones } from '../../../drizzle/schema/index.ts'
-import { isSeenId } from '../../../drizzle/visibility.ts'
+import { isVisibleId } from '../../../drizzle/visibility.ts'
 import type { Visible } from '../../core/access.ts'
 import type { Page } from '../../core/pagination.ts'
 import type { ZoneRef } from '../../core/zone-ref.ts'
@@ -29,7 +29,7 @@ export async function zones(
 ): Promise<{ items: ZoneWithFiles[]; total: number }> {
   const where = and(
     namespace === undefined ? undefined : eq(landingZones.namespace, namespace),
-    isSeenId(landingZones.id, seen),
+    isVisibleId(landingZones.id, seen),
   )
   const page = db
     .select()

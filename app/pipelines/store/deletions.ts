@@ -32,7 +32,7 @@ export const queueDeletion = (tx: Tx, payload: PipelineDeleted) =>
  * Deletes the outbox row of a deletion. Returns the prefix if files are still to be removed. The row lock
  * keeps others from removing them until the transaction ends.
  */
-export async function takeDeletion(tx: Tx, pipelineId: PipelineId): Promise<string | null> {
+export async function claimDeletion(tx: Tx, pipelineId: PipelineId): Promise<string | null> {
   const [taken] = await tx
     .delete(outbox)
     .where(and(eq(outbox.kind, KIND), eq(payloadField('pipeline_id'), pipelineId)))
@@ -44,7 +44,7 @@ export async function takeDeletion(tx: Tx, pipelineId: PipelineId): Promise<stri
  * Removes the prefix from outbox rows. Returns true if a row had the prefix; this transaction then has the
  * sole right to remove the files.
  */
-export async function takePrefix(tx: Tx, prefix: string): Promise<boolean> {
+export async function claimPrefix(tx: Tx, prefix: string): Promise<boolean> {
   const taken = await tx
     .update(outbox)
     .set({ payload: sql`${outbox.payload} - 'prefix'` })

@@ -9,7 +9,7 @@ import {
   runs,
   transitions,
 } from '../../../drizzle/schema/index.ts'
-import { isSeenId } from '../../../drizzle/visibility.ts'
+import { isVisibleId } from '../../../drizzle/visibility.ts'
 import type { Visible } from '../../core/access.ts'
 import type { PipelineId } from '../../core/ids.ts'
 import type { Layer } from '../../core/names.ts'
@@ -47,7 +47,7 @@ export async function livePipelines(
 ): Promise<{ items: PipelineWithLastRun[]; total: number }> {
   const where = and(
     isNull(pipelines.deletedAt),
-    isSeenId(pipelines.id, filter.seen),
+    isVisibleId(pipelines.id, filter.seen),
     filter.namespace === undefined ? undefined : eq(pipelines.namespace, filter.namespace),
     filter.layer === undefined ? undefined : eq(pipelines.layer, filter.layer),
     filter.search === undefined ? undefined : ilike(pipelines.name, `%${likeText(filter.search)}%`),

@@ -1,7 +1,7 @@
 // Looks up names in pipeline code in the database.
 import { sql } from 'drizzle-orm'
 import type { Queryable } from '../../../drizzle/client.ts'
-import { isSeenId } from '../../../drizzle/visibility.ts'
+import { isVisibleId } from '../../../drizzle/visibility.ts'
 import type { Visible } from '../../core/access.ts'
 import type { PipelineRef } from '../../core/pipeline-ref.ts'
 
@@ -79,6 +79,6 @@ export const sourcesOf = async (db: Queryable, tables: readonly string[], seen?:
     join pipeline p on p.deleted_at is null and p.namespace = split_part(path, '.', 1)
       and p.layer = split_part(path, '.', 2) and p.name = split_part(path, '.', 3)
     left join pipeline_version v on v.pipeline_id = p.id and v.version_number = p.published_version
-    where ${isSeenId(sql`p.id`, seen) ?? sql`true`}`)
+    where ${isVisibleId(sql`p.id`, seen) ?? sql`true`}`)
 
 const textArray = (texts: string[]) => sql`${sql.param(texts)}::text[]`

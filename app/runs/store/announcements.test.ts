@@ -1,5 +1,5 @@
 import { beforeAll, expect, test } from 'bun:test'
-import { together } from '../../../drizzle/together.ts'
+import { cteStatement } from '../../../drizzle/together.ts'
 import { newId, type RunId } from '../../core/ids.ts'
 import { useRuns } from '../test-runs.ts'
 import { announcedPart } from './announcements.ts'
@@ -42,7 +42,7 @@ test('only a success with a listening trigger is announced, and only once', asyn
     success('p3', { status: 'failed' }),
   ]
   const announced = await sql.begin(async (tx) => {
-    await together(tx, announcedPart(tx, runs), tx`select 1`)
+    await cteStatement(tx, announcedPart(tx, runs), tx`select 1`)
     return tx`select source, subject, chain_depth from trigger_event order by id`
   })
   expect(announced).toEqual(
@@ -61,7 +61,7 @@ test.each(['before they are counted', 'after'])(
     if (when === 'after') await sql`analyze trigger, trigger_dependency`
     const plan = await sql.begin(async (tx) => {
       await tx`set local plan_cache_mode = force_generic_plan`
-      return tx`explain ${together(tx, announcedPart(tx, [success('p1')]), tx`select 1`)}`
+      return tx`explain ${cteStatement(tx, announcedPart(tx, [success('p1')]), tx`select 1`)}`
     })
     const text = plan.map((line) => line['QUERY PLAN']).join('\n')
     expect(text).toContain('using trigger_source on trigger t')

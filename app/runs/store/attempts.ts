@@ -175,7 +175,7 @@ const byZone = (files: readonly FrozenRow[]): OpenAttempt['landing'] => {
 }
 
 /** Records that this replica is alive, and deletes replicas that expired more than an hour ago. */
-export async function giveSignOfLife(sql: Sql, replica: string): Promise<void> {
+export async function renewReplica(sql: Sql, replica: string): Promise<void> {
   await sql`
     insert into replica (name, alive_until)
     values (${replica}, clock_timestamp() + ${REPLICA_EXPIRY_MS} * interval '1 millisecond')

@@ -1,7 +1,7 @@
 // Runs that end from outside: by a cancel request or by a timeout.
 import type { SqlTx } from '../../../drizzle/client.ts'
 import { computed, select } from '../../../drizzle/rows.ts'
-import { together } from '../../../drizzle/together.ts'
+import { cteStatement } from '../../../drizzle/together.ts'
 import { RUN_MACHINE_VERSION, type RunEvent } from '../../../machines/run.ts'
 import type { RunId } from '../../core/ids.ts'
 import { type LogLevel, type LogLine, loggedPart, seqAfter, storableText } from './logs.ts'
@@ -76,7 +76,7 @@ async function endRuns(
     if (error !== null) run.error = storableText(error)
     told.push({ runId: run.id, seq: seqAfter(run.snapshot.context.attempt, 9), at: now, level, message })
   }
-  await together(
+  await cteStatement(
     tx,
     [
       ...settledParts(tx, runs, new Map(), [], now),

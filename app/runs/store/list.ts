@@ -4,7 +4,7 @@ import type { Sql } from '../../../drizzle/client.ts'
 import { computed, nullable, select } from '../../../drizzle/rows.ts'
 import { runs } from '../../../drizzle/schema/run.ts'
 import type { Part } from '../../../drizzle/sql.ts'
-import { andSeenId, type Seen } from '../../../drizzle/visibility.ts'
+import { andVisibleId, type VisibleIds } from '../../../drizzle/visibility.ts'
 import type { Page } from '../../core/pagination.ts'
 import type { RunListed, RunSortKey } from '../schema.ts'
 import { LISTED, listed } from './runs.ts'
@@ -17,7 +17,7 @@ export interface RunFilter {
   from?: Date
   to?: Date
   /** Ids of the pipelines visible to the caller; undefined: all pipelines. */
-  seen?: Seen
+  seen?: VisibleIds
 }
 
 interface Sort {
@@ -75,7 +75,7 @@ function conditionOf(sql: Sql, filter: RunFilter): Part {
     ${layer === undefined ? sql`` : sql`and layer = ${layer}`}`
   return sql`true ${named}
     ${pipeline === undefined ? sql`` : sql`and pipeline_id = any(array(select id from pipeline where name = ${pipeline} ${named}))`}
-    ${andSeenId(sql, sql`pipeline_id`, seen)}
+    ${andVisibleId(sql, sql`pipeline_id`, seen)}
     ${status === undefined ? sql`` : sql`and status = ${status}`}
     ${from === undefined ? sql`` : sql`and created_at >= ${from}`}
     ${to === undefined ? sql`` : sql`and created_at < ${to}`}`

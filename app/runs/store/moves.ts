@@ -14,7 +14,7 @@ import {
 } from '../../../drizzle/rows.ts'
 import { runs } from '../../../drizzle/schema/run.ts'
 import type { Part } from '../../../drizzle/sql.ts'
-import { together } from '../../../drizzle/together.ts'
+import { cteStatement } from '../../../drizzle/together.ts'
 import { accepts, advance, restore, store } from '../../../machines/advance.ts'
 import {
   isTerminal,
@@ -143,7 +143,7 @@ export function moveRun(run: LockedRun, event: RunEvent, cause: string, now: Dat
 /** Saves every run that moved, with its history. */
 export async function saveRuns(tx: SqlTx, locked: Iterable<LockedRun>, now: Date): Promise<void> {
   const parts = savedParts(tx, locked, now)
-  if (parts.length > 0) await together(tx, parts, tx`select 1`)
+  if (parts.length > 0) await cteStatement(tx, parts, tx`select 1`)
 }
 
 /**

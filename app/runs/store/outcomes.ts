@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import type { Row } from 'postgres'
 import { inTransaction, type Sql, type SqlTx } from '../../../drizzle/client.ts'
-import { together } from '../../../drizzle/together.ts'
+import { cteStatement } from '../../../drizzle/together.ts'
 import { isTerminal, MAX_LOST_ALONE, type RunEvent, runColumns } from '../../../machines/run.ts'
 import { mergeBranches } from '../../catalog/branches.ts'
 import type { PipelineId, RunId } from '../../core/ids.ts'
@@ -52,7 +52,7 @@ export const applyOutcomes = (
   inTransaction(sql, async (tx) => {
     const changed = new Set(lines.map((line) => line.runId))
     if (outcomes.length === 0) {
-      await together(tx, loggedPart(tx, lines), tx`select ${notifying(tx, changed)} as told`)
+      await cteStatement(tx, loggedPart(tx, lines), tx`select ${notifying(tx, changed)} as told`)
       return { ...NOTHING, changed: [...changed] }
     }
     const { runs, now } = await lockRuns(
@@ -123,7 +123,7 @@ export const applyOutcomes = (
     const completed = completedOf(runs.values())
     const freed = [...runs.values()].flatMap((run) => (isTerminal(run.status) ? run.pipelineId : []))
     const announced = announcedPart(tx, runs.values())
-    const statement = together(
+    const statement = cteStatement(
       tx,
       [
         ...settledParts(tx, runs, executed, boots, now),

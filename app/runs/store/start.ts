@@ -9,7 +9,7 @@ import { landingFiles } from '../../../drizzle/schema/landing.ts'
 import { pipelines } from '../../../drizzle/schema/pipeline.ts'
 import { runAttempts, runs } from '../../../drizzle/schema/run.ts'
 import type { Part } from '../../../drizzle/sql.ts'
-import { together } from '../../../drizzle/together.ts'
+import { cteStatement } from '../../../drizzle/together.ts'
 import { executesAlone, RUN_MACHINE_VERSION } from '../../../machines/run.ts'
 import { openedBranchesPart } from '../../catalog/branches.ts'
 import type { RunId } from '../../core/ids.ts'
@@ -98,7 +98,7 @@ export const startWaiting = (
     await continueLogs(tx, opened)
     for (const attempt of opened) lines.push(...openingLines(attempt, rowOf.get(attempt.runId), now))
     const announced = announcedPart(tx, waiting.values())
-    const statement = together(
+    const statement = cteStatement(
       tx,
       [
         ...openedPart(tx, opened, first, waiting),

@@ -33,10 +33,10 @@ export const lookAhead = async (sql: Sql): Promise<Outlook> =>
 
 const DUE = { id: computed<TriggerId>('t.id'), dueAt: computed<Date>('t.due_at') }
 /** A position in the list of due triggers, which is ordered by due time and id. */
-export type DuePlace = RowOf<typeof DUE>
+export type DuePosition = RowOf<typeof DUE>
 
 /** A trigger whose time has come. */
-export interface DueTrigger extends DuePlace {
+export interface DueTrigger extends DuePosition {
   /**
    * True if the trigger can fire: always for a cron, and for a cron_dependency if every dependency has a new
    * success. False if the pipeline was deleted.
@@ -48,7 +48,7 @@ export interface DueTrigger extends DuePlace {
  * Due triggers after a position, or from the beginning. The subselect fixes the present time once; a volatile
  * function would not bound the index scan.
  */
-export function dueTriggers(sql: Sql, after: DuePlace | null, limit: number): Promise<DueTrigger[]> {
+export function dueTriggers(sql: Sql, after: DuePosition | null, limit: number): Promise<DueTrigger[]> {
   const isReady = computed<boolean>(sql`
     exists (select 1 from pipeline p where p.id = t.pipeline_id and p.deleted_at is null)
     and (t.type = 'cron' or coalesce((
@@ -79,7 +79,7 @@ export const dependenciesOf = (tx: SqlTx, ids: readonly TriggerId[]) => select(t
   where d.trigger_id = any(${[...ids]}::uuid[])`
 
 /** Delays a due trigger that cannot be fired, by `PASSED_OVER_MS`. */
-export async function passOverDue(tx: SqlTx, id: TriggerId): Promise<void> {
+export async function skipDue(tx: SqlTx, id: TriggerId): Promise<void> {
   await tx`
     update trigger set due_at = clock_timestamp() + ${PASSED_OVER_MS}::float8 * interval '1 ms'
     where id = ${id} and due_at <= clock_timestamp()`

@@ -19,7 +19,7 @@ const LISTENING = {
 export type Listening = RowOf<typeof LISTENING>
 
 /** The columns of the trigger are null if it was deleted meanwhile. */
-export type TakenRow = Listening & Timed & (TriggerRow | { id: null })
+export type ClaimedRow = Listening & Timed & (TriggerRow | { id: null })
 
 export const storedEvents = (
   tx: SqlTx,
@@ -34,7 +34,7 @@ export const storedEvents = (
  * + 1 rows. An event without listeners is one row. Events beyond the batch stay unlocked; the returned
  * triggers are locked in order of id.
  */
-export const takeEvents = (tx: SqlTx, events: Part, triggersMax: number): Promise<TakenRow[]> =>
+export const claimEvents = (tx: SqlTx, events: Part, triggersMax: number): Promise<ClaimedRow[]> =>
   select(
     tx,
     { ...LOCKED, ...LISTENING },

@@ -5,7 +5,7 @@ import { NO_TRACE } from '../../../proto/trace.ts'
 import { type TestDatabase, testDatabase } from '../../../tools/test/database.ts'
 import { addPipeline } from '../../../workers/testing.ts'
 import { newId, type PipelineId, type TriggerId } from '../../core/ids.ts'
-import { hearEvents } from '../events.ts'
+import { consumeEvents } from '../events.ts'
 import { makeTriggerService } from '../service.ts'
 import { fireAll } from './firing.ts'
 import { endCooldowns, lockTriggers } from './moves.ts'
@@ -81,7 +81,7 @@ test('fires many listeners of events in two statements that use indexes', async 
     insert into trigger_event (kind, source, subject)
     select 'runSucceeded', ${listener.source}, gen_random_uuid() from generate_series(1, 3)`
   asked = []
-  expect(await sql.begin((tx) => hearEvents(tx, { newId }))).toMatchObject({ events: 3, runs: 63 })
+  expect(await sql.begin((tx) => consumeEvents(tx, { newId }))).toMatchObject({ events: 3, runs: 63 })
   const statements = asked.filter((query) => !/^\s*(begin|commit)/i.test(query))
   expect(statements).toHaveLength(2)
   expect(await sql`select 1 from run where pipeline_id = ${listener.pipelineId}`).toHaveLength(63)

@@ -5,7 +5,7 @@ import type { SqlTx } from '../../../drizzle/client.ts'
 import { columnNames, columnTypes, toRecord } from '../../../drizzle/rows.ts'
 import { transitions, triggers } from '../../../drizzle/schema/index.ts'
 import type { Part } from '../../../drizzle/sql.ts'
-import { together } from '../../../drizzle/together.ts'
+import { cteStatement } from '../../../drizzle/together.ts'
 import { store } from '../../../machines/advance.ts'
 import { TRIGGER_MACHINE_VERSION, type TriggerSnapshot, triggerColumns } from '../../../machines/trigger.ts'
 import type { ClientTrace } from '../../../proto/trace.ts'
@@ -76,7 +76,7 @@ export async function fireAll(
   const changed = new Set([...before.keys(), ...[...rescheduled].filter(({ isDueChanged }) => isDueChanged)])
   if (accepted.length === 0 && changed.size + also.length === 0) return fired
   const parts = [latestPart(tx, accepted.length > 0), ...savedPart(tx, [...changed], before), ...also]
-  if (accepted.length === 0) await together(tx, parts, tx`select 1`)
+  if (accepted.length === 0) await cteStatement(tx, parts, tx`select 1`)
   else {
     const all = [...parts, toldPart(tx, accepted, now), ...rememberedUsedPart(tx, accepted)]
     settle(fired, accepted, outcomesOf(await requestedRuns(tx, accepted.map(requestOf), all)))

@@ -6,7 +6,7 @@ import type { SqlTx } from '../../../drizzle/client.ts'
 import { columnNames, computed, insertRows, type RowOf, recordset, select } from '../../../drizzle/rows.ts'
 import { transitions, triggers as triggerTable } from '../../../drizzle/schema/index.ts'
 import type { Part } from '../../../drizzle/sql.ts'
-import { together } from '../../../drizzle/together.ts'
+import { cteStatement } from '../../../drizzle/together.ts'
 import { advance, IllegalMove, type Move as MoveOf, restore, store } from '../../../machines/advance.ts'
 import { NewerVersion } from '../../../machines/migrate.ts'
 import {
@@ -188,14 +188,14 @@ export async function saveTriggers(tx: SqlTx, locked: Iterable<LockedTrigger>, n
     from ${recordset(tx, triggerTable, ['id', ...MOVED], rows, 'n')}
     where t.id = n.id and t.id = any(${rows.map(({ id }) => id)}::uuid[]))`
   const moves = changed.flatMap((trigger) => trigger.moves)
-  const told = tx`told_triggers as (${insertTold(tx, moves, now)})`
-  await together(tx, moves.length === 0 ? [saved] : [saved, told], tx`select 1`)
+  const told = tx`told_triggers as (${insertHistory(tx, moves, now)})`
+  await cteStatement(tx, moves.length === 0 ? [saved] : [saved, told], tx`select 1`)
 }
 
 const TOLD = ['machine', 'entityId', 'at', 'event', 'from', 'to', 'effects', 'cause'] as const
 
 /** Inserts transitions into the history of their triggers. */
-export const insertTold = (tx: SqlTx, moves: readonly Transition[], at: Date): Part =>
+export const insertHistory = (tx: SqlTx, moves: readonly Transition[], at: Date): Part =>
   insertRows(
     tx,
     transitions,

@@ -10,7 +10,7 @@ import type { PipelineId, TriggerId } from '../../core/ids.ts'
 import type { Page } from '../../core/pagination.ts'
 import type { PipelineRef } from '../../core/pipeline-ref.ts'
 import type { TypedConfig } from '../schema.ts'
-import { insertTold, ROW, type TriggerRow } from './moves.ts'
+import { insertHistory, ROW, type TriggerRow } from './moves.ts'
 
 const PIPELINE_ID = computed<PipelineId>('id')
 const CLOCK = { now: computed<Date>('clock_timestamp()') }
@@ -132,7 +132,7 @@ export async function insertTrigger(
     returning(tx, ROW)`
       insert into trigger as t (${columnNames(tx, triggers, NEW)})
       select ${columnNames(tx, triggers, NEW, 'n.')} from ${recordset(tx, triggers, NEW, [row], 'n')}`,
-    insertTold(tx, [created], now),
+    insertHistory(tx, [created], now),
   ])
   return only(inserted)
 }

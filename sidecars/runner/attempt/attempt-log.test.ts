@@ -1,16 +1,16 @@
 import { expect, test } from 'bun:test'
 import { limits } from '../limits.ts'
-import { AttemptLog, type Told } from './attempt-log.ts'
+import { AttemptLog, type AttemptEvent } from './attempt-log.ts'
 
 const never = new AbortController().signal
 
-async function read(log: AttemptLog, afterSeq = 0): Promise<Told[]> {
-  const told: Told[] = []
+async function read(log: AttemptLog, afterSeq = 0): Promise<AttemptEvent[]> {
+  const told: AttemptEvent[] = []
   for await (const one of log.follow(afterSeq, never)) told.push(one)
   return told
 }
 
-const text = (told: Told) => (told.kind === 'line' ? `${told.line.seq} ${told.line.message}` : told.kind)
+const text = (told: AttemptEvent) => (told.kind === 'line' ? `${told.line.seq} ${told.line.message}` : told.kind)
 
 test('a follower receives the events before and after its arrival', async () => {
   const log = new AttemptLog()
@@ -54,7 +54,7 @@ test('lines beyond the limit are dropped, and the last line counts them', async 
   log.end()
   const lines = await read(log)
   expect(lines).toHaveLength(limits.logLines)
-  expect(text(lines[limits.logLines - 1] as Told)).toBe(
+  expect(text(lines[limits.logLines - 1] as AttemptEvent)).toBe(
     `${limits.logLines} 6 more log lines were dropped: a run keeps ${limits.logLines} lines or 8 MiB`,
   )
 })
@@ -67,7 +67,7 @@ test('lines beyond the byte limit are dropped, and long lines are cut', async ()
   const lines = await read(log)
   const kept = Math.floor(limits.logBytes / (2 * limits.logMessageCharacters))
   expect(lines).toHaveLength(kept + 1)
-  expect(text(lines[kept] as Told)).toContain(`${300 - kept} more log lines were dropped`)
+  expect(text(lines[kept] as AttemptEvent)).toContain(`${300 - kept} more log lines were dropped`)
 })
 
 test('an ended log accepts no more lines', async () => {

@@ -15,10 +15,10 @@ export interface Line {
   bytes: number
 }
 
-export type Told = { kind: 'line'; line: Line } | { kind: 'phase'; phase: Phase } | { kind: 'heartbeat' }
+export type AttemptEvent = { kind: 'line'; line: Line } | { kind: 'phase'; phase: Phase } | { kind: 'heartbeat' }
 
 export class AttemptLog {
-  #told: Told[] = []
+  #told: AttemptEvent[] = []
   #lines = 0
   #bytes = 0
   #dropped = 0
@@ -26,7 +26,7 @@ export class AttemptLog {
   #listeners = new Set<() => void>()
 
   /** All events so far, in order. The list only grows. */
-  get told(): readonly Told[] {
+  get told(): readonly AttemptEvent[] {
     return this.#told
   }
 
@@ -75,7 +75,7 @@ export class AttemptLog {
    * Yields the lines after `afterSeq` and all phases, then new events until the log ends. Throws the signal's
    * reason.
    */
-  async *follow(afterSeq: number, signal: AbortSignal): AsyncGenerator<Told> {
+  async *follow(afterSeq: number, signal: AbortSignal): AsyncGenerator<AttemptEvent> {
     let changed = Promise.withResolvers<void>()
     const wake = () => {
       changed.resolve()

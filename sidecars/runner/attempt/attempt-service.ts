@@ -9,9 +9,9 @@ import {
   Severity,
   type SubmitPipelineRequest,
 } from '../../../proto/gen/sluice/runner/v1/runner_pb.ts'
-import type { Line, Told } from './attempt-log.ts'
+import type { Line, AttemptEvent } from './attempt-log.ts'
 import type { Attempt, Attempts, TestResult } from './attempts.ts'
-import { makeFollowings, type News, type Position, TooMuch } from './followings.ts'
+import { makeFollowings, type EventBatch, type Position, TooMuch } from './followings.ts'
 
 // The methods of RunnerService (proto/sluice/runner/v1/runner.proto) about attempts, whatever the attempts
 // execute.
@@ -112,7 +112,7 @@ function orTooMuch<Answer>(ask: () => Answer): Answer {
   }
 }
 
-const newsOnWire = ({ handle, lines, phases, end }: News, bootId: string) => ({
+const newsOnWire = ({ handle, lines, phases, end }: EventBatch, bootId: string) => ({
   handle,
   entries: lines.map(lineOnWire),
   phases: phases.map((phase) => PHASE[phase]),
@@ -144,7 +144,7 @@ const STATUS = {
 const PHASE = { rendering: RunPhase.RENDERING, executing: RunPhase.EXECUTING, testing: RunPhase.TESTING }
 const LEVEL = { debug: LogLevel.DEBUG, info: LogLevel.INFO, warn: LogLevel.WARN, error: LogLevel.ERROR }
 
-function onWire(told: Told) {
+function onWire(told: AttemptEvent) {
   switch (told.kind) {
     case 'heartbeat':
       return {}

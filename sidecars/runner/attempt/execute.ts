@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import type { TableChange } from '../../../lake/iceberg/write/strategy.ts'
 import { explained } from '../author/slips.ts'
-import { counted, placed, type Rendered, since, sized } from '../author/wording.ts'
+import { counted, withLocation, type Rendered, since, sized } from '../author/wording.ts'
 import { type OpenedInstance, openForTexts } from '../engine/kept-instance.ts'
 import type { InterpreterLease, PythonLimits } from '../python/interpreters.ts'
 import { runPython } from '../python/run.ts'
@@ -32,14 +32,14 @@ export async function execute(attempt: RenderedAttempt, options: ExecuteOptions)
     const { sql, place: file } = await interpret(attempt, place.python, opened.number, options)
     // The runner wrote this SQL, so its line numbers do not refer to the author's file.
     const change = await write(attempt, sql, { ...opened, ...options }).catch((error: unknown) => {
-      throw placed(error, { file, source: '', sql: '' })
+      throw withLocation(error, { file, source: '', sql: '' })
     })
     return { change, opened: null }
   }
   const rendered: Rendered = { ...template, sql: draft.sql }
   const change = await write(attempt, draft.sql, { ...opened, ...options }).catch(async (error: unknown) => {
     const text = inputs.textOf(draft, target.name)
-    throw placed(await explained(error, text, parsedIn(attempt, opened.number)), rendered)
+    throw withLocation(await explained(error, text, parsedIn(attempt, opened.number)), rendered)
   })
   return { change, opened }
 }

@@ -3,7 +3,7 @@ import { create } from '@bufbuild/protobuf'
 import { SubmitPipelineRequestSchema } from '../../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import { silent } from '../../core/testing.ts'
 import { type Attempts, makeAttempts, type Work } from './attempts.ts'
-import { followLimits, makeFollowings, type News, type Position, TooMuch } from './followings.ts'
+import { followLimits, makeFollowings, type EventBatch, type Position, TooMuch } from './followings.ts'
 
 let work: Map<string, { work: Work; end(): void }>
 let attempts: Attempts
@@ -44,13 +44,13 @@ const say = (at: Position, ...lines: string[]) => {
 
 function follow(streamId: string, positions: Position[], replaces = '') {
   const stream = followings.follow(streamId, positions, { replaces, signal: leave.signal })
-  const next = async (): Promise<News[] | null | 'ended'> => {
+  const next = async (): Promise<EventBatch[] | null | 'ended'> => {
     const { value, done } = await stream.next()
     return done ? 'ended' : value
   }
   return { next, stream }
 }
-const textsOf = (news: News[] | null | 'ended', at: Position) =>
+const textsOf = (news: EventBatch[] | null | 'ended', at: Position) =>
   Array.isArray(news)
     ? news.flatMap(({ handle, lines }) => (handle === at.handle ? lines.map((line) => line.message) : []))
     : []

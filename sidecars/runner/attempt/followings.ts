@@ -29,7 +29,7 @@ export const followLimits = {
 } as const
 
 /** The events of one attempt since its last news. */
-export interface News {
+export interface EventBatch {
   handle: string
   lines: Line[]
   phases: Phase[]
@@ -58,7 +58,7 @@ export function makeFollowings(attempts: Pick<Attempts, 'find'>) {
       streamId: string,
       positions: readonly Position[],
       { replaces, signal }: { replaces: string; signal: AbortSignal },
-    ): AsyncGenerator<News[] | null> {
+    ): AsyncGenerator<EventBatch[] | null> {
       open.get(replaces)?.end()
       open.get(streamId)?.end()
       if (open.size >= followLimits.streams) throw new TooMuch(`${open.size} streams are open already`)
@@ -126,7 +126,7 @@ class Following {
     this.#press()
   }
 
-  async *news(signal: AbortSignal): AsyncGenerator<News[] | null> {
+  async *news(signal: AbortSignal): AsyncGenerator<EventBatch[] | null> {
     const press = () => this.#press()
     signal.addEventListener('abort', press, { once: true })
     try {
@@ -162,8 +162,8 @@ class Following {
     return followed
   }
 
-  #take(): News[] {
-    const all: News[] = [...this.#unknown].map((handle) => ({
+  #take(): EventBatch[] {
+    const all: EventBatch[] = [...this.#unknown].map((handle) => ({
       handle,
       lines: [],
       phases: [],
@@ -219,9 +219,9 @@ class Followed {
   }
 
   /** Takes lines of at most `bytesMax` bytes, or one line. `news` is null when there is nothing to send. */
-  take(bytesMax: number): { news: News | null; bytes: number; hasMore: boolean } {
+  take(bytesMax: number): { news: EventBatch | null; bytes: number; hasMore: boolean } {
     const { handle, log } = this.attempt
-    const news: News = { handle, lines: [], phases: [], end: null }
+    const news: EventBatch = { handle, lines: [], phases: [], end: null }
     let bytes = 0
     let isFull = false
     for (; this.#next < log.told.length; this.#next += 1) {

@@ -8,19 +8,19 @@ import { commitResult, type StoredResult, storeResult } from '../write/table-wri
 import { AttemptLostEngine, type Execute, type Work } from './attempts.ts'
 import { type ExecuteOptions, execute } from './execute.ts'
 import { judge } from './judge.ts'
-import { hasNothingLeft, lakeOf, type RenderedAttempt, render } from './render.ts'
-import { openWorkplace, type Workplace, type WorkplaceOptions } from './workplace.ts'
+import { isUploadArchived, lakeOf, type RenderedAttempt, render } from './render.ts'
+import { openAttemptResources, type AttemptResources, type AttemptResourcesOptions } from './workplace.ts'
 
 // One attempt, from its pinned files to its facts: render, execute, commit once to the branch, test the
 // branch.
 
-export type JourneyOptions = WorkplaceOptions & ExecuteOptions
+export type AttemptExecutionOptions = AttemptResourcesOptions & ExecuteOptions
 
 /** Makes the function that executes attempts. It throws AuthorError and the signal's reason. */
-export function makeJourney(options: JourneyOptions): Execute {
+export function makeAttemptExecution(options: AttemptExecutionOptions): Execute {
   return async function executeAttempt(work: Work) {
     const needsPython = work.request.type === 'python'
-    const place = await openWorkplace(options, lakeOf(work.request), work.signal, { needsPython }).catch(
+    const place = await openAttemptResources(options, lakeOf(work.request), work.signal, { needsPython }).catch(
       (error: unknown) => {
         work.signal.throwIfAborted()
         const isAboutPython = error instanceof NoPython || error instanceof InterpreterEnded
@@ -39,13 +39,13 @@ export function makeJourney(options: JourneyOptions): Execute {
 }
 
 /** Runs the phases of an attempt in order. */
-async function perform(work: Work, place: Workplace, options: ExecuteOptions): Promise<void> {
+async function perform(work: Work, place: AttemptResources, options: ExecuteOptions): Promise<void> {
   const { request, facts, enter, log } = work
   const started = performance.now()
 
   enter('rendering')
   const attempt = await render(work, place)
-  if (hasNothingLeft(attempt)) return
+  if (isUploadArchived(attempt)) return
 
   enter('executing')
   const { change, opened } = await execute(attempt, options)
@@ -82,7 +82,7 @@ async function commit({ work, place, target }: RenderedAttempt, stored: StoredRe
 }
 
 /** Returns the error for the author of the pipeline, or the unchanged error for a fault of the service. */
-function failureOf(error: unknown, { directory }: Workplace): unknown {
+function failureOf(error: unknown, { directory }: AttemptResources): unknown {
   const reason = reasonOf(error)
   if (reason === null) return error
   const Failure = error instanceof EngineEnded && error.end !== 'ordered' ? AttemptLostEngine : AuthorError

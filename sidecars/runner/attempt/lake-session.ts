@@ -25,7 +25,7 @@ import { authorityOf } from '../../rpc/api-addresses.ts'
 import type { EngineLease } from '../engine/engine-leases.ts'
 import type { TableView } from '../engine/engine-messages.ts'
 import { type BranchCatalog, openBranchCatalog } from './branch-catalog.ts'
-import type { LandingPlace } from './landing.ts'
+import type { LandingDirectory } from './landing.ts'
 
 // The lake as one piece of work sees it through its token: the tables of its branch, with local files.
 
@@ -126,7 +126,7 @@ export interface InstanceOptions {
   paths?: readonly string[]
   profilePath?: string
   /** The landing zones that the instance may read. */
-  landing?: LandingPlace
+  landing?: LandingDirectory
 }
 
 /**

@@ -24,7 +24,7 @@ export interface LandingOptions {
 }
 
 /** The location of a run's landing zones on this machine. */
-export interface LandingPlace {
+export interface LandingDirectory {
   /** Each zone becomes a directory in it. */
   directory: string
   /** The beginning of every zone's path, as code of users sees it. */
@@ -37,14 +37,14 @@ export interface LandingPlace {
 }
 
 /** A file has the same path in every run, so that rows can be identified by their file's path. */
-export const landingIn = (directory: string): LandingPlace => ({
+export const landingIn = (directory: string): LandingDirectory => ({
   directory: join(directory, LANDING),
   name: LANDING,
   from: directory,
 })
 
 /** Python and its engine have no working directory in common, so the path is absolute. */
-export function landingOfPython(inputs: string): LandingPlace {
+export function landingOfPython(inputs: string): LandingDirectory {
   const directory = join(inputs, LANDING)
   return { directory, name: directory, from: null }
 }

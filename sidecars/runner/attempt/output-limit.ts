@@ -1,5 +1,5 @@
 import { AuthorError } from '../../../lake/pipeline/author-error.ts'
-import { usageOfDirectory, watchRoom } from '../python/room.ts'
+import { usageOfDirectory, watchDirectory } from '../python/room.ts'
 
 /** Interval between two checks of the files. An engine writes some hundred MB per second. */
 const LOOK_MS = 250
@@ -15,7 +15,7 @@ export async function withinOutput<Result>(
   const limit = { bytes, files: Number.POSITIVE_INFINITY }
   const full = new AbortController()
   const usage = () => usageOfDirectory(directory, limit)
-  const endWatch = watchRoom(usage, { ...limit, everyMs: LOOK_MS }, () => full.abort(tooMuch(bytes)))
+  const endWatch = watchDirectory(usage, { ...limit, everyMs: LOOK_MS }, () => full.abort(tooMuch(bytes)))
   try {
     const result = await write(AbortSignal.any([signal, full.signal]))
     // The last files may have been written after the last check.

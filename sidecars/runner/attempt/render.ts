@@ -16,7 +16,7 @@ import { type Draft, Inputs, readsTable, readsZone } from './inputs.ts'
 import type { TableInput } from './lake-session.ts'
 import type { LandingOptions } from './landing.ts'
 import { fetchPipelineFiles, type PipelineFiles } from './pipeline-files.ts'
-import type { Workplace } from './workplace.ts'
+import type { AttemptResources } from './workplace.ts'
 
 /** The table that an attempt writes. */
 export interface Target {
@@ -31,7 +31,7 @@ export interface Target {
 /** An attempt whose inputs are on this machine and whose SQL is rendered. */
 export interface RenderedAttempt {
   work: Work
-  place: Workplace
+  place: AttemptResources
   target: Target
   config: PipelineConfig
   variables: TemplateVariables
@@ -47,7 +47,7 @@ export interface RenderedAttempt {
  * Fetches the files, renders the templates, and opens all tables and zones that they name. Throws
  * AuthorError.
  */
-export async function render(work: Work, place: Workplace): Promise<RenderedAttempt> {
+export async function render(work: Work, place: AttemptResources): Promise<RenderedAttempt> {
   const { request, log } = work
   const started = performance.now()
   const name = targetOf(request)
@@ -73,14 +73,14 @@ export async function render(work: Work, place: Workplace): Promise<RenderedAtte
   }
   const attempt = { work, place, target, config, variables, inputs, template, draft, tests, landing }
   await open(attempt)
-  if (place.python !== null || hasNothingLeft(attempt)) return attempt
+  if (place.python !== null || isUploadArchived(attempt)) return attempt
   const sql = inputs.sqlOf(draft)
   log.write('info', `rendered ${template.file} in ${since(started)}`)
   return { ...attempt, draft: { ...draft, sql } }
 }
 
 /** True when an upload requested this run and another successful run has archived the file meanwhile. */
-export function hasNothingLeft({ work, draft, inputs }: RenderedAttempt): boolean {
+export function isUploadArchived({ work, draft, inputs }: RenderedAttempt): boolean {
   return work.request.emptyLandingIsSuccess && emptyZoneOf(draft, inputs) !== undefined
 }
 
@@ -106,7 +106,7 @@ export const parsedIn = ({ work, place }: RenderedAttempt, instance: number): Pa
 async function tableBefore(
   name: TableName,
   { request }: Work,
-  { lake }: Workplace,
+  { lake }: AttemptResources,
 ): Promise<TableMetadata | null> {
   const { tableMetadata } = request
   if (tableMetadata === undefined) return lake.catalog.load(name)

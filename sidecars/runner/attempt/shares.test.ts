@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { inShares, NoTurn } from './shares.ts'
+import { inShares, NoTimeLeft } from './shares.ts'
 
 const never = new AbortController().signal
 
@@ -96,8 +96,8 @@ test('the time of `ready` counts for all items, not for one share', async () => 
 })
 
 test('an item without a turn causes NoTurn instead of a late result', async () => {
-  await expect(results({ a: 1 }, 60, [Infinity])).rejects.toBeInstanceOf(NoTurn)
-  await expect(results({ stuck: Infinity, a: 1 }, 60, [0, Infinity])).rejects.toBeInstanceOf(NoTurn)
+  await expect(results({ a: 1 }, 60, [Infinity])).rejects.toBeInstanceOf(NoTimeLeft)
+  await expect(results({ stuck: Infinity, a: 1 }, 60, [0, Infinity])).rejects.toBeInstanceOf(NoTimeLeft)
 })
 
 test('an aborted signal and unexpected errors end the work', async () => {

@@ -15,7 +15,7 @@ export interface Shared<Item, Result> {
 }
 
 /** The time ended before every item had a turn. An item without a turn has no result, not even a late one. */
-export class NoTurn extends Error {
+export class NoTimeLeft extends Error {
   constructor() {
     super('the time was over before everything had its turn')
   }
@@ -70,7 +70,7 @@ export async function inShares<Item, Result>(
   }
   return items.map((item) => {
     const answer = answers.get(item)
-    if (answer === undefined) throw new NoTurn()
+    if (answer === undefined) throw new NoTimeLeft()
     return answer()
   })
 }

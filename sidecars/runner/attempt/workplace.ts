@@ -5,15 +5,15 @@ import { randomName, removeTree } from '../../core/scratch.ts'
 import type { EngineLease, RunEngines } from '../engine/engine-leases.ts'
 import type { InterpreterLease, Interpreters, PythonLimits } from '../python/interpreters.ts'
 import type { LakeSession } from './lake-session.ts'
-import { type LandingPlace, landingIn, landingOfPython } from './landing.ts'
+import { type LandingDirectory, landingIn, landingOfPython } from './landing.ts'
 
 /** The resources of one piece of work: a view of the lake, an engine, and a directory. */
-export interface Workplace {
+export interface AttemptResources {
   lake: LakeSession
   engine: EngineLease
   directory: string
   /** The landing zones: beside `directory`, or with Python in its directory of inputs. */
-  landing: LandingPlace
+  landing: LandingDirectory
   /** A Python process, if the work needs one. */
   python: InterpreterLease | null
   /** Releases everything, and resolves when nothing is left. Call it exactly once. */
@@ -22,10 +22,10 @@ export interface Workplace {
    * Clears this workplace and opens another one without Python. The new engine uses the same slot, so no
    * waiting caller gets it first. Throws EngineEnded; this workplace is cleared even then.
    */
-  reopen(signal: AbortSignal): Promise<Workplace>
+  reopen(signal: AbortSignal): Promise<AttemptResources>
 }
 
-export interface WorkplaceOptions {
+export interface AttemptResourcesOptions {
   openLake(access: LakeAccess, signal: AbortSignal): LakeSession
   pool: RunEngines
   interpreters: Interpreters
@@ -36,12 +36,12 @@ export interface WorkplaceOptions {
  * Opens a workplace. Its engine may still be starting. Throws EnginesBusy, the signal's reason, and with
  * Python the errors of Interpreters.take.
  */
-export async function openWorkplace(
-  options: WorkplaceOptions,
+export async function openAttemptResources(
+  options: AttemptResourcesOptions,
   access: LakeAccess,
   signal: AbortSignal,
   { needsPython = false } = {},
-): Promise<Workplace> {
+): Promise<AttemptResources> {
   const python = needsPython ? await options.interpreters.take(signal) : null
   const engine = await options.pool.take(signal).catch(async (error: unknown) => {
     await python?.release()
@@ -51,11 +51,11 @@ export async function openWorkplace(
 }
 
 async function placeOf(
-  options: WorkplaceOptions,
+  options: AttemptResourcesOptions,
   access: LakeAccess,
-  { python, engine }: Pick<Workplace, 'python' | 'engine'>,
+  { python, engine }: Pick<AttemptResources, 'python' | 'engine'>,
   signal: AbortSignal,
-): Promise<Workplace> {
+): Promise<AttemptResources> {
   // An engine sees only its own directory, and the directories of interpreters.
   const own = python?.directory ?? join(engine.directory, randomName())
   const directory = python?.directory ?? join(own, 'room')

@@ -11,7 +11,7 @@ import { EngineEnded } from '../../engine/engine-process.ts'
 import { type Draft, Inputs } from '../attempt/inputs.ts'
 import { tableExpression } from '../attempt/lake-session.ts'
 import { landingIn } from '../attempt/landing.ts'
-import { type EngineLease, EnginesBusy, makeTurns, type RunEngines } from '../engine/engine-leases.ts'
+import { type EngineLease, EnginesBusy, makeRunSlots, type RunEngines } from '../engine/engine-leases.ts'
 import { type AnswerOf, EngineFault } from '../engine/engine-messages.ts'
 import { limits } from '../limits.ts'
 import type { WrittenQuery } from '../python/messages.ts'
@@ -35,7 +35,7 @@ export type CheckSql = (check: CheckInput, signal: AbortSignal) => Promise<Valid
 
 /** A hostile text can crash a parser, so texts are parsed in the processes that run pipelines. */
 export function makeSqlCheck(pool: Pick<RunEngines, 'take'>): CheckSql {
-  const turns = makeTurns(limits.sqlChecks)
+  const turns = makeRunSlots(limits.sqlChecks)
   return async ({ input, queries, report }, caller) => {
     const files = sqlFilesOf(input)
     if (files.length === 0 && queries.length === 0) return report

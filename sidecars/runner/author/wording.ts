@@ -34,7 +34,7 @@ export function reasonOf(error: unknown, rendered?: Rendered): string | null {
  * Adds the position in the author's file to an error of the engine or of the writer. Other errors stay
  * unchanged.
  */
-export function placed(error: unknown, rendered: Rendered): unknown {
+export function withLocation(error: unknown, rendered: Rendered): unknown {
   const isPlaceable = error instanceof EngineFault || error instanceof AuthorError
   const reason = isPlaceable ? reasonOf(error, rendered) : null
   return reason === null ? error : new AuthorError(reason, { where: '', cause: error })

@@ -8,7 +8,7 @@ import type { Log } from '../../core/log.ts'
 import { clearAway, removeTree } from '../../core/scratch.ts'
 import { EnginePool, type PooledEngine } from '../../engine/engine-pool.ts'
 import { EngineProcess } from '../../engine/engine-process.ts'
-import type { Wall } from '../../sandbox/wall.ts'
+import type { EngineSandbox } from '../../sandbox/wall.ts'
 import { limits } from '../limits.ts'
 import {
   type AnswerOf,
@@ -37,7 +37,7 @@ export interface EngineLease {
    * Returns the instance that runs share. After a failure in it, it ends with the lease. A text that was not
    * accepted is no failure.
    */
-  kept(): Promise<KeptInstance>
+  kept(): Promise<SharedInstance>
   /** Same contract as EngineProcess.call. */
   call<R extends EngineRequest>(request: R, signal?: AbortSignal): Promise<AnswerOf<R['kind']>>
   /**
@@ -58,7 +58,7 @@ export interface EngineLease {
   exchange(clear?: () => Promise<void>): Promise<EngineLease>
 }
 
-export interface KeptInstance {
+export interface SharedInstance {
   number: number
   /**
    * Lets the instance read one more file until the lease ends. Returns the path to use. Throws if the file
@@ -112,7 +112,7 @@ export interface RunEnginesOptions {
   /** Engines in use at once. */
   leasesMax: number
   /** The sandbox of the processes. */
-  wall: Wall
+  wall: EngineSandbox
   /** Time for a cancelled call to stop. Tests may set a longer time. */
   cancelGraceMs?: number
   log: Log
@@ -124,7 +124,7 @@ export function makeRunEngines(options: RunEnginesOptions): RunEngines {
   const pool: Pool = new EnginePool({
     directory,
     idleMs: limits.engineIdleMs,
-    turns: makeTurns(leasesMax),
+    turns: makeRunSlots(leasesMax),
     start: (own) => startEngine(own, options),
     log,
   })
@@ -267,7 +267,7 @@ class Lease implements EngineLease {
     return number
   }
 
-  async kept(): Promise<KeptInstance> {
+  async kept(): Promise<SharedInstance> {
     const { known } = this.#engine
     const number = await this.#made(known.shared())
     this.#kept = number
@@ -373,5 +373,5 @@ function withOwnPlaces(
 }
 
 /** Limits the work at one time. Taking a slot throws EnginesBusy, and the signal's reason. */
-export const makeTurns = (max: number): Slots =>
+export const makeRunSlots = (max: number): Slots =>
   makeSlots(max, limits.enginesAwaited, () => new EnginesBusy())

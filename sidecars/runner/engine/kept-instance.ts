@@ -1,8 +1,8 @@
 import type { TableName } from '../../../lake/pipeline/names.ts'
 import { openInstance, schemaOf, type TableInput, viewOf } from '../attempt/lake-session.ts'
-import type { Workplace } from '../attempt/workplace.ts'
+import type { AttemptResources } from '../attempt/workplace.ts'
 import { limits } from '../limits.ts'
-import type { EngineLease, KeptInstance } from './engine-leases.ts'
+import type { EngineLease, SharedInstance } from './engine-leases.ts'
 import type { TableView } from './engine-messages.ts'
 
 // An instance for SQL whose texts are all known in advance. Texts that leave nothing behind use the instance
@@ -17,7 +17,7 @@ export interface OpenedInstance {
   viewOf(table: TableInput): TableView
 }
 
-export interface KnownTexts {
+export interface SharedTexts {
   /** All SQL of users that will run in the instance. */
   texts: readonly string[]
   /** The tables that the instance shows first. */
@@ -31,8 +31,8 @@ export interface KnownTexts {
 /** Opens an instance for these texts. Throws the errors of `openInstance`. */
 export async function openForTexts(
   engine: EngineLease,
-  known: KnownTexts,
-  { directory, landing }: Pick<Workplace, 'directory' | 'landing'>,
+  known: SharedTexts,
+  { directory, landing }: Pick<AttemptResources, 'directory' | 'landing'>,
   signal: AbortSignal,
 ): Promise<OpenedInstance> {
   const kept = await enterKept(engine, known, signal)
@@ -45,7 +45,7 @@ export async function openForTexts(
 /** Null: the shared instance cannot serve these texts or these files. */
 async function enterKept(
   engine: EngineLease,
-  { texts, tables, found, own }: KnownTexts,
+  { texts, tables, found, own }: SharedTexts,
   signal: AbortSignal,
 ): Promise<OpenedInstance | null> {
   const paths = new Set(found.flatMap((table) => table.paths))
@@ -67,7 +67,7 @@ async function enterKept(
 }
 
 /** Null: a file cannot be linked, because it is on another disk or has another owner. */
-async function linksTo(paths: ReadonlySet<string>, kept: KeptInstance): Promise<Map<string, string> | null> {
+async function linksTo(paths: ReadonlySet<string>, kept: SharedInstance): Promise<Map<string, string> | null> {
   try {
     return new Map(
       await Promise.all(Array.from(paths, async (path) => [path, await kept.link(path)] as const)),

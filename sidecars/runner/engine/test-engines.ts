@@ -1,16 +1,16 @@
 // For tests: engines of runs, in the strongest sandbox that works on this machine.
 import { join } from 'node:path'
 import { silent } from '../../core/testing.ts'
-import { chooseWall, type Wall } from '../../sandbox/wall.ts'
+import { chooseEngineSandbox, type EngineSandbox } from '../../sandbox/wall.ts'
 import { makeRunEngines, type RunEnginesOptions } from './engine-leases.ts'
 
 const MIB = 1_048_576
 export const TEST_SIZE = { threads: 1, memoryLimitBytes: 100 * MIB, tempLimitBytes: MIB }
 
-export const testWall = (readable: string[] = []): Promise<Wall> =>
-  chooseWall('auto', { readable, writable: [] }, silent)
+export const testWall = (readable: string[] = []): Promise<EngineSandbox> =>
+  chooseEngineSandbox('auto', { readable, writable: [] }, silent)
 
-export const testEngines = (directory: string, wall: Wall, more: Partial<RunEnginesOptions> = {}) =>
+export const testEngines = (directory: string, wall: EngineSandbox, more: Partial<RunEnginesOptions> = {}) =>
   makeRunEngines({
     directory: join(directory, 'engines'),
     inputs: join(directory, 'inputs'),

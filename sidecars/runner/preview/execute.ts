@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { openInstance } from '../attempt/lake-session.ts'
 import { explained, findIn } from '../author/slips.ts'
-import { counted, placed, type Rendered, since } from '../author/wording.ts'
+import { counted, withLocation, type Rendered, since } from '../author/wording.ts'
 import type { AnswerOf } from '../engine/engine-messages.ts'
 import { limits } from '../limits.ts'
 import type { InterpreterLease, PythonLimits } from '../python/interpreters.ts'
@@ -31,7 +31,7 @@ async function executeSql(prepared: PreparedPreview, profilePath: string): Promi
   const outcome = await select(prepared, { instance, profilePath, sql: draft.sql }).catch(
     async (error: unknown) => {
       const parsedIn = { engine, instance, find: findIn(lake, own.namespace), signal }
-      throw placed(await explained(error, inputs.textOf(draft, own), parsedIn), rendered)
+      throw withLocation(await explained(error, inputs.textOf(draft, own), parsedIn), rendered)
     },
   )
   // Only the execution is timed, because the query has no influence on the time to open an instance.
@@ -58,7 +58,7 @@ async function executePython(
   // The runner wrote this SQL, so its line numbers do not refer to the author's file.
   const rendered: Rendered = { file, source: '', sql: '' }
   const outcome = await select(prepared, { instance, profilePath, sql }).catch((error: unknown) => {
-    throw placed(error, rendered)
+    throw withLocation(error, rendered)
   })
   return reported(prepared, outcome, {
     sql: '',

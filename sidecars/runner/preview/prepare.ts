@@ -5,7 +5,7 @@ import type { Template, TemplateVariables } from '../../../lake/pipeline/templat
 import type { PreviewPipelineRequest } from '../../../proto/gen/sluice/query/v1/query_pb.ts'
 import { type Draft, Inputs } from '../attempt/inputs.ts'
 import type { LandingOptions } from '../attempt/landing.ts'
-import type { Workplace } from '../attempt/workplace.ts'
+import type { AttemptResources } from '../attempt/workplace.ts'
 import { pythonDraft } from '../python/draft.ts'
 import { variablesOf } from '../write/watermark.ts'
 import { accessOf, PreviewReport, previewedTable, sourcesOf } from './preview-report.ts'
@@ -13,7 +13,7 @@ import { accessOf, PreviewReport, previewedTable, sourcesOf } from './preview-re
 /** A preview whose inputs are on this machine. Only its execution is left. */
 export interface PreparedPreview {
   request: PreviewPipelineRequest
-  place: Workplace
+  place: AttemptResources
   signal: AbortSignal
   report: PreviewReport
   template: Template
@@ -31,7 +31,7 @@ export interface PreparedPreview {
 /** Reads configuration and template, and opens the tables and landing zones that the source names. */
 export async function prepare(
   request: PreviewPipelineRequest,
-  place: Workplace,
+  place: AttemptResources,
   signal: AbortSignal,
 ): Promise<PreparedPreview> {
   const { lake } = place

@@ -5,9 +5,9 @@ import type { PreviewPipelineRequest, QueryService } from '../../../proto/gen/sl
 import { EngineEnded, onceMoreIfKilled } from '../../engine/engine-process.ts'
 import type { ApiAddresses } from '../../rpc/api-addresses.ts'
 import { HttpFailure } from '../../rpc/http.ts'
-import { openWorkplace, type WorkplaceOptions } from '../attempt/workplace.ts'
+import { openAttemptResources, type AttemptResourcesOptions } from '../attempt/workplace.ts'
 import { reasonOf } from '../author/wording.ts'
-import { EnginesBusy, makeTurns } from '../engine/engine-leases.ts'
+import { EnginesBusy, makeRunSlots } from '../engine/engine-leases.ts'
 import { limits } from '../limits.ts'
 import { InterpreterEnded } from '../python/interpreter.ts'
 import { NoPython } from '../python/interpreters.ts'
@@ -24,9 +24,9 @@ export type PreviewPipeline = ReturnType<typeof makePreview>
  * Makes the function that previews pipelines. It throws ConnectError as described in
  * proto/sluice/query/v1/query.proto.
  */
-export function makePreview(options: WorkplaceOptions) {
+export function makePreview(options: AttemptResourcesOptions) {
   // Python has its own slots, so that an endless loop in Python does not block previews of SQL.
-  const turns = { sql: makeTurns(limits.previewsAtOnce), python: makeTurns(limits.pythonPreviewsAtOnce) }
+  const turns = { sql: makeRunSlots(limits.previewsAtOnce), python: makeRunSlots(limits.pythonPreviewsAtOnce) }
 
   return async function previewPipeline(
     request: PreviewPipelineRequest,
@@ -72,12 +72,12 @@ async function takeTurn(turns: Slots, caller: AbortSignal): Promise<() => void> 
 }
 
 async function inPlace(
-  options: WorkplaceOptions,
+  options: AttemptResourcesOptions,
   request: PreviewPipelineRequest,
   signal: AbortSignal,
 ): Promise<PreviewAnswer> {
   const needsPython = request.type === 'python'
-  const place = await openWorkplace(options, accessOf(request), signal, { needsPython }).catch(
+  const place = await openAttemptResources(options, accessOf(request), signal, { needsPython }).catch(
     (error: unknown) => {
       signal.throwIfAborted()
       const isAboutPython = error instanceof NoPython || error instanceof InterpreterEnded

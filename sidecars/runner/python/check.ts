@@ -1,7 +1,7 @@
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { changesUser } from '../../sandbox/ladder.ts'
-import { EnginesBusy, makeTurns } from '../engine/engine-leases.ts'
+import { EnginesBusy, makeRunSlots } from '../engine/engine-leases.ts'
 import { limits } from '../limits.ts'
 import { InterpreterEnded } from './interpreter.ts'
 import { type Interpreters, NoPython } from './interpreters.ts'
@@ -18,7 +18,7 @@ export type SyntaxReport = { error: string } | { unchecked: string } | { queries
  * it is compiled where pipelines run. Throws the signal's reason.
  */
 export function makeSyntaxCheck(interpreters: Interpreters) {
-  const turns = makeTurns(limits.pythonChecks)
+  const turns = makeRunSlots(limits.pythonChecks)
   return async (source: string, signal: AbortSignal): Promise<SyntaxReport> => {
     let leave: (() => void) | undefined
     try {

@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import type { Subprocess } from 'bun'
 import { PipeWriter } from '../../engine/pipe-writer.ts'
 import type { Launch } from '../../sandbox/ladder.ts'
-import { type Call, type Job, type Outcome, readMessage, type Told } from './messages.ts'
+import { type Call, type Job, type Outcome, readMessage, type FromInterpreter } from './messages.ts'
 
 // One Python process in its sandbox. It is started in advance, executes one job, and ends with everything
 // that it started.
@@ -210,7 +210,7 @@ export class Interpreter {
     this.#send({ answer: call.call, ...answer })
   }
 
-  #note(told: Told): void {
+  #note(told: FromInterpreter): void {
     if ('ready' in told) this.#ready.resolve()
     else if ('unavailable' in told) this.#ready.reject(new InterpreterEnded(told.unavailable))
     else if ('log' in told) this.#listener.say(told.log, told.message)

@@ -10,7 +10,7 @@ import {
   launchOf,
   type ProcessLimits,
   RESULT,
-  type Rooms,
+  type ProcessDirectories,
   type Sandbox,
   type SandboxMode,
   type SandboxStep,
@@ -20,7 +20,7 @@ import { findPythons } from '../../sandbox/python.ts'
 import { makeUsers } from '../../sandbox/users.ts'
 import { limits } from '../limits.ts'
 import { Interpreter, InterpreterEnded, PYTHON_ARGS } from './interpreter.ts'
-import { type Usage, usageOfFileSystem, usageOfProcess, watchRoom } from './room.ts'
+import { type Usage, usageOfFileSystem, usageOfProcess, watchDirectory } from './room.ts'
 
 // Sandboxed interpreters, each for one run. One spare is kept started and confined, because a start takes 50
 // ms. A run has its interpreter to itself, and the interpreter is discarded after the run.
@@ -40,7 +40,7 @@ export interface InterpreterLease {
   sandbox: Sandbox
   /** The directory of the run, in which engines work. The sandbox sees only its subdirectory `inputs`. */
   directory: string
-  rooms: Rooms
+  rooms: ProcessDirectories
   /** The most bytes and files that its own directory may hold. */
   disk: Usage
   /** Calls `onFull` once when the directory holds more. Returns the function that ends the watch. */
@@ -221,7 +221,7 @@ class InterpreterPool implements Interpreters {
       directory,
       rooms,
       disk,
-      watchDisk: (onFull) => watchRoom(usage, { ...disk, everyMs: limits.pythonDirectoryCheckMs }, onFull),
+      watchDisk: (onFull) => watchDirectory(usage, { ...disk, everyMs: limits.pythonDirectoryCheckMs }, onFull),
       release: () => (released ??= end('its run is over').then(leave).then(forget)),
     }
     this.#all.add(lease)
@@ -255,7 +255,7 @@ async function makeRooms(
   place: string,
   user: number | null,
   hasOwnDisk: boolean,
-): Promise<{ directory: string; rooms: Rooms }> {
+): Promise<{ directory: string; rooms: ProcessDirectories }> {
   const directory = join(place, 'run')
   const own = join(place, 'own')
   const result = hasOwnDisk ? join(place, 'result') : join(own, RESULT)

@@ -167,7 +167,7 @@ const Level = Type.Union([
   Type.Literal('warn'),
   Type.Literal('error'),
 ])
-const Told = Type.Union([
+const FromInterpreter = Type.Union([
   Type.Object({ ready: Type.Literal(true) }),
   Type.Object({ unavailable: Type.String() }),
   Type.Object({ log: Level, message: Type.String() }),
@@ -176,15 +176,15 @@ const Told = Type.Union([
   Type.Object({ failed: Failure }),
   Type.Object({ checked: Type.Union([Type.Null(), SyntaxFailure]), queries: Type.Array(WrittenQuery) }),
 ])
-export type Told = Static<typeof Told>
+export type FromInterpreter = Static<typeof FromInterpreter>
 
 /** The last message of an interpreter. */
-export type Outcome = Extract<Told, { result: unknown } | { failed: unknown } | { checked: unknown }>
+export type Outcome = Extract<FromInterpreter, { result: unknown } | { failed: unknown } | { checked: unknown }>
 
-const message = TypeCompiler.Compile(Type.Union([Call, Told]))
+const message = TypeCompiler.Compile(Type.Union([Call, FromInterpreter]))
 
 /** Parses one line of the interpreter; null for an invalid message. */
-export function readMessage(line: string): Call | Told | null {
+export function readMessage(line: string): Call | FromInterpreter | null {
   try {
     const value: unknown = JSON.parse(line)
     return message.Check(value) ? value : null

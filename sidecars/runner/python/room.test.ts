@@ -2,7 +2,7 @@ import { beforeAll, expect, test } from 'bun:test'
 import { chmod, mkdir, rm, symlink, truncate, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { testDirectory } from '../../../tools/test/directory.ts'
-import { usageOfDirectory, usageOfFileSystem, watchRoom } from './room.ts'
+import { usageOfDirectory, usageOfFileSystem, watchDirectory } from './room.ts'
 
 const ENOUGH = { bytes: 1 << 30, files: 1_000 }
 const MIB = 1_048_576
@@ -46,7 +46,7 @@ test.if(process.platform === 'linux')('a file system reports its own usage', asy
 test('an exceeded limit is reported once', async () => {
   const { promise, resolve } = Promise.withResolvers<void>()
   let calls = 0
-  const end = watchRoom(
+  const end = watchDirectory(
     () => usageOfDirectory(directory, ENOUGH),
     { bytes: 1, files: 9, everyMs: 1 },
     () => {

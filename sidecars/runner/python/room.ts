@@ -11,12 +11,12 @@ export interface Usage {
   files: number
 }
 
-export interface RoomLimits extends Usage {
+export interface DirectoryLimits extends Usage {
   everyMs: number
 }
 
 /** Calls `onFull` once when the usage exceeds a limit. Returns the function that ends the watch. */
-export function watchRoom(usage: () => Promise<Usage>, limits: RoomLimits, onFull: () => void): () => void {
+export function watchDirectory(usage: () => Promise<Usage>, limits: DirectoryLimits, onFull: () => void): () => void {
   let isLooking = false
   let hasEnded = false
   const timer = setInterval(async () => {

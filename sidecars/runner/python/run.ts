@@ -18,7 +18,7 @@ import type { Level } from '../attempt/attempt-log.ts'
 import type { Inputs } from '../attempt/inputs.ts'
 import { type TableInput, tableExpression } from '../attempt/lake-session.ts'
 import type { LandingOptions } from '../attempt/landing.ts'
-import type { Workplace } from '../attempt/workplace.ts'
+import type { AttemptResources } from '../attempt/workplace.ts'
 import { explained, findIn } from '../author/slips.ts'
 import { since, sized, sqlWords } from '../author/wording.ts'
 import { EngineFault } from '../engine/engine-messages.ts'
@@ -41,7 +41,7 @@ import {
 // becomes one SELECT, which is written like that of any other pipeline.
 
 export interface PythonRun {
-  place: Pick<Workplace, 'lake' | 'engine'>
+  place: Pick<AttemptResources, 'lake' | 'engine'>
   lease: InterpreterLease
   limits: PythonLimits
   /** An open instance that can read the run's directory, and that shows the tables found so far. */

@@ -8,8 +8,8 @@ import type { TestResult } from '../attempt/attempts.ts'
 import { Inputs } from '../attempt/inputs.ts'
 import { tableExpression } from '../attempt/lake-session.ts'
 import { type NamedTest, testsIn } from '../attempt/pipeline-files.ts'
-import { inShares, NoTurn, type Shares } from '../attempt/shares.ts'
-import { openWorkplace, type Workplace, type WorkplaceOptions } from '../attempt/workplace.ts'
+import { inShares, NoTimeLeft, type Shares } from '../attempt/shares.ts'
+import { openAttemptResources, type AttemptResources, type AttemptResourcesOptions } from '../attempt/workplace.ts'
 import { findIn } from '../author/slips.ts'
 import { reasonOf } from '../author/wording.ts'
 import { EnginesBusy } from '../engine/engine-leases.ts'
@@ -21,7 +21,7 @@ import { variablesOf } from './watermark.ts'
 export type TestMain = ReturnType<typeof makeTestMain>
 
 /** Makes the function that runs quality tests against main, outside any run. It throws ConnectError. */
-export function makeTestMain(options: WorkplaceOptions, time?: Shares['time']) {
+export function makeTestMain(options: AttemptResourcesOptions, time?: Shares['time']) {
   return async function testMain(
     request: RunQualityTestsRequest,
     files: readonly TextFile[],
@@ -31,13 +31,13 @@ export function makeTestMain(options: WorkplaceOptions, time?: Shares['time']) {
     if (lake === undefined) throw new ConnectError('lake is missing', Code.InvalidArgument)
     const tests = testsIn(files)
     if (tests.length === 0) return []
-    let place: Workplace | null = null
+    let place: AttemptResources | null = null
     let bench: Bench | null = null
     const ready = async (signal: AbortSignal): Promise<void> => {
       if (bench !== null) return
       const spoilt = place
       place = null
-      place = await (spoilt?.reopen(signal) ?? openWorkplace(options, lake, signal))
+      place = await (spoilt?.reopen(signal) ?? openAttemptResources(options, lake, signal))
       bench = await prepare(request, files, tests, place, signal)
     }
     const judgeOnce = async (test: NamedTest, over: AbortSignal): Promise<TestResult> => {
@@ -66,7 +66,7 @@ export function makeTestMain(options: WorkplaceOptions, time?: Shares['time']) {
       return await inShares(tests, shares, { ready, work: judge, late: tooLong })
     } catch (error) {
       if (error instanceof EnginesBusy) throw new ConnectError(error.message, Code.ResourceExhausted)
-      if (error instanceof NoTurn)
+      if (error instanceof NoTimeLeft)
         throw new ConnectError(
           `the tests took longer than ${limits.testsMs / 1_000} s`,
           Code.DeadlineExceeded,
@@ -75,7 +75,7 @@ export function makeTestMain(options: WorkplaceOptions, time?: Shares['time']) {
       if (reason === null) throw error
       throw new ConnectError(reason, error instanceof EngineEnded ? Code.Internal : Code.FailedPrecondition)
     } finally {
-      await (place as Workplace | null)?.clear()
+      await (place as AttemptResources | null)?.clear()
     }
   }
 }
@@ -95,7 +95,7 @@ async function prepare(
   { namespace, layer: text, pipelineName: name }: RunQualityTestsRequest,
   files: readonly TextFile[],
   tests: readonly NamedTest[],
-  place: Workplace,
+  place: AttemptResources,
   signal: AbortSignal,
 ) {
   const { lake, engine: taken } = place

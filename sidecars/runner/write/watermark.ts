@@ -6,7 +6,7 @@ import type { TableName } from '../../../lake/pipeline/names.ts'
 import type { TemplateVariables } from '../../../lake/pipeline/template.ts'
 import { quoteIdentifier } from '../../../lake/quote.ts'
 import { openInstance, tableExpression } from '../attempt/lake-session.ts'
-import type { Workplace } from '../attempt/workplace.ts'
+import type { AttemptResources } from '../attempt/workplace.ts'
 import { limits } from '../limits.ts'
 
 /** The table that a pipeline writes, and the column that shows its progress. */
@@ -40,7 +40,7 @@ interface Templates {
 /** The values for rendering the templates of a pipeline. */
 export async function variablesOf(
   { config, name, table, runStartedAt, texts, warn }: Templates,
-  place: Pick<Workplace, 'lake' | 'engine' | 'directory'>,
+  place: Pick<AttemptResources, 'lake' | 'engine' | 'directory'>,
   signal: AbortSignal,
 ): Promise<TemplateVariables> {
   const { value, warning } = texts.some((text) => /\bwatermark_value\b/.test(text))
@@ -55,7 +55,7 @@ const NO_WATERMARK: Watermark = { value: null, warning: null }
 /** Finds the watermark in a separate instance, because the pipeline's instance is locked to its input. */
 export async function watermarkOf(
   { name, table, column }: Watermarked,
-  { lake, engine: taken, directory }: Pick<Workplace, 'lake' | 'engine' | 'directory'>,
+  { lake, engine: taken, directory }: Pick<AttemptResources, 'lake' | 'engine' | 'directory'>,
   signal: AbortSignal,
 ): Promise<Watermark> {
   if (column === '')
