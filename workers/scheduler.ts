@@ -1,7 +1,7 @@
 // The scheduler: every 30 seconds, on the leader, due schedules become runs.
 import type { NewId } from '../app/core/ids.ts'
 import type { Log } from '../app/core/log.ts'
-import { type DueOutcome, consumeDue } from '../app/schedules/due.ts'
+import { consumeDue, type DueOutcome } from '../app/schedules/due.ts'
 import type { Fenced } from '../drizzle/client.ts'
 
 /** Number of schedules that one transaction handles. */

@@ -15,7 +15,7 @@ import {
   skipDue,
 } from '../app/triggers/due.ts'
 import { consumeEvents, skipListener, waitingEvents } from '../app/triggers/events.ts'
-import { type Note, logNotes } from '../app/triggers/notes.ts'
+import { logNotes, type Note } from '../app/triggers/notes.ts'
 import type { Fenced, Sql } from '../drizzle/client.ts'
 import { isPassing } from '../drizzle/errors.ts'
 import type { FromWorker } from './threads/channel.ts'

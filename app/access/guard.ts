@@ -3,7 +3,7 @@
 import type { Access } from '../core/access.ts'
 import { forbidden } from '../core/errors.ts'
 import type { Route } from '../core/route-table.ts'
-import { type RuleRequest, RULES, type Rule } from './rules.ts'
+import { RULES, type Rule, type RuleRequest } from './rules.ts'
 import type { Resources } from './service.ts'
 
 export type Guard = (route: Route, asked: Partial<RuleRequest> & { access: Access }) => void | Promise<void>

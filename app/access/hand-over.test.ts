@@ -1,6 +1,6 @@
 import { describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { duringTests } from '../../tools/test/during.ts'
-import { makeCodeVisibility } from './code-sight.ts'
+import { makeCodeVisibility } from './code-visibility.ts'
 import { openPro } from './testing.ts'
 
 setDefaultTimeout(60_000)

@@ -5,10 +5,10 @@ import { forbidden } from '../core/errors.ts'
 import { forgetOwner } from './store/hand-over.ts'
 
 export { makeEnforcement } from './store/enforcement.ts'
-export { deleteGrantsOf, assignUnowned } from './store/hand-over.ts'
+export { assignUnowned, deleteGrantsOf } from './store/hand-over.ts'
 export { makeResources, type PipelinePart, type Resources } from './store/resources.ts'
-export { visibleTables, visibleTablesAt, visibleZones } from './store/seen-tables.ts'
 export { makeSharing } from './store/sharing.ts'
+export { visibleTables, visibleTablesAt, visibleZones } from './store/visible-tables.ts'
 
 /**
  * Call this function in the transaction that changes the owner, after locking the row and before the change.

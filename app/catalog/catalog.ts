@@ -1,6 +1,6 @@
 import { Elysia } from 'elysia'
 import type { Sql } from '../../drizzle/client.ts'
-import { type CodeVisibility, seesAll } from '../access/code-sight.ts'
+import { type CodeVisibility, seesAll } from '../access/code-visibility.ts'
 import type { Clock } from '../core/clock.ts'
 import type { NewId } from '../core/ids.ts'
 import type { Log } from '../core/log.ts'

@@ -2,7 +2,7 @@
 import type { Sql } from '../../drizzle/client.ts'
 import { LAKE_PREFIX } from '../../lake/iceberg/format/location.ts'
 import { tableKey } from '../../lake/pipeline/names.ts'
-import type { CodeVisibility } from '../access/code-sight.ts'
+import type { CodeVisibility } from '../access/code-visibility.ts'
 import { AppError, forbidden, notFound } from '../core/errors.ts'
 import { chunksOf } from '../objects/body.ts'
 import type { ObjectBody, ObjectInfo, ObjectStore } from '../objects/port.ts'

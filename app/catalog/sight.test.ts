@@ -1,6 +1,6 @@
 import { beforeAll, expect, test } from 'bun:test'
 import { duringTests } from '../../tools/test/during.ts'
-import type { CodeVisibility } from '../access/code-sight.ts'
+import type { CodeVisibility } from '../access/code-visibility.ts'
 import { EVERYTHING, type Visible } from '../core/access.ts'
 import { newId } from '../core/ids.ts'
 import { openTestCatalog } from './test-catalog.ts'

@@ -2,7 +2,7 @@
 // `secret`. State that may end before the token expires, such as an open branch, is checked in the catalog.
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import type { TableName } from '../../lake/pipeline/names.ts'
-import type { Reader } from '../access/code-sight.ts'
+import type { Reader } from '../access/code-visibility.ts'
 
 /** Reads its branch and its inputs. Writes its target table while the branch is open. */
 export type AttemptClaims = {

@@ -5,7 +5,13 @@ import { limits } from '../core/limits.ts'
 import { ErrorBody } from '../core/names.ts'
 import { pageOf, setLink } from '../core/pagination.ts'
 import { pathFromUrl } from '../core/paths.ts'
-import { entityTag, clientHasVersion, preconditionOf, ReadConditions, WriteConditions } from '../http/conditions.ts'
+import {
+  clientHasVersion,
+  entityTag,
+  preconditionOf,
+  ReadConditions,
+  WriteConditions,
+} from '../http/conditions.ts'
 import { exchangeOf, visibleTo } from '../http/exchange.ts'
 import { IdempotencyHeaders, idempotencyKeyOf } from '../http/idempotency-key.ts'
 import { REPEATED_UPLOAD, uploadFormOf } from '../http/upload-form.ts'

@@ -20,7 +20,7 @@ import { makeCommits } from './commits.ts'
 import { fileTypeOf } from './file-type.ts'
 import { everyObject } from './listing.ts'
 import type { FileUploaded } from './schema.ts'
-import { visiblePaths } from './sight.ts'
+import { visiblePaths } from './visible-paths.ts'
 
 export interface FileDeps {
   sql: Sql

@@ -9,7 +9,7 @@
 
 import { inTrace, requestIdIn, traceOf } from '../../proto/trace.ts'
 import type { AccessOf } from '../access/access.ts'
-import { type Reader, readerOf } from '../access/code-sight.ts'
+import { type Reader, readerOf } from '../access/code-visibility.ts'
 import { type Access, UNLIMITED, type Visible } from '../core/access.ts'
 import type { Peer, Sender, SenderOf } from '../core/client-address.ts'
 import type { Clock } from '../core/clock.ts'

@@ -5,7 +5,7 @@ import { createHash, type Hash } from 'node:crypto'
 import { Busboy, type BusboyFileStream, type BusboyInstance } from '@fastify/busboy'
 import { invalid, tooLarge } from '../core/errors.ts'
 import { limits } from '../core/limits.ts'
-import { checkCoding, releaseBuffer, malformed, mediaType, skipBody, refuseText } from './body.ts'
+import { checkCoding, malformed, mediaType, refuseText, releaseBuffer, skipBody } from './body.ts'
 
 /** Bytes that multipart framing may add to an upload. */
 const MULTIPART_OVERHEAD_BYTES = 65_536

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, test } from 'bun:test'
 import { until } from '../../tools/test/until.ts'
-import { makeStreamSlots } from '../core/stream-places.ts'
+import { makeStreamSlots } from '../core/stream-slots.ts'
 import { type InspectorFeeds, makeInspectorFeeds } from './feed.ts'
 import type { Snapshot, Step } from './schema.ts'
 import { STEPS_MAX } from './schema.ts'

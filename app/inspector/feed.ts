@@ -2,7 +2,7 @@
 // moves of runs. One query finds moves of all watched drafts and triggers, and moves whose notice was lost.
 
 import { limits } from '../core/limits.ts'
-import type { StreamSlots } from '../core/stream-places.ts'
+import type { StreamSlots } from '../core/stream-slots.ts'
 import { type EventReader, eventBytes, HEARTBEAT, openEventReader } from '../http/event-stream.ts'
 import { MACHINE_NAMES, type MachineName, type Snapshot, STEPS_MAX } from './schema.ts'
 import type { InspectorService } from './service.ts'

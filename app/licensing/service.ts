@@ -8,7 +8,7 @@ import { forbidden } from '../core/errors.ts'
 import type { License } from '../core/license.ts'
 import type { Log } from '../core/log.ts'
 import type { AdmitUser } from '../http/auth.ts'
-import { claimUserSlot, ACTIVE_DAYS, touchUser } from './store.ts'
+import { ACTIVE_DAYS, claimUserSlot, touchUser } from './store.ts'
 
 /** A user with a slot is recorded in the database once in this time, not at each request. */
 const PLACED_MS = 3_600_000

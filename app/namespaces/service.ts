@@ -1,5 +1,5 @@
 import type { Db } from '../../drizzle/client.ts'
-import { deleteGrantsOf, assignUnowned } from '../access/service.ts'
+import { assignUnowned, deleteGrantsOf } from '../access/service.ts'
 import { EVERYTHING } from '../core/access.ts'
 import { alreadyExists, forbidden, invalid, notFound } from '../core/errors.ts'
 import { limits } from '../core/limits.ts'

@@ -28,7 +28,10 @@ export async function namespacesOn(db: Queryable, { limit, offset }: Page, seen:
 }
 
 export async function namespaceCount(db: Queryable, seen: Seen = 'all'): Promise<number> {
-  const [row] = await db.select({ total: count() }).from(namespaces).where(isVisibleName(namespaces.name, seen))
+  const [row] = await db
+    .select({ total: count() })
+    .from(namespaces)
+    .where(isVisibleName(namespaces.name, seen))
   assert(row !== undefined)
   return row.total
 }

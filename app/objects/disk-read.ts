@@ -5,9 +5,9 @@ import { textOf } from './body.ts'
 import { namesIn, orNull, PIECE_BYTES, streamOf } from './disk-files.ts'
 import {
   type DiskLocation,
+  diskLocationOf,
   parseEntry,
   parseVersionId,
-  diskLocationOf,
   type Version,
   versionIdOf,
   versionName,

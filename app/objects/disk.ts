@@ -9,11 +9,11 @@ import { makeDirectory, makeWays, namesIn, orNull, syncDirectory, writeNew } fro
 import { entriesIn, listKeys, listVersions } from './disk-list.ts'
 import { lockDirectory } from './disk-lock.ts'
 import {
-  directoryOf,
   type DiskLocation,
+  directoryOf,
+  diskLocationOf,
   parseEntry,
   parseVersionId,
-  diskLocationOf,
   versionIdOf,
   versionName,
 } from './disk-names.ts'

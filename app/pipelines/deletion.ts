@@ -6,11 +6,11 @@ import { everyObject } from '../files/listing.ts'
 import type { ObjectStore } from '../objects/port.ts'
 import { moveDraft } from './draft.ts'
 import {
+  claimDeletion,
+  claimPrefix,
   deletedColumns,
   type PipelineDeleted,
   queueDeletion,
-  claimDeletion,
-  claimPrefix,
 } from './store/deletions.ts'
 import { lockPipeline } from './store/pipelines.ts'
 

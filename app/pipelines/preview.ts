@@ -9,7 +9,7 @@ import {
   type LogEntry,
   LogLevel,
 } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
-import type { Reader } from '../access/code-sight.ts'
+import type { Reader } from '../access/code-visibility.ts'
 import { invalid } from '../core/errors.ts'
 import { limits } from '../core/limits.ts'
 import { limitOf } from '../core/pagination.ts'

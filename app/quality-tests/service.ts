@@ -6,7 +6,7 @@ import {
   type RunQualityTestsResponse,
   Severity,
 } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
-import type { Reader } from '../access/code-sight.ts'
+import type { Reader } from '../access/code-visibility.ts'
 import { alreadyExists, notFound, unavailable } from '../core/errors.ts'
 import type { Page } from '../core/pagination.ts'
 import { type PipelineRef, prefixOf } from '../core/pipeline-ref.ts'

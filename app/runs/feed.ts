@@ -2,7 +2,7 @@
 // Recent lines stay in memory for readers that reconnect.
 import { isTerminal } from '../../machines/run.ts'
 import { limits } from '../core/limits.ts'
-import type { StreamSlots } from '../core/stream-places.ts'
+import type { StreamSlots } from '../core/stream-slots.ts'
 import { type EventReader, eventBytes, HEARTBEAT, openEventReader } from '../http/event-stream.ts'
 import type { RunService } from './service.ts'
 

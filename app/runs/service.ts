@@ -22,10 +22,10 @@ import { activeRunsOf, countActiveRuns, findRun, tailOf } from './store/runs.ts'
 export {
   adoptOrphans,
   attemptsFollowedBy,
-  renewReplica,
   handleOf,
   type OpenAttempt,
   openAttemptsOf,
+  renewReplica,
 } from './store/attempts.ts'
 
 /** Maximum number of requests that one statement stores. */

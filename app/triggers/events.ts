@@ -10,6 +10,8 @@ import { type LogLine, loggedPart, seqAfter } from '../runs/service.ts'
 import { dependentFirings, setNextDue } from './due.ts'
 import { damagedNotes, type Note, notesOf } from './notes.ts'
 import {
+  type ClaimedRow,
+  claimEvents,
   donePart,
   endsOfChains,
   goneOnPart,
@@ -17,8 +19,6 @@ import {
   type Listening,
   removeEvent,
   storedEvents,
-  type ClaimedRow,
-  claimEvents,
 } from './store/events.ts'
 import { type Firing, fireAll } from './store/firing.ts'
 import { type LockedTrigger, latestNow, lockedTriggers, type Timed, type TriggerRow } from './store/moves.ts'

@@ -4,7 +4,7 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { makeLog } from '../core/log.ts'
 import { surviveUndecodableMessages } from '../rpc/undecodable.ts'
-import { engineSandboxOf } from '../sandbox/wall.ts'
+import { engineSandboxOf } from '../sandbox/engine-sandbox.ts'
 import { EngineProcess } from './engine-process.ts'
 
 const [directory = '', attack = ''] = process.argv.slice(2)

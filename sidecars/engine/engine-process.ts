@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import type { Subprocess } from 'bun'
-import { ENGINE_ENVIRONMENT, type EngineSandbox } from '../sandbox/wall.ts'
+import { ENGINE_ENVIRONMENT, type EngineSandbox } from '../sandbox/engine-sandbox.ts'
 
 // An engine process is spawned by path without an environment, and called over IPC. It is ended when it does
 // not obey. It executes SQL of users, so every message from it is validated.

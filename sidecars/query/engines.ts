@@ -4,7 +4,7 @@ import type { EngineAccess, EngineSize } from '../../lake/engine/instance.ts'
 import { type Log, messageOf } from '../core/log.ts'
 import { EnginePool, type PooledEngine } from '../engine/engine-pool.ts'
 import { EngineProcess } from '../engine/engine-process.ts'
-import type { EngineSandbox } from '../sandbox/wall.ts'
+import type { EngineSandbox } from '../sandbox/engine-sandbox.ts'
 import {
   type AnswerOf,
   type Answers,

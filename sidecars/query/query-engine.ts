@@ -5,7 +5,7 @@ import { plannedTreeOn, type SyntaxTree } from '../../lake/engine/parser.ts'
 import { BrokenStream } from '../../lake/engine/rows.ts'
 import { checkReadOnly, limited, withOwnLines } from '../../lake/engine/statement.ts'
 import { quoteIdentifier } from '../../lake/quote.ts'
-import type { AnswerOf, EngineRequest, SchemaPath, Run, ViewName } from './engine-messages.ts'
+import type { AnswerOf, EngineRequest, Run, SchemaPath, ViewName } from './engine-messages.ts'
 
 // A locked DuckDB instance that answers one query after another. It receives only read-only statements, so
 // `clear` removes every trace of a query. Tables stay defined, because the next query is likely to use the

@@ -13,11 +13,17 @@ import { makeApiAddresses } from '../rpc/api-addresses.ts'
 import { serveRefusal } from '../rpc/refusal-server.ts'
 import { serveRpc } from '../rpc/rpc-server.ts'
 import { surviveUndecodableMessages } from '../rpc/undecodable.ts'
-import { chooseEngineSandbox, type EngineView, FailedSandbox, lakeDirectories, NoSandbox } from '../sandbox/wall.ts'
+import {
+  chooseEngineSandbox,
+  type EngineView,
+  FailedSandbox,
+  lakeDirectories,
+  NoSandbox,
+} from '../sandbox/engine-sandbox.ts'
+import { makeAttemptExecution } from './attempt/attempt-execution.ts'
 import { makeAttempts } from './attempt/attempts.ts'
 import { watchDisks } from './attempt/disk-watch.ts'
 import { Inputs, type InputsOptions } from './attempt/inputs.ts'
-import { makeAttemptExecution } from './attempt/journey.ts'
 import { makeLake } from './attempt/lake-session.ts'
 import { makeSqlCheck } from './author/sql-check.ts'
 import { makeRunEngines } from './engine/engine-leases.ts'

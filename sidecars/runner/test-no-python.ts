@@ -1,5 +1,5 @@
 // For tests of SQL: a runner on a machine without Python.
-import type { AttemptResourcesOptions } from './attempt/workplace.ts'
+import type { AttemptResourcesOptions } from './attempt/attempt-resources.ts'
 
 export const noPython: Pick<AttemptResourcesOptions, 'interpreters' | 'pythonLimits'> = {
   interpreters: {

@@ -4,8 +4,8 @@
 import assert from 'node:assert'
 import { writeFileSync } from 'node:fs'
 import { getPriority, setPriority } from 'node:os'
+import type { EngineSandboxSpec } from './engine-sandbox.ts'
 import { openKernel } from './kernel.ts'
-import type { EngineSandboxSpec } from './wall.ts'
 
 try {
   const [, , argument] = process.argv

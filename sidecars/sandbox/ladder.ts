@@ -153,7 +153,11 @@ const filterOf = (step: SandboxStep) =>
     passesFiles: step !== 'landlock',
   })
 
-function bubblewrap(python: Python, { inputs, own, result }: ProcessDirectories, diskBytes: number): string[] {
+function bubblewrap(
+  python: Python,
+  { inputs, own, result }: ProcessDirectories,
+  diskBytes: number,
+): string[] {
   const shown = python.readable.filter(
     (path) => !SYSTEM.some((one) => path === one || path.startsWith(`${one}/`)),
   )

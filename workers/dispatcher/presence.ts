@@ -6,9 +6,9 @@ import type { Log } from '../../app/core/log.ts'
 import {
   adoptOrphans,
   attemptsFollowedBy,
-  renewReplica,
   handleOf,
   openAttemptsOf,
+  renewReplica,
 } from '../../app/runs/service.ts'
 import type { Sql } from '../../drizzle/client.ts'
 import { startLoop } from '../threads/loop.ts'

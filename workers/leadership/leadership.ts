@@ -7,13 +7,13 @@ import { type Fenced, inTransaction, openPool } from '../../drizzle/client.ts'
 import { startSupervisor } from '../../drizzle/supervisor.ts'
 import { startLoop } from '../threads/loop.ts'
 import {
+  acquireLease,
   currentLeader,
   endBackend,
   type Lease,
   lockLease,
   releaseLease,
   renewLease,
-  acquireLease,
 } from './store.ts'
 
 /**

@@ -4,7 +4,7 @@ import { landingZones, namespaces, pipelines } from '../../../drizzle/schema/ind
 import type { Resource, ResourceType } from '../../core/access.ts'
 import { pipelineFolderOf, zoneFolderOf } from '../../core/paths.ts'
 import type { PipelineRef } from '../../core/pipeline-ref.ts'
-import { type LeftoversDeps, makeLeftovers } from './left-behind.ts'
+import { type LeftoversDeps, makeLeftovers } from './leftovers.ts'
 
 export type Resources = ReturnType<typeof makeResources>
 

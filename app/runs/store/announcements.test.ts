@@ -1,5 +1,5 @@
 import { beforeAll, expect, test } from 'bun:test'
-import { cteStatement } from '../../../drizzle/together.ts'
+import { cteStatement } from '../../../drizzle/cte-statement.ts'
 import { newId, type RunId } from '../../core/ids.ts'
 import { useRuns } from '../test-runs.ts'
 import { announcedPart } from './announcements.ts'

@@ -1,7 +1,7 @@
 // Runs that end from outside: by a cancel request or by a timeout.
 import type { SqlTx } from '../../../drizzle/client.ts'
+import { cteStatement } from '../../../drizzle/cte-statement.ts'
 import { computed, select } from '../../../drizzle/rows.ts'
-import { cteStatement } from '../../../drizzle/together.ts'
 import { RUN_MACHINE_VERSION, type RunEvent } from '../../../machines/run.ts'
 import type { RunId } from '../../core/ids.ts'
 import { type LogLevel, type LogLine, loggedPart, seqAfter, storableText } from './logs.ts'

@@ -3,6 +3,7 @@
 import { alias } from 'drizzle-orm/pg-core'
 import type { JSONValue } from 'postgres'
 import type { SqlTx } from '../../../drizzle/client.ts'
+import { cteStatement } from '../../../drizzle/cte-statement.ts'
 import {
   columnNames,
   columnTypes,
@@ -14,7 +15,6 @@ import {
 } from '../../../drizzle/rows.ts'
 import { runs } from '../../../drizzle/schema/run.ts'
 import type { Part } from '../../../drizzle/sql.ts'
-import { cteStatement } from '../../../drizzle/together.ts'
 import { accepts, advance, restore, store } from '../../../machines/advance.ts'
 import {
   isTerminal,

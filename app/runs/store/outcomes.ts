@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import type { Row } from 'postgres'
 import { inTransaction, type Sql, type SqlTx } from '../../../drizzle/client.ts'
-import { cteStatement } from '../../../drizzle/together.ts'
+import { cteStatement } from '../../../drizzle/cte-statement.ts'
 import { isTerminal, MAX_LOST_ALONE, type RunEvent, runColumns } from '../../../machines/run.ts'
 import { mergeBranches } from '../../catalog/branches.ts'
 import type { PipelineId, RunId } from '../../core/ids.ts'

@@ -2,10 +2,10 @@
 // firings.
 import type { JSONValue } from 'postgres'
 import type { SqlTx } from '../../../drizzle/client.ts'
+import { cteStatement } from '../../../drizzle/cte-statement.ts'
 import { columnNames, columnTypes, toRecord } from '../../../drizzle/rows.ts'
 import { transitions, triggers } from '../../../drizzle/schema/index.ts'
 import type { Part } from '../../../drizzle/sql.ts'
-import { cteStatement } from '../../../drizzle/together.ts'
 import { store } from '../../../machines/advance.ts'
 import { TRIGGER_MACHINE_VERSION, type TriggerSnapshot, triggerColumns } from '../../../machines/trigger.ts'
 import type { ClientTrace } from '../../../proto/trace.ts'

@@ -3,10 +3,10 @@
 import { getTableColumns } from 'drizzle-orm'
 import { alias } from 'drizzle-orm/pg-core'
 import type { SqlTx } from '../../../drizzle/client.ts'
+import { cteStatement } from '../../../drizzle/cte-statement.ts'
 import { columnNames, computed, insertRows, type RowOf, recordset, select } from '../../../drizzle/rows.ts'
 import { transitions, triggers as triggerTable } from '../../../drizzle/schema/index.ts'
 import type { Part } from '../../../drizzle/sql.ts'
-import { cteStatement } from '../../../drizzle/together.ts'
 import { advance, IllegalMove, type Move as MoveOf, restore, store } from '../../../machines/advance.ts'
 import { NewerVersion } from '../../../machines/migrate.ts'
 import {

@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
 import { limits } from '../limits.ts'
-import { AttemptLog, type AttemptEvent } from './attempt-log.ts'
+import { type AttemptEvent, AttemptLog } from './attempt-log.ts'
 
 const never = new AbortController().signal
 
@@ -10,7 +10,8 @@ async function read(log: AttemptLog, afterSeq = 0): Promise<AttemptEvent[]> {
   return told
 }
 
-const text = (told: AttemptEvent) => (told.kind === 'line' ? `${told.line.seq} ${told.line.message}` : told.kind)
+const text = (told: AttemptEvent) =>
+  told.kind === 'line' ? `${told.line.seq} ${told.line.message}` : told.kind
 
 test('a follower receives the events before and after its arrival', async () => {
   const log = new AttemptLog()

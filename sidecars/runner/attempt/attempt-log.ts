@@ -15,7 +15,10 @@ export interface Line {
   bytes: number
 }
 
-export type AttemptEvent = { kind: 'line'; line: Line } | { kind: 'phase'; phase: Phase } | { kind: 'heartbeat' }
+export type AttemptEvent =
+  | { kind: 'line'; line: Line }
+  | { kind: 'phase'; phase: Phase }
+  | { kind: 'heartbeat' }
 
 export class AttemptLog {
   #told: AttemptEvent[] = []

@@ -9,9 +9,9 @@ import {
   Severity,
   type SubmitPipelineRequest,
 } from '../../../proto/gen/sluice/runner/v1/runner_pb.ts'
-import type { Line, AttemptEvent } from './attempt-log.ts'
+import type { AttemptEvent, Line } from './attempt-log.ts'
 import type { Attempt, Attempts, TestResult } from './attempts.ts'
-import { makeFollowings, type EventBatch, type Position, TooMuch } from './followings.ts'
+import { type EventBatch, makeFollowings, type Position, TooMuch } from './followings.ts'
 
 // The methods of RunnerService (proto/sluice/runner/v1/runner.proto) about attempts, whatever the attempts
 // execute.

@@ -3,7 +3,7 @@ import { create } from '@bufbuild/protobuf'
 import { SubmitPipelineRequestSchema } from '../../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import { silent } from '../../core/testing.ts'
 import { type Attempts, makeAttempts, type Work } from './attempts.ts'
-import { followLimits, makeFollowings, type EventBatch, type Position, TooMuch } from './followings.ts'
+import { type EventBatch, followLimits, makeFollowings, type Position, TooMuch } from './followings.ts'
 
 let work: Map<string, { work: Work; end(): void }>
 let attempts: Attempts

@@ -19,7 +19,7 @@ import type { RefusedText } from '../author/slips.ts'
 import { counted, sized } from '../author/wording.ts'
 import { limits } from '../limits.ts'
 import { type LakeSession, type TableInput, tableExpression } from './lake-session.ts'
-import { bringLanding, type LandingOptions, type LandingDirectory, objectOf } from './landing.ts'
+import { bringLanding, type LandingDirectory, type LandingOptions, objectOf } from './landing.ts'
 
 // The tables and landing zones that templates name. SQL names of tables and zones are known before their data
 // is looked up. So a template is rendered once, in advance. It is rendered again only to find the line that

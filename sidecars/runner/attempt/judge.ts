@@ -1,7 +1,7 @@
 import assert from 'node:assert'
 import { type TableName, tableKey } from '../../../lake/pipeline/names.ts'
 import { since } from '../author/wording.ts'
-import type { OpenedInstance } from '../engine/kept-instance.ts'
+import type { OpenedInstance } from '../engine/shared-instance.ts'
 import { runTests, tally } from '../write/quality-gate.ts'
 import type { StoredResult } from '../write/table-write.ts'
 import type { TestResult } from './attempts.ts'

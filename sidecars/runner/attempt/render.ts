@@ -11,12 +11,12 @@ import { since } from '../author/wording.ts'
 import { pythonDraft } from '../python/draft.ts'
 import { type DraftedTest, draftsOf, draftTests } from '../write/quality-gate.ts'
 import { variablesOf } from '../write/watermark.ts'
+import type { AttemptResources } from './attempt-resources.ts'
 import type { Work } from './attempts.ts'
 import { type Draft, Inputs, readsTable, readsZone } from './inputs.ts'
 import type { TableInput } from './lake-session.ts'
 import type { LandingOptions } from './landing.ts'
 import { fetchPipelineFiles, type PipelineFiles } from './pipeline-files.ts'
-import type { AttemptResources } from './workplace.ts'
 
 /** The table that an attempt writes. */
 export interface Target {

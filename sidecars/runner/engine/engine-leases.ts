@@ -8,7 +8,7 @@ import type { Log } from '../../core/log.ts'
 import { clearAway, removeTree } from '../../core/scratch.ts'
 import { EnginePool, type PooledEngine } from '../../engine/engine-pool.ts'
 import { EngineProcess } from '../../engine/engine-process.ts'
-import type { EngineSandbox } from '../../sandbox/wall.ts'
+import type { EngineSandbox } from '../../sandbox/engine-sandbox.ts'
 import { limits } from '../limits.ts'
 import {
   type AnswerOf,

@@ -1,7 +1,7 @@
 // For tests: engines of runs, in the strongest sandbox that works on this machine.
 import { join } from 'node:path'
 import { silent } from '../../core/testing.ts'
-import { chooseEngineSandbox, type EngineSandbox } from '../../sandbox/wall.ts'
+import { chooseEngineSandbox, type EngineSandbox } from '../../sandbox/engine-sandbox.ts'
 import { makeRunEngines, type RunEnginesOptions } from './engine-leases.ts'
 
 const MIB = 1_048_576

@@ -1,7 +1,7 @@
 import { join } from 'node:path'
 import { openInstance } from '../attempt/lake-session.ts'
 import { explained, findIn } from '../author/slips.ts'
-import { counted, withLocation, type Rendered, since } from '../author/wording.ts'
+import { counted, type Rendered, since, withLocation } from '../author/wording.ts'
 import type { AnswerOf } from '../engine/engine-messages.ts'
 import { limits } from '../limits.ts'
 import type { InterpreterLease, PythonLimits } from '../python/interpreters.ts'

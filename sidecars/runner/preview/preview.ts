@@ -5,7 +5,7 @@ import type { PreviewPipelineRequest, QueryService } from '../../../proto/gen/sl
 import { EngineEnded, onceMoreIfKilled } from '../../engine/engine-process.ts'
 import type { ApiAddresses } from '../../rpc/api-addresses.ts'
 import { HttpFailure } from '../../rpc/http.ts'
-import { openAttemptResources, type AttemptResourcesOptions } from '../attempt/workplace.ts'
+import { type AttemptResourcesOptions, openAttemptResources } from '../attempt/attempt-resources.ts'
 import { reasonOf } from '../author/wording.ts'
 import { EnginesBusy, makeRunSlots } from '../engine/engine-leases.ts'
 import { limits } from '../limits.ts'
@@ -26,7 +26,10 @@ export type PreviewPipeline = ReturnType<typeof makePreview>
  */
 export function makePreview(options: AttemptResourcesOptions) {
   // Python has its own slots, so that an endless loop in Python does not block previews of SQL.
-  const turns = { sql: makeRunSlots(limits.previewsAtOnce), python: makeRunSlots(limits.pythonPreviewsAtOnce) }
+  const turns = {
+    sql: makeRunSlots(limits.previewsAtOnce),
+    python: makeRunSlots(limits.pythonPreviewsAtOnce),
+  }
 
   return async function previewPipeline(
     request: PreviewPipelineRequest,

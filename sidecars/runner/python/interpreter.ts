@@ -2,7 +2,7 @@ import { readFileSync } from 'node:fs'
 import type { Subprocess } from 'bun'
 import { PipeWriter } from '../../engine/pipe-writer.ts'
 import type { Launch } from '../../sandbox/ladder.ts'
-import { type Call, type Job, type Outcome, readMessage, type FromInterpreter } from './messages.ts'
+import { type Call, type FromInterpreter, type Job, type Outcome, readMessage } from './messages.ts'
 
 // One Python process in its sandbox. It is started in advance, executes one job, and ends with everything
 // that it started.

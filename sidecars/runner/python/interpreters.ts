@@ -8,9 +8,9 @@ import {
   chooseSandbox,
   diskBytesOf,
   launchOf,
+  type ProcessDirectories,
   type ProcessLimits,
   RESULT,
-  type ProcessDirectories,
   type Sandbox,
   type SandboxMode,
   type SandboxStep,
@@ -19,8 +19,8 @@ import {
 import { findPythons } from '../../sandbox/python.ts'
 import { makeUsers } from '../../sandbox/users.ts'
 import { limits } from '../limits.ts'
+import { type Usage, usageOfFileSystem, usageOfProcess, watchDirectory } from './directory-usage.ts'
 import { Interpreter, InterpreterEnded, PYTHON_ARGS } from './interpreter.ts'
-import { type Usage, usageOfFileSystem, usageOfProcess, watchDirectory } from './room.ts'
 
 // Sandboxed interpreters, each for one run. One spare is kept started and confined, because a start takes 50
 // ms. A run has its interpreter to itself, and the interpreter is discarded after the run.
@@ -221,7 +221,8 @@ class InterpreterPool implements Interpreters {
       directory,
       rooms,
       disk,
-      watchDisk: (onFull) => watchDirectory(usage, { ...disk, everyMs: limits.pythonDirectoryCheckMs }, onFull),
+      watchDisk: (onFull) =>
+        watchDirectory(usage, { ...disk, everyMs: limits.pythonDirectoryCheckMs }, onFull),
       release: () => (released ??= end('its run is over').then(leave).then(forget)),
     }
     this.#all.add(lease)

@@ -179,7 +179,10 @@ const FromInterpreter = Type.Union([
 export type FromInterpreter = Static<typeof FromInterpreter>
 
 /** The last message of an interpreter. */
-export type Outcome = Extract<FromInterpreter, { result: unknown } | { failed: unknown } | { checked: unknown }>
+export type Outcome = Extract<
+  FromInterpreter,
+  { result: unknown } | { failed: unknown } | { checked: unknown }
+>
 
 const message = TypeCompiler.Compile(Type.Union([Call, FromInterpreter]))
 

@@ -4,16 +4,20 @@ import { LAYERS, type TableName, tableKey } from '../../../lake/pipeline/names.t
 import { TemplateError } from '../../../lake/pipeline/template.ts'
 import type { RunQualityTestsRequest } from '../../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import { EngineEnded, onceMoreIfKilled } from '../../engine/engine-process.ts'
+import {
+  type AttemptResources,
+  type AttemptResourcesOptions,
+  openAttemptResources,
+} from '../attempt/attempt-resources.ts'
 import type { TestResult } from '../attempt/attempts.ts'
 import { Inputs } from '../attempt/inputs.ts'
 import { tableExpression } from '../attempt/lake-session.ts'
 import { type NamedTest, testsIn } from '../attempt/pipeline-files.ts'
 import { inShares, NoTimeLeft, type Shares } from '../attempt/shares.ts'
-import { openAttemptResources, type AttemptResources, type AttemptResourcesOptions } from '../attempt/workplace.ts'
 import { findIn } from '../author/slips.ts'
 import { reasonOf } from '../author/wording.ts'
 import { EnginesBusy } from '../engine/engine-leases.ts'
-import { openForTexts } from '../engine/kept-instance.ts'
+import { openForTexts } from '../engine/shared-instance.ts'
 import { limits } from '../limits.ts'
 import { type DraftedTest, draftsOf, draftTests, failedTest, runTest } from './quality-gate.ts'
 import { variablesOf } from './watermark.ts'

@@ -5,8 +5,8 @@ import type { PipelineConfig } from '../../../lake/pipeline/config.ts'
 import type { TableName } from '../../../lake/pipeline/names.ts'
 import type { TemplateVariables } from '../../../lake/pipeline/template.ts'
 import { quoteIdentifier } from '../../../lake/quote.ts'
+import type { AttemptResources } from '../attempt/attempt-resources.ts'
 import { openInstance, tableExpression } from '../attempt/lake-session.ts'
-import type { AttemptResources } from '../attempt/workplace.ts'
 import { limits } from '../limits.ts'
 
 /** The table that a pipeline writes, and the column that shows its progress. */

@@ -5,11 +5,15 @@ import { reasonOf, since } from '../author/wording.ts'
 import { InterpreterEnded } from '../python/interpreter.ts'
 import { NoPython } from '../python/interpreters.ts'
 import { commitResult, type StoredResult, storeResult } from '../write/table-write.ts'
+import {
+  type AttemptResources,
+  type AttemptResourcesOptions,
+  openAttemptResources,
+} from './attempt-resources.ts'
 import { AttemptLostEngine, type Execute, type Work } from './attempts.ts'
 import { type ExecuteOptions, execute } from './execute.ts'
 import { judge } from './judge.ts'
 import { isUploadArchived, lakeOf, type RenderedAttempt, render } from './render.ts'
-import { openAttemptResources, type AttemptResources, type AttemptResourcesOptions } from './workplace.ts'
 
 // One attempt, from its pinned files to its facts: render, execute, commit once to the branch, test the
 // branch.
@@ -20,13 +24,13 @@ export type AttemptExecutionOptions = AttemptResourcesOptions & ExecuteOptions
 export function makeAttemptExecution(options: AttemptExecutionOptions): Execute {
   return async function executeAttempt(work: Work) {
     const needsPython = work.request.type === 'python'
-    const place = await openAttemptResources(options, lakeOf(work.request), work.signal, { needsPython }).catch(
-      (error: unknown) => {
-        work.signal.throwIfAborted()
-        const isAboutPython = error instanceof NoPython || error instanceof InterpreterEnded
-        throw isAboutPython ? new AuthorError(error.message, { where: 'python', cause: error }) : error
-      },
-    )
+    const place = await openAttemptResources(options, lakeOf(work.request), work.signal, {
+      needsPython,
+    }).catch((error: unknown) => {
+      work.signal.throwIfAborted()
+      const isAboutPython = error instanceof NoPython || error instanceof InterpreterEnded
+      throw isAboutPython ? new AuthorError(error.message, { where: 'python', cause: error }) : error
+    })
     try {
       await perform(work, place, options)
     } catch (error) {

@@ -7,7 +7,7 @@ import type { TableInput } from '../attempt/lake-session.ts'
 import { landingIn } from '../attempt/landing.ts'
 import type { EngineLease, RunEngines } from './engine-leases.ts'
 import { EngineFault } from './engine-messages.ts'
-import { openForTexts } from './kept-instance.ts'
+import { openForTexts } from './shared-instance.ts'
 import { TEST_SIZE, testEngines, testWall } from './test-engines.ts'
 
 const MIB = 1_048_576

@@ -16,7 +16,11 @@ export interface DirectoryLimits extends Usage {
 }
 
 /** Calls `onFull` once when the usage exceeds a limit. Returns the function that ends the watch. */
-export function watchDirectory(usage: () => Promise<Usage>, limits: DirectoryLimits, onFull: () => void): () => void {
+export function watchDirectory(
+  usage: () => Promise<Usage>,
+  limits: DirectoryLimits,
+  onFull: () => void,
+): () => void {
   let isLooking = false
   let hasEnded = false
   const timer = setInterval(async () => {

@@ -5,7 +5,7 @@ import { useDatabase } from '../../tools/test/database.ts'
 import { EVERYTHING, type Visible } from '../core/access.ts'
 import { newId } from '../core/ids.ts'
 import { listRuns } from '../runs/store/list.ts'
-import { makeCodeVisibility } from './code-sight.ts'
+import { makeCodeVisibility } from './code-visibility.ts'
 import { makeEnforcement, visibleTables, visibleTablesAt, visibleZones } from './service.ts'
 
 const opened = useDatabase({ rawConnections: 2 })
@@ -61,7 +61,8 @@ async function run(pipelineId: string, at: string) {
   return id
 }
 const names = (tables: readonly TableName[]) => tables.map((each) => `${each.namespace}.${each.name}`).sort()
-const seenAt = async (visible: Visible, commit = 1) => names(await visibleTablesAt(opened.sql, commit, visible))
+const seenAt = async (visible: Visible, commit = 1) =>
+  names(await visibleTablesAt(opened.sql, commit, visible))
 
 test("a table follows its live pipeline's visibility, otherwise its namespace's", async () => {
   const made = await pipeline('team', 'made')

@@ -1,6 +1,6 @@
 import type { TableName } from '../../../lake/pipeline/names.ts'
+import type { AttemptResources } from '../attempt/attempt-resources.ts'
 import { openInstance, schemaOf, type TableInput, viewOf } from '../attempt/lake-session.ts'
-import type { AttemptResources } from '../attempt/workplace.ts'
 import { limits } from '../limits.ts'
 import type { EngineLease, SharedInstance } from './engine-leases.ts'
 import type { TableView } from './engine-messages.ts'
@@ -67,7 +67,10 @@ async function enterKept(
 }
 
 /** Null: a file cannot be linked, because it is on another disk or has another owner. */
-async function linksTo(paths: ReadonlySet<string>, kept: SharedInstance): Promise<Map<string, string> | null> {
+async function linksTo(
+  paths: ReadonlySet<string>,
+  kept: SharedInstance,
+): Promise<Map<string, string> | null> {
   try {
     return new Map(
       await Promise.all(Array.from(paths, async (path) => [path, await kept.link(path)] as const)),

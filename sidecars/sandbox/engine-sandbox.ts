@@ -4,7 +4,7 @@ import { dirname, join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { LAKE_PREFIX } from '../../lake/iceberg/format/location.ts'
 import type { Log } from '../core/log.ts'
-import { type LimitName, openKernel, type AccessPaths, Unavailable } from './kernel.ts'
+import { type AccessPaths, type LimitName, openKernel, Unavailable } from './kernel.ts'
 import { DEVICES, type SandboxMode } from './ladder.ts'
 
 // The sandbox around engine processes (docs/adr/0020-engine-sandbox.md), the second barrier after DuckDB's
@@ -157,7 +157,11 @@ function modulePaths(): string[] {
  * sandbox that does not work. Throws FailedWall if the kernel offers a sandbox that fails; no weaker sandbox
  * replaces it.
  */
-export async function chooseEngineSandbox(mode: SandboxMode, view: EngineView, log: Log): Promise<EngineSandbox> {
+export async function chooseEngineSandbox(
+  mode: SandboxMode,
+  view: EngineView,
+  log: Log,
+): Promise<EngineSandbox> {
   const reasons: string[] = []
   for (const step of ENGINE_SANDBOX_STEPS_OF[mode]) {
     const wall = engineSandboxOf(step, view)
@@ -172,7 +176,9 @@ export async function chooseEngineSandbox(mode: SandboxMode, view: EngineView, l
     else log.info(`engine processes run behind: ${step}`, fields)
     return wall
   }
-  throw new NoSandbox(`SANDBOX=required, and engine processes cannot be confined here (${reasons.join('; ')})`)
+  throw new NoSandbox(
+    `SANDBOX=required, and engine processes cannot be confined here (${reasons.join('; ')})`,
+  )
 }
 
 /**

@@ -25,7 +25,11 @@ export interface QueueSlots {
 }
 
 /** `queued`: the current number of entries in the queue. */
-export function makeQueueSlots(deps: { queued(): number; log: Log; waitMs?: number | undefined }): QueueSlots {
+export function makeQueueSlots(deps: {
+  queued(): number
+  log: Log
+  waitMs?: number | undefined
+}): QueueSlots {
   const { queued, log, waitMs = PLACE_WAIT_MS } = deps
   let reserved = 0
   const waiters = new Set<() => void>()

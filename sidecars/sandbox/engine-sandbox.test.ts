@@ -5,17 +5,17 @@ import { fileURLToPath } from 'node:url'
 import { testDirectory } from '../../tools/test/directory.ts'
 import { makeLog } from '../core/log.ts'
 import { silent } from '../core/testing.ts'
-import { SANDBOX_MODES } from './ladder.ts'
-import type { Answers, Targets } from './wall.child.ts'
 import {
   chooseEngineSandbox,
-  type EngineView,
-  FailedSandbox,
-  NoSandbox,
   ENGINE_SANDBOX_STEPS_OF,
   type EngineSandboxStep,
+  type EngineView,
   engineSandboxOf,
-} from './wall.ts'
+  FailedSandbox,
+  NoSandbox,
+} from './engine-sandbox.ts'
+import { SANDBOX_MODES } from './ladder.ts'
+import type { Answers, Targets } from './wall.child.ts'
 
 const CHILD = fileURLToPath(new URL('./wall.child.ts', import.meta.url))
 const nothing: EngineView = { readable: [], writable: [] }
@@ -204,7 +204,7 @@ describe('choice of the engine sandbox', () => {
 
 /** Chooses a sandbox for engines whose priority is higher than that of the service. */
 const CHOOSE = `
-  const { chooseWall } = await import(${JSON.stringify(join(import.meta.dirname, 'wall.ts'))})
+  const { chooseEngineSandbox } = await import(${JSON.stringify(join(import.meta.dirname, 'engine-sandbox.ts'))})
   const silent = { info() {}, warn() {}, error() {} }
-  const { step } = await chooseWall('auto', { readable: [], writable: [] }, silent)
+  const { step } = await chooseEngineSandbox('auto', { readable: [], writable: [] }, silent)
   console.log(JSON.stringify({ uid: process.getuid(), nice: require('node:os').getPriority(), step }))`
