@@ -153,8 +153,8 @@ function modulePaths(): string[] {
 }
 
 /**
- * Returns the strongest sandbox of the mode that works on this machine. Throws NoWall if the mode requires a
- * sandbox that does not work. Throws FailedWall if the kernel offers a sandbox that fails; no weaker sandbox
+ * Returns the strongest sandbox of the mode that works on this machine. Throws NoSandbox if the mode requires a
+ * sandbox that does not work. Throws FailedSandbox if the kernel offers a sandbox that fails; no weaker sandbox
  * replaces it.
  */
 export async function chooseEngineSandbox(

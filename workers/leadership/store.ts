@@ -90,7 +90,7 @@ export const acquireLease = (sql: Sql, challenge: Challenge): Promise<number | n
     return epoch
   })
 
-/** Like `takeLease`, but without the advisory lock that a leader's connection holds. */
+/** Like `acquireLease`, but without the advisory lock that a leader's connection holds. */
 export async function beginEpoch(
   tx: SqlTx,
   { role, holder, leaseMs, seenEpoch, isOwn }: Challenge,
