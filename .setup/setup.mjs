@@ -1,7 +1,6 @@
 /**
- * Installs missing software, with only Node and npm: first the pinned Bun from npm into `.bun/`, then the
- * dependencies of `bun.lock`. Runs before each npm script. When everything is installed, it reads three files
- * and returns.
+ * Installs missing software, with only Node and npm: first the pinned Bun from npm into `.bun/`, then the dependencies of
+ * `bun.lock`. Runs before each npm script. When everything is installed, it reads three files and returns.
  */
 import { execFileSync, spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
@@ -23,8 +22,7 @@ const dependenciesStamp = join(root, 'node_modules', '.installed-lock')
 export const bunPath = join(home, 'node_modules', 'bun', 'bin', 'bun.exe')
 
 /**
- * Installs the versions of Bun and of the dependencies that this checkout names. Throws an Error whose
- * message says what to do.
+ * Installs the versions of Bun and of the dependencies that this checkout names. Throws an Error whose message says what to do.
  */
 export function setUp() {
   if (Number.parseInt(process.versions.node, 10) < NODE_MAJOR) {
@@ -62,8 +60,8 @@ function installBun() {
 }
 
 /**
- * Installs Bun's binary from a tarball whose hash this repository pins. The `bun` package itself is not
- * needed: its install script only chooses among the packages of the platforms.
+ * Installs Bun's binary from a tarball whose hash this repository pins. The `bun` package itself is not needed: its install
+ * script only chooses among the packages of the platforms.
  */
 function fetchBun() {
   const version = bunVersion()
@@ -85,25 +83,23 @@ function fetchBun() {
   throw new Error(`Bun has no binary that runs on ${process.platform}-${process.arch}`)
 }
 
-/**
- * Bun's packages for a platform, the more likely one first. On Linux the C library decides which one runs.
- */
+/** Bun's packages for a platform, the more likely one first. On Linux the C library decides which one runs. */
 export function packagesOf(platform, arch) {
   const name = `@oven/bun-${platform}-${arch === 'arm64' ? 'aarch64' : arch}`
   return platform === 'linux' ? [name, `${name}-musl`] : [name]
 }
 
 /**
- * npm compares a tarball with the hash in its lockfile. This function writes a lockfile with the pinned hash
- * and without a registry.
+ * npm compares a tarball with the hash in its lockfile. This function writes a lockfile with the pinned hash and without a
+ * registry.
  */
 function installPackage(name, { version, integrity }) {
   const dependencies = { [name]: version }
   const packages = { '': { dependencies }, [`node_modules/${name}`]: { version, integrity } }
   writeFileSync(join(home, 'package.json'), JSON.stringify({ private: true, dependencies }))
   writeFileSync(join(home, 'package-lock.json'), JSON.stringify({ lockfileVersion: 3, packages }))
-  // Install scripts may be switched off, so the set-up never uses them. `--force` also installs a musl
-  // package where npm detects no musl.
+  // Install scripts may be switched off, so the set-up never uses them. `--force` also installs a musl package where npm
+  // detects no musl.
   const options = [
     '--ignore-scripts',
     '--no-audit',
@@ -193,8 +189,8 @@ function step(what, work) {
 }
 
 /**
- * Acquires the lock of the set-up. A concurrent set-up waits and then finds everything done. A lock whose
- * owner has ended is taken over.
+ * Acquires the lock of the set-up. A concurrent set-up waits and then finds everything done. A lock whose owner has ended is
+ * taken over.
  */
 function lock(path) {
   const mine = `${path}.${process.pid}`

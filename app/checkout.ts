@@ -62,8 +62,8 @@ function commitIn(directory: string): string | null {
 }
 
 /**
- * Time from the last line of the HEAD log: `old new name <mail> seconds zone`, a tab and the reason. The
- * fallback is the age of HEAD.
+ * Time from the last line of the HEAD log: `old new name <mail> seconds zone`, a tab and the reason. The fallback is the age of
+ * HEAD.
  */
 function timeOf(commit: string, directory: string): string {
   const last = (textOf(join(directory, 'logs', 'HEAD')) ?? '').trimEnd().split('\n').at(-1) ?? ''

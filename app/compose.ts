@@ -1,5 +1,5 @@
-// Composes the service around one database and one object store, for any runtime. The caller supplies the
-// background work and serves the returned application.
+// Composes the service around one database and one object store, for any runtime. The caller supplies the background work and
+// serves the returned application.
 import type { Database } from '../drizzle/client.ts'
 import { makeDiskFloor } from '../lake/disk-floor.ts'
 import { makeCodeVisibility, type Reader } from './access/code-visibility.ts'
@@ -281,10 +281,7 @@ function makeWork(parts: ServiceParts, { runner }: Sidecars) {
       objects,
       clock,
       newId,
-      /**
-       * Called for an event that some trigger consumes. When another replica evaluates triggers, a notice
-       * wakes it.
-       */
+      /** Called for an event that some trigger consumes. When another replica evaluates triggers, a notice wakes it. */
       eventRecorded() {
         if (!background.eventRecorded()) notices.recorded()
       },
@@ -313,8 +310,8 @@ function makeReaders(
   const { answerBytesMax, metadataStore, publicUrl } = config
   const engineRows = makeEngineRows()
   /**
-   * Addresses and a token to read the current commit of main. `landing` is the namespace of a preview, whose
-   * landing files the token also opens.
+   * Addresses and a token to read the current commit of main. `landing` is the namespace of a preview, whose landing files the
+   * token also opens.
    */
   async function readMain({ landing, reader }: { landing?: string; reader: Reader | null }) {
     const commit = await headOfMain(sql)

@@ -1,14 +1,11 @@
-// Servers resolve `..` and `%2e%2e` in an address, and read `\` as `/`, before they forward a request. The
-// path rules would then check another path than the client sent. Such an address is forwarded in one encoded
-// segment: servers do not resolve the segment, and the path rules refuse it.
+// Servers resolve `..` and `%2e%2e` in an address, and read `\` as `/`, before they forward a request. The path rules would
+// then check another path than the client sent. Such an address is forwarded in one encoded segment: servers do not resolve the
+// segment, and the path rules refuse it.
 import { targetOf } from './core/target.ts'
 
 const FILES = '/api/v1/files'
 
-/**
- * Returns the raw address, or the encoded segment that the path rules refuse. For servers that expose the raw
- * address.
- */
+/** Returns the raw address, or the encoded segment that the path rules refuse. For servers that expose the raw address. */
 export function unresolved(address: string): string {
   const { path } = targetOf(address)
   if (!isOfFile(path)) return leadsToFile(address) ? REFUSED : address
@@ -27,8 +24,7 @@ const isOfFile = (path: string) => path.startsWith(`${FILES}/`)
 const isResolved = (segment: string) => /^(\.|%2e){1,2}$/i.test(segment) || segment.includes('\\')
 
 function leadsToFile(address: string) {
-  // Only a backslash or a dot segment changes a path. Most addresses have neither, so they skip the URL
-  // parser.
+  // Only a backslash or a dot segment changes a path. Most addresses have neither, so they skip the URL parser.
   if (!/\\|\/(\.|%2e)/i.test(address)) return false
   const whole = address.startsWith('/') ? `http://localhost${address}` : address
   return URL.canParse(whole) && isOfFile(new URL(whole).pathname)

@@ -16,9 +16,8 @@ declare const Deno: {
 }
 
 /**
- * Elysia sets an empty text as the body of 204 and 304 responses. The standard refuses that body; other
- * runtimes ignore it. `instanceof` must also accept responses of `Response.json` and `fetch`, which this
- * constructor did not create.
+ * Elysia sets an empty text as the body of 204 and 304 responses. The standard refuses that body; other runtimes ignore it.
+ * `instanceof` must also accept responses of `Response.json` and `fetch`, which this constructor did not create.
  */
 const Standard = globalThis.Response
 globalThis.Response = class Response extends Standard {
@@ -51,8 +50,8 @@ function refused({ headers, url }: Request): Response | null {
 }
 
 /**
- * Deno sends Content-Length 0 for a response without a body. The length for HEAD must be that of GET, so this
- * response gets an empty stream of unknown length.
+ * Deno sends Content-Length 0 for a response without a body. The length for HEAD must be that of GET, so this response gets an
+ * empty stream of unknown length.
  */
 const ofUnknownLength = (response: Response) =>
   response.body === null && !response.headers.has('content-length')

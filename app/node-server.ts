@@ -1,6 +1,5 @@
-// Serves web requests and responses through `node:http`, on Node and on Bun. srvx translates between the two.
-// This file controls how a body is read: at the pace of its reader. A response before the end of the body
-// leaves the connection usable.
+// Serves web requests and responses through `node:http`, on Node and on Bun. srvx translates between the two. This file
+// controls how a body is read: at the pace of its reader. A response before the end of the body leaves the connection usable.
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { NodeRequest, NodeResponse, patchGlobalRequest, sendNodeResponse } from 'srvx/node'
@@ -26,8 +25,8 @@ export async function serveOnNode(
   Object.assign(globalThis, { Response: NodeResponse })
   const stalled = closeStalledAnswers(IDLE_SECONDS * 1_000)
   /**
-   * The end of the latest response of each connection. Pipelined requests wait for it: a server may execute
-   * them in parallel only when all have safe methods (RFC 9112, 9.3.2).
+   * The end of the latest response of each connection. Pipelined requests wait for it: a server may execute them in parallel
+   * only when all have safe methods (RFC 9112, 9.3.2).
    */
   const turns = new WeakMap<Socket, Promise<void>>()
   const take = (incoming: IncomingMessage, outgoing: ServerResponse) => {

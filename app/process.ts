@@ -1,5 +1,5 @@
-// The life of an API process on any runtime: read the environment, compose the service, answer requests, stop
-// in order. The entry files supply the HTTP server and the background work.
+// The life of an API process on any runtime: read the environment, compose the service, answer requests, stop in order. The
+// entry files supply the HTTP server and the background work.
 import process from 'node:process'
 import { type Database, migrate, openDatabase, type Sql, UnknownHistory } from '../drizzle/client.ts'
 import { LAKE_FILE_BYTES_MAX } from './catalog/gateway.ts'

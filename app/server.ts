@@ -83,8 +83,8 @@ export interface AppParts {
 
 export interface App {
   /**
-   * Answers every request; never throws or rejects. Any server can call it: `Bun.serve({ fetch: (request) =>
-   * app.fetch(request) })`. A server that knows its client passes `peer`.
+   * Answers every request; never throws or rejects. Any server can call it: `Bun.serve({ fetch: (request) => app.fetch(request)
+   * })`. A server that knows its client passes `peer`.
    */
   fetch(request: Request, peer?: Peer): Response | Promise<Response>
 }

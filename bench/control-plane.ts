@@ -1,6 +1,5 @@
-// Measures the cost of the service itself per run, with a runner that does nothing. Each of 32 callers waits
-// until its run succeeds, then requests the next run. Two comparisons use the same Postgres in the same
-// benchmark:
+// Measures the cost of the service itself per run, with a runner that does nothing. Each of 32 callers waits until its run
+// succeeds, then requests the next run. Two comparisons use the same Postgres in the same benchmark:
 // - three durable commits per run through the same database client;
 // - graphile-worker with a task that does nothing.
 import assert from 'node:assert/strict'
@@ -16,8 +15,8 @@ const PIPELINES = 500
 /** Number of runs that a single caller requests, one after the other. */
 const ALONE = 200
 /**
- * Long enough for just-in-time compilation to settle. Compilation costs 0.2 ms of CPU per run in the third
- * second, and half of that in the tenth.
+ * Long enough for just-in-time compilation to settle. Compilation costs 0.2 ms of CPU per run in the third second, and half of
+ * that in the tenth.
  */
 const WARM_UP_MS = 8_000
 const MEASURE_MS = 8_000
@@ -65,10 +64,7 @@ async function rateOf(once: (caller: number) => Promise<unknown>, onWarm = () =>
   return (done * 1000) / ms
 }
 
-/**
- * Measures 32 callers, then one. Each caller requests its next run over HTTP when its previous run has
- * succeeded.
- */
+/** Measures 32 callers, then one. Each caller requests its next run over HTTP when its previous run has succeeded. */
 async function runsPerSecond({ url, sql, news }: NoOpService, latencies: Record<string, Figures>) {
   const pipelines = await addPublished(sql, PIPELINES)
   const callers = await Promise.all(Array.from({ length: CALLERS }, () => openCaller(url)))
@@ -83,8 +79,7 @@ async function runsPerSecond({ url, sql, news }: NoOpService, latencies: Record<
     const id = /"run_id":"([^"]+)"/.exec(answer ?? '')?.[1]
     assert(id !== undefined, `no run was requested: ${answer}`)
     samples.accepted.push(performance.now() - since)
-    // Notifications arrive after the commit. The first says that the run is running, the last that the run
-    // has ended.
+    // Notifications arrive after the commit. The first says that the run is running, the last that the run has ended.
     const { firstAt, endedAt } = await news.of(id)
     samples.running.push(firstAt - since)
     samples.succeeded.push(endedAt - since)
@@ -136,8 +131,7 @@ async function graphileWorker(url: string): Promise<number> {
     await done
   })
   await runner.stop()
-  // The pool resolves before its connections are closed. They report an error when the server stops in the
-  // meantime.
+  // The pool resolves before its connections are closed. They report an error when the server stops in the meantime.
   await Bun.sleep(1_000)
   return rate
 }

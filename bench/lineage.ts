@@ -1,6 +1,6 @@
-// Measures GET /lineage over HTTP with 5,000 pipelines. Cold means that the API process has just started and
-// has read no pipeline yet. The same benchmark measures two limits: reading the 5,000 files, twenty at a
-// time, and JSON.stringify of the response.
+// Measures GET /lineage over HTTP with 5,000 pipelines. Cold means that the API process has just started and has read no
+// pipeline yet. The same benchmark measures two limits: reading the 5,000 files, twenty at a time, and JSON.stringify of the
+// response.
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import postgres from 'postgres'
@@ -143,10 +143,7 @@ const placeOf = (n: number) => ({
   name: `p${n}`,
 })
 
-/**
- * Stores published pipelines with files, tables, landing zones, runs and test results. Returns the paths of
- * the files.
- */
+/** Stores published pipelines with files, tables, landing zones, runs and test results. Returns the paths of the files. */
 async function fill(sql: postgres.Sql, root: string): Promise<string[]> {
   const pipelines = Array.from({ length: PIPELINES }, (_, n) => {
     const { namespace, layer, name } = placeOf(n)

@@ -1,5 +1,5 @@
-// Measures lists over a million runs, requested over HTTP by several concurrent callers. Two comparisons use
-// the same Postgres in the same benchmark:
+// Measures lists over a million runs, requested over HTTP by several concurrent callers. Two comparisons use the same Postgres
+// in the same benchmark:
 // - the page and the count as plain SQL, through the same client and without HTTP;
 // - a server that only executes `select 1`.
 import postgres from 'postgres'

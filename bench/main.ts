@@ -1,5 +1,5 @@
-// `npm run bench [name...]`: each benchmark prints its figures beside a peer or a limit measured in the same
-// run. No benchmark asserts a figure.
+// `npm run bench [name...]`: each benchmark prints its figures beside a peer or a limit measured in the same run. No benchmark
+// asserts a figure.
 import { benchControlPlane } from './control-plane.ts'
 import { benchLineage } from './lineage.ts'
 import { benchLists } from './lists.ts'

@@ -1,6 +1,6 @@
-// Measures incremental runs that change 1,000 rows of a table with one million and with ten million rows. The
-// keys are adjacent or scattered. The figures are the bytes written and the duration. Two limits are measured
-// as well: DuckDB alone rewrites one file of the table, and the whole table.
+// Measures incremental runs that change 1,000 rows of a table with one million and with ten million rows. The keys are adjacent
+// or scattered. The figures are the bytes written and the duration. Two limits are measured as well: DuckDB alone rewrites one
+// file of the table, and the whole table.
 import { mkdtemp, readdir, rm, stat } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

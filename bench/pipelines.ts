@@ -4,8 +4,8 @@ import { store } from '../machines/advance.ts'
 import { DRAFT_MACHINE_VERSION, newDraft } from '../machines/draft.ts'
 
 /**
- * Inserts `count` published pipelines of `default.gold` as rows, and returns their names. Each version pins
- * three files, as the version of a small pipeline does.
+ * Inserts `count` published pipelines of `default.gold` as rows, and returns their names. Each version pins three files, as the
+ * version of a small pipeline does.
  */
 export async function addPublished(sql: Sql, count: number): Promise<string[]> {
   const rows = Array.from({ length: count }, (_, n) => ({ id: newId(), version: newId(), name: `p${n}` }))

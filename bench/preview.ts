@@ -1,6 +1,6 @@
-// Measures warm previews of a pipeline that reads a landing zone with one sample of 10 MB, as CSV, Parquet
-// and JSON. The figures are the duration of the whole call and of its query. The limit is DuckDB alone, warm
-// and in this process. It reads the same file to its end on one thread, like an engine of the service.
+// Measures warm previews of a pipeline that reads a landing zone with one sample of 10 MB, as CSV, Parquet and JSON. The
+// figures are the duration of the whole call and of its query. The limit is DuckDB alone, warm and in this process. It reads
+// the same file to its end on one thread, like an engine of the service.
 import { mkdtemp, readFile, rm, stat } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -65,8 +65,8 @@ async function readWhole(connection: DuckDBConnection, path: string, format: For
 }
 
 /**
- * Creates the landing zone and the pipeline. The returned function runs a preview and resolves with the
- * duration of its query in milliseconds.
+ * Creates the landing zone and the pipeline. The returned function runs a preview and resolves with the duration of its query
+ * in milliseconds.
  */
 async function makePreview(url: string, format: Format, path: string): Promise<() => Promise<number>> {
   const { call } = clientOf(url)

@@ -1,5 +1,5 @@
-// Measures POST /query over HTTP against DuckDB alone, with the same client library, files, threads and SQL.
-// Both are warm and alternate. The texts of small queries differ from call to call, as they do in real use.
+// Measures POST /query over HTTP against DuckDB alone, with the same client library, files, threads and SQL. Both are warm and
+// alternate. The texts of small queries differ from call to call, as they do in real use.
 import { readdir } from 'node:fs/promises'
 import { availableParallelism } from 'node:os'
 import { join } from 'node:path'

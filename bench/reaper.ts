@@ -1,10 +1,9 @@
-// Measures the reaper over four million rows: 400,000 old runs with their logs. The benchmark starts it over
-// HTTP while the API is used. The limit uses the same Postgres in the same benchmark. It deletes rows by
-// `ctid` from a copy of the log, in transactions of the same size.
+// Measures the reaper over four million rows: 400,000 old runs with their logs. The benchmark starts it over HTTP while the API
+// is used. The limit uses the same Postgres in the same benchmark. It deletes rows by `ctid` from a copy of the log, in
+// transactions of the same size.
 //
-// The API's durations under a steady load are measured in consecutive windows on one database: before the
-// reaper, with it, and without it again. The last window shows the noise of this machine. Each round of the
-// reaper removes a share of the old rows.
+// The API's durations under a steady load are measured in consecutive windows on one database: before the reaper, with it, and
+// without it again. The last window shows the noise of this machine. Each round of the reaper removes a share of the old rows.
 import postgres from 'postgres'
 import { startService } from '../tools/test/service.ts'
 import { databaseUrlOf } from './client.ts'
@@ -149,10 +148,7 @@ async function asVacuumed(sql: Sql) {
   await sql`vacuum analyze run_log`
 }
 
-/**
- * Measures, in milliseconds, how long deleting copied log lines in batches takes. The copy has the indexes of
- * the log.
- */
+/** Measures, in milliseconds, how long deleting copied log lines in batches takes. The copy has the indexes of the log. */
 async function plainDelete(sql: Sql): Promise<number> {
   await sql`create table bench_log (like run_log including all)`
   await sql`

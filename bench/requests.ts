@@ -1,13 +1,9 @@
-// A minimal HTTP client that costs almost no CPU, so that a benchmark on the machine of the service measures
-// the service. Each caller has one keep-alive socket, writes the request as one string, and reads only the
-// status and the body of a response.
+// A minimal HTTP client that costs almost no CPU, so that a benchmark on the machine of the service measures the service. Each
+// caller has one keep-alive socket, writes the request as one string, and reads only the status and the body of a response.
 import { connect } from 'node:net'
 
 export interface Caller {
-  /**
-   * POSTs JSON and resolves with the body of a 2xx response; throws on any other status. One request at a
-   * time.
-   */
+  /** POSTs JSON and resolves with the body of a 2xx response; throws on any other status. One request at a time. */
   post(path: string, body: string): Promise<string>
   /** Like `post`, as a GET without a body. */
   get(path: string): Promise<string>

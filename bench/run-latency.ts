@@ -1,8 +1,7 @@
-// Measures real runs of `select 1 as a` with one quality test: branch, SQL, test, merge. First, runs execute
-// one at a time on an idle service, and the duration of each step is printed. Then many pipelines run at
-// once, and each requests its next run as soon as its previous run has ended. Two limits are measured as
-// well: DuckDB alone with the same SQL, written to Parquet and tested, and durable commits of the same
-// Postgres.
+// Measures real runs of `select 1 as a` with one quality test: branch, SQL, test, merge. First, runs execute one at a time on
+// an idle service, and the duration of each step is printed. Then many pipelines run at once, and each requests its next run as
+// soon as its previous run has ended. Two limits are measured as well: DuckDB alone with the same SQL, written to Parquet and
+// tested, and durable commits of the same Postgres.
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -63,15 +62,10 @@ export async function benchRunLatency() {
   }
 }
 
-/**
- * Milliseconds from the request to each step, by the step's name. Sources are log lines and the times of the
- * run.
- */
+/** Milliseconds from the request to each step, by the step's name. Sources are log lines and the times of the run. */
 type Steps = Map<string, number[]>
 
-/**
- * The nth run, its duration from POST to success, and the milliseconds from the request to each of its steps.
- */
+/** The nth run, its duration from POST to success, and the milliseconds from the request to each of its steps. */
 interface TimedRun {
   n: number
   ms: number
@@ -120,8 +114,8 @@ const STEPS: readonly (readonly [RegExp, string])[] = [
 const stepOf = (message: string) => STEPS.find(([pattern]) => pattern.test(message))?.[1] ?? 'other lines'
 
 /**
- * Each pipeline requests its next run when the previous run has ended. Postgres notifies about the end, which
- * costs the service least.
+ * Each pipeline requests its next run when the previous run has ended. Postgres notifies about the end, which costs the service
+ * least.
  */
 async function manyAtOnce(client: Client, names: readonly string[], sql: Sql) {
   const news = await listenToRuns(sql)

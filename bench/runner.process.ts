@@ -1,6 +1,6 @@
-// A runner that executes nothing, behind the server of a real runner: the remaining cost is the control
-// plane. With the argument `talking`, an attempt writes one log line per second until it is stopped. Without
-// it, an attempt ends at once. The process prints its address as its first line.
+// A runner that executes nothing, behind the server of a real runner: the remaining cost is the control plane. With the
+// argument `talking`, an attempt writes one log line per second until it is stopped. Without it, an attempt ends at once. The
+// process prints its address as its first line.
 import { RunnerService } from '../proto/gen/sluice/runner/v1/runner_pb.ts'
 import { makeLog } from '../sidecars/core/log.ts'
 import { serveConnect } from '../sidecars/rpc/connect.ts'

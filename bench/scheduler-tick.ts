@@ -1,6 +1,6 @@
-// Measures one tick of the scheduler over 100,000 schedules, with durable commits. 1% of the schedules are
-// due, and each schedule has its own pipeline. The limit, measured in the same benchmark, is the least work
-// of a tick. It is one transaction with a raw UPDATE of as many schedules and a raw INSERT of as many runs.
+// Measures one tick of the scheduler over 100,000 schedules, with durable commits. 1% of the schedules are due, and each
+// schedule has its own pipeline. The limit, measured in the same benchmark, is the least work of a tick. It is one transaction
+// with a raw UPDATE of as many schedules and a raw INSERT of as many runs.
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -117,9 +117,7 @@ async function statementsOf(sql: Sql): Promise<number> {
   return count
 }
 
-/**
- * Writes the same rows as a tick in one SQL statement, without the tick's reads, decisions and notifications.
- */
+/** Writes the same rows as a tick in one SQL statement, without the tick's reads, decisions and notifications. */
 const rawUpdate = (sql: Sql) => sql`
   with due as (
     update schedule set next_run_at = clock_timestamp() + interval '1 day', last_run_at = clock_timestamp()

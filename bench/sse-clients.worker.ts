@@ -1,5 +1,4 @@
-// Thousands of subscribers of run logs on raw sockets. They have their own thread, apart from the thread that
-// measures.
+// Thousands of subscribers of run logs on raw sockets. They have their own thread, apart from the thread that measures.
 import type { Socket } from 'bun'
 import type { SseResult, SseTask } from './sse-task.ts'
 

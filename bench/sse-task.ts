@@ -9,19 +9,14 @@ export interface SseTask {
   subscribers: number
   /** Milliseconds to follow after all subscribers are connected. */
   followMs: number
-  /**
-   * Number of connections that the client cuts, spread over `followMs`. Each reconnects with `Last-Event-ID`.
-   */
+  /** Number of connections that the client cuts, spread over `followMs`. Each reconnects with `Last-Event-ID`. */
   reconnects: number
 }
 
 export interface SseResult {
   connectMs: number
   lines: number
-  /**
-   * Sorted milliseconds from the writing of a line to its arrival at a subscriber. Replayed lines are left
-   * out.
-   */
+  /** Sorted milliseconds from the writing of a line to its arrival at a subscriber. Replayed lines are left out. */
   latencies: number[]
   /** Lines missing between two consecutive received lines. */
   lost: number

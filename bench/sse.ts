@@ -1,6 +1,5 @@
-// Measures event streams: thousands of subscribers follow a hundred runs that each write one line per second.
-// The figures are the latency of lines, lines lost or duplicated by reconnects, and the memory of the API
-// process.
+// Measures event streams: thousands of subscribers follow a hundred runs that each write one line per second. The figures are
+// the latency of lines, lines lost or duplicated by reconnects, and the memory of the API process.
 import assert from 'node:assert/strict'
 import postgres from 'postgres'
 import { startService } from '../tools/test/service.ts'

@@ -1,5 +1,4 @@
-// Measures the time from start to ready on an existing data directory, and the memory of the idle API
-// process.
+// Measures the time from start to ready on an existing data directory, and the memory of the idle API process.
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -1,9 +1,8 @@
-// Measures the latency from a cause to the run that it triggers, on an idle service over HTTP. The causes are
-// an upload, a webhook call and the success of another pipeline. The measurement ends at the notification,
-// after the commit, that the run is running. Then one success triggers the runs of a thousand pipelines. The
-// runner does nothing, so the figures are those of the control plane. Two limits are measured as well: one
-// durable commit, and the least durable work of an upload on this disk. An upload syncs its file and its
-// directory, and commits twice: the record of the file and the start of the run.
+// Measures the latency from a cause to the run that it triggers, on an idle service over HTTP. The causes are an upload, a
+// webhook call and the success of another pipeline. The measurement ends at the notification, after the commit, that the run is
+// running. Then one success triggers the runs of a thousand pipelines. The runner does nothing, so the figures are those of the
+// control plane. Two limits are measured as well: one durable commit, and the least durable work of an upload on this disk. An
+// upload syncs its file and its directory, and commits twice: the record of the file and the start of the run.
 import { mkdtemp, open, rename, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -41,8 +40,8 @@ const addTrigger = <Answer>({ call }: NoOpService, pipeline: string, type: strin
   call<Answer>('POST', `/pipelines/default/gold/${pipeline}/triggers`, { type, config })
 
 /**
- * Milliseconds from the call of `cause` to the first notification of the run that it triggers. The next
- * measurement begins when that run has ended.
+ * Milliseconds from the call of `cause` to the first notification of the run that it triggers. The next measurement begins when
+ * that run has ended.
  */
 async function fromCauseToRunning({ news }: NoOpService, cause: (n: number) => Promise<unknown>) {
   const samples: number[] = []
@@ -72,9 +71,7 @@ async function uploads(service: NoOpService, pipeline: string, answered: number[
 const commit = ({ sql }: NoOpService) =>
   sql`insert into replica (name, alive_until) values (gen_random_uuid()::text, clock_timestamp())`
 
-/**
- * Measures the durable writes and commits of an upload, one upload after the other, in a separate directory.
- */
+/** Measures the durable writes and commits of an upload, one upload after the other, in a separate directory. */
 async function bareUploads(service: NoOpService) {
   const directory = await mkdtemp(join(tmpdir(), 'sluice-bench-'))
   const synced = async (path: string, flags: string, text = '') => {
@@ -103,9 +100,7 @@ async function webhooks(service: NoOpService, pipeline: string) {
   )
 }
 
-/**
- * Milliseconds from the success of the upstream run to the notification that the downstream run is running.
- */
+/** Milliseconds from the success of the upstream run to the notification that the downstream run is running. */
 async function successes(service: NoOpService, upstream: string, downstream: string) {
   const { call, news } = service
   await addTrigger(service, downstream, 'pipeline_success', upstreamOf(upstream))
@@ -124,8 +119,8 @@ const upstreamOf = (pipeline: string) => ({ namespace: 'default', layer: 'gold',
 const request = (pipeline: string) => ({ ...upstreamOf(pipeline), trigger: 'manual' })
 
 /**
- * Lets one success trigger the runs of a thousand pipelines. Prints when all runs were requested, running and
- * ended, by the database's clock.
+ * Lets one success trigger the runs of a thousand pipelines. Prints when all runs were requested, running and ended, by the
+ * database's clock.
  */
 async function wide(service: NoOpService, source: string, names: readonly string[]) {
   const { call, sql } = service

@@ -1,6 +1,6 @@
-// Measures eight concurrent uploads of 32 MB over HTTP into the object store on the disk. Also measures the
-// memory that they add to the idle API process. The limit is the same bytes put into a store of the same kind
-// directly from memory, without the service.
+// Measures eight concurrent uploads of 32 MB over HTTP into the object store on the disk. Also measures the memory that they
+// add to the idle API process. The limit is the same bytes put into a store of the same kind directly from memory, without the
+// service.
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

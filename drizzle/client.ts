@@ -17,9 +17,8 @@ export type Tx = Parameters<Parameters<Db['transaction']>[0]>[0]
 export type Queryable = Db | Tx
 
 /**
- * A transaction that commits only while its caller is the leader. Returns null and changes nothing when the
- * caller no longer leads. workers/leadership/leadership.ts creates one.
- * A test may pass `(work) => sql.begin(work)`.
+ * A transaction that commits only while its caller is the leader. Returns null and changes nothing when the caller no longer
+ * leads. workers/leadership/leadership.ts creates one. A test may pass `(work) => sql.begin(work)`.
  */
 export type Fenced = <T>(work: (tx: SqlTx) => Promise<T>) => Promise<T | null>
 
@@ -28,9 +27,7 @@ export interface Database {
   db: Db
   /** Raw SQL with the driver's own codecs. Drizzle replaces the codecs of the client it is given. */
   sql: Sql
-  /**
-   * A pool for one task, with one connection for statements and one for transactions. `close` closes it too.
-   */
+  /** A pool for one task, with one connection for statements and one for transactions. `close` closes it too. */
   session(does: string): Sql
   close(): Promise<void>
 }
@@ -52,8 +49,8 @@ const migrationsFolder = join(import.meta.dirname, 'migrations')
 /** Replicas that start at the same time migrate one after the other. */
 const MIGRATION_LOCK = 7_340_921_001
 /**
- * Lock timeout of a migration step. Requests of other processes wait behind a waiting step, so a pause
- * between two tries lets them proceed.
+ * Lock timeout of a migration step. Requests of other processes wait behind a waiting step, so a pause between two tries lets
+ * them proceed.
  */
 const MIGRATION_LOCK_MS = 2_000
 const MIGRATION_PAUSE_MS = 1_000
@@ -99,10 +96,7 @@ export interface PoolOptions {
   prepared?: ((client: Sql) => void) | undefined
 }
 
-/**
- * A pool with supervised connections. A transaction that loses its connection rejects once and does not end
- * the process.
- */
+/** A pool with supervised connections. A transaction that loses its connection rejects once and does not end the process. */
 export function openPool(
   url: string,
   supervisor: Supervisor,
@@ -114,8 +108,8 @@ export function openPool(
       onnotice: () => {},
       ...(onclose && { onclose }),
       connect_timeout: 10,
-      // A statement shares its connection with at most one other statement. So it waits for at most one, and
-      // is lost with at most one. The option is missing in the types.
+      // A statement shares its connection with at most one other statement. So it waits for at most one, and is lost with at
+      // most one. The option is missing in the types.
       ...{ max_pipeline: 1 },
       ...supervisor.options,
       connection: { application_name: application, ...settings, ...STARTUP_PADDING },
@@ -127,8 +121,8 @@ export function openPool(
 }
 
 /**
- * Makes the startup message longer than the write buffer of postgres.js 3.4.9, so that the message is sent at
- * once. The timer that flushes the buffer never starts again after a connection was lost with buffered data.
+ * Makes the startup message longer than the write buffer of postgres.js 3.4.9, so that the message is sent at once. The timer
+ * that flushes the buffer never starts again after a connection was lost with buffered data.
  */
 export const STARTUP_PADDING = { options: ' '.repeat(1_024) }
 
@@ -139,9 +133,9 @@ export interface MigrationOptions {
 }
 
 /**
- * Migrates a database to this program's schema. Several processes may call this at the same time, also while
- * an older program runs. A step that waits for a table blocks all other users of that table. So each step has
- * a short lock timeout and is tried again after a pause.
+ * Migrates a database to this program's schema. Several processes may call this at the same time, also while an older program
+ * runs. A step that waits for a table blocks all other users of that table. So each step has a short lock timeout and is tried
+ * again after a pause.
  */
 export async function migrate(
   url: string,
@@ -191,8 +185,8 @@ async function requireKnownHistory(client: Sql): Promise<void> {
 }
 
 /**
- * Whether a migration failed because of a lock timeout or a deadlock. Drizzle wraps the driver's error, so
- * causes are checked too.
+ * Whether a migration failed because of a lock timeout or a deadlock. Drizzle wraps the driver's error, so causes are checked
+ * too.
  */
 const isLocked = (error: unknown): boolean =>
   error instanceof Error &&

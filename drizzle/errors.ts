@@ -3,10 +3,7 @@ import postgres from 'postgres'
 /** Codes of postgres.js and the operating system for a connection that failed or was lost. */
 const CONNECTION =
   /^(CONNECTION_|CONNECT_|ECONN|EPIPE|ETIMEDOUT|ENOTCONN|EHOSTDOWN|EHOSTUNREACH|ENETDOWN|ENETUNREACH|ENETRESET|EAI_|ERR_SSL|ERR_TLS)/
-/**
- * SQLSTATE classes of temporary errors: connection, rollback (deadlock), resources, operator, lock not
- * available.
- */
+/** SQLSTATE classes of temporary errors: connection, rollback (deadlock), resources, operator, lock not available. */
 const PASSING = /^(08|40|53|57|55P03)/
 
 /** Whether the error or one of its causes is a failed or lost connection. */
@@ -18,9 +15,7 @@ export const isOfConnection = (error: unknown): boolean =>
 const AWAY =
   /^(CONNECTION_SILENT|CONNECT_|ECONNREFUSED|ETIMEDOUT|EHOSTDOWN|EHOSTUNREACH|ENETDOWN|ENETUNREACH|EAI_)/
 
-/**
- * Whether the error or one of its causes means that the whole database is away, not just one lost connection.
- */
+/** Whether the error or one of its causes means that the whole database is away, not just one lost connection. */
 export const isAway = (error: unknown): boolean =>
   error instanceof Error && (('code' in error && AWAY.test(String(error.code))) || isAway(error.cause))
 
@@ -33,18 +28,13 @@ export function isPassing(error: unknown): boolean {
   )
 }
 
-/**
- * Whether the result of a failed statement is unknown: its connection ended, or the server announced the end.
- */
+/** Whether the result of a failed statement is unknown: its connection ended, or the server announced the end. */
 export const isConnectionLost = (error: unknown): boolean =>
   error instanceof postgres.PostgresError
     ? error.severity === 'FATAL' || error.severity === 'PANIC'
     : isOfConnection(error)
 
-/**
- * Whether a statement failed because another transaction inserted the same key first, in one of these unique
- * indexes.
- */
+/** Whether a statement failed because another transaction inserted the same key first, in one of these unique indexes. */
 export const hasMet = (error: unknown, indexes: readonly string[]): boolean =>
   error instanceof Error &&
   'code' in error &&

@@ -1,5 +1,4 @@
-// Tests with a silent database: it accepts connections and statements, but is frozen or behind a network that
-// drops packets.
+// Tests with a silent database: it accepts connections and statements, but is frozen or behind a network that drops packets.
 import { afterAll, afterEach, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
 import net from 'node:net'
 import { sql as statement } from 'drizzle-orm'

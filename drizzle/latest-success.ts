@@ -1,9 +1,6 @@
 import type { Part, Sql, SqlTx } from './sql.ts'
 
-/**
- * A join for each `trigger_dependency d`: adds the latest success of the live pipeline with that name, as
- * `latest`.
- */
+/** A join for each `trigger_dependency d`: adds the latest success of the live pipeline with that name, as `latest`. */
 export const latestSuccess = (sql: Sql | SqlTx): Part => sql`
   left join lateral (
     select p.id from pipeline p

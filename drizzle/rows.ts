@@ -19,10 +19,7 @@ class Computed<T> {
   constructor(readonly expression: string | Part) {}
 }
 
-/**
- * An expression that is not a column, such as an aggregate, JSON or a condition. `T` is the type that the
- * driver returns.
- */
+/** An expression that is not a column, such as an aggregate, JSON or a condition. `T` is the type that the driver returns. */
 export const computed = <T>(expression: string | Part) => new Computed<T>(expression)
 
 export const COUNT = computed<number>('count(*)::int')
@@ -42,8 +39,8 @@ export const pick = <Table extends PgTable, K extends Key<Table>>(table: Table, 
   Object.fromEntries(keys.map((key) => [key, table[key]])) as Pick<Table, K>
 
 /**
- * A select list: `r."pipeline_id" as "pipelineId", ...`. The columns are named, because a prepared `*` fails
- * once a newer program has added a column.
+ * A select list: `r."pipeline_id" as "pipelineId", ...`. The columns are named, because a prepared `*` fails once a newer
+ * program has added a column.
  */
 export function selected(sql: Sql | SqlTx, columns: Columns): Part {
   const texts: string[] = []
@@ -69,9 +66,7 @@ export const select =
   (rest: TemplateStringsArray, ...values: Values): PendingQuery<RowOf<C>[]> =>
     sql<RowOf<C>[]>`${before} select ${selected(sql, columns)} ${sql(rest, ...values)}`
 
-/**
- * The same for the rows that a change returns: returning(sql, { id: runs.id })`delete from run where ...`.
- */
+/** The same for the rows that a change returns: returning(sql, { id: runs.id })`delete from run where ...`. */
 export const returning =
   <C extends Columns>(sql: Sql | SqlTx, columns: C) =>
   (change: TemplateStringsArray, ...values: Values): PendingQuery<RowOf<C>[]> =>
@@ -123,8 +118,7 @@ export const toRecord = <Table extends PgTable, K extends Key<Table>>(
   Object.fromEntries(columnsOf(table, keys).map(({ key, name }) => [name, row[key as K]]))
 
 /**
- * A set of rows to select from: `jsonb_to_recordset(...) as <alias>("id" uuid, ...)`. Any number of rows
- * takes one parameter.
+ * A set of rows to select from: `jsonb_to_recordset(...) as <alias>("id" uuid, ...)`. Any number of rows takes one parameter.
  */
 export const recordset = <Table extends PgTable, K extends Key<Table>>(
   sql: Sql | SqlTx,

@@ -1,6 +1,6 @@
-// postgres.js waits for an answer without a limit. The server's limits do not help when the server is frozen
-// or the network drops packets. The supervisor watches the sockets of a database's pools and closes sockets
-// that get no answer (docs/adr/0037-supervised-pools.md).
+// postgres.js waits for an answer without a limit. The server's limits do not help when the server is frozen or the network
+// drops packets. The supervisor watches the sockets of a database's pools and closes sockets that get no answer
+// (docs/adr/0037-supervised-pools.md).
 import net from 'node:net'
 import { Duplex } from 'node:stream'
 import postgres from 'postgres'
@@ -14,8 +14,7 @@ export class ConnectionSilent extends Error {
 }
 
 /**
- * A proxy without a database accepts connections and closes them. Without this error, postgres.js would
- * reconnect endlessly.
+ * A proxy without a database accepts connections and closes them. Without this error, postgres.js would reconnect endlessly.
  */
 class ConnectionUnheard extends Error {
   readonly code = 'CONNECT_ENDED'
@@ -30,10 +29,7 @@ export interface Patience {
   graceMs: number
   /** After this waiting time of a connection, the supervisor starts a probe. */
   doubtMs: number
-  /**
-   * The database counts as silent when a probe gets no answer in this time and no other connection receives
-   * data.
-   */
+  /** The database counts as silent when a probe gets no answer in this time and no other connection receives data. */
   probeMs: number
 }
 
@@ -41,17 +37,14 @@ const PATIENCE: Patience = { graceMs: 2_000, doubtMs: 1_000, probeMs: 8_000 }
 /** Assumed statement timeout when the connections have none. */
 const STATEMENT_MS = 120_000
 /**
- * Time is counted in ticks of a timer, at most one per turn of the event loop. So a process that was paused
- * reads its buffered answers before they count as late.
+ * Time is counted in ticks of a timer, at most one per turn of the event loop. So a process that was paused reads its buffered
+ * answers before they count as late.
  */
 const TICKS_PER_DOUBT = 4
 
 interface Connection {
   socket: net.Socket
-  /**
-   * The value of `bytesWritten` when data last arrived. A higher value now means that an answer is
-   * outstanding.
-   */
+  /** The value of `bytesWritten` when data last arrived. A higher value now means that an answer is outstanding. */
   writtenWhenHeard: number
   waitingTicks: number
 }
@@ -142,8 +135,8 @@ export function startSupervisor(
     const socket = open(address)
     const receivedBefore = received
     socket.on('error', (error) => {
-      // This connection failed to open, and no other connection received data meanwhile. So the database
-      // counts as away, and new connections fail at once.
+      // This connection failed to open, and no other connection received data meanwhile. So the database counts as away, and
+      // new connections fail at once.
       if (socket.bytesRead === 0 && received === receivedBefore && away === null) away = error
     })
     // TLS hides the answers and takes over the socket's listeners, so this connection is not supervised.

@@ -13,8 +13,8 @@ const pause = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve,
 type Work = (tx: SqlTx) => unknown
 
 /**
- * Returns the pool `statements`, whose transactions use the connections of `transactions`. A transaction
- * whose connection ends rejects once, with the error of the lost connection.
+ * Returns the pool `statements`, whose transactions use the connections of `transactions`. A transaction whose connection ends
+ * rejects once, with the error of the lost connection.
  */
 export function withTransactions(statements: Sql, transactions: Sql): Sql {
   const begin = transactions.begin.bind(transactions) as (options: string, work: Work) => Promise<unknown>
@@ -28,9 +28,8 @@ export function withTransactions(statements: Sql, transactions: Sql): Sql {
         const made = work(guarded(tx, state))
         return await (Array.isArray(made) ? Promise.all(made) : made)
       } catch (error) {
-        // postgres.js notices a lost connection and rejects the transaction itself. Other errors only look
-        // like a lost connection, such as a reset connection to the object store. These must roll back, so
-        // the wait is limited.
+        // postgres.js notices a lost connection and rejects the transaction itself. Other errors only look like a lost
+        // connection, such as a reset connection to the object store. These must roll back, so the wait is limited.
         if (isOfConnection(error)) await Promise.race([over, pause(NOTICED_MS)])
         if (state.hasEnded) return new Promise<never>(() => {})
         throw error

@@ -1,5 +1,5 @@
-// Conditions on the visibility of a caller, shared by several stores. They are empty for full visibility, so
-// the community edition and administrators use the plain statements.
+// Conditions on the visibility of a caller, shared by several stores. They are empty for full visibility, so the community
+// edition and administrators use the plain statements.
 import { type SQL, sql as typed } from 'drizzle-orm'
 import type { PgColumn } from 'drizzle-orm/pg-core'
 import type { Part, Sql, SqlTx } from './sql.ts'
@@ -18,8 +18,8 @@ export const andVisibleId = (sql: Sql | SqlTx, column: Part, seen: VisibleIds): 
   seen === 'all' ? sql`` : sql`and ${among(sql, column, seen, 'uuid')}`
 
 /**
- * A condition that the table of the row `entry` (namespace, layer, name) is visible. Its live pipeline
- * decides; without a live pipeline, its namespace decides. Empty for full visibility.
+ * A condition that the table of the row `entry` (namespace, layer, name) is visible. Its live pipeline decides; without a live
+ * pipeline, its namespace decides. Empty for full visibility.
  */
 export function andVisibleTable(sql: Sql | SqlTx, { pipelines, namespaces }: VisibleTables): Part {
   if (pipelines === 'all' && namespaces === 'all') return sql``

@@ -5,8 +5,8 @@ import { rawRequest } from './raw-request.ts'
 import { fresh, getJson } from './resources.ts'
 
 /**
- * Sends the requests in one write on one connection; the last request closes it. Resolves with the status and
- * the request id of each answer.
+ * Sends the requests in one write on one connection; the last request closes it. Resolves with the status and the request id of
+ * each answer.
  */
 async function pipelined(baseURL: string, requests: readonly string[][]) {
   const named = requests.map(([line = '', ...rest], index) => {

@@ -1,6 +1,5 @@
-// A client that knows only the specification calls each operation once, successfully. Each answer has the
-// fields that the specification lists and the form that the service's OpenAPI document declares. No operation
-// is left out.
+// A client that knows only the specification calls each operation once, successfully. Each answer has the fields that the
+// specification lists and the form that the service's OpenAPI document declares. No operation is left out.
 import { type APIRequestContext, type APIResponse, expect, test } from '@playwright/test'
 import { type Json, type Operation, operationsOf, type ValidatorOf, validatorsOf } from './document.ts'
 import { csv, ENDLESS, fresh, getJson, publishedPipeline, readiness } from './resources.ts'

@@ -40,8 +40,8 @@ export interface Operation {
 }
 
 /**
- * Validates the body of an answer: returns the error text, which is empty for a valid body. Null if the
- * document does not describe the body.
+ * Validates the body of an answer: returns the error text, which is empty for a valid body. Null if the document does not
+ * describe the body.
  */
 export type ValidatorOf = (operation: Operation, status: string) => ((body: unknown) => string) | null
 

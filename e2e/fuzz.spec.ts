@@ -1,6 +1,6 @@
-// Requests generated from the API's own document, valid and invalid. No request causes a 500, the document
-// declares every answer, and an error names the wrong field. The service is the test's own, because some
-// requests delete things and change settings. FUZZ_SEED repeats a run; FUZZ_SECONDS makes it longer.
+// Requests generated from the API's own document, valid and invalid. No request causes a 500, the document declares every
+// answer, and an error names the wrong field. The service is the test's own, because some requests delete things and change
+// settings. FUZZ_SEED repeats a run; FUZZ_SECONDS makes it longer.
 import { Agent, request as httpRequest } from 'node:http'
 import { type APIRequestContext, expect, request as newRequest, test } from '@playwright/test'
 import fc from 'fast-check'
@@ -20,10 +20,7 @@ import { newTable } from './runs.ts'
 import { addTrigger } from './triggers.ts'
 
 const SECONDS = Number(process.env.FUZZ_SECONDS || 8)
-/**
- * CI uses a fixed seed, so that only a change can break the test. Manual runs use new seeds to find more
- * faults.
- */
+/** CI uses a fixed seed, so that only a change can break the test. Manual runs use new seeds to find more faults. */
 const SEED = Number(process.env.FUZZ_SEED || (process.env.CI ? 1 : Date.now() % 2 ** 31))
 const AT_ONCE = 4
 /** Minimum number of requests per parallel loop, however long a slow machine takes. */
@@ -131,9 +128,7 @@ function problemOf({ operation, fault }: Sent, { status, type, text }: Answer): 
   return null
 }
 
-/**
- * True if the message names a parameter or the path. Both may be wrong too, and are checked before the body.
- */
+/** True if the message names a parameter or the path. Both may be wrong too, and are checked before the body. */
 const isOfParameter = ({ parameters }: Operation, message: string) =>
   ['path', ...parameters.map(({ name }) => name)].some((name) =>
     message.toLowerCase().startsWith(`${name}: `),

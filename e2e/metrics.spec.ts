@@ -1,5 +1,4 @@
-// Specification: Health, metrics, features. Counters belong to one process, so this service gets no other
-// requests.
+// Specification: Health, metrics, features. Counters belong to one process, so this service gets no other requests.
 import { type APIRequestContext, expect } from '@playwright/test'
 import { test } from './own-service.ts'
 import { ENDLESS, pipelineWith } from './resources.ts'

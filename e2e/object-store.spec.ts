@@ -1,5 +1,4 @@
-// Specification: Storage, error 500; Limits, lineage file reads. These tests need an object store that fails
-// or is slow.
+// Specification: Storage, error 500; Limits, lineage file reads. These tests need an object store that fails or is slow.
 import { type APIRequestContext, expect, request as newRequest, test } from '@playwright/test'
 import { startTestStore, type TestStore } from './object-store.ts'
 import { type OwnService, startOwnService } from './own-service.ts'

@@ -16,10 +16,7 @@ const KEPT = 20_000
 export interface OwnService {
   url: string
   dataDir: string
-  /**
-   * The root directory of the service, as this process reaches it. A service with its own mounts sees other
-   * disks.
-   */
+  /** The root directory of the service, as this process reaches it. A service with its own mounts sees other disks. */
   root: string
   /** All output so far. */
   log(): string
@@ -27,8 +24,8 @@ export interface OwnService {
 }
 
 /**
- * Starts a service beside the one under test, for behaviour that the environment decides. It listens on a
- * free port unless `PORT` is set.
+ * Starts a service beside the one under test, for behaviour that the environment decides. It listens on a free port unless
+ * `PORT` is set.
  */
 export async function startOwnService(
   env: Record<string, string> = {},
@@ -73,8 +70,7 @@ export async function startOwnService(
 }
 
 /**
- * Playwright's `test` with a service for this file. `test.use({ serviceEnv })` sets its environment, and
- * `request` calls it.
+ * Playwright's `test` with a service for this file. `test.use({ serviceEnv })` sets its environment, and `request` calls it.
  */
 export const test = base.extend<object, { serviceEnv: Record<string, string>; service: OwnService }>({
   serviceEnv: [{}, { option: true, scope: 'worker' }],
@@ -150,8 +146,8 @@ function within<T>(limitMs: number, work: Promise<T>, message: () => string): Pr
 }
 
 /**
- * A free port below the range of outgoing connections. So no connection takes it before the service listens,
- * or while the service restarts.
+ * A free port below the range of outgoing connections. So no connection takes it before the service listens, or while the
+ * service restarts.
  */
 export async function freePort(): Promise<number> {
   for (let attempt = 1; ; attempt++) {

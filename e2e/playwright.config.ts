@@ -1,7 +1,7 @@
 /**
- * End-to-end tests speak HTTP to a running service at `SLUICE_URL`. `browser/` needs a Chromium
- * (`CHROMIUM_PATH`). `faults/` starts services of its own and kills parts of them. `security/` tries to
- * escape the sandboxes. Everything else needs only the address.
+ * End-to-end tests speak HTTP to a running service at `SLUICE_URL`. `browser/` needs a Chromium (`CHROMIUM_PATH`). `faults/`
+ * starts services of its own and kills parts of them. `security/` tries to escape the sandboxes. Everything else needs only the
+ * address.
  */
 import { defineConfig } from '@playwright/test'
 
@@ -16,9 +16,8 @@ export default defineConfig({
   outputDir: '../test-results',
   // Each file uses names of its own, so files run in parallel. Tests and service share two cores.
   workers: 2,
-  // The timeout ends tests that hang, not tests that are slow. It also covers hooks, which start services. No
-  // working test takes longer, however busy the machine is. Tests set no smaller timeout and no limit of
-  // their own for a condition.
+  // The timeout ends tests that hang, not tests that are slow. It also covers hooks, which start services. No working test
+  // takes longer, however busy the machine is. Tests set no smaller timeout and no limit of their own for a condition.
   timeout: 300_000,
   expect: { timeout: 120_000 },
   forbidOnly: Boolean(process.env.CI),

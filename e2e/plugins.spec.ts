@@ -1,5 +1,4 @@
-// The Pro edition with the plugin of examples/plugin, which decides authentication, authorization and
-// sharing.
+// The Pro edition with the plugin of examples/plugin, which decides authentication, authorization and sharing.
 import { type APIRequestContext, expect, test } from '@playwright/test'
 import { type OwnService, startOwnService, startProgram } from './own-service.ts'
 import { getJson, readiness } from './resources.ts'

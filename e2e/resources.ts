@@ -1,5 +1,5 @@
-// Helpers that the tests of pipelines, files, zones and quality tests share. Names are new with every run, so
-// that a service can be tested twice.
+// Helpers that the tests of pipelines, files, zones and quality tests share. Names are new with every run, so that a service
+// can be tested twice.
 import { type APIRequestContext, type APIResponse, expect } from '@playwright/test'
 
 const run = `${Date.now().toString(36)}${process.pid.toString(36)}`
@@ -55,10 +55,7 @@ export async function readiness(request: APIRequestContext) {
   return found as Readiness
 }
 
-/**
- * The sandbox of Python pipelines; null where they cannot run. Fails if `REQUIRE_PYTHON` is set and they
- * cannot run.
- */
+/** The sandbox of Python pipelines; null where they cannot run. Fails if `REQUIRE_PYTHON` is set and they cannot run. */
 export async function pythonOf(request: APIRequestContext): Promise<Readiness['python']> {
   const python = async () => (await readiness(request)).python
   if (process.env.REQUIRE_PYTHON) await expect.poll(python).not.toBeNull()
@@ -80,8 +77,7 @@ export interface AuditEntry {
 }
 
 /**
- * Entries whose resource matches, newest first, among the last `among` entries. Other tests add hundreds of
- * entries meanwhile.
+ * Entries whose resource matches, newest first, among the last `among` entries. Other tests add hundreds of entries meanwhile.
  */
 export async function auditOf(
   request: APIRequestContext,

@@ -1,5 +1,5 @@
-// Specification: Retention, Retention config, Reaper status. The settings apply to a whole service, so these
-// tests use their own.
+// Specification: Retention, Retention config, Reaper status. The settings apply to a whole service, so these tests use their
+// own.
 import { type APIRequestContext, expect } from '@playwright/test'
 import { test } from './own-service.ts'
 import {

@@ -155,8 +155,7 @@ test.describe('run requests with an Idempotency-Key', () => {
     const accepted = await Promise.all(answers.map((answer) => answer.json()))
     expect(new Set(accepted.map(({ run_id }) => run_id)).size).toBe(1)
     await ended(request, accepted[0].run_id)
-    // Field order and explicit defaults do not make another request. The end of the run does not change the
-    // answer.
+    // Field order and explicit defaults do not make another request. The end of the run does not change the answer.
     for (const same of [
       { pipeline: name, layer, namespace },
       { ...body, trigger: 'manual' },

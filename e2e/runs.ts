@@ -55,10 +55,7 @@ export async function runsOf(request: APIRequestContext, { namespace, layer, nam
   return (await (await request.get('/api/v1/runs', { params })).json()).runs
 }
 
-/**
- * Waits until this many runs of the pipeline have ended and returns them. Fails if the pipeline has more
- * runs.
- */
+/** Waits until this many runs of the pipeline have ended and returns them. Fails if the pipeline has more runs. */
 export async function endedRuns(request: APIRequestContext, pipeline: Named, count: number) {
   const ended = async () =>
     (await runsOf(request, pipeline)).filter(

@@ -1,5 +1,4 @@
-// Specification: Schedules (legacy). Tests in faults/ show that schedules start runs, because those tests may
-// turn the clock.
+// Specification: Schedules (legacy). Tests in faults/ show that schedules start runs, because those tests may turn the clock.
 import { type APIRequestContext, expect, test } from '@playwright/test'
 import { expectError, getJson, type MadePipeline, newPipeline } from './resources.ts'
 

@@ -1,5 +1,4 @@
-// Specification: Sharing, and the errors of the Pro edition on pipelines. The callers are users of an
-// identity provider.
+// Specification: Sharing, and the errors of the Pro edition on pipelines. The callers are users of an identity provider.
 import { randomUUID } from 'node:crypto'
 import { expect, test } from '@playwright/test'
 import { type Answer, type Caller, type ProService, startProService } from './security/pro-service.ts'

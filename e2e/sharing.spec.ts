@@ -1,5 +1,4 @@
-// Specification: Sharing. Sharing belongs to the Pro edition; the community edition answers 501 to every
-// request.
+// Specification: Sharing. Sharing belongs to the Pro edition; the community edition answers 501 to every request.
 import { test } from '@playwright/test'
 import { expectError } from './resources.ts'
 

@@ -1,5 +1,4 @@
-// Write strategies as their users see them: files arrive in batches, runs merge them, and queries read the
-// table.
+// Write strategies as their users see them: files arrive in batches, runs merge them, and queries read the table.
 import { type APIRequestContext, expect, test } from '@playwright/test'
 import { newNamespace, newPipeline, newZone, pipelineWith, publish, rowsOf, writeFile } from './resources.ts'
 import { type EndedRun, runToEnd } from './runs.ts'

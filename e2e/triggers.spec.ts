@@ -182,8 +182,8 @@ test('a success triggers a chain of pipelines; a failure triggers nothing @trigg
   })
   for (const pipeline of [first, second, third])
     expect(await endedRuns(request, pipeline, 1)).toMatchObject([{ status: 'success' }])
-  // A run after the failure would be requested together with the end of the failed run. A later event has
-  // fired since, so the evaluator has passed the failure.
+  // A run after the failure would be requested together with the end of the failed run. A later event has fired since, so the
+  // evaluator has passed the failure.
   const zone = await newZone(request)
   await addTrigger(request, first, 'landing_zone_upload', zone.config)
   await zone.upload('a.csv')

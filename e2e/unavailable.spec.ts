@@ -1,5 +1,4 @@
-// Specification: Errors, specific conditions. A part of the service is switched off, or its address does not
-// answer.
+// Specification: Errors, specific conditions. A part of the service is switched off, or its address does not answer.
 import {
   type APIRequestContext,
   type APIResponse,

@@ -20,8 +20,8 @@ export interface Run {
 }
 
 /**
- * Calls the API and resolves with the parsed JSON of a 2xx response. Any other status throws `Refused`, with
- * the response text in its message.
+ * Calls the API and resolves with the parsed JSON of a 2xx response. Any other status throws `Refused`, with the response text
+ * in its message.
  */
 export async function call<Answer>(
   base: string,

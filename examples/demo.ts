@@ -92,9 +92,7 @@ async function tour(base: string) {
   say('\nServing until Ctrl-C.')
 }
 
-/**
- * Starts the supervisor as a child process. Its last log lines are stored and printed when the demo fails.
- */
+/** Starts the supervisor as a child process. Its last log lines are stored and printed when the demo fails. */
 function startService() {
   const child = Bun.spawn([process.execPath, 'sidecars/supervisor/main.ts'], {
     cwd: root,

@@ -1,8 +1,6 @@
 // Formats the output of the demo. Lines fit the width of the terminal and are also readable in a file.
 
-/**
- * Width of the first column, which holds the name of a step. Lines that belong to a step are indented by it.
- */
+/** Width of the first column, which holds the name of a step. Lines that belong to a step are indented by it. */
 const NAME_WIDTH = 18
 const INDENT = ' '.repeat(2 + NAME_WIDTH + 1)
 const DURATION_WIDTH = 8
@@ -24,8 +22,8 @@ export interface LogLine {
 }
 
 /**
- * Formats one line per quality test in the log of a run. The sample rows of a failed test follow, one line
- * each. Every line is cut to the width.
+ * Formats one line per quality test in the log of a run. The sample rows of a failed test follow, one line each. Every line is
+ * cut to the width.
  */
 export function testLines(log: readonly LogLine[], severityOf: ReadonlyMap<string, string>, width: number) {
   const nameWidth = Math.max(0, ...[...severityOf.keys()].map((name) => name.length))

@@ -1,5 +1,5 @@
-// Requests to the service of this page, with the key or access token if there is one. `fetch` reads the event
-// streams, because EventSource cannot send headers.
+// Requests to the service of this page, with the key or access token if there is one. `fetch` reads the event streams, because
+// EventSource cannot send headers.
 import { $ } from './elements.js'
 
 const API = new URL('api/v1/', new URL('.', document.baseURI))
@@ -105,9 +105,8 @@ export function changeKey() {
 export const hasKey = () => sessionStorage.getItem(KEY) !== null
 
 /**
- * Follows an event stream, and reconnects at the last position. `onEvent` gets name and data; the result
- * false ends the stream. `onState` gets `live`, `connecting` and `ended`. Returns a function that stops the
- * stream.
+ * Follows an event stream, and reconnects at the last position. `onEvent` gets name and data; the result false ends the stream.
+ * `onState` gets `live`, `connecting` and `ended`. Returns a function that stops the stream.
  * @param {string} path
  * @param {{ onEvent: (event: string, data: any) => unknown, onState?: (state: import('./types.js').Connection) => void, lastEventId?: number | string | null }} options
  */

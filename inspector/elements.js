@@ -47,8 +47,8 @@ function listen(element, added) {
 export const fill = (element, ...children) => element.replaceChildren(...present(children))
 
 /**
- * Updates the content of an element. Existing elements are reused, found by their `data-name` or else by
- * their position. So a pressed button is still there at its release, and the focused element keeps the focus.
+ * Updates the content of an element. Existing elements are reused, found by their `data-name` or else by their position. So a
+ * pressed button is still there at its release, and the focused element keeps the focus.
  * @param {HTMLElement} element
  * @param {Child[]} children
  */

@@ -1,5 +1,4 @@
-// The parts of an instance's page. Each function builds the content of one part from the current state of the
-// page.
+// The parts of an instance's page. Each function builds the content of one part from the current state of the page.
 import { download } from './api.js'
 import { h, pill, toneOf } from './elements.js'
 import { absolute, ago, clock, duration, serverNow, since } from './moments.js'

@@ -1,5 +1,4 @@
-// One instance: its reasons for waiting, its time in each state, and a history to step through, followed
-// live.
+// One instance: its reasons for waiting, its time in each state, and a history to step through, followed live.
 import { follow, getJson } from './api.js'
 import { light, showChart, showCounts } from './chart.js'
 import { $, fill, h, redraw } from './elements.js'

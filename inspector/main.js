@@ -1,5 +1,4 @@
-// Addresses: `#/run?state=failed&q=…` is a list, `#/run/<id>` a live instance, `#/run/<id>@<step>` one of its
-// steps.
+// Addresses: `#/run?state=failed&q=…` is a list, `#/run/<id>` a live instance, `#/run/<id>@<step>` one of its steps.
 import { changeKey, getJson, hasKey } from './api.js'
 import { startChart } from './chart.js'
 import { $, countText, fill, h } from './elements.js'

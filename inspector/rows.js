@@ -102,8 +102,7 @@ export class Rows {
     const element = rowOf(this.machine, instance, index)
     element.style.top = `${index * ROW_HEIGHT}px`
     const id = instance?.id
-    // A row of another instance is a new element, so that a press on the old row does not count for the new
-    // row.
+    // A row of another instance is a new element, so that a press on the old row does not count for the new row.
     if (known !== undefined && known.id === id) {
       become(known.element, element)
       this.drawn.set(index, { ...known, text })

@@ -8,8 +8,8 @@ const DEFAULT_SHARE = 0.02
 
 export interface DiskFloor {
   /**
-   * Why the service must write nothing new: `12 MB of disk space are free, and DISK_FLOOR is 1024 MB`. Null
-   * when enough space is free.
+   * Why the service must write nothing new: `12 MB of disk space are free, and DISK_FLOOR is 1024 MB`. Null when enough space
+   * is free.
    */
   shortage(): Promise<string | null>
 }
@@ -17,8 +17,8 @@ export interface DiskFloor {
 type Statfs = (path: string) => Promise<{ bavail: number; blocks: number; bsize: number }>
 
 /**
- * `floorBytes` is DISK_FLOOR: null means the default, 0 means no floor. A disk that does not report its free
- * space counts as having enough.
+ * `floorBytes` is DISK_FLOOR: null means the default, 0 means no floor. A disk that does not report its free space counts as
+ * having enough.
  */
 export function makeDiskFloor(path: string, floorBytes: number | null, statfs: Statfs = statfsOf): DiskFloor {
   return {

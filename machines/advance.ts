@@ -22,10 +22,7 @@ export interface Move<Machine extends AnyStateMachine> {
   effects: string[]
 }
 
-/**
- * The instance does not accept this event in its state. The caller's view is old, or the request comes too
- * late.
- */
+/** The instance does not accept this event in its state. The caller's view is old, or the request comes too late. */
 export class IllegalMove extends Error {
   constructor(
     readonly machine: string,
@@ -37,9 +34,8 @@ export class IllegalMove extends Error {
 }
 
 /**
- * Every state change goes through this function. It is pure: time and facts arrive inside the event. XState's
- * `transition()` neither stops at a final state nor refuses an unhandled event; this function refuses both
- * with `IllegalMove`.
+ * Every state change goes through this function. It is pure: time and facts arrive inside the event. XState's `transition()`
+ * neither stops at a final state nor refuses an unhandled event; this function refuses both with `IllegalMove`.
  */
 export function advance<Machine extends AnyStateMachine>(
   machine: Machine,

@@ -1,7 +1,6 @@
-// Cron expressions have five fields, in UTC. The library croner also accepts nicknames, seconds, dates, L, W,
-// #, ? and +.
-// The specification does not, so each field is checked before croner parses the expression.
-// `checkCron` also refuses an expression that never matches a time.
+// Cron expressions have five fields, in UTC. The library croner also accepts nicknames, seconds, dates, L, W, #, ? and +. The
+// specification does not, so each field is checked before croner parses the expression. `checkCron` also refuses an expression
+// that never matches a time.
 import { Cron } from 'croner'
 
 /** An invalid cron expression; the message names the reason. */

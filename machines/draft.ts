@@ -17,8 +17,8 @@ export type DraftEvent =
   | { type: 'deleted' }
 
 /**
- * The draft of a pipeline: whether its files differ from the version that runs execute. The effect `retire`
- * stops everything that the pipeline started.
+ * The draft of a pipeline: whether its files differ from the version that runs execute. The effect `retire` stops everything
+ * that the pipeline started.
  */
 export const draftMachine = setup({
   types: { context: {} as DraftContext, events: {} as DraftEvent },

@@ -1,6 +1,6 @@
-// Globs on file names: `*` matches any characters, `?` one character, `[a-z]` one character of a set.
-// `[!a-z]` matches one character outside the set. `\` makes the next character literal.
-// Matching takes at most name x pattern steps, because it never backtracks further than the last `*`.
+// Globs on file names: `*` matches any characters, `?` one character, `[a-z]` one character of a set. `[!a-z]` matches one
+// character outside the set. `\` makes the next character literal. Matching takes at most name x pattern steps, because it
+// never backtracks further than the last `*`.
 
 /** An invalid glob; the message names the reason. */
 export class BadGlob extends Error {}
@@ -11,10 +11,7 @@ export const GLOB_LENGTH_MAX = 512
 type One = { kind: 'any' } | { kind: 'is'; character: string } | { kind: 'in'; set: CharacterSet }
 interface CharacterSet {
   isNegated: boolean
-  /**
-   * True for `[[:alpha:]`, `[[=a=]` and `[[.a.]`. Shells read these as classes; here they are single
-   * characters.
-   */
+  /** True for `[[:alpha:]`, `[[=a=]` and `[[.a.]`. Shells read these as classes; here they are single characters. */
   looksLikeClass: boolean
   ranges: { from: number; to: number }[]
 }
@@ -38,9 +35,7 @@ export function matchesGlob(pattern: string, name: string): boolean {
   const characters = Array.from(name)
   let at = 0
   let part = 0
-  /**
-   * The latest `*` of the pattern, and the position in the name behind the characters that this `*` matches.
-   */
+  /** The latest `*` of the pattern, and the position in the name behind the characters that this `*` matches. */
   let many: { part: number; at: number } | null = null
   for (let character = characters[at]; character !== undefined; character = characters[at]) {
     const next = parts[part]

@@ -3,9 +3,8 @@ import { initialTransition, setup } from 'xstate'
 import { advance, pathOf, restore, type Stored, store } from './advance.ts'
 import { type Migration, makeMigrate, NewerVersion } from './migrate.ts'
 
-// A door with three versions of its machine. Version 1 knew `open` and `shut`.
-// Version 2 renames `shut` to `closed` and counts openings.
-// Version 3 splits `closed` into `closed.unlocked` and `closed.locked`, and stores the keeper of the key.
+// A door with three versions of its machine. Version 1 knew `open` and `shut`. Version 2 renames `shut` to `closed` and counts
+// openings. Version 3 splits `closed` into `closed.unlocked` and `closed.locked`, and stores the keeper of the key.
 const toVersion2: Migration = ({ value, context, status }) => ({
   value: value === 'shut' ? 'closed' : value,
   context: { ...(context as object), openings: 0 },

@@ -1,9 +1,6 @@
 import type { Stored } from './advance.ts'
 
-/**
- * Converts a snapshot of one version to the next version. Pure. Migrations stay as long as rows of their
- * version may exist.
- */
+/** Converts a snapshot of one version to the next version. Pure. Migrations stay as long as rows of their version may exist. */
 export type Migration = (stored: Stored) => Stored
 
 /** A newer program wrote the row; this program must leave the row alone. */
@@ -17,8 +14,8 @@ export class NewerVersion extends Error {
 }
 
 /**
- * Migrates stored snapshots of older versions to the current version. `steps[0]` leads from version 1 to 2,
- * and so on. So the current version is the number of steps plus one.
+ * Migrates stored snapshots of older versions to the current version. `steps[0]` leads from version 1 to 2, and so on. So the
+ * current version is the number of steps plus one.
  */
 export function makeMigrate(machine: string, steps: readonly Migration[]) {
   const current = steps.length + 1

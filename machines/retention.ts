@@ -1,8 +1,8 @@
 // Retention decisions without a clock. Times are milliseconds since 1970 on the database's clock.
 
 /**
- * Ages use the unit at the end of their names. Counts may be exceeded, because active runs and latest
- * successes always stay. The specification sets names and defaults.
+ * Ages use the unit at the end of their names. Counts may be exceeded, because active runs and latest successes always stay.
+ * The specification sets names and defaults.
  */
 export interface RetentionConfig {
   runsMaxPerPipeline: number
@@ -34,8 +34,8 @@ const HOUR_MS = 60 * MINUTE_MS
 const DAY_MS = 24 * HOUR_MS
 
 /**
- * Minimum age of removable lake data, whatever the settings say. The grace is longer than an attempt of a run
- * (6 h) and a query. So a reader that has resolved a table still finds its files.
+ * Minimum age of removable lake data, whatever the settings say. The grace is longer than an attempt of a run (6 h) and a
+ * query. So a reader that has resolved a table still finds its files.
  */
 export const LAKE_GRACE_MS = 7 * HOUR_MS
 /** Longest time from the write of a file to the close of its branch: an attempt and its tests. */
@@ -62,9 +62,7 @@ export interface Cutoffs {
   snapshots: number
   /** For records of reachable files. A record must stay while the age of a file counts from that record. */
   lakeHistory: number
-  /**
-   * For lake files, compared with the time of their write. Their branch closes at most `ATTEMPT_MS` later.
-   */
+  /** For lake files, compared with the time of their write. Their branch closes at most `ATTEMPT_MS` later. */
   lakeFiles: number
 }
 
@@ -96,9 +94,9 @@ export interface ListedSnapshot {
 }
 
 /**
- * Returns the snapshots that a table's metadata no longer needs. The current snapshot stays, and so do
- * snapshots named by a branch or tag, and recent ones of main (`retained`). Snapshots since `cutoff` stay
- * too, because main cannot have replaced them long enough ago.
+ * Returns the snapshots that a table's metadata no longer needs. The current snapshot stays, and so do snapshots named by a
+ * branch or tag, and recent ones of main (`retained`). Snapshots since `cutoff` stay too, because main cannot have replaced
+ * them long enough ago.
  */
 export function expiredSnapshots(
   snapshots: readonly ListedSnapshot[],

@@ -86,8 +86,7 @@ const model: Model<typeof runMachine> = {
     waitingWith({ retries: 1 }),
   ],
   events: EVENTS,
-  // No simple path loses two runners or conflicts twice, so only the counters of the beginning matter to
-  // guards.
+  // No simple path loses two runners or conflicts twice, so only the counters of the beginning matter to guards.
   placeOf: ({ value }) => pathOf(value),
   check(snapshot) {
     const { status, phase, attempt, waiting } = runColumns(snapshot)
@@ -112,10 +111,7 @@ const model: Model<typeof runMachine> = {
 
 describe('run', () => {
   const paths = walkSimplePaths(model)
-  /**
-   * Walks every combination of the given counters in every state. All counters at once are millions of
-   * places.
-   */
+  /** Walks every combination of the given counters in every state. All counters at once are millions of places. */
   const walkEvery = (...counters: (keyof RunSnapshot['context'])[]) =>
     walkEveryPlace({
       ...model,

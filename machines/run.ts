@@ -13,15 +13,12 @@ export const { version: RUN_MACHINE_VERSION, migrate: migrateRun } = makeMigrate
   }),
 ])
 
-/**
- * A run fails after this many lost runners on which it executed alone, because then the run is the likely
- * cause.
- */
+/** A run fails after this many lost runners on which it executed alone, because then the run is the likely cause. */
 export const MAX_LOST_ALONE = 3
 /**
- * After this many shared losses, a run executes alone, so the next loss shows whether this run is the cause.
- * A shared loss is a runner lost while several attempts executed there. One loss is more often a restart than
- * a hostile run, and isolation costs throughput.
+ * After this many shared losses, a run executes alone, so the next loss shows whether this run is the cause. A shared loss is a
+ * runner lost while several attempts executed there. One loss is more often a restart than a hostile run, and isolation costs
+ * throughput.
  */
 export const LOST_TOGETHER_BEFORE_ALONE = 2
 /** Runners that a run may lose for any reason, even before execution. The limit ends every run. */
@@ -56,15 +53,9 @@ export type RunEvent =
   | { type: 'refused'; attempt: number }
   | { type: 'entered'; attempt: number; phase: 'executing' | 'testing' }
   | { type: 'executed'; attempt: number; isBlocked: boolean; hasChanged: boolean }
-  /**
-   * `maxRetries` is the pipeline's setting. It is missing where the setting was not read, which allows no
-   * retry.
-   */
+  /** `maxRetries` is the pipeline's setting. It is missing where the setting was not read, which allows no retry. */
   | { type: 'executionFailed'; attempt: number; maxRetries?: number }
-  /**
-   * `hasBegun`: the runner had begun to execute the attempt. `hasCompany`: other attempts may have executed
-   * there too.
-   */
+  /** `hasBegun`: the runner had begun to execute the attempt. `hasCompany`: other attempts may have executed there too. */
   | { type: 'runnerLost'; attempt: number; hasBegun: boolean; hasCompany: boolean }
   | { type: 'engineLost'; attempt: number }
   | { type: 'merged'; attempt: number }
@@ -86,10 +77,7 @@ export const executesAlone = ({ lostTogether }: Pick<RunContext, 'lostTogether'>
 
 type Losses = Pick<RunContext, 'lostRunners' | 'lostAlone' | 'lostTogether'>
 
-/**
- * An attempt that had not begun cannot be the cause. An attempt that executed beside others is a suspect, but
- * not charged.
- */
+/** An attempt that had not begun cannot be the cause. An attempt that executed beside others is a suspect, but not charged. */
 function afterLoss(
   { lostRunners, lostAlone, lostTogether }: Losses,
   { hasBegun, hasCompany }: Extract<RunEvent, { type: 'runnerLost' }>,
@@ -135,10 +123,8 @@ const whileAttempting = {
 } as const
 
 /**
- * A run is a pull request for data. It waits, works on a branch, is judged there, and merges or leaves no
- * trace.
- * Effects: openAttempt (fixes branch, base and input), submitAttempt, closeBranch, cancelAttempt,
- * mergeBranch, announce.
+ * A run is a pull request for data. It waits, works on a branch, is judged there, and merges or leaves no trace. Effects:
+ * openAttempt (fixes branch, base and input), submitAttempt, closeBranch, cancelAttempt, mergeBranch, announce.
  */
 export const runMachine = setup({
   types: { context: {} as RunContext, events: {} as RunEvent },
@@ -248,8 +234,7 @@ export const runMachine = setup({
         rendering: {
           on: {
             ...whileAttempting,
-            // A later attempt begins in `rendering`: the status stays `running`, and `accepted` changes
-            // nothing.
+            // A later attempt begins in `rendering`: the status stays `running`, and `accepted` changes nothing.
             accepted: { target: 'rendering', guard: 'isCurrent' },
             refused: { target: 'waiting', guard: 'isCurrent', actions: ['closeBranch'] },
             entered: [

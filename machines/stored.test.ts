@@ -26,8 +26,8 @@ const runsWith = (counters: object): Stored[] => [
 ]
 
 /**
- * Snapshots of every state by version, as the program of that version wrote them. Entries never change; a new
- * version adds its own.
+ * Snapshots of every state by version, as the program of that version wrote them. Entries never change; a new version adds its
+ * own.
  */
 const RUNS: Record<number, Stored[]> = {
   1: runsWith({}),

@@ -1,5 +1,5 @@
-// Walks a machine along every simple path of its graph and records the visited parts of its definition.
-// So a failed test names each state, transition or guard outcome that no path reaches.
+// Walks a machine along every simple path of its graph and records the visited parts of its definition. So a failed test names
+// each state, transition or guard outcome that no path reaches.
 import { expect } from 'bun:test'
 import {
   type AnyMachineSnapshot,
@@ -14,20 +14,11 @@ import { accepts, advance, IllegalMove, pathOf, restore, store } from './advance
 
 export interface Model<Machine extends AnyStateMachine> {
   machine: Machine
-  /**
-   * Snapshots at which paths begin: a new instance, and instances whose counters have reached a guard's
-   * limit.
-   */
+  /** Snapshots at which paths begin: a new instance, and instances whose counters have reached a guard's limit. */
   beginnings: SnapshotFrom<Machine>[]
-  /**
-   * Events by name. Each is made for the current snapshot, because its attempt and times depend on the
-   * snapshot.
-   */
+  /** Events by name. Each is made for the current snapshot, because its attempt and times depend on the snapshot. */
   events: Record<string, (current: SnapshotFrom<Machine>) => EventFromLogic<Machine>>
-  /**
-   * Two snapshots share a place if no guard distinguishes them. Places keep the graph finite despite
-   * counters.
-   */
+  /** Two snapshots share a place if no guard distinguishes them. Places keep the graph finite despite counters. */
   placeOf(snapshot: SnapshotFrom<Machine>): string
   /** Asserts the invariants of a reached snapshot. */
   check(snapshot: SnapshotFrom<Machine>): void
@@ -69,8 +60,8 @@ export const nothingSeen = (): Seen => ({
 })
 
 /**
- * Walks every simple path from every beginning; a simple path visits no place twice. Each step goes through
- * `advance` and storage.
+ * Walks every simple path from every beginning; a simple path visits no place twice. Each step goes through `advance` and
+ * storage.
  */
 export function walkSimplePaths(model: Model<AnyStateMachine>): Seen {
   const seen = nothingSeen()
@@ -91,9 +82,7 @@ export function walkSimplePaths(model: Model<AnyStateMachine>): Seen {
   return seen
 }
 
-/**
- * Sends every event in every place, from every beginning. These include events that lead back or are refused.
- */
+/** Sends every event in every place, from every beginning. These include events that lead back or are refused. */
 export function walkEveryPlace(model: Model<AnyStateMachine>): Seen {
   const seen = nothingSeen()
   for (const beginning of model.beginnings) {
@@ -114,10 +103,7 @@ export const statesOf = (machine: AnyStateMachine): string[] =>
 const leavesOf = (machine: AnyStateMachine) =>
   getStateNodes(machine).filter(({ type }) => type === 'atomic' || type === 'final')
 
-/**
- * Every transition of the definition: its state, event, position among the transitions of that event, and
- * target.
- */
+/** Every transition of the definition: its state, event, position among the transitions of that event, and target. */
 export const transitionsOf = (machine: AnyStateMachine): string[] => [...names(machine).values()]
 
 /** Both outcomes of every guard of the definition. */
@@ -126,9 +112,7 @@ export const guardsOf = (machine: AnyStateMachine): string[] =>
     transition.guard === undefined ? [] : [`${name} held`, `${name} failed`],
   )
 
-/**
- * Sends one event in one state. The definition, `advance` and storage must agree. Returns the next snapshot.
- */
+/** Sends one event in one state. The definition, `advance` and storage must agree. Returns the next snapshot. */
 function walk(
   model: Model<AnyStateMachine>,
   current: AnyMachineSnapshot,
@@ -247,10 +231,7 @@ function effectsOf(machine: AnyStateMachine, { actions }: AnyTransitionDefinitio
   })
 }
 
-/**
- * Plays events in order; every snapshot passes through storage. The returned effects are those of the last
- * event.
- */
+/** Plays events in order; every snapshot passes through storage. The returned effects are those of the last event. */
 export function play<Machine extends AnyStateMachine>(
   machine: Machine,
   first: SnapshotFrom<Machine>,
@@ -265,10 +246,7 @@ export function play<Machine extends AnyStateMachine>(
   return played
 }
 
-/**
- * Asserts the next state and the effects of one event in one state. `expected` is undefined for a refused
- * event.
- */
+/** Asserts the next state and the effects of one event in one state. `expected` is undefined for a refused event. */
 export function expectMove<Machine extends AnyStateMachine>(
   machine: Machine,
   snapshot: SnapshotFrom<Machine>,

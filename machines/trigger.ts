@@ -2,10 +2,7 @@ import { assign, initialTransition, type SnapshotFrom, setup } from 'xstate'
 import { pathOf } from './advance.ts'
 import { makeMigrate } from './migrate.ts'
 
-/**
- * The values that guards need. Times are milliseconds since 1970 on the database's clock; they arrive inside
- * events.
- */
+/** The values that guards need. Times are milliseconds since 1970 on the database's clock; they arrive inside events. */
 export interface TriggerContext {
   cooldownSeconds: number
   firedAt: number | null
@@ -35,8 +32,8 @@ const hasCooled = ({ context, event }: Args) =>
   'at' in event && (coolingUntil(context) ?? Number.NEGATIVE_INFINITY) <= event.at
 
 /**
- * A trigger of a pipeline: armed, cooling after a firing, or disabled.
- * Effects: requestRun (one run for one event, in the same transaction), logSkip.
+ * A trigger of a pipeline: armed, cooling after a firing, or disabled. Effects: requestRun (one run for one event, in the same
+ * transaction), logSkip.
  */
 export const triggerMachine = setup({
   types: { context: {} as TriggerContext, events: {} as TriggerEvent },

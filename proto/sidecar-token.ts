@@ -1,11 +1,11 @@
-// The secret that the API shares with its runners and query services. Every call to a sidecar carries the secret
-// as a bearer token.
+// The secret that the API shares with its runners and query services. Every call to a sidecar carries the secret as a bearer
+// token.
 import { hash, timingSafeEqual } from 'node:crypto'
 import type { Interceptor } from '@connectrpc/connect'
 
 /**
- * At least 32 characters, because a sidecar does not limit wrong attempts: 32 hexadecimal digits are 128
- * bits. At most 1024 characters, to fit into a header.
+ * At least 32 characters, because a sidecar does not limit wrong attempts: 32 hexadecimal digits are 128 bits. At most 1024
+ * characters, to fit into a header.
  */
 const SIDECAR_TOKEN = /^[\x21-\x7e]{32,1024}$/
 
@@ -28,8 +28,8 @@ export const sendsToken =
 export const bearerOf = (token: string): string => `Bearer ${token}`
 
 /**
- * For servers: returns the check of an `authorization` header. The check compares digests, so its duration
- * depends only on the length of the header.
+ * For servers: returns the check of an `authorization` header. The check compares digests, so its duration depends only on the
+ * length of the header.
  */
 export function makeTokenCheck(token: string): (authorization: string | null | undefined) => boolean {
   const expected = digest(bearerOf(token))

@@ -1,6 +1,6 @@
-// The trace of a call, from the client's request through the sidecars and back into the catalog. It consists
-// of the request's id and of the client's own trace, if the client sent one (W3C Trace Context). An async
-// context carries the trace, so no function passes it as an argument.
+// The trace of a call, from the client's request through the sidecars and back into the catalog. It consists of the request's
+// id and of the client's own trace, if the client sent one (W3C Trace Context). An async context carries the trace, so no
+// function passes it as an argument.
 import { AsyncLocalStorage } from 'node:async_hooks'
 import type { Interceptor } from '@connectrpc/connect'
 
@@ -41,10 +41,7 @@ export function clientTrace(): ClientTrace {
   return { traceparent, tracestate }
 }
 
-/**
- * Returns `trace`, or without one a new trace whose id is `id`, a UUID. The service does not record the new
- * trace.
- */
+/** Returns `trace`, or without one a new trace whose id is `id`, a UUID. The service does not record the new trace. */
 export function begunTrace(id: string, trace: ClientTrace): ClientTrace {
   if (trace.traceparent !== null) return { traceparent: trace.traceparent, tracestate: trace.tracestate }
   const digits = id.replaceAll('-', '')
@@ -92,8 +89,8 @@ const TRACEPARENT = /^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(
 const ZEROS = /^0+$/
 
 /**
- * Returns null for an invalid `traceparent`, which is then ignored. A `traceparent` of a later version is
- * converted to version 00.
+ * Returns null for an invalid `traceparent`, which is then ignored. A `traceparent` of a later version is converted to version
+ * 00.
  */
 export const traceparentIn = (headers: Headers) => validTraceparent(headers.get('traceparent') ?? '')
 
@@ -104,10 +101,7 @@ function validTraceparent(given: string): string | null {
   return `00-${trace}-${parent}-0${Number.parseInt(flags, 16) & 1}`
 }
 
-/**
- * The length that every system must carry. A longer `tracestate` is dropped, because a truncated one would be
- * invalid.
- */
+/** The length that every system must carry. A longer `tracestate` is dropped, because a truncated one would be invalid. */
 const TRACESTATE_CHARACTERS_MAX = 512
 
 function validTracestate(said: string): string | null {

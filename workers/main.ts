@@ -1,5 +1,4 @@
-// Entry of the process that runs the dispatcher, scheduler, triggers and reaper for an API process that does
-// not run on Bun.
+// Entry of the process that runs the dispatcher, scheduler, triggers and reaper for an API process that does not run on Bun.
 import { parseConfig } from '../app/core/config.ts'
 import { newId } from '../app/core/ids.ts'
 import { makeLog } from '../app/core/log.ts'

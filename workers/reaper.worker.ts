@@ -8,10 +8,7 @@ import { makeObjectCalls } from './runtime/object-calls.ts'
 import { ToReaper } from './threads/channel.ts'
 import { serveThread } from './threads/serve-thread.ts'
 
-/**
- * Until this replica leads, it checks this often whether a tick is still due after the ticks of other
- * replicas.
- */
+/** Until this replica leads, it checks this often whether a tick is still due after the ticks of other replicas. */
 const LOOK_MS = 1_000
 
 serveThread('reaper', ToReaper, async ({ databaseUrl, processId, isAsked }, { post, log }) => {
@@ -45,8 +42,7 @@ serveThread('reaper', ToReaper, async ({ databaseUrl, processId, isAsked }, { po
       checkRunning()
       const change = Promise.withResolvers<void>()
       changed = change.resolve
-      // Also queried for a requested tick: without a database no replica leads, and the failed query reaches
-      // the caller.
+      // Also queried for a requested tick: without a database no replica leads, and the failed query reaches the caller.
       const { isDue } = await lookAtTime(sql)
       if (!isAsked && !isDue) return []
       await Promise.race([pause(LOOK_MS), change.promise])

@@ -32,8 +32,8 @@ async function published(): Promise<PipelineId> {
 }
 
 /**
- * `due`: how long ago the schedule became due, as an SQL interval; absent: the scheduler has not seen it. By
- * default, the next time is far away, so none passes between a tick and its checks.
+ * `due`: how long ago the schedule became due, as an SQL interval; absent: the scheduler has not seen it. By default, the next
+ * time is far away, so none passes between a tick and its checks.
  */
 async function schedule(
   pipelineId: PipelineId,

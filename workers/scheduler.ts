@@ -19,9 +19,8 @@ export interface SchedulerDeps {
 const NAMED_MAX = 5
 
 /**
- * One pass over all due schedules, in batches. Each batch is a transaction of three statements: the fence,
- * the query, and the writes. Null: another replica leads. If leadership is lost after the first batch, the
- * new leader handles the rest.
+ * One pass over all due schedules, in batches. Each batch is a transaction of three statements: the fence, the query, and the
+ * writes. Null: another replica leads. If leadership is lost after the first batch, the new leader handles the rest.
  */
 export async function tickSchedules({
   write,

@@ -32,10 +32,7 @@ export async function addPipeline(
   return { id, runs, request }
 }
 
-/**
- * Commits new content of the pipeline's table to the attempt's branch, as a runner does. Returns the id of
- * the commit.
- */
+/** Commits new content of the pipeline's table to the attempt's branch, as a runner does. Returns the id of the commit. */
 export async function commitContent(sql: Sql, request: SubmitPipelineRequest): Promise<string> {
   const branch = `run-${request.runId}-${request.attempt}`
   const id = newId()

@@ -1,5 +1,4 @@
-// The evaluator turns recorded events and due times into runs, on the leader. The machines make every
-// decision.
+// The evaluator turns recorded events and due times into runs, on the leader. The machines make every decision.
 
 import { LAST_ID, type NewId, type TriggerId } from '../app/core/ids.ts'
 import { limits } from '../app/core/limits.ts'
@@ -58,10 +57,7 @@ export class Evaluator {
     logNotes(log, notes)
   }
 
-  /**
-   * Processes one batch of events. Most hints are about successes without a listening trigger, which cost one
-   * query.
-   */
+  /** Processes one batch of events. Most hints are about successes without a listening trigger, which cost one query. */
   async hear(): Promise<Ticked> {
     const { sql, write, newId, log } = this.#deps
     const except = [...this.#held]
@@ -85,10 +81,7 @@ export class Evaluator {
     return { runs, hasMore: ids.length === limits.eventBatch }
   }
 
-  /**
-   * Processes one event. After a failure, processes it trigger by trigger, so that only the failing trigger
-   * is skipped.
-   */
+  /** Processes one event. After a failure, processes it trigger by trigger, so that only the failing trigger is skipped. */
   async #hearAlone(id: number): Promise<number> {
     const { write, newId } = this.#deps
     let runs = 0
@@ -157,8 +150,8 @@ export class Evaluator {
   }
 
   /**
-   * Fires ready triggers that became due after `since`; null: all due ones. A waiting cron_dependency is
-   * checked once here, and then after each event.
+   * Fires ready triggers that became due after `since`; null: all due ones. A waiting cron_dependency is checked once here, and
+   * then after each event.
    */
   async #fireReady(since: Date | null): Promise<number> {
     let runs = 0
@@ -213,9 +206,7 @@ export interface Triggers {
   stop(): Promise<void>
 }
 
-/**
- * Runs the evaluator on timers. Processes events after each hint, and every second in case a hint was lost.
- */
+/** Runs the evaluator on timers. Processes events after each hint, and every second in case a hint was lost. */
 export function startTriggers({ isLeading, ...deps }: TriggersDeps): Triggers {
   const { log } = deps
   const evaluator = new Evaluator(deps)

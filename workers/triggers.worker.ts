@@ -26,8 +26,7 @@ serveThread('triggers', ToTriggers, async ({ databaseUrl, processId }, { post, l
     },
   })
   const triggers = startTriggers({ sql, ...leadership, newId, log, post })
-  // Consumes successes and uploads of other replicas. After a lost connection, nudges in case announcements
-  // were missed.
+  // Consumes successes and uploads of other replicas. After a lost connection, nudges in case announcements were missed.
   await listen(sql, (announcement) => isOfTriggers(announcement) && triggers.nudge(), triggers.nudge)
   return {
     heard: () => triggers.nudge(),

@@ -1,6 +1,5 @@
-// Defines what code of users may read. Code with an immediate answer (a preview, quality tests on main) sees
-// what its caller sees. Code of a run sees what the owner of its pipeline sees, independent of who requested
-// the run.
+// Defines what code of users may read. Code with an immediate answer (a preview, quality tests on main) sees what its caller
+// sees. Code of a run sees what the owner of its pipeline sees, independent of who requested the run.
 import type { Sql } from '../../drizzle/client.ts'
 import { type Access, type Enforcement, EVERYTHING, type Resource, type Visible } from '../core/access.ts'
 import type { Identity } from '../core/identity.ts'
@@ -35,8 +34,8 @@ export interface CodeVisibilityDeps {
 }
 
 /**
- * Looks up visibility for each call. Concurrent calls with the same key, such as those for the tables of one
- * run, share a lookup.
+ * Looks up visibility for each call. Concurrent calls with the same key, such as those for the tables of one run, share a
+ * lookup.
  */
 export function makeCodeVisibility({ sql, enforcement, admins }: CodeVisibilityDeps): CodeVisibility {
   const waiting = new Map<string, Promise<Visible>>()
@@ -44,8 +43,8 @@ export function makeCodeVisibility({ sql, enforcement, admins }: CodeVisibilityD
   function together(key: string, ask: () => Promise<Visible>): Promise<Visible> {
     const open = waiting.get(key)
     if (open !== undefined) return open
-    // The entry is deleted before the lookup starts. So a later call, for example after a revocation, never
-    // gets an older result.
+    // The entry is deleted before the lookup starts. So a later call, for example after a revocation, never gets an older
+    // result.
     const asked = Promise.resolve().then(() => {
       waiting.delete(key)
       return ask()

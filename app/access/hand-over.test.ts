@@ -76,12 +76,12 @@ describe('transferred code', () => {
       early.push(await requested(trap))
       expect(await pro.statusOf('victim', 'POST', `${trap.path}/publish`, {})).toBe(200)
       expect(await seen()).toEqual([true, true, false])
-      // Runs requested before that publication use code that the new owner has not approved. Such code sees
-      // only what all possible authors see.
+      // Runs requested before that publication use code that the new owner has not approved. Such code sees only what all
+      // possible authors see.
       for (const runId of early) expect(await seen(runId)).toEqual([true, false, false])
       const vouchedFor = await requested(trap)
-      // A later publication by the owner does not approve these runs either. Versions that the owner
-      // published earlier stay approved.
+      // A later publication by the owner does not approve these runs either. Versions that the owner published earlier stay
+      // approved.
       expect(await pro.statusOf('victim', 'POST', `${trap.path}/publish`, {})).toBe(200)
       for (const runId of early) expect(await seen(runId)).toEqual([true, false, false])
       expect(await seen(vouchedFor)).toEqual([true, true, false])
@@ -90,8 +90,8 @@ describe('transferred code', () => {
       expect(await seen(vouchedFor)).toEqual([true, false, false])
     }
     const runId = await requested(trap)
-    // Code without an owner usually sees all unowned resources. Mallory, the last owner, saw none of them, so
-    // this code sees none either.
+    // Code without an owner usually sees all unowned resources. Mallory, the last owner, saw none of them, so this code sees
+    // none either.
     const nobodys = await pro.newPipeline('key')
     expect(await pro.statusOf('mallory', 'PUT', trap.path, { owner: null })).toBe(200)
     expect((await sight.ofRun(runId)).pipelines).not.toContain(nobodys.id)

@@ -1,6 +1,5 @@
-// One table of access rules for all API routes: the resource of a request, and the right that it needs. The
-// server checks the rule before the handler runs. The server does not start when a route has no rule. See
-// docs/adr/0024-central-rules.md.
+// One table of access rules for all API routes: the resource of a request, and the right that it needs. The server checks the
+// rule before the handler runs. The server does not start when a route has no rule. See docs/adr/0024-central-rules.md.
 
 import assert from 'node:assert'
 import type { Access, Permission, Resource } from '../core/access.ts'
@@ -41,10 +40,7 @@ function requireAdmin({ isAdmin }: Access) {
   if (!isAdmin) throw forbidden('this is for administrators only')
 }
 
-/**
- * Requires a right on the resource that `find` returns. When `find` returns null, throws the error of
- * `missing`.
- */
+/** Requires a right on the resource that `find` returns. When `find` returns null, throws the error of `missing`. */
 const right = (
   needed: Needed,
   of: string,
@@ -162,10 +158,9 @@ const refOfBody = (body: unknown): PipelineRef => ({
 })
 
 /**
- * Every user may create resources in the default namespace and then owns them. Other namespaces need write on
- * the namespace. Another owner's data under the same name, such as files, must not pass to the new owner. A
- * taken name throws 409 here. If the handler checked this later, the name could become free without a check
- * of the data left behind.
+ * Every user may create resources in the default namespace and then owns them. Other namespaces need write on the namespace.
+ * Another owner's data under the same name, such as files, must not pass to the new owner. A taken name throws 409 here. If the
+ * handler checked this later, the name could become free without a check of the data left behind.
  */
 const creates = (
   kind: string,
@@ -213,8 +208,8 @@ const createsNamespace: Rule = {
 }
 
 /**
- * A new value of `owner` is a transfer, so only the owner or an administrator may set it. The service checks
- * again under its row lock.
+ * A new value of `owner` is a transfer, so only the owner or an administrator may set it. The service checks again under its
+ * row lock.
  */
 const changesOwner = ({ body, access }: RuleRequest, resource: Resource) => {
   if (typeof body !== 'object' || body === null || !('owner' in body)) return

@@ -11,9 +11,9 @@ export { makeSharing } from './store/sharing.ts'
 export { visibleTables, visibleTablesAt, visibleZones } from './store/visible-tables.ts'
 
 /**
- * Call this function in the transaction that changes the owner, after locking the row and before the change.
- * Throws 403 unless `by` is the owner or an administrator. Deletes the admin grants of the old owner, because
- * they would keep rights that pass to the new owner.
+ * Call this function in the transaction that changes the owner, after locking the row and before the change. Throws 403 unless
+ * `by` is the owner or an administrator. Deletes the admin grants of the old owner, because they would keep rights that pass to
+ * the new owner.
  */
 export async function handOver(
   tx: Tx,

@@ -1,5 +1,5 @@
-// The Pro edition over HTTP, for tests of resources and rights. A token is the name of its user. `root` is an
-// administrator, and `key` calls with an API key.
+// The Pro edition over HTTP, for tests of resources and rights. A token is the name of its user. `root` is an administrator,
+// and `key` calls with an API key.
 import { expect } from 'bun:test'
 import type { User } from '../auth/access-tokens.ts'
 import { systemClock } from '../core/clock.ts'

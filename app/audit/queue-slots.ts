@@ -1,22 +1,15 @@
-// Slots in the queue of audit entries. A write reserves a slot before it is performed, so its entry is never
-// dropped.
+// Slots in the queue of audit entries. A write reserves a slot before it is performed, so its entry is never dropped.
 import { AppError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 
 /** Entries that wait for the database, plus slots of active writes. Further writes wait for a slot. */
 export const AUDIT_QUEUE_MAX = 10_000
-/**
- * A write waits this long for a slot and is then refused before its work. Common clients wait longer for an
- * answer.
- */
+/** A write waits this long for a slot and is then refused before its work. Common clients wait longer for an answer. */
 const PLACE_WAIT_MS = 5_000
 const RETRY_AFTER_SECONDS = 5
 
 export interface QueueSlots {
-  /**
-   * Resolves to true with a slot. Waits while the queue is full; throws an AppError (503) when no slot is
-   * free in time.
-   */
+  /** Resolves to true with a slot. Waits while the queue is full; throws an AppError (503) when no slot is free in time. */
   reserve(): true | Promise<true>
   /** Releases a slot: the entry is in the queue now, or the request has no entry. */
   release(): void

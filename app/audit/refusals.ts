@@ -1,28 +1,20 @@
-// Requests that were refused before their sender was known. Anyone can send any number of them, so they are
-// counted. The number of their rows per minute is limited, whatever the number of requests and addresses.
+// Requests that were refused before their sender was known. Anyone can send any number of them, so they are counted. The number
+// of their rows per minute is limited, whatever the number of requests and addresses.
 
 import type { NewId } from '../core/ids.ts'
 import { networkOf } from '../core/rate-limit.ts'
 
 /** Counting restarts after this time. */
 const MINUTE_MS = 60_000
-/**
- * First refusals of one address with separate rows, so that a person who mistypes a key finds each attempt.
- */
+/** First refusals of one address with separate rows, so that a person who mistypes a key finds each attempt. */
 export const FULL_ROWS_PER_ADDRESS = 10
 /** The same limit for all addresses together, because forwarded addresses can be forged. */
 const FULL_ROWS = 100
 /** Rows that count, per minute. Further addresses are counted together. */
 const COUNTING_ROWS = 200
-/**
- * Rows that wait for the database. At this number the minute does not end, so the number of rows stays
- * limited.
- */
+/** Rows that wait for the database. At this number the minute does not end, so the number of rows stays limited. */
 const WAITING_ROWS = 1_000
-/**
- * Longest path in the row of a refusal, because anyone can fill 300 rows a minute. Paths of this API are
- * shorter.
- */
+/** Longest path in the row of a refusal, because anyone can fill 300 rows a minute. Paths of this API are shorter. */
 export const RESOURCE_LENGTH = 256
 /** `ip` of the row that counts further addresses. */
 export const OTHER_ADDRESSES = 'other'

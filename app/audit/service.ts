@@ -1,6 +1,6 @@
-// Records writes to the API: operation, caller and addresses. A write reserves a slot in the queue before it
-// is performed, so its entry is never dropped. Responses do not wait for the insert. The first entry is
-// stored at once; later entries share an insert.
+// Records writes to the API: operation, caller and addresses. A write reserves a slot in the queue before it is performed, so
+// its entry is never dropped. Responses do not wait for the insert. The first entry is stored at once; later entries share an
+// insert.
 import type { Sql } from '../../drizzle/client.ts'
 import type { Clock } from '../core/clock.ts'
 import { notFound } from '../core/errors.ts'
@@ -44,8 +44,8 @@ export interface AuditedRequest {
 
 export interface AuditTrail {
   /**
-   * Reserves a slot in the queue before a request is performed; false when such requests are not recorded.
-   * Waits while the queue is full. Throws an AppError (503) when no slot is free in time.
+   * Reserves a slot in the queue before a request is performed; false when such requests are not recorded. Waits while the
+   * queue is full. Throws an AppError (503) when no slot is free in time.
    */
   reserve(method: string, path: string): boolean | Promise<boolean>
   /** Records an answered request and releases its slot. Never throws and never waits. */
@@ -55,9 +55,7 @@ export interface AuditTrail {
 export interface AuditService extends AuditTrail {
   /** Newest first, with all requests that this process answered before. 404 when the log is off. */
   list(page: Page): ReturnType<typeof listEntries>
-  /**
-   * Stores the remaining entries for two seconds at most. Entries that are left go to the log of the process.
-   */
+  /** Stores the remaining entries for two seconds at most. Entries that are left go to the log of the process. */
   stop(): Promise<void>
 }
 
@@ -118,8 +116,8 @@ export function makeAuditService({ sql, lists, clock, newId, log, placeWaitMs }:
 }
 
 /**
- * Whether a request is counted together with others. In an open API every caller is anonymous and may write.
- * So only requests that were refused for their origin or their rate are counted there.
+ * Whether a request is counted together with others. In an open API every caller is anonymous and may write. So only requests
+ * that were refused for their origin or their rate are counted there.
  */
 function isCounted(identity: Identity | null, status: number): boolean {
   if (status === 429) return true
@@ -127,10 +125,7 @@ function isCounted(identity: Identity | null, status: number): boolean {
   return identity.kind === 'anonymous' && (status === 403 || status === 421)
 }
 
-/**
- * Some clients send a webhook token in the address. That calls nothing, but readers of this log must not see
- * the token.
- */
+/** Some clients send a webhook token in the address. That calls nothing, but readers of this log must not see the token. */
 const withoutToken = (path: string) => path.replace(/^(\/api\/v1\/webhooks\/).+/s, '$1...')
 
 /** Makes a text storable, because an entry that cannot be stored would fail its whole batch. */

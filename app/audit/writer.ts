@@ -1,5 +1,4 @@
-// Stores audit entries after the responses. The first entry is stored at once; entries that arrive meanwhile
-// share an insert.
+// Stores audit entries after the responses. The first entry is stored at once; entries that arrive meanwhile share an insert.
 import type { Sql } from '../../drizzle/client.ts'
 import { isPassing } from '../../drizzle/errors.ts'
 import type { Clock } from '../core/clock.ts'
@@ -110,10 +109,7 @@ export function makeWriter({ sql, clock, log, refusals, onStored }: WriterDeps) 
       await atMost(CATCH_UP_MS, settle())
       readers--
     },
-    /**
-     * Stores the remaining entries for two seconds at most. Entries that are left go to the log of the
-     * process.
-     */
+    /** Stores the remaining entries for two seconds at most. Entries that are left go to the log of the process. */
     async stop() {
       isStopping = true
       clearTimeout(later)

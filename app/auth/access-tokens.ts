@@ -1,6 +1,5 @@
-// Access tokens of users: JSON Web Tokens that the configured issuer signed for the configured audience. Only
-// the key id and the algorithm of the signature come from the token; everything else comes from the
-// configuration.
+// Access tokens of users: JSON Web Tokens that the configured issuer signed for the configured audience. Only the key id and
+// the algorithm of the signature come from the token; everything else comes from the configuration.
 
 import assert from 'node:assert/strict'
 import { hash } from 'node:crypto'
@@ -22,9 +21,9 @@ export interface User {
 
 export interface AccessTokens {
   /**
-   * Returns the user, or the reason of a refusal. Throws an AppError (503) while no decision is possible.
-   * `isGuessing` tells whether the sender has sent too many wrong credentials. An unused token is then
-   * refused without a check, if tokens of its kind could be guessed.
+   * Returns the user, or the reason of a refusal. Throws an AppError (503) while no decision is possible. `isGuessing` tells
+   * whether the sender has sent too many wrong credentials. An unused token is then refused without a check, if tokens of its
+   * kind could be guessed.
    */
   verify(token: string, isGuessing: () => boolean): User | TokenRefusal | Promise<User | TokenRefusal>
 }
@@ -41,10 +40,7 @@ export class TokenRefusal {
 /** Asymmetric algorithms only: with a shared secret, every verifier could also sign. */
 const ALGORITHMS = ['RS256', 'ES256', 'EdDSA']
 const TYPES = new Set(['jwt', 'at+jwt', 'application/jwt', 'application/at+jwt'])
-/**
- * Headers with keys, with addresses of keys, or with extensions. None of them is supported, so all are
- * refused.
- */
+/** Headers with keys, with addresses of keys, or with extensions. None of them is supported, so all are refused. */
 const REFUSED_HEADERS = ['jku', 'jwk', 'x5u', 'x5c', 'crit', 'b64', 'enc', 'zip']
 
 interface Verified {
@@ -92,8 +88,7 @@ export function makeAccessTokens(
     }
     const user = userOf(payload)
     if (user === null) return new TokenRefusal('the token names no user')
-    // Cached under the keys before the check. If the keys have changed in the meantime, the token is verified
-    // again.
+    // Cached under the keys before the check. If the keys have changed in the meantime, the token is verified again.
     assert(payload.exp !== undefined, 'a token was verified without the claim that it requires')
     const untilMs = (payload.exp + settings.clockSkewSeconds) * 1_000
     if (version !== null) verified.set(digest, { user, untilMs, version })
@@ -131,10 +126,7 @@ function hasPlainHeader(token: string): boolean {
   }
 }
 
-/**
- * jose checks claims only after the signature. The reader of a reason about claims therefore holds a token of
- * the issuer.
- */
+/** jose checks claims only after the signature. The reader of a reason about claims therefore holds a token of the issuer. */
 function refusalOf(error: unknown): TokenRefusal {
   if (error instanceof errors.JWTExpired) return new TokenRefusal('the token has expired', false)
   if (error instanceof errors.JWTClaimValidationFailed)
@@ -142,10 +134,7 @@ function refusalOf(error: unknown): TokenRefusal {
   return new TokenRefusal('the token is not valid')
 }
 
-/**
- * Whether a text can be stored, logged and compared: no control characters, no lone surrogates, no spaces
- * around it.
- */
+/** Whether a text can be stored, logged and compared: no control characters, no lone surrogates, no spaces around it. */
 export const isPlainText = (text: string, lengthMax: number) =>
   text !== '' && text.length <= lengthMax && text.trim() === text && !/\p{C}/u.test(text)
 

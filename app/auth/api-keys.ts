@@ -1,5 +1,5 @@
-// Keys of machines, stored as digests. Each presented key is compared with all digests in constant time. The
-// duration therefore reveals neither a nearly correct key nor the position of the correct key.
+// Keys of machines, stored as digests. Each presented key is compared with all digests in constant time. The duration therefore
+// reveals neither a nearly correct key nor the position of the correct key.
 import { hash, timingSafeEqual } from 'node:crypto'
 import type { ApiKey } from '../core/config.ts'
 

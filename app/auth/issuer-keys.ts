@@ -1,6 +1,5 @@
-// The public keys of the identity provider, found through its discovery document. They are fetched again when
-// they have aged, or when a token names an unknown key. The second happens at most once a minute, whatever
-// tokens name.
+// The public keys of the identity provider, found through its discovery document. They are fetched again when they have aged,
+// or when a token names an unknown key. The second happens at most once a minute, whatever tokens name.
 import { Buffer } from 'node:buffer'
 import {
   type CryptoKey,
@@ -28,13 +27,12 @@ const ANSWER_BYTES = 262_144
 
 export interface IssuerKeys {
   /**
-   * The key that a token's header names. Throws a JOSEError for an unknown key, and an AppError (503) while
-   * no keys are known.
+   * The key that a token's header names. Throws a JOSEError for an unknown key, and an AppError (503) while no keys are known.
    */
   find(header: JWSHeaderParameters, token: FlattenedJWSInput): Promise<CryptoKey>
   /**
-   * Changes with the keys: a token that was verified under another version must be verified again. Null: no
-   * usable keys. The call also starts a fetch when the keys have aged.
+   * Changes with the keys: a token that was verified under another version must be verified again. Null: no usable keys. The
+   * call also starts a fetch when the keys have aged.
    */
   version(): number | null
 }

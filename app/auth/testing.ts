@@ -13,9 +13,7 @@ export interface TestIssuer {
   keysAsked(): number
   /** The private keys, and the public keys as the provider shows them. */
   keys: Record<TestAlgorithm, { privateKey: CryptoKey; publicKey: CryptoKey; jwk: JWK }>
-  /**
-   * Signs a token as a provider would. Claims and header replace the defaults, and `undefined` removes them.
-   */
+  /** Signs a token as a provider would. Claims and header replace the defaults, and `undefined` removes them. */
   token(claims?: Record<string, unknown>, header?: { alg?: TestAlgorithm; kid?: string }): Promise<string>
   /** Responses that replace the defaults, by path. */
   answers: Map<string, { status?: number; body: string }>

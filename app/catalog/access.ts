@@ -35,10 +35,7 @@ export interface AccessDeps {
   sight: CodeVisibility
 }
 
-/**
- * Visibility of a token's bearer. An attempt sees what its run may see; a reader sees what its caller may
- * see.
- */
+/** Visibility of a token's bearer. An attempt sees what its run may see; a reader sees what its caller may see. */
 export function visibilityOf(sight: CodeVisibility, claims: Claims): Promise<Visible> {
   if (claims.kind === 'attempt') return sight.ofRun(claims.runId)
   return claims.reader ? sight.ofReader(claims.reader) : Promise.resolve(EVERYTHING)
@@ -77,8 +74,8 @@ export function makeAccess({ sql, tokens, clock, sight }: AccessDeps) {
     },
 
     /**
-     * Loads the branch and the table's metadata location in one statement. Checks the token before the table
-     * name, so a request without a valid token learns nothing about names.
+     * Loads the branch and the table's metadata location in one statement. Checks the token before the table name, so a request
+     * without a valid token learns nothing about names.
      */
     async writer(request: Request, warehouse: string, tableNamed: () => TableName): Promise<Writer> {
       const claims = claimsFor(request, warehouse)
@@ -88,10 +85,7 @@ export function makeAccess({ sql, tokens, clock, sight }: AccessDeps) {
       return { claims, ...found }
     },
 
-    /**
-     * Throws 403 for a commit that is newer than the token's view, and for a token with restricted
-     * visibility.
-     */
+    /** Throws 403 for a commit that is newer than the token's view, and for a token with restricted visibility. */
     async checkCommit(request: Request, commit: number): Promise<void> {
       const claims = claimsOf(request)
       const newest = claims.kind === 'read' ? claims.commit : (await branchOf(claims)).base
@@ -100,8 +94,8 @@ export function makeAccess({ sql, tokens, clock, sight }: AccessDeps) {
     },
 
     /**
-     * Decides who reads landing files, and from which zones. `attempt` is null for a preview, which reads its
-     * own namespace only. An attempt needs an open branch.
+     * Decides who reads landing files, and from which zones. `attempt` is null for a preview, which reads its own namespace
+     * only. An attempt needs an open branch.
      */
     async landingReader(
       request: Request,

@@ -27,10 +27,7 @@ const tableNamed = (name: string) => ({ namespace: 'default', layer: 'gold' as c
 const open = (branch: string, base: number) =>
   database.sql.begin((tx) => openBranches(tx, [{ branch, base, runId: newId(), attempt: 1 }]))
 
-/**
- * Commits a new content of a table, from the branch's head by default. Returns the ids of the commit and the
- * content.
- */
+/** Commits a new content of a table, from the branch's head by default. Returns the ids of the commit and the content. */
 async function commit(branch: string, table: string, from?: string | null) {
   const id = newId()
   const contentId = newId()

@@ -1,5 +1,5 @@
-// Branch operations for other slices, within their transactions. The dispatcher's thread loads this file, so
-// it imports nothing heavy.
+// Branch operations for other slices, within their transactions. The dispatcher's thread loads this file, so it imports nothing
+// heavy.
 export {
   closedBranchesPart,
   headOfMain,

@@ -30,9 +30,7 @@ export const noSuchTable = (name: string) =>
 export const tableExists = (table: TableName) =>
   new CatalogError(409, 'AlreadyExistsException', `table ${tableKey(table)} already exists`)
 
-/**
- * The response to a failed request: `{error: {message, type, code}}`. Logs errors with status 500 or above.
- */
+/** The response to a failed request: `{error: {message, type, code}}`. Logs errors with status 500 or above. */
 export function errorResponse(error: unknown, log: Log): Response {
   const { status, type, message } = described(error)
   if (status >= 500) log.error('the catalog could not answer', { error })

@@ -72,8 +72,8 @@ export function makeGateway({ sql, objects, sight }: GatewayDeps) {
     },
 
     /**
-     * Adds a file of the attempt's table. A file is written once. A repeated write with the same length gets
-     * the same answer; another length gets 409.
+     * Adds a file of the attempt's table. A file is written once. A repeated write with the same length gets the same answer;
+     * another length gets 409.
      */
     async add(
       claims: Claims,

@@ -281,8 +281,7 @@ test('a list of tables contains the tables that the branch sees', async () => {
 test('a missing metadata file is an internal error without details', async () => {
   const attempt = await catalog.attempt(tableNamed('lost'))
   await attempt.write('select 1 as a', 'append')
-  // The cache still holds the file, so the row must name another path. This simulates a process with an empty
-  // cache.
+  // The cache still holds the file, so the row must name another path. This simulates a process with an empty cache.
   const { metadataLocation = '' } = await attempt.client.loadTable(identifierOf('lost'))
   const elsewhere = metadataLocation.replace('/00000-', '/00001-')
   await catalog.sql`update lake_content set metadata_location = ${elsewhere} where metadata_location = ${metadataLocation}`

@@ -1,5 +1,5 @@
-// The routes of the Iceberg REST catalog that a run needs. A branch is the warehouse `sluice@<branch>`.
-// Source: https://iceberg.apache.org/rest-catalog-spec/
+// The routes of the Iceberg REST catalog that a run needs. A branch is the warehouse `sluice@<branch>`. Source:
+// https://iceberg.apache.org/rest-catalog-spec/
 import { Elysia } from 'elysia'
 import { parseJson } from '../../lake/iceberg/format/json.ts'
 import { BRIEF } from '../../lake/iceberg/read/client.ts'

@@ -3,10 +3,7 @@ import { keyOf, metadataLocation } from '../../lake/iceberg/format/location.ts'
 import type { NewId } from '../core/ids.ts'
 import type { ObjectStore } from '../objects/port.ts'
 
-/**
- * Every lake location starts with this root, independent of the object store, so tables survive a move of the
- * store.
- */
+/** Every lake location starts with this root, independent of the object store, so tables survive a move of the store. */
 export const LAKE_ROOT = 'sluice://lake/'
 /** Limit of the metadata cache. Metadata of a table is about 2 KB and grows by about 1 KB per snapshot. */
 const CACHE_BYTES_MAX = 64 * 1_048_576
@@ -32,8 +29,7 @@ export function makeMetadataFiles({ objects, newId }: { objects: ObjectStore; ne
     },
 
     /**
-     * Writes a new metadata file of a table and returns its location. `replaced` is the location of the
-     * previous metadata file.
+     * Writes a new metadata file of a table and returns its location. `replaced` is the location of the previous metadata file.
      */
     async write(tableLocation: string, replaced: string | undefined, text: string): Promise<string> {
       const location = metadataLocation(tableLocation, versionAfter(replaced), newId())

@@ -1,7 +1,4 @@
-/**
- * Namespaces and tables of a session in Iceberg's form. A namespace is `[namespace, layer]`; tables belong to
- * a layer.
- */
+/** Namespaces and tables of a session in Iceberg's form. A namespace is `[namespace, layer]`; tables belong to a layer. */
 import type { Sql } from '../../drizzle/client.ts'
 import { LAYERS, type TableName } from '../../lake/pipeline/names.ts'
 import { seesEverything } from '../core/access.ts'

@@ -43,9 +43,9 @@ export const objectRoutes = (gateway: Gateway, { tokens, clock }: { tokens: Toke
 }
 
 /**
- * The object key from the path, decoded once; throws 400 for an invalid key. User-chosen names are not
- * decoded again, so `100%0A.csv` stays as it is. Such a key is readable only if it equals an input of the
- * attempt exactly. Lake names never contain a percent sign, so a lake key with one is rejected.
+ * The object key from the path, decoded once; throws 400 for an invalid key. User-chosen names are not decoded again, so
+ * `100%0A.csv` stays as it is. Such a key is readable only if it equals an input of the attempt exactly. Lake names never
+ * contain a percent sign, so a lake key with one is rejected.
  */
 function keyOf(request: Request): string {
   const key = decodePath(targetOf(request.url).path.slice(PREFIX.length + 1))

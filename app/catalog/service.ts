@@ -48,8 +48,7 @@ export function makeCatalogService({ sql, files, clock, newId }: Deps) {
     const { view } = session
     const found = await tableIn(sql, view, table, await seenFor(session, table))
     if (found === null) throw noSuchTable(tableKey(table))
-    // The head is read after the table. So a client that finds its own snapshot also gets the commit that
-    // created it.
+    // The head is read after the table. So a client that finds its own snapshot also gets the commit that created it.
     const branch = view.branch === null ? null : await findBranch(sql, view.branch)
     return {
       location: found.metadataLocation,
@@ -64,8 +63,7 @@ export function makeCatalogService({ sql, files, clock, newId }: Deps) {
     const own = ownOf(session)
     checkWritable(own, table)
     if ((await tableIn(sql, session.view, table)) !== null) throw tableExists(table)
-    // The table location uses the first digits of the id. Ids from `newId` start with a timestamp, so a
-    // random UUID is used.
+    // The table location uses the first digits of the id. Ids from `newId` start with a timestamp, so a random UUID is used.
     const uuid = randomUUID()
     const metadata = newTable({
       uuid,
@@ -100,9 +98,7 @@ export function makeCatalogService({ sql, files, clock, newId }: Deps) {
     return store(writer, table, next, current ?? undefined)
   }
 
-  /**
-   * Writes the metadata file before the catalog entry. A failure in between leaves only an unreferenced file.
-   */
+  /** Writes the metadata file before the catalog entry. A failure in between leaves only an unreferenced file. */
   async function store(
     { branch }: Own,
     table: TableName,

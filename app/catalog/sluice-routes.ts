@@ -1,5 +1,5 @@
-// Catalog routes that a runner or a query service calls once for a whole answer. Wire names are snake_case;
-// landing files are the `LandingInput` of the runner's protocol.
+// Catalog routes that a runner or a query service calls once for a whole answer. Wire names are snake_case; landing files are
+// the `LandingInput` of the runner's protocol.
 import { create, toJson } from '@bufbuild/protobuf'
 import { Elysia } from 'elysia'
 import { LandingInputSchema } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'

@@ -1,7 +1,7 @@
 /**
- * Expires old states of main's tables. A separate commit removes snapshots that main replaced long ago from
- * the tables' metadata. Older history of main is deleted. unreferenced-files.ts then removes files that only
- * those states named. See ADR 16.
+ * Expires old states of main's tables. A separate commit removes snapshots that main replaced long ago from the tables'
+ * metadata. Older history of main is deleted. unreferenced-files.ts then removes files that only those states named. See ADR
+ * 16.
  */
 import { keyOf, metadataLocation } from '../../lake/iceberg/format/location.ts'
 import { parseMetadata, serializeMetadata } from '../../lake/iceberg/format/metadata.ts'
@@ -23,10 +23,7 @@ interface Trimmed {
   expired: number
 }
 
-/**
- * Expires snapshots before history. A busy table keeps its expired snapshots for now, so its history must
- * stay.
- */
+/** Expires snapshots before history. A busy table keeps its expired snapshots for now, so its history must stay. */
 export async function expireSnapshots(reaping: Reaping, newId: () => string): Promise<void> {
   const left = new Set<string>()
   const tables = await oldTables(reaping.sql, new Date(reaping.cutoffs.snapshots))
@@ -49,10 +46,7 @@ export async function expireSnapshots(reaping: Reaping, newId: () => string): Pr
   await forgetOld(reaping, [...left])
 }
 
-/**
- * Writes the table's metadata without its expired snapshots to a new file. Returns null when no snapshot has
- * expired.
- */
+/** Writes the table's metadata without its expired snapshots to a new file. Returns null when no snapshot has expired. */
 async function trim(
   { objects, cutoffs, now }: Reaping,
   table: OldTable,
@@ -86,9 +80,9 @@ async function trim(
 }
 
 /**
- * Commits the trimmed tables to main in one commit, except tables that changed in the meantime. The new file
- * of a skipped table is unreferenced and is removed later. Returns the keys of the skipped tables. The commit
- * is durable, because readers cache main by commit number.
+ * Commits the trimmed tables to main in one commit, except tables that changed in the meantime. The new file of a skipped table
+ * is unreferenced and is removed later. Returns the keys of the skipped tables. The commit is durable, because readers cache
+ * main by commit number.
  */
 async function commitTrimmed(
   { write, reaped }: Reaping,
@@ -109,10 +103,7 @@ async function commitTrimmed(
   return trimmed.flatMap(({ table }) => (isChanged.has(table.contentId) ? [] : [tableKey(table)]))
 }
 
-/**
- * Deletes old history of main. No reader and no open branch uses these entries, and no file's age depends on
- * them.
- */
+/** Deletes old history of main. No reader and no open branch uses these entries, and no file's age depends on them. */
 async function forgetOld(reaping: Reaping, except: readonly string[]): Promise<void> {
   const { cutoffs, reaped } = reaping
   const limit = BATCH_ROWS / 2

@@ -1,5 +1,4 @@
-// A catalog for tests, used in the way of a runner. It has real Postgres, a disk store, and HTTP on a free
-// port.
+// A catalog for tests, used in the way of a runner. It has real Postgres, a disk store, and HTTP on a free port.
 import assert from 'node:assert'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'

@@ -5,10 +5,7 @@ import type { TestAttempt, TestCatalog } from './test-catalog.ts'
 
 export type TestZone = { id: string; name: string }
 
-/**
- * Inserts the run of an attempt and its open attempt. `watermark` is the newest landing file that the attempt
- * may read.
- */
+/** Inserts the run of an attempt and its open attempt. `watermark` is the newest landing file that the attempt may read. */
 export async function aRun(
   sql: Sql,
   { runId, branch }: Pick<TestAttempt, 'runId' | 'branch'>,

@@ -1,5 +1,5 @@
-// A bearer token contains its claims and their HMAC. All replicas share the key, in row `attempt_token` of
-// `secret`. State that may end before the token expires, such as an open branch, is checked in the catalog.
+// A bearer token contains its claims and their HMAC. All replicas share the key, in row `attempt_token` of `secret`. State that
+// may end before the token expires, such as an open branch, is checked in the catalog.
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import type { TableName } from '../../lake/pipeline/names.ts'
 import type { Reader } from '../access/code-visibility.ts'
@@ -16,8 +16,8 @@ export type AttemptClaims = {
 }
 
 /**
- * Reads main up to a commit. A preview also reads the current landing files of one namespace. With a
- * `reader`, the token sees only what that caller may see.
+ * Reads main up to a commit. A preview also reads the current landing files of one namespace. With a `reader`, the token sees
+ * only what that caller may see.
  */
 export type ReadClaims = {
   kind: 'read'
@@ -32,13 +32,12 @@ export type Claims = AttemptClaims | ReadClaims
 type Unsigned<C extends Claims> = Omit<C, 'kind' | 'expiresAt'> & { expiresAt: Date }
 
 /**
- * A token has a few hundred bytes, or a few thousand with the roles of its reader. Longer tokens are rejected
- * without hashing.
+ * A token has a few hundred bytes, or a few thousand with the roles of its reader. Longer tokens are rejected without hashing.
  */
 const TOKEN_LENGTH_MAX = 12_288
 /**
- * Part of the signed text. A change of the claims' shape needs a new value, so that older tokens are rejected
- * instead of misread.
+ * Part of the signed text. A change of the claims' shape needs a new value, so that older tokens are rejected instead of
+ * misread.
  */
 const SHAPE = 'sluice-token-1.'
 /** No token starts with this text, so the catalog id never equals a token's signature. */
@@ -58,8 +57,8 @@ export function makeTokens(secret: string) {
   }
   return {
     /**
-     * Identifies this catalog to sidecars, which use the id as a cache key. The id is the same from every
-     * replica. Only an API process of this catalog can compute it.
+     * Identifies this catalog to sidecars, which use the id as a cache key. The id is the same from every replica. Only an API
+     * process of this catalog can compute it.
      */
     catalogId: createHmac('sha256', secret).update(CATALOG_ID).digest('base64url'),
 

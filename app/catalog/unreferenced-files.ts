@@ -1,8 +1,7 @@
 /**
- * Removes unreferenced lake files: files of unsuccessful attempts and of expired states. An unreferenced file
- * stays unreferenced. New states reference only files of their base and files that their own attempt wrote.
- * Files of an attempt are younger than any file removed here. So the scan and the removal need no lock. See
- * ADR 16.
+ * Removes unreferenced lake files: files of unsuccessful attempts and of expired states. An unreferenced file stays
+ * unreferenced. New states reference only files of their base and files that their own attempt wrote. Files of an attempt are
+ * younger than any file removed here. So the scan and the removal need no lock. See ADR 16.
  */
 import { keyOf, LAKE_PREFIX } from '../../lake/iceberg/format/location.ts'
 import { currentSnapshot, parseMetadata, type TableMetadata } from '../../lake/iceberg/format/metadata.ts'
@@ -48,8 +47,7 @@ export async function removeUnreferencedFiles(reaping: Reaping): Promise<void> {
     try {
       await removeAll(reaping, await unreferenced(reaping, table, old, reader))
     } catch (error) {
-      // An unreadable file might reference any file, so this table keeps all its files. The other tables
-      // continue.
+      // An unreadable file might reference any file, so this table keeps all its files. The other tables continue.
       failures.push(error)
     }
   }
@@ -60,8 +58,8 @@ export async function removeUnreferencedFiles(reaping: Reaping): Promise<void> {
 }
 
 /**
- * Maps each table to a time. Younger files may belong to a branch that is open or was closed recently. Tables
- * without such a branch are absent.
+ * Maps each table to a time. Younger files may belong to a branch that is open or was closed recently. Tables without such a
+ * branch are absent.
  */
 async function lateWriters({ sql, now, config }: Reaping): Promise<Map<string, Date>> {
   const ageMs = Math.max(config.icebergOrphanFileMaxAgeDays * DAY_MS, LAKE_GRACE_MS)
@@ -70,8 +68,8 @@ async function lateWriters({ sql, now, config }: Reaping): Promise<Map<string, D
 }
 
 /**
- * Milliseconds by which the store's clock is behind the database's clock; 0 when it is ahead. The store dates
- * files, the database dates branches. Without this correction, a new file could look older than its branch.
+ * Milliseconds by which the store's clock is behind the database's clock; 0 when it is ahead. The store dates files, the
+ * database dates branches. Without this correction, a new file could look older than its branch.
  */
 async function storeIsBehind({ sql, objects }: Reaping): Promise<number> {
   await objects.put(STORE_CLOCK, new Uint8Array(1))
@@ -100,8 +98,7 @@ function hashOf(text: string): number {
 }
 
 /**
- * Yields the directory of each table with its old files. The listing is sorted, so only one directory is in
- * memory at a time.
+ * Yields the directory of each table with its old files. The listing is sorted, so only one directory is in memory at a time.
  */
 async function* oldDirectories(
   { objects, cutoffs }: Reaping,
@@ -135,8 +132,8 @@ async function* oldDirectories(
 }
 
 /**
- * The files that no relevant state references. Relevant states are on main, were on main until recently, or
- * are on an open branch.
+ * The files that no relevant state references. Relevant states are on main, were on main until recently, or are on an open
+ * branch.
  */
 async function unreferenced(
   reaping: Reaping,
@@ -150,8 +147,8 @@ async function unreferenced(
   for (const { location, snapshotId, isWhole } of await statesOf(reaping.sql, table, graceFrom)) {
     if (left.size === 0) return []
     left.delete(keyOf(LAKE_ROOT, location))
-    // For a state that main replaced earlier, only its own snapshot counts. A later state's metadata may
-    // already list that snapshot.
+    // For a state that main replaced earlier, only its own snapshot counts. A later state's metadata may already list that
+    // snapshot.
     if (!isWhole && snapshotId !== null && listed.has(snapshotId)) continue
     const metadata = parseMetadata(new TextDecoder().decode(await bytesAt(reaping, location)))
     const current = currentSnapshot(metadata)
@@ -184,10 +181,7 @@ function otherFilesOf(metadata: TableMetadata): string[] {
   )
 }
 
-/**
- * Removes the files that a snapshot references from `left`. Row-level delete files of other engines need no
- * special case.
- */
+/** Removes the files that a snapshot references from `left`. Row-level delete files of other engines need no special case. */
 async function strike(left: Set<string>, snapshot: Snapshot, reader: ManifestReader): Promise<void> {
   left.delete(keyOf(LAKE_ROOT, snapshot['manifest-list']))
   for (const manifest of await reader.manifests(snapshot)) {

@@ -6,18 +6,13 @@ export type ResourceType = 'pipeline' | 'namespace' | 'landing_zone'
 /** Cumulative: admin includes write, and write includes read. */
 export type Permission = 'read' | 'write' | 'admin'
 
-/**
- * Resources that have owners and grants. Other resources follow one of these: a run its pipeline, a sample
- * its zone.
- */
+/** Resources that have owners and grants. Other resources follow one of these: a run its pipeline, a sample its zone. */
 export interface Resource {
   readonly type: ResourceType
   readonly id: string
   /** The namespace of the resource; for a namespace, its own name. */
   readonly namespace: string
-  /**
-   * Null: no owner. Then only administrators and users with a right on the namespace may use the resource.
-   */
+  /** Null: no owner. Then only administrators and users with a right on the namespace may use the resource. */
   readonly owner: string | null
 }
 
@@ -25,9 +20,7 @@ export interface Resource {
 export interface Visible {
   readonly pipelines: 'all' | readonly string[]
   readonly zones: 'all' | readonly string[]
-  /**
-   * Namespaces in which the caller also sees tables without a pipeline, and files without a pipeline or zone.
-   */
+  /** Namespaces in which the caller also sees tables without a pipeline, and files without a pipeline or zone. */
   readonly namespaces: 'all' | readonly string[]
 }
 
@@ -56,9 +49,8 @@ export interface Grant {
 /** Stores grants. The Enforcement checks before each call whether the caller may share. */
 export interface Sharing {
   /**
-   * Replaces an earlier grant of the same grantor to the same grantee on the same resource. `decidedFor` is
-   * the owner at the time of the rights check. A store that holds grants beside owners answers 403 when the
-   * owner has changed since then.
+   * Replaces an earlier grant of the same grantor to the same grantee on the same resource. `decidedFor` is the owner at the
+   * time of the rights check. A store that holds grants beside owners answers 403 when the owner has changed since then.
    */
   createGrant(grant: Omit<Grant, 'id' | 'createdAt'>, decidedFor?: string | null): Promise<Grant>
   listGrants(resource: Pick<Resource, 'type' | 'id'>): Promise<Grant[]>
@@ -67,10 +59,10 @@ export interface Sharing {
   /** False: the grant was already gone. */
   revokeGrant(id: string): Promise<boolean>
   /**
-   * Atomic. False: `from` is no longer the owner. Until the new owner publishes the pipeline, its code sees
-   * no more than `from` sees. The reason is that the new owner has not agreed to lend the code their
-   * visibility. An administrator can vouch for the published version to lift that limit. Runs of an older
-   * version stay limited to what `from` sees, and so do runs of a draft without any version.
+   * Atomic. False: `from` is no longer the owner. Until the new owner publishes the pipeline, its code sees no more than `from`
+   * sees. The reason is that the new owner has not agreed to lend the code their visibility. An administrator can vouch for the
+   * published version to lift that limit. Runs of an older version stay limited to what `from` sees, and so do runs of a draft
+   * without any version.
    */
   transferOwnership(
     pipelineId: string,

@@ -1,6 +1,4 @@
-/**
- * Background work as the HTTP application sees it. The application sends hints; a lost hint costs a moment.
- */
+/** Background work as the HTTP application sees it. The application sends hints; a lost hint costs a moment. */
 export interface Background {
   nudge(about: 'runRequested' | 'outbox'): void
   /** Hints at a new event for the trigger evaluator. False: the evaluator is not active in this process. */

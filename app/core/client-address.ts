@@ -1,5 +1,4 @@
-// Finds the client of a request. Only a trusted proxy is believed in X-Forwarded-For, because any client can
-// send the header.
+// Finds the client of a request. Only a trusted proxy is believed in X-Forwarded-For, because any client can send the header.
 import { BlockList, isIP } from 'node:net'
 
 /** Facts about the connection; some runtimes do not know them. */
@@ -36,10 +35,7 @@ export const isForwarded = ({ address, peer }: Sender) => address !== peer
 
 export type SenderOf = (request: Request, peer: Peer) => Sender
 
-/**
- * Reads the sender of a request. The client is the last address in X-Forwarded-For that is not a trusted
- * proxy.
- */
+/** Reads the sender of a request. The client is the last address in X-Forwarded-For that is not a trusted proxy. */
 export function makeSenderOf(trustedProxies: BlockList): SenderOf {
   const hasProxies = trustedProxies.rules.length > 0
   const isTrusted = (address: string) =>
@@ -60,10 +56,7 @@ export function makeSenderOf(trustedProxies: BlockList): SenderOf {
   }
 }
 
-/**
- * An address without port, brackets or the IPv6 form of an IPv4 address; empty when the text is not an
- * address.
- */
+/** An address without port, brackets or the IPv6 form of an IPv4 address; empty when the text is not an address. */
 function plain(text: string): string {
   // Fast path for nearly all addresses.
   if (isIP(text) === 4) return text

@@ -10,10 +10,7 @@ import type { RateLimit } from './rate-limit.ts'
 import { isLoopback, isSafeAddress } from './safe-address.ts'
 import { type Env, Variables } from './variables.ts'
 
-/**
- * Protocols of sidecar addresses: Connect (`http`, `https`), or native gRPC without and with TLS (`grpc`,
- * `grpcs`).
- */
+/** Protocols of sidecar addresses: Connect (`http`, `https`), or native gRPC without and with TLS (`grpc`, `grpcs`). */
 const RPC_PROTOCOL = /^(https?|grpcs?):$/
 
 /** Default requests per second of one client. The default burst is twice as large. */
@@ -25,9 +22,7 @@ const DATABASE_TIMEOUT_SECONDS = 10
 const DATABASE_TIMEOUT_SECONDS_MAX = 3_600
 
 export interface ApiKey {
-  /**
-   * Shown in logs and to people. Several keys allow a rotation: the old key stays valid beside the new key.
-   */
+  /** Shown in logs and to people. Several keys allow a rotation: the old key stays valid beside the new key. */
   name: string
   key: string
 }
@@ -76,10 +71,7 @@ export interface Config {
   queryUrls: string[] | null
   /** The secret that identifies this API to runners and query services; null: calls carry no token. */
   sidecarToken: string | null
-  /**
-   * Only these addresses receive the token; the supervisor sets them for its own token. Null: every sidecar
-   * receives it.
-   */
+  /** Only these addresses receive the token; the supervisor sets them for its own token. Null: every sidecar receives it. */
   sidecarTokenUrls: string[] | null
   /** Keys that clients may use; empty: no key is valid. */
   apiKeys: ApiKey[]

@@ -1,11 +1,7 @@
-// The schema that checks a request may be looser than clients should send. The OpenAPI document then shows a
-// stricter schema.
+// The schema that checks a request may be looser than clients should send. The OpenAPI document then shows a stricter schema.
 import type { TSchema } from '@sinclair/typebox'
 
-/**
- * Requests are checked with `checked`. The document shows `documented`, which accepts nothing that `checked`
- * refuses.
- */
+/** Requests are checked with `checked`. The document shows `documented`, which accepts nothing that `checked` refuses. */
 export const documentedAs = <Checked extends TSchema>(checked: Checked, documented: TSchema): Checked => ({
   ...checked,
   documented,

@@ -1,5 +1,5 @@
-// The only place that converts a thrown value into the error envelope. An unexpected error shows no details,
-// because they may contain tables, files or secrets.
+// The only place that converts a thrown value into the error envelope. An unexpected error shows no details, because they may
+// contain tables, files or secrets.
 import { NotFoundError, ParseError, ValidationError } from 'elysia'
 import { isOfConnection } from '../../drizzle/errors.ts'
 import { isDiskFull } from '../../lake/disk-floor.ts'

@@ -1,7 +1,6 @@
 import type { RunId } from './ids.ts'
 
-// Services throw these errors; only app/http maps them to HTTP. The status determines `type`, the constructor
-// `code`.
+// Services throw these errors; only app/http maps them to HTTP. The status determines `type`, the constructor `code`.
 
 export const TYPE_OF = {
   400: 'VALIDATION',
@@ -70,10 +69,7 @@ export const unauthenticated = (why: string, challenge: string) =>
   new AppError(401, 'AUTHENTICATION', why, { headers: { 'www-authenticate': challenge } })
 export const tooLarge = (message = 'file too large (max 32MB)') =>
   new AppError(413, 'INVALID_ARGUMENT', message)
-/**
- * The client closed the connection before its answer. No client reads this error; the log and the metrics
- * show its status.
- */
+/** The client closed the connection before its answer. No client reads this error; the log and the metrics show its status. */
 export const clientGone = (cause?: unknown) =>
   new AppError(499, 'UNAVAILABLE', 'client closed the connection before the answer', { cause })
 export const unavailable = (what: string, cause?: unknown) =>

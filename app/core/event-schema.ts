@@ -6,8 +6,8 @@ import { documentedAs } from './documented.ts'
 export const StreamError = t.Object({ message: t.String() }, { title: 'StreamError' })
 
 /**
- * The data of each kind of event, by the name of the event. On the wire, `data` is one line of JSON. The
- * document shows the parsed data, because OpenAPI 3.1 has no schema for the lines of a stream.
+ * The data of each kind of event, by the name of the event. On the wire, `data` is one line of JSON. The document shows the
+ * parsed data, because OpenAPI 3.1 has no schema for the lines of a stream.
  */
 export const eventsOf = (data: Record<string, TSchema>) =>
   t.Union([...new Set(Object.values(data))], {

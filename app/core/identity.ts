@@ -2,10 +2,7 @@
 export interface Identity {
   /** An API key is a machine with full rights; a user is the subject of a token. */
   readonly kind: 'anonymous' | 'api-key' | 'user'
-  /**
-   * The subject of a token; empty for other callers. The audit log shows it, and resources store it as their
-   * owner.
-   */
+  /** The subject of a token; empty for other callers. The audit log shows it, and resources store it as their owner. */
   readonly userId: string
   /** Display name of the user or of the key; empty for anonymous callers. Grants no right. */
   readonly name: string

@@ -19,8 +19,8 @@ let latest = 0
 let counter = 0
 
 /**
- * A version 7 UUID (RFC 9562, section 6.2, method 1). Ids are ordered by time, so that indexes on them grow
- * at one end. A counter orders the ids that one process creates within one millisecond.
+ * A version 7 UUID (RFC 9562, section 6.2, method 1). Ids are ordered by time, so that indexes on them grow at one end. A
+ * counter orders the ids that one process creates within one millisecond.
  */
 export function newId(): string {
   const now = Date.now()
@@ -48,10 +48,7 @@ const VARIANTS = '89ab89ab89ab89ab'
 let time = ''
 let timeOf = 0
 
-/**
- * Random bytes are drawn and converted to text in bulk. One draw per id would cost more than the rest of the
- * id.
- */
+/** Random bytes are drawn and converted to text in bulk. One draw per id would cost more than the rest of the id. */
 const POOL_BYTES = 4_096
 let pool = ''
 let used = 0

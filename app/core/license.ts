@@ -1,5 +1,5 @@
-// The licence of the Pro edition: a compact JWS (EdDSA) over `{type, expires_at, max_users}`. It is verified
-// offline when the configuration is read. node:crypto verifies a signature synchronously, which jose cannot.
+// The licence of the Pro edition: a compact JWS (EdDSA) over `{type, expires_at, max_users}`. It is verified offline when the
+// configuration is read. node:crypto verifies a signature synchronously, which jose cannot.
 import { Buffer } from 'node:buffer'
 import { createPublicKey, type KeyObject, verify } from 'node:crypto'
 

@@ -1,5 +1,4 @@
-// Nothing grows without a named limit (I8). Limits of one slice stand beside their use; several slices share
-// these.
+// Nothing grows without a named limit (I8). Limits of one slice stand beside their use; several slices share these.
 
 export const limits = {
   /** Items of a list that has no default page (spec: Limits). */
@@ -18,8 +17,7 @@ export const limits = {
   /** Clients with a rate limit bucket of their own. An evicted client starts with a full bucket. */
   bucketsKept: 20_000,
   /**
-   * JSON of one engine answer (QUERY_ANSWER_LIMIT). The answer is in memory as a whole, because errors
-   * precede the first byte.
+   * JSON of one engine answer (QUERY_ANSWER_LIMIT). The answer is in memory as a whole, because errors precede the first byte.
    */
   answerBytes: 64 * 1_048_576,
   /** Rows of one table preview or pipeline preview. */
@@ -45,8 +43,8 @@ export const limits = {
   /** Firings in a row, each caused by the success before it. This limit ends a cycle of triggers. */
   chainDepth: 64,
   /**
-   * Events that one transaction consumes, and triggers that it evaluates. An event with more triggers takes
-   * several transactions.
+   * Events that one transaction consumes, and triggers that it evaluates. An event with more triggers takes several
+   * transactions.
    */
   eventBatch: 64,
   firingBatch: 250,

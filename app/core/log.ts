@@ -15,9 +15,7 @@ export type LogFormat = 'text' | 'json'
 /** Writes a line with its line end. An urgent line must be written at once. */
 export type WriteLine = (line: string, isUrgent: boolean) => unknown
 
-/**
- * Writes to standard output. An error in `fields` is written as its stack, or as its message without a stack.
- */
+/** Writes to standard output. An error in `fields` is written as its stack, or as its message without a stack. */
 export function makeLog(
   name: string,
   format: LogFormat,
@@ -41,9 +39,8 @@ export function makeLog(
 }
 
 /**
- * Joins the lines of one turn of the event loop into one write, because each write costs as much as answering
- * a request. Warnings and errors are written at once, together with the lines that wait. `flush` is for the
- * end of the process.
+ * Joins the lines of one turn of the event loop into one write, because each write costs as much as answering a request.
+ * Warnings and errors are written at once, together with the lines that wait. `flush` is for the end of the process.
  */
 export function batchLines(write: (lines: string) => unknown): { write: WriteLine; flush(): void } {
   let waiting = ''
@@ -81,8 +78,8 @@ const textFields = (fields: Fields) =>
     .join('')
 
 /**
- * Text of others must not look like an entry of ours, nor move the cursor of a terminal. Further lines are
- * therefore indented, which entries never are, and other control characters are escaped.
+ * Text of others must not look like an entry of ours, nor move the cursor of a terminal. Further lines are therefore indented,
+ * which entries never are, and other control characters are escaped.
  */
 const oneEntry = (text: string) =>
   CONTROL.test(text) ? text.replaceAll(/\r?\n/g, '\n    ').replaceAll(OTHER_CONTROL, escaped) : text

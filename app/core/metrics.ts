@@ -13,10 +13,7 @@ interface AnswerLabels {
   status: number
 }
 
-/**
- * The metrics of the service. Each call creates a registry, so that two apps in one process do not share
- * counters.
- */
+/** The metrics of the service. Each call creates a registry, so that two apps in one process do not share counters. */
 export function makeMetrics() {
   const registry = new Registry()
   const registers = [registry]

@@ -1,5 +1,4 @@
-// Items that arrive while a batch is being stored form the next batch. Many callers share one durable commit,
-// without a timer.
+// Items that arrive while a batch is being stored form the next batch. Many callers share one durable commit, without a timer.
 import { isAway, isPassing } from '../../drizzle/errors.ts'
 
 export interface MicroBatcher<Item, Answer> {
@@ -16,9 +15,9 @@ interface Waiting<Item, Answer> {
 }
 
 /**
- * Stores one batch at a time, each with at most `batchMax` items, in the order of arrival. `store` returns
- * one answer per item, in the order of the items. A failed batch is stored again item by item, unless the
- * error is transient: then all its items fail. If the database is unreachable, the waiting items fail too.
+ * Stores one batch at a time, each with at most `batchMax` items, in the order of arrival. `store` returns one answer per item,
+ * in the order of the items. A failed batch is stored again item by item, unless the error is transient: then all its items
+ * fail. If the database is unreachable, the waiting items fail too.
  */
 export function makeMicroBatcher<Item, Answer>(
   batchMax: number,

@@ -1,12 +1,11 @@
-// The host names of the service. In an open service, this check prevents DNS rebinding. A site can let its
-// name resolve to our address; for the browser, its pages then share our origin. Only `Host` still shows the
-// name that the page used.
+// The host names of the service. In an open service, this check prevents DNS rebinding. A site can let its name resolve to our
+// address; for the browser, its pages then share our origin. Only `Host` still shows the name that the page used.
 import { AppError, invalid } from './errors.ts'
 import { targetHost } from './target.ts'
 
 /**
- * The host name of a `Host` value: lower case, without port and trailing dot. IPv4 and IPv6 addresses have
- * their usual spelling (`127.0.0.1`, `[::1]`). Null: the text is not a host.
+ * The host name of a `Host` value: lower case, without port and trailing dot. IPv4 and IPv6 addresses have their usual spelling
+ * (`127.0.0.1`, `[::1]`). Null: the text is not a host.
  */
 export function hostName(text: string): string | null {
   if (!/^[^\s/?#\\@]+$/.test(text) || !URL.canParse(`http://${text}/`)) return null
@@ -18,15 +17,14 @@ export function hostName(text: string): string | null {
 export type CheckHost = (request: Request, pattern: string | null) => void
 
 /**
- * Probes return no data, and load balancers and kubelets send them to the address of a container. `/metrics`
- * is not a probe, because it reveals the load of the service.
+ * Probes return no data, and load balancers and kubelets send them to the address of a container. `/metrics` is not a probe,
+ * because it reveals the load of the service.
  */
 const PROBE = /^\/health(\/|$)/
 
 /**
- * `allowed` contains names as `hostName` spells them; null: every name. Ports are not compared: a forwarded
- * port differs from ours, and rebinding needs another name. Forwarded names of proxies are ignored, because
- * any client can send them.
+ * `allowed` contains names as `hostName` spells them; null: every name. Ports are not compared: a forwarded port differs from
+ * ours, and rebinding needs another name. Forwarded names of proxies are ignored, because any client can send them.
  */
 export function makeCheckHost(allowed: readonly string[] | null): CheckHost {
   const names = new Set(allowed)
@@ -45,16 +43,13 @@ export function makeCheckHost(allowed: readonly string[] | null): CheckHost {
 }
 
 /**
- * Whether the target of a request and its `Host` name the same host. A target in absolute form has a host
- * too, which takes precedence over the header (RFC 9112, 3.2.2). Servers that read only one of the two would
- * disagree.
+ * Whether the target of a request and its `Host` name the same host. A target in absolute form has a host too, which takes
+ * precedence over the header (RFC 9112, 3.2.2). Servers that read only one of the two would disagree.
  */
 export const namesOneHost = (target: string, host: string): boolean =>
   target.startsWith('/') || target === '*' || hostName(targetHost(target)) === hostName(host)
 
-/**
- * An open service must not answer under a foreign name: pages of that name could read and write everything.
- */
+/** An open service must not answer under a foreign name: pages of that name could read and write everything. */
 const misdirected = (host: string) =>
   new AppError(
     421,

@@ -53,9 +53,7 @@ export interface Page {
   offset: number
 }
 
-/**
- * A negative offset becomes 0. `fallback` is the page size of a list without a default in the specification.
- */
+/** A negative offset becomes 0. `fallback` is the page size of a list without a default in the specification. */
 export function pageOf(query: { limit?: string; offset?: string }, fallback: number = PAGE_SIZE): Page {
   const offset = wholeNumber(query.offset)
   return {
@@ -64,9 +62,7 @@ export function pageOf(query: { limit?: string; offset?: string }, fallback: num
   }
 }
 
-/**
- * A limit of items or rows. A value above the maximum is clamped; below 1 or not a number means the default.
- */
+/** A limit of items or rows. A value above the maximum is clamped; below 1 or not a number means the default. */
 export function limitOf(
   asked: number | string | undefined,
   { fallback, max }: { fallback: number; max: number },
@@ -84,10 +80,9 @@ export const sortOf = <Key extends string>(query: { sort?: Key; order?: 'asc' | 
 })
 
 /**
- * Sets the header `Link` (RFC 8288): first, prev, next and last page of a list of `total` items, relative to
- * the address of the request. Beyond the end of the list, prev is the last page. Filters may be long, and
- * proxies refuse responses with long headers. If the four links are too long, only `next` is sent; if `next`
- * is too long, no link is sent.
+ * Sets the header `Link` (RFC 8288): first, prev, next and last page of a list of `total` items, relative to the address of the
+ * request. Beyond the end of the list, prev is the last page. Filters may be long, and proxies refuse responses with long
+ * headers. If the four links are too long, only `next` is sent; if `next` is too long, no link is sent.
  */
 export function setLink(set: { headers: { link?: string } }, url: string, page: Page, total: number) {
   const at = (offset: number, rel: string) => {

@@ -5,15 +5,12 @@ import { decodePath } from './target.ts'
 /** Maximum segments of the path of a file. Bun's router reads a hundred segments of an address. */
 const PATH_SEGMENTS = 64
 
-// Paths of the object store as clients write them (specification: Storage, Path validation). The rules hold
-// after every level of percent-decoding, because a later component may decode once more.
+// Paths of the object store as clients write them (specification: Storage, Path validation). The rules hold after every level
+// of percent-decoding, because a later component may decode once more.
 
 const NAMESPACE = /^[a-z][a-z0-9-]{2,62}$/
 const CONTROL = /\p{Cc}/u
-/**
- * Each decoding shortens the text by at least two characters, so decoding always ends. The limit makes that
- * obvious.
- */
+/** Each decoding shortens the text by at least two characters, so decoding always ends. The limit makes that obvious. */
 const DECODING_LEVELS = 16
 
 /** The pipeline whose folder contains a path. */
@@ -23,9 +20,7 @@ export interface PipelineFolder {
   name: string
 }
 
-/**
- * The path in the rest of a request's address, still percent-encoded. Throws 400 when the path breaks a rule.
- */
+/** The path in the rest of a request's address, still percent-encoded. Throws 400 when the path breaks a rule. */
 export const pathFromUrl = (encoded: string): string => filePath(decodePath(encoded))
 
 /** Returns a path that names a file, or throws 400. */
@@ -39,10 +34,7 @@ export function filePath(path: string, field = 'path'): string {
   return path
 }
 
-/**
- * Returns the prefix of a listing, or throws 400. The name of a namespace alone means that namespace and no
- * other.
- */
+/** Returns the prefix of a listing, or throws 400. The name of a namespace alone means that namespace and no other. */
 export function listPrefix(prefix: string): string {
   checkRules(prefix, 'prefix')
   const segments = prefix.split('/')
@@ -52,8 +44,8 @@ export function listPrefix(prefix: string): string {
 }
 
 /**
- * The last segment of a file name from a client, with the separator of any system. A form part with an empty
- * file name arrives without a name.
+ * The last segment of a file name from a client, with the separator of any system. A form part with an empty file name arrives
+ * without a name.
  */
 export const baseName = (name = '') => name.slice(Math.max(name.lastIndexOf('/'), name.lastIndexOf('\\')) + 1)
 
@@ -111,9 +103,6 @@ function checkLevel(path: string, field: string) {
   if (!NAMESPACE.test(namespace)) throw invalid(field, 'must start with a valid namespace')
 }
 
-/**
- * Decodes ASCII, which could spell a dot, a separator or a control character. Other text stays as it is,
- * malformed or not.
- */
+/** Decodes ASCII, which could spell a dot, a separator or a control character. Other text stays as it is, malformed or not. */
 const decodeAscii = (text: string) =>
   text.replace(/%([0-7][0-9a-f])/gi, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)))

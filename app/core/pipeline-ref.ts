@@ -2,9 +2,7 @@ import { boundId } from './bound.ts'
 import { notFound } from './errors.ts'
 import type { PipelinePath } from './names.ts'
 
-/**
- * A pipeline as clients name it. A name can be reused after a deletion, so only the id identifies a pipeline.
- */
+/** A pipeline as clients name it. A name can be reused after a deletion, so only the id identifies a pipeline. */
 export interface PipelineRef {
   namespace: string
   layer: string

@@ -1,5 +1,4 @@
-// Token buckets: each client has a bucket, which refills over time. An LRU cache holds the buckets; an
-// evicted bucket is full.
+// Token buckets: each client has a bucket, which refills over time. An LRU cache holds the buckets; an evicted bucket is full.
 
 import { LRUCache } from 'lru-cache'
 import { isForwarded, type Sender } from './client-address.ts'
@@ -64,23 +63,16 @@ export function makeBuckets(
 }
 
 /**
- * Limit of wrong credentials behind one proxy, as a multiple of the limit of one client. One client cannot
- * exhaust the limit of its proxy; two can. Then wrong credentials through that proxy are 429, and unused
- * short ones too. All others still pass.
+ * Limit of wrong credentials behind one proxy, as a multiple of the limit of one client. One client cannot exhaust the limit of
+ * its proxy; two can. Then wrong credentials through that proxy are 429, and unused short ones too. All others still pass.
  */
 const PROXY_FAILURES_FACTOR = 2
-/**
- * The same for webhook tokens. They have 256 random bits, and systems of many owners call them through one
- * proxy.
- */
+/** The same for webhook tokens. They have 256 random bits, and systems of many owners call them through one proxy. */
 export const PROXY_WEBHOOK_FAILURES_FACTOR = 10
 
 /** Limits of wrong credentials per minute: for the client's address, and for the proxy that forwards it. */
 export interface Failures {
-  /**
-   * Counts a wrong credential. `isGuess` is false for a credential that cannot be a guess, such as an expired
-   * token.
-   */
+  /** Counts a wrong credential. `isGuess` is false for a credential that cannot be a guess, such as an expired token. */
   take(sender: Sender, isGuess?: boolean): Allowance
   /** The limit of the client's address, without counting. */
   look(sender: Sender): Allowance
@@ -118,8 +110,7 @@ export type LimitRequest = (
 ) => Allowance | null
 
 /**
- * Each of these requests occupies an engine. They have further buckets, a fifth as large, beside the bucket
- * of all requests.
+ * Each of these requests occupies an engine. They have further buckets, a fifth as large, beside the bucket of all requests.
  */
 export const COSTLY = new Set([
   'POST /api/v1/query',

@@ -1,8 +1,7 @@
 import type { BodyFields } from './unknown-fields.ts'
 
-// All routes, known before Elysia runs. The table says whether a path has other methods (405), which
-// credential it requires, and which body is read. It also supplies the pattern that replaces the path in
-// metrics and logs.
+// All routes, known before Elysia runs. The table says whether a path has other methods (405), which credential it requires,
+// and which body is read. It also supplies the pattern that replaces the path in metrics and logs.
 
 export type Access = 'open' | 'own-credential' | 'identity'
 export type BodyKind = 'none' | 'json'

@@ -1,5 +1,4 @@
-// Serves files of web pages. A file is read at its first request and cached; clients receive 304 until the
-// file changes.
+// Serves files of web pages. A file is read at its first request and cached; clients receive 304 until the file changes.
 import { Buffer } from 'node:buffer'
 import { createHash } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
@@ -23,10 +22,7 @@ interface Served {
   headers: Record<string, string>
 }
 
-/**
- * Serves only these files, under one Content-Security-Policy. The extension of a name determines the content
- * type.
- */
+/** Serves only these files, under one Content-Security-Policy. The extension of a name determines the content type. */
 export function makeStaticFiles(sources: Record<string, FileSource>, policy: string) {
   const known = new Map(Object.entries(sources))
   const files = new Map<string, Promise<Served>>()

@@ -7,10 +7,7 @@ export interface StreamLimits {
 }
 
 export interface StreamSlots {
-  /**
-   * Acquires a slot and returns a function that releases it once. Null: no slot is free. An unknown client is
-   * ''.
-   */
+  /** Acquires a slot and returns a function that releases it once. Null: no slot is free. An unknown client is ''. */
   take(client: string): (() => void) | null
 }
 

@@ -17,9 +17,9 @@ export function targetOf(url: string): Target {
 }
 
 /**
- * Elysia searches the path from the eleventh character of the address. With a host of one letter, or without
- * a host, Elysia would route another path than the authorized one. So such a request gets a plain host first.
- * If that resolves a `..` of a raw address, the path changes again, and the request is refused.
+ * Elysia searches the path from the eleventh character of the address. With a host of one letter, or without a host, Elysia
+ * would route another path than the authorized one. So such a request gets a plain host first. If that resolves a `..` of a raw
+ * address, the path changes again, and the request is refused.
  */
 export function withPlainHost(request: Request): Request {
   const start = pathStart(request.url)
@@ -47,8 +47,8 @@ export function checkEncoding({ path, query }: Target): void {
 }
 
 /**
- * The text of a path parameter, decoded once: `/` may arrive as itself or as `%2F`, as Swagger UI sends it. A
- * caller that uses the text as a file name must check every further level of encoding.
+ * The text of a path parameter, decoded once: `/` may arrive as itself or as `%2F`, as Swagger UI sends it. A caller that uses
+ * the text as a file name must check every further level of encoding.
  */
 export const decodePath = (raw: string): string => decoded(raw, 'path')
 

@@ -1,5 +1,5 @@
-// Unknown fields are ignored, so a misspelt field would have no effect. A field that nearly matches a field
-// of the route is refused instead; the error names the field that was probably meant.
+// Unknown fields are ignored, so a misspelt field would have no effect. A field that nearly matches a field of the route is
+// refused instead; the error names the field that was probably meant.
 import { AppError } from './errors.ts'
 
 /** The part of a JSON schema that names fields. */
@@ -25,16 +25,14 @@ export interface BodyFields {
 
 /** Letters by which an unknown field may differ from the intended field. */
 const DISTANCE_MAX = 2
-/**
- * Unknown names compared in one body. Each comparison costs microseconds, and a body may have 100,000 names.
- */
+/** Unknown names compared in one body. Each comparison costs microseconds, and a body may have 100,000 names. */
 const NAMES_COMPARED_MAX = 200
 /** No field of the API is longer. */
 const NAME_CHARACTERS_MAX = 64
 
 /**
- * The fields of bodies with this JSON schema. `answers` are the schemas of responses at the same address.
- * Null: the body has no fields, or clients choose the names.
+ * The fields of bodies with this JSON schema. `answers` are the schemas of responses at the same address. Null: the body has no
+ * fields, or clients choose the names.
  */
 export function bodyFieldsOf(body: unknown, answers: readonly unknown[] = []): BodyFields | null {
   return levelOf([body], answers)
@@ -97,10 +95,7 @@ export function refuseMisspelt(body: object, fields: BodyFields): void {
   }
 }
 
-/**
- * The known name most similar to an unknown name; null: none is similar. A short name must match in most
- * letters.
- */
+/** The known name most similar to an unknown name; null: none is similar. A short name must match in most letters. */
 export function nearestOf(name: string, known: Iterable<string>): string | null {
   let nearest: string | null = null
   let least = DISTANCE_MAX + 1
@@ -116,10 +111,7 @@ export function nearestOf(name: string, known: Iterable<string>): string | null 
   return nearest
 }
 
-/**
- * Damerau-Levenshtein distance (optimal string alignment): letters added, left out, replaced, or swapped with
- * a neighbour.
- */
+/** Damerau-Levenshtein distance (optimal string alignment): letters added, left out, replaced, or swapped with a neighbour. */
 function distanceOf(a: string, b: string): number {
   let beforeLast: number[] = []
   let last = Array.from({ length: b.length + 1 }, (_, column) => column)

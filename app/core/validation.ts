@@ -24,10 +24,7 @@ interface Problem {
   }
 }
 
-/**
- * The error for a request that its route's schema refuses: 400 with the field, or 404 when the address itself
- * cannot exist.
- */
+/** The error for a request that its route's schema refuses: 400 with the field, or 404 when the address itself cannot exist. */
 export function refusalOf(error: ValidationError): AppError {
   const problem: Problem = error.valueError ?? {}
   const field = fieldOf(problem.path ?? '') || (error.type === 'body' ? 'body' : error.type)
@@ -37,10 +34,7 @@ export function refusalOf(error: ValidationError): AppError {
     : new AppError(400, 'INVALID_ARGUMENT', `${field}: ${why}`)
 }
 
-/**
- * The error for a value that only its own schema refuses, not the schema of the route: 400 with the field
- * under `root`.
- */
+/** The error for a value that only its own schema refuses, not the schema of the route: 400 with the field under `root`. */
 export function refusalOfValue(problem: Problem, root: string): AppError {
   const field = [root, fieldOf(problem.path ?? '')].filter(Boolean).join('.')
   return invalid(field, whyOf(problem).slice(0, MESSAGE_MAX))
@@ -63,8 +57,7 @@ function whyOf({ value, schema, message }: Problem): string {
 }
 
 /**
- * Rewrites messages of TypeBox: `Expected integer to be greater or equal to 1`, `Expected string length less
- * or equal to 10`.
+ * Rewrites messages of TypeBox: `Expected integer to be greater or equal to 1`, `Expected string length less or equal to 10`.
  */
 function sentenceOf(message: string) {
   if (message === 'Unexpected property') return 'is not a field of this'

@@ -6,10 +6,7 @@ const MIB = 1_048_576
 
 export type Env = Record<string, string | undefined>
 
-/**
- * An invalid value is recorded in `problems`. Some value is returned anyway, so that one pass finds all
- * problems.
- */
+/** An invalid value is recorded in `problems`. Some value is returned anyway, so that one pass finds all problems. */
 export class Variables {
   readonly problems: string[] = []
   readonly #env: Env

@@ -1,8 +1,6 @@
 import { notFound } from './errors.ts'
 
-/**
- * A landing zone as clients name it. A name can be reused after a deletion, so only the id identifies a zone.
- */
+/** A landing zone as clients name it. A name can be reused after a deletion, so only the id identifies a zone. */
 export interface ZoneRef {
   namespace: string
   name: string

@@ -1,6 +1,6 @@
-// Serializes conditional changes of a path across all replicas with an advisory lock. Unconditional changes
-// share the lock, so they wait only for conditional changes. Conditional writes of the object store are not
-// used, because servers implement them differently.
+// Serializes conditional changes of a path across all replicas with an advisory lock. Unconditional changes share the lock, so
+// they wait only for conditional changes. Conditional writes of the object store are not used, because servers implement them
+// differently.
 import type { Sql, SqlTx } from '../../drizzle/client.ts'
 import { type Precondition, preconditionFailed } from '../http/conditions.ts'
 import type { ObjectStore, StagedObject } from '../objects/port.ts'
@@ -19,8 +19,8 @@ export interface Commits {
 
 export function makeCommits({ sql, objects }: { sql: Sql; objects: ObjectStore }): Commits {
   /**
-   * Performs `change` under the path's lock. The lock holds a connection only while the store commits or
-   * deletes an object, never while bytes arrive.
+   * Performs `change` under the path's lock. The lock holds a connection only while the store commits or deletes an object,
+   * never while bytes arrive.
    */
   async function inTurn<T>(
     path: string,

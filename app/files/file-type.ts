@@ -1,9 +1,6 @@
 import { pipelineFolderOf } from '../core/paths.ts'
 
-/**
- * Type of a file by its path (specification: Storage). The first matching kind counts; an empty string means
- * no kind.
- */
+/** Type of a file by its path (specification: Storage). The first matching kind counts; an empty string means no kind. */
 export type FileType = 'test' | 'hook' | 'meta' | 'config' | 'pipeline-sql' | 'pipeline-py' | 'doc' | ''
 
 const KINDS: [Exclude<FileType, ''>, { folder?: RegExp; name: RegExp }][] = [
@@ -26,8 +23,8 @@ export function fileTypeOf(path: string): FileType {
 }
 
 /**
- * Number of leading path segments with user-chosen names. They do not decide the type: a pipeline may have
- * the name `test`, and a zone the name `hooks`.
+ * Number of leading path segments with user-chosen names. They do not decide the type: a pipeline may have the name `test`, and
+ * a zone the name `hooks`.
  */
 function namedAbove(path: string): number {
   if (pipelineFolderOf(path) !== null) return 4

@@ -25,10 +25,7 @@ import { visiblePaths } from './visible-paths.ts'
 export interface FileDeps {
   sql: Sql
   objects: ObjectStore
-  /**
-   * Called after a file under the prefix of a pipeline has changed. Does nothing when the pipeline does not
-   * exist.
-   */
+  /** Called after a file under the prefix of a pipeline has changed. Does nothing when the pipeline does not exist. */
   fileWritten(pipeline: PipelineFolder, cause: string): Promise<void>
 }
 
@@ -38,8 +35,8 @@ export function makeFileService({ sql, objects, fileWritten }: FileDeps) {
   const commits = makeCommits({ sql, objects })
 
   /**
-   * Commits the object before it marks the draft dirty. A publish in between may list the new version and
-   * leave the draft dirty. But no publish can clear the flag without having listed the new version.
+   * Commits the object before it marks the draft dirty. A publish in between may list the new version and leave the draft
+   * dirty. But no publish can clear the flag without having listed the new version.
    */
   async function store(
     path: string,
@@ -125,16 +122,13 @@ export function makeFileService({ sql, objects, fileWritten }: FileDeps) {
       if (await commits.remove(path, condition)) await changed(path, `deleted ${path}`)
     },
 
-    /**
-     * The target path may be known only after the whole form has arrived. So the file is staged without a
-     * name first.
-     */
+    /** The target path may be known only after the whole form has arrived. So the file is staged without a name first. */
     async upload(
       form: UploadForm,
       keyOf: KeyOf = withoutKey,
       /**
-       * Throws when the caller may not write the path. Called before the bytes arrive, if the path is known
-       * by then, and after them.
+       * Throws when the caller may not write the path. Called before the bytes arrive, if the path is known by then, and after
+       * them.
        */
       permit: (path: string) => Promise<void> = async () => {},
     ): Promise<FileUploaded> {

@@ -1,5 +1,4 @@
-// Visibility of files. A file in the folder of a pipeline or zone follows that resource; other files follow
-// their namespace.
+// Visibility of files. A file in the folder of a pipeline or zone follows that resource; other files follow their namespace.
 import type { Sql } from '../../drizzle/client.ts'
 import type { Visible } from '../core/access.ts'
 import { seesEverything } from '../core/access.ts'
@@ -9,8 +8,8 @@ import { pipelinesIn, zonesIn } from './store.ts'
 const ZONE = /^[^/]+\/landing\/([^/]+)\/./
 
 /**
- * Returns a function that tells whether a path of the namespace is visible. Owners of folders are loaded
- * once, and not at all with full visibility.
+ * Returns a function that tells whether a path of the namespace is visible. Owners of folders are loaded once, and not at all
+ * with full visibility.
  */
 export async function visiblePaths(
   sql: Sql,

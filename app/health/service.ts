@@ -8,10 +8,7 @@ export { ping } from './store.ts'
 /** Resolves when the part answers; a sidecar returns the sandbox of its engines. The signal ends the wait. */
 export type ReadinessCheck = (signal: AbortSignal) => Promise<unknown>
 
-/**
- * Dependencies of the service (specification, Readiness dependency checks). Null: the configuration disables
- * the part.
- */
+/** Dependencies of the service (specification, Readiness dependency checks). Null: the configuration disables the part. */
 export interface ReadinessChecks {
   postgres: ReadinessCheck
   s3: ReadinessCheck
@@ -105,10 +102,7 @@ export function makeHealthService({
   }
 
   return {
-    /**
-     * Checks all parts concurrently. A part that is off is not required: it is shown as unhealthy, but fails
-     * nothing.
-     */
+    /** Checks all parts concurrently. A part that is off is not required: it is shown as unhealthy, but fails nothing. */
     async readiness(): Promise<Readiness> {
       const plugins = PLUGIN_PARTS.filter((part) => readiness[part] !== undefined)
       const asked = [...OWN_PARTS, ...plugins].map(async (part) => [part, await find(part)] as const)

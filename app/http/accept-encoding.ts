@@ -1,9 +1,6 @@
 // Chooses the coding of a response by the request's Accept-Encoding (RFC 9110, section 12.5.3).
 
-/**
- * Codings of responses, best first. In measurements zstd is cheapest and smallest, then brotli
- * (docs/performance.md).
- */
+/** Codings of responses, best first. In measurements zstd is cheapest and smallest, then brotli (docs/performance.md). */
 export const CODINGS = ['zstd', 'br', 'gzip'] as const
 export type Coding = (typeof CODINGS)[number]
 

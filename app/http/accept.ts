@@ -1,13 +1,12 @@
-// Decides which of two representations a client prefers, by the weights of its Accept header (RFC 9110,
-// section 12.5.1).
+// Decides which of two representations a client prefers, by the weights of its Accept header (RFC 9110, section 12.5.1).
 
 /** Media ranges that are read; clients name only a few. */
 const RANGES_MAX = 64
 const WEIGHT = /^q=(0(?:\.\d{0,3})?|1(?:\.0{0,3})?)$/
 
 /**
- * Whether the client prefers the media type `special` to `usual`. Under equal weights, `special` wins only
- * when the header names it. So a wildcard and a missing header mean `usual`. A malformed element is ignored.
+ * Whether the client prefers the media type `special` to `usual`. Under equal weights, `special` wins only when the header
+ * names it. So a wildcard and a missing header mean `usual`. A malformed element is ignored.
  */
 export function prefers(accept: string | null | undefined, special: string, usual: string): boolean {
   const weights = weightsIn(accept ?? '')

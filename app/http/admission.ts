@@ -1,5 +1,4 @@
-// Decides whether a request may reach its handler. `admit` checks in a fixed order, which is part of the
-// interface.
+// Decides whether a request may reach its handler. `admit` checks in a fixed order, which is part of the interface.
 import type { AuditTrail } from '../audit/service.ts'
 import type { Sender } from '../core/client-address.ts'
 import { AppError, forbidden, methodNotAllowed, routeNotFound } from '../core/errors.ts'
@@ -41,8 +40,8 @@ export interface Arrival {
 }
 
 /**
- * Returns the route to perform, or the response to a preflight, and fills in the arrival. Throws AppError for
- * a refusal. Credentials are checked before routes: an unknown address is 401 before it is 404.
+ * Returns the route to perform, or the response to a preflight, and fills in the arrival. Throws AppError for a refusal.
+ * Credentials are checked before routes: an unknown address is 401 before it is 404.
  */
 export async function admit(deps: Admission, arrival: Arrival): Promise<Route | Response> {
   const { request, target, route, sender } = arrival
@@ -86,8 +85,8 @@ const API = '/api/v1'
 const SHORTENED = /^(?:\/api\/v1|\/api|\/v1)?(?=\/)/
 
 /**
- * The address that the caller of an unknown address probably meant: without trailing slashes, or with the
- * prefix `/api/v1`. Null: no route has that address either.
+ * The address that the caller of an unknown address probably meant: without trailing slashes, or with the prefix `/api/v1`.
+ * Null: no route has that address either.
  */
 export function hintFor(path: string, routes: Pick<RouteTable, 'methods'>): string | null {
   let end = path.length

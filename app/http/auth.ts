@@ -13,18 +13,13 @@ type Answer = Identity | AppError
 /** A method of authentication. An AppError is the response to a client that is refused. */
 export type Authenticate = (request: Request, sender: Sender) => Answer | Promise<Answer>
 
-/**
- * Whether an authenticated caller may use a route at all. Rights on the requested resource are checked later.
- */
+/** Whether an authenticated caller may use a route at all. Rights on the requested resource are checked later. */
 export type Authorize = (
   identity: Identity,
   route: { method: string; pattern: string },
 ) => boolean | Promise<boolean>
 
-/**
- * Throws an AppError for a user that the licence does not allow. Returns no promise when the decision is
- * cached.
- */
+/** Throws an AppError for a user that the licence does not allow. Returns no promise when the decision is cached. */
 export type AdmitUser = (user: Identity) => undefined | Promise<undefined>
 
 export interface AuthenticateParts {
@@ -36,8 +31,8 @@ export interface AuthenticateParts {
 }
 
 /**
- * Accepts no credential, `X-Api-Key`, `Authorization: Bearer`, or either of the two, as configured. A request
- * carries exactly one. A header whose mode is off is ignored.
+ * Accepts no credential, `X-Api-Key`, `Authorization: Bearer`, or either of the two, as configured. A request carries exactly
+ * one. A header whose mode is off is ignored.
  */
 export function makeAuthenticate({ apiKeys, tokens, failures }: AuthenticateParts): Authenticate {
   if (apiKeys === null && tokens === null) return () => ANONYMOUS
@@ -65,8 +60,7 @@ export function makeAuthenticate({ apiKeys, tokens, failures }: AuthenticatePart
       const identity = proven.get(name)
       if (identity !== undefined) return identity
     }
-    // Among guesses, an unused key is refused even when it is valid. Otherwise the response would reveal the
-    // right key.
+    // Among guesses, an unused key is refused even when it is valid. Otherwise the response would reveal the right key.
     if (name === null || isGuessing(sender, key))
       return refused(unauthenticated('X-Api-Key is not valid', schemes), sender)
     const identity: Identity = { kind: 'api-key', userId: '', name, roles: [] }
@@ -90,9 +84,9 @@ export function makeAuthenticate({ apiKeys, tokens, failures }: AuthenticatePart
   }
 
   /**
-   * Whether an unused credential is refused because its sender has sent too many wrong ones. Behind a proxy,
-   * the client's own address counts, so that one attacker locks out no other client. A short credential can
-   * be guessed from many forwarded addresses, so it is also refused while its proxy sends guesses.
+   * Whether an unused credential is refused because its sender has sent too many wrong ones. Behind a proxy, the client's own
+   * address counts, so that one attacker locks out no other client. A short credential can be guessed from many forwarded
+   * addresses, so it is also refused while its proxy sends guesses.
    */
   function isGuessing(sender: Sender, credential: string): boolean {
     if (failures === null) return false
@@ -100,10 +94,7 @@ export function makeAuthenticate({ apiKeys, tokens, failures }: AuthenticatePart
     return credential.length < KEY_LENGTH_MIN && failures.lookAtProxy(sender).retryAfterSeconds > 0
   }
 
-  /**
-   * Counts a wrong credential; too many turn 401 into 429. Signatures cannot be guessed, so tokens are always
-   * verified.
-   */
+  /** Counts a wrong credential; too many turn 401 into 429. Signatures cannot be guessed, so tokens are always verified. */
   function refused(why: AppError, sender: Sender, isGuess = true): AppError {
     const allowed = failures?.take(sender, isGuess)
     return allowed && allowed.retryAfterSeconds > 0

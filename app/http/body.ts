@@ -12,10 +12,7 @@ type ReadableRoute = Pick<Route, 'body' | 'bodyBytesMax'>
 /** JSON may be this many times as large as its file: escapes, at worst one per byte. */
 const ESCAPED = 2
 
-/**
- * Levels and values of a JSON body. The framework prints a refused value with indentation, which takes
- * quadratic time.
- */
+/** Levels and values of a JSON body. The framework prints a refused value with indentation, which takes quadratic time. */
 const JSON_DEPTH = 100
 const JSON_VALUES = 100_000
 
@@ -30,8 +27,8 @@ export function bodyBytesMax(route: Pick<Route, 'method' | 'pattern' | 'body'>):
 }
 
 /**
- * The body for the route's schema. A missing body is an empty object, whatever its content type. So an
- * optional body may be missing, and a required body fails with the name of its first missing field.
+ * The body for the route's schema. A missing body is an empty object, whatever its content type. So an optional body may be
+ * missing, and a required body fails with the name of its first missing field.
  */
 export async function readBody(request: Request, route: ReadableRoute): Promise<object> {
   if (route.body === 'none') return {}
@@ -43,18 +40,14 @@ export async function readBody(request: Request, route: ReadableRoute): Promise<
   return parseJson(utf8Of(bytes))
 }
 
-/**
- * Refuses encoded bodies. Without this check, a compressed body would be reported as invalid JSON or as an
- * invalid form.
- */
+/** Refuses encoded bodies. Without this check, a compressed body would be reported as invalid JSON or as an invalid form. */
 export function checkCoding({ headers }: Request): void {
   if (!/^(?:identity)?$/i.test(headers.get('content-encoding') ?? ''))
     throw invalid('Content-Encoding', 'must be identity: send the body as it is')
 }
 
 /**
- * Up to this size, a body with a declared length is read in one piece. A stream would cost more than the rest
- * of the request.
+ * Up to this size, a body with a declared length is read in one piece. A stream would cost more than the rest of the request.
  */
 const WHOLE_BYTES_MAX = 65_536
 
@@ -96,9 +89,7 @@ async function counted(request: Request, route: ReadableRoute, declared: number)
   return all.subarray(0, size)
 }
 
-/**
- * A body with a declared length gets its buffer at once. The unwritten part of the buffer takes no memory.
- */
+/** A body with a declared length gets its buffer at once. The unwritten part of the buffer takes no memory. */
 function grown(bytes: Uint8Array, size: number) {
   const more = new Uint8Array(size)
   more.set(bytes)
@@ -107,8 +98,8 @@ function grown(bytes: Uint8Array, size: number) {
 }
 
 /**
- * Frees the memory of bytes that are no longer used. Garbage collectors underestimate such buffers: hundreds
- * of unused megabytes would stay allocated while eight files arrive.
+ * Frees the memory of bytes that are no longer used. Garbage collectors underestimate such buffers: hundreds of unused
+ * megabytes would stay allocated while eight files arrive.
  */
 export function releaseBuffer({ buffer, byteLength }: Uint8Array) {
   // Some runtimes cut many chunks out of one buffer.
@@ -135,9 +126,7 @@ async function* arriving({ body }: Request): AsyncGenerator<Uint8Array> {
   }
 }
 
-/**
- * Otherwise a client that sends a byte now and then could hold its connection and its buffer indefinitely.
- */
+/** Otherwise a client that sends a byte now and then could hold its connection and its buffer indefinitely. */
 function lateness() {
   const { promise: late, reject } = Promise.withResolvers<never>()
   late.catch(() => {})
@@ -155,9 +144,8 @@ const PASSED_OVER_MS = 30_000
 const PASSED_OVER_PAUSE_MS = 500
 
 /**
- * Drains a body that is too large if the client wants the connection closed after the response. A close while
- * the client still sends would hide the response from the client. On a connection that stays open, the
- * response is sent at once.
+ * Drains a body that is too large if the client wants the connection closed after the response. A close while the client still
+ * sends would hide the response from the client. On a connection that stays open, the response is sent at once.
  */
 export async function skipBody({ headers, body }: Request): Promise<void> {
   if (body === null || !/\bclose\b/i.test(headers.get('connection') ?? '')) return
@@ -218,9 +206,7 @@ function jsonOf(text: string): unknown {
   }
 }
 
-/**
- * A small text can be a value that takes seconds to inspect: nested by the thousand, or with a million parts.
- */
+/** A small text can be a value that takes seconds to inspect: nested by the thousand, or with a million parts. */
 function refuseBoundless(body: object) {
   let values = 0
   let level: object[] = [body]

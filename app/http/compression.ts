@@ -6,18 +6,13 @@ import { acceptedCoding, CODINGS, type Coding } from './accept-encoding.ts'
 
 /** Below this size, the headers weigh as much as the saving. */
 const BYTES_MIN = 1_024
-/**
- * Compressing this size takes 0.1 ms; starting a stream takes longer. A larger response is compressed off the
- * event loop.
- */
+/** Compressing this size takes 0.1 ms; starting a stream takes longer. A larger response is compressed off the event loop. */
 const AT_ONCE_BYTES_MAX = 65_536
 /** Size of the chunks that the stream emits. */
 const PIECE_BYTES = 65_536
 
 const { constants } = zlib
-/**
- * The fastest levels: 1 MB takes 1.5 to 2 ms, compared with 6 ms at the default levels (docs/performance.md).
- */
+/** The fastest levels: 1 MB takes 1.5 to 2 ms, compared with 6 ms at the default levels (docs/performance.md). */
 const GZIP = { level: 1, chunkSize: PIECE_BYTES }
 const BROTLI = { params: { [constants.BROTLI_PARAM_QUALITY]: 1 }, chunkSize: PIECE_BYTES }
 const ZSTD = { params: { [constants.ZSTD_c_compressionLevel]: 1 }, chunkSize: PIECE_BYTES }
@@ -45,20 +40,19 @@ const AVAILABLE = CODINGS.filter(
 )
 
 /**
- * Parts of the service call these routes, mostly on the same machine. Compression would cost more than the
- * transfer it saves.
+ * Parts of the service call these routes, mostly on the same machine. Compression would cost more than the transfer it saves.
  */
 const INTERNAL = /^\/(catalog|lake\/objects)\//
 /**
- * Responses that show a webhook token beside text that a caller chose. Their compressed length would reveal
- * information about the token (BREACH).
+ * Responses that show a webhook token beside text that a caller chose. Their compressed length would reveal information about
+ * the token (BREACH).
  */
 const SECRETS = /\/triggers(\/|$)/
 const JSON_TYPE = /^application\/(?:[\w.-]+\+)?json\b/i
 
 /**
- * Compresses a response if its size justifies that and the client accepts a coding. A response with a strong
- * entity tag stays as it is: the tag names these very bytes, and clients send it back in `If-Match`.
+ * Compresses a response if its size justifies that and the client accepts a coding. A response with a strong entity tag stays
+ * as it is: the tag names these very bytes, and clients send it back in `If-Match`.
  */
 export async function compressed(
   request: Request,

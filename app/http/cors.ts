@@ -1,5 +1,5 @@
-// Rules for browsers of other origins: which of them may read responses, and what they may send. Credentials
-// are headers, never cookies.
+// Rules for browsers of other origins: which of them may read responses, and what they may send. Credentials are headers, never
+// cookies.
 
 const REQUEST_HEADERS = [
   'Content-Type',
@@ -19,14 +19,11 @@ const RESPONSE_HEADERS =
 const PREFLIGHT_SECONDS = '600'
 
 export interface Cors {
-  /**
-   * Adds the headers that let a listed origin read the response. Without them, the browser of any other
-   * origin refuses.
-   */
+  /** Adds the headers that let a listed origin read the response. Without them, the browser of any other origin refuses. */
   allow(request: Request, headers: Headers): void
   /**
-   * Whether a page of another site caused this write. Browsers send forms and simple content types without a
-   * preflight. Native clients, sidecars and webhook senders have no `Origin` and pass.
+   * Whether a page of another site caused this write. Browsers send forms and simple content types without a preflight. Native
+   * clients, sidecars and webhook senders have no `Origin` and pass.
    */
   isForgery(request: Request): boolean
 }
@@ -38,17 +35,11 @@ export interface CorsSettings {
   origins: readonly string[]
   /** Its origin is also ours, because a proxy may change `Host`. */
   publicUrl: string | null
-  /**
-   * No request needs a credential, so a page of any site could write. Otherwise that page would need a
-   * credential.
-   */
+  /** No request needs a credential, so a page of any site could write. Otherwise that page would need a credential. */
   isOpen: boolean
 }
 
-/**
- * Our own origins are `publicUrl` and the host that the request names. `checkHost` decides which host names
- * are accepted.
- */
+/** Our own origins are `publicUrl` and the host that the request names. `checkHost` decides which host names are accepted. */
 export function makeCors({ origins, publicUrl, isOpen }: CorsSettings): Cors {
   const listed = new Set(origins)
   const publicOrigin = publicUrl === null ? null : new URL(publicUrl).origin

@@ -45,9 +45,7 @@ export interface Exchange {
   route: Route
   /** Null on open routes, and on routes that check their own credential. */
   identity: Identity | null
-  /**
-   * Rights of the caller: everything in the community edition, and on routes that check their own credential.
-   */
+  /** Rights of the caller: everything in the community edition, and on routes that check their own credential. */
   access: Access
   /** The client's address; empty when it is unknown. */
   client(): string

@@ -22,8 +22,8 @@ export type KeyOf = (asked: object) => IdempotencyKey | null
 export const withoutKey: KeyOf = () => null
 
 /**
- * Null: no key was sent, so every repetition is performed. `asked` is the body after its schema, or a value
- * that represents the body.
+ * Null: no key was sent, so every repetition is performed. `asked` is the body after its schema, or a value that represents the
+ * body.
  */
 export function idempotencyKeyOf(
   request: Request,

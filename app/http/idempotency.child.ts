@@ -1,8 +1,7 @@
 import { openDatabase } from '../../drizzle/client.ts'
 import { answerOnce } from './idempotency.ts'
 
-// idempotency.test.ts starts this and kills it during a request: `bun idempotency.child.ts <database> <key>
-// <id>`.
+// idempotency.test.ts starts this and kills it during a request: `bun idempotency.child.ts <database> <key> <id>`.
 
 const [url = '', key = '', id = ''] = process.argv.slice(2)
 const { sql } = openDatabase(url, { connections: 1, rawConnections: 2, application: 'test child' })

@@ -1,5 +1,4 @@
-// A request that is sent again, because its response was lost, is not performed again (I2). It gets the same
-// answer.
+// A request that is sent again, because its response was lost, is not performed again (I2). It gets the same answer.
 import assert from 'node:assert/strict'
 import type { Db, Sql, SqlTx, Tx } from '../../drizzle/client.ts'
 import { AppError } from '../core/errors.ts'
@@ -26,8 +25,8 @@ export interface Work<Tx, Prepared, Body> {
   /** Prepares the work while no connection is held. This may be slow, and its result may remain unused. */
   prepare(): Promise<Prepared>
   /**
-   * Performs the work, with this transaction alone. Another connection of the pool could be held by a request
-   * that waits for this one. Null: refused, and no answer is stored.
+   * Performs the work, with this transaction alone. Another connection of the pool could be held by a request that waits for
+   * this one. Null: refused, and no answer is stored.
    */
   perform(tx: Tx, prepared: Prepared): Promise<Answer<Body> | null>
 }
@@ -39,9 +38,8 @@ interface Keeper<Tx> {
 }
 
 /**
- * Returns the answer to the first request under this key. Concurrent requests perform the work once: its
- * transaction holds the row of the key, and rivals wait for that row. A failure is not stored. 409: the key
- * was used with another request.
+ * Returns the answer to the first request under this key. Concurrent requests perform the work once: its transaction holds the
+ * row of the key, and rivals wait for that row. A failure is not stored. 409: the key was used with another request.
  */
 export const answerOnce = <Prepared, Body extends object>(
   sql: Sql,
@@ -58,8 +56,8 @@ export const answerOnce = <Prepared, Body extends object>(
   )
 
 /**
- * Like `answerOnce`, for an upload whose bytes have arrived. `prepare` runs while no connection is held. Null
- * only if `perform` returned null.
+ * Like `answerOnce`, for an upload whose bytes have arrived. `prepare` runs while no connection is held. Null only if `perform`
+ * returned null.
  */
 export async function uploadOnce<Performed extends object | null>(
   sql: Sql,

@@ -1,8 +1,7 @@
 import type { ServerResponse } from 'node:http'
 
-// A client that stops reading its response holds the memory of that response. `server.timeout` of node:http
-// does not help: on Bun it counts the bytes that a client sends, not those that it reads. It would end every
-// event stream.
+// A client that stops reading its response holds the memory of that response. `server.timeout` of node:http does not help: on
+// Bun it counts the bytes that a client sends, not those that it reads. It would end every event stream.
 
 /** Checks per idle time. A stalled connection is closed late by at most one interval between checks. */
 const LOOKS = 4

@@ -56,10 +56,7 @@ export async function findAnswer(
   return row ?? null
 }
 
-/**
- * Waits for a rival that holds the key. False: the rival was answered, and its answer stays until this
- * transaction ends.
- */
+/** Waits for a rival that holds the key. False: the rival was answered, and its answer stays until this transaction ends. */
 export async function claimKey(
   ask: Ask,
   { caller, operation, key, requestHash }: IdempotencyKey,

@@ -1,5 +1,5 @@
-// Reads a form with one file as it arrives. The file is forwarded chunk by chunk; the next chunk is read when
-// the last chunk was consumed (docs/adr/0018-streamed-uploads.md).
+// Reads a form with one file as it arrives. The file is forwarded chunk by chunk; the next chunk is read when the last chunk
+// was consumed (docs/adr/0018-streamed-uploads.md).
 import { Buffer } from 'node:buffer'
 import { createHash, type Hash } from 'node:crypto'
 import { Busboy, type BusboyFileStream, type BusboyInstance } from '@fastify/busboy'
@@ -9,10 +9,7 @@ import { checkCoding, malformed, mediaType, refuseText, releaseBuffer, skipBody 
 
 /** Bytes that multipart framing may add to an upload. */
 const MULTIPART_OVERHEAD_BYTES = 65_536
-/**
- * Limits of a form: parts, header lines and header bytes of a part, bytes of a text field. A path has at most
- * 1,024 bytes.
- */
+/** Limits of a form: parts, header lines and header bytes of a part, bytes of a text field. A path has at most 1,024 bytes. */
 export const UPLOAD_PARTS = 16
 export const UPLOAD_PART_HEADERS = 32
 export const UPLOAD_PART_HEADER_BYTES = 16_384
@@ -27,8 +24,8 @@ export interface IncomingFile {
   /** A media type, in lower case. */
   contentType: string
   /**
-   * May be read once. A chunk must be consumed before the next chunk is requested, because its memory is
-   * freed then. Fails with the error that the client receives.
+   * May be read once. A chunk must be consumed before the next chunk is requested, because its memory is freed then. Fails with
+   * the error that the client receives.
    */
   body: AsyncIterable<Uint8Array>
 }
@@ -53,9 +50,9 @@ export interface ReceivedForm<Stored> {
 
 export interface UploadForm {
   /**
-   * Reads the form to its end and returns the result of `store`. `store` is called when the file begins, with
-   * the fields before the file. A failure on either side ends both, and the stored file is discarded.
-   * Throws 400 for no form, a broken form, or a form without a file, and 413 for a file that is too large.
+   * Reads the form to its end and returns the result of `store`. `store` is called when the file begins, with the fields before
+   * the file. A failure on either side ends both, and the stored file is discarded. Throws 400 for no form, a broken form, or a
+   * form without a file, and 413 for a file that is too large.
    */
   receive<Stored extends Undoable>(
     store: (file: IncomingFile, before: FormFields) => Promise<Stored>,
@@ -177,10 +174,7 @@ function parserOf(request: Request): BusboyInstance {
 }
 
 const NOT_UTF_8 = 'must be valid UTF-8 without U+FFFD'
-/**
- * The parser inserts U+FFFD for invalid bytes, and the original is lost. A U+FFFD from the client looks the
- * same.
- */
+/** The parser inserts U+FFFD for invalid bytes, and the original is lost. A U+FFFD from the client looks the same. */
 const isMangled = (text: string) => text.includes('\ufffd')
 
 const NO_TYPE = 'application/octet-stream'

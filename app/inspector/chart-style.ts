@@ -1,5 +1,5 @@
-// The style of statecharts, both on the page and in saved drawings. Drawings name colours, because many
-// programs that show SVG files do not support CSS variables.
+// The style of statecharts, both on the page and in saved drawings. Drawings name colours, because many programs that show SVG
+// files do not support CSS variables.
 
 export interface Palette {
   paper: string

@@ -11,9 +11,8 @@ const COUNT_MS = 1_000
 const COUNTS_KEPT = 256
 
 /**
- * Counts instances by state, for every state of the machine. The database counts each filter at most once a
- * second, for any number of callers. A caller who sees only some instances always gets a separate count, so
- * that no counts are disclosed.
+ * Counts instances by state, for every state of the machine. The database counts each filter at most once a second, for any
+ * number of callers. A caller who sees only some instances always gets a separate count, so that no counts are disclosed.
  */
 export function makeCounts(sql: Sql, clock: Clock) {
   const counted = new LRUCache<string, { at: number; counts: Promise<Counts> }>({ max: COUNTS_KEPT })

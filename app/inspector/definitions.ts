@@ -1,5 +1,4 @@
-// Each statechart as data, which the inspector draws and serves. The data comes from the machines, so both
-// always agree.
+// Each statechart as data, which the inspector draws and serves. The data comes from the machines, so both always agree.
 import assert from 'node:assert/strict'
 import type { AnyStateMachine, AnyStateNode } from 'xstate'
 import { type DirectedGraphNode, toDirectedGraph } from 'xstate/graph'
@@ -33,10 +32,7 @@ export function definitionOf(name: MachineName): Definition {
   return definition
 }
 
-/**
- * The stored instance, migrated to this program's machine version; null if a newer program wrote the
- * instance.
- */
+/** The stored instance, migrated to this program's machine version; null if a newer program wrote the instance. */
 export const migrated = (name: MachineName, version: number, stored: Stored): Stored | null =>
   version > SOURCES[name].version ? null : SOURCES[name].migrate(version, stored)
 

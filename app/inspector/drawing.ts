@@ -1,5 +1,4 @@
-// A statechart as SVG. Every state carries its path and every transition its id, so that a page can highlight
-// them.
+// A statechart as SVG. Every state carries its path and every transition its id, so that a page can highlight them.
 import { drawingStyle } from './chart-style.ts'
 import { CREATED, isWithin } from './definitions.ts'
 import {
@@ -101,8 +100,8 @@ function badge(box: Box, count: string) {
 const badgeWidth = (count: string) => Math.max(22, 12 + count.length * 7)
 
 /**
- * A new instance takes the arrows that lead to the innermost initial state. Other initial arrows apply when
- * their box is entered.
+ * A new instance takes the arrows that lead to the innermost initial state. Other initial arrows apply when their box is
+ * entered.
  */
 function initial({ dot, points }: Layout['initials'][number], isFirst: boolean, taken: string | null) {
   const classes = isFirst && taken === CREATED ? 'way initial taken' : 'way initial'
@@ -136,8 +135,8 @@ function textLine({ transitions, kind, text, guard }: LabelLine, { x, y }: Point
 const HEAD = 7
 
 /**
- * A line with an arrowhead. The line ends where the head begins. The head points up or down; the head of a
- * loop points sideways.
+ * A line with an arrowhead. The line ends where the head begins. The head points up or down; the head of a loop points
+ * sideways.
  */
 function arrow(points: Point[], curve: (points: Point[]) => string) {
   const end = points.at(-1)
@@ -150,10 +149,7 @@ function arrow(points: Point[], curve: (points: Point[]) => string) {
   return `<path d="${curve(line)}"/><polygon class="head" points="${n(end.x)},${n(end.y)} ${corner(3.6)} ${corner(-3.6)}"/>`
 }
 
-/**
- * A curve through every point with vertical tangents. Arrows flow from top to bottom, through the middle of
- * their labels.
- */
+/** A curve through every point with vertical tangents. Arrows flow from top to bottom, through the middle of their labels. */
 function throughCurve(points: Point[]): string {
   const [first, ...others] = points
   if (first === undefined) return ''

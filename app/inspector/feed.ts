@@ -1,5 +1,5 @@
-// Server-sent events of instances and lists. Each is read once for any number of watchers. Notices report
-// moves of runs. One query finds moves of all watched drafts and triggers, and moves whose notice was lost.
+// Server-sent events of instances and lists. Each is read once for any number of watchers. Notices report moves of runs. One
+// query finds moves of all watched drafts and triggers, and moves whose notice was lost.
 
 import { limits } from '../core/limits.ts'
 import type { StreamSlots } from '../core/stream-slots.ts'
@@ -9,9 +9,7 @@ import type { InspectorService } from './service.ts'
 
 /** Interval at which a changed list sends `changed`. */
 const LIST_MS = 1_000
-/**
- * Interval at which a watched instance is read again, because its reasons for waiting change without steps.
- */
+/** Interval at which a watched instance is read again, because its reasons for waiting change without steps. */
 const REFRESH_MS = 10_000
 
 /** Bytes that may wait for a slow reader before its stream ends. The reader reconnects and resumes. */
@@ -19,10 +17,7 @@ const STREAM_BUFFER_BYTES = 262_144
 
 /** A refresh is split into this many turns, so that a thousand instances are not read at once. */
 const REFRESH_TURNS = 10
-/**
- * Interval of `changed` for readers with restricted visibility, who must not learn when hidden instances
- * move.
- */
+/** Interval of `changed` for readers with restricted visibility, who must not learn when hidden instances move. */
 const BLIND_MS = 3_000
 
 type Ask = () => Promise<void>
@@ -56,9 +51,9 @@ export function makeInspectorFeeds(
   for (const timer of timers) timer.unref?.()
 
   /**
-   * Streams the snapshot, the steps after `position`, and then new events. The stream ends with a final
-   * state. It also ends when `ask` rejects, because a right was revoked or cannot be checked. Every heartbeat
-   * calls `ask`. Null: there are too many streams.
+   * Streams the snapshot, the steps after `position`, and then new events. The stream ends with a final state. It also ends
+   * when `ask` rejects, because a right was revoked or cannot be checked. Every heartbeat calls `ask`. Null: there are too many
+   * streams.
    */
   function follow(
     machine: MachineName,
@@ -85,8 +80,8 @@ export function makeInspectorFeeds(
   }
 
   /**
-   * Streams `changed` at most once a second, whenever an instance of a machine has moved. A blind reader, who
-   * sees only some instances, gets `changed` at fixed intervals instead. Null: there are too many streams.
+   * Streams `changed` at most once a second, whenever an instance of a machine has moved. A blind reader, who sees only some
+   * instances, gets `changed` at fixed intervals instead. Null: there are too many streams.
    */
   function followList(
     machine: MachineName,
@@ -205,8 +200,7 @@ class InstanceFeed {
 
   async #tell() {
     const { machine, id, inspector } = this
-    // A watcher who arrives during the reads waits for the next reads: these steps may begin after its
-    // position.
+    // A watcher who arrives during the reads waits for the next reads: these steps may begin after its position.
     const watchers = [...this.watchers]
     // The snapshot is read before the steps, so all steps that led to the snapshot are sent with it.
     const snapshot = await inspector.snapshot(machine, id)
@@ -256,8 +250,7 @@ const newsOf = (snapshot: Snapshot | null) => JSON.stringify({ ...snapshot, now:
 interface ListFeed {
   readers: Set<EventReader>
   /**
-   * Readers with restricted visibility. Their events come at fixed intervals, because real changes would
-   * disclose hidden moves.
+   * Readers with restricted visibility. Their events come at fixed intervals, because real changes would disclose hidden moves.
    */
   blind: Set<EventReader>
   hasChanged: boolean

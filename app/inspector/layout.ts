@@ -21,9 +21,7 @@ export interface PlacedGroup extends Box {
   members: string[]
 }
 export interface PlacedEdge {
-  /**
-   * Transitions that share an arrow. Each inner list has equal transitions, one for each member of a group.
-   */
+  /** Transitions that share an arrow. Each inner list has equal transitions, one for each member of a group. */
   transitions: TransitionDefinition[][]
   points: Point[]
   /** An arrow from a state to itself, drawn beside the state. */
@@ -176,8 +174,8 @@ interface Joined {
 }
 
 /**
- * The points at which arrows leave and reach a box. They lie side by side on its upper and lower border, in
- * the order of their other ends.
+ * The points at which arrows leave and reach a box. They lie side by side on its upper and lower border, in the order of their
+ * other ends.
  */
 class Ports {
   readonly #sides = new Map<string, { key: object; towards: number }[]>()
@@ -335,10 +333,7 @@ interface Bundle {
   weight: number
 }
 
-/**
- * Transitions with the same ends share an arrow. A transition that all members of a group have is labelled
- * once.
- */
+/** Transitions with the same ends share an arrow. A transition that all members of a group have is labelled once. */
 function bundled(transitions: TransitionDefinition[], groups: Group[]): Bundle[] {
   const shared = new Map<string, Group>()
   for (const group of groups) {
@@ -419,10 +414,7 @@ export const heightOf = ({ kind }: LabelLine) =>
 
 const stateWidth = (name: string) => Math.max(STATE_MIN_WIDTH, Math.ceil(name.length * NAME_SIZE * 0.6) + 36)
 
-/**
- * dagre supports no arrows from or to boxes with content. So an arrow joins a state inside, and is cut at the
- * border.
- */
+/** dagre supports no arrows from or to boxes with content. So an arrow joins a state inside, and is cut at the border. */
 function representative(states: readonly StateDefinition[], path: string): string {
   const inner = states.find(({ parent, initial }) => parent === path && initial)
   return inner === undefined ? path : representative(states, inner.path)

@@ -25,10 +25,7 @@ const NAMES = [
   'icon.svg',
 ]
 
-/**
- * The page is public, because it contains no data of an installation. It asks for the key that its requests
- * need.
- */
+/** The page is public, because it contains no data of an installation. It asks for the key that its requests need. */
 export const inspectorPage = () => {
   const files = NAMES.map((name): [string, FileSource] => [
     name,

@@ -27,10 +27,7 @@ import type { InspectorService } from './service.ts'
 
 const SVG = t.String({ contentMediaType: 'image/svg+xml' })
 
-/**
- * The data of the page `/inspector`. Unlike the page, these routes describe the installation, so they require
- * credentials.
- */
+/** The data of the page `/inspector`. Unlike the page, these routes describe the installation, so they require credentials. */
 export const inspectorRoutes = (inspector: InspectorService, feeds: InspectorFeeds) =>
   new Elysia({ prefix: '/inspector', tags: ['inspector'] })
     .get('/machines', () => inspector.definitions(), {
@@ -149,10 +146,7 @@ export const inspectorRoutes = (inspector: InspectorService, feeds: InspectorFee
       },
     )
 
-/**
- * Each machine has its own path: `/machines/{drawing}` would also match `/{machine}/instances` in the OpenAPI
- * document.
- */
+/** Each machine has its own path: `/machines/{drawing}` would also match `/{machine}/instances` in the OpenAPI document. */
 const drawingRoutes = (inspector: InspectorService) => {
   const routes = new Elysia({ tags: ['inspector'] })
   for (const machine of MACHINE_NAMES)

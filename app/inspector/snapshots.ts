@@ -23,9 +23,7 @@ const RUNNER_KEPT_MS = 1_000
 export interface SnapshotDeps {
   sql: Sql
   clock: Clock
-  /**
-   * Whether reasons may count runs of other pipelines. False where pipelines are hidden from some callers.
-   */
+  /** Whether reasons may count runs of other pipelines. False where pipelines are hidden from some callers. */
   tellsOfOthers?: boolean
   /** Whether a runner answers; null: runners are switched off. */
   runner: ReadinessCheck | null

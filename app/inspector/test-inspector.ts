@@ -1,5 +1,4 @@
-// An inspector with a database per test file, which contains only the runs, drafts and triggers of the
-// current test.
+// An inspector with a database per test file, which contains only the runs, drafts and triggers of the current test.
 
 import { afterEach, beforeEach, expect } from 'bun:test'
 import assert from 'node:assert/strict'

@@ -1,5 +1,5 @@
-// Removes old archived landing files of zones with `auto_purge`. Also queues the move (effects.ts) of
-// archived objects that are still at their upload path, in case the effect of their run was lost.
+// Removes old archived landing files of zones with `auto_purge`. Also queues the move (effects.ts) of archived objects that are
+// still at their upload path, in case the effect of their run was lost.
 import { inBatches, type Reaping } from '../retention/reaping.ts'
 import { BEFORE_ALL, purgeableFiles, queueLostMoves, removePurged } from './store/archive.ts'
 
@@ -8,8 +8,7 @@ const REMOVALS_AT_ONCE = 8
 const RUNS_QUEUED = 1_000
 
 /**
- * Removes the object before its row. After a crash, the reaper finds the row again; it would not find an
- * object without a row.
+ * Removes the object before its row. After a crash, the reaper finds the row again; it would not find an object without a row.
  */
 export async function purgeArchivedFiles(reaping: Reaping): Promise<void> {
   const { sql, objects, now, reaped } = reaping

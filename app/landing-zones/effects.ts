@@ -1,5 +1,5 @@
-// Effects of landing zones: cleanup after a killed upload, and the move of archived objects. The outbox
-// performs effects at least once. Each effect is idempotent, also when several replicas perform it at once.
+// Effects of landing zones: cleanup after a killed upload, and the move of archived objects. The outbox performs effects at
+// least once. Each effect is idempotent, also when several replicas perform it at once.
 import type { Sql } from '../../drizzle/client.ts'
 import { zonePrefix } from '../core/zone-ref.ts'
 import type { ObjectStore } from '../objects/port.ts'
@@ -9,16 +9,15 @@ import { type AbandonedUpload, recordedVersions } from './store/uploads.ts'
 export type { AbandonedUpload } from './store/uploads.ts'
 
 /**
- * Maximum number of files per effect; another effect moves the rest. Effects share a loop, so a long effect
- * would delay others.
+ * Maximum number of files per effect; another effect moves the rest. Effects share a loop, so a long effect would delay others.
  */
 const FILES_PER_EFFECT = 64
 const MOVES_AT_ONCE = 4
 
 /**
- * The effect `abandonedUpload`, for a process that died between putting an object and recording its row.
- * Removes the versions at the path that are not recorded as files. Every upload has an intent until it is
- * recorded. So the effect removes nothing from a path with an upload under way.
+ * The effect `abandonedUpload`, for a process that died between putting an object and recording its row. Removes the versions
+ * at the path that are not recorded as files. Every upload has an intent until it is recorded. So the effect removes nothing
+ * from a path with an upload under way.
  */
 export const makeClearUp =
   ({ sql, objects }: { sql: Sql; objects: ObjectStore }) =>
@@ -35,13 +34,11 @@ export const makeClearUp =
   }
 
 /**
- * The database records archiving, so a success does not wait for the object store. An effect later moves the
- * objects to `_processed/{run_id}/`. The row always names the current location.
+ * The database records archiving, so a success does not wait for the object store. An effect later moves the objects to
+ * `_processed/{run_id}/`. The row always names the current location.
  */
 export function makeArchive({ sql, objects }: { sql: Sql; objects: ObjectStore }) {
-  /**
-   * Performs the effect `archivedInputs`. Throws if files are still being read, so the outbox tries again.
-   */
+  /** Performs the effect `archivedInputs`. Throws if files are still being read, so the outbox tries again. */
   async function moveInputs({ runId }: { runId: string }): Promise<void> {
     const files = await filesInPlace(sql, runId, FILES_PER_EFFECT)
     const free = files.filter((file) => !file.isBeingRead)
@@ -53,8 +50,8 @@ export function makeArchive({ sql, objects }: { sql: Sql; objects: ObjectStore }
   }
 
   /**
-   * Copies the object, records the copy, and queues an effect that removes the original. So the row names an
-   * existing object at every moment.
+   * Copies the object, records the copy, and queues an effect that removes the original. So the row names an existing object at
+   * every moment.
    */
   async function move(file: ArchivedFile, runId: string): Promise<void> {
     const key = `${zonePrefix(file)}_processed/${runId}/${file.filename}`

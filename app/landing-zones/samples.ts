@@ -26,10 +26,7 @@ function sampleKey(ref: ZoneRef, filename: string, field: string): string {
 export function makeSamples({ sql, objects }: { sql: Sql; objects: ObjectStore }) {
   const commits = makeCommits({ sql, objects })
 
-  /**
-   * Throws 404 if the zone does not exist. With a transaction, also locks the zone until the transaction
-   * ends.
-   */
+  /** Throws 404 if the zone does not exist. With a transaction, also locks the zone until the transaction ends. */
   async function requireZone(ref: ZoneRef, tx?: SqlTx) {
     if (!(await isZoneThere(sql, ref, tx))) throw noZone(ref)
   }

@@ -39,8 +39,8 @@ const keyed = (): KeyOf => {
   return () => key
 }
 /**
- * Uploads a file and returns a store. When the store is used, the file gets the name that the next upload of
- * met.csv has claimed.
+ * Uploads a file and returns a store. When the store is used, the file gets the name that the next upload of met.csv has
+ * claimed.
  */
 async function meeting(ref: { namespace: string; name: string }) {
   const other = await service().upload(ref, file('met.csv'))

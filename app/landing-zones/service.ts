@@ -74,9 +74,7 @@ export function makeLandingZoneService(deps: LandingZoneDeps) {
 
     get: async (ref: ZoneRef) => shapeOf(await existing(ref)),
 
-    /**
-     * `by` decides whether the caller may change the owner. A previous owner loses the rights of ownership.
-     */
+    /** `by` decides whether the caller may change the owner. A previous owner loses the rights of ownership. */
     async update(ref: ZoneRef, change: UpdateZone, by: Access = UNLIMITED) {
       if (change.expected_schema) checkExpectedSchema(change.expected_schema)
       if (Object.keys(change).length === 0) return shapeOf(await existing(ref))
@@ -100,9 +98,8 @@ export function makeLandingZoneService(deps: LandingZoneDeps) {
     },
 
     /**
-     * Deletes the row last, so no other zone can get the name before the files are gone. Most files are
-     * removed before the lock. Files that arrived meanwhile are removed under the lock; a later upload finds
-     * no zone.
+     * Deletes the row last, so no other zone can get the name before the files are gone. Most files are removed before the
+     * lock. Files that arrived meanwhile are removed under the lock; a later upload finds no zone.
      */
     async remove(ref: ZoneRef) {
       const zone = await existing(ref)
@@ -127,9 +124,7 @@ export function makeLandingZoneService(deps: LandingZoneDeps) {
 
     file: async (ref: ZoneRef, id: string) => landingFileOf(await existingFile(ref, id)),
 
-    /**
-     * Removes the object before its row. A listed file can be deleted again; an object without a row cannot.
-     */
+    /** Removes the object before its row. A listed file can be deleted again; an object without a row cannot. */
     async removeFile(ref: ZoneRef, id: string) {
       const file = await existingFile(ref, id)
       await objects.deleteVersion(file.path, file.versionId)

@@ -1,9 +1,9 @@
 // An upload has three parts: claim a name while the bytes arrive, receive the bytes, and record the file.
 //
-// The bytes are invisible before the object has its name. The object is no input before its row exists. The
-// row decides which upload has a name. The claim stores an intent in the database. If the upload is killed
-// after the object got its name and before the row exists, the intent finds the object (effects.ts). The
-// transaction of the row also records an event, if triggers listen for the file.
+// The bytes are invisible before the object has its name. The object is no input before its row exists. The row decides which
+// upload has a name. The claim stores an intent in the database. If the upload is killed after the object got its name and
+// before the row exists, the intent finds the object (effects.ts). The transaction of the row also records an event, if
+// triggers listen for the file.
 import type { Sql, SqlTx } from '../../drizzle/client.ts'
 import type { Clock } from '../core/clock.ts'
 import { AppError, invalid } from '../core/errors.ts'
@@ -32,10 +32,7 @@ export interface UploadDeps {
 const NAME_SECONDS = 3_600
 /** Maximum number of later names that an upload tries after collisions with uploads on other replicas. */
 const MEETINGS = 20
-/**
- * Maximum length of a name. Leaves room in a key of 1,024 bytes for the zone's prefix, the time, and the
- * archive folder.
- */
+/** Maximum length of a name. Leaves room in a key of 1,024 bytes for the zone's prefix, the time, and the archive folder. */
 const NAME_BYTES = 512
 
 export function makeUpload(deps: UploadDeps) {
@@ -43,17 +40,12 @@ export function makeUpload(deps: UploadDeps) {
   const receive = makeReceive(deps, claims)
   const record = makeRecord(deps, claims)
 
-  /**
-   * Uploads a file and returns its record. Throws 404 if the zone does not exist or was deleted meanwhile.
-   */
+  /** Uploads a file and returns its record. Throws 404 if the zone does not exist or was deleted meanwhile. */
   return async function upload(
     ref: ZoneRef,
     form: UploadForm,
     keyOf: KeyOf = withoutKey,
-    /**
-     * Rejects if the caller has lost the right to upload. Called after the bytes arrived, which can take
-     * minutes.
-     */
+    /** Rejects if the caller has lost the right to upload. Called after the bytes arrived, which can take minutes. */
     permit: () => Promise<void> = async () => {},
   ): Promise<LandingFile> {
     const {
@@ -105,8 +97,8 @@ function makeClaims({ sql, clock }: Pick<UploadDeps, 'sql' | 'clock'>) {
   const claimed = new Set<string>()
 
   /**
-   * Claims the first name, counted from now, that no file and no upload of this process has. Throws 404 if
-   * the zone does not exist.
+   * Claims the first name, counted from now, that no file and no upload of this process has. Throws 404 if the zone does not
+   * exist.
    */
   async function claim(ref: ZoneRef, original: string): Promise<Claim> {
     const now = clock.now()
@@ -140,8 +132,8 @@ function makeClaims({ sql, clock }: Pick<UploadDeps, 'sql' | 'clock'>) {
     claim,
     release,
     /**
-     * Releases the claim of an upload without an object. Removing the intent is optional, because an intent
-     * without an object does nothing.
+     * Releases the claim of an upload without an object. Removing the intent is optional, because an intent without an object
+     * does nothing.
      */
     async giveUp(claim: Claim) {
       release(claim)
@@ -192,9 +184,9 @@ interface Named extends Claim {
 }
 
 /**
- * Gives the object its name and records the file. If a file of another replica has that name, uses a later
- * name. Each try is a separate transaction; with a key, the answer may already be stored. The object moves
- * between transactions. So the intent for its new path survives a rollback.
+ * Gives the object its name and records the file. If a file of another replica has that name, uses a later name. Each try is a
+ * separate transaction; with a key, the answer may already be stored. The object moves between transactions. So the intent for
+ * its new path survives a rollback.
  */
 function makeRecord({ sql, objects, newId, eventRecorded }: UploadDeps, { claim, release }: Claims) {
   return async (
@@ -280,8 +272,8 @@ async function* unlessFailed(condition: Promise<unknown>, chunks: AsyncIterable<
 }
 
 /**
- * The base name of an uploaded file. Throws 400 for control characters, and for a name that is a path at any
- * level of percent-decoding.
+ * The base name of an uploaded file. Throws 400 for control characters, and for a name that is a path at any level of
+ * percent-decoding.
  */
 function originalName(name: string): string {
   const base = baseName(name)

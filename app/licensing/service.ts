@@ -1,6 +1,5 @@
-// Enforces the licence of the Pro edition while the service runs: a number of users, until a day. Users are
-// subjects of tokens. API keys belong to machines: they need no slot, and still work after the end, as do
-// runs and schedules.
+// Enforces the licence of the Pro edition while the service runs: a number of users, until a day. Users are subjects of tokens.
+// API keys belong to machines: they need no slot, and still work after the end, as do runs and schedules.
 import { LRUCache } from 'lru-cache'
 import type { Sql } from '../../drizzle/client.ts'
 import type { Clock } from '../core/clock.ts'
@@ -36,10 +35,7 @@ interface LicensingDeps {
   sql: Sql
   clock: Clock
   log: Log
-  /**
-   * Subjects that are admitted beyond the limit of users, so that an administrator can repair the
-   * installation.
-   */
+  /** Subjects that are admitted beyond the limit of users, so that an administrator can repair the installation. */
   admins: readonly string[]
 }
 

@@ -11,10 +11,7 @@ export async function touchUser(sql: Sql, userId: string): Promise<boolean> {
   return rows.length > 0
 }
 
-/**
- * Gives a user a slot if one of `maxUsers` is free. Concurrent requests, even of other replicas, are
- * serialized.
- */
+/** Gives a user a slot if one of `maxUsers` is free. Concurrent requests, even of other replicas, are serialized. */
 export const claimUserSlot = (sql: Sql, { userId, maxUsers }: { userId: string; maxUsers: number }) =>
   sql.begin(async (tx) => {
     await tx`lock table licensed_user in share row exclusive mode`

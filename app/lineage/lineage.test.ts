@@ -12,8 +12,7 @@ import { makeLineageService, SOURCE_FAILURES } from './service.ts'
 const parts = useParts()
 
 /**
- * A lineage service that records which texts it reads and how many in parallel. `instead` runs before each
- * read and may throw.
+ * A lineage service that records which texts it reads and how many in parallel. `instead` runs before each read and may throw.
  */
 function watched(instead: (key: string) => Promise<void> = async () => {}) {
   const seen = { texts: [] as string[], others: 0, most: 0 }

@@ -16,8 +16,8 @@ import {
 } from './store.ts'
 
 /**
- * After this many failed reads, a graph skips all remaining sources. Otherwise an unreachable store would be
- * tried thousands of times.
+ * After this many failed reads, a graph skips all remaining sources. Otherwise an unreachable store would be tried thousands of
+ * times.
  */
 export const SOURCE_FAILURES = 20
 
@@ -40,10 +40,7 @@ export function makeLineageService({ sql, log, references }: LineageDeps) {
     return graphOf({ pipelines, reads, tables: await tablesOf(sql, scope, others), zones })
   }
 
-  /**
-   * The tables and zones that each pipeline reads, in the order of `pipelines`. Empty for a source that
-   * cannot be read now.
-   */
+  /** The tables and zones that each pipeline reads, in the order of `pipelines`. Empty for a source that cannot be read now. */
   async function readsOf(pipelines: readonly LineagePipeline[]): Promise<Named[]> {
     const reads = pipelines.map(() => NOTHING)
     const rest = pipelines.entries()

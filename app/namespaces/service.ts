@@ -19,10 +19,7 @@ import {
 export type NamespaceService = ReturnType<typeof makeNamespaceService>
 
 export const makeNamespaceService = ({ db }: { db: Db }) => ({
-  /**
-   * Lists the namespaces that the caller sees. Every caller sees `default`, where every user may create
-   * resources.
-   */
+  /** Lists the namespaces that the caller sees. Every caller sees `default`, where every user may create resources. */
   async list(page: Page, { namespaces: visible } = EVERYTHING) {
     const seen = visible === 'all' ? visible : [...visible, DEFAULT_NAMESPACE]
     const [namespaces, total] = await Promise.all([namespacesOn(db, page, seen), namespaceCount(db, seen)])
@@ -42,8 +39,7 @@ export const makeNamespaceService = ({ db }: { db: Db }) => ({
   },
 
   /**
-   * Deletes a namespace. Its contents remain and keep working. Its resources without an owner pass to the
-   * namespace's owner.
+   * Deletes a namespace. Its contents remain and keep working. Its resources without an owner pass to the namespace's owner.
    */
   async remove(ref: NamespaceRef) {
     const { name } = ref
@@ -59,19 +55,13 @@ export const makeNamespaceService = ({ db }: { db: Db }) => ({
     if (!isRemoved) throw notFound(`namespace ${name}`)
   },
 
-  /**
-   * For slices that create resources in a namespace: throws 400 with the field name when the namespace does
-   * not exist.
-   */
+  /** For slices that create resources in a namespace: throws 400 with the field name when the namespace does not exist. */
   async requireExisting(name: string) {
     if (!(await isNamespace(db, name))) throw invalid('namespace', `${name} does not exist`)
   },
 })
 
-/**
- * The limit is not in the schema, because the first release's API document has none
- * (docs/adr/0021-api-compatibility.md).
- */
+/** The limit is not in the schema, because the first release's API document has none (docs/adr/0021-api-compatibility.md). */
 function requireShort(description = '') {
   if (description.length > limits.textCharacters)
     throw invalid('description', `its length must be at most ${limits.textCharacters}`)

@@ -2,8 +2,8 @@ import { limits } from '../core/limits.ts'
 import { type Body, type ObjectBody, type ObjectText, ObjectTooLarge } from './port.ts'
 
 /**
- * The chunks of a body. Throws ObjectTooLarge as soon as they exceed `maxBytes`. However the reader ends, the
- * source is cancelled.
+ * The chunks of a body. Throws ObjectTooLarge as soon as they exceed `maxBytes`. However the reader ends, the source is
+ * cancelled.
  */
 export async function* chunksOf(body: Body, maxBytes = Number.POSITIVE_INFINITY): AsyncGenerator<Uint8Array> {
   if (body instanceof Uint8Array) {

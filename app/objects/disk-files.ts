@@ -3,14 +3,9 @@ import { dirname, join, normalize } from 'node:path'
 
 /** Bytes read from a file at a time. */
 export const PIECE_BYTES = 262_144
-/**
- * A purge may remove the directory of a new file between its creation and its use, but hardly this often in a
- * row.
- */
+/** A purge may remove the directory of a new file between its creation and its use, but hardly this often in a row. */
 const RENAME_ATTEMPTS = 10
-/**
- * Directories known to be durable. Beyond this number all are forgotten, and the next use syncs them again.
- */
+/** Directories known to be durable. Beyond this number all are forgotten, and the next use syncs them again. */
 const DIRECTORIES_KNOWN = 10_000
 
 export const errorCode = (error: unknown) =>
@@ -31,14 +26,11 @@ export async function orNull<T>(found: Promise<T>): Promise<T | null> {
 export const namesIn = async (directory: string) => (await orNull(readdir(directory))) ?? []
 
 /**
- * Keeps handles reachable: an open handle that is garbage-collected ends the process. A body that never ends
- * must not do so.
+ * Keeps handles reachable: an open handle that is garbage-collected ends the process. A body that never ends must not do so.
  */
 const writing = new Set<FileHandle>()
 
-/**
- * Writes a new file and returns its size in bytes. Afterwards the content is durable, but the name is not.
- */
+/** Writes a new file and returns its size in bytes. Afterwards the content is durable, but the name is not. */
 export async function writeNew(
   path: string,
   chunks: AsyncIterable<Uint8Array>,
@@ -97,10 +89,7 @@ export function makeWays(root: string, sync: (directory: string) => Promise<void
         }
       }
     },
-    /**
-     * When this resolves, the files that were moved into a directory survive a power failure, and so does the
-     * path to it.
-     */
+    /** When this resolves, the files that were moved into a directory survive a power failure, and so does the path to it. */
     async secure(directory: string): Promise<void> {
       const before = forgotten
       // Another writer may have created the path and may never sync it. Only syncs of this process are known.
@@ -132,8 +121,8 @@ export async function syncDirectory(directory: string): Promise<void> {
 }
 
 /**
- * The first `size` bytes of a file, or null when the file does not exist. The file is open only during the
- * read of a piece, so an abandoned reader leaves nothing open. A file that fits in one piece is read at once.
+ * The first `size` bytes of a file, or null when the file does not exist. The file is open only during the read of a piece, so
+ * an abandoned reader leaves nothing open. A file that fits in one piece is read at once.
  */
 export async function streamOf(path: string, size: number): Promise<ReadableStream<Uint8Array> | null> {
   const first = await orNull(readPiece(path, 0, size))

@@ -30,8 +30,7 @@ export async function listKeys(
 }
 
 /**
- * Versions and delete markers of the keys that begin with `prefix` and follow `after`. A page holds all
- * versions of its keys.
+ * Versions and delete markers of the keys that begin with `prefix` and follow `after`. A page holds all versions of its keys.
  */
 export async function listVersions(root: string, prefix: string, after = ''): Promise<VersionPage> {
   checkPrefix(prefix)
@@ -69,9 +68,7 @@ async function* walk(directory: string, folder: string, wanted: Wanted): AsyncGe
   }
 }
 
-/**
- * The requested keys below a folder in order, including deleted keys. A folder sorts as its name with a '/'.
- */
+/** The requested keys below a folder in order, including deleted keys. A folder sorts as its name with a '/'. */
 async function* walkKeys(directory: string, folder: string, wanted: Wanted): AsyncGenerator<FoundKey> {
   const found = isLakeKey(folder) ? await plainIn(directory, folder) : await versionedIn(directory, folder)
   found.sort((a, b) => compareKeys(a.key, b.key))

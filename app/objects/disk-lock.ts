@@ -3,20 +3,16 @@ import { join } from 'node:path'
 import { errorCode, isMissing } from './disk-files.ts'
 import { StoreUnavailable } from './port.ts'
 
-// One process owns a disk store at a time. The lock is a symbolic link that names its owner: it is created
-// atomically with its content, and its creation fails when it exists. A lock is never replaced; the next
-// owner creates the next generation. So two processes that find the same dead owner cannot both take over.
-// The highest generation is valid.
+// One process owns a disk store at a time. The lock is a symbolic link that names its owner: it is created atomically with its
+// content, and its creation fails when it exists. A lock is never replaced; the next owner creates the next generation. So two
+// processes that find the same dead owner cannot both take over. The highest generation is valid.
 
 const LOCK = /^~lock\.(\d+)$/
 const RELEASED = 'released'
 /** Each lost race means that another process took the lock. After this many, the process gives up. */
 const ATTEMPTS = 10
 
-/**
- * Acquires the lock of a directory and returns its release function. Throws StoreUnavailable with the name of
- * the owner.
- */
+/** Acquires the lock of a directory and returns its release function. Throws StoreUnavailable with the name of the owner. */
 export async function lockDirectory(root: string): Promise<() => Promise<void>> {
   for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
     const held = await current(root)
@@ -79,8 +75,8 @@ async function isAlive(owner: string): Promise<boolean> {
 }
 
 /**
- * Process ids are reused, in containers at once. If the kernel reports them, the identity includes the boot
- * id and the start time of the process. A zombie counts as dead.
+ * Process ids are reused, in containers at once. If the kernel reports them, the identity includes the boot id and the start
+ * time of the process. A zombie counts as dead.
  */
 async function identityOf(pid: number): Promise<string> {
   const read = (path: string) => readFile(path, 'utf8').catch(() => '')

@@ -72,9 +72,7 @@ export function parseEntry(entry: string): Entry {
   return entry.includes('~') ? { kind: 'foreign' } : { kind: 'folder', name: decoded(entry) }
 }
 
-/**
- * The path segments of one segment of a key: one, unless the segment is too long. Characters are never split.
- */
+/** The path segments of one segment of a key: one, unless the segment is too long. Characters are never split. */
 function partsOf(segment: string): string[] {
   const stored = encoded(segment)
   if (Buffer.byteLength(stored) <= NAME_LIMIT_BYTES) return [stored]

@@ -17,10 +17,7 @@ import type { ObjectInfo, ObjectStore } from './port.ts'
 
 /** Each method returns null for a key or a version that does not exist. */
 export function makeReads(root: string): Pick<ObjectStore, 'get' | 'head' | 'text'> {
-  /**
-   * Locates the bytes of a key. The id of a pinned version contains everything except whether the version
-   * exists.
-   */
+  /** Locates the bytes of a key. The id of a pinned version contains everything except whether the version exists. */
   async function find(key: string, versionId?: string): Promise<(ObjectInfo & { path: string }) | null> {
     checkKey(key)
     const place = diskLocationOf(root, key)

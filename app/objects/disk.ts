@@ -28,8 +28,8 @@ import {
   StoreUnavailable,
 } from './port.ts'
 
-// The object store of a single machine. A file is written under a temporary name, synced, and renamed to its
-// version. The rename is the commit, and the greatest version is the newest (docs/adr/0003-object-store.md).
+// The object store of a single machine. A file is written under a temporary name, synced, and renamed to its version. The
+// rename is the commit, and the greatest version is the newest (docs/adr/0003-object-store.md).
 
 /** Directories whose newest version is cached; any other directory is read again on its next put. */
 const REMEMBERED_DIRECTORIES = 10_000
@@ -37,8 +37,8 @@ const REMEMBERED_DIRECTORIES = 10_000
 const FLOOR_EVERY_BYTES = 4 * 1_048_576
 
 /**
- * Opens a directory as an object store of this process alone. Throws StoreUnavailable when another process
- * owns the directory, or when it is unusable. Refuses bodies with 507 when less than `floor` is free.
+ * Opens a directory as an object store of this process alone. Throws StoreUnavailable when another process owns the directory,
+ * or when it is unusable. Refuses bodies with 507 when less than `floor` is free.
  */
 export async function openDiskStore(
   root: string,
@@ -195,9 +195,9 @@ async function prepare(root: string, scratch: string): Promise<() => Promise<voi
 }
 
 /**
- * Version numbers are microseconds since 1970, but always greater than every number in the directory. That
- * holds within one millisecond, among concurrent puts, and after the clock has stepped back, even during a
- * restart. This process is the only writer, so it reads a directory once and caches the greatest number.
+ * Version numbers are microseconds since 1970, but always greater than every number in the directory. That holds within one
+ * millisecond, among concurrent puts, and after the clock has stepped back, even during a restart. This process is the only
+ * writer, so it reads a directory once and caches the greatest number.
  */
 function versionCounter(clock: Clock): (directory: string) => Promise<number> {
   const remembered = new LRUCache<string, number>({ max: REMEMBERED_DIRECTORIES })
@@ -224,9 +224,7 @@ async function discard(place: DiskLocation, name: string): Promise<void> {
   await syncDirectory(place.directory)
 }
 
-/**
- * Empties a directory, oldest versions first. If this stops half way, no reader sees an old version again.
- */
+/** Empties a directory, oldest versions first. If this stops half way, no reader sees an old version again. */
 async function clear(directory: string): Promise<void> {
   const entries = await entriesIn(directory)
   entries.sort((a, b) => (a.name < b.name ? -1 : 1))

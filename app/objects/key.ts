@@ -12,9 +12,7 @@ export class InvalidKey extends AppError {
   }
 }
 
-/**
- * The last check before a key becomes a path of the file system; callers have already validated their paths.
- */
+/** The last check before a key becomes a path of the file system; callers have already validated their paths. */
 export function checkKey(key: string): void {
   checkPrefix(key)
   const last = key.slice(key.lastIndexOf('/') + 1)
@@ -42,10 +40,7 @@ export function checkFolder(prefix: string): void {
 
 export const isLakeKey = (key: string) => key.startsWith(LAKE)
 
-/**
- * Orders keys by their UTF-8 bytes, as S3 does. The UTF-16 order differs when surrogates meet U+E000 to
- * U+FFFF.
- */
+/** Orders keys by their UTF-8 bytes, as S3 does. The UTF-16 order differs when surrogates meet U+E000 to U+FFFF. */
 export function compareKeys(a: string, b: string): number {
   const shared = Math.min(a.length, b.length)
   for (let index = 0; index < shared; index++) {

@@ -4,8 +4,8 @@ import type { StoreSettings } from '../core/config.ts'
 import type { ObjectStore } from './port.ts'
 
 /**
- * Opens the store that the settings name. Rejects with StoreUnavailable, whose message is one clear line. An
- * implementation is loaded only when it is chosen: the S3 client alone takes tens of megabytes.
+ * Opens the store that the settings name. Rejects with StoreUnavailable, whose message is one clear line. An implementation is
+ * loaded only when it is chosen: the S3 client alone takes tens of megabytes.
  */
 export async function openObjectStore(
   settings: StoreSettings,

@@ -1,11 +1,10 @@
 import { AppError } from '../core/errors.ts'
 
-// The store of all files: pipeline sources, landing files and the lake. Its two implementations share one
-// suite (suite.ts).
+// The store of all files: pipeline sources, landing files and the lake. Its two implementations share one suite (suite.ts).
 //
-// Every put creates a version. A key reads as its newest version. A pinned version id reads the same bytes
-// until that version is removed. Keys under `_lake/` are the exception: they are written once, under unique
-// names. They have no versions, their version id is '', and their deletion frees the space at once.
+// Every put creates a version. A key reads as its newest version. A pinned version id reads the same bytes until that version
+// is removed. Keys under `_lake/` are the exception: they are written once, under unique names. They have no versions, their
+// version id is '', and their deletion frees the space at once.
 
 export interface ObjectInfo {
   size: number
@@ -49,15 +48,13 @@ export interface PutOptions {
   contentType?: string
   /** A longer body is refused with ObjectTooLarge, and nothing is stored. */
   maxBytes?: number
-  /**
-   * May use the space that DISK_FLOOR reserves: for running work that frees space or moves stored objects.
-   */
+  /** May use the space that DISK_FLOOR reserves: for running work that frees space or moves stored objects. */
   usesReserve?: boolean
 }
 
 /**
- * Bytes, or chunks of bytes. A chunk may be invalid after the next chunk is requested. A source that is not
- * read to its end is cancelled.
+ * Bytes, or chunks of bytes. A chunk may be invalid after the next chunk is requested. A source that is not read to its end is
+ * cancelled.
  */
 export type Body = Uint8Array | AsyncIterable<Uint8Array>
 
@@ -70,17 +67,15 @@ export interface StageOptions extends PutOptions {
 export interface StagedObject {
   size: number
   /**
-   * Makes the body a version of `key`, which must be the key it was staged for, if any. Durable and visible
-   * when this resolves. May be called once.
+   * Makes the body a version of `key`, which must be the key it was staged for, if any. Durable and visible when this resolves.
+   * May be called once.
    */
   commit(key: string): Promise<{ versionId: string }>
   /** Removes the body, unless it was committed. Never rejects. */
   discard(): Promise<void>
 }
 
-/**
- * All methods throw InvalidKey for a key that no store may hold. A missing object is null, never an error.
- */
+/** All methods throw InvalidKey for a key that no store may hold. A missing object is null, never an error. */
 export interface ObjectStore {
   /** Durable and completely visible when this resolves. A streamed body is never in memory as a whole. */
   put(key: string, body: Body, options?: PutOptions): Promise<{ versionId: string; size: number }>
@@ -94,14 +89,11 @@ export interface ObjectStore {
   delete(key: string): Promise<void>
   /** Permanently removes one version or one delete marker. */
   deleteVersion(key: string, versionId: string): Promise<void>
-  /**
-   * The newest versions of the keys that start with `prefix` and are not deleted; at most limits.listCap per
-   * page.
-   */
+  /** The newest versions of the keys that start with `prefix` and are not deleted; at most limits.listCap per page. */
   list(prefix: string, page: { limit: number; after?: string }): Promise<ObjectPage>
   /**
-   * All versions and delete markers of the keys that start with `prefix`. A page holds some thousand versions
-   * and only whole keys.
+   * All versions and delete markers of the keys that start with `prefix`. A page holds some thousand versions and only whole
+   * keys.
    */
   versions(prefix: string, after?: string): Promise<VersionPage>
   /** Permanently removes every version of every key in a folder. `prefix` ends in '/'. */

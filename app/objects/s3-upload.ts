@@ -30,10 +30,9 @@ export interface Received {
 }
 
 /**
- * Receives a body of unknown length with one buffer. Eight concurrent uploads of 32 MB take a third of the
- * memory of the SDK's own upload, which joins and queues its parts. A body that fits in the buffer waits
- * there. A longer body is sent in parts, which are invisible until completion. Without a key, a longer body
- * waits on disk.
+ * Receives a body of unknown length with one buffer. Eight concurrent uploads of 32 MB take a third of the memory of the SDK's
+ * own upload, which joins and queues its parts. A body that fits in the buffer waits there. A longer body is sent in parts,
+ * which are invisible until completion. Without a key, a longer body waits on disk.
  */
 export async function receiveChunks(
   client: S3Client,
@@ -111,10 +110,7 @@ async function startUpload(
   const parts: CompletedPart[] = []
   let isOver = false
 
-  /**
-   * A failed abort is ignored. The bucket's lifecycle rule removes the parts, and the first error is the one
-   * that matters.
-   */
+  /** A failed abort is ignored. The bucket's lifecycle rule removes the parts, and the first error is the one that matters. */
   async function abort() {
     if (isOver) return
     isOver = true

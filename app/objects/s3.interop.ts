@@ -10,8 +10,7 @@ import { openObjectStore } from './open.ts'
 import { StoreUnavailable } from './port.ts'
 import { bytes, objectStoreSuite, streamed } from './suite.ts'
 
-// Needs a real server. `npm run test:interop` runs it and starts one (tools/test/s3-server.ts); plain `bun
-// test` does not.
+// Needs a real server. `npm run test:interop` runs it and starts one (tools/test/s3-server.ts); plain `bun test` does not.
 
 // A busy machine may be slow. The client itself gives up on a server that hangs.
 setDefaultTimeout(60_000)

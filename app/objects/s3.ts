@@ -35,9 +35,8 @@ import {
 } from './port.ts'
 import { receiveChunks } from './s3-upload.ts'
 
-// The object store on a versioned S3 bucket. It uses no conditional PUT, because servers differ in their
-// support. Keys under `_lake/` have versions here like all others. Their deletion removes all versions, and
-// their version ids are hidden.
+// The object store on a versioned S3 bucket. It uses no conditional PUT, because servers differ in their support. Keys under
+// `_lake/` have versions here like all others. Their deletion removes all versions, and their version ids are hidden.
 
 type VersionMarker = Pick<ListObjectVersionsCommandInput, 'KeyMarker' | 'VersionIdMarker'>
 type S3Settings = Extract<StoreSettings, { kind: 's3' }>
@@ -48,9 +47,7 @@ const CONNECT_TIMEOUT_MS = 3_000
 /** A server that is silent for this long counts as dead; the client then retries. */
 const SILENCE_TIMEOUT_MS = 30_000
 
-/**
- * Opens a bucket; creates it and enables its versioning if needed. Throws StoreUnavailable when that fails.
- */
+/** Opens a bucket; creates it and enables its versioning if needed. Throws StoreUnavailable when that fails. */
 export async function openS3Store(settings: S3Settings): Promise<ObjectStore> {
   const client = new S3Client({
     region: settings.region,
@@ -206,10 +203,7 @@ async function listKeys(
   return { objects, truncated: false }
 }
 
-/**
- * The last key of a server page may continue on the next one. That key moves to the next page of this
- * listing.
- */
+/** The last key of a server page may continue on the next one. That key moves to the next page of this listing. */
 async function listVersions(bucket: Bucket, prefix: string, after = ''): Promise<VersionPage> {
   checkPrefix(prefix)
   const found = new Map<string, ObjectVersion[]>()
@@ -268,8 +262,8 @@ async function prepare(client: S3Client, { endpoint, bucket: Bucket }: S3Setting
 }
 
 /**
- * Returns null instead of an error for a missing object. Its status is 404, 405 for a version that is a delete
- * marker, or 400 for a version id that this server cannot have issued.
+ * Returns null instead of an error for a missing object. Its status is 404, 405 for a version that is a delete marker, or 400
+ * for a version id that this server cannot have issued.
  */
 async function orNull<T>(found: Promise<T>, versionId?: string): Promise<T | null> {
   try {

@@ -1,5 +1,4 @@
-// Bytes that wait on the local disk. The file has no name, so it disappears with the process, however the
-// process ends.
+// Bytes that wait on the local disk. The file has no name, so it disappears with the process, however the process ends.
 import { type FileHandle, mkdtemp, open, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -29,9 +29,9 @@ export interface CreationDeps {
 
 export function makeCreation({ db, sql, objects, newId, requireNamespace }: CreationDeps) {
   /**
-   * Inserts the row first. So of two concurrent creations of one name, the second waits and is refused before
-   * it writes a file. The row becomes visible only when the files exist. A crash in between leaves files
-   * without a pipeline; the next creation overwrites them. Returns the paths of the files.
+   * Inserts the row first. So of two concurrent creations of one name, the second waits and is refused before it writes a file.
+   * The row becomes visible only when the files exist. A crash in between leaves files without a pipeline; the next creation
+   * overwrites them. Returns the paths of the files.
    */
   async function create(body: CreatePipeline, owner: string | null = null, visible: Visible = EVERYTHING) {
     const { namespace, layer, name, type = 'sql', description = '', max_versions: maxVersions } = body
@@ -56,8 +56,7 @@ export function makeCreation({ db, sql, objects, newId, requireNamespace }: Crea
     if (source === '') return { kind: 'none' }
     const chosen = sourceOf(source, ref)
     if ('table' in chosen) return { kind: 'table', ref: chosen.table }
-    // Names of landing files start with their time. So the first object is a file of the zone, not of a
-    // sub-folder.
+    // Names of landing files start with their time. So the first object is a file of the zone, not of a sub-folder.
     const isSeen = (await visibleZones(sql, [`${ref.namespace}.${chosen.zone}`], visible)).length > 0
     const { objects: landed } = isSeen
       ? await objects.list(`${ref.namespace}/landing/${chosen.zone}/`, { limit: 1 })
@@ -83,10 +82,7 @@ async function putAll(objects: ObjectStore, prefix: string, files: [name: string
   }
 }
 
-/**
- * The input of a new pipeline. `layer.name` and `ns.layer.name` are tables; a name without dots is a landing
- * zone.
- */
+/** The input of a new pipeline. `layer.name` and `ns.layer.name` are tables; a name without dots is a landing zone. */
 type Source =
   | { kind: 'table'; ref: string }
   | { kind: 'zone'; zone: string; reader: Reader }
@@ -100,9 +96,7 @@ interface Starter {
   uniqueKey: string[]
 }
 
-/**
- * Files of a new pipeline by name: a source that can be published and run unchanged, and the configuration.
- */
+/** Files of a new pipeline by name: a source that can be published and run unchanged, and the configuration. */
 function starterFiles(starter: Starter): Record<string, string> {
   const { type, description, uniqueKey } = starter
   const config = stringify({

@@ -8,14 +8,14 @@ import type { SourceReferences } from './source-references.ts'
 /** Maximum number of tables that one publish follows in its search for a cycle. */
 const CYCLE_TABLES = 2_000
 
-// A pipeline that reads its own table through other pipelines is published with a warning. Runs are requested
-// by users, clocks and triggers, so a cycle fails nothing. But a cycle is rarely intended.
+// A pipeline that reads its own table through other pipelines is published with a warning. Runs are requested by users, clocks
+// and triggers, so a cycle fails nothing. But a cycle is rarely intended.
 
 type Validate = PublishDeps['validate']
 
 /**
- * Validates, and adds a warning to the source's report if its references lead back to its own table. The
- * search follows only pipelines that the caller may see.
+ * Validates, and adds a warning to the source's report if its references lead back to its own table. The search follows only
+ * pipelines that the caller may see.
  */
 export function withCycles(validate: Validate, references: SourceReferences): Validate {
   return async (request, visible = EVERYTHING) => {

@@ -16,12 +16,11 @@ import { lockPipeline } from './store/pipelines.ts'
 
 export type { PipelineDeleted } from './store/deletions.ts'
 
-// The name of a deleted pipeline can be used again at once. Its files may be removed later, but never after a
-// new pipeline of that name has written files. The `prefix` in the outbox row is the right to remove the
-// files. The request, the dispatcher after a crash, or the creation of the next pipeline with that name
-// acquires it. The holder keeps the row locked until the files are gone; afterwards the right no longer
-// exists. A creation leaves the row itself to its effect, because runs and triggers of the old pipeline may
-// still have to end.
+// The name of a deleted pipeline can be used again at once. Its files may be removed later, but never after a new pipeline of
+// that name has written files. The `prefix` in the outbox row is the right to remove the files. The request, the dispatcher
+// after a crash, or the creation of the next pipeline with that name acquires it. The holder keeps the row locked until the
+// files are gone; afterwards the right no longer exists. A creation leaves the row itself to its effect, because runs and
+// triggers of the old pipeline may still have to end.
 
 export interface DeletionDeps {
   db: Db
@@ -30,10 +29,7 @@ export interface DeletionDeps {
   triggers: { retireAllOf(pipelineId: PipelineId): Promise<unknown> }
 }
 
-/**
- * Soft-deletes the pipeline: it is invisible from the commit on. The effect removes its runs, triggers and
- * files.
- */
+/** Soft-deletes the pipeline: it is invisible from the commit on. The effect removes its runs, triggers and files. */
 export async function markDeleted(db: Db, ref: PipelineRef): Promise<PipelineDeleted> {
   return db.transaction(async (tx) => {
     const pipeline = await lockPipeline(tx, ref)

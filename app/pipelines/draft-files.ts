@@ -37,9 +37,7 @@ export async function draftObjects(objects: ObjectStore, ref: PipelineRef): Prom
 export const pinsOf = (found: readonly StoredObject[]): PinnedFiles =>
   Object.fromEntries(found.map(({ key, versionId }) => [key, versionId]))
 
-/**
- * Reads the code files among `found`, in exactly these versions. Throws 400 if they are too large together.
- */
+/** Reads the code files among `found`, in exactly these versions. Throws 400 if they are too large together. */
 export async function readCode(
   objects: ObjectStore,
   ref: PipelineRef,

@@ -25,8 +25,8 @@ import {
   saveDraft,
 } from './store/pipelines.ts'
 
-// All changes of a pipeline's draft go through `moveDraft`. It runs in the transaction that locked the row,
-// asks the machine, and saves state and history.
+// All changes of a pipeline's draft go through `moveDraft`. It runs in the transaction that locked the row, asks the machine,
+// and saves state and history.
 
 /** The draft columns of a new pipeline. */
 export const firstDraft = () => columnsOf(newDraft())
@@ -38,8 +38,8 @@ const columnsOf = (draft: DraftSnapshot) => ({
 })
 
 /**
- * Sends an event to the draft of a locked pipeline. `also` are columns that change with it. Throws
- * IllegalMove if the machine does not accept the event.
+ * Sends an event to the draft of a locked pipeline. `also` are columns that change with it. Throws IllegalMove if the machine
+ * does not accept the event.
  */
 export async function moveDraft(
   tx: Tx,
@@ -65,8 +65,7 @@ export interface Runnable {
 
 export function makeDrafts({ db, sql, objects }: { db: Db; sql: Sql; objects: ObjectStore }) {
   /**
-   * Code is fixed when a run is requested: the pins of the published version, else the newest versions of the
-   * draft's files.
+   * Code is fixed when a run is requested: the pins of the published version, else the newest versions of the draft's files.
    */
   async function runnable(ref: PipelineRef): Promise<Runnable> {
     const found = await publishedPipeline(sql, ref)
@@ -101,10 +100,7 @@ export function makeDrafts({ db, sql, objects }: { db: Db; sql: Sql; objects: Ob
     })
   }
 
-  /**
-   * Changes a draft's files under the lock of the pipeline, so changes that depend on the current files do
-   * not race.
-   */
+  /** Changes a draft's files under the lock of the pipeline, so changes that depend on the current files do not race. */
   async function changeDraft<T>(ref: PipelineRef, cause: string, change: () => Promise<T>): Promise<T> {
     return db.transaction(async (tx) => {
       const pipeline = await lockPipeline(tx, ref)

@@ -33,10 +33,7 @@ export interface PreviewDeps {
   objects: ObjectStore
   /** Runners that execute previews. */
   runners: Pool<QueryClient>
-  /**
-   * Address and token with which a runner reads main and the landing files of a namespace, as the caller sees
-   * them.
-   */
+  /** Address and token with which a runner reads main and the landing files of a namespace, as the caller sees them. */
   readMain(also: {
     landing: string
     reader: Reader | null
@@ -71,9 +68,7 @@ export function makePreviewService({
     )
   }
 
-  /**
-   * Groups the given landing files by zone. Throws 400 for a path that is no landing file of the namespace.
-   */
+  /** Groups the given landing files by zone. Throws 400 for a path that is no landing file of the namespace. */
   async function samplesOf({ namespace }: PipelineRef, paths: readonly string[]) {
     const zones = new Map<string, MessageInitShape<typeof LandingFileSchema>[]>()
     for (const path of new Set(paths)) {
@@ -98,8 +93,8 @@ export function makePreviewService({
 
   return {
     /**
-     * Executes the draft once on data that `reader` may see, and writes nothing. A null `reader` sees
-     * everything. `signal` stops the execution.
+     * Executes the draft once on data that `reader` may see, and writes nothing. A null `reader` sees everything. `signal`
+     * stops the execution.
      */
     async preview(
       ref: PipelineRef,

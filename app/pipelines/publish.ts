@@ -34,8 +34,8 @@ export interface PublishDeps {
   objects: ObjectStore
   newId: NewId
   /**
-   * Null if no runner is available; the draft is then published without validation (specification: Publish).
-   * Resources outside `visible` count as missing.
+   * Null if no runner is available; the draft is then published without validation (specification: Publish). Resources outside
+   * `visible` count as missing.
    */
   validate(
     request: MessageInitShape<typeof ValidatePipelineRequestSchema>,
@@ -48,10 +48,10 @@ export type PublishOutcome =
   | { kind: 'refused'; body: PublishRefused }
 
 /**
- * Makes the current versions of the draft's files the published version. Listing and validation happen before
- * the transaction. The transaction pins exactly the listed and validated versions, even if files were written
- * since. A repeated request with the same key returns the version of the first request; a refusal is not
- * stored. For warnings, resources outside `visible` count as missing.
+ * Makes the current versions of the draft's files the published version. Listing and validation happen before the transaction.
+ * The transaction pins exactly the listed and validated versions, even if files were written since. A repeated request with the
+ * same key returns the version of the first request; a refusal is not stored. For warnings, resources outside `visible` count
+ * as missing.
  */
 export async function publish(
   deps: PublishDeps,
@@ -94,8 +94,7 @@ async function makeReady(
 ): Promise<Refused | { perform(tx: Tx): Promise<Published> }> {
   const draft = await livePipeline(db, ref)
   if (draft === null) throw noPipeline(ref)
-  // Files are listed after the revision was read. So a write in between leaves the draft dirty, never wrongly
-  // clean.
+  // Files are listed after the revision was read. So a write in between leaves the draft dirty, never wrongly clean.
   const listed = await draftObjects(objects, ref)
   const code = await readCode(objects, ref, listed)
   const source = `${prefixOf(ref)}${sourceFileOf(draft.type)}`
@@ -148,8 +147,8 @@ async function makeReady(
     await moveDraft(tx, pipeline, {
       event: { type: 'published', revision: draft.draftRevision },
       cause: `published v${number}`,
-      // An owner who publishes vouches for the pipeline's behaviour. This needs ownership both when the files
-      // were listed and now.
+      // An owner who publishes vouches for the pipeline's behaviour. This needs ownership both when the files were listed and
+      // now.
       also: {
         ...publishedColumns(number),
         ...(isVouchedBy(by, draft) && isVouchedBy(by, pipeline) ? vouched(pipeline, number) : {}),

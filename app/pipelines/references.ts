@@ -21,10 +21,7 @@ export function landingZonesOf(files: readonly DraftFile[], type: string, ref: P
 export const namedBy = (files: readonly DraftFile[], ref: PipelineRef): Named =>
   namesOf(files.flatMap(callsOf), ref)
 
-/**
- * Names in literal calls outside SQL comments. A name in a comment must exist for a run, but the run does not
- * read it.
- */
+/** Names in literal calls outside SQL comments. A name in a comment must exist for a run, but the run does not read it. */
 export const readBy = (files: readonly DraftFile[], ref: PipelineRef): Named =>
   namesOf(
     files.flatMap(callsOf).filter(({ isCommented }) => !isCommented),
@@ -51,17 +48,11 @@ const callsOf = ({ name, text }: DraftFile): Call[] => {
   return name.endsWith('.sql') ? sqlReferences(text).calls : []
 }
 
-/**
- * Maximum number of words looked up for one draft. `WORD` stops at 128 letters, the maximum length of a table
- * name.
- */
+/** Maximum number of words looked up for one draft. `WORD` stops at 128 letters, the maximum length of a table name. */
 export const WORDS_MAX = 5_000
 const WORD = /[a-z0-9_-]{1,128}/gi
 
-/**
- * Lower-case words of the code that may be table names. The parser of the code decides which of them are
- * references.
- */
+/** Lower-case words of the code that may be table names. The parser of the code decides which of them are references. */
 export const wordsIn = (files: readonly DraftFile[]): string[] => {
   const words = new Set<string>()
   for (const { name, text } of files) {

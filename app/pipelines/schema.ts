@@ -173,10 +173,7 @@ export const VersionList = t.Object(
   { versions: t.Array(Version), total: t.Integer() },
   { title: 'VersionList' },
 )
-/**
- * The number is checked as text, so an invalid number is 400 here instead of 404 (specification: Get
- * version).
- */
+/** The number is checked as text, so an invalid number is 400 here instead of 404 (specification: Get version). */
 export const VersionPath = t.Composite([
   PipelinePath,
   t.Object({ number: documentedAs(t.String(), t.Integer({ minimum: 1, examples: [1] })) }),

@@ -9,8 +9,8 @@ import { type Named, readBy } from './references.ts'
 import { type Source, sourcesOf } from './store/references.ts'
 
 /**
- * Cache of parsed references: maximum number of entries, and their maximum size. `REFERENCES_SOURCE_BYTES` is
- * the maximum length of a source, as for templates (1 MiB).
+ * Cache of parsed references: maximum number of entries, and their maximum size. `REFERENCES_SOURCE_BYTES` is the maximum
+ * length of a source, as for templates (1 MiB).
  */
 const SOURCE_REFERENCES_KEPT = 50_000
 const SOURCE_REFERENCES_BYTES = 33_554_432
@@ -18,20 +18,18 @@ export const REFERENCES_SOURCE_BYTES = 1_048_576
 
 export type { Source } from './store/references.ts'
 
-// References in the sources of pipelines. An object version never changes, so each version is read and parsed
-// once.
+// References in the sources of pipelines. An object version never changes, so each version is read and parsed once.
 
 export interface SourceReferences {
   /**
-   * Inputs by table, for the pipelines that write these tables (`ns.layer.name`). Inputs are the names in
-   * literal calls of the source that runs execute; before the first publish, that is the draft's source.
-   * Tables without a pipeline, or whose pipeline is not in `seen`, are left out.
+   * Inputs by table, for the pipelines that write these tables (`ns.layer.name`). Inputs are the names in literal calls of the
+   * source that runs execute; before the first publish, that is the draft's source. Tables without a pipeline, or whose
+   * pipeline is not in `seen`, are left out.
    */
   of(tables: readonly string[], seen?: Visible['pipelines']): Promise<Map<string, Named>>
   /**
-   * The names in literal calls of one source. Reads each version from the store once, with at most
-   * limits.sourceReadsAtOnce concurrent reads per process. Rejects if the store does. A missing or oversized
-   * source has no references.
+   * The names in literal calls of one source. Reads each version from the store once, with at most limits.sourceReadsAtOnce
+   * concurrent reads per process. Rejects if the store does. A missing or oversized source has no references.
    */
   in(source: Source): Promise<Named> | Named
 }
@@ -89,9 +87,8 @@ export function makeSourceReferences(deps: { db: Queryable; objects: ObjectStore
 const NOTHING: Named = { tables: [], zones: [] }
 
 /**
- * A draft is cached by its revision, so the store is not asked whether the draft has changed. A write whose
- * process died before it raised the revision was never acknowledged. Such a write stays unseen until the next
- * write.
+ * A draft is cached by its revision, so the store is not asked whether the draft has changed. A write whose process died before
+ * it raised the revision was never acknowledged. Such a write stays unseen until the next write.
  */
 const idOf = ({ pipelineId, type, version, pinned, draftRevision }: Source) =>
   version === null ? `${pipelineId}/${type}#${draftRevision}` : `${pipelineId}/${type}@${pinned}`

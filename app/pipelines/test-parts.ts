@@ -69,8 +69,8 @@ export const useParts = () => duringTests(openParts)
 const QUESTIONS_PER_FILE = 50
 
 /**
- * Runs `work` with an object store whose writes take as long as many database queries. Returns the number of
- * files, and the number of transactions that began during a write.
+ * Runs `work` with an object store whose writes take as long as many database queries. Returns the number of files, and the
+ * number of transactions that began during a write.
  */
 export async function onSlowDisk(
   { sql }: Parts,
@@ -102,9 +102,7 @@ export async function onSlowDisk(
 
 export const bytes = (text: string) => new TextEncoder().encode(text)
 
-/**
- * Returns the error of a rejected promise, to compare its status and message. Throws if the promise resolves.
- */
+/** Returns the error of a rejected promise, to compare its status and message. Throws if the promise resolves. */
 export async function refusal(promise: Promise<unknown>): Promise<{ status?: number; message: string }> {
   try {
     await promise

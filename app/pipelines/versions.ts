@@ -8,14 +8,14 @@ import { lockPipeline, type PipelineRow } from './store/pipelines.ts'
 import { addVersion, publishedColumns, type VersionRow, versionOf } from './store/versions.ts'
 
 /**
- * Versions are 1..n despite concurrent requests. The number is chosen under the pipeline's lock, and the
- * published version is always the greatest.
+ * Versions are 1..n despite concurrent requests. The number is chosen under the pipeline's lock, and the published version is
+ * always the greatest.
  */
 export const nextVersion = ({ publishedVersion }: PipelineRow) => (publishedVersion ?? 0) + 1
 
 /**
- * A rollback adds a version instead of moving a pointer, so history stays append-only (specification:
- * Pipeline draft and publish).
+ * A rollback adds a version instead of moving a pointer, so history stays append-only (specification: Pipeline draft and
+ * publish).
  */
 export async function rollback(
   { db, newId }: { db: Db; newId: NewId },

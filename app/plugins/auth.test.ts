@@ -1,5 +1,5 @@
-// Tests the auth plugin through the whole application and a real server. The tests cover which users it
-// admits, how long its answers are cached, and where its tokens appear.
+// Tests the auth plugin through the whole application and a real server. The tests cover which users it admits, how long its
+// answers are cached, and where its tokens appear.
 import { afterAll, beforeAll, beforeEach, expect, test } from 'bun:test'
 import { Elysia } from 'elysia'
 import type { Clock } from '../core/clock.ts'

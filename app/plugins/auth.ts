@@ -1,5 +1,4 @@
-// Authentication of users, and their rights to call routes, by a plugin. It replaces the keys of an identity
-// provider.
+// Authentication of users, and their rights to call routes, by a plugin. It replaces the keys of an identity provider.
 
 import { createHash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
@@ -32,9 +31,7 @@ export function makeAuthPlugin({ channel, clock, admins }: AuthPluginDeps): Auth
   const plugin = channel.client(AuthService)
   /** Keyed by digest, because tokens themselves must not be stored. */
   const known = new LRUCache<string, { user: User; untilMs: number }>({ max: limits.accessTokensKept })
-  /**
-   * Allowed routes of a cached user, each with its expiry. They are dropped together with the cached user.
-   */
+  /** Allowed routes of a cached user, each with its expiry. They are dropped together with the cached user. */
   const allowed = new WeakMap<object, Map<string, number>>()
 
   async function ask(token: string, digest: string): Promise<User | TokenRefusal> {

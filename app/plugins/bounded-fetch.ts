@@ -1,9 +1,6 @@
 import { Buffer } from 'node:buffer'
 
-/**
- * Like `fetch`, but reads the whole response before it returns, or rejects above `bytesMax`. Follows no
- * redirect.
- */
+/** Like `fetch`, but reads the whole response before it returns, or rejects above `bytesMax`. Follows no redirect. */
 export const boundedFetch = (bytesMax: number): typeof fetch => {
   const bounded = async (input: string | URL | Request, init: RequestInit = {}) => {
     const response = await fetch(input, { ...init, redirect: 'error' })

@@ -1,6 +1,5 @@
-// The connection to one plugin. Every call carries the shared token. Its time, its response size and the
-// number of concurrent calls are limited. Every failure has the same result: there is no answer, so nothing
-// is allowed.
+// The connection to one plugin. Every call carries the shared token. Its time, its response size and the number of concurrent
+// calls are limited. Every failure has the same result: there is no answer, so nothing is allowed.
 import type { DescService } from '@bufbuild/protobuf'
 import { type CallOptions, type Client, Code, ConnectError, createClient } from '@connectrpc/connect'
 import { PluginService, PluginStatus } from '../../proto/gen/sluice/plugin/v1/plugin_pb.ts'
@@ -18,10 +17,7 @@ import { Unusable } from './messages.ts'
 /** Limits of one response: time, and bytes, which are enough for 100,000 ids. */
 const PLUGIN_TIMEOUT_MS = 3_000
 const ANSWER_BYTES = 4_194_304
-/**
- * Concurrent calls of one plugin, and calls that may wait. The HTTP client of an API process makes 256 calls
- * in total.
- */
+/** Concurrent calls of one plugin, and calls that may wait. The HTTP client of an API process makes 256 calls in total. */
 export const CALLS_UNDER_WAY = 32
 export const CALLS_WAITING = 1_000
 /** Failures of a plugin are logged at most this often. */
@@ -48,14 +44,11 @@ export interface ChannelDeps {
 export interface Channel {
   client<Service extends DescService>(service: Service): Client<Service>
   /**
-   * Makes one call and reads its answer. Rejects with an AppError (503) when no usable answer arrives in
-   * time. An AppError from `call` is rethrown.
+   * Makes one call and reads its answer. Rejects with an AppError (503) when no usable answer arrives in time. An AppError from
+   * `call` is rethrown.
    */
   ask<Answer>(call: (options: CallOptions) => Promise<Answer>): Promise<Answer>
-  /**
-   * Resolves to the version of a plugin that is serving; otherwise rejects. Concurrent callers share one
-   * call.
-   */
+  /** Resolves to the version of a plugin that is serving; otherwise rejects. Concurrent callers share one call. */
   check(): Promise<string>
 }
 

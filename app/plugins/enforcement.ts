@@ -1,5 +1,5 @@
-// Rights of users on single resources, decided by a plugin. A plugin may answer with owners and namespaces.
-// The resources behind them are looked up here, because the plugin cannot know them.
+// Rights of users on single resources, decided by a plugin. A plugin may answer with owners and namespaces. The resources
+// behind them are looked up here, because the plugin cannot know them.
 import { EnforcementService, type Extent } from '../../proto/gen/sluice/enforcement/v1/enforcement_pb.ts'
 import type { Enforcement, Resource } from '../core/access.ts'
 import { isUuid } from '../core/ids.ts'

@@ -1,5 +1,4 @@
-// Plugins that hang, lie, send garbage, answer slowly, die in the middle or answer too much. None of them
-// allows anything.
+// Plugins that hang, lie, send garbage, answer slowly, die in the middle or answer too much. None of them allows anything.
 
 import { afterAll, beforeAll, describe, expect, test } from 'bun:test'
 import { createServer as createHttp2Server, type Http2Server, type ServerHttp2Stream } from 'node:http2'

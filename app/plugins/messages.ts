@@ -10,10 +10,7 @@ import type { Identity } from '../core/identity.ts'
 /** The plugin gave none of the valid answers. `message` contains no text of the plugin. */
 export class Unusable extends Error {}
 
-/**
- * Whether the answer allows the request. Only the two explicit decisions are valid; the default of an empty
- * message is not.
- */
+/** Whether the answer allows the request. Only the two explicit decisions are valid; the default of an empty message is not. */
 export function isAllowed(decision: Decision): boolean {
   if (decision === Decision.ALLOWED) return true
   if (decision === Decision.DENIED) return false

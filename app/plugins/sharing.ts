@@ -89,10 +89,7 @@ export function makeSharingPlugin({ channel, owners }: SharingPluginDeps): Shari
   }
 }
 
-/**
- * Replaces Sharing when a plugin decides on rights without knowing the grants, so that grants would have no
- * effect.
- */
+/** Replaces Sharing when a plugin decides on rights without knowing the grants, so that grants would have no effect. */
 export const noSharing: Sharing = {
   createGrant: async () => refuse(),
   listGrants: async () => refuse(),

@@ -17,10 +17,7 @@ beforeAll(async () => {
 })
 afterAll(() => plugin.stop())
 
-/**
- * Two namespaces, the second owned by ann, each with a pipeline and a zone. The first also has a pipeline of
- * ann.
- */
+/** Two namespaces, the second owned by ann, each with a pipeline and a zone. The first also has a pipeline of ann. */
 async function filled() {
   const { sql } = opened
   await sql`truncate namespace, pipeline, landing_zone cascade`

@@ -66,8 +66,8 @@ export function makeQualityTestService({ objects, pipelines, runQualityTests, re
   }
 
   /**
-   * Evaluates the draft's tests outside any run, against data on main that `reader` may see. A null `reader`
-   * sees everything. `signal` stops the evaluation.
+   * Evaluates the draft's tests outside any run, against data on main that `reader` may see. A null `reader` sees everything.
+   * `signal` stops the evaluation.
    */
   async function run(ref: PipelineRef, signal: AbortSignal, reader: Reader | null = null) {
     const { code } = await pipelines.draft(ref)

@@ -3,16 +3,14 @@ import { JsonTooLarge } from '../../lake/engine/json-bytes.ts'
 import { AppError } from '../core/errors.ts'
 import { makeSlots, type Slots, TooMany } from '../core/process/slots.ts'
 
-/**
- * Answers over 1 MB of JSON that are written in parallel. Each takes up to `answerBytes` and 32 MB of Arrow.
- */
+/** Answers over 1 MB of JSON that are written in parallel. Each takes up to `answerBytes` and 32 MB of Arrow. */
 const LARGE_ANSWERS_WRITTEN = 4
 /** Large answers that wait for a slot, each with its Arrow. The next one gets 503. */
 const LARGE_ANSWERS_WAITING = 32
 
 /**
- * Converts the rows of an engine's answer to JSON. Throws AppError: 400 when the answer is too large, 503
- * when too many answers wait.
+ * Converts the rows of an engine's answer to JSON. Throws AppError: 400 when the answer is too large, 503 when too many answers
+ * wait.
  */
 export type EngineRows = (
   arrow: Uint8Array,
@@ -20,8 +18,8 @@ export type EngineRows = (
 ) => Promise<JsonRows>
 
 /**
- * `writing` limits the large answers that are written in parallel. One answer may take `QUERY_ANSWER_LIMIT`
- * of memory. Parallel answers take turns, so without a limit all of them would stay in memory until the end.
+ * `writing` limits the large answers that are written in parallel. One answer may take `QUERY_ANSWER_LIMIT` of memory. Parallel
+ * answers take turns, so without a limit all of them would stay in memory until the end.
  */
 export function makeEngineRows(
   writing: Slots = makeSlots(LARGE_ANSWERS_WRITTEN, LARGE_ANSWERS_WAITING),
@@ -49,10 +47,7 @@ export function makeEngineRows(
 /** A longer answer is streamed in chunks, at the speed of its client. */
 const WHOLE_BYTES_MAX = 262_144
 
-/**
- * The response `{"columns":[...],"rows":[...], ...}`. Rows are already JSON; the other fields are serialized
- * here.
- */
+/** The response `{"columns":[...],"rows":[...], ...}`. Rows are already JSON; the other fields are serialized here. */
 export function responseOf<Answer extends JsonRows>({ columns, chunks, ...rest }: Answer): Response {
   const tail = JSON.stringify(rest)
   const pieces = [

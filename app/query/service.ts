@@ -21,8 +21,8 @@ import { QUERY_ROWS, QUERY_ROWS_MAX, QUERY_SQL_BYTES } from './schema.ts'
 /** Time limit of one query (specification: Limits). */
 const QUERY_TIMEOUT_MS = 30_000
 /**
- * Parallel queries of one API process. Its HTTP client makes at most 256 parallel calls, and calls to runners
- * need some of them.
+ * Parallel queries of one API process. Its HTTP client makes at most 256 parallel calls, and calls to runners need some of
+ * them.
  */
 const QUERIES_UNDER_WAY = 192
 
@@ -95,10 +95,7 @@ export function makeQueryService({
   }
 
   return {
-    /**
-     * Resolves when a query service answers. Throws 500 when none is configured, and 503 when none is
-     * reachable.
-     */
+    /** Resolves when a query service answers. Throws 500 when none is configured, and 503 when none is reachable. */
     async requireAvailable(): Promise<void> {
       await configured()
         .check(AbortSignal.timeout(limits.readinessTimeoutMs))
@@ -107,10 +104,7 @@ export function makeQueryService({
         })
     },
 
-    /**
-     * Runs one read-only statement; `signal` stops it. Tables that the caller does not see do not exist for
-     * the statement.
-     */
+    /** Runs one read-only statement; `signal` stops it. Tables that the caller does not see do not exist for the statement. */
     async run(
       { sql: text, namespace, limit }: ExecuteQuery,
       signal: AbortSignal,

@@ -1,6 +1,6 @@
-// Permanently removes pipelines some time after their deletion: their runs, versions, triggers and schedules,
-// and all versions of their files. The name may be in use again. Versions that another pipeline of the name
-// has pinned stay, and so does everything written after the deletion.
+// Permanently removes pipelines some time after their deletion: their runs, versions, triggers and schedules, and all versions
+// of their files. The name may be in use again. Versions that another pipeline of the name has pinned stay, and so does
+// everything written after the deletion.
 
 import { FIRST_ID } from '../core/ids.ts'
 import { prefixOf } from '../core/pipeline-ref.ts'
@@ -61,8 +61,7 @@ async function removeFiles(reaping: Reaping, pipeline: DeletedPipeline): Promise
     for (const versions of byKey.values()) {
       checkRunning()
       const doomed = removableVersions(versions, { deletedAt: pipeline.deletedAt, ...others })
-      // A delete marker is removed after the versions that it hides; otherwise they would become visible
-      // again.
+      // A delete marker is removed after the versions that it hides; otherwise they would become visible again.
       const [files, markers] = [
         doomed.filter(({ size }) => size !== null),
         doomed.filter(({ size }) => size === null),
@@ -84,9 +83,8 @@ interface Others {
 }
 
 /**
- * The versions of one key that can be removed with the purged pipeline. Versions written after its deletion
- * belong to another pipeline or to a user. The visible version of a key belongs to the live pipeline of that
- * name, if it exists.
+ * The versions of one key that can be removed with the purged pipeline. Versions written after its deletion belong to another
+ * pipeline or to a user. The visible version of a key belongs to the live pipeline of that name, if it exists.
  */
 export function removableVersions(
   versions: readonly ObjectVersion[],

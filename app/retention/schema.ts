@@ -37,10 +37,7 @@ export type RetentionConfig = typeof RetentionConfig.static
 export const RetentionConfigBody = t.Object({ config: RetentionConfig }, { title: 'RetentionConfigBody' })
 export const UpdateRetentionConfig = t.Partial(RetentionConfig, { title: 'UpdateRetentionConfig' })
 export type UpdateRetentionConfig = typeof UpdateRetentionConfig.static
-/**
- * The specification can be read in two ways, so the answer has the settings both at the top and under
- * `config`.
- */
+/** The specification can be read in two ways, so the answer has the settings both at the top and under `config`. */
 export const RetentionConfigUpdated = t.Composite([RetentionConfig, RetentionConfigBody], {
   title: 'RetentionConfigUpdated',
 })

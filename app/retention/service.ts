@@ -15,10 +15,7 @@ import {
 
 export interface RetentionDeps {
   db: Db
-  /**
-   * `run` performs a tick and resolves after it; it rejects if the tick fails. Null: the reaper is switched
-   * off.
-   */
+  /** `run` performs a tick and resolves after it; it rejects if the tick fails. Null: the reaper is switched off. */
   reaper: { run(): Promise<void> } | null
 }
 

@@ -47,9 +47,7 @@ export interface SomeRuns {
   logLines?: number
 }
 
-/**
- * Adds runs, each with a log, an attempt, a file, a result and a history. Returns their ids, oldest first.
- */
+/** Adds runs, each with a log, an attempt, a file, a result and a history. Returns their ids, oldest first. */
 export async function addRuns(sql: Sql, { pipelineId, pipeline, ...some }: SomeRuns): Promise<string[]> {
   const { count, status, daysAgo, logLines = 3 } = some
   const isActive = status === 'pending' || status === 'running'

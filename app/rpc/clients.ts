@@ -24,10 +24,7 @@ export type QueryClient = Client<typeof QueryService>
 export const ENGINE_SANDBOXES = ['none', 'seccomp', 'landlock'] as const
 export type EngineSandbox = (typeof ENGINE_SANDBOXES)[number]
 const ENGINE_SANDBOX_HEADER = 'engine-sandbox'
-/**
- * A health check names the API's address in this header. The sidecar refuses the check if it may not call
- * that address.
- */
+/** A health check names the API's address in this header. The sidecar refuses the check if it may not call that address. */
 const API_ADDRESS_HEADER = 'sluice-api-address'
 const WAITS_FOR_HEADER = 'waits-for'
 
@@ -41,16 +38,10 @@ export interface SidecarAccess {
   publicUrl: string
 }
 
-/**
- * A sidecar answers but refuses this API. The message contains no address, because everyone may read
- * /health/ready.
- */
+/** A sidecar answers but refuses this API. The message contains no address, because everyone may read /health/ready. */
 export class SidecarRefusal extends Error {}
 const ENGINE_REFUSAL_HEADER = 'engine-refusal'
-/**
- * The format of our sidecars' refusals: no path, no address, no control character. Everyone may read
- * /health/ready.
- */
+/** The format of our sidecars' refusals: no path, no address, no control character. Everyone may read /health/ready. */
 const REFUSAL = /^[\w ,.:;=()-]{1,300}$/
 
 export interface Remote<Service> {
@@ -91,8 +82,8 @@ export interface TransportBounds {
 }
 
 /**
- * The transport to a sidecar: Connect over `http://` and `https://`, gRPC over `grpc://` and `grpcs://`.
- * Calls carry their request id and trace.
+ * The transport to a sidecar: Connect over `http://` and `https://`, gRPC over `grpc://` and `grpcs://`. Calls carry their
+ * request id and trace.
  */
 export function transportTo(
   url: string,
@@ -165,9 +156,8 @@ export const observed =
   }
 
 /**
- * The meaning of a failed call. Only `noRoom`, `unreachable` and `notOffered` guarantee that the call had no
- * effect. A sidecar that refuses this API (SIDECAR_TOKEN, API_URLS, SIDECAR_HOSTS) counts as unreachable
- * until its settings are correct.
+ * The meaning of a failed call. Only `noRoom`, `unreachable` and `notOffered` guarantee that the call had no effect. A sidecar
+ * that refuses this API (SIDECAR_TOKEN, API_URLS, SIDECAR_HOSTS) counts as unreachable until its settings are correct.
  */
 export type RpcFailure = 'noRoom' | 'unreachable' | 'unknownHandle' | 'notOffered' | 'unclear'
 

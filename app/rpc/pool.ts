@@ -4,9 +4,7 @@ import { ENGINE_SANDBOXES, type EngineSandbox, isRefusedCaller, type Remote } fr
 
 /** Several equal services, called in turn. A service that cannot be reached is skipped. */
 export interface Pool<Service> {
-  /**
-   * Returns the first answer. Throws 503 when no service can be reached; rethrows the refusal of a service.
-   */
+  /** Returns the first answer. Throws 503 when no service can be reached; rethrows the refusal of a service. */
   call<Answer>(ask: (service: Service) => Promise<Answer>): Promise<Answer>
   /** The answers of all services that answer. */
   askAll<Answer>(ask: (service: Service) => Promise<Answer>): Promise<Answer[]>
@@ -52,10 +50,7 @@ export function makePool<Service>(name: string, remotes: readonly Remote<Service
   }
 }
 
-/**
- * A failed connection has no protocol code, so its code is Unknown. A service that refuses this API is of no
- * use either.
- */
+/** A failed connection has no protocol code, so its code is Unknown. A service that refuses this API is of no use either. */
 function isUnreachable(error: unknown): boolean {
   const { code } = ConnectError.from(error)
   return code === Code.Unavailable || code === Code.Unknown || isRefusedCaller(code)

@@ -16,9 +16,7 @@ const VALIDATION_MS = 20_000
 /** Time limit of all tests of a pipeline on production data, in one request. */
 const QUALITY_TESTS_MS = 60_000
 
-/**
- * The calls of HTTP slices to runners. Null: no runner can be reached, and the slice decides on the response.
- */
+/** The calls of HTTP slices to runners. Null: no runner can be reached, and the slice decides on the response. */
 export interface RunnerPort {
   validate(
     request: MessageInitShape<typeof ValidatePipelineRequestSchema>,

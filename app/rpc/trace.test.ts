@@ -1,5 +1,4 @@
-// Follows a client's trace into the query service, which is a separate process, and from there into the
-// catalog.
+// Follows a client's trace into the query service, which is a separate process, and from there into the catalog.
 import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
 import { startTestQueries, type TestQueries } from '../../sidecars/query/testing.ts'
 import { testAccess } from '../../sidecars/rpc/testing.ts'

@@ -1,5 +1,5 @@
-// Server-sent events of run logs. New lines of a run are read and encoded once for all followers.
-// Recent lines stay in memory for readers that reconnect.
+// Server-sent events of run logs. New lines of a run are read and encoded once for all followers. Recent lines stay in memory
+// for readers that reconnect.
 import { isTerminal } from '../../machines/run.ts'
 import { limits } from '../core/limits.ts'
 import type { StreamSlots } from '../core/stream-slots.ts'
@@ -33,8 +33,8 @@ export function makeRunFeeds(runs: Pick<RunService, 'tail'>, places: StreamSlots
   heartbeat.unref?.()
 
   /**
-   * Streams the lines after `position`, then live lines, then one `status` event, then ends. Null: there are
-   * too many streams, overall or of this client.
+   * Streams the lines after `position`, then live lines, then one `status` event, then ends. Null: there are too many streams,
+   * overall or of this client.
    */
   function follow(id: string, position: number, client: string): ReadableStream<Uint8Array> | null {
     const runId = id.toLowerCase()

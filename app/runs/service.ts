@@ -143,8 +143,8 @@ function makeRequest({ sql, requests = sql, newId, runnable, nudge }: RunDeps) {
   const intake = makeIntake(requests, () => nudge('runRequested'))
 
   /**
-   * Pins the code now; the start fixes the data. Resolves once the pending row is durable. A repeated key
-   * gets the answer of its first request.
+   * Pins the code now; the start fixes the data. Resolves once the pending row is durable. A repeated key gets the answer of
+   * its first request.
    */
   async function request(asked: CreateRun, key: IdempotencyKey | null = null): Promise<RunAccepted> {
     if (key !== null) return (await requestOnce(asked, key)) ?? refuse(asked)
@@ -195,8 +195,8 @@ function makeRequest({ sql, requests = sql, newId, runnable, nudge }: RunDeps) {
 }
 
 /**
- * Stores concurrent requests in one statement, and answers when they are durable. Before the answers,
- * `stored` is called once per statement that stored a request.
+ * Stores concurrent requests in one statement, and answers when they are durable. Before the answers, `stored` is called once
+ * per statement that stored a request.
  */
 export const makeIntake = (sql: Sql, stored: () => void) =>
   makeMicroBatcher(REQUEST_BATCH, async (requests: readonly NamedRequest[]) => {

@@ -1,5 +1,5 @@
-// Handles due schedules in batches. One statement reads them, this code decides, and one statement writes
-// them together with their runs.
+// Handles due schedules in batches. One statement reads them, this code decides, and one statement writes them together with
+// their runs.
 import type { SqlTx } from '../../drizzle/client.ts'
 import { BadCron, nextAfter } from '../../machines/cron.ts'
 import { NO_TRACE } from '../../proto/trace.ts'
@@ -20,10 +20,9 @@ export interface DueOutcome {
 }
 
 /**
- * Handles up to `limit` due schedules, the longest due first, and as many new ones. A due schedule requests
- * one run for all its passed times, unless its pipeline has an active run. A new schedule requests none. Each
- * schedule is next due at its first time after now. `asOf` is `now` of the pass's first batch, so the next
- * pass handles later due times.
+ * Handles up to `limit` due schedules, the longest due first, and as many new ones. A due schedule requests one run for all its
+ * passed times, unless its pipeline has an active run. A new schedule requests none. Each schedule is next due at its first
+ * time after now. `asOf` is `now` of the pass's first batch, so the next pass handles later due times.
  */
 export async function consumeDue(
   tx: SqlTx,
@@ -92,8 +91,8 @@ async function writeTaken(
 }
 
 /**
- * Computes the next time once per cron text, because many schedules share few texts. Null: an earlier release
- * accepted an invalid text.
+ * Computes the next time once per cron text, because many schedules share few texts. Null: an earlier release accepted an
+ * invalid text.
  */
 function nextTimesAfter(now: Date): (cron: string) => Date | null {
   const known = new Map<string, Date | null>()

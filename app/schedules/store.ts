@@ -68,8 +68,8 @@ export async function scheduleById(db: Db, id: string): Promise<ScheduleRow | nu
 }
 
 /**
- * Absent fields stay unchanged. A new cron text and the end of a pause reset the next time; the next tick of
- * the scheduler only computes a new one. Null: the schedule does not exist.
+ * Absent fields stay unchanged. A new cron text and the end of a pause reset the next time; the next tick of the scheduler only
+ * computes a new one. Null: the schedule does not exist.
  */
 export async function changeSchedule(
   db: Db,
@@ -119,9 +119,7 @@ export interface DueRow extends RowOf<typeof DUE_COLUMNS> {
   pipelineId: PipelineId
 }
 
-/**
- * Locks due and new schedules. Skips rows that other transactions have locked; the next pass handles them.
- */
+/** Locks due and new schedules. Skips rows that other transactions have locked; the next pass handles them. */
 export async function lockDue(tx: SqlTx, { limit, asOf }: { limit: number; asOf: Date | null }) {
   const columns = columnNames(tx, schedules, DUE)
   const moments = tx`
@@ -154,10 +152,7 @@ export interface NextTime {
   run: RunId | null
 }
 
-/**
- * Updates next times. `hasRuns`: the update is part of a statement that provides the requested runs as
- * `inserted`.
- */
+/** Updates next times. `hasRuns`: the update is part of a statement that provides the requested runs as `inserted`. */
 const moved = (tx: SqlTx, nexts: readonly NextTime[], hasRuns: boolean) => tx`
   update schedule s set next_run_at = n.next, enabled = n.next is not null
     ${

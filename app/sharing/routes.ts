@@ -1,5 +1,4 @@
-// Sharing belongs to the Pro edition (specification: Sharing). The community edition has the same routes and
-// answers 501.
+// Sharing belongs to the Pro edition (specification: Sharing). The community edition has the same routes and answers 501.
 import { Type as t } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import { described } from '../core/documented.ts'

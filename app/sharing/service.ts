@@ -36,10 +36,7 @@ export function makeSharingService({ resources, sharing }: SharingDeps) {
       return shapeOf(grant)
     },
 
-    /**
-     * A caller with admin on the resource gets all grants. Other callers get only grants that they created or
-     * received.
-     */
+    /** A caller with admin on the resource gets all grants. Other callers get only grants that they created or received. */
     async list({ resource_type: type, resource_id: id }: GrantQuery, by: Access): Promise<GrantList> {
       const resource = await resources.shared(type, id)
       if (resource === null) return { grants: [], total: 0 }
@@ -63,9 +60,7 @@ export function makeSharingService({ resources, sharing }: SharingDeps) {
       if (!(await sharing.revokeGrant(id))) throw notFound(`grant ${id}`)
     },
 
-    /**
-     * Only one of several concurrent transfers succeeds. The others get 403, because the owner has changed.
-     */
+    /** Only one of several concurrent transfers succeeds. The others get 403, because the owner has changed. */
     async transfer({ resource_id: id, to_user_id: to }: Transfer, by: Access): Promise<Transferred> {
       const resource = await existing({ resource_type: 'pipeline', resource_id: id })
       if (!by.isAdmin && !isOwner(by, resource)) throw forbidden('only the owner transfers a pipeline')

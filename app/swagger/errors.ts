@@ -1,5 +1,4 @@
-// Error statuses of the OpenAPI document: those that an operation may return beside its own, with an example
-// of each.
+// Error statuses of the OpenAPI document: those that an operation may return beside its own, with an example of each.
 import { type RouteStatus, TYPE_OF } from '../core/errors.ts'
 import { isJsonObject, type Json } from './schema.ts'
 

@@ -9,10 +9,7 @@ export type ExampleOf = 'request' | 'answer'
 
 const ANY_TEXT = 'text'
 
-/**
- * `given` is a schema of the document. Returns its own example, or else its required fields and fields with
- * an example.
- */
+/** `given` is a schema of the document. Returns its own example, or else its required fields and fields with an example. */
 export function exampleOf(given: unknown, resolve: Resolve, of: ExampleOf = 'request'): unknown {
   const schema = resolve(given)
   if (!isJsonObject(schema)) return null

@@ -12,8 +12,8 @@ const PAGE = join(import.meta.dirname, 'page')
 const DIST = fileURLToPath(new URL('.', import.meta.resolve('swagger-ui-dist/swagger-ui.css')))
 
 /**
- * Swagger UI and its document. Both are public: like the source, they describe the program, and they contain
- * no data. The Authorize button sets the key that Execute sends.
+ * Swagger UI and its document. Both are public: like the source, they describe the program, and they contain no data. The
+ * Authorize button sets the key that Execute sends.
  */
 export const swaggerRoutes = (describe: () => Json) => {
   const serve = makeStaticFiles(

@@ -63,10 +63,7 @@ export function makeSchemaWriter(): SchemaWriter {
     return written
   }
 
-  /**
-   * Literals become an enum. A nullable value becomes one schema of two types; a nullable component becomes
-   * an alternative.
-   */
+  /** Literals become an enum. A nullable value becomes one schema of two types; a nullable component becomes an alternative. */
   function unionOf({ anyOf: _, discriminator, ...rest }: Json, anyOf: unknown[]): Json {
     const members = anyOf.filter(isJsonObject)
     if (isJsonObject(discriminator))
@@ -108,8 +105,8 @@ export function makeSchemaWriter(): SchemaWriter {
 }
 
 /**
- * A field with a default is not required, because the check of a body fills it in first. A file has no real
- * default: the framework puts the word `File` there.
+ * A field with a default is not required, because the check of a body fills it in first. A file has no real default: the
+ * framework puts the word `File` there.
  */
 const hasDefault = (schema: unknown) =>
   isJsonObject(schema) && schema.default !== undefined && schema.format !== 'binary'

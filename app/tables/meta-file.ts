@@ -15,16 +15,13 @@ export const NO_META: MetaFile = { description: null, owner: null, columns: {} }
 /** Enough for more than a thousand columns. Parsing a longer file would block other requests. */
 const BYTES_MAX = 65_536
 /**
- * Limits of the cache of parsed files, by count and by bytes of their sources. A list reads the files of all
- * its tables each time.
+ * Limits of the cache of parsed files, by count and by bytes of their sources. A list reads the files of all its tables each
+ * time.
  */
 const KEPT_MAX = 10_000
 const KEPT_BYTES_MAX = 16_777_216
 
-/**
- * Reads the newest version. A missing, oversized or invalid file counts as empty: a bad description never
- * hides a table.
- */
+/** Reads the newest version. A missing, oversized or invalid file counts as empty: a bad description never hides a table. */
 export async function readMetaFile(
   objects: ObjectStore,
   { namespace, layer, name }: TableName,
@@ -71,10 +68,7 @@ function readText(text: string): unknown {
   }
 }
 
-/**
- * Caches of parsed files by object store. A version of an object never changes, so each version is parsed
- * once.
- */
+/** Caches of parsed files by object store. A version of an object never changes, so each version is parsed once. */
 const keptByStore = new WeakMap<ObjectStore, LRUCache<string, MetaFile>>()
 
 function keptOf(objects: ObjectStore) {

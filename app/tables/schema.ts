@@ -75,8 +75,8 @@ export const UpdateTableMetadata = t.Object(
   {
     description: t.Optional(Description),
     owner: t.Optional(nullable(t.String({ maxLength: OWNER_CHARACTERS }))),
-    // Elysia converts any value to a record before validation, so a string would pass. `columnDescriptionsOf`
-    // validates instead.
+    // Elysia converts any value to a record before validation, so a string would pass. `columnDescriptionsOf` validates
+    // instead.
     column_descriptions: t.Optional(documentedAs(t.Unknown(), ColumnDescriptions)),
   },
   { title: 'UpdateTableMetadata' },
@@ -96,10 +96,7 @@ export const TableMetadata = t.Object(
 )
 export type TableMetadata = typeof TableMetadata.static
 
-/**
- * Validates the column descriptions of a body; undefined when they are absent. Throws 400 with the field
- * name.
- */
+/** Validates the column descriptions of a body; undefined when they are absent. Throws 400 with the field name. */
 export function columnDescriptionsOf({ column_descriptions: given }: UpdateTableMetadata) {
   if (given === undefined) return given
   if (Value.Check(ColumnDescriptions, given)) {

@@ -35,10 +35,7 @@ export interface TableDeps {
 
 export type TableService = ReturnType<typeof makeTableService>
 
-/**
- * Every operation needs a query service, because a table is shown only when it can be read (specification:
- * Errors).
- */
+/** Every operation needs a query service, because a table is shown only when it can be read (specification: Errors). */
 export function makeTableService({ sql, objects, queries, metadataStore }: TableDeps) {
   const storedOf = async (tables: readonly TableName[]): Promise<(StoredMetadata | null)[]> =>
     metadataStore ? metadataOf(sql, tables) : tables.map(() => null)

@@ -9,10 +9,7 @@ import { CONFIGS, type TriggerType, type TypedConfig } from './schema.ts'
 
 const checks = new Map<TriggerType, TypeCheck<TSchema>>()
 
-/**
- * Parses a configuration by its type. Throws 400 naming the field. `now` decides whether a cron time lies in
- * the future.
- */
+/** Parses a configuration by its type. Throws 400 naming the field. `now` decides whether a cron time lies in the future. */
 export function parseConfig(type: TriggerType, config: unknown, now: Date): TypedConfig {
   const check = checks.get(type) ?? TypeCompiler.Compile<TSchema>(CONFIGS[type])
   checks.set(type, check)
@@ -34,8 +31,8 @@ function named(field: string, Refusal: typeof BadCron | typeof BadGlob, check: (
 }
 
 /**
- * The source whose events fire the trigger: `zone:ns.name` or `pipeline:ns.layer.name`. Null if a clock or a
- * webhook call fires it.
+ * The source whose events fire the trigger: `zone:ns.name` or `pipeline:ns.layer.name`. Null if a clock or a webhook call fires
+ * it.
  */
 export function sourceOf({ type, config }: TypedConfig): string | null {
   switch (type) {

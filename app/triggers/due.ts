@@ -1,6 +1,5 @@
-// Due times become firings. A cron fires once, however many of its times have passed. A cron_dependency stays
-// due until each dependency has a success that the last firing did not use. Successes are compared by run id,
-// not by time.
+// Due times become firings. A cron fires once, however many of its times have passed. A cron_dependency stays due until each
+// dependency has a success that the last firing did not use. Successes are compared by run id, not by time.
 import assert from 'node:assert/strict'
 import type { SqlTx } from '../../drizzle/client.ts'
 import { nextAfter } from '../../machines/cron.ts'
@@ -27,10 +26,7 @@ export interface Due {
   notes: Note[]
 }
 
-/**
- * Fires the due triggers among `ids` and sets the next time of each. The due time is used up whatever the
- * outcome.
- */
+/** Fires the due triggers among `ids` and sets the next time of each. The due time is used up whatever the outcome. */
 export async function fireDue(
   tx: SqlTx,
   ids: readonly TriggerId[],
@@ -59,8 +55,8 @@ const isDue = ({ dueAt, snapshot }: LockedTrigger, now: Date) =>
   dueAt !== null && dueAt <= now && snapshot.value !== 'disabled'
 
 /**
- * Firings of the due triggers whose dependencies all have a new success, each with its trace. The caller has
- * locked the triggers.
+ * Firings of the due triggers whose dependencies all have a new success, each with its trace. The caller has locked the
+ * triggers.
  */
 export async function dependentFirings(
   tx: SqlTx,

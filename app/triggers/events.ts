@@ -1,5 +1,5 @@
-// Recorded events become firings. A transaction locks events, asks every trigger that listens for them, and
-// requests the runs. The same transaction removes the events.
+// Recorded events become firings. A transaction locks events, asks every trigger that listens for them, and requests the runs.
+// The same transaction removes the events.
 import assert from 'node:assert/strict'
 import type { SqlTx } from '../../drizzle/client.ts'
 import { matchesGlob } from '../../machines/glob.ts'
@@ -27,10 +27,7 @@ export { waitingEvents } from './store/events.ts'
 
 export interface ConsumeOptions {
   newId: NewId
-  /**
-   * Maximum number of triggers per transaction. An event with more listeners continues after the last of
-   * them.
-   */
+  /** Maximum number of triggers per transaction. An event with more listeners continues after the last of them. */
   triggersMax?: number
   /** Processes only this event. */
   only?: number
@@ -142,8 +139,8 @@ function firingOf({ event, trigger }: { event: Listening; trigger: LockedTrigger
 }
 
 /**
- * Skips the next trigger of an event, because that trigger cannot be fired. Returns its id. Null: no trigger
- * is left, so the event was removed.
+ * Skips the next trigger of an event, because that trigger cannot be fired. Returns its id. Null: no trigger is left, so the
+ * event was removed.
  */
 export async function skipListener(tx: SqlTx, id: number): Promise<TriggerId | null> {
   const events = storedEvents(tx, { only: id, except: [] })
@@ -155,9 +152,7 @@ export async function skipListener(tx: SqlTx, id: number): Promise<TriggerId | n
 
 const isTooDeep = (chainDepth: number) => chainDepth > limits.chainDepth
 
-/**
- * Ends a cycle of triggers. Reports this in the service's log and in the log of the run that ends the cycle.
- */
+/** Ends a cycle of triggers. Reports this in the service's log and in the log of the run that ends the cycle. */
 async function refusedTooDeep(
   tx: SqlTx,
   refused: readonly Listening[],

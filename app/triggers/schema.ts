@@ -77,8 +77,8 @@ export type TypedConfig = {
 }[TriggerType]
 
 /**
- * Accepts any value here; the service validates it with the schema of its type. The framework would drop
- * unknown fields and convert a number to an object.
+ * Accepts any value here; the service validates it with the schema of its type. The framework would drop unknown fields and
+ * convert a number to an object.
  */
 const Config = documentedAs(
   t.Unknown(),

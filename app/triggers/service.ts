@@ -77,10 +77,7 @@ export function makeTriggerService({ sql, newId }: TriggerDeps) {
     if (!(await removeTrigger(sql, ref, id))) throw await noTrigger(ref, id)
   }
 
-  /**
-   * Disables all triggers of a deleted pipeline. They could not fire anyway; this records the end in their
-   * history.
-   */
+  /** Disables all triggers of a deleted pipeline. They could not fire anyway; this records the end in their history. */
   async function retireAllOf(pipelineId: PipelineId) {
     for (;;) {
       const count = await sql.begin(async (tx) => {
@@ -167,8 +164,8 @@ async function changeLocked(
     setDue(trigger, nextAfter(cron, now))
   await saveTriggers(tx, [trigger], now)
   const config = typed.type === 'webhook' ? row.config : typed.config
-  // Without a new configuration the source stays. It may be null, because another owner's resource took the
-  // name (see `forgetOthers`).
+  // Without a new configuration the source stays. It may be null, because another owner's resource took the name (see
+  // `forgetOthers`).
   const source = change.config === undefined ? row.source : sourceOf(typed)
   const changed = await changeTrigger(tx, row.id, { config, source, now })
   if (typed.type === 'cron_dependency' && change.config !== undefined)

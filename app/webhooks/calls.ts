@@ -1,6 +1,5 @@
-// Webhook calls fire in batches. Calls that arrive during a transaction wait for the next one, which answers
-// them all. So a flood of calls to one token uses one connection, and its calls do
-// not wait for each other's row locks.
+// Webhook calls fire in batches. Calls that arrive during a transaction wait for the next one, which answers them all. So a
+// flood of calls to one token uses one connection, and its calls do not wait for each other's row locks.
 
 import { timingSafeEqual } from 'node:crypto'
 import { inTransaction, type Sql } from '../../drizzle/client.ts'

@@ -11,9 +11,8 @@ export const licensedUsers = pgTable('licensed_user', (pg) => ({
 }))
 
 /**
- * Rights on resources of other users. There is no foreign key, because resources have three types. A
- * transaction that deletes a resource also deletes its grants, and a transaction that creates a grant locks
- * the resource.
+ * Rights on resources of other users. There is no foreign key, because resources have three types. A transaction that deletes a
+ * resource also deletes its grants, and a transaction that creates a grant locks the resource.
  */
 export const accessGrants = pgTable(
   'access_grant',

@@ -19,8 +19,7 @@ export const lakeContents = pgTable('lake_content', (pg) => ({
 }))
 
 /**
- * `main` and the branches of attempts. `number` is the head of main. `base` is the commit of main on which a
- * branch is based.
+ * `main` and the branches of attempts. `number` is the head of main. `base` is the commit of main on which a branch is based.
  */
 export const lakeRefs = pgTable(
   'lake_ref',
@@ -66,8 +65,8 @@ export const lakeCommits = pgTable(
 )
 
 /**
- * The content of a table of main from one commit (inclusive) to another (exclusive). A null `toCommit` means
- * that the content is current.
+ * The content of a table of main from one commit (inclusive) to another (exclusive). A null `toCommit` means that the content
+ * is current.
  */
 export const mainEntries = pgTable(
   'main_entry',
@@ -90,8 +89,8 @@ export const mainEntries = pgTable(
 )
 
 /**
- * Changes of a branch. `baseContent` is the content on main at the branch's base, not the current one.
- * Storing the current content would permit a lost update.
+ * Changes of a branch. `baseContent` is the content on main at the branch's base, not the current one. Storing the current
+ * content would permit a lost update.
  */
 export const branchEntries = pgTable(
   'branch_entry',

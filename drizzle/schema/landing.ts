@@ -23,8 +23,7 @@ export const landingZones = pgTable(
 )
 
 /**
- * A file of a zone. The file is active until a successful run archives it, which sets `archivedByRun`. The
- * object moves later.
+ * A file of a zone. The file is active until a successful run archives it, which sets `archivedByRun`. The object moves later.
  */
 export const landingFiles = pgTable(
   'landing_file',

@@ -2,9 +2,7 @@ import { sql } from 'drizzle-orm'
 import { index, pgTable, unique } from 'drizzle-orm/pg-core'
 import { createdAt } from './columns.ts'
 
-/**
- * No foreign keys refer to namespaces, because the contents of a deleted namespace remain and keep working.
- */
+/** No foreign keys refer to namespaces, because the contents of a deleted namespace remain and keep working. */
 export const namespaces = pgTable(
   'namespace',
   (pg) => ({

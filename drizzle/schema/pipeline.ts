@@ -3,10 +3,7 @@ import { check, index, pgTable, unique, uniqueIndex } from 'drizzle-orm/pg-core'
 import type { Stored } from '../../machines/advance.ts'
 import { createdAt, instant, tableName, updatedAt } from './columns.ts'
 
-/**
- * The zones that a set of pipeline files names literally, as `ns.zone`. Their files are frozen when a run
- * starts.
- */
+/** The zones that a set of pipeline files names literally, as `ns.zone`. Their files are frozen when a run starts. */
 export type LandingZoneNames = string[]
 /** Maps an object path to a version id of the object store. */
 export type PinnedFiles = Record<string, string>
@@ -19,21 +16,18 @@ export const pipelines = pgTable(
     type: pg.text('type').$type<'sql' | 'python'>().notNull(),
     owner: pg.text('owner'),
     /**
-     * Earlier owners since the last approval, which is a publication by the owner. Until the next one, the
-     * code sees only what all of them see.
+     * Earlier owners since the last approval, which is a publication by the owner. Until the next one, the code sees only what
+     * all of them see.
      */
     handedBy: pg.text('handed_by').array().notNull().default(sql`'{}'::text[]`),
     /**
-     * Earlier owners before the last approval of the code. Code older than `vouchedVersion` and code of
-     * drafts sees only what they see too.
+     * Earlier owners before the last approval of the code. Code older than `vouchedVersion` and code of drafts sees only what
+     * they see too.
      */
     handedBefore: pg.text('handed_before').array().notNull().default(sql`'{}'::text[]`),
     vouchedVersion: pg.integer('vouched_version'),
     description: pg.text('description').notNull().default(''),
-    /**
-     * Snapshot of the draft statechart: `{value, context, status}`. The same UPDATE writes the columns below
-     * from it.
-     */
+    /** Snapshot of the draft statechart: `{value, context, status}`. The same UPDATE writes the columns below from it. */
     draftSnapshot: pg.jsonb('draft_snapshot').$type<Stored>().notNull(),
     draftMachineVersion: pg.integer('draft_machine_version').notNull(),
     draftDirty: pg.boolean('draft_dirty').notNull(),

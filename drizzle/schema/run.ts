@@ -6,16 +6,16 @@ import { createdAt, instant } from './columns.ts'
 import type { LandingZoneNames, PinnedFiles } from './pipeline.ts'
 
 /**
- * A run. The row is also its place in the queue: dispatchers find waiting runs through the partial index.
- * Code is fixed at the request (`pins`); data is fixed at the start of each attempt.
+ * A run. The row is also its place in the queue: dispatchers find waiting runs through the partial index. Code is fixed at the
+ * request (`pins`); data is fixed at the start of each attempt.
  */
 export const runs = pgTable(
   'run',
   (pg) => ({
     id: pg.uuid('id').primaryKey(),
     /**
-     * No foreign key, because its check would lock the pipeline's row for every run. A run that is requested
-     * during the deletion of its pipeline is cancelled at its start.
+     * No foreign key, because its check would lock the pipeline's row for every run. A run that is requested during the
+     * deletion of its pipeline is cancelled at its start.
      */
     pipelineId: pg.uuid('pipeline_id').notNull(),
     namespace: pg.text('namespace').notNull(),
@@ -29,8 +29,8 @@ export const runs = pgTable(
     landingZones: pg.jsonb('landing_zones').$type<LandingZoneNames>().notNull(),
 
     /**
-     * Snapshot of the run statechart: `{value, context, status}`. The same UPDATE writes `status`, `phase`,
-     * `attempt` and `waiting` from it.
+     * Snapshot of the run statechart: `{value, context, status}`. The same UPDATE writes `status`, `phase`, `attempt` and
+     * `waiting` from it.
      */
     snapshot: pg.jsonb('snapshot').$type<Stored>().notNull(),
     machineVersion: pg.integer('machine_version').notNull(),
@@ -49,17 +49,11 @@ export const runs = pgTable(
     durationMs: pg.bigint('duration_ms', { mode: 'number' }),
     rowsWritten: pg.bigint('rows_written', { mode: 'number' }),
     error: pg.text('error'),
-    /**
-     * The commit of main from which this run's success was computed. `mergedCommit` is the commit of its
-     * merge.
-     */
+    /** The commit of main from which this run's success was computed. `mergedCommit` is the commit of its merge. */
     baseCommit: pg.bigint('base_commit', { mode: 'number' }),
     mergedCommit: pg.bigint('merged_commit', { mode: 'number' }),
 
-    /**
-     * The trigger or schedule that requested the run, if any. The unique indexes on these columns enforce
-     * invariant I2.
-     */
+    /** The trigger or schedule that requested the run, if any. The unique indexes on these columns enforce invariant I2. */
     triggerId: pg.uuid('trigger_id'),
     /** The subject of the event, or the due time of a cron trigger. */
     triggerEvent: pg.text('trigger_event'),
@@ -67,10 +61,7 @@ export const runs = pgTable(
     scheduleDue: instant('schedule_due'),
     /** The number of firings between a person or a clock and this run. */
     chainDepth: pg.integer('chain_depth').notNull().default(0),
-    /**
-     * The upload that requested the run. If an earlier success has archived that file, the run has nothing
-     * left to do.
-     */
+    /** The upload that requested the run. If an earlier success has archived that file, the run has nothing left to do. */
     landingFileId: pg.uuid('landing_file_id'),
     /** The trace of the run's cause; the run's attempts belong to the same trace. */
     traceparent: pg.text('traceparent'),
@@ -82,16 +73,12 @@ export const runs = pgTable(
     uniqueIndex('run_of_schedule').on(t.scheduleId, t.scheduleDue).where(sql`schedule_id is not null`),
     /** For the latest success of a pipeline. Dependencies are compared with it, and it is never pruned. */
     index('run_success').on(t.pipelineId, t.finishedAt, t.id).where(sql`status = 'success'`),
-    /**
-     * The order of a pipeline's waiting runs: a run between two attempts (`running`) comes before all
-     * `pending` runs.
-     */
+    /** The order of a pipeline's waiting runs: a run between two attempts (`running`) comes before all `pending` runs. */
     index('run_queue').on(t.pipelineId, t.status.desc(), t.createdAt, t.id).where(sql`waiting`),
     index('run_active').on(t.pipelineId).where(sql`status in ('pending', 'running')`),
     uniqueIndex('run_one_running').on(t.pipelineId).where(sql`status = 'running'`),
     index('run_followed').on(t.follower).where(sql`follower is not null`),
-    // Indexes for lists: first the sort column, then the filter columns, so that Postgres skips runs without
-    // reading them.
+    // Indexes for lists: first the sort column, then the filter columns, so that Postgres skips runs without reading them.
     index('run_created').on(t.createdAt, t.id, t.status, t.namespace, t.layer),
     index('run_of_pipeline').on(t.pipelineId, t.createdAt, t.id, t.status),
     index('run_status').on(t.status, t.createdAt, t.id, t.namespace, t.layer),
@@ -99,9 +86,8 @@ export const runs = pgTable(
   ],
 )
 
-// The tables below have no foreign key to `run`. A check would lock the run's row for every log line. A
-// cascade would take a query per run and table. So a deletion of runs deletes these rows first, as the reaper
-// does in batches.
+// The tables below have no foreign key to `run`. A check would lock the run's row for every log line. A cascade would take a
+// query per run and table. So a deletion of runs deletes these rows first, as the reaper does in batches.
 
 /** One execution of a run on its own branch, computed from one commit of main. */
 export const runAttempts = pgTable(

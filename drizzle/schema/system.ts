@@ -2,10 +2,7 @@ import { sql } from 'drizzle-orm'
 import { index, pgTable, primaryKey } from 'drizzle-orm/pg-core'
 import { createdAt, instant } from './columns.ts'
 
-/**
- * Effects outside of the transaction that requested them. Each effect is idempotent and performed at least
- * once.
- */
+/** Effects outside of the transaction that requested them. Each effect is idempotent and performed at least once. */
 export const outbox = pgTable(
   'outbox',
   (pg) => ({
@@ -31,9 +28,8 @@ export const replicas = pgTable('replica', (pg) => ({
 }))
 
 /**
- * Leases of the roles that only one replica may hold, by database time. Every writing transaction of a leader
- * locks its row FOR SHARE with its epoch. A challenger that finds the lease expired ends the old backend and
- * raises the epoch.
+ * Leases of the roles that only one replica may hold, by database time. Every writing transaction of a leader locks its row FOR
+ * SHARE with its epoch. A challenger that finds the lease expired ends the old backend and raises the epoch.
  */
 export const leaders = pgTable('leader', (pg) => ({
   role: pg.text('role').primaryKey(),
@@ -66,8 +62,8 @@ export const idempotencyKeys = pgTable(
 )
 
 /**
- * Every POST, PUT and DELETE under /api/v1 by a caller with a credential, whatever its outcome. Refused
- * callers without a credential are counted: one row may stand for many refusals.
+ * Every POST, PUT and DELETE under /api/v1 by a caller with a credential, whatever its outcome. Refused callers without a
+ * credential are counted: one row may stand for many refusals.
  */
 export const auditEntries = pgTable(
   'audit_entry',
@@ -119,8 +115,8 @@ export const transitions = pgTable(
 )
 
 /**
- * The number of runs is the sum of `change`. Triggers on `run` add a row for each statement, in its
- * transaction. So writers never wait for each other. app/runs/store/list.ts folds the rows into one.
+ * The number of runs is the sum of `change`. Triggers on `run` add a row for each statement, in its transaction. So writers
+ * never wait for each other. app/runs/store/list.ts folds the rows into one.
  */
 export const runTotals = pgTable('run_total', (pg) => ({
   change: pg.bigint('change', { mode: 'number' }).notNull(),

@@ -1,9 +1,7 @@
 import { pgTable, primaryKey } from 'drizzle-orm/pg-core'
 import { tableName, updatedAt } from './columns.ts'
 
-/**
- * Descriptions of a table by users. They are separate from the lake table, so they survive its recreation.
- */
+/** Descriptions of a table by users. They are separate from the lake table, so they survive its recreation. */
 export const tableMetadata = pgTable(
   'table_metadata',
   (pg) => ({

@@ -61,17 +61,15 @@ export const triggerDependencies = pgTable(
       .references(() => triggers.id, { onDelete: 'cascade' }),
     /** `pipeline:ns.layer.name` */
     source: pg.text('source').notNull(),
-    /**
-     * The dependency's latest successful run at the last firing. A different latest run means a new success.
-     */
+    /** The dependency's latest successful run at the last firing. A different latest run means a new success. */
     usedRun: pg.uuid('used_run'),
   }),
   (t) => [primaryKey({ columns: [t.triggerId, t.source] }), index('trigger_dependency_source').on(t.source)],
 )
 
 /**
- * Events that some trigger consumes. The transaction of an upload's row or of a run's success inserts the
- * event. The transaction that fires for the event deletes it.
+ * Events that some trigger consumes. The transaction of an upload's row or of a run's success inserts the event. The
+ * transaction that fires for the event deletes it.
  */
 export const triggerEvents = pgTable(
   'trigger_event',
@@ -89,9 +87,7 @@ export const triggerEvents = pgTable(
     /** The trace for those runs: the trace of the upload or of the successful run. */
     traceparent: pg.text('traceparent'),
     tracestate: pg.text('tracestate'),
-    /**
-     * Triggers up to this id are already evaluated. An event with many triggers takes several transactions.
-     */
+    /** Triggers up to this id are already evaluated. An event with many triggers takes several transactions. */
     afterTrigger: pg.uuid('after_trigger'),
     createdAt: createdAt(),
   }),

@@ -1,5 +1,4 @@
-// The inspector page in a real browser: live updates, keyboard, both colour schemes, few and thousands of
-// instances.
+// The inspector page in a real browser: live updates, keyboard, both colour schemes, few and thousands of instances.
 import { type APIRequestContext, expect, type Page, test } from '@playwright/test'
 import { startOwnService } from '../own-service.ts'
 import {

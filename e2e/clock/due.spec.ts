@@ -1,6 +1,5 @@
-// Specification: Triggers, Evaluation; Schedules, Scheduler. The clock starts these runs. The tests
-// wait for minutes, so they are not part of the usual suite. They use a service of their own, so that nothing
-// else is due.
+// Specification: Triggers, Evaluation; Schedules, Scheduler. The clock starts these runs. The tests wait for minutes, so they
+// are not part of the usual suite. They use a service of their own, so that nothing else is due.
 import { type APIRequestContext, expect } from '@playwright/test'
 import { test } from '../own-service.ts'
 import { ENDLESS, getJson, type MadePipeline, newPipeline, publishedPipeline } from '../resources.ts'

@@ -1,5 +1,5 @@
-// Postgres accepts connections and does not answer: the whole server is frozen, or single backends. Clients
-// get 503 soon, nothing happens twice, and the service recovers by itself.
+// Postgres accepts connections and does not answer: the whole server is frozen, or single backends. Clients get 503 soon,
+// nothing happens twice, and the service recovers by itself.
 import { randomUUID } from 'node:crypto'
 import { readdir, readFile } from 'node:fs/promises'
 import { expect, test } from '@playwright/test'

@@ -1,5 +1,5 @@
-// Every part is killed in every phase of a run. The run succeeds exactly once, main never shows half of it,
-// and no branch or attempt stays open.
+// Every part is killed in every phase of a run. The run succeeds exactly once, main never shows half of it, and no branch or
+// attempt stays open.
 import { expect, test } from '@playwright/test'
 import { holding, startTree, type Tree, until } from './tree.ts'
 

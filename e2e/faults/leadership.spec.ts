@@ -1,5 +1,5 @@
-// A paused leader is replaced and cannot write after it wakes. The tests use the product's lease, its real
-// scheduler, and a writer that no unique key would stop.
+// A paused leader is replaced and cannot write after it wakes. The tests use the product's lease, its real scheduler, and a
+// writer that no unique key would stop.
 import { type ChildProcess, spawn } from 'node:child_process'
 import { join } from 'node:path'
 import { expect, test } from '@playwright/test'
@@ -8,10 +8,7 @@ import { holding, startTree, type Tree, until } from './tree.ts'
 
 const root = join(import.meta.dirname, '..', '..')
 const LEASE_MS = 9_000
-/**
- * Minimum time between pause and wake. Even with 0, the wake follows the takeover; set a minute where time
- * allows.
- */
+/** Minimum time between pause and wake. Even with 0, the wake follows the takeover; set a minute where time allows. */
 const PAUSE_MS = Number(process.env.LEADER_PAUSE_MS ?? 0)
 const SCHEDULES = 10
 

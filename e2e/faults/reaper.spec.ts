@@ -1,5 +1,5 @@
-// The service dies in the middle of a reaper tick, and the next tick finishes the work. Deleted runs leave no
-// rows behind, and kept runs lose none.
+// The service dies in the middle of a reaper tick, and the next tick finishes the work. Deleted runs leave no rows behind, and
+// kept runs lose none.
 import { randomUUID } from 'node:crypto'
 import { expect, test } from '@playwright/test'
 import type postgres from 'postgres'
@@ -21,8 +21,7 @@ test.afterAll(async () => {
 })
 
 for (const [name, table] of Object.entries({
-  // Run histories are deleted together with their runs. A lock here stops the tick between a run's first row
-  // and its last.
+  // Run histories are deleted together with their runs. A lock here stops the tick between a run's first row and its last.
   'inside the transaction of a batch': 'transition',
   // At this point all old runs are deleted, and the files of the lake are not.
   'between two duties': 'audit_entry',

@@ -1,5 +1,5 @@
-// Two API replicas share one Postgres and one bucket. A request to either is performed once, and each replica
-// reads the other's writes. A replica that dies during an upload leaves no file that counts.
+// Two API replicas share one Postgres and one bucket. A request to either is performed once, and each replica reads the other's
+// writes. A replica that dies during an upload leaves no file that counts.
 import { expect, test } from '@playwright/test'
 import postgres from 'postgres'
 import { startTestStore, type TestStore } from '../object-store.ts'
@@ -122,8 +122,8 @@ test('a replica killed during an upload leaves no file and recovers later', asyn
   )
   process.kill(await replica(1).pidOf('api'), 'SIGKILL')
   expect(await cut).toBe('cut off')
-  // The statement that records the file still waits in Postgres. Ending its backend has the same effect as a
-  // statement that never arrived.
+  // The statement that records the file still waits in Postgres. Ending its backend has the same effect as a statement that
+  // never arrived.
   await sql`
     select pg_terminate_backend(pid) from pg_stat_activity
     where datname = current_database() and wait_event_type = 'Lock' and query like '%landing_file%'`

@@ -1,5 +1,4 @@
-// The scheduler of a second replica: the real thread in its own process. `bun rival.ts <database> <process
-// id>`
+// The scheduler of a second replica: the real thread in its own process. `bun rival.ts <database> <process id>`
 
 const [databaseUrl, processId] = process.argv.slice(2)
 const say = (line: string) => process.stdout.write(`${line}\n`)

@@ -1,5 +1,5 @@
-// Attack class: resource exhaustion by clients that send a little now and then. The test lasts as long as the
-// service's timeouts.
+// Attack class: resource exhaustion by clients that send a little now and then. The test lasts as long as the service's
+// timeouts.
 import { connect } from 'node:net'
 import { expect } from '@playwright/test'
 import { test } from '../own-service.ts'

@@ -1,13 +1,10 @@
-// `npm run soak -- --minutes 30`: hostile Python pipelines and malformed requests beside normal runs, on a
-// service of its own. It reports restarts of processes, affected normal runs, answers of 500 and the latency
-// of /health/live.
+// `npm run soak -- --minutes 30`: hostile Python pipelines and malformed requests beside normal runs, on a service of its own.
+// It reports restarts of processes, affected normal runs, answers of 500 and the latency of /health/live.
 import { parseArgs } from 'node:util'
 import { HOSTILE_PYTHON } from './hostile-python.ts'
 import { startTree, type Tree, until } from './tree.ts'
 
-/**
- * Limit for the 99th percentile of /health/live. The other limits are: no restart, no affected run, no 500.
- */
+/** Limit for the 99th percentile of /health/live. The other limits are: no restart, no affected run, no 500. */
 const HEALTH_P99_MS = 250
 const HEALTH_EVERY_MS = 100
 const REPORT_EVERY_MS = 60_000

@@ -101,8 +101,7 @@ export async function startTree(env: Record<string, string> = {}): Promise<Tree>
 }
 
 /**
- * Repeats `ask`, also after errors, until `holds` accepts its answer. After the timeout, throws an error with
- * the last answer.
+ * Repeats `ask`, also after errors, until `holds` accepts its answer. After the timeout, throws an error with the last answer.
  */
 export async function until<T>(
   ask: () => Promise<T>,

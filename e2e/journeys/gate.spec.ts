@@ -1,5 +1,4 @@
-// A run is a pull request for data. Readers never see rows that its tests refuse, and the table stays
-// unchanged.
+// A run is a pull request for data. Readers never see rows that its tests refuse, and the table stays unchanged.
 import { type APIRequestContext, expect, test } from '@playwright/test'
 import { addTest, getJson, newNamespace, rowsOf, writeFile } from '../resources.ts'
 import { newTable, runToEnd } from '../runs.ts'

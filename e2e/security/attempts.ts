@@ -4,8 +4,8 @@ import { fresh, newPipeline, pipelineWith, readiness, writeFile } from '../resou
 import { type EndedRun, ended as endedRun, logOf, requestRun } from '../runs.ts'
 
 /**
- * Secrets that no answer may contain: those planted by `test:security` and those that the service has made.
- * Patterns of places of the machine are added. A service without planted secrets is searched for the rest.
+ * Secrets that no answer may contain: those planted by `test:security` and those that the service has made. Patterns of places
+ * of the machine are added. A service without planted secrets is searched for the rest.
  */
 const CANARY = /canary-[a-z0-9-]+/g
 const MADE: string[] = JSON.parse(process.env.SLUICE_SECRETS ?? '[]')
@@ -18,8 +18,7 @@ export const secretsIn = (text: string) => [
 ]
 
 /**
- * Expects no secret in `told`, the text that an attempt produced. Words of the attempt's own source,
- * `written`, reveal nothing.
+ * Expects no secret in `told`, the text that an attempt produced. Words of the attempt's own source, `written`, reveal nothing.
  */
 export function expectNothingTold(told: string, written: string): void {
   expect(secretsIn(told), written).toEqual([])

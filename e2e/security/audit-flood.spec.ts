@@ -1,5 +1,5 @@
-// Attack class: floods of the audit log. Refused requests without a credential displace no entry of a caller
-// with one. They leave a bounded number of rows.
+// Attack class: floods of the audit log. Refused requests without a credential displace no entry of a caller with one. They
+// leave a bounded number of rows.
 import { Agent, request as send } from 'node:http'
 import { type APIRequestContext, expect } from '@playwright/test'
 import { test } from '../own-service.ts'

@@ -1,6 +1,5 @@
-// Attack class: a page of another site uses the browser of a user who can reach an open service. The site's
-// name resolves to our address (DNS rebinding). Or the page sends writes that need no preflight (cross-site
-// request forgery).
+// Attack class: a page of another site uses the browser of a user who can reach an open service. The site's name resolves to
+// our address (DNS rebinding). Or the page sends writes that need no preflight (cross-site request forgery).
 import { expect } from '@playwright/test'
 import { test } from '../own-service.ts'
 import { rawRequest } from '../raw-request.ts'

@@ -1,6 +1,5 @@
-// Attack class: ways around authentication by the form of the address, the method and the headers. The tests
-// use every route of the service's own document, so new routes are included. They add the routes of runners,
-// which are not documented.
+// Attack class: ways around authentication by the form of the address, the method and the headers. The tests use every route of
+// the service's own document, so new routes are included. They add the routes of runners, which are not documented.
 import { type APIRequestContext, expect, test } from '@playwright/test'
 import { type RawResponse, rawRequest } from '../raw-request.ts'
 import { getJson } from '../resources.ts'

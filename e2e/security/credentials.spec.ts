@@ -1,5 +1,5 @@
-// Attack class: guessed credentials. The limit of wrong credentials holds, whatever addresses a sender
-// claims. Keys that can be guessed do not work where others reach the service.
+// Attack class: guessed credentials. The limit of wrong credentials holds, whatever addresses a sender claims. Keys that can be
+// guessed do not work where others reach the service.
 import { stat } from 'node:fs/promises'
 import { expect, test } from '@playwright/test'
 import { startOwnService } from '../own-service.ts'

@@ -1,5 +1,5 @@
-// Attack class: resource exhaustion. A full disk stops new work with a clear message and damages no existing
-// data. The disks are small file systems of this service only.
+// Attack class: resource exhaustion. A full disk stops new work with a clear message and damages no existing data. The disks
+// are small file systems of this service only.
 import { open, readdir, rm, statfs } from 'node:fs/promises'
 import { join } from 'node:path'
 import { expect, test } from '@playwright/test'
@@ -15,10 +15,7 @@ mkdir -p "$DATA_DIR/objects" "$DATA_DIR/scratch/runner"
 mount -t tmpfs -o size=${DISK_BYTES} objects "$DATA_DIR/objects"
 mount -t tmpfs -o size=${DISK_BYTES} scratch "$DATA_DIR/scratch/runner"`
 
-/**
- * Acts as another tenant of the disk, which uses all space except `leftBytes`. Returns a function that frees
- * the space.
- */
+/** Acts as another tenant of the disk, which uses all space except `leftBytes`. Returns a function that frees the space. */
 async function fill({ root, dataDir }: OwnService, leftBytes: number) {
   const objects = join(root, dataDir, 'objects')
   const path = join(objects, '~filler')

@@ -1,5 +1,5 @@
-// Attack class: resource exhaustion. Slow clients, floods and texts that are expensive to parse cost only
-// their sender. Other clients are answered meanwhile.
+// Attack class: resource exhaustion. Slow clients, floods and texts that are expensive to parse cost only their sender. Other
+// clients are answered meanwhile.
 import { connect, type Socket } from 'node:net'
 import { type APIRequestContext, expect, test } from '@playwright/test'
 import { type OwnService, startOwnService } from '../own-service.ts'
@@ -142,8 +142,8 @@ test('no query parameter or header is expensive to parse', async ({ request, bas
     await Promise.all(
       params.map(async (name) => {
         for (const path of ['/api/v1/pipelines', '/api/v1/runs', '/api/v1/files']) {
-          // Links to other pages repeat the query and may be longer than the headers that clients accept. So
-          // the test reads the raw answer.
+          // Links to other pages repeat the query and may be longer than the headers that clients accept. So the test reads the
+          // raw answer.
           const target = `${path}?${name}=${encodeURIComponent(text)}`
           const { status } = await rawRequest(baseURL ?? '', [
             `GET ${target} HTTP/1.1`,
@@ -186,8 +186,7 @@ test('trigger patterns, crons and schemas are evaluated in linear time', async (
         })
       ).status(),
     ).toBe(400)
-  // One name almost matches, and one matches. When the run of the second name exists, both have been
-  // evaluated.
+  // One name almost matches, and one matches. When the run of the second name exists, both have been evaluated.
   await zone.upload(`${'a'.repeat(200)}.csv`)
   await addTrigger(request, pipeline, 'file_pattern', { ...zone.config, pattern: 'fits*.csv' })
   await zone.upload('fits.csv')

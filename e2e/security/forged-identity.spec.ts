@@ -1,5 +1,5 @@
-// Attack class: forged identity and audit. Headers do not decide the identity or the address of a caller.
-// Requests cannot change or forge the audit log. The token of an attempt opens only its own resources.
+// Attack class: forged identity and audit. Headers do not decide the identity or the address of a caller. Requests cannot
+// change or forge the audit log. The token of an attempt opens only its own resources.
 import { createHmac } from 'node:crypto'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -175,8 +175,7 @@ test.describe('attempt tokens', () => {
           return response.on('close', () => clearInterval(beat))
         }
         if (asked.url?.endsWith('/grpc.health.v1.Health/Check')) {
-          // SERVING. A slow start leads to a health check; a runner that answers otherwise then gets no
-          // attempt.
+          // SERVING. A slow start leads to a health check; a runner that answers otherwise then gets no attempt.
           return proto(Buffer.from([8, 1]))
         }
         response.statusCode = 404

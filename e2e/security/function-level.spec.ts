@@ -1,5 +1,5 @@
-// Attack class: broken function-level authorization (OWASP API5). Functions of administrators are closed to
-// others, however a request is disguised. The full table of routes and roles is in matrix.spec.ts.
+// Attack class: broken function-level authorization (OWASP API5). Functions of administrators are closed to others, however a
+// request is disguised. The full table of routes and roles is in matrix.spec.ts.
 import { expect, test } from '@playwright/test'
 import { fresh } from '../resources.ts'
 import { type Caller, type ProService, startProService } from './pro-service.ts'

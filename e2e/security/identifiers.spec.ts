@@ -1,6 +1,5 @@
-// Attack class: SQL injection through names. The names belong to namespaces, pipelines, columns, keys,
-// partitions, sort keys, filters, triggers, tests, zones and files. Some column names come from hostile
-// files.
+// Attack class: SQL injection through names. The names belong to namespaces, pipelines, columns, keys, partitions, sort keys,
+// filters, triggers, tests, zones and files. Some column names come from hostile files.
 import { type APIRequestContext, expect, test } from '@playwright/test'
 import {
   fresh,
@@ -170,8 +169,7 @@ const STRATEGIES: [what: string, config: (column: string, other: string) => stri
 
 test(`hostile names work as column names: ${STRATEGIES.length} ways to write them`, async ({ request }) => {
   const source = (value: number) => {
-    // The templates in the names are text. An expression emits their opening braces, so that they are not
-    // rendered.
+    // The templates in the names are text. An expression emits their opening braces, so that they are not rendered.
     const columns = COLUMNS.map((name, index) => `${value + index} as ${quoted(name)}`).join(',\n  ')
     const text = `select\n  ${columns}`
     return text.replaceAll(/\{\{|\{%/g, (open) => `{{ '${open}' }}`)

@@ -1,6 +1,6 @@
-// Attack class: a run learns about the run before it. SQL runs use the same engine process one after the
-// other, and many of them the same instance. Two users take turns on a runner with a single engine. The first
-// user reads data and leaves objects. The second user looks for them by name, pattern, guess and error text.
+// Attack class: a run learns about the run before it. SQL runs use the same engine process one after the other, and many of
+// them the same instance. Two users take turns on a runner with a single engine. The first user reads data and leaves objects.
+// The second user looks for them by name, pattern, guess and error text.
 import { type APIRequestContext, expect, test } from '@playwright/test'
 import { type MadePipeline, pipelineWith, rowsOf, writeFile } from '../resources.ts'
 import { newTable, requestRun } from '../runs.ts'
@@ -42,9 +42,7 @@ const LOCKED = /disabled by configuration|Permission Error|does not exist/
 const ONLY_SELECT = /only a SELECT can be run|one SELECT statement is expected|does not exist/
 const NOTHING_LEFT = /nothing is left/
 
-/**
- * Queries of the second user in an engine that has just read the first user's table; `{table}` is its name.
- */
+/** Queries of the second user in an engine that has just read the first user's table; `{table}` is its name. */
 const LOOKS: [sql: string, message: RegExp][] = [
   ["select * from {{ ref('silver.{table}') }}", NOT_THERE],
   ['select * from "default.silver"."{table}"', NOT_THERE],

@@ -1,5 +1,5 @@
-// Specification: SQL pipelines, landing_zone(). Code of users gets exactly one path of the machine. That path
-// leads only to files of its zone. Text after it, in its place or around it changes nothing.
+// Specification: SQL pipelines, landing_zone(). Code of users gets exactly one path of the machine. That path leads only to
+// files of its zone. Text after it, in its place or around it changes nothing.
 import { expect, test } from '@playwright/test'
 import { newZone, pipelineWith, pythonOf } from '../resources.ts'
 import { requestRun } from '../runs.ts'

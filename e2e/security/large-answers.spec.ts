@@ -1,5 +1,5 @@
-// Attack class: resource exhaustion. A short query whose answer becomes gigabytes of JSON is refused without
-// delaying other clients.
+// Attack class: resource exhaustion. A short query whose answer becomes gigabytes of JSON is refused without delaying other
+// clients.
 import { expect, test } from '@playwright/test'
 import { newPreview } from './attempts.ts'
 

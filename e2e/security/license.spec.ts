@@ -1,5 +1,5 @@
-// Attack class: use beyond the licence. The running service refuses users beyond the licensed number, and all
-// users after the licence has ended.
+// Attack class: use beyond the licence. The running service refuses users beyond the licensed number, and all users after the
+// licence has ended.
 import { expect, test } from '@playwright/test'
 import type { AuditEntry } from '../resources.ts'
 import { startProService } from './pro-service.ts'

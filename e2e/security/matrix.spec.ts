@@ -1,5 +1,5 @@
-// Attack classes: function-level and object-level authorization. Every kind of caller calls every documented
-// route, on resources on which the caller has exactly one right. Specification: Access grant, Errors.
+// Attack classes: function-level and object-level authorization. Every kind of caller calls every documented route, on
+// resources on which the caller has exactly one right. Specification: Access grant, Errors.
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from '@playwright/test'
@@ -9,10 +9,7 @@ import { type Caller, type ProService, startProService } from './pro-service.ts'
 type Right = 'none' | 'read' | 'write' | 'admin'
 const LEVEL: Record<Right, number> = { none: 0, read: 1, write: 2, admin: 3 }
 
-/**
- * Rights of a caller on a pipeline and a zone (`thing`), on their namespace (`space`), and on the
- * installation.
- */
+/** Rights of a caller on a pipeline and a zone (`thing`), on their namespace (`space`), and on the installation. */
 interface Role {
   thing: Right
   space: Right
@@ -56,9 +53,7 @@ interface Asked {
   expected: Expected
   path?: (things: Things) => string
   body?: (things: Things) => object | FormData
-  /**
-   * The resource does not exist here. A permitted caller gets that answer; any other caller is still refused.
-   */
+  /** The resource does not exist here. A permitted caller gets that answer; any other caller is still refused. */
   isAbsent?: boolean
 }
 
@@ -244,8 +239,7 @@ test.afterAll(async () => {
 })
 
 /**
- * Makes a namespace with a pipeline, a zone and everything that belongs to them. `subject` gets exactly the
- * rights of the role.
+ * Makes a namespace with a pipeline, a zone and everything that belongs to them. `subject` gets exactly the rights of the role.
  */
 async function prepare(name: string, role: Role, subject: string): Promise<Things> {
   const { root, must } = service

@@ -1,6 +1,5 @@
-// Attack class: broken object-level authorization (OWASP API1). Resources of another user look like missing
-// ones and are in no list. They stay protected during concurrent changes. matrix.spec.ts has the full table
-// of routes and roles.
+// Attack class: broken object-level authorization (OWASP API1). Resources of another user look like missing ones and are in no
+// list. They stay protected during concurrent changes. matrix.spec.ts has the full table of routes and roles.
 import { expect, test } from '@playwright/test'
 import { fresh } from '../resources.ts'
 import { type Caller, type ProService, startProService } from './pro-service.ts'

@@ -1,5 +1,4 @@
-// Attack class: path traversal. Every route that takes a path is called with ways out of it, in every
-// spelling.
+// Attack class: path traversal. Every route that takes a path is called with ways out of it, in every spelling.
 import { expect, test } from '@playwright/test'
 import { rawRequest } from '../raw-request.ts'
 import { getJson, newPipeline, newZone, writeFile } from '../resources.ts'

@@ -1,5 +1,5 @@
-// Specification: Pipelines, Quality tests. Runs that try to escape their engine fail with a message for their
-// author. Concurrent runs are not affected.
+// Specification: Pipelines, Quality tests. Runs that try to escape their engine fail with a message for their author.
+// Concurrent runs are not affected.
 import { expect, test } from '@playwright/test'
 import { pipelineWith, writeFile } from '../resources.ts'
 import { expectFailed, expectHealthy, expectNothingTold, runOf } from './attempts.ts'

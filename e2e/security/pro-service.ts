@@ -82,10 +82,7 @@ export async function startProvider() {
   }
 }
 
-/**
- * Runners and query services are off unless `env` sets them, because authorization is decided before they are
- * called.
- */
+/** Runners and query services are off unless `env` sets them, because authorization is decided before they are called. */
 export async function startProService(
   env: Record<string, string> = {},
   licensed: { expires_at?: string; max_users?: number } = {},

@@ -1,5 +1,5 @@
-// Specification: Python pipelines. Code that tries to escape its process is refused. Its child processes end
-// with it, and the service continues.
+// Specification: Python pipelines. Code that tries to escape its process is refused. Its child processes end with it, and the
+// service continues.
 import { join } from 'node:path'
 import { expect, test } from '@playwright/test'
 import { getJson, pipelineWith, pythonOf } from '../resources.ts'
@@ -16,8 +16,8 @@ test.beforeEach(async ({ request }) => {
 })
 
 /**
- * Each attempt runs with exec and its own names. An attempt that raises no error has succeeded. The runner's
- * own tests attempt files, processes, sockets and system calls on each kind of sandbox.
+ * Each attempt runs with exec and its own names. An attempt that raises no error has succeeded. The runner's own tests attempt
+ * files, processes, sockets and system calls on each kind of sandbox.
  */
 const ATTEMPTS: Record<string, string> = {
   // Knowledge of the service

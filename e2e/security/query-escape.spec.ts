@@ -1,5 +1,5 @@
-// Specification: Query and schema (read-only). A forbidden query is refused with a message that reveals
-// nothing of the machine. The next query works.
+// Specification: Query and schema (read-only). A forbidden query is refused with a message that reveals nothing of the machine.
+// The next query works.
 import { type APIRequestContext, expect, test } from '@playwright/test'
 import { expectError } from '../resources.ts'
 import { newTable } from '../runs.ts'

@@ -1,6 +1,6 @@
-// Attack class: leaks of secrets. A service with every kind of secret is used, misused and attacked. Then
-// each secret, in every possible spelling, is searched for in all answers, logs, metrics and audit entries.
-// The environments and command lines of its processes are searched too.
+// Attack class: leaks of secrets. A service with every kind of secret is used, misused and attacked. Then each secret, in every
+// possible spelling, is searched for in all answers, logs, metrics and audit entries. The environments and command lines of its
+// processes are searched too.
 import { createHash } from 'node:crypto'
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'

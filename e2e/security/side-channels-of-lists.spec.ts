@@ -1,8 +1,7 @@
-// Attack class: one user learns about another user's resources from answers about many resources. Such
-// answers are lists, totals, Link headers, the graph, queries, listings, streams and warnings. The tests also
-// check the data that code can read. Every resource of Ada carries a text that occurs nowhere else. Bob has
-// resources of his own. He calls every documented GET with all combinations of Ada's names and his own. No
-// answer may contain a text of Ada that Bob has not sent.
+// Attack class: one user learns about another user's resources from answers about many resources. Such answers are lists,
+// totals, Link headers, the graph, queries, listings, streams and warnings. The tests also check the data that code can read.
+// Every resource of Ada carries a text that occurs nowhere else. Bob has resources of his own. He calls every documented GET
+// with all combinations of Ada's names and his own. No answer may contain a text of Ada that Bob has not sent.
 import { randomBytes } from 'node:crypto'
 import { expect, test } from '@playwright/test'
 import { type Caller, type ProService, startProService } from './pro-service.ts'
@@ -483,8 +482,7 @@ test('Bob’s previews, tests and runs cannot read Ada’s tables or files', asy
   await service.must(201, bob, 'POST', `${path}/tests`, { name: 'peek', sql: sources[0], severity: 'error' })
   const tested = await hear(bob, `${path}/tests/run`, { method: 'POST' })
   expect([tested.status, told(tested, String(sources[0]), hers)]).toEqual([200, []])
-  // Control: the same code reads the data in an administrator's preview, and in Bob's runs while Ada shares
-  // them.
+  // Control: the same code reads the data in an administrator's preview, and in Bob's runs while Ada shares them.
   expect(told(await preview(service.root, { code: sources[0] }), String(sources[0]), hers)).toContain(
     'shared row',
   )

@@ -1,5 +1,5 @@
-// Attack class: callers without a credential learn which resources exist. Status, size, headers, text and
-// duration of answers could tell. So could everything that is open: probes, metrics, the document, pages.
+// Attack class: callers without a credential learn which resources exist. Status, size, headers, text and duration of answers
+// could tell. So could everything that is open: probes, metrics, the document, pages.
 import { type APIRequestContext, type APIResponse, expect, test } from '@playwright/test'
 import { fresh, getJson, type MadePipeline, newPipeline, newZone, writeFile } from '../resources.ts'
 import { requestRun } from '../runs.ts'

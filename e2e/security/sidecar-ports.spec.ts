@@ -1,6 +1,5 @@
-// Attack class: the ports of runner and query service. An attacker reaches them over every protocol they
-// speak. The attacker first has no SIDECAR_TOKEN. Then the attacker has the token of the API, but no right to
-// the requested data.
+// Attack class: the ports of runner and query service. An attacker reaches them over every protocol they speak. The attacker
+// first has no SIDECAR_TOKEN. Then the attacker has the token of the API, but no right to the requested data.
 import { readFile } from 'node:fs/promises'
 import { createServer, type Server } from 'node:http'
 import { connect as connectHttp2 } from 'node:http2'

@@ -1,5 +1,5 @@
-// Attack class: server-side request forgery. Every field that takes an address, or a name that could become
-// one, gets the address of a listener. Nothing may call the listener.
+// Attack class: server-side request forgery. Every field that takes an address, or a name that could become one, gets the
+// address of a listener. Nothing may call the listener.
 import { createServer, type Server } from 'node:http'
 import {
   type AddressInfo,

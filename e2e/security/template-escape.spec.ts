@@ -1,5 +1,4 @@
-// Specification: SQL pipelines, templates. A template reaches only the documented names, within its limits of
-// time and memory.
+// Specification: SQL pipelines, templates. A template reaches only the documented names, within its limits of time and memory.
 import { expect, test } from '@playwright/test'
 import { expectHealthy, expectRefused, newPreview } from './attempts.ts'
 
@@ -136,8 +135,7 @@ test(`a configuration is only data: ${CONFIGS.length} attempts`, async ({ reques
     expect(put.status(), what).toBe(200)
     const response = await request.post(`${url}/preview`, { data: {} })
     const text = await response.text()
-    // Text stays text and leaves the query unchanged. Any other configuration is refused with the name of the
-    // file.
+    // Text stays text and leaves the query unchanged. Any other configuration is refused with the name of the file.
     if (response.status() === 200) expect.soft([what, JSON.parse(text).rows]).toEqual([what, [[1]]])
     else
       expect

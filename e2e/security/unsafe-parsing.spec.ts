@@ -1,5 +1,5 @@
-// Attack class: texts and files that are made to break or to block their parser. Each is refused with a
-// message, or read as plain data. Other clients are answered meanwhile and afterwards.
+// Attack class: texts and files that are made to break or to block their parser. Each is refused with a message, or read as
+// plain data. Other clients are answered meanwhile and afterwards.
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

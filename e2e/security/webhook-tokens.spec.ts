@@ -82,8 +82,7 @@ test('refusing a nearly correct token takes as long as any other', async ({ requ
   const near = token.slice(0, 63) + (token.endsWith('0') ? '1' : '0')
   const far = createHash('sha256').update(token).digest('hex')
   const times: Record<string, number[]> = { [near]: [], [far]: [] }
-  // Alternating requests, so that a slow machine affects both. Each pair has a new address, whose failures
-  // are not counted yet.
+  // Alternating requests, so that a slow machine affects both. Each pair has a new address, whose failures are not counted yet.
   for (let round = 0; round < 60; round++)
     for (const wrong of [near, far]) {
       const headers = { 'X-Webhook-Token': wrong, 'X-Forwarded-For': `198.51.100.${round + 1}` }

@@ -4,8 +4,8 @@ import { Decision, Permission, ResourceType } from '../../proto/gen/sluice/plugi
 import type { Grants } from './grants.ts'
 
 /**
- * Implements the rules of the service itself. An owner may do everything, and other users may do what their
- * grants permit. Ownership of a namespace, or a grant on it, covers the resources in the namespace.
+ * Implements the rules of the service itself. An owner may do everything, and other users may do what their grants permit.
+ * Ownership of a namespace, or a grant on it, covers the resources in the namespace.
  */
 export const enforcementService = (router: ConnectRouter, grants: Grants) =>
   router.service(EnforcementService, {

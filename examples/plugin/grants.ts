@@ -14,10 +14,7 @@ export interface Grant {
 }
 
 export interface Grants {
-  /**
-   * Stores a grant. It replaces an earlier grant of the same grantor to the same grantee on the same
-   * resource.
-   */
+  /** Stores a grant. It replaces an earlier grant of the same grantor to the same grantee on the same resource. */
   give(grant: Omit<Grant, 'id' | 'createdAt'>): Grant
   /** All grants, the oldest first. */
   all(): Grant[]

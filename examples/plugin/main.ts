@@ -1,5 +1,4 @@
-// A complete plugin. It authenticates users, authorizes their routes, decides about single resources and
-// stores grants.
+// A complete plugin. It authenticates users, authorizes their routes, decides about single resources and stores grants.
 //
 // Start: `PLUGIN_TOKEN=... node .setup/bun.mjs examples/plugin/main.ts`. See README.md beside this file.
 import { createServer } from 'node:http'

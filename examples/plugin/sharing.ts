@@ -24,10 +24,7 @@ export const sharingService = (router: ConnectRouter, { users, grants }: { users
       const removed = grants.remove(({ id }) => id === grantId)
       return { outcome: removed > 0 ? RevokeOutcome.REVOKED : RevokeOutcome.NOT_FOUND }
     },
-    /**
-     * Only approves the transfer. The service stores owners and sends them with each request to
-     * `EnforcementService`.
-     */
+    /** Only approves the transfer. The service stores owners and sends them with each request to `EnforcementService`. */
     transferOwnership({ pipelineId, fromUserId, toUserId }) {
       if (!users.has(toUserId)) return { decision: Decision.DENIED }
       // An ADMIN grant from another user would leave the old owner with full access after the transfer.

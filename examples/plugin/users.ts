@@ -14,8 +14,8 @@ export interface Users {
 }
 
 /**
- * Reads users and the digests of their tokens. A real plugin would query a directory. Tokens must be long and
- * random, because the digests have no salt.
+ * Reads users and the digests of their tokens. A real plugin would query a directory. Tokens must be long and random, because
+ * the digests have no salt.
  */
 export function readUsers(file: string): Users {
   const listed: (User & { token_sha256: string })[] = JSON.parse(readFileSync(file, 'utf8'))

@@ -1,5 +1,5 @@
-// The batches of an Arrow IPC stream from an engine. A few bytes can claim to hold any number of values. So
-// reading is limited by the number of bytes that arrived.
+// The batches of an Arrow IPC stream from an engine. A few bytes can claim to hold any number of values. So reading is limited
+// by the number of bytes that arrived.
 import { type Data, DataType, type RecordBatchReader } from 'apache-arrow'
 
 export interface StreamLimits {
@@ -15,8 +15,8 @@ export interface Batch {
 }
 
 /**
- * Yields the batches that have rows. Throws RangeError when the stream holds fewer values than it claims, or
- * more than the limits allow.
+ * Yields the batches that have rows. Throws RangeError when the stream holds fewer values than it claims, or more than the
+ * limits allow.
  */
 export function* batchesOf(reader: RecordBatchReader, { rows, bytes }: StreamLimits): Generator<Batch> {
   const { fields } = reader.schema
@@ -51,8 +51,7 @@ function isSound(data: Data, type: DataType): boolean {
   if (DataType.isFixedSizeList(type))
     return type.listSize > 0 && length * type.listSize <= childOf(data, 0).length
   if (DataType.isStruct(type)) return children.length > 0 && children.every((child) => child.length >= length)
-  // A null column has no buffers, so its length cannot be checked. The engine gives each NULL inside a list
-  // or struct a type.
+  // A null column has no buffers, so its length cannot be checked. The engine gives each NULL inside a list or struct a type.
   if (DataType.isNull(type)) return false
   return length <= (DataType.isBool(type) ? 8 * values.length : values.length / stride)
 }

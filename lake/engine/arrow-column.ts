@@ -352,8 +352,8 @@ function mapReader({ keyType, valueType }: DuckDBMapType): TypeReader {
 }
 
 /**
- * Arrow's offset of each list, and the child items to read. Arrow needs consecutive items, but the engine may
- * share or reorder them.
+ * Arrow's offset of each list, and the child items to read. Arrow needs consecutive items, but the engine may share or reorder
+ * them.
  */
 function listItems(
   vector: Vector,

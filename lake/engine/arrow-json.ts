@@ -1,5 +1,5 @@
-// Converts Arrow IPC from `arrow.ts` to JSON in chunks, without the engine. Bytes are counted while they are
-// written. After each slice of a few milliseconds other tasks run, also inside one long value.
+// Converts Arrow IPC from `arrow.ts` to JSON in chunks, without the engine. Bytes are counted while they are written. After
+// each slice of a few milliseconds other tasks run, also inside one long value.
 import { setImmediate as turn } from 'node:timers/promises'
 import { type Data, type Field, makeData, RecordBatchReader, Struct } from 'apache-arrow'
 import { type Batch, batchesOf } from './arrow-batches.ts'
@@ -20,9 +20,7 @@ export interface JsonOptions {
   rows: number
   /** The largest size of the text; unlimited when absent. */
   bytesMax?: number
-  /**
-   * Awaited once, when the text exceeds 1 MB. The caller can limit how many large texts are written at once.
-   */
+  /** Awaited once, when the text exceeds 1 MB. The caller can limit how many large texts are written at once. */
   beforeLarge?: () => Promise<void>
   signal?: AbortSignal
 }
@@ -32,10 +30,7 @@ export class SchemaTooLarge extends Error {
   override readonly name = 'SchemaTooLarge'
 }
 
-/**
- * Throws `JsonTooLarge`, `SchemaTooLarge`, RangeError when the stream contradicts itself, and the signal's
- * reason.
- */
+/** Throws `JsonTooLarge`, `SchemaTooLarge`, RangeError when the stream contradicts itself, and the signal's reason. */
 export async function arrowToJson(
   ipc: Uint8Array,
   { shape, rows, bytesMax = Number.POSITIVE_INFINITY, beforeLarge, signal }: JsonOptions,
@@ -87,10 +82,7 @@ const COMMA = 44
 const CHUNK_BYTES = 65_536
 const LARGE_BYTES = 1_048_576
 
-/**
- * Arrow reads a schema in one step: a schema of this size takes 30 ms. Ten thousand plain columns need 1.5
- * MB.
- */
+/** Arrow reads a schema in one step: a schema of this size takes 30 ms. Ten thousand plain columns need 1.5 MB. */
 export const SCHEMA_BYTES_MAX = 2 * 1_048_576
 /** Precedes the length of a message in the stream (https://arrow.apache.org/docs/format/Columnar.html). */
 const CONTINUATION = -1
@@ -99,10 +91,7 @@ const CONTINUATION_BYTES = 4
 /** A step on a schema of this size, 400 plain columns, takes a few milliseconds. */
 const WIDE_SCHEMA_BYTES = 65_536
 
-/**
- * The length of the schema, which is the first message of the stream and follows its length. Throws
- * SchemaTooLarge.
- */
+/** The length of the schema, which is the first message of the stream and follows its length. Throws SchemaTooLarge. */
 function schemaBytesOf(ipc: Uint8Array): number {
   if (ipc.byteLength < 2 * CONTINUATION_BYTES) return 0
   const start = new DataView(ipc.buffer, ipc.byteOffset)

@@ -1,9 +1,8 @@
-// Writes a DuckDB result as an Arrow IPC stream, column by column. No JavaScript value is created per cell
-// when the two formats have the same layout. Each field's metadata `sluice.type` holds the engine's type
-// name, also for nested fields.
+// Writes a DuckDB result as an Arrow IPC stream, column by column. No JavaScript value is created per cell when the two formats
+// have the same layout. Each field's metadata `sluice.type` holds the engine's type name, also for nested fields.
 //
-// Types without an exact Arrow type are written as text: HUGEINT, UHUGEINT, BIGNUM, INTERVAL, BIT, UUID,
-// ENUM, UNION, VARIANT, TIME WITH TIME ZONE. A GEOMETRY is written as its bytes (WKB).
+// Types without an exact Arrow type are written as text: HUGEINT, UHUGEINT, BIGNUM, INTERVAL, BIT, UUID, ENUM, UNION, VARIANT,
+// TIME WITH TIME ZONE. A GEOMETRY is written as its bytes (WKB).
 import type { DuckDBDataChunk, DuckDBResult } from '@duckdb/node-api'
 import { AsyncByteQueue, makeData, RecordBatch, RecordBatchStreamWriter, Schema, Struct } from 'apache-arrow'
 import { type ColumnReader, columnReader } from './arrow-column.ts'
@@ -17,10 +16,7 @@ export interface ArrowLimits {
   rowsLimit?: number
   /** The size of the whole stream. A larger stream throws `ResultTooLarge`. */
   bytesLimit?: number
-  /**
-   * A limit for the JSON text of the stream, checked against a lower bound of its size. Throws
-   * `JsonTooLarge`.
-   */
+  /** A limit for the JSON text of the stream, checked against a lower bound of its size. Throws `JsonTooLarge`. */
   jsonBytesMax?: number
 }
 
@@ -40,9 +36,8 @@ export class ResultTooLarge extends Error {
 }
 
 /**
- * Writes the whole stream: the schema, then a batch per chunk of the engine (2048 rows), then the end. A
- * streaming result is computed while it is read, and no further than the row limit. Throws `EngineError`,
- * `ResultTooLarge` and `JsonTooLarge`.
+ * Writes the whole stream: the schema, then a batch per chunk of the engine (2048 rows), then the end. A streaming result is
+ * computed while it is read, and no further than the row limit. Throws `EngineError`, `ResultTooLarge` and `JsonTooLarge`.
  */
 export async function arrowBytes(
   result: DuckDBResult,
@@ -76,8 +71,7 @@ class ChunkWriter {
       jsonBytesMax = Number.POSITIVE_INFINITY,
     }: ArrowLimits,
   ) {
-    // Arrow's record batches identify columns by name. A repeated name with another type would end the
-    // stream.
+    // Arrow's record batches identify columns by name. A repeated name with another type would end the stream.
     const names = uniqueNames(result.columnNames())
     this.#columns = names.map((name, index) => columnReader(name, result.columnType(index)))
     this.#schema = new Schema(this.#columns.map(({ field }) => field))

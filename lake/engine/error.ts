@@ -43,9 +43,7 @@ const WRAPPER = /^Failed to extract statements: /
 /** Starts the list of the engine's functions and their paths on this machine. */
 const STACK_TRACE = 'Stack Trace:'
 
-/**
- * Converts an error of DuckDB to an `EngineError` with the same message. Returns any other error unchanged.
- */
+/** Converts an error of DuckDB to an `EngineError` with the same message. Returns any other error unchanged. */
 export function engineError(error: unknown): unknown {
   if (error instanceof EngineError || !(error instanceof Error)) return error
   const message = error.message.replace(WRAPPER, '').slice(0, MESSAGE_CHARACTERS)

@@ -121,8 +121,8 @@ describe('a SELECT that reveals the engine', () => {
     expect(texts.length).toBeGreaterThan(2_000)
     const told = (sql: string) => engine.read(sql).then((reader) => String(reader.getRows()), String)
     const kept = `'${join(directory, 'kept.parquet')}'`
-    // Returns the text that a statement of the service writes when it reads the SELECT through a view. An
-    // error there is not checked, because the author sees only lines of their own text.
+    // Returns the text that a statement of the service writes when it reads the SELECT through a view. An error there is not
+    // checked, because the author sees only lines of their own text.
     const written = async (sql: string) => {
       await engine.run(`CREATE OR REPLACE TEMP VIEW result AS ${sql}`)
       await engine.run(`COPY (SELECT r::VARCHAR AS r FROM result AS r) TO ${kept}`)

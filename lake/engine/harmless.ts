@@ -1,12 +1,12 @@
-// Refuses calls and reads that an author's SELECT may not contain, even in a locked engine. A SELECT can do
-// more than read data. The check uses the engine's own syntax tree of the text.
+// Refuses calls and reads that an author's SELECT may not contain, even in a locked engine. A SELECT can do more than read
+// data. The check uses the engine's own syntax tree of the text.
 import type { DuckDBConnection } from '@duckdb/node-api'
 import { foldName, isObject, type Json, type JsonObject, parse, treeOn } from './parser.ts'
 import { StatementRefused, textOf } from './statement.ts'
 
 /**
- * Functions that change the engine, write files (a log), call memory addresses, or plan another SQL text.
- * That other text could use all of these functions.
+ * Functions that change the engine, write files (a log), call memory addresses, or plan another SQL text. That other text could
+ * use all of these functions.
  */
 const ACTING_FUNCTIONS = [
   'arrow_scan',
@@ -29,8 +29,8 @@ const ACTING_FUNCTIONS = [
 ]
 
 /**
- * Functions that reveal the engine's settings or local file paths. Paths appear in views, in the file cache
- * and in statements of the service.
+ * Functions that reveal the engine's settings or local file paths. Paths appear in views, in the file cache and in statements
+ * of the service.
  */
 const TELLING_FUNCTIONS = [
   'current_query',
@@ -43,8 +43,7 @@ const TELLING_FUNCTIONS = [
 ]
 
 /**
- * The engine's views on the same data, with the qualifiers that select each view: its schema, or the catalog
- * of that schema.
+ * The engine's views on the same data, with the qualifiers that select each view: its schema, or the catalog of that schema.
  */
 const TELLING_VIEWS: ReadonlyMap<string, ReadonlySet<string>> = new Map(
   Object.entries({
@@ -67,8 +66,8 @@ const REFUSED_WORDS = new RegExp(
 )
 
 /**
- * Refuses functions that do more than read, and sources that reveal the engine. The caller has already
- * checked that the text is one SELECT. Throws `EngineError` (syntax) or `StatementRefused`.
+ * Refuses functions that do more than read, and sources that reveal the engine. The caller has already checked that the text is
+ * one SELECT. Throws `EngineError` (syntax) or `StatementRefused`.
  */
 export async function checkHarmless(connection: DuckDBConnection, sql: string): Promise<void> {
   if (!REFUSED_WORDS.test(sql)) return

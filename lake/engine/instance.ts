@@ -1,13 +1,12 @@
-// A locked DuckDB instance. It can use only the files of the given paths: no network, no extensions, no
-// settings.
+// A locked DuckDB instance. It can use only the files of the given paths: no network, no extensions, no settings.
 //
-// Opening has two steps, so that one instance can be prepared in advance. `prepareEngine` (10 ms) needs
-// nothing from a run; `lock` (under 1 ms) needs the paths. The order inside `lock` matters: first the paths,
-// then external access off, then the configuration locked.
+// Opening has two steps, so that one instance can be prepared in advance. `prepareEngine` (10 ms) needs nothing from a run;
+// `lock` (under 1 ms) needs the paths. The order inside `lock` matters: first the paths, then external access off, then the
+// configuration locked.
 //
-// The lock has two gaps. SQL can print to the process's standard output (profiling), so the process must not
-// use that output otherwise. A symbolic link counts as its target file. So a directory for a run needs hard
-// links, or the targets in `allowedPaths`.
+// The lock has two gaps. SQL can print to the process's standard output (profiling), so the process must not use that output
+// otherwise. A symbolic link counts as its target file. So a directory for a run needs hard links, or the targets in
+// `allowedPaths`.
 import {
   type DuckDBConnection,
   DuckDBInstance,
@@ -99,10 +98,7 @@ export async function openLocked(options: EngineSize & EngineAccess): Promise<En
   }
 }
 
-/**
- * One locked instance. Every method throws `EngineError`. Only one call may run at a time, except
- * `interrupt`.
- */
+/** One locked instance. Every method throws `EngineError`. Only one call may run at a time, except `interrupt`. */
 export class Engine {
   readonly #instance: DuckDBInstance
   #connection: DuckDBConnection
@@ -117,10 +113,7 @@ export class Engine {
     return this.#connection
   }
 
-  /**
-   * Replaces the connection and so drops its state: temporary tables and views, prepared statements, the
-   * state of random().
-   */
+  /** Replaces the connection and so drops its state: temporary tables and views, prepared statements, the state of random(). */
   async renew(): Promise<void> {
     const before = this.#connection
     this.#connection = await this.#instance.connect()
@@ -133,8 +126,8 @@ export class Engine {
   }
 
   /**
-   * Runs one query and computes its rows while they are fetched. If the query then fails, its message is lost
-   * (see `rows.ts`): prefer `run` with a LIMIT.
+   * Runs one query and computes its rows while they are fetched. If the query then fails, its message is lost (see `rows.ts`):
+   * prefer `run` with a LIMIT.
    */
   stream(sql: string): Promise<DuckDBResult> {
     return mapped(() => this.connection.stream(sql))

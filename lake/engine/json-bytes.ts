@@ -11,8 +11,8 @@ export class JsonTooLarge extends Error {
 const MIB = 1_048_576
 
 /**
- * Writes JSON text as UTF-8, byte by byte, because joining and encoding thousands of small strings is slower.
- * Writes throw `JsonTooLarge` when the text, including chunks already taken, exceeds `bytesMax`.
+ * Writes JSON text as UTF-8, byte by byte, because joining and encoding thousands of small strings is slower. Writes throw
+ * `JsonTooLarge` when the text, including chunks already taken, exceeds `bytesMax`.
  */
 export class JsonBytes {
   #bytes: Uint8Array<ArrayBuffer>

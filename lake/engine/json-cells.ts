@@ -8,9 +8,8 @@
 //
 // A light value is written at once. A heavy value is a generator that pauses after each slice of its text.
 //
-// Numbers, decimals and timestamps are written without a string per value. This way, 1,000 rows of nine
-// columns take 1.6 ms of CPU; with strings they take 2.8 ms (2026-11-23). The aim is twice DuckDB's own 6 ms,
-// and strings leave too little of it.
+// Numbers, decimals and timestamps are written without a string per value. This way, 1,000 rows of nine columns take 1.6 ms of
+// CPU; with strings they take 2.8 ms (2026-11-23). The aim is twice DuckDB's own 6 ms, and strings leave too little of it.
 import { isUtf8 } from 'node:buffer'
 import {
   type Data,
@@ -29,8 +28,7 @@ import { civilDate, decimalText, isoTime, isoTimestamp, shortFloat } from './jso
 
 export interface Cells {
   /**
-   * Approximate number of bytes of the values from `from` up to `to`. It decides how many values are written
-   * without a pause.
+   * Approximate number of bytes of the values from `from` up to `to`. It decides how many values are written without a pause.
    */
   weight(from: number, to: number): number
   /** Writes one value at once. */
@@ -54,9 +52,7 @@ export const SLICE_BYTES = 65_536
 const PLAIN_BYTES = 16
 /** The first buffer of a map's keys. Most keys are shorter, and a result may have thousands of maps. */
 const KEY_BYTES = 64
-/**
- * A key that is JSON is escaped again at each level of nested maps, which doubles its quotes and backslashes.
- */
+/** A key that is JSON is escaped again at each level of nested maps, which doubles its quotes and backslashes. */
 const KEY_GROWTH = 2
 /** Half of the largest number of values in the first slice. The number doubles per slice. */
 const VALUES_FIRST = 1_024
@@ -223,8 +219,8 @@ const writeFloats: WriteOf = ({ values }, out) => {
 }
 
 /**
- * Reads 64-bit integers as two halves, because a bigint per value would cost more than all other work. A
- * result outside the safe integers is not exact.
+ * Reads 64-bit integers as two halves, because a bigint per value would cost more than all other work. A result outside the
+ * safe integers is not exact.
  */
 function numbersOf({ buffer, byteOffset, byteLength }: ArrayBufferView, isSigned = true) {
   const lower = new Uint32Array(buffer, byteOffset, byteLength / 4)

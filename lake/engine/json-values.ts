@@ -21,10 +21,7 @@ export function decimalText(unscaled: bigint, scale: number): string {
 /** The engine stores infinite dates as the limits of 32 bits. */
 const INFINITE_DAYS = 2 ** 31 - 1
 
-/**
- * Converts days since 1970 to `2001-02-03`. Years outside 0 to 9999 have a sign and six digits. Infinite
- * dates are null.
- */
+/** Converts days since 1970 to `2001-02-03`. Years outside 0 to 9999 have a sign and six digits. Infinite dates are null. */
 export function civilDate(days: number): string | null {
   if (Math.abs(days) >= INFINITE_DAYS) return null
   // Counts in eras of 400 Gregorian years that start on 1 March, so that leap days come last.
@@ -53,10 +50,7 @@ function yearText(year: number): string {
   return `${year < 0 ? '-' : '+'}${String(Math.abs(year)).padStart(6, '0')}`
 }
 
-/**
- * Converts a time of day in units of 10^-digits seconds to `03:04:05.25`, without trailing zeros in the
- * fraction.
- */
+/** Converts a time of day in units of 10^-digits seconds to `03:04:05.25`, without trailing zeros in the fraction. */
 export function isoTime(units: number, digits: number): string {
   const perSecond = 10 ** digits
   const seconds = Math.floor(units / perSecond)
@@ -68,9 +62,7 @@ export function isoTime(units: number, digits: number): string {
 /** The engine stores infinite timestamps as the limits of 64 bits, in every unit. */
 const INFINITE_UNITS = 2n ** 63n - 1n
 
-/**
- * Converts units of 10^-digits seconds since 1970 to `2001-02-03T04:05:06.7`. Infinite timestamps are null.
- */
+/** Converts units of 10^-digits seconds since 1970 to `2001-02-03T04:05:06.7`. Infinite timestamps are null. */
 export function isoTimestamp(units: bigint, digits: number): string | null {
   if (units === INFINITE_UNITS || units === -INFINITE_UNITS) return null
   const perDay = 86_400n * 10n ** BigInt(digits)

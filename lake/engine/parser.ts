@@ -9,10 +9,7 @@ export type SyntaxTree = (sql: string) => Promise<string>
 const treeOf = (text: string) =>
   `SELECT CAST(json_serialize_sql(${text}, skip_null := true, skip_empty := true, skip_default := true) AS VARCHAR)`
 
-/**
- * For few texts. The text is a literal of the statement, because a parameter needs four engine calls instead
- * of one.
- */
+/** For few texts. The text is a literal of the statement, because a parameter needs four engine calls instead of one. */
 export const treeOn =
   (connection: DuckDBConnection): SyntaxTree =>
   async (sql) => {
@@ -21,8 +18,8 @@ export const treeOn =
   }
 
 /**
- * For many texts, one at a time. Most of the work is planning the statement that calls the parser, so it is
- * planned once. The function works as long as the connection is open.
+ * For many texts, one at a time. Most of the work is planning the statement that calls the parser, so it is planned once. The
+ * function works as long as the connection is open.
  */
 export async function plannedTreeOn(connection: DuckDBConnection): Promise<SyntaxTree> {
   const statement = await connection.prepare(treeOf('$1::VARCHAR'))
@@ -46,8 +43,8 @@ export interface SyntaxFault {
 }
 
 /**
- * Returns the trees of the statements, or undefined when a statement is not a SELECT. The parser treats
- * DESCRIBE and SHOW as SELECT. Throws `EngineError` (syntax).
+ * Returns the trees of the statements, or undefined when a statement is not a SELECT. The parser treats DESCRIBE and SHOW as
+ * SELECT. Throws `EngineError` (syntax).
  */
 export async function parse(tree: SyntaxTree, sql: string): Promise<JsonObject[] | undefined> {
   const parsed = await tryParse(tree, sql)
@@ -77,15 +74,10 @@ export async function tryParse(
   return { message: String(answer.error_message), at }
 }
 
-/**
- * Folds a name like the engine does: only ASCII letters. Other letters, such as the Kelvin sign, stay
- * unchanged.
- */
+/** Folds a name like the engine does: only ASCII letters. Other letters, such as the Kelvin sign, stay unchanged. */
 export const foldName = (name: string): string => name.replace(/[A-Z]+/g, (letters) => letters.toLowerCase())
 
-/**
- * The engine's tree holds numbers too large for a DOUBLE, such as 1e400, as words that JSON does not have.
- */
+/** The engine's tree holds numbers too large for a DOUBLE, such as 1e400, as words that JSON does not have. */
 const NO_JSON = /"(?:[^"\\]|\\.)*"|-?\b(?:Infinity|NaN)\b/g
 const NO_JSON_WORD = /Infinity|NaN/
 
@@ -96,8 +88,7 @@ export function jsonOf(tree: string): Json {
 }
 
 /**
- * Converts a byte position in the UTF-8 text to an offset in the string. The engine counts bytes for the
- * position of a name.
+ * Converts a byte position in the UTF-8 text to an offset in the string. The engine counts bytes for the position of a name.
  */
 export const offsetOf = (sql: string, byte: number): number =>
   new TextDecoder('utf-8', { ignoreBOM: true }).decode(new TextEncoder().encode(sql).subarray(0, byte)).length

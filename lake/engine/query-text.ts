@@ -1,5 +1,4 @@
-// Finds the syntax errors and table names of one query with the engine's parser, without binding or running
-// the query.
+// Finds the syntax errors and table names of one query with the engine's parser, without binding or running the query.
 import type { DuckDBConnection } from '@duckdb/node-api'
 import { mapped } from './error.ts'
 import {
@@ -78,15 +77,12 @@ function notSelect(sql: string): SyntaxFault {
   return { message: `only a SELECT can be run, not ${word}`, at: statement?.at }
 }
 
-/**
- * The parser treats DESCRIBE, SUMMARIZE and SHOW as SELECT, but they can replace a query only in parentheses.
- */
+/** The parser treats DESCRIBE, SUMMARIZE and SHOW as SELECT, but they can replace a query only in parentheses. */
 const isListing = ({ node }: JsonObject) =>
   isObject(node) && isObject(node.from_table) && node.from_table.type === 'SHOW_REF'
 
 /**
- * Whether the text can be the body of a view, because a run creates a view of the query. The text is parsed
- * and not executed.
+ * Whether the text can be the body of a view, because a run creates a view of the query. The text is parsed and not executed.
  */
 const isViewBody = (connection: DuckDBConnection, sql: string): Promise<boolean> =>
   connection.extractStatements(`CREATE TEMP VIEW query AS\n${sql}`).then(

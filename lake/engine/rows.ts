@@ -11,9 +11,8 @@ export class BrokenStream extends EngineError {
 /**
  * Returns the next rows of a result, or undefined at the end. Throws `EngineError`.
  *
- * When a streaming result fails or is interrupted, these bindings only end the stream. They mark the result
- * as invalid and lose its message. So all rows are fetched through this function. `run` throws such an error
- * itself, with the message.
+ * When a streaming result fails or is interrupted, these bindings only end the stream. They mark the result as invalid and lose
+ * its message. So all rows are fetched through this function. `run` throws such an error itself, with the message.
  */
 export async function nextChunk(result: DuckDBResult): Promise<DuckDBDataChunk | undefined> {
   const chunk = await mapped(() => result.fetchChunk())

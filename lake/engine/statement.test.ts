@@ -95,8 +95,7 @@ describe('finds every table of a query', () => {
     ['SELECT list_transform([1], x -> (SELECT y FROM a))', ['a']],
     ['SELECT * FROM a ASOF JOIN b USING (t) POSITIONAL JOIN c', ['a', 'b', 'c']],
     ['WITH RECURSIVE r AS (FROM a UNION FROM r, b) FROM r', ['a', 'b']],
-    // The first part of a recursive query does not see its own name, so the engine searches for a table or a
-    // file.
+    // The first part of a recursive query does not see its own name, so the engine searches for a table or a file.
     ['WITH RECURSIVE r AS (FROM r UNION FROM r, b) FROM r', ['b', 'r']],
     ['WITH RECURSIVE r AS (FROM a JOIN (SELECT (FROM r)) ON true UNION ALL FROM b) FROM r', ['a', 'b', 'r']],
     ['WITH r AS (FROM a), b AS (WITH RECURSIVE r AS (FROM r UNION FROM r) FROM r) FROM b', ['a']],

@@ -1,6 +1,6 @@
-// Classifies a SQL text with the engine's own parser, never by pattern matching. A query of a user must be
-// one statement that only reads. It may name only allowed tables, and may call only functions that compute.
-// The locked instance is the second barrier.
+// Classifies a SQL text with the engine's own parser, never by pattern matching. A query of a user must be one statement that
+// only reads. It may name only allowed tables, and may call only functions that compute. The locked instance is the second
+// barrier.
 import { EngineError } from './error.ts'
 import { foldName, isObject, type Json, type JsonObject, parse, type SyntaxTree } from './parser.ts'
 
@@ -17,10 +17,7 @@ export interface ReadStatement {
   kind: 'select' | 'explain'
   /** Every table that the statement reads, each once, without CTEs. */
   tables: TableReference[]
-  /**
-   * The statement lists the existing tables (SHOW TABLES, information_schema), so the engine must know all of
-   * them.
-   */
+  /** The statement lists the existing tables (SHOW TABLES, information_schema), so the engine must know all of them. */
   listsTables: boolean
   /** The statement calls setseed(), which determines later random numbers. */
   setsSeed: boolean
@@ -36,10 +33,7 @@ export interface ReadRules {
   isTable?: (table: TableReference) => boolean
 }
 
-/**
- * Table functions that compute from their arguments alone. Any other one can reach files, settings or SQL
- * texts.
- */
+/** Table functions that compute from their arguments alone. Any other one can reach files, settings or SQL texts. */
 const TABLE_FUNCTIONS: ReadonlySet<string> = new Set([
   'range',
   'generate_series',
@@ -53,8 +47,8 @@ const TABLE_FUNCTIONS: ReadonlySet<string> = new Set([
 ])
 
 /**
- * Scalar functions that reveal process state, write to its log or plan another SQL text. Also macros that
- * read the engine's own tables or wait: the parser's tree does not show their bodies.
+ * Scalar functions that reveal process state, write to its log or plan another SQL text. Also macros that read the engine's own
+ * tables or wait: the parser's tree does not show their bodies.
  */
 const REFUSED_FUNCTIONS: ReadonlySet<string> = new Set([
   'current_setting',
@@ -79,8 +73,8 @@ const LISTINGS: ReadonlySet<string> = new Set(['"tables"', '__show_tables_expand
 const ALLOWED = 'only one SELECT, EXPLAIN, DESCRIBE or SHOW statement is allowed'
 
 /**
- * Checks that a text is one read-only statement, and returns the statement. The engine only parses, so the
- * tables need not exist. Throws `EngineError` (syntax) or `StatementRefused`.
+ * Checks that a text is one read-only statement, and returns the statement. The engine only parses, so the tables need not
+ * exist. Throws `EngineError` (syntax) or `StatementRefused`.
  */
 export async function checkReadOnly(
   tree: SyntaxTree,
@@ -114,10 +108,7 @@ export async function readStatement(
   }
 }
 
-/**
- * Limits the rows of a checked statement and preserves their order. EXPLAIN stays unchanged, because its
- * output is short.
- */
+/** Limits the rows of a checked statement and preserves their order. EXPLAIN stays unchanged, because its output is short. */
 export function limited({ sql, kind }: Pick<ReadStatement, 'sql' | 'kind'>, rowsLimit: number): string {
   if (kind === 'explain') return sql
   const [text = sql] = splitStatements(sql).map((statement) => statement.text)
@@ -126,8 +117,7 @@ export function limited({ sql, kind }: Pick<ReadStatement, 'sql' | 'kind'>, rows
 }
 
 /**
- * Corrects the line numbers in an engine error of a limited statement, which begins on the second line of the
- * executed text.
+ * Corrects the line numbers in an engine error of a limited statement, which begins on the second line of the executed text.
  */
 export function withOwnLines(error: unknown, { kind }: Pick<ReadStatement, 'kind'>): unknown {
   if (kind === 'explain' || !(error instanceof EngineError) || error.line === undefined) return error
@@ -176,9 +166,7 @@ function readTree(
   return { tables: [...tables.values()], listsTables, functions }
 }
 
-/**
- * Visits every node of a statement's tree. `isCte` says whether a table name refers to a CTE at that node.
- */
+/** Visits every node of a statement's tree. `isCte` says whether a table name refers to a CTE at that node. */
 export function visitTree(
   statement: JsonObject,
   visit: (node: JsonObject, isCte: (table: TableReference) => boolean) => void,
@@ -202,8 +190,7 @@ export function visitTree(
     visit(node, ({ catalog, schema, name }) => catalog === '' && schema === '' && isInScope(inner, name))
     for (const [key, child] of Object.entries(node)) {
       if (key === 'cte_map') continue
-      // The first part of a recursive query does not see its own name: the name means a table or a file
-      // there.
+      // The first part of a recursive query does not see its own name: the name means a table or a file there.
       const seesItself = node.type === 'RECURSIVE_CTE_NODE' && key === 'right'
       open.push({
         node: child,
@@ -268,8 +255,8 @@ function refusal(sql: string): string {
 }
 
 /**
- * The parser's trees do not represent EXPLAIN, so it is removed before the check and added again afterwards.
- * Only this prefix and the checked text run, however the text was split.
+ * The parser's trees do not represent EXPLAIN, so it is removed before the check and added again afterwards. Only this prefix
+ * and the checked text run, however the text was split.
  */
 function splitExplain(sql: string): { prefix: string; body: string } | undefined {
   const word = wordAt(sql, skipBlank(sql, 0))
@@ -296,10 +283,7 @@ function skipBlank(sql: string, start: number): number {
   }
 }
 
-/**
- * Matches a quoted text (with escapes after E), a quoted name, a dollar-quoted text, a comment, or the end of
- * a statement.
- */
+/** Matches a quoted text (with escapes after E), a quoted name, a dollar-quoted text, a comment, or the end of a statement. */
 const PIECE =
   /[eE]'(?:[^'\\]|\\[\s\S]|'')*'|'(?:[^']|'')*'|"(?:[^"]|"")*"|\$([A-Za-z_]\w*)?\$|--[^\n]*|\/\*|;/g
 

@@ -1,5 +1,5 @@
-// Finds texts that change no state of an instance and see no earlier state. Such texts of several users may
-// share an instance, one after the other. Every other text gets its own instance.
+// Finds texts that change no state of an instance and see no earlier state. Such texts of several users may share an instance,
+// one after the other. Every other text gets its own instance.
 import type { DuckDBConnection } from '@duckdb/node-api'
 import { EngineError } from './error.ts'
 import { foldName, treeOn } from './parser.ts'
@@ -11,8 +11,8 @@ export interface TableName {
 }
 
 /**
- * Functions that reveal the instance, its connections or the surrounding text; and `setseed`, which
- * determines later random numbers. Functions that reveal more are refused in every read-only text.
+ * Functions that reveal the instance, its connections or the surrounding text; and `setseed`, which determines later random
+ * numbers. Functions that reveal more are refused in every read-only text.
  */
 const TELLING_FUNCTIONS: ReadonlySet<string> = new Set([
   'current_connection_id',
@@ -25,8 +25,8 @@ const TELLING_FUNCTIONS: ReadonlySet<string> = new Set([
 ])
 
 /**
- * Whether the engine's parser finds one SELECT that only computes and reads only these tables. A table must
- * be written as `schema.name`, because only the instance can resolve a name without a schema.
+ * Whether the engine's parser finds one SELECT that only computes and reads only these tables. A table must be written as
+ * `schema.name`, because only the instance can resolve a name without a schema.
  */
 export async function isTraceless(
   connection: DuckDBConnection,

@@ -9,8 +9,8 @@ import {
 import { describedIdentifier } from '../quote.ts'
 
 /**
- * A type as the engine's DESCRIBE writes it: `DECIMAL(14,2)`, `STRUCT(a INTEGER, "b c" VARCHAR)[]`. A
- * built-in alias (JSON) replaces the type's name. Field names are quoted unless they are plain words.
+ * A type as the engine's DESCRIBE writes it: `DECIMAL(14,2)`, `STRUCT(a INTEGER, "b c" VARCHAR)[]`. A built-in alias (JSON)
+ * replaces the type's name. Field names are quoted unless they are plain words.
  */
 export function typeName(type: DuckDBType): string {
   if (type.alias) return type.alias

@@ -1,5 +1,5 @@
-// Two independent readers read the tables written here: DuckDB's Parquet reader (by field id) and icebird (an
-// Iceberg reader that also reads manifests).
+// Two independent readers read the tables written here: DuckDB's Parquet reader (by field id) and icebird (an Iceberg reader
+// that also reads manifests).
 
 import { describe, expect, test } from 'bun:test'
 import { quoteIdentifier } from '../quote.ts'

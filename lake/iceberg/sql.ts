@@ -1,5 +1,5 @@
-// DuckDB SQL that writes and reads the data files of an Iceberg table. Names and texts come from users, so
-// each of them is quoted.
+// DuckDB SQL that writes and reads the data files of an Iceberg table. Names and texts come from users, so each of them is
+// quoted.
 
 import { quoteIdentifier, quoteLiteral } from '../quote.ts'
 import { renderDuckType } from './format/duckdb-type.ts'
@@ -23,9 +23,8 @@ export function fieldsWritten(columns: readonly Column[], schema: Schema): Neste
 }
 
 /**
- * The SELECT list inside COPY, which converts a result to the types and names of the table:
- * `"a", CAST("b" AS BIGINT) AS "b"`. Columns of the table that the result lacks are not written; readers see
- * null.
+ * The SELECT list inside COPY, which converts a result to the types and names of the table: `"a", CAST("b" AS BIGINT) AS "b"`.
+ * Columns of the table that the result lacks are not written; readers see null.
  */
 export function selectForWrite(columns: readonly Column[], schema: Schema): string {
   const present = byName(columns)
@@ -44,10 +43,7 @@ function projection(column: Column, field: NestedField): string {
   return isSame && column.name === field.name ? value : `${value} AS ${quoteIdentifier(field.name)}`
 }
 
-/**
- * Like `selectForWrite`, but for every column of the schema. A missing column is NULL or the SQL in
- * `instead`.
- */
+/** Like `selectForWrite`, but for every column of the schema. A missing column is NULL or the SQL in `instead`. */
 export function selectForTable(
   columns: readonly Column[],
   schema: Schema,
@@ -81,10 +77,7 @@ function idsOf(id: number, type: IcebergType): string {
   }
 }
 
-/**
- * The option `schema` of read_parquet: it selects columns by field id, and gives null for columns that a file
- * lacks.
- */
+/** The option `schema` of read_parquet: it selects columns by field id, and gives null for columns that a file lacks. */
 export function schemaMapLiteral(schema: Schema): string {
   const fields = schema.fields.map(
     ({ id, name, type }) =>
@@ -94,8 +87,8 @@ export function schemaMapLiteral(schema: Schema): string {
 }
 
 /**
- * A table expression over data files. Without files, it is an empty relation with the same columns.
- * `fileColumn` names an additional column with the path of each row's file.
+ * A table expression over data files. Without files, it is an empty relation with the same columns. `fileColumn` names an
+ * additional column with the path of each row's file.
  */
 export function readTable(schema: Schema, paths: readonly string[], fileColumn?: string): string {
   if (paths.length === 0) {

@@ -1,5 +1,5 @@
-// A lake for tests. Objects are files in a directory, which an HTTP server offers to an independent reader.
-// The catalog is one map. A write takes all steps of a run (DuckDB's COPY, manifests, commit).
+// A lake for tests. Objects are files in a directory, which an HTTP server offers to an independent reader. The catalog is one
+// map. A write takes all steps of a run (DuckDB's COPY, manifests, commit).
 
 import { afterAll } from 'bun:test'
 import { mkdir, mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises'
@@ -203,10 +203,7 @@ export async function useTestLake(): Promise<TestLake> {
   }
 }
 
-/**
- * The rows as another Iceberg reader reads them. Its types declare ids as numbers, but its code only compares
- * ids.
- */
+/** The rows as another Iceberg reader reads them. Its types declare ids as numbers, but its code only compares ids. */
 export const readIndependently = (table: TableMetadata) =>
   icebergRead({
     tableUrl: table.location,

@@ -1,5 +1,5 @@
-// Header annotations: `-- @key: value` (SQL) and `# @key: value` (Python), only in the leading comment block.
-// Blank lines do not end the block. The first line that is neither blank nor a comment ends it.
+// Header annotations: `-- @key: value` (SQL) and `# @key: value` (Python), only in the leading comment block. Blank lines do
+// not end the block. The first line that is neither blank nor a comment ends it.
 
 export interface Annotation {
   key: string
@@ -18,9 +18,7 @@ const ANNOTATION = /^@([A-Za-z_][A-Za-z0-9_-]*)\s*:(.*)$/
 /** The comment mark of a source file, chosen by its name. */
 export const commentMarkOf = (path: string): CommentMark => (path.endsWith('.py') ? '#' : '--')
 
-/**
- * Returns every annotation of the header, in order. A key written twice appears twice. Keys are lower case.
- */
+/** Returns every annotation of the header, in order. A key written twice appears twice. Keys are lower case. */
 export function readAnnotations(source: string, mark: CommentMark): Annotation[] {
   const annotations: Annotation[] = []
   let line = 0

@@ -1,6 +1,6 @@
 /**
- * A mistake in a pipeline that its author can correct. `text` describes the mistake. `where` names the place
- * in the author's files: `pipeline.sql line 3`. The message contains both.
+ * A mistake in a pipeline that its author can correct. `text` describes the mistake. `where` names the place in the author's
+ * files: `pipeline.sql line 3`. The message contains both.
  */
 export class AuthorError extends Error {
   readonly text: string

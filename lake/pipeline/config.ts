@@ -1,5 +1,5 @@
-// A pipeline's configuration. Header annotations override `config.yaml` key by key, and `config.yaml`
-// overrides the defaults. The same rules apply to runs, previews and publish validation.
+// A pipeline's configuration. Header annotations override `config.yaml` key by key, and `config.yaml` overrides the defaults.
+// The same rules apply to runs, previews and publish validation.
 import { isMap, isScalar, LineCounter, type ParsedNode } from 'yaml'
 import { commentMarkOf, readAnnotations, splitList } from './annotations.ts'
 import { shown } from './names.ts'
@@ -94,9 +94,7 @@ const NEEDS: Partial<Record<MergeStrategy, 'unique_key' | 'partition_column'>> =
   snapshot: 'partition_column',
 }
 
-/**
- * The readers of values. They throw `BadValue`, and accept the text of an annotation as well as a YAML value.
- */
+/** The readers of values. They throw `BadValue`, and accept the text of an annotation as well as a YAML value. */
 const READERS: { [Name in keyof PipelineConfig]: (value: unknown) => PipelineConfig[Name] } = {
   description: (value) => text(value, CONFIG_LIMITS.descriptionCharacters),
   materialized: (value) => {
@@ -216,8 +214,7 @@ function yamlSettings({ path, text: yaml }: TextFile, errors: ConfigProblem[]): 
   const lines = new LineCounter()
   const document = readYaml(yaml, lines)
   const [fault] = document.errors
-  // Values are built only from a document without errors: a document that the parser rejected can be slow to
-  // build.
+  // Values are built only from a document without errors: a document that the parser rejected can be slow to build.
   if (fault !== undefined)
     return unreadable(
       // The parser's own message for this error addresses programmers, not authors.

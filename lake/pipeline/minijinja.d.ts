@@ -1,7 +1,4 @@
-/**
- * The JavaScript glue of `minijinja-js` without its WASM. Only the part that `template-engine.ts` uses is
- * declared.
- */
+/** The JavaScript glue of `minijinja-js` without its WASM. Only the part that `template-engine.ts` uses is declared. */
 declare module 'minijinja-js/dist/bundler/minijinja_js_bg.js' {
   /** Connects the glue to one instance of the module. */
   export function __wbg_set_wasm(exports: WebAssembly.Exports): void

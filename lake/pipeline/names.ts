@@ -18,10 +18,7 @@ export class NameError extends Error {
   override readonly name = 'NameError'
 }
 
-/**
- * Parses `layer.name` or `namespace.layer.name` from `ref()`. The first form uses `defaultNamespace`. Throws
- * `NameError`.
- */
+/** Parses `layer.name` or `namespace.layer.name` from `ref()`. The first form uses `defaultNamespace`. Throws `NameError`. */
 export function parseTableName(text: string, defaultNamespace: string): TableName {
   const parts = text.split('.')
   if (parts.length < 2 || parts.length > 3)

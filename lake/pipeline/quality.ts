@@ -34,10 +34,7 @@ export function testNameOf(path: string): string | undefined {
 /** The path of a test's file, relative to the prefix of its pipeline. */
 export const testPathOf = (name: string) => `${FOLDER}${name}.sql`
 
-/**
- * Reads the header of a test file. An unreadable severity counts as `error`, so the test still gates. Never
- * throws.
- */
+/** Reads the header of a test file. An unreadable severity counts as `error`, so the test still gates. Never throws. */
 export function parseTest(name: string, { path, text }: TextFile): ParsedTest {
   const parsed: ParsedTest = {
     test: { name, severity: 'error', description: '', tags: [], remediation: '' },
@@ -74,9 +71,9 @@ export interface TestOutcome {
 const NUMERIC = /^(U?(TINY|SMALL|BIG|HUGE)INT|U?INTEGER|FLOAT|DOUBLE|DECIMAL\(\d+,\d+\)|BIGNUM)$/
 
 /**
- * The number of failing rows; 0 passes. One row with one numeric column is that number. Any other result
- * counts its rows. NULL, NaN and infinities are not numbers, so they count as one failing row: a test whose
- * `sum()` found no rows does not pass. A fraction is rounded away from 0, so that 0.4 does not pass.
+ * The number of failing rows; 0 passes. One row with one numeric column is that number. Any other result counts its rows. NULL,
+ * NaN and infinities are not numbers, so they count as one failing row: a test whose `sum()` found no rows does not pass. A
+ * fraction is rounded away from 0, so that 0.4 does not pass.
  */
 export function testValue({ columnTypes, rowCount, first }: TestOutcome): number {
   const [type] = columnTypes

@@ -1,10 +1,10 @@
-// Finds the literal `ref('...')` and `landing_zone('...')` calls of a source. Lineage shows them, publish
-// warns about them, and a run freezes their landing zones at its start.
+// Finds the literal `ref('...')` and `landing_zone('...')` calls of a source. Lineage shows them, publish warns about them, and
+// a run freezes their landing zones at its start.
 //
-// In SQL, a call counts when the template evaluates it, so inside `{{ }}` and `{% %}`. Text outside the
-// delimiters is plain SQL. Calls in `{# #}` or in a raw block do not count. The template also evaluates a
-// delimited call inside a SQL comment. A run then needs the named table or zone, but reads nothing from it:
-// `isCommented`. In Python, a call counts in code and in the replacement fields of an f-string.
+// In SQL, a call counts when the template evaluates it, so inside `{{ }}` and `{% %}`. Text outside the delimiters is plain
+// SQL. Calls in `{# #}` or in a raw block do not count. The template also evaluates a delimited call inside a SQL comment. A
+// run then needs the named table or zone, but reads nothing from it: `isCommented`. In Python, a call counts in code and in the
+// replacement fields of an f-string.
 
 export interface Position {
   /** 1-based. */
@@ -18,9 +18,7 @@ export type ReferenceFunction = 'ref' | 'landing_zone'
 export interface Call extends Position {
   function: ReferenceFunction
   argument: string
-  /**
-   * The template evaluates the call inside a SQL comment, so the SQL does not read the named table or zone.
-   */
+  /** The template evaluates the call inside a SQL comment, so the SQL does not read the named table or zone. */
   isCommented?: true
 }
 
@@ -53,9 +51,7 @@ const SQL_STOPS = {
   dollar: /\{[{%#]|\$(?:[\p{L}_][\p{L}\p{N}_]*)?\$/gu,
 } as const
 
-/**
- * Returns every call of a SQL template, in order. Never throws: an unfinished construct ends with the text.
- */
+/** Returns every call of a SQL template, in order. Never throws: an unfinished construct ends with the text. */
 export function sqlReferences(source: string): SqlReferences {
   const found: SqlReferences = { calls: [], dynamic: [], bare: [] }
   const positionOf = lineCounter(source)
@@ -150,10 +146,7 @@ function templateTag(source: string, start: number, report: Report): number {
 const PYTHON_DEPTH_LIMIT = 20
 const PYTHON_PREFIX = /^[rbuft]{1,2}$/i
 
-/**
- * Reads Python code. At a depth above 0, it stops after the `}` of the replacement field. Returns the end
- * offset.
- */
+/** Reads Python code. At a depth above 0, it stops after the `}` of the replacement field. Returns the end offset. */
 function pythonCode(source: string, start: number, depth: number, report: Report): number {
   let brackets = 0
   let at = start
@@ -182,10 +175,7 @@ function pythonCode(source: string, start: number, depth: number, report: Report
   return at
 }
 
-/**
- * Reads the format of a replacement field, which is text with nested fields. Returns the offset after the
- * field.
- */
+/** Reads the format of a replacement field, which is text with nested fields. Returns the offset after the field. */
 function formatOf(source: string, start: number, depth: number, report: Report): number {
   let at = start
   while (at < source.length && source[at] !== '}')

@@ -1,17 +1,12 @@
-// Maps offsets in rendered SQL to positions in the template. The template is rendered again with a mark
-// before each literal piece. So loops, branches and inserted text are mapped exactly.
+// Maps offsets in rendered SQL to positions in the template. The template is rendered again with a mark before each literal
+// piece. So loops, branches and inserted text are mapped exactly.
 import assert from 'node:assert/strict'
 import { lineCounter, literalsOf, type Position } from './references.ts'
 
-/**
- * Returns the position in the template for an offset in the rendered text; null when the position is unknown.
- */
+/** Returns the position in the template for an offset in the rendered text; null when the position is unknown. */
 export type SourceMap = (offset: number) => Position | null
 
-/**
- * Marks are private-use characters, one per literal. A template that already contains such a character is not
- * mapped.
- */
+/** Marks are private-use characters, one per literal. A template that already contains such a character is not mapped. */
 const FIRST_MARK = 0xf0000
 const MARKS_MAX = 0xfffd
 const MARK = /[\u{f0000}-\u{ffffd}]/gu

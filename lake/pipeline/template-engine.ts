@@ -1,6 +1,5 @@
-// MiniJinja as WASM. Each use gets its own instance with limits on memory and work. So all effects of a
-// template end with the instance, and a trap (out of memory, work or stack) affects no other use. An instance
-// costs 0.3 ms.
+// MiniJinja as WASM. Each use gets its own instance with limits on memory and work. So all effects of a template end with the
+// instance, and a trap (out of memory, work or stack) affects no other use. An instance costs 0.3 ms.
 import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import * as glue from 'minijinja-js/dist/bundler/minijinja_js_bg.js'
@@ -46,9 +45,7 @@ export function withEnvironment<Result>(use: (environment: TemplateEnvironment) 
 
 let module: WebAssembly.Module | undefined
 
-/**
- * Also removes the environment from the glue's finalizers, which would otherwise free it in a later instance.
- */
+/** Also removes the environment from the glue's finalizers, which would otherwise free it in a later instance. */
 function release(environment: TemplateEnvironment): void {
   try {
     environment.free()

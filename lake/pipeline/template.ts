@@ -1,8 +1,7 @@
 // SQL templates: Jinja syntax, strict, sandboxed and limited (docs/adr/0006-templates.md).
 //
-// A run renders twice. `collectTemplate` collects the names that the template requests, so that one call
-// resolves all of them. `renderTemplate` then inserts the results. Both see the same variables, so they take
-// the same branches.
+// A run renders twice. `collectTemplate` collects the names that the template requests, so that one call resolves all of them.
+// `renderTemplate` then inserts the results. Both see the same variables, so they take the same branches.
 import { AuthorError } from './author-error.ts'
 import { MERGE_STRATEGIES, type MergeStrategy } from './config.ts'
 import { shown } from './names.ts'
@@ -66,8 +65,8 @@ export function renderTemplate(
   resolver: TemplateResolver,
 ): string {
   let failure: { error: unknown; call: ReferenceFunction; argument: string } | undefined
-  // An error inside a callback would trap the module and lose its message. So the first error waits until the
-  // module has returned.
+  // An error inside a callback would trap the module and lose its message. So the first error waits until the module has
+  // returned.
   const call = (name: ReferenceFunction, resolve: (argument: string) => string) => {
     return (...given: unknown[]): string => {
       // The rendering has already failed. A trap stops the remaining work early.
@@ -156,10 +155,7 @@ function render({ file, source }: Template, globals: Record<string, unknown>): s
 /** The width of the margin in an excerpt's row of carets: `     i `. */
 const MARGIN = 7
 
-/**
- * The engine's message is `what (in template:LINE)`. In debug mode, an excerpt with carets under the position
- * follows.
- */
+/** The engine's message is `what (in template:LINE)`. In debug mode, an excerpt with carets under the position follows. */
 function described({ file, source }: Template, error: Error): TemplateError {
   const [, said = error.message, lineText] = /^(.*?) \(in template:(\d+)\)/s.exec(error.message) ?? []
   const what = said === 'engine ran out of fuel' ? 'the template takes too long' : said

@@ -1,6 +1,5 @@
-// Publish validation. Template syntax errors and bad configuration are errors. A bare `ref(`, a reference to
-// an unknown table or zone, and a cycle are warnings. The engine is not involved, because tables may not
-// exist yet.
+// Publish validation. Template syntax errors and bad configuration are errors. A bare `ref(`, a reference to an unknown table
+// or zone, and a cycle are warnings. The engine is not involved, because tables may not exist yet.
 import { type ConfigProblem, type PipelineConfig, parseConfig, type TextFile } from './config.ts'
 import { NameError, parseTableName, parseZoneName, shown, type TableName, tableKey } from './names.ts'
 import { parseTest, testNameOf } from './quality.ts'
@@ -9,14 +8,9 @@ import { collectTemplate, TemplateError } from './template.ts'
 
 export interface PublishInput {
   pipeline: TableName & { type: 'sql' | 'python' }
-  /**
-   * Every file of the pipeline, with its path below the pipeline's prefix: `pipeline.sql`,
-   * `tests/quality/a.sql`.
-   */
+  /** Every file of the pipeline, with its path below the pipeline's prefix: `pipeline.sql`, `tests/quality/a.sql`. */
   files: readonly TextFile[]
-  /**
-   * Existing tables and zones. If absent, the caller does not know them, and nothing is reported as unknown.
-   */
+  /** Existing tables and zones. If absent, the caller does not know them, and nothing is reported as unknown. */
   known?: {
     /** Keys from `tableKey`. */
     tables: ReadonlySet<string>
@@ -139,10 +133,7 @@ function referenceWarnings({ path, text }: TextFile, { pipeline, known }: Publis
   return warnings
 }
 
-/**
- * The pipeline's own table is never unknown, because this publish may create it. An invalid name is already
- * an error.
- */
+/** The pipeline's own table is never unknown, because this publish may create it. An invalid name is already an error. */
 function isUnknownTable(call: Call, pipeline: TableName, tables: ReadonlySet<string>): boolean {
   const key = keyOf(call.argument, pipeline)
   return key !== undefined && key !== tableKey(pipeline) && !tables.has(key)
@@ -158,8 +149,8 @@ function cycleWarnings({ path, text }: TextFile, { pipeline, sources }: PublishI
 }
 
 /**
- * Searches for a way from the tables in `reads` back to `own`, and describes it. Null: there is no cycle.
- * Tables are keys from `tableKey`. `sources` lists the source tables of each table.
+ * Searches for a way from the tables in `reads` back to `own`, and describes it. Null: there is no cycle. Tables are keys from
+ * `tableKey`. `sources` lists the source tables of each table.
  */
 export function cycleOf(
   own: string,

@@ -1,7 +1,6 @@
-// Adds limits to a WebAssembly module: a maximum for its memory, and a meter for its work. Each loop
-// iteration subtracts 1 from a global. A copy or fill of memory subtracts 1, and 1 more per 64 bytes. Below
-// zero, the module traps. Nothing else takes long: the only other backward jump is a call, and the stack
-// limits calls.
+// Adds limits to a WebAssembly module: a maximum for its memory, and a meter for its work. Each loop iteration subtracts 1 from
+// a global. A copy or fill of memory subtracts 1, and 1 more per 64 bytes. Below zero, the module traps. Nothing else takes
+// long: the only other backward jump is a call, and the stack limits calls.
 //
 // New functions, types and globals follow the existing ones, so that no index changes. Format:
 // https://webassembly.github.io/spec/core/binary
@@ -61,8 +60,8 @@ function taken(meter: number, amount: readonly number[]): number[] {
 }
 
 /**
- * Inserts a call at the start of every loop, and replaces every copy and fill with a call. `turn` is the
- * first of the three functions.
+ * Inserts a call at the start of every loop, and replaces every copy and fill with a call. `turn` is the first of the three
+ * functions.
  */
 function meteredCode(code: Reader, turn: number): Uint8Array<ArrayBuffer> {
   const calls = { turn: [CALL, ...leb(turn)], copy: [CALL, ...leb(turn + 1)], fill: [CALL, ...leb(turn + 2)] }
@@ -169,9 +168,7 @@ function sectionsOf(module: Uint8Array): Map<number, Uint8Array> {
   return sections
 }
 
-/**
- * The number of imported functions, which have the first indexes. This module's glue imports nothing else.
- */
+/** The number of imported functions, which have the first indexes. This module's glue imports nothing else. */
 function importedFunctions(imports: Reader): number {
   const count = imports.leb()
   for (let index = 0; index < count; index += 1) {

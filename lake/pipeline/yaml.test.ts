@@ -27,10 +27,7 @@ const BOMBS: Record<string, string> = {
   faults: 'a: b: c\n'.repeat(BYTES / 8),
 }
 
-/**
- * CPU time, because other processes may use the cores. The limit is far above the need, and far below
- * quadratic cost.
- */
+/** CPU time, because other processes may use the cores. The limit is far above the need, and far below quadratic cost. */
 const CPU_MS = 2_500
 
 describe('reads a hostile text of 64 KB in time', () => {

@@ -1,19 +1,18 @@
-// Reads untrusted YAML in time that depends only on its length. The parser itself compares each key of a
-// mapping with all others, so a few thousand keys would block the process for seconds.
+// Reads untrusted YAML in time that depends only on its length. The parser itself compares each key of a mapping with all
+// others, so a few thousand keys would block the process for seconds.
 import { isScalar, type LineCounter, parseDocument, visit, YAMLParseError } from 'yaml'
 
 /** The largest nesting depth. People write a handful of levels. */
 const DEPTH = 50
 /**
- * Aliases multiply their values, and the parser searches the whole document for each alias. A chain of some
- * thousand aliases would take cubic time. Configuration files need none.
+ * Aliases multiply their values, and the parser searches the whole document for each alias. A chain of some thousand aliases
+ * would take cubic time. Configuration files need none.
  */
 export const YAML_ALIASES = 10
 
 /**
- * Parses the first document of a text; `errors` is filled when the text is not valid. Never throws and never
- * prints. Values may be read only from a document without errors, with `maxAliasCount: YAML_ALIASES`. Callers
- * must limit the length of the text.
+ * Parses the first document of a text; `errors` is filled when the text is not valid. Never throws and never prints. Values may
+ * be read only from a document without errors, with `maxAliasCount: YAML_ALIASES`. Callers must limit the length of the text.
  */
 export function readYaml(text: string, lineCounter?: LineCounter) {
   const document = parseDocument(text, {

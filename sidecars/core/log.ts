@@ -1,5 +1,5 @@
-// Writes one line per event to standard output, with the request that the event belongs to. The supervisor
-// adds time and name when it forwards lines.
+// Writes one line per event to standard output, with the request that the event belongs to. The supervisor adds time and name
+// when it forwards lines.
 import { traceFields } from '../../proto/trace.ts'
 
 export type Fields = Record<string, string | number | boolean>
@@ -33,9 +33,7 @@ const textOf = (fields: Fields) =>
     .map(([key, value]) => ` ${key}=${value}`)
     .join('')
 
-/**
- * Formats a text as the log of the API does: later lines are indented, other control characters are escaped.
- */
+/** Formats a text as the log of the API does: later lines are indented, other control characters are escaped. */
 const oneEntry = (text: string) =>
   text
     .replaceAll(/\r?\n/g, '\n    ')

@@ -13,10 +13,7 @@ afterEach(async () => {
   await rm(root, { recursive: true, force: true })
 })
 
-/**
- * A shell creates every kind of entry that hostile code may leave. Relative calls create a path longer than
- * PATH_MAX.
- */
+/** A shell creates every kind of entry that hostile code may leave. Relative calls create a path longer than PATH_MAX. */
 const HOSTILE = `
   mkdir -p closed/inner none/inner
   echo x > closed/inner/file; echo x > none/file

@@ -3,13 +3,10 @@ import { chmod, mkdir, readdir, rename, rmdir, unlink } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type Log, messageOf } from './log.ts'
 
-// Creates and removes working directories, whatever user code left in them: closed modes, names that are not
-// UTF-8, and chains of directories longer than PATH_MAX.
+// Creates and removes working directories, whatever user code left in them: closed modes, names that are not UTF-8, and chains
+// of directories longer than PATH_MAX.
 
-/**
- * Random bytes in the name of a working directory. 128 bits keep a process from guessing the directory of
- * another one.
- */
+/** Random bytes in the name of a working directory. 128 bits keep a process from guessing the directory of another one. */
 const NAME_BYTES = 16
 /** Entries of one directory that are removed concurrently. */
 const BATCH = 64
@@ -20,10 +17,9 @@ const ASIDE = 'aside-'
 export const randomName = (): string => randomBytes(NAME_BYTES).toString('hex')
 
 /**
- * Removes a directory and everything below it. A missing path counts as removed. The function gives the owner
- * every right on the way down and follows no symbolic link. It takes time in proportion to the number of
- * entries. Throws the error of the first entry that could not be removed. No other process may work in the
- * directory meanwhile.
+ * Removes a directory and everything below it. A missing path counts as removed. The function gives the owner every right on
+ * the way down and follows no symbolic link. It takes time in proportion to the number of entries. Throws the error of the
+ * first entry that could not be removed. No other process may work in the directory meanwhile.
  */
 export async function removeTree(root: string): Promise<void> {
   const pending: Buffer[] = []
@@ -88,9 +84,8 @@ export async function clearAway(path: string, log: Log): Promise<boolean> {
 }
 
 /**
- * Creates these directories, empty, in the scratch directory. A directory that cannot be emptied is moved
- * aside and logged; later starts try to remove it again. Throws when ASIDE_MAX such directories have
- * gathered.
+ * Creates these directories, empty, in the scratch directory. A directory that cannot be emptied is moved aside and logged;
+ * later starts try to remove it again. Throws when ASIDE_MAX such directories have gathered.
  */
 export async function openScratch(scratch: string, names: readonly string[], log: Log): Promise<void> {
   const before = (await readdir(scratch)).filter((name) => name.startsWith(ASIDE))

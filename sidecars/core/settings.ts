@@ -47,9 +47,7 @@ export const GIB = 1_024 * MIB
 export const CONCURRENCY_MAX = 64
 export const THREADS_MAX = 1_024
 
-/**
- * Reads values of one environment. A bad value is recorded as a problem, and the reader returns the fallback.
- */
+/** Reads values of one environment. A bad value is recorded as a problem, and the reader returns the fallback. */
 export interface EnvReader {
   number(name: string, fallback: number, range: { min: number; max: number }): number
   /** A size such as 512MB or 2GB, in bytes. */
@@ -59,8 +57,8 @@ export interface EnvReader {
 }
 
 /**
- * Reads the shared settings, and the rest through `own`. `port` is a default; `grpcPort` is the name of a
- * variable. Throws one SettingsError that lists every bad name.
+ * Reads the shared settings, and the rest through `own`. `port` is a default; `grpcPort` is the name of a variable. Throws one
+ * SettingsError that lists every bad name.
  */
 export function readSettings(
   env: Env,
@@ -134,9 +132,8 @@ function isHttpAddress(text: string): boolean {
 }
 
 /**
- * Returns the same settings with absolute paths of both directories, free of symbolic links. Engines work in
- * directories of their own and check a file by the target of its links. Creates missing directories. Throws
- * SettingsError.
+ * Returns the same settings with absolute paths of both directories, free of symbolic links. Engines work in directories of
+ * their own and check a file by the target of its links. Creates missing directories. Throws SettingsError.
  */
 export async function withRealDirectories<Given extends Settings>(settings: Given): Promise<Given> {
   const { scratchDir, lakeDir } = settings

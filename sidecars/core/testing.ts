@@ -8,8 +8,8 @@ import type { Log } from './log.ts'
 export const silent: Log = { info() {}, warn() {}, error() {} }
 
 /**
- * Starts an entry file on a free port and resolves when the file listens. `through` is a command that starts
- * the entry file and ends with it.
+ * Starts an entry file on a free port and resolves when the file listens. `through` is a command that starts the entry file and
+ * ends with it.
  */
 export async function startSidecar(
   entry: string,
@@ -65,8 +65,8 @@ async function ticksOf(pid: number): Promise<number> {
 }
 
 /**
- * The first of these processes that uses a second of processor time from now on, which means that it executes
- * something. A process that only starts, or prepares an instance, uses less.
+ * The first of these processes that uses a second of processor time from now on, which means that it executes something. A
+ * process that only starts, or prepares an instance, uses less.
  */
 export async function engineAtWork(engines: () => number[], ticksUsed = 100): Promise<number> {
   const before = await ticksOfEach(engines())

@@ -6,8 +6,8 @@ import { type Log, messageOf } from '../core/log.ts'
 import { clearAway, randomName } from '../core/scratch.ts'
 import { EngineEnded } from './engine-process.ts'
 
-// One pool implementation serves runs and queries. One engine process is always warm. Others start on demand
-// and end after an idle time. A process belongs to one piece of work at a time.
+// One pool implementation serves runs and queries. One engine process is always warm. Others start on demand and end after an
+// idle time. A process belongs to one piece of work at a time.
 
 /** The part of EngineProcess that the pool uses. */
 interface Ending {
@@ -68,8 +68,8 @@ export class EnginePool<Process extends Ending, Known> {
   }
 
   /**
-   * Waits for a slot. Then takes an idle engine, an engine released within 200 ms, or a new process.
-   * Await its `ready` before use. Throws EngineEnded, and the errors of `turns.take`.
+   * Waits for a slot. Then takes an idle engine, an engine released within 200 ms, or a new process. Await its `ready` before
+   * use. Throws EngineEnded, and the errors of `turns.take`.
    */
   async take(signal?: AbortSignal): Promise<PooledEngine<Process, Known>> {
     const leave = await this.#options.turns.take(signal)
@@ -79,8 +79,8 @@ export class EnginePool<Process extends Ending, Known> {
   }
 
   /**
-   * Releases the slot once `isFit` is settled. An unfit engine is ended first.
-   * Resolves when the engine is idle again or its process is gone.
+   * Releases the slot once `isFit` is settled. An unfit engine is ended first. Resolves when the engine is idle again or its
+   * process is gone.
    */
   async release(engine: PooledEngine<Process, Known>, isFit: boolean | Promise<boolean>): Promise<void> {
     const leave = this.#turnOf(engine)
@@ -95,9 +95,7 @@ export class EnginePool<Process extends Ending, Known> {
     this.#startIdle(() => {})
   }
 
-  /**
-   * Releases an engine and takes another within the same slot. Throws EngineEnded after releasing the slot.
-   */
+  /** Releases an engine and takes another within the same slot. Throws EngineEnded after releasing the slot. */
   async exchange(
     engine: PooledEngine<Process, Known>,
     isFit: boolean,
@@ -112,10 +110,7 @@ export class EnginePool<Process extends Ending, Known> {
     return this.#isServing && this.#stopped === null
   }
 
-  /**
-   * Ends all processes. Resolves when they and their directories are gone. `why` completes "engine process
-   * ended (...)".
-   */
+  /** Ends all processes. Resolves when they and their directories are gone. `why` completes "engine process ended (...)". */
   async stop(why: string): Promise<void> {
     this.#stopped = why
     clearInterval(this.#sweep)
@@ -189,10 +184,7 @@ export class EnginePool<Process extends Ending, Known> {
     })
   }
 
-  /**
-   * Starts a process when none lives, or when the last start failed. No other code would notice that starts
-   * succeed again.
-   */
+  /** Starts a process when none lives, or when the last start failed. No other code would notice that starts succeed again. */
   #keepWarm(): void {
     if (this.#stopped !== null || (this.#all.size > 0 && this.#isServing)) return
     this.#startIdle(() => this.#planRestart())

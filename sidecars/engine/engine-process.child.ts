@@ -1,5 +1,4 @@
-// Starts an engine process that attacks this process, and prints how the engine ended. Arguments:
-// `<directory> <attack>`.
+// Starts an engine process that attacks this process, and prints how the engine ended. Arguments: `<directory> <attack>`.
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { makeLog } from '../core/log.ts'

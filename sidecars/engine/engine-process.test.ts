@@ -7,9 +7,7 @@ setDefaultTimeout(60_000)
 const SERVICE = fileURLToPath(new URL('./engine-process.child.ts', import.meta.url))
 const directory = testDirectory()
 
-/**
- * Frames of the channel: one byte for the kind, four bytes for the length (little-endian), then the content.
- */
+/** Frames of the channel: one byte for the kind, four bytes for the length (little-endian), then the content. */
 test.each([
   ['a frame of no known kind', 'ff'.repeat(24), 'it closed its channel'],
   ['a value that cannot be decoded', `0210000000${'00'.repeat(16)}`, 'it closed its channel'],

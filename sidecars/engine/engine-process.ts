@@ -3,8 +3,8 @@ import { fileURLToPath } from 'node:url'
 import type { Subprocess } from 'bun'
 import { ENGINE_ENVIRONMENT, type EngineSandbox } from '../sandbox/engine-sandbox.ts'
 
-// An engine process is spawned by path without an environment, and called over IPC. It is ended when it does
-// not obey. It executes SQL of users, so every message from it is validated.
+// An engine process is spawned by path without an environment, and called over IPC. It is ended when it does not obey. It
+// executes SQL of users, so every message from it is validated.
 
 export type ToEngine<Request> =
   | { type: 'call'; id: number; request: Request }
@@ -24,10 +24,7 @@ export interface EngineProcessOptions<Kind extends string, Fault> {
   niceness: number
   /** The sandbox of the process. */
   wall: EngineSandbox
-  /**
-   * The process is ended when it holds more memory during a call. The engine's own limit does not cover
-   * everything.
-   */
+  /** The process is ended when it holds more memory during a call. The engine's own limit does not cover everything. */
   residentBytesMax: number
   /** Time from an interrupt to the end of a process whose SQL goes on. Tests may set a longer time. */
   cancelGraceMs?: number
@@ -39,8 +36,8 @@ export interface EngineProcessOptions<Kind extends string, Fault> {
 }
 
 /**
- * How an engine process ended. `ordered`: this process ended it. `killed`: another process ended it, like the
- * kernel when memory is short. `crashed`: the engine process itself failed.
+ * How an engine process ended. `ordered`: this process ended it. `killed`: another process ended it, like the kernel when
+ * memory is short. `crashed`: the engine process itself failed.
  */
 export type EngineEnd = 'ordered' | 'killed' | 'crashed'
 
@@ -58,8 +55,8 @@ const isKilledFromOutside = (error: unknown): boolean =>
   error instanceof EngineEnded && error.end === 'killed'
 
 /**
- * Repeats the work once if its engine process was killed from outside. The work must change nothing, and must
- * use another engine for the second try. Throws the errors of the work, and the signal's reason.
+ * Repeats the work once if its engine process was killed from outside. The work must change nothing, and must use another
+ * engine for the second try. Throws the errors of the work, and the signal's reason.
  */
 export async function onceMoreIfKilled<Answer>(
   work: () => Promise<Answer>,
@@ -167,9 +164,9 @@ export class EngineProcess<
   }
 
   /**
-   * Sends a request and returns its answer. Throws EngineEnded when the process is gone, and the error of
-   * `errorOf` for a fault. An aborted signal interrupts the work, and the call throws the signal's reason. If
-   * the work goes on, the process is ended.
+   * Sends a request and returns its answer. Throws EngineEnded when the process is gone, and the error of `errorOf` for a
+   * fault. An aborted signal interrupts the work, and the call throws the signal's reason. If the work goes on, the process is
+   * ended.
    */
   async call<R extends Request>(request: R, signal?: AbortSignal): Promise<Answers[R['kind']]> {
     signal?.throwIfAborted()

@@ -1,9 +1,8 @@
 import type { FileSink } from 'bun'
 
 /**
- * Writes to the standard input of a process that may be gone or may not read. After a failed write, the owner
- * learns from the process itself that it has ended. A failed write never becomes an unhandled rejection,
- * which would end this process.
+ * Writes to the standard input of a process that may be gone or may not read. After a failed write, the owner learns from the
+ * process itself that it has ended. A failed write never becomes an unhandled rejection, which would end this process.
  */
 export class PipeWriter {
   readonly #sink: FileSink

@@ -18,9 +18,8 @@ import { traceHeaders } from '../../proto/trace.ts'
 import { accepted, patiently, transferTimeoutMs } from '../rpc/http.ts'
 import { type Lease, type ObjectCache, READ_ONLY } from './object-cache.ts'
 
-// Access of a sidecar to objects. Lake files are used in place if the sidecar shares the API's disk. All
-// other objects come through the API's gateway and a local cache. Lake files are immutable and have unique
-// names.
+// Access of a sidecar to objects. Lake files are used in place if the sidecar shares the API's disk. All other objects come
+// through the API's gateway and a local cache. Lake files are immutable and have unique names.
 
 export interface LakeFiles {
   /** Returns a local file with the content. The file stays until its lease is released. */
@@ -29,9 +28,8 @@ export interface LakeFiles {
   /** Writes new files. All of them are durable when the promise resolves. */
   write(files: readonly NewFile[]): Promise<void>
   /**
-   * Makes a local file the content of a new key, durable when the promise resolves. Returns a path where the
-   * content stays readable. The local file stays in place and must not change any more, because the path may
-   * be a hard link to it.
+   * Makes a local file the content of a new key, durable when the promise resolves. Returns a path where the content stays
+   * readable. The local file stays in place and must not change any more, because the path may be a hard link to it.
    */
   adopt(key: string, path: string): Promise<string>
 }
@@ -45,9 +43,9 @@ export interface NewFile {
 export const LAKE_ROOT = 'sluice://lake/'
 
 /**
- * Lake files in the directory of the API's disk store. Files are written in place, because their names are
- * unique and no reader opens a file before it is durable. Small calls are synchronous, because handing them
- * to another thread costs more than the call. Waiting for the disk is asynchronous.
+ * Lake files in the directory of the API's disk store. Files are written in place, because their names are unique and no reader
+ * opens a file before it is durable. Small calls are synchronous, because handing them to another thread costs more than the
+ * call. Waiting for the disk is asynchronous.
  */
 export function sharedLake(directory: string, sync: Sync = promisify(fsync)): LakeFiles {
   const root = resolve(directory)
@@ -56,9 +54,8 @@ export function sharedLake(directory: string, sync: Sync = promisify(fsync)): La
   const known = new LRUCache<string, true>({ max: DIRECTORIES_KNOWN })
 
   /**
-   * Creates a directory and its parents, each durable in its parent. Another writer that created an existing
-   * directory may not have synced it yet, and may never do so. So the function trusts only directories that
-   * this process has synced.
+   * Creates a directory and its parents, each durable in its parent. Another writer that created an existing directory may not
+   * have synced it yet, and may never do so. So the function trusts only directories that this process has synced.
    */
   async function makeDirectory(made: string): Promise<void> {
     const first = mkdirSync(made, { recursive: true })
@@ -132,9 +129,7 @@ type Sync = (descriptor: number) => Promise<void>
 /** A directory that the cache has evicted is synced once more. */
 const DIRECTORIES_KNOWN = 10_000
 
-/**
- * Runs `work`, then waits until the disk has the files and directories it opened, with all changes so far.
- */
+/** Runs `work`, then waits until the disk has the files and directories it opened, with all changes so far. */
 async function durably(
   sync: Sync,
   work: (open: (path: string, flags: 'r' | 'wx') => number) => void,
@@ -218,8 +213,8 @@ export function gatewayLake(gateway: Gateway): LakeFiles {
 const urlOf = ({ url }: Gateway, key: string) => `${url}/${pathIn(key)}`
 
 /**
- * Encodes a key, or names joined by slashes, as the path of an address. Throws for `.`, `..` and empty
- * segments, which would lead to another route.
+ * Encodes a key, or names joined by slashes, as the path of an address. Throws for `.`, `..` and empty segments, which would
+ * lead to another route.
  */
 export function pathIn(key: string): string {
   const segments = key.split('/')

@@ -80,8 +80,7 @@ test('the cache evicts the least recently used copy that has no lease', async ()
   for (const key of ['a', 'b']) (await cache.acquire(object(key), writing('123'))).release()
   ;(await cache.acquire(object('a'), refused)).release()
   ;(await cache.acquire(object('c'), writing('123'))).release()
-  // Before the eviction the cache held `held`, b, a and c (13 bytes). Only b was unused, and its removal was
-  // necessary.
+  // Before the eviction the cache held `held`, b, a and c (13 bytes). Only b was unused, and its removal was necessary.
   ;(await cache.acquire(object('a'), refused)).release()
   expect(await readFile(held.path, 'utf8')).toBe('1234')
   const b = await cache.acquire(object('b'), writing('new'))

@@ -3,8 +3,8 @@ import { unlinkSync } from 'node:fs'
 import { chmod, mkdir, rename, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
 
-// Caches local copies of immutable objects. Each authority, key and version has one file, which is downloaded
-// once. The least recently used copies are evicted.
+// Caches local copies of immutable objects. Each authority, key and version has one file, which is downloaded once. The least
+// recently used copies are evicted.
 
 export interface CachedObject {
   /** A copy is served only to the authority that downloaded it (`authorityOf` in api-addresses.ts). */
@@ -28,8 +28,8 @@ export interface ObjectCache {
 }
 
 /**
- * Mask of the mode bits of a read-only file. A process without capabilities that may not change modes cannot
- * open such files for writing.
+ * Mask of the mode bits of a read-only file. A process without capabilities that may not change modes cannot open such files
+ * for writing.
  */
 export const READ_ONLY = 0o555
 
@@ -40,8 +40,8 @@ interface Entry {
 }
 
 /**
- * Opens the cache in a directory of its own and empties the directory first. Copies are not synced to the
- * disk, so only the process that wrote them can trust them.
+ * Opens the cache in a directory of its own and empties the directory first. Copies are not synced to the disk, so only the
+ * process that wrote them can trust them.
  */
 export async function openObjectCache(directory: string, maxBytes: number): Promise<ObjectCache> {
   await rm(directory, { recursive: true, force: true })
@@ -71,8 +71,8 @@ export async function openObjectCache(directory: string, maxBytes: number): Prom
   }
 
   /**
-   * Acquires the copy if it exists. Both this function and eviction are synchronous, so no eviction comes
-   * between lookup and acquisition.
+   * Acquires the copy if it exists. Both this function and eviction are synchronous, so no eviction comes between lookup and
+   * acquisition.
    */
   function take(name: string): Lease | null {
     const entry = entries.get(name)

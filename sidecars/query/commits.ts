@@ -8,9 +8,9 @@ import { authorityOf } from '../rpc/api-addresses.ts'
 import { accepted, patiently } from '../rpc/http.ts'
 import { limits } from './limits.ts'
 
-// Tables of main at its commits. A commit never changes, so its tables are cached forever. A newer commit is
-// fetched as the changes since the nearest cached commit. The cache is per authority: a commit number means
-// nothing without its catalog, and an answer to one token is not valid for another.
+// Tables of main at its commits. A commit never changes, so its tables are cached forever. A newer commit is fetched as the
+// changes since the nearest cached commit. The cache is per authority: a commit number means nothing without its catalog, and
+// an answer to one token is not valid for another.
 
 const TableName = {
   namespace: Type.String(),

@@ -4,9 +4,8 @@ import type { EngineAccess, EngineSize } from '../../lake/engine/instance.ts'
 import type * as engineProcess from '../engine/engine-process.ts'
 import { limits } from './limits.ts'
 
-// Messages between the query service and its engine processes. An engine executes SQL of users, so the
-// service validates every message of an engine. The engine does not validate the service's messages, because
-// the service is trusted.
+// Messages between the query service and its engine processes. An engine executes SQL of users, so the service validates every
+// message of an engine. The engine does not validate the service's messages, because the service is trusted.
 
 export type EngineRequest =
   /** Opens and locks the instance. This is the first request, and comes once. */

@@ -1,5 +1,5 @@
-// An engine process of the query service. SQL of users is executed only in such processes. It has no secrets
-// and an empty environment, and ends with the query service.
+// An engine process of the query service. SQL of users is executed only in such processes. It has no secrets and an empty
+// environment, and ends with the query service.
 import { writeFile } from 'node:fs/promises'
 import { ResultTooLarge } from '../../lake/engine/arrow.ts'
 import { EngineError, engineError } from '../../lake/engine/error.ts'
@@ -15,8 +15,8 @@ const FILE_ERROR = /^IO Error/
 
 let engine: QueryEngine | undefined
 /**
- * Directories of the lake's files. A query cannot name a file, so an error that names one of these
- * directories concerns the lake.
+ * Directories of the lake's files. A query cannot name a file, so an error that names one of these directories concerns the
+ * lake.
  */
 let lakeDirectories: readonly string[] = []
 let current: { id: number; interrupts?: ReturnType<typeof setInterval> } | undefined

@@ -20,8 +20,7 @@ import {
 import { limits } from './limits.ts'
 import { makeQuerySlots, NoSlot } from './turns.ts'
 
-// A pool of warm engine processes. Each executes one query at a time. An engine that cannot be trusted any
-// more is ended.
+// A pool of warm engine processes. Each executes one query at a time. An engine that cannot be trusted any more is ended.
 
 export type Statement = AnswerOf<'check'>
 

@@ -22,10 +22,7 @@ export const limits = {
   tableCharactersPerEngine: 32 * MIB,
   /** An engine ends after this idle time, unless it is the only warm one. */
   engineIdleMs: 60_000,
-  /**
-   * Commits of main whose tables are cached. Queries use the newest commit; a slow query may use a slightly
-   * older one.
-   */
+  /** Commits of main whose tables are cached. Queries use the newest commit; a slow query may use a slightly older one. */
   commits: 16,
   /** Data files of cached table states. */
   dataFiles: 200_000,

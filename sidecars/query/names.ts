@@ -2,9 +2,8 @@ import type { TableReference } from '../../lake/engine/statement.ts'
 import { LAYERS, type TableName } from '../../lake/pipeline/names.ts'
 import { quoteIdentifier } from '../../lake/quote.ts'
 
-// Names of tables in SQL. A namespace is a catalog of the engine, and a layer is a schema in that catalog.
-// The engine's own rules therefore resolve `layer.table` in the current catalog and `namespace.layer.table`
-// everywhere.
+// Names of tables in SQL. A namespace is a catalog of the engine, and a layer is a schema in that catalog. The engine's own
+// rules therefore resolve `layer.table` in the current catalog and `namespace.layer.table` everywhere.
 
 /** The namespace of a request that names none (specification, Naming rules). */
 export const DEFAULT_NAMESPACE = 'default'
@@ -36,9 +35,9 @@ export const writtenName = ({ catalog, schema, name }: TableReference): string =
   [namespaceOf(catalog), schema, name].filter((part) => part !== '').join('.')
 
 /**
- * Quotes the namespace of every `namespace.layer.` and replaces it with the engine's name for it. Without
- * quotes, `default` is a keyword of SQL and does not parse. Strings, quoted names and comments stay
- * unchanged. Statements are checked only after this rewrite.
+ * Quotes the namespace of every `namespace.layer.` and replaces it with the engine's name for it. Without quotes, `default` is
+ * a keyword of SQL and does not parse. Strings, quoted names and comments stay unchanged. Statements are checked only after
+ * this rewrite.
  */
 export function quoteNamespaces(sql: string): string {
   if (!MENTIONS_LAYER.test(sql)) return sql

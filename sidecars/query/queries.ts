@@ -41,8 +41,8 @@ export interface QueryDeps {
 }
 
 /**
- * Throws NoSuchTable, EngineFault, EngineEnded, NoTurn, UnsupportedTable and HttpFailure. Throws the signal's
- * reason after an abort, which stops the query.
+ * Throws NoSuchTable, EngineFault, EngineEnded, NoTurn, UnsupportedTable and HttpFailure. Throws the signal's reason after an
+ * abort, which stops the query.
  */
 export type RunQuery = (query: Query, signal: AbortSignal) => Promise<QueryResult>
 
@@ -115,9 +115,7 @@ export function makeQueries({ tablesAt, openRelation, engines }: QueryDeps): Run
   }
 }
 
-/**
- * Resources of a running query. Opened relations are added to `relations`, so that the query releases them.
- */
+/** Resources of a running query. Opened relations are added to `relations`, so that the query releases them. */
 interface Means {
   lake: LakeView
   engine: EngineLease
@@ -126,9 +124,8 @@ interface Means {
 }
 
 /**
- * Matches SHOW TABLES, which the engine would answer with names of the current schema only. A query needs the
- * layers too. The pattern contains no two adjacent runs of blanks, which would take quadratic time on a long
- * run of blanks.
+ * Matches SHOW TABLES, which the engine would answer with names of the current schema only. A query needs the layers too. The
+ * pattern contains no two adjacent runs of blanks, which would take quadratic time on a long run of blanks.
  */
 const SHOW_TABLES = /^\s*show\s+tables\s*(?:;\s*)?$/i
 const TABLES_BY_LAYER = `
@@ -170,8 +167,8 @@ const viewOf = ({ namespace, layer, name }: CommitTable): ViewName => ({
 })
 
 /**
- * Whether the query needs the catalog of its namespace. A namespace without tables gets no catalog, so
- * callers cannot create catalogs by inventing names.
+ * Whether the query needs the catalog of its namespace. A namespace without tables gets no catalog, so callers cannot create
+ * catalogs by inventing names.
  */
 function usesNamespace(
   { tables: named, listsTables }: Statement,

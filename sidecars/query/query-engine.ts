@@ -7,9 +7,8 @@ import { checkReadOnly, limited, withOwnLines } from '../../lake/engine/statemen
 import { quoteIdentifier } from '../../lake/quote.ts'
 import type { AnswerOf, EngineRequest, Run, SchemaPath, ViewName } from './engine-messages.ts'
 
-// A locked DuckDB instance that answers one query after another. It receives only read-only statements, so
-// `clear` removes every trace of a query. Tables stay defined, because the next query is likely to use the
-// same ones.
+// A locked DuckDB instance that answers one query after another. It receives only read-only statements, so `clear` removes
+// every trace of a query. Tables stay defined, because the next query is likely to use the same ones.
 
 /** The tables of a query could not be defined, so the engine's definitions are uncertain. */
 export class Unprepared extends Error {}
@@ -70,9 +69,9 @@ export class QueryEngine {
   }
 
   /**
-   * Returns the rows of a statement. Few rows are computed in one call. Many rows are streamed, because the
-   * engine's memory limit does not cover a materialized result. A broken stream does not report its cause, so
-   * the statement is executed once more to learn it.
+   * Returns the rows of a statement. Few rows are computed in one call. Many rows are streamed, because the engine's memory
+   * limit does not cover a materialized result. A broken stream does not report its cause, so the statement is executed once
+   * more to learn it.
    */
   async #answer(
     statement: Run['statement'],

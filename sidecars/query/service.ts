@@ -181,10 +181,7 @@ function toConnectError(
     : as(Code.Internal, messageOf(error))
 }
 
-/**
- * Whether the lake is unreachable: no answer, or status 5xx. A missing file counts as a lasting error
- * instead.
- */
+/** Whether the lake is unreachable: no answer, or status 5xx. A missing file counts as a lasting error instead. */
 function isOutOfReach(error: unknown): boolean {
   if (error instanceof HttpFailure) return error.status >= 500
   if (!(error instanceof Error)) return false

@@ -12,9 +12,7 @@ import {
 import { SANDBOX_MODES, type SandboxMode } from '../sandbox/ladder.ts'
 
 const PORT = 8082
-/**
- * The share of the machine's memory for all engines together. The rest is for pipelines and other processes.
- */
+/** The share of the machine's memory for all engines together. The rest is for pipelines and other processes. */
 const MEMORY_SHARE = 0.25
 
 /** Reads the environment. Throws one SettingsError that lists every bad name. */

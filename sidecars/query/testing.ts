@@ -53,10 +53,7 @@ export interface QueryOptions {
 
 const MAIN = join(import.meta.dirname, 'main.ts')
 
-/**
- * `env.API_URLS` adds addresses to the catalog's own. `through` is a command that starts the service and ends
- * with it.
- */
+/** `env.API_URLS` adds addresses to the catalog's own. `through` is a command that starts the service and ends with it. */
 export async function startTestQueries(
   env: Record<string, string> = {},
   through: readonly string[] = [],

@@ -1,5 +1,4 @@
-// Decides which callers may use a sidecar. The decision needs only headers, and precedes reading anything
-// else of a request.
+// Decides which callers may use a sidecar. The decision needs only headers, and precedes reading anything else of a request.
 import { isIP } from 'node:net'
 import { Code, ConnectError } from '@connectrpc/connect'
 import { errorToJsonBytes } from '@connectrpc/connect/protocol-connect'
@@ -29,10 +28,7 @@ export interface Refusal {
 /** Returns null for an admitted call. */
 export type Admit = (call: CallHeaders) => Refusal | null
 
-/**
- * Names by which every machine reaches itself. A page in a browser cannot resolve them to another address
- * (DNS rebinding).
- */
+/** Names by which every machine reaches itself. A page in a browser cannot resolve them to another address (DNS rebinding). */
 const LOOPBACK_NAMES = ['localhost', '127.0.0.1', '[::1]']
 
 const UNKNOWN_HOST: Refusal = {
@@ -63,10 +59,7 @@ const asInHeader = (host: string) => (isIP(host) === 6 ? `[${host}]` : host).toL
 /** Removes the port from a Host header. */
 const nameIn = (header: string) => header.toLowerCase().replace(/:\d{1,5}$/, '')
 
-/**
- * Encodes a refusal in the protocol of the call: in headers for gRPC and gRPC-web, in a JSON body for
- * Connect.
- */
+/** Encodes a refusal in the protocol of the call: in headers for gRPC and gRPC-web, in a JSON body for Connect. */
 export function answerOf(
   { status, code, message }: Refusal,
   contentType: string | null | undefined,

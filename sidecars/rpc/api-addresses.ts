@@ -1,5 +1,4 @@
-// The API addresses that a sidecar may call. They come from the sidecar's configuration. A request only
-// chooses among them.
+// The API addresses that a sidecar may call. They come from the sidecar's configuration. A request only chooses among them.
 import { hash } from 'node:crypto'
 import { Code, ConnectError } from '@connectrpc/connect'
 
@@ -14,10 +13,7 @@ export interface LakeAddresses {
 export interface ApiAddresses {
   /** Whether the list contains this address, in any spelling. */
   includes(url: string): boolean
-  /**
-   * Returns the access with the configured addresses. Throws ConnectError (PERMISSION_DENIED) for any other
-   * address.
-   */
+  /** Returns the access with the configured addresses. Throws ConnectError (PERMISSION_DENIED) for any other address. */
   checked<Lake extends LakeAddresses>(lake: Lake): Lake
 }
 
@@ -54,9 +50,8 @@ export const unknownApi = () =>
 const normal = (url: string) => (URL.canParse(url) ? new URL(url).href : url).replace(/\/+$/, '')
 
 /**
- * The authority for which answers of the catalog and the object gateway are cached. The secret `catalogId`
- * proves that the sender is an API of that catalog; then the authority is the whole catalog. Otherwise the
- * authority is the token alone.
+ * The authority for which answers of the catalog and the object gateway are cached. The secret `catalogId` proves that the
+ * sender is an API of that catalog; then the authority is the whole catalog. Otherwise the authority is the token alone.
  */
 export const authorityOf = ({ catalogUrl, token, catalogId }: Omit<LakeAddresses, 'objectsUrl'>): string =>
   catalogId === '' ? `token ${hash('sha256', `${catalogUrl} ${token}`)}` : `catalog ${catalogId}`

@@ -1,6 +1,6 @@
 /**
- * Serves Connect services over HTTP/1.1 together with the standard health service. Protocols are connect-json,
- * connect-binary and gRPC-web, for unary and server-streaming calls.
+ * Serves Connect services over HTTP/1.1 together with the standard health service. Protocols are connect-json, connect-binary
+ * and gRPC-web, for unary and server-streaming calls.
  */
 import type { DescService } from '@bufbuild/protobuf'
 import { Code, ConnectError, type ConnectRouter, createConnectRouter } from '@connectrpc/connect'
@@ -23,18 +23,14 @@ export interface ServedServices {
   /** The sandbox of engine processes on this machine, reported by each health check. */
   engineSandbox?: string
   /**
-   * Whether this is a known address of the API. Without this function every address is known. A health check
-   * refuses a caller that names an unknown address.
+   * Whether this is a known address of the API. Without this function every address is known. A health check refuses a caller
+   * that names an unknown address.
    */
   knowsApi?(url: string): boolean
-  /**
-   * The reason why new work waits here, reported by each health check. A serving sidecar may lack disk space,
-   * for example.
-   */
+  /** The reason why new work waits here, reported by each health check. A serving sidecar may lack disk space, for example. */
   waitsFor?(): string | null
   /**
-   * The reason why this sidecar may start no engine process, reported by each health check. Contains no path
-   * and no address.
+   * The reason why this sidecar may start no engine process, reported by each health check. Contains no path and no address.
    */
   refusal?: string
   /** The maximum size of one request message, in bytes. */
@@ -45,20 +41,14 @@ export interface ConnectServerOptions extends ServedServices {
   host: string
   /** 0 means any free port. */
   port: number
-  /**
-   * Decides about each call, health checks included, before any other work. Null admits every caller (tests,
-   * benchmarks).
-   */
+  /** Decides about each call, health checks included, before any other work. Null admits every caller (tests, benchmarks). */
   admit: Admit | null
 }
 
 export interface ConnectServer {
   port: number
   url: string
-  /**
-   * Stops accepting connections, ends streams as UNAVAILABLE, gives unary calls `drainMs`, and then closes
-   * all connections.
-   */
+  /** Stops accepting connections, ends streams as UNAVAILABLE, gives unary calls `drainMs`, and then closes all connections. */
   stop(drainMs: number): Promise<void>
 }
 
@@ -71,10 +61,7 @@ const WAITS_FOR_HEADER = 'waits-for'
 /** The response header that carries `refusal`. */
 const ENGINE_REFUSAL_HEADER = 'engine-refusal'
 
-/**
- * Streams send a heartbeat every 2 s and unary calls have deadlines, so a connection that is silent for
- * longer is dead.
- */
+/** Streams send a heartbeat every 2 s and unary calls have deadlines, so a connection that is silent for longer is dead. */
 const IDLE_TIMEOUT_SECONDS = 120
 
 export function serveConnect(options: ConnectServerOptions): ConnectServer {

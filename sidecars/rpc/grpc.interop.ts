@@ -1,5 +1,5 @@
-// Calls the gRPC server with a client in another language. This proves the wire format independently of this
-// project's own client.
+// Calls the gRPC server with a client in another language. This proves the wire format independently of this project's own
+// client.
 import { afterAll, beforeAll, expect, test } from 'bun:test'
 import { Code, ConnectError } from '@connectrpc/connect'
 import { RunnerService } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'

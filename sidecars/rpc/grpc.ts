@@ -1,5 +1,5 @@
-// Serves a sidecar over native gRPC, for callers and runners in other languages. gRPC needs HTTP/2 and
-// therefore a port of its own.
+// Serves a sidecar over native gRPC, for callers and runners in other languages. gRPC needs HTTP/2 and therefore a port of its
+// own.
 import { once } from 'node:events'
 import {
   createServer,

@@ -1,5 +1,4 @@
-// Calls of a sidecar to the API. Every call has a deadline, and repeatable calls are retried while the API
-// restarts.
+// Calls of a sidecar to the API. Every call has a deadline, and repeatable calls are retried while the API restarts.
 import { setTimeout as pause } from 'node:timers/promises'
 import { backoffMs } from '../../app/core/process/backoff.ts'
 
@@ -32,8 +31,8 @@ export const transferTimeoutMs = (bytes: number) =>
   httpLimits.timeoutMs + bytes / httpLimits.transferBytesPerMs
 
 /**
- * Makes an idempotent call, and retries it for up to 30 s after no answer, 429 or 5xx. `call` gets a signal
- * with the deadline of one try. Throws the signal's reason when the signal is aborted.
+ * Makes an idempotent call, and retries it for up to 30 s after no answer, 429 or 5xx. `call` gets a signal with the deadline
+ * of one try. Throws the signal's reason when the signal is aborted.
  */
 export async function patiently<T>(
   call: (signal: AbortSignal) => Promise<T>,

@@ -4,8 +4,8 @@ import type { Settings } from '../core/settings.ts'
 import type { ServedServices } from './connect.ts'
 import { serveRpc } from './rpc-server.ts'
 
-// Serves a sidecar whose engine processes cannot be confined. It executes no code of users: every call is
-// refused with the reason, and the health check answers NOT_SERVING with that reason.
+// Serves a sidecar whose engine processes cannot be confined. It executes no code of users: every call is refused with the
+// reason, and the health check answers NOT_SERVING with that reason.
 
 /** Calls that start runs. RESOURCE_EXHAUSTED leaves a run in the queue, for another runner or a later try. */
 const STARTS_RUNS = ['submitPipeline', 'submitPipelines']

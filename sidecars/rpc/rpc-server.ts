@@ -5,8 +5,8 @@ import { type ServedServices, serveConnect } from './connect.ts'
 import { serveGrpc } from './grpc.ts'
 
 /**
- * Serves over Connect, and over native gRPC on a separate port unless gRPC is off. Admits only callers with
- * the token and a known Host.
+ * Serves over Connect, and over native gRPC on a separate port unless gRPC is off. Admits only callers with the token and a
+ * known Host.
  */
 export async function serveRpc(
   { host, port, grpcPort, token, otherHosts, apiUrls }: Settings,

@@ -20,10 +20,7 @@ export const limits = {
   namesPerTemplate: 1_000,
   /** Quality tests outside any run. Their caller waits for the answer. */
   testsMs: 60_000,
-  /**
-   * A preview, whose caller waits too. More previews wait for a slot, so that attempts do not wait for
-   * engines.
-   */
+  /** A preview, whose caller waits too. More previews wait for a slot, so that attempts do not wait for engines. */
   previewMs: 60_000,
   previewsAtOnce: 2,
   pythonPreviewsAtOnce: 2,
@@ -36,32 +33,23 @@ export const limits = {
   previewBytes: 16 * MIB,
   /** Closing an instance. An instance without work closes in 2 ms. */
   closeMs: 2_000,
-  /**
-   * Runs of one engine process. Leaks of its libraries stay small, and many runs share the 0.4 s of a start.
-   */
+  /** Runs of one engine process. Leaks of its libraries stay small, and many runs share the 0.4 s of a start. */
   runsPerEngine: 1_000,
   /** Text and table files of a run on the shared instance. Beyond these, a fresh instance costs less. */
   keptCharacters: 65_536,
   keptFiles: 64,
-  /**
-   * Callers that wait for an engine. Each attempt has its engine, so these are quality tests outside runs.
-   */
+  /** Callers that wait for an engine. Each attempt has its engine, so these are quality tests outside runs. */
   enginesAwaited: 64,
   /** Delay of the next interpreter's start after the run that took the last one has begun. */
   pythonSpareDelayMs: 50,
   /** One file that a Python pipeline writes, including its result. */
   pythonFileBytes: 4 * 1_024 * MIB,
-  /**
-   * Number of files in its directory, and the interval between checks. PYTHON_DISK_LIMIT limits the bytes.
-   */
+  /** Number of files in its directory, and the interval between checks. PYTHON_DISK_LIMIT limits the bytes. */
   pythonDirectoryFiles: 100_000,
   pythonDirectoryCheckMs: 1_000,
   /** Calls of sql() in one run. Each result stays available until the run ends. */
   pythonRelations: 10_000,
-  /**
-   * Parsing the SQL of a draft before publishing: concurrent checks, and time including the wait for an
-   * engine.
-   */
+  /** Parsing the SQL of a draft before publishing: concurrent checks, and time including the wait for an engine. */
   sqlChecks: 1,
   sqlCheckMs: 10_000,
   /** Compiling a source before publishing: concurrent checks, and time of one check. */

@@ -1,5 +1,5 @@
-// The runner process accepts attempts of runs over RPC and executes them in engine processes. Its only secret
-// is the token of its own port. Each attempt brings a token for the data that it may access.
+// The runner process accepts attempts of runs over RPC and executes them in engine processes. Its only secret is the token of
+// its own port. Each attempt brings a token for the data that it may access.
 import { availableParallelism, totalmem } from 'node:os'
 import { join } from 'node:path'
 import { endInOrder } from '../../app/core/process/lifeline.ts'

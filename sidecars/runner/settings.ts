@@ -16,23 +16,18 @@ const PORT = 8081
 /** Share of the machine's memory for all engines together. Everything else uses the rest. */
 const MEMORY_SHARE = 0.6
 
-/**
- * Python holds its copy of an engine's rows beside the engine. Below the minimum, libraries do not even load.
- */
+/** Python holds its copy of an engine's rows beside the engine. Below the minimum, libraries do not even load. */
 const PYTHON_MEMORY_SHARE = 0.25
 const PYTHON_MEMORY_MIN = 512 * MIB
-/**
- * With bubblewrap, files of a run are in memory. All runs together get a tenth of it, beside engines and
- * interpreters.
- */
+/** With bubblewrap, files of a run are in memory. All runs together get a tenth of it, beside engines and interpreters. */
 const PYTHON_DISK_MEMORY_SHARE = 0.1
 const PYTHON_DISK_MEMORY_MIN = 64 * MIB
 /** Without bubblewrap, files of a run are on disk. */
 const PYTHON_DISK = 8 * GIB
 const DAY_SECONDS = 86_400
 /**
- * With this margin, a loop on one processor reaches the wall-clock limit first, and its error names that
- * limit. The start of the interpreter counts too.
+ * With this margin, a loop on one processor reaches the wall-clock limit first, and its error names that limit. The start of
+ * the interpreter counts too.
  */
 const PYTHON_CPU_MARGIN_SECONDS = 5
 const RUN_SECONDS = 21_600
@@ -105,8 +100,7 @@ export function parseSettings(env: Env, machine: Machine): RunnerSettings {
         engine: {
           memoryLimitBytes: bytes('ENGINE_MEMORY_LIMIT', memoryBytes),
           tempLimitBytes: bytes('ENGINE_TEMP_LIMIT', 16 * GIB),
-          // ENGINE_THREADS counts the threads of all engines together. Each engine gets a fixed share at its
-          // start.
+          // ENGINE_THREADS counts the threads of all engines together. Each engine gets a fixed share at its start.
           threads: Math.max(1, Math.floor(threads / concurrency)),
         },
       }

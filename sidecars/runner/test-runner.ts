@@ -6,8 +6,8 @@ import { openTestService, runToEnd, startRunner } from './testing.ts'
 type Files = Record<string, string>
 
 /**
- * Starts a service and a runner for one test file, and stops both after its tests. `env` configures the
- * runner. `language` is the language of the pipelines.
+ * Starts a service and a runner for one test file, and stops both after its tests. `env` configures the runner. `language` is
+ * the language of the pipelines.
  */
 export async function useRunner(env: Record<string, string>, language: 'sql' | 'python' = 'sql') {
   const service = await openTestService()

@@ -1,5 +1,5 @@
-// Preloaded in an engine process, after its last `execve` and before any other code. From then on, none of
-// its threads can make a system call that is not on the list.
+// Preloaded in an engine process, after its last `execve` and before any other code. From then on, none of its threads can make
+// a system call that is not on the list.
 import { openKernel } from './kernel.ts'
 import { filterProgram } from './system-calls.ts'
 

@@ -79,9 +79,7 @@ async function attemptsBehind(step: EngineSandboxStep, name: string): Promise<At
   }
 }
 
-/**
- * Error codes of a forbidden or missing thing. Any other code would mean that the attempt itself was wrong.
- */
+/** Error codes of a forbidden or missing thing. Any other code would mean that the attempt itself was wrong. */
 const BY_THE_WALL = /^refused: (EPERM|EACCES|EXDEV|ENOENT|1|13|18|no such call)$/
 
 /** The attempts that were not refused as expected. */

@@ -7,9 +7,9 @@ import type { Log } from '../core/log.ts'
 import { type AccessPaths, type LimitName, openKernel, Unavailable } from './kernel.ts'
 import { DEVICES, type SandboxMode } from './ladder.ts'
 
-// The sandbox around engine processes (docs/adr/0020-engine-sandbox.md), the second barrier after DuckDB's
-// own lock. Code that breaks the lock is in a process that sees only its own directory and the lake. The
-// process can start no other process and open no connection.
+// The sandbox around engine processes (docs/adr/0020-engine-sandbox.md), the second barrier after DuckDB's own lock. Code that
+// breaks the lock is in a process that sees only its own directory and the lake. The process can start no other process and
+// open no connection.
 
 /**
  * - `landlock`: Landlock, seccomp, no capabilities, limits.
@@ -54,15 +54,13 @@ export interface EngineStart {
 
 export interface EngineSandbox {
   step: EngineSandboxStep
-  /**
-   * Returns the command that starts an engine process in this sandbox. The process inherits an IPC channel.
-   */
+  /** Returns the command that starts an engine process in this sandbox. The process inherits an IPC channel. */
   command(start: EngineStart): string[]
 }
 
 /**
- * The whole environment of an engine process, without variables of the service. A fixed TZ makes texts of
- * times equal on every machine.
+ * The whole environment of an engine process, without variables of the service. A fixed TZ makes texts of times equal on every
+ * machine.
  */
 export const ENGINE_ENVIRONMENT = { TZ: 'UTC' }
 
@@ -72,8 +70,8 @@ const LAUNCHER = here('./engine-wall.main.ts')
 const FILTER = here('./engine-filter.preload.ts')
 const PROBE = here('./wall-probe.main.ts')
 /**
- * The time limit of a probe; a start takes 0.2 s. A slower sandbox counts as failed, and the service then
- * executes no code until its restart.
+ * The time limit of a probe; a start takes 0.2 s. A slower sandbox counts as failed, and the service then executes no code
+ * until its restart.
  */
 const PROBE_MS = 60_000
 /** The descriptor that Bun.spawn gives to the IPC channel of a child with three standard descriptors. */
@@ -153,9 +151,8 @@ function modulePaths(): string[] {
 }
 
 /**
- * Returns the strongest sandbox of the mode that works on this machine. Throws NoSandbox if the mode requires a
- * sandbox that does not work. Throws FailedSandbox if the kernel offers a sandbox that fails; no weaker sandbox
- * replaces it.
+ * Returns the strongest sandbox of the mode that works on this machine. Throws NoSandbox if the mode requires a sandbox that
+ * does not work. Throws FailedSandbox if the kernel offers a sandbox that fails; no weaker sandbox replaces it.
  */
 export async function chooseEngineSandbox(
   mode: SandboxMode,
@@ -182,8 +179,8 @@ export async function chooseEngineSandbox(
 }
 
 /**
- * Returns the directory of the lake's files on a disk shared with the API, where engines read them in place.
- * Creates the directory, because it must exist before the first engine starts.
+ * Returns the directory of the lake's files on a disk shared with the API, where engines read them in place. Creates the
+ * directory, because it must exist before the first engine starts.
  */
 export async function lakeDirectories(lakeDir: string | null): Promise<string[]> {
   if (lakeDir === null) return []
@@ -197,10 +194,7 @@ export async function lakeDirectories(lakeDir: string | null): Promise<string[]>
 /** The configuration requires a sandbox that this machine does not support. */
 export class NoSandbox extends Error {}
 
-/**
- * The kernel offers a sandbox, but engine processes could not be confined in it. The message contains no
- * path.
- */
+/** The kernel offers a sandbox, but engine processes could not be confined in it. The message contains no path. */
 export class FailedSandbox extends Error {
   constructor(reasons: readonly string[]) {
     super(`engine processes cannot be confined: ${reasons.join('; ')}`)

@@ -1,6 +1,5 @@
-// The launcher of an engine process: drops rights that engines must not have, then executes the engine.
-// Landlock restricts threads and the programs they execute. A program that is restricted before it starts has
-// no unrestricted thread.
+// The launcher of an engine process: drops rights that engines must not have, then executes the engine. Landlock restricts
+// threads and the programs they execute. A program that is restricted before it starts has no unrestricted thread.
 import assert from 'node:assert'
 import { writeFileSync } from 'node:fs'
 import { getPriority, setPriority } from 'node:os'

@@ -1,5 +1,4 @@
-// For tests: starts a command and ends with it, on a simulated kernel that reports Landlock but refuses to
-// apply it (EPERM).
+// For tests: starts a command and ends with it, on a simulated kernel that reports Landlock but refuses to apply it (EPERM).
 import { openKernel } from './kernel.ts'
 import type { Instruction } from './system-calls.ts'
 

@@ -4,15 +4,14 @@ import { closeSync, openSync, statSync } from 'node:fs'
 import { constants } from 'node:os'
 import { type Instruction, OWN_PID } from './system-calls.ts'
 
-// System calls with which a process gives up rights permanently: Landlock, capabilities and the system call
-// filter. They work on Linux on x64 and arm64. Elsewhere `openKernel` throws Unavailable.
+// System calls with which a process gives up rights permanently: Landlock, capabilities and the system call filter. They work
+// on Linux on x64 and arm64. Elsewhere `openKernel` throws Unavailable.
 
 /** This machine lacks a feature that the sandbox needs. */
 export class Unavailable extends Error {}
 
 /**
- * System calls without a function in the C library. Their numbers are equal on both architectures, except
- * those in PER_ARCH.
+ * System calls without a function in the C library. Their numbers are equal on both architectures, except those in PER_ARCH.
  */
 const LANDLOCK_CREATE = 444
 const LANDLOCK_ADD = 445
@@ -57,13 +56,10 @@ const MAKE_REG = 1 << 8
 const REFER = 1 << 13
 const TRUNCATE = 1 << 14
 const READ = READ_FILE | READ_DIR
-// Links, pipes, sockets and devices are forbidden: a path that leads elsewhere must not appear where the
-// service reads.
+// Links, pipes, sockets and devices are forbidden: a path that leads elsewhere must not appear where the service reads.
 const WRITE = READ | WRITE_FILE | REMOVE_DIR | REMOVE_FILE | MAKE_DIR | MAKE_REG | REFER | TRUNCATE
 const OF_A_FILE = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE
-/**
- * File access rights that each version of Landlock can check. The last entry also serves all later versions.
- */
+/** File access rights that each version of Landlock can check. The last entry also serves all later versions. */
 const FILE_ACCESS = [13, 14, 15, 15, 16].map((rights) => 2 ** rights - 1)
 const BIND_AND_CONNECT = 3n
 const ABSTRACT_SOCKETS_AND_SIGNALS = 3n
@@ -116,9 +112,9 @@ export class Kernel {
   }
 
   /**
-   * Runs synchronous work with the file access rights of another user, and of the group with the same number.
-   * The rights are those of this thread. Only root may call it, and gets its own rights back afterwards. Root
-   * without CAP_SYS_PTRACE needs this: only the user of a process may read its /proc directory.
+   * Runs synchronous work with the file access rights of another user, and of the group with the same number. The rights are
+   * those of this thread. Only root may call it, and gets its own rights back afterwards. Root without CAP_SYS_PTRACE needs
+   * this: only the user of a process may read its /proc directory.
    */
   asUser<Result>(user: number, work: () => Result): Result {
     const become = (uid: number, gid: number) => {
@@ -133,10 +129,7 @@ export class Kernel {
     }
   }
 
-  /**
-   * Forbids later programs of this process to gain rights. The process and its later programs end with its
-   * parent.
-   */
+  /** Forbids later programs of this process to gain rights. The process and its later programs end with its parent. */
   settle(): void {
     this.#prctl('no_new_privs', PR_SET_NO_NEW_PRIVS, 1)
     this.#prctl('parent death signal', PR_SET_PDEATHSIG, SIGKILL)
@@ -190,8 +183,8 @@ export class Kernel {
   }
 
   /**
-   * Restricts every thread of this process to the calls that the filter allows. Also forbids other processes
-   * to trace this process or read its memory.
+   * Restricts every thread of this process to the calls that the filter allows. Also forbids other processes to trace this
+   * process or read its memory.
    */
   filter(program: readonly Instruction[]): void {
     this.#prctl('dumpable', PR_SET_DUMPABLE, 0)
@@ -216,8 +209,8 @@ export class Kernel {
   }
 
   /**
-   * Replaces this process by another program. The program keeps standard input, output, error and `kept`, and
-   * no other descriptor. Returns only by throwing.
+   * Replaces this process by another program. The program keeps standard input, output, error and `kept`, and no other
+   * descriptor. Returns only by throwing.
    */
   become(command: readonly string[], env: readonly string[], kept: number): never {
     this.#syscall('close_range', CLOSE_RANGE, kept + 1, 0xffffffff, CLOSE_RANGE_CLOEXEC)

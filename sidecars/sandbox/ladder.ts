@@ -2,21 +2,16 @@ import { dirname } from 'node:path'
 import type { Python } from './python.ts'
 import { filterProgram, type Instruction } from './system-calls.ts'
 
-// The sandboxes for code of users (docs/adr/0017-python-sandbox.md). The service uses the strongest step that
-// works on this machine. Each step adds to the restrictions that confine.py applies to its own process before
-// it executes that code.
+// The sandboxes for code of users (docs/adr/0017-python-sandbox.md). The service uses the strongest step that works on this
+// machine. Each step adds to the restrictions that confine.py applies to its own process before it executes that code.
 
 export const SANDBOX_MODES = ['auto', 'required', 'off'] as const
 /**
- * `auto`: the strongest step that works; without one, no Python is executed. `required`: bubblewrap only.
- * `off`: no sandbox.
+ * `auto`: the strongest step that works; without one, no Python is executed. `required`: bubblewrap only. `off`: no sandbox.
  */
 export type SandboxMode = (typeof SANDBOX_MODES)[number]
 
-/**
- * `bubblewrap`: namespaces, Landlock, seccomp and limits. `landlock`: the same without namespaces. `none`:
- * limits only.
- */
+/** `bubblewrap`: namespaces, Landlock, seccomp and limits. `landlock`: the same without namespaces. `none`: limits only. */
 export type SandboxStep = 'bubblewrap' | 'landlock' | 'none'
 
 /** The steps that are tried, strongest first. */
@@ -54,16 +49,13 @@ export const diskBytesOf = (step: SandboxStep, { inMemory, onDisk }: DiskLimit):
 /** The name of the result file in the working directory. */
 export const RESULT = '.result'
 
-/**
- * The directories of a sandboxed process: its inputs, and its own writable directory. Both paths are
- * absolute.
- */
+/** The directories of a sandboxed process: its inputs, and its own writable directory. Both paths are absolute. */
 export interface ProcessDirectories {
   inputs: string
   own: string
   /**
-   * The path of the result file outside of the sandbox. With bubblewrap the file must exist before the start,
-   * and appears as RESULT in `own`.
+   * The path of the result file outside of the sandbox. With bubblewrap the file must exist before the start, and appears as
+   * RESULT in `own`.
    */
   result: string
 }
@@ -77,8 +69,8 @@ export interface Confinement {
   devices: readonly string[]
   landlock: boolean
   /**
-   * Whether the user of the process may read its /proc directory. The service needs this to find removed
-   * files that the process still holds open.
+   * Whether the user of the process may read its /proc directory. The service needs this to find removed files that the process
+   * still holds open.
    */
   isOpenToItsUser: boolean
   /** A null `program` means that this architecture has no filter. The process then refuses to continue. */
@@ -130,8 +122,7 @@ export function launchOf({ step, python }: Sandbox, { rooms, limits, user, args 
         // With 1 the kernel does not pipe a core file to a program; with 0 it would.
         CORE: 1,
         MSGQUEUE: 0,
-        // The kernel counts all processes of a user, so a limit would also affect other processes of a shared
-        // user.
+        // The kernel counts all processes of a user, so a limit would also affect other processes of a shared user.
         ...(step === 'bubblewrap' || user !== null ? { NPROC: THREADS } : {}),
       },
       user: user === null ? null : [user, user],
@@ -185,8 +176,7 @@ function bubblewrap(
     ...DEVICES.flatMap((path) => ['--dev-bind', path, path]),
     ...shown.flatMap((path) => ['--ro-bind', path, path]),
     ...['--ro-bind', inputs, inputs],
-    // A separate file system in memory: the kernel limits its size, including removed, closed and nested
-    // files.
+    // A separate file system in memory: the kernel limits its size, including removed, closed and nested files.
     ...['--perms', '0777', '--size', String(diskBytes), '--tmpfs', own],
     // Only the result is on disk, where FSIZE limits its size.
     ...['--bind', result, `${own}/${RESULT}`],
@@ -205,14 +195,14 @@ function ancestorsOf(paths: readonly string[]): string[] {
 }
 
 /**
- * Directories that a distribution installs and every user may read. A directory that is a link to another one
- * is visible under both names.
+ * Directories that a distribution installs and every user may read. A directory that is a link to another one is visible under
+ * both names.
  */
 const SYSTEM = ['/usr', '/lib', '/lib64', '/bin']
 
 /**
- * Returns the strongest sandbox in which a Python of this machine starts, or the reason why none does.
- * `start` tries one sandbox and resolves to null, or to the reason of its failure.
+ * Returns the strongest sandbox in which a Python of this machine starts, or the reason why none does. `start` tries one
+ * sandbox and resolves to null, or to the reason of its failure.
  */
 export async function chooseSandbox(
   steps: readonly SandboxStep[],

@@ -1,7 +1,7 @@
 import { existsSync } from 'node:fs'
 
-// Finds the Python interpreters of this machine. The service brings no Python, and executes no Python
-// pipelines on a machine without one.
+// Finds the Python interpreters of this machine. The service brings no Python, and executes no Python pipelines on a machine
+// without one.
 
 export interface Python {
   /** The interpreter itself, not a script that chooses an interpreter. */
@@ -14,9 +14,7 @@ export interface Python {
 
 export const OLDEST = '3.9'
 const ASK_MS = 20_000
-/**
- * System directories that many programs share. The sandbox shows only the parts of them that a library needs.
- */
+/** System directories that many programs share. The sandbox shows only the parts of them that a library needs. */
 const SHARED_PREFIXES = ['/', '/usr', '/usr/local']
 
 /** A program that describes its interpreter. It needs no sandbox, because it contains no code of users. */
@@ -34,8 +32,8 @@ print(json.dumps({"executable": sys.executable, "version": sys.version.split()[0
 `
 
 /**
- * Returns the interpreters that can run pipelines, in order of preference, and the reasons why others cannot.
- * `named` is the interpreter of the configuration, and excludes all others.
+ * Returns the interpreters that can run pipelines, in order of preference, and the reasons why others cannot. `named` is the
+ * interpreter of the configuration, and excludes all others.
  */
 export async function findPythons(named: string | null): Promise<{ pythons: Python[]; reasons: string[] }> {
   const names = named === null ? ['python3', '/usr/bin/python3', '/usr/local/bin/python3'] : [named]

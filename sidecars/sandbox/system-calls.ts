@@ -1,7 +1,7 @@
 import { constants } from 'node:os'
 
-// The system calls that processes with code of users may make, and the filter (seccomp) that refuses all
-// others. The filter is a list of instructions for the kernel. Its installer inserts the id of the process.
+// The system calls that processes with code of users may make, and the filter (seccomp) that refuses all others. The filter is
+// a list of instructions for the kernel. Its installer inserts the id of the process.
 
 /** The number of a system call on x64 and on arm64. Null means that the architecture lacks the call. */
 type Call = readonly [x64: number | null, arm64: number | null]
@@ -167,8 +167,8 @@ const ALLOWED: Record<string, Call> = {
 }
 
 /**
- * Calls that change modes and times of files by path or descriptor. Landlock does not check them. So they are
- * allowed only if every other file belongs to another user.
+ * Calls that change modes and times of files by path or descriptor. Landlock does not check them. So they are allowed only if
+ * every other file belongs to another user.
  */
 const METADATA: Record<string, Call> = {
   chmod: [90, null],
@@ -206,15 +206,13 @@ const SOCKET_TYPE = 0xf
 const AF_UNIX = 1
 const SOCK_STREAM = 1
 /**
- * Modes that extend a file and punch holes. Other modes allocate space beyond the file's end, where no file
- * size limit applies.
+ * Modes that extend a file and punch holes. Other modes allocate space beyond the file's end, where no file size limit applies.
  */
 const FALLOCATE_MODES = [0, 3]
 /** Tests for a terminal, the count of readable bytes, and close-on-exec. */
 const IOCTLS = [0x5401, 0x5413, 0x541b, 0x5421, 0x5450, 0x5451]
 /**
- * Commands that choose the process which gets a signal when a file is ready. They could choose any process of
- * the same user.
+ * Commands that choose the process which gets a signal when a file is ready. They could choose any process of the same user.
  */
 const FCNTL_REFUSED = [8, 10, 15]
 
@@ -259,10 +257,9 @@ const only = (index: number, values: readonly Operand[]) => oneOf(index, values,
 const never = (index: number, values: readonly Operand[]) => oneOf(index, values, allow, refuse)
 
 /**
- * Returns the filter for a process on this architecture (process.arch), or null if the architecture has none.
- * Refused calls fail with EPERM. A call of another architecture ends the process. `ownsOthers` says whether
- * the user of the process owns other files. `passesFiles` says whether the process may send open files over a
- * socket.
+ * Returns the filter for a process on this architecture (process.arch), or null if the architecture has none. Refused calls
+ * fail with EPERM. A call of another architecture ends the process. `ownsOthers` says whether the user of the process owns
+ * other files. `passesFiles` says whether the process may send open files over a socket.
  */
 export function filterProgram(
   architecture: string,
@@ -287,8 +284,8 @@ export function filterProgram(
       ...(ownsOthers ? {} : METADATA),
       ...(passesFiles ? SENDMSG : {}),
     }).flatMap((call) => judged(call, [allow])),
-    // Allows threads that share the table of open files, and no processes. A filter cannot read the arguments
-    // of clone3. Without clone3 the C library falls back to clone.
+    // Allows threads that share the table of open files, and no processes. A filter cannot read the arguments of clone3.
+    // Without clone3 the C library falls back to clone.
     ...judged(CLONE, [
       argument(0),
       [ANY_BIT, 0, 2, CLONE_THREAD],

@@ -10,8 +10,8 @@ import { transportToSidecar } from '../rpc/testing.ts'
 import { openTestService, runToEnd, startRunner, type TestService } from '../runner/testing.ts'
 import { chooseEngineSandbox } from './engine-sandbox.ts'
 
-// Checks the system calls that engine processes make during a run, a preview and a query, with harmless and
-// hostile code. Needs strace, which CI has. For Python interpreters see runner/python/trace.test.ts.
+// Checks the system calls that engine processes make during a run, a preview and a query, with harmless and hostile code. Needs
+// strace, which CI has. For Python interpreters see runner/python/trace.test.ts.
 
 setDefaultTimeout(120_000)
 

@@ -1,14 +1,10 @@
 import { randomInt } from 'node:crypto'
 import { readdir, readFile } from 'node:fs/promises'
 
-// User ids for sandboxed processes of a service that is root. Each process has its own user. So it cannot
-// change the modes of another process's files, or use the rights that a user has over the user's own
-// processes.
+// User ids for sandboxed processes of a service that is root. Each process has its own user. So it cannot change the modes of
+// another process's files, or use the rights that a user has over the user's own processes.
 
-/**
- * The first of USERS user ids. The ids fit into 16 bits, because containers often map no others, and end
- * before `nobody`.
- */
+/** The first of USERS user ids. The ids fit into 16 bits, because containers often map no others, and end before `nobody`. */
 export const FIRST_USER = 65_432
 /** More users than the processes of the largest configuration (CONCURRENCY_MAX, previews, checks, spares). */
 export const USERS = 102

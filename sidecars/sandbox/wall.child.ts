@@ -1,6 +1,5 @@
-// Stands in for an engine whose own lock has been broken: calls the C library directly and attempts
-// everything that is forbidden. Started by engine-sandbox.test.ts. An attempt that succeeds changes only files of the
-// test.
+// Stands in for an engine whose own lock has been broken: calls the C library directly and attempts everything that is
+// forbidden. Started by engine-sandbox.test.ts. An attempt that succeeds changes only files of the test.
 import { dlopen, type Pointer, ptr, read } from 'bun:ffi'
 import { closeSync, openSync, readdirSync, readFileSync } from 'node:fs'
 import { open, readFile } from 'node:fs/promises'

@@ -8,15 +8,14 @@ import { messageOf, Refusal } from './refusal.ts'
 
 const POSTGRES_MAJOR = 15
 /**
- * The time limit for the database's answer. A firewall, or a program with another protocol, may accept the
- * connection and never answer.
+ * The time limit for the database's answer. A firewall, or a program with another protocol, may accept the connection and never
+ * answer.
  */
 const DATABASE_ANSWER_MS = 5_000
 
 /**
- * Claims a data directory until this process ends in any way. The lock is SQLite's, because it is the only
- * lock of the operating system that Bun can reach. The operating system releases the lock when its owner
- * ends.
+ * Claims a data directory until this process ends in any way. The lock is SQLite's, because it is the only lock of the
+ * operating system that Bun can reach. The operating system releases the lock when its owner ends.
  */
 export function claimDataDirectory(
   dataDir: string,
@@ -54,9 +53,8 @@ const STICKY = 0o1000
 const OWN_ENTRIES = /^(\.|lost\+found$|postgres(\.new)?$|objects$|run$|scratch)/
 
 /**
- * Closes a data directory to all other users, even if a user or an earlier version created it. A directory
- * with foreign entries keeps its mode, since others may need it (`/`, `/tmp`). Returns the reason why the
- * directory stays open, or null.
+ * Closes a data directory to all other users, even if a user or an earlier version created it. A directory with foreign entries
+ * keeps its mode, since others may need it (`/`, `/tmp`). Returns the reason why the directory stays open, or null.
  */
 function closeToOthers(dataDir: string): string | null {
   const { uid, mode } = statSync(dataDir)

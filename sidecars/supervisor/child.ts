@@ -1,7 +1,4 @@
-/**
- * A supervised child process with its own session. Its stdin is its lifeline, and its output is forwarded
- * line by line.
- */
+/** A supervised child process with its own session. Its stdin is its lifeline, and its output is forwarded line by line. */
 import { eachLine } from './lines.ts'
 import type { WriteLine } from './log.ts'
 import type { Part, Running } from './tree.ts'
@@ -21,16 +18,12 @@ export type ChildOptions = {
 /** sysexits.h EX_CONFIG: the child has reported a wrong setting, and a restart would not help. */
 const CONFIGURATION_ERROR = 78
 /**
- * sysexits.h EX_UNAVAILABLE: a configured dependency cannot be used. This is a mistake at the first start,
- * and an outage later.
+ * sysexits.h EX_UNAVAILABLE: a configured dependency cannot be used. This is a mistake at the first start, and an outage later.
  */
 const UNAVAILABLE = 69
 /** The number of error lines that are kept of a child. Several settings may be wrong at once. */
 const LAST_WORDS_LINES = 5
-/**
- * The time limit for forwarding the last output of a dead child, because another process may hold the pipe
- * open.
- */
+/** The time limit for forwarding the last output of a dead child, because another process may hold the pipe open. */
 const DRAIN_DEADLINE_MS = 2_000
 
 export function childProcess(options: ChildOptions): Part {

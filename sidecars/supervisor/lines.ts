@@ -1,7 +1,4 @@
-/**
- * Calls `onLine` for every line of a byte stream, also for an unfinished last line. Resolves at the end of
- * the stream.
- */
+/** Calls `onLine` for every line of a byte stream, also for an unfinished last line. Resolves at the end of the stream. */
 export async function eachLine(stream: ReadableStream<Uint8Array>, onLine: (line: string) => void) {
   const decoder = new TextDecoder()
   let rest = ''

@@ -1,6 +1,5 @@
 /**
- * `npm start`: runs Postgres, runner, query service and API as one supervised tree. `describeTree` returns
- * its parts as data.
+ * `npm start`: runs Postgres, runner, query service and API as one supervised tree. `describeTree` returns its parts as data.
  */
 import { randomBytes } from 'node:crypto'
 import { mkdir } from 'node:fs/promises'
@@ -23,8 +22,8 @@ const write = (line: string) => process.stdout.write(line)
 const API_STOP_DEADLINE_MS = 8_000
 const SIDECAR_STOP_DEADLINE_MS = 5_000
 /**
- * Node 20 parses 64-bit integers exactly only with `--harmony-json-parse-with-source`. Newer versions do so
- * anyway and accept the flag.
+ * Node 20 parses 64-bit integers exactly only with `--harmony-json-parse-with-source`. Newer versions do so anyway and accept
+ * the flag.
  */
 const NODE_OPTIONS = ['--enable-source-maps', '--harmony-json-parse-with-source']
 /** Deno uses the packages of this checkout and downloads nothing. */
@@ -97,10 +96,7 @@ async function start() {
   own(`Sluice is ready on ${settings.localUrl} (${(performance.now() / 1000).toFixed(1)} s)`)
 }
 
-/**
- * Returns the stages in the order of their start. Each part is a process that can be restarted at the same
- * address.
- */
+/** Returns the stages in the order of their start. Each part is a process that can be restarted at the same address. */
 async function describeTree(settings: Settings, servicePort: HeldPort, log: WriteLine) {
   let databaseUrl = settings.databaseUrl ?? ''
   // Each port is held until its owner starts, so that no two parts choose the same port.
@@ -171,10 +167,7 @@ async function describeTree(settings: Settings, servicePort: HeldPort, log: Writ
   return { stages, sidecarPorts, databaseUrl: () => databaseUrl }
 }
 
-/**
- * Returns the command of the API process. If the API does not run on Bun, its workers run in a separate
- * process.
- */
+/** Returns the command of the API process. If the API does not run on Bun, its workers run in a separate process. */
 async function describeRuntime({ apiRuntime, dataDir }: Settings) {
   if (apiRuntime === 'bun') return { runtime: [process.execPath, 'app/main.ts'] }
   const binary = Bun.which(apiRuntime)

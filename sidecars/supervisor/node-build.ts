@@ -1,5 +1,5 @@
-// Builds the API process for Node, which cannot execute TypeScript. The build is a single file, made at each
-// start. The file is in the data directory and uses the packages of this checkout.
+// Builds the API process for Node, which cannot execute TypeScript. The build is a single file, made at each start. The file is
+// in the data directory and uses the packages of this checkout.
 import { mkdir, rm, symlink } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { Refusal } from './refusal.ts'
@@ -24,9 +24,7 @@ export async function buildForNode({ root, entry, folder }: { root: string; entr
   return join(folder, 'api.mjs')
 }
 
-/**
- * Replaces `import.meta.dirname` with the folder of each source, because pages and migrations stay in place.
- */
+/** Replaces `import.meta.dirname` with the folder of each source, because pages and migrations stay in place. */
 const sameFolders: Bun.BunPlugin = {
   name: 'same folders',
   setup(build) {

@@ -5,17 +5,17 @@ import { createServer } from 'node:net'
 export type HeldPort = { port: number; release: () => Promise<void> }
 
 /**
- * The range of chosen ports. It ends below the ports of outgoing connections (from 32768 on Linux, from 49152
- * elsewhere). Any connection could take such a port, at first and before each restart of the listener. The
- * range starts above 10080, the highest port that browsers block.
+ * The range of chosen ports. It ends below the ports of outgoing connections (from 32768 on Linux, from 49152 elsewhere). Any
+ * connection could take such a port, at first and before each restart of the listener. The range starts above 10080, the
+ * highest port that browsers block.
  */
 const LOWEST = 10_100
 const BEYOND = 32_768
 const ATTEMPTS = 100
 
 /**
- * Holds a port by listening on it: the given port, or any free one. The process that uses the port after its
- * release must handle a failure, because another process may be faster.
+ * Holds a port by listening on it: the given port, or any free one. The process that uses the port after its release must
+ * handle a failure, because another process may be faster.
  */
 export async function holdPort(host = '127.0.0.1', port?: number): Promise<HeldPort> {
   if (port !== undefined) return listenOn(host, port)

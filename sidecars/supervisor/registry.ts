@@ -1,7 +1,7 @@
 /**
- * `<DATA_DIR>/run/processes.json` lists the running processes, for operators, fault tests and the next start.
- * The next start ends processes that a killed supervisor left behind. Only the owner may read the file,
- * because the database address contains the password.
+ * `<DATA_DIR>/run/processes.json` lists the running processes, for operators, fault tests and the next start. The next start
+ * ends processes that a killed supervisor left behind. Only the owner may read the file, because the database address contains
+ * the password.
  */
 import { readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -13,9 +13,7 @@ export type ProcessRecord = {
   port: number | null
   restarts: number
   started_at: string | null
-  /**
-   * The kernel's start time of the process. It distinguishes the process from a later one with the same id.
-   */
+  /** The kernel's start time of the process. It distinguishes the process from a later one with the same id. */
   kernel_start_time: string | null
 }
 
@@ -66,8 +64,8 @@ export function writeRegistry(
 export const removeRegistry = (dataDir: string) => rmSync(registryPath(dataDir), { force: true })
 
 /**
- * Waits for the processes of a dead supervisor, and kills those that do not end in time. Skips Postgres,
- * because `startPostgres` ends an earlier server itself.
+ * Waits for the processes of a dead supervisor, and kills those that do not end in time. Skips Postgres, because
+ * `startPostgres` ends an earlier server itself.
  */
 export async function endLeftovers(
   registry: Registry,

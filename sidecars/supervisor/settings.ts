@@ -18,10 +18,7 @@ export type Settings = {
   queryUrls?: string
   /** The secret that API, runner and query service share. It is configured, or generated at this start. */
   sidecarToken: string
-  /**
-   * Whether the token was generated at this start. Only sidecars that the supervisor starts know such a
-   * token.
-   */
+  /** Whether the token was generated at this start. Only sidecars that the supervisor starts know such a token. */
   isTokenMade: boolean
   /** Addresses at which sidecars may call the API: this one, and other replicas that the user lists. */
   apiUrls: string[]
@@ -98,8 +95,8 @@ function tokenEnv({ sidecarToken, isTokenMade }: Settings, { ownSidecars }: Chos
 }
 
 /**
- * Variables that sidecars may receive. Sidecars execute code of users, so they get no database address and no
- * key of the store or the API.
+ * Variables that sidecars may receive. Sidecars execute code of users, so they get no database address and no key of the store
+ * or the API.
  */
 const SIDECAR_NAMES =
   /^(PATH|HOME|TZ|LANG|TMPDIR|LOG_FORMAT|SANDBOX|SIDECAR_HOSTS|RUN_TIMEOUT|RUN_OUTPUT_LIMIT|DISK_FLOOR|(RUNNER|QUERY|ENGINE|PYTHON)_(?!URLS$)\w+)$/

@@ -1,7 +1,4 @@
-/**
- * Keeps a tree of processes alive: starts them in order, restarts dead ones with backoff, and stops them in
- * reverse order.
- */
+/** Keeps a tree of processes alive: starts them in order, restarts dead ones with backoff, and stops them in reverse order. */
 
 import { constants } from 'node:os'
 import { type Backoff, backoffMs } from '../../app/core/process/backoff.ts'
@@ -24,10 +21,7 @@ export type Part = {
   start: () => Promise<Running>
   /** The exit code after which a restart cannot help. */
   finalCode?: number
-  /**
-   * An exit code with the same meaning, but only before the tree was ready once. Later a missing dependency
-   * may come back.
-   */
+  /** An exit code with the same meaning, but only before the tree was ready once. Later a missing dependency may come back. */
   firstFinalCode?: number
 }
 

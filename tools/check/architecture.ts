@@ -1,21 +1,18 @@
 /**
- * Rules about imports, and about access to time, randomness and environment, as data. The test beside this
- * file applies them to the tree.
+ * Rules about imports, and about access to time, randomness and environment, as data. The test beside this file applies them to
+ * the tree.
  */
 import { posix } from 'node:path'
 
 export type SourceFile = { path: string; source: string }
 export type Import = { specifier: string; isTypeOnly: boolean }
 
-/**
- * Entry files. Threads and processes start by path, so no file imports an entry file. Entry files may import
- * anything.
- */
+/** Entry files. Threads and processes start by path, so no file imports an entry file. Entry files may import anything. */
 const ENTRY =
   /^(app\/main(-node|-deno)?|workers\/main|workers\/[\w-]+\.worker|workers\/simulation\/main|sidecars\/[\w-]+\/main|examples\/demo|bench\/main)\.ts$/
 /**
- * Files for tests. They may import from every layer, and may read time, randomness and environment. So may all
- * files that import `bun:test`.
+ * Files for tests. They may import from every layer, and may read time, randomness and environment. So may all files that
+ * import `bun:test`.
  */
 const TEST =
   /\.(test|interop)\.ts$|(^|\/)(test-[\w-]+|testing)\.ts$|^(\.setup|tools|bench|workers\/simulation)\//
@@ -134,9 +131,7 @@ export function heavyImportsOfWorkers(files: SourceFile[]): string[] {
   return found
 }
 
-/**
- * Import cycles between files, type imports included. No file of a cycle can be read, tested or moved alone.
- */
+/** Import cycles between files, type imports included. No file of a cycle can be read, tested or moved alone. */
 export function circlesOf(files: SourceFile[]): string[] {
   const targets = new Map(
     files.map(({ path, source }) => [
@@ -161,9 +156,7 @@ function circlesIn(targets: ReadonlyMap<string, Iterable<string>>, instead: stri
   return found
 }
 
-/**
- * Import cycles between folders of `app/`, tests excluded. No slice of a cycle can be read alone.
- */
+/** Import cycles between folders of `app/`, tests excluded. No slice of a cycle can be read alone. */
 export function folderCirclesOf(files: SourceFile[]): string[] {
   const targets = new Map<string, Set<string>>()
   for (const { path, source } of files) {

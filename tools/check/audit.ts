@@ -1,7 +1,7 @@
 /**
- * `npm run audit:dependencies` checks the packages that this project depends on. The registry reports known
- * vulnerabilities. A registry without that function is reported, because nothing was checked then. All other
- * checks need only the lockfile and the installed packages.
+ * `npm run audit:dependencies` checks the packages that this project depends on. The registry reports known vulnerabilities. A
+ * registry without that function is reported, because nothing was checked then. All other checks need only the lockfile and the
+ * installed packages.
  */
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -12,8 +12,8 @@ const root = join(import.meta.dirname, '..', '..')
 const ADVISORIES_LIMIT_MS = 60_000
 
 /**
- * Known vulnerabilities that do not affect this project, by the URL of the advisory. Each has a reason, and
- * the last day on which it is accepted.
+ * Known vulnerabilities that do not affect this project, by the URL of the advisory. Each has a reason, and the last day on
+ * which it is accepted.
  */
 const ACCEPTED: Record<string, { why: string; until: string }> = {}
 /** Severities that must not be ignored. Other vulnerabilities are only listed. */
@@ -107,8 +107,8 @@ export function inexactOf({ dependencies, devDependencies, optionalDependencies 
 }
 
 /**
- * Packages that are not an exact version from the registry with its hash. An entry of the lockfile is
- * `[name@version, registry, dependencies, integrity]`. Other sources have no such integrity.
+ * Packages that are not an exact version from the registry with its hash. An entry of the lockfile is `[name@version, registry,
+ * dependencies, integrity]`. Other sources have no such integrity.
  */
 export function unlockedOf({ packages }: Lockfile): string[] {
   return Object.entries(packages).flatMap(([path, [spec, registry, , integrity]]) => {
@@ -145,8 +145,8 @@ export const licencesOf = (installed: readonly Installed[]): string[] =>
     .map((one) => `${nameOf(one)}: ${one.licence || 'no licence is named'}`)
 
 /**
- * Whether an SPDX expression of `AND`, `OR` and brackets permits use. One side of an `OR` must permit it, and
- * both sides of an `AND`.
+ * Whether an SPDX expression of `AND`, `OR` and brackets permits use. One side of an `OR` must permit it, and both sides of an
+ * `AND`.
  */
 export function mayUse(expression: string): boolean {
   const text = expression.replaceAll(/[()]/g, '').trim()
@@ -162,10 +162,7 @@ interface Advisory {
   url: string
 }
 
-/**
- * The vulnerabilities that the registry knows for the packages of the lockfile. Some registries lack this
- * function.
- */
+/** The vulnerabilities that the registry knows for the packages of the lockfile. Some registries lack this function. */
 async function advisories(): Promise<
   { kind: 'known'; found: Advisory[] } | { kind: 'unknown'; why: string }
 > {

@@ -1,7 +1,4 @@
-/**
- * Checks that each row of `e2e/COVERAGE.md` has a test with its id as a Playwright tag. Each tag must also
- * name a row.
- */
+/** Checks that each row of `e2e/COVERAGE.md` has a test with its id as a Playwright tag. Each tag must also name a row. */
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

@@ -1,7 +1,6 @@
 /**
- * Changes of the document that break no client, because the released document said less than the service did.
- * They are accepted until the next release, whose document contains them. A correction that matches no change
- * fails the check.
+ * Changes of the document that break no client, because the released document said less than the service did. They are accepted
+ * until the next release, whose document contains them. A correction that matches no change fails the check.
  */
 interface Correction {
   change: RegExp

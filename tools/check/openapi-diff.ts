@@ -1,7 +1,7 @@
 /**
- * Finds the changes between two OpenAPI documents that break clients. The documents are those that this
- * program writes or has written: 3.0 or 3.1, with references to components only. A response may gain fields
- * and enum values, and a request may gain optional fields. Names of components do not appear on the wire.
+ * Finds the changes between two OpenAPI documents that break clients. The documents are those that this program writes or has
+ * written: 3.0 or 3.1, with references to components only. A response may gain fields and enum values, and a request may gain
+ * optional fields. Names of components do not appear on the wire.
  */
 
 import {
@@ -18,8 +18,8 @@ import {
 const METHODS = ['get', 'put', 'post', 'delete', 'options', 'head', 'patch', 'trace']
 
 /**
- * Returns the breaking changes, each as a sentence with operation and field. Empty means that clients of
- * `before` can use `after`.
+ * Returns the breaking changes, each as a sentence with operation and field. Empty means that clients of `before` can use
+ * `after`.
  */
 export function breakingChanges(before: Json, after: Json, prefix = '/api/v1'): string[] {
   const found: string[] = []
@@ -75,10 +75,7 @@ function compareOperation(context: Context, at: string, before: Json, after: Jso
   }
 }
 
-/**
- * Reports credentials that were sufficient and no longer are. An operation without a list of credentials
- * admits everyone.
- */
+/** Reports credentials that were sufficient and no longer are. An operation without a list of credentials admits everyone. */
 function compareCredentials({ before, after, found }: Context, at: string, was: Json, is: Json) {
   const waysOf = (operation: Json, document: Json): string[][] => {
     const ways = operation.security ?? document.security
@@ -128,8 +125,8 @@ function compareBodies(context: Context, at: string, before: Json, after: Json) 
 type Direction = 'request' | 'response'
 
 /**
- * Reports incompatible schemas. A request schema may only widen, so that old requests stay valid. A response
- * schema may only narrow, except for new fields and enum values: clients ignore unknown ones.
+ * Reports incompatible schemas. A request schema may only widen, so that old requests stay valid. A response schema may only
+ * narrow, except for new fields and enum values: clients ignore unknown ones.
  */
 function compareSchemas(
   context: Context,
@@ -203,8 +200,8 @@ function compareAlternatives(
 const nameOf = (schema: unknown) => (isJson(schema) ? schema.title : undefined)
 
 /**
- * Compares an object that was split into one object per value of `field`. Each new object is compared with
- * the old object of that value.
+ * Compares an object that was split into one object per value of `field`. Each new object is compared with the old object of
+ * that value.
  */
 function compareByValue(
   context: Context,

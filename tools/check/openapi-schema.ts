@@ -16,10 +16,7 @@ export const fieldOf = (value: unknown, name: string): Json | undefined => {
 export const referenceOf = (value: unknown) =>
   isJson(value) && typeof value.$ref === 'string' ? value.$ref : ''
 
-/**
- * Converts a schema to one form for both versions: null becomes `nullable`, a constant becomes an enum of one
- * value.
- */
+/** Converts a schema to one form for both versions: null becomes `nullable`, a constant becomes an enum of one value. */
 export function schemaOf(document: Json, value: unknown): Json {
   const { const: constant, ...schema } = resolved(document, value)
   if (constant !== undefined) schema.enum = [constant]

@@ -1,6 +1,6 @@
 /**
- * Keeps `docs/openapi.json` equal to the routes. As a program, this file writes the document. `-- release`
- * also writes `docs/openapi-v1.json`, the base of later comparisons. The checks compare both.
+ * Keeps `docs/openapi.json` equal to the routes. As a program, this file writes the document. `-- release` also writes
+ * `docs/openapi-v1.json`, the base of later comparisons. The checks compare both.
  */
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
@@ -18,10 +18,7 @@ const DOCS = join(import.meta.dirname, '..', '..', 'docs')
 const PRESENT = join(DOCS, 'openapi.json')
 const RELEASED = join(DOCS, 'openapi-v1.json')
 
-/**
- * Returns the document of an open installation. The service is composed as usual, with parts that answer
- * nothing.
- */
+/** Returns the document of an open installation. The service is composed as usual, with parts that answer nothing. */
 async function presentDocument(): Promise<Json> {
   const nothing = silence()
   const service = await composeService({
@@ -46,10 +43,7 @@ async function presentDocument(): Promise<Json> {
   }
 }
 
-/**
- * A fake for every part. Each property is the fake itself, and each call resolves to one row with a text
- * value.
- */
+/** A fake for every part. Each property is the fake itself, and each call resolves to one row with a text value. */
 function silence(): unknown {
   const answer = () => Promise.resolve([{ value: 'nothing' }])
   const nothing: object = new Proxy(answer, {

@@ -1,7 +1,4 @@
-/**
- * Keeps `docs/statecharts` equal to the machines. As a program, this file writes the drawings. The checks
- * compare them.
- */
+/** Keeps `docs/statecharts` equal to the machines. As a program, this file writes the drawings. The checks compare them. */
 import { mkdir, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { definitionOf, leafStatesOf } from '../../app/inspector/definitions.ts'

@@ -1,7 +1,4 @@
-/**
- * Rules about the text of files: the place of SQL, the permitted members of libraries, and the length of
- * functions.
- */
+/** Rules about the text of files: the place of SQL, the permitted members of libraries, and the length of functions. */
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { SourceFile } from './architecture.ts'
@@ -12,9 +9,7 @@ const GENERATED = /^(proto\/gen|drizzle\/migrations)\/|(^|\/)node_modules\//
 const FOR_TESTS =
   /\.(test|spec|interop|child)\.ts$|(^|\/)(test-[\w-]+|testing|suite)\.ts$|^(e2e|bench|examples|tools|workers\/simulation)\//
 
-/**
- * Files that may contain SQL. `drizzle/` contains the tables, and the conditions that several stores share.
- */
+/** Files that may contain SQL. `drizzle/` contains the tables, and the conditions that several stores share. */
 const STORE = /^drizzle\/|(^|\/)store(\.ts$|\/)/
 const SQL =
   /^\s*import (?!type\b)[^;]*?from ["'](drizzle-orm[^"']*|[./]+\/drizzle\/schema\/[^"']+)["']|\b(sql|tx)(\.unsafe\(|`)/m
@@ -24,8 +19,7 @@ const UNDERSCORE = /\._[a-zA-Z]\w*|\[["']_\w+["']\]/
 const POSTGRES_INTERNALS = /\b(query|statement)\.(handler|cancelled|active)\b|\bsocket\.write = /
 
 /**
- * The number of files that may contain functions over biome's length limit. Each function has its reason
- * after `biome-ignore`.
+ * The number of files that may contain functions over biome's length limit. Each function has its reason after `biome-ignore`.
  */
 const LONG_FUNCTIONS_LIMIT = 10
 const LONG_FUNCTION = /biome-ignore lint\/complexity\/noExcessiveLinesPerFunction: \S/

@@ -3,10 +3,7 @@ import { run } from './run.ts'
 
 const LIMIT_MS = 5 * 60_000
 
-/**
- * Installs a Debian package and returns the result of `find`. Throws with the reason when `find` returns
- * nothing.
- */
+/** Installs a Debian package and returns the result of `find`. Throws with the reason when `find` returns nothing. */
 export async function installed<T>(name: string, find: () => T | Promise<T>): Promise<NonNullable<T>> {
   console.log(`  installing ${name} ...`)
   const sudo = process.getuid?.() === 0 ? [] : ['sudo', '-n']

@@ -8,10 +8,7 @@ const USUAL_PLACES = [
   '/Applications/Google Chrome.app/Contents/MacOS/Google Chrome',
 ]
 
-/**
- * The path of Chromium: `CHROMIUM_PATH`, the system's or Playwright's, in this order. Undefined if none
- * exists.
- */
+/** The path of Chromium: `CHROMIUM_PATH`, the system's or Playwright's, in this order. Undefined if none exists. */
 export const findChromium = () =>
   [process.env.CHROMIUM_PATH, ...USUAL_PLACES, chromium.executablePath()].find(
     (path) => path && existsSync(path),

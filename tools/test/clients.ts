@@ -1,7 +1,7 @@
 /**
- * `npm run test:clients`: checks the OpenAPI document with third-party tools. Two linters read the document. A
- * TypeScript and a Python client are generated from it and type-checked. Each client then performs one
- * journey against a real service. The tools are installed with exact versions, for this command only.
+ * `npm run test:clients`: checks the OpenAPI document with third-party tools. Two linters read the document. A TypeScript and a
+ * Python client are generated from it and type-checked. Each client then performs one journey against a real service. The tools
+ * are installed with exact versions, for this command only.
  */
 import { copyFile, mkdtemp, readdir, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -28,8 +28,8 @@ const PYTHON_TOOLS = ['openapi-python-client==0.29.1', 'mypy==2.4.1']
 const INSTALL_LIMIT_MS = 10 * 60_000
 const STEP_LIMIT_MS = 3 * 60_000
 /**
- * The document has 181 objects and enums. For a schema without a title, the generator writes one file per
- * response that repeats the schema, which exceeds this limit.
+ * The document has 181 objects and enums. For a schema without a title, the generator writes one file per response that repeats
+ * the schema, which exceeds this limit.
  */
 const PYTHON_MODELS_MAX = 200
 
@@ -115,8 +115,7 @@ async function pythonClient(
     return models.length <= PYTHON_MODELS_MAX ? undefined : models.join('\n')
   })
   await tally.check('Python: the types fit', () =>
-    // The generator reuses a local variable in `Error` and `Snapshot`. mypy reports that inside the client,
-    // so it is silenced.
+    // The generator reuses a local variable in `Error` and `Snapshot`. mypy reports that inside the client, so it is silenced.
     succeeds({
       command: [python, '-m', 'mypy', '--strict', '--follow-imports=silent', 'journey.py'],
       cwd: folder,
@@ -136,10 +135,7 @@ async function installNodeTools(folder: string) {
   if (code !== 0) throw new Error(output)
 }
 
-/**
- * Runs redocly and reads its report, because redocly exits with 0 despite warnings. Returns its output on
- * failure.
- */
+/** Runs redocly and reads its report, because redocly exits with 0 despite warnings. Returns its output on failure. */
 async function redocly(command: string): Promise<string | undefined> {
   const { output } = await run({
     command: [command, 'lint', DOCUMENT, '--format=json'],

@@ -14,8 +14,8 @@ export type TestDatabase = {
 }
 
 /**
- * Creates a database on the server of `TEST_DATABASE_URL`. When the variable is unset, starts a server that
- * ends with this process. Call this function in `beforeAll`, and `drop()` in `afterAll`.
+ * Creates a database on the server of `TEST_DATABASE_URL`. When the variable is unset, starts a server that ends with this
+ * process. Call this function in `beforeAll`, and `drop()` in `afterAll`.
  */
 export async function testDatabase(): Promise<TestDatabase> {
   server ??= openServer()
@@ -41,10 +41,7 @@ export function useDatabase(pools: {
 
 let server: Promise<{ url: string; template: string }> | undefined
 
-/**
- * Key of the advisory lock. Any number works, as long as all processes that share the server use the same
- * number.
- */
+/** Key of the advisory lock. Any number works, as long as all processes that share the server use the same number. */
 const TEMPLATE_LOCK = 7_340_921_900
 
 async function openServer() {

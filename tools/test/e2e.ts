@@ -64,10 +64,7 @@ export async function runClock(tally: Tally) {
   await runPlaywright(tally, { project: 'clock', limitMs: CLOCK_LIMIT_MS })
 }
 
-/**
- * Sends requests generated from the OpenAPI document for two minutes. `npm test` sends them for a few
- * seconds.
- */
+/** Sends requests generated from the OpenAPI document for two minutes. `npm test` sends them for a few seconds. */
 export async function runFuzz(tally: Tally) {
   tally.heading('Generated requests')
   const env = { FUZZ_SECONDS: process.env.FUZZ_SECONDS ?? '120', FUZZ_SEED: process.env.FUZZ_SEED ?? '' }
@@ -90,10 +87,7 @@ const PLANTED = {
   ANYTHING_ELSE: 'canary-environment',
 }
 
-/**
- * Random secrets of the service: the password of its database, and a webhook token, which the API returns
- * only once.
- */
+/** Random secrets of the service: the password of its database, and a webhook token, which the API returns only once. */
 async function secretsMadeBy({ url, dataDir }: Service): Promise<string[]> {
   const { database_url } = JSON.parse(await readFile(join(dataDir, 'run', 'processes.json'), 'utf8'))
   const made = async (path: string, body: object) => {
@@ -148,10 +142,7 @@ export async function runSecurity(
   await tally.check('the service stops and leaves nothing behind', stop)
 }
 
-/**
- * Repeats the leadership tests with leaders paused for a minute. The usual fault tests pause only until a
- * takeover.
- */
+/** Repeats the leadership tests with leaders paused for a minute. The usual fault tests pause only until a takeover. */
 export async function runLongPauses(tally: Tally) {
   tally.heading('Leaders paused for a minute')
   await runPlaywright(tally, {

@@ -1,6 +1,6 @@
 /**
- * `npm run test:interop`: the tests that need more than Node and npm. A browser, an S3 server and the
- * system's Postgres are installed when they are missing. A test that could not run counts as failed.
+ * `npm run test:interop`: the tests that need more than Node and npm. A browser, an S3 server and the system's Postgres are
+ * installed when they are missing. A test that could not run counts as failed.
  */
 import { installed } from './apt.ts'
 import { findChromium } from './chromium.ts'

@@ -1,7 +1,4 @@
-/**
- * Runs one Playwright project of the end-to-end tests, and takes counts and failures from Playwright's JSON
- * report.
- */
+/** Runs one Playwright project of the end-to-end tests, and takes counts and failures from Playwright's JSON report. */
 import { mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -34,8 +31,7 @@ export async function runPlaywright(tally: Tally, { project, files = [], limitMs
         '--config=e2e/playwright.config.ts',
         `--project=${project}`,
         '--reporter=list,json',
-        // At its own limit, Playwright still reports which tests have no result. `limitMs` ends a Playwright
-        // that hangs.
+        // At its own limit, Playwright still reports which tests have no result. `limitMs` ends a Playwright that hangs.
         `--global-timeout=${limitMs - REPORTING_MS}`,
       ],
       cwd: root,

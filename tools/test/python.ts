@@ -8,15 +8,10 @@ import { run } from './run.ts'
 const LIBRARIES = ['pyarrow==26.0.1', 'pandas==3.1.1', 'polars==2.1.0', 'grpcio==1.85.1']
 const LIMIT_MS = 5 * 60_000
 
-/**
- * A virtual environment with the data libraries that pipelines may use, and with the official gRPC client.
- */
+/** A virtual environment with the data libraries that pipelines may use, and with the official gRPC client. */
 export const pythonWithLibraries = () => pythonWith(LIBRARIES)
 
-/**
- * Creates a virtual environment with `packages`, such as `mypy==2.4.1`. Resolves with the path of its
- * interpreter.
- */
+/** Creates a virtual environment with `packages`, such as `mypy==2.4.1`. Resolves with the path of its interpreter. */
 export async function pythonWith(packages: readonly string[]): Promise<string> {
   const python = Bun.which('python3') ?? (await installed('python3', () => Bun.which('python3')))
   const directory = await mkdtemp(join(tmpdir(), 'sluice-venv-'))

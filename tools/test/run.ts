@@ -1,7 +1,4 @@
-/**
- * Child processes of the test scripts. Each has its own process group and a time limit, and none outlives the
- * script.
- */
+/** Child processes of the test scripts. Each has its own process group and a time limit, and none outlives the script. */
 import { eachLine } from '../../sidecars/supervisor/lines.ts'
 import { endWith, isEnding } from './scratch.ts'
 
@@ -17,8 +14,8 @@ export type RunOptions = {
 export type RunResult = { code: number; output: string; isLate: boolean; seconds: number }
 
 /**
- * Runs a command to its end. After `limitMs`, kills the command and all processes of its group. Never throws
- * for a nonzero exit code.
+ * Runs a command to its end. After `limitMs`, kills the command and all processes of its group. Never throws for a nonzero exit
+ * code.
  */
 export async function run({ command, limitMs, cwd, env, onLine }: RunOptions): Promise<RunResult> {
   if (isEnding()) return never
@@ -42,8 +39,7 @@ export async function run({ command, limitMs, cwd, env, onLine }: RunOptions): P
     lines.push(line)
     onLine?.(line)
   }
-  // A child that outlives the command keeps the output pipes open, so the group is killed at the command's
-  // exit.
+  // A child that outlives the command keeps the output pipes open, so the group is killed at the command's exit.
   const exited = child.exited.finally(() => killGroup(child.pid))
   await Promise.all([eachLine(child.stdout, take), eachLine(child.stderr, take), exited])
   clearTimeout(limit)
@@ -53,10 +49,7 @@ export async function run({ command, limitMs, cwd, env, onLine }: RunOptions): P
   return { code: await child.exited, output: lines.join('\n'), isLate, seconds }
 }
 
-/**
- * Never settles. An interrupted test script reports no result of a killed command, and starts no further
- * command.
- */
+/** Never settles. An interrupted test script reports no result of a killed command, and starts no further command. */
 const never = new Promise<never>(() => {})
 
 function killGroup(pid: number) {

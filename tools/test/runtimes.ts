@@ -1,6 +1,6 @@
 /**
- * `npm run test:runtimes`: runs the end-to-end tests of the API on Node and on Deno. Node is the installation
- * that runs npm. Deno is installed when it is missing.
+ * `npm run test:runtimes`: runs the end-to-end tests of the API on Node and on Deno. Node is the installation that runs npm.
+ * Deno is installed when it is missing.
  */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'

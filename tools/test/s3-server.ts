@@ -27,13 +27,10 @@ export interface S3Server {
   stop(): Promise<void>
 }
 
-/**
- * Starts an empty server on loopback, without the bucket. Throws when the server cannot be built or started.
- */
+/** Starts an empty server on loopback, without the bucket. Throws when the server cannot be built or started. */
 export async function startS3Server(): Promise<S3Server> {
   if (!existsSync(binary)) await insisting('building the S3 server', build)
-  // The data is not in the temporary directory: the server needs extended attributes, which older tmpfs
-  // lacks.
+  // The data is not in the temporary directory: the server needs extended attributes, which older tmpfs lacks.
   const home = await mkdtemp(join(tools, 's3-'))
   const [data, versions] = [join(home, 'data'), join(home, 'versions')]
   await Promise.all([mkdir(data), mkdir(versions)])
@@ -96,9 +93,7 @@ async function build(): Promise<void> {
   }
 }
 
-/**
- * Waits until the server responds. Any HTTP status counts, since a request without a signature is rejected.
- */
+/** Waits until the server responds. Any HTTP status counts, since a request without a signature is rejected. */
 async function answering(url: string, server: Bun.Subprocess): Promise<void> {
   const deadline = performance.now() + READY_DEADLINE_MS
   while (server.exitCode === null && performance.now() < deadline) {

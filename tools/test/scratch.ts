@@ -1,6 +1,6 @@
 /**
- * Directory and cleanup of a test command. The command and all its child processes use one temporary
- * directory. However the command ends, its registered cleanups run, and no process and no file is left.
+ * Directory and cleanup of a test command. The command and all its child processes use one temporary directory. However the
+ * command ends, its registered cleanups run, and no process and no file is left.
  */
 import { chmodSync, mkdtempSync, realpathSync } from 'node:fs'
 import { readdir, readFile, rm } from 'node:fs/promises'
@@ -26,8 +26,8 @@ for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
 export const isEnding = () => ending !== undefined
 
 /**
- * Registers a cleanup for the end or the interrupt of the command. Cleanups run in reverse order of
- * registration. Returns a function that removes the cleanup.
+ * Registers a cleanup for the end or the interrupt of the command. Cleanups run in reverse order of registration. Returns a
+ * function that removes the cleanup.
  */
 export function endWith(end: End): () => void {
   ends.push(end)
@@ -38,8 +38,7 @@ export function endWith(end: End): () => void {
 }
 
 /**
- * Runs a test command and exits with the code that `work` returns. `TMPDIR` names the directory, also for all
- * child processes.
+ * Runs a test command and exits with the code that `work` returns. `TMPDIR` names the directory, also for all child processes.
  */
 export async function inScratch(work: () => Promise<number>, farewellMs = FAREWELL_MS): Promise<void> {
   const directory = realpathSync(mkdtempSync(join(tmpdir(), 'sluice-tests-')))
@@ -69,8 +68,8 @@ async function clear(directory: string, farewellMs: number) {
 }
 
 /**
- * Waits up to `farewellMs` until all processes that use the directory have ended, since they may be shutting
- * down. Then kills the rest, and resolves with their number.
+ * Waits up to `farewellMs` until all processes that use the directory have ended, since they may be shutting down. Then kills
+ * the rest, and resolves with their number.
  */
 export async function killAllIn(directory: string, farewellMs: number): Promise<number> {
   for (let waitedMs = 0; waitedMs < farewellMs; waitedMs += POLL_MS) {
@@ -88,10 +87,7 @@ export async function killAllIn(directory: string, farewellMs: number): Promise<
   return pids.length
 }
 
-/**
- * Ids of processes whose command line or environment names the directory. Only Linux provides this, through
- * `/proc`.
- */
+/** Ids of processes whose command line or environment names the directory. Only Linux provides this, through `/proc`. */
 async function processesIn(directory: string): Promise<number[]> {
   if (process.platform !== 'linux') return []
   const pids = (await readdir('/proc')).map(Number).filter((pid) => pid > 0 && pid !== process.pid)

@@ -1,6 +1,4 @@
-/**
- * The real service for end-to-end tests: all supervised processes, on a free port, with a new data directory.
- */
+/** The real service for end-to-end tests: all supervised processes, on a free port, with a new data directory. */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -17,10 +15,7 @@ const FAREWELL_MS = 10_000
 const KEPT_LINES = 60
 /** Log lines of successful requests. They explain no failure, so they are not stored. */
 const ANSWERED = / api +[A-Z]+ \/\S+ [23]\d\d /
-/**
- * The supervisor restarts a process that died, so later tests may pass. The restart still counts as a
- * failure.
- */
+/** The supervisor restarts a process that died, so later tests may pass. The restart still counts as a failure. */
 const RESTARTED = / ended \(.*\): restart \d+/
 
 export type Service = {
@@ -28,9 +23,7 @@ export type Service = {
   dataDir: string
   /** The last lines of the log, without successful requests. */
   log: () => string
-  /**
-   * Stops the service as Ctrl-C does. Resolves with the fault of its end, or undefined when there is none.
-   */
+  /** Stops the service as Ctrl-C does. Resolves with the fault of its end, or undefined when there is none. */
   stop: () => Promise<string | undefined>
 }
 
@@ -86,8 +79,6 @@ export async function startService(
   return { url: `http://127.0.0.1:${port}`, dataDir, log, stop }
 }
 
-/**
- * Only variables that any program needs. The tests must not use the developer's `DATABASE_URL`, for example.
- */
+/** Only variables that any program needs. The tests must not use the developer's `DATABASE_URL`, for example. */
 const ownEnvironment = () =>
   Object.fromEntries(['PATH', 'HOME', 'TMPDIR', 'LANG', 'TZ', 'CI'].map((name) => [name, process.env[name]]))

@@ -1,7 +1,4 @@
-/**
- * An external Postgres, as an operator would provide it: the system's newest version, with a new data
- * directory.
- */
+/** An external Postgres, as an operator would provide it: the system's newest version, with a new data directory. */
 import { randomBytes } from 'node:crypto'
 import { existsSync } from 'node:fs'
 import { chmod, chown, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
@@ -18,10 +15,7 @@ const READY_LIMIT_MS = 120_000
 
 export type SystemPostgres = { url: string; version: string; stop: () => Promise<void> }
 
-/**
- * Starts the system's newest Postgres. Installs Postgres when the system has no version from `OLDEST_MAJOR`
- * on.
- */
+/** Starts the system's newest Postgres. Installs Postgres when the system has no version from `OLDEST_MAJOR` on. */
 export async function startSystemPostgres(): Promise<SystemPostgres> {
   const major = (await newestMajor()) ?? (await installed('postgresql', newestMajor))
   const binaries = join(HOME, String(major), 'bin')

@@ -1,6 +1,4 @@
-/**
- * Counts passed and failed tests of all kinds. Prints results as they arrive, and all failures at the end.
- */
+/** Counts passed and failed tests of all kinds. Prints results as they arrive, and all failures at the end. */
 
 export type Failure = { title: string; detail: string }
 
@@ -23,9 +21,8 @@ export class Tally {
   }
 
   /**
-   * Counts a test that failed and passed on the retry in CI. The test counts as passed, since load on the
-   * machine should not block a change. Its failure is printed at the end, since the cause must still be
-   * investigated.
+   * Counts a test that failed and passed on the retry in CI. The test counts as passed, since load on the machine should not
+   * block a change. Its failure is printed at the end, since the cause must still be investigated.
    */
   passSecondTime(failure: Failure) {
     this.passed++
@@ -37,10 +34,7 @@ export class Tally {
     this.#notes.push(text)
   }
 
-  /**
-   * Runs one check. It passes when `verify` resolves with undefined; any other text is the detail of the
-   * failure.
-   */
+  /** Runs one check. It passes when `verify` resolves with undefined; any other text is the detail of the failure. */
   async check(title: string, verify: () => Promise<string | undefined>) {
     const startedMs = performance.now()
     const detail = await verify().catch((error: unknown) => String(error))

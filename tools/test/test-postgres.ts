@@ -1,6 +1,6 @@
 /**
- * A temporary Postgres for a test run. Prints its address as the first line, serves until its stdin ends, and
- * then removes its data. It is a separate process, because `bun test` offers no hook at its exit.
+ * A temporary Postgres for a test run. Prints its address as the first line, serves until its stdin ends, and then removes its
+ * data. It is a separate process, because `bun test` offers no hook at its exit.
  */
 import { chmod, mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'

@@ -1,6 +1,6 @@
 /**
- * `npm test`: the tests that need only Node and npm, in some minutes. `npm test -- <part>` runs one part of
- * `parts`. `-- unit <pattern>` and `-- security <pattern>` run only the matching files.
+ * `npm test`: the tests that need only Node and npm, in some minutes. `npm test -- <part>` runs one part of `parts`. `-- unit
+ * <pattern>` and `-- security <pattern>` run only the matching files.
  */
 import { runChecks } from '../check/checks.ts'
 import { runClock, runEndToEnd, runFaults, runFuzz, runSecurity } from './e2e.ts'
@@ -16,8 +16,8 @@ const usual: Record<string, () => Promise<void>> = {
   e2e: () => runEndToEnd(tally, { title: 'End-to-end tests', browser: 'if found' }),
 }
 /**
- * The additional parts wait for real time, or kill, pause and attack processes. They take long, so CI runs
- * them after the usual parts.
+ * The additional parts wait for real time, or kill, pause and attack processes. They take long, so CI runs them after the usual
+ * parts.
  */
 const parts = {
   ...usual,

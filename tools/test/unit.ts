@@ -11,9 +11,7 @@ const root = join(import.meta.dirname, '..', '..')
 const LIMIT_MS = 1_200_000
 /** Limit of one test or hook. It is for tests that hang, not for tests slowed down by a busy machine. */
 const TEST_LIMIT_MS = 60_000
-/**
- * Slow tests of sandbox escapes. `.ci/run` executes them in `test:interop`, which has every kind of sandbox.
- */
+/** Slow tests of sandbox escapes. `.ci/run` executes them in `test:interop`, which has every kind of sandbox. */
 const LONGER = ['sidecars/runner/python/hostile.test.ts', 'sidecars/sandbox/trace.test.ts']
 /** The exit code of `bun test` when any number of tests have failed. */
 const SOME_FAILED = 1
@@ -45,8 +43,8 @@ export async function runUnitTests(tally: Tally, patterns: string[] = []) {
 }
 
 /**
- * Runs `bun test`. In CI, files with failures run a second time. When all their tests pass then, each failure
- * counts as passed and is still reported.
+ * Runs `bun test`. In CI, files with failures run a second time. When all their tests pass then, each failure counts as passed
+ * and is still reported.
  */
 export async function runBunTest(tally: Tally, args: string[], env: Record<string, string>, folder = root) {
   const first = await runOnce(args, env, folder)
@@ -74,8 +72,8 @@ export async function runBunTest(tally: Tally, args: string[], env: Record<strin
 }
 
 /**
- * Runs one `bun test` process and returns its tests. `problem` is set when the process failed for a reason
- * other than failed tests.
+ * Runs one `bun test` process and returns its tests. `problem` is set when the process failed for a reason other than failed
+ * tests.
  */
 async function runOnce(args: string[], env: Record<string, string>, cwd: string) {
   const reports = await mkdtemp(join(tmpdir(), 'sluice-junit-'))
@@ -155,8 +153,8 @@ const CASE =
 const FAILURE = /<failure type="([^"]*)"(?: message="([^"]*)")?(?:>([^<]*)<| \/>)/
 
 /**
- * Parses the tests of a JUnit report as written by Bun: without CDATA, and with `<`, `>` and `"` escaped in
- * every name and message.
+ * Parses the tests of a JUnit report as written by Bun: without CDATA, and with `<`, `>` and `"` escaped in every name and
+ * message.
  */
 export function testsOf(report: string): TestResult[] {
   return [...report.matchAll(CASE)].map(([, name = '', groups = '', seconds, file = '', content = '']) => {

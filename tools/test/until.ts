@@ -5,8 +5,8 @@ const POLL_MS = 5
 const SHOWN_CHARACTERS = 1_000
 
 /**
- * Polls `ask` until `holds` accepts its result, and returns this result. On timeout, throws an error that
- * contains both functions and the last result.
+ * Polls `ask` until `holds` accepts its result, and returns this result. On timeout, throws an error that contains both
+ * functions and the last result.
  */
 export async function until<T>(
   ask: () => T | Promise<T>,

@@ -42,9 +42,7 @@ export class AttemptReport {
   readonly handle: string
   readonly #log: KeptLog
   #runnerBoot: string | undefined
-  /**
-   * True after the first phase or log line, because a runner emits those only while it executes the attempt.
-   */
+  /** True after the first phase or log line, because a runner emits those only while it executes the attempt. */
   #hasBegun: boolean
 
   constructor(
@@ -130,10 +128,7 @@ export const LOST = {
   unclear: 'the runner gives no clear answer',
 } as const
 
-/**
- * Interprets facts for an attempt that runner process `boot` accepted. `running`: the facts are not final
- * yet.
- */
+/** Interprets facts for an attempt that runner process `boot` accepted. `running`: the facts are not final yet. */
 export function verdictOf(facts: GetRunStatusResponse, boot: string): 'ended' | 'running' | { lost: string } {
   if (facts.bootId !== boot) return { lost: LOST.restarted }
   if (facts.status === RunStatus.CANCELLED) return { lost: LOST.givenUp }
@@ -166,9 +161,7 @@ const requestOf = (attempt: OpenAttempt, { lake }: ReportDeps) => ({
   isAlone: attempt.isAlone,
 })
 
-/**
- * Forwards log lines up to the limits per run. `close` then emits one line with the number of dropped lines.
- */
+/** Forwards log lines up to the limits per run. `close` then emits one line with the number of dropped lines. */
 class KeptLog {
   /** The runner's number of the last received line. */
   lastLine: number

@@ -107,10 +107,7 @@ const isFollowedBy = (id: RunId, { replica }: { replica: string }) =>
     () => rowOf(id),
     (row) => row.follower === replica,
   )
-/**
- * Waits for a moment without open transactions. It never comes if a transaction stays open during a sidecar
- * call.
- */
+/** Waits for a moment without open transactions. It never comes if a transaction stays open during a sidecar call. */
 const noneInTransaction = () =>
   until(
     () =>

@@ -1,6 +1,5 @@
-// The dispatcher starts waiting runs, follows executing attempts and ends finished runs, in batches. The
-// statecharts make all decisions. Parts: starter, follower, ender, presence, and the effects that need a
-// runner.
+// The dispatcher starts waiting runs, follows executing attempts and ends finished runs, in batches. The statecharts make all
+// decisions. Parts: starter, follower, ender, presence, and the effects that need a runner.
 
 import { ConnectError } from '@connectrpc/connect'
 import type { Tokens } from '../../app/catalog/tokens.ts'
@@ -22,18 +21,14 @@ import { startStarter } from './starter.ts'
 
 /** Longer than any attempt. A token is worthless much earlier, when its branch closes. */
 const ATTEMPT_TOKEN_MS = 86_400_000
-/**
- * Interval at which a replica renews its sign of life. Other replicas take over its runs after the expiry.
- */
+/** Interval at which a replica renews its sign of life. Other replicas take over its runs after the expiry. */
 const REPLICA_RENEW_MS = 2_000
 /** Timeout of one cancel call to a runner. The effect retries a failed call up to `EFFECT_TRIES` times. */
 const CANCEL_TIMEOUT_MS = 3_000
 
 export interface DispatcherDeps {
   sql: Sql
-  /**
-   * Connections for starts and for transitions of runs. They are separate, so neither waits for the other.
-   */
+  /** Connections for starts and for transitions of runs. They are separate, so neither waits for the other. */
   starts: Sql
   moves: Sql
   runners: Runners
@@ -162,10 +157,9 @@ async function cancelAttempt(runners: Runners, { handle, runnerUrl }: Record<str
 }
 
 /**
- * Settings of the dispatcher's connections; times are in milliseconds. The dispatcher reads a few rows by
- * key, from tables that may have just begun to grow. A plan that scans a whole table, made while the table
- * was small, would stay cached for minutes. A plan that scans the table once and materializes the result has
- * the same fault.
+ * Settings of the dispatcher's connections; times are in milliseconds. The dispatcher reads a few rows by key, from tables that
+ * may have just begun to grow. A plan that scans a whole table, made while the table was small, would stay cached for minutes.
+ * A plan that scans the table once and materializes the result has the same fault.
  */
 export const DISPATCHER_SESSION = {
   lock_timeout: 10_000,
@@ -175,7 +169,6 @@ export const DISPATCHER_SESSION = {
   enable_hashjoin: 'off',
   enable_mergejoin: 'off',
   enable_material: 'off',
-  // Keys come as arrays. Custom plans depend on the array length, and planning costs as much as the
-  // statement.
+  // Keys come as arrays. Custom plans depend on the array length, and planning costs as much as the statement.
   plan_cache_mode: 'force_generic_plan',
 }

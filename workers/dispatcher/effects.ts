@@ -1,5 +1,4 @@
-// The loop that performs the effects queued by transactions. It runs in the process that opens the object
-// store.
+// The loop that performs the effects queued by transactions. It runs in the process that opens the object store.
 import { limits } from '../../app/core/limits.ts'
 import type { Log } from '../../app/core/log.ts'
 import type { Sql } from '../../drizzle/client.ts'

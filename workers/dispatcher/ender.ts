@@ -24,9 +24,7 @@ export interface EnderDeps {
 
 export type Ender = ReturnType<typeof startEnder>
 
-/**
- * Lines and phases within this time share a transaction. An earlier outcome includes them in its transaction.
- */
+/** Lines and phases within this time share a transaction. An earlier outcome includes them in its transaction. */
 const TELL_WITHIN_MS = 25
 
 /** Margin, because the timer of this process may be slightly ahead of the database's clock. */
@@ -57,8 +55,8 @@ export function startEnder({ moves, log, sweepMs, onEnded, onFreed, onUnwanted }
   })
 
   /**
-   * Few outcomes: store acceptances first, because a client may wait to see its run running. Many outcomes:
-   * store all news of an attempt together, because one transition of its run is cheaper than two.
+   * Few outcomes: store acceptances first, because a client may wait to see its run running. Many outcomes: store all news of
+   * an attempt together, because one transition of its run is cheaper than two.
    */
   async function nextBatch(): Promise<Batch> {
     const accepted = queue.takeAccepted()
@@ -80,8 +78,8 @@ export function startEnder({ moves, log, sweepMs, onEnded, onFreed, onUnwanted }
   }
 
   /**
-   * One bad outcome must not block the others. An outcome that cannot be stored alone fails its run. If
-   * storing that failure fails as well, the outcome is dropped.
+   * One bad outcome must not block the others. An outcome that cannot be stored alone fails its run. If storing that failure
+   * fails as well, the outcome is dropped.
    */
   async function applyEach() {
     for (const batch of queue.singly()) {

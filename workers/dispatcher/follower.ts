@@ -18,9 +18,7 @@ export interface FollowerDeps {
 }
 
 export interface Follower {
-  /**
-   * Submits a new attempt and follows it to its end. `hasPlace`: the caller acquired a runner slot for it.
-   */
+  /** Submits a new attempt and follows it to its end. `hasPlace`: the caller acquired a runner slot for it. */
   follow(attempt: OpenAttempt, options?: { hasPlace: boolean }): void
   isFollowed(handle: string): boolean
   /** The number of followed attempts. */
@@ -70,9 +68,7 @@ export function makeFollower(deps: FollowerDeps): Follower {
   return { follow, isFollowed: (handle) => following.has(handle), count: () => following.size }
 }
 
-/**
- * Streams by runner address. Configured runners have a permanent stream, others only while attempts need it.
- */
+/** Streams by runner address. Configured runners have a permanent stream, others only while attempts need it. */
 function makeStreams({ runners, ender, signal }: FollowerDeps) {
   const { stored } = ender
   const permanent = new Map(

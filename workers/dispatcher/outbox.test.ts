@@ -19,9 +19,7 @@ const left = () => sql<{ tries: number; minutes: number }[]>`
 const becomesDue = () => sql`update outbox set due_at = clock_timestamp() - interval '1 minute'`
 const failing = { movedObject: () => Promise.reject(new Error('the store is away')) }
 
-/**
- * Performs the queued effects `times` times; each time their delays are over. Returns the number of errors.
- */
+/** Performs the queued effects `times` times; each time their delays are over. Returns the number of errors. */
 async function performTimes(times: number, lastTry?: number): Promise<number> {
   const errors: unknown[] = []
   for (let n = 0; n < times; n++) {

@@ -2,9 +2,7 @@ import { type Backoff, backoffMs } from '../../app/core/process/backoff.ts'
 import type { Sql } from '../../drizzle/client.ts'
 import { claimEffects, delayEffect, OUTBOX_BATCH, removeEffect } from './store.ts'
 
-/**
- * A cancel that a runner does not answer is dropped after this many tries. Other effects then retry hourly.
- */
+/** A cancel that a runner does not answer is dropped after this many tries. Other effects then retry hourly. */
 export const EFFECT_TRIES = 20
 
 /** Performs one effect. It may be performed again after a crash, so it is idempotent. */
@@ -15,10 +13,9 @@ const RETRY: Backoff = { firstMs: 500, limitMs: 60_000 }
 const RARELY_MS = 3_600_000
 
 /**
- * Performs due effects. It claims a batch in one statement and holds no connection during the effects.
- * A failed effect is retried without limit, because no other part may ever find the data that it cleans up.
- * `lastTry` limits the tries of effects that call a peer which may be gone forever.
- * True: more effects may be due.
+ * Performs due effects. It claims a batch in one statement and holds no connection during the effects. A failed effect is
+ * retried without limit, because no other part may ever find the data that it cleans up. `lastTry` limits the tries of effects
+ * that call a peer which may be gone forever. True: more effects may be due.
  */
 export async function performDue(
   sql: Sql,

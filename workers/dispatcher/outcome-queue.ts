@@ -20,9 +20,7 @@ export type OutcomeQueue = ReturnType<typeof makeOutcomeQueue>
 export function makeOutcomeQueue() {
   const outcomes: Outcome[] = []
   const lines: LogLine[] = []
-  /**
-   * Counts of lines ever queued, and of lines stored or dropped. Lines leave the queue in order of arrival.
-   */
+  /** Counts of lines ever queued, and of lines stored or dropped. Lines leave the queue in order of arrival. */
   let told = 0
   let settled = 0
   /** Callers of `stored`, sorted by their counts of lines. */
@@ -58,8 +56,8 @@ export function makeOutcomeQueue() {
     },
 
     /**
-     * Only acceptances of first attempts, and only while the queue is short. An acceptance is the first news
-     * of such a run, so the order within the run is kept.
+     * Only acceptances of first attempts, and only while the queue is short. An acceptance is the first news of such a run, so
+     * the order within the run is kept.
      */
     takeAccepted(): Batch {
       const isFew = outcomes.length + lines.length <= TOLD_BY_FEW

@@ -1,5 +1,4 @@
-// Renews the sign of life of this replica. Takes over runs of dead replicas, and its own runs without a
-// follower.
+// Renews the sign of life of this replica. Takes over runs of dead replicas, and its own runs without a follower.
 import type { RunId } from '../../app/core/ids.ts'
 import { limits } from '../../app/core/limits.ts'
 import type { Log } from '../../app/core/log.ts'

@@ -157,8 +157,7 @@ test('an attempt executes once if the answer to its submission is lost', async (
   const isLost = network.loseNextAnswerTo('SubmitPipelines')
   const heard = follow(stream)
   await isLost
-  // The attempt ends before the repeated submission is answered. The stream reports the end before and after
-  // the answer.
+  // The attempt ends before the repeated submission is answered. The stream reports the end before and after the answer.
   of(heard).end()
   await heard.came
   expect(kindsOf(heard)).toEqual(['accepted', 'executed'])

@@ -31,9 +31,8 @@ export interface RunnerSlots {
 }
 
 /**
- * The free slots of a runner: at most `slots` minus the slots that this replica holds. The runner's own count
- * may include a slot for an attempt on its way there. It may also include a slot whose attempt has ended
- * without our knowledge.
+ * The free slots of a runner: at most `slots` minus the slots that this replica holds. The runner's own count may include a
+ * slot for an attempt on its way there. It may also include a slot whose attempt has ended without our knowledge.
  */
 const roomOf = ({ held, slots }: Runner, free: number): number =>
   Math.max(0, slots === null ? free : Math.min(free, slots - held))

@@ -105,8 +105,7 @@ async function startAt(
 }
 
 /**
- * The batch limit of one transaction: the number of runs under way. If a batch took all waiting runs, their
- * callers would return together with new requests. Requests, starts and ends would then alternate instead of
- * overlapping.
+ * The batch limit of one transaction: the number of runs under way. If a batch took all waiting runs, their callers would
+ * return together with new requests. Requests, starts and ends would then alternate instead of overlapping.
  */
 const startedAtOnce = (underWay: number) => Math.min(limits.dispatchBatch, Math.max(START_BATCH, underWay))

@@ -1,5 +1,4 @@
-// A runner over real HTTP whose attempts execute a script of the test. It uses the real service without an
-// engine.
+// A runner over real HTTP whose attempts execute a script of the test. It uses the real service without an engine.
 import type { ServiceImpl } from '@connectrpc/connect'
 import { AuthorError } from '../../lake/pipeline/author-error.ts'
 import { RunnerService, type SubmitPipelineRequest } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
@@ -13,9 +12,7 @@ import {
   type Facts as RealFacts,
 } from '../../sidecars/runner/attempt/attempts.ts'
 
-/**
- * The result of an attempt. A script that returns a promise keeps the attempt executing until it resolves.
- */
+/** The result of an attempt. A script that returns a promise keeps the attempt executing until it resolves. */
 export interface Facts extends Partial<RealFacts> {
   /** The attempt fails with this error. */
   error?: string
@@ -54,10 +51,7 @@ export const serveRunner = (service: Partial<ServiceImpl<typeof RunnerService>>,
     register: (router) => router.service(RunnerService, service),
   })
 
-/**
- * `onSubmit` may throw ConnectError(ResourceExhausted) to refuse an attempt. `onCancel` may throw a
- * ConnectError, too.
- */
+/** `onSubmit` may throw ConnectError(ResourceExhausted) to refuse an attempt. `onCancel` may throw a ConnectError, too. */
 export function startScriptedRunner(
   script: Script,
   onSubmit: (request: SubmitPipelineRequest) => void = () => {},

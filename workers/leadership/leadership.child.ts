@@ -1,10 +1,9 @@
 import { makeLog } from '../../app/core/log.ts'
 import { startLeadership } from './leadership.ts'
 
-// A child process that tests pause and wake: `bun leadership.child.ts <database> <role> <holder> <lease in
-// ms> steadily|slowly`. Each firing inserts a row with the holder and the current epoch. In mode `slowly` the
-// process stays inside its transaction until a line arrives on stdin. The process then inserts a second row
-// and commits.
+// A child process that tests pause and wake: `bun leadership.child.ts <database> <role> <holder> <lease in ms>
+// steadily|slowly`. Each firing inserts a row with the holder and the current epoch. In mode `slowly` the process stays inside
+// its transaction until a line arrives on stdin. The process then inserts a second row and commits.
 
 const [databaseUrl = '', role = '', holder = '', leaseMs = '', mode] = process.argv.slice(2)
 const tell = (line: string) => process.stdout.write(`${line}\n`)

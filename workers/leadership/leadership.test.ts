@@ -169,8 +169,7 @@ test('a restarted thread takes over at once and keeps the lease', async () => {
   const old = start('process', { leaseMs: HOUR, renewMs: 5 })
   await leads('process')
   await until(() => old.isLeading())
-  // The old thread loses its epoch before the new thread starts. Otherwise both would take the lease in
-  // turns.
+  // The old thread loses its epoch before the new thread starts. Otherwise both would take the lease in turns.
   await opened.sql`update leader set epoch = 2`
   await until(() => old.changes.length === 2)
   const young = start('process', { leaseMs: HOUR, renewMs: 5 })
@@ -393,9 +392,7 @@ test('leaders paused at random moments never fire outside their epochs', async (
   expect((await opened.sql`select 1 from firing`).length).toBeGreaterThan(0)
 })
 
-/**
- * A proxy that forwards everything until the client sends `word`. It drops that packet and all later data.
- */
+/** A proxy that forwards everything until the client sends `word`. It drops that packet and all later data. */
 async function startSwallowing(databaseUrl: string, word: string) {
   const { hostname, port } = new URL(databaseUrl)
   const swallowed = Promise.withResolvers<void>()

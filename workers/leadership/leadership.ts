@@ -1,6 +1,5 @@
-// Leader election for tasks of a single replica. The lease uses the database's clock. The lease does not
-// fence a leader that wakes after a pause; its epoch does, because every writing transaction locks it
-// (docs/adr/0012-leadership.md).
+// Leader election for tasks of a single replica. The lease uses the database's clock. The lease does not fence a leader that
+// wakes after a pause; its epoch does, because every writing transaction locks it (docs/adr/0012-leadership.md).
 import type { Log } from '../../app/core/log.ts'
 import { type Backoff, backoffMs } from '../../app/core/process/backoff.ts'
 import { type Fenced, inTransaction, openPool } from '../../drizzle/client.ts'
@@ -17,8 +16,8 @@ import {
 } from './store.ts'
 
 /**
- * Duration of the lease, and the interval of renewals and challenges. A dead leader is replaced after the
- * lease, one interval, and the end of its backend.
+ * Duration of the lease, and the interval of renewals and challenges. A dead leader is replaced after the lease, one interval,
+ * and the end of its backend.
  */
 export const LEADER_LEASE_MS = 9_000
 const LEADER_RENEW_MS = 3_000
@@ -28,18 +27,15 @@ const LEADER_RETRY: Backoff = { firstMs: 250, limitMs: 1_000 }
 const LEADER_LOCK_MS = 5_000
 const LEADER_STATEMENT_MS = 15_000
 const LEADER_IDLE_MS = 5_000
-/**
- * Timeout of an idle connection. Renewals and challenges are more frequent, so a silent client has dropped
- * the connection.
- */
+/** Timeout of an idle connection. Renewals and challenges are more frequent, so a silent client has dropped the connection. */
 const LEADER_SILENCE_MS = 60_000
 
 export interface Leadership {
   /**
-   * Runs `work` in a transaction on the leader's only connection. Null: this replica does not lead, and
-   * nothing was written. Throws the errors of `work`, and an error when the connection is lost. In that case
-   * only the database knows whether the commit happened. The transaction must be much shorter than the lease,
-   * because a renewal waits for it. A second write waits for the first, so `work` must not call `write`.
+   * Runs `work` in a transaction on the leader's only connection. Null: this replica does not lead, and nothing was written.
+   * Throws the errors of `work`, and an error when the connection is lost. In that case only the database knows whether the
+   * commit happened. The transaction must be much shorter than the lease, because a renewal waits for it. A second write waits
+   * for the first, so `work` must not call `write`.
    */
   write: Fenced
   /** A hint whether a tick is worthwhile. It never justifies a write outside `write`. */
@@ -53,8 +49,8 @@ export interface LeadershipOptions {
   /** The role: `scheduler`, `triggers` or `reaper`. A process leads a role with one thread at a time. */
   role: string
   /**
-   * The id of this process: `ThreadSettings.processId`. A row of the same holder belongs to an ended thread,
-   * so its replacement takes over at once.
+   * The id of this process: `ThreadSettings.processId`. A row of the same holder belongs to an ended thread, so its replacement
+   * takes over at once.
    */
   holder: string
   log: Log
@@ -76,17 +72,14 @@ export function startLeadership(options: LeadershipOptions): Leadership {
   let held: Held | null = null
   let isStopping = false
   /**
-   * The epoch whose lease this thread may take before its expiry: the last epoch held here. At first, any
-   * epoch of this process.
+   * The epoch whose lease this thread may take before its expiry: the last epoch held here. At first, any epoch of this
+   * process.
    */
   let ownEpoch: number | 'any' = 'any'
   /** Consecutive failures of the database. */
   let failures = 0
   const supervisor = startSupervisor(databaseUrl, LEADER_STATEMENT_MS)
-  /**
-   * One connection, for transactions only. A lost connection is replaced; the row names the backend that
-   * leads.
-   */
+  /** One connection, for transactions only. A lost connection is replaced; the row names the backend that leads. */
   const sql = openPool(databaseUrl, supervisor, {
     max: 1,
     application: applicationName(role, holder),
@@ -94,8 +87,7 @@ export function startLeadership(options: LeadershipOptions): Leadership {
       lock_timeout: LEADER_LOCK_MS,
       statement_timeout: LEADER_STATEMENT_MS,
       idle_in_transaction_session_timeout: LEADER_IDLE_MS,
-      // If the network drops all packets, the server does not notice that the client has closed the
-      // connection.
+      // If the network drops all packets, the server does not notice that the client has closed the connection.
       idle_session_timeout: silenceMs,
     },
     onclose() {
@@ -135,8 +127,7 @@ export function startLeadership(options: LeadershipOptions): Leadership {
       if (ownEpoch === 'any') ownEpoch = 0
       return
     }
-    // This precedes any lock on the row, because a leader paused inside a transaction holds a lock on the
-    // row.
+    // This precedes any lock on the row, because a leader paused inside a transaction holds a lock on the row.
     if (seen !== undefined) await endBackend(sql, seen.backendPid, applicationName(role, seen.holder))
     const askedAt = performance.now()
     const epoch = await acquireLease(sql, { role, holder, leaseMs, seenEpoch: seen?.epoch ?? null, isOwn })
@@ -187,8 +178,5 @@ export function startLeadership(options: LeadershipOptions): Leadership {
 /** Maximum length of an application name in Postgres, in bytes. */
 const NAME_BYTES = 63
 
-/**
- * The name of the connection in `pg_stat_activity`. A challenger identifies the old leader's backend by this
- * name.
- */
+/** The name of the connection in `pg_stat_activity`. A challenger identifies the old leader's backend by this name. */
 const applicationName = (role: string, holder: string) => `sluice ${role} ${holder}`.slice(0, NAME_BYTES)

@@ -1,5 +1,4 @@
-// The rows of table `leader`, one per role. Every function uses a transaction, so it runs on the connection
-// that the row names.
+// The rows of table `leader`, one per role. Every function uses a transaction, so it runs on the connection that the row names.
 import { inTransaction, type Sql, type SqlTx } from '../../drizzle/client.ts'
 
 /** How long a challenger waits for the old leader's backend to end. */
@@ -33,9 +32,7 @@ export const renewLease = (sql: Sql, lease: Lease, leaseMs: number): Promise<boo
     return rows.length > 0
   })
 
-/**
- * Locks the epoch, so that no other epoch begins before the end of the transaction. False: the epoch is over.
- */
+/** Locks the epoch, so that no other epoch begins before the end of the transaction. False: the epoch is over. */
 export async function lockLease(tx: SqlTx, lease: Lease): Promise<boolean> {
   const rows = await tx`select 1 from leader where ${isLeaderHere(tx, lease)} for share`
   return rows.length > 0
@@ -77,9 +74,7 @@ export interface Challenge {
   isOwn: boolean
 }
 
-/**
- * Returns the new epoch. Null: another challenger was faster, or the old leader's connection still exists.
- */
+/** Returns the new epoch. Null: another challenger was faster, or the old leader's connection still exists. */
 export const acquireLease = (sql: Sql, challenge: Challenge): Promise<number | null> =>
   inTransaction(sql, async (tx) => {
     const { role } = challenge

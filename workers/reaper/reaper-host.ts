@@ -1,5 +1,5 @@
-// The API process's side of the reaper's thread. Asks the database whether a tick is due, starts a thread for
-// the tick, and forwards its calls of the object store.
+// The API process's side of the reaper's thread. Asks the database whether a tick is due, starts a thread for the tick, and
+// forwards its calls of the object store.
 import type { Log } from '../../app/core/log.ts'
 import type { Sql } from '../../drizzle/client.ts'
 import type { AnswerObjectCall } from '../runtime/object-calls.ts'
@@ -18,10 +18,7 @@ const AFTER_FAILURE_MS = 60_000
 export interface ReaperHost {
   /** Starts checking whether a tick is due. Call once. */
   start(): void
-  /**
-   * Performs a complete tick. First waits for a tick under way, here or on another replica. Rejects if the
-   * tick fails.
-   */
+  /** Performs a complete tick. First waits for a tick under way, here or on another replica. Rejects if the tick fails. */
   run(): Promise<void>
   stop(): Promise<void>
 }
@@ -87,8 +84,8 @@ export function makeReaper({
     if (performance.now() < notBefore) return false
     const { isDue, now, lastRunAt } = await lookAtTime(sql)
     const isAtStart = firstLook instanceof Date && (lastRunAt === null || lastRunAt < firstLook)
-    // Every start is followed by a tick. Unless a tick is due anyway, it waits for the second check, so as
-    // not to delay the rest of the start.
+    // Every start is followed by a tick. Unless a tick is due anyway, it waits for the second check, so as not to delay the
+    // rest of the start.
     if (isDue || isAtStart) await after(!isDue)
     firstLook = firstLook === null && !isDue ? now : 'over'
     return false

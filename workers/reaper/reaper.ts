@@ -1,5 +1,5 @@
-// One tick of the reaper performs every duty in turn and records the result. A failing duty is named, and the
-// others continue. The files of the duties describe what each removes and keeps.
+// One tick of the reaper performs every duty in turn and records the result. A failing duty is named, and the others continue.
+// The files of the duties describe what each removes and keeps.
 import { expireLakeHistory, expireSnapshots, removeUnreferencedFiles } from '../../app/catalog/duties.ts'
 import type { Log } from '../../app/core/log.ts'
 import { purgeArchivedFiles, queueArchiving } from '../../app/landing-zones/archive-purge.ts'
@@ -66,9 +66,9 @@ export async function lookAtTime(sql: Sql): Promise<{ isDue: boolean; now: Date;
 type Duty = (reaping: Reaping, options: TickOptions) => Promise<void>
 
 /**
- * In this order: duties that end or remove something come before duties that clean up after them. Log lines
- * are pruned before runs. Alone, lines are deleted in their physical order, and dead rows that are not yet
- * vacuumed are not read again. Runs whose lines are all gone then skip the search for lines.
+ * In this order: duties that end or remove something come before duties that clean up after them. Log lines are pruned before
+ * runs. Alone, lines are deleted in their physical order, and dead rows that are not yet vacuumed are not read again. Runs
+ * whose lines are all gone then skip the search for lines.
  */
 const DUTIES: Readonly<Record<string, Duty>> = {
   'stuck runs': failStuck,

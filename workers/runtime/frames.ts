@@ -1,5 +1,4 @@
-// Messages on a byte stream: a length of four bytes, then JSON. Dates and bytes are marked, because JSON has
-// no such types.
+// Messages on a byte stream: a length of four bytes, then JSON. Dates and bytes are marked, because JSON has no such types.
 
 /** Encodes a message for the wire. */
 export function frameOf(message: unknown): Uint8Array {
@@ -21,8 +20,8 @@ export function frameOf(message: unknown): Uint8Array {
 }
 
 /**
- * Returns a function that consumes chunks and forwards whole messages to `hear`. It throws the errors of
- * `hear`, and throws if a message is longer than `bytesMax`. The stream is unusable after an error.
+ * Returns a function that consumes chunks and forwards whole messages to `hear`. It throws the errors of `hear`, and throws if
+ * a message is longer than `bytesMax`. The stream is unusable after an error.
  */
 export function makeFrameReader(hear: (message: unknown) => void) {
   let chunks: Uint8Array[] = []

@@ -1,7 +1,6 @@
-// The connection between an API process that does not run on Bun and the process with its background work.
-// Hints and requests go to the workers; counts and calls of the object store go to the API. The API opens the
-// connection on loopback with a token that only children of the supervisor have. It reconnects when either
-// end was restarted.
+// The connection between an API process that does not run on Bun and the process with its background work. Hints and requests
+// go to the workers; counts and calls of the object store go to the API. The API opens the connection on loopback with a token
+// that only children of the supervisor have. It reconnects when either end was restarted.
 import { timingSafeEqual } from 'node:crypto'
 import { connect, createServer, type Socket } from 'node:net'
 import { type Static, Type as t } from '@sinclair/typebox'
@@ -49,9 +48,7 @@ const FromWorkers = t.Union([
 ])
 type FromWorkers = Static<typeof FromWorkers>
 
-/**
- * Maximum size of a message before authentication, and after it, when a message contains at most one object.
- */
+/** Maximum size of a message before authentication, and after it, when a message contains at most one object. */
 const TOKEN_BYTES_MAX = 256
 const MESSAGE_BYTES_MAX = 512 * 1_048_576
 /** Maximum number of counts that wait for a restarting API process; beyond it, the oldest are dropped. */
@@ -68,10 +65,7 @@ export interface WorkersSide {
 
 export interface WorkersLink {
   count(counted: Counted): void
-  /**
-   * Sends the call to the API process, which has the store. Fails if the API process is missing or goes away
-   * meanwhile.
-   */
+  /** Sends the call to the API process, which has the store. Fails if the API process is missing or goes away meanwhile. */
   answerObjectCall: AnswerObjectCall
   close(): void
 }

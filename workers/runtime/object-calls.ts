@@ -1,6 +1,5 @@
-// Threads reach the object store by messages to the process that has the store's client, because the client
-// is too heavy for threads. Every call is answered. When the process ends, the thread ends too, or the call
-// fails.
+// Threads reach the object store by messages to the process that has the store's client, because the client is too heavy for
+// threads. Every call is answered. When the process ends, the thread ends too, or the call fails.
 import { type Static, Type as t } from '@sinclair/typebox'
 import type { ObjectPage, ObjectStore, VersionPage } from '../../app/objects/port.ts'
 import type { ReaperObjects } from '../../app/retention/reaping.ts'

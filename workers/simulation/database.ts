@@ -1,6 +1,5 @@
-// A database whose clock stands still until the simulator moves it. Its schema `sim` comes before
-// `pg_catalog`. So the product's unchanged statements find `sim.clock_timestamp()`; column defaults are bound
-// to it.
+// A database whose clock stands still until the simulator moves it. Its schema `sim` comes before `pg_catalog`. So the
+// product's unchanged statements find `sim.clock_timestamp()`; column defaults are bound to it.
 import { randomUUID } from 'node:crypto'
 import postgres from 'postgres'
 import { migrate, type Sql } from '../../drizzle/client.ts'
@@ -23,9 +22,7 @@ export interface SimulatedDatabase {
   drop(): Promise<void>
 }
 
-/**
- * Lock timeout of sessions. Only a paused process holds a lock this long; a running one would have finished.
- */
+/** Lock timeout of sessions. Only a paused process holds a lock this long; a running one would have finished. */
 export const LOCK_TIMEOUT_MS = 20
 
 const VACUUM_TRIES = 200
@@ -53,9 +50,8 @@ export async function openSimulatedDatabase(serverUrl: string): Promise<Simulate
     create role ${name} login superuser password '${name}';
     reset scram_iterations;`)
   await server.unsafe(`create database ${name} owner ${name}`)
-  // A replay needs the same plans. Each connection plans a statement once per seed; planning at every
-  // execution would take a third of Postgres's time. Plans ignore the cost of reading pages, because indexes
-  // keep the pages that earlier seeds filled.
+  // A replay needs the same plans. Each connection plans a statement once per seed; planning at every execution would take a
+  // third of Postgres's time. Plans ignore the cost of reading pages, because indexes keep the pages that earlier seeds filled.
   for (const setting of [
     `synchronous_commit = off`,
     `plan_cache_mode = force_generic_plan`,
@@ -66,8 +62,7 @@ export async function openSimulatedDatabase(serverUrl: string): Promise<Simulate
     `jit = off`,
   ])
     await server.unsafe(`alter database ${name} set ${setting}`)
-  // The migrations use the product's search path: in it, `trigger` is the type of trigger functions, not of
-  // the table.
+  // The migrations use the product's search path: in it, `trigger` is the type of trigger functions, not of the table.
   await migrate(url)
   await server.unsafe(`alter database ${name} set search_path = public, sim, pg_catalog`)
   const admin = postgres(url, {
@@ -117,8 +112,7 @@ export async function openSimulatedDatabase(serverUrl: string): Promise<Simulate
       select format('select setval(%L, %s, %L);', seqrelid::regclass,
         coalesce(pg_sequence_last_value(seqrelid), seqstart), pg_sequence_last_value(seqrelid) is not null) as statement
       from pg_sequence join pg_class on pg_class.oid = seqrelid where relnamespace = 'public'::regnamespace`
-    // Restarting a sequence would be a schema change, which invalidates the catalog cache of every
-    // connection.
+    // Restarting a sequence would be a schema change, which invalidates the catalog cache of every connection.
     return { restore: [...statements, ...numbers.map(({ statement }) => statement)].join('\n') }
   }
   const blank = await keep()
@@ -134,14 +128,14 @@ export async function openSimulatedDatabase(serverUrl: string): Promise<Simulate
     reset: async (kept = blank) => {
       const names = (await filled()).map(({ name }) => name)
       if (names.length > 0) {
-        // Deleting takes a fraction of the time of truncating. Vacuum then frees the emptied pages, so rows
-        // are stored as in a new database.
+        // Deleting takes a fraction of the time of truncating. Vacuum then frees the emptied pages, so rows are stored as in a
+        // new database.
         await admin.unsafe(`
           set session_replication_role = replica;
           ${names.map((name) => `delete from ${name};`).join('\n')}
           set session_replication_role = origin;`)
-        // Postgres may briefly read its own catalogs. Vacuum keeps rows that such a read could still see.
-        // So the vacuum is repeated until all pages are free.
+        // Postgres may briefly read its own catalogs. Vacuum keeps rows that such a read could still see. So the vacuum is
+        // repeated until all pages are free.
         let left = names
         for (let tries = 0; left.length > 0; tries++) {
           if (tries === VACUUM_TRIES) throw new Error(`of the last seed there are still ${left.join(', ')}`)

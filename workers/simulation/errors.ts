@@ -6,8 +6,7 @@ export function isIllegal(error: unknown): boolean {
   if (error instanceof AppError && error.status !== 500) return false
   if (isPassing(error)) return false
   if (!(error instanceof Error)) return true
-  // Two dispatchers may start different runs of one pipeline. The index accepts one of them; the other tries
-  // again.
+  // Two dispatchers may start different runs of one pipeline. The index accepts one of them; the other tries again.
   if ('constraint_name' in error && error.constraint_name === 'run_attempt_one_open') return false
   if (/transaction of this statement has ended/.test(error.message)) return false
   return error.cause === undefined || isIllegal(error.cause)

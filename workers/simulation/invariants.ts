@@ -1,5 +1,5 @@
-// The invariants of the design, each a named check. A check compares the facts of the database with the
-// simulated world: answers to clients, the record of the runner, and earlier facts.
+// The invariants of the design, each a named check. A check compares the facts of the database with the simulated world:
+// answers to clients, the record of the runner, and earlier facts.
 import { pathOf, restore } from '../../machines/advance.ts'
 import { draftColumns, draftMachine, newDraft } from '../../machines/draft.ts'
 import {
@@ -50,10 +50,7 @@ export const newMemory = () => ({
   lastTransition: 0,
   transitions: new Set<number>(),
   lastFacts: null as Facts | null,
-  /**
-   * A start was under way or paused since the last reading, so the files that were active meanwhile are
-   * unknown.
-   */
+  /** A start was under way or paused since the last reading, so the files that were active meanwhile are unknown. */
   isStartUncertain: false,
 })
 export type Memory = ReturnType<typeof newMemory>
@@ -163,8 +160,8 @@ export const INVARIANTS: Readonly<Record<string, Check>> = {
 
   'histories lead to where things are'(facts, memory, _, fail) {
     for (const { id, machine, entity_id, event, from, to } of facts.transitions) {
-      // A paused transaction may commit lower numbers after others have committed higher ones. The numbers
-      // of one entity are in order.
+      // A paused transaction may commit lower numbers after others have committed higher ones. The numbers of one entity are in
+      // order.
       if (memory.transitions.has(id)) continue
       memory.transitions.add(id)
       memory.lastTransition = Math.max(memory.lastTransition, id)

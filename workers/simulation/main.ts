@@ -1,8 +1,6 @@
-// `npm run simulate -- --seeds 10000 --from 1 --processes 2`: plays many seeds and prints the steps of each
-// failing one.
-// `npm run simulate -- --seed 4711 --verbose`: plays one seed again and prints every step.
-// `npm run simulate -- --mutations`: removes the product's protections one at a time, and checks that each is
-// noticed.
+// `npm run simulate -- --seeds 10000 --from 1 --processes 2`: plays many seeds and prints the steps of each failing one. `npm
+// run simulate -- --seed 4711 --verbose`: plays one seed again and prints every step. `npm run simulate -- --mutations`:
+// removes the product's protections one at a time, and checks that each is noticed.
 import { parseArgs } from 'node:util'
 import { startTestPostgres } from '../../tools/test/test-postgres.ts'
 import { MUTATIONS, NO_MUTATION } from './mutations.ts'

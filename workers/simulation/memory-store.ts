@@ -1,5 +1,5 @@
-// An object store in memory: fast enough for a simulation, and with reproducible version ids. It passes the
-// suite of all stores.
+// An object store in memory: fast enough for a simulation, and with reproducible version ids. It passes the suite of all
+// stores.
 import type { Clock } from '../../app/core/clock.ts'
 import { limits } from '../../app/core/limits.ts'
 import { chunksOf } from '../../app/objects/body.ts'

@@ -1,5 +1,4 @@
-// A simulated API process. Its connections and object store fail as planned; after its death, nothing that it
-// began continues.
+// A simulated API process. Its connections and object store fail as planned; after its death, nothing that it began continues.
 import { drizzle } from 'drizzle-orm/postgres-js'
 import postgres from 'postgres'
 import type { ObjectStore } from '../../app/objects/port.ts'
@@ -9,28 +8,20 @@ import { withTransactions } from '../../drizzle/transaction.ts'
 import { LOCK_TIMEOUT_MS, type SimulatedDatabase } from './database.ts'
 import { type Fault, type Holder, Wire } from './wire.ts'
 
-/**
- * A fault, and the number of the statement or store call of one operation at which it happens, counted from
- * 1.
- */
+/** A fault, and the number of the statement or store call of one operation at which it happens, counted from 1. */
 export interface Plan {
   at: number
   fault: Fault
 }
 
-/**
- * One connection for each of the product's two pools, so that an operation's statements come in one order.
- */
+/** One connection for each of the product's two pools, so that an operation's statements come in one order. */
 export interface Connections {
   sql: Sql
   db: Db
   wires: Set<Wire>
   /** Assigns the connections to another holder. */
   hold(holder: Holder): void
-  /**
-   * Discards plans before the next seed, because plans depend on the content of the tables when they were
-   * made.
-   */
+  /** Discards plans before the next seed, because plans depend on the content of the tables when they were made. */
   forgetPlans(): Promise<void>
   close(): Promise<void>
 }
@@ -110,9 +101,7 @@ export interface SimulatedProcess {
   readonly faultedAt: string | null
   readonly connections: Connections
   readonly objects: ObjectStore
-  /**
-   * Performs an operation, with or without a planned fault, until it ends, is paused, or the process dies.
-   */
+  /** Performs an operation, with or without a planned fault, until it ends, is paused, or the process dies. */
   perform(operation: () => Promise<unknown>, plan: Plan | null): Promise<Ending>
   /** Continues a paused operation. */
   proceed(): Promise<Ending>
@@ -168,9 +157,7 @@ export function makeProcess(
     stopped.resolve({ kind: 'crashed' })
   }
 
-  /**
-   * Waits for the end of the operation. After a death, also ends the backends, so that their locks are free.
-   */
+  /** Waits for the end of the operation. After a death, also ends the backends, so that their locks are free. */
   async function settle(): Promise<Ending> {
     const ending = await Promise.race([
       underWay ?? Promise.reject(new Error('nothing is under way')),

@@ -1,5 +1,5 @@
-// One simulated API process: the product's services and ticks on the process's own connections, and its
-// dispatcher's memory. The memory is lost with the process.
+// One simulated API process: the product's services and ticks on the process's own connections, and its dispatcher's memory.
+// The memory is lost with the process.
 import { expireLakeHistory } from '../../app/catalog/duties.ts'
 import type { Clock } from '../../app/core/clock.ts'
 import type { NewId } from '../../app/core/ids.ts'
@@ -50,8 +50,8 @@ import type { Runner } from './runner.ts'
 const STUCK_MINUTES = 120
 
 /**
- * The reaper's duties, each a separate step, with the names of workers/reaper/reaper.ts. `failStuck` is the
- * duty that moves runs.
+ * The reaper's duties, each a separate step, with the names of workers/reaper/reaper.ts. `failStuck` is the duty that moves
+ * runs.
  */
 export const DUTIES = {
   logs: pruneLogs,
@@ -186,10 +186,7 @@ export function makeReplica({ name, process, runner, clock, newId, complain, app
     }
   }
 
-  /**
-   * The effects of the API process and of its dispatcher, as in app/main.ts and
-   * workers/dispatcher/dispatcher.ts.
-   */
+  /** The effects of the API process and of its dispatcher, as in app/main.ts and workers/dispatcher/dispatcher.ts. */
   const effects = {
     cancelAttempt: async ({ handle }: Record<string, unknown>) => runner.cancel(String(handle)),
     pipelineDeleted: (payload: unknown) => pipelines.finishDeletion(payload as PipelineDeleted),
@@ -197,10 +194,7 @@ export function makeReplica({ name, process, runner, clock, newId, complain, app
     movedObject: (payload: unknown) => archive.removeMoved(payload as { key: string; versionId: string }),
   }
 
-  /**
-   * Performs one kind at a time. Effects of one batch run concurrently, so a replay could not reproduce their
-   * order.
-   */
+  /** Performs one kind at a time. Effects of one batch run concurrently, so a replay could not reproduce their order. */
   const perform = (kind: keyof typeof effects) =>
     performDue(sql, { [kind]: effects[kind] }, (_, error) => {
       if (!isPassing(error) && !/still being read/.test(String(error)))

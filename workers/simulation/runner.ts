@@ -1,5 +1,5 @@
-// The runner of a simulation. Attempts progress step by step, and a reboot may end all of them. A record of
-// the real work is compared with the database.
+// The runner of a simulation. Attempts progress step by step, and a reboot may end all of them. A record of the real work is
+// compared with the database.
 import { commitToBranch, findBranch } from '../../app/catalog/store/branches.ts'
 import type { NewId, RunId } from '../../app/core/ids.ts'
 import type { Outcome, TestResult } from '../../app/runs/outcome.ts'
@@ -64,8 +64,7 @@ export function makeRunner({ random, newId }: { random: Random; newId: NewId }) 
   /** Tested commits, and whether their tests blocked the merge. */
   const judged = new Map<string, { isBlocked: boolean }>()
   /**
-   * By handle: the commits that its executions have tested; null: no change. A restarted runner may execute
-   * an attempt again.
+   * By handle: the commits that its executions have tested; null: no change. A restarted runner may execute an attempt again.
    */
   const tested = new Map<string, (string | null)[]>()
   /** By handle: the results that its executions have reported to followers. */

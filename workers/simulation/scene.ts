@@ -1,5 +1,5 @@
-// The start of every seed: a zone, pipelines that read it or follow one another, their triggers, and a
-// schedule. In every other seed, retention settings give the reaper work.
+// The start of every seed: a zone, pipelines that read it or follow one another, their triggers, and a schedule. In every other
+// seed, retention settings give the reaper work.
 import type { SimulatedDatabase } from './database.ts'
 import type { Random } from './random.ts'
 import type { Replica } from './replica.ts'

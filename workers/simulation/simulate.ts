@@ -1,5 +1,5 @@
-// Plays one seed. Two replicas, a runner and clients take steps in a random order with faults. The invariants
-// are checked after every step; at the end, all work must finish.
+// Plays one seed. Two replicas, a runner and clients take steps in a random order with faults. The invariants are checked after
+// every step; at the end, all work must finish.
 import { createHash } from 'node:crypto'
 import { limits } from '../../app/core/limits.ts'
 import { type Kept, LOCK_TIMEOUT_MS, openSimulatedDatabase, type SimulatedDatabase } from './database.ts'
@@ -265,8 +265,8 @@ export async function simulate(
 }
 
 /**
- * Replaces the lock timeout that a transaction sets with the timeout of all sessions. A longer wait is
- * useless, because a paused holder releases no lock.
+ * Replaces the lock timeout that a transaction sets with the timeout of all sessions. A longer wait is useless, because a
+ * paused holder releases no lock.
  */
 const waitingShortly = (statement: string) =>
   statement.replace(

@@ -415,8 +415,7 @@ export function chooseStep(stage: Stage): Step {
   const able = replicas.filter(({ process }) => !process.isDead && !process.isPaused)
   for (;;) {
     const replica = able.length === 0 ? null : random.pick(able)
-    // While one replica is paused inside a transaction, the other often chooses steps that lock the same
-    // rows.
+    // While one replica is paused inside a transaction, the other often chooses steps that lock the same rows.
     const usual = stage.retention === null ? WEIGHTS : WEIGHTS_OF_REAPING
     const weights = stage.paused !== null && random.chance(0.5) ? RIVALS : usual
     const name = replica === null ? random.pick(['clock', 'reboot'] as const) : random.weighted(weights)
@@ -570,10 +569,7 @@ function progression(stage: Stage, replica: Replica, execution: Execution): Move
   }
 }
 
-/**
- * Renews and challenges leases with the statements of workers/leadership, without the lock of a leader's
- * connection.
- */
+/** Renews and challenges leases with the statements of workers/leadership, without the lock of a leader's connection. */
 function leading(stage: Stage, { sql, seats, name: holder, process }: Replica, role: Role): Move {
   return {
     title: `lead the ${role}`,
@@ -585,8 +581,7 @@ function leading(stage: Stage, { sql, seats, name: holder, process }: Replica, r
       }
       const seen = await currentLeader(sql, role)
       if (seen !== undefined && !seen.hasExpired) return 'led by another'
-      // Ends the old leader's backend first, because a leader paused in a transaction holds a lock on the
-      // row.
+      // Ends the old leader's backend first, because a leader paused in a transaction holds a lock on the row.
       const old = stage.paused?.step.replica?.process
       if (old !== process && [...(old?.connections.wires ?? [])].some(({ pid }) => pid === seen?.backendPid))
         await stage.endBackends([seen?.backendPid ?? 0])

@@ -1,13 +1,13 @@
-// The connection between a simulated process and Postgres. Forwards the client's messages unread except for
-// two things: the start of a statement, where a fault can happen, and the server's answer to it. Client and
-// statements are the product's own; see
+// The connection between a simulated process and Postgres. Forwards the client's messages unread except for two things: the
+// start of a statement, where a fault can happen, and the server's answer to it. Client and statements are the product's own;
+// see
 // https://www.postgresql.org/docs/current/protocol-message-formats.html.
 import { EventEmitter } from 'node:events'
 import net from 'node:net'
 
 /**
- * A fault at a statement. `before`: the statement never reaches the server. `after`: the server performs it,
- * and the answer is lost.
+ * A fault at a statement. `before`: the statement never reaches the server. `after`: the server performs it, and the answer is
+ * lost.
  */
 export type Fault =
   | { kind: 'crash'; when: 'before' | 'after' }

@@ -1,15 +1,11 @@
-// Messages between the API process and its worker threads. Messages are hints: a lost message costs a moment,
-// never a run.
+// Messages between the API process and its worker threads. Messages are hints: a lost message costs a moment, never a run.
 import { type Static, type TSchema, Type as t } from '@sinclair/typebox'
 import { type TypeCheck, TypeCompiler } from '@sinclair/typebox/compiler'
 import { ObjectAnswer, ObjectCall } from '../runtime/object-calls.ts'
 
 /** Settings that every thread gets at its start. */
 export const ThreadSettings = t.Object({
-  /**
-   * Unique per start of the API process, so a new thread can take over what earlier threads of the process
-   * held.
-   */
+  /** Unique per start of the API process, so a new thread can take over what earlier threads of the process held. */
   processId: t.String(),
   databaseUrl: t.String(),
   logFormat: t.Union([t.Literal('text'), t.Literal('json')]),
@@ -27,8 +23,8 @@ export const DispatcherSettings = t.Composite([
     /** The only addresses that get the token; null: all addresses. */
     sidecarTokenUrls: t.Union([t.Array(t.String()), t.Null()]),
     /**
-     * Whether submissions list the landing files of an attempt. Otherwise the runner asks the catalog, which
-     * applies the visibility of zones.
+     * Whether submissions list the landing files of an attempt. Otherwise the runner asks the catalog, which applies the
+     * visibility of zones.
      */
     tellsInputs: t.Boolean(),
   }),
@@ -67,9 +63,7 @@ export const ReaperSettings = t.Composite([
 ])
 export type ReaperSettings = Static<typeof ReaperSettings>
 
-/**
- * The reaper's thread lives for one tick. It reaches objects through the process that has the store's client.
- */
+/** The reaper's thread lives for one tick. It reaches objects through the process that has the store's client. */
 export const ToReaper = t.Union([
   start(ReaperSettings),
   t.Object({ type: t.Literal('objectAnswer'), id: t.Integer(), answer: ObjectAnswer }),
@@ -110,8 +104,8 @@ export type FromWorker = Static<typeof FromWorker>
 const checks = new Map<TSchema, TypeCheck<TSchema>>()
 
 /**
- * Returns the message with its type. Throws an error that shows an invalid message, because threads of
- * different versions must not guess.
+ * Returns the message with its type. Throws an error that shows an invalid message, because threads of different versions must
+ * not guess.
  */
 export function parseMessage<Schema extends TSchema>(schema: Schema, data: unknown): Static<Schema> {
   const check = checks.get(schema) ?? TypeCompiler.Compile<TSchema>(schema)

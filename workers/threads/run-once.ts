@@ -1,5 +1,4 @@
-// Runs a worker thread for one task. The thread's 16 MB are in use only during the task, and a crash ends
-// only the task.
+// Runs a worker thread for one task. The thread's 16 MB are in use only during the task, and a crash ends only the task.
 import type { Log } from '../../app/core/log.ts'
 import type { FromWorker, ToWorker } from './channel.ts'
 import { startThread, type Thread } from './thread.ts'
@@ -23,8 +22,8 @@ export interface RunOnceOptions<Message extends ToWorker> {
 const GRACE_MS = 5_000
 
 /**
- * Resolves when the thread has posted `stopped`, by itself or after `stop`. Rejects if it ended in another
- * way or was terminated. The thread is always gone when this settles.
+ * Resolves when the thread has posted `stopped`, by itself or after `stop`. Rejects if it ended in another way or was
+ * terminated. The thread is always gone when this settles.
  */
 export function runWorkerOnce<Message extends ToWorker>({
   name,

@@ -15,8 +15,7 @@ afterEach(async () => {
 })
 
 /**
- * A real thread that serves the triggers' channel with these parts. It reports each received hint as a
- * failure of that name.
+ * A real thread that serves the triggers' channel with these parts. It reports each received hint as a failure of that name.
  */
 async function thread(parts: string, start = '') {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-thread-'))

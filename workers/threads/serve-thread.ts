@@ -1,5 +1,4 @@
-// The thread's side of the channel. Starts on the message `start`, posts that it is alive, and stops in
-// order.
+// The thread's side of the channel. Starts on the message `start`, posts that it is alive, and stops in order.
 
 import type { TSchema } from '@sinclair/typebox'
 import type { Log } from '../../app/core/log.ts'
@@ -30,9 +29,8 @@ export interface ThreadParts {
 const ALIVE_MS = 1_000
 
 /**
- * Serves one thread. A failed start ends the thread, as does any later exception or rejection; supervision
- * then starts another. An invalid message is logged and ignored. An invalid first message throws, because a
- * thread without settings has no task.
+ * Serves one thread. A failed start ends the thread, as does any later exception or rejection; supervision then starts another.
+ * An invalid message is logged and ignored. An invalid first message throws, because a thread without settings has no task.
  */
 export function serveThread<Message extends ToWorker>(
   name: string,

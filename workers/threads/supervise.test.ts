@@ -32,10 +32,7 @@ afterEach(async () => {
   for (const folder of folders.splice(0)) await rm(folder, { recursive: true })
 })
 
-/**
- * A thread that runs `onStart` on the message `start` and `onStop` on `stop`. By default it stops when
- * requested.
- */
+/** A thread that runs `onStart` on the message `start` and `onStop` on `stop`. By default it stops when requested. */
 async function threadThat(onStart: string, onStop = `postMessage({ type: 'stopped' })`) {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-worker-'))
   folders.push(folder)

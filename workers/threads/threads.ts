@@ -1,5 +1,5 @@
-// The background work: its threads, their start messages, and the handling of their messages. The threads
-// live in the API process if it runs on Bun, otherwise in a separate process (workers/main.ts).
+// The background work: its threads, their start messages, and the handling of their messages. The threads live in the API
+// process if it runs on Bun, otherwise in a separate process (workers/main.ts).
 import type { Config } from '../../app/core/config.ts'
 import type { Log } from '../../app/core/log.ts'
 import type { Sql } from '../../drizzle/client.ts'
@@ -28,9 +28,7 @@ export interface ThreadsOptions {
     | 'sidecarToken'
     | 'sidecarTokenUrls'
   >
-  /**
-   * Unique per start of the process, so a new thread can take over what earlier threads of the process held.
-   */
+  /** Unique per start of the process, so a new thread can take over what earlier threads of the process held. */
   processId: string
   /** For the reaper: to check whether a tick is due, and to remove objects. */
   sql: Sql
@@ -136,10 +134,7 @@ export function makeThreads({ config, processId, sql, answerObjectCall, log, cou
       for (const part of [dispatcher, scheduler, evaluator, reaper]) part?.start()
     },
     nudge: (about: 'runRequested' | 'outbox') => dispatcher.post({ type: 'nudge', about }),
-    /**
-     * Sends the evaluator a hint about an event with a listening trigger. False: this process does not
-     * evaluate triggers.
-     */
+    /** Sends the evaluator a hint about an event with a listening trigger. False: this process does not evaluate triggers. */
     eventRecorded,
     /** Terminates every thread, so that supervision starts others: for operators and for tests. */
     restart() {

@@ -1,5 +1,5 @@
-// Built-in enforcement: owners and grants are rows, and each check is one statement. Nothing is cached
-// between requests, so a revocation counts from the next request on.
+// Built-in enforcement: owners and grants are rows, and each check is one statement. Nothing is cached between requests, so a
+// revocation counts from the next request on.
 import type { Sql } from '../../../drizzle/client.ts'
 import { computed, only, select } from '../../../drizzle/rows.ts'
 import type { Enforcement, Permission, Visible } from '../../core/access.ts'
@@ -30,9 +30,8 @@ export const makeEnforcement = ({ sql }: { sql: Sql }): Enforcement => ({
 
   async listVisible({ userId }: Identity): Promise<Visible> {
     if (userId === '') return { pipelines: [], zones: [], namespaces: [] }
-    // Deleted pipelines are included: users who saw them may still see their runs.
-    // Ids are returned as one text, because the driver parses arrays character by character. For thousands of
-    // ids, that takes longer than the query.
+    // Deleted pipelines are included: users who saw them may still see their runs. Ids are returned as one text, because the
+    // driver parses arrays character by character. For thousands of ids, that takes longer than the query.
     const given = sql`
       with given as materialized (
         select resource_type as type, resource_id as id from access_grant where grantee_id = ${userId}),

@@ -1,14 +1,13 @@
-// Changes of grants when a resource gets another owner or is deleted. Each runs in the transaction of that
-// change.
+// Changes of grants when a resource gets another owner or is deleted. Each runs in the transaction of that change.
 import { and, type Column, eq, isNull, sql } from 'drizzle-orm'
 import type { Tx } from '../../../drizzle/client.ts'
 import { accessGrants, landingZones, pipelines } from '../../../drizzle/schema/index.ts'
 import type { Resource } from '../../core/access.ts'
 
 /**
- * Deletes the admin grants of the old owner, and stores the old owner of a pipeline. Until the new owner
- * publishes it, the pipeline's code reads only what the old owner also sees. With `isVouchedFor`, this limit
- * applies only to code older than the published version.
+ * Deletes the admin grants of the old owner, and stores the old owner of a pipeline. Until the new owner publishes it, the
+ * pipeline's code reads only what the old owner also sees. With `isVouchedFor`, this limit applies only to code older than the
+ * published version.
  */
 export async function forgetOwner(
   tx: Tx,
@@ -39,8 +38,8 @@ const withLast = (owners: Column, owner: string) =>
   sql`array_append(array_remove(${owners}, ${owner}), ${owner}::text)`
 
 /**
- * Gives a deleted namespace's resources without an owner to `owner`, the namespace's owner. Their code
- * already saw what this owner sees. Without an owner, their code would see all unowned resources instead.
+ * Gives a deleted namespace's resources without an owner to `owner`, the namespace's owner. Their code already saw what this
+ * owner sees. Without an owner, their code would see all unowned resources instead.
  */
 export async function assignUnowned(tx: Tx, namespace: string, owner: string): Promise<void> {
   const isNobodys = ({ namespace: at, owner: by }: typeof pipelines | typeof landingZones) =>

@@ -1,6 +1,5 @@
-// Checks for data that remains under a name: tables outlive their pipelines, and files outlive their
-// namespaces. A creator would own that data by taking the name. So creation first checks for data of other
-// owners.
+// Checks for data that remains under a name: tables outlive their pipelines, and files outlive their namespaces. A creator
+// would own that data by taking the name. So creation first checks for data of other owners.
 import type { Sql } from '../../../drizzle/client.ts'
 import { computed, only, select } from '../../../drizzle/rows.ts'
 import { type PipelineRef, prefixOf } from '../../core/pipeline-ref.ts'
@@ -39,8 +38,8 @@ export const makeLeftovers = ({ sql, objects }: LeftoversDeps) => {
       holdsFiles(`${namespace}/landing/${name}/`),
 
     /**
-     * Whether any data remains. Resources of users keep their owners, but a new owner of the namespace would
-     * have all rights on them.
+     * Whether any data remains. Resources of users keep their owners, but a new owner of the namespace would have all rights on
+     * them.
      */
     async isLeftOfNamespace(name: string): Promise<boolean> {
       const isUsed = computed<boolean>(sql`

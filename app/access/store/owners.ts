@@ -13,9 +13,8 @@ const BEHIND = {
 }
 
 /**
- * `owner` is the owner of a run's pipeline, or the owner of its namespace when the pipeline has none. Null:
- * neither has an owner. `handedBy` are earlier owners, if no later owner has approved the code that the run
- * fixed at its request.
+ * `owner` is the owner of a run's pipeline, or the owner of its namespace when the pipeline has none. Null: neither has an
+ * owner. `handedBy` are earlier owners, if no later owner has approved the code that the run fixed at its request.
  */
 export async function ownersOfRun(
   sql: Sql,
@@ -28,8 +27,8 @@ export async function ownersOfRun(
 }
 
 /**
- * Resources without an owner in namespaces without an owner. They were created before the first owner existed
- * or with an API key. Code of a pipeline without an owner sees them.
+ * Resources without an owner in namespaces without an owner. They were created before the first owner existed or with an API
+ * key. Code of a pipeline without an owner sees them.
  */
 export async function unowned(sql: Sql): Promise<Visible> {
   const owned = sql`with owned as materialized (select name from namespace where owner is not null)`

@@ -62,8 +62,8 @@ export const makeSharing = ({ db, newId }: { db: Db; newId: NewId }): Sharing =>
   },
 
   /**
-   * Returns false when `from` is no longer the owner. The second of two concurrent transfers waits for the
-   * first and then returns false.
+   * Returns false when `from` is no longer the owner. The second of two concurrent transfers waits for the first and then
+   * returns false.
    */
   transferOwnership: (id, from, to, isVouchedFor = false) =>
     db.transaction(async (tx) => {
@@ -86,8 +86,8 @@ export const makeSharing = ({ db, newId }: { db: Db; newId: NewId }): Sharing =>
 })
 
 /**
- * Locks the resource against deletion and transfer until the transaction ends, so that no grant outlives its
- * resource. Throws 404 when the resource does not exist.
+ * Locks the resource against deletion and transfer until the transaction ends, so that no grant outlives its resource. Throws
+ * 404 when the resource does not exist.
  */
 async function hold(tx: Tx, { type, id }: Pick<Resource, 'type' | 'id'>) {
   const table = TABLES[type]

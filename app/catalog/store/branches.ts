@@ -1,6 +1,6 @@
 /**
- * Branch operations for other transactions: open, close and merge many branches with a fixed number of
- * statements. The dispatcher's thread loads this file, so it imports nothing heavy. See ADR 8.
+ * Branch operations for other transactions: open, close and merge many branches with a fixed number of statements. The
+ * dispatcher's thread loads this file, so it imports nothing heavy. See ADR 8.
  *
  * Locks are taken in one order everywhere: main, then branches by name.
  */
@@ -55,20 +55,14 @@ export type MergeOutcome =
 export const headOfMain = async (sql: Sql | SqlTx): Promise<number> =>
   only(await select(sql, MAIN)`from lake_ref ref where name = 'main'`).number
 
-/**
- * Returns the head of main and locks main until the transaction ends. Every transaction that moves main calls
- * this first.
- */
+/** Returns the head of main and locks main until the transaction ends. Every transaction that moves main calls this first. */
 export const lockedHead = async (tx: SqlTx): Promise<number> =>
   only(await select(tx, MAIN)`from lake_ref ref where name = 'main' for update`).number
 
 /** The row of main always exists: the migration that creates the table inserts it. */
 const MAIN = { number: present(ref.number) }
 
-/**
- * Opens branches on main as of their bases without copying anything. Throws when one of the branches exists
- * already.
- */
+/** Opens branches on main as of their bases without copying anything. Throws when one of the branches exists already. */
 export async function openBranches(tx: SqlTx, branches: NewBranch[]): Promise<void> {
   if (branches.length > 0) await insertBranches(tx, branches)
 }
@@ -85,10 +79,7 @@ const insertBranches = (tx: SqlTx, branches: NewBranch[]) =>
     branches.map(({ branch, ...opened }) => ({ name: branch, ...opened })),
   )
 
-/**
- * Closes the open branches among `names`; a closed branch accepts no commit and no merge. Returns the closed
- * names.
- */
+/** Closes the open branches among `names`; a closed branch accepts no commit and no merge. Returns the closed names. */
 export async function closeBranches(tx: SqlTx, names: string[]): Promise<string[]> {
   if (names.length === 0) return []
   const closed = await updateClosed(tx, names)
@@ -100,8 +91,8 @@ export const closedBranchesPart = (tx: SqlTx, names: string[]): Part[] =>
   names.length === 0 ? [] : [tx`closed_branches as (${updateClosed(tx, names)})`]
 
 /**
- * The condition `closed_at is null` avoids the partial index of open branches (`state = 'open'`). That index
- * is full of dead entries of recently closed branches. The primary key on names answers instead.
+ * The condition `closed_at is null` avoids the partial index of open branches (`state = 'open'`). That index is full of dead
+ * entries of recently closed branches. The primary key on names answers instead.
  */
 const updateClosed = (tx: SqlTx, names: string[]) => returning(tx, { name: lakeRefs.name })`
   with open as (
@@ -118,8 +109,8 @@ export async function findBranch(sql: Sql | SqlTx, name: string): Promise<Branch
 }
 
 /**
- * Finds a branch and the metadata location of one table on it. The location is null without such a table; the
- * result is null without such a branch.
+ * Finds a branch and the metadata location of one table on it. The location is null without such a table; the result is null
+ * without such a branch.
  */
 export async function findBranchOf(
   sql: Sql,
@@ -153,12 +144,11 @@ export type BranchCommit = {
 }
 
 /**
- * Moves a branch by one commit of one table. Returns false and writes nothing when the branch is not open or
- * its head has changed.
- * The commit is one statement, so the transaction waits neither for its client nor for the disk. Durability
- * comes later: every record that depends on this commit, such as its merge, is written after it. A durable
- * merge makes this commit durable too. A database crash that loses the commit also loses later records of it.
- * Otherwise the merge finds the commit missing and reports the branch as stale.
+ * Moves a branch by one commit of one table. Returns false and writes nothing when the branch is not open or its head has
+ * changed. The commit is one statement, so the transaction waits neither for its client nor for the disk. Durability comes
+ * later: every record that depends on this commit, such as its merge, is written after it. A durable merge makes this commit
+ * durable too. A database crash that loses the commit also loses later records of it. Otherwise the merge finds the commit
+ * missing and reports the branch as stale.
  */
 export async function commitToBranch(sql: Sql, commit: BranchCommit): Promise<boolean> {
   const { table, content } = commit
@@ -194,9 +184,8 @@ export async function commitToBranch(sql: Sql, commit: BranchCommit): Promise<bo
 }
 
 /**
- * Merges branches into main in the given order. Each merge is one commit with all its tables, or does not
- * happen. The outcomes hold once the caller's transaction commits; main stays locked until then. Branches
- * that do not merge stay unchanged.
+ * Merges branches into main in the given order. Each merge is one commit with all its tables, or does not happen. The outcomes
+ * hold once the caller's transaction commits; main stays locked until then. Branches that do not merge stay unchanged.
  */
 export async function mergeBranches(tx: SqlTx, requests: MergeRequest[]): Promise<Map<string, MergeOutcome>> {
   const outcomes = new Map<string, MergeOutcome>()
@@ -218,8 +207,8 @@ export async function mergeBranches(tx: SqlTx, requests: MergeRequest[]): Promis
   const branchOf = new Map(branches.map((branch) => [branch.name, branch]))
   const entriesOf = Map.groupBy(entries, (entry) => entry.ref)
   /**
-   * Tables that an earlier branch of this batch moved. A later branch of such a table conflicts, because it
-   * was computed from an older state.
+   * Tables that an earlier branch of this batch moved. A later branch of such a table conflicts, because it was computed from
+   * an older state.
    */
   const moved = new Set<string>()
   const merged: MergedRow[] = []
@@ -248,10 +237,7 @@ export async function mergeBranches(tx: SqlTx, requests: MergeRequest[]): Promis
   return outcomes
 }
 
-/**
- * The statements are pipelined and execute in this order: a table's old entry ends before its new entry
- * starts.
- */
+/** The statements are pipelined and execute in this order: a table's old entry ends before its new entry starts. */
 async function writeMerged(tx: SqlTx, merged: MergedRow[]): Promise<void> {
   const moves = merged.flatMap(({ number, changes }) =>
     changes.map((change) => ({ ...change, fromCommit: number })),

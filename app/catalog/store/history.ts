@@ -12,9 +12,8 @@ const ORPHANS_PER_BATCH = 500
 const COMMITS_PER_BATCH = 5_000
 
 /**
- * A join for queries about ended entries `e` of main; `replaced.at` is the time when the entry ended. A
- * branch's commit becomes a commit of main by its merge, which also closes the branch. So the later of the
- * two times counts.
+ * A join for queries about ended entries `e` of main; `replaced.at` is the time when the entry ended. A branch's commit becomes
+ * a commit of main by its merge, which also closes the branch. So the later of the two times counts.
  */
 export const replacedAt = (sql: Sql | SqlTx) => sql`
   join lateral (

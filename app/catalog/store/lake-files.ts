@@ -14,10 +14,7 @@ const WRITTEN = {
   since: computed<Date>('min(f.created_at)'),
 }
 
-/**
- * Tables whose branches are open or were closed after `closedAfter`. `since` is the opening time of the
- * oldest such branch.
- */
+/** Tables whose branches are open or were closed after `closedAfter`. `since` is the opening time of the oldest such branch. */
 export const branchesSince = (sql: Sql, closedAfter: Date) => select(sql, WRITTEN)`
   from lake_ref f join run r on r.id = f.run_id
   where f.name <> 'main' and (f.state = 'open' or f.closed_at > ${closedAfter})
@@ -31,8 +28,8 @@ export const countTables = async (sql: Sql): Promise<number> =>
   only(await select(sql, { tables: COUNT })`from main_entry where to_commit is null`).tables
 
 /**
- * A state of a table. `isWhole` is true when the state is current, or was current after `graceFrom`. It is
- * also true when an open branch contains the state or is based on it.
+ * A state of a table. `isWhole` is true when the state is current, or was current after `graceFrom`. It is also true when an
+ * open branch contains the state or is based on it.
  */
 const STATE = {
   location: alias(lakeContents, 'c').metadataLocation,

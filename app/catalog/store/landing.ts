@@ -25,10 +25,10 @@ async function findZone(
 }
 
 /**
- * The landing files of a zone that an attempt reads. Zones that the sources name literally were frozen at the
- * attempt's start. Any other zone is frozen now, with its unarchived files up to the attempt's watermark. If
- * the attempt may not archive these files, `may_archive` is set to false, and a success leaves them active.
- * Returns null when the zone does not exist or is not visible.
+ * The landing files of a zone that an attempt reads. Zones that the sources name literally were frozen at the attempt's start.
+ * Any other zone is frozen now, with its unarchived files up to the attempt's watermark. If the attempt may not archive these
+ * files, `may_archive` is set to false, and a success leaves them active. Returns null when the zone does not exist or is not
+ * visible.
  */
 export async function frozenFiles(
   sql: Sql,
@@ -72,9 +72,8 @@ export async function frozenFiles(
 export type LandingDeps = { sql: Sql; objects: ObjectStore }
 
 /**
- * The files of a zone that a preview reads. These are its active files, or its samples when it has no active
- * files.
- * Returns null when the zone does not exist or is not visible.
+ * The files of a zone that a preview reads. These are its active files, or its samples when it has no active files. Returns
+ * null when the zone does not exist or is not visible.
  */
 export async function presentFiles(
   { sql, objects }: LandingDeps,
@@ -100,8 +99,8 @@ export async function presentFiles(
 }
 
 /**
- * Whether a key is a landing file that was frozen for the attempt. The attempt may use the original path even
- * after another run archived the file.
+ * Whether a key is a landing file that was frozen for the attempt. The attempt may use the original path even after another run
+ * archived the file.
  */
 export async function isFrozenInput(
   sql: Sql,

@@ -1,5 +1,4 @@
-// SQL of the duty that expires snapshots: finds tables with old states and commits their replacements to
-// main.
+// SQL of the duty that expires snapshots: finds tables with old states and commits their replacements to main.
 import { alias } from 'drizzle-orm/pg-core'
 import type { Sql, SqlTx } from '../../../drizzle/client.ts'
 import { computed, insertRows, pick, type RowOf, returning, select } from '../../../drizzle/rows.ts'
@@ -55,8 +54,8 @@ const isBusy = (sql: Sql | SqlTx) => sql`
 export type Replacement = OldTable & { id: string }
 
 /**
- * Creates one commit of main with this id, for the tables whose content is unchanged and that are not busy.
- * Returns their old contents.
+ * Creates one commit of main with this id, for the tables whose content is unchanged and that are not busy. Returns their old
+ * contents.
  */
 export async function replaceContents(
   tx: SqlTx,
@@ -89,9 +88,8 @@ export async function replaceContents(
 }
 
 /**
- * Deletes at most `limit` entries that main replaced before `before`, and contents that no other entry uses.
- * Keeps entries on which an open branch is based, and entries of the tables in `except`
- * (`namespace.layer.name`).
+ * Deletes at most `limit` entries that main replaced before `before`, and contents that no other entry uses. Keeps entries on
+ * which an open branch is based, and entries of the tables in `except` (`namespace.layer.name`).
  */
 export async function forgetEntries(
   tx: SqlTx,

@@ -19,8 +19,8 @@ export type Content = RowOf<typeof CONTENT>
 export type CatalogTable = RowOf<typeof TABLE>
 
 /**
- * A version of the catalog. `branch` null: main as of `commit`. Otherwise the branch's changes over main as
- * of `commit`, its base.
+ * A version of the catalog. `branch` null: main as of `commit`. Otherwise the branch's changes over main as of `commit`, its
+ * base.
  */
 export type View = { commit: number; branch: string | null }
 

@@ -1,6 +1,6 @@
 /**
- * The protocol between a supervisor and its children. `SUPERVISED=1` means that stdin is a pipe held by the
- * parent. The pipe ends with the parent, even after kill -9, and then the child must end as well.
+ * The protocol between a supervisor and its children. `SUPERVISED=1` means that stdin is a pipe held by the parent. The pipe
+ * ends with the parent, even after kill -9, and then the child must end as well.
  */
 import process from 'node:process'
 import { setTimeout } from 'node:timers'

@@ -2,8 +2,8 @@
 
 export interface Slots {
   /**
-   * Acquires a slot and resolves to its release function, which takes effect once. Rejects with `tooMany` when
-   * too many callers wait, and with the signal's reason after an abort.
+   * Acquires a slot and resolves to its release function, which takes effect once. Rejects with `tooMany` when too many callers
+   * wait, and with the signal's reason after an abort.
    */
   take(signal?: AbortSignal): Promise<() => void>
 }

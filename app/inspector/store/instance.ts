@@ -10,9 +10,7 @@ import { andVisibleId } from '../../../drizzle/visibility.ts'
 import type { Page } from '../../core/pagination.ts'
 import type { MachineName } from '../schema.ts'
 
-/**
- * Maximum counted instances of one state. Beyond this number, the inspector only reports that there are more.
- */
+/** Maximum counted instances of one state. Beyond this number, the inspector only reports that there are more. */
 export const COUNT_MAX = 10_000
 /** Maximum rows that are read where no index counts: live runs, drafts, triggers. */
 export const COUNT_SCAN = 100_000

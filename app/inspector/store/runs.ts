@@ -58,9 +58,8 @@ export const runInstances: InstanceStore<RowOf<typeof INSTANCE>> = {
   },
 
   /**
-   * Counts live runs exactly, and ended runs up to a limit. Without a filter, the limit applies to each
-   * state. With a filter, only the newest ended runs of the matching pipelines are counted, because no index
-   * leads to a state of some pipelines.
+   * Counts live runs exactly, and ended runs up to a limit. Without a filter, the limit applies to each state. With a filter,
+   * only the newest ended runs of the matching pipelines are counted, because no index leads to a state of some pipelines.
    */
   async count(sql, filter) {
     const where = await runFilter(sql, filter)

@@ -41,10 +41,7 @@ export async function stepRowsBefore(
 export const stepRowsAfter = (sql: Sql, of: Of, after: number) => select(sql, STEP)`
   from transition t where ${ofInstance(sql, of)} and t.id > ${after} order by t.id limit ${STEPS_MAX}`
 
-/**
- * The number of kept steps of an instance, the number of steps before `first`, and the state before all kept
- * steps.
- */
+/** The number of kept steps of an instance, the number of steps before `first`, and the state before all kept steps. */
 export async function positionOf(sql: Sql, of: Of, [first]: readonly StepRow[]) {
   const own = ofInstance(sql, of)
   const place = {

@@ -61,9 +61,7 @@ export const triggerInstances: InstanceStore<TriggerInstance> = {
 const found = (sql: Sql, filter: InstanceFilter) =>
   sql`trigger t join pipeline p on p.id = t.pipeline_id where true ${ownFilter(sql, sql`t.id`, filter)}`
 
-/**
- * Dependencies of a `cron_dependency` trigger that have no success, or whose latest success is already used.
- */
+/** Dependencies of a `cron_dependency` trigger that have no success, or whose latest success is already used. */
 export const staleDependencies = (sql: Sql, triggerId: string) => select(
   sql,
   pick(alias(triggerDependencies, 'd'), 'source'),

@@ -17,8 +17,8 @@ const isInPlace = (sql: Sql | SqlTx) =>
   sql`(f.archived_by_run is not null and position('/_processed/' in f.path) = 0)`
 
 /**
- * For a query about files `f`: true while an open attempt has frozen the file, so its runner may read the
- * object. A new attempt never reads an archived file.
+ * For a query about files `f`: true while an open attempt has frozen the file, so its runner may read the object. A new attempt
+ * never reads an archived file.
  */
 const isBeingRead = (sql: Sql | SqlTx) => sql`
   exists (select from run_attempt a join run_file frozen on frozen.run_id = a.run_id and frozen.attempt = a.attempt
@@ -43,8 +43,8 @@ export const queueMoreMoves = (sql: Sql, runId: string) => sql`
   values (${ARCHIVED_INPUTS}, ${sql.json({ runId })}, clock_timestamp())`
 
 /**
- * Records the new location of an object and queues the removal of the old object. Returns false if the file
- * was moved, deleted or purged meanwhile, so its row does not name the new object.
+ * Records the new location of an object and queues the removal of the old object. Returns false if the file was moved, deleted
+ * or purged meanwhile, so its row does not name the new object.
  */
 export async function recordMove(
   sql: Sql,
@@ -73,8 +73,8 @@ export type PurgeableFile = RowOf<typeof PURGEABLE>
 export const BEFORE_ALL = { archivedAt: new Date(0), id: FIRST_ID }
 
 /**
- * Files of zones with `auto_purge` that are old enough at `now`, oldest first. Leaves out files that an open
- * attempt reads or an active run was requested for.
+ * Files of zones with `auto_purge` that are old enough at `now`, oldest first. Leaves out files that an open attempt reads or
+ * an active run was requested for.
  */
 export const purgeableFiles = (
   sql: Sql,
@@ -91,10 +91,7 @@ export const purgeableFiles = (
       and not exists (select from run r where r.status in ('pending', 'running') and r.landing_file_id = f.id)
     order by f.archived_at, f.id limit ${limit}`
 
-/**
- * Deletes the rows of these files and returns their number. A file that was moved meanwhile has another path
- * and stays.
- */
+/** Deletes the rows of these files and returns their number. A file that was moved meanwhile has another path and stays. */
 export async function removePurged(tx: SqlTx, files: readonly PurgeableFile[]): Promise<number> {
   const { count } = await tx`
     delete from landing_file f using unnest(${files.map(({ id }) => id)}::uuid[],
@@ -103,10 +100,7 @@ export async function removePurged(tx: SqlTx, files: readonly PurgeableFile[]): 
   return count
 }
 
-/**
- * Queues the effect again for runs whose archived files are still at the upload path, in case the effect was
- * lost.
- */
+/** Queues the effect again for runs whose archived files are still at the upload path, in case the effect was lost. */
 export async function queueLostMoves(tx: SqlTx, limit: number): Promise<number> {
   const { count } = await tx`
     insert into outbox (kind, payload, due_at)

@@ -1,5 +1,4 @@
-// Uploads in the database. An intent names the future path of an object; the row makes the object a file of
-// the zone.
+// Uploads in the database. An intent names the future path of an object; the row makes the object a file of the zone.
 import assert from 'node:assert/strict'
 import type { Sql, SqlTx } from '../../../drizzle/client.ts'
 import { clientTrace } from '../../../proto/trace.ts'
@@ -30,9 +29,8 @@ export interface Intended {
 }
 
 /**
- * Records that an object will be put at a path, unless the zone has a file of that name. The commit does not
- * wait for the disk. A power cut may lose the intents of the last half second, but no file. Throws 404 if the
- * zone does not exist.
+ * Records that an object will be put at a path, unless the zone has a file of that name. The commit does not wait for the disk.
+ * A power cut may lose the intents of the last half second, but no file. Throws 404 if the zone does not exist.
  */
 export async function intend(
   sql: Sql,
@@ -75,10 +73,9 @@ export type Recorded =
   | { kind: 'late' }
 
 /**
- * One statement, so one transaction: inserts the row, records an event if a trigger listens, and deletes the
- * intent. Cleanup first increments the intent's `tries`; recording requires `tries = 0`. So an upload is
- * either recorded or cleaned up, never both. An intent without a recorded file stays, so that cleanup finds
- * the object at its path.
+ * One statement, so one transaction: inserts the row, records an event if a trigger listens, and deletes the intent. Cleanup
+ * first increments the intent's `tries`; recording requires `tries = 0`. So an upload is either recorded or cleaned up, never
+ * both. An intent without a recorded file stays, so that cleanup finds the object at its path.
  */
 export async function recordFile(
   on: Sql | SqlTx,
@@ -117,9 +114,8 @@ export async function recordFile(
 }
 
 /**
- * The versions at the path of an abandoned upload that are recorded as files of the zone. Null: another
- * upload to the path is under way. The effect is then queued again, for a time when that upload must have
- * ended.
+ * The versions at the path of an abandoned upload that are recorded as files of the zone. Null: another upload to the path is
+ * under way. The effect is then queued again, for a time when that upload must have ended.
  */
 export async function recordedVersions(sql: Sql, abandoned: AbandonedUpload): Promise<string[] | null> {
   const { namespace, name, filename, path } = abandoned

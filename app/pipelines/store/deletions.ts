@@ -5,10 +5,7 @@ import { outbox } from '../../../drizzle/schema/index.ts'
 import type { PipelineId } from '../../core/ids.ts'
 
 const KIND = 'pipelineDeleted'
-/**
- * The request performs the effect itself. The dispatcher performs it after this time, in case the request
- * died.
- */
+/** The request performs the effect itself. The dispatcher performs it after this time, in case the request died. */
 const GRACE_SECONDS = 15
 
 /** Payload of the effect `pipelineDeleted`. */
@@ -29,8 +26,8 @@ export const queueDeletion = (tx: Tx, payload: PipelineDeleted) =>
   })
 
 /**
- * Deletes the outbox row of a deletion. Returns the prefix if files are still to be removed. The row lock
- * keeps others from removing them until the transaction ends.
+ * Deletes the outbox row of a deletion. Returns the prefix if files are still to be removed. The row lock keeps others from
+ * removing them until the transaction ends.
  */
 export async function claimDeletion(tx: Tx, pipelineId: PipelineId): Promise<string | null> {
   const [taken] = await tx
@@ -41,8 +38,8 @@ export async function claimDeletion(tx: Tx, pipelineId: PipelineId): Promise<str
 }
 
 /**
- * Removes the prefix from outbox rows. Returns true if a row had the prefix; this transaction then has the
- * sole right to remove the files.
+ * Removes the prefix from outbox rows. Returns true if a row had the prefix; this transaction then has the sole right to remove
+ * the files.
  */
 export async function claimPrefix(tx: Tx, prefix: string): Promise<boolean> {
   const taken = await tx

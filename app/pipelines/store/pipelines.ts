@@ -95,10 +95,7 @@ const flat = ({ page, last_run: lastRun }: JoinedRow): PipelineWithLastRun => ({
 /** Escapes `%` and `_`, so that a search matches them literally. */
 const likeText = (text: string) => text.replace(/[\\%_]/g, '\\$&')
 
-/**
- * Returns false if a live pipeline has the name. Waits for concurrent transactions that create or delete the
- * name.
- */
+/** Returns false if a live pipeline has the name. Waits for concurrent transactions that create or delete the name. */
 export async function insertPipeline(tx: Tx, pipeline: NewPipeline): Promise<boolean> {
   const inserted = await tx
     .insert(pipelines)
@@ -131,8 +128,8 @@ export interface PublishedPipeline {
 }
 
 /**
- * The code that a run of a pipeline executes. One prepared statement, because every request for a run needs
- * it. Null pins: the pipeline was never published.
+ * The code that a run of a pipeline executes. One prepared statement, because every request for a run needs it. Null pins: the
+ * pipeline was never published.
  */
 export async function publishedPipeline(sql: Sql, ref: PipelineRef): Promise<PublishedPipeline | null> {
   const [row] = await sql<PublishedPipeline[]>`
@@ -152,9 +149,7 @@ export async function lockPipeline(tx: Tx, ref: PipelineRef): Promise<PipelineRo
 
 export type Columns = PgUpdateSetSource<typeof pipelines>
 
-/**
- * Saves the columns that a draft transition changed, and its history row. The caller has locked the pipeline.
- */
+/** Saves the columns that a draft transition changed, and its history row. The caller has locked the pipeline. */
 export async function saveDraft(
   tx: Tx,
   pipelineId: string,

@@ -18,8 +18,7 @@ export interface Source extends PipelineRef {
   /** The published version; null: never published, so the draft's source runs. */
   version: number | null
   /**
-   * The object version of the source in the published version. Null: that version has no source file, or
-   * nothing was published.
+   * The object version of the source in the published version. Null: that version has no source file, or nothing was published.
    */
   pinned: string | null
   /** Revision of the draft. Every file write raises it after the write. */
@@ -27,8 +26,8 @@ export interface Source extends PipelineRef {
 }
 
 /**
- * Existing tables of the namespace with these names, as `ns.layer.name`. A table exists on main, or as a
- * pipeline that will write it.
+ * Existing tables of the namespace with these names, as `ns.layer.name`. A table exists on main, or as a pipeline that will
+ * write it.
  */
 export async function tablesCalled(
   db: Queryable,

@@ -44,10 +44,7 @@ export async function versionOf(
   return row ?? null
 }
 
-/**
- * Adds a version and deletes versions beyond `maxVersions`. Runs are not affected, because each run stores
- * its pins.
- */
+/** Adds a version and deletes versions beyond `maxVersions`. Runs are not affected, because each run stores its pins. */
 export async function addVersion(
   tx: Tx,
   version: Omit<VersionRow, 'createdAt'>,

@@ -10,8 +10,8 @@ const DELETED = {
 export type DeletedPipeline = RowOf<typeof DELETED>
 
 /**
- * A page of pipelines that were deleted before `before`, oldest deletion first. Leaves out pipelines with an
- * active run, or whose files are still being removed.
+ * A page of pipelines that were deleted before `before`, oldest deletion first. Leaves out pipelines with an active run, or
+ * whose files are still being removed.
  */
 export const deletedPipelines = (
   sql: Sql,
@@ -35,8 +35,8 @@ export async function deleteHistoryOf(tx: SqlTx, id: string, limit: number): Pro
 }
 
 /**
- * Deletes the pipeline's row, and with it versions, triggers, schedules and overrides. Returns 0 if a run
- * remains because its row was locked; the next tick tries again.
+ * Deletes the pipeline's row, and with it versions, triggers, schedules and overrides. Returns 0 if a run remains because its
+ * row was locked; the next tick tries again.
  */
 export async function deleteRecordOf(tx: SqlTx, id: string): Promise<number> {
   const { count } = await tx`
@@ -44,10 +44,7 @@ export async function deleteRecordOf(tx: SqlTx, id: string): Promise<number> {
   return count
 }
 
-/**
- * Other pipelines of the same name, live or deleted, and the object versions that they or their runs have
- * pinned.
- */
+/** Other pipelines of the same name, live or deleted, and the object versions that they or their runs have pinned. */
 export async function othersOfName(sql: Sql, { id, namespace, layer, name }: DeletedPipeline) {
   const others = await select(sql, { id: pipelines.id, isLive: computed<boolean>('deleted_at is null') })`
     from pipeline

@@ -1,5 +1,5 @@
-// Prunes records of the past: audit entries, unprocessed events, answers to repeated requests, and the
-// history of drafts and triggers. The history of a run is pruned with the run.
+// Prunes records of the past: audit entries, unprocessed events, answers to repeated requests, and the history of drafts and
+// triggers. The history of a run is pruned with the run.
 import { alias } from 'drizzle-orm/pg-core'
 import type { JSONValue } from 'postgres'
 import { computed, type RowOf, select } from '../../../drizzle/rows.ts'
@@ -31,9 +31,7 @@ export async function pruneEvents(reaping: Reaping): Promise<void> {
   reaping.reaped.historyPruned += await pruneOlder(reaping, 'trigger_event', cutoff)
 }
 
-/**
- * Walks a table by `created_at`, which is indexed on the large tables. Returns the number of deleted rows.
- */
+/** Walks a table by `created_at`, which is indexed on the large tables. Returns the number of deleted rows. */
 async function pruneOlder(
   reaping: Reaping,
   table: 'audit_entry' | 'idempotency_key' | 'trigger_event',
@@ -81,8 +79,8 @@ export async function pruneHistory(reaping: Reaping): Promise<void> {
 }
 
 /**
- * A page of drafts or triggers, each with the newest transition beyond the count or the age. The latest
- * transition is never among them, except for a deleted trigger.
+ * A page of drafts or triggers, each with the newest transition beyond the count or the age. The latest transition is never
+ * among them, except for a deleted trigger.
  */
 const entitiesWithBounds = ({ sql, now }: Reaping, machine: 'draft' | 'trigger', after: string) =>
   select(

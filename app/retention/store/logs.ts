@@ -1,5 +1,5 @@
-// Prunes log lines older than the age that their pipeline sets; the runs stay. Run ids are ordered by time,
-// so the primary key finds old lines. The table has the most writes, so it has no further index.
+// Prunes log lines older than the age that their pipeline sets; the runs stay. Run ids are ordered by time, so the primary key
+// finds old lines. The table has the most writes, so it has no further index.
 import type { SqlTx } from '../../../drizzle/client.ts'
 import { computed, select } from '../../../drizzle/rows.ts'
 import { retentionOverrides } from '../../../drizzle/schema/index.ts'
@@ -7,10 +7,7 @@ import { FIRST_ID } from '../../core/ids.ts'
 import { BATCH_ROWS, inBatches, LINE_KEY, type LineKey, PAGE, type Reaping } from './reaping.ts'
 
 const DAY_MS = 86_400_000
-/**
- * Allowed difference of clocks. API processes create run ids by their own clocks; the database dates the
- * lines.
- */
+/** Allowed difference of clocks. API processes create run ids by their own clocks; the database dates the lines. */
 const CLOCKS_DIFFER_MS = 3_600_000
 
 const OVERRIDING = { id: retentionOverrides.pipelineId, days: computed<number>('logs_max_age_days') }
@@ -32,8 +29,8 @@ export async function pruneLogs(reaping: Reaping): Promise<void> {
 }
 
 /**
- * Prunes lines of pipelines without an own age, and of deleted runs. Walks the primary key in batches. The
- * end of a batch is read from the key alone, so old rows are read only by their deletion.
+ * Prunes lines of pipelines without an own age, and of deleted runs. Walks the primary key in batches. The end of a batch is
+ * read from the key alone, so old rows are read only by their deletion.
  */
 async function pruneByAge(reaping: Reaping, isOverridden: boolean): Promise<void> {
   const { cutoffs, reaped, linesGone } = reaping

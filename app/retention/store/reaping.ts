@@ -10,9 +10,8 @@ export const BATCH_ROWS = 2_500
 /** Pipelines, tests or other entities per statement that computes their bounds. */
 export const PAGE = 500
 /**
- * Length of a pause, as a share of the batch before it; other work has the database to itself meanwhile. A
- * lower priority of the reaper's backend was tried instead. Others waited as long as before, and on a busy
- * machine the reaper deleted far less.
+ * Length of a pause, as a share of the batch before it; other work has the database to itself meanwhile. A lower priority of
+ * the reaper's backend was tried instead. Others waited as long as before, and on a busy machine the reaper deleted far less.
  */
 const BREATH_SHARE = 0.5
 const BREATH_MAX_MS = 2_000
@@ -63,10 +62,7 @@ export interface Reaping {
   cutoffs: Cutoffs
   /** Counted after each batch, so a duty that fails half way is counted half way. */
   reaped: Reaped
-  /**
-   * Ranges of the log without lines after this tick, from `after` (exclusive) to `until` (inclusive),
-   * ascending.
-   */
+  /** Ranges of the log without lines after this tick, from `after` (exclusive) to `until` (inclusive), ascending. */
   linesGone: { after: LineKey; until: LineKey }[]
   /** Waits for this many milliseconds. */
   pause(ms: number): Promise<void>
@@ -106,9 +102,9 @@ export async function inBatches(
 }
 
 /**
- * Settings for the rest of the transaction. A crash may lose the batch, and the next tick deletes the rows
- * again. So the commit need not wait for the disk. Sequential scans are off, because with thousands of ids
- * the planner would prefer them to the index.
+ * Settings for the rest of the transaction. A crash may lose the batch, and the next tick deletes the rows again. So the commit
+ * need not wait for the disk. Sequential scans are off, because with thousands of ids the planner would prefer them to the
+ * index.
  */
 const setForBatch = (tx: SqlTx) => tx`
   select set_config('synchronous_commit', 'off', true), set_config('enable_seqscan', 'off', true),

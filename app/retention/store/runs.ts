@@ -1,5 +1,5 @@
-// Prunes runs beyond the count or the age of their pipeline, with all their rows. Keeps active runs, and the
-// latest success of each pipeline, because dependencies are compared with it.
+// Prunes runs beyond the count or the age of their pipeline, with all their rows. Keeps active runs, and the latest success of
+// each pipeline, because dependencies are compared with it.
 import assert from 'node:assert/strict'
 import { alias } from 'drizzle-orm/pg-core'
 import type { JSONValue } from 'postgres'
@@ -63,17 +63,15 @@ async function pageOfRanges(reaping: Reaping, after: string) {
   return { ranges, last }
 }
 
-/**
- * Removes all runs of a purged pipeline with all their rows, whatever their age. All of them must have ended.
- */
+/** Removes all runs of a purged pipeline with all their rows, whatever their age. All of them must have ended. */
 export const pruneAllRunsOf = (reaping: Reaping, pipelineId: string, until: Date): Promise<void> =>
   pruneRanges(reaping, [
     { pipelineId, ...BEGINNING, untilAt: until, untilId: LAST_ID, keepsLatestSuccess: false },
   ])
 
 /**
- * The newest run that can be pruned, by count and by age, for each of some pipelines. Reads along the index,
- * one pipeline at a time.
+ * The newest run that can be pruned, by count and by age, for each of some pipelines. Reads along the index, one pipeline at a
+ * time.
  */
 async function prunableRanges({ sql, config, now }: Reaping, after: string) {
   const rows = await select(sql, BOUNDS)`
@@ -98,8 +96,8 @@ async function prunableRanges({ sql, config, now }: Reaping, after: string) {
 }
 
 /**
- * Deletes the runs of all ranges with all their rows. Runs of many pipelines lie next to each other in the
- * order of their requests. In that order, one batch touches a page of the tables, not a hundred batches.
+ * Deletes the runs of all ranges with all their rows. Runs of many pipelines lie next to each other in the order of their
+ * requests. In that order, one batch touches a page of the tables, not a hundred batches.
  */
 async function pruneRanges(reaping: Reaping, ranges: Range[]): Promise<void> {
   let left = ranges
@@ -122,8 +120,8 @@ interface Doomed extends RowOf<typeof DOOMED> {
 }
 
 /**
- * The oldest runs of each range, all in order of id. The same statement reads the latest success and the
- * ended runs, because a run of the range may have ended since the range was computed.
+ * The oldest runs of each range, all in order of id. The same statement reads the latest success and the ended runs, because a
+ * run of the range may have ended since the range was computed.
  */
 const doomedRuns = ({ sql, now }: Reaping, ranges: readonly Range[], perRange: number) =>
   select(sql, {
@@ -161,8 +159,8 @@ function remaining(ranges: readonly Range[], doomed: readonly Doomed[], perRange
 const isAfter = (a: Doomed, b: Doomed) => a.at > b.at || (a.at.getTime() === b.at.getTime() && a.id > b.id)
 
 /**
- * Deletes runs with all their rows, one statement per batch. Their rows need no locks, because an ended run
- * never changes. A run that another transaction has locked is skipped; a later tick deletes it.
+ * Deletes runs with all their rows, one statement per batch. Their rows need no locks, because an ended run never changes. A
+ * run that another transaction has locked is skipped; a later tick deletes it.
  */
 async function pruneInOrder(reaping: Reaping, runs: readonly Doomed[]): Promise<void> {
   if (runs.length === 0) return
@@ -175,8 +173,7 @@ async function pruneInOrder(reaping: Reaping, runs: readonly Doomed[]): Promise<
     const size = Math.max(1, Math.floor((BATCH_ROWS * FILLED) / (rowsPerRun + 1)))
     const ids = runs.slice(done, done + size).map(({ id }) => id)
     const room = BATCH_ROWS - ids.length
-    // The first try lets the deletion take the locks. Only after a failed try does the next one skip locked
-    // runs.
+    // The first try lets the deletion take the locks. Only after a failed try does the next one skip locked runs.
     const skipsLocked = isSecondTry
     isSecondTry = true
     const removed = await removeBatch(tx, ids, {
@@ -197,10 +194,7 @@ async function pruneInOrder(reaping: Reaping, runs: readonly Doomed[]): Promise<
   })
 }
 
-/**
- * The runs that may have lines; `runs` are in order of id. A run at the edge of a range may have lines
- * outside it.
- */
+/** The runs that may have lines; `runs` are in order of id. A run at the edge of a range may have lines outside it. */
 function runsWithLines(runs: readonly Doomed[], linesGone: Reaping['linesGone']): string[] {
   let at = 0
   return runs.flatMap(({ id, isSilent }) => {
@@ -211,8 +205,8 @@ function runsWithLines(runs: readonly Doomed[], linesGone: Reaping['linesGone'])
 }
 
 /**
- * Deletes at most `room` rows of the runs, of which `logged` may have lines. Deletes the runs too if no rows
- * remain. Every row is found by an index.
+ * Deletes at most `room` rows of the runs, of which `logged` may have lines. Deletes the runs too if no rows remain. Every row
+ * is found by an index.
  */
 async function removeBatch(
   tx: SqlTx,

@@ -1,5 +1,5 @@
-// The state that a tick of the reaper starts from, and the record of its result. Raw SQL, because it runs in
-// the reaper's thread.
+// The state that a tick of the reaper starts from, and the record of its result. Raw SQL, because it runs in the reaper's
+// thread.
 import assert from 'node:assert'
 import type { Sql, SqlTx } from '../../../drizzle/client.ts'
 import type { retentionConfig } from '../../../drizzle/schema/index.ts'

@@ -9,8 +9,8 @@ export const pipelineSource = (run: { namespace: string; layer: string; pipeline
   `pipeline:${run.namespace}.${run.layer}.${run.pipeline}`
 
 /**
- * Inserts an event for each run that ended in success in this transaction, if any trigger listens. One
- * listener is enough, and an index finds it. With a plain `exists`, the planner may collect all listeners.
+ * Inserts an event for each run that ended in success in this transaction, if any trigger listens. One listener is enough, and
+ * an index finds it. With a plain `exists`, the planner may collect all listeners.
  */
 export function announcedPart(tx: SqlTx, runs: Iterable<LockedRun>): Part[] {
   const successes = [...runs].filter(

@@ -52,9 +52,9 @@ const OPEN = {
   /** When the first attempt was opened. */
   runStartedAt: computed<Date>(`coalesce(${FIRST_OPENED}, a.opened_at)`),
   /**
-   * Location of the written table's metadata at the attempt's base; '' if the table does not exist. A
-   * restarted runner may execute the attempt again before its first execution is known. Then the second
-   * commit does not match this metadata, so nothing is written twice.
+   * Location of the written table's metadata at the attempt's base; '' if the table does not exist. A restarted runner may
+   * execute the attempt again before its first execution is known. Then the second commit does not match this metadata, so
+   * nothing is written twice.
    */
   tableMetadata: computed<string>(`coalesce((
     select c.metadata_location from lake_ref f
@@ -66,10 +66,7 @@ const OPEN = {
 
 /** All data to submit or follow an open attempt. */
 export interface OpenAttempt extends RowOf<typeof OPEN> {
-  /**
-   * The runner must execute nothing beside this attempt, because earlier attempts shared lost runners with
-   * others.
-   */
+  /** The runner must execute nothing beside this attempt, because earlier attempts shared lost runners with others. */
   isAlone: boolean
   landing: { namespace: string; zone: string; files: LandingFile[] }[]
 }
@@ -86,10 +83,9 @@ const FROZEN = {
 type FrozenRow = RowOf<typeof FROZEN>
 
 /**
- * I5: the active files of each zone (`ns.zone`) in the pinned sources become the attempts' input. The
- * watermark was read with the base of the attempts: a later file belongs to a later run. If users see only
- * some zones, `tellsInputs` is false, and the attempts do not contain their inputs. Then the runner requests
- * its inputs from the catalog, which checks the visibility.
+ * I5: the active files of each zone (`ns.zone`) in the pinned sources become the attempts' input. The watermark was read with
+ * the base of the attempts: a later file belongs to a later run. If users see only some zones, `tellsInputs` is false, and the
+ * attempts do not contain their inputs. Then the runner requests its inputs from the catalog, which checks the visibility.
  */
 export async function freezeInputs(
   tx: SqlTx,

@@ -25,10 +25,9 @@ export interface StuckRuns {
 }
 
 /**
- * Fails at most `limit` runs that have been running for longer than `timeoutMinutes`, by the database's
- * clock. The time of all attempts counts together. Their branches close, and the outbox cancels their
- * attempts at the runners. After the commit, the caller sends the notices and nudges the outbox. If `limit`
- * ids are returned, more stuck runs may exist.
+ * Fails at most `limit` runs that have been running for longer than `timeoutMinutes`, by the database's clock. The time of all
+ * attempts counts together. Their branches close, and the outbox cancels their attempts at the runners. After the commit, the
+ * caller sends the notices and nudges the outbox. If `limit` ids are returned, more stuck runs may exist.
  */
 export async function failStuckRuns(
   tx: SqlTx,

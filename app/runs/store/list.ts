@@ -26,8 +26,7 @@ interface Sort {
 }
 
 /**
- * Returns a page and the exact total of one snapshot. An index skips the runs before the page; only rows of
- * the page are read.
+ * Returns a page and the exact total of one snapshot. An index skips the runs before the page; only rows of the page are read.
  */
 export async function listRuns(
   sql: Sql,
@@ -37,8 +36,7 @@ export async function listRuns(
 ): Promise<{ runs: RunListed[]; total: number }> {
   const isUnfiltered = Object.values(filter).every((value) => value === undefined || value === 'all')
   const condition = conditionOf(sql, filter)
-  // `offset 0` makes Postgres first collect the runs of the named pipelines through their index. These runs
-  // are few.
+  // `offset 0` makes Postgres first collect the runs of the named pipelines through their index. These runs are few.
   const matching =
     filter.pipeline === undefined
       ? sql`run where ${condition}`
@@ -85,10 +83,9 @@ function conditionOf(sql: Sql, filter: RunFilter): Part {
 const CHANGES_MAX = 100
 
 /**
- * Replaces the rows of `run_total` by their sum if there are many rows. A snapshot sees either the rows or
- * their sum. A concurrent second fold only folds rows that the first fold left.
- * Only the total of all runs is maintained. `count(*)` of 1 M runs takes 110 ms alone, and four concurrent
- * callers miss the aim of 100 ms (p99).
+ * Replaces the rows of `run_total` by their sum if there are many rows. A snapshot sees either the rows or their sum. A
+ * concurrent second fold only folds rows that the first fold left. Only the total of all runs is maintained. `count(*)` of 1 M
+ * runs takes 110 ms alone, and four concurrent callers miss the aim of 100 ms (p99).
  */
 export async function foldRunTotal(sql: Sql): Promise<void> {
   await sql`

@@ -30,8 +30,8 @@ export const runnerLine = (attempt: number, seq: number) =>
   Math.max(0, seq - attempt * ATTEMPT_LINES - RUNNER)
 
 /**
- * Stores lines as part of another statement. Lines that already exist and lines of deleted runs are skipped.
- * The log of a run ends with the run, although a cancelled attempt sends lines until its runner has stopped.
+ * Stores lines as part of another statement. Lines that already exist and lines of deleted runs are skipped. The log of a run
+ * ends with the run, although a cancelled attempt sends lines until its runner has stopped.
  */
 export const loggedPart = (tx: Sql | SqlTx, lines: readonly LogLine[]): Part[] =>
   lines.length === 0 ? [] : [tx`logged as (${insertLines(tx, lines)})`]

@@ -1,5 +1,4 @@
-// Events of runs: lock the rows, ask the machine, and save state, history and columns in the caller's
-// transaction.
+// Events of runs: lock the rows, ask the machine, and save state, history and columns in the caller's transaction.
 import { alias } from 'drizzle-orm/pg-core'
 import type { JSONValue } from 'postgres'
 import type { SqlTx } from '../../../drizzle/client.ts'
@@ -92,10 +91,7 @@ interface Transition {
   cause: string
 }
 
-/**
- * Restores locked rows. Rows that a newer program wrote are left out, because only that program may move
- * them.
- */
+/** Restores locked rows. Rows that a newer program wrote are left out, because only that program may move them. */
 export function lockedRuns(rows: readonly LockedRow[]): Map<RunId, LockedRun> {
   const locked = new Map<RunId, LockedRun>()
   for (const { machineVersion, snapshot, ...row } of rows) {
@@ -147,8 +143,8 @@ export async function saveRuns(tx: SqlTx, locked: Iterable<LockedRun>, now: Date
 }
 
 /**
- * The work of `saveRuns` as parts of another statement. Each row looks up its new values by its key. A join
- * with the sent values has plans that read the whole table, or that compare each row with all sent values.
+ * The work of `saveRuns` as parts of another statement. Each row looks up its new values by its key. A join with the sent
+ * values has plans that read the whole table, or that compare each row with all sent values.
  */
 export function savedParts(tx: SqlTx, locked: Iterable<LockedRun>, now: Date): Part[] {
   const moved = [...locked].filter((run) => run.moves.length > 0)

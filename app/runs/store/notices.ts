@@ -1,7 +1,5 @@
-// NOTIFY serialises commits, so it is sent at most once per batch.
-// A batch with its own notices sends them in its transaction; a coalescer sends other notices after the
-// commit.
-// A sweep finds changes whose notice was lost.
+// NOTIFY serialises commits, so it is sent at most once per batch. A batch with its own notices sends them in its transaction;
+// a coalescer sends other notices after the commit. A sweep finds changes whose notice was lost.
 import type { Sql, SqlTx } from '../../../drizzle/client.ts'
 import type { Part } from '../../../drizzle/sql.ts'
 import type { TerminalStatus } from '../../../machines/run.ts'
@@ -39,9 +37,7 @@ export type Announcement =
   /** An upload that a trigger listens for was recorded. */
   | { isEventRecorded: true }
 
-/**
- * Calls `hear` for each announcement, and `onListening` whenever earlier announcements may have been missed.
- */
+/** Calls `hear` for each announcement, and `onListening` whenever earlier announcements may have been missed. */
 export const listen = async (
   sql: Sql,
   hear: (announcement: Announcement) => void,
@@ -56,8 +52,8 @@ const payloadsOf = (changed: Iterable<RunId>, completed: readonly RunCompleted[]
 ]
 
 /**
- * An expression that sends notices with the commit. If a listener does not empty the notification queue, the
- * queue fills up, and a full queue makes commits fail. So no notice is sent once the queue is half full.
+ * An expression that sends notices with the commit. If a listener does not empty the notification queue, the queue fills up,
+ * and a full queue makes commits fail. So no notice is sent once the queue is half full.
  */
 export const notifying = (
   tx: Sql | SqlTx,

@@ -27,9 +27,7 @@ export interface Applied {
   isAwaited: boolean
   /** Number of successes that a trigger listens for. */
   events: number
-  /**
-   * Milliseconds until the first of these runs may start its next attempt; null: no run waits for an attempt.
-   */
+  /** Milliseconds until the first of these runs may start its next attempt; null: no run waits for an attempt. */
   nextStartMs: number | null
 }
 
@@ -190,9 +188,8 @@ function eventOf(outcome: Outcome, accompanied: ReadonlySet<RunId>): RunEvent {
 }
 
 /**
- * Finds runs that lose their runner now and had company there. The company still executes on that runner, or
- * lost the same runner a moment ago. Other replicas may follow these runs or may have started them elsewhere,
- * so the database decides.
+ * Finds runs that lose their runner now and had company there. The company still executes on that runner, or lost the same
+ * runner a moment ago. Other replicas may follow these runs or may have started them elsewhere, so the database decides.
  */
 async function accompaniedRuns(tx: SqlTx, outcomes: readonly Outcome[]): Promise<Set<RunId>> {
   const lost = outcomes.filter(({ kind }) => kind === 'lost')
@@ -222,8 +219,7 @@ function lossError({ snapshot }: LockedRun, why: string): string {
 }
 
 /**
- * Only a runner that accepted the attempt can report these outcomes. A crash of the database may have undone
- * the acceptance.
+ * Only a runner that accepted the attempt can report these outcomes. A crash of the database may have undone the acceptance.
  */
 const impliesAcceptance = (outcome: Outcome) =>
   outcome.kind === 'entered' ||
@@ -232,8 +228,7 @@ const impliesAcceptance = (outcome: Outcome) =>
   (outcome.kind === 'failed' && outcome.retry !== undefined)
 
 /**
- * Whether an acceptance is a repeat. The follower that started the attempt and its successor may both report
- * the acceptance.
+ * Whether an acceptance is a repeat. The follower that started the attempt and its successor may both report the acceptance.
  */
 const isCurrentAttempt = (run: LockedRun | undefined, attempt: number) =>
   run !== undefined &&

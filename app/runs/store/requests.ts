@@ -1,5 +1,4 @@
-// Requests for runs of published versions, many in one statement: by name from people, by id from triggers
-// and schedules.
+// Requests for runs of published versions, many in one statement: by name from people, by id from triggers and schedules.
 import type { JSONValue, PendingQuery, Row } from 'postgres'
 import type { Sql, SqlTx } from '../../../drizzle/client.ts'
 import { columnNames, recordset } from '../../../drizzle/rows.ts'
@@ -16,10 +15,7 @@ export interface RunRequest {
   pipelineId: PipelineId
   /** `schedule:<cron>`, `webhook`, `trigger:<type>:<detail>`. */
   trigger: string
-  /**
-   * The unique cause of the request (I2): a trigger with the subject of its event, or a schedule with its due
-   * time.
-   */
+  /** The unique cause of the request (I2): a trigger with the subject of its event, or a schedule with its due time. */
   cause: { triggerId: string; event: string } | { scheduleId: string; due: Date }
   /** Number of firings between a person or a clock and this run. */
   chainDepth: number
@@ -30,17 +26,16 @@ export interface RunRequest {
 }
 
 /**
- * `gone`: the pipeline does not exist. `unpublished`: it has no published version. `full`: too many runs
- * wait. `repeated`: the same cause has already requested a run.
+ * `gone`: the pipeline does not exist. `unpublished`: it has no published version. `full`: too many runs wait. `repeated`: the
+ * same cause has already requested a run.
  */
 export type RequestOutcome = 'requested' | 'gone' | 'unpublished' | 'full' | 'repeated'
 
 /**
- * A statement that inserts pending runs with their first history entries. Each run pins the currently
- * published version. If a pipeline is deleted meanwhile, its run is cancelled at the start.
- * `also` adds parts to the statement, so that a firing commits as a whole. The parts may read new runs from
- * `inserted (id, created_at, trigger_id)`, and outcomes from `outcome (id, outcome)`. `outcomesOf` parses the
- * rows of the statement. `requests` must not be empty.
+ * A statement that inserts pending runs with their first history entries. Each run pins the currently published version. If a
+ * pipeline is deleted meanwhile, its run is cancelled at the start. `also` adds parts to the statement, so that a firing
+ * commits as a whole. The parts may read new runs from `inserted (id, created_at, trigger_id)`, and outcomes from `outcome (id,
+ * outcome)`. `outcomesOf` parses the rows of the statement. `requests` must not be empty.
  */
 export function requestedRuns(
   tx: SqlTx,
@@ -74,10 +69,7 @@ export interface NamedRequest extends ClientTrace {
   trigger: string
 }
 
-/**
- * Like `requestedRuns`, but by pipeline name and without a unique cause. One statement that commits by
- * itself.
- */
+/** Like `requestedRuns`, but by pipeline name and without a unique cause. One statement that commits by itself. */
 export const requestNamed = async (
   sql: Sql,
   requests: readonly NamedRequest[],
@@ -115,9 +107,9 @@ type RunRow = typeof runs.$inferSelect
 type Requested = Partial<Pick<RunRow, (typeof REQUESTED_COLUMNS)[number]>>
 
 /**
- * `lateral ... limit 1` makes the planner look up each pipeline and version by index. Otherwise the planner
- * reads whole tables, because statistics of newly filled tables mislead it. If the queue has room when the
- * statement begins, this one statement may exceed the queue's limit.
+ * `lateral ... limit 1` makes the planner look up each pipeline and version by index. Otherwise the planner reads whole tables,
+ * because statistics of newly filled tables mislead it. If the queue has room when the statement begins, this one statement may
+ * exceed the queue's limit.
  */
 const insertRequested = (
   sql: Sql | SqlTx,
@@ -183,8 +175,8 @@ export interface NewRun extends Pick<RunRow, (typeof NEW_COLUMNS)[number]>, Clie
 }
 
 /**
- * Inserts the pending row, which is the queue entry, and its first history entry in one statement. False: the
- * pipeline was deleted meanwhile, or too many of its runs wait.
+ * Inserts the pending row, which is the queue entry, and its first history entry in one statement. False: the pipeline was
+ * deleted meanwhile, or too many of its runs wait.
  */
 export async function insertRun(sql: Sql | SqlTx, run: NewRun): Promise<boolean> {
   const columns = [...NEW_COLUMNS, ...PENDING_COLUMNS, 'traceparent', 'tracestate'] as const

@@ -58,10 +58,7 @@ const STATE = pick(runs, 'status', 'rowsWritten', 'durationMs')
 const LINE = pick(runLogs, 'seq', 'at', 'level', 'message')
 type LineRow = RowOf<typeof LINE>
 
-/**
- * A run's state and its lines after number `seq`, from one snapshot. So a run that has ended has all its
- * lines.
- */
+/** A run's state and its lines after number `seq`, from one snapshot. So a run that has ended has all its lines. */
 export async function tailOf(sql: Sql, runId: string, seq: number, linesMax: number) {
   const rows = await sql<(RowOf<typeof STATE> & (LineRow | Record<keyof LineRow, null>))[]>`
     select ${selected(sql, { ...STATE, ...LINE })}

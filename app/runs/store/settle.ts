@@ -1,5 +1,4 @@
-// Changes that commit with the new states of runs: closed branches and attempts, stored results, archived
-// inputs.
+// Changes that commit with the new states of runs: closed branches and attempts, stored results, archived inputs.
 import type { Sql, SqlTx } from '../../../drizzle/client.ts'
 import { insertRows } from '../../../drizzle/rows.ts'
 import { qualityResults } from '../../../drizzle/schema/run.ts'
@@ -62,9 +61,7 @@ function rememberBoots(tx: SqlTx, boots: Boot[]): Part[] {
   ]
 }
 
-/**
- * Finds attempts by key, because an index of open attempts is full of entries of recently closed attempts.
- */
+/** Finds attempts by key, because an index of open attempts is full of entries of recently closed attempts. */
 function closeAttempts(tx: SqlTx, runs: LockedRun[], boots: Boot[], now: Date): Part[] {
   if (runs.length === 0) return []
   const bootOf = new Map(boots.map(({ run_id, boot }) => [run_id, boot]))
@@ -88,10 +85,7 @@ function closeAttempts(tx: SqlTx, runs: LockedRun[], boots: Boot[], now: Date): 
 /** An expression: the handle of a `run_attempt` row, as `handleOf` writes it. */
 const handle = (tx: SqlTx) => tx`run_id || ':' || attempt`
 
-/**
- * Queues cancellations of attempts at their runners. They are effects, because a transaction must not await a
- * runner.
- */
+/** Queues cancellations of attempts at their runners. They are effects, because a transaction must not await a runner. */
 export async function queueCancels(tx: Sql | SqlTx, attempts: { runId: RunId; attempt: number }[]) {
   if (attempts.length > 0) await insertCancels(tx, attempts)
 }
@@ -146,9 +140,8 @@ function storeResults(tx: SqlTx, runs: LockedRun[], executed: Map<RunId, Execute
 }
 
 /**
- * I6: this update archives the files; an effect moves their objects later. A file that another success has
- * archived meanwhile stays with that success. A file that the run may only read stays active, and the run's
- * log says so.
+ * I6: this update archives the files; an effect moves their objects later. A file that another success has archived meanwhile
+ * stays with that success. A file that the run may only read stays active, and the run's log says so.
  */
 function archiveInputs(tx: SqlTx, runs: LockedRun[], executed: Map<RunId, Executed>, now: Date): Part[] {
   const inputs = runs.flatMap((run) => {
@@ -157,8 +150,7 @@ function archiveInputs(tx: SqlTx, runs: LockedRun[], executed: Map<RunId, Execut
     return facts.landingFileIds.map((id) => ({ run_id: run.id, attempt: run.snapshot.context.attempt, id }))
   })
   if (inputs.length === 0) return []
-  // Postgres always parses arrays. So an invalid id fails the statement in every plan, even if no row is
-  // looked up.
+  // Postgres always parses arrays. So an invalid id fails the statement in every plan, even if no row is looked up.
   const column = <K extends keyof (typeof inputs)[number]>(key: K) => inputs.map((input) => input[key])
   return [
     tx`input as materialized (

@@ -31,9 +31,9 @@ export interface Started {
 }
 
 /**
- * Starts the oldest waiting run of each pipeline, as many as there are slots, in one transaction. `places`
- * are runner addresses, one per free slot. Some runs end here and take no slot: an earlier success archived
- * their input, or their pipeline was deleted after the request.
+ * Starts the oldest waiting run of each pipeline, as many as there are slots, in one transaction. `places` are runner
+ * addresses, one per free slot. Some runs end here and take no slot: an earlier success archived their input, or their pipeline
+ * was deleted after the request.
  */
 export const startWaiting = (
   sql: Sql,
@@ -42,11 +42,9 @@ export const startWaiting = (
   tellsInputs = true,
 ): Promise<Started> =>
   inTransaction(sql, async (tx) => {
-    // One statement has one snapshot, so the base is at least as new as the end of each pipeline's previous
-    // run.
-    // The statement finds each pipeline's run between two attempts, or else the oldest waiting run.
-    // It probes `run_queue` once per pipeline, for any length of the queue.
-    // Subqueries that end after one row leave the planner no other way.
+    // One statement has one snapshot, so the base is at least as new as the end of each pipeline's previous run. The statement
+    // finds each pipeline's run between two attempts, or else the oldest waiting run. It probes `run_queue` once per pipeline,
+    // for any length of the queue. Subqueries that end after one row leave the planner no other way.
     const rows = await select(
       tx,
       WAITING,
@@ -146,9 +144,8 @@ const WAITING = {
     select c.metadata_location from main_entry e join lake_content c on c.id = e.content_id
     where e.namespace = r.namespace and e.layer = r.layer and e.name = r.pipeline and e.to_commit is null limit 1), '')`),
   /**
-   * The name of the upload that requested the run, and the run that archived this upload. A row lock keeps
-   * others from archiving it until this transaction ends. So the upload is still active when the run's input
-   * is frozen.
+   * The name of the upload that requested the run, and the run that archived this upload. A row lock keeps others from
+   * archiving it until this transaction ends. So the upload is still active when the run's input is frozen.
    */
   inputFilename: nullable(i.filename),
   inputTakenBy: nullable(i.archivedByRun),

@@ -38,15 +38,15 @@ export type DuePosition = RowOf<typeof DUE>
 /** A trigger whose time has come. */
 export interface DueTrigger extends DuePosition {
   /**
-   * True if the trigger can fire: always for a cron, and for a cron_dependency if every dependency has a new
-   * success. False if the pipeline was deleted.
+   * True if the trigger can fire: always for a cron, and for a cron_dependency if every dependency has a new success. False if
+   * the pipeline was deleted.
    */
   isReady: boolean
 }
 
 /**
- * Due triggers after a position, or from the beginning. The subselect fixes the present time once; a volatile
- * function would not bound the index scan.
+ * Due triggers after a position, or from the beginning. The subselect fixes the present time once; a volatile function would
+ * not bound the index scan.
  */
 export function dueTriggers(sql: Sql, after: DuePosition | null, limit: number): Promise<DueTrigger[]> {
   const isReady = computed<boolean>(sql`
@@ -71,9 +71,7 @@ const DEPENDENCY = {
   latest: computed<RunId | null>('latest.id'),
 }
 
-/**
- * The dependencies of these triggers, each with the success that the last firing used and the latest success.
- */
+/** The dependencies of these triggers, each with the success that the last firing used and the latest success. */
 export const dependenciesOf = (tx: SqlTx, ids: readonly TriggerId[]) => select(tx, DEPENDENCY)`
   from trigger_dependency d ${latestSuccess(tx)}
   where d.trigger_id = any(${[...ids]}::uuid[])`

@@ -30,9 +30,8 @@ export const storedEvents = (
     order by id limit ${limits.eventBatch} for update skip locked`
 
 /**
- * Locks events, oldest first. Returns each with its listening triggers in order of id, at most `triggersMax`
- * + 1 rows. An event without listeners is one row. Events beyond the batch stay unlocked; the returned
- * triggers are locked in order of id.
+ * Locks events, oldest first. Returns each with its listening triggers in order of id, at most `triggersMax` + 1 rows. An event
+ * without listeners is one row. Events beyond the batch stay unlocked; the returned triggers are locked in order of id.
  */
 export const claimEvents = (tx: SqlTx, events: Part, triggersMax: number): Promise<ClaimedRow[]> =>
   select(

@@ -1,5 +1,4 @@
-// A firing: the trigger's machine accepts it, and one statement requests the run. One statement handles many
-// firings.
+// A firing: the trigger's machine accepts it, and one statement requests the run. One statement handles many firings.
 import type { JSONValue } from 'postgres'
 import type { SqlTx } from '../../../drizzle/client.ts'
 import { cteStatement } from '../../../drizzle/cte-statement.ts'
@@ -16,9 +15,7 @@ import { type LockedTrigger, type Move, tryMove } from './moves.ts'
 /** A request to fire a locked trigger. */
 export interface Firing {
   trigger: LockedTrigger
-  /**
-   * Subject of the event, or the due time. With the trigger's id, this is the key that prevents a second run.
-   */
+  /** Subject of the event, or the due time. With the trigger's id, this is the key that prevents a second run. */
   event: string
   /** The `trigger` of the run: `webhook` or `trigger:<type>:<detail>`. */
   text: string
@@ -34,17 +31,17 @@ export interface Firing {
 export interface Fired {
   firing: Firing
   /**
-   * `ignored`: the trigger is cooling or disabled. Every outcome but `requested` has created no run. A firing
-   * may be ignored because of a cooldown that then did not begin. That firing gets the outcome of the firing
-   * that should have begun the cooldown.
+   * `ignored`: the trigger is cooling or disabled. Every outcome but `requested` has created no run. A firing may be ignored
+   * because of a cooldown that then did not begin. That firing gets the outcome of the firing that should have begun the
+   * cooldown.
    */
   outcome: RequestOutcome | 'ignored'
   runId: RunId
 }
 
 /**
- * A firing that the trigger's machine accepts, with both possible transitions. The outcome of the run request
- * decides which transition is stored.
+ * A firing that the trigger's machine accepts, with both possible transitions. The outcome of the run request decides which
+ * transition is stored.
  */
 interface Accepted extends Fired {
   move: Move
@@ -62,9 +59,9 @@ export interface FiringOptions {
 }
 
 /**
- * Fires in the given order. The machines first move as if every run could be requested. The statement stores
- * the old state of a trigger if none of its runs was created. A trigger whose pipeline cannot run is skipped:
- * its history says why, and no cooldown begins.
+ * Fires in the given order. The machines first move as if every run could be requested. The statement stores the old state of a
+ * trigger if none of its runs was created. A trigger whose pipeline cannot run is skipped: its history says why, and no
+ * cooldown begins.
  */
 export async function fireAll(
   tx: SqlTx,
@@ -84,10 +81,7 @@ export async function fireAll(
   return fired
 }
 
-/**
- * Moves the triggers as if every run could be requested. `before` gets the old snapshot of each trigger that
- * moves.
- */
+/** Moves the triggers as if every run could be requested. `before` gets the old snapshot of each trigger that moves. */
 function askMachines(
   firings: readonly Firing[],
   before: Map<LockedTrigger, TriggerSnapshot>,
@@ -139,8 +133,8 @@ const latestPart = (tx: SqlTx, hasRequests: boolean): Part =>
     : tx`latest_fired as (select null::uuid as trigger_id, null::uuid as id where false)`
 
 /**
- * Saves each trigger in its state after the firings if one of them created a run, otherwise in its state
- * `before`. The due time is saved in any case.
+ * Saves each trigger in its state after the firings if one of them created a run, otherwise in its state `before`. The due time
+ * is saved in any case.
  */
 function savedPart(
   tx: SqlTx,
@@ -176,10 +170,7 @@ const valuesOf = (snapshot: TriggerSnapshot) =>
 const HISTORY = ['event', 'from', 'to', 'effects'] as const
 const historyOf = (event: 'fired' | 'skipped', { from, to, effects }: Move) => ({ event, from, to, effects })
 
-/**
- * Records in the history that a trigger fired, or why it was skipped. A firing whose run existed before adds
- * no history.
- */
+/** Records in the history that a trigger fired, or why it was skipped. A firing whose run existed before adds no history. */
 function toldPart(tx: SqlTx, accepted: readonly Accepted[], now: Date): Part {
   const histories = accepted.map(({ firing, runId, move, skip }) => ({
     run: runId,
@@ -205,8 +196,8 @@ const SKIPPED = {
 } satisfies Partial<Record<RequestOutcome, string>>
 
 /**
- * Records the successes that firings of cron_dependencies used, if these firings created their runs. The next
- * firing then needs newer successes.
+ * Records the successes that firings of cron_dependencies used, if these firings created their runs. The next firing then needs
+ * newer successes.
  */
 function rememberedUsedPart(tx: SqlTx, accepted: readonly Accepted[]): Part[] {
   const successes = accepted.flatMap(({ firing: { trigger, used = [] }, runId }) =>

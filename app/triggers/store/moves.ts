@@ -1,5 +1,5 @@
-// Applies events to triggers: locks the rows, asks the machine, and saves state, history and columns in the
-// caller's transaction. Every transaction locks in order of id, so that no two deadlock.
+// Applies events to triggers: locks the rows, asks the machine, and saves state, history and columns in the caller's
+// transaction. Every transaction locks in order of id, so that no two deadlock.
 import { getTableColumns } from 'drizzle-orm'
 import { alias } from 'drizzle-orm/pg-core'
 import type { SqlTx } from '../../../drizzle/client.ts'
@@ -32,8 +32,8 @@ export const ROW = {
 export type TriggerRow = RowOf<typeof ROW>
 
 /**
- * A row with the time of the database at its lock. After a wait for another transaction, the time is later
- * than that transaction's end.
+ * A row with the time of the database at its lock. After a wait for another transaction, the time is later than that
+ * transaction's end.
  */
 export interface Timed {
   now: Date
@@ -97,19 +97,13 @@ export function lockedTriggers(rows: readonly TriggerRow[]): LockedTriggers {
   return locked
 }
 
-/**
- * Restores the triggers of locked rows. Adds the rows, and the time when all were locked. Null: there are no
- * rows.
- */
+/** Restores the triggers of locked rows. Adds the rows, and the time when all were locked. Null: there are no rows. */
 export function timedTriggers<Row extends TriggerRow & Timed>(rows: readonly Row[]) {
   const now = latestNow(rows)
   return now && { ...lockedTriggers(rows), rows, now }
 }
 
-/**
- * Locks the given triggers. The later run request checks that their pipelines exist. Null: none of the
- * triggers exists.
- */
+/** Locks the given triggers. The later run request checks that their pipelines exist. Null: none of the triggers exists. */
 export const lockTriggers = async (tx: SqlTx, ids: readonly TriggerId[]) =>
   timedTriggers(
     await select(tx, LOCKED)`
@@ -117,8 +111,8 @@ export const lockTriggers = async (tx: SqlTx, ids: readonly TriggerId[]) =>
   )
 
 /**
- * As `lockTriggers`, for enabled triggers of live pipelines with these webhook tokens. `rows` also have the
- * token hashes, and `ns.layer.name` of the pipelines.
+ * As `lockTriggers`, for enabled triggers of live pipelines with these webhook tokens. `rows` also have the token hashes, and
+ * `ns.layer.name` of the pipelines.
  */
 export const lockTriggersOfTokens = async (tx: SqlTx, hashes: readonly string[]) =>
   timedTriggers(
@@ -204,8 +198,8 @@ export const insertHistory = (tx: SqlTx, moves: readonly Transition[], at: Date)
   )
 
 /**
- * Ends expired cooldowns, the earliest end first. Skips triggers that other transactions have locked. A
- * firing does not depend on this, because the machine checks the time itself.
+ * Ends expired cooldowns, the earliest end first. Skips triggers that other transactions have locked. A firing does not depend
+ * on this, because the machine checks the time itself.
  */
 export async function endCooldowns(tx: SqlTx, limit: number): Promise<{ cooled: number; hasMore: boolean }> {
   const locked = timedTriggers(

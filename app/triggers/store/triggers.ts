@@ -23,8 +23,7 @@ export async function livePipelineId(sql: Sql | SqlTx, ref: PipelineRef): Promis
 }
 
 /**
- * Locks the pipeline until the transaction ends, so that it stays live and gets no other trigger. `now` is
- * read after the lock.
+ * Locks the pipeline until the transaction ends, so that it stays live and gets no other trigger. `now` is read after the lock.
  */
 export async function lockForTriggers(
   tx: SqlTx,
@@ -64,10 +63,7 @@ export async function triggerOf(sql: Sql, ref: PipelineRef, id: string): Promise
   return row ?? null
 }
 
-/**
- * Locks the row. Returns it with the time of the database after the lock; null: the pipeline has no such
- * trigger.
- */
+/** Locks the row. Returns it with the time of the database after the lock; null: the pipeline has no such trigger. */
 export async function lockTriggerOf(
   tx: SqlTx,
   ref: PipelineRef,
@@ -149,9 +145,8 @@ export async function changeTrigger(
 }
 
 /**
- * Sets the dependencies of a cron_dependency trigger. Retained dependencies keep their used success. For a
- * new dependency, a success before the last firing counts as used. Before the first firing, every success is
- * new.
+ * Sets the dependencies of a cron_dependency trigger. Retained dependencies keep their used success. For a new dependency, a
+ * success before the last firing counts as used. Before the first firing, every success is new.
  */
 export async function setDependencies(tx: SqlTx, id: TriggerId, sources: readonly string[]): Promise<void> {
   await tx`delete from trigger_dependency where trigger_id = ${id} and source <> all(${sources as string[]}::text[])`
@@ -189,10 +184,10 @@ export async function missingSources(sql: Sql | SqlTx, sources: readonly string[
 }
 
 /**
- * Runs in the transaction that creates the resource `source` (`zone:ns.name` or `pipeline:ns.layer.name`).
- * Triggers on pipelines of other owners stop listening for that name, even if they are disabled. They listen
- * again after a client sends their configuration again, which requires the right to read the new resource. A
- * cron_dependency keeps waiting for the old resource.
+ * Runs in the transaction that creates the resource `source` (`zone:ns.name` or `pipeline:ns.layer.name`). Triggers on
+ * pipelines of other owners stop listening for that name, even if they are disabled. They listen again after a client sends
+ * their configuration again, which requires the right to read the new resource. A cron_dependency keeps waiting for the old
+ * resource.
  */
 export async function forgetOthers(tx: Tx, source: string, owner: string): Promise<void> {
   // Locks in order of id, like every other lock of triggers.

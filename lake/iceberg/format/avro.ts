@@ -1,6 +1,5 @@
-// Reads and writes Avro object container files in memory. The library avsc reads and writes containers only
-// as streams, but manifests are small and always read whole.
-// Source: https://avro.apache.org/docs/1.12.0/specification/#object-container-files
+// Reads and writes Avro object container files in memory. The library avsc reads and writes containers only as streams, but
+// manifests are small and always read whole. Source: https://avro.apache.org/docs/1.12.0/specification/#object-container-files
 
 import { Buffer } from 'node:buffer'
 import { createHash } from 'node:crypto'
@@ -49,9 +48,7 @@ export class BadAvro extends Error {
 
 /** The number of records per block. A reader holds one decoded block at a time. */
 const BLOCK_RECORDS = 1_000
-/**
- * Smaller files are not compressed: their schema is larger than their records, and compression takes 0.5 ms.
- */
+/** Smaller files are not compressed: their schema is larger than their records, and compression takes 0.5 ms. */
 const DEFLATED_BYTES_MIN = 8_192
 /** A block that inflates to more bytes is refused. */
 const BLOCK_BYTES_LIMIT = 256 * 1024 * 1024
@@ -116,10 +113,7 @@ function compile(schema: AvroSchema): Compiled {
 /** Changes a writer's schema without changing the encoding: renames fields and marks INT64. */
 export type Adapt = (schema: AvroSchema) => AvroSchema
 
-/**
- * Compiled readers by adaptation and schema text. Parsing and walking an 8 KB schema costs more than reading
- * the records.
- */
+/** Compiled readers by adaptation and schema text. Parsing and walking an 8 KB schema costs more than reading the records. */
 const readers = new WeakMap<Adapt, Map<string, Type>>()
 
 function readerOf(text: string, adapt: Adapt): Type {
@@ -134,8 +128,8 @@ function readerOf(text: string, adapt: Adapt): Type {
 }
 
 /**
- * Returns the bytes of a file. `schema` may contain INT64, which the file declares as plain long. Equal input
- * gives equal bytes.
+ * Returns the bytes of a file. `schema` may contain INT64, which the file declares as plain long. Equal input gives equal
+ * bytes.
  */
 export function writeAvro(
   schema: AvroSchema,
@@ -164,10 +158,7 @@ export function writeAvro(
   return new Uint8Array(Buffer.concat([header, ...parts]))
 }
 
-/**
- * The marker can be any 16 bytes that are unlikely in the data. A digest of the content gives equal files
- * equal bytes.
- */
+/** The marker can be any 16 bytes that are unlikely in the data. A digest of the content gives equal files equal bytes. */
 function syncMarker(parts: readonly (string | Uint8Array)[]): Buffer {
   const hash = createHash('sha256')
   for (const part of parts) hash.update(part)

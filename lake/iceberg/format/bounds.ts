@@ -1,19 +1,13 @@
-// Converts lower and upper bounds of columns between DuckDB's text and Iceberg's single-value binary form.
-// Source: https://iceberg.apache.org/spec/#binary-single-value-serialization
+// Converts lower and upper bounds of columns between DuckDB's text and Iceberg's single-value binary form. Source:
+// https://iceberg.apache.org/spec/#binary-single-value-serialization
 
 import { Buffer } from 'node:buffer'
 import { decimalOf } from './types.ts'
 
-/**
- * Dates are days since the epoch, times and timestamps are microseconds, decimals are unscaled integers,
- * UUIDs are texts.
- */
+/** Dates are days since the epoch, times and timestamps are microseconds, decimals are unscaled integers, UUIDs are texts. */
 export type BoundValue = boolean | number | bigint | string | Uint8Array
 
-/**
- * Strings are cut to this many code points and binaries to this many bytes, like the metrics mode
- * `truncate(16)`.
- */
+/** Strings are cut to this many code points and binaries to this many bytes, like the metrics mode `truncate(16)`. */
 export const BOUND_LENGTH_LIMIT = 16
 
 /** An infinite date or timestamp, which no Iceberg type can hold. */
@@ -22,8 +16,8 @@ export class InfiniteValue extends Error {
 }
 
 /**
- * Encodes the bounds of a column from the texts of DuckDB's COPY statistics. An upper bound that does not
- * exist (above the greatest string) is left out.
+ * Encodes the bounds of a column from the texts of DuckDB's COPY statistics. An upper bound that does not exist (above the
+ * greatest string) is left out.
  * @throws InfiniteValue
  */
 export function boundsFromText(
@@ -90,10 +84,7 @@ export function encodeBound(type: string, value: BoundValue): Uint8Array {
 
 const BYTES: Readonly<Record<string, number>> = { int: 4, date: 4, float: 4 }
 
-/**
- * Decodes a bound. A bound written before a promotion (int -> long, float -> double) is decoded as the wider
- * type.
- */
+/** Decodes a bound. A bound written before a promotion (int -> long, float -> double) is decoded as the wider type. */
 export function decodeBound(type: string, bytes: Uint8Array): BoundValue {
   if (decimalOf(type)) return fromTwosComplement(bytes)
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
@@ -143,20 +134,14 @@ export function compareBounds(a: BoundValue, b: BoundValue): number {
   return a < b ? -1 : a > b ? 1 : 0
 }
 
-/**
- * A value that is at most every value of the column. Long values are cut. Zero becomes -0, which sorts before
- * 0.
- */
+/** A value that is at most every value of the column. Long values are cut. Zero becomes -0, which sorts before 0. */
 export function lowerBound(type: string, value: BoundValue): BoundValue {
   if (type === 'string' && typeof value === 'string') return firstCodePoints(value)
   if (value instanceof Uint8Array) return value.subarray(0, BOUND_LENGTH_LIMIT)
   return value === 0 ? -0 : value
 }
 
-/**
- * A value that is at least every value of the column: cut, then incremented. Undefined when no short value is
- * greater.
- */
+/** A value that is at least every value of the column: cut, then incremented. Undefined when no short value is greater. */
 export function upperBound(type: string, value: BoundValue): BoundValue | undefined {
   if (type === 'string' && typeof value === 'string') {
     const cut = firstCodePoints(value)
@@ -235,8 +220,8 @@ function daysFromText(text: string): number {
 }
 
 /**
- * Days since 1970-01-01 in the proleptic Gregorian calendar. JavaScript's Date cannot hold all years. Years
- * start in March, so that the leap day is the last day of its year. 400 years have 146,097 days.
+ * Days since 1970-01-01 in the proleptic Gregorian calendar. JavaScript's Date cannot hold all years. Years start in March, so
+ * that the leap day is the last day of its year. 400 years have 146,097 days.
  */
 function daysFromCivil(year: number, month: number, day: number): number {
   const shifted = month > 2 ? year : year - 1

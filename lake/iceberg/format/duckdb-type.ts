@@ -6,10 +6,7 @@ export interface StructField {
 }
 
 export type DuckType =
-  /**
-   * A type without children, e.g. INTEGER, ENUM('a', 'b'), TIMESTAMP WITH TIME ZONE. `name` excludes
-   * arguments.
-   */
+  /** A type without children, e.g. INTEGER, ENUM('a', 'b'), TIMESTAMP WITH TIME ZONE. `name` excludes arguments. */
   | { readonly kind: 'scalar'; readonly name: string }
   | { readonly kind: 'decimal'; readonly precision: number; readonly scale: number }
   | { readonly kind: 'list'; readonly element: DuckType; readonly length?: number }

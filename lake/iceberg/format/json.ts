@@ -1,6 +1,6 @@
-// JSON with exact int64 values. Snapshot ids are random 63-bit integers. Plain JSON.parse rounds them, so the
-// metadata would point at a snapshot that does not exist. Requires the source text in JSON.parse's reviver
-// and JSON.rawJSON: Bun, Node >= 22, Deno, Chromium >= 114.
+// JSON with exact int64 values. Snapshot ids are random 63-bit integers. Plain JSON.parse rounds them, so the metadata would
+// point at a snapshot that does not exist. Requires the source text in JSON.parse's reviver and JSON.rawJSON: Bun, Node >= 22,
+// Deno, Chromium >= 114.
 
 declare global {
   interface JSON {
@@ -14,8 +14,8 @@ const ID_NAMES: ReadonlySet<string> = new Set(['snapshot-id', 'parent-snapshot-i
 const ID_LIST_NAMES: ReadonlySet<string> = new Set(['snapshot-ids'])
 
 /**
- * Parses JSON. Snapshot ids become `bigint`. Other integers that a double cannot hold also become `bigint`;
- * all other numbers stay `number`.
+ * Parses JSON. Snapshot ids become `bigint`. Other integers that a double cannot hold also become `bigint`; all other numbers
+ * stay `number`.
  * @throws SyntaxError for text that is not JSON, or for a snapshot id that is not a 64-bit integer.
  */
 export const parseJson = (text: string): unknown =>

@@ -1,5 +1,5 @@
-// The distribution of rows over files. A change rewrites whole files, so files are small compared to their
-// table. A reader opens every file, so files are no smaller than necessary (docs/adr/0014-copy-on-write.md).
+// The distribution of rows over files. A change rewrites whole files, so files are small compared to their table. A reader
+// opens every file, so files are no smaller than necessary (docs/adr/0014-copy-on-write.md).
 
 /** Rows per file. A row group of this size reads as fast as a larger one. */
 export const FILE_ROWS = 65_536
@@ -32,14 +32,8 @@ export function cut(rows: number, fileRows: number): { from: number; to: number 
 export const SMALL_FILES_LIMIT = 8
 /** A file with fewer rows than this share of a full file is small. */
 export const SMALL_SHARE = 0.25
-/**
- * Rows can be wide, so a larger file is not small. One write combines at most `GATHERED_BYTES` of small
- * files.
- */
+/** Rows can be wide, so a larger file is not small. One write combines at most `GATHERED_BYTES` of small files. */
 export const SMALL_BYTES = 33_554_432
 export const GATHERED_BYTES = 134_217_728
-/**
- * The largest number of partitions per write. Each partition needs a file, and a larger number is usually a
- * mistake.
- */
+/** The largest number of partitions per write. Each partition needs a file, and a larger number is usually a mistake. */
 export const PARTITIONS_LIMIT = 10_000

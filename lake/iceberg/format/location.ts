@@ -1,5 +1,5 @@
-// Locations of a table's objects. Metadata stores full locations, but the object store uses keys below its
-// root (`s3://bucket/`, `file:///data/objects/`). Only `locationOf` and `keyOf` convert between them.
+// Locations of a table's objects. Metadata stores full locations, but the object store uses keys below its root
+// (`s3://bucket/`, `file:///data/objects/`). Only `locationOf` and `keyOf` convert between them.
 
 import type { TableName } from '../../pipeline/names.ts'
 
@@ -28,17 +28,13 @@ export function keyOf(root: string, location: string): string {
 }
 
 /**
- * The location of a table: `<root>_lake/<namespace>/<layer>/<name>-<first 8 digits of its uuid>`. The uuid
- * distinguishes a table from an earlier table of the same name. A retained commit may still need the files of
- * the earlier table.
+ * The location of a table: `<root>_lake/<namespace>/<layer>/<name>-<first 8 digits of its uuid>`. The uuid distinguishes a
+ * table from an earlier table of the same name. A retained commit may still need the files of the earlier table.
  */
 export const tableLocation = (root: string, { namespace, layer, name }: TableName, uuid: string): string =>
   locationOf(root, `${LAKE_PREFIX}${namespace}/${layer}/${name}-${uuid.slice(0, 8)}`)
 
-/**
- * The location of a data file. `unique` makes the name unique, because objects of the lake are never
- * overwritten.
- */
+/** The location of a data file. `unique` makes the name unique, because objects of the lake are never overwritten. */
 export const dataLocation = (table: string, unique: string): string => `${table}/data/${unique}.parquet`
 
 /** The location of a metadata file. `version` counts the commits, for people who look into the directory. */

@@ -1,5 +1,5 @@
-// The Avro schemas of manifests and manifest lists, with Iceberg's field ids.
-// Sources: https://iceberg.apache.org/spec/#manifests, #manifest-lists, #avro
+// The Avro schemas of manifests and manifest lists, with Iceberg's field ids. Sources:
+// https://iceberg.apache.org/spec/#manifests, #manifest-lists, #avro
 
 import { type AvroField, type AvroSchema, INT64 } from './avro.ts'
 import type { PartitionSpec } from './metadata.ts'
@@ -109,10 +109,7 @@ export interface PartitionType {
   readonly id: number
   /** The field's name in the characters that Avro allows. Readers use the id. */
   readonly avroName: string
-  /**
-   * The Iceberg type of the field's values. Readers see `day` as a date; the value is a number of days in
-   * both cases.
-   */
+  /** The Iceberg type of the field's values. Readers see `day` as a date; the value is a number of days in both cases. */
   readonly type: string
 }
 
@@ -184,10 +181,7 @@ export const decimalBytes = (precision: number): number => Math.ceil((precision 
 
 type NamesById = ReadonlyMap<number, { readonly name: string; readonly isInt64: boolean }>
 
-/**
- * Renames the fields of a writer's schema to the names in this file, by id. Marks the fields that need 64
- * bits.
- */
+/** Renames the fields of a writer's schema to the names in this file, by id. Marks the fields that need 64 bits. */
 export function canonical(schema: AvroSchema, names: NamesById): AvroSchema {
   if (isUnion(schema)) return schema.map((branch) => canonical(branch, names))
   if (isArray(schema)) return { ...schema, items: canonical(schema.items, names) }
@@ -206,10 +200,7 @@ function canonicalField(part: AvroField, names: NamesById): AvroField {
 
 /** Each table assigns the ids of its partition fields, starting at this number. */
 export const FIRST_PARTITION_ID = 1_000
-/**
- * The key of a partition field in a decoded record. Writers choose the names of partition fields, but the ids
- * are fixed.
- */
+/** The key of a partition field in a decoded record. Writers choose the names of partition fields, but the ids are fixed. */
 const partitionKey = (id: number): string => `p${id}`
 export const partitionIdOf = (key: string): number => Number(key.slice(1))
 

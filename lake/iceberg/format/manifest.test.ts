@@ -234,8 +234,7 @@ describe('an Avro file', () => {
       fc.property(fc.nat(bytes.length - 1), fc.nat(255), (at, byte) => {
         const changed = bytes.slice()
         changed[at] = byte
-        // A file cut between two blocks is a valid file with fewer rows. Only the manifest list knows its
-        // length.
+        // A file cut between two blocks is a valid file with fewer rows. Only the manifest list knows its length.
         const cut = bytes.slice(0, at)
         for (const [damaged, rowsAtMost] of [
           [cut, 2499],
@@ -281,10 +280,7 @@ function fieldIds(schema: AvroSchema, path = ''): Record<string, unknown> {
   )
 }
 
-/**
- * Changes the names in the schema of a file without a change of its length. The schema is plain text in the
- * header.
- */
+/** Changes the names in the schema of a file without a change of its length. The schema is plain text in the header. */
 function withShoutedNames(bytes: Uint8Array): Uint8Array {
   const text = Buffer.from(bytes).toString('latin1')
   return Buffer.from(

@@ -1,6 +1,6 @@
-// Manifests (lists of data files) and manifest lists (lists of manifests), format version 2.
-// Sources: https://iceberg.apache.org/spec/#manifests, #manifest-lists. Fields are found by id and not by
-// name, because engines use different names for some fields.
+// Manifests (lists of data files) and manifest lists (lists of manifests), format version 2. Sources:
+// https://iceberg.apache.org/spec/#manifests, #manifest-lists. Fields are found by id and not by name, because engines use
+// different names for some fields.
 
 import { Buffer } from 'node:buffer'
 import { type Adapt, type AvroRecord, BadAvro, readAvro, writeAvro } from './avro.ts'
@@ -77,13 +77,9 @@ export interface DataFile {
 
 export interface ManifestEntry {
   readonly status: 'existing' | 'added' | 'deleted'
-  /**
-   * The snapshot that added or deleted the file. In an added entry, null means the manifest's own snapshot.
-   */
+  /** The snapshot that added or deleted the file. In an added entry, null means the manifest's own snapshot. */
   readonly snapshotId: bigint | null
-  /**
-   * In an added entry, null means the manifest's own number, which is known only when the commit succeeds.
-   */
+  /** In an added entry, null means the manifest's own number, which is known only when the commit succeeds. */
   readonly sequenceNumber: number | null
   readonly fileSequenceNumber: number | null
   readonly file: DataFile
@@ -139,8 +135,7 @@ const canonicalEntries: Adapt = (schema) => canonical(schema, ENTRY_NAMES)
 const canonicalList: Adapt = (schema) => canonical(schema, LIST_NAMES)
 
 /**
- * Returns the entries of a manifest, including deleted ones. Values that an entry inherits from the manifest
- * are filled in.
+ * Returns the entries of a manifest, including deleted ones. Values that an entry inherits from the manifest are filled in.
  * @throws BadAvro
  */
 export function readManifest(
@@ -207,9 +202,7 @@ export function readManifestList(bytes: Uint8Array): ManifestFile[] {
   }))
 }
 
-/**
- * Makes the manifest list's entry for a manifest with these entries, written by the snapshot `snapshotId`.
- */
+/** Makes the manifest list's entry for a manifest with these entries, written by the snapshot `snapshotId`. */
 export function describeManifest(
   entries: readonly ManifestEntry[],
   {

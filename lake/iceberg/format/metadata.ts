@@ -1,5 +1,5 @@
-// The metadata of one table in format version 2. The object in memory has the same structure as the file.
-// Source: https://iceberg.apache.org/spec/#table-metadata-fields
+// The metadata of one table in format version 2. The object in memory has the same structure as the file. Source:
+// https://iceberg.apache.org/spec/#table-metadata-fields
 
 import { AuthorError } from '../../pipeline/author-error.ts'
 import { parseJson, stringifyJson } from './json.ts'

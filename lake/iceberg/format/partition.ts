@@ -1,6 +1,5 @@
-// Assigns rows to partitions: makes a table's spec from the pipeline's configuration, and each transform as
-// SQL.
-// Source: https://iceberg.apache.org/spec/#partition-transforms
+// Assigns rows to partitions: makes a table's spec from the pipeline's configuration, and each transform as SQL. Source:
+// https://iceberg.apache.org/spec/#partition-transforms
 
 import { AuthorError } from '../../pipeline/author-error.ts'
 import type { PartitionBy } from '../../pipeline/config.ts'
@@ -61,10 +60,7 @@ export interface ComputedPartition {
   readonly of: (expression: string) => string
 }
 
-/**
- * The fields of a spec that SQL can compute. Transforms of other engines and fields of removed columns are
- * left out.
- */
+/** The fields of a spec that SQL can compute. Transforms of other engines and fields of removed columns are left out. */
 export function computedPartitions({ fields }: PartitionSpec, schema: Schema): ComputedPartition[] {
   return fields.flatMap((field) => {
     const source = schema.fields.find(({ id }) => id === field['source-id'])

@@ -1,6 +1,5 @@
-// Checks the requirements of a commit: claims about the table from which the commit was computed. A claim
-// that no longer holds is a conflict.
-// Source: Iceberg REST catalog OpenAPI, TableRequirement.
+// Checks the requirements of a commit: claims about the table from which the commit was computed. A claim that no longer holds
+// is a conflict. Source: Iceberg REST catalog OpenAPI, TableRequirement.
 
 import type { TableMetadata } from './metadata.ts'
 import type { TableRequirement } from './wire.ts'

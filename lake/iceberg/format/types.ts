@@ -1,7 +1,6 @@
-// Iceberg v2 schemas, and the mapping of DuckDB types to Iceberg types. COPY changes some types silently:
-// HUGEINT becomes DOUBLE, UNION becomes STRUCT. So every column is first cast to its stored type. A type
-// without a faithful stored type is refused with its name.
-// Source: https://iceberg.apache.org/spec/#schemas-and-data-types
+// Iceberg v2 schemas, and the mapping of DuckDB types to Iceberg types. COPY changes some types silently: HUGEINT becomes
+// DOUBLE, UNION becomes STRUCT. So every column is first cast to its stored type. A type without a faithful stored type is
+// refused with its name. Source: https://iceberg.apache.org/spec/#schemas-and-data-types
 
 import type { Column } from '../../engine/instance.ts'
 import { AuthorError } from '../../pipeline/author-error.ts'
@@ -114,10 +113,7 @@ const SUGGESTED_CAST: Readonly<Record<string, string>> = {
   NULL: 'VARCHAR',
 }
 
-/**
- * The engine's time to read a column doubles with each level of lists and maps: 10 ms at this limit, minutes
- * at 30 levels.
- */
+/** The engine's time to read a column doubles with each level of lists and maps: 10 ms at this limit, minutes at 30 levels. */
 const NESTING_LEVELS_MAX = 16
 
 /** DuckDB refuses FIELD_IDS when a column has this name. */
@@ -309,10 +305,7 @@ export interface LeafOrBranch {
   readonly isRepeated: boolean
 }
 
-/**
- * Walks a struct depth first. The children of lists and maps are named `element`, `key` and `value`, as in
- * Parquet.
- */
+/** Walks a struct depth first. The children of lists and maps are named `element`, `key` and `value`, as in Parquet. */
 export function* fieldsOf(
   struct: StructType,
   path: readonly string[] = [],

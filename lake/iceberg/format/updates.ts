@@ -1,5 +1,5 @@
-// Applies the updates of a commit to table metadata, as a REST catalog must do.
-// Source: Iceberg REST catalog OpenAPI, TableUpdate; https://iceberg.apache.org/spec/#table-metadata-fields
+// Applies the updates of a commit to table metadata, as a REST catalog must do. Source: Iceberg REST catalog OpenAPI,
+// TableUpdate; https://iceberg.apache.org/spec/#table-metadata-fields
 
 import { sameFields } from '../write/evolution.ts'
 import {
@@ -13,10 +13,7 @@ import {
 import { fieldsOf, type Schema } from './types.ts'
 import { BadUpdate, type SnapshotRef, type SortOrder, type TableUpdate, type UnboundSpec } from './wire.ts'
 
-/**
- * The number of earlier metadata files in the log (Iceberg's default for
- * write.metadata.previous-versions-max).
- */
+/** The number of earlier metadata files in the log (Iceberg's default for write.metadata.previous-versions-max). */
 export const METADATA_LOG_LIMIT = 100
 /** The number of entries in the history of the main branch. */
 export const SNAPSHOT_LOG_LIMIT = 1_000
@@ -32,8 +29,7 @@ const LAST_ADDED = -1
 /** Ids of partition fields start at 1000. */
 const LAST_PARTITION_ID_BEFORE_ANY = 999
 /**
- * The branch that every engine reads. The catalog serves each of its own branches under this name (see the
- * ADR on the writer).
+ * The branch that every engine reads. The catalog serves each of its own branches under this name (see the ADR on the writer).
  */
 export const MAIN = 'main'
 
@@ -310,8 +306,7 @@ class Draft {
     for (const [name, ref] of Object.entries<SnapshotRef>(table.refs)) {
       if (ids.has(ref['snapshot-id'])) this.removeRef(name)
     }
-    // A removed snapshot would leave a gap in the history, so older entries are removed too (spec:
-    // snapshot-log).
+    // A removed snapshot would leave a gap in the history, so older entries are removed too (spec: snapshot-log).
     const hole = table['snapshot-log'].findLastIndex((entry) => ids.has(entry['snapshot-id']))
     table['snapshot-log'] = table['snapshot-log'].slice(hole + 1)
   }

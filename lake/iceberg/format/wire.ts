@@ -1,5 +1,5 @@
-// Requests of Iceberg REST clients. One schema is both the check and the type.
-// Source: Iceberg REST catalog OpenAPI. Unknown fields are accepted.
+// Requests of Iceberg REST clients. One schema is both the check and the type. Source: Iceberg REST catalog OpenAPI. Unknown
+// fields are accepted.
 
 import { type Static, type TProperties, type TSchema, Type } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
@@ -24,9 +24,7 @@ const Name = Type.String({ minLength: 1 })
 const Properties = Type.Record(Type.String(), Type.String())
 const Uuid = Type.String({ pattern: '^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$' })
 
-/**
- * `checkStruct` checks the nested fields and types. The catalog numbers schemas, so clients may omit the id.
- */
+/** `checkStruct` checks the nested fields and types. The catalog numbers schemas, so clients may omit the id. */
 const Schema = Type.Unsafe<Omit<TableSchema, 'schema-id'>>(
   Type.Object({
     type: Type.Literal('struct'),

@@ -1,5 +1,4 @@
-// A small client of an Iceberg REST catalog, with only the calls that a run needs.
-// Source: Iceberg REST catalog OpenAPI.
+// A small client of an Iceberg REST catalog, with only the calls that a run needs. Source: Iceberg REST catalog OpenAPI.
 
 import { setTimeout as wait } from 'node:timers/promises'
 import { traceHeaders } from '../../../proto/trace.ts'
@@ -7,10 +6,7 @@ import { parseJson, stringifyJson } from '../format/json.ts'
 import { metadataFrom, type TableMetadata } from '../format/metadata.ts'
 import type { CommitRequest } from '../format/wire.ts'
 
-/**
- * The number of attempts for a read-only call. The pause before the second attempt doubles for each further
- * one.
- */
+/** The number of attempts for a read-only call. The pause before the second attempt doubles for each further one. */
 export const ATTEMPTS_LIMIT = 3
 const FIRST_PAUSE_MS = 100
 /** The timeout of one attempt. */
@@ -37,10 +33,7 @@ export class NotFound extends CatalogError {
 export class Conflict extends CatalogError {
   override readonly name = 'Conflict'
 }
-/**
- * 5xx, 429, no answer or an invalid answer. A commit with this error may have succeeded: load the table to
- * find out.
- */
+/** 5xx, 429, no answer or an invalid answer. A commit with this error may have succeeded: load the table to find out. */
 export class ServerError extends CatalogError {
   override readonly name = 'ServerError'
 }
@@ -75,8 +68,7 @@ export interface CatalogClient {
   /** @throws NotFound */
   loadTable(table: TableIdentifier): Promise<LoadedTable>
   /**
-   * Sends a commit and returns the table's config. Asks the catalog to omit the metadata from its answer (RFC
-   * 7240).
+   * Sends a commit and returns the table's config. Asks the catalog to omit the metadata from its answer (RFC 7240).
    * @throws Conflict, NotFound
    */
   commit(

@@ -1,6 +1,5 @@
-// Finds the files of a table that may hold rows with a key of the batch, before any file is read. Manifest
-// lists describe manifests, and manifests describe files. The engine does all comparisons, so only its order
-// of values counts.
+// Finds the files of a table that may hold rows with a key of the batch, before any file is read. Manifest lists describe
+// manifests, and manifests describe files. The engine does all comparisons, so only its order of values counts.
 
 import { decimalText, isoTime } from '../../engine/json-values.ts'
 import { quoteIdentifier, quoteLiteral } from '../../quote.ts'
@@ -39,9 +38,7 @@ interface Measure<T> {
 }
 
 const UNKNOWN: Range = { hasNull: true, hasValues: true }
-/**
- * The keys of a batch are compared as at most this many ranges. A batch with fewer rows is compared exactly.
- */
+/** The keys of a batch are compared as at most this many ranges. A batch with fewer rows is compared exactly. */
 export const ZONES_LIMIT = 1_024
 
 /** The manifests whose partitions may hold one of the keys. */
@@ -92,8 +89,8 @@ export async function pruneFiles(
 }
 
 /**
- * The files that may hold the greatest value of a column. A file is excluded when its values end below the
- * start of another file.
+ * The files that may hold the greatest value of a column. A file is excluded when its values end below the start of another
+ * file.
  */
 export function filesWithMaximum(files: readonly DataFile[], { id, type }: NestedField): DataFile[] {
   if (typeof type !== 'string') return [...files]
@@ -198,9 +195,7 @@ const rangeSql = ({ lower, upper, hasNull, hasValues }: Range, type: string): st
   String(hasValues),
 ]
 
-/**
- * Writes a value of an Iceberg type as SQL. An absent value, or a text that SQL cannot hold, becomes NULL.
- */
+/** Writes a value of an Iceberg type as SQL. An absent value, or a text that SQL cannot hold, becomes NULL. */
 export function valueSql(type: string, value: BoundValue | null | undefined): string {
   const duck = sqlType(type)
   const none = `CAST(NULL AS ${duck})`

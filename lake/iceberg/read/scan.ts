@@ -17,15 +17,10 @@ export type ReadObject = (location: string) => Promise<Uint8Array>
 
 /** The largest number of parallel reads. */
 export const READS_AT_ONCE_LIMIT = 16
-/**
- * The number of cached column metrics, about 300 bytes each. The weight of a file is its number of columns.
- */
+/** The number of cached column metrics, about 300 bytes each. The weight of a file is its number of columns. */
 export const CACHED_METRICS_LIMIT = 100_000
 
-/**
- * Reads manifest lists and manifests. Manifests never change, so they are cached. One reader serves many
- * tables.
- */
+/** Reads manifest lists and manifests. Manifests never change, so they are cached. One reader serves many tables. */
 export interface ManifestReader {
   manifests(snapshot: Snapshot): Promise<ManifestFile[]>
   /** Returns all entries, including deleted ones. */

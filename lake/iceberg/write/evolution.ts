@@ -1,7 +1,6 @@
-// Computes a table's next schema when a pipeline replaces the table's data or appends to it. Column names are
-// compared without case, like in DuckDB. Columns that a pipeline writes are always optional, because no query
-// result guarantees that nulls are absent.
-// Source: https://iceberg.apache.org/spec/#schema-evolution
+// Computes a table's next schema when a pipeline replaces the table's data or appends to it. Column names are compared without
+// case, like in DuckDB. Columns that a pipeline writes are always optional, because no query result guarantees that nulls are
+// absent. Source: https://iceberg.apache.org/spec/#schema-evolution
 
 import { AuthorError } from '../../pipeline/author-error.ts'
 import type { DuckType, StructField } from '../format/duckdb-type.ts'
@@ -49,8 +48,8 @@ export interface PreviousSchema {
 type NextId = () => number
 
 /**
- * The schema of a table whose rows are all replaced. A column keeps its id when earlier files can be read as
- * the new type, so that a rollback can still read them. Otherwise it becomes a new column with the same name.
+ * The schema of a table whose rows are all replaced. A column keeps its id when earlier files can be read as the new type, so
+ * that a rollback can still read them. Otherwise it becomes a new column with the same name.
  * @throws UnsupportedColumn
  */
 export function schemaForReplace(columns: readonly Column[], previous?: PreviousSchema): NextSchema {
@@ -60,9 +59,9 @@ export function schemaForReplace(columns: readonly Column[], previous?: Previous
 }
 
 /**
- * The schema of a table that gets more rows. New columns are added. Columns missing from the new rows stay
- * and are null there. A type is widened when Iceberg allows it (int -> long, float -> double, decimal
- * precision). New rows of a narrower type get the table's type.
+ * The schema of a table that gets more rows. New columns are added. Columns missing from the new rows stay and are null there.
+ * A type is widened when Iceberg allows it (int -> long, float -> double, decimal precision). New rows of a narrower type get
+ * the table's type.
  * @throws UnsupportedColumn, IncompatibleColumn
  */
 export function schemaForAppend(columns: readonly Column[], current: PreviousSchema): NextSchema {
@@ -88,8 +87,7 @@ function nextSchema(fields: NestedField[], lastColumnId: number, previous?: Prev
   if (previous && sameFields(fields, previous.schema.fields)) {
     return { schema: previous.schema, lastColumnId, isChanged: false }
   }
-  // Identifier fields must be required, but a pipeline writes only optional columns. So they are not carried
-  // over.
+  // Identifier fields must be required, but a pipeline writes only optional columns. So they are not carried over.
   const schema: Schema = { type: 'struct', 'schema-id': (previous?.schema['schema-id'] ?? -1) + 1, fields }
   return { schema, lastColumnId, isChanged: true }
 }
@@ -156,10 +154,7 @@ function replacedType(stored: DuckType, old: IcebergType, nextId: NextId): Icebe
   throw new Error(`${duckText(stored)} does not replace a ${old.type}`)
 }
 
-/**
- * Whether a file with the type `old` can be read as `stored`. Each struct field is decided separately, so any
- * struct can.
- */
+/** Whether a file with the type `old` can be read as `stored`. Each struct field is decided separately, so any struct can. */
 function isReadableAs(old: IcebergType, stored: DuckType): boolean {
   if (typeof old === 'string') {
     return (stored.kind === 'scalar' || stored.kind === 'decimal') && isPromotable(old, primitiveOf(stored))
@@ -216,8 +211,8 @@ const incompatible = (column: string, current: IcebergType, stored: DuckType) =>
   new IncompatibleColumn(column, duckText(toDuckDb(current)), duckText(stored))
 
 /**
- * The type that holds both the column's existing values and the new values exactly. New values are cast while
- * they are written; the type of existing files must be promotable. Null: no such type exists.
+ * The type that holds both the column's existing values and the new values exactly. New values are cast while they are written;
+ * the type of existing files must be promotable. Null: no such type exists.
  */
 function together(current: string, incoming: string): string | null {
   if (isPromotable(incoming, current)) return current

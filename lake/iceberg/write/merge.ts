@@ -1,6 +1,5 @@
-// Merges a batch of rows into the files of a table by copy-on-write: only files with affected rows are
-// rewritten (docs/adr, "Copy-on-write"). The engine decides which values are equal. This file generates the
-// engine's SQL and orders the steps.
+// Merges a batch of rows into the files of a table by copy-on-write: only files with affected rows are rewritten (docs/adr,
+// "Copy-on-write"). The engine decides which values are equal. This file generates the engine's SQL and orders the steps.
 
 import { quoteIdentifier, quoteLiteral } from '../../quote.ts'
 import { type BoundValue, InfiniteValue, valueFromText } from '../format/bounds.ts'
@@ -36,9 +35,7 @@ export interface WrittenFile extends FileMetrics {
 
 /** How the rows of a batch change the rows of the table. */
 export interface MergeRules {
-  /**
-   * A row of the table is affected when a row of the batch has the same values in these columns. Never empty.
-   */
+  /** A row of the table is affected when a row of the batch has the same values in these columns. Never empty. */
   readonly keys: readonly NestedField[]
   /** With a history, affected rows are closed instead of replaced, and only when their values differ. */
   readonly history: History | null
@@ -63,10 +60,7 @@ export interface Target {
   readonly directory: string
 }
 
-/**
- * The batch as a temporary table of the engine: every column of the schema, and `row`, the row's position in
- * the result.
- */
+/** The batch as a temporary table of the engine: every column of the schema, and `row`, the row's position in the result. */
 export const BATCH = 'sluice_batch'
 
 /** A sorted relation as a temporary table of the engine. */
@@ -120,8 +114,8 @@ export class FileWriter {
   }
 
   /**
-   * `from` is a relation with the columns of the schema and `rows` rows. `order` names columns of the
-   * relation, also columns outside the schema.
+   * `from` is a relation with the columns of the schema and `rows` rows. `order` names columns of the relation, also columns
+   * outside the schema.
    */
   async write(from: string, rows: number, order: readonly string[]): Promise<void> {
     if (rows === 0) return
@@ -153,8 +147,8 @@ export class FileWriter {
   }
 
   /**
-   * Sorts a relation into the table SORTED. Its columns are named c0, c1 and so on in schema order, because a
-   * column of the table could hide `rowid`. If given, `row` becomes the column r.
+   * Sorts a relation into the table SORTED. Its columns are named c0, c1 and so on in schema order, because a column of the
+   * table could hide `rowid`. If given, `row` becomes the column r.
    */
   async sort(from: string, order: readonly string[], row?: string): Promise<void> {
     const columns = this.#names.map((name, i) => `s.${name} AS c${i}`)
@@ -222,8 +216,8 @@ function partitionValue(type: string, text: string | null): BoundValue | null {
 }
 
 /**
- * Merges BATCH into the candidates. With a history, BATCH must hold one row per key. The candidates are all
- * files that may hold affected rows; all other files stay unchanged.
+ * Merges BATCH into the candidates. With a history, BATCH must hold one row per key. The candidates are all files that may hold
+ * affected rows; all other files stay unchanged.
  */
 export async function mergeBatch(
   engine: WriteEngine,
@@ -278,8 +272,7 @@ class Merge {
   }
 
   /**
-   * Makes the table sluice_hits: the number of affected rows per file and key. With a history, it also counts
-   * unchanged rows.
+   * Makes the table sluice_hits: the number of affected rows per file and key. With a history, it also counts unchanged rows.
    */
   async findHits(): Promise<void> {
     const { history } = this.#rules
@@ -309,8 +302,8 @@ class Merge {
   }
 
   /**
-   * Makes the table sluice_home: the affected file that receives a new row, if any. It is the file that held
-   * the row's key, or the file whose key range includes the key. So files stay as clustered as before.
+   * Makes the table sluice_home: the affected file that receives a new row, if any. It is the file that held the row's key, or
+   * the file whose key range includes the key. So files stay as clustered as before.
    */
   async place(): Promise<void> {
     const row = quoteIdentifier(this.#names.row)
@@ -339,8 +332,8 @@ class Merge {
   }
 
   /**
-   * Makes one table of the new rows per file, and one of the rows that close existing rows. Both are sorted
-   * by file, so that each file reads only its own few rows.
+   * Makes one table of the new rows per file, and one of the rows that close existing rows. Both are sorted by file, so that
+   * each file reads only its own few rows.
    */
   async #sortByFile(): Promise<void> {
     const row = quoteIdentifier(this.#names.row)

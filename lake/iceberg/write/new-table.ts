@@ -18,9 +18,8 @@ export interface NewTable {
 }
 
 /**
- * Makes the metadata of a table that does not exist yet. Usable field ids (unique and above 0) are kept;
- * otherwise all ids are reassigned. The REST specification allows this: a client uses the schema in the
- * answer.
+ * Makes the metadata of a table that does not exist yet. Usable field ids (unique and above 0) are kept; otherwise all ids are
+ * reassigned. The REST specification allows this: a client uses the schema in the answer.
  * @throws BadUpdate for an invalid schema, partition spec or property
  */
 export function newTable({

@@ -7,8 +7,8 @@ import { fieldsOf, type LeafOrBranch, type StructType, UnsupportedColumn } from 
 import { sqlType } from '../sql.ts'
 
 /**
- * One row of COPY's result from DuckDBResultReader.getRowObjectsJS(), which returns maps as lists of entries.
- * The keys of the statistics are quoted paths: `"l"."element"`.
+ * One row of COPY's result from DuckDBResultReader.getRowObjectsJS(), which returns maps as lists of entries. The keys of the
+ * statistics are quoted paths: `"l"."element"`.
  */
 export interface CopyResult {
   readonly filename: string
@@ -78,8 +78,7 @@ function bounds(field: LeafOrBranch, statistics: ReadonlyMap<string, string>) {
   const min = statistics.get('min')
   const max = statistics.get('max')
   if (min === undefined || max === undefined || typeof field.type !== 'string') return {}
-  // Iceberg's bounds exclude NaN, but DuckDB sorts NaN as the greatest number. No bounds are safe for all
-  // readers.
+  // Iceberg's bounds exclude NaN, but DuckDB sorts NaN as the greatest number. No bounds are safe for all readers.
   if (statistics.get('has_nan') === 'true') return {}
   try {
     const found = boundsFromText(field.type, min, max)

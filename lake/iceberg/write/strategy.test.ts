@@ -214,8 +214,7 @@ async function checkFiles(table: TableMetadata) {
 }
 
 /**
- * Checks that every replaced file held a row with a key of the batch. Files with one row may also be combined
- * as small files.
+ * Checks that every replaced file held a row with a key of the batch. Files with one row may also be combined as small files.
  */
 async function checkReplaced(
   { replaced }: TableChange,

@@ -1,5 +1,4 @@
-// The write strategies convert a pipeline's result to the files that its table gains and loses
-// (docs/semantics.md).
+// The write strategies convert a pipeline's result to the files that its table gains and loses (docs/semantics.md).
 
 import assert from 'node:assert/strict'
 import { AuthorError } from '../../pipeline/author-error.ts'
@@ -69,10 +68,7 @@ export interface ResultWrite {
   readonly directory: string
   readonly reader: ManifestReader
   readonly engine: WriteEngine
-  /**
-   * Opens another engine that can read these files of the table. Returns the engine and the files' local
-   * paths.
-   */
+  /** Opens another engine that can read these files of the table. Returns the engine and the files' local paths. */
   readonly open: (files: readonly TableFile[]) => Promise<{ engine: WriteEngine; paths: readonly string[] }>
   /** The number of rows per new file in a table with `tableRows` rows. */
   readonly fileRows?: (tableRows: number) => number
@@ -117,8 +113,8 @@ export async function writeByStrategy(write: ResultWrite): Promise<TableChange> 
 }
 
 /**
- * Checks whether a result with these columns can be written, before any rows exist. Throws the errors that
- * `writeByStrategy` would throw for the columns. `table` is null when the table does not exist yet.
+ * Checks whether a result with these columns can be written, before any rows exist. Throws the errors that `writeByStrategy`
+ * would throw for the columns. `table` is null when the table does not exist yet.
  * @throws UnsupportedWrite, UnsupportedColumn, IncompatibleColumn, UnsupportedPartition, UnsupportedTable
  */
 export function checkWrite(write: Pick<ResultWrite, 'rules' | 'columns' | 'table' | 'stage' | 'at'>): void {
@@ -221,9 +217,7 @@ function historyColumns({ scdValidFrom, scdValidTo }: WriteRules, columns: reado
   return [scdValidFrom, scdValidTo].map((name) => ({ name, type: INSTANT }))
 }
 
-/**
- * Copies rows to files in the result's order. Columns that the result lacks are omitted, so readers see null.
- */
+/** Copies rows to files in the result's order. Columns that the result lacks are omitted, so readers see null. */
 async function copyResult(
   { columns, result, directory, engine }: ResultWrite,
   { schema, tableRows }: Shape,
@@ -241,8 +235,8 @@ async function copyResult(
 }
 
 /**
- * Writes all rows of a result with a key or partitions to new files. Large results are clustered; small
- * results keep their order. `incremental` and `scd2` write one row per key.
+ * Writes all rows of a result with a key or partitions to new files. Large results are clustered; small results keep their
+ * order. `incremental` and `scd2` write one row per key.
  */
 async function sortResult(write: ResultWrite, shape: Shape): Promise<WrittenFile[]> {
   const { engine, rules } = write
@@ -352,9 +346,8 @@ async function candidatesOf(
 }
 
 /**
- * Combines small files of an append-only table when a partition has many of them. This happens in the commit
- * of the new rows, so readers of the previous commit keep their files. `written` is the number of files in
- * the directory.
+ * Combines small files of an append-only table when a partition has many of them. This happens in the commit of the new rows,
+ * so readers of the previous commit keep their files. `written` is the number of files in the directory.
  */
 async function gatherSmall(
   write: ResultWrite,
@@ -402,10 +395,7 @@ function smallFiles(files: readonly TableFile[], fileRows: number): Set<TableFil
   return chosen
 }
 
-/**
- * Copies the batch to a second engine that can read the table's files. The engine of the author's SQL cannot
- * read them.
- */
+/** Copies the batch to a second engine that can read the table's files. The engine of the author's SQL cannot read them. */
 async function handOver(
   { engine, open, directory }: Pick<ResultWrite, 'engine' | 'open' | 'directory'>,
   chosen: readonly Chosen[],

@@ -1,6 +1,6 @@
-// Computes a commit from the table and the new data files: the manifests to store and the request to send.
-// Nothing is stored or sent here. So a commit that loses a race leaves only unreferenced objects.
-// Sources: https://iceberg.apache.org/spec/#snapshots, #sequence-numbers, #optional-snapshot-summary-fields
+// Computes a commit from the table and the new data files: the manifests to store and the request to send. Nothing is stored or
+// sent here. So a commit that loses a race leaves only unreferenced objects. Sources:
+// https://iceberg.apache.org/spec/#snapshots, #sequence-numbers, #optional-snapshot-summary-fields
 
 import { manifestListLocation, manifestLocation } from '../format/location.ts'
 import {
@@ -34,8 +34,8 @@ export const MANIFEST_FILES_LIMIT = 5_000
 /** This many small manifests are merged, because a reader opens each manifest. */
 export const SMALL_MANIFESTS_LIMIT = 100
 /**
- * The number of snapshots in the metadata. Each takes 0.7 KB, and every commit reads, sends and writes all of
- * them. The catalog's commits outlive the snapshots.
+ * The number of snapshots in the metadata. Each takes 0.7 KB, and every commit reads, sends and writes all of them. The
+ * catalog's commits outlive the snapshots.
  */
 export const SNAPSHOTS_KEPT_LIMIT = 25
 
@@ -47,21 +47,13 @@ export interface NewDataFile extends FileMetrics {
 
 export interface Write {
   readonly metadata: TableMetadata
-  /**
-   * The metadata belongs to a table created with `stage-create`, which exists only after this commit
-   * succeeds.
-   */
+  /** The metadata belongs to a table created with `stage-create`, which exists only after this commit succeeds. */
   readonly isStaged: boolean
-  /**
-   * `append` keeps all existing files, `overwrite` replaces all of them (possibly by none), `rewrite`
-   * replaces some.
-   */
+  /** `append` keeps all existing files, `overwrite` replaces all of them (possibly by none), `rewrite` replaces some. */
   readonly operation: 'append' | 'overwrite' | 'rewrite'
   /** The data files that a rewrite replaces: their locations, by the location of their manifest. */
   readonly replaced?: ReplacedFiles
-  /**
-   * The schema of the new files, from schemaForReplace or schemaForAppend. Default: the table's own schema.
-   */
+  /** The schema of the new files, from schemaForReplace or schemaForAppend. Default: the table's own schema. */
   readonly schema?: Schema
   /** The partitioning of the new files. Default: the table's own partitioning. */
   readonly partitionSpec?: UnboundSpec
@@ -203,10 +195,7 @@ export function snapshotIdOf(uuid: string): bigint {
   return folded === 0n ? 1n : folded
 }
 
-/**
- * Adds existing manifests without the removed files to the snapshot, then the new files. Returns the removed
- * files.
- */
+/** Adds existing manifests without the removed files to the snapshot, then the new files. Returns the removed files. */
 async function keepOrRemove(
   { operation, replaced, reader }: Write,
   before: readonly ManifestFile[],
@@ -281,10 +270,7 @@ class ManifestWriter {
     this.manifests.push(...manifests)
   }
 
-  /**
-   * Rewrites the live entries of manifests through `change`, one manifest per spec. Returns the original
-   * entries.
-   */
+  /** Rewrites the live entries of manifests through `change`, one manifest per spec. Returns the original entries. */
   async rewrite(
     manifests: readonly ManifestFile[],
     reader: ManifestReader,
@@ -313,8 +299,8 @@ class ManifestWriter {
   }
 
   /**
-   * Removes all existing files and adds the new ones. One manifest lists both, if they have the same spec.
-   * Returns the removed files.
+   * Removes all existing files and adds the new ones. One manifest lists both, if they have the same spec. Returns the removed
+   * files.
    */
   async replace(
     manifests: readonly ManifestFile[],
@@ -357,9 +343,7 @@ class ManifestWriter {
     return found
   }
 
-  /**
-   * The newest schema with all source columns of a spec. An old spec may use columns that no longer exist.
-   */
+  /** The newest schema with all source columns of a spec. An old spec may use columns that no longer exist. */
   private schemaOf({ fields }: PartitionSpec): Schema {
     const { schema, table } = this.context
     const hasSources = (candidate: Schema) => {

@@ -15,8 +15,7 @@ import { type ExecuteOptions, execute } from './execute.ts'
 import { judge } from './judge.ts'
 import { isUploadArchived, lakeOf, type RenderedAttempt, render } from './render.ts'
 
-// One attempt, from its pinned files to its facts: render, execute, commit once to the branch, test the
-// branch.
+// One attempt, from its pinned files to its facts: render, execute, commit once to the branch, test the branch.
 
 export type AttemptExecutionOptions = AttemptResourcesOptions & ExecuteOptions
 
@@ -54,8 +53,7 @@ async function perform(work: Work, place: AttemptResources, options: ExecuteOpti
   enter('executing')
   const { change, opened } = await execute(attempt, options)
   const stored = store(attempt, change)
-  // The tests read the very files that are being committed. `judge` is called first, so that the engine gets
-  // its work first.
+  // The tests read the very files that are being committed. `judge` is called first, so that the engine gets its work first.
   const [tested, committed] = await Promise.allSettled([
     judge(attempt, stored, opened),
     stored === null ? '' : commit(attempt, stored),

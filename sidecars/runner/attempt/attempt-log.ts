@@ -1,7 +1,7 @@
 import { limits } from '../limits.ts'
 
-// The log of a running attempt. Lines are numbered 1, 2, 3, ... A follower can disconnect, and come back with
-// the number of its last line. Every phase is sent again, because entering a phase twice changes nothing.
+// The log of a running attempt. Lines are numbered 1, 2, 3, ... A follower can disconnect, and come back with the number of its
+// last line. Every phase is sent again, because entering a phase twice changes nothing.
 
 export type Level = 'debug' | 'info' | 'warn' | 'error'
 export type Phase = 'rendering' | 'executing' | 'testing'
@@ -74,10 +74,7 @@ export class AttemptLog {
     this.#wake()
   }
 
-  /**
-   * Yields the lines after `afterSeq` and all phases, then new events until the log ends. Throws the signal's
-   * reason.
-   */
+  /** Yields the lines after `afterSeq` and all phases, then new events until the log ends. Throws the signal's reason. */
   async *follow(afterSeq: number, signal: AbortSignal): AsyncGenerator<AttemptEvent> {
     let changed = Promise.withResolvers<void>()
     const wake = () => {

@@ -19,8 +19,8 @@ export interface AttemptResources {
   /** Releases everything, and resolves when nothing is left. Call it exactly once. */
   clear(): Promise<void>
   /**
-   * Clears this workplace and opens another one without Python. The new engine uses the same slot, so no
-   * waiting caller gets it first. Throws EngineEnded; this workplace is cleared even then.
+   * Clears this workplace and opens another one without Python. The new engine uses the same slot, so no waiting caller gets it
+   * first. Throws EngineEnded; this workplace is cleared even then.
    */
   reopen(signal: AbortSignal): Promise<AttemptResources>
 }
@@ -33,8 +33,8 @@ export interface AttemptResourcesOptions {
 }
 
 /**
- * Opens a workplace. Its engine may still be starting. Throws EnginesBusy, the signal's reason, and with
- * Python the errors of Interpreters.take.
+ * Opens a workplace. Its engine may still be starting. Throws EnginesBusy, the signal's reason, and with Python the errors of
+ * Interpreters.take.
  */
 export async function openAttemptResources(
   options: AttemptResourcesOptions,

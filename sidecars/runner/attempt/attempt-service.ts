@@ -13,8 +13,7 @@ import type { AttemptEvent, Line } from './attempt-log.ts'
 import type { Attempt, Attempts, TestResult } from './attempts.ts'
 import { type EventBatch, makeFollowings, type Position, TooMuch } from './followings.ts'
 
-// The methods of RunnerService (proto/sluice/runner/v1/runner.proto) about attempts, whatever the attempts
-// execute.
+// The methods of RunnerService (proto/sluice/runner/v1/runner.proto) about attempts, whatever the attempts execute.
 
 type AttemptService = Pick<
   ServiceImpl<typeof RunnerService>,

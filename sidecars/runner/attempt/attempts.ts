@@ -8,9 +8,8 @@ import { type Log, messageOf } from '../../core/log.ts'
 import { limits } from '../limits.ts'
 import { AttemptLog, type Phase } from './attempt-log.ts'
 
-// The attempts that this process executes, and for some time those that have ended. A replica that adopts a
-// run must still learn its outcome. Submitting is idempotent, because a submission with an unclear answer is
-// repeated.
+// The attempts that this process executes, and for some time those that have ended. A replica that adopts a run must still
+// learn its outcome. Submitting is idempotent, because a submission with an unclear answer is repeated.
 
 /** The results of an attempt so far. They are complete when the attempt has ended. */
 export interface Facts {
@@ -51,9 +50,7 @@ export interface Work {
 /** Executes an attempt. Resolves when the outcome is certain; `gone` resolves after the clean-up. */
 export type Execute = (work: Work) => Promise<{ gone: Promise<void> }>
 
-/**
- * The engine process of the attempt was killed from outside or crashed. The attempt may be executed again.
- */
+/** The engine process of the attempt was killed from outside or crashed. The attempt may be executed again. */
 export class AttemptLostEngine extends AuthorError {}
 
 export class Attempt {
@@ -142,10 +139,7 @@ const stackOf = (error: unknown) => (error instanceof Error && error.stack) || m
 const handleOf = ({ runId, attempt }: SubmitPipelineRequest) => `${runId}:${attempt}`
 
 export interface Attempts {
-  /**
-   * A new value with every start of the process. A caller with an older value knows that its attempts are
-   * gone.
-   */
+  /** A new value with every start of the process. A caller with an older value knows that its attempts are gone. */
   readonly bootId: string
   /** Returns the attempt of this run and number: a new one, or the existing one. Null: no free slot. */
   submit(request: SubmitPipelineRequest): Attempt | null
@@ -211,9 +205,9 @@ export function makeAttempts(options: AttemptsOptions): Attempts {
 }
 
 /**
- * After an attempt has ended, the dispatcher sends the next one at once. The new attempt gets the free slot,
- * and begins when the clean-up of the ended attempt is done. A refused attempt would be sent again much
- * later. An attempt that executes alone takes every turn.
+ * After an attempt has ended, the dispatcher sends the next one at once. The new attempt gets the free slot, and begins when
+ * the clean-up of the ended attempt is done. A refused attempt would be sent again much later. An attempt that executes alone
+ * takes every turn.
  */
 function inTurn({ concurrency, execute }: AttemptsOptions): ExecuteInTurn {
   const full = () => new Error(`${concurrency} attempts wait for their turn already`)

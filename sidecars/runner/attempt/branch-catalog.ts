@@ -14,15 +14,15 @@ import type { LakeAccess } from '../../../proto/gen/sluice/runner/v1/runner_pb.t
 import { messageOf } from '../../core/log.ts'
 import { accepted, httpLimits, makeBackoff, patiently } from '../../rpc/http.ts'
 
-// The catalog as one attempt sees it: its branch, through its token. The API may restart while an attempt
-// runs, so reads wait for its return. A commit without a clear answer is looked up before it is sent again.
+// The catalog as one attempt sees it: its branch, through its token. The API may restart while an attempt runs, so reads wait
+// for its return. A commit without a clear answer is looked up before it is sent again.
 
 export interface BranchCatalog {
   /** Null: the table does not exist. */
   load(table: TableName): Promise<TableMetadata | null>
   /**
-   * Commits exactly once, even if requests are repeated. Returns the branch's commit. Throws Conflict when
-   * the table has changed.
+   * Commits exactly once, even if requests are repeated. Returns the branch's commit. Throws Conflict when the table has
+   * changed.
    */
   commit(table: TableName, plan: CommitPlan): Promise<string>
 }

@@ -44,10 +44,7 @@ export async function execute(attempt: RenderedAttempt, options: ExecuteOptions)
   return { change, opened }
 }
 
-/**
- * Opens an instance that shows the inputs of the pipeline. It may also read the files that its tests will
- * need.
- */
+/** Opens an instance that shows the inputs of the pipeline. It may also read the files that its tests will need. */
 async function openFor(attempt: RenderedAttempt): Promise<OpenedInstance> {
   const { work, place, target, inputs, draft, tests } = attempt
   const { engine, directory, landing, python } = place

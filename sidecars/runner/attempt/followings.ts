@@ -2,23 +2,16 @@ import { limits } from '../limits.ts'
 import { happensWithin, type Line, type Phase } from './attempt-log.ts'
 import type { Attempt, Attempts } from './attempts.ts'
 
-// One stream carries the news of all attempts that a reader follows. Attempts take turns, so an attempt with
-// many lines does not block the others. Each attempt sends a limited number of bytes before the reader
-// confirms that they are stored. So neither a chatty attempt nor a slow reader fills memory, on either side
-// or on the wire.
+// One stream carries the news of all attempts that a reader follows. Attempts take turns, so an attempt with many lines does
+// not block the others. Each attempt sends a limited number of bytes before the reader confirms that they are stored. So
+// neither a chatty attempt nor a slow reader fills memory, on either side or on the wire.
 
 export const followLimits = {
-  /**
-   * Bytes of one attempt's lines that were sent and not confirmed as stored. At least one line is always
-   * sent.
-   */
+  /** Bytes of one attempt's lines that were sent and not confirmed as stored. At least one line is always sent. */
   windowBytes: 262_144,
   /** Bytes that one attempt sends before the next attempt's turn. */
   turnBytes: 16_384,
-  /**
-   * News within this time is sent together, and its reader stores it together. The end of an attempt is sent
-   * at once.
-   */
+  /** News within this time is sent together, and its reader stores it together. The end of an attempt is sent at once. */
   gatherMs: 15,
   /** Bytes of one message, which is encoded, sent and read as a whole. */
   messageBytes: 262_144,
@@ -33,10 +26,7 @@ export interface EventBatch {
   handle: string
   lines: Line[]
   phases: Phase[]
-  /**
-   * The attempt, when it has ended and all its events were sent. `unknown`: this process does not know the
-   * attempt.
-   */
+  /** The attempt, when it has ended and all its events were sent. `unknown`: this process does not know the attempt. */
   end: Attempt | 'unknown' | null
 }
 
@@ -51,8 +41,8 @@ export function makeFollowings(attempts: Pick<Attempts, 'find'>) {
 
   return {
     /**
-     * Yields news of these attempts, and of attempts added later. Null is a heartbeat; the first value is
-     * one. The stream ends when another stream replaces it. Throws TooMuch, and the signal's reason.
+     * Yields news of these attempts, and of attempts added later. Null is a heartbeat; the first value is one. The stream ends
+     * when another stream replaces it. Throws TooMuch, and the signal's reason.
      */
     async *follow(
       streamId: string,
@@ -75,8 +65,8 @@ export function makeFollowings(attempts: Pick<Attempts, 'find'>) {
     },
 
     /**
-     * Adds attempts, and confirms stored lines of attempts already on the stream. False: the stream does not
-     * exist. Throws TooMuch.
+     * Adds attempts, and confirms stored lines of attempts already on the stream. False: the stream does not exist. Throws
+     * TooMuch.
      */
     add(streamId: string, positions: readonly Position[]): boolean {
       const following = open.get(streamId)

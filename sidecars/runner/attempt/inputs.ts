@@ -21,9 +21,8 @@ import { limits } from '../limits.ts'
 import { type LakeSession, type TableInput, tableExpression } from './lake-session.ts'
 import { bringLanding, type LandingDirectory, type LandingOptions, objectOf } from './landing.ts'
 
-// The tables and landing zones that templates name. SQL names of tables and zones are known before their data
-// is looked up. So a template is rendered once, in advance. It is rendered again only to find the line that
-// names a missing table or zone.
+// The tables and landing zones that templates name. SQL names of tables and zones are known before their data is looked up. So
+// a template is rendered once, in advance. It is rendered again only to find the line that names a missing table or zone.
 
 /** Rendered SQL whose tables and zones have not been looked up yet. */
 export interface Draft {
@@ -53,8 +52,8 @@ export class Inputs {
   }
 
   /**
-   * Renders a template, and records the tables and zones that it names. `inserted` transforms the path of a
-   * landing zone in the text. Throws TemplateError.
+   * Renders a template, and records the tables and zones that it names. `inserted` transforms the path of a landing zone in the
+   * text. Throws TemplateError.
    */
   draft(template: Template, inserted = (path: string) => path): Draft {
     const tables = new Map<string, TableName>()
@@ -92,10 +91,7 @@ export class Inputs {
     }
   }
 
-  /**
-   * The SQL of a draft, after its inputs were looked up. Throws TemplateError at the line that names a
-   * missing input.
-   */
+  /** The SQL of a draft, after its inputs were looked up. Throws TemplateError at the line that names a missing input. */
   sqlOf({ template, sql, tables, zones }: Draft): string {
     const isComplete =
       tables.every((table) => this.#tables.get(tableKey(table))) &&
@@ -199,11 +195,11 @@ const PLAIN_CHARACTERS = 100_000
 const PLAIN_EXPRESSION = /\{\{\s*(?:this|(ref|landing_zone)\(\s*(?:'([\w.-]*)'|"([\w.-]*)")\s*\))\s*\}\}/g
 
 /**
- * Renders a text whose only expressions are the plain ones above. Null: only the template engine can render
- * the text or name its error.
+ * Renders a text whose only expressions are the plain ones above. Null: only the template engine can render the text or name
+ * its error.
  *
- * Without this function, a run of `select 1` takes the runner 26 ms of processor time instead of 9. Then
- * 16 concurrent pipelines reach 31 runs/s instead of the aim of 60.
+ * Without this function, a run of `select 1` takes the runner 26 ms of processor time instead of 9. Then 16 concurrent
+ * pipelines reach 31 runs/s instead of the aim of 60.
  */
 export function renderPlain(
   { source }: Template,

@@ -9,9 +9,8 @@ import { openInstance, type TableInput } from './lake-session.ts'
 import { parsedIn, type RenderedAttempt } from './render.ts'
 
 /**
- * Runs the quality tests on the table as the branch will have it. `opened` is the instance of the pipeline's
- * SQL. It drops the result before it shows the tests their tables. Null: the tests get an instance of their
- * own.
+ * Runs the quality tests on the table as the branch will have it. `opened` is the instance of the pipeline's SQL. It drops the
+ * result before it shows the tests their tables. Null: the tests get an instance of their own.
  */
 export async function judge(
   attempt: RenderedAttempt,

@@ -59,10 +59,7 @@ export interface LakeOptions {
   cache: ObjectCache
 }
 
-/**
- * Makes the function that opens sessions. Sessions share a cache of manifests when the lake is on a shared
- * disk.
- */
+/** Makes the function that opens sessions. Sessions share a cache of manifests when the lake is on a shared disk. */
 export function makeLake({ lakeDir, cache }: LakeOptions) {
   const shared = lakeDir === null ? null : sharedLake(lakeDir)
   const readerOf = (files: LakeFiles) =>
@@ -114,10 +111,7 @@ export function makeLake({ lakeDir, cache }: LakeOptions) {
   }
 }
 
-/**
- * The SQL name of a table. Its last part is the table's own name, so that `name.column` works without an
- * alias.
- */
+/** The SQL name of a table. Its last part is the table's own name, so that `name.column` works without an alias. */
 export const tableExpression = (table: TableName): string =>
   `${quoteIdentifier(schemaOf(table))}.${quoteIdentifier(table.name)}`
 
@@ -130,8 +124,8 @@ export interface InstanceOptions {
 }
 
 /**
- * Opens an instance that may read these tables and files, and the files in `directory`. It also spills to
- * `directory`. Returns its number. Throws EngineFault and EngineEnded.
+ * Opens an instance that may read these tables and files, and the files in `directory`. It also spills to `directory`. Returns
+ * its number. Throws EngineFault and EngineEnded.
  */
 export async function openInstance(
   engine: EngineLease,

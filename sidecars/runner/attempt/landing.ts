@@ -29,10 +29,7 @@ export interface LandingDirectory {
   directory: string
   /** The beginning of every zone's path, as code of users sees it. */
   name: string
-  /**
-   * The working directory that an engine needs to resolve `name`; nothing else is resolved from it. Null: any
-   * directory.
-   */
+  /** The working directory that an engine needs to resolve `name`; nothing else is resolved from it. Null: any directory. */
   from: string | null
 }
 
@@ -51,10 +48,7 @@ export function landingOfPython(inputs: string): LandingDirectory {
 
 const LANDING = 'landing'
 
-/**
- * Fetches the files of a zone into a new directory and returns their descriptions. Null: the zone does not
- * exist.
- */
+/** Fetches the files of a zone into a new directory and returns their descriptions. Null: the zone does not exist. */
 export async function bringLanding(
   zone: string,
   directory: string,
@@ -100,8 +94,8 @@ async function freeze(
 }
 
 /**
- * Makes a hard link to the cached copy, or a copy when the cache is on another disk. So the file stays as
- * long as the attempt's directory.
+ * Makes a hard link to the cached copy, or a copy when the cache is on another disk. So the file stays as long as the attempt's
+ * directory.
  */
 async function bring(file: LandingFile, path: string, gateway: Gateway): Promise<void> {
   const object = objectOf(file)
@@ -129,10 +123,7 @@ export function objectOf({ object }: LandingFile): FileVersion {
 
 const NAME_BYTES_MAX = 255
 
-/**
- * Uses the uploaded name, so that queries that show it make sense. A name that is invalid here is replaced by
- * the id.
- */
+/** Uses the uploaded name, so that queries that show it make sense. A name that is invalid here is replaced by the id. */
 function localName({ id, filename }: Pick<LandingFile, 'id' | 'filename'>): string {
   const isPlain =
     filename !== '' && !/^\.|[/\\\p{Cc}]/u.test(filename) && Buffer.byteLength(filename) <= NAME_BYTES_MAX

@@ -5,8 +5,8 @@ import { usageOfDirectory, watchDirectory } from '../python/directory-usage.ts'
 const LOOK_MS = 250
 
 /**
- * Runs `write` with a signal that aborts it when the directory holds more than `bytes`. Throws AuthorError in
- * that case, and the errors of `write`. The caller must remove the written files.
+ * Runs `write` with a signal that aborts it when the directory holds more than `bytes`. Throws AuthorError in that case, and
+ * the errors of `write`. The caller must remove the written files.
  */
 export async function withinOutput<Result>(
   { directory, bytes, signal }: { directory: string; bytes: number; signal: AbortSignal },

@@ -43,10 +43,7 @@ export interface RenderedAttempt {
   landing: LandingOptions
 }
 
-/**
- * Fetches the files, renders the templates, and opens all tables and zones that they name. Throws
- * AuthorError.
- */
+/** Fetches the files, renders the templates, and opens all tables and zones that they name. Throws AuthorError. */
 export async function render(work: Work, place: AttemptResources): Promise<RenderedAttempt> {
   const { request, log } = work
   const started = performance.now()
@@ -99,10 +96,7 @@ export const parsedIn = ({ work, place }: RenderedAttempt, instance: number): Pa
   signal: work.signal,
 })
 
-/**
- * Reads the table at the attempt's base. The request may name its metadata file; otherwise the catalog is
- * read.
- */
+/** Reads the table at the attempt's base. The request may name its metadata file; otherwise the catalog is read. */
 async function tableBefore(
   name: TableName,
   { request }: Work,
@@ -129,8 +123,7 @@ async function open(attempt: RenderedAttempt): Promise<void> {
   const { request, facts, log } = work
   const { name, table, rules } = target
   const drafts = [draft, ...draftsOf(tests)]
-  // A pipeline needs the files of its own table only if it names `this`. Its tests also read the files that
-  // stay.
+  // A pipeline needs the files of its own table only if it names `this`. Its tests also read the files that stay.
   const keepsFiles = rules.mergeStrategy !== 'full_refresh'
   const readsOwn = /\bthis\b/.test(draft.template.source) || (keepsFiles && tests.length > 0)
   const tables = [...drafts.flatMap((each) => each.tables), ...(readsOwn ? [name] : [])]

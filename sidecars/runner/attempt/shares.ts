@@ -22,10 +22,9 @@ export class NoTimeLeft extends Error {
 }
 
 /**
- * Processes items one after the other within a total time. Time that quick items leave goes to the others. An
- * item that exceeds its share is interrupted. It starts again when every item has had its turn. If the second
- * turn is too short, `late` makes its result. Throws NoTurn, the errors of `ready` and `work`, and the
- * signal's reason.
+ * Processes items one after the other within a total time. Time that quick items leave goes to the others. An item that exceeds
+ * its share is interrupted. It starts again when every item has had its turn. If the second turn is too short, `late` makes its
+ * result. Throws NoTurn, the errors of `ready` and `work`, and the signal's reason.
  */
 export async function inShares<Item, Result>(
   items: readonly Item[],

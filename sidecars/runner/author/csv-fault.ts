@@ -1,7 +1,6 @@
 import { shown } from '../../../lake/pipeline/names.ts'
 
-// The engine explains a bad CSV file in twenty lines, most of them settings. People need file, line, column
-// and reason.
+// The engine explains a bad CSV file in twenty lines, most of them settings. People need file, line, column and reason.
 
 /** The engine's CSV error in one line, with the remedy; null for any other error. */
 export function csvFault(message: string): string | null {

@@ -4,8 +4,8 @@ import { type LakeSession, schemaOf } from '../attempt/lake-session.ts'
 import type { EngineLease } from '../engine/engine-leases.ts'
 import { type AnswerOf, EngineFault } from '../engine/engine-messages.ts'
 
-// Finds names of tables and zones without ref() or landing_zone(), in the engine's parse tree of a text.
-// Tells authors what to write instead.
+// Finds names of tables and zones without ref() or landing_zone(), in the engine's parse tree of a text. Tells authors what to
+// write instead.
 
 /** A text for the engine, with the tables and zones that ref() and landing_zone() have inserted. */
 export interface ReadText {
@@ -26,10 +26,7 @@ export interface Slip {
 /** Returns the tables of the pipeline's namespace with this name, as `layer.name`. */
 export type FindTables = (name: string) => Promise<readonly string[]>
 
-/**
- * Slips reported per text. Each slip costs a search of the catalog in a run, and a line in the answer to a
- * publish.
- */
+/** Slips reported per text. Each slip costs a search of the catalog in a run, and a line in the answer to a publish. */
 export const SLIPS_MAX = 100
 
 /** The first SLIPS_MAX tables of a text that no reference has inserted, each with advice. */
@@ -57,10 +54,7 @@ const keyOf = ({ schema, name }: { schema: string; name: string }) =>
 const isFile = ({ catalog, schema, name }: WrittenTable) =>
   catalog === '' && schema === '' && /[/*]|\.(?:csv|tsv|json|jsonl|ndjson|parquet)$/i.test(name)
 
-/**
- * Advice for a path without a reader: `landing_zone()` returns a path, and a reader such as read_csv makes
- * rows of it.
- */
+/** Advice for a path without a reader: `landing_zone()` returns a path, and a reader such as read_csv makes rows of it. */
 export const readerFor = (zone: string, language: ReadText['language']): string =>
   language === 'sql'
     ? `landing_zone() gives the path of the zone's files, as a text: write read_csv('{{ landing_zone("${zone}") }}')`
@@ -89,9 +83,7 @@ function namesOf(written: string, namespace: string): string[] | null {
   }
 }
 
-/**
- * Finds the tables of the namespace that an attempt can see. Finds none while the catalog does not answer.
- */
+/** Finds the tables of the namespace that an attempt can see. Finds none while the catalog does not answer. */
 export const findIn =
   ({ catalog }: Pick<LakeSession, 'catalog'>, namespace: string): FindTables =>
   async (name) => {
@@ -117,10 +109,7 @@ export interface ParsedIn {
   signal: AbortSignal
 }
 
-/**
- * Returns a fault that says what to write instead, if a slip is the reason for the error. Otherwise returns
- * the error.
- */
+/** Returns a fault that says what to write instead, if a slip is the reason for the error. Otherwise returns the error. */
 export async function explained(error: unknown, text: RefusedText, place: ParsedIn): Promise<unknown> {
   if (!(error instanceof EngineFault)) return error
   const isSyntax = error.kind === 'syntax'

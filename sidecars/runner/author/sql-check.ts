@@ -17,8 +17,8 @@ import { limits } from '../limits.ts'
 import type { WrittenQuery } from '../python/messages.ts'
 import { type FindTables, hasBarePath, type RefusedText, readerFor, slipsIn } from './slips.ts'
 
-// Before a draft is published, the engine's parser checks its rendered templates. Names are not bound,
-// because tables may be created later.
+// Before a draft is published, the engine's parser checks its rendered templates. Names are not bound, because tables may be
+// created later.
 
 type Found = Pick<FileReport, 'errors' | 'warnings'>
 type Parse = (sql: string) => Promise<AnswerOf<'parse'>>
@@ -116,8 +116,8 @@ function configOf({ pipeline, files }: PublishInput): PipelineConfig {
 }
 
 /**
- * Watermarks that a template can see: none in a first run, a text in later runs. A number as text is valid
- * SQL with and without quotes.
+ * Watermarks that a template can see: none in a first run, a text in later runs. A number as text is valid SQL with and without
+ * quotes.
  */
 const WATERMARKS = [null, '0']
 

@@ -43,8 +43,7 @@ test('a message of an engine is processed in linear time', () => {
       for (const kind of ['other', 'out_of_memory'] as const) {
         const began = process.cpuUsage()
         reasonOf(new EngineFault({ kind, message }), rendered)
-        // Quadratic time would take minutes. Processor time is measured, because other processes may be
-        // running.
+        // Quadratic time would take minutes. Processor time is measured, because other processes may be running.
         expect(process.cpuUsage(began).user / 1_000).toBeLessThan(5_000)
       }
     }

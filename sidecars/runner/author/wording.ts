@@ -16,8 +16,8 @@ export interface Rendered {
 }
 
 /**
- * Decides whether a failure is for the author of the pipeline, and returns its text. Null: the service is at
- * fault. `rendered` is the SQL that failed.
+ * Decides whether a failure is for the author of the pipeline, and returns its text. Null: the service is at fault. `rendered`
+ * is the SQL that failed.
  */
 export function reasonOf(error: unknown, rendered?: Rendered): string | null {
   if (error instanceof EngineFault) return rendered ? sqlReason(error, rendered) : wordsOf(error)
@@ -30,29 +30,20 @@ export function reasonOf(error: unknown, rendered?: Rendered): string | null {
   return null
 }
 
-/**
- * Adds the position in the author's file to an error of the engine or of the writer. Other errors stay
- * unchanged.
- */
+/** Adds the position in the author's file to an error of the engine or of the writer. Other errors stay unchanged. */
 export function withLocation(error: unknown, rendered: Rendered): unknown {
   const isPlaceable = error instanceof EngineFault || error instanceof AuthorError
   const reason = isPlaceable ? reasonOf(error, rendered) : null
   return reason === null ? error : new AuthorError(reason, { where: '', cause: error })
 }
 
-/**
- * The engine's message about a query for `sql()`, with the line within the query. Python names the line of
- * the file.
- */
+/** The engine's message about a query for `sql()`, with the line within the query. Python names the line of the file. */
 export function sqlWords(fault: EngineFault): string {
   const words = wordsOf(fault)
   return fault.line === undefined || fault.line === 1 ? words : `${words} (line ${fault.line} of the query)`
 }
 
-/**
- * The engine's message without its excerpt of the SQL. The excerpt shows paths of this machine besides the
- * author's text.
- */
+/** The engine's message without its excerpt of the SQL. The excerpt shows paths of this machine besides the author's text. */
 const wordsOf = ({ kind, message }: EngineFault) =>
   csvFault(message) ??
   (kind === 'broken'
@@ -66,18 +57,12 @@ const wordsOf = ({ kind, message }: EngineFault) =>
     .replace(PATHS, withoutPlace)
     .trim()
 
-/**
- * Text from a slash on, which may contain several paths. Each text is matched once, however many slashes it
- * has.
- */
+/** Text from a slash on, which may contain several paths. Each text is matched once, however many slashes it has. */
 const PATHS = /\/[^'"\n]*/g
 /** The path of a cached copy in a directory of the runner. */
 const CACHED = /\/cache\/[0-9a-f]{64}/g
 
-/**
- * Names an unreadable file by its path in the lake, not by its local path. A cached copy becomes `a file of
- * the lake`.
- */
+/** Names an unreadable file by its path in the lake, not by its local path. A cached copy becomes `a file of the lake`. */
 function withoutPlace(paths: string): string {
   const rest = paths.slice(paths.lastIndexOf('/_lake/') + 1)
   const cached = [...rest.matchAll(CACHED)].at(-1)
@@ -114,17 +99,11 @@ function sqlReason(fault: EngineFault, { file, source, sql }: Rendered): string 
 const NO_SPACE = /No space left on device|Disk quota exceeded/
 const DISK_FULL = 'the disk of the runner is full: free some space on it, or write fewer rows'
 
-/**
- * The last line of a text that ends too early, because the engine reports no line for that error. Null:
- * another error.
- */
+/** The last line of a text that ends too early, because the engine reports no line for that error. Null: another error. */
 const endOf = (words: string, sql: string): number | null =>
   words.endsWith('syntax error at end of input') ? sql.trimEnd().split('\n').length : null
 
-/**
- * The only line that reads the landing zone of the file in the message. It replaces the missing line of the
- * engine.
- */
+/** The only line that reads the landing zone of the file in the message. It replaces the missing line of the engine. */
 function readerOf(words: string, sql: string): number | null {
   const [zone] = /\blanding\/[a-z0-9-]+\//.exec(words) ?? []
   if (zone === undefined) return null
@@ -143,8 +122,7 @@ function sourceLine(line: number, source: string, sql: string): number | null {
   const before = source.split(/\r?\n/)
   const after = sql.split(/\r?\n/)
   const text = after[line - 1] ?? ''
-  // If the number of lines is unchanged, a line stays in its place, unless the template has another plain
-  // text there.
+  // If the number of lines is unchanged, a line stays in its place, unless the template has another plain text there.
   const there = before[line - 1] ?? ''
   if (before.length === after.length && (there === text || there.includes('{'))) return line
   const isOnce = (lines: readonly string[]) => lines.indexOf(text) === lines.lastIndexOf(text)

@@ -18,9 +18,8 @@ import {
   type SqlParameters,
 } from './engine-messages.ts'
 
-// One DuckDB instance, prepared in advance. It gets its input and is locked for good before it sees any text
-// of a user. A fresh instance serves one run. The shared instance serves one run after the other, if their
-// texts leave nothing behind.
+// One DuckDB instance, prepared in advance. It gets its input and is locked for good before it sees any text of a user. A fresh
+// instance serves one run. The shared instance serves one run after the other, if their texts leave nothing behind.
 
 const SAMPLE_CHARACTERS = 200
 
@@ -81,8 +80,8 @@ export class EngineInstance {
     await this.#open.run(view)
     this.#author = placesOf(view)
     const columns = columnsOf(statement)
-    // A column without a type of its own, even within other types, gets its type from the view. Describing
-    // the view binds it again, which sniffs CSV files, so plain types skip it.
+    // A column without a type of its own, even within other types, gets its type from the view. Describing the view binds it
+    // again, which sniffs CSV files, so plain types skip it.
     const isCertain = columns.every(({ type }) => PLAIN_TYPE.test(type))
     return isCertain ? columns : this.#open.describe(`FROM ${RESULT}`)
   }
@@ -180,9 +179,9 @@ export class EngineInstance {
   }
 
   /**
-   * Runs SQL that the runner wrote. It reads the author's view, so an error may belong to the author. The
-   * engine then counts the position within the view, but looks for the line in the text that runs. So the
-   * text begins with as many blank lines as the view has. A line after them is not the author's.
+   * Runs SQL that the runner wrote. It reads the author's view, so an error may belong to the author. The engine then counts
+   * the position within the view, but looks for the line in the text that runs. So the text begins with as many blank lines as
+   * the view has. A line after them is not the author's.
    */
   async #ours<Result>(sql: string, work: (text: string) => Promise<Result>): Promise<Result> {
     const { room, lines } = this.#author ?? { room: '', lines: 0 }

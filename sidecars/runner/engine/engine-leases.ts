@@ -20,49 +20,38 @@ import {
   isFromEngine,
 } from './engine-messages.ts'
 
-// Engine processes for runs. Each process prepares fresh instances of the engine in advance, each for a
-// single run. Runs whose texts leave nothing behind share one more instance.
+// Engine processes for runs. Each process prepares fresh instances of the engine in advance, each for a single run. Runs whose
+// texts leave nothing behind share one more instance.
 
 /** An engine process that one run leases. */
 export interface EngineLease {
   pid: number
-  /**
-   * Absolute path of a directory that only this process uses. The lessee creates and removes a directory for
-   * the run in it.
-   */
+  /** Absolute path of a directory that only this process uses. The lessee creates and removes a directory for the run in it. */
   directory: string
   /** Returns the number of a fresh instance, which is not open yet. */
   instance(): Promise<number>
   /**
-   * Returns the instance that runs share. After a failure in it, it ends with the lease. A text that was not
-   * accepted is no failure.
+   * Returns the instance that runs share. After a failure in it, it ends with the lease. A text that was not accepted is no
+   * failure.
    */
   kept(): Promise<SharedInstance>
   /** Same contract as EngineProcess.call. */
   call<R extends EngineRequest>(request: R, signal?: AbortSignal): Promise<AnswerOf<R['kind']>>
-  /**
-   * Closes an instance before the lease ends. Throws the errors of EngineProcess.call; `release` then tries
-   * again.
-   */
+  /** Closes an instance before the lease ends. Throws the errors of EngineProcess.call; `release` then tries again. */
   close(number: number): Promise<void>
   /**
-   * Releases the process, or ends it if it is not fit for another run. Resolves when nothing of the run is
-   * left. `clear` removes the run's files. It is called when nothing uses them, before another run gets the
-   * process.
+   * Releases the process, or ends it if it is not fit for another run. Resolves when nothing of the run is left. `clear`
+   * removes the run's files. It is called when nothing uses them, before another run gets the process.
    */
   release(clear?: () => Promise<void>): Promise<void>
-  /**
-   * Releases the process and leases a fit one, ahead of all waiting callers. Throws EngineEnded; the slot is
-   * released then.
-   */
+  /** Releases the process and leases a fit one, ahead of all waiting callers. Throws EngineEnded; the slot is released then. */
   exchange(clear?: () => Promise<void>): Promise<EngineLease>
 }
 
 export interface SharedInstance {
   number: number
   /**
-   * Lets the instance read one more file until the lease ends. Returns the path to use. Throws if the file
-   * cannot be linked.
+   * Lets the instance read one more file until the lease ends. Returns the path to use. Throws if the file cannot be linked.
    */
   link(path: string): Promise<string>
 }
@@ -76,8 +65,8 @@ export class EnginesBusy extends Error {
 
 export interface RunEngines {
   /**
-   * Waits while every engine is in use, but not for the start of a process: calls wait for that. Throws
-   * EnginesBusy, and the signal's reason.
+   * Waits while every engine is in use, but not for the start of a process: calls wait for that. Throws EnginesBusy, and the
+   * signal's reason.
    */
   take(signal?: AbortSignal): Promise<EngineLease>
   /** Same contract as EnginePool.isServing. */
@@ -88,16 +77,11 @@ export interface RunEngines {
 const ENTRY = new URL('./engine.main.ts', import.meta.url)
 /** The service itself has the highest priority, then queries, then runs. */
 const NICENESS = 10
-/**
- * Memory limit of a working process, per byte that its engine may use. The peak is 2.6 times a small limit.
- */
+/** Memory limit of a working process, per byte that its engine may use. The peak is 2.6 times a small limit. */
 const PEAK_SHARE = 3
 /** The replacement of a worn process starts this many runs ahead. It is ready before they are done. */
 const RUNS_AHEAD = 20
-/**
- * Memory limit of a process between runs, per byte that its engine may use. Allocators hold on to some
- * memory.
- */
+/** Memory limit of a process between runs, per byte that its engine may use. Allocators hold on to some memory. */
 const RESIDENT_SHARE = 1.5
 const RESIDENT_BASE_BYTES = 268_435_456
 /** One instance for the pipeline, one for its tests. */
@@ -288,8 +272,7 @@ class Lease implements EngineLease {
     try {
       return await this.#engine.process.call(request, signal)
     } catch (error) {
-      // After a lack of memory or an internal fault, the heap may be damaged. The next run gets another
-      // process.
+      // After a lack of memory or an internal fault, the heap may be damaged. The next run gets another process.
       if (error instanceof EngineFault && error.hasSpoilt) this.#isSpoilt = true
       if (request.number === this.#kept && !isBeforeWork(error)) this.#isKeptSpoilt = true
       throw error instanceof EngineFault ? withOwnPlaces(error, this.#links) : error

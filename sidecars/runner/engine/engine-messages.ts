@@ -5,8 +5,8 @@ import type { TableName } from '../../../lake/engine/traceless.ts'
 import type { FromEngine } from '../../engine/engine-process.ts'
 import { limits } from '../limits.ts'
 
-// The messages between the runner and its engine processes. An engine runs SQL of users, so its messages are
-// validated. Messages of the runner are not validated, because the runner controls its engines anyway.
+// The messages between the runner and its engine processes. An engine runs SQL of users, so its messages are validated.
+// Messages of the runner are not validated, because the runner controls its engines anyway.
 
 /** The name of the author's SELECT within its instance. */
 export const RESULT = 'sluice_result'
@@ -15,14 +15,13 @@ export type EngineRequest =
   /** Makes a fresh instance in advance. */
   | ({ kind: 'prepare'; number: number } & EngineSize)
   /**
-   * Gives a prepared instance its input and locks it. From then on, the instance can access only the input
-   * named here. `directory` is the base of relative paths while the instance is open, for other instances
-   * too.
+   * Gives a prepared instance its input and locks it. From then on, the instance can access only the input named here.
+   * `directory` is the base of relative paths while the instance is open, for other instances too.
    */
   | ({ kind: 'open'; number: number; tables: readonly TableView[]; directory?: string } & EngineAccess)
   /**
-   * Shows tables in the open instance that runs share, if none of the texts can leave anything behind.
-   * `names` are the tables that the texts may name, including tables that are shown later.
+   * Shows tables in the open instance that runs share, if none of the texts can leave anything behind. `names` are the tables
+   * that the texts may name, including tables that are shown later.
    */
   | {
       kind: 'enter'
@@ -35,9 +34,7 @@ export type EngineRequest =
   | { kind: 'leave'; number: number }
   /** Checks that the text is one SELECT, and defines it as the instance's result, to be written. */
   | { kind: 'define'; number: number; sql: string }
-  /**
-   * Checks that the text is one SELECT, and stores it under a name. A text with parameters is stored as rows.
-   */
+  /** Checks that the text is one SELECT, and stores it under a name. A text with parameters is stored as rows. */
   | { kind: 'relate'; number: number; name: string; sql: string; params: SqlParameters }
   /** Runs a statement that the runner wrote. */
   | { kind: 'run'; number: number; sql: string }
@@ -45,22 +42,13 @@ export type EngineRequest =
   | { kind: 'query'; number: number; sql: string }
   /** Runs a COPY that the runner wrote and that reports the written files (RETURN_STATS). */
   | { kind: 'copy'; number: number; sql: string }
-  /**
-   * Drops the result, and shows these tables from then on. Their files were named when the instance was
-   * opened.
-   */
+  /** Drops the result, and shows these tables from then on. Their files were named when the instance was opened. */
   | { kind: 'show'; number: number; tables: readonly TableView[] }
-  /**
-   * Parses a text in any open instance without binding it. Returns its syntax error, and the tables that it
-   * names.
-   */
+  /** Parses a text in any open instance without binding it. Returns its syntax error, and the tables that it names. */
   | { kind: 'parse'; number: number; sql: string }
   /** Runs one SELECT and reads it to its end. */
   | { kind: 'judge'; number: number; sql: string; sampleRows: number }
-  /**
-   * Runs one SELECT to its end and returns the first rows. The instance must have been opened with
-   * `profilePath`.
-   */
+  /** Runs one SELECT to its end and returns the first rows. The instance must have been opened with `profilePath`. */
   | {
       kind: 'preview'
       number: number
@@ -125,8 +113,8 @@ const answers = {
     columnTypes: Type.Array(Type.String()),
     rowCount: Type.Integer({ minimum: 0 }),
     /**
-     * The value as text if the result is one row with one column, cut just after `limits.valueCharacters`.
-     * Null for NULL and for all other results.
+     * The value as text if the result is one row with one column, cut just after `limits.valueCharacters`. Null for NULL and
+     * for all other results.
      */
     first: Type.Union([Type.String(), Type.Null()]),
     /** The first rows, shown to people. */

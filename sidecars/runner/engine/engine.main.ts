@@ -1,5 +1,5 @@
-// An engine process. SQL of users runs here and nowhere else. The process has no secrets and no environment,
-// and it ends when the runner ends.
+// An engine process. SQL of users runs here and nowhere else. The process has no secrets and no environment, and it ends when
+// the runner ends.
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { EngineError } from '../../../lake/engine/error.ts'
@@ -9,10 +9,7 @@ import { Refused } from '../write/select.ts'
 import { EngineInstance } from './engine-instance.ts'
 import { type EngineRequest, type Fault, RESULT } from './engine-messages.ts'
 
-/**
- * An interrupt can fall between two statements of a call, so the interrupt is repeated until the call has
- * ended.
- */
+/** An interrupt can fall between two statements of a call, so the interrupt is repeated until the call has ended. */
 const INTERRUPT_EVERY_MS = 20
 const MIB = 1_048_576
 

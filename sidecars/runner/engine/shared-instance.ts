@@ -5,11 +5,11 @@ import { limits } from '../limits.ts'
 import type { EngineLease, SharedInstance } from './engine-leases.ts'
 import type { TableView } from './engine-messages.ts'
 
-// An instance for SQL whose texts are all known in advance. Texts that leave nothing behind use the instance
-// that runs share. All other texts use a fresh instance (docs/adr/0009-engine-processes.md).
+// An instance for SQL whose texts are all known in advance. Texts that leave nothing behind use the instance that runs share.
+// All other texts use a fresh instance (docs/adr/0009-engine-processes.md).
 //
-// The shared instance is needed for the aim of 60 runs/s. Two measurements reached 73.5 and 74.8 runs/s with
-// it, 45.7 and 45.5 without it (2026-11-23, a quiet machine, 16 pipelines at once).
+// The shared instance is needed for the aim of 60 runs/s. Two measurements reached 73.5 and 74.8 runs/s with it, 45.7 and 45.5
+// without it (2026-11-23, a quiet machine, 16 pipelines at once).
 
 export interface OpenedInstance {
   number: number

@@ -8,10 +8,7 @@ import { columnsOf, namesOf, Refused, refuseParameters, refuseTwins, selectOf } 
 
 type Input = Omit<RequestOf<'preview'>, 'kind' | 'number'>
 
-/**
- * Executes one SELECT to its end and returns its first rows. Throws Refused for a text that no run could
- * write.
- */
+/** Executes one SELECT to its end and returns its first rows. Throws Refused for a text that no run could write. */
 export async function previewSelect(engine: Engine, request: Input): Promise<AnswerOf<'preview'>> {
   const { sql, profilePath } = request
   const statement = await selectOf(engine, sql)

@@ -15,15 +15,12 @@ import { execute } from './execute.ts'
 import { prepare } from './prepare.ts'
 import { accessOf, type PreviewAnswer } from './preview-report.ts'
 
-// A dry run of a draft. It is rendered and executed as in a run, on main, with a token that can only read.
-// Nothing is written, so the query is executed once and only its first rows are returned.
+// A dry run of a draft. It is rendered and executed as in a run, on main, with a token that can only read. Nothing is written,
+// so the query is executed once and only its first rows are returned.
 
 export type PreviewPipeline = ReturnType<typeof makePreview>
 
-/**
- * Makes the function that previews pipelines. It throws ConnectError as described in
- * proto/sluice/query/v1/query.proto.
- */
+/** Makes the function that previews pipelines. It throws ConnectError as described in proto/sluice/query/v1/query.proto. */
 export function makePreview(options: AttemptResourcesOptions) {
   // Python has its own slots, so that an endless loop in Python does not block previews of SQL.
   const turns = {

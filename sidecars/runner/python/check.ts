@@ -7,15 +7,12 @@ import { InterpreterEnded } from './interpreter.ts'
 import { type Interpreters, NoPython } from './interpreters.ts'
 import type { WrittenQuery } from './messages.ts'
 
-/**
- * `unchecked`: why the source could not be checked. `queries`: the queries in the text of a source that
- * compiles.
- */
+/** `unchecked`: why the source could not be checked. `queries`: the queries in the text of a source that compiles. */
 export type SyntaxReport = { error: string } | { unchecked: string } | { queries: readonly WrittenQuery[] }
 
 /**
- * Makes the function that checks whether a Python source compiles. A hostile source can crash a compiler, so
- * it is compiled where pipelines run. Throws the signal's reason.
+ * Makes the function that checks whether a Python source compiles. A hostile source can crash a compiler, so it is compiled
+ * where pipelines run. Throws the signal's reason.
  */
 export function makeSyntaxCheck(interpreters: Interpreters) {
   const turns = makeRunSlots(limits.pythonChecks)

@@ -3,8 +3,7 @@ import { chmod, readdir, statfs } from 'node:fs/promises'
 import { openKernel, Unavailable } from '../../sandbox/kernel.ts'
 import { unlinkedBytes } from './open-files.ts'
 
-// Measures the disk usage of a sandboxed process. Resource limits apply to one file only, so the sum is
-// measured from outside.
+// Measures the disk usage of a sandboxed process. Resource limits apply to one file only, so the sum is measured from outside.
 
 export interface Usage {
   bytes: number
@@ -41,8 +40,8 @@ export function watchDirectory(
 }
 
 /**
- * The usage of a process with its own file system, at this path in its root. `pid` is a process of its mount
- * namespace. The kernel counts, so nothing can be hidden.
+ * The usage of a process with its own file system, at this path in its root. `pid` is a process of its mount namespace. The
+ * kernel counts, so nothing can be hidden.
  */
 export async function usageOfFileSystem(pid: number, path: string): Promise<Usage> {
   const { blocks, bfree, bsize, files, ffree } = await statfs(`/proc/${pid}/root${path}`)
@@ -50,9 +49,8 @@ export async function usageOfFileSystem(pid: number, path: string): Promise<Usag
 }
 
 /**
- * The usage of a process that writes into a directory of a shared file system. Counts all files below the
- * directory, and all removed files that the process still holds. `user` is the user of the process; null: the
- * user of the runner.
+ * The usage of a process that writes into a directory of a shared file system. Counts all files below the directory, and all
+ * removed files that the process still holds. `user` is the user of the process; null: the user of the runner.
  */
 export async function usageOfProcess(
   directory: string,
@@ -81,16 +79,12 @@ const BLOCK_BYTES = 512
 /** Entries that are measured before other work of the runner gets its turn. */
 const AT_ONCE = 256
 /**
- * A longer path counts as too much. From 4,096 bytes on, the kernel refuses a path, so files below it could
- * not be measured.
+ * A longer path counts as too much. From 4,096 bytes on, the kernel refuses a path, so files below it could not be measured.
  */
 const PATH_BYTES_MAX = 3_500
 const TOO_MUCH: Usage = { bytes: Number.POSITIVE_INFINITY, files: Number.POSITIVE_INFINITY }
 
-/**
- * The blocks of everything below a directory. Stops counting when a limit is exceeded. Opens closed
- * directories.
- */
+/** The blocks of everything below a directory. Stops counting when a limit is exceeded. Opens closed directories. */
 export async function usageOfDirectory(directory: string, limits: Usage): Promise<Usage> {
   let bytes = 0
   let files = 0

@@ -9,9 +9,7 @@ import { pythonReferences } from '../../../lake/pipeline/references.ts'
 import type { Template } from '../../../lake/pipeline/template.ts'
 import type { Draft } from '../attempt/inputs.ts'
 
-/**
- * The tables and zones that a Python source names in quotes. An invalid name fails when the source uses it.
- */
+/** The tables and zones that a Python source names in quotes. An invalid name fails when the source uses it. */
 export function pythonDraft(template: Template, namespace: string): Draft {
   const tables = new Map<string, TableName>()
   const zones = new Set<string>()

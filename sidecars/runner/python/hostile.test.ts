@@ -10,10 +10,9 @@ import { DISK_ATTEMPTS, diskSource, HIDDEN_HOLDERS, PASSED_ON } from './test-dis
 import { attackNeighbour, NEIGHBOUR_ATTEMPTS } from './test-neighbour.ts'
 import { type Bench, openBench, stepsHere } from './testing.ts'
 
-// Code that tries to escape from its sandbox, in every sandbox step that this machine has. REQUIRE_SANDBOXES
-// names the steps that the machine must have. Python's own checks refuse some attempts before the kernel
-// does. Those attempts also go through ctypes, which Python does not check, so that the kernel must refuse
-// them.
+// Code that tries to escape from its sandbox, in every sandbox step that this machine has. REQUIRE_SANDBOXES names the steps
+// that the machine must have. Python's own checks refuse some attempts before the kernel does. Those attempts also go through
+// ctypes, which Python does not check, so that the kernel must refuse them.
 
 setDefaultTimeout(60_000)
 
@@ -69,9 +68,7 @@ for fd in range(3, 20):
   except OSError: pass
 while True: pass`
 
-/**
- * The name of an attack, its source, the answer to its calls, and how its process ends. Empty: in any way.
- */
+/** The name of an attack, its source, the answer to its calls, and how its process ends. Empty: in any way. */
 const CHANNEL_ATTACKS: [string, string, () => Promise<{ value: string }>, string][] = [
   ['a word of nonsense', nonsense('nonsense'), noAnswer, 'it said what makes no sense'],
   ['a result of no kind', nonsense('{"result":{"kind":"parquet"}}'), noAnswer, 'it said what makes no sense'],
@@ -294,10 +291,7 @@ result = [{"a": secrets.token_hex(2)}]
 /** The message of the kernel, or of the watch. */
 const OVER_ITS_LIMIT = /No space left on device|its directory is full/
 
-/**
- * Relative calls make a chain that is longer than a path may be. The modes of mkdir() need no right to change
- * modes.
- */
+/** Relative calls make a chain that is longer than a path may be. The modes of mkdir() need no right to change modes. */
 const HOSTILE_TREE = `
 import os
 home = os.open(".", os.O_RDONLY)
@@ -332,8 +326,8 @@ const asUser = (...command: string[]) => [
   ...command,
 ]
 
-// Only root can change its user, and only if that user can read the checkout. A suite that is not root has
-// tested the same above.
+// Only root can change its user, and only if that user can read the checkout. A suite that is not root has tested the same
+// above.
 const canBeUser =
   process.getuid?.() === 0 &&
   Bun.which('setpriv') !== null &&

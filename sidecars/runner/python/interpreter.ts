@@ -4,8 +4,7 @@ import { PipeWriter } from '../../engine/pipe-writer.ts'
 import type { Launch } from '../../sandbox/ladder.ts'
 import { type Call, type FromInterpreter, type Job, type Outcome, readMessage } from './messages.ts'
 
-// One Python process in its sandbox. It is started in advance, executes one job, and ends with everything
-// that it started.
+// One Python process in its sandbox. It is started in advance, executes one job, and ends with everything that it started.
 
 const source = (path: string) => readFileSync(new URL(path, import.meta.url), 'utf8')
 /** These modules are sent over the pipe, because the sandbox shows no file of the service. */
@@ -32,10 +31,7 @@ const START_MS = 20_000
 const FAREWELL_MS = 500
 /** One message of an interpreter. The largest messages have the text of a query and its parameters. */
 const MESSAGE_BYTES_MAX = 16 * 1_048_576
-/**
- * Answers that wait in this process because the interpreter does not read. One answer is a path or a list of
- * columns.
- */
+/** Answers that wait in this process because the interpreter does not read. One answer is a path or a list of columns. */
 const QUEUED_BYTES_MAX = 16 * 1_048_576
 /** Time for a process to notice the end of its children, before the whole group is ended. */
 const GROUP_GRACE_MS = 200
@@ -118,8 +114,8 @@ export class Interpreter {
   }
 
   /**
-   * Sends the job, which is possible once. Resolves when the outcome is known and the process is gone. Throws
-   * InterpreterEnded. After an abort, ends the process at once and throws the signal's reason.
+   * Sends the job, which is possible once. Resolves when the outcome is known and the process is gone. Throws InterpreterEnded.
+   * After an abort, ends the process at once and throws the signal's reason.
    */
   async work(job: Job, listener: Listener, signal: AbortSignal): Promise<Outcome> {
     signal.throwIfAborted()
@@ -150,8 +146,8 @@ export class Interpreter {
     this.#ended = why
     this.#isUnheard = true
     const children = this.#children()
-    // With namespaces, the started process waits for its children. If they end first, it notices their end
-    // and leaves none behind.
+    // With namespaces, the started process waits for its children. If they end first, it notices their end and leaves none
+    // behind.
     for (const pid of children) signal(pid)
     if (children.length === 0) this.#endGroup()
     else setTimeout(() => this.#endGroup(), GROUP_GRACE_MS).unref()

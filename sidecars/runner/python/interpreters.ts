@@ -22,8 +22,8 @@ import { limits } from '../limits.ts'
 import { type Usage, usageOfFileSystem, usageOfProcess, watchDirectory } from './directory-usage.ts'
 import { Interpreter, InterpreterEnded, PYTHON_ARGS } from './interpreter.ts'
 
-// Sandboxed interpreters, each for one run. One spare is kept started and confined, because a start takes 50
-// ms. A run has its interpreter to itself, and the interpreter is discarded after the run.
+// Sandboxed interpreters, each for one run. One spare is kept started and confined, because a start takes 50 ms. A run has its
+// interpreter to itself, and the interpreter is discarded after the run.
 
 /** Python cannot run here. The message explains why, for people. */
 export class NoPython extends Error {}
@@ -62,10 +62,7 @@ export interface Interpreters {
 export interface InterpretersOptions {
   /** The parent of the directories of the processes. */
   directory: string
-  /**
-   * Replaces `directory` for processes that reach their files as another user. A result of `walkable`; stop()
-   * removes it.
-   */
+  /** Replaces `directory` for processes that reach their files as another user. A result of `walkable`; stop() removes it. */
   walkable?: string
   mode: SandboxMode
   /** Replaces the sandbox steps of the mode. */
@@ -187,8 +184,7 @@ class InterpreterPool implements Interpreters {
   }
 
   /**
-   * Starts an interpreter; `leave` removes the place. After a rejection the process is gone, and the caller
-   * removes the place.
+   * Starts an interpreter; `leave` removes the place. After a rejection the process is gone, and the caller removes the place.
    */
   async #startIn(
     place: string,
@@ -237,8 +233,8 @@ class InterpreterPool implements Interpreters {
   }
 
   /**
-   * A parent directory that the sandbox's user can reach. With namespaces, the sandbox mounts the directory.
-   * Without them, the user must have access to its path.
+   * A parent directory that the sandbox's user can reach. With namespaces, the sandbox mounts the directory. Without them, the
+   * user must have access to its path.
    */
   #rootFor({ step }: Sandbox): Promise<string> | string {
     const { directory, log } = this.#options
@@ -248,10 +244,7 @@ class InterpreterPool implements Interpreters {
   }
 }
 
-/**
- * Makes the directories that an interpreter and its run share. `hasOwnDisk`: the sandbox has its own file
- * system.
- */
+/** Makes the directories that an interpreter and its run share. `hasOwnDisk`: the sandbox has its own file system. */
 async function makeRooms(
   place: string,
   user: number | null,
@@ -285,10 +278,10 @@ function refusalOf(mode: SandboxMode, reason: string): string {
 }
 
 /**
- * Returns the directory, or a new one if the users of root's sandboxes cannot reach it. A file beside the
- * directory names the new one. So the next start can remove the new directory of a process that was killed.
- * Only the owner could list these directories, after changing their modes. Another process that may write there
- * must know the name of a run's directory to find it.
+ * Returns the directory, or a new one if the users of root's sandboxes cannot reach it. A file beside the directory names the
+ * new one. So the next start can remove the new directory of a process that was killed. Only the owner could list these
+ * directories, after changing their modes. Another process that may write there must know the name of a run's directory to find
+ * it.
  */
 export async function walkable(directory: string, log: Log): Promise<string> {
   const note = `${directory}-elsewhere`

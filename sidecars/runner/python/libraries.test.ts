@@ -2,8 +2,8 @@ import { afterAll, beforeAll, describe, expect, setDefaultTimeout, test } from '
 import { RunStatus } from '../../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import { openTestService, type RunnerProcess, runToEnd, startRunner, type TestService } from '../testing.ts'
 
-// These tests need a Python with pyarrow, pandas and polars, which TEST_PYTHON_BIN names. Without it, they
-// are reported as skipped. `.ci/run` installs this Python.
+// These tests need a Python with pyarrow, pandas and polars, which TEST_PYTHON_BIN names. Without it, they are reported as
+// skipped. `.ci/run` installs this Python.
 
 setDefaultTimeout(60_000)
 

@@ -2,8 +2,8 @@ import { type Static, Type } from '@sinclair/typebox'
 import { TypeCompiler } from '@sinclair/typebox/compiler'
 import type { MergeStrategy } from '../../../lake/pipeline/config.ts'
 
-// The messages between the runner and the interpreter of a pipeline. User code shares the interpreter's
-// process, so every message from there is validated and limited.
+// The messages between the runner and the interpreter of a pipeline. User code shares the interpreter's process, so every
+// message from there is validated and limited.
 
 /** The job of an interpreter. An interpreter executes one job. */
 export type Job =
@@ -23,10 +23,7 @@ export type Job =
       logLimits: LogLimits
       /** The memory limit for people: `1 GiB`. */
       memory: string
-      /**
-       * The limit of its directory for people, such as `1 GiB`. Null if the kernel does not enforce the
-       * limit.
-       */
+      /** The limit of its directory for people, such as `1 GiB`. Null if the kernel does not enforce the limit. */
       disk: string | null
       isConfined: boolean
     }

@@ -1,16 +1,13 @@
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 
-// Files that a process has removed and still uses. They have no name any more, and take space until they are
-// closed.
+// Files that a process has removed and still uses. They have no name any more, and take space until they are closed.
 
 const BLOCK_BYTES = 512
 
 /**
- * The space of removed files that a process holds open or has mapped. A file that is mapped and not open
- * cannot be measured. So it counts as `fileBytes`, the most that one file may have. Mapped files count only
- * if they were below `directory`.
- * The function is synchronous, because the caller may have changed its user for this call. Returns 0 for a
- * process that is gone.
+ * The space of removed files that a process holds open or has mapped. A file that is mapped and not open cannot be measured. So
+ * it counts as `fileBytes`, the most that one file may have. Mapped files count only if they were below `directory`. The
+ * function is synchronous, because the caller may have changed its user for this call. Returns 0 for a process that is gone.
  */
 export function unlinkedBytes(pid: number, directory: string, fileBytes: number): number {
   try {

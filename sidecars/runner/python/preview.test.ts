@@ -13,10 +13,7 @@ setDefaultTimeout(60_000)
 
 const described = describe.skipIf((await stepsHere()).length === 0)
 
-/**
- * A directory that interpreters can reach as another user. The suite's own directory is closed to other
- * users.
- */
+/** A directory that interpreters can reach as another user. The suite's own directory is closed to other users. */
 const walkable = await mkdtemp('/tmp/sluice-walkable-')
 await chmod(walkable, 0o711)
 const { service, runner } = await useRunner({ RUNNER_CONCURRENCY: '1', TMPDIR: walkable })

@@ -37,8 +37,8 @@ import {
   selectNothing,
 } from './value-sql.ts'
 
-// One run of `pipeline.py`. The runner finds its inputs, and the engine computes its queries. Its result
-// becomes one SELECT, which is written like that of any other pipeline.
+// One run of `pipeline.py`. The runner finds its inputs, and the engine computes its queries. Its result becomes one SELECT,
+// which is written like that of any other pipeline.
 
 export interface PythonRun {
   place: Pick<AttemptResources, 'lake' | 'engine'>

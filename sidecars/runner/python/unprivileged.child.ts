@@ -1,5 +1,5 @@
-// A runner that is not root, started by `hostile.test.ts`. It runs one source in one sandbox step, or attacks
-// a neighbour there. It writes the outcome as JSON.
+// A runner that is not root, started by `hostile.test.ts`. It runs one source in one sandbox step, or attacks a neighbour
+// there. It writes the outcome as JSON.
 import type { SandboxStep } from '../../sandbox/ladder.ts'
 import { attackNeighbour } from './test-neighbour.ts'
 import { openBench } from './testing.ts'

@@ -56,10 +56,7 @@ function jsonExpression(column: string, type: DuckType): string {
 const wireType = (type: DuckType): DuckType =>
   mapped(type, (leaf) => (leaf.kind === 'scalar' && JSON_TYPES.has(leaf.name) ? leaf : VARCHAR))
 
-/**
- * A SELECT of the relation's rows that Parquet represents without loss. Types that other readers do not know
- * become text.
- */
+/** A SELECT of the relation's rows that Parquet represents without loss. Types that other readers do not know become text. */
 export function selectForParquet(relation: string, columns: readonly RelationColumn[]): string {
   const selected = columns.map(({ name, type }) => {
     const column = quoteIdentifier(name)
@@ -103,10 +100,7 @@ function mapped(type: DuckType, leaf: (type: DuckType) => DuckType): DuckType {
   }
 }
 
-/**
- * The table that will take the rows. Python has few types, so a column takes the table's type if its values
- * fit.
- */
+/** The table that will take the rows. Python has few types, so a column takes the table's type if its values fit. */
 export interface Target {
   /** Null: the table does not exist, or its columns are replaced. */
   schema: Schema | null
@@ -117,9 +111,7 @@ export interface ResultSql {
   warnings: string[]
 }
 
-/**
- * A SELECT of the rows in a JSON file of an interpreter. Each line contains a list of values for each column.
- */
+/** A SELECT of the rows in a JSON file of an interpreter. Each line contains a list of values for each column. */
 export function selectFromJson(result: JsonResult, path: string, target: Target): ResultSql {
   const known = knownTypes(target)
   const warnings: string[] = []
@@ -191,9 +183,7 @@ function jsonType(type: ValueType): DuckType {
   }
 }
 
-/**
- * The type of the column: the table's type if it can hold every value, otherwise the type that Python found.
- */
+/** The type of the column: the table's type if it can hold every value, otherwise the type that Python found. */
 function finalType(type: ValueType, own: DuckType | undefined): DuckType {
   if (own !== undefined && holds(own, type)) return own
   switch (type.kind) {

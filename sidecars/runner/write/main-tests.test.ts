@@ -18,9 +18,7 @@ const directory = testDirectory()
 const never = new AbortController().signal
 const STUCK = 'select 1 as stuck'
 
-/**
- * A pool of one engine, and a clock. The clock advances only while a stuck test or `take` waits for its end.
- */
+/** A pool of one engine, and a clock. The clock advances only while a stuck test or `take` waits for its end. */
 function makePlace(take: (lease: EngineLease, untilLate: () => Promise<never>) => Promise<EngineLease>) {
   let now = 0
   const timeouts: { at: number; over: AbortController }[] = []

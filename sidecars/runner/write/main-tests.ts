@@ -135,10 +135,7 @@ async function prepare(
   }
 }
 
-/**
- * A table that no run has created cannot be tested. Its tests get an error for people instead of the engine's
- * message.
- */
+/** A table that no run has created cannot be tested. Its tests get an error for people instead of the engine's message. */
 function withoutTable({ test, draft }: DraftedTest, own: TableName): DraftedTest {
   if (draft instanceof TemplateError || !draft.sql.includes(tableExpression(own))) return { test, draft }
   const reason = `table ${tableKey(own)} does not exist: no run has made it yet`

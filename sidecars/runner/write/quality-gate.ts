@@ -11,8 +11,8 @@ import { counted, reasonOf, since } from '../author/wording.ts'
 import { EngineFault } from '../engine/engine-messages.ts'
 import { limits } from '../limits.ts'
 
-// Quality tests judge data before any reader can see it. A test that cannot be evaluated fails with its own
-// severity. Only a lost engine or a cancel ends all tests.
+// Quality tests judge data before any reader can see it. A test that cannot be evaluated fails with its own severity. Only a
+// lost engine or a cancel ends all tests.
 
 export type WriteLog = (level: Level, message: string) => void
 

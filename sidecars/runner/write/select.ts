@@ -34,8 +34,8 @@ export async function selectOf(engine: Engine, sql: string): Promise<DuckDBPrepa
 }
 
 /**
- * Refuses columns with equal names, ignoring case. A view would rename the second `a` to `a_1`, and the table
- * would get a column that the author did not name.
+ * Refuses columns with equal names, ignoring case. A view would rename the second `a` to `a_1`, and the table would get a
+ * column that the author did not name.
  */
 export function refuseTwins(names: readonly string[]): void {
   const known = new Set<string>()

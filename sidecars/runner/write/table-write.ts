@@ -22,8 +22,7 @@ import { reasonOf } from '../author/wording.ts'
 import type { EngineLease } from '../engine/engine-leases.ts'
 import { EngineFault, RESULT } from '../engine/engine-messages.ts'
 
-// Writes the result of a pipeline to its table: rows to Parquet, Parquet to the lake, one commit to the
-// branch.
+// Writes the result of a pipeline to its table: rows to Parquet, Parquet to the lake, one commit to the branch.
 
 export interface Write {
   sql: string
@@ -49,8 +48,8 @@ export interface WriteMeans {
 }
 
 /**
- * Writes the result of a SELECT to local files, according to its strategy. Throws EngineFault,
- * UnsupportedColumn, IncompatibleColumn, UnsupportedWrite, UnsupportedPartition, UnsupportedTable.
+ * Writes the result of a SELECT to local files, according to its strategy. Throws EngineFault, UnsupportedColumn,
+ * IncompatibleColumn, UnsupportedWrite, UnsupportedPartition, UnsupportedTable.
  */
 export async function writeResult(
   { sql, name, table, rules, at }: Write,
@@ -89,10 +88,7 @@ const stageOf =
     return newTable({ uuid, location, schema, partitionSpec, at: Date.now() })
   }
 
-/**
- * Why a run could not write a result with these columns, whatever its rows. Null: the columns allow the
- * write.
- */
+/** Why a run could not write a result with these columns, whatever its rows. Null: the columns allow the write. */
 export function refusalOfWrite(
   { sql, name, table, rules, at }: Write,
   columns: readonly Column[],
@@ -118,15 +114,12 @@ const UNTYPED_IN_RESULTS: ReadonlySet<string> = new Set(['INTEGER', 'NULL', '"NU
 const TYPED_RESULT = 'sluice_typed_result'
 /** Without NULL in the text, no column consists of a bare NULL. */
 const BARE_NULL = /\bnull\b/i
-/**
- * The type of a bare NULL column that the table does not have, as in Python. Every later value can be written
- * as text.
- */
+/** The type of a bare NULL column that the table does not have, as in Python. Every later value can be written as text. */
 const UNTYPED = 'VARCHAR'
 
 /**
- * Gives columns of a bare NULL the types that the table has for them. The engine types them INTEGER, which
- * the author did not ask for.
+ * Gives columns of a bare NULL the types that the table has for them. The engine types them INTEGER, which the author did not
+ * ask for.
  */
 async function withTypesOfTable(
   columns: readonly Column[],
@@ -224,8 +217,8 @@ export function storeResult(change: TableChange, lake: LakeSession): StoredResul
 }
 
 /**
- * Commits the files to the branch, once. The files are durable when this resolves. Returns the branch's
- * commit. Throws CatalogError and HttpFailure.
+ * Commits the files to the branch, once. The files are durable when this resolves. Returns the branch's commit. Throws
+ * CatalogError and HttpFailure.
  */
 export async function commitResult(
   { change, files, placed }: StoredResult,
@@ -246,8 +239,8 @@ export async function commitResult(
     reader: lake.reader,
     summary: { 'sluice.run-id': runId },
   })
-  // Only this attempt reads the branch, and nothing is merged before the attempt has reported its end. So the
-  // attempt must wait until the files are durable; the catalog need not.
+  // Only this attempt reads the branch, and nothing is merged before the attempt has reported its end. So the attempt must wait
+  // until the files are durable; the catalog need not.
   const [committed, ...written] = await Promise.allSettled([
     lake.catalog.commit(name, plan),
     placed,

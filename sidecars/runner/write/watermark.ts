@@ -82,8 +82,7 @@ export async function watermarkOf(
     const warning = `watermark_value is none: the largest value of column ${JSON.stringify(column)} is longer than ${limits.valueCharacters} characters`
     return { value: null, warning }
   } finally {
-    // One engine may serve many previews, so the instance is closed here. If that fails, the lease closes it
-    // later.
+    // One engine may serve many previews, so the instance is closed here. If that fails, the lease closes it later.
     await engine.close(number).catch(() => {})
   }
 }

@@ -1,7 +1,6 @@
 /**
- * One journey with the generated TypeScript client. `tools/test/clients.ts` copies this file beside the
- * generated `sluice.ts`, checks the types of both and runs this file. SLUICE_URL is the address of the
- * service.
+ * One journey with the generated TypeScript client. `tools/test/clients.ts` copies this file beside the generated `sluice.ts`,
+ * checks the types of both and runs this file. SLUICE_URL is the address of the service.
  */
 import assert from 'node:assert/strict'
 import createClient from 'openapi-fetch'
