@@ -8,6 +8,7 @@ import { coverageProblems } from './coverage.ts'
 import { openApiBreaks, openApiDrift } from './openapi.ts'
 import { statechartDrift } from './statecharts.ts'
 import { sizeOf, sourceFiles, structureProblems } from './structure.ts'
+import { wordFaults } from './words.ts'
 
 const root = join(import.meta.dirname, '..', '..')
 /** The time limit of a command that hangs. On a busy machine `tsc` takes minutes. */
@@ -31,6 +32,7 @@ export async function runChecks(tally: Tally) {
     'clients of the last release are not broken': openApiBreaks,
     'every row of e2e/COVERAGE.md has a test': coverageProblems,
     'SQL stands in stores, and libraries are used as documented': structure,
+    'sentences are short and name their subject': async () => (await wordFaults([])).join('\n') || undefined,
     'bun.lock records no download address': lockfileAddresses,
   }
   await Promise.all(Object.entries(checks).map(([title, verify]) => tally.check(title, verify)))
