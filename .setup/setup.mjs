@@ -201,7 +201,9 @@ function lock(path) {
       const owner = Number(read(path))
       if (owner > 0 && !isAlive(owner)) rmSync(path, { force: true })
       else if (performance.now() > deadline)
-        throw new Error(`process ${owner} does not finish; or remove ${path}`)
+        throw new Error(
+          `set-up by process ${owner} has not finished after ${LOCK_DEADLINE_MS / 60_000} min: end it, or remove ${path}`,
+        )
       else pause(50)
     }
   } finally {

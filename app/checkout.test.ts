@@ -13,10 +13,10 @@ afterAll(() => rmSync(directory, { recursive: true }))
 const A = 'a'.repeat(40)
 const B = 'b'.repeat(64)
 const AGE = new Date('2026-02-03T04:05:06.000Z')
-let made = 0
+let rootsCreated = 0
 
 function rootWith(files: Record<string, string>): string {
-  const root = join(directory, String(made++))
+  const root = join(directory, String(rootsCreated++))
   mkdirSync(root)
   for (const [path, text] of Object.entries(files)) {
     mkdirSync(dirname(join(root, path)), { recursive: true })
@@ -67,7 +67,7 @@ test.each([
   ['no checkout', {}],
   ['a branch without a commit', { '.git/HEAD': 'ref: refs/heads/main\n' }],
   ['another kind of HEAD', { '.git/HEAD': 'ref: ../../secret\n' }],
-  ['a file that names nothing', { '.git': 'what\n' }],
+  ['a file that names no directory', { '.git': 'what\n' }],
 ])('returns null for %s', (_, files) => {
   expect(checkoutIn(rootWith(files))).toBeNull()
 })

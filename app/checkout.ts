@@ -40,7 +40,7 @@ function gitDirectory(root: string): string {
   const path = join(root, '.git')
   if (statSync(path).isDirectory()) return path
   const [, named] = /^gitdir: (.+)$/m.exec(readFileSync(path, 'utf8')) ?? []
-  if (named === undefined) throw new Error(`${path} names no directory`)
+  if (named === undefined) throw new Error(`${path} does not name a git directory`)
   return resolve(root, named)
 }
 

@@ -7,10 +7,13 @@ import { fileWriting } from './access/guard.ts'
 import { makeEnforcement, makeResources, makeSharing } from './access/service.ts'
 import { auditRoutes } from './audit/routes.ts'
 import { makeAuditService, noAudit } from './audit/service.ts'
-import { headOfMain } from './catalog/branches.ts'
+import { branchRoutes, tagRoutes } from './branches/routes.ts'
+import { makeBranchService } from './branches/service.ts'
+import { makeTagService } from './branches/tags.ts'
 import { makeCatalog } from './catalog/catalog.ts'
 import { attemptTokenKey } from './catalog/store/token-key.ts'
 import { makeTokens, type Tokens } from './catalog/tokens.ts'
+import { viewOf } from './catalog/views.ts'
 import type { Background } from './core/background.ts'
 import type { Clock } from './core/clock.ts'
 import type { Config } from './core/config.ts'
@@ -98,12 +101,12 @@ export async function composeService(parts: ServiceParts) {
   const tokens = makeTokens(await attemptTokenKey(sql))
   const sidecars = makeSidecars(parts)
   const plugins = makePlugins(config.plugins, { sql, log, clock, observe: metrics.rpcEnded })
-  const { ownership, licensing, sight } = makeEdition(parts, plugins)
-  const work = makeWork(parts, sidecars)
-  const { runs, pipelines, references } = work
+  const { ownership, licensing, codeVisibility } = makeEdition(parts, plugins)
+  const services = makePipelineServices(parts, sidecars)
+  const { runs, pipelines, references } = services
   const readers = makeReaders(parts, { sidecars, tokens, pipelines })
   const streams = await makeStreams(parts, { runs, sidecars })
-  const catalog = makeCatalog({ sql, objects, tokens, clock, newId, log, sight })
+  const catalog = makeCatalog({ sql, objects, tokens, clock, newId, log, codeVisibility })
   const audit = config.audit ? makeAuditService({ sql, lists: patient.sql, clock, newId, log }) : noAudit
   const archive = makeArchive({ sql, objects })
   const clearUpUpload = makeClearUp({ sql, objects })
@@ -130,15 +133,17 @@ export async function composeService(parts: ServiceParts) {
     describePython: sidecars.describePython,
     api: [
       auditRoutes(audit),
-      namespaceRoutes(work.namespaces),
+      namespaceRoutes(services.namespaces),
       pipelineRoutes(pipelines),
       versionRoutes(pipelines),
       previewRoutes(readers.previews),
       qualityTestRoutes(readers.tests),
-      triggerRoutes(work.triggers, config),
+      triggerRoutes(services.triggers, config),
       scheduleRoutes(makeScheduleService({ db, clock, newId })),
-      fileRoutes(work.files, fileWriting(ownership?.resources)),
-      landingZoneRoutes(work.zones),
+      fileRoutes(services.files, fileWriting(ownership?.resources)),
+      landingZoneRoutes(services.zones),
+      branchRoutes(makeBranchService({ sql })),
+      tagRoutes(makeTagService({ sql })),
       runRoutes(runs, streams.runs),
       queryRoutes(readers.queries),
       schemaRoutes(readers.queries),
@@ -148,7 +153,8 @@ export async function composeService(parts: ServiceParts) {
       retentionRoutes(makeRetentionService({ db, reaper: background.reaper })),
       sharingRoutes(ownership === undefined ? null : makeSharingService(ownership)),
     ],
-    ownCredential: [webhookRoutes(work.webhooks)],
+    ownCredential: [webhookRoutes(services.webhooks)],
+    foreign: [catalog.userRoutes],
     internal: [catalog.routes, catalog.objectRoutes],
   })
 
@@ -173,7 +179,7 @@ export async function composeService(parts: ServiceParts) {
 }
 
 type Sidecars = ReturnType<typeof makeSidecars>
-type Work = ReturnType<typeof makeWork>
+type PipelineServices = ReturnType<typeof makePipelineServices>
 
 /** Clients of the runners and query services in the configuration. */
 function makeSidecars({ config, metrics }: ServiceParts) {
@@ -200,7 +206,7 @@ function makeSidecars({ config, metrics }: ServiceParts) {
     queries: config.queryUrls === null ? null : queryPool('query service', config.queryUrls),
     describePython: async (signal: AbortSignal) =>
       weakest(
-        await runners.askAll(async (runner) => {
+        await runners.callAll(async (runner) => {
           const { sandbox, pythonVersion: version } = await runner.describeRunner({}, { signal })
           return { sandbox, version }
         }),
@@ -226,12 +232,12 @@ function makeEdition(
   return {
     ownership,
     licensing: license === null ? undefined : makeLicensing({ license, sql, clock, log, admins }),
-    sight: ownership && makeCodeVisibility({ sql, ...ownership, admins }),
+    codeVisibility: ownership && makeCodeVisibility({ sql, ...ownership, admins }),
   }
 }
 
 /** Services for pipelines, their resources, and the causes of their runs. */
-function makeWork(parts: ServiceParts, { runner }: Sidecars) {
+function makePipelineServices(parts: ServiceParts, { runner }: Sidecars) {
   const { config, log, clock, newId, patient, objects, background } = parts
   const { db, sql, session } = parts.database
   const namespaces = makeNamespaceService({ db })
@@ -290,9 +296,13 @@ function makeWork(parts: ServiceParts, { runner }: Sidecars) {
   }
 }
 
-/** Notices that also count ended runs: every run that this process ends is announced. */
+/** Notices to other replicas. They also count ended runs, because this process announces every run that it ends. */
 function makeCountedNotices({ database: { sql }, log, metrics }: ServiceParts): Notices {
-  const sent = makeNotices(sql, (error) => log.warn('a notice was lost', { error }))
+  const sent = makeNotices(sql, (error) =>
+    log.warn('announcement of changed runs not sent: log streams and triggers react at their next sweep', {
+      error,
+    }),
+  )
   return {
     ...sent,
     completed(ended) {
@@ -302,26 +312,43 @@ function makeCountedNotices({ database: { sql }, log, metrics }: ServiceParts): 
   }
 }
 
+/** The view that a runner reads: main or a branch, and landing files of a namespace. A null reader sees everything. */
+interface ReadLake {
+  branch?: string
+  landing?: string
+  reader: Reader | null
+}
+
 /** Services that read data through an engine. */
 function makeReaders(
   { config, database: { db, sql }, objects, clock, newId }: ServiceParts,
-  { sidecars, tokens, pipelines }: { sidecars: Sidecars; tokens: Tokens; pipelines: Work['pipelines'] },
+  {
+    sidecars,
+    tokens,
+    pipelines,
+  }: { sidecars: Sidecars; tokens: Tokens; pipelines: PipelineServices['pipelines'] },
 ) {
   const { answerBytesMax, metadataStore, publicUrl } = config
   const engineRows = makeEngineRows()
   /**
-   * Addresses and a token to read the current commit of main. `landing` is the namespace of a preview, whose landing files the
-   * token also opens.
+   * Addresses and a token to read main or a branch. `landing` is the namespace of a preview, whose landing files the token also
+   * opens.
    */
-  async function readMain({ landing, reader }: { landing?: string; reader: Reader | null }) {
-    const commit = await headOfMain(sql)
+  async function readLake({ branch: name, landing, reader }: ReadLake) {
+    const { commit, branch } = await viewOf(sql, { branch: name })
     const expiresAt = new Date(clock.now().getTime() + READ_TOKEN_MS)
     return {
       catalogUrl: `${publicUrl}/catalog`,
       objectsUrl: `${publicUrl}/lake/objects`,
       warehouse: 'sluice',
       catalogId: tokens.catalogId,
-      token: tokens.read({ commit, expiresAt, landing, reader: reader ?? undefined }),
+      token: tokens.read({
+        commit,
+        branch: branch ?? undefined,
+        expiresAt,
+        landing,
+        reader: reader ?? undefined,
+      }),
     }
   }
   const queries = makeQueryService({
@@ -341,13 +368,13 @@ function makeReaders(
       objects,
       pipelines,
       runQualityTests: sidecars.runner.runQualityTests,
-      readMain,
+      readLake,
     }),
     previews: makePreviewService({
       db,
       objects,
       runners: sidecars.previews,
-      readMain,
+      readLake,
       answerBytesMax,
       engineRows,
     }),
@@ -363,7 +390,7 @@ async function makeStreams(
   const inspector = makeInspectorService({
     sql: patient.sql,
     clock,
-    tellsOfOthers: config.edition === 'community',
+    disclosesOtherRuns: config.edition === 'community',
     runner: config.runnerUrls === null ? null : sidecars.runners.check,
   })
   const inspectorFeeds = makeInspectorFeeds(
@@ -392,7 +419,7 @@ async function makeStreams(
   }
 }
 
-/** Shortages of healthy parts that therefore start nothing new. */
+/** Reports why healthy parts start no new work, such as a lack of disk space. */
 function makeShortages({ config: { store } }: ServiceParts, { runners }: Sidecars) {
   const storeFloor = store.kind === 'disk' ? makeDiskFloor(store.root, store.floorBytes ?? null) : null
   return async (): Promise<Readiness['details']> => {
@@ -409,6 +436,8 @@ function startUpkeep({ log, metrics }: ServiceParts, runs: RunService) {
     // While the database is unreachable, the gauge keeps its last value.
     const active = await runs.countActive().catch(() => null)
     if (active !== null) metrics.activeRuns.set(active)
-    await runs.foldTotal().catch((error) => log.warn('changes of run_total not folded', { error }))
+    await runs
+      .foldTotal()
+      .catch((error) => log.warn('rows of table run_total not merged: retrying in 1 s', { error }))
   }, UPKEEP_MS)
 }

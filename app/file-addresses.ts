@@ -26,8 +26,8 @@ const isResolved = (segment: string) => /^(\.|%2e){1,2}$/i.test(segment) || segm
 function leadsToFile(address: string) {
   // Only a backslash or a dot segment changes a path. Most addresses have neither, so they skip the URL parser.
   if (!/\\|\/(\.|%2e)/i.test(address)) return false
-  const whole = address.startsWith('/') ? `http://localhost${address}` : address
-  return URL.canParse(whole) && isOfFile(new URL(whole).pathname)
+  const absolute = address.startsWith('/') ? `http://localhost${address}` : address
+  return URL.canParse(absolute) && isOfFile(new URL(absolute).pathname)
 }
 
 const at = (path: string, request: Request) => new Request(`http://localhost${path}`, request)

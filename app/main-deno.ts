@@ -45,7 +45,7 @@ function refused({ headers, url }: Request): Response | null {
   let bytes = 0
   for (const [name, value] of headers) bytes += name.length + value.length + LINE_BYTES
   return bytes > HEADER_BYTES_MAX
-    ? refusal(431, 'INVALID_ARGUMENT', `headers: are longer than ${HEADER_BYTES_MAX} bytes`)
+    ? refusal(431, 'INVALID_ARGUMENT', `headers: must have at most ${HEADER_BYTES_MAX} bytes together`)
     : null
 }
 
@@ -58,7 +58,7 @@ const ofUnknownLength = (response: Response) =>
     ? new Response(new ReadableStream({ start: (controller) => controller.close() }), response)
     : response
 
-/** A colon, a space and the end of the line. */
+/** Bytes of a header line beside name and value: a colon, a space, CR and LF. */
 const LINE_BYTES = 4
 
 await runProcess({

@@ -29,7 +29,7 @@ export async function serveOnNode(
    * only when all have safe methods (RFC 9112, 9.3.2).
    */
   const turns = new WeakMap<Socket, Promise<void>>()
-  const take = (incoming: IncomingMessage, outgoing: ServerResponse) => {
+  const handle = (incoming: IncomingMessage, outgoing: ServerResponse) => {
     const { socket } = incoming
     const answered = (turns.get(socket) ?? Promise.resolve())
       .then(() => {
@@ -42,9 +42,9 @@ export async function serveOnNode(
       .finally(() => stalled.delete(outgoing))
     turns.set(socket, answered)
   }
-  const server = createServer(take)
+  const server = createServer(handle)
   // An unknown expectation is ignored, so that the credential is checked first.
-  server.on('checkExpectation', take)
+  server.on('checkExpectation', handle)
   server.on('connect', (_, socket) => socket.end(refusal(405, 'Method Not Allowed')))
   // An upload may take any time while bytes arrive; the reader of its body enforces the timeouts.
   server.requestTimeout = 0
@@ -76,7 +76,7 @@ async function answer(app: App, incoming: IncomingMessage, outgoing: ServerRespo
   await sendNodeResponse(outgoing, isWithoutBody(response) ? bare(response) : response).catch(() =>
     outgoing.destroy(),
   )
-  if (!incoming.complete && !incoming.destroyed) passOver(incoming)
+  if (!incoming.complete && !incoming.destroyed) skipRequest(incoming)
 }
 
 /** Response to a request that never reaches the application; the connection then closes. */
@@ -135,7 +135,7 @@ function bodyOf(incoming: IncomingMessage): Bytes {
     {
       start(controller) {
         incoming.pause()
-        const take = (chunk: Uint8Array<ArrayBuffer>) => {
+        const onData = (chunk: Uint8Array<ArrayBuffer>) => {
           controller.enqueue(chunk)
           if ((controller.desiredSize ?? 0) <= 0) incoming.pause()
         }
@@ -145,13 +145,13 @@ function bodyOf(incoming: IncomingMessage): Bytes {
         }
         const fail = (error?: Error) => {
           stopListening()
-          controller.error(error ?? new Error('the client has gone'))
+          controller.error(error ?? new Error('the client closed the connection'))
         }
         const close = () => fail()
-        incoming.on('data', take).on('end', end).on('error', fail).on('close', close)
+        incoming.on('data', onData).on('end', end).on('error', fail).on('close', close)
         incoming.pause()
         stopListening = () => {
-          incoming.off('data', take).off('end', end).off('close', close)
+          incoming.off('data', onData).off('end', end).off('close', close)
         }
       },
       pull() {
@@ -159,7 +159,7 @@ function bodyOf(incoming: IncomingMessage): Bytes {
       },
       cancel() {
         stopListening()
-        passOver(incoming)
+        skipRequest(incoming)
       },
     },
     { highWaterMark: 0 },
@@ -167,7 +167,7 @@ function bodyOf(incoming: IncomingMessage): Bytes {
 }
 
 /** Drains the rest of a body, so that the connection can carry the next request. */
-function passOver(incoming: IncomingMessage) {
+function skipRequest(incoming: IncomingMessage) {
   if (incoming.complete || incoming.destroyed || passedOver.has(incoming)) return
   passedOver.add(incoming)
   let bytes = 0

@@ -68,7 +68,7 @@ export async function runProcess(parts: ProcessParts): Promise<void> {
     const config = withCheckout(parseConfig(parts.env, process.cwd()))
     if (config.isOpenToNetwork) process.stderr.write(openWarning(config.host))
     if (config.isWeakKey) process.stderr.write(WEAK_KEY_WARNING)
-    // During the start, nothing needs an orderly stop, and a dependency may never answer.
+    // A process whose parent ends during the start exits without an orderly stop, because a dependency may never answer.
     endWithParent(parts.env, () => {})
     const running = await start(config, parts)
     endInOrder(parts.env, () => running.stop())
@@ -119,14 +119,14 @@ async function start(config: Config, { serve, makeBackground, startEffects }: Pr
   }
 }
 
-const WEAK_KEY_WARNING = `WARNING: PLATFORM_API_KEY has fewer than ${KEY_LENGTH_MIN} characters and can be guessed; set a longer one.\n`
+const WEAK_KEY_WARNING = `WARNING: PLATFORM_API_KEY has fewer than ${KEY_LENGTH_MIN} characters and can be guessed: set a longer key.\n`
 
 function openWarning(host: string) {
   const frame = '!'.repeat(100)
   return [
     frame,
-    `WARNING: anybody who reaches ${host} may read, change and delete everything here: there is no authentication.`,
-    'Set PLATFORM_API_KEY, or let something in front decide who reaches this address (ALLOW_OPEN=true says so).',
+    `WARNING: no authentication: every client that reaches ${host} can read, change and delete all data.`,
+    'Set PLATFORM_API_KEY, or restrict access with a proxy or a firewall (ALLOW_OPEN=true confirms that).',
     frame,
     '',
   ].join('\n')

@@ -7,11 +7,14 @@ import type { AuditTrail } from './audit/service.ts'
 import { makeAccessTokens } from './auth/access-tokens.ts'
 import { makeApiKeys } from './auth/api-keys.ts'
 import { makeIssuerKeys } from './auth/issuer-keys.ts'
+import { icebergError } from './catalog/errors.ts'
+import { tokenRoute } from './catalog/token-route.ts'
 import type { Enforcement } from './core/access.ts'
 import { storeRule } from './core/bound.ts'
 import { makeSenderOf, type Peer } from './core/client-address.ts'
 import type { Clock } from './core/clock.ts'
 import type { Config } from './core/config.ts'
+import { errorResponse } from './core/error-response.ts'
 import type { NewId } from './core/ids.ts'
 import type { Log } from './core/log.ts'
 import type { Metrics } from './core/metrics.ts'
@@ -28,7 +31,7 @@ import {
   type ReadinessChecks,
 } from './health/service.ts'
 import { homeRoutes } from './home/routes.ts'
-import { type Authenticate, makeAuthenticate } from './http/auth.ts'
+import { type Authenticate, isOfEngine, makeAuthenticate } from './http/auth.ts'
 import { readBody } from './http/body.ts'
 import { makeCors } from './http/cors.ts'
 import { exchangeOf, makeFetch } from './http/exchange.ts'
@@ -77,6 +80,8 @@ export interface AppParts {
   api: readonly AnyElysia[]
   /** Webhooks, mounted under /api/v1. They check a credential of their own. */
   ownCredential: readonly AnyElysia[]
+  /** Plugins mounted at the root. They require a credential of the API and answer errors in their own format: /iceberg. */
+  foreign: readonly AnyElysia[]
   /** Plugins mounted at the root that check a credential of their own: /catalog, /lake/objects. */
   internal: readonly AnyElysia[]
 }
@@ -95,16 +100,19 @@ export function buildApp(parts: AppParts): App {
   const authenticate = authenticateBy(parts)
   const isOpen = config.apiKeys.length === 0 && config.oidc === null && auth === null
   if ((config.edition === 'pro') !== (ownership !== undefined))
-    throw new Error('ownership belongs to the Pro edition, which does not start without it')
+    throw new Error('ownership is required in the Pro edition, and not allowed in the community edition')
   const health = healthRoutes(makeHealthService(parts), metrics, config)
   const plainApi = together(
     [...parts.api, featureRoutes({ ...config, hasLicenseEnded: parts.licensing?.hasEnded }, describePlugins)],
     '/api/v1',
   )
-  const apiRoutes = routesOf(plainApi, 'identity')
-  const api = ownership === undefined ? plainApi : guarded(plainApi, apiRoutes, ownership.resources)
+  const plainForeign = together(parts.foreign)
+  const apiRoutes = [...routesOf(plainApi, 'identity'), ...routesOf(plainForeign, 'identity')]
+  const inEdition = (plugin: AnyElysia) =>
+    ownership === undefined ? plugin : guarded(plugin, apiRoutes, ownership.resources)
+  const api = inEdition(plainApi)
   const ownCredential = together(parts.ownCredential, '/api/v1')
-  const internal = together(parts.internal)
+  const internal = together([...parts.internal, tokenRoute(authenticate)])
   const swagger = swaggerRoutes(() =>
     openApiDocument({
       routes: [...api.routes, ...ownCredential.routes, ...health.routes],
@@ -129,6 +137,7 @@ export function buildApp(parts: AppParts): App {
     .use(open)
     .use(internal)
     .use(ownCredential)
+    .use(inEdition(plainForeign))
     .use(api)
 
   return {
@@ -149,6 +158,7 @@ export function buildApp(parts: AppParts): App {
       cors: makeCors({ origins: config.corsOrigins, publicUrl: config.shownUrl, isOpen }),
       checkHost: makeCheckHost(config.allowedHosts),
       senderOf: makeSenderOf(config.trustedProxies),
+      refusal: (path, error) => (isOfEngine(path) ? icebergError(error) : errorResponse(error)),
     }),
   }
 }
@@ -169,11 +179,12 @@ function guarded(api: AnyElysia, routes: readonly Route[], resources: Resources)
 /** Authentication with every method that the configuration enables. */
 function authenticateBy({ config, clock, log, plugins }: AppParts): Authenticate {
   const tokens = plugins?.auth?.tokens ?? null
-  if (config.plugins.auth !== null && tokens === null) throw new Error('the auth plugin is not connected')
+  if (config.plugins.auth !== null && tokens === null)
+    throw new Error('the configured authentication plugin has no client: pass plugins.auth')
   if (config.edition === 'pro' && config.apiKeys.length === 0 && config.oidc === null && tokens === null)
-    throw new Error('the Pro edition is not open to everybody: nothing here can tell who comes')
+    throw new Error('the Pro edition requires API keys, an OIDC issuer or an authentication plugin')
   const onFailure = (error: unknown) =>
-    log.warn('the identity provider cannot be asked for its keys', { error })
+    log.warn('keys of the identity provider not fetched: check OIDC_ISSUER', { error })
   return makeAuthenticate({
     apiKeys: config.apiKeys.length === 0 ? null : makeApiKeys(config.apiKeys),
     tokens:

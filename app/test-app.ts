@@ -36,11 +36,11 @@ export const testLog: AppParts['log'] = {
 }
 
 /** Records every entry. */
-export function keptLog() {
+export function recordingLog() {
   const entries: { level: string; message: string; fields: Fields | undefined }[] = []
-  const keep = (level: string) => (message: string, fields?: Fields) =>
+  const record = (level: string) => (message: string, fields?: Fields) =>
     void entries.push({ level, message, fields })
-  const log: Log = { info: keep('info'), warn: keep('warn'), error: keep('error'), named: () => log }
+  const log: Log = { info: record('info'), warn: record('warn'), error: record('error'), named: () => log }
   return { log, entries, messages: () => entries.map(({ message }) => message) }
 }
 
@@ -61,6 +61,7 @@ export function testApp(
     readiness: { postgres: answers, s3: answers, runner: answers, query: answers },
     audit: noAudit,
     api: [],
+    foreign: [],
     ownCredential: [],
     internal: [],
     ...parts,

@@ -96,8 +96,8 @@ async function runsPerSecond({ url, sql, news }: NoOpService, latencies: Record<
   await timed(ALONE, () => runOnce(0))
   note('one caller')
   for (const caller of callers) caller.close()
-  const [left] = await sql<{ count: string }[]>`select count(*) from run where status <> 'success'`
-  if (left?.count !== '0') throw new Error(`${left?.count} runs did not end in success`)
+  const [unsuccessful] = await sql<{ count: string }[]>`select count(*) from run where status <> 'success'`
+  if (unsuccessful?.count !== '0') throw new Error(`${unsuccessful?.count} runs did not end in success`)
   return perSecond
 }
 

@@ -52,7 +52,7 @@ async function measureLists(url: string, databaseUrl: string) {
     const { total } = await ask<{ total: number }>(`${url}/api/v1/runs?${query}`)
     return total
   }
-  const asked: Record<string, () => Promise<unknown>> = {
+  const requests: Record<string, () => Promise<unknown>> = {
     'limit: select 1 over HTTP': () => ask(bare.url.href),
     'limit: the first page in SQL': () => sql`select * from run order by created_at desc, id desc limit 50`,
     'GET /runs, first page and total': runs(''),
@@ -82,7 +82,7 @@ async function measureLists(url: string, databaseUrl: string) {
   let isOver = false
   const changing = change(sql, () => isOver)
   const rows: Record<string, Figures> = {}
-  for (const [name, once] of Object.entries(asked)) {
+  for (const [name, once] of Object.entries(requests)) {
     for (let n = 0; n < WARM_UP; n++) await once()
     rows[name] = figuresOf(await sampled(once))
   }
@@ -92,7 +92,8 @@ async function measureLists(url: string, databaseUrl: string) {
   await bare.stop(true)
   const [counted] = await sql`select count(*)::int as runs from run`
   const total = await runs('')()
-  if (total !== counted?.runs) throw new Error(`${total} runs are told, ${counted?.runs} are there`)
+  if (total !== counted?.runs)
+    throw new Error(`the list reports ${total} runs, the table has ${counted?.runs}`)
   console.log(
     `  ${total.toLocaleString('en')} runs, ${CALLERS} callers at once, ${CHANGES_PER_SECOND} new runs a second beside them`,
   )

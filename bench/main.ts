@@ -30,14 +30,14 @@ const BENCHMARKS: Record<string, () => Promise<void>> = {
   query: benchQuery,
 }
 
-const asked = process.argv.slice(2)
-const unknown = asked.filter((name) => !(name in BENCHMARKS))
+const names = process.argv.slice(2)
+const unknown = names.filter((name) => !(name in BENCHMARKS))
 if (unknown.length > 0) {
-  console.error(`There is no benchmark ${unknown.join(', ')}: use ${Object.keys(BENCHMARKS).join(', ')}.`)
+  console.error(`unknown benchmark ${unknown.join(', ')}: use ${Object.keys(BENCHMARKS).join(', ')}`)
   process.exit(2)
 }
 for (const [name, run] of Object.entries(BENCHMARKS)) {
-  if (asked.length > 0 && !asked.includes(name)) continue
+  if (names.length > 0 && !names.includes(name)) continue
   console.log(`\n${name}`)
   await run()
 }

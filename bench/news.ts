@@ -12,22 +12,22 @@ export type News = Awaited<ReturnType<typeof listenToRuns>>
 
 /** Listens to notifications about runs, as any client of the database can. */
 export async function listenToRuns(sql: Sql) {
-  const heard = new Map<string, RunNews>()
+  const announcedRuns = new Map<string, RunNews>()
   const waiting = new Map<string, (news: RunNews) => void>()
   let onNew: (id: string, news: RunNews) => void = () => {}
-  const hear = (id: string) => {
-    const known = heard.get(id)
-    if (known !== undefined) return known
+  const record = (id: string) => {
+    const recorded = announcedRuns.get(id)
+    if (recorded !== undefined) return recorded
     const news = { firstAt: performance.now(), endedAt: Number.NaN }
-    heard.set(id, news)
+    announcedRuns.set(id, news)
     onNew(id, news)
     return news
   }
   await listen(sql, (announcement) => {
-    if ('changed' in announcement) for (const id of announcement.changed) hear(id)
+    if ('changed' in announcement) for (const id of announcement.changed) record(id)
     if (!('completed' in announcement)) return
     for (const { run_id } of announcement.completed) {
-      const news = hear(run_id)
+      const news = record(run_id)
       news.endedAt = performance.now()
       waiting.get(run_id)?.(news)
       waiting.delete(run_id)
@@ -36,7 +36,7 @@ export async function listenToRuns(sql: Sql) {
   return {
     /** Resolves with both times when the run has ended. */
     of(id: string): Promise<RunNews> {
-      const news = heard.get(id)
+      const news = announcedRuns.get(id)
       if (news !== undefined && !Number.isNaN(news.endedAt)) return Promise.resolve(news)
       return new Promise((resolve) => waiting.set(id, resolve))
     },

@@ -62,10 +62,10 @@ export async function benchReaper() {
       await asVacuumed(sql)
       await window('nothing (noise)', pause(WINDOW_MS))
     }
-    const [left] =
+    const [remaining] =
       await sql`select count(*)::int as runs from run where created_at < now() - interval '90 days'`
-    if (rows < OLD_RUNS * (1 + LINES_PER_RUN) || left?.runs !== 0)
-      throw new Error(`${rows} rows are gone, ${left?.runs} old runs are left`)
+    if (rows < OLD_RUNS * (1 + LINES_PER_RUN) || remaining?.runs !== 0)
+      throw new Error(`${rows} rows deleted, but ${remaining?.runs} old runs remain`)
     await window(BEFORE, pause(WINDOW_MS))
     load.close()
 

@@ -25,10 +25,10 @@ export async function openCaller(url: string): Promise<Caller> {
     if (text.length < end + 4 + length) return
     const [status, body] = [text.slice(9, 12), text.slice(end + 4)]
     text = ''
-    const asked = waiting
+    const answered = waiting
     waiting = null
-    if (status.startsWith('2')) asked?.resolve(body)
-    else asked?.reject(new Error(`${status} ${body}`))
+    if (status.startsWith('2')) answered?.resolve(body)
+    else answered?.reject(new Error(`${status} ${body}`))
   })
   socket.on('error', (error) => waiting?.reject(error))
   const send = (request: string) =>

@@ -160,8 +160,8 @@ function printSlowest(runs: readonly TimedRun[]) {
   console.log(`\n  the slowest of ${runs.length} runs`)
   for (const { n, ms, steps } of runs.toSorted((a, b) => b.ms - a.ms).slice(0, SLOWEST)) {
     const inOrder = steps.toSorted(([, a], [, b]) => a - b)
-    const taken = inOrder.map(([step, at], i) => [step, at - (inOrder[i - 1]?.[1] ?? 0)] as const)
-    const texts = taken.filter(([, took]) => took >= 5).map(([step, took]) => `${step} ${took}`)
+    const durations = inOrder.map(([step, at], i) => [step, at - (inOrder[i - 1]?.[1] ?? 0)] as const)
+    const texts = durations.filter(([, took]) => took >= 5).map(([step, took]) => `${step} ${took}`)
     console.log(`  run ${n}: ${ms.toFixed(0)} ms (${texts.join(', ')})`)
   }
 }

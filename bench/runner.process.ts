@@ -5,10 +5,10 @@ import { RunnerService } from '../proto/gen/sluice/runner/v1/runner_pb.ts'
 import { makeLog } from '../sidecars/core/log.ts'
 import { serveConnect } from '../sidecars/rpc/connect.ts'
 import { makeAttemptService } from '../sidecars/runner/attempt/attempt-service.ts'
-import { makeAttempts, type Work } from '../sidecars/runner/attempt/attempts.ts'
+import { type ExecutionContext, makeAttempts } from '../sidecars/runner/attempt/attempts.ts'
 import { LINE_MS } from './sse-task.ts'
 
-async function talk({ log, signal, enter }: Work): Promise<never> {
+async function talk({ log, signal, enter }: ExecutionContext): Promise<never> {
   enter('executing')
   let line = 0
   // A random delay spreads the lines of runs that start together.

@@ -63,13 +63,13 @@ async function follow(task: SseTask): Promise<SseResult> {
               `GET /api/v1/runs/${subscriber.runId}/logs HTTP/1.1\r\nhost: ${task.host}:${task.port}\r\naccept: text/event-stream\r\n${resume}\r\n`,
             )
           },
-          data: (_, bytes) => hear(subscriber, bytes),
+          data: (_, bytes) => consume(subscriber, bytes),
           error: (_, error) => reject(error),
         },
       }).catch(reject)
     })
 
-  function hear(subscriber: Subscriber, bytes: Uint8Array) {
+  function consume(subscriber: Subscriber, bytes: Uint8Array) {
     const events = (subscriber.rest + Buffer.from(bytes).toString('latin1')).split('\n\n')
     subscriber.rest = events.pop() ?? ''
     subscriber.onOpen()

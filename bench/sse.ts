@@ -76,6 +76,6 @@ function latencyOf({ lines, latencies }: SseResult): string {
 async function transactionsOf(sql: postgres.Sql): Promise<number> {
   const [row] = await sql<{ count: number }[]>`
     select (xact_commit + xact_rollback)::float8 as count from pg_stat_database where datname = current_database()`
-  assert(row !== undefined, 'the database has no statistics of itself')
+  assert(row !== undefined, 'no row in pg_stat_database for the test database')
   return row.count
 }

@@ -28,7 +28,7 @@ export interface Database {
   /** Raw SQL with the driver's own codecs. Drizzle replaces the codecs of the client it is given. */
   sql: Sql
   /** A pool for one task, with one connection for statements and one for transactions. `close` closes it too. */
-  session(does: string): Sql
+  session(task: string): Sql
   close(): Promise<void>
 }
 
@@ -153,7 +153,7 @@ export async function migrate(
         if (!isLocked(error)) throw error
         if (tries === MIGRATION_TRIES)
           throw new Error(
-            'the database is not of this version yet, and what uses it lets nobody change it: end long transactions (a dump?)',
+            `database migration blocked by locks after ${tries} attempts: end long transactions, such as a dump`,
             { cause: error },
           )
         await new Promise((resolve) => setTimeout(resolve, MIGRATION_PAUSE_MS))
@@ -168,7 +168,7 @@ export async function migrate(
 export class UnknownHistory extends Error {
   constructor() {
     super(
-      'the database was made by an unreleased version of Sluice and cannot be upgraded: set DATA_DIR to a new directory, or DATABASE_URL to an empty database',
+      'the database was created by an unreleased version of Sluice and cannot be upgraded: set DATA_DIR to a new directory, or DATABASE_URL to an empty database',
     )
   }
 }

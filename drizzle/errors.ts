@@ -4,7 +4,7 @@ import postgres from 'postgres'
 const CONNECTION =
   /^(CONNECTION_|CONNECT_|ECONN|EPIPE|ETIMEDOUT|ENOTCONN|EHOSTDOWN|EHOSTUNREACH|ENETDOWN|ENETUNREACH|ENETRESET|EAI_|ERR_SSL|ERR_TLS)/
 /** SQLSTATE classes of temporary errors: connection, rollback (deadlock), resources, operator, lock not available. */
-const PASSING = /^(08|40|53|57|55P03)/
+const TEMPORARY = /^(08|40|53|57|55P03)/
 
 /** Whether the error or one of its causes is a failed or lost connection. */
 export const isOfConnection = (error: unknown): boolean =>
@@ -24,7 +24,7 @@ export function isPassing(error: unknown): boolean {
   if (isOfConnection(error)) return true
   // A SQLSTATE is always a string, so a number is a different kind of code.
   return (
-    error instanceof Error && 'code' in error && typeof error.code === 'string' && PASSING.test(error.code)
+    error instanceof Error && 'code' in error && typeof error.code === 'string' && TEMPORARY.test(error.code)
   )
 }
 

@@ -62,9 +62,9 @@ type Values = readonly ParameterOrFragment<never>[]
 
 /** A statement whose rows have the types of their columns: select(sql, { id: runs.id })`from run where ...`. */
 export const select =
-  <C extends Columns>(sql: Sql | SqlTx, columns: C, before: Part = sql``) =>
-  (rest: TemplateStringsArray, ...values: Values): PendingQuery<RowOf<C>[]> =>
-    sql<RowOf<C>[]>`${before} select ${selected(sql, columns)} ${sql(rest, ...values)}`
+  <C extends Columns>(sql: Sql | SqlTx, columns: C, prefix: Part = sql``) =>
+  (query: TemplateStringsArray, ...values: Values): PendingQuery<RowOf<C>[]> =>
+    sql<RowOf<C>[]>`${prefix} select ${selected(sql, columns)} ${sql(query, ...values)}`
 
 /** The same for the rows that a change returns: returning(sql, { id: runs.id })`delete from run where ...`. */
 export const returning =
@@ -74,7 +74,7 @@ export const returning =
 
 /** The row of a statement that always returns exactly one row. */
 export function only<Row>([row, ...others]: readonly Row[]): Row {
-  assert(row !== undefined && others.length === 0, 'the statement answers one row')
+  assert(row !== undefined && others.length === 0, 'the statement did not return exactly one row')
   return row
 }
 

@@ -9,17 +9,17 @@ import postgres from 'postgres'
 export class ConnectionSilent extends Error {
   readonly code = 'CONNECTION_SILENT'
   constructor() {
-    super('the database does not answer')
+    super('no answer from Postgres: the connection was closed')
   }
 }
 
 /**
  * A proxy without a database accepts connections and closes them. Without this error, postgres.js would reconnect endlessly.
  */
-class ConnectionUnheard extends Error {
+class ConnectionClosedEarly extends Error {
   readonly code = 'CONNECT_ENDED'
   constructor() {
-    super('the connection was closed before the database had said anything')
+    super('the connection to Postgres was closed before any answer')
   }
 }
 
@@ -45,7 +45,7 @@ const TICKS_PER_DOUBT = 4
 interface Connection {
   socket: net.Socket
   /** The value of `bytesWritten` when data last arrived. A higher value now means that an answer is outstanding. */
-  writtenWhenHeard: number
+  writtenAtLastData: number
   waitingTicks: number
 }
 
@@ -83,17 +83,17 @@ export function startSupervisor(
   let attempts = 0
 
   function tick() {
-    let isDoubted = away !== null
-    for (const one of connections) {
-      const isWaiting = one.socket.bytesWritten > one.writtenWhenHeard
-      one.waitingTicks = isWaiting ? one.waitingTicks + 1 : 0
-      const waitedMs = (one.waitingTicks - 1) * tickMs
+    let isProbeNeeded = away !== null
+    for (const connection of connections) {
+      const isWaiting = connection.socket.bytesWritten > connection.writtenAtLastData
+      connection.waitingTicks = isWaiting ? connection.waitingTicks + 1 : 0
+      const waitedMs = (connection.waitingTicks - 1) * tickMs
       if (waitedMs >= (away === null ? statementMs + graceMs : doubtMs))
-        one.socket.destroy(new ConnectionSilent())
-      else if (waitedMs >= doubtMs) isDoubted = true
+        connection.socket.destroy(new ConnectionSilent())
+      else if (waitedMs >= doubtMs) isProbeNeeded = true
     }
     if (probe === null) {
-      if (isDoubted) startProbe()
+      if (isProbeNeeded) startProbe()
     } else if (++probe.ticks * tickMs >= probeMs) {
       if (received === probe.receivedBefore) declareAway(new ConnectionSilent())
       endProbe()
@@ -141,11 +141,11 @@ export function startSupervisor(
     })
     // TLS hides the answers and takes over the socket's listeners, so this connection is not supervised.
     if (address.ssl) return socket
-    const connection = { socket, writtenWhenHeard: 0, waitingTicks: 0 }
+    const connection = { socket, writtenAtLastData: 0, waitingTicks: 0 }
     connections.add(connection)
     socket.on('data', () => {
       received++
-      connection.writtenWhenHeard = socket.bytesWritten
+      connection.writtenAtLastData = socket.bytesWritten
       connection.waitingTicks = 0
     })
     socket.on('close', () => connections.delete(connection))
@@ -158,7 +158,7 @@ export function startSupervisor(
     const address = { host: host[at] ?? 'localhost', port: port[at] ?? 5432 }
     const socket = path ? net.connect({ path }) : net.connect(address)
     socket.once('end', () => {
-      if (socket.bytesRead === 0) socket.destroy(new ConnectionUnheard())
+      if (socket.bytesRead === 0) socket.destroy(new ConnectionClosedEarly())
     })
     // postgres.js uses `host` and `port` in error messages and to check the server's certificate.
     return Object.assign(socket, address)

@@ -10,36 +10,41 @@ import type { Sql, SqlTx } from './sql.ts'
 const NOTICED_MS = 1_000
 const pause = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms))
 
-type Work = (tx: SqlTx) => unknown
+type TransactionBody = (tx: SqlTx) => unknown
 
 /**
  * Returns the pool `statements`, whose transactions use the connections of `transactions`. A transaction whose connection ends
  * rejects once, with the error of the lost connection.
  */
 export function withTransactions(statements: Sql, transactions: Sql): Sql {
-  const begin = transactions.begin.bind(transactions) as (options: string, work: Work) => Promise<unknown>
+  const begin = transactions.begin.bind(transactions) as (
+    options: string,
+    work: TransactionBody,
+  ) => Promise<unknown>
 
-  function beginSafely(...args: [work: Work] | [options: string, work: Work]): Promise<unknown> {
+  function beginSafely(
+    ...args: [work: TransactionBody] | [options: string, work: TransactionBody]
+  ): Promise<unknown> {
     const [options, work] = args.length === 1 ? ['', args[0]] : args
     const state = { hasEnded: false }
-    const { promise: over, resolve: end } = Promise.withResolvers<void>()
+    const { promise: settled, resolve: settle } = Promise.withResolvers<void>()
     const ended = begin(options, async (tx) => {
       try {
-        const made = work(guarded(tx, state))
-        return await (Array.isArray(made) ? Promise.all(made) : made)
+        const result = work(guarded(tx, state))
+        return await (Array.isArray(result) ? Promise.all(result) : result)
       } catch (error) {
         // postgres.js notices a lost connection and rejects the transaction itself. Other errors only look like a lost
         // connection, such as a reset connection to the object store. These must roll back, so the wait is limited.
-        if (isOfConnection(error)) await Promise.race([over, pause(NOTICED_MS)])
+        if (isOfConnection(error)) await Promise.race([settled, pause(NOTICED_MS)])
         if (state.hasEnded) return new Promise<never>(() => {})
         throw error
       }
     })
-    const noticed = () => {
+    const markEnded = () => {
       state.hasEnded = true
-      end()
+      settle()
     }
-    ended.then(noticed, noticed)
+    ended.then(markEnded, markEnded)
     return ended
   }
 

@@ -14,8 +14,8 @@ export interface VisibleTables {
 }
 
 /** `and <column> is among these ids`; empty for full visibility. */
-export const andVisibleId = (sql: Sql | SqlTx, column: Part, seen: VisibleIds): Part =>
-  seen === 'all' ? sql`` : sql`and ${among(sql, column, seen, 'uuid')}`
+export const andVisibleId = (sql: Sql | SqlTx, column: Part, visible: VisibleIds): Part =>
+  visible === 'all' ? sql`` : sql`and ${among(sql, column, visible, 'uuid')}`
 
 /**
  * A condition that the table of the row `entry` (namespace, layer, name) is visible. Its live pipeline decides; without a live
@@ -24,27 +24,27 @@ export const andVisibleId = (sql: Sql | SqlTx, column: Part, seen: VisibleIds): 
 export function andVisibleTable(sql: Sql | SqlTx, { pipelines, namespaces }: VisibleTables): Part {
   if (pipelines === 'all' && namespaces === 'all') return sql``
   return sql`and coalesce((
-    select ${among(sql, sql`maker.id`, pipelines, 'uuid')} from pipeline maker
-    where maker.deleted_at is null and maker.namespace = entry.namespace and maker.layer = entry.layer
-      and maker.name = entry.name), ${among(sql, sql`entry.namespace`, namespaces, 'text')})`
+    select ${among(sql, sql`producer.id`, pipelines, 'uuid')} from pipeline producer
+    where producer.deleted_at is null and producer.namespace = entry.namespace and producer.layer = entry.layer
+      and producer.name = entry.name), ${among(sql, sql`entry.namespace`, namespaces, 'text')})`
 }
 
 /** A list can have thousands of values. Postgres hashes a subquery, but scans an array for each row. */
-function among(sql: Sql | SqlTx, column: Part, seen: VisibleIds, type: 'uuid' | 'text'): Part {
-  if (seen === 'all') return sql`true`
+function among(sql: Sql | SqlTx, column: Part, visible: VisibleIds, type: 'uuid' | 'text'): Part {
+  if (visible === 'all') return sql`true`
   return type === 'uuid'
-    ? sql`${column} in (select unnest(${[...seen]}::uuid[]))`
-    : sql`${column} in (select unnest(${[...seen]}::text[]))`
+    ? sql`${column} in (select unnest(${[...visible]}::uuid[]))`
+    : sql`${column} in (select unnest(${[...visible]}::text[]))`
 }
 
 /** A condition on ids for drizzle queries. Full visibility returns undefined, which adds no condition. */
-export const isVisibleId = (column: PgColumn | SQL, seen: VisibleIds | undefined): SQL | undefined =>
-  seen === undefined || seen === 'all'
+export const isVisibleId = (column: PgColumn | SQL, visible: VisibleIds | undefined): SQL | undefined =>
+  visible === undefined || visible === 'all'
     ? undefined
-    : typed`${column} in (select unnest(${typed.param([...seen])}::uuid[]))`
+    : typed`${column} in (select unnest(${typed.param([...visible])}::uuid[]))`
 
 /** A condition on names for drizzle queries. Full visibility returns undefined, which adds no condition. */
-export const isVisibleName = (column: PgColumn, seen: VisibleIds | undefined): SQL | undefined =>
-  seen === undefined || seen === 'all'
+export const isVisibleName = (column: PgColumn, visible: VisibleIds | undefined): SQL | undefined =>
+  visible === undefined || visible === 'all'
     ? undefined
-    : typed`${column} in (select unnest(${typed.param([...seen])}::text[]))`
+    : typed`${column} in (select unnest(${typed.param([...visible])}::text[]))`

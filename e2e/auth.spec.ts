@@ -37,8 +37,8 @@ test('a request without the key gets no suggestion of a similar route', async ({
       expect.not.stringContaining('mean'),
     ])
   }
-  const known = await request.get('/runs', keyed)
-  expect((await known.json()).error.message).toContain('/api/v1/runs')
+  const knownPath = await request.get('/runs', keyed)
+  expect((await knownPath.json()).error.message).toContain('/api/v1/runs')
 })
 
 test('no spelling of the address bypasses the key', async ({ service }) => {

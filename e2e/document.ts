@@ -76,7 +76,7 @@ export function newAjv() {
 
 export function validatorsOf(): ValidatorOf {
   const ajv = newAjv()
-  const made = new Map<string, ReturnType<ValidatorOf>>()
+  const validators = new Map<string, ReturnType<ValidatorOf>>()
   const make = (operation: Operation, status: string): ReturnType<ValidatorOf> => {
     const content = operation.responses[status]?.content
     const schema = content?.['application/json']?.schema
@@ -87,8 +87,8 @@ export function validatorsOf(): ValidatorOf {
   }
   return (operation, status) => {
     const key = `${operation.method} ${operation.path} ${status}`
-    if (!made.has(key)) made.set(key, make(operation, status))
-    return made.get(key) ?? null
+    if (!validators.has(key)) validators.set(key, make(operation, status))
+    return validators.get(key) ?? null
   }
 }
 
@@ -110,7 +110,7 @@ function targetOf(document: Json, reference: string): unknown {
     .slice('#/'.length)
     .split('/')
     .reduce<unknown>((at, key) => (isObject(at) ? at[key] : undefined), document)
-  if (target === undefined) throw new Error(`${reference} leads nowhere`)
+  if (target === undefined) throw new Error(`unresolved reference ${reference}`)
   return target
 }
 

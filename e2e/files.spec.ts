@@ -203,8 +203,8 @@ test('a file has an ETag, and a matching If-None-Match is 304', async ({ request
   expect(written.headers().etag).toBe(etag)
   const read = await request.get(url)
   expect([read.headers().etag, read.headers()['cache-control']]).toEqual([etag, 'private, no-cache'])
-  for (const known of [etag, `W/${etag}`, `"other", ${etag}`, `, ${etag},`, '*']) {
-    const again = await request.get(url, { headers: { 'if-none-match': known } })
+  for (const condition of [etag, `W/${etag}`, `"other", ${etag}`, `, ${etag},`, '*']) {
+    const again = await request.get(url, { headers: { 'if-none-match': condition } })
     expect([again.status(), again.headers().etag, await again.text()]).toEqual([304, etag, ''])
   }
   expect((await request.get(url, { headers: { 'if-none-match': '"other"' } })).status()).toBe(200)

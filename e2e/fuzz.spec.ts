@@ -45,7 +45,7 @@ let request: APIRequestContext
 let operations: Operation[]
 let validatorOf: ValidatorOf
 /** Existing values of parameters and fields, by name. Requests may delete only the values in `doomed`. */
-let known: Record<string, string[]>
+let existing: Record<string, string[]>
 let doomed: Record<string, string[]>
 
 test.beforeAll(async () => {
@@ -64,10 +64,10 @@ test.afterAll(async () => {
 test('generated requests get declared answers, and never a 500 @convention.generated', async () => {
   test.setTimeout(SECONDS * 1000 + 300_000)
   const agent = new Agent({ keepAlive: true, maxSockets: AT_ONCE * 2 })
-  const seen = new Map<number, number>()
+  const countOfStatus = new Map<number, number>()
   const property = fc.asyncProperty(fc.oneof(...operations.map(requestTo)), async (sent) => {
     const answer = await send(agent, sent)
-    seen.set(answer.status, (seen.get(answer.status) ?? 0) + 1)
+    countOfStatus.set(answer.status, (countOfStatus.get(answer.status) ?? 0) + 1)
     const problem = problemOf(sent, answer)
     if (problem !== null) throw new Error(`${problem}\n${shown(sent)}\n${shownAnswer(answer)}`)
   })
@@ -87,14 +87,17 @@ test('generated requests get declared answers, and never a 500 @convention.gener
     })),
   ]
   agent.destroy()
-  const total = [...seen.values()].reduce((sum, count) => sum + count, 0)
-  const statuses = [...seen].sort(([a], [b]) => a - b).map(([status, count]) => `${status}: ${count}`)
+  const total = [...countOfStatus.values()].reduce((sum, count) => sum + count, 0)
+  const statuses = [...countOfStatus]
+    .sort(([a], [b]) => a - b)
+    .map(([status, count]) => `${status}: ${count}`)
   console.log(`FUZZ_SEED=${SEED} ${total} requests in ${SECONDS} s (${statuses.join(', ')})`)
   const failures = results.flatMap(({ failed, errorInstance }) => (failed ? [String(errorInstance)] : []))
   expect(failures, `FUZZ_SEED=${SEED}`).toEqual([])
   expect(total).toBeGreaterThan(operations.length / 2)
   // Some requests were accepted and some refused.
-  for (const status of [200, 201, 400, 404]) expect(seen.get(status) ?? 0, `${status}`).toBeGreaterThan(0)
+  for (const status of [200, 201, 400, 404])
+    expect(countOfStatus.get(status) ?? 0, `${status}`).toBeGreaterThan(0)
 })
 
 function problemOf({ operation, fault }: Sent, { status, type, text }: Answer): string | null {
@@ -149,7 +152,7 @@ const shownAnswer = ({ status, text }: Answer) => `${status} ${text.slice(0, 600
 function send(agent: Agent, { operation, target, headers, body }: Sent): Promise<Answer> {
   return new Promise((resolve, reject) => {
     const { hostname, port } = new URL(service.url)
-    const asked = httpRequest(
+    const clientRequest = httpRequest(
       { agent, hostname, port, method: operation.method, path: target, headers, timeout: 120_000 },
       (response) => {
         const status = response.statusCode ?? 0
@@ -165,10 +168,12 @@ function send(agent: Agent, { operation, target, headers, body }: Sent): Promise
         response.on('error', reject)
       },
     )
-    asked.on('timeout', () => asked.destroy(new Error(`no answer: ${operation.method} ${target}`)))
-    asked.on('error', reject)
-    if (body !== null) asked.setHeader('content-length', Buffer.byteLength(body))
-    asked.end(body ?? undefined)
+    clientRequest.on('timeout', () =>
+      clientRequest.destroy(new Error(`no answer: ${operation.method} ${target}`)),
+    )
+    clientRequest.on('error', reject)
+    if (body !== null) clientRequest.setHeader('content-length', Buffer.byteLength(body))
+    clientRequest.end(body ?? undefined)
   })
 }
 
@@ -196,7 +201,7 @@ async function populate() {
     data: { namespace: 'default', layer: 'silver', pipeline: table.name, cron: '0 0 1 1 *' },
   })
   const { id: scheduleId } = await schedule.json()
-  known = {
+  existing = {
     ns: ['default'],
     namespace: ['default'],
     layer: ['silver'],
@@ -216,7 +221,7 @@ async function populate() {
     code: ['select 1 as a'],
   }
   doomed = {
-    ...known,
+    ...existing,
     ns: ['default'],
     name: [...namespaces, ...pipelines.map(({ name }) => name)],
     id: [],
@@ -270,7 +275,7 @@ const WRONG: Record<string, fc.Arbitrary<unknown>> = {
 }
 
 function requestTo(operation: Operation): fc.Arbitrary<Sent> {
-  const names = operation.method === 'DELETE' ? doomed : known
+  const names = operation.method === 'DELETE' ? doomed : existing
   const inPath = operation.parameters.filter((parameter) => parameter.in === 'path')
   const inQuery = operation.parameters.filter((parameter) => parameter.in === 'query')
   const inHeader = operation.parameters.filter((parameter) => parameter.in === 'header')
@@ -282,8 +287,8 @@ function requestTo(operation: Operation): fc.Arbitrary<Sent> {
       content: bodyOf(operation, names),
     })
     .map(({ segments, query, headers, content }) => {
-      const place = new Map(inPath.map(({ name }, index) => [name, segments[index] ?? '']))
-      const path = operation.path.replace(/\{(\w+)\}/g, (_, name) => place.get(name) ?? '')
+      const segmentByName = new Map(inPath.map(({ name }, index) => [name, segments[index] ?? '']))
+      const path = operation.path.replace(/\{(\w+)\}/g, (_, name) => segmentByName.get(name) ?? '')
       const search = query.filter((one) => one !== null).join('&')
       return {
         operation,
@@ -298,7 +303,7 @@ function requestTo(operation: Operation): fc.Arbitrary<Sent> {
 const mostly = <T>(usual: fc.Arbitrary<T>, odd: fc.Arbitrary<T>) =>
   fc.oneof({ arbitrary: usual, weight: 6 }, { arbitrary: odd, weight: 1 })
 
-function segmentOf({ name, schema, example }: Parameter, names: typeof known): fc.Arbitrary<string> {
+function segmentOf({ name, schema, example }: Parameter, names: typeof existing): fc.Arbitrary<string> {
   const there = names[name] ?? []
   const fits = fittingText(schema, example).map(encodeURIComponent)
   const usual = there.length > 0 ? mostly(fc.constantFrom(...there).map(encodeURIComponent), fits) : fits
@@ -307,17 +312,17 @@ function segmentOf({ name, schema, example }: Parameter, names: typeof known): f
 
 function queryOf(
   { name, schema, example, required }: Parameter,
-  names: typeof known,
+  names: typeof existing,
 ): fc.Arbitrary<string | null> {
   const there = names[name] ?? []
   const fits = there.length > 0 ? fc.constantFrom(...there) : fittingText(schema, example)
-  const given = mostly(fits, fc.constantFrom(...ODD_TEXTS)).map(
+  const present = mostly(fits, fc.constantFrom(...ODD_TEXTS)).map(
     (value) => `${name}=${encodeURIComponent(wellFormed(value).slice(0, 2_000))}`,
   )
   const broken = fc.constantFrom(`${name}=%ff`, `${name}=%`, name, `${name}=1&${name}=2`, `${name}[]=1`)
   return fc.oneof(
     { arbitrary: fc.constant(null), weight: required ? 1 : 6 },
-    { arbitrary: given, weight: 5 },
+    { arbitrary: present, weight: 5 },
     { arbitrary: broken, weight: 1 },
   )
 }
@@ -341,7 +346,7 @@ interface Content {
 
 const json = { 'content-type': 'application/json' }
 
-function bodyOf({ method, body }: Operation, names: typeof known): fc.Arbitrary<Content> {
+function bodyOf({ method, body }: Operation, names: typeof existing): fc.Arbitrary<Content> {
   const nothing: Content = { headers: {}, body: null, fault: null }
   if (method === 'GET') return fc.constant(nothing)
   if (body === null)
@@ -415,7 +420,7 @@ function surelyNot(schema: Schema, value: unknown): boolean {
   return !validate(value)
 }
 
-function formOf(schema: Schema, names: typeof known): fc.Arbitrary<Content> {
+function formOf(schema: Schema, names: typeof existing): fc.Arbitrary<Content> {
   const boundary = 'fuzz-line'
   const fieldsOf = Object.keys(schema.properties ?? {}).filter((name) => name !== 'file')
   const part = (head: string, text: string) =>
@@ -448,7 +453,7 @@ function formOf(schema: Schema, names: typeof known): fc.Arbitrary<Content> {
 }
 
 /** A value that fits the schema: an existing value of this field name, if there is one. */
-function fitting(schema: Schema, names: typeof known, field = ''): fc.Arbitrary<unknown> {
+function fitting(schema: Schema, names: typeof existing, field = ''): fc.Arbitrary<unknown> {
   const there = names[field]
   if (schema.const !== undefined) return fc.constant(schema.const)
   if (there && there.length > 0 && typeOf(schema) === 'string') return fc.constantFrom<unknown>(...there)
@@ -490,7 +495,10 @@ function fittingText(schema: Schema, example: unknown): fc.Arbitrary<string> {
   const sample = fc.constant(typeof example === 'string' ? example : 'text')
   // Names that do not exist, of every length that a name may have.
   if (schema.pattern) return fc.oneof(sample, fc.stringMatching(new RegExp(schema.pattern)))
-  return fc.oneof(sample, fc.string({ maxLength: Math.min(schema.maxLength ?? 40, 40) }))
+  return fc.oneof(
+    sample,
+    fc.string({ minLength: schema.minLength ?? 0, maxLength: Math.min(schema.maxLength ?? 40, 40) }),
+  )
 }
 
 /** Replaces surrogates, because half a surrogate pair has no encoding. */

@@ -25,7 +25,7 @@ test('readiness reports database, objects, runner and query service as healthy @
     python: body.python,
     engines: { runner: body.engines.runner, query: body.engines.query },
   })
-  for (const wall of Object.values(body.engines)) expect(wall).toMatch(/^(landlock|seccomp|none)$/)
+  for (const sandbox of Object.values(body.engines)) expect(sandbox).toMatch(/^(landlock|seccomp|none)$/)
   if (body.python !== null) {
     expect(body.python.sandbox).toMatch(/^(bubblewrap|landlock)$/)
     expect(body.python.version).toMatch(/^3\./)

@@ -28,10 +28,15 @@ test('the event stream follows a run to the end of its history', async ({ reques
   const pipeline = await publishedPipeline(request)
   const id = await requestRun(request, pipeline)
   const events = await eventsOf(`${baseURL}${API}/run/instances/${id}/events`)
-  const told: Step[] = events.flatMap(({ name, data }) => (name === 'transition' ? [data] : []))
-  expect(told[0]).toMatchObject({ step: 1, event: 'requested', to: 'pending.waiting', transition: 'created' })
-  expect(told.at(-1)).toMatchObject({ event: 'merged', to: 'success' })
-  expect(told.map(({ transition }) => transition)).not.toContain(null)
+  const steps: Step[] = events.flatMap(({ name, data }) => (name === 'transition' ? [data] : []))
+  expect(steps[0]).toMatchObject({
+    step: 1,
+    event: 'requested',
+    to: 'pending.waiting',
+    transition: 'created',
+  })
+  expect(steps.at(-1)).toMatchObject({ event: 'merged', to: 'success' })
+  expect(steps.map(({ transition }) => transition)).not.toContain(null)
   expect(events.at(-1)).toMatchObject({
     name: 'snapshot',
     data: { state: 'success', live: false, waits_for: [] },
@@ -48,7 +53,7 @@ test('the event stream follows a run to the end of its history', async ({ reques
     snapshot: { value: 'success', status: 'done' },
     facts: { rows_written: 1, error: null, version_number: 1 },
   })
-  expect(run.history.steps.map(({ id: step }: Step) => step)).toEqual(told.map(({ id: step }) => step))
+  expect(run.history.steps.map(({ id: step }: Step) => step)).toEqual(steps.map(({ id: step }) => step))
   const spent = run.history.steps.slice(0, -1).map(({ duration_ms }: Step) => duration_ms)
   expect(spent).toEqual(spent.map(() => expect.any(Number)))
 })

@@ -166,8 +166,8 @@ test('an invalid lifecycle is 400 naming the field and changes nothing @zones.li
     const refused = await request.put(url, { data: { ...other, [field]: value } })
     await expectError(refused, 400, new RegExp(`^${field}: `))
   }
-  const kept = await getJson(request, url)
-  expect(kept).toEqual({ processed_max_age_days: 30, auto_purge: false })
+  const unchanged = await getJson(request, url)
+  expect(unchanged).toEqual({ processed_max_age_days: 30, auto_purge: false })
 })
 
 test('an unknown or invalid address of a zone or file is 404', {
@@ -394,8 +394,8 @@ test('deleting a zone removes its files and nothing beside them @zones.delete', 
   const neighbour = `${namespace}/landing/${name}-2/n.csv`
   await request.put(`/api/v1/files/${neighbour}`, { data: { content: 'x' } })
   expect((await request.delete(url)).status()).toBe(204)
-  const left = await request.get('/api/v1/files', { params: { prefix: `${namespace}/landing/${name}` } })
-  expect(await left.json()).toMatchObject({ files: [{ path: neighbour }], total: 1 })
+  const remaining = await request.get('/api/v1/files', { params: { prefix: `${namespace}/landing/${name}` } })
+  expect(await remaining.json()).toMatchObject({ files: [{ path: neighbour }], total: 1 })
   expect((await request.post(path, { data: { namespace, name } })).status()).toBe(201)
   expect(await getJson(request, url)).toMatchObject({ file_count: 0 })
 })

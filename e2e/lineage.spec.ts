@@ -15,10 +15,10 @@ interface Graph {
 async function lineage(request: APIRequestContext, namespace?: string): Promise<Graph> {
   const graph: Graph = await getJson(request, '/api/v1/lineage', namespace === undefined ? {} : { namespace })
   expect(Object.keys(graph).sort()).toEqual(['edges', 'nodes'])
-  const known = new Set(graph.nodes.map(({ id }) => id))
-  expect(known.size).toBe(graph.nodes.length)
+  const nodeIds = new Set(graph.nodes.map(({ id }) => id))
+  expect(nodeIds.size).toBe(graph.nodes.length)
   for (const { source, target } of graph.edges)
-    expect([source, known.has(source), target, known.has(target)]).toEqual([source, true, target, true])
+    expect([source, nodeIds.has(source), target, nodeIds.has(target)]).toEqual([source, true, target, true])
   return graph
 }
 const edgesOf = ({ edges }: Graph) =>
@@ -100,8 +100,8 @@ test('lineage filtered by namespace still shows three-part references to others 
     layer: 'gold',
     name: 'made',
   })
-  const whole = await lineage(request)
-  expect(edgesOf(whole)).toEqual(
+  const unfiltered = await lineage(request)
+  expect(edgesOf(unfiltered)).toEqual(
     expect.arrayContaining([crossing, `pipeline:${far}.gold.made produces table:${far}.gold.made`]),
   )
 })

@@ -38,7 +38,7 @@ test('bare table names warn at publish and fail runs, with a fix', async ({ requ
     { namespace: 'default', layer: 'gold', name: fresh('t').replaceAll('-', '_') },
     'select 1 as b',
   )
-  for (const [sql, place, written, advice] of BARE) {
+  for (const [sql, position, written, advice] of BARE) {
     const filled = (text: string) => text.replaceAll('<t>', name)
     const pipeline = await withSource(request, filled(sql))
     const message = filled(`${written} is a bare table name, which a run cannot read: write ${advice}`)
@@ -46,11 +46,11 @@ test('bare table names warn at publish and fail runs, with a fix', async ({ requ
     expect(report).toMatchObject({
       status: 200,
       errors: [],
-      warnings: [expect.stringContaining(`${place}: ${message}`)],
+      warnings: [expect.stringContaining(`${position}: ${message}`)],
     })
     for (const error of [await errorOfPreview(request, pipeline), await errorOfRun(request, pipeline)]) {
       expect(error).toContain(message)
-      expect(error).toContain(place.split(' column')[0])
+      expect(error).toContain(position.split(' column')[0])
       expect(error).not.toMatch(/Did you mean|pg_|duckdb_/)
     }
   }
@@ -102,9 +102,9 @@ test('landing_zone() without quotes or a reader gets advice', async ({ request }
     const pipeline = await withSource(request, sql)
     const report = await published(request, pipeline, 'pipeline.sql')
     expect(report.status).toBe(status)
-    const [said] = [...report.errors, ...report.warnings]
-    expect(said).toMatch(/^line \d column \d+: landing_zone\(\) gives the path/)
-    expect(said).toContain(advice)
+    const [finding] = [...report.errors, ...report.warnings]
+    expect(finding).toMatch(/^line \d column \d+: landing_zone\(\) returns the path/)
+    expect(finding).toContain(advice)
     expect(await errorOfPreview(request, pipeline)).toContain(advice)
     expect(await errorOfRun(request, pipeline)).toContain(advice)
   }

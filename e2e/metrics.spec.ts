@@ -27,13 +27,13 @@ test('every run is counted once by its final status, whoever ends it @metrics.ru
   expect((await runToEnd(request, broken)).status).toBe('failed')
   const slow = await pipelineWith(request, ENDLESS)
   const start = () => requestRun(request, slow)
-  const [executing, pending, left] = [await start(), await start(), await start()]
+  const [executing, pending, abandoned] = [await start(), await start(), await start()]
   await become(executing, 'running')
   await expect.poll(() => samples(request, 'active_runs'), { intervals: [100] }).toEqual({ '': 3 })
   for (const id of [pending, executing]) await cancel(request, id)
   expect((await request.post(`/api/v1/runs/${pending}/cancel`)).status()).toBe(409)
   expect((await request.delete(slow.url)).status()).toBe(204)
-  await become(left, 'cancelled')
+  await become(abandoned, 'cancelled')
 
   const expected = { '{status="success"}': 1, '{status="failed"}': 1, '{status="cancelled"}': 3 }
   await expect.poll(() => samples(request, 'runs_total')).toEqual(expected)

@@ -46,7 +46,7 @@ export async function startTestStore(): Promise<TestStore> {
     if (key === '') return aboutBucket(request, url, content, response)
     if (isFailing) return send(response, 500, error('InternalError'))
     const versions = objects.get(key) ?? []
-    const asked = url.searchParams.get('versionId')
+    const wantedVersion = url.searchParams.get('versionId')
     switch (request.method) {
       case 'PUT': {
         const version = { id: String(++lastVersion), content, at: new Date() }
@@ -56,7 +56,7 @@ export async function startTestStore(): Promise<TestStore> {
       case 'GET':
       case 'HEAD': {
         if (request.method === 'GET') await inQueue()
-        const found = asked === null ? versions[0] : versions.find(({ id }) => id === asked)
+        const found = wantedVersion === null ? versions[0] : versions.find(({ id }) => id === wantedVersion)
         if (found?.content == null) return send(response, 404, error('NoSuchKey'))
         return send(response, 200, request.method === 'HEAD' ? '' : found.content, {
           'x-amz-version-id': found.id,
@@ -65,12 +65,12 @@ export async function startTestStore(): Promise<TestStore> {
         })
       }
       case 'DELETE':
-        if (asked === null)
+        if (wantedVersion === null)
           objects.set(key, [{ id: String(++lastVersion), content: null, at: new Date() }, ...versions])
         else
           objects.set(
             key,
-            versions.filter(({ id }) => id !== asked),
+            versions.filter(({ id }) => id !== wantedVersion),
           )
         return send(response, 204, '')
       default:

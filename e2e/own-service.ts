@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { test as base } from '@playwright/test'
 
 const ROOT = join(import.meta.dirname, '..')
-/** Timeout for a start that hangs. A start on a busy machine takes some seconds. */
+/** Time limit for the service to become ready. A busy machine needs some seconds, so only a service that hangs exceeds it. */
 const READY_LIMIT_MS = 180_000
 const STOP_LIMIT_MS = 60_000
 /** Last characters of the log that an error shows. */
@@ -86,8 +86,8 @@ export const test = base.extend<object, { serviceEnv: Record<string, string>; se
   extraHTTPHeaders: ({ service: _ }, use) => use({}),
 })
 
-/** Starts a program of this checkout beside a service. `says` finds the program's address in its output. */
-export async function startProgram(path: string, env: Record<string, string>, says: RegExp) {
+/** Starts a program of this checkout beside a service. `readyLine` finds the program's address in its output. */
+export async function startProgram(path: string, env: Record<string, string>, readyLine: RegExp) {
   const child = spawn(process.execPath, ['.setup/bun.mjs', path], {
     cwd: ROOT,
     env: { ...passedOn(), PORT: '0', ...env },
@@ -95,15 +95,15 @@ export async function startProgram(path: string, env: Record<string, string>, sa
   })
   const ended = new Promise<void>((resolve) => child.once('close', () => resolve()))
   const url = await new Promise<string>((resolve, reject) => {
-    let said = ''
-    const hear = (chunk: Buffer) => {
-      said += chunk
-      const found = says.exec(said)?.[1]
+    let output = ''
+    const read = (chunk: Buffer) => {
+      output += chunk
+      const found = readyLine.exec(output)?.[1]
       if (found !== undefined) resolve(found)
     }
-    child.stdout.on('data', hear)
-    child.stderr.on('data', hear)
-    void ended.then(() => reject(new Error(`${path} ended:\n${said}`)))
+    child.stdout.on('data', read)
+    child.stderr.on('data', read)
+    void ended.then(() => reject(new Error(`${path} ended:\n${output}`)))
   })
   return {
     url,
@@ -130,9 +130,9 @@ function hasSaid(
   log: () => string,
 ) {
   return new Promise<void>((resolve, reject) => {
-    const hear = () => log().includes(text) && resolve()
-    child.stdout.on('data', hear)
-    child.stderr.on('data', hear)
+    const check = () => log().includes(text) && resolve()
+    child.stdout.on('data', check)
+    child.stderr.on('data', check)
     void ended.then(() => reject(new Error(`the service ended:\n${log()}`)))
   })
 }

@@ -14,7 +14,7 @@ let service: OwnService
 const users: Record<string, APIRequestContext> = {}
 const as = (name: 'ada' | 'ann' | 'bob' | 'vic' | 'stranger' | 'key') => {
   const context = users[name]
-  if (context === undefined) throw new Error(`nobody is called ${name}`)
+  if (context === undefined) throw new Error(`unknown user ${name}`)
   return context
 }
 

@@ -92,7 +92,7 @@ test('a preview reads requested sample files, else landing files, else samples @
   const sampled = await preview()
   expect(sampled.rows).toEqual([[1], [2]])
   expect(sampled.warnings).toEqual([
-    `landing zone ${zone.name} has no files: its samples are read in their place`,
+    `landing zone ${zone.name} has no files: the preview reads its samples instead`,
   ])
 
   await zone.upload('orders.csv', 'id\n3\n')

@@ -163,7 +163,7 @@ test('a blocked run names failed tests and rows, and merges nothing', async ({ r
   const { results } = await (await request.post(`${url}/tests/run`)).json()
   expect(results[0]).toMatchObject({
     status: 'failed',
-    error: `tests/quality/few.sql: table ${namespace}.${layer}.${name} does not exist: no run has made it yet`,
+    error: `tests/quality/few.sql: table ${namespace}.${layer}.${name} does not exist: no run has created it yet`,
   })
 })
 

@@ -16,7 +16,7 @@ export function rawRequest(
   return new Promise((resolve, reject) => {
     const socket = connect(Number(port), hostname)
     const chunks: Buffer[] = []
-    socket.setTimeout(60_000, () => socket.destroy(new Error('no answer within 60 s')))
+    socket.setTimeout(60_000, () => socket.destroy(new Error('the service sent no answer within 60 s')))
     socket.on('data', (chunk: Buffer) => chunks.push(chunk))
     socket.on('error', (error) => (chunks.length > 0 ? undefined : reject(error)))
     socket.on('close', () => {

@@ -3,10 +3,10 @@
 import { type APIRequestContext, type APIResponse, expect } from '@playwright/test'
 
 const run = `${Date.now().toString(36)}${process.pid.toString(36)}`
-let made = 0
+let freshNames = 0
 
 /** `prefix` with a suffix that no other run and no other call has. */
-export const fresh = (prefix: string) => `${prefix}-${run}-${made++}`
+export const fresh = (prefix: string) => `${prefix}-${run}-${freshNames++}`
 
 /** Expects exactly `{error: {code, type, message}}`, with this status and its code and type. */
 export async function expectError(

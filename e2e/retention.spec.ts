@@ -109,9 +109,9 @@ test('invalid retention settings are 400 naming the field and change nothing @re
 test('the reaper status can be read and a tick requested @retention.status @retention.run', async ({
   request,
 }) => {
-  const asked = await request.post(RUN)
-  expect(asked.status()).toBe(202)
-  const status = await asked.json()
+  const accepted = await request.post(RUN)
+  expect(accepted.status()).toBe(202)
+  const status = await accepted.json()
   expect(status).toMatchObject({ ...COUNTERS, last_run_at: instant, updated_at: instant, failures: [] })
   const { last_run_at } = await getJson(request, STATUS)
   expect(Date.parse(last_run_at)).toBeGreaterThanOrEqual(Date.parse(status.last_run_at))

@@ -18,7 +18,7 @@ test('a run that fails in execution retries and reads newly added tables', async
   await newTable(request, { namespace: 'default', layer: 'bronze', name: later }, 'select 1 as a')
   await expect.poll(async () => (await run()).status).toBe('success')
   expect((await run()).attempt).toBeGreaterThan(1)
-  expect(await logs()).toContain('it is executed again in 1 s, retry 1 of 100')
+  expect(await logs()).toContain('next attempt in 1 s: retry 1 of 100')
 })
 
 test('a run can be cancelled between two attempts', async ({ request }) => {
@@ -27,7 +27,7 @@ test('a run can be cancelled between two attempts', async ({ request }) => {
   const run_id = await requestRun(request, pipeline)
   const run = () => getRun(request, run_id)
   const logs = async () => JSON.stringify(await logOf(request, run_id))
-  await expect.poll(logs).toContain('it is executed again in 3600 s, retry 1 of 1')
+  await expect.poll(logs).toContain('next attempt in 3600 s: retry 1 of 1')
   await cancel(request, run_id)
   expect(await run()).toMatchObject({ status: 'cancelled', attempt: 1 })
 })

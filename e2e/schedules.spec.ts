@@ -87,7 +87,7 @@ const REFUSED: [field: string, value: unknown, message?: RegExp][] = [
   ['cron', '0 0 6 * * *', /^cron: .*five/],
   ['cron', '@hourly'],
   ['cron', '0 24 * * *', /^cron: hour 24/],
-  ['cron', '0 0 31 2 *', /^cron: .*never comes/],
+  ['cron', '0 0 31 2 *', /^cron: .*matches no future time/],
   ['cron', '0 0 L * *'],
   ['enabled', 'yes'],
 ]

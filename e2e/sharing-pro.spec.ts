@@ -76,12 +76,12 @@ test('read permission does not allow changing or deleting a pipeline: 403 @pipel
 })
 
 test('grants are listed and revoked as specified @sharing.list @sharing.revoke', async () => {
-  const asked = { resource_type: 'pipeline', resource_id: pipelineId }
-  const list = await service.must(200, ann, 'GET', listing(asked))
+  const resource = { resource_type: 'pipeline', resource_id: pipelineId }
+  const list = await service.must(200, ann, 'GET', listing(resource))
   expect(list).toEqual({ grants: [expect.objectContaining(grantOf('bob', 'read'))], total: 1 })
   refused(await service.ask(ann, 'GET', listing({ resource_type: 'pipeline' })), 400)
   refused(await service.ask(ann, 'GET', listing({ resource_id: pipelineId })), 400)
-  refused(await service.ask({}, 'GET', listing(asked)), 401)
+  refused(await service.ask({}, 'GET', listing(resource)), 401)
 
   const [{ id }] = list.grants as [{ id: string }]
   refused(await service.ask({}, 'DELETE', `${API}/sharing/${id}`), 401)

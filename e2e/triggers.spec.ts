@@ -152,10 +152,10 @@ test('a file pattern matches the original names of concurrent uploads @triggers.
   await addTrigger(request, csv, 'file_pattern', { ...zone.config, pattern: 'part-[0-4].csv' })
   await addTrigger(request, every, 'landing_zone_upload', zone.config)
   await Promise.all(Array.from({ length: 8 }, (_, part) => zone.upload(`part-${part}.csv`)))
-  const heard = (await endedRuns(request, csv, 5)).map(
+  const triggeringFiles = (await endedRuns(request, csv, 5)).map(
     ({ trigger }: { trigger: string }) => trigger.split('/')[1],
   )
-  expect(heard.sort()).toEqual([0, 1, 2, 3, 4].map((part) => `part-${part}.csv`))
+  expect(triggeringFiles.sort()).toEqual([0, 1, 2, 3, 4].map((part) => `part-${part}.csv`))
   await endedRuns(request, every, 8)
 })
 

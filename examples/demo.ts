@@ -28,14 +28,14 @@ const GOLD_SQL = `select origin, destination, hour, flights, mean_delay, p95_del
 from gold.route_delays where flights >= 100 order by share_over_15 desc, mean_delay desc limit 10`
 
 const POLL_MS = 20
-const KEPT_LINES = 20
+const LAST_LINES = 20
 /** Log lines about the demo's own successful requests. They explain no failure, so they are not printed. */
 const OWN_REQUEST = / api +[A-Z]+ \/\S+ 2\d\d /
 /** The exit code that shells use after Ctrl-C. */
 const INTERRUPTED = 130
 
 const write = (text: string) => void process.stdout.write(text)
-const say = (text = '') => write(`${text}\n`)
+const print = (text = '') => write(`${text}\n`)
 const width = widthOf(process.stdout.columns)
 const phases = makePhaseLine(write, width)
 // The reader of the output, such as `head`, may close the pipe before the demo ends.
@@ -57,24 +57,24 @@ process.exit(await demonstrate())
 
 /** Runs the tour. Resolves with the exit code of the demo when the service has stopped. */
 async function demonstrate(): Promise<number> {
-  say('\nSluice: three million flights, from a file to a gold table\n')
+  print('\nSluice: three million flights, from a file to a gold table\n')
   try {
     await tour(await service.ready)
   } catch (error) {
     phases.end()
     if (!isInterrupted) {
-      if (!(error instanceof NeverReady)) say(`\nThe demo failed: ${messageOf(error)}\n`)
-      say(service.lastLines())
+      if (!(error instanceof NeverReady)) print(`\nThe demo failed: ${messageOf(error)}\n`)
+      print(service.lastLines())
     }
     service.child.kill('SIGINT')
     await service.child.exited
-    if (isInterrupted) say('\nStopped.')
+    if (isInterrupted) print('\nStopped.')
     return isInterrupted ? INTERRUPTED : 1
   }
   if (isOnce) service.child.kill('SIGINT')
   const code = await service.child.exited
-  if (code !== 0) say(`\nThe service ended with code ${code}:\n${service.lastLines()}`)
-  else if (isInterrupted) say('\nStopped.')
+  if (code !== 0) print(`\nThe service ended with code ${code}:\n${service.lastLines()}`)
+  else if (isInterrupted) print('\nStopped.')
   return code
 }
 
@@ -84,12 +84,12 @@ async function tour(base: string) {
   for (const pipeline of PIPELINES) await publishAndRun(base, pipeline)
   await showGold(base)
   const done = `Done in ${durationText(performance.now())}`
-  if (isOnce) return say(`${done}.`)
-  say(`${done}. Look around:`)
-  say(`  ${base}/swagger   every operation, ready to be executed`)
-  say(`  ${base}/inspector   what each run has done, and why`)
-  say(`  curl ${base}/api/v1/query --json '{"sql": "select count(*) from silver.flights"}'`)
-  say('\nServing until Ctrl-C.')
+  if (isOnce) return print(`${done}.`)
+  print(`${done}. Look around:`)
+  print(`  ${base}/swagger   try every operation of the API`)
+  print(`  ${base}/inspector   states and history of each run`)
+  print(`  curl ${base}/api/v1/query --json '{"sql": "select count(*) from silver.flights"}'`)
+  print('\nServing until Ctrl-C.')
 }
 
 /** Starts the supervisor as a child process. Its last log lines are stored and printed when the demo fails. */
@@ -105,13 +105,13 @@ function startService() {
   })
   const lines: string[] = []
   const { promise: ready, resolve, reject } = Promise.withResolvers<string>()
-  const take = (line: string) => {
+  const handleLine = (line: string) => {
     if (!OWN_REQUEST.test(line)) lines.push(line)
-    if (lines.length > KEPT_LINES) lines.shift()
+    if (lines.length > LAST_LINES) lines.shift()
     const address = /Sluice is ready on (http\S+)/.exec(line)?.[1]
     if (address) resolve(address)
   }
-  const drained = Promise.all([eachLine(child.stdout, take), eachLine(child.stderr, take)])
+  const drained = Promise.all([eachLine(child.stdout, handleLine), eachLine(child.stderr, handleLine)])
   void child.exited.then(async () => {
     await drained
     reject(new NeverReady())
@@ -121,7 +121,7 @@ function startService() {
 }
 
 function step(name: string, result: string, since: number) {
-  say(stepLine({ name, result, ms: performance.now() - since }, width))
+  print(stepLine({ name, result, ms: performance.now() - since }, width))
 }
 
 async function land(base: string, { name, description, file }: (typeof ZONES)[number]) {
@@ -133,8 +133,8 @@ async function land(base: string, { name, description, file }: (typeof ZONES)[nu
     'GET',
     `${zone}/files`,
   )
-  const there = files.find((candidate) => candidate.filename.endsWith(file))
-  if (there !== undefined) return step(`zone ${name}`, `${there.filename} is there already`, since)
+  const existing = files.find((candidate) => candidate.filename.endsWith(file))
+  if (existing !== undefined) return step(`zone ${name}`, `${existing.filename} is already uploaded`, since)
   const form = new FormData()
   form.append('file', Bun.file(join(data, file)), basename(file))
   const uploaded = await call<{ filename: string; size_bytes: number }>(base, 'POST', `${zone}/files`, form)
@@ -160,7 +160,7 @@ async function publishAndRun(base: string, pipeline: string) {
     })
     step(`${layer}.${name}`, `published as version ${version}`, since)
   } else {
-    step(`${layer}.${name}`, `version ${draft.published_version} is published already`, since)
+    step(`${layer}.${name}`, `version ${draft.published_version} is already published`, since)
   }
 
   since = performance.now()
@@ -175,7 +175,7 @@ async function publishAndRun(base: string, pipeline: string) {
   const { tests } = await call<{ tests: { name: string; severity: string }[] }>(base, 'GET', `${path}/tests`)
   const { logs } = await call<{ logs: LogLine[] }>(base, 'GET', `/runs/${run_id}/logs`)
   const severities = new Map(tests.map((test) => [test.name, test.severity]))
-  for (const line of testLines(logs, severities, width)) say(line)
+  for (const line of testLines(logs, severities, width)) print(line)
 }
 
 /** Writes a file unless it already has this content, so that a second demo publishes no new version. */
@@ -216,8 +216,10 @@ async function showGold(base: string) {
     rows: Record<string, unknown>[]
     duration_ms: number
   }>(base, 'POST', '/query', { sql: GOLD_SQL })
-  say(`\ngold.route_delays: where it is worst to fly (at least 100 flights; ${duration_ms} ms)\n`)
+  print(
+    `\ngold.route_delays: routes and hours with the most delays (at least 100 flights; ${duration_ms} ms)\n`,
+  )
   const names = columns.map((column) => column.name)
-  for (const line of tableLines(names, rows)) say(line)
-  say()
+  for (const line of tableLines(names, rows)) print(line)
+  print()
 }

@@ -9,7 +9,7 @@ const sample = `departed_at=2001-02-01 12:17:00, origin=LAS, note=two\nlines, or
 const log = [
   'rendered pipeline.sql in 35 ms',
   'test known-airports: passed in 70 ms',
-  'test plausible-delays: failed with 3 (severity warn) in 9 ms',
+  'test plausible-delays: failed with value 3 (severity warn) in 9 ms',
   `test plausible-delays: ${sample}`,
   `test plausible-delays: ${sample}`,
   `test plausible-delays: short=1`,
@@ -20,7 +20,7 @@ test('prints one line per quality test and one per failing row', () => {
   const lines = testLines(log, severities, 100)
   expect(lines.map((line) => line.trim())).toEqual([
     '✓ known-airports    error  passed in 70 ms',
-    '! plausible-delays  warn   failed with 3 in 9 ms',
+    '! plausible-delays  warn   failed with value 3 in 9 ms',
     expect.stringMatching(/^departed_at=2001-02-01 12:17:00, origin=LAS, note=two lines, .*…$/),
     expect.stringMatching(/^departed_at=.*…$/),
     'short=1',
@@ -34,11 +34,11 @@ test.each([60, 80, 100])('cuts the lines of quality tests at %i columns', (width
 
 test('marks a failed test of severity error and prints its error', () => {
   const lines = testLines(
-    [{ message: 'test known-airports: failed, it has an error (severity error): no such column: x' }],
+    [{ message: 'test known-airports: failed with an error (severity error): no such column: x' }],
     severities,
     100,
   )
-  expect(lines[0]?.trim()).toBe('✗ known-airports    error  failed, it has an error: no such column: x')
+  expect(lines[0]?.trim()).toBe('✗ known-airports    error  failed with an error: no such column: x')
 })
 
 test('prints phases in one line with durations, wrapped at the terminal width', () => {

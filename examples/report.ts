@@ -28,12 +28,12 @@ export interface LogLine {
 export function testLines(log: readonly LogLine[], severityOf: ReadonlyMap<string, string>, width: number) {
   const nameWidth = Math.max(0, ...[...severityOf.keys()].map((name) => name.length))
   return log.flatMap(({ message }) => {
-    const [, name = '', told = ''] = /^test (\S+): (.*)$/s.exec(message) ?? []
+    const [, name = '', resultText = ''] = /^test (\S+): (.*)$/s.exec(message) ?? []
     const severity = severityOf.get(name)
     if (severity === undefined) return []
-    if (!/^(passed|failed)\b/.test(told)) return [cut(`${INDENT}    ${told}`, width)]
-    const mark = told.startsWith('passed') ? '✓' : severity === 'warn' ? '!' : '✗'
-    const outcome = told.replace(/ \(severity \w+\)/, '')
+    if (!/^(passed|failed)\b/.test(resultText)) return [cut(`${INDENT}    ${resultText}`, width)]
+    const mark = resultText.startsWith('passed') ? '✓' : severity === 'warn' ? '!' : '✗'
+    const outcome = resultText.replace(/ \(severity \w+\)/, '')
     return [cut(`${INDENT}${mark} ${name.padEnd(nameWidth)}  ${severity.padEnd(5)}  ${outcome}`, width)]
   })
 }

@@ -39,7 +39,7 @@ async function request(path, options = {}) {
     const body = await response.json().catch(() => null)
     if (response.status !== 401)
       throw new ApiError(response.status, body?.error?.message ?? response.statusText)
-    await askForKey(sessionStorage.getItem(KEY) === null ? '' : 'That key is not the right one.')
+    await askForKey(sessionStorage.getItem(KEY) === null ? '' : 'The service refused this key or token.')
   }
 }
 

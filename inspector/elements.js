@@ -28,7 +28,7 @@ export function h(tag, attributes = {}, ...children) {
 /** @type {WeakMap<EventTarget, Handlers>} */
 const handlers = new WeakMap()
 /** @param {Event} event */
-const hear = (event) => event.currentTarget && handlers.get(event.currentTarget)?.[event.type]?.(event)
+const dispatch = (event) => event.currentTarget && handlers.get(event.currentTarget)?.[event.type]?.(event)
 
 /**
  * @param {HTMLElement} element
@@ -36,7 +36,7 @@ const hear = (event) => event.currentTarget && handlers.get(event.currentTarget)
  */
 function listen(element, added) {
   handlers.set(element, { ...handlers.get(element), ...added })
-  for (const type of Object.keys(added)) element.addEventListener(type, hear)
+  for (const type of Object.keys(added)) element.addEventListener(type, dispatch)
 }
 
 /**
@@ -87,25 +87,25 @@ const nameOf = (node) => (node instanceof HTMLElement ? node.dataset.name : unde
  * @param {(Node | string)[]} children
  */
 function align(parent, children) {
-  const wanted = children.map((child) => (child instanceof Node ? child : document.createTextNode(child)))
-  const names = new Set(wanted.map(nameOf))
+  const nodes = children.map((child) => (child instanceof Node ? child : document.createTextNode(child)))
+  const names = new Set(nodes.map(nameOf))
   /** @type {Map<string | undefined, Element>} */
-  const known = new Map()
+  const byName = new Map()
   for (const child of [...parent.children]) {
     const name = nameOf(child)
     if (name === undefined) continue
-    if (names.has(name)) known.set(name, child)
+    if (names.has(name)) byName.set(name, child)
     else child.remove()
   }
   let at = parent.firstChild
-  for (const next of wanted) {
+  for (const next of nodes) {
     const name = nameOf(next)
-    const here = name === undefined ? at : (known.get(name) ?? null)
+    const here = name === undefined ? at : (byName.get(name) ?? null)
     if (here === null || nameOf(here) !== name || here.nodeName !== next.nodeName) {
       parent.insertBefore(next, at)
       continue
     }
-    known.delete(name)
+    byName.delete(name)
     while (at !== here && at !== null && nameOf(at) === undefined) at = withoutIt(at)
     if (at !== here) parent.insertBefore(here, at)
     if (here instanceof HTMLElement && next instanceof HTMLElement) become(here, next)

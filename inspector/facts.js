@@ -18,7 +18,7 @@ export function factsOf(machine, { facts, snapshot, created_at, is_newer, machin
       .filter(([, value]) => value !== null && value !== undefined && value !== '')
       .map(([label, value]) => fact(label, value)),
     is_newer || machine_version !== definition.version
-      ? fact('Machine version', `${machine_version} (this program: ${definition.version})`)
+      ? fact('Machine version', `${machine_version} (this service: ${definition.version})`)
       : null,
     facts.error ? h('div.fact.error', {}, h('dt', {}, 'Error'), h('dd', {}, facts.error)) : null,
   ]
@@ -43,12 +43,12 @@ const FACTS = {
     ['Attempt', facts.attempt > 0 ? facts.attempt : null],
     ['Version', facts.version_number ?? 'draft'],
     ['Started', moment(facts.started_at)],
-    ['Took', facts.duration_ms === null ? null : duration(facts.duration_ms)],
+    ['Duration', facts.duration_ms === null ? null : duration(facts.duration_ms)],
     ['Rows written', facts.rows_written?.toLocaleString('en-US')],
     ['Base commit', facts.base_commit],
-    ['Merged as', facts.merged_commit],
+    ['Merge commit', facts.merged_commit],
     ['Lost runners', context?.lostRunners || null],
-    ['Lost while alone', context?.lostAlone || null],
+    ['Runners lost while alone', context?.lostAlone || null],
     ['Lost engines', context?.lostEngines || null],
     ['Merge conflicts', context?.conflicts || null],
     ['Retries', context?.retries || null],

@@ -33,16 +33,16 @@ export function headOf({ back, instance, machine, steps }) {
  */
 function enteredAt(instance, steps) {
   let at = steps.at(-1)?.at ?? instance.created_at
-  for (const one of steps.toReversed()) {
-    if (one.to !== instance.state) break
-    at = one.at
+  for (const step of steps.toReversed()) {
+    if (step.to !== instance.state) break
+    at = step.at
   }
   return at
 }
 
 /** @param {InstancePage['instance']['waits_for']} reasons */
 export const waitsOf = (reasons) => [
-  h('h3', {}, 'Waits for'),
+  h('h3', {}, 'Reasons for waiting'),
   h(
     'ul',
     {},
@@ -67,19 +67,19 @@ export const waitsOf = (reasons) => [
 export function lifelineOf(page) {
   const { steps, instance, machine } = page
   const spent = steps.map(
-    (one) => one.duration_ms ?? (instance.live ? serverNow() - new Date(one.at).getTime() : 0),
+    (step) => step.duration_ms ?? (instance.live ? serverNow() - new Date(step.at).getTime() : 0),
   )
   const total = spent.reduce((sum, ms) => sum + ms, 0) || 1
-  const selectedAt = page.place()
-  return steps.map((one, index) => {
+  const selectedAt = page.selectedIndex()
+  return steps.map((step, index) => {
     const ms = spent[index] ?? 0
     if (ms === 0 && index !== steps.length - 1) return null
     const segment = h('button', {
       type: 'button',
-      title: `${one.to}: ${duration(ms)}`,
-      'aria-label': `${one.to}, ${duration(ms)}`,
+      title: `${step.to}: ${duration(ms)}`,
+      'aria-label': `${step.to}, ${duration(ms)}`,
       'aria-pressed': String(index === selectedAt),
-      data: { name: `time ${one.id}`, tone: toneOf(machine, one.to), odd: String(index % 2) },
+      data: { name: `time ${step.id}`, tone: toneOf(machine, step.to), odd: String(index % 2) },
       onclick: () => page.select(index),
     })
     segment.style.flexGrow = String(Math.max(ms / total, 0.004))
@@ -90,7 +90,7 @@ export function lifelineOf(page) {
 /** @param {InstancePage} page */
 export function stepperOf(page) {
   const { steps, history, machine } = page
-  const at = page.place()
+  const at = page.selectedIndex()
   const current = steps[at]
   const isFirst = at <= 0 && !page.hasEarlier()
   const isLast = at >= steps.length - 1
@@ -102,7 +102,7 @@ export function stepperOf(page) {
       { 'aria-live': 'polite' },
       current === undefined ? '' : [h('strong', {}, String(current.step)), ` of ${history.total}`],
     ),
-    stepButton('Step forth (→)', '→', isLast, () => page.move(1)),
+    stepButton('Step forward (→)', '→', isLast, () => page.move(1)),
     stepButton('Latest step (End)', '⇥', isLast, () => page.select(steps.length - 1)),
     h(
       'span.taken-text',
@@ -196,7 +196,7 @@ export function tabsOf(page) {
 export function historyOf(page) {
   const { steps, history } = page
   const [first] = steps
-  const at = page.place()
+  const at = page.selectedIndex()
   const hasEarlier = page.hasEarlier()
   return [
     hasEarlier && first !== undefined
@@ -210,62 +210,65 @@ export function historyOf(page) {
       ? h(
           'p.note',
           {},
-          steps.length === 0
-            ? 'Its history is not kept any more.'
-            : 'Older steps have been removed by retention.',
+          steps.length === 0 ? 'Retention has removed the history.' : 'Retention has removed older steps.',
         )
       : null,
     h(
       'ol.history',
       {},
-      steps.map((one, index) => itemOf(page, one, index, index === at)),
+      steps.map((step, index) => itemOf(page, step, index, index === at)),
     ),
   ]
 }
 
 /**
  * @param {InstancePage} page
- * @param {Step} one
+ * @param {Step} step
  * @param {number} index
  * @param {boolean} isCurrent
  */
-function itemOf(page, one, index, isCurrent) {
+function itemOf(page, step, index, isCurrent) {
   const { steps, machine, instance } = page
   const previous = steps[index - 1]
-  const after = previous === undefined ? '' : `+${duration(Math.max(0, msBetween(previous.at, one.at)))}`
-  const isLive = instance.live && one === steps.at(-1)
+  const after = previous === undefined ? '' : `+${duration(Math.max(0, msBetween(previous.at, step.at)))}`
+  const isLive = instance.live && step === steps.at(-1)
   return h(
     'li',
     {
       'aria-current': isCurrent ? 'true' : null,
-      data: { name: `item ${one.id}`, step: one.id, tone: toneOf(machine, one.to) },
+      data: { name: `item ${step.id}`, step: step.id, tone: toneOf(machine, step.to) },
     },
     h(
       'button.step',
-      { type: 'button', data: { name: `step ${one.id}` }, onclick: () => page.select(index) },
-      h('span.when', { title: `${absolute(one.at)} · ${one.at}` }, clock(one.at), h('span.sub', {}, after)),
+      { type: 'button', data: { name: `step ${step.id}` }, onclick: () => page.select(index) },
+      h(
+        'span.when',
+        { title: `${absolute(step.at)} · ${step.at}` },
+        clock(step.at),
+        h('span.sub', {}, after),
+      ),
       h(
         'span.what',
         {},
         h(
           'span.move',
           {},
-          h('code.event-name', {}, one.event),
+          h('code.event-name', {}, step.event),
           h('span.arrow', {}, '→'),
-          pill(machine, one.to),
+          pill(machine, step.to),
         ),
         h(
           'span.sub',
           {},
-          one.cause ? `by ${one.cause}` : '',
-          one.effects.map((effect) => h('span.effect', {}, effect)),
-          one.transition === null ? h('span.tag', {}, 'not in this version of the machine') : null,
+          step.cause ? `by ${step.cause}` : '',
+          step.effects.map((effect) => h('span.effect', {}, effect)),
+          step.transition === null ? h('span.tag', {}, 'not in this version of the machine') : null,
         ),
       ),
       h(
         'span.spent',
         {},
-        one.duration_ms === null ? (isLive ? since(one.at) : '') : duration(one.duration_ms),
+        step.duration_ms === null ? (isLive ? since(step.at) : '') : duration(step.duration_ms),
       ),
     ),
   )

@@ -41,7 +41,7 @@ export class InstancePage {
     facts: h('dl.facts'),
     lifeline: h('div.lifeline', { role: 'group', 'aria-label': 'Time in each state' }),
     stepper: h('div.stepper'),
-    tabs: h('div.segments.panels', { role: 'tablist', 'aria-label': 'What is shown' }),
+    tabs: h('div.segments.panels', { role: 'tablist', 'aria-label': 'Panels' }),
     panel: h('div.panel', { id: 'panel' }),
   }
 
@@ -67,11 +67,12 @@ export class InstancePage {
     try {
       const answer = await getJson(this.path)
       if (this.isStopped) return
-      this.take(answer)
+      this.setInstance(answer)
       this.steps = answer.history.steps
       this.history = answer.history
       const { selected } = this
-      if (selected !== null && !this.steps.some((one) => one.id === selected)) await this.loadUntil(selected)
+      if (selected !== null && !this.steps.some((step) => step.id === selected))
+        await this.loadUntil(selected)
       this.build()
       this.watch()
     } catch (error) {
@@ -87,7 +88,11 @@ export class InstancePage {
       h(
         'div.empty',
         {},
-        h('h3', {}, error.status === 404 ? 'It is not there any more' : 'It could not be read'),
+        h(
+          'h3',
+          {},
+          error.status === 404 ? 'The instance no longer exists' : 'The instance could not be read',
+        ),
         h('p', {}, error.message),
         h('a.primary', { href: this.back }, 'Back to the list'),
       ),
@@ -95,7 +100,7 @@ export class InstancePage {
   }
 
   /** @param {Instance} snapshot */
-  take(snapshot) {
+  setInstance(snapshot) {
     this.instance = snapshot
     setClock(snapshot.now)
   }
@@ -137,20 +142,20 @@ export class InstancePage {
           return false
         }
         if (event !== 'snapshot') return true
-        this.take(data)
+        this.setInstance(data)
         this.draw()
         return data.live
       },
     })
   }
 
-  /** @param {Step} one */
-  append(one) {
+  /** @param {Step} step */
+  append(step) {
     const last = this.steps.at(-1)
-    if (last !== undefined && one.id <= last.id) return
-    if (last !== undefined) last.duration_ms = Math.max(0, msBetween(last.at, one.at))
-    this.steps.push(one)
-    this.history = { ...this.history, total: one.step }
+    if (last !== undefined && step.id <= last.id) return
+    if (last !== undefined) last.duration_ms = Math.max(0, msBetween(last.at, step.at))
+    this.steps.push(step)
+    this.history = { ...this.history, total: step.step }
     this.draw()
   }
 
@@ -173,16 +178,16 @@ export class InstancePage {
   }
 
   /** Index of the selected step. */
-  place() {
-    const index = this.steps.findIndex((one) => one.id === this.selected)
+  selectedIndex() {
+    const index = this.steps.findIndex((step) => step.id === this.selected)
     return this.selected === null || index === -1 ? this.steps.length - 1 : index
   }
 
   /** @param {number} index */
   select(index) {
-    const one = this.steps[Math.min(Math.max(index, 0), this.steps.length - 1)]
-    if (one === undefined) return
-    const next = one === this.steps.at(-1) ? null : one.id
+    const target = this.steps[Math.min(Math.max(index, 0), this.steps.length - 1)]
+    if (target === undefined) return
+    const next = target === this.steps.at(-1) ? null : target.id
     if (next === this.selected) return
     this.selected = next
     this.goTo(next)
@@ -201,17 +206,17 @@ export class InstancePage {
    * @param {number} by
    */
   async move(by) {
-    const wanted = this.steps[this.place()]?.id
+    const wanted = this.steps[this.selectedIndex()]?.id
     if (wanted === undefined) return
-    if (by < 0 && this.place() === 0) await this.loadUntil(wanted - 1)
-    if (!this.isStopped) this.select(this.steps.findIndex((one) => one.id === wanted) + by)
+    if (by < 0 && this.selectedIndex() === 0) await this.loadUntil(wanted - 1)
+    if (!this.isStopped) this.select(this.steps.findIndex((step) => step.id === wanted) + by)
   }
 
   draw() {
     const { parts, instance, machine, definition } = this
     if (!this.isBuilt || !$('content').contains(parts.head)) return
     const isLatest = this.selected === null
-    const current = this.steps[this.place()]
+    const current = this.steps[this.selectedIndex()]
     const state = isLatest ? instance.state : (current?.to ?? instance.state)
     light({ active: state, taken: current?.transition ?? null })
     $('chart-title').textContent =

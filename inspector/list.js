@@ -53,7 +53,7 @@ export class ListPage {
       navigate({ ...this.filter, state: this.filter.state === state ? '' : state }),
     )
     $('chart-title').textContent = this.title
-    $('caption').textContent = `${definition.summary} Click a state to see what is in it.`
+    $('caption').textContent = `${definition.summary} Click a state to list its instances.`
     document.addEventListener('keydown', this.onKey)
     this.unfollow = follow(`inspector/${machine}/events`, {
       onEvent: () => this.rows.refresh(),
@@ -134,7 +134,7 @@ export class ListPage {
       h('h3', {}, isSearch ? 'Nothing matches' : `No ${many} yet`),
       isSearch
         ? h('button.primary', { type: 'button', onclick: () => this.navigate({}) }, 'Show all')
-        : h('p', {}, 'They appear here by themselves.'),
+        : h('p', {}, 'New instances appear here automatically.'),
     )
   }
 

@@ -35,7 +35,7 @@ export function showLog(panel, id) {
   return follow(`runs/${id}/logs`, {
     onEvent(event, data) {
       if (event === 'status' || event === 'error') {
-        state.textContent = event === 'error' ? data.message : count === 0 ? 'It has no lines.' : ''
+        state.textContent = event === 'error' ? data.message : count === 0 ? 'The log is empty.' : ''
         return false
       }
       if (event !== 'log') return true

@@ -24,17 +24,17 @@ const lastList = new Map()
  */
 function parse(hash) {
   const [path = '', query = ''] = hash.replace(/^#\/?/, '').split('?')
-  const [machine = '', rest] = path.split('/')
-  const known = MACHINES.includes(machine) ? machine : 'run'
-  if (rest) {
-    const [id = rest, step = ''] = rest.split('@')
-    return { machine: known, id, step: /^\d+$/.test(step) ? Number(step) : null }
+  const [machine = '', instancePart] = path.split('/')
+  const machineName = MACHINES.includes(machine) ? machine : 'run'
+  if (instancePart) {
+    const [id = instancePart, step = ''] = instancePart.split('@')
+    return { machine: machineName, id, step: /^\d+$/.test(step) ? Number(step) : null }
   }
   const params = new URLSearchParams(query)
   const filter = Object.fromEntries(
     FILTERS.flatMap((name) => (params.get(name) ? [[name, params.get(name)]] : [])),
   )
-  return { machine: known, id: null, filter }
+  return { machine: machineName, id: null, filter }
 }
 
 /**
@@ -65,7 +65,7 @@ function route() {
   if (to.id !== null) {
     if (shown instanceof InstancePage && shown.machine === machine && shown.id === to.id)
       return void shown.step(to.step)
-    leave()
+    closePage()
     const back = lastList.get(machine) ?? `#/${machine}`
     shown = new InstancePage({
       machine,
@@ -83,7 +83,7 @@ function route() {
   lastList.set(machine, listHash(machine, to.filter))
   document.title = `${titleOf(machine)} · Sluice Inspector`
   if (shown instanceof ListPage && shown.machine === machine) return shown.update(to.filter)
-  leave()
+  closePage()
   shown = new ListPage({
     machine,
     definition,
@@ -97,7 +97,7 @@ function route() {
   })
 }
 
-function leave() {
+function closePage() {
   shown?.stop()
   shown = null
 }
@@ -142,7 +142,7 @@ async function countTabs() {
     )
     const live = Object.entries(answer.counts).filter(([state]) => !finals.has(state))
     const counted = live.reduce(
-      (sum, [, one]) => ({ count: sum.count + one.count, more: sum.more || one.more }),
+      (sum, [, entry]) => ({ count: sum.count + entry.count, more: sum.more || entry.more }),
       { count: 0, more: false },
     )
     const element = $(`tab-${machine}`)

@@ -97,20 +97,20 @@ export class Rows {
     const instance = this.chunks.get(chunk)?.[index - chunk * CHUNK]
     if (!this.chunks.has(chunk)) void this.load(chunk)
     const text = instance === undefined ? '' : JSON.stringify(instance)
-    const known = this.drawn.get(index)
-    if (known?.text === text) return
+    const drawnRow = this.drawn.get(index)
+    if (drawnRow?.text === text) return
     const element = rowOf(this.machine, instance, index)
     element.style.top = `${index * ROW_HEIGHT}px`
     const id = instance?.id
     // A row of another instance is a new element, so that a press on the old row does not count for the new row.
-    if (known !== undefined && known.id === id) {
-      become(known.element, element)
-      this.drawn.set(index, { ...known, text })
+    if (drawnRow !== undefined && drawnRow.id === id) {
+      become(drawnRow.element, element)
+      this.drawn.set(index, { ...drawnRow, text })
       return
     }
-    const hadFocus = known?.element.contains(document.activeElement) ?? false
-    if (known === undefined) this.spacer.append(element)
-    else known.element.replaceWith(element)
+    const hadFocus = drawnRow?.element.contains(document.activeElement) ?? false
+    if (drawnRow === undefined) this.spacer.append(element)
+    else drawnRow.element.replaceWith(element)
     if (hadFocus) element.querySelector('a')?.focus({ preventScroll: true })
     this.drawn.set(index, { element, text, id })
   }

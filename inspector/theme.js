@@ -17,7 +17,7 @@ addEventListener('DOMContentLoaded', () => {
   if (button === null) return
   const show = () => {
     button.textContent = LABELS[theme] ?? theme
-    button.title = theme === 'auto' ? 'Colours: as the system has them' : `Colours: ${theme}`
+    button.title = theme === 'auto' ? 'Colours: system setting' : `Colours: ${theme}`
   }
   show()
   button.addEventListener('click', () => {

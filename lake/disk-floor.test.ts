@@ -23,17 +23,23 @@ test.each<[name: string, size: number, free: number, floor: number | null, short
     '299 MB of disk space are free, and DISK_FLOOR is 300 MB',
   ],
   [
-    '1 GB by default',
+    'below the default of 1 GB',
     100 * GIB,
     GIB - 4_096,
     null,
     '1023 MB of disk space are free, and DISK_FLOOR is 1024 MB',
   ],
-  ['above the default', 100 * GIB, GIB, null, null],
-  ['2 % of a small disk by default', 10 * GIB, 205 * MIB, null, null],
-  ['below that', 10 * GIB, 204 * MIB, null, '204 MB of disk space are free, and DISK_FLOOR is 204 MB'],
-  ['no floor', 100 * GIB, 0, 0, null],
-])('reports the shortage of a disk with space %s', async (_, size, free, floor, shortage) => {
+  ['above the default of 1 GB', 100 * GIB, GIB, null, null],
+  ['above the default of 2 % of a small disk', 10 * GIB, 205 * MIB, null, null],
+  [
+    'below the default of 2 % of a small disk',
+    10 * GIB,
+    204 * MIB,
+    null,
+    '204 MB of disk space are free, and DISK_FLOOR is 204 MB',
+  ],
+  ['without a floor', 100 * GIB, 0, 0, null],
+])('reports the shortage of a disk: %s', async (_, size, free, floor, shortage) => {
   expect(await shortageOf(size, free, floor)).toBe(shortage)
 })
 

@@ -14,6 +14,6 @@ export const quoteLiteral = (text: string): string => `'${refuseNull(text).repla
 export const quoteList = (texts: readonly string[]): string => `[${texts.map(quoteLiteral).join(', ')}]`
 
 function refuseNull(text: string): string {
-  if (text.includes('\0')) throw new TypeError('SQL text cannot hold a null byte')
+  if (text.includes('\0')) throw new TypeError('SQL text cannot contain a null byte')
   return text
 }

@@ -72,7 +72,8 @@ export const store = (snapshot: { value: unknown; context: unknown; status: stri
 /** `{ running: 'executing' }` is `running.executing`. */
 export function pathOf(value: unknown): string {
   if (typeof value === 'string') return value
-  if (typeof value !== 'object' || value === null) throw new TypeError(`${value} is no state`)
+  if (typeof value !== 'object' || value === null)
+    throw new TypeError(`state value ${value} is neither a text nor an object`)
   return Object.entries(value)
     .map(([key, inner]) => `${key}.${pathOf(inner)}`)
     .join(' ')

@@ -27,26 +27,27 @@ const FIELDS: readonly Field[] = [
 const ITEM = /^(?:(\*)|(\d{1,2}|[a-z]{3})(?:-(\d{1,2}|[a-z]{3}))?)(?:\/(\d{1,2}))?$/i
 const LENGTH_MAX = 200
 /** Parsed expressions in the cache: one for each minute of a day, plus a reserve. */
-const KEPT_MAX = 2_000
-const kept = new Map<string, Cron>()
+const CACHE_MAX = 2_000
+const cachedCrons = new Map<string, Cron>()
 
 /** Throws BadCron, which names the field or the reason. */
 export function checkCron(text: string, now: Date): void {
   parse(text)
-  if (nextAfter(text, now) === null) throw new BadCron(`'${text}' names a time that never comes`)
+  if (nextAfter(text, now) === null)
+    throw new BadCron(`'${text}' matches no future time: correct the day or the month`)
 }
 
 /** The first time after `after`, or null if the expression matches no later time. Throws BadCron. */
 export const nextAfter = (text: string, after: Date): Date | null => parse(text).nextRun(after)
 
 function parse(text: string): Cron {
-  const known = kept.get(text)
-  if (known !== undefined) return known
+  const cached = cachedCrons.get(text)
+  if (cached !== undefined) return cached
   if (text.length > LENGTH_MAX) throw new BadCron(`longer than ${LENGTH_MAX} characters`)
   const fields = text.split(/[ \t]+/).filter((field) => field !== '')
   if (fields.length !== FIELDS.length)
     throw new BadCron(
-      `'${text}' has ${fields.length} ${fields.length === 1 ? 'field' : 'fields'}; a cron has five: ${FIELDS.map(({ name }) => name).join(', ')}`,
+      `'${text}' has ${fields.length} ${fields.length === 1 ? 'field' : 'fields'}; a cron expression has five: ${FIELDS.map(({ name }) => name).join(', ')}`,
     )
   for (const [at, field] of FIELDS.entries())
     for (const item of String(fields[at]).split(',')) checkItem(field, item)
@@ -54,10 +55,10 @@ function parse(text: string): Cron {
   try {
     cron = new Cron(fields.join(' '), { mode: '5-part', timezone: 'UTC', paused: true })
   } catch (error) {
-    throw new BadCron(`'${text}' is not understood: ${error instanceof Error ? error.message : error}`)
+    throw new BadCron(`'${text}' cannot be parsed: ${error instanceof Error ? error.message : error}`)
   }
-  if (kept.size >= KEPT_MAX) kept.clear()
-  kept.set(text, cron)
+  if (cachedCrons.size >= CACHE_MAX) cachedCrons.clear()
+  cachedCrons.set(text, cron)
   return cron
 }
 
@@ -67,15 +68,16 @@ function checkItem(field: Field, item: string) {
   const first = from === undefined ? min : numberOf(field, from)
   const last = to === undefined ? first : numberOf(field, to, { isEnd: true })
   if ((star ?? from) === undefined || first === null || last === null)
-    throw new BadCron(`${name} '${item}' is not understood`)
+    throw new BadCron(`invalid ${name} '${item}': use *, a number, a range such as 1-5 or a step such as */5`)
   for (const value of [first, last])
     if (value < min || value > max) throw new BadCron(`${name} ${value} is not between ${min} and ${max}`)
-  if (last < first) throw new BadCron(`${name} '${item}' goes backwards`)
+  if (last < first)
+    throw new BadCron(`${name} range '${item}' ends before it starts: swap its ends or list two ranges`)
   if (step === undefined) return
   if (star === undefined && to === undefined)
-    throw new BadCron(`${name} '${item}': a step goes with * or a range`)
+    throw new BadCron(`${name} '${item}': a step needs * or a range before it, such as */5`)
   if (Number(step) < 1 || Number(step) > max)
-    throw new BadCron(`${name} '${item}': a step is between 1 and ${max}`)
+    throw new BadCron(`${name} '${item}': a step must be between 1 and ${max}`)
 }
 
 /** Null for a name that the field does not know. A range that ends on `sun` ends on 7. */

@@ -14,7 +14,7 @@ const model: Model<typeof draftMachine> = {
     deleted: () => ({ type: 'deleted' }),
   },
   // Guards only compare a revision with the current revision, so the state alone identifies a place.
-  placeOf: ({ value }) => pathOf(value),
+  coordinateOf: ({ value }) => pathOf(value),
   check(snapshot) {
     const state = pathOf(snapshot.value)
     const { draftDirty, draftRevision } = draftColumns(snapshot)

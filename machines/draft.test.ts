@@ -55,7 +55,7 @@ describe('every state and every event', () => {
     }
     for (const [name, event] of Object.entries(events)) {
       const expected = TABLE[state]?.[name]
-      test(`${name} in ${state}: ${expected?.join(', ') ?? 'refused'}`, () => {
+      test(`event ${name} in state ${state}: ${expected?.join(', ') ?? 'refused'}`, () => {
         expect(pathOf(snapshot.value)).toBe(state)
         expectMove(draftMachine, snapshot, event, expected)
       })

@@ -79,13 +79,13 @@ describe('a malformed glob', () => {
     ['[!', "'[' at character 1 is never closed"],
     ['[]', 'the set at character 1 is empty'],
     ['x[!]', 'the set at character 2 is empty'],
-    ['[z-a]', 'range z-a runs backwards'],
+    ['[z-a]', 'range z-a ends before it starts: swap its ends'],
     ['a\\', "ends in '\\', which needs a character after it"],
     ['[a\\', "ends in '\\', which needs a character after it"],
-    ['a/b', "has a '/', which no file name has"],
-    ['[a/]', "has a '/', which no file name has"],
+    ['a/b', "contains '/', which cannot occur in a file name"],
+    ['[a/]', "contains '/', which cannot occur in a file name"],
     ['x'.repeat(GLOB_LENGTH_MAX + 1), `is longer than ${GLOB_LENGTH_MAX} characters`],
-  ])('%p is refused because it %p', (pattern, why) => {
+  ])('%p is refused: %p', (pattern, why) => {
     expect(() => checkGlob(pattern)).toThrow(new BadGlob(why))
     expect(() => matchesGlob(pattern, 'a')).toThrow(BadGlob)
   })
@@ -100,7 +100,7 @@ describe('a character class of shells', () => {
     '[[.hyphen.]]',
     'x[[:upper:][:digit:]]',
   ])('%p is refused', (pattern) => {
-    expect(() => checkGlob(pattern)).toThrow('has a class of characters')
+    expect(() => checkGlob(pattern)).toThrow('contains a character class')
   })
 
   test.each(['[[:]', '[:alpha:]', '[\\[:alpha:]', '[[]', '[[:alpha]', '\\[[:a]'])(

@@ -8,24 +8,27 @@ export class BadGlob extends Error {}
 /** Maximum length of a pattern in characters: enough for the longest file name. */
 export const GLOB_LENGTH_MAX = 512
 
-type One = { kind: 'any' } | { kind: 'is'; character: string } | { kind: 'in'; set: CharacterSet }
+type CharacterMatcher =
+  | { kind: 'any' }
+  | { kind: 'is'; character: string }
+  | { kind: 'in'; set: CharacterSet }
 interface CharacterSet {
   isNegated: boolean
   /** True for `[[:alpha:]`, `[[=a=]` and `[[.a.]`. Shells read these as classes; here they are single characters. */
   looksLikeClass: boolean
   ranges: { from: number; to: number }[]
 }
-type Part = One | { kind: 'many' }
+type Part = CharacterMatcher | { kind: 'many' }
 
 /** Parsed patterns in the cache. Triggers share a few patterns. */
-const KEPT_MAX = 1_000
-const kept = new Map<string, readonly Part[]>()
+const CACHE_MAX = 1_000
+const cachedParts = new Map<string, readonly Part[]>()
 
 /** Throws BadGlob, which names the reason. */
 export function checkGlob(pattern: string): void {
   if (parse(pattern).some((part) => part.kind === 'in' && part.set.looksLikeClass))
     throw new BadGlob(
-      'has a class of characters such as [:alpha:], which is not known here: use a range, as in [a-zA-Z]',
+      'contains a character class such as [:alpha:], which is not supported: use a range such as [a-zA-Z]',
     )
 }
 
@@ -55,7 +58,7 @@ export function matchesGlob(pattern: string, name: string): boolean {
   return part === parts.length || (part === parts.length - 1 && parts[part]?.kind === 'many')
 }
 
-function fits(part: One, character: string): boolean {
+function fits(part: CharacterMatcher, character: string): boolean {
   switch (part.kind) {
     case 'any':
       return true
@@ -69,8 +72,8 @@ function fits(part: One, character: string): boolean {
 }
 
 function parse(pattern: string): readonly Part[] {
-  const known = kept.get(pattern)
-  if (known !== undefined) return known
+  const cached = cachedParts.get(pattern)
+  if (cached !== undefined) return cached
   const characters = Array.from(pattern)
   if (characters.length === 0) throw new BadGlob('is empty')
   if (characters.length > GLOB_LENGTH_MAX) throw new BadGlob(`is longer than ${GLOB_LENGTH_MAX} characters`)
@@ -89,8 +92,8 @@ function parse(pattern: string): readonly Part[] {
       parts.push({ kind: 'is', character: literalAt(characters, at) })
     }
   }
-  if (kept.size >= KEPT_MAX) kept.clear()
-  kept.set(pattern, parts)
+  if (cachedParts.size >= CACHE_MAX) cachedParts.clear()
+  cachedParts.set(pattern, parts)
   return parts
 }
 
@@ -112,7 +115,7 @@ function setAt(characters: readonly string[], open: number): { set: CharacterSet
       at = to.end + 1
     }
     if (codeOf(from.character) > codeOf(to.character))
-      throw new BadGlob(`range ${from.character}-${to.character} runs backwards`)
+      throw new BadGlob(`range ${from.character}-${to.character} ends before it starts: swap its ends`)
     ranges.push({ from: codeOf(from.character), to: codeOf(to.character) })
   }
   if (ranges.length === 0) throw new BadGlob(`the set at character ${open + 1} is empty`)
@@ -128,7 +131,7 @@ function memberAt(characters: readonly string[], at: number): { character: strin
 function literalAt(characters: readonly string[], at: number): string {
   const character = characters[at]
   if (character === undefined) throw new BadGlob("ends in '\\', which needs a character after it")
-  if (character === '/') throw new BadGlob("has a '/', which no file name has")
+  if (character === '/') throw new BadGlob("contains '/', which cannot occur in a file name")
   return character
 }
 

@@ -9,7 +9,9 @@ export class NewerVersion extends Error {
     readonly machine: string,
     readonly version: number,
   ) {
-    super(`a newer program wrote this ${machine} (machine version ${version}): it is left alone`)
+    super(
+      `${machine} not changed: a newer program wrote it (machine version ${version}); upgrade this replica`,
+    )
   }
 }
 

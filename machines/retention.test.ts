@@ -98,7 +98,7 @@ test('a tick is due at the start and after each interval', () => {
 })
 
 describe('expired snapshots', () => {
-  const snapshots = [1n, 2n, 3n, 4n, 5n].map((id) => ({ id, madeAt: Number(id) * 10 }))
+  const snapshots = [1n, 2n, 3n, 4n, 5n].map((id) => ({ id, createdAt: Number(id) * 10 }))
   const expired = (over: Partial<Parameters<typeof expiredSnapshots>[1]>) =>
     expiredSnapshots(snapshots, {
       current: 5n,

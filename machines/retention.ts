@@ -90,7 +90,7 @@ export const isTickDue = (now: number, lastRunAt: number | null, intervalMinutes
 export interface ListedSnapshot {
   id: bigint
   /** Creation time by the writer's clock. */
-  madeAt: number
+  createdAt: number
 }
 
 /**
@@ -113,7 +113,9 @@ export function expiredSnapshots(
   },
 ): bigint[] {
   return snapshots
-    .filter(({ id, madeAt }) => id !== current && !named.has(id) && !retained.has(id) && madeAt < cutoff)
+    .filter(
+      ({ id, createdAt }) => id !== current && !named.has(id) && !retained.has(id) && createdAt < cutoff,
+    )
     .map(({ id }) => id)
 }
 

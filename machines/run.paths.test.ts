@@ -16,7 +16,7 @@ import {
 import {
   expectWhole,
   type Model,
-  seenTogether,
+  mergedRecords,
   statesOf,
   walkEveryPlace,
   walkSimplePaths,
@@ -87,7 +87,7 @@ const model: Model<typeof runMachine> = {
   ],
   events: EVENTS,
   // No simple path loses two runners or conflicts twice, so only the counters of the beginning matter to guards.
-  placeOf: ({ value }) => pathOf(value),
+  coordinateOf: ({ value }) => pathOf(value),
   check(snapshot) {
     const { status, phase, attempt, waiting } = runColumns(snapshot)
     const [outer = '', inner = ''] = pathOf(snapshot.value).split('.')
@@ -116,7 +116,8 @@ describe('run', () => {
     walkEveryPlace({
       ...model,
       beginnings: [newRun()],
-      placeOf: ({ value, context }) => [pathOf(value), ...counters.map((name) => context[name])].join(' '),
+      coordinateOf: ({ value, context }) =>
+        [pathOf(value), ...counters.map((name) => context[name])].join(' '),
     })
   const walks = {
     conflicts: walkEvery('conflicts', 'retries'),
@@ -128,14 +129,14 @@ describe('run', () => {
     expect(paths.paths).toBeGreaterThan(200)
   })
   test('reaches every state, transition and guard outcome of a run', () => {
-    expectWhole(runMachine, paths, seenTogether(Object.values(walks)))
+    expectWhole(runMachine, paths, mergedRecords(Object.values(walks)))
   })
   test('handles every event as defined, with every value of the counters', () => {
-    expect(walks.conflicts.places.size).toBeGreaterThan((MAX_CONFLICTS + 1) * 2 * 7)
-    expect(walks.runners.places.size).toBeGreaterThan((MAX_LOST_RUNNERS + 1) * 7)
-    expect(walks.engines.places.size).toBeGreaterThan((MAX_LOST_ENGINES + 1) * 2 * 7)
-    for (const { places, steps } of Object.values(walks))
-      expect(steps).toBe(places.size * Object.keys(EVENTS).length)
+    expect(walks.conflicts.coordinates.size).toBeGreaterThan((MAX_CONFLICTS + 1) * 2 * 7)
+    expect(walks.runners.coordinates.size).toBeGreaterThan((MAX_LOST_RUNNERS + 1) * 7)
+    expect(walks.engines.coordinates.size).toBeGreaterThan((MAX_LOST_ENGINES + 1) * 2 * 7)
+    for (const { coordinates, steps } of Object.values(walks))
+      expect(steps).toBe(coordinates.size * Object.keys(EVENTS).length)
   })
   test('refuses facts of other attempts in every state', () => {
     const stale = Object.keys(EVENTS).filter((name) =>

@@ -121,7 +121,7 @@ describe('every state and every event', () => {
     for (const [name, event] of Object.entries(EVENTS)) {
       const row: Record<string, [string, ...string[]] | undefined> = TABLE[state] ?? {}
       const expected = row[name]
-      test(`${name} in ${state}: ${expected?.join(', ') ?? 'refused'}`, () => {
+      test(`event ${name} in state ${state}: ${expected?.join(', ') ?? 'refused'}`, () => {
         const { snapshot } = played(...path)
         expect(pathOf(snapshot.value)).toBe(state)
         expectMove(runMachine, snapshot, event, expected)
@@ -153,7 +153,7 @@ describe('attempts', () => {
     expect([first.context.lostAlone, executesAlone(first.context)]).toEqual([0, false])
     const suspect = played(...together).snapshot
     expect([suspect.context.lostAlone, executesAlone(suspect.context)]).toEqual([0, true])
-    // Now the run executes alone: other runs on its runner only wait, so each loss is charged.
+    // Now the run executes alone on its runner, so every lost attempt counts towards this run's failure limit.
     const alone = attemptsThat('lostTogether', MAX_LOST_ALONE, LOST_TOGETHER_BEFORE_ALONE + 1)
     expect(played(...together, ...alone.slice(0, -1)).status).toBe('running')
     expect(played(...together, ...alone)).toMatchObject({ status: 'failed' })

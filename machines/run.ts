@@ -34,7 +34,7 @@ export interface RunContext {
   attempt: number
   /** Runners lost under the run, for any reason. */
   lostRunners: number
-  /** Lost runners on which the run executed alone. These losses are charged to the run. */
+  /** Lost runners on which the run executed alone. These losses count towards the run's failure limit. */
   lostAlone: number
   /** Lost runners on which the run executed beside others. The cause of such losses is unknown. */
   lostTogether: number
@@ -77,7 +77,7 @@ export const executesAlone = ({ lostTogether }: Pick<RunContext, 'lostTogether'>
 
 type Losses = Pick<RunContext, 'lostRunners' | 'lostAlone' | 'lostTogether'>
 
-/** An attempt that had not begun cannot be the cause. An attempt that executed beside others is a suspect, but not charged. */
+/** Counts a lost runner. An attempt that had not begun cannot be the cause. The cause of a shared loss is unknown. */
 function afterLoss(
   { lostRunners, lostAlone, lostTogether }: Losses,
   { hasBegun, hasCompany }: Extract<RunEvent, { type: 'runnerLost' }>,

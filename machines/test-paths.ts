@@ -19,18 +19,18 @@ export interface Model<Machine extends AnyStateMachine> {
   /** Events by name. Each is made for the current snapshot, because its attempt and times depend on the snapshot. */
   events: Record<string, (current: SnapshotFrom<Machine>) => EventFromLogic<Machine>>
   /** Two snapshots share a place if no guard distinguishes them. Places keep the graph finite despite counters. */
-  placeOf(snapshot: SnapshotFrom<Machine>): string
+  coordinateOf(snapshot: SnapshotFrom<Machine>): string
   /** Asserts the invariants of a reached snapshot. */
   check(snapshot: SnapshotFrom<Machine>): void
 }
 
 /** The record of a walk. Transitions and guards are named as in `transitionsOf`. */
-export interface Seen {
+export interface PathRecord {
   paths: number
   steps: number
-  places: Set<string>
+  coordinates: Set<string>
   states: Set<string>
-  taken: Set<string>
+  covered: Set<string>
   /** `<transition> held` and `<transition> failed`, for transitions with a guard. */
   guards: Set<string>
   /** Refused events, as `<state> <event>`. */
@@ -38,23 +38,23 @@ export interface Seen {
 }
 
 /** Merges the records of several walks. */
-export function seenTogether(walks: readonly Seen[]): Seen {
-  const all = nothingSeen()
+export function mergedRecords(walks: readonly PathRecord[]): PathRecord {
+  const all = emptyRecord()
   for (const { paths, steps, ...sets } of walks) {
     all.paths += paths
     all.steps += steps
-    for (const key of ['places', 'states', 'taken', 'guards', 'refused'] as const)
+    for (const key of ['coordinates', 'states', 'covered', 'guards', 'refused'] as const)
       for (const name of sets[key]) all[key].add(name)
   }
   return all
 }
 
-export const nothingSeen = (): Seen => ({
+export const emptyRecord = (): PathRecord => ({
   paths: 0,
   steps: 0,
-  places: new Set(),
+  coordinates: new Set(),
   states: new Set(),
-  taken: new Set(),
+  covered: new Set(),
   guards: new Set(),
   refused: new Set(),
 })
@@ -63,37 +63,37 @@ export const nothingSeen = (): Seen => ({
  * Walks every simple path from every beginning; a simple path visits no place twice. Each step goes through `advance` and
  * storage.
  */
-export function walkSimplePaths(model: Model<AnyStateMachine>): Seen {
-  const seen = nothingSeen()
+export function walkSimplePaths(model: Model<AnyStateMachine>): PathRecord {
+  const record = emptyRecord()
   for (const beginning of model.beginnings) {
     const { options, nameOf } = traversal(model)
     for (const { steps } of getSimplePaths(model.machine, { ...options, fromState: beginning })) {
-      seen.paths += 1
+      record.paths += 1
       let current = beginning
-      look(model, current, seen)
+      checkSnapshot(model, current, record)
       // The first step only names the beginning of the path.
       for (const step of steps.slice(1)) {
-        const next = walk(model, current, nameOf(step.event), seen)
-        expect(model.placeOf(next)).toBe(model.placeOf(step.state))
+        const next = walk(model, current, nameOf(step.event), record)
+        expect(model.coordinateOf(next)).toBe(model.coordinateOf(step.state))
         current = next
       }
     }
   }
-  return seen
+  return record
 }
 
 /** Sends every event in every place, from every beginning. These include events that lead back or are refused. */
-export function walkEveryPlace(model: Model<AnyStateMachine>): Seen {
-  const seen = nothingSeen()
+export function walkEveryPlace(model: Model<AnyStateMachine>): PathRecord {
+  const record = emptyRecord()
   for (const beginning of model.beginnings) {
     const { options } = traversal(model)
     const map = getAdjacencyMap(model.machine, { ...options, fromState: beginning })
     for (const { state } of Object.values(map)) {
-      look(model, state, seen)
-      for (const name of Object.keys(model.events)) walk(model, state, name, seen)
+      checkSnapshot(model, state, record)
+      for (const name of Object.keys(model.events)) walk(model, state, name, record)
     }
   }
-  return seen
+  return record
 }
 
 /** Every state of the definition in which an instance can rest, as a dotted path. */
@@ -117,19 +117,19 @@ function walk(
   model: Model<AnyStateMachine>,
   current: AnyMachineSnapshot,
   name: string,
-  seen: Seen,
+  record: PathRecord,
 ): AnyMachineSnapshot {
   const { machine } = model
   const event = model.events[name]?.(current)
   if (event === undefined) throw new Error(`the model has no event ${name}`)
-  const known = names(machine)
+  const transitionNames = names(machine)
   const [transition] = current.status === 'active' ? machine.getTransitionData(current, event) : []
-  noteGuards(machine, current, event, transition, seen)
-  seen.steps += 1
+  noteGuards(machine, current, event, transition, record)
+  record.steps += 1
   if (transition === undefined) {
     expect([name, accepts(current, event)]).toEqual([name, false])
     expect(() => advance(machine, current, event)).toThrow(IllegalMove)
-    seen.refused.add(`${pathOf(current.value)} ${name}`)
+    record.refused.add(`${pathOf(current.value)} ${name}`)
     return current
   }
   expect([name, accepts(current, event)]).toEqual([name, true])
@@ -140,13 +140,13 @@ function walk(
   if (target !== undefined) expect(`${move.to}.`).toStartWith(`${target.path.join('.')}.`)
   else expect(move.to).toBe(move.from)
   expect(move.effects).toEqual(effectsOf(machine, transition))
-  seen.taken.add(known.get(transition) ?? '?')
-  look(model, move.next, seen)
+  record.covered.add(transitionNames.get(transition) ?? '?')
+  checkSnapshot(model, move.next, record)
   return move.next
 }
 
 /** Checks a reached snapshot: storage preserves it, and final states accept no event. */
-function look(model: Model<AnyStateMachine>, now: AnyMachineSnapshot, seen: Seen): void {
+function checkSnapshot(model: Model<AnyStateMachine>, now: AnyMachineSnapshot, record: PathRecord): void {
   const { machine } = model
   const stored = JSON.parse(JSON.stringify(store(now)))
   const restored: AnyMachineSnapshot = restore(machine, stored)
@@ -163,8 +163,8 @@ function look(model: Model<AnyStateMachine>, now: AnyMachineSnapshot, seen: Seen
     expect(accepts(now, event)).toBe(false)
     expect(() => advance(machine, now, event)).toThrow(IllegalMove)
   }
-  seen.places.add(model.placeOf(now))
-  seen.states.add(pathOf(now.value))
+  record.coordinates.add(model.coordinateOf(now))
+  record.states.add(pathOf(now.value))
 }
 
 /** Records guard outcomes: the guards of candidates before the taken transition failed. */
@@ -172,15 +172,15 @@ function noteGuards(
   machine: AnyStateMachine,
   before: AnyMachineSnapshot,
   event: { type: string },
-  taken: AnyTransitionDefinition | undefined,
-  seen: Seen,
+  chosen: AnyTransitionDefinition | undefined,
+  record: PathRecord,
 ): void {
   if (before.status !== 'active') return
-  const known = names(machine)
+  const transitionNames = names(machine)
   for (const candidate of getNextTransitions(before).filter(({ eventType }) => eventType === event.type)) {
     if (candidate.guard !== undefined)
-      seen.guards.add(`${known.get(candidate)} ${candidate === taken ? 'held' : 'failed'}`)
-    if (candidate === taken) return
+      record.guards.add(`${transitionNames.get(candidate)} ${candidate === chosen ? 'held' : 'failed'}`)
+    if (candidate === chosen) return
   }
 }
 
@@ -196,7 +196,7 @@ function traversal(model: Model<AnyStateMachine>) {
           nameOfEvent.set(event, name)
           return event
         }),
-      serializeState: (snapshot: AnyMachineSnapshot) => model.placeOf(snapshot),
+      serializeState: (snapshot: AnyMachineSnapshot) => model.coordinateOf(snapshot),
       serializeEvent: nameOf,
       // Final states accept no event, so the traversal stops there.
       stopWhen: (snapshot: AnyMachineSnapshot) => snapshot.status !== 'active',
@@ -207,15 +207,15 @@ function traversal(model: Model<AnyStateMachine>) {
 const named = new WeakMap<AnyStateMachine, Map<AnyTransitionDefinition, string>>()
 
 function names(machine: AnyStateMachine): Map<AnyTransitionDefinition, string> {
-  const known = named.get(machine)
-  if (known !== undefined) return known
+  const cached = named.get(machine)
+  if (cached !== undefined) return cached
   const found = new Map<AnyTransitionDefinition, string>()
   for (const node of [machine.root, ...getStateNodes(machine)])
     for (const [event, transitions] of node.transitions)
-      transitions.forEach((transition, place) => {
+      transitions.forEach((transition, index) => {
         const guard = transition.guard === undefined ? '' : ` if ${String(transition.guard)}`
         const target = transition.target?.map((state) => state.path.join('.')).join() ?? 'stays'
-        found.set(transition, `${node.path.join('.')} ${event} ${place + 1}${guard}: ${target}`)
+        found.set(transition, `${node.path.join('.')} ${event} ${index + 1}${guard}: ${target}`)
       })
   named.set(machine, found)
   return found
@@ -225,8 +225,11 @@ function names(machine: AnyStateMachine): Map<AnyTransitionDefinition, string> {
 function effectsOf(machine: AnyStateMachine, { actions }: AnyTransitionDefinition): string[] {
   return actions.flatMap((action) => {
     const type = typeof action === 'string' ? action : 'type' in action ? action.type : ''
-    const made: unknown = machine.implementations.actions[type]
-    const isAssign = typeof made === 'function' && 'type' in made && made.type === 'xstate.assign'
+    const implementation: unknown = machine.implementations.actions[type]
+    const isAssign =
+      typeof implementation === 'function' &&
+      'type' in implementation &&
+      implementation.type === 'xstate.assign'
     return isAssign ? [] : [type]
   })
 }
@@ -260,9 +263,9 @@ export function expectMove<Machine extends AnyStateMachine>(
 }
 
 /** Asserts that the walks have seen every state, transition and guard outcome of the definition. */
-export function expectWhole(machine: AnyStateMachine, paths: Seen, places: Seen): void {
+export function expectWhole(machine: AnyStateMachine, paths: PathRecord, places: PathRecord): void {
   expect([...paths.states].sort()).toEqual(statesOf(machine).sort())
   expect([...places.states].sort()).toEqual(statesOf(machine).sort())
-  expect([...new Set([...paths.taken, ...places.taken])].sort()).toEqual(transitionsOf(machine).sort())
+  expect([...new Set([...paths.covered, ...places.covered])].sort()).toEqual(transitionsOf(machine).sort())
   expect([...places.guards].sort()).toEqual(guardsOf(machine).sort())
 }

@@ -44,7 +44,7 @@ const model: Model<typeof triggerMachine> = {
     ),
   } satisfies Model<typeof triggerMachine>['events'],
   // Guards only compare times with the end of the cooldown.
-  placeOf: ({ value, context }) =>
+  coordinateOf: ({ value, context }) =>
     `${pathOf(value)} ${context.cooldownSeconds} ${context.firedAt === null ? 'never fired' : 'fired'}`,
   check(snapshot) {
     const state = pathOf(snapshot.value)

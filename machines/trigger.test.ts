@@ -64,15 +64,15 @@ const EVENTS: Record<string, TriggerEvent> = {
 
 /** The next state and the effects for every state and event. An event without an entry is refused. */
 type Row = Partial<Record<string, [string, ...string[]]>>
-const armedWith = (afterFiring: 'armed' | 'cooling', remembers: boolean): Row => ({
+const armedWith = (afterFiring: 'armed' | 'cooling', hasFired: boolean): Row => ({
   'fired early': [afterFiring, 'requestRun'],
   'fired late': [afterFiring, 'requestRun'],
   skipped: ['armed', 'logSkip'],
   disabled: ['disabled'],
   'no cooldown early': ['armed'],
-  'longer cooldown early': [remembers ? 'cooling' : 'armed'],
+  'longer cooldown early': [hasFired ? 'cooling' : 'armed'],
   'shorter cooldown early': ['armed'],
-  'longer cooldown late': [remembers ? 'cooling' : 'armed'],
+  'longer cooldown late': [hasFired ? 'cooling' : 'armed'],
   'same cooldown late': ['armed'],
 })
 const disabledWith = (early: 'armed' | 'cooling'): Row => ({
@@ -108,7 +108,7 @@ describe('every state and every event', () => {
   for (const [state, snapshot] of Object.entries(STATES)) {
     for (const [name, event] of Object.entries(EVENTS)) {
       const expected = TABLE[state]?.[name]
-      test(`${name}, ${state}: ${expected?.join(', ') ?? 'refused'}`, () => {
+      test(`event '${name}' in state '${state}': ${expected?.join(', ') ?? 'refused'}`, () => {
         expect(pathOf(snapshot.value)).toBe(state.split(',')[0] ?? '')
         expectMove(triggerMachine, snapshot, event, expected)
       })

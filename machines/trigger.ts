@@ -46,7 +46,7 @@ export const triggerMachine = setup({
       !hasCooled({ context: { ...context, cooldownSeconds: event.cooldownSeconds }, event }),
   },
   actions: {
-    rememberFiring: assign({
+    recordFiring: assign({
       firedAt: ({ context, event }) => (event.type === 'fired' ? event.at : context.firedAt),
     }),
     setCooldown: assign({
@@ -64,8 +64,8 @@ export const triggerMachine = setup({
     armed: {
       on: {
         fired: [
-          { target: 'cooling', guard: 'hasCooldown', actions: ['rememberFiring', 'requestRun'] },
-          { target: 'armed', actions: ['rememberFiring', 'requestRun'] },
+          { target: 'cooling', guard: 'hasCooldown', actions: ['recordFiring', 'requestRun'] },
+          { target: 'armed', actions: ['recordFiring', 'requestRun'] },
         ],
         skipped: { target: 'armed', actions: ['logSkip'] },
         disabled: { target: 'disabled' },
@@ -78,7 +78,7 @@ export const triggerMachine = setup({
     cooling: {
       on: {
         // The cooldown ends by time: a firing after its end counts even before a `cooled` event.
-        fired: { target: 'cooling', guard: 'hasCooled', actions: ['rememberFiring', 'requestRun'] },
+        fired: { target: 'cooling', guard: 'hasCooled', actions: ['recordFiring', 'requestRun'] },
         cooled: { target: 'armed', guard: 'hasCooled' },
         skipped: { target: 'cooling', actions: ['logSkip'] },
         disabled: { target: 'disabled' },

@@ -49,10 +49,10 @@ export function begunTrace(id: string, trace: ClientTrace): ClientTrace {
 }
 
 /** Runs work in the client's trace from a message. An invalid trace is ignored. */
-export const inClientTrace = <T>(said: { traceparent: string; tracestate: string }, work: () => T): T =>
+export const inClientTrace = <T>(message: { traceparent: string; tracestate: string }, work: () => T): T =>
   inTrace(() => {
-    const traceparent = validTraceparent(said.traceparent)
-    const tracestate = traceparent === null ? null : validTracestate(said.tracestate)
+    const traceparent = validTraceparent(message.traceparent)
+    const tracestate = traceparent === null ? null : validTracestate(message.tracestate)
     return { requestId: null, traceparent, tracestate }
   }, work)
 
@@ -78,8 +78,8 @@ export function traceOf(headers: Headers, requestId = requestIdIn(headers)): Tra
 
 /** The request id that the caller sent, or null if it is missing or invalid. */
 export function requestIdIn(headers: Headers): string | null {
-  const given = headers.get('x-request-id')
-  return given !== null && /^[\w.:-]{1,128}$/.test(given) ? given : null
+  const requestId = headers.get('x-request-id')
+  return requestId !== null && /^[\w.:-]{1,128}$/.test(requestId) ? requestId : null
 }
 
 /** The trace id in a valid `traceparent`. */
@@ -94,20 +94,20 @@ const ZEROS = /^0+$/
  */
 export const traceparentIn = (headers: Headers) => validTraceparent(headers.get('traceparent') ?? '')
 
-function validTraceparent(given: string): string | null {
-  const [, version, trace = '', parent = '', flags = '', rest] = TRACEPARENT.exec(given) ?? []
+function validTraceparent(text: string): string | null {
+  const [, version, trace = '', parent = '', flags = '', extra] = TRACEPARENT.exec(text) ?? []
   if (version === undefined || version === 'ff' || ZEROS.test(trace) || ZEROS.test(parent)) return null
-  if (version === '00') return rest === undefined ? given : null
+  if (version === '00') return extra === undefined ? text : null
   return `00-${trace}-${parent}-0${Number.parseInt(flags, 16) & 1}`
 }
 
 /** The length that every system must carry. A longer `tracestate` is dropped, because a truncated one would be invalid. */
 const TRACESTATE_CHARACTERS_MAX = 512
 
-function validTracestate(said: string): string | null {
-  const given = said.trim()
-  return given !== '' && given.length <= TRACESTATE_CHARACTERS_MAX && /^[\x20-\x7e]+$/.test(given)
-    ? given
+function validTracestate(text: string): string | null {
+  const trimmed = text.trim()
+  return trimmed !== '' && trimmed.length <= TRACESTATE_CHARACTERS_MAX && /^[\x20-\x7e]+$/.test(trimmed)
+    ? trimmed
     : null
 }
 

@@ -49,7 +49,7 @@ async function start(settings: DispatcherSettings) {
     log,
     replica: `${settings.processId}:${newId()}`,
     publicUrl: settings.publicUrl,
-    tellsInputs: settings.tellsInputs,
+    includesInputs: settings.includesInputs,
     post,
   })
   post({ type: 'ready' })

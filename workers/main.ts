@@ -31,12 +31,12 @@ try {
     {
       nudge: threads.nudge,
       async reap() {
-        if (threads.reaper === null) throw new Error('the reaper does not work here')
+        if (threads.reaper === null) throw new Error('reaper disabled: REAPER=off')
         await threads.reaper.run()
       },
       restart: threads.restart,
     },
-    (error) => log.warn('a connection was refused', { error }),
+    (error) => log.warn('connection of the API process closed', { error }),
   )
   threads.start()
   endInOrder(process.env, async () => {

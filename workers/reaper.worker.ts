@@ -19,7 +19,11 @@ serveThread('reaper', ToReaper, async ({ databaseUrl, processId, isAsked }, { po
     settings: { lock_timeout: 5_000, statement_timeout: 60_000, idle_in_transaction_session_timeout: 10_000 },
   })
   const { objects, answered } = makeObjectCalls((id, call) => post({ type: 'objectCall', id, call }))
-  const notices = makeNotices(sql, (error) => log.warn('a notice was lost', { error }))
+  const notices = makeNotices(sql, (error) =>
+    log.warn('announcement of changed runs not sent: log streams and triggers react at their next sweep', {
+      error,
+    }),
+  )
   const pause = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms))
   let changed = () => {}
   const leadership = startLeadership({
@@ -34,7 +38,7 @@ serveThread('reaper', ToReaper, async ({ databaseUrl, processId, isAsked }, { po
   })
   let isStopping = false
   const checkRunning = () => {
-    if (isStopping) throw new TickEnded('the tick is to end early')
+    if (isStopping) throw new TickEnded('reaper tick stopped early: the next tick continues')
   }
 
   async function tickOnce(): Promise<string[]> {
@@ -47,7 +51,7 @@ serveThread('reaper', ToReaper, async ({ databaseUrl, processId, isAsked }, { po
       if (!isAsked && !isDue) return []
       await Promise.race([pause(LOOK_MS), change.promise])
     }
-    const made = await tick({
+    const result = await tick({
       sql,
       write: leadership.write,
       objects,
@@ -63,19 +67,17 @@ serveThread('reaper', ToReaper, async ({ databaseUrl, processId, isAsked }, { po
         post({ type: 'runsEnded', status: 'failed', count: runs.length })
       },
     })
-    return made?.failures ?? []
+    return result?.failures ?? []
   }
 
   const done = tickOnce().then(
     (failures) => post({ type: 'reaped', failures }),
     (error) => {
-      log[error instanceof TickEnded ? 'warn' : 'error']('the tick of the reaper has not ended well', {
-        error,
-      })
+      log[error instanceof TickEnded ? 'warn' : 'error']('reaper tick not completed', { error })
     },
   )
   return {
-    heard: ({ id, answer }) => answered(id, answer),
+    received: ({ id, answer }) => answered(id, answer),
     done,
     async stop() {
       isStopping = true

@@ -16,7 +16,7 @@ afterEach(async () => {
 
 /** The scheduler's real thread, as the API process runs it. */
 function scheduler(processId: string) {
-  const heard: FromWorker[] = []
+  const messages: FromWorker[] = []
   const restarts: RestartReason[] = []
   const log: Log = { info: () => {}, warn: () => {}, error: () => {}, named: () => log }
   const worker = superviseWorker<ToScheduler>({
@@ -27,13 +27,13 @@ function scheduler(processId: string) {
       settings: { processId, databaseUrl: database.url, logFormat: 'text' },
     },
     log,
-    onMessage: (message) => heard.push(message),
+    onMessage: (message) => messages.push(message),
     onRestart: (reason) => restarts.push(reason),
   })
   started.push(worker)
   worker.start()
-  const count = (type: FromWorker['type']) => heard.filter((message) => message.type === type).length
-  return { worker, heard, restarts, count }
+  const count = (type: FromWorker['type']) => messages.filter((message) => message.type === type).length
+  return { worker, messages, restarts, count }
 }
 
 const leader = async () =>
@@ -48,8 +48,8 @@ test('the thread leads, ticks at once, and reports its requests', async () => {
     insert into schedule (id, pipeline_id, cron, next_run_at)
     values (gen_random_uuid(), ${id}, '0 0 1 1 *', clock_timestamp() - interval '1 hour')`
   const one = scheduler('one')
-  await until(() => one.heard.some(({ type }) => type === 'runsRequested'))
-  expect(one.heard.filter(({ type }) => type !== 'alive')).toEqual(
+  await until(() => one.messages.some(({ type }) => type === 'runsRequested'))
+  expect(one.messages.filter(({ type }) => type !== 'alive')).toEqual(
     expect.arrayContaining([
       { type: 'ready' },
       { type: 'led', isLeading: true },
@@ -77,7 +77,7 @@ test('one of two processes ticks; the other takes over after a stop', async () =
   await until(() => two.count('ready') > 0)
   expect(two.count('ticked')).toBe(0)
   await one.worker.stop()
-  expect(one.heard.at(-1)).toEqual({ type: 'stopped' })
+  expect(one.messages.at(-1)).toEqual({ type: 'stopped' })
   await until(() => two.count('ticked') > 0)
   expect(await leader()).toMatchObject({ holder: 'two', is_over: false })
 })

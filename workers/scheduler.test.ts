@@ -130,7 +130,9 @@ test('a schedule of an unpublished pipeline is skipped and logged', async () => 
   const id = await schedule(pipeline, { due: '1 minute' })
   expect(await tick()).toEqual({ requested: 0 })
   expect((await rowOf(id)).is_ahead).toBe(true)
-  expect(logged.join()).toContain('nothing is published {"count":1,"pipelines":"default.gold.p')
+  expect(logged.join()).toContain(
+    'the pipeline has no published version {"count":1,"pipelines":"default.gold.p',
+  )
 })
 
 test('a schedule without pipeline or future time is disabled', async () => {
@@ -148,7 +150,7 @@ test('a schedule without pipeline or future time is disabled', async () => {
   for (const id of ids) expect(await rowOf(id)).toMatchObject({ enabled: false, next_run_at: null })
   expect(await rowOf(good)).toMatchObject({ enabled: true, is_ahead: true })
   expect(logged.join()).toContain('deleted')
-  expect(logged.join()).toContain('never comes')
+  expect(logged.join()).toContain('matches no future time')
 })
 
 test('a disabled schedule is ignored', async () => {

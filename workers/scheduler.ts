@@ -31,30 +31,30 @@ export async function tickSchedules({
   let asOf: Date | null = null
   let requested = 0
   for (;;) {
-    const taken: DueOutcome | null = await write((tx) => consumeDue(tx, { limit: batch, asOf, newId }))
-    if (taken === null) return asOf === null ? null : { requested }
-    asOf ??= taken.now
-    requested += taken.requested
-    logSkipped(log, taken.skipped)
-    if (taken.seen < batch) return { requested }
+    const outcome: DueOutcome | null = await write((tx) => consumeDue(tx, { limit: batch, asOf, newId }))
+    if (outcome === null) return asOf === null ? null : { requested }
+    asOf ??= outcome.now
+    requested += outcome.requested
+    logSkipped(log, outcome.skipped)
+    if (outcome.found < batch) return { requested }
   }
 }
 
-const WHY: Record<DueOutcome['skipped'][number]['why'], string> = {
+const REASONS: Record<DueOutcome['skipped'][number]['why'], string> = {
   active: 'a run of the pipeline is pending or running',
-  unpublished: 'nothing is published',
+  unpublished: 'the pipeline has no published version',
   full: 'too many runs of the pipeline are waiting',
   gone: 'the pipeline is deleted; the schedule is disabled',
-  repeated: 'this due time has had its run',
-  'bad cron': 'its time never comes; the schedule is disabled',
+  repeated: 'a run for this due time exists',
+  'bad cron': 'the cron expression is invalid or matches no future time; the schedule is disabled',
 }
 
 /** Writes one line per reason, because a schedule of an unpublished pipeline may be skipped every minute. */
 function logSkipped(log: Log, skipped: DueOutcome['skipped']) {
-  for (const [why, text] of Object.entries(WHY)) {
-    const those = skipped.filter((one) => one.why === why)
-    if (those.length === 0) continue
-    const named = those.slice(0, NAMED_MAX).map(({ pipeline }) => pipeline)
-    log.info(`schedules passed over: ${text}`, { count: those.length, pipelines: named.join(', ') })
+  for (const [why, text] of Object.entries(REASONS)) {
+    const matching = skipped.filter((one) => one.why === why)
+    if (matching.length === 0) continue
+    const named = matching.slice(0, NAMED_MAX).map(({ pipeline }) => pipeline)
+    log.info(`schedules skipped: ${text}`, { count: matching.length, pipelines: named.join(', ') })
   }
 }

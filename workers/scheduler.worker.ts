@@ -23,7 +23,7 @@ serveThread('scheduler', ToScheduler, async ({ databaseUrl, processId }, { post,
   })
   const loop = startLoop({
     everyMs: SCHEDULER_TICK_MS,
-    onError: (error) => log.error('looking for due schedules failed', { error }),
+    onError: (error) => log.error('scheduler tick failed: retrying', { error }),
     async tick() {
       const ticked = await tickSchedules({ write: leadership.write, newId, log })
       if (ticked === null) return false
@@ -33,7 +33,7 @@ serveThread('scheduler', ToScheduler, async ({ databaseUrl, processId }, { post,
     },
   })
   return {
-    heard: assertNever,
+    received: assertNever,
     async stop() {
       await loop.stop()
       await leadership.stop()

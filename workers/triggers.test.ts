@@ -22,7 +22,7 @@ import { Evaluator, type EvaluatorDeps, startTriggers } from './triggers.ts'
 setDefaultTimeout(60_000)
 
 const opened = useDatabase({ connections: 4, rawConnections: 8 })
-let lines: { level: string; message: string }[] = []
+let lines: { level: string; message: string; trigger_id?: unknown }[] = []
 beforeEach(async () => {
   lines = []
   await opened.sql`delete from trigger_event`
@@ -30,8 +30,9 @@ beforeEach(async () => {
 })
 
 const write: Fenced = (work) => opened.sql.begin(work) as never
-const tell = (level: string) => (message: string) => void lines.push({ level, message })
-const log = { info: tell('info'), warn: tell('warn'), error: tell('error'), named: () => log }
+const record = (level: string) => (message: string, fields?: Record<string, unknown>) =>
+  void lines.push({ level, message, trigger_id: fields?.trigger_id })
+const log = { info: record('info'), warn: record('warn'), error: record('error'), named: () => log }
 function evaluatorWith(replaced: Partial<EvaluatorDeps> = {}) {
   let requested = 0
   const evaluator = new Evaluator({
@@ -49,9 +50,9 @@ function evaluatorWith(replaced: Partial<EvaluatorDeps> = {}) {
 
 /** Not due while a test runs, unless the test makes it due. */
 const YEARLY = { cron_expr: '0 0 1 1 *' }
-let made = 0
+let nameCount = 0
 async function newPipeline({ isPublished = true } = {}) {
-  const name = `p${made++}`
+  const name = `p${nameCount++}`
   const { id } = await addPipeline(opened.sql, name, { landingZones: [], nudge: () => {} })
   await opened.sql`
     insert into pipeline_version (id, pipeline_id, version_number, message, pipeline_type, published_versions, landing_zones)
@@ -77,7 +78,7 @@ const noObjects = {
   },
 } as unknown as ObjectStore
 async function newZone() {
-  const name = `z${made++}`
+  const name = `z${nameCount++}`
   let hints = 0
   const zones = makeLandingZoneService({
     db: opened.db,
@@ -168,8 +169,8 @@ describe('an upload', () => {
     const file = await zone.upload('flights.csv')
     expect([zone.hints(), await eventCount()]).toEqual([1, 1])
     const evaluator = evaluatorWith()
-    expect(await evaluator.hear()).toMatchObject({ runs: 1, hasMore: false })
-    expect(await evaluator.hear()).toMatchObject({ runs: 0 })
+    expect(await evaluator.consumeEvents()).toMatchObject({ runs: 1, hasMore: false })
+    expect(await evaluator.consumeEvents()).toMatchObject({ runs: 0 })
     expect([await eventCount(), evaluator.requested()]).toEqual([0, 1])
     expect(await runsOf(one)).toEqual(
       requestedBy(`landing_zone_upload:default.${zone.name}/flights.csv`, file.id, {
@@ -190,7 +191,7 @@ describe('an upload', () => {
     await json.add('file_pattern', { ...zone.config, pattern: '*.json' })
     // The stored names start with 20..., but patterns match the original names.
     for (const name of ['flights-1.csv', 'flights.csv', '2.json']) await zone.upload(name)
-    await evaluatorWith().hear()
+    await evaluatorWith().consumeEvents()
     expect((await runsOf(csv)).map(({ trigger }) => trigger)).toEqual([
       `trigger:file_pattern:default.${zone.name}/flights-1.csv`,
     ])
@@ -213,7 +214,7 @@ describe('an upload', () => {
     await opened.sql`delete from landing_zone where name = ${zone.name}`
     await zone.zones.create({ namespace: 'default', name: zone.name })
     await zone.upload('a.csv')
-    expect(await evaluatorWith().hear()).toMatchObject({ runs: 1 })
+    expect(await evaluatorWith().consumeEvents()).toMatchObject({ runs: 1 })
   })
 })
 
@@ -231,7 +232,7 @@ describe('the trace of a run', () => {
       () => traced,
       () => zone.upload('a.csv'),
     )
-    await evaluatorWith().hear()
+    await evaluatorWith().consumeEvents()
     expect(await tracesOf(pipeline)).toMatchObject([{ traceparent, tracestate: 'a=1' }])
   })
 
@@ -241,7 +242,7 @@ describe('the trace of a run', () => {
     await third.add('cron_dependency', { ...YEARLY, dependencies: [first.full] })
     await opened.sql`update trigger set due_at = clock_timestamp() - interval '1 s' where pipeline_id = ${third.id}`
     await endRun(first, { trace: traced })
-    await evaluatorWith().hear()
+    await evaluatorWith().consumeEvents()
     for (const pipeline of [second, third])
       expect(await tracesOf(pipeline)).toMatchObject([{ traceparent, tracestate: 'a=1' }])
   })
@@ -251,7 +252,7 @@ describe('the trace of a run', () => {
     await heard.add('pipeline_success', onSuccessOf(upstream))
     await makeDue(await due.add('cron', YEARLY))
     await endRun(upstream)
-    await evaluatorWith().hear()
+    await evaluatorWith().consumeEvents()
     await evaluatorWith().sweepDue()
     const runs = [...(await tracesOf(heard)), ...(await tracesOf(due))]
     expect(runs).toHaveLength(2)
@@ -266,7 +267,7 @@ describe('a success', () => {
     await endRun(upstream, { status: 'failed' })
     expect(await eventCount()).toBe(0)
     const run = await endRun(upstream, { chainDepth: 3 })
-    expect(await evaluatorWith().hear()).toMatchObject({ runs: 1 })
+    expect(await evaluatorWith().consumeEvents()).toMatchObject({ runs: 1 })
     expect(await runsOf(downstream)).toEqual(
       requestedBy(`pipeline_success:${upstream.full}`, run, { chain_depth: 4 }),
     )
@@ -276,13 +277,13 @@ describe('a success', () => {
     const pipeline = await newPipeline()
     const id = await pipeline.add('pipeline_success', onSuccessOf(pipeline))
     await endRun(pipeline, { chainDepth: limits.chainDepth - 1 })
-    expect(await evaluatorWith().hear()).toMatchObject({ runs: 1 })
+    expect(await evaluatorWith().consumeEvents()).toMatchObject({ runs: 1 })
     expect(lines).toEqual([])
     const last = await endRun(pipeline, { chainDepth: limits.chainDepth })
-    expect(await evaluatorWith().hear()).toMatchObject({ runs: 0 })
+    expect(await evaluatorWith().consumeEvents()).toMatchObject({ runs: 0 })
     expect(await eventCount()).toBe(0)
     expect(lines).toEqual([
-      { level: 'warn', message: expect.stringMatching(/^chain limit: .*65th in a row/) },
+      { level: 'warn', message: expect.stringMatching(/^chain limit: .*number 65 in a chain/) },
     ])
     expect(await opened.sql`select level, message from run_log where run_id = ${last}`).toEqual([
       { level: 'warn', message: expect.stringMatching(/^chain limit/) },
@@ -308,7 +309,7 @@ describe('a success', () => {
     const [one, other] = [evaluatorWith(), evaluatorWith()]
     let ticks = 0
     for (let more = true; more; ticks++) {
-      const both = await Promise.all([one.hear(), other.hear()])
+      const both = await Promise.all([one.consumeEvents(), other.consumeEvents()])
       more = (await eventCount()) > 0 || both.some(({ hasMore }) => hasMore)
     }
     expect(2 * ticks).toBeGreaterThanOrEqual(1_000 / limits.firingBatch)
@@ -324,20 +325,21 @@ describe('a firing that is skipped or ignored', () => {
     const [pipeline, zone] = [await newPipeline({ isPublished: false }), await newZone()]
     const id = await pipeline.add('landing_zone_upload', zone.config, { cooldown_seconds: 60 })
     await zone.upload('a.csv')
-    await evaluatorWith().hear()
+    await evaluatorWith().consumeEvents()
     expect([await runsOf(pipeline), await eventCount()]).toEqual([[] as never, 0])
     expect(await historyOf(id)).toEqual(['created', 'skipped'])
-    expect(lines).toEqual([{ level: 'info', message: expect.stringContaining('never been published') }])
+    const message = 'firing skipped: the pipeline has never been published'
+    expect(lines).toEqual([{ level: 'info', message, trigger_id: id }])
     await opened.sql`update pipeline set published_version = 1 where id = ${pipeline.id}`
     await zone.upload('b.csv')
-    await evaluatorWith().hear()
+    await evaluatorWith().consumeEvents()
     expect(await runsOf(pipeline)).toHaveLength(1)
   })
 
   test('a firing for a pipeline with too many waiting runs is skipped', async () => {
     const { pipeline, zone, id } = await hearingZone()
     await zone.upload('a.csv')
-    await evaluatorWith().hear()
+    await evaluatorWith().consumeEvents()
     await opened.sql`
       insert into run (id, pipeline_id, namespace, layer, pipeline, pipeline_type, trigger, pins, landing_zones, snapshot,
         machine_version, status)
@@ -345,17 +347,18 @@ describe('a firing that is skipped or ignored', () => {
         snapshot, machine_version, status
       from run, generate_series(2, ${limits.waitingRunsPerPipeline}) where pipeline_id = ${pipeline.id}`
     await zone.upload('b.csv')
-    await evaluatorWith().hear()
+    await evaluatorWith().consumeEvents()
     expect(await historyOf(id)).toEqual(['created', 'fired', 'skipped'])
-    expect(lines).toEqual([{ level: 'warn', message: expect.stringContaining('too many runs') }])
+    const message = 'firing skipped: too many runs of the pipeline are waiting'
+    expect(lines).toEqual([{ level: 'warn', message, trigger_id: id }])
   })
 
   test('an event within the cooldown is ignored and removed', async () => {
     const { pipeline, zone, id } = await hearingZone({ cooldown_seconds: 60 })
     for (const name of ['a.csv', 'b.csv', 'c.csv']) await zone.upload(name)
-    await evaluatorWith().hear()
+    await evaluatorWith().consumeEvents()
     await zone.upload('d.csv')
-    await evaluatorWith().hear()
+    await evaluatorWith().consumeEvents()
     expect((await runsOf(pipeline)).map(({ trigger }) => trigger.split('/')[1])).toEqual(['a.csv'])
     expect([await eventCount(), (await rowOf(id)).state]).toEqual([0, 'cooling'])
     expect(await historyOf(id)).toEqual(['created', 'fired'])
@@ -365,7 +368,7 @@ describe('a firing that is skipped or ignored', () => {
     const { pipeline, zone } = await hearingZone()
     await zone.upload('a.csv')
     await opened.sql`update pipeline set deleted_at = clock_timestamp() where id = ${pipeline.id}`
-    await evaluatorWith().hear()
+    await evaluatorWith().consumeEvents()
     expect([await runsOf(pipeline), await eventCount()]).toEqual([[] as never, 0])
   })
 })
@@ -376,11 +379,11 @@ describe('races', () => {
     const evaluators = [evaluatorWith(), evaluatorWith(), evaluatorWith()]
     for (let round = 1; round <= 10; round++) {
       await zone.upload(`${round}.csv`)
-      await Promise.all(evaluators.map((evaluator) => evaluator.hear()))
+      await Promise.all(evaluators.map((evaluator) => evaluator.consumeEvents()))
       expect(await runsOf(pipeline)).toHaveLength(round)
     }
     await makeDue(await pipeline.add('cron', YEARLY))
-    await Promise.all(evaluators.map((evaluator) => evaluator.keepTime()))
+    await Promise.all(evaluators.map((evaluator) => evaluator.evaluateTime()))
     expect(await runsOf(pipeline)).toHaveLength(11)
     expect((await historyOf(id)).filter((event) => event === 'fired')).toHaveLength(10)
   })
@@ -390,7 +393,7 @@ describe('races', () => {
       const { pipeline, zone, id } = await hearingZone()
       await zone.upload('a.csv')
       await Promise.all([
-        evaluatorWith().hear(),
+        evaluatorWith().consumeEvents(),
         pipeline.service.update(pipeline.ref, id, { enabled: false }),
       ])
       const runs = await runsOf(pipeline)
@@ -405,7 +408,7 @@ describe('races', () => {
       const id = await gone.add('landing_zone_upload', zone.config)
       await pipeline.add('landing_zone_upload', zone.config)
       await zone.upload('a.csv')
-      await Promise.all([evaluatorWith().hear(), gone.service.remove(gone.ref, id)])
+      await Promise.all([evaluatorWith().consumeEvents(), gone.service.remove(gone.ref, id)])
       expect([(await runsOf(pipeline)).length, await eventCount()]).toEqual([1, 0])
     }
   })
@@ -418,10 +421,10 @@ describe('races', () => {
         await work(tx)
         throw Object.assign(new Error('undone'), { code: '40001' })
       })
-    await expect(evaluatorWith({ write: lost }).hear()).rejects.toThrow('undone')
+    await expect(evaluatorWith({ write: lost }).consumeEvents()).rejects.toThrow('undone')
     expect(await eventCount()).toBe(1)
     expect(await runsOf(pipeline)).toHaveLength(0)
-    expect(await evaluatorWith().hear()).toMatchObject({ runs: 1 })
+    expect(await evaluatorWith().consumeEvents()).toMatchObject({ runs: 1 })
   })
 
   test('an evaluator that does not lead does nothing', async () => {
@@ -429,7 +432,10 @@ describe('races', () => {
     await makeDue(await pipeline.add('cron', YEARLY))
     await zone.upload('a.csv')
     const evaluator = evaluatorWith({ write: async () => null })
-    expect([await evaluator.hear(), await evaluator.keepTime()]).toMatchObject([{ runs: 0 }, { runs: 0 }])
+    expect([await evaluator.consumeEvents(), await evaluator.evaluateTime()]).toMatchObject([
+      { runs: 0 },
+      { runs: 0 },
+    ])
     expect([await runsOf(pipeline), await eventCount()]).toEqual([[] as never, 1])
   })
 })
@@ -444,23 +450,25 @@ describe('one failing trigger', () => {
     }
   }
 
+  const DAMAGED = 'trigger skipped: its stored state is damaged'
+  const NO_PATTERN = 'trigger skipped: its file pattern is missing or invalid'
   test.each<[string, 'snapshot' | 'config', unknown, string]>([
-    ['an empty snapshot', 'snapshot', {}, 'cannot be read'],
-    ['a snapshot that is a text', 'snapshot', 'armed', 'cannot be read'],
-    ['an unknown state', 'snapshot', { value: 'nowhere', context: {}, status: 'active' }, 'cannot be read'],
-    ['a configuration that is a text', 'config', 'any', 'has no pattern'],
-    ['a broken pattern', 'config', { pattern: '[' }, 'has no pattern'],
-    ['a number as pattern', 'config', { pattern: 7 }, 'has no pattern'],
-  ])('a trigger with %s is logged, and the others fire', async (_, column, value, problem) => {
+    ['an empty snapshot', 'snapshot', {}, DAMAGED],
+    ['a snapshot that is a text', 'snapshot', 'armed', DAMAGED],
+    ['an unknown state', 'snapshot', { value: 'nowhere', context: {}, status: 'active' }, DAMAGED],
+    ['a configuration that is a text', 'config', 'any', NO_PATTERN],
+    ['a broken pattern', 'config', { pattern: '[' }, NO_PATTERN],
+    ['a number as pattern', 'config', { pattern: 7 }, NO_PATTERN],
+  ])('a trigger with %s is logged, and the others fire', async (_, column, value, message) => {
     const [pipeline, bad, zone] = [await newPipeline(), await newPipeline(), await newZone()]
     await pipeline.add('landing_zone_upload', zone.config)
     const id = await bad.add('file_pattern', { ...zone.config, pattern: '*.csv' })
     const { sql } = opened
     await sql`update trigger set ${sql(column)} = ${sql.json(value as never)} where id = ${id}`
     await zone.upload('a.csv')
-    await evaluatorWith().hear()
+    await evaluatorWith().consumeEvents()
     expect([(await runsOf(pipeline)).length, await eventCount()]).toEqual([1, 0])
-    expect(lines).toEqual([{ level: 'error', message: `trigger ${id} ${problem}` }])
+    expect(lines).toEqual([{ level: 'error', message, trigger_id: id }])
   })
 
   test('an event skips a trigger whose run cannot be stored', async () => {
@@ -471,7 +479,7 @@ describe('one failing trigger', () => {
     for (const pipeline of pipelines) ids.push(await pipeline.add('landing_zone_upload', zone.config))
     await storingNoRunOf(bad, async () => {
       for (const name of ['a.csv', 'b.csv']) await zone.upload(name)
-      expect(await evaluatorWith().hear()).toMatchObject({ runs: 4 })
+      expect(await evaluatorWith().consumeEvents()).toMatchObject({ runs: 4 })
       expect(await eventCount()).toBe(0)
       for (const pipeline of pipelines) expect(await runsOf(pipeline)).toHaveLength(pipeline === bad ? 0 : 2)
       expect(lines.filter(({ level }) => level === 'error').map(({ message }) => message)).toEqual(
@@ -485,8 +493,8 @@ describe('one failing trigger', () => {
     for (const pipeline of pipelines) await makeDue(await pipeline.add('cron', YEARLY))
     await storingNoRunOf(pipelines[1], async () => {
       const evaluator = evaluatorWith()
-      expect(await evaluator.keepTime()).toMatchObject({ runs: 2 })
-      expect(await evaluator.keepTime()).toMatchObject({ runs: 0 })
+      expect(await evaluator.evaluateTime()).toMatchObject({ runs: 2 })
+      expect(await evaluator.evaluateTime()).toMatchObject({ runs: 0 })
       expect(lines.filter(({ level }) => level === 'error')).toHaveLength(1)
     })
   })
@@ -500,8 +508,8 @@ describe('one failing trigger', () => {
     await pipeline.add('landing_zone_upload', other.config)
     await other.upload('b.csv')
     const evaluator = evaluatorWith()
-    expect(await evaluator.hear()).toMatchObject({ runs: 1 })
-    expect(await evaluator.hear()).toMatchObject({ runs: 0 })
+    expect(await evaluator.consumeEvents()).toMatchObject({ runs: 1 })
+    expect(await evaluator.consumeEvents()).toMatchObject({ runs: 0 })
     expect([await eventCount(), (await runsOf(newer)).length]).toEqual([1, 0])
     await opened.sql`update trigger set machine_version = 1 where id = ${id}`
     expect(await evaluator.retryHeld()).toMatchObject({ runs: 1 })
@@ -513,13 +521,13 @@ describe('cron', () => {
   test('a due cron fires once for all missed times', async () => {
     const pipeline = await newPipeline()
     const id = await pipeline.add('cron', YEARLY)
-    expect(await evaluatorWith().keepTime()).toMatchObject({ runs: 0, nextDueMs: expect.any(Number) })
+    expect(await evaluatorWith().evaluateTime()).toMatchObject({ runs: 0, nextDueMs: expect.any(Number) })
     await makeDue(id, 3 * 366 * 86_400)
     const due = new Date(await dueAtOf(id))
     // An evaluator that starts after a downtime.
     const evaluator = evaluatorWith()
-    expect(await evaluator.keepTime()).toMatchObject({ runs: 1 })
-    expect(await evaluator.keepTime()).toMatchObject({ runs: 0 })
+    expect(await evaluator.evaluateTime()).toMatchObject({ runs: 1 })
+    expect(await evaluator.evaluateTime()).toMatchObject({ runs: 0 })
     expect(await runsOf(pipeline)).toEqual(requestedBy('cron:0 0 1 1 *', due.toISOString()))
     expect(await dueAtOf(id)).toBeGreaterThan((await rowOf(id)).lastTriggeredAt?.getTime() ?? Number.NaN)
   })
@@ -540,7 +548,7 @@ describe('cron', () => {
       'due',
     ],
     [
-      'is cooling uses its time up',
+      'is cooling skips its due time',
       { cooldown_seconds: 600 },
       (id) =>
         opened.sql`update trigger set state = 'cooling', last_triggered_at = clock_timestamp(), snapshot = jsonb_build_object(
@@ -549,23 +557,23 @@ describe('cron', () => {
       'later',
     ],
     [
-      'has a pipeline that was never published uses its time up',
+      'has an unpublished pipeline skips its due time',
       {},
       (_, { id }) => opened.sql`update pipeline set published_version = null where id = ${id}`,
       'later',
     ],
     [
-      'has a pipeline that is deleted fires nothing',
+      'has a deleted pipeline fires nothing',
       {},
       (_, { id }) => opened.sql`update pipeline set deleted_at = clock_timestamp() where id = ${id}`,
       'due',
     ],
-  ])('that %s', async (_, more, prepare, then) => {
+  ])('a due trigger that %s', async (_, more, prepare, then) => {
     const pipeline = await newPipeline()
     const id = await pipeline.add('cron', YEARLY, more)
     await prepare(id, pipeline)
     await makeDue(id)
-    expect(await evaluatorWith().keepTime()).toMatchObject({ runs: 0 })
+    expect(await evaluatorWith().evaluateTime()).toMatchObject({ runs: 0 })
     expect(await runsOf(pipeline)).toHaveLength(0)
     expect((await dueAtOf(id)) > systemClock.now().getTime()).toBe(then === 'later')
   })
@@ -578,8 +586,8 @@ describe('cron', () => {
       select gen_random_uuid(), pipeline_id, type, config, snapshot, machine_version, state, clock_timestamp() - interval '1 s'
       from trigger, generate_series(1, ${limits.dueBatch + 1}) where id = ${id}`
     const evaluator = evaluatorWith()
-    expect(await evaluator.keepTime()).toMatchObject({ runs: limits.dueBatch + 1 })
-    expect(await evaluator.keepTime()).toMatchObject({ runs: 0 })
+    expect(await evaluator.evaluateTime()).toMatchObject({ runs: limits.dueBatch + 1 })
+    expect(await evaluator.evaluateTime()).toMatchObject({ runs: 0 })
   })
 })
 
@@ -595,11 +603,11 @@ describe('cron_dependency', () => {
     const { pipeline, one, two, id, evaluator } = await waiting()
     await endRun(one)
     await endRun(two)
-    expect(await evaluator.hear()).toMatchObject({ runs: 0 })
+    expect(await evaluator.consumeEvents()).toMatchObject({ runs: 0 })
     expect(await eventCount()).toBe(0)
-    expect(await evaluator.keepTime()).toMatchObject({ runs: 0 })
+    expect(await evaluator.evaluateTime()).toMatchObject({ runs: 0 })
     await makeDue(id)
-    expect(await evaluator.keepTime()).toMatchObject({ runs: 1 })
+    expect(await evaluator.evaluateTime()).toMatchObject({ runs: 1 })
     expect((await runsOf(pipeline)).map(({ trigger, chain_depth }) => [trigger, chain_depth])).toEqual([
       ['trigger:cron_dependency:0 0 1 1 *', 0],
     ])
@@ -610,10 +618,10 @@ describe('cron_dependency', () => {
     await makeDue(id)
     expect(await evaluator.sweepDue()).toMatchObject({ runs: 0 })
     await endRun(one)
-    expect(await evaluator.hear()).toMatchObject({ runs: 0 })
+    expect(await evaluator.consumeEvents()).toMatchObject({ runs: 0 })
     expect((await rowOf(id)).lastTriggeredAt).toBeNull()
     await endRun(two)
-    expect(await evaluator.hear()).toMatchObject({ runs: 1 })
+    expect(await evaluator.consumeEvents()).toMatchObject({ runs: 1 })
     expect(await runsOf(pipeline)).toHaveLength(1)
   })
 
@@ -630,23 +638,23 @@ describe('cron_dependency', () => {
       await endRun(one)
       await endRun(one)
       await endRun(one, { status: 'failed' })
-      await evaluator.hear()
+      await evaluator.consumeEvents()
       expect(await runsOf(pipeline)).toHaveLength(round)
       await endRun(two)
       await opened.sql`update trigger set due_at = clock_timestamp() + interval '1 h' where id = ${id}`
-      await evaluator.hear()
+      await evaluator.consumeEvents()
       expect(await runsOf(pipeline)).toHaveLength(round)
     }
   })
 
   test('the sweep fires a cron_dependency whose event was lost', async () => {
     const { one, two, id, evaluator } = await waiting()
-    await evaluator.keepTime()
+    await evaluator.evaluateTime()
     await makeDue(id, 60)
     await endRun(one)
     await endRun(two)
     await opened.sql`delete from trigger_event`
-    expect(await evaluator.keepTime()).toMatchObject({ runs: 0 })
+    expect(await evaluator.evaluateTime()).toMatchObject({ runs: 0 })
     expect(await evaluator.sweepDue()).toMatchObject({ runs: 1 })
   })
 
@@ -659,7 +667,7 @@ describe('cron_dependency', () => {
     await endRun(one)
     await endRun(two)
     await makeDue(id)
-    await evaluator.hear()
+    await evaluator.consumeEvents()
     expect(await runsOf(pipeline)).toHaveLength(1)
     expect(await dueAtOf(id)).toBeGreaterThan(systemClock.now().getTime())
     await pipeline.service.update(pipeline.ref, id, { cooldown_seconds: 0 })
@@ -673,7 +681,7 @@ describe('cron_dependency', () => {
     await endRun(two)
     await makeDue(id)
     const evaluators = [evaluatorWith(), evaluatorWith()]
-    await Promise.all(evaluators.flatMap((one) => [one.hear(), one.sweepDue()]))
+    await Promise.all(evaluators.flatMap((one) => [one.consumeEvents(), one.sweepDue()]))
     expect(await runsOf(pipeline)).toHaveLength(1)
   })
 
@@ -687,7 +695,7 @@ describe('cron_dependency', () => {
     const { id: anew } = await addPipeline(opened.sql, two.name, { landingZones: [], nudge: () => {} })
     expect(await evaluator.sweepDue()).toMatchObject({ runs: 0 })
     await endRun({ ...two, id: anew })
-    expect(await evaluator.hear()).toMatchObject({ runs: 1 })
+    expect(await evaluator.consumeEvents()).toMatchObject({ runs: 1 })
   })
 
   test('a dependency added after a firing needs a newer success', async () => {
@@ -702,9 +710,9 @@ describe('cron_dependency', () => {
     await pipeline.service.update(pipeline.ref, id, { config })
     await endRun(one)
     await makeDue(id)
-    expect(await evaluator.hear()).toMatchObject({ runs: 0 })
+    expect(await evaluator.consumeEvents()).toMatchObject({ runs: 0 })
     await endRun(third)
-    expect(await evaluator.hear()).toMatchObject({ runs: 1 })
+    expect(await evaluator.consumeEvents()).toMatchObject({ runs: 1 })
   })
 })
 
@@ -712,13 +720,13 @@ test('a cooldown ends by the clock', async () => {
   const { zone, id } = await hearingZone({ cooldown_seconds: 60 })
   await zone.upload('a.csv')
   const evaluator = evaluatorWith()
-  await evaluator.hear()
-  await evaluator.keepTime()
+  await evaluator.consumeEvents()
+  await evaluator.evaluateTime()
   expect((await rowOf(id)).state).toBe('cooling')
   await opened.sql`
     update trigger set cooling_until = clock_timestamp() - interval '1 s', snapshot = jsonb_set(snapshot, '{context,firedAt}',
       to_jsonb((snapshot #>> '{context,firedAt}')::bigint - 60000)) where id = ${id}`
-  await evaluator.keepTime()
+  await evaluator.evaluateTime()
   expect(await rowOf(id)).toMatchObject({ state: 'armed', coolingUntil: null })
   expect(await historyOf(id)).toEqual(['created', 'fired', 'cooled'])
 })

@@ -51,71 +51,71 @@ export class Evaluator {
     this.#deps = deps
   }
 
-  #told({ runs, notes }: { runs: number; notes: readonly Note[] }) {
+  #logResult({ runs, notes }: { runs: number; notes: readonly Note[] }) {
     const { post, log } = this.#deps
     if (runs > 0) post({ type: 'runsRequested', count: runs })
     logNotes(log, notes)
   }
 
   /** Processes one batch of events. Most hints are about successes without a listening trigger, which cost one query. */
-  async hear(): Promise<Ticked> {
+  async consumeEvents(): Promise<Ticked> {
     const { sql, write, newId, log } = this.#deps
     const except = [...this.#held]
     if ((await waitingEvents(sql, except, 1)).length === 0) return NOTHING
     try {
-      const heard = await write((tx) => consumeEvents(tx, { newId, except }))
-      if (heard === null) return NOTHING
-      this.#told(heard)
-      this.#hold(heard.left)
-      return heard
+      const consumed = await write((tx) => consumeEvents(tx, { newId, except }))
+      if (consumed === null) return NOTHING
+      this.#logResult(consumed)
+      this.#hold(consumed.unhandled)
+      return consumed
     } catch (error) {
       if (isPassing(error)) throw error
-      log.warn('a batch of events failed; taking them one by one', { error })
-      return this.#hearEach(await waitingEvents(sql, except, limits.eventBatch))
+      log.warn('batch of events failed: processing them one by one', { error })
+      return this.#consumeEach(await waitingEvents(sql, except, limits.eventBatch))
     }
   }
 
-  async #hearEach(ids: readonly number[]): Promise<Ticked> {
+  async #consumeEach(ids: readonly number[]): Promise<Ticked> {
     let runs = 0
-    for (const id of ids) runs += await this.#hearAlone(id)
+    for (const id of ids) runs += await this.#consumeAlone(id)
     return { runs, hasMore: ids.length === limits.eventBatch }
   }
 
   /** Processes one event. After a failure, processes it trigger by trigger, so that only the failing trigger is skipped. */
-  async #hearAlone(id: number): Promise<number> {
+  async #consumeAlone(id: number): Promise<number> {
     const { write, newId } = this.#deps
     let runs = 0
     let triggersMax: number = limits.firingBatch
     for (;;) {
       try {
-        const heard = await write((tx) => consumeEvents(tx, { newId, only: id, triggersMax }))
-        if (heard === null) return runs
-        this.#told(heard)
-        runs += heard.runs
-        this.#hold(heard.left)
-        if (!heard.hasMore || heard.left.length > 0) return runs
+        const consumed = await write((tx) => consumeEvents(tx, { newId, only: id, triggersMax }))
+        if (consumed === null) return runs
+        this.#logResult(consumed)
+        runs += consumed.runs
+        this.#hold(consumed.unhandled)
+        if (!consumed.hasMore || consumed.unhandled.length > 0) return runs
       } catch (error) {
         if (isPassing(error)) throw error
         if (triggersMax > 1) {
           triggersMax = 1
           continue
         }
-        if (!(await this.#passOver(id, error))) return runs
+        if (!(await this.#skip(id, error))) return runs
       }
     }
   }
 
   /** Skips the trigger that could not be fired. False: the event has no trigger left to try. */
-  async #passOver(id: number, error: unknown): Promise<boolean> {
+  async #skip(id: number, error: unknown): Promise<boolean> {
     const { write, log } = this.#deps
     try {
       const triggerId = await write((tx) => skipListener(tx, id))
-      const by = triggerId ? ` by trigger ${triggerId}` : ''
-      log.error(`event ${id} cannot be fired${by}; it is passed over`, { error })
+      if (triggerId === null) log.error(`event ${id} failed: no trigger is left to skip`, { error })
+      else log.error(`trigger ${triggerId} skipped for event ${id}: it cannot be fired`, { error })
       return triggerId !== null
-    } catch (worse) {
-      if (isPassing(worse)) throw worse
-      log.error(`event ${id} can neither be fired nor passed over; it is left for later`, { error: worse })
+    } catch (skipError) {
+      if (isPassing(skipError)) throw skipError
+      log.error(`event ${id} neither fired nor skipped: retrying with the next sweep`, { error: skipError })
       this.#hold([id])
       return false
     }
@@ -129,11 +129,11 @@ export class Evaluator {
   async retryHeld(): Promise<Ticked> {
     const ids = [...this.#held]
     this.#held.clear()
-    return this.#hearEach(ids)
+    return this.#consumeEach(ids)
   }
 
   /** Fires triggers that became due since the last call, and ends expired cooldowns. */
-  async keepTime(): Promise<Ticked & Outlook> {
+  async evaluateTime(): Promise<Ticked & Outlook> {
     const { sql, write } = this.#deps
     const outlook = await lookAhead(sql)
     const runs = await this.#fireReady(
@@ -155,11 +155,11 @@ export class Evaluator {
    */
   async #fireReady(since: Date | null): Promise<number> {
     let runs = 0
-    let place: DuePosition | null = since && { dueAt: since, id: LAST_ID as TriggerId }
+    let position: DuePosition | null = since && { dueAt: since, id: LAST_ID as TriggerId }
     for (;;) {
-      const due: DueTrigger[] = await dueTriggers(this.#deps.sql, place, limits.dueBatch)
+      const due: DueTrigger[] = await dueTriggers(this.#deps.sql, position, limits.dueBatch)
       runs += await this.#fire(due.filter(({ isReady }) => isReady).map(({ id }) => id))
-      place = due.at(-1) ?? null
+      position = due.at(-1) ?? null
       if (due.length < limits.dueBatch) return runs
     }
   }
@@ -170,17 +170,17 @@ export class Evaluator {
     const { write, newId, log } = this.#deps
     try {
       const due = await write((tx) => fireDue(tx, ids, { newId }))
-      if (due !== null) this.#told(due)
+      if (due !== null) this.#logResult(due)
       return due?.runs ?? 0
     } catch (error) {
       if (isPassing(error)) throw error
       const [only] = ids
       if (only !== undefined && ids.length === 1) {
-        log.error(`trigger ${only} is due and cannot be fired; it is passed over`, { error })
+        log.error(`due trigger ${only} postponed: it cannot be fired`, { error })
         await write((tx) => skipDue(tx, only))
         return 0
       }
-      log.warn('a batch of due triggers failed; taking them one by one', { error })
+      log.warn('batch of due triggers failed: firing them one by one', { count: ids.length, error })
       let runs = 0
       for (const id of ids) runs += await this.#fire([id])
       return runs
@@ -210,22 +210,21 @@ export interface Triggers {
 export function startTriggers({ isLeading, ...deps }: TriggersDeps): Triggers {
   const { log } = deps
   const evaluator = new Evaluator(deps)
-  const failed = (what: string) => (error: unknown) => log.error(`${what} failed`, { error })
 
-  const hearing = startLoop({
+  const consuming = startLoop({
     // The loop `timing` nudges this loop when events wait.
     everyMs: DEPENDENCY_SWEEP_MS,
-    onError: failed('hearing events'),
-    tick: async () => isLeading() && (await evaluator.hear()).hasMore,
+    onError: (error) => log.error('processing trigger events failed: retrying', { error }),
+    tick: async () => isLeading() && (await evaluator.consumeEvents()).hasMore,
   })
 
   const timing = startLoop({
     everyMs: limits.sweepMs,
-    onError: failed('firing what is due'),
+    onError: (error) => log.error('firing due triggers failed: retrying', { error }),
     async tick() {
       if (!isLeading()) return false
-      const { hasEvents, nextDueMs, hasMore } = await evaluator.keepTime()
-      if (hasEvents) hearing.nudge()
+      const { hasEvents, nextDueMs, hasMore } = await evaluator.evaluateTime()
+      if (hasEvents) consuming.nudge()
       if (nextDueMs !== null && nextDueMs < limits.sweepMs) timing.nudgeWithin(Math.ceil(nextDueMs) + 1)
       return hasMore
     },
@@ -233,7 +232,7 @@ export function startTriggers({ isLeading, ...deps }: TriggersDeps): Triggers {
 
   const sweeping = startLoop({
     everyMs: DEPENDENCY_SWEEP_MS,
-    onError: failed('sweeping'),
+    onError: (error) => log.error('sweep of due triggers failed: retrying', { error }),
     async tick() {
       if (!isLeading()) return false
       await evaluator.sweepDue()
@@ -243,12 +242,12 @@ export function startTriggers({ isLeading, ...deps }: TriggersDeps): Triggers {
   })
 
   return {
-    nudge: hearing.nudge,
+    nudge: consuming.nudge,
     led() {
-      for (const loop of [hearing, timing, sweeping]) loop.nudge()
+      for (const loop of [consuming, timing, sweeping]) loop.nudge()
     },
     async stop() {
-      await Promise.all([hearing.stop(), timing.stop(), sweeping.stop()])
+      await Promise.all([consuming.stop(), timing.stop(), sweeping.stop()])
     },
   }
 }

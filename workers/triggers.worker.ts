@@ -26,10 +26,11 @@ serveThread('triggers', ToTriggers, async ({ databaseUrl, processId }, { post, l
     },
   })
   const triggers = startTriggers({ sql, ...leadership, newId, log, post })
-  // Consumes successes and uploads of other replicas. After a lost connection, nudges in case announcements were missed.
+  // Listens for notifications from other replicas about successful runs and uploads. After a reconnect, requests a
+  // tick, because notifications may have been missed.
   await listen(sql, (announcement) => isOfTriggers(announcement) && triggers.nudge(), triggers.nudge)
   return {
-    heard: () => triggers.nudge(),
+    received: () => triggers.nudge(),
     async stop() {
       await triggers.stop()
       await leadership.stop()
@@ -38,7 +39,7 @@ serveThread('triggers', ToTriggers, async ({ databaseUrl, processId }, { post, l
   }
 })
 
-/** True if triggers may listen for the announcement: a success, or a recorded event. */
+/** True if the announcement may concern a trigger: it reports a successful run or a recorded event. */
 const isOfTriggers = (announcement: Announcement): boolean =>
   'completed' in announcement
     ? announcement.completed.some(({ status }) => status === 'success')

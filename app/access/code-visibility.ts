@@ -29,7 +29,7 @@ export const seesAll: CodeVisibility = {
 export interface CodeVisibilityDeps {
   sql: Sql
   enforcement: Enforcement
-  /** Subjects with administrator rights by configuration. A run has no token whose roles could say so. */
+  /** Users whom the configuration names as administrators. A run carries no token of its owner, so it has no roles to check. */
   admins: readonly string[]
 }
 
@@ -38,24 +38,24 @@ export interface CodeVisibilityDeps {
  * lookup.
  */
 export function makeCodeVisibility({ sql, enforcement, admins }: CodeVisibilityDeps): CodeVisibility {
-  const waiting = new Map<string, Promise<Visible>>()
+  const pendingLookups = new Map<string, Promise<Visible>>()
 
-  function together(key: string, ask: () => Promise<Visible>): Promise<Visible> {
-    const open = waiting.get(key)
-    if (open !== undefined) return open
+  function shareLookup(key: string, lookup: () => Promise<Visible>): Promise<Visible> {
+    const pending = pendingLookups.get(key)
+    if (pending !== undefined) return pending
     // The entry is deleted before the lookup starts. So a later call, for example after a revocation, never gets an older
     // result.
-    const asked = Promise.resolve().then(() => {
-      waiting.delete(key)
-      return ask()
+    const started = Promise.resolve().then(() => {
+      pendingLookups.delete(key)
+      return lookup()
     })
-    waiting.set(key, asked)
-    return asked
+    pendingLookups.set(key, started)
+    return started
   }
 
   function ofReader({ userId, roles }: Reader): Promise<Visible> {
     if (admins.includes(userId)) return Promise.resolve(EVERYTHING)
-    return together(JSON.stringify([userId, roles]), () =>
+    return shareLookup(JSON.stringify([userId, roles]), () =>
       enforcement.listVisible({ kind: 'user', userId, name: '', roles }),
     )
   }
@@ -63,14 +63,14 @@ export function makeCodeVisibility({ sql, enforcement, admins }: CodeVisibilityD
   return {
     ofReader,
     ofRun: (runId) =>
-      together(runId, async () => {
+      shareLookup(runId, async () => {
         const { pipelineId, owner, handedBy } = await ownersOfRun(sql, runId)
         const ofUser = (userId: string) => ofReader({ userId, roles: [] })
-        const sights = await Promise.all([
+        const visibilities = await Promise.all([
           owner === null ? unowned(sql) : ofUser(owner),
           ...handedBy.map(ofUser),
         ])
-        const common = sights.reduce(commonOf)
+        const common = visibilities.reduce(intersectionOf)
         // A pipeline can always read its own table, even after its ownership changes.
         return pipelineId === null || common.pipelines === 'all' || common.pipelines.includes(pipelineId)
           ? common
@@ -78,13 +78,13 @@ export function makeCodeVisibility({ sql, enforcement, admins }: CodeVisibilityD
       }),
     async mayArchive(runId, zone) {
       const { owner, handedBy } = await ownersOfRun(sql, runId)
-      const answers = await Promise.all([
+      const decisions = await Promise.all([
         owner === null
           ? unowned(sql).then(({ zones }) => zones !== 'all' && zones.includes(zone.id))
           : mayWrite(owner, zone),
         ...handedBy.map((userId) => mayWrite(userId, zone)),
       ])
-      return answers.every(Boolean)
+      return decisions.every(Boolean)
     },
   }
 
@@ -95,15 +95,15 @@ export function makeCodeVisibility({ sql, enforcement, admins }: CodeVisibilityD
 }
 
 /** The intersection of two visibilities. */
-const commonOf = (a: Visible, b: Visible): Visible => ({
-  pipelines: commonAmong(a.pipelines, b.pipelines),
-  zones: commonAmong(a.zones, b.zones),
-  namespaces: commonAmong(a.namespaces, b.namespaces),
+const intersectionOf = (a: Visible, b: Visible): Visible => ({
+  pipelines: intersectIds(a.pipelines, b.pipelines),
+  zones: intersectIds(a.zones, b.zones),
+  namespaces: intersectIds(a.namespaces, b.namespaces),
 })
 
-function commonAmong(a: 'all' | readonly string[], b: 'all' | readonly string[]): 'all' | readonly string[] {
+function intersectIds(a: 'all' | readonly string[], b: 'all' | readonly string[]): 'all' | readonly string[] {
   if (a === 'all') return b
   if (b === 'all') return a
-  const known = new Set(b)
-  return a.filter((one) => known.has(one))
+  const idsOfB = new Set(b)
+  return a.filter((id) => idsOfB.has(id))
 }

@@ -6,7 +6,7 @@ import type { Route } from '../core/route-table.ts'
 import { RULES, type Rule, type RuleRequest } from './rules.ts'
 import type { Resources } from './service.ts'
 
-export type Guard = (route: Route, asked: Partial<RuleRequest> & { access: Access }) => void | Promise<void>
+export type Guard = (route: Route, request: Partial<RuleRequest> & { access: Access }) => void | Promise<void>
 
 /** Throws when a route has no rule, so that a route without an access decision is never served. */
 export function makeGuard(routes: readonly Route[], resources: Resources): Guard {
@@ -15,13 +15,14 @@ export function makeGuard(routes: readonly Route[], resources: Resources): Guard
     const rule = RULES[`${route.method} ${route.pattern}`]
     if (rule === undefined)
       throw new Error(
-        `${route.method} ${route.pattern} has no rule: say in app/access/rules.ts who may use it`,
+        `route ${route.method} ${route.pattern} has no access rule: add one in app/access/rules.ts`,
       )
     rules.set(route, rule)
   }
   return (route, { params = {}, query = {}, body, access }) => {
     const rule = rules.get(route)
-    if (rule === undefined) throw new Error(`${route.method} ${route.pattern} is not guarded`)
+    if (rule === undefined)
+      throw new Error(`no access rule loaded for route ${route.method} ${route.pattern}`)
     if (!access.isAdmin) return rule.check({ params, query, body, access }, resources)
   }
 }
@@ -35,5 +36,7 @@ export const fileWriting =
   async (access, path) => {
     if (resources === undefined || access.isAdmin) return
     if (!(await access.may(await resources.file(path), 'write')))
-      throw forbidden('this needs the right to write what the file belongs to')
+      throw forbidden(
+        'write permission on the pipeline, landing zone or namespace of the file required: ask its owner',
+      )
   }

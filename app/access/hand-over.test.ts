@@ -31,8 +31,8 @@ describe('transferred code', () => {
     const zone = { namespace: space.name, name: pro.freshName('z') }
     expect(await pro.statusOf('key', 'POST', '/landing-zones', zone)).toBe(201)
     const runId = await requested(inside)
-    const sight = makeCodeVisibility({ sql, enforcement: pro.enforcement, admins: [] })
-    const seesNobodys = async () => (await sight.ofRun(runId)).pipelines.includes(nobodys.id)
+    const codeVisibility = makeCodeVisibility({ sql, enforcement: pro.enforcement, admins: [] })
+    const seesNobodys = async () => (await codeVisibility.ofRun(runId)).pipelines.includes(nobodys.id)
     expect(await seesNobodys()).toBe(false)
     expect(await pro.statusOf('mallory', 'DELETE', `/namespaces/${space.name}`)).toBe(204)
     expect(await seesNobodys()).toBe(false)
@@ -51,12 +51,12 @@ describe('transferred code', () => {
       await pro.newPipeline('mallory'),
     ]
     await pro.share('mallory', 'eve', trap, 'write')
-    const sight = makeCodeVisibility({ sql, enforcement: pro.enforcement, admins: [] })
-    const seen = async (runId?: string) => {
-      const { pipelines } = await sight.ofRun(runId ?? (await requested(trap)))
+    const codeVisibility = makeCodeVisibility({ sql, enforcement: pro.enforcement, admins: [] })
+    const visiblePipelines = async (runId?: string) => {
+      const { pipelines } = await codeVisibility.ofRun(runId ?? (await requested(trap)))
       return [trap, victims, own].map(({ id }) => pipelines.includes(id))
     }
-    expect(await seen()).toEqual([true, false, true])
+    expect(await visiblePipelines()).toEqual([true, false, true])
     const early: string[] = []
     for (const hand of [
       () =>
@@ -69,32 +69,32 @@ describe('transferred code', () => {
     ]) {
       early.push(await requested(trap))
       expect((await hand()).status).toBe(200)
-      expect(await seen()).toEqual([true, false, false])
+      expect(await visiblePipelines()).toEqual([true, false, false])
       early.push(await requested(trap))
       expect(await pro.statusOf('eve', 'POST', `${trap.path}/publish`, {})).toBe(200)
-      expect(await seen()).toEqual([true, false, false])
+      expect(await visiblePipelines()).toEqual([true, false, false])
       early.push(await requested(trap))
       expect(await pro.statusOf('victim', 'POST', `${trap.path}/publish`, {})).toBe(200)
-      expect(await seen()).toEqual([true, true, false])
+      expect(await visiblePipelines()).toEqual([true, true, false])
       // Runs requested before that publication use code that the new owner has not approved. Such code sees only what all
       // possible authors see.
-      for (const runId of early) expect(await seen(runId)).toEqual([true, false, false])
+      for (const runId of early) expect(await visiblePipelines(runId)).toEqual([true, false, false])
       const vouchedFor = await requested(trap)
       // A later publication by the owner does not approve these runs either. Versions that the owner published earlier stay
       // approved.
       expect(await pro.statusOf('victim', 'POST', `${trap.path}/publish`, {})).toBe(200)
-      for (const runId of early) expect(await seen(runId)).toEqual([true, false, false])
-      expect(await seen(vouchedFor)).toEqual([true, true, false])
+      for (const runId of early) expect(await visiblePipelines(runId)).toEqual([true, false, false])
+      expect(await visiblePipelines(vouchedFor)).toEqual([true, true, false])
       expect(await pro.statusOf('root', 'PUT', trap.path, { owner: 'mallory' })).toBe(200)
-      expect(await seen()).toEqual([true, false, true])
-      expect(await seen(vouchedFor)).toEqual([true, false, false])
+      expect(await visiblePipelines()).toEqual([true, false, true])
+      expect(await visiblePipelines(vouchedFor)).toEqual([true, false, false])
     }
     const runId = await requested(trap)
     // Code without an owner usually sees all unowned resources. Mallory, the last owner, saw none of them, so this code sees
     // none either.
     const nobodys = await pro.newPipeline('key')
     expect(await pro.statusOf('mallory', 'PUT', trap.path, { owner: null })).toBe(200)
-    expect((await sight.ofRun(runId)).pipelines).not.toContain(nobodys.id)
+    expect((await codeVisibility.ofRun(runId)).pipelines).not.toContain(nobodys.id)
   })
 
   test.each(['transfer', 'owner'])(
@@ -102,8 +102,8 @@ describe('transferred code', () => {
     async (way) => {
       const { sql } = pro.parts
       const [trap, victims] = [await pro.newPipeline('mallory'), await pro.newPipeline('victim')]
-      const sight = makeCodeVisibility({ sql, enforcement: pro.enforcement, admins: [] })
-      const sees = async (runId: string) => (await sight.ofRun(runId)).pipelines.includes(victims.id)
+      const codeVisibility = makeCodeVisibility({ sql, enforcement: pro.enforcement, admins: [] })
+      const sees = async (runId: string) => (await codeVisibility.ofRun(runId)).pipelines.includes(victims.id)
       const handOver = (to: string) =>
         way === 'owner'
           ? pro.call('root', 'PUT', trap.path, { owner: to })
@@ -127,8 +127,9 @@ describe('transferred code', () => {
   test('a transfer never approves a draft that was never published', async () => {
     const { sql } = pro.parts
     const [trap, victims] = [await pro.newPipeline('mallory'), await pro.newPipeline('victim')]
-    const sight = makeCodeVisibility({ sql, enforcement: pro.enforcement, admins: [] })
-    const sees = async () => (await sight.ofRun(await requested(trap))).pipelines.includes(victims.id)
+    const codeVisibility = makeCodeVisibility({ sql, enforcement: pro.enforcement, admins: [] })
+    const sees = async () =>
+      (await codeVisibility.ofRun(await requested(trap))).pipelines.includes(victims.id)
     expect(await pro.statusOf('root', 'PUT', trap.path, { owner: 'victim' })).toBe(200)
     expect(await sees()).toBe(false)
     expect(await pro.statusOf('victim', 'POST', `${trap.path}/publish`, {})).toBe(200)

@@ -21,72 +21,73 @@ export interface RuleRequest {
 
 export interface Rule {
   /** The needed right, for readers of the table. */
-  readonly says: string
+  readonly summary: string
   /** Throws 403, or the 404 of a missing resource. */
-  check(asked: RuleRequest, resources: Resources): void | Promise<void>
+  check(request: RuleRequest, resources: Resources): void | Promise<void>
 }
 
-type Needed = Permission | ((asked: RuleRequest) => Permission)
+type Needed = Permission | ((request: RuleRequest) => Permission)
 
-const ANYBODY: Rule = { says: 'anybody who is known', check: () => {} }
+const AUTHENTICATED: Rule = { summary: 'any authenticated caller', check: () => {} }
 /** Lists, totals and queries: resources that the caller may not see are left out. */
-const SEEN: Rule = { says: 'anybody who is known; shows what they may read', check: () => {} }
+const VISIBLE_ONLY: Rule = {
+  summary: 'any authenticated caller; the answer contains only resources they may read',
+  check: () => {},
+}
 /** For routes whose handler checks the right: the resource is known only later, or the rule is special. */
-const asksItself = (says: string): Rule => ({ says, check: () => {} })
+const checkedByRoute = (summary: string): Rule => ({ summary, check: () => {} })
 
-const ADMINS: Rule = { says: 'administrators', check: ({ access }) => requireAdmin(access) }
+const ADMINS: Rule = { summary: 'administrators', check: ({ access }) => requireAdmin(access) }
 
 function requireAdmin({ isAdmin }: Access) {
-  if (!isAdmin) throw forbidden('this is for administrators only')
+  if (!isAdmin) throw forbidden('administrator role required')
 }
 
 /** Requires a right on the resource that `find` returns. When `find` returns null, throws the error of `missing`. */
-const right = (
+const requires = (
   needed: Needed,
   of: string,
-  find: (asked: RuleRequest, resources: Resources) => Promise<Resource | null>,
-  missing: (asked: RuleRequest) => AppError,
-  also?: (asked: RuleRequest, resource: Resource, resources: Resources) => void | Promise<void>,
+  find: (request: RuleRequest, resources: Resources) => Promise<Resource | null>,
+  missing: (request: RuleRequest) => AppError,
+  furtherCheck?: (request: RuleRequest, resource: Resource, resources: Resources) => void | Promise<void>,
 ): Rule => ({
-  says: `${typeof needed === 'string' ? needed : 'read or write'} on ${of}`,
-  async check(asked, resources) {
-    const resource = await find(asked, resources)
-    const permission = typeof needed === 'string' ? needed : needed(asked)
-    if (resource === null) throw missing(asked)
-    if (!(await asked.access.may(resource, permission))) {
+  summary: `${typeof needed === 'string' ? needed : 'read or write'} on ${of}`,
+  async check(request, resources) {
+    const resource = await find(request, resources)
+    const permission = typeof needed === 'string' ? needed : needed(request)
+    if (resource === null) throw missing(request)
+    if (!(await request.access.may(resource, permission))) {
       // A caller without the right to read gets the same 404 as for a missing resource.
-      if (permission === 'read') throw missing(asked)
-      throw forbidden(`this needs the right to ${VERBS[permission]} ${of}`)
+      if (permission === 'read') throw missing(request)
+      throw forbidden(`${permission} permission on ${of} required: ask its owner`)
     }
-    await also?.(asked, resource, resources)
-    bindTo(asked.params, resource)
+    await furtherCheck?.(request, resource, resources)
+    bindTo(request.params, resource)
   },
 })
-
-const VERBS = { read: 'read', write: 'write', admin: 'administer' }
 
 const pipelineRef = ({ params }: RuleRequest): PipelineRef => ({
   namespace: named(params, 'ns'),
   layer: named(params, 'layer'),
   name: named(params, 'name'),
 })
-const pipeline = (needed: Needed, also?: Parameters<typeof right>[4]) =>
-  right(
+const pipeline = (needed: Needed, furtherCheck?: Parameters<typeof requires>[4]) =>
+  requires(
     needed,
     'the pipeline',
-    (asked, resources) => resources.pipeline(pipelineRef(asked)),
-    (asked) => noPipeline(pipelineRef(asked)),
-    also,
+    (request, resources) => resources.pipeline(pipelineRef(request)),
+    (request) => noPipeline(pipelineRef(request)),
+    furtherCheck,
   )
 
 const zoneRef = ({ params }: RuleRequest) => ({ namespace: named(params, 'ns'), name: named(params, 'name') })
-const zone = (needed: Needed, also?: Parameters<typeof right>[4]) =>
-  right(
+const zone = (needed: Needed, furtherCheck?: Parameters<typeof requires>[4]) =>
+  requires(
     needed,
     'the landing zone',
-    (asked, resources) => resources.zone(zoneRef(asked)),
-    (asked) => noZone(zoneRef(asked)),
-    also,
+    (request, resources) => resources.zone(zoneRef(request)),
+    (request) => noZone(zoneRef(request)),
+    furtherCheck,
   )
 
 /** A parameter of the path; the route's pattern must contain the name. */
@@ -97,7 +98,7 @@ function named(params: RuleRequest['params'], name: string): string {
 }
 
 const namespace = (needed: Permission) =>
-  right(
+  requires(
     needed,
     'the namespace',
     ({ params }, resources) => resources.namespace(named(params, 'name')),
@@ -106,24 +107,24 @@ const namespace = (needed: Permission) =>
 
 const tableText = ({ params: { ns, layer, name } }: RuleRequest) => `${ns}.${layer}.${name}`
 const table = (needed: Permission) =>
-  right(
+  requires(
     needed,
     'the pipeline of the table',
-    (asked, resources) => resources.table(pipelineRef(asked)),
-    (asked) => notFound(`table ${tableText(asked)}`),
+    (request, resources) => resources.table(pipelineRef(request)),
+    (request) => notFound(`table ${tableText(request)}`),
   )
 
 const file = (needed: Permission) =>
-  right(
+  requires(
     needed,
-    'what the file belongs to',
+    'the pipeline, landing zone or namespace of the file',
     ({ params }, resources) => resources.file(pathFromUrl(named(params, '*'))),
     ({ params }) => notFound(`file ${pathFromUrl(named(params, '*'))}`),
   )
 
 /** A resource with its own id that belongs to a pipeline. */
 const partOfPipeline = (needed: Permission, part: PipelinePart) =>
-  right(
+  requires(
     needed,
     'the pipeline',
     ({ params }, resources) => resources.pipelineOf(part, named(params, 'id')),
@@ -131,7 +132,7 @@ const partOfPipeline = (needed: Permission, part: PipelinePart) =>
   )
 
 /** Instances in the inspector are runs, drafts of pipelines, and triggers. */
-const instance = right(
+const instance = requires(
   'read',
   'the pipeline',
   ({ params }, resources) => {
@@ -144,7 +145,7 @@ const instance = right(
 )
 
 /** Requests of runs and schedules name the pipeline in the body. */
-const pipelineOfBody = right(
+const pipelineOfBody = requires(
   'write',
   'the pipeline',
   async ({ body }, resources) => resources.pipeline(refOfBody(body)),
@@ -159,51 +160,65 @@ const refOfBody = (body: unknown): PipelineRef => ({
 
 /**
  * Every user may create resources in the default namespace and then owns them. Other namespaces need write on the namespace.
- * Another owner's data under the same name, such as files, must not pass to the new owner. A taken name throws 409 here. If the
- * handler checked this later, the name could become free without a check of the data left behind.
+ * Another owner's data under the same name, such as files, must not pass to the new owner. A taken name throws 409 here.
+ * Otherwise a deletion before the handler's own check could free the name, and nobody would check the remaining data.
  */
 const creates = (
   kind: string,
   find: (named: PipelineRef, resources: Resources) => Promise<Resource | null>,
-  isLeft: (named: PipelineRef, resources: Resources, owner: string | null) => Promise<boolean>,
+  hasLeftovers: (named: PipelineRef, resources: Resources, owner: string | null) => Promise<boolean>,
 ): Rule => ({
-  says: `write on the namespace; anybody in ${DEFAULT_NAMESPACE}, unless others have left something under the name`,
+  summary: `write on the namespace; any authenticated caller in ${DEFAULT_NAMESPACE}, unless data of another owner has the name`,
   async check({ body, access }, resources) {
     const [namespaceName, layer, name] = [
       textOf(body, 'namespace'),
       textOf(body, 'layer'),
       textOf(body, 'name'),
     ]
-    const space = await resources.namespace(namespaceName)
+    const parent = await resources.namespace(namespaceName)
     // The handler reports the missing namespace.
-    if (space === null || (await access.may(space, 'write'))) return
-    if (namespaceName !== DEFAULT_NAMESPACE) throw forbidden('this needs the right to write the namespace')
+    if (parent === null || (await access.may(parent, 'write'))) return
+    if (namespaceName !== DEFAULT_NAMESPACE)
+      throw forbidden(`write permission on namespace ${namespaceName} required: ask its owner`)
     const named = { namespace: namespaceName, layer, name }
     if ((await find(named, resources)) !== null)
       throw alreadyExists(`${kind} ${[namespaceName, layer, name].filter(Boolean).join('.')}`)
-    if (await isLeft(named, resources, access.owner))
-      throw forbidden('others have left data under this name: it takes write on the namespace')
+    if (await hasLeftovers(named, resources, access.owner))
+      throw forbidden(`name ${name} still has data of another owner: use another name`)
   },
 })
 
 const createsPipeline = creates(
   'pipeline',
   (named, resources) => resources.pipeline(named),
-  (named, resources, owner) => resources.isLeftOfPipeline(named, owner),
+  (named, resources, owner) => resources.isLeftoverOfPipeline(named, owner),
 )
 const createsZone = creates(
   'landing zone',
   (named, resources) => resources.zone(named),
-  (named, resources) => resources.isLeftOfZone(named),
+  (named, resources) => resources.isLeftoverOfZone(named),
 )
 
 const createsNamespace: Rule = {
-  says: 'anybody who is known, unless something is in a namespace of that name',
+  summary: 'any authenticated caller, unless data remains in a namespace of that name',
   async check({ body }, resources) {
     const name = textOf(body, 'name')
     if ((await resources.namespace(name)) !== null) throw alreadyExists(`namespace ${name}`)
-    if (await resources.isLeftOfNamespace(name))
-      throw forbidden('a namespace of this name still holds what others made: only administrators create it')
+    if (await resources.isLeftoverOfNamespace(name))
+      throw forbidden(`namespace ${name} still has data of other owners: only an administrator may create it`)
+  },
+}
+
+const createsBranch: Rule = {
+  summary: 'write on at least one namespace',
+  async check({ access }, resources) {
+    if (access.isAdmin) return
+    const { namespaces } = await access.visible()
+    for (const name of namespaces === 'all' ? [DEFAULT_NAMESPACE] : namespaces) {
+      const found = await resources.namespace(name)
+      if (found !== null && (await access.may(found, 'write'))) return
+    }
+    throw forbidden('write permission on a namespace required: ask the owner of one')
   },
 }
 
@@ -214,30 +229,30 @@ const createsNamespace: Rule = {
 const changesOwner = ({ body, access }: RuleRequest, resource: Resource) => {
   if (typeof body !== 'object' || body === null || !('owner' in body)) return
   if (body.owner === resource.owner || access.isAdmin || resource.owner === access.owner) return
-  throw forbidden('only the owner hands it over')
+  throw forbidden('only the owner or an administrator may change the owner')
 }
 
 /** A trigger reveals events of its source, so its creator must have the right to read the source. */
-async function listens({ body, access }: RuleRequest, _: Resource, resources: Resources) {
+async function readsSources({ body, access }: RuleRequest, _: Resource, resources: Resources) {
   for (const { field, what, find } of sourcesOf(body)) {
     const resource = await find(resources)
     if (resource === null || !(await access.may(resource, 'read'))) throw notFound(`config.${field}: ${what}`)
   }
 }
 
-interface Listened {
+interface TriggerSource {
   field: string
   what: string
   find(resources: Resources): Promise<Resource | null>
 }
 
 /** All possible sources in a configuration. The shape of each trigger type is validated later. */
-function sourcesOf(body: unknown): Listened[] {
+function sourcesOf(body: unknown): TriggerSource[] {
   const config = fieldOf(body, 'config')
   const [name, zoneName] = [textOf(config, 'namespace'), textOf(config, 'zone_name')]
   const pipelineName = textOf(config, 'pipeline')
   const dependencies = fieldOf(config, 'dependencies')
-  const sources: Listened[] = []
+  const sources: TriggerSource[] = []
   if (zoneName !== '')
     sources.push({
       field: 'zone_name',
@@ -256,26 +271,26 @@ function sourcesOf(body: unknown): Listened[] {
   return sources
 }
 
-const upstream = (field: string, ref: PipelineRef): Listened => ({
+const upstream = (field: string, ref: PipelineRef): TriggerSource => ({
   field,
   what: `pipeline ${ref.namespace}.${ref.layer}.${ref.name}`,
   find: (resources) => resources.pipeline(ref),
 })
 
 /** Only callers with write may execute their own code. */
-const PREVIEWS: Needed = ({ body }) => (fieldOf(body, 'code') === undefined ? 'read' : 'write')
+const PREVIEW_PERMISSION: Needed = ({ body }) => (fieldOf(body, 'code') === undefined ? 'read' : 'write')
 
 /** Checks the right to read the files of a preview. */
-async function reads({ body, access }: RuleRequest, _: Resource, resources: Resources) {
-  const given = fieldOf(body, 'sample_files')
-  for (const path of Array.isArray(given) ? given : []) {
+async function readsSamples({ body, access }: RuleRequest, _: Resource, resources: Resources) {
+  const samplePaths = fieldOf(body, 'sample_files')
+  for (const path of Array.isArray(samplePaths) ? samplePaths : []) {
     const resource = await resources.file(filePath(String(path), 'sample_files'))
     if (!(await access.may(resource, 'read'))) throw invalid('sample_files', `${path} does not exist`)
   }
 }
 
-const countsAreOfAll: Rule = {
-  says: 'anybody who is known; with counts, administrators',
+const COUNTS_FOR_ADMINS: Rule = {
+  summary: 'any authenticated caller; with counts, administrators',
   check: ({ query, access }) => {
     if (query.counts === '1') requireAdmin(access)
   },
@@ -296,19 +311,26 @@ const P = '/api/v1/pipelines/:ns/:layer/:name'
 const Z = '/api/v1/landing-zones/:ns/:name'
 const T = '/api/v1/tables/:ns/:layer/:name'
 const I = '/api/v1/inspector/:machine'
-const BY_SHARING = 'decided by the route: see Sharing'
+const V = '/iceberg/v1'
+const N = `${V}/:prefix/namespaces`
+const BY_SHARING = 'checked by the route: see Sharing'
+
+/** Bodies of Iceberg name tables, and only the catalog reads these bodies. */
+const BY_CATALOG = checkedByRoute(
+  'write on the pipeline of the table, or on the namespace of a table without a pipeline',
+)
 
 /** The key is method and pattern. */
 export const RULES: Readonly<Record<string, Rule>> = {
-  'GET /api/v1/features': ANYBODY,
+  'GET /api/v1/features': AUTHENTICATED,
   'GET /api/v1/audit': ADMINS,
 
-  'GET /api/v1/namespaces': SEEN,
+  'GET /api/v1/namespaces': VISIBLE_ONLY,
   'POST /api/v1/namespaces': createsNamespace,
   'PUT /api/v1/namespaces/:name': namespace('write'),
   'DELETE /api/v1/namespaces/:name': namespace('admin'),
 
-  'GET /api/v1/pipelines': SEEN,
+  'GET /api/v1/pipelines': VISIBLE_ONLY,
   'POST /api/v1/pipelines': createsPipeline,
   [`GET ${P}`]: pipeline('read'),
   [`PUT ${P}`]: pipeline('write', changesOwner),
@@ -317,32 +339,41 @@ export const RULES: Readonly<Record<string, Rule>> = {
   [`GET ${P}/versions`]: pipeline('read'),
   [`GET ${P}/versions/:number`]: pipeline('read'),
   [`POST ${P}/rollback`]: pipeline('write'),
-  [`POST ${P}/preview`]: pipeline(PREVIEWS, reads),
+  [`POST ${P}/preview`]: pipeline(PREVIEW_PERMISSION, readsSamples),
   [`GET ${P}/tests`]: pipeline('read'),
   [`POST ${P}/tests`]: pipeline('write'),
   [`DELETE ${P}/tests/:testName`]: pipeline('write'),
   [`POST ${P}/tests/run`]: pipeline('write'),
   [`GET ${P}/triggers`]: pipeline('read'),
-  [`POST ${P}/triggers`]: pipeline('write', listens),
+  [`POST ${P}/triggers`]: pipeline('write', readsSources),
   [`GET ${P}/triggers/:id`]: pipeline('read'),
-  [`PUT ${P}/triggers/:id`]: pipeline('write', listens),
+  [`PUT ${P}/triggers/:id`]: pipeline('write', readsSources),
   [`DELETE ${P}/triggers/:id`]: pipeline('write'),
   [`GET ${P}/retention`]: pipeline('read'),
   [`PUT ${P}/retention`]: pipeline('write'),
 
-  'GET /api/v1/runs': SEEN,
+  'GET /api/v1/branches': AUTHENTICATED,
+  'POST /api/v1/branches': createsBranch,
+  'GET /api/v1/branches/:branch': AUTHENTICATED,
+  'DELETE /api/v1/branches/:branch': checkedByRoute('the creator of the branch, and administrators'),
+  'GET /api/v1/branches/:branch/commits': VISIBLE_ONLY,
+  'GET /api/v1/tags': AUTHENTICATED,
+  'POST /api/v1/tags': createsBranch,
+  'DELETE /api/v1/tags/:name': checkedByRoute('the creator of the tag, and administrators'),
+
+  'GET /api/v1/runs': VISIBLE_ONLY,
   'POST /api/v1/runs': pipelineOfBody,
   'GET /api/v1/runs/:id': partOfPipeline('read', 'run'),
   'POST /api/v1/runs/:id/cancel': partOfPipeline('write', 'run'),
   'GET /api/v1/runs/:id/logs': partOfPipeline('read', 'run'),
 
-  'GET /api/v1/schedules': SEEN,
+  'GET /api/v1/schedules': VISIBLE_ONLY,
   'POST /api/v1/schedules': pipelineOfBody,
   'GET /api/v1/schedules/:id': partOfPipeline('read', 'schedule'),
   'PUT /api/v1/schedules/:id': partOfPipeline('write', 'schedule'),
   'DELETE /api/v1/schedules/:id': partOfPipeline('write', 'schedule'),
 
-  'GET /api/v1/landing-zones': SEEN,
+  'GET /api/v1/landing-zones': VISIBLE_ONLY,
   'POST /api/v1/landing-zones': createsZone,
   [`GET ${Z}`]: zone('read'),
   [`PUT ${Z}`]: zone('write', changesOwner),
@@ -357,28 +388,38 @@ export const RULES: Readonly<Record<string, Rule>> = {
   [`GET ${Z}/lifecycle`]: zone('read'),
   [`PUT ${Z}/lifecycle`]: zone('write'),
 
-  'GET /api/v1/files': SEEN,
-  'POST /api/v1/files/upload': asksItself(
-    'write on what the file will belong to, asked when its path has arrived',
+  'GET /api/v1/files': VISIBLE_ONLY,
+  'POST /api/v1/files/upload': checkedByRoute(
+    'write on the pipeline, landing zone or namespace of the file, checked when its path has arrived',
   ),
   'GET /api/v1/files/*': file('read'),
   'PUT /api/v1/files/*': file('write'),
   'DELETE /api/v1/files/*': file('write'),
 
-  'POST /api/v1/query': SEEN,
-  'GET /api/v1/schema': SEEN,
-  'GET /api/v1/tables': SEEN,
+  'POST /api/v1/query': VISIBLE_ONLY,
+  'GET /api/v1/schema': VISIBLE_ONLY,
+  'GET /api/v1/tables': VISIBLE_ONLY,
   [`GET ${T}`]: table('read'),
   [`GET ${T}/preview`]: table('read'),
   [`PUT ${T}/metadata`]: table('write'),
-  'GET /api/v1/lineage': SEEN,
+  'GET /api/v1/lineage': VISIBLE_ONLY,
 
-  'GET /api/v1/inspector/machines': ANYBODY,
-  'GET /api/v1/inspector/machines/run.svg': countsAreOfAll,
-  'GET /api/v1/inspector/machines/draft.svg': countsAreOfAll,
-  'GET /api/v1/inspector/machines/trigger.svg': countsAreOfAll,
-  [`GET ${I}/instances`]: SEEN,
-  [`GET ${I}/events`]: SEEN,
+  [`GET ${V}/config`]: AUTHENTICATED,
+  [`GET ${N}`]: VISIBLE_ONLY,
+  [`POST ${N}`]: checkedByRoute('nobody: namespaces are created in the Sluice API'),
+  [`GET ${N}/:namespace`]: VISIBLE_ONLY,
+  [`GET ${N}/:namespace/tables`]: VISIBLE_ONLY,
+  [`POST ${N}/:namespace/tables`]: BY_CATALOG,
+  [`GET ${N}/:namespace/tables/:table`]: VISIBLE_ONLY,
+  [`POST ${N}/:namespace/tables/:table`]: BY_CATALOG,
+  [`POST ${N}/:namespace/tables/:table/metrics`]: checkedByRoute('read on the table; nothing is stored'),
+
+  'GET /api/v1/inspector/machines': AUTHENTICATED,
+  'GET /api/v1/inspector/machines/run.svg': COUNTS_FOR_ADMINS,
+  'GET /api/v1/inspector/machines/draft.svg': COUNTS_FOR_ADMINS,
+  'GET /api/v1/inspector/machines/trigger.svg': COUNTS_FOR_ADMINS,
+  [`GET ${I}/instances`]: VISIBLE_ONLY,
+  [`GET ${I}/events`]: VISIBLE_ONLY,
   [`GET ${I}/instances/:id`]: instance,
   [`GET ${I}/instances/:id/events`]: instance,
   [`GET ${I}/instances/:id/export.json`]: instance,
@@ -389,8 +430,8 @@ export const RULES: Readonly<Record<string, Rule>> = {
   'GET /api/v1/admin/retention/status': ADMINS,
   'POST /api/v1/admin/retention/run': ADMINS,
 
-  'POST /api/v1/sharing': asksItself(BY_SHARING),
-  'GET /api/v1/sharing': asksItself(BY_SHARING),
-  'DELETE /api/v1/sharing/:id': asksItself(BY_SHARING),
-  'POST /api/v1/sharing/transfer': asksItself(BY_SHARING),
+  'POST /api/v1/sharing': checkedByRoute(BY_SHARING),
+  'GET /api/v1/sharing': checkedByRoute(BY_SHARING),
+  'DELETE /api/v1/sharing/:id': checkedByRoute(BY_SHARING),
+  'POST /api/v1/sharing/transfer': checkedByRoute(BY_SHARING),
 }

@@ -8,7 +8,7 @@ export { makeEnforcement } from './store/enforcement.ts'
 export { assignUnowned, deleteGrantsOf } from './store/hand-over.ts'
 export { makeResources, type PipelinePart, type Resources } from './store/resources.ts'
 export { makeSharing } from './store/sharing.ts'
-export { visibleTables, visibleTablesAt, visibleZones } from './store/visible-tables.ts'
+export { visibleTables, visibleZones } from './store/visible-tables.ts'
 
 /**
  * Call this function in the transaction that changes the owner, after locking the row and before the change. Throws 403 unless
@@ -23,6 +23,7 @@ export async function handOver(
 ): Promise<void> {
   const { type, id, owner } = resource
   if (to === owner) return
-  if (!by.isAdmin && (owner === null || owner !== by.owner)) throw forbidden('only the owner hands it over')
+  if (!by.isAdmin && (owner === null || owner !== by.owner))
+    throw forbidden('only the owner or an administrator may change the owner')
   if (owner !== null) await forgetOwner(tx, { type, id, owner }, by.isAdmin)
 }

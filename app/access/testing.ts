@@ -57,8 +57,8 @@ export async function openPro() {
     return { status: response.status, body: text === '' ? null : JSON.parse(text) }
   }
 
-  let made = 0
-  const freshName = (prefix: string) => `${prefix}${++made}`
+  let namesCreated = 0
+  const freshName = (prefix: string) => `${prefix}${++namesCreated}`
 
   return {
     parts,

@@ -2,11 +2,12 @@ import { beforeEach, expect, test } from 'bun:test'
 import { openDatabase } from '../../drizzle/client.ts'
 import type { TableName } from '../../lake/pipeline/names.ts'
 import { useDatabase } from '../../tools/test/database.ts'
+import { tablesIn } from '../catalog/views.ts'
 import { EVERYTHING, type Visible } from '../core/access.ts'
 import { newId } from '../core/ids.ts'
 import { listRuns } from '../runs/store/list.ts'
 import { makeCodeVisibility } from './code-visibility.ts'
-import { makeEnforcement, visibleTables, visibleTablesAt, visibleZones } from './service.ts'
+import { makeEnforcement, visibleTables, visibleZones } from './service.ts'
 
 const opened = useDatabase({ rawConnections: 2 })
 beforeEach(async () => {
@@ -62,7 +63,7 @@ async function run(pipelineId: string, at: string) {
 }
 const names = (tables: readonly TableName[]) => tables.map((each) => `${each.namespace}.${each.name}`).sort()
 const seenAt = async (visible: Visible, commit = 1) =>
-  names(await visibleTablesAt(opened.sql, commit, visible))
+  names(await tablesIn(opened.sql, { commit, branch: null }, visible))
 
 test("a table follows its live pipeline's visibility, otherwise its namespace's", async () => {
   const made = await pipeline('team', 'made')
@@ -91,28 +92,28 @@ test('a commit shows the tables that main had at that commit', async () => {
 test('hidden names and unknown names are both left out of lists', async () => {
   const made = await pipeline('team', 'made')
   await pipeline('team', 'hidden')
-  const seen = await zone('team', 'seen')
+  const visible = await zone('team', 'visible')
   await zone('team', 'hidden')
-  const asked = ['made', 'hidden', 'nothing'].map(
+  const requestedTables = ['made', 'hidden', 'nothing'].map(
     (name): TableName => ({ namespace: 'team', layer: 'gold', name }),
   )
-  const zones = ['team.seen', 'team.hidden', 'team.nothing']
-  const some = { pipelines: [made], zones: [seen], namespaces: [] }
-  expect(names(await visibleTables(opened.sql, asked, some))).toEqual(['team.made'])
-  expect(await visibleZones(opened.sql, zones, some)).toEqual(['team.seen'])
-  expect(await visibleTables(opened.sql, asked, EVERYTHING)).toEqual(asked)
+  const zones = ['team.visible', 'team.hidden', 'team.nothing']
+  const some = { pipelines: [made], zones: [visible], namespaces: [] }
+  expect(names(await visibleTables(opened.sql, requestedTables, some))).toEqual(['team.made'])
+  expect(await visibleZones(opened.sql, zones, some)).toEqual(['team.visible'])
+  expect(await visibleTables(opened.sql, requestedTables, EVERYTHING)).toEqual(requestedTables)
   expect(await visibleZones(opened.sql, zones, EVERYTHING)).toEqual(zones)
 })
 
-test('lists use the same statements for full visibility as without visibility', async () => {
-  const told: string[][] = [[], []]
-  for (const [index, filter] of [{}, { seen: 'all' as const }].entries()) {
+test('a caller with full visibility causes the same statements as no filter', async () => {
+  const queries: string[][] = [[], []]
+  for (const [index, filter] of [{}, { visible: 'all' as const }].entries()) {
     const watched = openDatabase(opened.url, {
       connections: 1,
       rawConnections: 1,
       application: 'test',
     })
-    watched.sql.options.debug = (_, query) => void told[index]?.push(query.replace(/\s+/g, ' '))
+    watched.sql.options.debug = (_, query) => void queries[index]?.push(query.replace(/\s+/g, ' '))
     for (const offset of [0, 5_000])
       for (const named of [{}, { namespace: 'default' }, { status: 'failed' }])
         await listRuns(
@@ -123,13 +124,13 @@ test('lists use the same statements for full visibility as without visibility', 
         )
     await watched.close()
   }
-  expect(told[0]?.length).toBeGreaterThan(5)
-  expect(told[1]).toEqual(told[0] ?? [])
+  expect(queries[0]?.length).toBeGreaterThan(5)
+  expect(queries[1]).toEqual(queries[0] ?? [])
 })
 
 test("a run sees what its pipeline's owner sees, otherwise its namespace's owner", async () => {
   const { sql } = opened
-  const sight = makeCodeVisibility({ sql, enforcement: makeEnforcement({ sql }), admins: ['root'] })
+  const codeVisibility = makeCodeVisibility({ sql, enforcement: makeEnforcement({ sql }), admins: ['root'] })
   await namespace('team', 'ada')
   const [adas, bobs] = [
     await pipeline('default', 'a', { owner: 'ada' }),
@@ -139,7 +140,7 @@ test("a run sees what its pipeline's owner sees, otherwise its namespace's owner
   const zoneOfAda = await zone('default', 'z', 'ada')
   const ofAda = { pipelines: [adas, ofTeam].sort(), zones: [zoneOfAda], namespaces: ['team'] }
   const ofRun = async (id: string) => {
-    const visible = await sight.ofRun(await run(id, 'default'))
+    const visible = await codeVisibility.ofRun(await run(id, 'default'))
     return visible.pipelines === 'all'
       ? 'everything'
       : { ...visible, pipelines: [...visible.pipelines].sort() }
@@ -156,7 +157,7 @@ test("a run sees what its pipeline's owner sees, otherwise its namespace's owner
 
 test('a run archives only files that all its owners may write', async () => {
   const { sql } = opened
-  const sight = makeCodeVisibility({ sql, enforcement: makeEnforcement({ sql }), admins: ['root'] })
+  const codeVisibility = makeCodeVisibility({ sql, enforcement: makeEnforcement({ sql }), admins: ['root'] })
   const [adas, nobodys] = [await zone('default', 'hers', 'ada'), await zone('default', 'free')]
   const owners = { ada: 'ada', reader: 'reader', writer: 'writer', root: 'root', nobody: null }
   for (const [grantee, permission] of [
@@ -166,19 +167,21 @@ test('a run archives only files that all its owners may write', async () => {
     await sql`
       insert into access_grant (id, grantor_id, grantee_id, resource_type, resource_id, permission)
       values (${newId()}, 'ada', ${grantee}, 'landing_zone', ${adas}, ${permission})`
-  const asked = async (runId: string) => {
+  const decisionsFor = async (runId: string) => {
     const zones = [
       { id: adas, owner: 'ada' },
       { id: nobodys, owner: null },
     ]
     return Promise.all(
-      zones.map((one) => sight.mayArchive(runId, { type: 'landing_zone', namespace: 'default', ...one })),
+      zones.map((one) =>
+        codeVisibility.mayArchive(runId, { type: 'landing_zone', namespace: 'default', ...one }),
+      ),
     )
   }
-  const answers: Record<string, boolean[]> = {}
+  const decisions: Record<string, boolean[]> = {}
   for (const [name, owner] of Object.entries(owners))
-    answers[name] = await asked(await run(await pipeline('default', name, { owner }), 'default'))
-  expect(answers).toEqual({
+    decisions[name] = await decisionsFor(await run(await pipeline('default', name, { owner }), 'default'))
+  expect(decisions).toEqual({
     ada: [true, false],
     reader: [false, false],
     writer: [true, false],
@@ -187,14 +190,14 @@ test('a run archives only files that all its owners may write', async () => {
   })
   const handed = await pipeline('default', 'handed', { owner: 'ada' })
   await sql`update pipeline set handed_by = '{writer}' where id = ${handed}`
-  expect(await asked(await run(handed, 'default'))).toEqual([true, false])
+  expect(await decisionsFor(await run(handed, 'default'))).toEqual([true, false])
   await sql`update pipeline set handed_by = '{writer,reader}' where id = ${handed}`
-  expect(await asked(await run(handed, 'default'))).toEqual([false, false])
+  expect(await decisionsFor(await run(handed, 'default'))).toEqual([false, false])
 })
 
 test('code without an owner sees exactly the unowned resources', async () => {
   const { sql } = opened
-  const sight = makeCodeVisibility({ sql, enforcement: makeEnforcement({ sql }), admins: [] })
+  const codeVisibility = makeCodeVisibility({ sql, enforcement: makeEnforcement({ sql }), admins: [] })
   await namespace('team', 'ada')
   await namespace('free')
   const nobodys = [await pipeline('default', 'one'), await pipeline('free', 'two')]
@@ -207,7 +210,7 @@ test('code without an owner sees exactly the unowned resources', async () => {
   }
   const free = await zone('free', 'z')
   await table('deleted', 'left')
-  const visible = await sight.ofRun(await run(nobodys[0] ?? '', 'default'))
+  const visible = await codeVisibility.ofRun(await run(nobodys[0] ?? '', 'default'))
   expect([...visible.pipelines].sort()).toEqual(nobodys.sort())
   expect(visible.zones).toEqual([free])
   expect([...visible.namespaces].sort()).toEqual(['default', 'deleted', 'free'])
@@ -223,18 +226,18 @@ test('concurrent visibility lookups share a call, later ones do not', async () =
       return NOTHING
     },
   }
-  const sight = makeCodeVisibility({ sql, enforcement, admins: [] })
+  const codeVisibility = makeCodeVisibility({ sql, enforcement, admins: [] })
   const ada = { userId: 'ada', roles: [] }
-  await Promise.all(Array.from({ length: 20 }, () => sight.ofReader(ada)))
+  await Promise.all(Array.from({ length: 20 }, () => codeVisibility.ofReader(ada)))
   expect(looks).toBe(1)
   await Promise.all([
-    sight.ofReader(ada),
-    sight.ofReader({ userId: 'bob', roles: [] }),
-    sight.ofReader({ ...ada, roles: ['x'] }),
+    codeVisibility.ofReader(ada),
+    codeVisibility.ofReader({ userId: 'bob', roles: [] }),
+    codeVisibility.ofReader({ ...ada, roles: ['x'] }),
   ])
   expect(looks).toBe(4)
-  const first = sight.ofReader(ada)
+  const first = codeVisibility.ofReader(ada)
   await Promise.resolve()
-  await Promise.all([first, sight.ofReader(ada)])
+  await Promise.all([first, codeVisibility.ofReader(ada)])
   expect(looks).toBeGreaterThan(5)
 })

@@ -9,7 +9,7 @@ import { systemClock } from '../core/clock.ts'
 import type { Identity } from '../core/identity.ts'
 import { newId } from '../core/ids.ts'
 import { JSON_BODY_BYTES } from '../http/body.ts'
-import { keptLog, requestTo, testApp } from '../test-app.ts'
+import { recordingLog, requestTo, testApp } from '../test-app.ts'
 import { AUDIT_QUEUE_MAX } from './queue-slots.ts'
 import { FULL_ROWS_PER_ADDRESS } from './refusals.ts'
 import { auditRoutes } from './routes.ts'
@@ -27,19 +27,19 @@ beforeAll(() => {
 })
 afterAll(() => hasty.close())
 
-const { log, entries: logged, messages } = keptLog()
+const { log, entries: logged, messages } = recordingLog()
 beforeEach(async () => {
   logged.length = 0
   await opened.sql`truncate audit_entry`
 })
 
-const serviceOn = ({ sql }: Database, lists = sql, placeWaitMs?: number) =>
-  makeAuditService({ sql, lists, clock: systemClock, newId, log, placeWaitMs })
+const serviceOn = ({ sql }: Database, lists = sql, slotWaitMs?: number) =>
+  makeAuditService({ sql, lists, clock: systemClock, newId, log, slotWaitMs })
 
 /** A write by an API key, reserved and recorded as in the exchange. */
 async function recordWrite(audit: AuditService, method: string, path: string) {
-  const hasPlace = await audit.reserve(method, path)
-  audit.record({ method, path, identity: MACHINE, status: 200, ip: '', peer: '', hasPlace })
+  const hasSlot = await audit.reserve(method, path)
+  audit.record({ method, path, identity: MACHINE, status: 200, ip: '', peer: '', hasSlot })
 }
 const MACHINE: Identity = { kind: 'api-key', userId: '', name: 'ci', roles: [] }
 const things = new Elysia({ prefix: '/things' })
@@ -84,7 +84,7 @@ async function lockLog() {
 describe('audit entries', () => {
   test('records every write with its status, and no read', async () => {
     const app = appOn(serviceOn(opened))
-    const asked = [
+    const requests = [
       ['POST', '/api/v1/things', { name: 'a' }, 200],
       ['PUT', '/api/v1/things/1?secret=x', {}, 200],
       ['DELETE', '/api/v1/things/1', undefined, 204],
@@ -95,7 +95,7 @@ describe('audit entries', () => {
       ['POST', '/api/v1/things', { name: 'x'.repeat(JSON_BODY_BYTES) }, 413],
       ['POST', '/api/v1/things/broken', undefined, 500],
     ] as const
-    for (const [method, path, body, status] of asked)
+    for (const [method, path, body, status] of requests)
       expect([path, (await requestTo(app, method, path, body)).status]).toEqual([path, status])
     for (const [method, path] of [
       ['GET', '/api/v1/things'],
@@ -108,9 +108,9 @@ describe('audit entries', () => {
       await requestTo(app, method, path)
     const { entries } = await logOf(app)
     expect(calls(entries)).toEqual(
-      asked.map(([method, path]) => `${method.toLowerCase()} ${path.split('?')[0]}`).reverse(),
+      requests.map(([method, path]) => `${method.toLowerCase()} ${path.split('?')[0]}`).reverse(),
     )
-    expect(entries.map(({ status }) => status)).toEqual(asked.map(([, , , status]) => status).reverse())
+    expect(entries.map(({ status }) => status)).toEqual(requests.map(([, , , status]) => status).reverse())
     for (const entry of entries)
       expect(entry).toMatchObject({ user_id: '', detail: '', ip: '', peer: '', key: '', count: 1 })
   })
@@ -217,7 +217,7 @@ describe('the list', () => {
     expect((await logOf(app, '?limit=1000')).entries).toHaveLength(60)
   })
 
-  test('a log that is off is 404 and records nothing', async () => {
+  test('an audit log that is off answers 404 and records nothing', async () => {
     const app = appOn(noAudit)
     await requestTo(app, 'DELETE', '/api/v1/things/1')
     const response = await requestTo(app, 'GET', '/api/v1/audit')
@@ -282,7 +282,7 @@ describe('recording', () => {
     )
     expect(entries).toHaveLength(1)
     expect(new Date(entries[0]?.created_at ?? '').getTime()).toBeLessThan(back?.at.getTime() ?? 0)
-    expect(messages()).toEqual(['audit entries wait for the database'])
+    expect(messages()).toEqual(['storing audit entries failed: retrying'])
   })
 
   test('writes wait while the queue is full, and no entry is dropped', async () => {
@@ -295,7 +295,7 @@ describe('recording', () => {
     })
     await opened.sql`select 1`
     expect(isPlaced).toBe(false)
-    expect(messages()).toEqual([`more than ${AUDIT_QUEUE_MAX} audit entries wait: writes wait for a place`])
+    expect(messages()).toEqual(['audit queue full: write requests wait for the database'])
     await unlock()
     await late
     await audit.stop()
@@ -303,7 +303,7 @@ describe('recording', () => {
     expect((await insertsOf()).entries).toBe(AUDIT_QUEUE_MAX + 1)
   })
 
-  test('a write without a slot in time is refused before its work', async () => {
+  test('a write that gets no slot in time is refused and not performed', async () => {
     const audit = serviceOn(opened, opened.sql, 50)
     let performed = 0
     const app = testApp({
@@ -334,7 +334,7 @@ describe('recording', () => {
     const audit = serviceOn(opened)
     await opened.sql`alter table audit_entry add constraint refuses check (resource <> '/api/v1/bad')`
     await recordWrite(audit, 'PUT', '/api/v1/bad')
-    await until(() => messages().includes('audit entry'))
+    await until(() => messages().includes('unstored audit entry'))
     await recordWrite(audit, 'PUT', '/api/v1/good')
     await audit.stop()
     await opened.sql`alter table audit_entry drop constraint refuses`

@@ -4,12 +4,12 @@ import type { Log } from '../core/log.ts'
 
 /** Entries that wait for the database, plus slots of active writes. Further writes wait for a slot. */
 export const AUDIT_QUEUE_MAX = 10_000
-/** A write waits this long for a slot and is then refused before its work. Common clients wait longer for an answer. */
-const PLACE_WAIT_MS = 5_000
+/** A write request without a slot after this time is refused and not performed. Common clients wait longer for an answer. */
+const SLOT_WAIT_MS = 5_000
 const RETRY_AFTER_SECONDS = 5
 
 export interface QueueSlots {
-  /** Resolves to true with a slot. Waits while the queue is full; throws an AppError (503) when no slot is free in time. */
+  /** Resolves to true when the caller has a slot. Throws an AppError (503) when no slot is free in time. */
   reserve(): true | Promise<true>
   /** Releases a slot: the entry is in the queue now, or the request has no entry. */
   release(): void
@@ -23,31 +23,31 @@ export function makeQueueSlots(deps: {
   log: Log
   waitMs?: number | undefined
 }): QueueSlots {
-  const { queued, log, waitMs = PLACE_WAIT_MS } = deps
+  const { queued, log, waitMs = SLOT_WAIT_MS } = deps
   let reserved = 0
   const waiters = new Set<() => void>()
   const isFull = () => queued() + reserved >= AUDIT_QUEUE_MAX
 
-  function placeInTime(): Promise<true> {
+  function waitForSlot(): Promise<true> {
     if (waiters.size === 0)
-      log.warn(`more than ${AUDIT_QUEUE_MAX} audit entries wait: writes wait for a place`)
-    const place = Promise.withResolvers<true>()
-    const take = () => {
+      log.warn('audit queue full: write requests wait for the database', { entries: AUDIT_QUEUE_MAX })
+    const slot = Promise.withResolvers<true>()
+    const acquire = () => {
       clearTimeout(limit)
       reserved++
-      place.resolve(true)
+      slot.resolve(true)
     }
     const limit = setTimeout(() => {
-      waiters.delete(take)
-      place.reject(auditIsFull())
+      waiters.delete(acquire)
+      slot.reject(auditIsFull())
     }, waitMs)
-    waiters.add(take)
-    return place.promise
+    waiters.add(acquire)
+    return slot.promise
   }
 
   return {
     reserve() {
-      if (isFull()) return placeInTime()
+      if (isFull()) return waitForSlot()
       reserved++
       return true
     },
@@ -55,10 +55,10 @@ export function makeQueueSlots(deps: {
       reserved--
     },
     grant() {
-      for (const take of waiters) {
+      for (const acquire of waiters) {
         if (isFull()) return
-        waiters.delete(take)
-        take()
+        waiters.delete(acquire)
+        acquire()
       }
     },
   }
@@ -68,6 +68,6 @@ const auditIsFull = () =>
   new AppError(
     503,
     'UNAVAILABLE',
-    'the audit log cannot be written fast enough, so nothing was done; send the request again later',
+    `audit queue full: the request was not performed; send it again in ${RETRY_AFTER_SECONDS} s`,
     { headers: { 'retry-after': String(RETRY_AFTER_SECONDS) } },
   )

@@ -26,7 +26,7 @@ function stored(refusals: ReturnType<typeof makeRefusals>, nowMs: number) {
   return rows
 }
 
-test('stores first refusals of an address separately, later ones per status', () => {
+test('stores the first refusals of an address separately, later refusals per status', () => {
   const refusals = makeRefusals(newId)
   for (let n = 0; n < FULL_ROWS_PER_ADDRESS; n++) refusals.add(refusal({ resource: `/api/v1/${n}` }), 0)
   for (let n = 0; n < 5; n++) refusals.add(refusal(), 0)
@@ -48,7 +48,7 @@ test('a row has the well-formed beginning of a long path', () => {
   expect(stored(refusals, 0)).toMatchObject([{ resource: `${'x'.repeat(RESOURCE_LENGTH - 1)}\ufffd` }])
 })
 
-test('a grown count is due after a pause, a new row immediately', () => {
+test('a count that grew is stored after a pause, a new row immediately', () => {
   const refusals = makeRefusals(newId)
   for (let n = 0; n <= FULL_ROWS_PER_ADDRESS; n++) refusals.add(refusal(), 0)
   stored(refusals, 0)
@@ -59,7 +59,7 @@ test('a grown count is due after a pause, a new row immediately', () => {
   expect(refusals.due(REFRESH_MS, false)).toMatchObject([{ count: 2 }, { count: 1 }])
 })
 
-test('a count that grows during its insert stays due', () => {
+test('a count that grows during its insert is stored again', () => {
   const refusals = makeRefusals(newId)
   for (let n = 0; n <= FULL_ROWS_PER_ADDRESS; n++) refusals.add(refusal(), 0)
   const rows = refusals.due(0, true)

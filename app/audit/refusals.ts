@@ -4,21 +4,21 @@
 import type { NewId } from '../core/ids.ts'
 import { networkOf } from '../core/rate-limit.ts'
 
-/** Counting restarts after this time. */
+/** After this time, counting restarts with new rows. The limits below apply to the rows of one such minute. */
 const MINUTE_MS = 60_000
-/** First refusals of one address with separate rows, so that a person who mistypes a key finds each attempt. */
+/** The first refusals of one address get separate rows, so that a person who mistypes a key finds each attempt. */
 export const FULL_ROWS_PER_ADDRESS = 10
 /** The same limit for all addresses together, because forwarded addresses can be forged. */
 const FULL_ROWS = 100
-/** Rows that count, per minute. Further addresses are counted together. */
+/** Maximum number of rows per minute that count several refusals. Further addresses share one row per status. */
 const COUNTING_ROWS = 200
-/** Rows that wait for the database. At this number the minute does not end, so the number of rows stays limited. */
+/** While this many rows wait for the database, no new minute starts. So no more than the rows of one minute are added. */
 const WAITING_ROWS = 1_000
 /** Longest path in the row of a refusal, because anyone can fill 300 rows a minute. Paths of this API are shorter. */
 export const RESOURCE_LENGTH = 256
-/** `ip` of the row that counts further addresses. */
+/** The value of `ip` in the row that counts all further addresses. */
 export const OTHER_ADDRESSES = 'other'
-/** A grown count is stored again after this time, because each update leaves a dead row behind. */
+/** A count that grew is stored again only after this time, because each update leaves a dead row in Postgres. */
 export const REFRESH_MS = 1_000
 
 export interface Refusal {
@@ -98,14 +98,14 @@ export function makeRefusals(newId: NewId) {
       changed.add(counted)
     },
     hasChanges: () => changed.size > 0,
-    /** Rows to store now: new rows at once; grown rows after a pause, or at once when `isUrgent`. */
+    /** Rows to store now: new rows at once; rows whose count grew after a pause, or at once when `isUrgent`. */
     due(nowMs: number, isUrgent: boolean): RefusalRow[] {
       const due: RefusalRow[] = []
       for (const { row, storedAt } of changed)
         if (isUrgent || nowMs - storedAt >= REFRESH_MS) due.push({ ...row })
       return due
     },
-    /** Confirms that the rows are stored with these counts. */
+    /** Tells this object that the database has stored the rows with these counts. */
     stored(rows: readonly RefusalRow[], nowMs: number): void {
       const counts = new Map(rows.map(({ id, count }) => [id, count]))
       for (const counted of changed) {

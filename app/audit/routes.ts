@@ -20,7 +20,7 @@ export const auditRoutes = (audit: AuditService) =>
         operationId: 'listAuditEntries',
         summary: 'List the audit log',
         description:
-          'Every POST, PUT and DELETE request, newest first. Of requests without a valid credential the first ten of an address in a minute have entries of their own; further ones are counted in one entry per status. 404 when the log is switched off.',
+          'Lists every POST, PUT and DELETE request under `/api/v1`, newest first. The first ten refused requests of an address in a minute have separate entries; further ones are counted in one entry per status. The answer is 404 when the audit log is off (`AUDIT=off`).',
       },
     },
   )

@@ -4,27 +4,34 @@ import { Instant, literals, Uuid } from '../core/names.ts'
 export const AuditEntry = t.Object(
   {
     id: Uuid,
-    user_id: t.String({ description: 'Empty without users' }),
+    user_id: t.String({ description: 'Id of the user; empty when the caller is not a user' }),
     action: literals(['post', 'put', 'delete'], { title: 'AuditAction' }),
     resource: t.String({
-      description: 'The path that was called, without its query',
+      description: 'Path of the request, without its query',
       examples: ['/api/v1/runs'],
     }),
-    detail: t.String(),
+    detail: t.String({ description: 'Always empty' }),
     ip: t.String({
       description:
-        'Address of the client, as far as trusted proxies tell; `other` in a row that counts refusals of many addresses',
+        'Address of the client, from the connection or from `X-Forwarded-For` of a trusted proxy. `other` in an entry that counts refused requests of many addresses',
       examples: ['127.0.0.1'],
     }),
-    peer: t.String({ description: 'Address of the connection itself', examples: ['127.0.0.1'] }),
+    peer: t.String({
+      description: 'Address of the connection, which may belong to a proxy',
+      examples: ['127.0.0.1'],
+    }),
     status: t.Integer({
-      description: 'HTTP status of the answer; 0 in entries of versions that did not record it',
+      description:
+        'HTTP status of the response; 0 in entries from older versions, which did not record the status',
       examples: [201],
     }),
-    key: t.String({ description: 'Name of the API key; empty without one', examples: ['default'] }),
+    key: t.String({
+      description: 'Name of the API key; empty for a request without an API key',
+      examples: ['default'],
+    }),
     count: t.Integer({
       description:
-        'Requests that the entry stands for: 1, or more in a row that counts refusals of one minute',
+        'Number of requests in this entry: 1, or more when the entry counts refused requests of one minute',
       examples: [1],
     }),
     created_at: Instant,

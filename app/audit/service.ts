@@ -20,11 +20,11 @@ const ACTIONS = new Map([
   ['PUT', 'put'],
   ['DELETE', 'delete'],
 ])
-const AUDITED = '/api/v1/'
+const AUDITED = ['/api/v1/', '/iceberg/v1/']
 
 /** The recorded action of a method (in upper case) and a path; undefined: such requests are not recorded. */
 const actionOf = (method: string, path: string) =>
-  `${path}/`.startsWith(AUDITED) ? ACTIONS.get(method) : undefined
+  AUDITED.some((prefix) => `${path}/`.startsWith(prefix)) ? ACTIONS.get(method) : undefined
 
 export interface AuditedRequest {
   /** In upper case. */
@@ -39,7 +39,7 @@ export interface AuditedRequest {
   ip: string
   peer: string
   /** The request has a reserved slot in the queue. */
-  hasPlace: boolean
+  hasSlot: boolean
 }
 
 export interface AuditTrail {
@@ -76,20 +76,20 @@ export interface AuditDeps {
   clock: Clock
   newId: NewId
   log: Log
-  placeWaitMs?: number | undefined
+  slotWaitMs?: number | undefined
 }
 
-export function makeAuditService({ sql, lists, clock, newId, log, placeWaitMs }: AuditDeps): AuditService {
+export function makeAuditService({ sql, lists, clock, newId, log, slotWaitMs }: AuditDeps): AuditService {
   const refusals = makeRefusals(newId)
-  const writer = makeWriter({ sql, clock, log, refusals, onStored: () => places.grant() })
-  const places = makeQueueSlots({ queued: writer.queued, log, waitMs: placeWaitMs })
+  const writer = makeWriter({ sql, clock, log, refusals, onStored: () => slots.grant() })
+  const slots = makeQueueSlots({ queued: writer.queued, log, waitMs: slotWaitMs })
 
   return {
-    reserve: (method, path) => actionOf(method, path) !== undefined && places.reserve(),
-    record({ method, path, identity, status, ip, peer, hasPlace }) {
+    reserve: (method, path) => actionOf(method, path) !== undefined && slots.reserve(),
+    record({ method, path, identity, status, ip, peer, hasSlot }) {
       const action = actionOf(method, path)
       if (action === undefined) return
-      if (hasPlace) places.release()
+      if (hasSlot) slots.release()
       const request = {
         action,
         resource: storable(withoutToken(path)),
@@ -99,11 +99,11 @@ export function makeAuditService({ sql, lists, clock, newId, log, placeWaitMs }:
         ip,
         peer,
       }
-      if (hasPlace && !isCounted(identity, status))
+      if (hasSlot && !isCounted(identity, status))
         writer.push({ ...request, id: newId(), at: clock.elapsed(), count: 1 })
       else {
         refusals.add(request, clock.elapsed())
-        places.grant()
+        slots.grant()
       }
       writer.start()
     },
@@ -116,8 +116,8 @@ export function makeAuditService({ sql, lists, clock, newId, log, placeWaitMs }:
 }
 
 /**
- * Whether a request is counted together with others. In an open API every caller is anonymous and may write. So only requests
- * that were refused for their origin or their rate are counted there.
+ * Whether a request is counted together with others. In an API without credentials, every caller is anonymous and may write.
+ * So only requests that were refused for their origin or their rate are counted there.
  */
 function isCounted(identity: Identity | null, status: number): boolean {
   if (status === 429) return true
@@ -125,7 +125,7 @@ function isCounted(identity: Identity | null, status: number): boolean {
   return identity.kind === 'anonymous' && (status === 403 || status === 421)
 }
 
-/** Some clients send a webhook token in the address. That calls nothing, but readers of this log must not see the token. */
+/** Some clients wrongly append a webhook token to the address. Readers of this log must not see the token. */
 const withoutToken = (path: string) => path.replace(/^(\/api\/v1\/webhooks\/).+/s, '$1...')
 
 /** Makes a text storable, because an entry that cannot be stored would fail its whole batch. */

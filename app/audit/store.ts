@@ -18,7 +18,7 @@ export interface NewEntry {
   ageMs: number
 }
 
-/** One statement; the times follow the given order. For an existing entry, only the count changes. */
+/** Inserts the entries with one statement, with times in the given order. For an existing entry, only the count changes. */
 export async function insertEntries(sql: Sql, entries: readonly NewEntry[]): Promise<void> {
   await sql`
     insert into audit_entry (id, user_id, action, resource, ip, peer, status, key, count, created_at)

@@ -10,11 +10,13 @@ import { insertEntries, type NewEntry } from './store.ts'
 const BATCH = 500
 /** Pause between two inserts while entries arrive, because each insert is a commit that delays others. */
 const PACE_MS = 50
-/** Pause before the next try, and tries for an error that is not transient. */
+/** Pause before a failed insert is tried again. */
 const RETRY_MS = 500
+/** Number of tries for an insert whose error is not transient. */
 const TRIES = 3
-/** Longest wait for entries: of a reader, and at the end of the process. */
+/** A reader of the audit log waits at most this long for entries that are not stored yet. */
 const CATCH_UP_MS = 1_000
+/** The end of the process waits at most this long for entries that are not stored yet. */
 const STOP_MS = 2_000
 
 /** `at`: elapsed time of the clock when the request was answered. */
@@ -37,19 +39,19 @@ export function makeWriter({ sql, clock, log, refusals, onStored }: WriterDeps) 
   let isStopping = false
   const batches = makeBatches({ sql, clock, log, isStopping: () => isStopping })
   let writing: Promise<void> | null = null
-  let later: ReturnType<typeof setTimeout> | undefined
+  let refreshTimer: ReturnType<typeof setTimeout> | undefined
   let pushed = 0
   let settled = 0
   let batchesBegun = 0
   let batchesEnded = 0
   let batchEnded = Promise.withResolvers<void>()
   /** Ends the pause between two inserts, because a caller waits for the entries. */
-  let hurry = () => {}
-  /** Readers that wait for counts of refusals. */
+  let endPause = () => {}
+  /** The number of readers that wait until counts of refusals are stored. */
   let readers = 0
 
   function start() {
-    clearTimeout(later)
+    clearTimeout(refreshTimer)
     writing ??= write()
   }
 
@@ -71,15 +73,15 @@ export function makeWriter({ sql, clock, log, refusals, onStored }: WriterDeps) 
       batchEnded = Promise.withResolvers<void>()
       if (queue.length >= BATCH) continue
       batches.caughtUp()
-      if (!isStopping) await rest()
+      if (!isStopping) await pause()
     }
     writing = null
-    if (refusals.hasChanges() && !isStopping) later = setTimeout(start, REFRESH_MS)
+    if (refusals.hasChanges() && !isStopping) refreshTimer = setTimeout(start, REFRESH_MS)
   }
 
-  function rest() {
+  function pause() {
     const pace = Promise.withResolvers<void>()
-    hurry = pace.resolve
+    endPause = pace.resolve
     return atMost(PACE_MS, pace.promise)
   }
 
@@ -90,7 +92,7 @@ export function makeWriter({ sql, clock, log, refusals, onStored }: WriterDeps) 
     const batch = batchesBegun + 1
     while (settled < upTo || (refusals.hasChanges() && batchesEnded < batch)) {
       start()
-      hurry()
+      endPause()
       await batchEnded.promise
     }
   }
@@ -112,9 +114,9 @@ export function makeWriter({ sql, clock, log, refusals, onStored }: WriterDeps) 
     /** Stores the remaining entries for two seconds at most. Entries that are left go to the log of the process. */
     async stop() {
       isStopping = true
-      clearTimeout(later)
+      clearTimeout(refreshTimer)
       if (refusals.hasChanges()) start()
-      hurry()
+      endPause()
       if (writing !== null) await atMost(STOP_MS, writing)
       if (queue.length > 0) batches.logUnstored(queue.splice(0))
     },
@@ -129,19 +131,19 @@ function makeBatches({
 }: Omit<WriterDeps, 'refusals' | 'onStored'> & {
   isStopping(): boolean
 }) {
-  /** Entries had to wait for the database. Then their own times count, not the time of the insert. */
+  /** True if entries had to wait for the database. They are then stored with the times of their responses. */
   let isLate = false
 
   /** The log of the process is the last resort for an entry. */
   function logUnstored(batch: readonly QueuedEntry[], error?: unknown) {
-    log.error(`${batch.length} audit entries cannot be stored; they follow`, { error })
+    log.error('storing audit entries failed: the entries follow', { entries: batch.length, error })
     for (const { action, resource, userId, key, ip, peer, status, count } of batch)
-      log.error('audit entry', { action, resource, user_id: userId, key, ip, peer, status, count })
+      log.error('unstored audit entry', { action, resource, user_id: userId, key, ip, peer, status, count })
   }
 
   return {
     logUnstored,
-    /** No entry waits, so the next entry is in time. */
+    /** Called when no entry waits, so the next entry is stored with the time of its insert. */
     caughtUp() {
       isLate = false
     },
@@ -156,7 +158,7 @@ function makeBatches({
           )
         } catch (error) {
           if (isStopping() || (failures >= TRIES && !isPassing(error))) return logUnstored(batch, error)
-          if (failures === 1) log.warn('audit entries wait for the database', { error })
+          if (failures === 1) log.warn('storing audit entries failed: retrying', { error })
           isLate = true
           await new Promise<void>((resolve) => setTimeout(resolve, RETRY_MS))
         }
@@ -165,9 +167,9 @@ function makeBatches({
   }
 }
 
-async function atMost(ms: number, work: Promise<void>) {
+async function atMost(ms: number, pending: Promise<void>) {
   const limit = Promise.withResolvers<void>()
   const timer = setTimeout(limit.resolve, ms)
-  await Promise.race([work, limit.promise])
+  await Promise.race([pending, limit.promise])
   clearTimeout(timer)
 }

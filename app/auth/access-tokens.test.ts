@@ -123,14 +123,14 @@ async function forgeries(): Promise<Record<string, string>> {
     'kid as an address': await signed(claims, { kid: 'http://169.254.169.254/latest/meta-data' }),
     'kid as a command': await signed(claims, { kid: '|/usr/bin/id' }),
     'kid as __proto__': await signed(claims, { kid: '__proto__' }),
-    'kid that is no text': `${b64({ alg: 'RS256', kid: { a: 1 } })}.${body}.${signature}`,
+    'kid that is not a text': `${b64({ alg: 'RS256', kid: { a: 1 } })}.${body}.${signature}`,
     'kid of 4 KB': await signed(claims, { kid: 'k'.repeat(4_000) }),
     'another issuer': await provider.token({ iss: 'https://evil.test' }),
-    'issuer with a slash more': await provider.token({ iss: `${issuer}/` }),
+    'issuer with an extra slash': await provider.token({ iss: `${issuer}/` }),
     'issuers in a list': await provider.token({ iss: [issuer] }),
     'no issuer': await provider.token({ iss: undefined }),
     'another audience': await provider.token({ aud: 'other' }),
-    'audience in a part': await provider.token({ aud: `${AUDIENCE}-admin` }),
+    'audience with a suffix': await provider.token({ aud: `${AUDIENCE}-admin` }),
     'no audience': await provider.token({ aud: undefined }),
     expired: await provider.token({ exp: now - 3_600 }),
     'no expiry': await provider.token({ exp: undefined }),
@@ -144,10 +144,10 @@ async function forgeries(): Promise<Record<string, string>> {
     'crit b64': crit,
     'crit unknown': `${b64({ alg: 'RS256', crit: ['exp'], exp: 1 })}.${body}.${signature}`,
     'crit empty': `${b64({ alg: 'RS256', crit: [] })}.${body}.${signature}`,
-    'keys brought along (jwk)': await signed(claims, { jwk: strangerJwk }, stranger.privateKey),
-    'keys elsewhere (jku)': await signed(claims, { jku: `${issuer}/keys` }),
-    'certificate elsewhere (x5u)': await signed(claims, { x5u: 'https://evil.test/x' }),
-    'certificate brought along (x5c)': await signed(claims, { x5c: ['AAAA'] }),
+    'own key in the header (jwk)': await signed(claims, { jwk: strangerJwk }, stranger.privateKey),
+    'address of own keys (jku)': await signed(claims, { jku: `${issuer}/keys` }),
+    'address of own certificate (x5u)': await signed(claims, { x5u: 'https://evil.test/x' }),
+    'own certificate in the header (x5c)': await signed(claims, { x5c: ['AAAA'] }),
     'another type': await signed(claims, { typ: 'dpop+jwt' }),
     'no subject': await provider.token({ sub: undefined }),
     'subject that is a number': await provider.token({ sub: 7 }),
@@ -170,14 +170,14 @@ async function forgeries(): Promise<Record<string, string>> {
     'ES256, no signature': `${p256[0]}.${p256[1]}.`,
     'another algorithm, same key': `${b64({ alg: 'PS256', kid: keys.RS256.jwk.kid })}.${body}.${signature}`,
     RS512: `${b64({ alg: 'RS512', kid: keys.RS256.jwk.kid })}.${body}.${signature}`,
-    'payload that is no object': await signedRaw('"ada"'),
-    'payload that is no JSON': await signedRaw('ada'),
+    'payload that is not an object': await signedRaw('"ada"'),
+    'payload that is not JSON': await signedRaw('ada'),
     'two parts': `${head}.${body}`,
     'four parts': `${good}.${signature}`,
     'dots only': '..',
     empty: '',
     'a word': 'token',
-    'two of them': `${good}, Bearer ${good}`,
+    'two tokens': `${good}, Bearer ${good}`,
     'spaces inside': good.replace('.', '. '),
   }
   return found
@@ -264,7 +264,7 @@ describe('keys of the provider', () => {
   test('fetches keys once a minute, however many unknown ids tokens name', async () => {
     const app = appOf()
     expect((await ask(app, await provider.token())).status).toBe(200)
-    const before = provider.keysAsked()
+    const before = provider.keyRequests()
     const flood = async () => {
       const tokens = await Promise.all(
         Array.from({ length: 50 }, (_, n) => provider.token({}, { kid: `unknown-${n}` })),
@@ -273,11 +273,11 @@ describe('keys of the provider', () => {
       expect(answers.filter(({ status }) => status !== 401)).toEqual([])
     }
     await flood()
-    expect(provider.keysAsked() - before).toBe(0)
+    expect(provider.keyRequests() - before).toBe(0)
     elapsedMs += 61_000
     await flood()
     await flood()
-    expect(provider.keysAsked() - before).toBe(1)
+    expect(provider.keyRequests() - before).toBe(1)
   })
 
   test('finds new keys on demand and then refuses tokens of withdrawn keys', async () => {

@@ -56,15 +56,16 @@ export function makeAccessTokens(
   const { keys, clock } = deps
   const admins = new Set(settings.admins)
   /** Keyed by digest, because tokens themselves must not be stored. */
-  const verified = new LRUCache<string, Verified>({ max: limits.accessTokensKept })
+  const verified = new LRUCache<string, Verified>({ max: limits.cachedAccessTokens })
 
   function verify(token: string) {
-    if (token.length > limits.accessTokenLength) return new TokenRefusal('the token is too long')
+    if (token.length > limits.accessTokenLength)
+      return new TokenRefusal(`the token is longer than ${limits.accessTokenLength} characters`)
     const digest = hash('sha256', token, 'base64')
-    const known = verified.get(digest)
-    if (known !== undefined && known.untilMs > clock.now().getTime() && known.version === keys.version())
-      return known.user
-    if (known !== undefined) verified.delete(digest)
+    const cached = verified.get(digest)
+    if (cached !== undefined && cached.untilMs > clock.now().getTime() && cached.version === keys.version())
+      return cached.user
+    if (cached !== undefined) verified.delete(digest)
     return verifyAnew(token, digest)
   }
 
@@ -87,9 +88,12 @@ export function makeAccessTokens(
       return refusalOf(error)
     }
     const user = userOf(payload)
-    if (user === null) return new TokenRefusal('the token names no user')
+    if (user === null)
+      return new TokenRefusal(
+        `the claim sub of the token is not a plain text of 1 to ${limits.subjectLength} characters`,
+      )
     // Cached under the keys before the check. If the keys have changed in the meantime, the token is verified again.
-    assert(payload.exp !== undefined, 'a token was verified without the claim that it requires')
+    assert(payload.exp !== undefined, 'a verified token has no claim exp')
     const untilMs = (payload.exp + settings.clockSkewSeconds) * 1_000
     if (version !== null) verified.set(digest, { user, untilMs, version })
     return user
@@ -98,14 +102,14 @@ export function makeAccessTokens(
   function userOf(payload: JWTPayload): User | null {
     const subject: unknown = payload.sub
     if (typeof subject !== 'string' || !isPlainText(subject, limits.subjectLength)) return null
-    const named = [payload.name, payload.preferred_username, payload.email].find(
+    const displayName = [payload.name, payload.preferred_username, payload.email].find(
       (name): name is string => typeof name === 'string' && isPlainText(name, limits.subjectLength),
     )
     const roles = rolesOf(payload, settings.rolesClaim)
     return {
       kind: 'user',
       userId: subject,
-      name: named ?? subject,
+      name: displayName ?? subject,
       roles: admins.has(subject) && !roles.includes('admin') ? [...roles, 'admin'] : roles,
     }
   }
@@ -130,7 +134,7 @@ function hasPlainHeader(token: string): boolean {
 function refusalOf(error: unknown): TokenRefusal {
   if (error instanceof errors.JWTExpired) return new TokenRefusal('the token has expired', false)
   if (error instanceof errors.JWTClaimValidationFailed)
-    return new TokenRefusal(`the claim ${error.claim} of the token is not as it must be`)
+    return new TokenRefusal(`the claim ${error.claim} of the token is missing or has a wrong value`)
   return new TokenRefusal('the token is not valid')
 }
 
@@ -139,12 +143,13 @@ export const isPlainText = (text: string, lengthMax: number) =>
   text !== '' && text.length <= lengthMax && text.trim() === text && !/\p{C}/u.test(text)
 
 function rolesOf(payload: JWTPayload, claim: string): string[] {
-  const found = Object.hasOwn(payload, claim)
+  const claimValue = Object.hasOwn(payload, claim)
     ? payload[claim]
     : claim.split('.').reduce<unknown>(fieldOf, payload)
-  const listed = typeof found === 'string' ? found.split(' ') : Array.isArray(found) ? found : []
+  const listed =
+    typeof claimValue === 'string' ? claimValue.split(' ') : Array.isArray(claimValue) ? claimValue : []
   return listed
-    .slice(0, limits.rolesKept)
+    .slice(0, limits.rolesMax)
     .filter((role): role is string => typeof role === 'string' && isPlainText(role, limits.subjectLength))
 }
 

@@ -9,12 +9,12 @@ export interface ApiKeys {
 }
 
 export function makeApiKeys(keys: readonly ApiKey[]): ApiKeys {
-  const known = keys.map(({ name, key }) => ({ name, digest: digest(key) }))
+  const digests = keys.map(({ name, key }) => ({ name, digest: digest(key) }))
   return {
     find(presented) {
-      const asked = digest(presented)
+      const presentedDigest = digest(presented)
       let found: string | null = null
-      for (const { name, digest } of known) if (timingSafeEqual(digest, asked)) found = name
+      for (const { name, digest } of digests) if (timingSafeEqual(digest, presentedDigest)) found = name
       return found
     },
   }

@@ -23,7 +23,7 @@ const USABLE_MS = 86_400_000
 const RETRY_MS = 5_000
 /** Limits of one response of the provider: time and bytes. */
 const TIMEOUT_MS = 5_000
-const ANSWER_BYTES = 262_144
+const RESPONSE_BYTES_MAX = 262_144
 
 export interface IssuerKeys {
   /**
@@ -44,60 +44,61 @@ export interface IssuerKeysDeps {
   onFailure(error: unknown): void
 }
 
-interface Known {
+interface IssuerKeySet {
   find: ReturnType<typeof createLocalJWKSet>
   text: string
-  askedMs: number
+  requestedMs: number
 }
 
 export function makeIssuerKeys({ issuer, clock, onFailure }: IssuerKeysDeps): IssuerKeys {
-  let known: Known | null = null
-  let askedMs = Number.NEGATIVE_INFINITY
-  let asking: Promise<void> | null = null
+  let cachedKeys: IssuerKeySet | null = null
+  let requestedMs = Number.NEGATIVE_INFINITY
+  let fetching: Promise<void> | null = null
   let version = 0
 
-  const isUsable = () => known !== null && clock.elapsed() - known.askedMs < USABLE_MS
-  const mayAsk = () => clock.elapsed() - askedMs >= (known === null ? RETRY_MS : FETCH_EVERY_MS)
+  const isUsable = () => cachedKeys !== null && clock.elapsed() - cachedKeys.requestedMs < USABLE_MS
+  const mayFetch = () => clock.elapsed() - requestedMs >= (cachedKeys === null ? RETRY_MS : FETCH_EVERY_MS)
 
   /** One fetch at a time, shared by all callers that wait. A failure keeps the known keys. */
-  function ask(): Promise<void> {
-    if (asking !== null) return asking
-    askedMs = clock.elapsed()
-    asking = fetchKeys(issuer)
+  function refresh(): Promise<void> {
+    if (fetching !== null) return fetching
+    requestedMs = clock.elapsed()
+    fetching = fetchKeys(issuer)
       .then(({ keys, text }) => {
-        if (known?.text !== text) version += 1
-        known = { find: createLocalJWKSet(keys), text, askedMs }
+        if (cachedKeys?.text !== text) version += 1
+        cachedKeys = { find: createLocalJWKSet(keys), text, requestedMs }
       })
       .catch(onFailure)
       .finally(() => {
-        asking = null
+        fetching = null
       })
-    return asking
+    return fetching
   }
 
   async function find(header: JWSHeaderParameters, token: FlattenedJWSInput): Promise<CryptoKey> {
     if (!isUsable()) {
-      if (asking !== null || mayAsk()) await ask()
+      if (fetching !== null || mayFetch()) await refresh()
       if (!isUsable()) throw unavailable('the identity provider')
     }
     try {
       return await keysNow()(header, token)
     } catch (error) {
-      if (!(error instanceof errors.JWKSNoMatchingKey) || (asking === null && !mayAsk())) throw error
-      await ask()
+      if (!(error instanceof errors.JWKSNoMatchingKey) || (fetching === null && !mayFetch())) throw error
+      await refresh()
       return keysNow()(header, token)
     }
   }
 
   function keysNow() {
-    if (known === null) throw unavailable('the identity provider')
-    return known.find
+    if (cachedKeys === null) throw unavailable('the identity provider')
+    return cachedKeys.find
   }
 
   return {
     find,
     version() {
-      if (known !== null && clock.elapsed() - known.askedMs > FRESH_MS && mayAsk()) void ask()
+      if (cachedKeys !== null && clock.elapsed() - cachedKeys.requestedMs > FRESH_MS && mayFetch())
+        void refresh()
       return isUsable() ? version : null
     },
   }
@@ -105,19 +106,21 @@ export function makeIssuerKeys({ issuer, clock, onFailure }: IssuerKeysDeps): Is
 
 async function fetchKeys(issuer: string): Promise<{ keys: JSONWebKeySet; text: string }> {
   const discovery = fieldsOf(await fetchText(`${issuer.replace(/\/$/, '')}/.well-known/openid-configuration`))
-  if (discovery.issuer !== issuer) throw new Error(`the identity provider calls itself another issuer`)
+  if (discovery.issuer !== issuer)
+    throw new Error(`the discovery document of ${issuer} names another issuer: check OIDC_ISSUER`)
   const address = discovery.jwks_uri
   if (typeof address !== 'string' || !isSafeAddress(address))
-    throw new Error('the identity provider names no safe address of its keys')
+    throw new Error(`the discovery document of ${issuer} has no https address in jwks_uri`)
   const text = await fetchText(address)
   const { keys } = fieldsOf(text)
-  if (!Array.isArray(keys)) throw new Error('the identity provider has no list of keys')
+  if (!Array.isArray(keys)) throw new Error(`the key document ${address} has no list of keys`)
   return { keys: { keys }, text }
 }
 
 function fieldsOf(text: string): Record<string, unknown> {
   const value: unknown = JSON.parse(text)
-  if (typeof value !== 'object' || value === null) throw new Error('the identity provider answers no object')
+  if (typeof value !== 'object' || value === null)
+    throw new Error('the answer of the identity provider is not a JSON object')
   return { ...value }
 }
 
@@ -129,13 +132,14 @@ async function fetchText(address: string): Promise<string> {
   })
   if (!response.ok || response.body === null) {
     await response.body?.cancel()
-    throw new Error(`the identity provider answers ${response.status}`)
+    throw new Error(`the identity provider answered ${address} with status ${response.status}`)
   }
   const chunks: Uint8Array[] = []
   let size = 0
   for await (const chunk of response.body) {
     size += chunk.byteLength
-    if (size > ANSWER_BYTES) throw new Error('the identity provider answers too much')
+    if (size > RESPONSE_BYTES_MAX)
+      throw new Error(`the answer of the identity provider exceeds ${RESPONSE_BYTES_MAX} bytes: ${address}`)
     chunks.push(chunk)
   }
   return Buffer.concat(chunks).toString('utf8')

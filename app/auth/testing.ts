@@ -10,7 +10,7 @@ export const AUDIENCE = 'sluice-test'
 export interface TestIssuer {
   issuer: string
   /** The number of requests for its keys. */
-  keysAsked(): number
+  keyRequests(): number
   /** The private keys, and the public keys as the provider shows them. */
   keys: Record<TestAlgorithm, { privateKey: CryptoKey; publicKey: CryptoKey; jwk: JWK }>
   /** Signs a token as a provider would. Claims and header replace the defaults, and `undefined` removes them. */
@@ -23,7 +23,7 @@ export interface TestIssuer {
 }
 
 export async function startTestIssuer(): Promise<TestIssuer> {
-  let asked = 0
+  let keyRequests = 0
   let generation = 1
   const make = async (algorithm: TestAlgorithm) => {
     const { privateKey, publicKey } = await generateKeyPair(algorithm, { extractable: true })
@@ -38,27 +38,29 @@ export async function startTestIssuer(): Promise<TestIssuer> {
   const answers: TestIssuer['answers'] = new Map()
   const server = createServer((request, response) => {
     const path = request.url ?? ''
-    const usual: Record<string, object> = {
+    const defaults: Record<string, object> = {
       '/.well-known/openid-configuration': { issuer, jwks_uri: `${issuer}/keys` },
       '/keys': { keys: Object.values(keys).map(({ jwk }) => jwk) },
     }
-    if (path === '/keys') asked += 1
-    const given = answers.get(path)
-    response.writeHead(given?.status ?? (path in usual ? 200 : 404), { 'content-type': 'application/json' })
-    response.end(given?.body ?? JSON.stringify(usual[path] ?? {}))
+    if (path === '/keys') keyRequests += 1
+    const override = answers.get(path)
+    response.writeHead(override?.status ?? (path in defaults ? 200 : 404), {
+      'content-type': 'application/json',
+    })
+    response.end(override?.body ?? JSON.stringify(defaults[path] ?? {}))
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   const issuer = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
 
   return {
     issuer,
-    keysAsked: () => asked,
+    keyRequests: () => keyRequests,
     keys,
     answers,
     async token(claims = {}, { alg = 'RS256', kid = keys[alg].jwk.kid } = {}) {
       const now = Math.floor(Date.now() / 1_000)
-      const usual = { iss: issuer, aud: AUDIENCE, sub: 'ada', iat: now, exp: now + 600 }
-      const all = Object.entries({ ...usual, ...claims }).filter(([, value]) => value !== undefined)
+      const defaults = { iss: issuer, aud: AUDIENCE, sub: 'ada', iat: now, exp: now + 600 }
+      const all = Object.entries({ ...defaults, ...claims }).filter(([, value]) => value !== undefined)
       return new SignJWT(Object.fromEntries(all))
         .setProtectedHeader({ alg, typ: 'JWT', ...(kid === undefined ? {} : { kid }) })
         .sign(keys[alg].privateKey)

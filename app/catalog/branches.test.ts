@@ -5,7 +5,6 @@ import { useDatabase } from '../../tools/test/database.ts'
 import { newId } from '../core/ids.ts'
 import {
   closeBranches,
-  commitToBranch,
   findBranch,
   headOfMain,
   type MergeOutcome,
@@ -13,6 +12,7 @@ import {
   openBranches,
 } from './store/branches.ts'
 import { catalogAt, changesSince, tableAt, tablesIn } from './store/tables.ts'
+import { commitToTestBranch } from './test-rows.ts'
 
 const database = useDatabase({ rawConnections: 8 })
 beforeEach(emptyCatalog)
@@ -27,28 +27,8 @@ const tableNamed = (name: string) => ({ namespace: 'default', layer: 'gold' as c
 const open = (branch: string, base: number) =>
   database.sql.begin((tx) => openBranches(tx, [{ branch, base, runId: newId(), attempt: 1 }]))
 
-/** Commits a new content of a table, from the branch's head by default. Returns the ids of the commit and the content. */
-async function commit(branch: string, table: string, from?: string | null) {
-  const id = newId()
-  const contentId = newId()
-  const committed = await commitToBranch(database.sql, {
-    id,
-    branch,
-    head: from === undefined ? ((await findBranch(database.sql, branch))?.head ?? null) : from,
-    table: tableNamed(table),
-    tableUuid: newId(),
-    snapshotId: '9007199254740993',
-    message: 'a commit',
-    content: {
-      contentId,
-      metadataLocation: `sluice://lake/${contentId}`,
-      columns: [{ name: 'a', type: 'BIGINT' }],
-      rowCount: 3,
-      sizeBytes: 2 ** 40,
-    },
-  })
-  return { id, contentId, committed }
-}
+const commit = (branch: string, table: string, from?: string | null) =>
+  commitToTestBranch(database.sql, branch, table, from)
 
 const merge = (requests: { branch: string; testedCommit: string }[]) =>
   database.sql.begin((tx) =>
@@ -109,9 +89,9 @@ test('closed, merged, unknown and empty branches are stale, and so is main', asy
   expect([...(await merge([closed, merged, ...others])).values()]).toEqual([
     { kind: 'stale', why: 'the branch is deleted' },
     { kind: 'stale', why: 'the branch is merged' },
-    { kind: 'stale', why: 'nothing was committed to the branch' },
-    { kind: 'stale', why: 'there is no such branch' },
-    { kind: 'stale', why: 'there is no such branch' },
+    { kind: 'stale', why: 'the branch has no commit' },
+    { kind: 'stale', why: 'the branch does not exist' },
+    { kind: 'stale', why: 'the branch does not exist' },
   ])
 })
 

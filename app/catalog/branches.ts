@@ -8,3 +8,22 @@ export {
   openBranches,
   openedBranchesPart,
 } from './store/branches.ts'
+export {
+  closeUserBranch,
+  commitsOf,
+  countCommitsOf,
+  countOpenBranches,
+  countShownBranches,
+  deleteTag,
+  type LakeCommit,
+  lockedBranch,
+  type OpenBranch,
+  openBranchNamed,
+  openUserBranch,
+  type ShownBranch,
+  type ShownTag,
+  shownBranch,
+  shownBranches,
+  shownTag,
+  shownTags,
+} from './store/user-branches.ts'

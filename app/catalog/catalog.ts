@@ -7,35 +7,39 @@ import type { Log } from '../core/log.ts'
 import type { ObjectStore } from '../objects/port.ts'
 import { makeAccess } from './access.ts'
 import { makeGateway } from './gateway.ts'
-import { configRoutes, icebergRoutes } from './iceberg-routes.ts'
+import { icebergRoutes } from './iceberg-routes.ts'
 import { makeMetadataFiles } from './metadata-files.ts'
 import { objectRoutes } from './objects-routes.ts'
 import { makeCatalogService } from './service.ts'
 import { sluiceRoutes } from './sluice-routes.ts'
 import type { Tokens } from './tokens.ts'
+import { makeUserSessions } from './user-sessions.ts'
 
 export type CatalogDeps = {
   sql: Sql
   objects: ObjectStore
   tokens: Tokens
   /** Limits what code may read; the default allows everything. */
-  sight?: CodeVisibility
+  codeVisibility?: CodeVisibility
   clock: Clock
   newId: NewId
   log: Log
 }
 
-/** Routes for runners and query services with tokens: `/catalog` and `/lake/objects`, mounted at the root. */
-export function makeCatalog({ sight = seesAll, ...rest }: CatalogDeps) {
-  const deps = { ...rest, sight }
+/**
+ * Routes for runners and query services with tokens: `/catalog` and `/lake/objects`. Routes for users with the credentials of the
+ * API: `/iceberg`. All are mounted at the root.
+ */
+export function makeCatalog({ codeVisibility = seesAll, ...rest }: CatalogDeps) {
+  const deps = { ...rest, codeVisibility }
   const { log } = deps
   const access = makeAccess(deps)
-  const service = makeCatalogService({ ...deps, files: makeMetadataFiles(deps) })
+  const catalog = makeCatalogService({ ...deps, files: makeMetadataFiles(deps) })
   return {
     routes: new Elysia()
-      .use(configRoutes(access, log))
-      .use(icebergRoutes(service, access, log))
+      .use(icebergRoutes({ base: '/catalog', catalog, sessions: access.sessions, log }))
       .use(sluiceRoutes(deps, access)),
     objectRoutes: objectRoutes(makeGateway(deps), deps),
+    userRoutes: icebergRoutes({ base: '/iceberg', catalog, sessions: makeUserSessions(deps), log }),
   }
 }

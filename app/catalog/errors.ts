@@ -5,6 +5,7 @@ import { UnsupportedColumn } from '../../lake/iceberg/format/types.ts'
 import { BadUpdate } from '../../lake/iceberg/format/wire.ts'
 import { type TableName, tableKey } from '../../lake/pipeline/names.ts'
 import { toAppError } from '../core/error-response.ts'
+import type { AppError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 
 export class CatalogError extends Error {
@@ -23,33 +24,62 @@ export const badRequest = (message: string) => new CatalogError(400, 'BadRequest
 export const notAuthorized = (message: string) => new CatalogError(401, 'NotAuthorizedException', message)
 export const forbidden = (message: string) => new CatalogError(403, 'ForbiddenException', message)
 export const noSuch = (what: string) => new CatalogError(404, 'NotFoundException', `${what} does not exist`)
+export const noSuchWarehouse = (warehouse: string) =>
+  new CatalogError(
+    404,
+    'NoSuchWarehouseException',
+    `warehouse ${warehouse} does not exist: use sluice, or sluice@ and the name of an open branch, a tag or a commit`,
+  )
 export const noSuchNamespace = (levels: readonly string[]) =>
   new CatalogError(404, 'NoSuchNamespaceException', `namespace ${levels.join('.')} does not exist`)
 export const noSuchTable = (name: string) =>
   new CatalogError(404, 'NoSuchTableException', `table ${name} does not exist`)
+export const namespaceExists = (levels: readonly string[]) =>
+  new CatalogError(409, 'AlreadyExistsException', `namespace ${levels.join('.')} already exists`)
 export const tableExists = (table: TableName) =>
   new CatalogError(409, 'AlreadyExistsException', `table ${tableKey(table)} already exists`)
 
-/** The response to a failed request: `{error: {message, type, code}}`. Logs errors with status 500 or above. */
+/** The response to a failed request. Logs errors with status 500 or above. */
 export function errorResponse(error: unknown, log: Log): Response {
-  const { status, type, message } = described(error)
-  if (status >= 500) log.error('the catalog could not answer', { error })
-  const headers = status === 401 ? { 'www-authenticate': 'Bearer realm="sluice"' } : undefined
-  return Response.json({ error: { message, type, code: status } }, { status, headers })
+  const described = describe(error)
+  if (described.status >= 500) log.error('catalog request failed', { error })
+  return inIcebergFormat(described)
 }
 
-function described(error: unknown): Pick<CatalogError, 'status' | 'type' | 'message'> {
-  if (error instanceof CatalogError) return error
+/** The error of a request that did not reach its handler. */
+export const icebergError = (error: AppError): Response => inIcebergFormat(describe(error))
+
+interface Described {
+  status: number
+  type: string
+  message: string
+  headers?: Record<string, string>
+}
+
+const inIcebergFormat = ({ status, type, message, headers }: Described): Response =>
+  Response.json({ error: { message, type, code: status } }, { status, headers })
+
+function describe(error: unknown): Described {
+  if (error instanceof CatalogError) {
+    const { status, type, message } = error
+    return { status, type, message, ...(status === 401 && { headers: CHALLENGE }) }
+  }
   if (error instanceof CommitFailed)
     return { status: 409, type: 'CommitFailedException', message: error.message }
   if (error instanceof BadUpdate || error instanceof BadLocation || error instanceof UnsupportedColumn)
     return badRequest(error.message)
-  const { status, message } = toAppError(error)
-  return { status, type: TYPE_OF[status] ?? 'BadRequestException', message }
+  const { status, message, headers } = toAppError(error)
+  return { status, type: TYPE_OF[status] ?? 'BadRequestException', message, headers }
 }
 
+const CHALLENGE = { 'www-authenticate': 'Bearer realm="sluice"' }
+
 const TYPE_OF: Record<number, string> = {
+  401: 'NotAuthorizedException',
+  403: 'ForbiddenException',
   404: 'NotFoundException',
+  409: 'AlreadyExistsException',
+  429: 'SlowDownException',
   500: 'InternalServerError',
   503: 'ServiceUnavailableException',
 }

@@ -17,8 +17,8 @@ describe('branches and history', () => {
     const { sql } = lake.catalog
     await sql`update run set status = 'failed', finished_at = clock_timestamp() - interval '7 hours' where id = ${ended.runId}`
     await sql`update lake_ref set created_at = created_at - interval '7 hours' where name <> 'main' and name <> ${young.branch}`
-    const work = await reaping()
-    await expireLakeHistory(work)
+    const tickContext = await reaping()
+    await expireLakeHistory(tickContext)
     const states =
       await sql`select name, state from lake_ref where name in ${sql([ended, gone, running, young].map(({ branch }) => branch))}`
     expect(new Map(states.map(({ name, state }) => [name, state]))).toEqual(
@@ -29,7 +29,7 @@ describe('branches and history', () => {
         [young.branch, 'open'],
       ]),
     )
-    expect(work.reaped.branchesCleaned).toBeGreaterThanOrEqual(2)
+    expect(tickContext.reaped.branchesCleaned).toBeGreaterThanOrEqual(2)
     await sql`update run set status = 'failed', finished_at = clock_timestamp() where id in ${sql([running.runId])}`
     await sql`update lake_ref set state = 'deleted', closed_at = clock_timestamp() where state = 'open' and name <> 'main'`
   })

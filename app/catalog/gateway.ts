@@ -12,7 +12,7 @@ import { findBranch } from './store/branches.ts'
 import { isFrozenInput, isInVisibleZone, pinnedVersion } from './store/landing.ts'
 import type { AttemptClaims, Claims } from './tokens.ts'
 
-/** The largest data file of a table. An engine splits its output long before this limit. */
+/** Maximum size of a data file of a table. An engine splits its output long before this limit. */
 export const LAKE_FILE_BYTES_MAX = 1_073_741_824
 
 export type ObjectRef = { key: string; version: string | undefined }
@@ -28,11 +28,11 @@ export type Gateway = ReturnType<typeof makeGateway>
 export interface GatewayDeps {
   sql: Sql
   objects: ObjectStore
-  sight: CodeVisibility
+  codeVisibility: CodeVisibility
 }
 
-export function makeGateway({ sql, objects, sight }: GatewayDeps) {
-  const zonesOf = async (claims: Claims) => (await visibilityOf(sight, claims)).zones
+export function makeGateway({ sql, objects, codeVisibility }: GatewayDeps) {
+  const zonesOf = async (claims: Claims) => (await visibilityOf(codeVisibility, claims)).zones
 
   /** The version to read. Throws 403 without telling whether an object outside the token's scope exists. */
   async function readableVersion(claims: Claims, { key, version }: ObjectRef): Promise<string | undefined> {
@@ -40,20 +40,20 @@ export function makeGateway({ sql, objects, sight }: GatewayDeps) {
     if (claims.kind === 'read') {
       const isLanded = claims.landing !== undefined && key.startsWith(`${claims.landing}/landing/`)
       if (isLanded && (await isInVisibleZone(sql, key, await zonesOf(claims)))) return version
-      throw forbidden('this token does not read this object')
+      throw forbidden(`this token may not read object ${key}`)
     }
     const pinned = await pinnedVersion(sql, claims.runId, key)
     if (pinned !== null && (version ?? pinned) === pinned) return pinned
     if (pinned === null && (await isFrozenInput(sql, claims, key, await zonesOf(claims)))) return version
-    throw forbidden('this attempt does not read this object')
+    throw forbidden(`object ${key} is not an input of this attempt, or not in this version`)
   }
 
   async function checkWritable(claims: Claims, key: string): Promise<AttemptClaims> {
-    if (claims.kind !== 'attempt') throw forbidden('this token writes nothing')
+    if (claims.kind !== 'attempt') throw forbidden('this token is read-only')
     if (!isTableFile(claims.target, key))
-      throw forbidden(`this attempt writes files of ${tableKey(claims.target)} only`)
+      throw forbidden(`this attempt may write files of table ${tableKey(claims.target)} only`)
     const branch = await findBranch(sql, claims.branch)
-    if (branch?.state !== 'open') throw forbidden(`the branch ${claims.branch} is not open`)
+    if (branch?.state !== 'open') throw forbidden(`branch ${claims.branch} is not open`)
     return claims
   }
 
@@ -86,7 +86,11 @@ export function makeGateway({ sql, objects, sight }: GatewayDeps) {
         return { size, isNew: true }
       }
       if ((declaredBytes ?? (await lengthOf(body))) !== existing.size)
-        throw new AppError(409, 'ALREADY_EXISTS', 'this object exists already with other content')
+        throw new AppError(
+          409,
+          'ALREADY_EXISTS',
+          `object ${key} already exists with ${existing.size} bytes: use a new name`,
+        )
       return { size: existing.size, isNew: false }
     },
   }

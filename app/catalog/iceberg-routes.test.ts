@@ -148,7 +148,7 @@ test('an attempt writes only its target, and a reader writes nothing', async () 
   ).rejects.toMatchObject({ type: 'ForbiddenException' })
 })
 
-test('a token opens only its own warehouse', async () => {
+test('a token gives access only to its own warehouse', async () => {
   const attempt = await catalog.attempt(tableNamed('own'))
   const other = await catalog.attempt(tableNamed('own'))
   const config = (warehouse: string, token: string | null) =>
@@ -157,7 +157,7 @@ test('a token opens only its own warehouse', async () => {
   expect((await config(`sluice@${other.branch}`, attempt.token)).status).toBe(403)
   expect((await config('sluice', attempt.token)).status).toBe(403)
   expect((await config(`sluice@${attempt.branch}`, (await catalog.reader()).token)).status).toBe(403)
-  expect((await config('', attempt.token)).status).toBe(400)
+  expect((await config('', attempt.token)).status).toBe(403)
   for (const token of [null, 'nonsense', `${attempt.token}x`]) {
     const refused = await config(`sluice@${attempt.branch}`, token)
     expect(refused.status).toBe(401)
@@ -238,18 +238,20 @@ test('invalid bodies get 400 and unknown names 404 with Iceberg errors', async (
   ]) {
     const answer = await catalog.fetch(path, attempt.token)
     expect([path, answer.status]).toEqual([path, 404])
-    expect(await answer.json()).toMatchObject({ error: { type: 'NoSuchNamespaceException' } })
+    expect(await answer.json()).toMatchObject({ error: { type: 'NoSuchTableException' } })
   }
   expect((await catalog.fetch(`${tables}/a%00b`, attempt.token)).status).toBe(400)
 })
 
-test('Iceberg lists Sluice namespaces with layers, and creates existing ones again', async () => {
+test('Iceberg lists Sluice namespaces with layers and creates none', async () => {
   const { client, fetch } = { client: (await catalog.attempt(tableNamed('x'))).client, fetch: catalog.fetch }
   expect(await client.namespaceExists(['default', 'gold'])).toBe(true)
   expect(await client.namespaceExists(['default', 'brass'])).toBe(false)
   expect(await client.namespaceExists(['unknown'])).toBe(false)
-  await client.createNamespace(['default', 'silver'])
-  await expect(client.createNamespace(['unknown', 'silver'])).rejects.toThrow(NotFound)
+  await expect(client.createNamespace(['default', 'silver'])).rejects.toMatchObject({
+    type: 'AlreadyExistsException',
+  })
+  await expect(client.createNamespace(['unknown', 'silver'])).rejects.toMatchObject({ status: 403 })
   const { token } = await catalog.reader()
   const list = async (path: string) => (await fetch(`/catalog/v1/sluice/namespaces${path}`, token)).json()
   expect(await list('')).toEqual({ namespaces: [['default']] })

@@ -1,19 +1,25 @@
-// The routes of the Iceberg REST catalog that a run needs. A branch is the warehouse `sluice@<branch>`. Source:
-// https://iceberg.apache.org/rest-catalog-spec/
+// The routes of the Iceberg REST catalog: for attempts and readers with tokens under `/catalog`, for users under `/iceberg`.
+// HEAD is answered as GET without its body. Source: https://iceberg.apache.org/rest-catalog-spec/
 import { Elysia } from 'elysia'
-import { parseJson } from '../../lake/iceberg/format/json.ts'
 import { BRIEF } from '../../lake/iceberg/read/client.ts'
 import type { Log } from '../core/log.ts'
-import { chunksOf } from '../objects/body.ts'
-import type { Access } from './access.ts'
-import { badRequest, errorResponse, noSuchNamespace, noSuchTable } from './errors.ts'
+import { clientHasVersion, entityTag } from '../http/conditions.ts'
+import { badRequest, errorResponse, noSuchTable } from './errors.ts'
+import { bodyOf, levelsOf, namePageOf, namespaceFrom, tableIn } from './iceberg-requests.ts'
 import { LAKE_ROOT } from './metadata-files.ts'
-import { tableNamed } from './namespaces.ts'
+import { type SnapshotsShown, servedMetadata } from './served-metadata.ts'
 import type { CatalogService, LoadedTable } from './service.ts'
+import type { Sessions } from './session.ts'
+import { nameIn, prefixOf } from './warehouse.ts'
 
-/** A commit holds a schema and the summary of a snapshot. Its file list is in manifests, not in the body. */
-const BODY_BYTES_MAX = 4 * 1_048_576
-const LEVEL_SEPARATOR = '\x1f'
+export interface IcebergParts {
+  /** The path before `/v1`. */
+  base: '/catalog' | '/iceberg'
+  catalog: CatalogService
+  sessions: Sessions
+  log: Log
+}
+
 const ENDPOINTS = [
   'GET /v1/{prefix}/namespaces',
   'POST /v1/{prefix}/namespaces',
@@ -24,87 +30,99 @@ const ENDPOINTS = [
   'GET /v1/{prefix}/namespaces/{namespace}/tables/{table}',
   'HEAD /v1/{prefix}/namespaces/{namespace}/tables/{table}',
   'POST /v1/{prefix}/namespaces/{namespace}/tables/{table}',
+  'POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/metrics',
 ]
 
-export const icebergRoutes = (catalog: CatalogService, access: Access, log: Log) =>
-  new Elysia({ prefix: '/catalog/v1/:prefix/namespaces', detail: { hide: true } })
-    .onError(({ error }) => errorResponse(error, log))
+export const icebergRoutes = (parts: IcebergParts) =>
+  new Elysia({ prefix: `${parts.base}/v1`, detail: { hide: true } })
+    .onError(({ error }) => errorResponse(error, parts.log))
+    .use(configRoute(parts))
+    .use(namespaceRoutes(parts))
+    .use(tableRoutes(parts))
 
+/** The first route that a client calls: it returns the prefix of the warehouse's routes. */
+const configRoute = ({ sessions }: IcebergParts) =>
+  new Elysia().get('/config', async ({ request, query }) => {
+    const warehouse = query.warehouse || prefixOf(null)
+    await sessions.session(request, warehouse)
+    return {
+      defaults: { root: LAKE_ROOT },
+      overrides: { prefix: prefixOf(nameIn(warehouse)) },
+      endpoints: ENDPOINTS,
+    }
+  })
+
+const namespaceRoutes = ({ sessions, catalog }: IcebergParts) =>
+  new Elysia({ prefix: '/:prefix/namespaces' })
     .get('', async ({ request, params, query }) => {
-      const session = await access.session(request, params.prefix)
-      return { namespaces: await catalog.namespaces(session, levelsOf(query.parent)) }
+      const session = await sessions.session(request, params.prefix)
+      return catalog.namespaces(session, levelsOf(query.parent), namePageOf(query))
     })
     .post(
       '',
       async ({ request, params }) => {
-        const session = await access.session(request, params.prefix)
-        const namespace = namespaceFrom(await bodyOf(request))
-        // Namespaces are created in the Sluice API. Creating an existing namespace succeeds without a change.
-        await catalog.checkNamespace(session, namespace)
-        return { namespace, properties: {} }
+        const session = await sessions.session(request, params.prefix)
+        await catalog.createNamespace(session, namespaceFrom(await bodyOf(request)))
       },
       { parse: 'none' },
     )
     .get('/:namespace', async ({ request, params }) => {
-      const session = await access.session(request, params.prefix)
+      const session = await sessions.session(request, params.prefix)
       const namespace = levelsOf(params.namespace)
       await catalog.checkNamespace(session, namespace)
       return { namespace, properties: {} }
     })
-    .head('/:namespace', async ({ request, params }) => {
-      const session = await access.session(request, params.prefix)
-      await catalog.checkNamespace(session, levelsOf(params.namespace))
-      return new Response(null, { status: 204 })
-    })
 
-    .get('/:namespace/tables', async ({ request, params }) => {
-      const session = await access.session(request, params.prefix)
-      const namespace = levelsOf(params.namespace)
-      const tables = await catalog.tables(session, namespace)
-      return { identifiers: tables.map(({ name }) => ({ namespace, name })) }
+const tableRoutes = ({ base, sessions, catalog }: IcebergParts) =>
+  new Elysia({ prefix: '/:prefix/namespaces/:namespace/tables' })
+    .get('', async ({ request, params, query }) => {
+      const session = await sessions.session(request, params.prefix)
+      return catalog.tables(session, levelsOf(params.namespace), namePageOf(query))
     })
     .post(
-      '/:namespace/tables',
+      '',
       async ({ request, params }) => {
-        const session = await access.session(request, params.prefix)
-        return tableResponse(await catalog.create(session, levelsOf(params.namespace), await bodyOf(request)))
+        const session = await sessions.session(request, params.prefix)
+        const created = await catalog.create(session, levelsOf(params.namespace), await bodyOf(request))
+        return tableResponse(created, shownTo(base))
       },
       { parse: 'none' },
     )
-    .get('/:namespace/tables/:table', async ({ request, params }) =>
-      tableResponse(await catalog.load(await access.session(request, params.prefix), tableOf(params))),
-    )
-    .head('/:namespace/tables/:table', async ({ request, params }) => {
-      const session = await access.session(request, params.prefix)
-      const isThere = await catalog.exists(session, tableOf(params))
-      if (!isThere) throw noSuchTable(params.table)
-      return new Response(null, { status: 204 })
+    .get('/:table', async ({ request, params, query }) => {
+      const session = await sessions.session(request, params.prefix)
+      const loaded = await catalog.load(session, tableIn(params))
+      const shown = shownTo(base, query.snapshots)
+      const known = request.headers.get('if-none-match')
+      if (known !== null && clientHasVersion({ 'if-none-match': known }, versionOf(loaded, shown)))
+        return new Response(null, { status: 304, headers: { etag: entityTag(versionOf(loaded, shown)) } })
+      return tableResponse(loaded, shown)
     })
     .post(
-      '/:namespace/tables/:table',
+      '/:table',
       async ({ request, params }) => {
-        const writer = await access.writer(request, params.prefix, () => tableOf(params))
-        const committed = await catalog.commit(writer, tableOf(params), await bodyOf(request))
-        return request.headers.get('prefer') === BRIEF ? briefResponse(committed) : tableResponse(committed)
+        const writer = await sessions.writer(request, params.prefix, () => tableIn(params))
+        const committed = await catalog.commit(writer, tableIn(params), await bodyOf(request))
+        const isBrief = request.headers.get('prefer') === BRIEF
+        return isBrief ? briefResponse(committed) : tableResponse(committed, shownTo(base))
+      },
+      { parse: 'none' },
+    )
+    .post(
+      '/:table/metrics',
+      async ({ request, params }) => {
+        const session = await sessions.session(request, params.prefix)
+        const isThere = await catalog.exists(session, tableIn(params))
+        if (!isThere) throw noSuchTable(params.table)
+        return new Response(null, { status: 204 })
       },
       { parse: 'none' },
     )
 
-/** The first route that a client calls: it returns the prefix of the warehouse's routes. */
-export const configRoutes = (access: Access, log: Log) =>
-  new Elysia({ prefix: '/catalog/v1', detail: { hide: true } })
-    .onError(({ error }) => errorResponse(error, log))
-    .get('/config', async ({ request, query }) => {
-      access.claimsOf(request)
-      const { warehouse } = query
-      if (!warehouse) throw badRequest('warehouse: is needed')
-      await access.session(request, warehouse)
-      return {
-        defaults: { root: LAKE_ROOT },
-        overrides: { prefix: encodeURIComponent(warehouse) },
-        endpoints: ENDPOINTS,
-      }
-    })
+/** Null: the caller gets the metadata file unchanged. Only engines of users need the form of served-metadata.ts. */
+function shownTo(base: IcebergParts['base'], snapshots = 'all'): SnapshotsShown | null {
+  if (snapshots !== 'all' && snapshots !== 'refs') throw badRequest('snapshots: must be all or refs')
+  return base === '/catalog' ? null : snapshots
+}
 
 /** The response for a client that computed the metadata itself. */
 function briefResponse({ location, head }: LoadedTable): Response {
@@ -114,43 +132,19 @@ function briefResponse({ location, head }: LoadedTable): Response {
 
 const configOf = (head: string | null) => (head === null ? {} : { 'x-sluice-commit': head })
 
-/** Embeds the text of the metadata file unchanged. */
-function tableResponse({ location, metadata, head }: LoadedTable): Response {
+/** The version in the entity tag. It names the form of the metadata, because a table is served in several forms. */
+const versionOf = ({ version }: LoadedTable, shown: SnapshotsShown | null) => `${version}-${shown ?? 'file'}`
+
+/** Embeds the text of the metadata. A parsed file would lose its int64 ids. */
+function tableResponse(loaded: LoadedTable, shown: SnapshotsShown | null): Response {
+  const { location, metadata, head } = loaded
   const config = JSON.stringify(configOf(head))
   const start = location === undefined ? '' : `"metadata-location":${JSON.stringify(location)},`
-  return new Response(`{${start}"config":${config},"metadata":${metadata}}`, {
-    headers: { 'content-type': 'application/json' },
+  const text = shown === null ? metadata : servedMetadata(metadata, shown)
+  return new Response(`{${start}"config":${config},"metadata":${text}}`, {
+    headers: {
+      'content-type': 'application/json',
+      ...(location !== undefined && { etag: entityTag(versionOf(loaded, shown)) }),
+    },
   })
-}
-
-const levelsOf = (text: string | undefined) => (text ? text.split(LEVEL_SEPARATOR) : [])
-
-function tableOf({ namespace, table }: { namespace: string; table: string }) {
-  const levels = levelsOf(namespace)
-  if (levels.length !== 2) throw noSuchNamespace(levels)
-  return tableNamed(levels, table)
-}
-
-function namespaceFrom(body: string): string[] {
-  const namespace: unknown = Reflect.get(parsedObject(body), 'namespace')
-  if (!Array.isArray(namespace) || !namespace.every((level) => typeof level === 'string'))
-    throw badRequest('namespace: must be a list of names')
-  return namespace
-}
-
-function parsedObject(text: string): object {
-  try {
-    const value = parseJson(text)
-    if (typeof value === 'object' && value !== null) return value
-  } catch (error) {
-    if (!(error instanceof SyntaxError)) throw error
-  }
-  throw badRequest('the body is not a JSON object')
-}
-
-/** Reads the body as text: `JSON.parse` would round its int64 ids. */
-async function bodyOf(request: Request): Promise<string> {
-  const chunks: Uint8Array[] = []
-  if (request.body) for await (const chunk of chunksOf(request.body, BODY_BYTES_MAX)) chunks.push(chunk)
-  return Buffer.concat(chunks).toString()
 }

@@ -1,58 +1,95 @@
-/** Namespaces and tables of a session in Iceberg's form. A namespace is `[namespace, layer]`; tables belong to a layer. */
+/**
+ * Namespaces and tables of a session in Iceberg's form. A namespace is `[namespace, layer]`; tables belong to a layer. Engines
+ * that know one level only write `[namespace__layer]`.
+ */
 import type { Sql } from '../../drizzle/client.ts'
 import { LAYERS, type TableName } from '../../lake/pipeline/names.ts'
 import { seesEverything } from '../core/access.ts'
-import type { Session } from './access.ts'
-import { noSuchNamespace } from './errors.ts'
-import { namespaceNames, tablesIn } from './store/tables.ts'
+import { forbidden, namespaceExists, noSuchNamespace } from './errors.ts'
+import type { Session } from './session.ts'
+import { type NamePage, namespaceNames, tableNamesIn, tablesIn } from './store/tables.ts'
+
+/** No name of a namespace contains an underscore. */
+const ONE_LEVEL_SEPARATOR = '__'
 
 export function makeNamespaces({ sql }: { sql: Sql }) {
   /** Namespaces of the tables that the session sees, and the namespace of its own table. */
   async function namesFor(session: Session): Promise<string[]> {
-    const visible = await session.seen()
+    const visible = await session.visible()
     if (seesEverything(visible)) return namespaceNames(sql)
     const own = session.own === null ? [] : [session.own.claims.target]
     const tables = [...own, ...(await tablesIn(sql, session.view, visible))]
     return [...new Set(tables.map(({ namespace }) => namespace))].sort()
   }
 
+  async function checkNamespace(session: Session, levels: readonly string[]): Promise<void> {
+    checkLevels(levels, await namesFor(session))
+  }
+
   return {
     /** The namespaces directly below `parent`: Sluice namespaces at the root, layers below each namespace. */
-    async namespaces(session: Session, parent: readonly string[]): Promise<string[][]> {
+    async namespaces(session: Session, parent: readonly string[], page: NamePage) {
       const names = await namesFor(session)
       const [namespace] = parent
-      if (namespace === undefined) return names.map((name) => [name])
-      checkLevels(parent, names)
-      return parent.length === 1 ? LAYERS.map((layer) => [namespace, layer]) : []
+      if (namespace !== undefined) {
+        checkLevels(parent, names)
+        return { namespaces: isParent(parent) ? LAYERS.map((layer) => [namespace, layer]) : [] }
+      }
+      const later = [...names].sort().filter((name) => name > page.after)
+      const found = pageOfNames(later, page.limit)
+      return { namespaces: found.names.map((name) => [name]), ...found.next }
     },
 
     /** Throws when the namespace does not exist. */
-    async checkNamespace(session: Session, levels: readonly string[]): Promise<void> {
-      checkLevels(levels, await namesFor(session))
+    checkNamespace,
+
+    /** Always throws, because namespaces are created in the Sluice API. */
+    async createNamespace(session: Session, levels: readonly string[]): Promise<never> {
+      await checkNamespace(session, levels).catch(() => {
+        throw forbidden(
+          `namespace ${levels.join('.')} does not exist: create it with POST /api/v1/namespaces of Sluice`,
+        )
+      })
+      throw namespaceExists(levels)
     },
 
-    /** The tables of one layer of a namespace that the session sees. */
-    async tables(session: Session, levels: readonly string[]): Promise<TableName[]> {
-      checkLevels(levels, await namesFor(session))
-      const [namespace, layer] = levels
-      return (await tablesIn(sql, session.view, await session.seen())).filter(
-        (table) => table.namespace === namespace && table.layer === layer,
-      )
+    /** The tables of one namespace that the session sees. A parent has none. */
+    async tables(session: Session, levels: readonly string[], page: NamePage) {
+      await checkNamespace(session, levels)
+      const table = tableNamed(levels, '')
+      if (table === null) return { identifiers: [] }
+      const limit = page.limit === null ? null : page.limit + 1
+      const { namespace, layer } = table
+      const wanted = { namespace, layer, after: page.after, limit }
+      const names = await tableNamesIn(sql, session.view, wanted, await session.visible())
+      const found = pageOfNames(names, page.limit)
+      return { identifiers: found.names.map((name) => ({ namespace: levels, name })), ...found.next }
     },
   }
 }
 
-/** Converts an Iceberg namespace `[namespace, layer]` and a name to a table name. */
-export function tableNamed(levels: readonly string[], name: string): TableName {
-  const [namespace, layerText, ...rest] = levels
+/** Converts an Iceberg namespace and a name to a table name; null when the namespace has no tables. */
+export function tableNamed(levels: readonly string[], name: string): TableName | null {
+  const [namespace, layerText, ...rest] = twoLevels(levels)
   const layer = LAYERS.find((known) => known === layerText)
-  if (namespace === undefined || layer === undefined || rest.length > 0) throw noSuchNamespace(levels)
-  return { namespace, layer, name }
+  return namespace === undefined || layer === undefined || rest.length > 0 ? null : { namespace, layer, name }
 }
 
+const twoLevels = (levels: readonly string[]): readonly string[] =>
+  levels.length === 1 ? (levels[0]?.split(ONE_LEVEL_SEPARATOR) ?? []) : levels
+
+const isParent = (levels: readonly string[]) => twoLevels(levels).length === 1
+
 function checkLevels(levels: readonly string[], namespaces: readonly string[]) {
-  const [namespace, layer, ...rest] = levels
+  const [namespace, layer, ...rest] = twoLevels(levels)
   const isKnown = namespace !== undefined && namespaces.includes(namespace)
   const isLayer = layer === undefined || LAYERS.some((known) => known === layer)
   if (!isKnown || !isLayer || rest.length > 0) throw noSuchNamespace(levels)
+}
+
+/** The first page of names, and the token of the next page. `names` has one name more than the page if a next page exists. */
+function pageOfNames(names: readonly string[], limit: number | null) {
+  if (limit === null || names.length <= limit) return { names, next: {} }
+  const page = names.slice(0, limit)
+  return { names: page, next: { 'next-page-token': Buffer.from(page.at(-1) ?? '').toString('base64url') } }
 }

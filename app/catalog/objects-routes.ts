@@ -50,7 +50,8 @@ export const objectRoutes = (gateway: Gateway, { tokens, clock }: { tokens: Toke
 function keyOf(request: Request): string {
   const key = decodePath(targetOf(request.url).path.slice(PREFIX.length + 1))
   checkKey(key)
-  if (key.startsWith(LAKE_PREFIX) && key.includes('%')) throw invalid('path', 'is no name of a lake file')
+  if (key.startsWith(LAKE_PREFIX) && key.includes('%'))
+    throw invalid('path', 'must not contain % in the name of a lake file')
   return key
 }
 

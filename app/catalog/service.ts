@@ -18,11 +18,11 @@ import { type TableName, tableKey } from '../../lake/pipeline/names.ts'
 import { EVERYTHING, type Visible } from '../core/access.ts'
 import type { Clock } from '../core/clock.ts'
 import type { NewId } from '../core/ids.ts'
-import type { Session, Writer } from './access.ts'
-import { badRequest, forbidden, noSuchTable, tableExists } from './errors.ts'
+import { badRequest, forbidden, noSuchNamespace, noSuchTable, tableExists } from './errors.ts'
 import { isTableDirectory, isTableFile } from './lake-keys.ts'
 import { LAKE_ROOT, type MetadataFiles } from './metadata-files.ts'
 import { makeNamespaces, tableNamed } from './namespaces.ts'
+import type { Session, Writer } from './session.ts'
 import { commitToBranch, findBranch } from './store/branches.ts'
 import { tableIn } from './store/tables.ts'
 
@@ -31,13 +31,15 @@ export type LoadedTable = {
   location: string | undefined
   /** The unparsed metadata file, because `JSON.parse` would round its int64 values. */
   metadata: string
+  /** Identifies this state of the table. */
+  version: string
   /** The branch's latest commit. A merge of this state must name this commit as tested. */
   head: string | null
 }
 
 /** An attempt always sees its own target table. */
-const seenFor = ({ own, seen }: Session, table: TableName): Promise<Visible> =>
-  own !== null && tableKey(own.claims.target) === tableKey(table) ? Promise.resolve(EVERYTHING) : seen()
+const visibilityFor = ({ own, visible }: Session, table: TableName): Promise<Visible> =>
+  own !== null && tableKey(own.claims.target) === tableKey(table) ? Promise.resolve(EVERYTHING) : visible()
 
 export type CatalogService = ReturnType<typeof makeCatalogService>
 
@@ -46,13 +48,14 @@ type Deps = { sql: Sql; files: MetadataFiles; clock: Clock; newId: NewId }
 export function makeCatalogService({ sql, files, clock, newId }: Deps) {
   async function load(session: Session, table: TableName): Promise<LoadedTable> {
     const { view } = session
-    const found = await tableIn(sql, view, table, await seenFor(session, table))
+    const found = await tableIn(sql, view, table, await visibilityFor(session, table))
     if (found === null) throw noSuchTable(tableKey(table))
     // The head is read after the table. So a client that finds its own snapshot also gets the commit that created it.
     const branch = view.branch === null ? null : await findBranch(sql, view.branch)
     return {
       location: found.metadataLocation,
       metadata: await files.read(found.metadataLocation),
+      version: found.contentId,
       head: branch?.head ?? null,
     }
   }
@@ -60,6 +63,7 @@ export function makeCatalogService({ sql, files, clock, newId }: Deps) {
   async function create(session: Session, namespace: readonly string[], body: string): Promise<LoadedTable> {
     const request = parseCreateTable(body)
     const table = tableNamed(namespace, request.name)
+    if (table === null) throw noSuchNamespace(namespace)
     const own = ownOf(session)
     checkWritable(own, table)
     if ((await tableIn(sql, session.view, table)) !== null) throw tableExists(table)
@@ -76,14 +80,15 @@ export function makeCatalogService({ sql, files, clock, newId }: Deps) {
     })
     checkDirectory(table, metadata.location)
     if (request['stage-create'])
-      return { location: undefined, metadata: serializeMetadata(metadata), head: null }
+      return { location: undefined, metadata: serializeMetadata(metadata), version: uuid, head: null }
     return store(own, table, metadata, undefined)
   }
 
   async function commit(writer: Writer, table: TableName, body: string): Promise<LoadedTable> {
     const { identifier, requirements, updates } = parseCommitRequest(body)
-    if (identifier && tableKey(tableNamed(identifier.namespace, identifier.name)) !== tableKey(table))
-      throw badRequest('identifier: names another table than the path')
+    const named = identifier && tableNamed(identifier.namespace, identifier.name)
+    if (identifier && (!named || tableKey(named) !== tableKey(table)))
+      throw badRequest(`identifier: must name table ${tableKey(table)} as the path does`)
     checkWritable(writer, table)
     const current = writer.metadataLocation
     if (current === null && !requirements.some((requirement) => requirement.type === 'assert-create'))
@@ -110,6 +115,7 @@ export function makeCatalogService({ sql, files, clock, newId }: Deps) {
     const snapshot = currentSnapshot(metadata)
     const total = (name: string) => Number(snapshot?.summary[name] ?? 0)
     const id = newId()
+    const contentId = newId()
     const isCommitted = await commitToBranch(sql, {
       id,
       branch: branch.name,
@@ -119,15 +125,15 @@ export function makeCatalogService({ sql, files, clock, newId }: Deps) {
       snapshotId: snapshot ? String(snapshot['snapshot-id']) : null,
       message: `${snapshot?.summary.operation ?? 'create'} ${tableKey(table)}`,
       content: {
-        contentId: newId(),
+        contentId,
         metadataLocation: location,
         columns: columnsOf(currentSchema(metadata)),
         rowCount: total('total-records'),
         sizeBytes: total('total-files-size'),
       },
     })
-    if (!isCommitted) throw new CommitFailed(`the branch ${branch.name} is closed or has moved meanwhile`)
-    return { location, metadata: text, head: id }
+    if (!isCommitted) throw new CommitFailed(`branch ${branch.name} is closed or has a newer commit`)
+    return { location, metadata: text, version: contentId, head: id }
   }
 
   return {
@@ -137,20 +143,21 @@ export function makeCatalogService({ sql, files, clock, newId }: Deps) {
     commit,
 
     exists: async (session: Session, table: TableName) =>
-      (await tableIn(sql, session.view, table, await seenFor(session, table))) !== null,
+      (await tableIn(sql, session.view, table, await visibilityFor(session, table))) !== null,
   }
 }
 
 type Own = NonNullable<Session['own']>
 
 function ownOf({ own }: Session): Own {
-  if (own === null) throw forbidden('main is only moved by merging a branch')
+  if (own === null) throw forbidden('main is read-only: commit to the branch of an attempt')
   return own
 }
 
 function checkWritable({ claims: { target }, branch }: Own, table: TableName) {
-  if (tableKey(target) !== tableKey(table)) throw forbidden(`this attempt writes ${tableKey(target)} only`)
-  if (branch.state !== 'open') throw new CommitFailed(`the branch ${branch.name} is ${branch.state}`)
+  if (tableKey(target) !== tableKey(table))
+    throw forbidden(`this attempt may write table ${tableKey(target)} only`)
+  if (branch.state !== 'open') throw new CommitFailed(`branch ${branch.name} is ${branch.state}, not open`)
 }
 
 /** A commit may only name locations inside its own table's directory, even if its token reads more. */

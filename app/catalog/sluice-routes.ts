@@ -7,7 +7,7 @@ import type { Log } from '../core/log.ts'
 import { type Access, commitNumber } from './access.ts'
 import { badRequest, errorResponse, noSuch } from './errors.ts'
 import { frozenFiles, type LandingDeps, presentFiles } from './store/landing.ts'
-import { type CatalogTable, catalogAt, changesSince } from './store/tables.ts'
+import { type CatalogTable, catalogAt, changesOfBranch, changesSince } from './store/tables.ts'
 
 type SluiceDeps = LandingDeps & { log: Log }
 
@@ -20,13 +20,23 @@ export const sluiceRoutes = ({ sql, objects, log }: SluiceDeps, access: Access) 
       access.claimsOf(request)
       const commit = commitNumber('commit', params.commit)
       const since = query.since === undefined ? null : commitNumber('since', query.since)
-      if (since !== null && since > commit) throw badRequest('since: must not be after the commit')
+      if (since !== null && since > commit)
+        throw badRequest(`since: must be at most ${commit}, the commit of the path`)
       await access.checkCommit(request, commit)
       const { tables, dropped } =
         since === null
           ? { tables: await catalogAt(sql, commit), dropped: [] }
           : await changesSince(sql, { commit, since })
       return { commit, tables: tables.map(onWire), dropped }
+    })
+
+    /** The tables that a branch changed, which replace those of main at the base of the branch. */
+    .get('/branches/:branch/tables', async ({ request, params: { branch } }) => {
+      access.claimsOf(request)
+      await access.checkBranch(request, branch)
+      const tables = await changesOfBranch(sql, branch)
+      if (tables === null) throw noSuch(`open branch ${branch}`)
+      return { tables: tables.map(onWire), dropped: [] }
     })
 
     /** The landing files of a zone that the attempt or the preview reads. */
@@ -37,7 +47,7 @@ export const sluiceRoutes = ({ sql, objects, log }: SluiceDeps, access: Access) 
       const files =
         attempt === null
           ? await presentFiles({ sql, objects }, named, zones)
-          : await frozenFiles(sql, attempt, named, { seen: zones, mayArchive })
+          : await frozenFiles(sql, attempt, named, { visible: zones, mayArchive })
       if (files === null) throw noSuch(`landing zone ${namespace}.${zone}`)
       const input = create(LandingInputSchema, {
         namespace,

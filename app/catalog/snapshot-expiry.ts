@@ -25,25 +25,25 @@ interface Trimmed {
 
 /** Expires snapshots before history. A busy table keeps its expired snapshots for now, so its history must stay. */
 export async function expireSnapshots(reaping: Reaping, newId: () => string): Promise<void> {
-  const left = new Set<string>()
+  const skippedTables = new Set<string>()
   const tables = await oldTables(reaping.sql, new Date(reaping.cutoffs.snapshots))
   for (let from = 0; from < tables.length; from += TABLES_PER_COMMIT) {
     reaping.checkRunning()
     const trimmed: Trimmed[] = []
-    const some = tables.slice(from, from + TABLES_PER_COMMIT)
-    for (let at = 0; at < some.length; at += AT_ONCE) {
+    const batch = tables.slice(from, from + TABLES_PER_COMMIT)
+    for (let at = 0; at < batch.length; at += AT_ONCE) {
       const results = await Promise.all(
-        some.slice(at, at + AT_ONCE).map((table) => trim(reaping, table, newId)),
+        batch.slice(at, at + AT_ONCE).map((table) => trim(reaping, table, newId)),
       )
       for (const result of results) if (result !== null && result !== 'busy') trimmed.push(result)
       results.forEach((result, index) => {
-        const table = some[at + index]
-        if (result === 'busy' && table) left.add(tableKey(table))
+        const table = batch[at + index]
+        if (result === 'busy' && table) skippedTables.add(tableKey(table))
       })
     }
-    for (const table of await commitTrimmed(reaping, trimmed, newId)) left.add(table)
+    for (const table of await commitTrimmed(reaping, trimmed, newId)) skippedTables.add(table)
   }
-  await forgetOld(reaping, [...left])
+  await deleteHistory(reaping, [...skippedTables])
 }
 
 /** Writes the table's metadata without its expired snapshots to a new file. Returns null when no snapshot has expired. */
@@ -58,7 +58,7 @@ async function trim(
   const expired = expiredSnapshots(
     metadata.snapshots.map((snapshot) => ({
       id: snapshot['snapshot-id'],
-      madeAt: snapshot['timestamp-ms'],
+      createdAt: snapshot['timestamp-ms'],
     })),
     {
       current: metadata['current-snapshot-id'],
@@ -90,12 +90,12 @@ async function commitTrimmed(
   newId: () => string,
 ): Promise<string[]> {
   if (trimmed.length === 0) return []
-  const wanted = trimmed.map(({ table, location }) => ({
+  const replacements = trimmed.map(({ table, location }) => ({
     ...table,
     id: newId(),
     metadataLocation: location,
   }))
-  const changed = await write((tx) => replaceContents(tx, wanted, newId()))
+  const changed = await write((tx) => replaceContents(tx, replacements, newId()))
   if (changed === null) throw new NotLeading('another replica leads the reaper')
   const isChanged = new Set(changed)
   for (const { table, expired } of trimmed)
@@ -104,12 +104,12 @@ async function commitTrimmed(
 }
 
 /** Deletes old history of main. No reader and no open branch uses these entries, and no file's age depends on them. */
-async function forgetOld(reaping: Reaping, except: readonly string[]): Promise<void> {
+async function deleteHistory(reaping: Reaping, except: readonly string[]): Promise<void> {
   const { cutoffs, reaped } = reaping
   const limit = BATCH_ROWS / 2
   await inBatches(reaping, async (tx) => {
-    const gone = await forgetEntries(tx, { before: new Date(cutoffs.lakeHistory), except, limit })
-    reaped.historyPruned += gone.entries + gone.contents
-    return gone.entries === limit
+    const deleted = await forgetEntries(tx, { before: new Date(cutoffs.lakeHistory), except, limit })
+    reaped.historyPruned += deleted.entries + deleted.contents
+    return deleted.entries === limit
   })
 }

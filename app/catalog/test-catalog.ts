@@ -82,7 +82,11 @@ export interface TestAttempt {
   ): Promise<{ metadata: TableMetadata; commit: string }>
 }
 
-export async function openTestCatalog(sight?: CodeVisibility): Promise<TestCatalog> {
+/** `appParts` override an open installation. */
+export async function openTestCatalog(
+  codeVisibility?: CodeVisibility,
+  appParts: Parameters<typeof testApp>[0] = {},
+): Promise<TestCatalog> {
   const postgres = await testDatabase()
   const { sql, close } = openDatabase(postgres.url, {
     connections: 1,
@@ -92,16 +96,16 @@ export async function openTestCatalog(sight?: CodeVisibility): Promise<TestCatal
   const directory = await mkdtemp(join(tmpdir(), 'sluice-catalog-'))
   const objects = await openObjectStore({ kind: 'disk', root: join(directory, 'objects') })
   const tokens = makeTokens('a secret of the tests')
-  const { routes, objectRoutes } = makeCatalog({
+  const { routes, objectRoutes, userRoutes } = makeCatalog({
     sql,
     objects,
     tokens,
-    sight,
+    codeVisibility,
     clock: systemClock,
     newId,
     log: testLog,
   })
-  const app = testApp({ internal: [routes, objectRoutes] })
+  const app = testApp({ internal: [routes, objectRoutes], foreign: [userRoutes], ...appParts })
   const requests: string[] = []
   const server = Bun.serve({
     hostname: '127.0.0.1',

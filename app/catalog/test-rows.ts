@@ -1,6 +1,8 @@
 // Rows of other slices, for tests of the catalog.
-import type { Sql } from '../../drizzle/client.ts'
+import type { Sql, SqlTx } from '../../drizzle/client.ts'
 import { newId } from '../core/ids.ts'
+import { commitToBranch, findBranch } from './store/branches.ts'
+import { openUserBranch } from './store/user-branches.ts'
 import type { TestAttempt, TestCatalog } from './test-catalog.ts'
 
 export type TestZone = { id: string; name: string }
@@ -46,3 +48,37 @@ export async function anUpload(
     returning seq`
   return { id, path, versionId, seq: Number(row?.seq) }
 }
+
+/** Commits a new content of a table of default.gold to an open branch, from its head by default. No file has the rows. */
+export async function commitToTestBranch(sql: Sql, branch: string, table: string, from?: string | null) {
+  const [id, contentId] = [newId(), newId()]
+  const committed = await commitToBranch(sql, {
+    id,
+    branch,
+    head: from === undefined ? ((await findBranch(sql, branch))?.head ?? null) : from,
+    table: { namespace: 'default', layer: 'gold', name: table },
+    tableUuid: newId(),
+    snapshotId: '9007199254740993',
+    message: 'a commit',
+    content: {
+      contentId,
+      metadataLocation: `sluice://lake/${contentId}`,
+      columns: [{ name: 'a', type: 'BIGINT' }],
+      rowCount: 3,
+      sizeBytes: 2 ** 40,
+    },
+  })
+  return { id, contentId, committed }
+}
+
+/** Opens a branch of a user on main at `base`. */
+export const openTestBranch = (tx: SqlTx, name: string, base: number) =>
+  openUserBranch(tx, {
+    name,
+    kind: 'user',
+    base,
+    from: null,
+    description: '',
+    createdBy: null,
+    expiresInHours: null,
+  })

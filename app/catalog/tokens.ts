@@ -16,12 +16,13 @@ export type AttemptClaims = {
 }
 
 /**
- * Reads main up to a commit. A preview also reads the current landing files of one namespace. With a `reader`, the token sees
+ * Reads main up to a commit, and one branch over main at that commit. A preview also reads the current landing files of one namespace. With a `reader`, the token sees
  * only what that caller may see.
  */
 export type ReadClaims = {
   kind: 'read'
   commit: number
+  branch?: string
   landing?: string
   reader?: Reader
   expiresAt: number
@@ -76,8 +77,8 @@ export function makeTokens(secret: string) {
       const [payload, signature, ...rest] = token.split('.')
       if (payload === undefined || signature === undefined || rest.length > 0) return null
       const expected = mac(payload)
-      const given = Buffer.from(signature, 'base64url')
-      if (given.length !== expected.length || !timingSafeEqual(given, expected)) return null
+      const presented = Buffer.from(signature, 'base64url')
+      if (presented.length !== expected.length || !timingSafeEqual(presented, expected)) return null
       // The signature proves that `sign` created these claims, so they need no schema check.
       const claims: Claims = JSON.parse(Buffer.from(payload, 'base64url').toString())
       return claims.expiresAt > now.getTime() ? claims : null

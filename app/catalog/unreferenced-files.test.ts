@@ -1,8 +1,13 @@
 import { describe, expect, test } from 'bun:test'
+import type { TableMetadata } from '../../lake/iceberg/format/metadata.ts'
 import { directObjects } from '../../workers/runtime/object-calls.ts'
 import type { ReaperObjects } from '../retention/reaping.ts'
+import { headOfMain } from './store/branches.ts'
+import { keptCommit } from './store/kept-commits.ts'
+import { tableAt } from './store/tables.ts'
 import { agingLake, type SomeTable } from './test-aging-lake.ts'
 import type { TestAttempt } from './test-catalog.ts'
+import { openTestBranch } from './test-rows.ts'
 import { removeUnreferencedFiles } from './unreferenced-files.ts'
 
 const { lake, someTable, age, agedObjects, reaping, tick } = agingLake()
@@ -70,6 +75,42 @@ describe('files', () => {
     const { metadata } = await reader.client.loadTable(identifier)
     expect(await lake.catalog.rows(reader.token, metadata)).toEqual([{ a: 1 }])
     expect(await read.rows()).toEqual([{ a: 2 }])
+  })
+
+  test('keeps the state on which a branch or a tag is based', async () => {
+    const { sql, tokens, rows: rowsAt } = lake.catalog
+    const { table, write, metadata, files } = await someTable()
+    const kept: { name: string; base: number; metadata: TableMetadata }[] = []
+    for (const [value, name] of ['lost', 'a-tag', 'between', 'a-branch'].entries()) {
+      await write(`select ${value} as a`)
+      const base = await headOfMain(sql)
+      if (!name.startsWith('a-')) continue
+      await sql.begin((tx) => openTestBranch(tx, name, base))
+      kept.push({ name, base, metadata: await metadata() })
+    }
+    await sql`update lake_ref set kind = 'tag' where name = 'a-tag'`
+    await write('select 4 as a')
+    for (let months = 0; months < 3; months++) {
+      await age(30)
+      await tick()
+    }
+    const expiresAt = new Date(Date.now() + 3_600_000)
+    for (const { name, base, metadata: state } of kept) {
+      const token = tokens.read({ commit: base, expiresAt })
+      expect([name, await keptCommit(sql, { commit: base })]).toMatchObject([name, { commit: base }])
+      expect(await tableAt(sql, base, table)).not.toBeNull()
+      expect(await rowsAt(token, state)).toEqual([{ a: name === 'a-tag' ? 1 : 3 }])
+    }
+    const [tagged] = kept
+    const before = (tagged?.base ?? 0) - 1
+    expect(await keptCommit(sql, { commit: before })).toMatchObject({ commit: null })
+    const all = (await files()).length
+    await sql`update lake_ref set state = 'deleted', closed_at = clock_timestamp() where name like 'a-%'`
+    for (let months = 0; months < 3; months++) {
+      await age(30)
+      await tick()
+    }
+    expect((await files()).length).toBeLessThan(all)
   })
 
   test('keeps files that a reader resolved while main replaces them', async () => {

@@ -20,8 +20,8 @@ const TABLES_PER_TICK = 1_000
 const DAY_MS = 86_400_000
 const REMOVALS_AT_ONCE = 8
 /** After this many removals the duty pauses, so that other requests reach the store. */
-const REMOVALS_PER_BREATH = 256
-const BREATH_MS = 50
+const REMOVALS_PER_PAUSE = 256
+const PAUSE_MS = 50
 
 const DIRECTORY = /^_lake\/([^/]+)\/([^/]+)\/([^/]+)-[0-9a-f]{8}\//
 /** Each tick writes this object to read the store's clock. No namespace can have this name. */
@@ -38,7 +38,7 @@ export async function removeUnreferencedFiles(reaping: Reaping): Promise<void> {
   const [writers, isTurn, behindMs] = await Promise.all([
     lateWriters(reaping),
     turnOf(reaping),
-    storeIsBehind(reaping),
+    storeClockLagMs(reaping),
   ])
   const failures: unknown[] = []
   for await (const { table, old } of oldDirectories(reaping, { writers, behindMs })) {
@@ -52,9 +52,12 @@ export async function removeUnreferencedFiles(reaping: Reaping): Promise<void> {
     }
   }
   if (failures.length > 0)
-    throw new Error(`unreferenced files of ${failures.length} tables could not be told`, {
-      cause: failures[0],
-    })
+    throw new Error(
+      `searching unreferenced files of ${failures.length} tables failed: their files are kept`,
+      {
+        cause: failures[0],
+      },
+    )
 }
 
 /**
@@ -71,12 +74,12 @@ async function lateWriters({ sql, now, config }: Reaping): Promise<Map<string, D
  * Milliseconds by which the store's clock is behind the database's clock; 0 when it is ahead. The store dates files, the
  * database dates branches. Without this correction, a new file could look older than its branch.
  */
-async function storeIsBehind({ sql, objects }: Reaping): Promise<number> {
+async function storeClockLagMs({ sql, objects }: Reaping): Promise<number> {
   await objects.put(STORE_CLOCK, new Uint8Array(1))
   const { objects: found } = await objects.list(STORE_CLOCK, { limit: 1 })
   const now = await databaseTime(sql)
   const [written] = found
-  if (written === undefined) throw new Error('the store does not tell its time')
+  if (written === undefined) throw new Error(`the object store does not list ${STORE_CLOCK} after its write`)
   await objects.remove(written.key)
   return Math.max(0, now.getTime() - written.modified.getTime())
 }
@@ -141,27 +144,27 @@ async function unreferenced(
   old: readonly string[],
   reader: ManifestReader,
 ): Promise<string[]> {
-  const left = new Set(old)
+  const candidates = new Set(old)
   const graceFrom = new Date(reaping.now.getTime() - LAKE_GRACE_MS)
-  const listed = new Set<string>()
+  const scannedSnapshots = new Set<string>()
   for (const { location, snapshotId, isWhole } of await statesOf(reaping.sql, table, graceFrom)) {
-    if (left.size === 0) return []
-    left.delete(keyOf(LAKE_ROOT, location))
+    if (candidates.size === 0) return []
+    candidates.delete(keyOf(LAKE_ROOT, location))
     // For a state that main replaced earlier, only its own snapshot counts. A later state's metadata may already list that
     // snapshot.
-    if (!isWhole && snapshotId !== null && listed.has(snapshotId)) continue
+    if (!isWhole && snapshotId !== null && scannedSnapshots.has(snapshotId)) continue
     const metadata = parseMetadata(new TextDecoder().decode(await bytesAt(reaping, location)))
     const current = currentSnapshot(metadata)
     const snapshots = isWhole ? metadata.snapshots : current === undefined ? [] : [current]
-    if (isWhole) for (const key of otherFilesOf(metadata)) left.delete(key)
+    if (isWhole) for (const key of otherFilesOf(metadata)) candidates.delete(key)
     for (const snapshot of snapshots) {
       const id = String(snapshot['snapshot-id'])
-      if (listed.has(id)) continue
-      listed.add(id)
-      await strike(left, snapshot, reader)
+      if (scannedSnapshots.has(id)) continue
+      scannedSnapshots.add(id)
+      await removeReferenced(candidates, snapshot, reader)
     }
   }
-  return [...left]
+  return [...candidates]
 }
 
 /** Earlier metadata files in the metadata log, and statistics files that other engines may have written. */
@@ -181,29 +184,33 @@ function otherFilesOf(metadata: TableMetadata): string[] {
   )
 }
 
-/** Removes the files that a snapshot references from `left`. Row-level delete files of other engines need no special case. */
-async function strike(left: Set<string>, snapshot: Snapshot, reader: ManifestReader): Promise<void> {
-  left.delete(keyOf(LAKE_ROOT, snapshot['manifest-list']))
+/** Removes the files that a snapshot references from `candidates`. Row-level delete files of other engines need no special case. */
+async function removeReferenced(
+  candidates: Set<string>,
+  snapshot: Snapshot,
+  reader: ManifestReader,
+): Promise<void> {
+  candidates.delete(keyOf(LAKE_ROOT, snapshot['manifest-list']))
   for (const manifest of await reader.manifests(snapshot)) {
-    left.delete(keyOf(LAKE_ROOT, manifest.location))
-    if (left.size === 0 || liveFiles(manifest) === 0) continue
+    candidates.delete(keyOf(LAKE_ROOT, manifest.location))
+    if (candidates.size === 0 || liveFiles(manifest) === 0) continue
     for (const entry of await reader.entries(manifest))
-      if (entry.status !== 'deleted') left.delete(keyOf(LAKE_ROOT, entry.file.location))
+      if (entry.status !== 'deleted') candidates.delete(keyOf(LAKE_ROOT, entry.file.location))
   }
 }
 
 async function removeAll({ objects, reaped, pause, checkRunning }: Reaping, keys: readonly string[]) {
   for (let from = 0; from < keys.length; from += REMOVALS_AT_ONCE) {
     checkRunning()
-    const some = keys.slice(from, from + REMOVALS_AT_ONCE)
-    await Promise.all(some.map((key) => objects.remove(key)))
-    reaped.lakeFilesRemoved += some.length
-    if ((from + some.length) % REMOVALS_PER_BREATH === 0) await pause(BREATH_MS)
+    const batch = keys.slice(from, from + REMOVALS_AT_ONCE)
+    await Promise.all(batch.map((key) => objects.remove(key)))
+    reaped.lakeFilesRemoved += batch.length
+    if ((from + batch.length) % REMOVALS_PER_PAUSE === 0) await pause(PAUSE_MS)
   }
 }
 
 async function bytesAt({ objects }: Reaping, location: string): Promise<Uint8Array> {
   const bytes = await objects.read(keyOf(LAKE_ROOT, location))
-  if (bytes === null) throw new Error(`${location} is missing`)
+  if (bytes === null) throw new Error(`lake file ${location} is missing`)
   return bytes
 }

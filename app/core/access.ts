@@ -50,7 +50,7 @@ export interface Grant {
 export interface Sharing {
   /**
    * Replaces an earlier grant of the same grantor to the same grantee on the same resource. `decidedFor` is the owner at the
-   * time of the rights check. A store that holds grants beside owners answers 403 when the owner has changed since then.
+   * time of the rights check. A store that holds owners as well throws 403 if the owner has changed since that time.
    */
   createGrant(grant: Omit<Grant, 'id' | 'createdAt'>, decidedFor?: string | null): Promise<Grant>
   listGrants(resource: Pick<Resource, 'type' | 'id'>): Promise<Grant[]>

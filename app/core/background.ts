@@ -1,7 +1,7 @@
-/** Background work as the HTTP application sees it. The application sends hints; a lost hint costs a moment. */
+/** Background work as the HTTP application sees it. The application sends hints; a lost hint only delays the work. */
 export interface Background {
   nudge(about: 'runRequested' | 'outbox'): void
-  /** Hints at a new event for the trigger evaluator. False: the evaluator is not active in this process. */
+  /** Tells the trigger evaluator about a new event. False: the evaluator is not active in this process. */
   eventRecorded(): boolean
   /** Null: the reaper is off. `run` starts a tick and resolves at its end. */
   reaper: { run(): Promise<void> } | null
@@ -11,7 +11,7 @@ export interface Background {
 export interface ProcessBackground extends Background {
   /** Starts the work, once. Earlier hints are lost. */
   start(): void
-  /** Ends all threads at once and restarts them; for operators and for fault tests. */
+  /** Ends all threads immediately and starts new ones; for operators and for fault tests. */
   restart(): void
   stop(): Promise<void>
 }

@@ -16,4 +16,4 @@ const rules = new WeakMap<Request, () => void | Promise<void>>()
 export const storeRule = (request: Request, ask: () => void | Promise<void>) => void rules.set(request, ask)
 
 /** For requests that take minutes, such as an upload: rejects when the right was revoked in the meantime. */
-export const askAgain = async (request: Request): Promise<void> => await rules.get(request)?.()
+export const recheckAccess = async (request: Request): Promise<void> => await rules.get(request)?.()

@@ -83,7 +83,7 @@ describe('API keys', () => {
       ]).toEqual([keys, 0, false, false])
     }
     expect(problems({ PLATFORM_API_KEYS: 'ci:0123456789abcdef,ci:fedcba9876543210' })).toEqual([
-      "PLATFORM_API_KEYS: 'ci' is there twice",
+      "PLATFORM_API_KEYS: the key name 'ci' is used twice",
     ])
   })
 })
@@ -108,7 +108,7 @@ describe('hosts and origins', () => {
       '10.0.0.7',
     ])
     expect(problems({ ALLOWED_HOSTS: 'http://a.example.com' })).toEqual([
-      "ALLOWED_HOSTS: 'http://a.example.com' is not a host name such as sluice.example.com, and not *",
+      "ALLOWED_HOSTS: 'http://a.example.com' is neither * nor a host name such as sluice.example.com",
     ])
   })
   test('a service with a key or ALLOWED_HOSTS=* accepts every host name', () => {
@@ -125,7 +125,7 @@ describe('hosts and origins', () => {
     expect(parse({ CORS_ORIGINS: '*' }).corsOrigins).toEqual(['*'])
     for (const wrong of ['localhost:3000', 'https://a.example.com/path', 'https://*.example.com'])
       expect(problems({ CORS_ORIGINS: wrong })).toEqual([
-        `CORS_ORIGINS: '${wrong}' is not an origin such as https://app.example.com, and not *`,
+        `CORS_ORIGINS: '${wrong}' is neither * nor an origin such as https://app.example.com`,
       ])
   })
 })
@@ -137,7 +137,7 @@ describe('limits', () => {
     expect(parse({ DATABASE_TIMEOUT: '3600' }).databaseTimeoutMs).toBe(3_600_000)
     for (const wrong of ['0', '-1', '1.5', 'off', '3601', '9999999'])
       expect(problems({ DATABASE_TIMEOUT: wrong })).toEqual([
-        `DATABASE_TIMEOUT: '${wrong}' is no number from 1 to 3600`,
+        `DATABASE_TIMEOUT: '${wrong}' is not a number from 1 to 3600`,
       ])
   })
 
@@ -148,7 +148,7 @@ describe('limits', () => {
   ])('refuses a DATABASE_URL that sets the statement timeout with %s', (query) => {
     for (const DATABASE_URL of ['postgres://u@one/d', 'postgres://u@one:1,two:2/d'])
       expect(problems({ DATABASE_URL: `${DATABASE_URL}${query}` })).toEqual([
-        'DATABASE_URL: must not set statement_timeout: DATABASE_TIMEOUT does, in seconds',
+        'DATABASE_URL: must not set statement_timeout: use DATABASE_TIMEOUT, in seconds',
       ])
   })
 
@@ -187,34 +187,46 @@ describe('the Pro edition', () => {
     const [header, , signature] = LICENSE.split('.')
     const changed = Buffer.from(JSON.stringify({ ...CLAIMS, max_users: 500 })).toString('base64url')
     for (const [env, why] of [
-      [bare, 'EDITION: pro needs a licence: set LICENSE or LICENSE_FILE'],
+      [bare, 'EDITION: pro requires a licence: set LICENSE or LICENSE_FILE'],
       [{ ...bare, LICENSE_FILE: '/nowhere/at/all' }, 'LICENSE_FILE: /nowhere/at/all cannot be read'],
       [
         licensed({ ...CLAIMS, expires_at: '2020-01-01T00:00:00Z' }),
         'LICENSE: expired on 2020-01-01T00:00:00Z',
       ],
-      [{ ...licensed(), LICENSE }, 'LICENSE: is not signed by the vendor, or was changed'],
-      [{ ...licensed(), LICENSE_PUBLIC_KEY: '' }, 'LICENSE: is not signed by the vendor, or was changed'],
+      [
+        { ...licensed(), LICENSE },
+        'LICENSE: has an invalid signature: it was signed with another key, or was changed',
+      ],
+      [
+        { ...licensed(), LICENSE_PUBLIC_KEY: '' },
+        'LICENSE: has an invalid signature: it was signed with another key, or was changed',
+      ],
       [
         { ...licensed(), LICENSE_PUBLIC_KEY: 'x' },
-        'LICENSE: cannot be checked: LICENSE_PUBLIC_KEY is no Ed25519 key',
+        'LICENSE: cannot be verified: LICENSE_PUBLIC_KEY is not an Ed25519 key',
       ],
       [
         { ...bare, LICENSE: `${header}.${changed}.${signature}` },
-        'LICENSE: is not signed by the vendor, or was changed',
+        'LICENSE: has an invalid signature: it was signed with another key, or was changed',
       ],
-      [{ ...bare, LICENSE: 'x' }, 'LICENSE: is no signed licence'],
-      [{ ...bare, LICENSE: `${header}.${changed}.` }, 'LICENSE: is no signed licence'],
-      [licensed(CLAIMS, { alg: 'none' }), 'LICENSE: is no licence signed with EdDSA'],
-      [licensed({ ...CLAIMS, max_users: 0 }), 'LICENSE: names no number of users'],
-      [licensed({ ...CLAIMS, expires_at: 5 }), 'LICENSE: names no time of its end'],
-      [licensed({ ...CLAIMS, type: '' }), 'LICENSE: names no type'],
+      [
+        { ...bare, LICENSE: 'x' },
+        'LICENSE: is not a signed licence (a compact JWS of at most 8192 characters)',
+      ],
+      [
+        { ...bare, LICENSE: `${header}.${changed}.` },
+        'LICENSE: is not a signed licence (a compact JWS of at most 8192 characters)',
+      ],
+      [licensed(CLAIMS, { alg: 'none' }), 'LICENSE: is not signed with EdDSA'],
+      [licensed({ ...CLAIMS, max_users: 0 }), 'LICENSE: has no valid max_users'],
+      [licensed({ ...CLAIMS, expires_at: 5 }), 'LICENSE: has no valid expires_at'],
+      [licensed({ ...CLAIMS, type: '' }), 'LICENSE: has no type'],
     ] as [Record<string, string>, string][])
       expect(problems(env)).toEqual([why])
   })
   test('the Pro edition requires credentials; the community edition refuses users', () => {
     const { PLATFORM_API_KEY, ...nobody } = licensed()
-    expect(problems(nobody)).toEqual([expect.stringContaining('EDITION: pro needs somebody to let in')])
+    expect(problems(nobody)).toEqual([expect.stringContaining('EDITION: pro requires credentials')])
     const oidc = { OIDC_ISSUER: 'https://id.test', OIDC_AUDIENCE: 'sluice' }
     expect(parse({ ...nobody, ...oidc, PRO_ADMINS: 'ada, ,bob' }).oidc).toEqual({
       issuer: 'https://id.test',
@@ -225,7 +237,7 @@ describe('the Pro edition', () => {
     })
     expect(problems(oidc)).toEqual([expect.stringContaining('set EDITION=pro')])
     expect(problems({ EDITION: 'enterprise' })).toEqual([
-      expect.stringContaining("'enterprise' is no edition"),
+      expect.stringContaining("'enterprise' is not an edition"),
     ])
   })
   test('trusts an OIDC issuer only over https or on loopback', () => {
@@ -286,7 +298,7 @@ describe('plugins', () => {
   })
   test('plugins require the Pro edition, a token and no conflicting settings', () => {
     expect(problems({ AUTH_PLUGIN_URL: url, PLUGIN_TOKEN })).toEqual([
-      expect.stringContaining('AUTH_PLUGIN_URL: plugins are a part of the Pro edition'),
+      expect.stringContaining('AUTH_PLUGIN_URL: plugins require the Pro edition'),
     ])
     for (const token of ['', 'short', 'with a space in it', 'tøken-of-sixteen-and-more'])
       expect(problems(withPlugins({ ENFORCEMENT_PLUGIN_URL: url, PLUGIN_TOKEN: token }))).toEqual([
@@ -294,10 +306,10 @@ describe('plugins', () => {
       ])
     const oidc = { OIDC_ISSUER: 'https://id.test', OIDC_AUDIENCE: 'sluice' }
     expect(problems(withPlugins({ AUTH_PLUGIN_URL: url, ...oidc }))).toEqual([
-      expect.stringContaining('set one of them'),
+      expect.stringContaining('set only one'),
     ])
     expect(problems(withPlugins({ SHARING_PLUGIN_URL: url }))).toEqual([
-      expect.stringContaining('needs ENFORCEMENT_PLUGIN_URL'),
+      expect.stringContaining('requires ENFORCEMENT_PLUGIN_URL'),
     ])
   })
   test('plugin addresses must be encrypted or local, and errors hide them', () => {

@@ -82,7 +82,7 @@ export interface Config {
   edition: 'community' | 'pro'
   /** Pro edition only. */
   license: License | null
-  /** Every client that reaches this address has all rights; the operator has allowed that. */
+  /** Every client that reaches HOST has all rights without a credential; the operator has allowed that. */
   isOpenToNetwork: boolean
   /** `PLATFORM_API_KEY` can be guessed; allowed on loopback only. */
   isWeakKey: boolean
@@ -144,7 +144,8 @@ export function parseConfig(env: Env, dataDirBase: string): Config {
 /** The address to listen on, and the address for other parts. */
 function parseAddresses(vars: Variables) {
   const port = Number(vars.text('PORT', '8080'))
-  if (!Number.isInteger(port) || port < 1 || port > 65_535) vars.bad('PORT', 'must be a port number')
+  if (!Number.isInteger(port) || port < 1 || port > 65_535)
+    vars.bad('PORT', 'must be a port number from 1 to 65535')
   const host = vars.text('HOST', '127.0.0.1')
   const givenUrl = vars.text('PUBLIC_URL')
   const localUrl = vars.text('LOCAL_URL', `http://${host.includes(':') ? `[${host}]` : host}:${port}`)
@@ -159,16 +160,16 @@ function parseUrl(
   kind: string,
 ): string {
   if (!URL.canParse(value) || !protocol.test(new URL(value).protocol))
-    vars.bad(name, `'${value}' is no ${kind} address`)
+    vars.bad(name, `'${value}' is not an ${kind} address`)
   return value.replace(/\/+$/, '')
 }
 
 function parseDatabase(vars: Variables) {
   const databaseUrl = vars.text('DATABASE_URL')
   if (!/^postgres(ql)?:\/\//.test(databaseUrl)) vars.bad('DATABASE_URL', 'must be a postgres:// address')
-  // The setting would apply to all connections, and callers would wait with other timeouts than the database.
+  // A `statement_timeout` in the address would apply to all connections. It would contradict the timeouts of the service.
   if (/statement_timeout/i.test(queryOf(databaseUrl)))
-    vars.bad('DATABASE_URL', 'must not set statement_timeout: DATABASE_TIMEOUT does, in seconds')
+    vars.bad('DATABASE_URL', 'must not set statement_timeout: use DATABASE_TIMEOUT, in seconds')
   const seconds = vars.count('DATABASE_TIMEOUT', DATABASE_TIMEOUT_SECONDS, DATABASE_TIMEOUT_SECONDS_MAX)
   return { databaseUrl, databaseTimeoutMs: 1_000 * seconds }
 }
@@ -241,19 +242,20 @@ function parseAccess(vars: Variables, { host, publicUrl }: { host: string; publi
   const apiKeys = parseApiKeys(vars)
   const edition = vars.text('EDITION', 'community')
   if (edition !== 'community' && edition !== 'pro')
-    vars.bad('EDITION', `'${edition}' is no edition: use community or pro`)
+    vars.bad('EDITION', `'${edition}' is not an edition: use community or pro`)
   const isPro = edition === 'pro'
   const oidc = parseOidc(vars)
-  if (oidc !== null && !isPro) vars.bad('OIDC_ISSUER', 'users are a part of the Pro edition: set EDITION=pro')
+  if (oidc !== null && !isPro)
+    vars.bad('OIDC_ISSUER', 'access tokens require the Pro edition: set EDITION=pro')
   const plugins = parsePlugins(vars)
   const [pluginVariable] = Object.values(PLUGIN_VARIABLES).filter((name) => vars.text(name) !== '')
   if (pluginVariable !== undefined && !isPro)
-    vars.bad(pluginVariable, 'plugins are a part of the Pro edition: set EDITION=pro')
+    vars.bad(pluginVariable, 'plugins require the Pro edition: set EDITION=pro')
   if (plugins.auth !== null && oidc !== null)
-    vars.bad('AUTH_PLUGIN_URL', 'who brings a token is said by the plugin or by OIDC_ISSUER: set one of them')
+    vars.bad('AUTH_PLUGIN_URL', 'conflicts with OIDC_ISSUER, because both verify access tokens: set only one')
   const isOpen = apiKeys.length === 0 && oidc === null && (plugins.auth === null || !isPro)
   if (isPro && isOpen)
-    vars.bad('EDITION', 'pro needs somebody to let in: set OIDC_ISSUER, AUTH_PLUGIN_URL or PLATFORM_API_KEY')
+    vars.bad('EDITION', 'pro requires credentials: set OIDC_ISSUER, AUTH_PLUGIN_URL or PLATFORM_API_KEY')
   const isWeakKey = apiKeys.some(({ key }) => key.length < KEY_LENGTH_MIN)
   if (isWeakKey && !isLoopback(host))
     vars.bad(
@@ -262,7 +264,7 @@ function parseAccess(vars: Variables, { host, publicUrl }: { host: string; publi
     )
   const isOpenToNetwork = !isLoopback(host) && isOpen
   if (isOpenToNetwork && vars.text('ALLOW_OPEN') !== 'true')
-    vars.bad('HOST', `${host} is not loopback and no PLATFORM_API_KEY is set; set one, or ALLOW_OPEN=true`)
+    vars.bad('HOST', `${host} is not loopback and no PLATFORM_API_KEY is set: set a key, or ALLOW_OPEN=true`)
   return {
     apiKeys,
     oidc,
@@ -288,8 +290,8 @@ function parseApiKeys(vars: Variables): ApiKey[] {
     if (entry.trim() === '') continue
     const [name = '', ...rest] = entry.trim().split(':')
     const key = rest.join(':').trim()
-    if (rest.length === 0 || !KEY_NAME.test(name)) bad(`entry ${at + 1} is not name:key`)
-    else if (keys.some((other) => other.name === name)) bad(`'${name}' is there twice`)
+    if (rest.length === 0 || !KEY_NAME.test(name)) bad(`entry ${at + 1} does not have the form name:key`)
+    else if (keys.some((other) => other.name === name)) bad(`the key name '${name}' is used twice`)
     else if (key.length < KEY_LENGTH_MIN) bad(`the key '${name}' has fewer than ${KEY_LENGTH_MIN} characters`)
     else keys.push({ name, key })
   }
@@ -306,14 +308,14 @@ function parseOidc(vars: Variables): OidcSettings | null {
     vars.bad('OIDC_ISSUER', 'must be an https address, or an http address of this machine')
   const audience = vars.text('OIDC_AUDIENCE')
   if (audience === '')
-    vars.bad('OIDC_AUDIENCE', 'is required with OIDC_ISSUER: tokens for others must not open this')
+    vars.bad('OIDC_AUDIENCE', 'is required with OIDC_ISSUER, so that tokens for other services are refused')
   const clockSkewSeconds = Number(vars.text('OIDC_CLOCK_SKEW_SECONDS', CLOCK_SKEW_SECONDS))
   if (
     !Number.isInteger(clockSkewSeconds) ||
     clockSkewSeconds < 0 ||
     clockSkewSeconds > CLOCK_SKEW_SECONDS_MAX
   )
-    vars.bad('OIDC_CLOCK_SKEW_SECONDS', `must be 0 to ${CLOCK_SKEW_SECONDS_MAX}`)
+    vars.bad('OIDC_CLOCK_SKEW_SECONDS', `must be 0 to ${CLOCK_SKEW_SECONDS_MAX} seconds`)
   const rolesClaim = vars.text('OIDC_ROLES_CLAIM', 'roles')
   return { issuer, audience, clockSkewSeconds, rolesClaim, admins: vars.list('PRO_ADMINS') }
 }
@@ -343,7 +345,7 @@ function parsePlugins(vars: Variables): PluginSettings {
     else if (!isPlainAllowed && !isSafeAddress(value.replace(/^grpc/i, 'http')))
       vars.bad(
         name,
-        'must be https or grpcs, or on this machine, or set ALLOW_PLAIN_PLUGINS=true: it is sent credentials',
+        'must be https, grpcs or an address of this machine: the plugin gets credentials (or set ALLOW_PLAIN_PLUGINS=true)',
       )
     return value.replace(/\/+$/, '')
   }
@@ -351,28 +353,31 @@ function parsePlugins(vars: Variables): PluginSettings {
   const sharing = address(PLUGIN_VARIABLES.sharing)
   const enforcement = address(PLUGIN_VARIABLES.enforcement)
   if (sharing !== null && enforcement === null)
-    vars.bad('SHARING_PLUGIN_URL', 'needs ENFORCEMENT_PLUGIN_URL: nobody else knows what it is told to share')
+    vars.bad(
+      'SHARING_PLUGIN_URL',
+      'requires ENFORCEMENT_PLUGIN_URL: the built-in enforcement ignores the grants of a plugin',
+    )
   const token = vars.text('PLUGIN_TOKEN')
   if ((auth ?? sharing ?? enforcement) !== null && !/^[\x21-\x7e]{16,1024}$/.test(token))
     vars.bad(
       'PLUGIN_TOKEN',
-      'is required with a plugin, which knows us by it: 16 or more printable characters',
+      'is required with a plugin: set 16 to 1024 printable ASCII characters without spaces',
     )
   return { auth, sharing, enforcement, token, admins: vars.list('PRO_ADMINS') }
 }
 
 function parseLicense(vars: Variables): License | null {
-  const given = vars.text('LICENSE')
-  const text = given || readLicenseFile(vars)
+  const inline = vars.text('LICENSE')
+  const text = inline || readLicenseFile(vars)
   if (text === null) return null
   if (text === '') {
-    vars.bad('EDITION', 'pro needs a licence: set LICENSE or LICENSE_FILE')
+    vars.bad('EDITION', 'pro requires a licence: set LICENSE or LICENSE_FILE')
     return null
   }
   const publicKey = vars.text('LICENSE_PUBLIC_KEY', LICENSE_PUBLIC_KEY)
   const license = readLicense(text, { publicKey, now: new Date() })
   if (typeof license !== 'string') return license
-  vars.bad(given === '' ? 'LICENSE_FILE' : 'LICENSE', license)
+  vars.bad(inline === '' ? 'LICENSE_FILE' : 'LICENSE', license)
   return null
 }
 
@@ -394,7 +399,7 @@ function parseOrigins(vars: Variables): string[] {
   const origins = vars.list('CORS_ORIGINS').map((origin) => origin.replace(/\/+$/, '').toLowerCase())
   for (const origin of origins)
     if (origin !== '*' && !ORIGIN.test(origin))
-      vars.bad('CORS_ORIGINS', `'${origin}' is not an origin such as https://app.example.com, and not *`)
+      vars.bad('CORS_ORIGINS', `'${origin}' is neither * nor an origin such as https://app.example.com`)
   return origins
 }
 
@@ -411,7 +416,7 @@ function parseAllowedHosts(
   for (const text of extra) {
     const name = hostName(text)
     if (name === null)
-      vars.bad('ALLOWED_HOSTS', `'${text}' is not a host name such as sluice.example.com, and not *`)
+      vars.bad('ALLOWED_HOSTS', `'${text}' is neither * nor a host name such as sluice.example.com`)
     else names.push(name)
   }
   return [...new Set(names)]

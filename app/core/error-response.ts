@@ -12,7 +12,7 @@ const RETRY_AFTER_SECONDS = 5
 /** The error envelope of the specification, with the headers of the error. */
 export const errorResponse = (error: AppError): Response =>
   Response.json(
-    { error: { code: error.code, type: TYPE_OF[error.status], message: error.message } },
+    { error: { code: error.code, type: TYPE_OF[error.status], message: error.message }, ...error.body },
     { status: error.status, headers: error.headers },
   )
 
@@ -20,7 +20,9 @@ export const errorResponse = (error: AppError): Response =>
 export function toAppError(error: unknown): AppError {
   if (error instanceof AppError) return error
   if (error instanceof ParseError)
-    return isError(error.cause) ? toAppError(error.cause) : invalid('body', 'cannot be read')
+    return isError(error.cause)
+      ? toAppError(error.cause)
+      : invalid('body', 'cannot be read: send a complete, valid body')
   if (error instanceof ValidationError) return error.type === 'response' ? internal(error) : refusalOf(error)
   if (error instanceof NotFoundError) return notFound('route')
   return fromDependency(error) ?? internal(error)
@@ -51,22 +53,29 @@ const UNSTORABLE = new Set([
 ])
 
 function fromDependency(error: unknown): AppError | null {
-  if (isOfConnection(error)) return away(error)
+  if (isOfConnection(error)) return dependencyUnavailable(error)
   for (let cause = error; isError(cause); cause = cause.cause) {
     const code = 'code' in cause ? String(cause.code) : ''
     if (isDiskFull(cause)) return diskFull('the disk is full', error)
     if (code === DATABASE_DISK_FULL) return diskFull('the disk of the database is full', error)
-    if (UNAVAILABLE.has(code) || code.startsWith('08')) return away(error)
+    if (UNAVAILABLE.has(code) || code.startsWith('08')) return dependencyUnavailable(error)
     if (UNSTORABLE.has(code))
-      return new AppError(400, 'INVALID_ARGUMENT', 'a value is out of range', { cause: error })
+      return new AppError(400, 'INVALID_ARGUMENT', 'a value is outside the range that can be stored', {
+        cause: error,
+      })
   }
   return null
 }
 
-const away = (cause: unknown) =>
-  new AppError(503, 'UNAVAILABLE', 'a dependency of the service is not available', {
-    cause,
-    headers: { 'retry-after': String(RETRY_AFTER_SECONDS) },
-  })
+const dependencyUnavailable = (cause: unknown) =>
+  new AppError(
+    503,
+    'UNAVAILABLE',
+    `a dependency of the service is not available: retry in ${RETRY_AFTER_SECONDS} s`,
+    {
+      cause,
+      headers: { 'retry-after': String(RETRY_AFTER_SECONDS) },
+    },
+  )
 
 const isError = (value: unknown): value is Error => value instanceof Error

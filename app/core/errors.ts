@@ -28,6 +28,7 @@ export const ERROR_CODES = [
   'INVALID_ARGUMENT',
   'NOT_FOUND',
   'ALREADY_EXISTS',
+  'FAILED_PRECONDITION',
   'INTERNAL',
   'UNAVAILABLE',
   'AUTHENTICATION',
@@ -41,12 +42,15 @@ export class AppError extends Error {
     readonly status: ErrorStatus,
     readonly code: ErrorCode,
     message: string,
-    options?: ErrorOptions & { headers?: Record<string, string> },
+    options?: ErrorOptions & { headers?: Record<string, string>; body?: Record<string, unknown> },
   ) {
     super(message, options)
     this.headers = options?.headers ?? {}
+    this.body = options?.body ?? {}
   }
   readonly headers: Record<string, string>
+  /** Fields of the response beside `error`. */
+  readonly body: Record<string, unknown>
 }
 
 /** The message starts with `field`, so that a client sees the invalid field first. */
@@ -57,10 +61,13 @@ export const notFound = (what: string) => new AppError(404, 'NOT_FOUND', `${what
 export const routeNotFound = (hint: string | null) =>
   new AppError(404, 'NOT_FOUND', hint === null ? 'route not found' : `route not found: did you mean ${hint}?`)
 export const alreadyExists = (what: string) => new AppError(409, 'ALREADY_EXISTS', `${what} already exists`)
+/** The state does not allow the operation now. `body` has the fields beside `error`. */
+export const failedPrecondition = (why: string, body?: Record<string, unknown>) =>
+  new AppError(409, 'FAILED_PRECONDITION', why, { body })
 export const alreadyEnded = (id: RunId) => new AppError(409, 'ALREADY_EXISTS', `run ${id} has already ended`)
 /** `allowed`: the methods of the path. */
 export const methodNotAllowed = (method: string, allowed: readonly string[]) =>
-  new AppError(405, 'INVALID_ARGUMENT', `${method} is not allowed here`, {
+  new AppError(405, 'INVALID_ARGUMENT', `method ${method} is not allowed: use ${allowed.join(', ')}`, {
     headers: { allow: allowed.join(', ') },
   })
 export const forbidden = (why: string) => new AppError(403, 'AUTHORIZATION', why)
@@ -76,7 +83,12 @@ export const unavailable = (what: string, cause?: unknown) =>
   new AppError(503, 'UNAVAILABLE', `${what} is not available`, { cause })
 /** The disk lacks space for the request. `why` contains the free space when it is known. */
 export const diskFull = (why: string, cause?: unknown) =>
-  new AppError(507, 'UNAVAILABLE', `not enough disk space: ${why}; free some space and send it again`, {
-    cause,
-  })
+  new AppError(
+    507,
+    'UNAVAILABLE',
+    `not enough disk space: ${why}; free some space and send the request again`,
+    {
+      cause,
+    },
+  )
 export const notConfigured = (what: string) => new AppError(500, 'INTERNAL', `${what} is not configured`)

@@ -11,7 +11,7 @@ export const StreamError = t.Object({ message: t.String() }, { title: 'StreamErr
  */
 export const eventsOf = (data: Record<string, TSchema>) =>
   t.Union([...new Set(Object.values(data))], {
-    description: `Data of one event, as JSON in one line: ${Object.entries(data)
+    description: `The data of one event, as one line of JSON: ${Object.entries(data)
       .map(([event, { title }]) => `\`${event}\` carries ${title}`)
       .join(', ')}`,
   })

@@ -19,17 +19,18 @@ export function readLicense(
   { publicKey, now }: { publicKey: string; now: Date },
 ): License | string {
   const [header = '', payload = '', signature = '', ...rest] = text.split('.')
-  if (signature === '' || rest.length > 0 || text.length > 8_192) return 'is no signed licence'
-  if (fieldsOf(header).alg !== 'EdDSA') return 'is no licence signed with EdDSA'
+  if (signature === '' || rest.length > 0 || text.length > 8_192)
+    return 'is not a signed licence (a compact JWS of at most 8192 characters)'
+  if (fieldsOf(header).alg !== 'EdDSA') return 'is not signed with EdDSA'
   const key = keyOf(publicKey)
-  if (key === null) return 'cannot be checked: LICENSE_PUBLIC_KEY is no Ed25519 key'
+  if (key === null) return 'cannot be verified: LICENSE_PUBLIC_KEY is not an Ed25519 key'
   if (!verify(null, Buffer.from(`${header}.${payload}`), key, Buffer.from(signature, 'base64url')))
-    return 'is not signed by the vendor, or was changed'
+    return 'has an invalid signature: it was signed with another key, or was changed'
   const { type, expires_at: expiresAt, max_users: maxUsers } = fieldsOf(payload)
-  if (typeof type !== 'string' || type === '') return 'names no type'
-  if (typeof expiresAt !== 'string' || Number.isNaN(Date.parse(expiresAt))) return 'names no time of its end'
+  if (typeof type !== 'string' || type === '') return 'has no type'
+  if (typeof expiresAt !== 'string' || Number.isNaN(Date.parse(expiresAt))) return 'has no valid expires_at'
   if (typeof maxUsers !== 'number' || !Number.isInteger(maxUsers) || maxUsers < 1)
-    return 'names no number of users'
+    return 'has no valid max_users'
   if (Date.parse(expiresAt) <= now.getTime()) return `expired on ${expiresAt}`
   return { type, expiresAt, maxUsers }
 }

@@ -11,13 +11,13 @@ export const limits = {
   textCharacters: 10_000,
   /** Access tokens: length of one token, cached verified tokens, and sizes of their claims. */
   accessTokenLength: 8_192,
-  accessTokensKept: 10_000,
+  cachedAccessTokens: 10_000,
   subjectLength: 255,
-  rolesKept: 100,
+  rolesMax: 100,
   /** Clients with a rate limit bucket of their own. An evicted client starts with a full bucket. */
-  bucketsKept: 20_000,
+  cachedBuckets: 20_000,
   /**
-   * JSON of one engine answer (QUERY_ANSWER_LIMIT). The answer is in memory as a whole, because errors precede the first byte.
+   * JSON of one engine answer (QUERY_ANSWER_LIMIT). The whole answer is in memory: an error must come before the first byte.
    */
   answerBytes: 64 * 1_048_576,
   /** Rows of one table preview or pipeline preview. */
@@ -32,7 +32,7 @@ export const limits = {
   waitingRunsPerPipeline: 10_000,
   /** Runs that one transaction cancels. */
   cancelBatch: 500,
-  /** Landing files that one attempt reads; the list must fit in one request to a runner. */
+  /** Maximum number of landing files that one attempt reads. The list of these files must fit in one request to a runner. */
   landingFilesPerAttempt: 50_000,
   /** Runs that one dispatcher transaction starts or ends. */
   dispatchBatch: 128,

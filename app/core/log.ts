@@ -12,7 +12,7 @@ export interface Log {
 
 export type LogFormat = 'text' | 'json'
 
-/** Writes a line with its line end. An urgent line must be written at once. */
+/** Writes a line, which includes its newline. An urgent line must be written immediately. */
 export type WriteLine = (line: string, isUrgent: boolean) => unknown
 
 /** Writes to standard output. An error in `fields` is written as its stack, or as its message without a stack. */

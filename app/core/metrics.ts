@@ -24,11 +24,24 @@ export function makeMetrics() {
 
   const runs = counter('runs_total', 'Runs ended, by status', ['status'])
   const pipelineRuns = counter('pipeline_runs_total', 'Runs ended, by status', ['status'])
-  const grpcRequests = counter('grpc_requests_total', 'Calls to sidecars', ['method', 'code'])
-  const grpcSeconds = histogram('grpc_request_duration_seconds', 'Time of calls to sidecars', ['method'])
+  const grpcRequests = counter('grpc_requests_total', 'Calls to sidecars, by method and gRPC status', [
+    'method',
+    'code',
+  ])
+  const grpcSeconds = histogram('grpc_request_duration_seconds', 'Duration of calls to sidecars in seconds', [
+    'method',
+  ])
   const answerLabels: (keyof AnswerLabels)[] = ['method', 'path', 'status']
-  const httpRequests = counter('http_requests_total', 'HTTP requests answered', answerLabels)
-  const httpSeconds = histogram('http_request_duration_seconds', 'Time to the response headers', answerLabels)
+  const httpRequests = counter(
+    'http_requests_total',
+    'HTTP requests, by method, route and status',
+    answerLabels,
+  )
+  const httpSeconds = histogram(
+    'http_request_duration_seconds',
+    'Time to the response headers in seconds',
+    answerLabels,
+  )
 
   return {
     httpAnswered({ seconds, ...labels }: AnswerLabels & { seconds: number }) {
@@ -45,14 +58,14 @@ export function makeMetrics() {
       help: 'Runs that are pending or running',
       registers,
     }),
-    schedulerTicks: counter('scheduler_ticks_total', 'Times the scheduler looked for due schedules'),
+    schedulerTicks: counter('scheduler_ticks_total', 'Scheduler passes that looked for due schedules'),
     schedulerRuns: counter('scheduler_runs_triggered_total', 'Runs requested by schedules'),
     /** `method` is `Service/Method`. */
     rpcEnded({ method, code, seconds }: { method: string; code: string; seconds: number }) {
       grpcRequests.inc({ method, code })
       grpcSeconds.observe({ method }, seconds)
     },
-    workerRestarts: counter('worker_restarts_total', 'Worker threads that ended unasked', [
+    workerRestarts: counter('worker_restarts_total', 'Worker threads that ended unexpectedly', [
       'worker',
       'reason',
     ]),

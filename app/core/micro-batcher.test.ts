@@ -38,9 +38,9 @@ test('one invalid item does not fail the other items of its batch', async () => 
 })
 
 test.each([
-  ['CONNECTION_SILENT', 'fails those that wait, too, and asks nothing for them', 'CONNECTION_SILENT', 1],
-  ['CONNECTION_CLOSED', 'fails its own batch only', 'stored', 3],
-])('decides by error %s whether waiting items fail too', async (code, _, expected, batchesExpected) => {
+  ['CONNECTION_SILENT', 'also fails the waiting items, without another call', 'CONNECTION_SILENT', 1],
+  ['CONNECTION_CLOSED', 'fails only its own batch', 'stored', 3],
+])('error %s %s', async (code, _, expected, batchesExpected) => {
   const failing = Promise.withResolvers<never>()
   let batches = 0
   const batcher = makeMicroBatcher(BATCH_MAX, async (items: readonly number[]) =>

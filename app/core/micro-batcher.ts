@@ -38,7 +38,7 @@ export function makeMicroBatcher<Item, Answer>(
     } catch (error) {
       if (isAway(error)) for (const { reject } of waiting.splice(0)) reject(error)
       if (batch.length === 1 || isPassing(error)) for (const { reject } of batch) reject(error)
-      else for (const one of batch) await storeBatch([one])
+      else for (const entry of batch) await storeBatch([entry])
     }
   }
 

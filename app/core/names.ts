@@ -65,10 +65,10 @@ export const ErrorBody = t.Object(
         code: literals(ERROR_CODES, { title: 'ErrorCode' }),
         type: literals([...new Set(Object.values(TYPE_OF))], {
           title: 'ErrorType',
-          description: 'Follows from the status',
+          description: 'Determined by the HTTP status',
         }),
         message: t.String({
-          description: 'Names the field or the resource',
+          description: 'The reason, with the name of the field or the resource',
           examples: ['pipeline default.silver.flights not found'],
         }),
       },

@@ -54,7 +54,7 @@ const misdirected = (host: string) =>
   new AppError(
     421,
     'INVALID_ARGUMENT',
-    `Host: ${host === '' ? 'none was sent' : `'${host.slice(0, SHOWN_LENGTH)}' is not accepted`} by a service without a key: ` +
+    `Host: ${host === '' ? 'is required' : `'${host.slice(0, SHOWN_LENGTH)}' is not accepted`} by a service without a key: ` +
       'add the name to ALLOWED_HOSTS, or set PLATFORM_API_KEY',
   )
 

@@ -64,10 +64,10 @@ export function pageOf(query: { limit?: string; offset?: string }, fallback: num
 
 /** A limit of items or rows. A value above the maximum is clamped; below 1 or not a number means the default. */
 export function limitOf(
-  asked: number | string | undefined,
+  requested: number | string | undefined,
   { fallback, max }: { fallback: number; max: number },
 ) {
-  const limit = typeof asked === 'number' ? asked : wholeNumber(asked)
+  const limit = typeof requested === 'number' ? requested : wholeNumber(requested)
   return limit === null || limit < 1 ? fallback : Math.min(limit, max)
 }
 

@@ -68,7 +68,7 @@ const PIPELINE = /^([^/]+)\/pipelines\/([^/]+)\/([^/]+)\/./
 /** The pipeline whose folder contains a path, whether that pipeline exists or not. */
 export function pipelineFolderOf(path: string): PipelineFolder | null {
   const [, namespace, layerText, name] = PIPELINE.exec(path) ?? []
-  const layer = LAYERS.find((known) => known === layerText)
+  const layer = LAYERS.find((candidate) => candidate === layerText)
   return namespace === undefined || name === undefined || layer === undefined
     ? null
     : { namespace, layer, name }

@@ -14,16 +14,16 @@ describe('buckets', () => {
   test('a bucket grants its burst, then its refill', () => {
     const clock = clockAt()
     const buckets = makeBuckets({ perSecond: 2, burst: 3 }, { clock })
-    const take = () => buckets.take('a')
-    expect([take(), take(), take()].map(({ remaining }) => remaining)).toEqual([2, 1, 0])
-    expect(take()).toEqual({ limit: 3, remaining: 0, retryAfterSeconds: 1 })
+    const consume = () => buckets.consume('a')
+    expect([consume(), consume(), consume()].map(({ remaining }) => remaining)).toEqual([2, 1, 0])
+    expect(consume()).toEqual({ limit: 3, remaining: 0, retryAfterSeconds: 1 })
     clock.ms = 499
-    expect(take().retryAfterSeconds).toBe(1)
+    expect(consume().retryAfterSeconds).toBe(1)
     clock.ms = 500
-    expect(take().retryAfterSeconds).toBe(0)
-    expect(take().retryAfterSeconds).toBe(1)
+    expect(consume().retryAfterSeconds).toBe(0)
+    expect(consume().retryAfterSeconds).toBe(1)
     clock.ms = 1_000_000
-    expect([take(), take(), take(), take()].map((one) => one.retryAfterSeconds > 0)).toEqual([
+    expect([consume(), consume(), consume(), consume()].map((one) => one.retryAfterSeconds > 0)).toEqual([
       false,
       false,
       false,
@@ -33,18 +33,18 @@ describe('buckets', () => {
   test('each client has its own bucket, and look takes no token', () => {
     const buckets = makeBuckets({ perSecond: 1, burst: 1 }, { clock: clockAt() })
     expect(buckets.look('a').retryAfterSeconds).toBe(0)
-    expect(buckets.take('a').retryAfterSeconds).toBe(0)
+    expect(buckets.consume('a').retryAfterSeconds).toBe(0)
     expect(buckets.look('a').retryAfterSeconds).toBe(1)
-    expect(buckets.take('b').retryAfterSeconds).toBe(0)
+    expect(buckets.consume('b').retryAfterSeconds).toBe(0)
   })
   test('a slow bucket reports a wait of many seconds', () => {
     const buckets = makeBuckets({ perSecond: 0.1, burst: 1 }, { clock: clockAt() })
-    buckets.take('a')
-    expect(buckets.take('a').retryAfterSeconds).toBe(10)
+    buckets.consume('a')
+    expect(buckets.consume('a').retryAfterSeconds).toBe(10)
   })
   test('the least recently used bucket is evicted', () => {
     const buckets = makeBuckets({ perSecond: 1, burst: 1 }, { clock: clockAt(), kept: 2 })
-    for (const client of ['a', 'b', 'a', 'c']) buckets.take(client)
+    for (const client of ['a', 'b', 'a', 'c']) buckets.consume(client)
     expect([buckets.look('a'), buckets.look('b')].map((one) => one.retryAfterSeconds)).toEqual([1, 0])
   })
 })
@@ -68,27 +68,32 @@ describe('request limits', () => {
   const webhooks = new Elysia({ prefix: '/webhooks' }).post('', () => ({}))
   const appOf = (config: Parameters<typeof testApp>[0]['config'], clock = clockAt()) =>
     testApp({ api: [things, query], ownCredential: [webhooks], config, clock })
-  const told = (response: Response) => [
+  const limitHeadersOf = (response: Response) => [
     response.status,
     ...['ratelimit-limit', 'ratelimit-remaining', 'retry-after'].map((name) => response.headers.get(name)),
   ]
 
   test('responses without a limit have no rate limit headers', async () => {
-    expect(told(await requestTo(appOf({}), 'GET', '/api/v1/things'))).toEqual([200, null, null, null])
+    expect(limitHeadersOf(await requestTo(appOf({}), 'GET', '/api/v1/things'))).toEqual([
+      200,
+      null,
+      null,
+      null,
+    ])
   })
 
   test('answers 429 with Retry-After beyond the limit, and reports the remainder', async () => {
     const clock = clockAt()
     const app = appOf({ rateLimit: { perSecond: 1, burst: 2 } }, clock)
-    expect(told(await requestTo(app, 'GET', '/api/v1/things'))).toEqual([200, '2', '1', null])
-    expect(told(await requestTo(app, 'GET', '/api/v1/nope'))).toEqual([404, '2', '0', null])
+    expect(limitHeadersOf(await requestTo(app, 'GET', '/api/v1/things'))).toEqual([200, '2', '1', null])
+    expect(limitHeadersOf(await requestTo(app, 'GET', '/api/v1/nope'))).toEqual([404, '2', '0', null])
     const refused = await requestTo(app, 'GET', '/api/v1/things')
-    expect(told(refused)).toEqual([429, '2', '0', '1'])
+    expect(limitHeadersOf(refused)).toEqual([429, '2', '0', '1'])
     expect(await refused.json()).toEqual({
       error: { code: 'RATE_LIMITED', type: 'RATE_LIMIT', message: 'too many requests' },
     })
     clock.ms += 1_000
-    expect(told(await requestTo(app, 'GET', '/api/v1/things'))).toEqual([200, '2', '0', null])
+    expect(limitHeadersOf(await requestTo(app, 'GET', '/api/v1/things'))).toEqual([200, '2', '0', null])
   })
 
   test('probes, pages, preflights and webhooks are not counted', async () => {
@@ -97,20 +102,20 @@ describe('request limits', () => {
     const preflight = { origin: 'http://localhost:3000', 'access-control-request-method': 'GET' }
     expect((await requestTo(app, 'OPTIONS', '/api/v1/things', undefined, preflight)).status).toBe(204)
     for (const path of ['/health', '/metrics', '/swagger'])
-      expect(told(await requestTo(app, 'GET', path))).toEqual([200, null, null, null])
-    expect(told(await requestTo(app, 'POST', '/api/v1/webhooks'))[0]).toBe(200)
-    expect(told(await requestTo(app, 'GET', '/api/v1/things'))[0]).toBe(429)
+      expect(limitHeadersOf(await requestTo(app, 'GET', path))).toEqual([200, null, null, null])
+    expect(limitHeadersOf(await requestTo(app, 'POST', '/api/v1/webhooks'))[0]).toBe(200)
+    expect(limitHeadersOf(await requestTo(app, 'GET', '/api/v1/things'))[0]).toBe(429)
   })
 
   test('requests that occupy an engine have a fifth of the limit', async () => {
     const app = appOf({ rateLimit: { perSecond: 0.001, burst: 10 } })
-    const ask = async () => told(await requestTo(app, 'POST', '/api/v1/query'))
+    const ask = async () => limitHeadersOf(await requestTo(app, 'POST', '/api/v1/query'))
     expect([await ask(), await ask(), (await ask())[0]]).toEqual([
       [200, '2', '1', null],
       [200, '2', '0', null],
       429,
     ])
-    expect(told(await requestTo(app, 'GET', '/api/v1/things'))).toEqual([200, '10', '6', null])
+    expect(limitHeadersOf(await requestTo(app, 'GET', '/api/v1/things'))).toEqual([200, '10', '6', null])
   })
 
   test('requests are counted per address or per key', async () => {

@@ -23,14 +23,14 @@ export interface Allowance {
 
 export interface Buckets {
   /** Takes a token, if one is left. */
-  take(client: string): Allowance
+  consume(client: string): Allowance
   /** The state of the bucket, without taking a token. */
   look(client: string): Allowance
 }
 
 export function makeBuckets(
   { perSecond, burst }: RateLimit,
-  { clock, kept = limits.bucketsKept }: { clock: Clock; kept?: number },
+  { clock, kept = limits.cachedBuckets }: { clock: Clock; kept?: number },
 ): Buckets {
   const buckets = new LRUCache<string, { tokens: number; atMs: number }>({ max: kept })
 
@@ -47,13 +47,13 @@ export function makeBuckets(
   })
 
   return {
-    take(client) {
+    consume(client) {
       const nowMs = clock.elapsed()
       const tokens = tokensOf(client, nowMs)
       const isGranted = tokens >= 1
-      const left = isGranted ? tokens - 1 : tokens
-      buckets.set(client, { tokens: left, atMs: nowMs })
-      return allowance(left, isGranted)
+      const tokensLeft = isGranted ? tokens - 1 : tokens
+      buckets.set(client, { tokens: tokensLeft, atMs: nowMs })
+      return allowance(tokensLeft, isGranted)
     },
     look(client) {
       const tokens = tokensOf(client, clock.elapsed())
@@ -64,16 +64,17 @@ export function makeBuckets(
 
 /**
  * Limit of wrong credentials behind one proxy, as a multiple of the limit of one client. One client cannot exhaust the limit of
- * its proxy; two can. Then wrong credentials through that proxy are 429, and unused short ones too. All others still pass.
+ * its proxy; two can. Requests through that proxy then get 429 for a wrong credential, and for a short credential that was not
+ * used before. All other credentials still work.
  */
 const PROXY_FAILURES_FACTOR = 2
-/** The same for webhook tokens. They have 256 random bits, and systems of many owners call them through one proxy. */
+/** The same factor for webhook tokens. Tokens have 256 random bits, and systems of many owners call them through one proxy. */
 export const PROXY_WEBHOOK_FAILURES_FACTOR = 10
 
 /** Limits of wrong credentials per minute: for the client's address, and for the proxy that forwards it. */
 export interface Failures {
   /** Counts a wrong credential. `isGuess` is false for a credential that cannot be a guess, such as an expired token. */
-  take(sender: Sender, isGuess?: boolean): Allowance
+  consume(sender: Sender, isGuess?: boolean): Allowance
   /** The limit of the client's address, without counting. */
   look(sender: Sender): Allowance
   /** The limit of the proxy that forwards the request, without counting. */
@@ -91,10 +92,10 @@ export function makeFailures(
   const clients = bucketsOf(authFailures)
   const proxies = bucketsOf(authFailures * proxyFactor)
   return {
-    take(sender, isGuess = true) {
-      const allowed = clients.take(networkOf(sender.address))
+    consume(sender, isGuess = true) {
+      const allowed = clients.consume(networkOf(sender.address))
       if (allowed.retryAfterSeconds > 0 || !isGuess || !isForwarded(sender)) return allowed
-      const ofProxy = proxies.take(networkOf(sender.peer))
+      const ofProxy = proxies.consume(networkOf(sender.peer))
       return ofProxy.retryAfterSeconds > 0 ? ofProxy : allowed
     },
     look: ({ address }) => clients.look(networkOf(address)),
@@ -110,7 +111,8 @@ export type LimitRequest = (
 ) => Allowance | null
 
 /**
- * Each of these requests occupies an engine. They have further buckets, a fifth as large, beside the bucket of all requests.
+ * Each of these requests occupies an engine. They also count in a second bucket of the client, a fifth as large as the bucket
+ * for all requests.
  */
 export const COSTLY = new Set([
   'POST /api/v1/query',
@@ -134,9 +136,9 @@ export function makeLimitRequest(rateLimit: RateLimit | null, clock: Clock): Lim
   return (route, identity, address) => {
     if (identity === null) return null
     const client = clientOf(identity, address)
-    const allowed = all.take(client)
+    const allowed = all.consume(client)
     if (allowed.retryAfterSeconds > 0 || route === null) return allowed
-    return COSTLY.has(`${route.method} ${route.pattern}`) ? costly.take(client) : allowed
+    return COSTLY.has(`${route.method} ${route.pattern}`) ? costly.consume(client) : allowed
   }
 }
 

@@ -15,7 +15,7 @@ export interface Route {
   bodyBytesMax: number
   /** The fields that the body may have; null: unknown fields are ignored. */
   fields: BodyFields | null
-  /** Its plugin answers every error itself, in its own format (the Iceberg routes do). */
+  /** The Elysia plugin of this route answers every error in its own format, as the Iceberg routes do. */
   answersOwnErrors: boolean
 }
 
@@ -40,20 +40,20 @@ export function makeRouteTable(routes: readonly Route[]): RouteTable {
   for (const route of routes) insert(root, route)
 
   const find = (method: string, path: string): Route | null => {
-    const exact = search(root, segmentsOf(path), 0, (answers) => answers.get(method) ?? null)
+    const exact = search(root, segmentsOf(path), 0, (nodeRoutes) => nodeRoutes.get(method) ?? null)
     return exact ?? (method === 'HEAD' ? find('GET', path) : null)
   }
   return {
     find,
     methods: (path) => {
-      const known = new Set<string>()
-      search(root, segmentsOf(path), 0, (answers) => {
-        for (const method of answers.keys()) known.add(method)
+      const methods = new Set<string>()
+      search(root, segmentsOf(path), 0, (nodeRoutes) => {
+        for (const method of nodeRoutes.keys()) methods.add(method)
         return null
       })
-      if (known.has('GET')) known.add('HEAD')
-      if (known.size > 0) known.add('OPTIONS')
-      return [...known].sort()
+      if (methods.has('GET')) methods.add('HEAD')
+      if (methods.size > 0) methods.add('OPTIONS')
+      return [...methods].sort()
     },
   }
 }
@@ -95,9 +95,9 @@ const parameterOf = (node: Node) => {
 const literalOf = (node: Node, segment: string) => {
   const existing = node.literal.get(segment)
   if (existing) return existing
-  const made = makeNode()
-  node.literal.set(segment, made)
-  return made
+  const created = makeNode()
+  node.literal.set(segment, created)
+  return created
 }
 
 const makeNode = (): Node => ({ literal: new Map(), parameter: null, routes: new Map(), rest: new Map() })

@@ -24,7 +24,7 @@ interface Served {
 
 /** Serves only these files, under one Content-Security-Policy. The extension of a name determines the content type. */
 export function makeStaticFiles(sources: Record<string, FileSource>, policy: string) {
-  const known = new Map(Object.entries(sources))
+  const sourceByName = new Map(Object.entries(sources))
   const files = new Map<string, Promise<Served>>()
 
   async function load(name: string, source: FileSource): Promise<Served> {
@@ -42,7 +42,7 @@ export function makeStaticFiles(sources: Record<string, FileSource>, policy: str
   }
 
   return async (name: string, request: Request): Promise<Response> => {
-    const source = known.get(name)
+    const source = sourceByName.get(name)
     if (source === undefined) throw notFound('file')
     const file = files.get(name) ?? load(name, source)
     files.set(name, file)

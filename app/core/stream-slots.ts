@@ -8,28 +8,28 @@ export interface StreamLimits {
 
 export interface StreamSlots {
   /** Acquires a slot and returns a function that releases it once. Null: no slot is free. An unknown client is ''. */
-  take(client: string): (() => void) | null
+  acquire(client: string): (() => void) | null
 }
 
 export function makeStreamSlots({ streamsPerProcess, streamsPerClient }: StreamLimits): StreamSlots {
-  const takenBy = new Map<string, number>()
-  let taken = 0
+  const openByClient = new Map<string, number>()
+  let open = 0
 
   return {
-    take(client) {
-      const ofClient = takenBy.get(client) ?? 0
-      if (taken >= streamsPerProcess || (client !== '' && ofClient >= streamsPerClient)) return null
-      taken += 1
-      takenBy.set(client, ofClient + 1)
-      let isTaken = true
+    acquire(client) {
+      const ofClient = openByClient.get(client) ?? 0
+      if (open >= streamsPerProcess || (client !== '' && ofClient >= streamsPerClient)) return null
+      open += 1
+      openByClient.set(client, ofClient + 1)
+      let isHeld = true
       return () => {
-        if (!isTaken) return
-        isTaken = false
-        taken -= 1
-        const left = takenBy.get(client)
-        assert(left !== undefined, 'a place is given back that nobody has taken')
-        if (left > 1) takenBy.set(client, left - 1)
-        else takenBy.delete(client)
+        if (!isHeld) return
+        isHeld = false
+        open -= 1
+        const held = openByClient.get(client)
+        assert(held !== undefined, 'released a stream slot that no client holds')
+        if (held > 1) openByClient.set(client, held - 1)
+        else openByClient.delete(client)
       }
     },
   }

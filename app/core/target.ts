@@ -25,7 +25,8 @@ export function withPlainHost(request: Request): Request {
   const start = pathStart(request.url)
   if (request.url.indexOf('/', 11) === start) return request
   const plain = new Request(`http://localhost${request.url.slice(start)}`, request)
-  if (targetOf(plain.url).path !== targetOf(request.url).path) throw invalid('path', 'is resolved to another')
+  if (targetOf(plain.url).path !== targetOf(request.url).path)
+    throw invalid('path', 'must not contain segments that resolve to another path')
   return plain
 }
 
@@ -47,7 +48,7 @@ export function checkEncoding({ path, query }: Target): void {
 }
 
 /**
- * The text of a path parameter, decoded once: `/` may arrive as itself or as `%2F`, as Swagger UI sends it. A caller that uses
+ * The text of a path parameter, decoded once: the server also accepts `%2F` for `/`, because Swagger UI sends it. A caller that uses
  * the text as a file name must check every further level of encoding.
  */
 export const decodePath = (raw: string): string => decoded(raw, 'path')

@@ -31,21 +31,21 @@ const NAMES_COMPARED_MAX = 200
 const NAME_CHARACTERS_MAX = 64
 
 /**
- * The fields of bodies with this JSON schema. `answers` are the schemas of responses at the same address. Null: the body has no
- * fields, or clients choose the names.
+ * The fields of bodies with this JSON schema. `responses` are the schemas of responses at the same address. Null: the body has
+ * no fields, or clients choose the names.
  */
-export function bodyFieldsOf(body: unknown, answers: readonly unknown[] = []): BodyFields | null {
-  return levelOf([body], answers)
+export function bodyFieldsOf(body: unknown, responses: readonly unknown[] = []): BodyFields | null {
+  return levelOf([body], responses)
 }
 
-function levelOf(bodies: readonly unknown[], answers: readonly unknown[]): BodyFields | null {
+function levelOf(bodies: readonly unknown[], responses: readonly unknown[]): BodyFields | null {
   const objects = bodies.flatMap(objectsIn)
   if (objects.length === 0 || objects.some(hasFreeNames)) return null
-  const answered = answers.flatMap(objectsIn)
+  const responseObjects = responses.flatMap(objectsIn)
   const written = namesOf(objects).map(
-    (name) => [name, levelOf(below(objects, name), below(answered, name))] as const,
+    (name) => [name, levelOf(below(objects, name), below(responseObjects, name))] as const,
   )
-  return { written: new Map(written), read: new Set(namesOf(answered)) }
+  return { written: new Map(written), read: new Set(namesOf(responseObjects)) }
 }
 
 /** The object schemas inside a schema, including lists and alternatives. */
@@ -78,35 +78,38 @@ export function refuseMisspelt(body: object, fields: BodyFields): void {
     if (Array.isArray(value)) for (const item of value) open.push({ value: item, fields, path })
     else if (typeof value === 'object' && value !== null)
       for (const [name, inner] of Object.entries(value)) {
-        const known = fields.written.get(name)
-        if (known) open.push({ value: inner, fields: known, path: `${path}${name}.` })
-        if (known !== undefined || fields.read.has(name)) continue
+        const nestedFields = fields.written.get(name)
+        if (nestedFields) open.push({ value: inner, fields: nestedFields, path: `${path}${name}.` })
+        if (nestedFields !== undefined || fields.read.has(name)) continue
         const key = path + name
         if (compared.has(key) || compared.size === NAMES_COMPARED_MAX) continue
         compared.add(key)
-        const meant = nearestOf(name, fields.written.keys())
-        if (meant !== null)
+        const suggestion = nearestOf(name, fields.written.keys())
+        if (suggestion !== null)
           throw new AppError(
             400,
             'INVALID_ARGUMENT',
-            `unknown field \`${key}\`, did you mean \`${path}${meant}\`?`,
+            `unknown field \`${key}\`, did you mean \`${path}${suggestion}\`?`,
           )
       }
   }
 }
 
 /** The known name most similar to an unknown name; null: none is similar. A short name must match in most letters. */
-export function nearestOf(name: string, known: Iterable<string>): string | null {
+export function nearestOf(name: string, candidates: Iterable<string>): string | null {
   let nearest: string | null = null
-  let least = DISTANCE_MAX + 1
+  let nearestDistance = DISTANCE_MAX + 1
   if (name.length > NAME_CHARACTERS_MAX) return null
-  for (const candidate of known) {
-    const most = Math.min(least - 1, Math.ceil(Math.min(name.length, candidate.length) / 2) - 1)
-    if (Math.abs(name.length - candidate.length) > most) continue
+  for (const candidate of candidates) {
+    const distanceMax = Math.min(
+      nearestDistance - 1,
+      Math.ceil(Math.min(name.length, candidate.length) / 2) - 1,
+    )
+    if (Math.abs(name.length - candidate.length) > distanceMax) continue
     const distance = distanceOf(name, candidate)
-    if (distance > most) continue
+    if (distance > distanceMax) continue
     nearest = candidate
-    least = distance
+    nearestDistance = distance
   }
   return nearest
 }

@@ -60,23 +60,23 @@ function whyOf({ value, schema, message }: Problem): string {
  * Rewrites messages of TypeBox: `Expected integer to be greater or equal to 1`, `Expected string length less or equal to 10`.
  */
 function sentenceOf(message: string) {
-  if (message === 'Unexpected property') return 'is not a field of this'
-  if (message === 'Expected array elements to be unique') return 'must not have an item twice'
+  if (message === 'Unexpected property') return 'is not a known field'
+  if (message === 'Expected array elements to be unique') return 'must not contain the same item twice'
   const bound = /^Expected (?:integer|number) to be (.+)$/.exec(message)?.[1]
-  if (bound) return `must be ${asSaid(bound)}`
+  if (bound) return `must be ${inPlainWords(bound)}`
   const length = /^Expected (?:string|array) length (?:to be )?(.+)$/.exec(message)?.[1]
-  if (length) return `its length must be ${asSaid(length)}`
+  if (length) return `its length must be ${inPlainWords(length)}`
   const kind = /^Expected (.+)$/.exec(message)?.[1]
   return kind ? `must be ${/^[aeiou]/.test(kind) ? 'an' : 'a'} ${kind}` : 'is not valid'
 }
 
 /** Replaces `greater or equal to` with `at least`, and `less or equal to` with `at most`. */
-const asSaid = (bound: string) =>
+const inPlainWords = (bound: string) =>
   bound.replace(/^greater or equal to /, 'at least ').replace(/^less or equal to /, 'at most ')
 
 function alternativesOf(alternatives: readonly Alternative[]) {
-  const names = alternatives.map((one) =>
-    one.const === undefined ? (one.type ?? 'a value') : String(one.const),
+  const names = alternatives.map((alternative) =>
+    alternative.const === undefined ? (alternative.type ?? 'a value') : String(alternative.const),
   )
   return names.every((_, index) => alternatives[index]?.const !== undefined)
     ? `one of ${names.join(', ')}`

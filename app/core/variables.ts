@@ -45,7 +45,7 @@ export class Variables {
   count(name: string, fallback: number, most = 9_999_999): number {
     const value = this.text(name, String(fallback))
     if (!/^[1-9]\d{0,6}$/.test(value) || Number(value) > most)
-      this.bad(name, `'${value}' is no number from 1 to ${most}`)
+      this.bad(name, `'${value}' is not a number from 1 to ${most}`)
     return Number(value)
   }
 
@@ -59,14 +59,15 @@ export class Variables {
   bytes(name: string, fallback: number): number {
     const value = this.text(name, `${fallback / MIB}MB`)
     const [, amount, unit] = /^(\d+(?:\.\d+)?)\s*(M|G)i?B$/i.exec(value) ?? []
-    if (!(Number(amount) > 0)) this.bad(name, `'${value}' is no size such as 512MB or 2GB`)
+    if (!(Number(amount) > 0)) this.bad(name, `'${value}' is not a size such as 512MB or 2GB`)
     return Math.floor(Number(amount) * (unit?.toUpperCase() === 'G' ? 1_024 * MIB : MIB))
   }
 
   networks(name: string, fallback: string): BlockList {
     const value = this.text(name, fallback)
     const found = networksOf(value === 'none' ? [] : value.split(',').map((network) => network.trim()))
-    if (found === null) this.bad(name, `'${value}' is no list of addresses and networks such as 10.0.0.0/8`)
+    if (found === null)
+      this.bad(name, `'${value}' is not a list of addresses and networks such as 10.0.0.0/8`)
     return found ?? new BlockList()
   }
 }

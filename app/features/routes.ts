@@ -16,10 +16,10 @@ const Plugin = t.Object(
     status: t.Optional(
       literals(['healthy', 'unhealthy'], {
         title: 'HealthState',
-        description: 'As it was found within the last seconds',
+        description: 'Result of the latest check, which is a few seconds old at most',
       }),
     ),
-    version: t.Optional(t.String({ description: 'What a plugin says of itself' })),
+    version: t.Optional(t.String({ description: 'Version that the plugin reports' })),
   },
   { title: 'PluginFeature' },
 )
@@ -27,8 +27,11 @@ const License = t.Object(
   {
     type: t.String(),
     expires_at: t.String(),
-    max_users: t.Integer({ description: 'Distinct users in 30 days' }),
-    expired: t.Boolean({ description: 'The licence has ended: users are refused, API keys are not' }),
+    max_users: t.Integer({ description: 'Maximum number of distinct users in 30 days' }),
+    expired: t.Boolean({
+      description:
+        'The licence has expired: requests of users are rejected, and requests with API keys are still accepted',
+    }),
   },
   { title: 'License' },
 )
@@ -65,7 +68,7 @@ export const featureRoutes = (settings: Settings, describePlugins: DescribePlugi
       detail: {
         operationId: 'getFeatures',
         summary: 'Get the features of this installation',
-        description: 'The edition, the plugins and the licence.',
+        description: 'Returns the edition, the plugins and the licence.',
       },
     },
   )

@@ -47,7 +47,7 @@ export const fileRoutes = (files: FileService, mayWrite: MayWriteFile = async ()
           operationId: 'listFiles',
           summary: 'List files',
           tags,
-          description: 'The newest version of every file whose path starts with the prefix.',
+          description: 'Lists the newest version of every file whose path starts with the prefix.',
         },
       },
     )
@@ -58,7 +58,7 @@ export const fileRoutes = (files: FileService, mayWrite: MayWriteFile = async ()
           fields: ['path'],
           isHashed: headers['idempotency-key'] !== undefined,
         })
-        const keyOf = (asked: object) => idempotencyKeyOf(request, headers, asked)
+        const keyOf = (fields: object) => idempotencyKeyOf(request, headers, fields)
         const permit = (path: string) => mayWrite(exchangeOf(request).access, path)
         return status(201, await files.upload(form, keyOf, permit))
       },
@@ -70,7 +70,7 @@ export const fileRoutes = (files: FileService, mayWrite: MayWriteFile = async ()
           operationId: 'uploadFile',
           summary: 'Upload a file',
           tags,
-          description: `\`path\` is the full path; when it ends in \`/\`, the file's base name is appended. ${REPEATED_UPLOAD}`,
+          description: `\`path\` is the full path of the file. When it ends in \`/\`, the base name of the uploaded file is appended. ${REPEATED_UPLOAD}`,
         },
       },
     )
@@ -93,7 +93,7 @@ export const fileRoutes = (files: FileService, mayWrite: MayWriteFile = async ()
           summary: 'Read a file',
           tags,
           description:
-            'Its newest version. Content that is not UTF-8 text is answered as base64. `ETag` is the version id in quotes.',
+            'Returns the newest version of the file. Content that is not UTF-8 text is encoded as base64. `ETag` is the version id in quotes.',
         },
       },
     )
@@ -114,7 +114,7 @@ export const fileRoutes = (files: FileService, mayWrite: MayWriteFile = async ()
           summary: 'Write a file',
           tags,
           description:
-            "Makes a new version; under a pipeline's prefix it marks the pipeline's draft dirty. With `If-Match`, only in place of the version that its `ETag` names; with `If-None-Match: *`, only where there is no file.",
+            "Writes a new version of the file. A file under a pipeline's prefix marks the pipeline's draft as dirty. With `If-Match`, the file is written only when its current `ETag` is in the header. With `If-None-Match: *`, the file is written only when it does not exist. Otherwise the answer is 412.",
         },
       },
     )
@@ -132,7 +132,7 @@ export const fileRoutes = (files: FileService, mayWrite: MayWriteFile = async ()
           summary: 'Delete a file',
           tags,
           description:
-            'Also when there is none. Published versions keep the versions they have pinned. With `If-Match`, only the version that its `ETag` names.',
+            'Deletes the file. The answer is 204 even when the file does not exist. Published versions of a pipeline keep their pinned file versions. With `If-Match`, the file is deleted only when its current `ETag` is in the header; otherwise the answer is 412.',
         },
       },
     )

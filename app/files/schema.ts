@@ -11,18 +11,24 @@ const VersionId = t.String({ description: 'Version id of the object store' })
 
 export const FileTypeName = literals(
   ['pipeline-sql', 'pipeline-py', 'config', 'meta', 'doc', 'test', 'hook', ''],
-  { title: 'FileType', description: 'Kind of file, by its path; empty: none of them' },
+  { title: 'FileType', description: 'Kind of file, derived from its path; empty when no kind matches' },
 )
 
 /** The binary part of a multipart upload, read as a stream (app/http/upload-form.ts). */
-export const FilePart = elysiaTypes.File({ description: 'The file, at most 32 MB' })
+export const FilePart = elysiaTypes.File({ description: 'The file, at most 32 MB (33,554,432 bytes)' })
 
 export const FileQuery = t.Composite([
   t.Object({
-    prefix: t.String({ examples: ['default/pipelines/'], description: 'Starts with a namespace' }),
+    prefix: t.String({
+      examples: ['default/pipelines/'],
+      description: 'Start of the listed paths, beginning with a namespace',
+    }),
     namespace: t.Optional(NamespaceName),
     exclude: t.Optional(
-      t.String({ description: 'Path segments, comma-separated: files that have one of them are left out' }),
+      t.String({
+        description:
+          'Comma-separated path segments; files with one of these segments in their path are not listed',
+      }),
     ),
   }),
   WholeListQuery,
@@ -32,7 +38,7 @@ export type FileQuery = typeof FileQuery.static
 export const FileEntry = t.Object(
   {
     path: Path,
-    size: t.Integer(),
+    size: t.Integer({ description: 'Size in bytes' }),
     modified: Instant,
     type: FileTypeName,
     version_id: VersionId,
@@ -47,9 +53,9 @@ export const FileContent = t.Object(
     content: t.String(),
     encoding: literals(['utf-8', 'base64'], {
       title: 'FileEncoding',
-      description: 'base64 when the file is not UTF-8 text',
+      description: '`base64` when the file is not UTF-8 text',
     }),
-    size: t.Integer(),
+    size: t.Integer({ description: 'Size in bytes' }),
     modified: Instant,
     version_id: VersionId,
   },
@@ -58,7 +64,10 @@ export const FileContent = t.Object(
 
 export const WriteFile = t.Object(
   {
-    content: t.String({ description: 'Text, at most 32 MB', examples: ['select 1 as a'] }),
+    content: t.String({
+      description: 'Text of the file, at most 32 MB (33,554,432 bytes)',
+      examples: ['select 1 as a'],
+    }),
   },
   { title: 'WriteFile' },
 )
@@ -72,7 +81,7 @@ export const FileUploaded = t.Object(
   {
     path: Path,
     filename: t.String(),
-    size: t.Integer(),
+    size: t.Integer({ description: 'Size in bytes' }),
     status: t.Literal('uploaded'),
     version_id: VersionId,
   },
@@ -81,5 +90,5 @@ export const FileUploaded = t.Object(
 export type FileUploaded = typeof FileUploaded.static
 
 /** The response to a reader that already has the current version. */
-export const NotModified = t.Void({ description: 'The reader has the present version' })
-export const NoContent = t.Void({ description: 'Done; there is nothing to say' })
+export const NotModified = t.Void({ description: 'The client has the current version' })
+export const NoContent = t.Void({ description: 'The request succeeded; the response has no body' })

@@ -10,10 +10,13 @@ import { onSlowDisk, useParts } from '../pipelines/test-parts.ts'
 import { makeFileService } from './service.ts'
 
 const parts = useParts()
-const told: string[] = []
+const draftChanges: string[] = []
 
 const files = () =>
-  makeFileService({ ...parts, fileWritten: async ({ name }, cause) => void told.push(`${name}: ${cause}`) })
+  makeFileService({
+    ...parts,
+    fileWritten: async ({ name }, cause) => void draftChanges.push(`${name}: ${cause}`),
+  })
 const all = { limit: 100, offset: 0 }
 const statusOf = async (promise: Promise<unknown>) => {
   try {
@@ -75,7 +78,7 @@ test('no database connection is held during slow disk writes', async () => {
 describe('drafts', () => {
   const path = 'default/pipelines/silver/orders/pipeline.sql'
   test('only changes under its prefix reach the draft of a pipeline', async () => {
-    told.length = 0
+    draftChanges.length = 0
     await files().write(path, 'select 1')
     await files().upload(
       formWith(new File(['# a'], 'README.md'), { path: 'default/pipelines/silver/orders/' }),
@@ -83,7 +86,7 @@ describe('drafts', () => {
     await files().remove(path)
     await files().remove(path)
     await files().write('default/landing/orders/a.csv', 'a')
-    expect(told).toEqual([
+    expect(draftChanges).toEqual([
       `orders: written ${path}`,
       'orders: written default/pipelines/silver/orders/README.md',
       `orders: deleted ${path}`,

@@ -65,9 +65,9 @@ export function makeFileService({ sql, objects, fileWritten }: FileDeps) {
       const files = []
       let total = 0
       if (query.namespace === undefined || prefix.startsWith(`${query.namespace}/`)) {
-        const isSeen = await visiblePaths(sql, prefix.slice(0, prefix.indexOf('/')), visible)
+        const isVisible = await visiblePaths(sql, prefix.slice(0, prefix.indexOf('/')), visible)
         for await (const { key, size, modified, versionId } of everyObject(objects, prefix)) {
-          if (!isSeen(key)) continue
+          if (!isVisible(key)) continue
           if (key.split('/').some((segment) => excluded.has(segment))) continue
           total += 1
           if (total <= page.offset || files.length === page.limit) continue
@@ -146,8 +146,8 @@ export function makeFileService({ sql, objects, fileWritten }: FileDeps) {
         await permit(path)
         const perform = async (tx?: SqlTx): Promise<FileUploaded> => {
           const { versionId } = await store(path, stored, { tx })
-          const told = { path, filename: baseName(filename), size: stored.size }
-          return { ...told, status: 'uploaded', version_id: versionId }
+          const uploaded = { path, filename: baseName(filename), size: stored.size }
+          return { ...uploaded, status: 'uploaded', version_id: versionId }
         }
         const key = keyOf({ path, filename, contentType, sha256 })
         return await (key === null ? perform() : uploadOnce(sql, key, perform))
@@ -164,7 +164,7 @@ function targetOf({ path }: FormFields, filename: string): string {
   if (!path.endsWith('/')) return filePath(path)
   const name = baseName(filename)
   if (name === '' || !isControlFree(name))
-    throw invalid('file', 'needs a file name without control characters')
+    throw invalid('file', 'must have a file name without control characters')
   return filePath(path + name)
 }
 

@@ -18,17 +18,17 @@ export async function visiblePaths(
 ): Promise<(path: string) => boolean> {
   if (seesEverything(visible)) return () => true
   const [pipelines, zones] = await Promise.all([pipelinesIn(sql, namespace), zonesIn(sql, namespace)])
-  const isSeen = (ids: Visible['pipelines']) => {
-    const known = ids === 'all' ? null : new Set(ids)
-    return (id: string) => known === null || known.has(id)
+  const visibilityBy = (ids: Visible['pipelines']) => {
+    const visibleIds = ids === 'all' ? null : new Set(ids)
+    return (id: string) => visibleIds === null || visibleIds.has(id)
   }
-  const isPipelineSeen = isSeen(visible.pipelines)
-  const isZoneSeen = isSeen(visible.zones)
+  const isPipelineVisible = visibilityBy(visible.pipelines)
+  const isZoneVisible = visibilityBy(visible.zones)
   const ofPipelines = new Map(
-    pipelines.map(({ id, layer, name }) => [`${layer}/${name}`, isPipelineSeen(id)]),
+    pipelines.map(({ id, layer, name }) => [`${layer}/${name}`, isPipelineVisible(id)]),
   )
-  const ofZones = new Map(zones.map(({ id, name }) => [name, isZoneSeen(id)]))
-  const ofRest = visible.namespaces === 'all' || visible.namespaces.includes(namespace)
+  const ofZones = new Map(zones.map(({ id, name }) => [name, isZoneVisible(id)]))
+  const isNamespaceVisible = visible.namespaces === 'all' || visible.namespaces.includes(namespace)
 
   return (path) => {
     const folder = pipelineFolderOf(path)
@@ -39,6 +39,6 @@ export async function visiblePaths(
           ? undefined
           : ofZones.get(zone)
         : ofPipelines.get(`${folder.layer}/${folder.name}`)
-    return owned ?? ofRest
+    return owned ?? isNamespaceVisible
   }
 }

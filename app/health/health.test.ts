@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
 import { SidecarRefusal } from '../rpc/clients.ts'
-import { keptLog, requestTo, testApp, testLog } from '../test-app.ts'
+import { recordingLog, requestTo, testApp, testLog } from '../test-app.ts'
 import { makeHealthService, type PythonHealth, type ReadinessChecks, weakest } from './service.ts'
 
 const answers = async () => {}
@@ -51,7 +51,7 @@ test('one failing part degrades readiness, and its error text stays hidden', asy
 
 /** A health service whose runner fails on request, and its log lines. */
 function watched() {
-  const { log, entries } = keptLog()
+  const { log, entries } = recordingLog()
   let failure: Error | undefined
   const runner = async () => {
     if (failure) throw failure
@@ -87,8 +87,10 @@ test('logs the first reason of an aggregate error', async () => {
   expect(lines()).toEqual([['runner is not ready', { error: 'connect ECONNREFUSED ::1:80' }]])
 })
 
-test('shows the remedy when a sidecar refuses, even beside unreachable sidecars', async () => {
-  const refusal = new SidecarRefusal('refuses the token: set the same SIDECAR_TOKEN there and here')
+test('shows the remedy for a rejected token, even beside unreachable sidecars', async () => {
+  const refusal = new SidecarRefusal(
+    'rejects the token: set the same SIDECAR_TOKEN for the API and the sidecar',
+  )
   for (const error of [refusal, new AggregateError([new Error('connect ECONNREFUSED 10.0.0.1'), refusal])])
     expect(await readyWith({ runner: () => Promise.reject(error) })).toMatchObject({
       status: 503,
@@ -97,11 +99,11 @@ test('shows the remedy when a sidecar refuses, even beside unreachable sidecars'
 })
 
 test('checks all parts concurrently and times them out together', async () => {
-  let asked = 0
+  let checks = 0
   const silent = (signal: AbortSignal) =>
     new Promise<void>(() => {
-      asked++
-      signal.addEventListener('abort', () => expect(asked).toBe(4))
+      checks++
+      signal.addEventListener('abort', () => expect(checks).toBe(4))
     })
   const readiness = { postgres: silent, s3: silent, runner: silent, query: silent }
   const { ready, details } = await makeHealthService({ readiness, log: testLog, timeoutMs: 20 }).readiness()

@@ -8,14 +8,14 @@ import type { HealthService } from './service.ts'
 
 const State = literals(['healthy', 'unhealthy'], {
   title: 'HealthState',
-  description: 'As it was found within the last seconds',
+  description: 'Result of the latest check, which is a few seconds old at most',
 })
 const Alive = t.Object({ status: t.Literal('healthy') }, { title: 'Health' })
 const Live = t.Object(
   {
     status: t.Literal('healthy'),
     version: t.String(),
-    go_version: t.String({ description: 'The runtime and its version', examples: ['bun1.4.5'] }),
+    go_version: t.String({ description: 'Name and version of the runtime', examples: ['bun1.4.5'] }),
     build_time: t.String(),
     git_commit: t.String(),
   },
@@ -41,7 +41,7 @@ const Ready = t.Object(
         [t.Null(), t.Object({ sandbox: t.String(), version: t.String() }, { title: 'PythonSandbox' })],
         {
           description:
-            'What pipelines in Python run in, the weakest of all runners: bubblewrap, landlock or none. Null: they cannot run',
+            'Sandbox of Python pipelines: `bubblewrap`, `landlock` or `none`. With several runners, the weakest sandbox. Null when no runner can execute Python pipelines',
         },
       ),
     ),
@@ -50,12 +50,13 @@ const Ready = t.Object(
       {
         title: 'EngineSandboxes',
         description:
-          'What the processes that execute SQL run behind, beside the lock of the engine itself: landlock, seccomp or none',
+          'Sandbox of the processes that execute SQL: `landlock`, `seccomp` or `none`. It is additional to the restrictions of the SQL engine',
       },
     ),
     details: t.Record(t.String(), t.String(), {
       title: 'ReadinessDetails',
-      description: 'Why a service is unhealthy, or healthy and begins nothing new (a lack of disk space)',
+      description:
+        'Reason why a service is unhealthy, or why a healthy service starts no new work, such as a lack of disk space',
     }),
   },
   { title: 'Readiness' },
@@ -77,7 +78,7 @@ export const healthRoutes = (health: HealthService, metrics: Metrics, build: Bui
         detail: {
           operationId: 'getHealth',
           summary: 'Check that the process runs',
-          description: 'Checks no dependency. Needs no credential.',
+          description: 'Returns 200 while the process runs. It checks no dependency and needs no credential.',
         },
       },
     )
@@ -85,8 +86,8 @@ export const healthRoutes = (health: HealthService, metrics: Metrics, build: Bui
       response: { 200: Live },
       detail: {
         operationId: 'getLiveness',
-        summary: 'Get the build that runs',
-        description: 'The version, the runtime, the commit and the build time.',
+        summary: 'Get the version of the running build',
+        description: 'Returns the version, the runtime, the commit and the build time.',
       },
     })
     .get(
@@ -100,7 +101,8 @@ export const healthRoutes = (health: HealthService, metrics: Metrics, build: Bui
         detail: {
           operationId: 'getReadiness',
           summary: 'Check every dependency',
-          description: 'A part that is switched off is shown as unhealthy but is not required.',
+          description:
+            'Returns 200 when all required dependencies are healthy, otherwise 503. A dependency that is off by configuration is `unhealthy` but not required.',
         },
       },
     )
@@ -115,7 +117,7 @@ export const healthRoutes = (health: HealthService, metrics: Metrics, build: Bui
         detail: {
           operationId: 'getMetrics',
           summary: 'Get the metrics',
-          description: 'In the Prometheus text format.',
+          description: 'Returns the metrics in the Prometheus text format.',
         },
       },
     )
@@ -128,7 +130,7 @@ const liveness = ({ version, gitCommit, buildTime }: Build) => ({
   git_commit: gitCommit,
 })
 
-/** The specification named this field after another runtime. */
+/** The specification requires the name `go_version`, although the runtime is not Go. */
 const runtime = () => {
   const { bun, deno, node }: Partial<Record<string, string>> = process.versions
   // Bun and Deno also set `node`.

@@ -40,13 +40,13 @@ type Part = keyof ReadinessChecks
 const OWN_PARTS = ['postgres', 's3', 'runner', 'query'] as const
 const PLUGIN_PARTS = ['auth_plugin', 'sharing_plugin', 'enforcement_plugin'] as const
 type PluginPart = (typeof PLUGIN_PARTS)[number]
-type Word = 'healthy' | 'unhealthy'
-type Finding = { healthy: true; told: unknown } | { healthy: false; required: boolean; detail: string }
+type HealthState = 'healthy' | 'unhealthy'
+type Finding = { healthy: true; report: unknown } | { healthy: false; required: boolean; detail: string }
 
 export interface Readiness {
   ready: boolean
-  services: Record<Exclude<Part, PluginPart>, Word> & Partial<Record<PluginPart, Word>>
-  /** Why a part is unhealthy, or why a healthy part starts nothing new. */
+  services: Record<Exclude<Part, PluginPart>, HealthState> & Partial<Record<PluginPart, HealthState>>
+  /** Why a part is unhealthy, or why a healthy part starts no new work. */
   details: Partial<Record<Part | 'license', string>>
   /** Absent when unknown. */
   python?: PythonHealth | null
@@ -58,7 +58,7 @@ export type HealthService = ReturnType<typeof makeHealthService>
 
 interface Deps {
   readiness: ReadinessChecks
-  /** Why healthy parts start nothing new, such as a lack of disk space. */
+  /** Why healthy parts start no new work, such as a lack of disk space. */
   shortages?: () => Promise<Readiness['details']>
   /** Queries the runners that answer. */
   describePython?: (signal: AbortSignal) => Promise<PythonHealth | null>
@@ -79,14 +79,14 @@ export function makeHealthService({
   /** Parts that failed their last check. Monitors poll every few seconds, so only a change is logged. */
   const unhealthy = new Set<Part>()
 
-  async function find(part: Part): Promise<Finding> {
+  async function checkPart(part: Part): Promise<Finding> {
     const check = readiness[part] ?? null
     if (check === null) return { healthy: false, required: false, detail: 'switched off' }
     const signal = AbortSignal.timeout(timeoutMs)
     try {
-      const told = await Promise.race([check(signal), rejectedBy(signal)])
+      const report = await Promise.race([check(signal), rejectedBy(signal)])
       if (unhealthy.delete(part)) log.info(`${part} is ready again`)
-      return { healthy: true, told }
+      return { healthy: true, report }
     } catch (error) {
       // Readiness is public and a reason may contain addresses, so the reason only goes to the log.
       if (!unhealthy.has(part)) log.warn(`${part} is not ready`, { error: reasonOf(error) })
@@ -105,29 +105,29 @@ export function makeHealthService({
     /** Checks all parts concurrently. A part that is off is not required: it is shown as unhealthy, but fails nothing. */
     async readiness(): Promise<Readiness> {
       const plugins = PLUGIN_PARTS.filter((part) => readiness[part] !== undefined)
-      const asked = [...OWN_PARTS, ...plugins].map(async (part) => [part, await find(part)] as const)
+      const checks = [...OWN_PARTS, ...plugins].map(async (part) => [part, await checkPart(part)] as const)
       const [python, ...found] = await Promise.all([
         describePython?.(AbortSignal.timeout(timeoutMs)).catch(() => null),
-        ...asked,
+        ...checks,
       ])
       const details: Readiness['details'] = { ...(await shortages?.()) }
       for (const [part, finding] of found) if (!finding.healthy) details[part] = finding.detail
       // Machines can still use the installation, so readiness does not fail.
-      if (licensing?.hasEnded()) details.license = 'has ended: users are refused'
+      if (licensing?.hasEnded()) details.license = 'has expired: users are rejected; set a new LICENSE'
       return {
         ready: found.every(([, finding]) => finding.healthy || !finding.required),
         services: Object.fromEntries(
           found.map(([part, { healthy }]) => [part, healthy ? 'healthy' : 'unhealthy']),
         ) as Readiness['services'],
         details,
-        engines: Object.fromEntries(found.flatMap(wallOf)),
+        engines: Object.fromEntries(found.flatMap(sandboxOf)),
         ...(python === undefined ? {} : { python }),
       }
     },
   }
 }
 
-/** Among equal services, a refusal is more informative than an unreachable service. */
+/** If several runners fail, the refusal of a runner is reported before an unreachable runner, because it names a remedy. */
 const refusalIn = (error: unknown): SidecarRefusal | undefined =>
   error instanceof AggregateError
     ? error.errors.map(refusalIn).find((one) => one !== undefined)
@@ -135,7 +135,7 @@ const refusalIn = (error: unknown): SidecarRefusal | undefined =>
       ? error
       : undefined
 
-/** An aggregate error (a name with two addresses, two runners) often has no message of its own. */
+/** An aggregate error (of a host name with two addresses, or of two runners) often has no message of its own. */
 const reasonOf = (error: unknown): string => {
   if (error instanceof AggregateError && error.errors.length > 0) return reasonOf(error.errors[0])
   return error instanceof Error ? error.message || error.name : String(error)
@@ -147,7 +147,7 @@ const rejectedBy = (signal: AbortSignal) =>
   })
 
 /** Only sidecars report a sandbox; a plugin reports its version. */
-const wallOf = ([part, finding]: readonly [Part, Finding]) =>
-  (part === 'runner' || part === 'query') && finding.healthy && typeof finding.told === 'string'
-    ? [[part, finding.told] as const]
+const sandboxOf = ([part, finding]: readonly [Part, Finding]) =>
+  (part === 'runner' || part === 'query') && finding.healthy && typeof finding.report === 'string'
+    ? [[part, finding.report] as const]
     : []

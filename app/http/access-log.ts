@@ -13,9 +13,9 @@ export interface Reporting {
 /** Metric labels and log lines contain patterns, because text from a client must not become a time series. */
 const UNMATCHED = 'unmatched'
 const METHODS = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'])
-/** Machines poll these every few seconds. The health check itself logs the findings of `/health/ready`. */
+/** Monitors request these routes every few seconds. The health check itself logs the findings of `/health/ready`. */
 const MONITORING = /^\/(health|metrics)(\/|$)/
-/** A run requests dozens of tables and files; its own log shows the outcome. */
+/** A run requests dozens of tables and files, and the log of the run shows the outcome. So these requests are not logged. */
 const INTERNAL = /^\/(catalog|lake\/objects)\//
 /** A slower internal response delays a run, so it is logged. */
 const SLOW_INTERNAL_MS = 1_000

@@ -1,8 +1,8 @@
 import { expect, test } from 'bun:test'
 import { hintFor } from './admission.ts'
 
-const known = /^\/(api\/v1\/(runs|runs\/[^/]+|files\/.+)|inspector)$/
-const routes = { methods: (path: string) => (known.test(path) ? ['GET'] : []) }
+const existingPath = /^\/(api\/v1\/(runs|runs\/[^/]+|files\/.+)|inspector)$/
+const routes = { methods: (path: string) => (existingPath.test(path) ? ['GET'] : []) }
 
 test.each([
   ['/api/v1/runs/', '/api/v1/runs'],

@@ -36,7 +36,7 @@ export interface Arrival {
   /** The state of the client's bucket, if requests are limited. */
   allowance: Allowance | null
   /** Whether the queue of the audit log has a reserved slot for this request. */
-  hasPlace: boolean
+  hasSlot: boolean
 }
 
 /**
@@ -58,15 +58,15 @@ export async function admit(deps: Admission, arrival: Arrival): Promise<Route | 
   arrival.allowance = allowance
   if (allowance !== null && allowance.retryAfterSeconds > 0)
     throw tooManyRequests('too many requests', allowance.retryAfterSeconds)
-  arrival.hasPlace = await deps.audit.reserve(request.method, target.path)
+  arrival.hasSlot = await deps.audit.reserve(request.method, target.path)
   if (identity?.kind === 'user') await deps.admitUser?.(identity)
 
   if (route === null) throw noRoute(deps.routes, arrival)
   if (deps.cors.isForgery(request))
-    throw forbidden('Origin: pages of another site may not write; list the site in CORS_ORIGINS')
+    throw forbidden('Origin: a page of another site sent this write: add its origin to CORS_ORIGINS')
   checkEncoding(target)
   if (identity !== null && deps.authorize !== null && !(await deps.authorize(identity, route)))
-    throw forbidden('this is not open to you')
+    throw forbidden('refused by the authentication plugin: ask the operator for access')
   return route
 }
 

@@ -86,5 +86,5 @@ describe('with a key configured', () => {
 })
 
 test('the Pro edition does not start without a method of authentication', () => {
-  expect(() => testApp({ ...parts, config: { edition: 'pro' } })).toThrow(/not open to everybody/)
+  expect(() => testApp({ ...parts, config: { edition: 'pro' } })).toThrow(/requires API keys/)
 })

@@ -7,11 +7,12 @@ import { type AppError, unauthenticated } from '../core/errors.ts'
 import { ANONYMOUS, type Identity } from '../core/identity.ts'
 import { limits } from '../core/limits.ts'
 import { type Failures, tooManyRequests } from '../core/rate-limit.ts'
+import { targetOf } from '../core/target.ts'
 
-type Answer = Identity | AppError
+type AuthOutcome = Identity | AppError
 
 /** A method of authentication. An AppError is the response to a client that is refused. */
-export type Authenticate = (request: Request, sender: Sender) => Answer | Promise<Answer>
+export type Authenticate = (request: Request, sender: Sender) => AuthOutcome | Promise<AuthOutcome>
 
 /** Whether an authenticated caller may use a route at all. Rights on the requested resource are checked later. */
 export type Authorize = (
@@ -36,31 +37,36 @@ export interface AuthenticateParts {
  */
 export function makeAuthenticate({ apiKeys, tokens, failures }: AuthenticateParts): Authenticate {
   if (apiKeys === null && tokens === null) return () => ANONYMOUS
-  /** Keys that were used before. They still work from an address that guesses. */
+  /** Keys that were used before. They still work from an address that has sent too many wrong credentials. */
   const proven = new Map<string, Identity>()
   const schemes = [...(tokens ? [BEARER] : []), ...(apiKeys ? ['ApiKey realm="sluice"'] : [])].join(', ')
   const missing = [...(tokens ? ['Authorization: Bearer'] : []), ...(apiKeys ? ['X-Api-Key'] : [])].join(
     ' or ',
   )
 
-  return ({ headers }, sender) => {
+  return ({ headers, url }, sender) => {
     const key = apiKeys === null ? null : headers.get('x-api-key')
-    const authorization = tokens === null ? null : headers.get('authorization')
-    const isBearer = authorization !== null && /^bearer(?: |$)/i.test(authorization)
-    if (key !== null && isBearer)
+    const isBearer = BEARER_SCHEME.test(headers.get('authorization') ?? '')
+    if (apiKeys !== null && key === null && isBearer && isOfEngine(targetOf(url).path)) {
+      const bearer = bearerIn(headers) ?? ''
+      // If no token is valid here, every bearer credential must be a key. A token is never equal to a key.
+      if (tokens === null || apiKeys.find(bearer) !== null) return ofKey(apiKeys, bearer, sender)
+    }
+    const authorization = tokens !== null && isBearer ? headers.get('authorization') : null
+    if (key !== null && authorization !== null)
       return unauthenticated('send X-Api-Key or Authorization: Bearer, not both', schemes)
     if (key !== null && apiKeys !== null) return ofKey(apiKeys, key, sender)
-    if (tokens !== null && authorization !== null && isBearer) return ofBearer(tokens, authorization, sender)
+    if (tokens !== null && authorization !== null) return ofBearer(tokens, authorization, sender)
     return unauthenticated(`${missing} header is missing`, schemes)
   }
 
-  function ofKey(known: ApiKeys, key: string, sender: Sender): Answer {
-    const name = known.find(key)
+  function ofKey(keys: ApiKeys, key: string, sender: Sender): AuthOutcome {
+    const name = keys.find(key)
     if (name !== null) {
       const identity = proven.get(name)
       if (identity !== undefined) return identity
     }
-    // Among guesses, an unused key is refused even when it is valid. Otherwise the response would reveal the right key.
+    // After too many wrong keys, even a valid key is refused if it was not used before. Otherwise guessing would find it.
     if (name === null || isGuessing(sender, key))
       return refused(unauthenticated('X-Api-Key is not valid', schemes), sender)
     const identity: Identity = { kind: 'api-key', userId: '', name, roles: [] }
@@ -68,16 +74,20 @@ export function makeAuthenticate({ apiKeys, tokens, failures }: AuthenticatePart
     return identity
   }
 
-  function ofBearer(known: AccessTokens, authorization: string, sender: Sender): Answer | Promise<Answer> {
+  function ofBearer(
+    accessTokens: AccessTokens,
+    authorization: string,
+    sender: Sender,
+  ): AuthOutcome | Promise<AuthOutcome> {
     const token =
       authorization.length > limits.accessTokenLength + BEARER.length
         ? ''
         : (/^bearer +([\w.~+/=-]+) *$/i.exec(authorization)?.[1] ?? '')
-    const user = known.verify(token, () => isGuessing(sender, token))
-    return user instanceof Promise ? user.then((one) => ofUser(one, sender)) : ofUser(user, sender)
+    const user = accessTokens.verify(token, () => isGuessing(sender, token))
+    return user instanceof Promise ? user.then((verified) => ofUser(verified, sender)) : ofUser(user, sender)
   }
 
-  function ofUser(user: Identity | TokenRefusal, sender: Sender): Answer {
+  function ofUser(user: Identity | TokenRefusal, sender: Sender): AuthOutcome {
     if (!(user instanceof TokenRefusal)) return user
     const challenge = `${BEARER}, error="invalid_token", error_description="${user.why}"`
     return refused(unauthenticated(user.why, challenge), sender, user.isGuess)
@@ -96,7 +106,7 @@ export function makeAuthenticate({ apiKeys, tokens, failures }: AuthenticatePart
 
   /** Counts a wrong credential; too many turn 401 into 429. Signatures cannot be guessed, so tokens are always verified. */
   function refused(why: AppError, sender: Sender, isGuess = true): AppError {
-    const allowed = failures?.take(sender, isGuess)
+    const allowed = failures?.consume(sender, isGuess)
     return allowed && allowed.retryAfterSeconds > 0
       ? tooManyRequests('too many wrong credentials from this address', allowed.retryAfterSeconds)
       : why
@@ -104,3 +114,11 @@ export function makeAuthenticate({ apiKeys, tokens, failures }: AuthenticatePart
 }
 
 const BEARER = 'Bearer realm="sluice"'
+const BEARER_SCHEME = /^bearer(?: |$)/i
+
+/** The bearer credential of a request; null without any. */
+export const bearerIn = (headers: Headers): string | null =>
+  /^bearer +(\S+) *$/i.exec(headers.get('authorization') ?? '')?.[1] ?? null
+
+/** Query engines send an API key as a bearer credential, because they know no header of ours. */
+export const isOfEngine = (path: string) => path.startsWith('/iceberg/')

@@ -43,7 +43,7 @@ export async function readBody(request: Request, route: ReadableRoute): Promise<
 /** Refuses encoded bodies. Without this check, a compressed body would be reported as invalid JSON or as an invalid form. */
 export function checkCoding({ headers }: Request): void {
   if (!/^(?:identity)?$/i.test(headers.get('content-encoding') ?? ''))
-    throw invalid('Content-Encoding', 'must be identity: send the body as it is')
+    throw invalid('Content-Encoding', 'must be identity: send the body without compression')
 }
 
 /**
@@ -59,13 +59,13 @@ async function readBounded(request: Request, route: ReadableRoute): Promise<Uint
     throw refusalOf(route)
   }
   const isSmall = declared > 0 && declared <= WHOLE_BYTES_MAX && !headers.has('transfer-encoding')
-  const bytes = isSmall ? await whole(request) : await counted(request, route, declared)
+  const bytes = isSmall ? await readWhole(request) : await readCounted(request, route, declared)
   if (bytes.byteLength > route.bodyBytesMax) throw refusalOf(route)
   return bytes
 }
 
-async function whole(request: Request): Promise<Uint8Array> {
-  const { late, stop } = lateness()
+async function readWhole(request: Request): Promise<Uint8Array> {
+  const { late, stop } = makeDeadline()
   try {
     return new Uint8Array(await Promise.race([request.arrayBuffer(), late]))
   } catch (cause) {
@@ -76,7 +76,7 @@ async function whole(request: Request): Promise<Uint8Array> {
 }
 
 /** Counts while it reads, because a body may come without a length. */
-async function counted(request: Request, route: ReadableRoute, declared: number): Promise<Uint8Array> {
+async function readCounted(request: Request, route: ReadableRoute, declared: number): Promise<Uint8Array> {
   let all = new Uint8Array(0)
   let size = 0
   for await (const chunk of arriving(request)) {
@@ -102,7 +102,7 @@ function grown(bytes: Uint8Array, size: number) {
  * megabytes would stay allocated while eight files arrive.
  */
 export function releaseBuffer({ buffer, byteLength }: Uint8Array) {
-  // Some runtimes cut many chunks out of one buffer.
+  // In some runtimes, several chunks share one buffer, which must then stay.
   if (byteLength !== buffer.byteLength) return
   if (buffer instanceof ArrayBuffer && 'transfer' in buffer && !buffer.resizable) buffer.transfer(0)
 }
@@ -110,7 +110,7 @@ export function releaseBuffer({ buffer, byteLength }: Uint8Array) {
 async function* arriving({ body }: Request): AsyncGenerator<Uint8Array> {
   if (body === null) return
   const reader = body.getReader()
-  const { late, stop } = lateness()
+  const { late, stop } = makeDeadline()
   try {
     for (;;) {
       const { done, value } = await Promise.race([reader.read(), late])
@@ -126,22 +126,22 @@ async function* arriving({ body }: Request): AsyncGenerator<Uint8Array> {
   }
 }
 
-/** Otherwise a client that sends a byte now and then could hold its connection and its buffer indefinitely. */
-function lateness() {
+/** The time limit for a body. A client that sends a byte now and then could otherwise hold its buffer indefinitely. */
+function makeDeadline() {
   const { promise: late, reject } = Promise.withResolvers<never>()
   late.catch(() => {})
   const timer = setTimeout(
-    () => reject(malformed(`took longer than ${JSON_BODY_MS / 1_000} s`)),
+    () => reject(malformed(`took longer than ${JSON_BODY_MS / 1_000} s to arrive`)),
     JSON_BODY_MS,
   )
   return { late, stop: () => clearTimeout(timer) }
 }
 
 /** Limits of draining an unwanted body: bytes and time. */
-const PASSED_OVER_BYTES_MAX = 256 * 1_048_576
-const PASSED_OVER_MS = 30_000
+const DRAINED_BYTES_MAX = 256 * 1_048_576
+const DRAINED_MS = 30_000
 /** A client that sends nothing for this time is waiting for the response. */
-const PASSED_OVER_PAUSE_MS = 500
+const DRAINED_PAUSE_MS = 500
 
 /**
  * Drains a body that is too large if the client wants the connection closed after the response. A close while the client still
@@ -150,15 +150,15 @@ const PASSED_OVER_PAUSE_MS = 500
 export async function skipBody({ headers, body }: Request): Promise<void> {
   if (body === null || !/\bclose\b/i.test(headers.get('connection') ?? '')) return
   const reader = body.getReader()
-  const leave = () => void reader.cancel().catch(() => {})
-  const timer = setTimeout(leave, PASSED_OVER_MS)
-  let pause = setTimeout(leave, PASSED_OVER_PAUSE_MS)
+  const cancel = () => void reader.cancel().catch(() => {})
+  const timer = setTimeout(cancel, DRAINED_MS)
+  let pause = setTimeout(cancel, DRAINED_PAUSE_MS)
   try {
-    for (let bytes = 0; bytes <= PASSED_OVER_BYTES_MAX; ) {
+    for (let bytes = 0; bytes <= DRAINED_BYTES_MAX; ) {
       const { done, value } = await reader.read()
       if (done) return
       clearTimeout(pause)
-      pause = setTimeout(leave, PASSED_OVER_PAUSE_MS)
+      pause = setTimeout(cancel, DRAINED_PAUSE_MS)
       bytes += value.byteLength
       releaseBuffer(value)
     }
@@ -167,13 +167,13 @@ export async function skipBody({ headers, body }: Request): Promise<void> {
   } finally {
     clearTimeout(timer)
     clearTimeout(pause)
-    leave()
+    cancel()
   }
 }
 
 /** The client is gone and reads no response, unless its body was late. */
 const notReceived = (cause: unknown) =>
-  cause instanceof AppError ? cause : malformed('was not received to its end', cause)
+  cause instanceof AppError ? cause : malformed('was not received completely', cause)
 
 const refusalOf = ({ bodyBytesMax: max }: ReadableRoute) =>
   max > JSON_BODY_BYTES ? tooLarge() : tooLarge('body too large (max 1MiB)')

@@ -4,7 +4,7 @@ import * as zlib from 'node:zlib'
 import type { Route } from '../core/route-table.ts'
 import { acceptedCoding, CODINGS, type Coding } from './accept-encoding.ts'
 
-/** Below this size, the headers weigh as much as the saving. */
+/** Below this size, the headers of a compressed response are as large as the saving. */
 const BYTES_MIN = 1_024
 /** Compressing this size takes 0.1 ms; starting a stream takes longer. A larger response is compressed off the event loop. */
 const AT_ONCE_BYTES_MAX = 65_536

@@ -5,7 +5,10 @@ import { AppError, invalid } from '../core/errors.ts'
 /** Declared as `headers` by routes whose response has an entity tag. */
 export const ReadConditions = t.Object({
   'if-none-match': t.Optional(
-    t.String({ maxLength: 4096, description: 'Entity tags, or `*`: 304 when the present one is among them' }),
+    t.String({
+      maxLength: 4096,
+      description: 'Entity tags, or `*`. 304 if the current entity tag is in the list.',
+    }),
   ),
 })
 
@@ -14,13 +17,15 @@ export const WriteConditions = t.Object({
   'if-match': t.Optional(
     t.String({
       maxLength: 4096,
-      description: 'Entity tags: 412 unless the present one is among them; `*`: 412 unless there is one',
+      description:
+        'Entity tags: 412 unless the current entity tag is in the list. `*`: 412 unless the resource exists.',
     }),
   ),
   'if-none-match': t.Optional(
     t.String({
       maxLength: 4096,
-      description: '`*`: 412 when there is one; entity tags: 412 when the present one is among them',
+      description:
+        '`*`: 412 if the resource exists. Entity tags: 412 if the current entity tag is in the list.',
     }),
   ),
 })
@@ -41,12 +46,16 @@ export function preconditionOf(headers: typeof WriteConditions.static): Precondi
 
 /** Whether the client already has this version. */
 export function clientHasVersion(headers: typeof ReadConditions.static, versionId: string): boolean {
-  const { 'if-none-match': known } = headers
-  return known !== undefined && matcherOf('If-None-Match', known, 'weak')(versionId)
+  const { 'if-none-match': entityTags } = headers
+  return entityTags !== undefined && matcherOf('If-None-Match', entityTags, 'weak')(versionId)
 }
 
 export const preconditionFailed = (what: string) =>
-  new AppError(412, 'ALREADY_EXISTS', `${what} is not, or no longer, what the request expects`)
+  new AppError(
+    412,
+    'ALREADY_EXISTS',
+    `${what} does not match the condition of the request: read its current version`,
+  )
 
 const TAG = /(W\/)?"([\x21\x23-\x7e\x80-\xff]*)"/g
 /** A character that no header can contain. */

@@ -33,7 +33,7 @@ const SAFE = new Set(['GET', 'HEAD', 'OPTIONS'])
 export interface CorsSettings {
   /** Exact origins, or the single entry `*`. */
   origins: readonly string[]
-  /** Its origin is also ours, because a proxy may change `Host`. */
+  /** The origin of this address is also an origin of the service, because a proxy may change `Host`. */
   publicUrl: string | null
   /** No request needs a credential, so a page of any site could write. Otherwise that page would need a credential. */
   isOpen: boolean

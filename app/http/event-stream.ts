@@ -7,7 +7,7 @@ import { prefers } from './accept.ts'
 /** The response that carries a stream. Throws 429 for null: no slot was free. */
 export function eventStream(stream: ReadableStream<Uint8Array> | null): Response {
   if (stream === null)
-    throw new AppError(429, 'RATE_LIMITED', 'too many event streams are open', {
+    throw new AppError(429, 'RATE_LIMITED', 'too many open event streams: close one, or retry in 5 s', {
       headers: { 'retry-after': '5' },
     })
   return new Response(stream, {
@@ -46,32 +46,32 @@ interface ReaderOptions {
 }
 
 /** Null: too many streams are open, in total or for this client. */
-export function openEventReader(places: StreamSlots, client: string, options: ReaderOptions) {
-  const giveBack = places.take(client)
-  return giveBack === null ? null : new EventReader(giveBack, options)
+export function openEventReader(slots: StreamSlots, client: string, options: ReaderOptions) {
+  const releaseSlot = slots.acquire(client)
+  return releaseSlot === null ? null : new EventReader(releaseSlot, options)
 }
 
 /** One open stream of events. */
 export class EventReader {
   readonly stream: ReadableStream<Uint8Array>
-  readonly #leave: () => void
+  readonly #unsubscribe: () => void
   #controller!: ReadableStreamDefaultController<Uint8Array>
 
-  constructor(giveBack: () => void, { bufferBytes, onRead = () => {}, onLeave }: ReaderOptions) {
-    this.#leave = () => {
-      giveBack()
+  constructor(releaseSlot: () => void, { bufferBytes, onRead = () => {}, onLeave }: ReaderOptions) {
+    this.#unsubscribe = () => {
+      releaseSlot()
       onLeave(this)
     }
     const start = (controller: ReadableStreamDefaultController<Uint8Array>) => {
       this.#controller = controller
     }
     const strategy = new ByteLengthQueuingStrategy({ highWaterMark: bufferBytes })
-    this.stream = new ReadableStream({ start, pull: onRead, cancel: this.#leave }, strategy)
+    this.stream = new ReadableStream({ start, pull: onRead, cancel: this.#unsubscribe }, strategy)
     this.send(RETRY)
   }
 
   /** Free bytes in the buffer. Zero or less: the client is slow or has disconnected. */
-  get room(): number {
+  get freeBytes(): number {
     return this.#controller.desiredSize ?? 0
   }
 
@@ -90,6 +90,6 @@ export class EventReader {
     } catch {
       // The client has already closed the stream.
     }
-    this.#leave()
+    this.#unsubscribe()
   }
 }

@@ -6,7 +6,7 @@ import { limits } from '../core/limits.ts'
 import { makeMetrics } from '../core/metrics.ts'
 import { Layer, NamespaceName, nullable } from '../core/names.ts'
 import { decodePath } from '../core/target.ts'
-import { keptLog, requestTo, testApp } from '../test-app.ts'
+import { recordingLog, requestTo, testApp } from '../test-app.ts'
 import { JSON_BODY_BYTES } from './body.ts'
 import { exchangeOf } from './exchange.ts'
 
@@ -234,14 +234,14 @@ describe('bodies', () => {
 describe('sizes', () => {
   /** A body without a declared length. */
   const streamed = (bytes: number) => {
-    let left = bytes
+    let remaining = bytes
     return new ReadableStream<Uint8Array>({
       pull(controller) {
-        if (left <= 0) return controller.close()
+        if (remaining <= 0) return controller.close()
         // The reader of a chunk frees its memory, so every chunk is a new buffer.
-        const size = Math.min(left, 65_536)
+        const size = Math.min(remaining, 65_536)
         controller.enqueue(new Uint8Array(size).fill(0x20))
-        left -= size
+        remaining -= size
       },
     })
   }
@@ -264,7 +264,7 @@ describe('sizes', () => {
     })
     const response = await send('/api/v1/things', broken, json)
     expect(response.status).toBe(400)
-    expect((await errorOf(response)).message).toBe('body: was not received to its end')
+    expect((await errorOf(response)).message).toBe('body: was not received completely')
   })
   test('a declared length over the limit is refused before the body', async () => {
     const headers = { ...json, 'content-length': String(JSON_BODY_BYTES + 1) }
@@ -308,7 +308,7 @@ describe('failures', () => {
     }
   })
   test('an unexpected error is logged with its cause and request id', async () => {
-    const { log, entries } = keptLog()
+    const { log, entries } = recordingLog()
     await requestTo(testApp({ api: [failures], log }), 'GET', '/api/v1/failures/awaited', undefined, {
       'x-request-id': 'r-1',
     })
@@ -380,7 +380,7 @@ describe('headers', () => {
     expect(await errorOf(refused)).toEqual({
       code: 'AUTHORIZATION',
       type: 'AUTHORIZATION',
-      message: 'Origin: pages of another site may not write; list the site in CORS_ORIGINS',
+      message: 'Origin: a page of another site sent this write: add its origin to CORS_ORIGINS',
     })
     for (const origin of [
       'null',
@@ -432,7 +432,7 @@ describe('headers', () => {
 describe('the access log', () => {
   /** Lines as `level method path status`, on a clock that advances by `ms` per request. */
   async function linesOf(requests: [method: string, path: string][], { ms = 1, brokenMetrics = false } = {}) {
-    const { log, entries } = keptLog()
+    const { log, entries } = recordingLog()
     let now = 0
     const clock = {
       now: () => new Date(),

@@ -13,7 +13,7 @@ import { type Reader, readerOf } from '../access/code-visibility.ts'
 import { type Access, UNLIMITED, type Visible } from '../core/access.ts'
 import type { Peer, Sender, SenderOf } from '../core/client-address.ts'
 import type { Clock } from '../core/clock.ts'
-import { errorResponse, toAppError } from '../core/error-response.ts'
+import { toAppError } from '../core/error-response.ts'
 import { type AppError, clientGone } from '../core/errors.ts'
 import type { Identity } from '../core/identity.ts'
 import type { NewId } from '../core/ids.ts'
@@ -32,6 +32,8 @@ export interface ExchangeDeps extends Admission, Reporting {
   newId: NewId
   clock: Clock
   senderOf: SenderOf
+  /** The response to a refused request. Foreign interfaces have their own formats. */
+  refusal(path: string, error: AppError): Response
 }
 
 interface Answered {
@@ -57,7 +59,8 @@ const exchanges = new WeakMap<Request, Exchange>()
 /** The exchange of a request, for its handler. */
 export function exchangeOf(request: Request): Exchange {
   const exchange = exchanges.get(request)
-  if (exchange === undefined) throw new Error('this request did not come through the server')
+  if (exchange === undefined)
+    throw new Error('the request has no exchange: its handler was called outside of fetch')
   return exchange
 }
 
@@ -87,11 +90,16 @@ export function makeFetch(deps: ExchangeDeps): (request: Request, peer?: Peer) =
       status: response.status,
       ip: sender.address,
       peer: sender.peer,
-      hasPlace: arrival.hasPlace,
+      hasSlot: arrival.hasSlot,
     })
     setCommonHeaders(response.headers)
     if (arrival.allowance !== null) setAllowanceHeaders(response.headers, arrival.allowance)
-    const sent = received({ response: await compressed(request, route, response), failure }, peer)
+    const sent = received(
+      deps,
+      { response: await compressed(request, route, response), failure },
+      arrival,
+      peer,
+    )
     sent.response.headers.set('x-request-id', requestId)
     deps.cors.allow(request, sent.response.headers)
     report(deps, { request, requestId, route, ms: deps.clock.elapsed() - began, ...sent })
@@ -109,10 +117,10 @@ function arrive(deps: ExchangeDeps, request: Request, peer: Peer): Arrival {
     requestId: requestIdIn(request.headers) ?? deps.newId(),
     target,
     route: deps.routes.find(request.method, target.path),
-    // Read at once: the client may disconnect before the response, and its address is then unknown.
+    // The address is read on arrival, because it is unknown once the client has disconnected.
     sender: deps.senderOf(request, peer),
     identity: null,
-    hasPlace: false,
+    hasSlot: false,
     allowance: null,
   }
 }
@@ -122,20 +130,20 @@ async function answer(deps: ExchangeDeps, arrival: Arrival): Promise<Answered> {
     const admitted = await admit(deps, arrival)
     return { response: admitted instanceof Response ? admitted : await performed(deps, arrival, admitted) }
   } catch (error) {
-    return refusedWith(error)
+    return refusedWith(deps, arrival, error)
   }
 }
 
-function refusedWith(error: unknown): Answered {
+function refusedWith({ refusal }: ExchangeDeps, { target }: Arrival, error: unknown): Answered {
   const failure = toAppError(error)
-  return { response: errorResponse(failure), failure }
+  return { response: refusal(target.path, failure), failure }
 }
 
 /** The response, or 499 if the client has closed the connection, which is no fault of the service. */
-function received(answered: Answered, peer: Peer): Answered {
+function received(deps: ExchangeDeps, answered: Answered, arrival: Arrival, peer: Peer): Answered {
   if (peer.isGone !== true) return answered
   void answered.response.body?.cancel().catch(() => {})
-  return refusedWith(clientGone(answered.failure))
+  return refusedWith(deps, arrival, clientGone(answered.failure))
 }
 
 async function performed(

@@ -10,7 +10,8 @@ export const IdempotencyHeaders = t.Object({
   'idempotency-key': t.Optional(
     t.String({
       pattern: '^[\\x20-\\x7e]{1,255}$',
-      description: '1 to 255 printable ASCII characters',
+      description:
+        'A name for the request, 1 to 255 printable ASCII characters; a repetition gets the first response',
       examples: ['2f1c1a52-nightly-2026-03-01'],
     }),
   ),
@@ -18,17 +19,17 @@ export const IdempotencyHeaders = t.Object({
 export type IdempotencyHeaders = typeof IdempotencyHeaders.static
 
 /** The key of a request whose body is known only after it was received. */
-export type KeyOf = (asked: object) => IdempotencyKey | null
+export type KeyOf = (body: object) => IdempotencyKey | null
 export const withoutKey: KeyOf = () => null
 
 /**
- * Null: no key was sent, so every repetition is performed. `asked` is the body after its schema, or a value that represents the
+ * Null: no key was sent, so every repetition is performed. `input` is the body after its schema, or a value that represents the
  * body.
  */
 export function idempotencyKeyOf(
   request: Request,
   headers: IdempotencyHeaders,
-  asked: object,
+  input: object,
 ): IdempotencyKey | null {
   const key = headers['idempotency-key']
   if (key === undefined) return null
@@ -37,7 +38,7 @@ export function idempotencyKeyOf(
     caller: identity?.userId ?? '',
     operation: `${route.method} ${route.pattern}`,
     key,
-    requestHash: hashOf([targetOf(request.url).path, asked]),
+    requestHash: hashOf([targetOf(request.url).path, input]),
   }
 }
 

@@ -12,26 +12,26 @@ setDefaultTimeout(60_000)
 // Fewer connections than rivals: requests that wait for a key must not block its holder.
 const opened = useDatabase({ rawConnections: 4 })
 
-let made = 0
+let keysCreated = 0
 const newKey = (changed: Partial<IdempotencyKey> = {}): IdempotencyKey => ({
   caller: '',
   operation: 'POST /api/v1/runs',
-  key: `key-${made++}`,
+  key: `key-${keysCreated++}`,
   requestHash: 'a',
   ...changed,
 })
 
-/** Work that inserts one row each time it is performed, with the value `what`. */
-const leave = (what: string, then: (tx: SqlTx) => Promise<void> = async () => {}) => ({
+/** Work that inserts one row each time it is performed, with the value `value`. */
+const insertRow = (value: string, then: (tx: SqlTx) => Promise<void> = async () => {}) => ({
   prepare: async () => newId(),
   perform: async (tx: SqlTx, id: string) => {
-    await tx`insert into secret (name, value) values (${id}, ${what})`
+    await tx`insert into secret (name, value) values (${id}, ${value})`
     await then(tx)
     return { status: 202, body: { id } }
   },
 })
-const leftBy = async (what: string) => {
-  const rows = await opened.sql<{ name: string }[]>`select name from secret where value = ${what}`
+const rowsWith = async (value: string) => {
+  const rows = await opened.sql<{ name: string }[]>`select name from secret where value = ${value}`
   return rows.map(({ name }) => name)
 }
 const expire = ({ key }: IdempotencyKey, age = '24 hours 1 second') =>
@@ -41,39 +41,41 @@ const conflict = { status: 409, code: 'ALREADY_EXISTS' }
 describe('idempotency keys', () => {
   test('a repeated key returns the first answer without new work', async () => {
     const key = newKey()
-    const first = await answerOnce(opened.sql, key, leave('once'))
+    const first = await answerOnce(opened.sql, key, insertRow('once'))
     expect(first).toMatchObject({ isRepeat: false, answer: { status: 202 } })
-    const again = await answerOnce(opened.sql, key, leave('once'))
+    const again = await answerOnce(opened.sql, key, insertRow('once'))
     expect(again).toEqual({ isRepeat: true, answer: first?.answer as never })
-    expect(await leftBy('once')).toEqual([first?.answer.body.id as string])
+    expect(await rowsWith('once')).toEqual([first?.answer.body.id as string])
   })
 
   test('twenty concurrent requests with one key are performed once', async () => {
     const key = newKey()
     const answers = await Promise.all(
-      Array.from({ length: 20 }, () => answerOnce(opened.sql, key, leave('raced'))),
+      Array.from({ length: 20 }, () => answerOnce(opened.sql, key, insertRow('raced'))),
     )
     expect(answers.filter((one) => one?.isRepeat === false)).toHaveLength(1)
-    expect([...new Set(answers.map((one) => one?.answer.body.id))]).toEqual(await leftBy('raced'))
+    expect([...new Set(answers.map((one) => one?.answer.body.id))]).toEqual(await rowsWith('raced'))
   })
 
   test('a key with another request is a conflict', async () => {
     const key = newKey()
-    const asked = Array.from({ length: 20 }, (_, index) => ({ ...key, requestHash: String(index) }))
+    const requests = Array.from({ length: 20 }, (_, index) => ({ ...key, requestHash: String(index) }))
     const outcomes = await Promise.allSettled(
-      asked.map((one) => answerOnce(opened.sql, one, leave('bodies'))),
+      requests.map((key) => answerOnce(opened.sql, key, insertRow('bodies'))),
     )
     const refused = outcomes.filter((one) => one.status === 'rejected')
     expect(refused).toHaveLength(19)
     for (const { reason } of refused) expect(reason).toMatchObject(conflict)
-    expect(await leftBy('bodies')).toHaveLength(1)
+    expect(await rowsWith('bodies')).toHaveLength(1)
   })
 
   test('a key belongs to one caller and one operation', async () => {
     const key = newKey()
-    const others = [key, { ...key, caller: 'ann' }, { ...key, operation: 'POST /publish' }]
-    for (const one of others)
-      expect(await answerOnce(opened.sql, { ...one, requestHash: newId() }, leave('scoped'))).toMatchObject({
+    const keys = [key, { ...key, caller: 'ann' }, { ...key, operation: 'POST /publish' }]
+    for (const scopedKey of keys)
+      expect(
+        await answerOnce(opened.sql, { ...scopedKey, requestHash: newId() }, insertRow('scoped')),
+      ).toMatchObject({
         isRepeat: false,
       })
   })
@@ -82,25 +84,25 @@ describe('idempotency keys', () => {
     const key = newKey()
     const rivals: object[] = []
     const late = await answerOnce(opened.sql, key, {
-      ...leave('late'),
+      ...insertRow('late'),
       prepare: async () => {
-        rivals.push({ ...(await answerOnce(opened.sql, key, leave('late'))) })
+        rivals.push({ ...(await answerOnce(opened.sql, key, insertRow('late'))) })
         throw new Error('it is gone')
       },
     })
     expect(late).toEqual({ ...rivals[0], isRepeat: true } as never)
-    expect(await leftBy('late')).toHaveLength(1)
+    expect(await rowsWith('late')).toHaveLength(1)
   })
 
   test('a refused request releases its key', async () => {
     const key = newKey()
     const refuse = { prepare: async () => null, perform: async () => null }
     expect(await answerOnce(opened.sql, key, refuse)).toBeNull()
-    const failing = leave('refused', () => Promise.reject(new Error('no')))
+    const failing = insertRow('refused', () => Promise.reject(new Error('no')))
     await expect(answerOnce(opened.sql, key, failing)).rejects.toThrow('no')
-    expect(await leftBy('refused')).toEqual([])
+    expect(await rowsWith('refused')).toEqual([])
     const other = { ...key, requestHash: 'b' }
-    expect(await answerOnce(opened.sql, other, leave('refused'))).toMatchObject({ isRepeat: false })
+    expect(await answerOnce(opened.sql, other, insertRow('refused'))).toMatchObject({ isRepeat: false })
   })
 
   test('a killed process leaves nothing, and a waiting repetition takes over', async () => {
@@ -111,23 +113,23 @@ describe('idempotency keys', () => {
     )
     const reader = child.stdout.getReader()
     expect(new TextDecoder().decode((await reader.read()).value)).toBe('half performed\n')
-    const repeat = answerOnce(opened.sql, key, leave('crashed'))
+    const repeat = answerOnce(opened.sql, key, insertRow('crashed'))
     await until(
       () => opened.sql`
         select 1 from pg_stat_activity where datname = current_database() and cardinality(pg_blocking_pids(pid)) > 0`,
       (waiting) => waiting.length > 0,
     )
-    expect(await leftBy('crashed')).toEqual([])
+    expect(await rowsWith('crashed')).toEqual([])
     child.kill('SIGKILL')
-    const taken = await repeat
-    expect(taken?.isRepeat).toBe(false)
-    expect(await leftBy('crashed')).toEqual([taken?.answer.body.id as string])
+    const outcome = await repeat
+    expect(outcome?.isRepeat).toBe(false)
+    expect(await rowsWith('crashed')).toEqual([outcome?.answer.body.id as string])
   })
 
-  test('a repeated key is answered although its resource is gone', async () => {
+  test('a repeated key gets the stored answer after its resource was deleted', async () => {
     const key = newKey()
-    const first = await answerOnce(opened.sql, key, leave('gone'))
-    const gone = { ...leave('gone'), prepare: () => Promise.reject(new Error('404')) }
+    const first = await answerOnce(opened.sql, key, insertRow('gone'))
+    const gone = { ...insertRow('gone'), prepare: () => Promise.reject(new Error('404')) }
     expect((await answerOnce(opened.sql, key, gone))?.answer).toEqual(first?.answer as never)
     await expect(answerOnce(opened.sql, newKey(), gone)).rejects.toThrow('404')
   })
@@ -138,7 +140,7 @@ test('raw and typed clients share a key', async () => {
   const answers = await Promise.all(
     Array.from({ length: 10 }, (_, turn) =>
       turn % 2 === 0
-        ? answerOnce(opened.sql, key, leave('both'))
+        ? answerOnce(opened.sql, key, insertRow('both'))
         : answerOnceTyped(opened.db, key, {
             prepare: async () => newId(),
             async perform(tx, id) {
@@ -149,21 +151,21 @@ test('raw and typed clients share a key', async () => {
     ),
   )
   expect(answers.filter((one) => one?.isRepeat === false)).toHaveLength(1)
-  expect([...new Set(answers.map((one) => one?.answer.body.id))]).toEqual(await leftBy('both'))
+  expect([...new Set(answers.map((one) => one?.answer.body.id))]).toEqual(await rowsWith('both'))
 })
 
 describe('expiry', () => {
-  test('a key is new after 24 hours, also for concurrent requests', async () => {
+  test('an idempotency key expires after 24 hours, also for concurrent requests', async () => {
     const key = newKey()
-    const first = await answerOnce(opened.sql, key, leave('day'))
+    const first = await answerOnce(opened.sql, key, insertRow('day'))
     await expire(key, '23 hours 59 minutes')
-    expect((await answerOnce(opened.sql, key, leave('day')))?.isRepeat).toBe(true)
+    expect((await answerOnce(opened.sql, key, insertRow('day')))?.isRepeat).toBe(true)
     await expire(key)
     const other = { ...key, requestHash: 'b' }
-    const answers = await Promise.all([1, 2, 3].map(() => answerOnce(opened.sql, other, leave('day'))))
+    const answers = await Promise.all([1, 2, 3].map(() => answerOnce(opened.sql, other, insertRow('day'))))
     expect(answers.filter((one) => one?.isRepeat === false)).toHaveLength(1)
     expect(answers[0]?.answer.body.id).not.toBe(first?.answer.body.id as string)
-    expect(await leftBy('day')).toHaveLength(2)
-    await expect(answerOnce(opened.sql, key, leave('day'))).rejects.toMatchObject(conflict)
+    expect(await rowsWith('day')).toHaveLength(2)
+    await expect(answerOnce(opened.sql, key, insertRow('day'))).rejects.toMatchObject(conflict)
   })
 })

@@ -3,38 +3,38 @@ import assert from 'node:assert/strict'
 import type { Db, Sql, SqlTx, Tx } from '../../drizzle/client.ts'
 import { AppError } from '../core/errors.ts'
 import {
-  type Ask,
   claimKey,
   completeKey,
+  type Execute,
   findAnswer,
   type IdempotencyKey,
-  rawAsk,
+  rawExecutor,
   releaseKey,
   type StoredAnswer,
-  typedAsk,
+  typedExecutor,
 } from './store.ts'
 
 export type { IdempotencyKey } from './store.ts'
 
-export interface Answer<Body> {
+export interface OperationAnswer<Body> {
   status: number
   body: Body
 }
 
-export interface Work<Tx, Prepared, Body> {
-  /** Prepares the work while no connection is held. This may be slow, and its result may remain unused. */
+export interface Operation<Tx, Prepared, Body> {
+  /** Prepares the work while no connection is held. The preparation may be slow, and its result may remain unused. */
   prepare(): Promise<Prepared>
   /**
-   * Performs the work, with this transaction alone. Another connection of the pool could be held by a request that waits for
-   * this one. Null: refused, and no answer is stored.
+   * Performs the work, and uses no connection but that of this transaction. Requests that wait for this request may hold all
+   * other connections. Null: the work was refused, and no answer is stored.
    */
-  perform(tx: Tx, prepared: Prepared): Promise<Answer<Body> | null>
+  perform(tx: Tx, prepared: Prepared): Promise<OperationAnswer<Body> | null>
 }
 
 /** Runs work in a transaction, and statements about keys outside of it or in it. */
-interface Keeper<Tx> {
+interface Transactor<Tx> {
   begin<T>(work: (tx: Tx) => Promise<T>): Promise<T>
-  askIn(tx?: Tx): Ask
+  executorFor(tx?: Tx): Execute
 }
 
 /**
@@ -44,12 +44,12 @@ interface Keeper<Tx> {
 export const answerOnce = <Prepared, Body extends object>(
   sql: Sql,
   key: IdempotencyKey,
-  work: Work<SqlTx, Prepared, Body>,
+  work: Operation<SqlTx, Prepared, Body>,
 ): Promise<Once<Body> | null> =>
   once(
     {
       begin: async (inside) => (await sql.begin(async (tx) => ({ done: await inside(tx) }))).done,
-      askIn: (tx) => rawAsk(tx ?? sql),
+      executorFor: (tx) => rawExecutor(tx ?? sql),
     },
     key,
     work,
@@ -79,50 +79,57 @@ export async function uploadOnce<Performed extends object | null>(
 export const answerOnceTyped = <Prepared, Body extends object>(
   db: Db,
   key: IdempotencyKey,
-  work: Work<Tx, Prepared, Body>,
+  work: Operation<Tx, Prepared, Body>,
 ): Promise<Once<Body> | null> =>
-  once({ begin: (inside) => db.transaction(inside), askIn: (tx) => typedAsk(tx ?? db) }, key, work)
+  once({ begin: (inside) => db.transaction(inside), executorFor: (tx) => typedExecutor(tx ?? db) }, key, work)
 
 export interface Once<Body> {
-  answer: Answer<Body>
+  answer: OperationAnswer<Body>
   isRepeat: boolean
 }
 
 async function once<Tx, Prepared, Body extends object>(
-  keeper: Keeper<Tx>,
+  transactor: Transactor<Tx>,
   key: IdempotencyKey,
-  { prepare, perform }: Work<Tx, Prepared, Body>,
+  { prepare, perform }: Operation<Tx, Prepared, Body>,
 ): Promise<Once<Body> | null> {
   const repeated = (stored: StoredAnswer) => ({ answer: sameRequest<Body>(key, stored), isRepeat: true })
-  const known = await findAnswer(keeper.askIn(), key)
-  if (known !== null) return repeated(known)
+  const earlier = await findAnswer(transactor.executorFor(), key)
+  if (earlier !== null) return repeated(earlier)
   let prepared: Prepared
   try {
     prepared = await prepare()
   } catch (error) {
-    // A rival may have completed before the resource was removed.
-    const late = await findAnswer(keeper.askIn(), key)
-    if (late !== null) return repeated(late)
+    // A concurrent request with the same key may have succeeded before the resource was removed.
+    const concurrent = await findAnswer(transactor.executorFor(), key)
+    if (concurrent !== null) return repeated(concurrent)
     throw error
   }
-  return keeper.begin(async (tx) => {
-    const ask = keeper.askIn(tx)
-    if (!(await claimKey(ask, key))) {
-      const first = await findAnswer(ask, key, { expired: true })
-      assert(first !== null, 'an idempotency key is taken, but not there')
+  return transactor.begin(async (tx) => {
+    const execute = transactor.executorFor(tx)
+    if (!(await claimKey(execute, key))) {
+      const first = await findAnswer(execute, key, { expired: true })
+      assert(first !== null, 'claimed idempotency key not found')
       return repeated(first)
     }
     const answer = await perform(tx, prepared)
-    if (answer === null) await releaseKey(ask, key)
-    else await completeKey(ask, key, { status: answer.status, body: JSON.stringify(answer.body) })
+    if (answer === null) await releaseKey(execute, key)
+    else await completeKey(execute, key, { status: answer.status, body: JSON.stringify(answer.body) })
     return answer && { answer, isRepeat: false }
   })
 }
 
 /** The stored answer. Throws 409 when the key was used with another request. */
-function sameRequest<Body>(key: IdempotencyKey, { requestHash, status, body }: StoredAnswer): Answer<Body> {
+function sameRequest<Body>(
+  key: IdempotencyKey,
+  { requestHash, status, body }: StoredAnswer,
+): OperationAnswer<Body> {
   if (requestHash !== key.requestHash)
-    throw new AppError(409, 'ALREADY_EXISTS', 'Idempotency-Key: was used with another request')
+    throw new AppError(
+      409,
+      'ALREADY_EXISTS',
+      'Idempotency-Key: was already used with another request: send a new key',
+    )
   // The key includes the operation, so the stored body has the type of this operation's answer.
   return { status, body: JSON.parse(body) }
 }

@@ -6,9 +6,9 @@ import { bodyBytesMax } from './body.ts'
 /** Converts the declarations of a plugin's routes to entries of the route table. */
 export const routesOf = (plugin: AnyElysia, access: Access): Route[] => {
   /** Response schemas by path, for all methods: a client may send back the fields that it has read. */
-  const answers = new Map<string, unknown[]>()
+  const responses = new Map<string, unknown[]>()
   for (const { path, hooks } of plugin.routes)
-    answers.set(path, [...(answers.get(path) ?? []), ...answersOf(hooks)])
+    responses.set(path, [...(responses.get(path) ?? []), ...responsesOf(hooks)])
   return plugin.routes.map(({ method, path, hooks }) => {
     const declared: Declared = hooks
     const route = { method, pattern: path, body: bodyKind(declared) }
@@ -17,7 +17,7 @@ export const routesOf = (plugin: AnyElysia, access: Access): Route[] => {
       access,
       bodyBytesMax: bodyBytesMax(route),
       // Internal bodies are not checked: a newer part may send fields that an older part does not know.
-      fields: access === 'identity' ? bodyFieldsOf(declared.body, answers.get(path)) : null,
+      fields: access === 'identity' ? bodyFieldsOf(declared.body, responses.get(path)) : null,
       answersOwnErrors: (declared.error?.length ?? 0) > 0,
     }
   })
@@ -31,7 +31,7 @@ interface Declared {
   response?: Readonly<Record<string, unknown>>
 }
 
-const answersOf = ({ response = {} }: Declared): unknown[] =>
+const responsesOf = ({ response = {} }: Declared): unknown[] =>
   Object.entries(response).flatMap(([status, schema]) => (status.startsWith('2') ? [schema] : []))
 
 /** A route without a body schema reads its body as a stream, or not at all. */

@@ -4,7 +4,7 @@ import type { ServerResponse } from 'node:http'
 // Bun it counts the bytes that a client sends, not those that it reads. It would end every event stream.
 
 /** Checks per idle time. A stalled connection is closed late by at most one interval between checks. */
-const LOOKS = 4
+const CHECKS = 4
 
 export interface StalledAnswers {
   add(answer: ServerResponse): void
@@ -14,17 +14,17 @@ export interface StalledAnswers {
 
 /** Closes a connection whose client has read nothing for `idleMs` while more of the response waits. */
 export function closeStalledAnswers(idleMs: number): StalledAnswers {
-  const open = new Map<ServerResponse, { progress: string; looks: number }>()
-  const timer = setInterval(look, idleMs / LOOKS)
+  const open = new Map<ServerResponse, { progress: string; stalledChecks: number }>()
+  const timer = setInterval(checkAll, idleMs / CHECKS)
   timer.unref()
   return {
-    add: (answer) => void open.set(answer, { progress: '', looks: 0 }),
+    add: (answer) => void open.set(answer, { progress: '', stalledChecks: 0 }),
     delete: (answer) => void open.delete(answer),
     stop: () => clearInterval(timer),
   }
 
-  function look() {
-    for (const [answer, seen] of open) {
+  function checkAll() {
+    for (const [answer, state] of open) {
       // A response behind another response on its connection has no socket yet.
       const { socket } = answer
       // The close callback may never run for a response whose client has disconnected.
@@ -33,10 +33,10 @@ export function closeStalledAnswers(idleMs: number): StalledAnswers {
         continue
       }
       const progress = `${socket?.bytesWritten} ${answer.writableLength}`
-      const isStalled = socket !== null && answer.writableNeedDrain && progress === seen.progress
-      seen.looks = isStalled ? seen.looks + 1 : 0
-      seen.progress = progress
-      if (seen.looks >= LOOKS) socket?.destroy()
+      const isStalled = socket !== null && answer.writableNeedDrain && progress === state.progress
+      state.stalledChecks = isStalled ? state.stalledChecks + 1 : 0
+      state.progress = progress
+      if (state.stalledChecks >= CHECKS) socket?.destroy()
     }
   }
 }

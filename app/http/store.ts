@@ -22,35 +22,35 @@ export interface StoredAnswer {
 }
 
 /** Runs one statement on a connection or in a transaction. */
-export type Ask = (query: SQL) => Promise<readonly unknown[]>
+export type Execute = (query: SQL) => Promise<readonly unknown[]>
 
-export const rawAsk =
-  (connection: Sql | SqlTx): Ask =>
+export const rawExecutor =
+  (connection: Sql | SqlTx): Execute =>
   (query) => {
     const { sql: text, params } = dialect.sqlToQuery(query)
     return connection.unsafe(text, params as string[])
   }
-export const typedAsk =
-  (connection: Db | Tx): Ask =>
+export const typedExecutor =
+  (connection: Db | Tx): Execute =>
   (query) =>
     connection.execute(query)
 
 const dialect = new PgDialect()
 
 /** How long an answer is valid, by the clock of the database. The reaper removes it later. */
-const KEPT_HOURS = 24
-const isFresh = sql`idempotency_key.created_at > clock_timestamp() - ${KEPT_HOURS}::int * interval '1 hour'`
+const VALID_HOURS = 24
+const isFresh = sql`idempotency_key.created_at > clock_timestamp() - ${VALID_HOURS}::int * interval '1 hour'`
 
 const isKey = ({ caller, operation, key }: IdempotencyKey) =>
   sql`caller = ${caller} and operation = ${operation} and key = ${key}`
 
 /** The answer under this key; `expired` includes an older answer. */
 export async function findAnswer(
-  ask: Ask,
+  execute: Execute,
   key: IdempotencyKey,
   { expired = false } = {},
 ): Promise<StoredAnswer | null> {
-  const [row] = (await ask(sql`
+  const [row] = (await execute(sql`
     select request_hash as "requestHash", status, body::text from idempotency_key
     where ${isKey(key)} and (${expired}::boolean or ${isFresh})`)) as StoredAnswer[]
   return row ?? null
@@ -58,10 +58,10 @@ export async function findAnswer(
 
 /** Waits for a rival that holds the key. False: the rival was answered, and its answer stays until this transaction ends. */
 export async function claimKey(
-  ask: Ask,
+  execute: Execute,
   { caller, operation, key, requestHash }: IdempotencyKey,
 ): Promise<boolean> {
-  const claimed = await ask(sql`
+  const claimed = await execute(sql`
     insert into idempotency_key (caller, operation, key, request_hash, status, body)
     values (${caller}, ${operation}, ${key}, ${requestHash}, 0, '{}')
     on conflict (caller, operation, key) do update
@@ -73,12 +73,12 @@ export async function claimKey(
 }
 
 export const completeKey = (
-  ask: Ask,
+  execute: Execute,
   key: IdempotencyKey,
   { status, body }: Pick<StoredAnswer, 'status' | 'body'>,
 ) =>
-  ask(sql`
+  execute(sql`
     update idempotency_key set status = ${status}::int, body = ${body}::text::jsonb where ${isKey(key)}`)
 
-export const releaseKey = (ask: Ask, key: IdempotencyKey) =>
-  ask(sql`delete from idempotency_key where ${isKey(key)}`)
+export const releaseKey = (execute: Execute, key: IdempotencyKey) =>
+  execute(sql`delete from idempotency_key where ${isKey(key)}`)

@@ -152,9 +152,9 @@ describe('refused forms', () => {
   test('refuses a form without its file, or with two files', async () => {
     expect(await refusal(form(field('path', 'x')), type())).toBe('file: is required')
     expect(await refusal(form(field('file', 'text')), type())).toBe('file: must be a file')
-    expect(await refusal(form(file(), file()), type())).toBe('file: must be given once')
+    expect(await refusal(form(file(), file()), type())).toBe('file: must not occur more than once')
     expect(await refusal(form(file(), field('path', 'a'), field('path', 'b')), type())).toBe(
-      'path: must be given once',
+      'path: must not occur more than once',
     )
     expect(await refusal(`--${LINE}--\r\n`, type())).toBe('file: is required')
   })
@@ -181,7 +181,7 @@ describe('refused forms', () => {
   test('refuses a name or a field that is not valid UTF-8', async () => {
     const latin = (text: string) => new Uint8Array(Buffer.from(text, 'latin1'))
     const named = latin(form(field('path', 'x'), file('filename="café.csv"')))
-    expect(await refusal(named, type())).toBe('file: its name must be valid UTF-8 without U+FFFD')
+    expect(await refusal(named, type())).toBe('file: the file name must be valid UTF-8 without U+FFFD')
     expect(await refusal(latin(form(field('path', 'café/'), file())), type())).toBe(
       'path: must be valid UTF-8 without U+FFFD',
     )
@@ -280,7 +280,7 @@ describe('broken clients', () => {
       `--${LINE}\r\n${disposition('name="file"; filename="a"')}\r\n\r\nx`,
     )
     const answer = (await new Promise<Buffer>((resolve) => socket.once('data', resolve))).toString()
-    expect(answer).toContain('body: nothing of it arrived for 0.3 seconds')
+    expect(answer).toContain('body: no bytes arrived for 0.3 seconds')
     expect(await staged()).toEqual([])
     socket.destroy()
   })

@@ -78,16 +78,16 @@ export const uploadFormOf = (request: Request, options: FormOptions): UploadForm
 
 /** For the descriptions of routes that accept an upload. */
 export const REPEATED_UPLOAD =
-  'With an `Idempotency-Key`, an upload that is sent again within 24 hours gets the answer it has got already and stores nothing; the key with another file is 409.'
+  'With an `Idempotency-Key`, an upload that is repeated within 24 hours stores nothing and gets the first response. The same key with another file is 409.'
 
 async function receive<Stored extends Undoable>(
   request: Request,
   { fields: read = [], isHashed, idleMs = UPLOAD_IDLE_MS }: FormOptions,
   store: (file: IncomingFile, before: FormFields) => Promise<Stored>,
 ): Promise<ReceivedForm<Stored>> {
-  const most = limits.uploadBytes + MULTIPART_OVERHEAD_BYTES
+  const bytesMax = limits.uploadBytes + MULTIPART_OVERHEAD_BYTES
   const parser = parserOf(request)
-  if (Number(request.headers.get('content-length') ?? 0) > most) {
+  if (Number(request.headers.get('content-length') ?? 0) > bytesMax) {
     await skipBody(request)
     throw tooLarge()
   }
@@ -101,7 +101,7 @@ async function receive<Stored extends Undoable>(
 
   const refuseTwice = (name: string) => {
     const isKnown = name === FILE_FIELD ? file !== undefined : Object.hasOwn(fields, name)
-    if (isKnown) end.fail(invalid(name, 'must be given once'))
+    if (isKnown) end.fail(invalid(name, 'must not occur more than once'))
     return isKnown
   }
   parser.on('field', (name: string | undefined, value, _, isCut) => {
@@ -116,7 +116,7 @@ async function receive<Stored extends Undoable>(
     if (name !== FILE_FIELD) return void stream.resume()
     if (refuseTwice(name)) return void stream.resume()
     if (isMangled(filename ?? '')) {
-      end.fail(invalid(name, `its name ${NOT_UTF_8}`))
+      end.fail(invalid(name, `the file name ${NOT_UTF_8}`))
       return void stream.resume()
     }
     file = { stream, filename: filename ?? '', contentType: mediaTypeOrNone(type) }
@@ -129,9 +129,9 @@ async function receive<Stored extends Undoable>(
     let arrived = 0
     for await (const chunk of arriving(request, end, idleMs)) {
       arrived += chunk.byteLength
-      if (arrived > most) throw tooLarge()
+      if (arrived > bytesMax) throw tooLarge()
       await end.orFailure(written(parser, chunk))
-      if (file !== undefined) await end.orFailure(content.taken(file.stream))
+      if (file !== undefined) await end.orFailure(content.allConsumed(file.stream))
       releaseBuffer(chunk)
     }
     await end.orFailure(finished(parser))
@@ -151,7 +151,7 @@ async function receive<Stored extends Undoable>(
   }
 }
 
-/** Sets no limit that would truncate silently; this file checks those limits itself. */
+/** The parser gets no limit at which it would truncate silently; this file checks such limits itself. */
 function parserOf(request: Request): BusboyInstance {
   if (mediaType(request) !== 'multipart/form-data')
     throw invalid('Content-Type', 'must be multipart/form-data')
@@ -194,17 +194,17 @@ function makeEnd() {
     refuse(error)
   }
   const tooLong = setTimeout(
-    () => fail(malformed(`took longer than ${limits.uploadMs / 60_000} minutes`)),
+    () => fail(malformed(`took longer than ${limits.uploadMs / 60_000} minutes to arrive`)),
     limits.uploadMs,
   )
   return {
     fail,
     error: () => failed?.error,
-    orFailure: <T>(work: Promise<T>): Promise<T> => Promise.race([work, failure]),
-    /** A failure of this work fails the whole form. */
-    guard<T>(work: Promise<T>): Promise<T> {
-      work.catch(fail)
-      return work
+    orFailure: <T>(promise: Promise<T>): Promise<T> => Promise.race([promise, failure]),
+    /** If `promise` rejects, the whole form fails with its error. */
+    guard<T>(promise: Promise<T>): Promise<T> {
+      promise.catch(fail)
+      return promise
     },
     stop: () => clearTimeout(tooLong),
   }
@@ -233,21 +233,21 @@ async function within<T>(idleMs: number, read: Promise<T>): Promise<T> {
     timer = setTimeout(() => reject(stalled(idleMs)), idleMs)
   })
   try {
-    return await Promise.race([read.catch(brokenOff), silence])
+    return await Promise.race([read.catch(interrupted), silence])
   } finally {
     clearTimeout(timer)
   }
 }
 
-const stalled = (ms: number) => malformed(`nothing of it arrived for ${ms / 1000} seconds`)
+const stalled = (ms: number) => malformed(`no bytes arrived for ${ms / 1000} seconds`)
 // The client is gone and reads no response.
-const brokenOff = (cause: unknown): never => {
-  throw malformed('was not received to its end', cause)
+const interrupted = (cause: unknown): never => {
+  throw malformed('was not received completely', cause)
 }
 
 /** Carries the bytes of the file from the parser to their consumer. */
 function makeContent(end: End, hash: Hash | null) {
-  let taken = 0
+  let consumed = 0
   let wake = () => {}
 
   async function* of(stream: BusboyFileStream): AsyncGenerator<Uint8Array> {
@@ -256,7 +256,7 @@ function makeContent(end: End, hash: Hash | null) {
         hash?.update(chunk)
         const { byteLength } = chunk
         yield chunk
-        taken += byteLength
+        consumed += byteLength
         wake()
       }
     } catch (error) {
@@ -269,8 +269,8 @@ function makeContent(end: End, hash: Hash | null) {
   return {
     of,
     /** Resolves when all parsed bytes are consumed. */
-    async taken(stream: BusboyFileStream) {
-      while (taken < stream.bytesRead)
+    async allConsumed(stream: BusboyFileStream) {
+      while (consumed < stream.bytesRead)
         await new Promise<void>((resolve) => {
           wake = resolve
         })

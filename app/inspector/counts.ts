@@ -8,21 +8,21 @@ import { STORES } from './store/machines.ts'
 
 /** Requests within this time share one count. */
 const COUNT_MS = 1_000
-const COUNTS_KEPT = 256
+const COUNTS_CACHED = 256
 
 /**
  * Counts instances by state, for every state of the machine. The database counts each filter at most once a second, for any
  * number of callers. A caller who sees only some instances always gets a separate count, so that no counts are disclosed.
  */
 export function makeCounts(sql: Sql, clock: Clock) {
-  const counted = new LRUCache<string, { at: number; counts: Promise<Counts> }>({ max: COUNTS_KEPT })
+  const counted = new LRUCache<string, { at: number; counts: Promise<Counts> }>({ max: COUNTS_CACHED })
 
   return (machine: MachineName, filter: InstanceFilter): Promise<Counts> => {
-    if (filter.seen !== undefined) return countNow(sql, machine, filter)
+    if (filter.visiblePipelines !== undefined) return countNow(sql, machine, filter)
     const key = JSON.stringify([machine, filter.namespace, filter.layer, filter.pipeline, filter.q])
     const now = clock.elapsed()
-    const known = counted.get(key)
-    if (known !== undefined && now - known.at < COUNT_MS) return known.counts
+    const cached = counted.get(key)
+    if (cached !== undefined && now - cached.at < COUNT_MS) return cached.counts
     const counts = countNow(sql, machine, filter)
     counted.set(key, { at: now, counts })
     counts.catch(() => counted.delete(key))

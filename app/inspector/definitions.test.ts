@@ -80,7 +80,7 @@ describe.each([...MACHINE_NAMES])('%s', (name) => {
   })
 
   test('maps every possible move to its transition, and uses all transitions', () => {
-    const taken = new Set<string>()
+    const usedTransitions = new Set<string>()
     const { machine } = MACHINES[name]
     for (const { path, kind } of leafStatesOf(definition)) {
       if (kind === 'final') continue
@@ -92,11 +92,11 @@ describe.each([...MACHINE_NAMES])('%s', (name) => {
           const id = transitionTaken(definition, { ...move, event: event.type })
           const found = definition.transitions.find((one) => one.id === id)
           expect(found).toMatchObject({ event: event.type, from: path, effects: move.effects })
-          taken.add(String(id))
+          usedTransitions.add(String(id))
         }
       }
     }
-    expect([...taken].sort()).toEqual(definition.transitions.map(({ id }) => id).sort())
+    expect([...usedTransitions].sort()).toEqual(definition.transitions.map(({ id }) => id).sort())
   })
 })
 

@@ -25,8 +25,8 @@ const definitions = new Map<MachineName, Definition>()
 
 /** The statechart of a machine, derived once and cached. */
 export function definitionOf(name: MachineName): Definition {
-  const known = definitions.get(name)
-  if (known !== undefined) return known
+  const cached = definitions.get(name)
+  if (cached !== undefined) return cached
   const definition = define(name, SOURCES[name])
   definitions.set(name, definition)
   return definition
@@ -78,14 +78,14 @@ function define(name: MachineName, { machine, version }: Source): Definition {
     initial: leafOf(machine.root),
     states: nodes.map(({ stateNode }) => stateOf(name, stateNode)),
     transitions: nodes.flatMap(({ edges }) => {
-      const seen = new Map<string, number>()
+      const occurrences = new Map<string, number>()
       return edges.map(({ source, target, transition }) => {
-        const place = seen.get(transition.eventType) ?? 0
-        seen.set(transition.eventType, place + 1)
+        const occurrence = occurrences.get(transition.eventType) ?? 0
+        occurrences.set(transition.eventType, occurrence + 1)
         const actions = transition.actions.map(nameOf)
         const changes = (action: string) => isUpdate(machine, action)
         return {
-          id: `${pathOf(source)}:${transition.eventType}:${place}`,
+          id: `${pathOf(source)}:${transition.eventType}:${occurrence}`,
           event: transition.eventType,
           from: pathOf(source),
           to: pathOf(target),

@@ -76,10 +76,10 @@ describe.each([...MACHINE_NAMES])('the statechart of a %s', (machine) => {
       const lines = [...svg.matchAll(/<g class="line[^>]*data-transitions="([^"]*)"[^>]*>(.*?)<\/g>/g)]
         .filter(([, ids = '']) => ids.split(' ').includes(id))
         .map(([, , text = '']) => text.replace(/<[^>]*>/g, ''))
-      const said = lines.join(' ')
-      expect(said).toStartWith(event)
-      if (guard !== null) expect(said).toContain(`[${guard}]`)
-      expect(said.split('/ ')[1]?.split(', ') ?? []).toEqual([...updates, ...effects])
+      const labelText = lines.join(' ')
+      expect(labelText).toStartWith(event)
+      if (guard !== null) expect(labelText).toContain(`[${guard}]`)
+      expect(labelText.split('/ ')[1]?.split(', ') ?? []).toEqual([...updates, ...effects])
     }
   })
 
@@ -116,9 +116,9 @@ describe.each([...MACHINE_NAMES])('the statechart of a %s', (machine) => {
     'keeps boxes inside their parents and free of overlaps (%s)',
     (detail) => {
       const { states, compounds, groups, edges, width, height, top } = layOut(definition, detail)
-      const whole = { x: 0, y: top, width, height }
-      for (const box of [...states, ...compounds, ...groups]) expect(isInside(box, whole)).toBe(true)
-      for (const { label } of edges) expect(isInside(label, whole)).toBe(true)
+      const drawing = { x: 0, y: top, width, height }
+      for (const box of [...states, ...compounds, ...groups]) expect(isInside(box, drawing)).toBe(true)
+      for (const { label } of edges) expect(isInside(label, drawing)).toBe(true)
       for (const [index, one] of states.entries()) {
         const parent = compounds.find(({ state }) => state.path === one.state.parent)
         if (parent !== undefined) expect(isInside(one, parent)).toBe(true)

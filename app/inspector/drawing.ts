@@ -32,11 +32,11 @@ const layouts = new Map<string, Layout>()
 
 function layoutOf(definition: Definition, detail: Detail): Layout {
   const key = `${definition.machine} ${detail}`
-  const known = layouts.get(key)
-  if (known !== undefined) return known
-  const made = layOut(definition, detail)
-  layouts.set(key, made)
-  return made
+  const cached = layouts.get(key)
+  if (cached !== undefined) return cached
+  const layout = layOut(definition, detail)
+  layouts.set(key, layout)
+  return layout
 }
 
 /** The drawing as text. The layout is computed once for each machine and detail. */

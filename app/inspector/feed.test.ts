@@ -59,7 +59,7 @@ function follow(position = 0) {
   return stream
 }
 const textOf = (stream: ReadableStream<Uint8Array>) => new Response(stream).text()
-const told = (text: string) =>
+const eventsIn = (text: string) =>
   [...text.matchAll(/event: (\w+)\ndata: (.*)\n/g)].map(([, name, data]) => [name, JSON.parse(data ?? '')])
 
 describe('streams of one instance', () => {
@@ -72,9 +72,9 @@ describe('streams of one instance', () => {
     await until(() => run.reads > before)
     move('success', false)
     for (const text of await texts) {
-      const steps = told(text).filter(([name]) => name === 'transition')
+      const steps = eventsIn(text).filter(([name]) => name === 'transition')
       expect(steps.map(([, { to }]) => to)).toEqual(['pending.starting', 'success'])
-      expect(told(text).at(-1)).toEqual([
+      expect(eventsIn(text).at(-1)).toEqual([
         'snapshot',
         expect.objectContaining({ state: 'success', live: false }),
       ])
@@ -86,14 +86,14 @@ describe('streams of one instance', () => {
   test('get a snapshot when its content changes, not only its time', async () => {
     const { run, move } = runOf()
     const text = textOf(follow())
-    for (const said of ['', '', 'older runs', 'older runs']) {
+    for (const content of ['', '', 'older runs', 'older runs']) {
       const before = run.reads
-      run.text = said
+      run.text = content
       feeds.wakeRun('id')
       await until(() => run.reads > before)
     }
     move('success', false)
-    const snapshots = told(await text).filter(([name]) => name === 'snapshot')
+    const snapshots = eventsIn(await text).filter(([name]) => name === 'snapshot')
     expect(snapshots.map(([, { facts, live }]) => [facts.text, live])).toEqual([
       ['', true],
       ['older runs', true],
@@ -105,7 +105,7 @@ describe('streams of one instance', () => {
     const { move } = runOf()
     for (const to of ['pending.starting', 'running.rendering']) move(to)
     move('success', false)
-    const steps = told(await textOf(follow(2))).filter(([name]) => name === 'transition')
+    const steps = eventsIn(await textOf(follow(2))).filter(([name]) => name === 'transition')
     expect(steps.map(([, { id }]) => id)).toEqual([3])
   })
 
@@ -125,7 +125,7 @@ describe('streams of one instance', () => {
     await begun.promise
     move('success', false)
     const ids = (text: string) =>
-      told(text).flatMap(([name, data]) => (name === 'transition' ? [data.id] : []))
+      eventsIn(text).flatMap(([name, data]) => (name === 'transition' ? [data.id] : []))
     expect([ids(await first), ids(await second)]).toEqual([
       [3, 4],
       [1, 2, 3, 4],
@@ -137,7 +137,7 @@ describe('streams of one instance', () => {
     const count = STEPS_MAX * 2 + 1
     run.steps = Array.from({ length: count - 1 }, (_, index) => ({ id: index + 1, to: 'running.waiting' }))
     move('success', false)
-    const events = told(await textOf(follow(0)))
+    const events = eventsIn(await textOf(follow(0)))
     expect(events.filter(([name]) => name === 'transition').map(([, { id }]) => id)).toEqual(
       Array.from({ length: count }, (_, index) => index + 1),
     )
@@ -147,7 +147,7 @@ describe('streams of one instance', () => {
   test('send an error and end if the instance is unreadable', async () => {
     const { run } = runOf()
     run.fails = true
-    expect(told(await textOf(follow())).map(([name]) => name)).toEqual(['error'])
+    expect(eventsIn(await textOf(follow())).map(([name]) => name)).toEqual(['error'])
   })
 })
 

@@ -20,7 +20,7 @@ const REFRESH_TURNS = 10
 /** Interval of `changed` for readers with restricted visibility, who must not learn when hidden instances move. */
 const BLIND_MS = 3_000
 
-type Ask = () => Promise<void>
+type Recheck = () => Promise<void>
 
 /** The service functions that feeds use. */
 type Inspector = Pick<InspectorService, 'snapshot' | 'after' | 'latestSteps' | 'movedSince'>
@@ -39,8 +39,8 @@ export function makeInspectorFeeds(
 
   const timers = [
     setInterval(() => void poll(), limits.ssePollMs),
-    setInterval(() => lists.tell(), LIST_MS),
-    setInterval(() => lists.tellBlind(), BLIND_MS),
+    setInterval(() => lists.wake(), LIST_MS),
+    setInterval(() => lists.wakeUnconfirmed(), BLIND_MS),
     setInterval(refreshSome, REFRESH_MS / REFRESH_TURNS),
     setInterval(() => {
       for (const instance of instances.values()) instance.beat()
@@ -52,15 +52,15 @@ export function makeInspectorFeeds(
 
   /**
    * Streams the snapshot, the steps after `position`, and then new events. The stream ends with a final state. It also ends
-   * when `ask` rejects, because a right was revoked or cannot be checked. Every heartbeat calls `ask`. Null: there are too many
-   * streams.
+   * when `recheck` rejects, because a right was revoked or cannot be checked. Every heartbeat calls `recheck`. Null: there are
+   * too many streams.
    */
   function follow(
     machine: MachineName,
     id: string,
     position: number,
     client: string,
-    ask: Ask = async () => {},
+    recheck: Recheck = async () => {},
   ): ReadableStream<Uint8Array> | null {
     const key = `${machine} ${id.toLowerCase()}`
     const reader = openEventReader(places, client, {
@@ -72,7 +72,7 @@ export function makeInspectorFeeds(
     })
     if (reader === null) return null
     const instance = instances.get(key) ?? new InstanceFeed(machine, id.toLowerCase(), inspector)
-    const watcher: Watcher = { reader, position, isNew: true, ask, isAsked: false }
+    const watcher: Watcher = { reader, position, isNew: true, recheck, isRechecking: false }
     instances.set(key, instance)
     instance.watchers.add(watcher)
     instance.wake()
@@ -127,13 +127,13 @@ export function makeInspectorFeeds(
   }
 
   async function pollInstances(machine: MachineName) {
-    const ours = [...instances.values()].filter((one) => one.machine === machine)
-    if (ours.length === 0) return
+    const feeds = [...instances.values()].filter((feed) => feed.machine === machine)
+    if (feeds.length === 0) return
     const latest = await inspector.latestSteps(
       machine,
-      ours.map(({ id }) => id),
+      feeds.map(({ id }) => id),
     )
-    for (const one of ours) if ((latest.get(one.id) ?? 0) > one.latest) one.wake()
+    for (const feed of feeds) if ((latest.get(feed.id) ?? 0) > feed.latest) feed.wake()
   }
 
   function stop() {
@@ -151,8 +151,8 @@ interface Watcher {
   position: number
   isNew: boolean
   /** Rejects when the reader may no longer see the instance. */
-  ask: Ask
-  isAsked: boolean
+  recheck: Recheck
+  isRechecking: boolean
 }
 
 /** One instance and its watchers. */
@@ -161,7 +161,7 @@ class InstanceFeed {
   /** Id of the last step that was read. */
   latest = 0
   /** The last snapshot that was sent, without its time. */
-  #told = ''
+  #sentContent = ''
   #isReading = false
   #isStale = false
 
@@ -177,7 +177,7 @@ class InstanceFeed {
   }
 
   beat() {
-    for (const watcher of this.watchers) void askAgain(watcher)
+    for (const watcher of this.watchers) void recheckWatcher(watcher)
   }
 
   end(last?: Uint8Array) {
@@ -189,31 +189,31 @@ class InstanceFeed {
     try {
       while (this.#isStale && this.watchers.size > 0) {
         this.#isStale = false
-        await this.#tell()
+        await this.#publish()
       }
     } catch {
-      this.end(eventBytes('error', { message: 'it could not be read; reconnect to go on' }))
+      this.end(eventBytes('error', { message: `the ${this.machine} could not be read: reconnect to resume` }))
     } finally {
       this.#isReading = false
     }
   }
 
-  async #tell() {
+  async #publish() {
     const { machine, id, inspector } = this
-    // A watcher who arrives during the reads waits for the next reads: these steps may begin after its position.
+    // A watcher that joins during these reads is served by the next ones. These reads may start after the watcher's position.
     const watchers = [...this.watchers]
     // The snapshot is read before the steps, so all steps that led to the snapshot are sent with it.
     const snapshot = await inspector.snapshot(machine, id)
     const steps = await inspector.after(machine, id, Math.min(...watchers.map(({ position }) => position)))
     // The next reads send the rest of a long history; the snapshot follows after the last step.
-    const isWhole = steps.length < STEPS_MAX
-    if (!isWhole) this.#isStale = true
+    const isComplete = steps.length < STEPS_MAX
+    if (!isComplete) this.#isStale = true
     this.latest = Math.max(this.latest, ...steps.map((step) => step.id))
-    const isNews = isWhole && newsOf(snapshot) !== this.#told
-    if (isWhole) this.#told = newsOf(snapshot)
+    const hasChanged = isComplete && contentOf(snapshot) !== this.#sentContent
+    if (isComplete) this.#sentContent = contentOf(snapshot)
     for (const watcher of watchers) {
       const { reader } = watcher
-      if (reader.room <= 0) {
+      if (reader.freeBytes <= 0) {
         reader.end()
         continue
       }
@@ -222,30 +222,30 @@ class InstanceFeed {
         reader.send(eventBytes('transition', step, step.id))
         watcher.position = step.id
       }
-      if (!isWhole) continue
-      if (snapshot === null) reader.end(eventBytes('gone', { message: `the ${machine} is gone` }))
-      else if (isNews || watcher.isNew) reader.send(eventBytes('snapshot', snapshot))
+      if (!isComplete) continue
+      if (snapshot === null) reader.end(eventBytes('gone', { message: `the ${machine} no longer exists` }))
+      else if (hasChanged || watcher.isNew) reader.send(eventBytes('snapshot', snapshot))
       watcher.isNew = false
       if (snapshot !== null && !snapshot.live) reader.end()
     }
   }
 }
 
-async function askAgain(watcher: Watcher) {
-  if (watcher.isAsked) return
-  watcher.isAsked = true
+async function recheckWatcher(watcher: Watcher) {
+  if (watcher.isRechecking) return
+  watcher.isRechecking = true
   try {
-    await watcher.ask()
+    await watcher.recheck()
     watcher.reader.send(HEARTBEAT)
   } catch {
     watcher.reader.end()
   } finally {
-    watcher.isAsked = false
+    watcher.isRechecking = false
   }
 }
 
-/** The content of a snapshot whose change is sent: everything but the time of the read. */
-const newsOf = (snapshot: Snapshot | null) => JSON.stringify({ ...snapshot, now: '' })
+/** The part of a snapshot that is compared to detect a change: everything but the time of the read. */
+const contentOf = (snapshot: Snapshot | null) => JSON.stringify({ ...snapshot, now: '' })
 
 interface ListFeed {
   readers: Set<EventReader>
@@ -289,16 +289,16 @@ class ListFeeds {
     this.#last = moved.last
   }
 
-  tell() {
+  wake() {
     for (const machine of MACHINE_NAMES) {
       const list = this.#lists[machine]
-      if (list.hasChanged) tellChanged(machine, list.readers)
+      if (list.hasChanged) sendChanged(machine, list.readers)
       list.hasChanged = false
     }
   }
 
-  tellBlind() {
-    for (const machine of MACHINE_NAMES) tellChanged(machine, this.#lists[machine].blind)
+  wakeUnconfirmed() {
+    for (const machine of MACHINE_NAMES) sendChanged(machine, this.#lists[machine].blind)
   }
 
   end() {
@@ -307,8 +307,8 @@ class ListFeeds {
   }
 }
 
-function tellChanged(machine: MachineName, readers: Iterable<EventReader>) {
+function sendChanged(machine: MachineName, readers: Iterable<EventReader>) {
   for (const reader of readers)
-    if (reader.room <= 0) reader.end()
+    if (reader.freeBytes <= 0) reader.end()
     else reader.send(eventBytes('changed', { machine }))
 }

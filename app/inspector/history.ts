@@ -37,7 +37,7 @@ export async function stepsAfter(sql: Sql, machine: MachineName, id: string, ste
   })
 }
 
-/** 1 if the creation left no row, as for drafts, and no later row has been removed; else 0. */
+/** The number of first steps without a row: 1 for a draft, whose creation leaves no row, unless later rows were removed. */
 const beginsWithoutRow = ({ machine, initial }: Definition, firstFrom: string | null): 0 | 1 =>
   machine === 'draft' && (firstFrom === null || firstFrom === initial) ? 1 : 0
 

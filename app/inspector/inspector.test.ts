@@ -72,13 +72,13 @@ describe('a list', () => {
     const ids = []
     for (let index = 0; index < 7; index++) ids.push(await request())
     for (const id of ids.slice(0, 4)) await move(id, ...TO_SUCCESS)
-    const seen: string[] = []
+    const listedIds: string[] = []
     for (let offset = 0; offset < 8; offset += 2) {
       const { instances, total } = await list(`run/instances?limit=2&offset=${offset}`)
       expect(total).toBe(7)
-      seen.push(...instances.map(({ id }) => id))
+      listedIds.push(...instances.map(({ id }) => id))
     }
-    expect(seen).toEqual([...ids.slice(4).reverse(), ...ids.slice(0, 4).reverse()])
+    expect(listedIds).toEqual([...ids.slice(4).reverse(), ...ids.slice(0, 4).reverse()])
     expect((await get('run/instances?limit=2')).headers.get('link')).toContain('offset=6>; rel="last"')
   })
 

@@ -47,7 +47,7 @@ describe('an instance', () => {
     expect(found.history.steps[1]).toMatchObject({ effects: ['openAttempt', 'submitAttempt'], cause: 'test' })
   })
 
-  test('has its history in pages, the newest page first', async () => {
+  test('returns its history in pages, the newest page first', async () => {
     const id = await run(...TO_SUCCESS)
     const newest = await instance('run', id, '?limit=2')
     expect(newest.history.steps.map(({ step }) => step)).toEqual([5, 6])

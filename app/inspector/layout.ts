@@ -21,7 +21,7 @@ export interface PlacedGroup extends Box {
   members: string[]
 }
 export interface PlacedEdge {
-  /** Transitions that share an arrow. Each inner list has equal transitions, one for each member of a group. */
+  /** Transitions that share an arrow. An inner list contains the same transition of each member of a group. */
   transitions: TransitionDefinition[][]
   points: Point[]
   /** An arrow from a state to itself, drawn beside the state. */
@@ -33,7 +33,7 @@ export interface LabelLine {
   transitions: TransitionDefinition[]
   kind: 'event' | 'guard' | 'effects'
   text: string
-  /** The guard behind the text, on the same line. */
+  /** The guard after the text, on the same line; empty without a guard. */
   guard: string
 }
 export interface Layout {
@@ -109,7 +109,7 @@ export function layOut(definition: Definition, detail: Detail): Layout {
   const boxes = new Map<string, Box>()
   for (const id of graph.nodes()) boxes.set(id, boxOf(graph.node(id)))
   const box = (id: string) => boxAt(boxes, id)
-  makeRoomForTitles(definition, groups, boxes)
+  addTitleRows(definition, groups, boxes)
   const initials = states.filter(({ initial }) => initial)
   const ends = new Ports(boxes)
   for (const { path } of initials) ends.reserve(path)
@@ -154,7 +154,7 @@ export function layOut(definition: Definition, detail: Detail): Layout {
 }
 
 /** Extends compound boxes upwards, so that each title has a row of its own. */
-function makeRoomForTitles({ states }: Definition, groups: Group[], boxes: Map<string, Box>) {
+function addTitleRows({ states }: Definition, groups: Group[], boxes: Map<string, Box>) {
   for (const { path, kind } of states.toReversed()) {
     if (kind !== 'compound') continue
     const box = boxAt(boxes, path)
@@ -195,8 +195,8 @@ class Ports {
 
   reserved(path: string): number {
     const key = this.#initial.get(path)
-    assert(key, 'the place of an initial state is reserved first')
-    return this.#place(path, 'top', key)
+    assert(key, 'no position reserved for the arrow of an initial state')
+    return this.#endX(path, 'top', key)
   }
 
   join(edge: Joined) {
@@ -208,9 +208,9 @@ class Ports {
   way(edge: Joined): Point[] {
     const { leaves, reaches } = this.#sidesOf(edge)
     return [
-      { x: this.#place(edge.from, leaves, edge.points), y: this.#border(edge.from, leaves) },
+      { x: this.#endX(edge.from, leaves, edge.points), y: this.#border(edge.from, leaves) },
       ...edge.points,
-      { x: this.#place(edge.to, reaches, edge.points), y: this.#border(edge.to, reaches) },
+      { x: this.#endX(edge.to, reaches, edge.points), y: this.#border(edge.to, reaches) },
     ]
   }
 
@@ -230,7 +230,7 @@ class Ports {
     this.#sides.set(side, ends)
   }
 
-  #place(path: string, side: 'top' | 'bottom', key: object): number {
+  #endX(path: string, side: 'top' | 'bottom', key: object): number {
     const box = this.#box(path)
     const ends = this.#sides.get(`${side} ${path}`) ?? []
     const own = ends.find((end) => end.key === key)
@@ -260,7 +260,7 @@ class Ports {
 /** The box of a state or group. Every state and group has one. */
 function boxAt(boxes: ReadonlyMap<string, Box>, path: string): Box {
   const box = boxes.get(path)
-  assert(box, `${path} has no place`)
+  assert(box, `no position for state or group ${path}`)
   return box
 }
 

@@ -63,13 +63,13 @@ describe('the reasons of a waiting trigger', () => {
     const of = async (type: string, config: object) => (await reasons(await trigger(id, config, { type })))[0]
     expect(await of('webhook', {})).toMatchObject({ code: 'webhook' })
     expect(await of('landing_zone_upload', zone)).toMatchObject({
-      text: 'An upload to landing zone ns.drop.',
+      text: 'The trigger waits for an upload to landing zone ns.drop.',
     })
     expect(await of('file_pattern', { ...zone, pattern: '*.csv' })).toMatchObject({
       text: expect.stringContaining('*.csv'),
     })
     expect(await of('pipeline_success', { namespace: 'a', layer: 'gold', pipeline: 'b' })).toMatchObject({
-      text: 'A success of a.gold.b.',
+      text: 'The trigger waits for a success of a.gold.b.',
     })
     expect(await of('cron', { cron_expr: '0 3 * * *' })).toMatchObject({
       code: 'due',
@@ -102,9 +102,14 @@ describe('the reasons of a waiting trigger', () => {
       insert into trigger_dependency (trigger_id, source, used_run)
       values (${id}, 'pipeline:default.gold.up', ${used}), (${id}, 'pipeline:default.gold.down', null),
         (${id}, 'pipeline:default.gold.absent', null)`
-    const news = ['A new success of default.gold.absent.', 'A new success of default.gold.up.']
+    const news = ['default.gold.absent', 'default.gold.up'].map(
+      (pipeline) => `The trigger waits for a new success of ${pipeline}.`,
+    )
     await under.sql`update trigger set due_at = '2040-01-01T00:00:00Z' where id = ${id}`
-    expect((await reasons(id)).map(({ text }) => text)).toEqual(['The next due time of * * * * *.', ...news])
+    expect((await reasons(id)).map(({ text }) => text)).toEqual([
+      'The trigger waits for the next due time of * * * * *.',
+      ...news,
+    ])
     await under.sql`update trigger set due_at = '2020-01-01T00:00:00Z' where id = ${id}`
     expect((await reasons(id)).map(({ text }) => text)).toEqual(news)
   })

@@ -1,6 +1,6 @@
 import { Type as t } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
-import { askAgain } from '../core/bound.ts'
+import { recheckAccess } from '../core/bound.ts'
 import { eventsText } from '../core/event-schema.ts'
 import { ErrorBody } from '../core/names.ts'
 import { setLink } from '../core/pagination.ts'
@@ -35,7 +35,7 @@ export const inspectorRoutes = (inspector: InspectorService, feeds: InspectorFee
       detail: {
         operationId: 'listMachines',
         summary: 'Get the statecharts',
-        description: 'States, transitions, guards and effects of each machine.',
+        description: 'Returns the states, transitions, guards and effects of each machine.',
       },
     })
     .use(drawingRoutes(inspector))
@@ -53,7 +53,8 @@ export const inspectorRoutes = (inspector: InspectorService, feeds: InspectorFee
         detail: {
           operationId: 'listInstances',
           summary: 'List instances of a machine',
-          description: 'What has not ended first, then the newest; with how many there are in each state.',
+          description:
+            'Live instances come first, then the newest. The answer includes the number of instances in each state.',
         },
       },
     )
@@ -70,7 +71,7 @@ export const inspectorRoutes = (inspector: InspectorService, feeds: InspectorFee
           operationId: 'followInstances',
           summary: 'Follow the list of a machine',
           description:
-            'Event `changed`, at most once a second: the list should be read again. To who sees only some pipelines it comes every three seconds, whatever happens.',
+            'Sends the event `changed`, at most once a second, when the list should be read again. Callers who see only some pipelines get the event every three seconds.',
         },
       },
     )
@@ -84,7 +85,8 @@ export const inspectorRoutes = (inspector: InspectorService, feeds: InspectorFee
         detail: {
           operationId: 'getInstance',
           summary: 'Get an instance',
-          description: 'Its state, what it waits for, and its history with the time spent in each state.',
+          description:
+            'Returns the state, the reasons for waiting, and the history with the time in each state.',
         },
       },
     )
@@ -96,8 +98,8 @@ export const inspectorRoutes = (inspector: InspectorService, feeds: InspectorFee
         const position =
           query.after === undefined ? lastEventId(headers['last-event-id']) : Number(query.after)
         const client = exchangeOf(request).client()
-        const ask = () => askAgain(request)
-        return asText(eventStream(feeds.follow(params.machine, params.id, position, client, ask)))
+        const recheck = () => recheckAccess(request)
+        return asText(eventStream(feeds.follow(params.machine, params.id, position, client, recheck)))
       },
       {
         params: InstancePath,
@@ -107,7 +109,7 @@ export const inspectorRoutes = (inspector: InspectorService, feeds: InspectorFee
           operationId: 'followInstance',
           summary: 'Follow an instance',
           description:
-            'Events `transition` (a step of history, its id as the event id) and `snapshot`; ends with a final state. `Last-Event-ID` resumes.',
+            'Sends the events `transition` (a step of the history; the event id is the id of the step) and `snapshot`. The stream ends after a final state. `Last-Event-ID` resumes a stream.',
         },
       },
     )
@@ -123,7 +125,7 @@ export const inspectorRoutes = (inspector: InspectorService, feeds: InspectorFee
         detail: {
           operationId: 'exportInstance',
           summary: 'Export an instance as JSON',
-          description: 'With its statechart and its history.',
+          description: 'The export includes the statechart and the history.',
         },
       },
     )
@@ -141,7 +143,7 @@ export const inspectorRoutes = (inspector: InspectorService, feeds: InspectorFee
         detail: {
           operationId: 'exportInstanceDrawing',
           summary: 'Export an instance as SVG',
-          description: 'Its statechart, lit as it was after a step.',
+          description: 'Returns the statechart with the state after a step highlighted.',
         },
       },
     )
@@ -159,7 +161,7 @@ const drawingRoutes = (inspector: InspectorService) => {
         detail: {
           operationId: `draw${machine[0]?.toUpperCase()}${machine.slice(1)}Machine`,
           summary: `Draw the statechart of a ${machine}`,
-          description: 'As SVG, with an active state or a transition highlighted.',
+          description: 'Returns an SVG. Parameters highlight a state or a transition.',
         },
       },
     )

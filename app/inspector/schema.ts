@@ -12,7 +12,7 @@ export type MachineName = (typeof MACHINE_NAMES)[number]
 
 export const Machine = literals(MACHINE_NAMES, {
   title: 'Machine',
-  description: 'Which state machine',
+  description: 'The state machine',
   examples: ['run'],
 })
 
@@ -24,7 +24,9 @@ const StateDefinition = t.Object(
     name: t.String(),
     parent: nullable(t.String()),
     kind: literals(['atomic', 'compound', 'final'], { title: 'StateKind' }),
-    initial: t.Boolean({ description: 'Entered when its parent, or the machine, is' }),
+    initial: t.Boolean({
+      description: 'Whether this state is entered when its parent, or the machine, is entered',
+    }),
     description: t.String(),
   },
   { title: 'StateDefinition' },
@@ -36,10 +38,12 @@ const TransitionDefinition = t.Object(
     event: t.String(),
     from: State,
     to: State,
-    enters: t.String({ description: 'The innermost state that is entered' }),
+    enters: t.String({ description: 'The innermost state that the transition enters' }),
     guard: nullable(t.String()),
-    updates: t.Array(t.String(), { description: 'Changes of the decision context' }),
-    effects: t.Array(t.String(), { description: 'What is done about it, in order' }),
+    updates: t.Array(t.String(), { description: 'Names of the changes to the context of the machine' }),
+    effects: t.Array(t.String(), {
+      description: 'Names of the effects that the transition requests, in order',
+    }),
   },
   { title: 'TransitionDefinition' },
 )
@@ -66,18 +70,20 @@ export const InstancePath = t.Object({ machine: Machine, id: Uuid })
 
 const Detail = literals(['full', 'events', 'states'], {
   title: 'DrawingDetail',
-  description: 'What arrows say: event, guard and effects; event and guard; nothing. Default full',
+  description:
+    'The labels of arrows. full: event, guard and effects; events: event and guard; states: none. Default full.',
 })
 export type Detail = typeof Detail.static
 export const DrawingQuery = t.Object({
-  active: t.Optional(t.String({ description: 'Path of the state to light' })),
+  active: t.Optional(t.String({ description: 'Path of the state to highlight' })),
   taken: t.Optional(t.String({ description: 'Id of the transition to highlight' })),
-  counts: t.Optional(t.String({ description: '1: with how many instances are in each state now' })),
+  counts: t.Optional(t.String({ description: '1: shows the number of instances in each state' })),
   detail: t.Optional(Detail),
   style: t.Optional(
     literals(['inline', 'none'], {
       title: 'DrawingStyle',
-      description: 'none: without rules of its own, for a page that has them. Default inline',
+      description:
+        'inline: the drawing contains its styles; none: the page supplies the styles. Default inline.',
     }),
   ),
 })
@@ -87,9 +93,17 @@ export const InstanceQuery = t.Object({
   namespace: t.Optional(t.String({ description: 'Name of a namespace' })),
   layer: t.Optional(Layer),
   pipeline: t.Optional(t.String({ description: 'Name of a pipeline' })),
-  state: t.Optional(t.String({ description: 'A state, or one with states in it', examples: ['running'] })),
+  state: t.Optional(
+    t.String({
+      description: 'Path of a state; a compound state includes the states inside it',
+      examples: ['running'],
+    }),
+  ),
   q: t.Optional(
-    t.String({ maxLength: 200, description: 'The beginning of an id, or part of namespace.layer.pipeline' }),
+    t.String({
+      maxLength: 200,
+      description: 'The beginning of an id, or a part of namespace.layer.pipeline',
+    }),
   ),
   ...PageQuery.properties,
 })
@@ -99,19 +113,24 @@ export const Listed = t.Object(
   {
     id: Uuid,
     state: State,
-    live: t.Boolean({ description: 'Not in a final state' }),
+    live: t.Boolean({ description: 'Whether the instance is not in a final state' }),
     namespace: t.String(),
     layer: documentedAs(t.String(), Layer),
     pipeline: t.String(),
     note: t.String({
-      description: 'Of a run what asked for it, of a trigger its type, of a draft its version',
+      description: 'The cause of a run, the type of a trigger, or the published version of a draft',
     }),
-    attempt: nullable(t.Integer({ description: 'Of a run' })),
+    attempt: nullable(t.Integer({ description: 'Number of attempts of a run; null for other machines' })),
     created_at: Instant,
     moved_at: nullable(
-      t.String({ format: 'date-time', description: 'Of its latest transition; null when that is not kept' }),
+      t.String({
+        format: 'date-time',
+        description: 'Time of the latest transition; null if retention has removed it',
+      }),
     ),
-    duration_ms: nullable(t.Integer({ description: 'Of a run that has ended' })),
+    duration_ms: nullable(
+      t.Integer({ description: 'Duration of an ended run in milliseconds; null for other instances' }),
+    ),
   },
   { title: 'ListedInstance' },
 )
@@ -122,7 +141,7 @@ export const Counts = t.Record(
   t.Object({ count: t.Integer(), more: t.Boolean() }, { title: 'StateCount' }),
   {
     title: 'StateCounts',
-    description: 'By state; `more` says that counting stopped at its limit',
+    description: 'Number of instances by state. `more`: counting stopped at its limit, so there may be more.',
   },
 )
 export type Counts = typeof Counts.static
@@ -131,7 +150,7 @@ export const Instances = t.Object(
   {
     instances: t.Array(Listed),
     total: t.Integer(),
-    total_is_exact: t.Boolean({ description: 'False: there are more; counting stopped at its limit' }),
+    total_is_exact: t.Boolean({ description: 'False: counting stopped at its limit, so there may be more' }),
     counts: Counts,
     now: Instant,
   },
@@ -174,7 +193,9 @@ export const Snapshot = t.Object(
       { title: 'MachineSnapshot' },
     ),
     machine_version: t.Integer(),
-    is_newer: t.Boolean({ description: 'A newer program wrote it; this one leaves it alone' }),
+    is_newer: t.Boolean({
+      description: 'A newer version of the service wrote this instance; this version does not change it',
+    }),
     facts: AnyObject,
     waits_for: t.Array(Reason),
     now: Instant,
@@ -185,8 +206,8 @@ export type Snapshot = typeof Snapshot.static
 
 export const Step = t.Object(
   {
-    id: t.Integer({ description: 'Of the row of history; 0 for a beginning that has none' }),
-    step: t.Integer({ description: 'Place among what is kept, from 1' }),
+    id: t.Integer({ description: 'Id of the step in the history; 0 for a creation that left no row' }),
+    step: t.Integer({ description: 'Number of the step among the kept steps, from 1' }),
     at: Instant,
     event: t.String(),
     from: t.String(),
@@ -194,9 +215,14 @@ export const Step = t.Object(
     effects: t.Array(t.String()),
     cause: t.String(),
     transition: nullable(
-      t.String({ description: 'Id in the definition; null: not in this version of the machine' }),
+      t.String({
+        description:
+          'Id of the transition in the definition; null if this version of the machine has no such transition',
+      }),
     ),
-    duration_ms: nullable(t.Integer({ description: 'Until the next step; null for the latest' })),
+    duration_ms: nullable(
+      t.Integer({ description: 'Milliseconds until the next step; null for the latest step' }),
+    ),
   },
   { title: 'Step' },
 )
@@ -206,7 +232,7 @@ export const History = t.Object(
   {
     steps: t.Array(Step, { description: 'Oldest first' }),
     total: t.Integer(),
-    is_whole: t.Boolean({ description: 'False: older steps have been removed by retention' }),
+    is_whole: t.Boolean({ description: 'False: retention has removed older steps' }),
   },
   { title: 'History' },
 )
@@ -224,15 +250,17 @@ export const HistoryQuery = t.Object({
     numberText({
       minimum: 1,
       maximum: STEPS_MAX,
-      description: `Steps; default and maximum ${STEPS_MAX}`,
+      description: `Number of steps; default and maximum ${STEPS_MAX}`,
     }),
   ),
-  before: t.Optional(stepId('Only steps before the one with this id')),
+  before: t.Optional(stepId('Only steps before the step with this id')),
 })
 export const InstanceBody = t.Object({ ...Snapshot.properties, history: History }, { title: 'Instance' })
 
 export const FollowQuery = t.Object({
-  after: t.Optional(stepId('Only steps after the one with this id; or Last-Event-ID')),
+  after: t.Optional(
+    stepId('Only steps after the step with this id. Default: the step in Last-Event-ID, else all steps.'),
+  ),
 })
 
 export const ExportBody = t.Object(
@@ -240,7 +268,7 @@ export const ExportBody = t.Object(
   { title: 'InstanceExport' },
 )
 export const ExportQuery = t.Object({
-  step: t.Optional(stepId('Id of the step to show; default the latest')),
+  step: t.Optional(stepId('Id of the step to show; default the latest step')),
 })
 
 /** Events of `/instances/{id}/events`. */

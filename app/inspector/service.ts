@@ -47,7 +47,7 @@ export function makeInspectorService(deps: SnapshotDeps) {
       isStandalone: style !== 'none',
       active,
       taken,
-      counts: counts === '1' ? shown(await count(machine, seenOf(visible))) : undefined,
+      counts: counts === '1' ? shown(await count(machine, visibleFilter(visible))) : undefined,
     })
   }
 
@@ -55,7 +55,13 @@ export function makeInspectorService(deps: SnapshotDeps) {
   async function list(machine: MachineName, query: InstanceQuery, visible = EVERYTHING) {
     const { namespace, layer, pipeline, state } = query
     const q = query.q?.trim()
-    const filter: InstanceFilter = { namespace, layer, pipeline, q: q || undefined, ...seenOf(visible) }
+    const filter: InstanceFilter = {
+      namespace,
+      layer,
+      pipeline,
+      q: q || undefined,
+      ...visibleFilter(visible),
+    }
     const states = state === undefined ? null : statesWithin(definitionOf(machine), state)
     const page: Page = pageOf(query)
     const counts = await count(machine, filter)
@@ -75,37 +81,41 @@ export function makeInspectorService(deps: SnapshotDeps) {
 
   /** An instance with the newest steps of its history, or with the steps before `before`. */
   async function instance(machine: MachineName, id: string, query: { limit?: string; before?: string } = {}) {
-    const known = await existing(machine, id)
-    const wanted = Number(query.limit ?? STEPS_MAX)
-    const limit = Number.isInteger(wanted) && wanted > 0 ? Math.min(wanted, STEPS_MAX) : STEPS_MAX
+    const found = await existing(machine, id)
+    const requestedLimit = Number(query.limit ?? STEPS_MAX)
+    const limit =
+      Number.isInteger(requestedLimit) && requestedLimit > 0 ? Math.min(requestedLimit, STEPS_MAX) : STEPS_MAX
     const before = query.before === undefined ? null : Number(query.before)
-    return { ...known, history: await historyOf(sql, known, { before, limit }) }
+    return { ...found, history: await historyOf(sql, found, { before, limit }) }
   }
 
   async function existing(machine: MachineName, id: string): Promise<Snapshot> {
-    const known = await snapshot(machine, id)
-    if (known !== null) return known
+    const found = await snapshot(machine, id)
+    if (found !== null) return found
     throw notFound(`${machine} ${id} (it may have been removed by retention, or with its pipeline)`)
   }
 
   async function exported(machine: MachineName, id: string) {
-    const known = await existing(machine, id)
-    const steps = await historyOf(sql, known, { limit: EXPORT_STEPS })
-    return { definition: definitionOf(machine), instance: known, history: steps }
+    const found = await existing(machine, id)
+    const steps = await historyOf(sql, found, { limit: EXPORT_STEPS })
+    return { definition: definitionOf(machine), instance: found, history: steps }
   }
 
   /** Draws the statechart and highlights the state after one step, and the transition of that step. */
   async function exportedDrawing(machine: MachineName, id: string, { step }: { step?: string }) {
-    const { definition, instance: known, history: told } = await exported(machine, id)
-    const chosen = step === undefined ? told.steps.at(-1) : told.steps.find((one) => one.id === Number(step))
+    const { definition, instance: found, history } = await exported(machine, id)
+    const chosen =
+      step === undefined
+        ? history.steps.at(-1)
+        : history.steps.find((candidate) => candidate.id === Number(step))
     if (step !== undefined && chosen === undefined) throw notFound(`step ${step}`)
-    const at = chosen === undefined ? '' : `, step ${chosen.step} of ${told.total}`
+    const at = chosen === undefined ? '' : `, step ${chosen.step} of ${history.total}`
     return drawingOf(definition, {
       detail: 'full',
       isStandalone: true,
-      active: chosen?.to ?? known.state,
+      active: chosen?.to ?? found.state,
       taken: chosen?.transition ?? null,
-      title: `${machine} ${known.namespace}.${known.layer}.${known.pipeline} ${known.id}${at}`,
+      title: `${machine} ${found.namespace}.${found.layer}.${found.pipeline} ${found.id}${at}`,
     })
   }
 
@@ -146,5 +156,5 @@ const listed = ({ createdAt, movedAt, durationMs, ...row }: ListedRow): Listed =
 })
 
 /** The part of the filter for the caller's visibility. */
-const seenOf = ({ pipelines }: Visible): Pick<InstanceFilter, 'seen'> =>
-  pipelines === 'all' ? {} : { seen: pipelines }
+const visibleFilter = ({ pipelines }: Visible): Pick<InstanceFilter, 'visiblePipelines'> =>
+  pipelines === 'all' ? {} : { visiblePipelines: pipelines }

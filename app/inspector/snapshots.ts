@@ -18,26 +18,26 @@ import { type FoundInstance, STORES } from './store/machines.ts'
 /** A runner that does not answer within this time counts as silent. */
 const RUNNER_MS = 1_000
 /** Requests within this time share one check of the runner. */
-const RUNNER_KEPT_MS = 1_000
+const RUNNER_CACHED_MS = 1_000
 
 export interface SnapshotDeps {
   sql: Sql
   clock: Clock
   /** Whether reasons may count runs of other pipelines. False where pipelines are hidden from some callers. */
-  tellsOfOthers?: boolean
+  disclosesOtherRuns?: boolean
   /** Whether a runner answers; null: runners are switched off. */
   runner: ReadinessCheck | null
 }
 
 /** Reads an instance as it is now; null: the instance does not exist. */
-export function makeSnapshots({ sql, clock, tellsOfOthers = true, runner }: SnapshotDeps) {
+export function makeSnapshots({ sql, clock, disclosesOtherRuns = true, runner }: SnapshotDeps) {
   const askRunner = makeRunnerCheck(clock, runner)
 
   async function waitsOf(found: FoundInstance, state: string): Promise<Waits> {
     if (isNewer(found)) return { reasons: [NEWER_PROGRAM] }
     switch (found.machine) {
       case 'run':
-        return reasonsOfRun(sql, { id: found.id, state, tellsOfOthers }, askRunner)
+        return reasonsOfRun(sql, { id: found.id, state, disclosesOtherRuns }, askRunner)
       case 'draft':
         return { reasons: reasonsOfDraft(found, state) }
       case 'trigger':
@@ -45,8 +45,8 @@ export function makeSnapshots({ sql, clock, tellsOfOthers = true, runner }: Snap
     }
   }
 
-  return async (name: MachineName, wanted: string): Promise<Snapshot | null> => {
-    const found = await STORES[name].find(sql, wanted)
+  return async (name: MachineName, wantedId: string): Promise<Snapshot | null> => {
+    const found = await STORES[name].find(sql, wantedId)
     if (found === undefined) return null
     const { machine, id, namespace, layer, pipeline, pipelineId, isPipelineDeleted, note, ...others } = found
     const { createdAt, snapshot, machineVersion, now, ...facts } = others
@@ -79,11 +79,11 @@ export function makeSnapshots({ sql, clock, tellsOfOthers = true, runner }: Snap
 const isNewer = ({ machine, machineVersion }: FoundInstance) => machineVersion > definitionOf(machine).version
 
 function makeRunnerCheck(clock: Clock, runner: ReadinessCheck | null): () => Promise<RunnerState> {
-  let asked: { at: number; state: Promise<RunnerState> } | null = null
+  let latestCheck: { at: number; state: Promise<RunnerState> } | null = null
   return () => {
     if (runner === null) return Promise.resolve('off')
     const now = clock.elapsed()
-    if (asked !== null && now - asked.at < RUNNER_KEPT_MS) return asked.state
+    if (latestCheck !== null && now - latestCheck.at < RUNNER_CACHED_MS) return latestCheck.state
     const signal = AbortSignal.timeout(RUNNER_MS)
     const late = new Promise<never>((_, reject) =>
       signal.addEventListener('abort', () => reject(signal.reason)),
@@ -92,7 +92,7 @@ function makeRunnerCheck(clock: Clock, runner: ReadinessCheck | null): () => Pro
       (): RunnerState => 'serving',
       (): RunnerState => 'silent',
     )
-    asked = { at: now, state }
+    latestCheck = { at: now, state }
     return state
   }
 }

@@ -108,7 +108,7 @@ describe('a stream', () => {
     expect((await changed).found).toEqual([{ id: null, name: 'changed', data: { machine: 'run' } }])
     await (await changed).cancel()
     const { id } = await pipeline('other')
-    const told = events(drafts, 1)
+    const draftEvents = events(drafts, 1)
     const write = setInterval(
       () =>
         void under.sql`
@@ -117,10 +117,10 @@ describe('a stream', () => {
       300,
     )
     try {
-      expect((await told).found).toMatchObject([{ data: { machine: 'draft' } }])
+      expect((await draftEvents).found).toMatchObject([{ data: { machine: 'draft' } }])
     } finally {
       clearInterval(write)
-      await (await told).cancel()
+      await (await draftEvents).cancel()
     }
   })
 })

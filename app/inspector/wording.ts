@@ -1,36 +1,37 @@
 // Descriptions of the states of each machine, for readers who wonder why nothing happens.
 
 export const SUMMARIES = {
-  run: 'A run is a pull request for data: it works on a branch, is judged there, and merges or leaves no trace.',
-  draft: 'The draft of a pipeline: what its files are, compared with what its runs execute.',
-  trigger: 'A trigger requests runs of a pipeline by itself, no more often than its cooldown allows.',
+  run: 'A run is a pull request for data: it works on its own branch, quality tests check the branch, and the run merges it or discards it.',
+  draft: 'The draft of a pipeline: its current files, compared with the published version that runs execute.',
+  trigger: 'A trigger requests a run of its pipeline after an event, no more often than its cooldown allows.',
 }
 
 export const DESCRIPTIONS: Record<keyof typeof SUMMARIES, Record<string, string>> = {
   run: {
-    pending: 'Requested, and not executed yet. Its code is fixed already.',
+    pending: 'The run is requested and does not execute yet. Its code is already fixed.',
     'pending.waiting':
-      "In the queue: for its turn among the pipeline's runs, and for a runner with a free place.",
-    'pending.starting': 'An attempt is open, and a runner has been asked to execute it.',
+      'The run waits in the queue for older runs of its pipeline, and for a runner with a free slot.',
+    'pending.starting': 'An attempt is open, and the dispatcher has sent it to a runner.',
     running: 'A runner has accepted an attempt.',
-    'running.waiting': "Between two attempts. The pipeline's turn is kept.",
+    'running.waiting': 'The run waits between two attempts. No other run of its pipeline executes meanwhile.',
     'running.rendering': 'The runner reads the pinned files and renders the template.',
-    'running.executing': "The SQL or Python is executed, and its result written to the run's branch.",
-    'running.testing': 'The quality tests judge the branch.',
+    'running.executing': "The runner executes the SQL or Python, and writes the result to the run's branch.",
+    'running.testing': 'The quality tests check the branch.',
     'running.merging': 'The branch is merged into main, in the transaction that makes the run a success.',
-    success: 'Merged, or there was nothing to change. Final.',
-    failed: 'It left no trace on main. Final.',
-    cancelled: 'Somebody or something ended it. Final.',
+    success: 'The branch is merged, or there was nothing to change. Final.',
+    failed: 'The run failed, and main is unchanged. Final.',
+    cancelled: 'The run was cancelled by a user or by the service. Final.',
   },
   draft: {
-    unpublished: 'Never published. Triggers and schedules cannot run it; a manual run executes the draft.',
-    clean: 'The files are those of the latest publish.',
-    dirty: 'Files have been written since the latest publish; runs still execute the published version.',
-    deleted: 'The pipeline has been deleted. Final.',
+    unpublished:
+      'The pipeline was never published. Triggers and schedules cannot run it; a manual run executes the draft.',
+    clean: 'The files are those of the latest published version.',
+    dirty: 'Files have changed since the latest publish; runs still execute the published version.',
+    deleted: 'The pipeline is deleted. Final.',
   },
   trigger: {
-    armed: 'The next event it hears fires it.',
-    cooling: 'It has fired, and ignores events until its cooldown is over.',
-    disabled: 'It hears nothing until it is enabled.',
+    armed: 'The next matching event fires the trigger.',
+    cooling: 'The trigger has fired, and ignores events until the end of its cooldown.',
+    disabled: 'The trigger ignores all events until it is enabled.',
   },
 }

@@ -44,9 +44,9 @@ async function archived(
   async function move(store: ObjectStore = objects) {
     const archive = makeArchive({ sql, objects: store })
     await archive.moveInputs({ runId })
-    const left = await sql<{ id: string; payload: { key: string; versionId: string } }[]>`
+    const queued = await sql<{ id: string; payload: { key: string; versionId: string } }[]>`
       select id, payload from outbox where kind = 'movedObject'`
-    for (const { id, payload } of left) {
+    for (const { id, payload } of queued) {
       await archive.removeMoved(payload)
       await sql`delete from outbox where id = ${id}`
     }
@@ -89,7 +89,7 @@ describe('objects of archived files', () => {
     const { move, rows, files, keys } = await archived(2)
     const [first, second] = files
     const close = await reading(first?.id ?? '')
-    await expect(move()).rejects.toThrow('1 archived files are still being read')
+    await expect(move()).rejects.toThrow('1 archived files not moved: an open attempt still reads them')
     expect((await rows())[0]?.path).toBe(first?.path ?? '')
     expect((await rows())[1]?.path).not.toBe(second?.path ?? '')
     expect((await parts.objects.text(first?.path ?? '', first?.version))?.text).toBe(first?.text ?? '')

@@ -24,12 +24,12 @@ export const makeClearUp =
   async (abandoned: AbandonedUpload): Promise<void> => {
     const { path } = abandoned
     const { versions } = await objects.versions(path)
-    const there = versions.filter(({ key }) => key === path)
-    if (there.length === 0) return
-    // Read after the versions were listed, so each listed version is by now a file, intended, or abandoned.
+    const present = versions.filter(({ key }) => key === path)
+    if (present.length === 0) return
+    // This query follows the listing. So each listed version is recorded as a file, has an active intent, or is abandoned.
     const recorded = await recordedVersions(sql, abandoned)
     if (recorded === null) return
-    for (const { versionId } of there)
+    for (const { versionId } of present)
       if (!recorded.includes(versionId)) await objects.deleteVersion(path, versionId)
   }
 
@@ -45,7 +45,9 @@ export function makeArchive({ sql, objects }: { sql: Sql; objects: ObjectStore }
     for (let from = 0; from < free.length; from += MOVES_AT_ONCE)
       await Promise.all(free.slice(from, from + MOVES_AT_ONCE).map((file) => move(file, runId)))
     if (free.length < files.length)
-      throw new Error(`${files.length - free.length} archived files are still being read`)
+      throw new Error(
+        `${files.length - free.length} archived files not moved: an open attempt still reads them`,
+      )
     if (files.length === FILES_PER_EFFECT) await queueMoreMoves(sql, runId)
   }
 
@@ -58,7 +60,7 @@ export function makeArchive({ sql, objects }: { sql: Sql; objects: ObjectStore }
     const versionId = await copy(file, key)
     // Null: the file was moved, deleted or purged meanwhile.
     if (versionId === null) return
-    // Another replica may have been faster. If the row does not name this copy, the copy is removed.
+    // Another replica may have moved the file first. If the row does not name this copy, the copy is removed.
     if (!(await recordMove(sql, file, runId, { key, versionId }))) await objects.deleteVersion(key, versionId)
   }
 

@@ -10,11 +10,8 @@ export function checkExpectedSchema(text: string): void {
   for (const column of columnsOf(text)) {
     const [name = '', type = '', ...rest] = column.split(':').map((part) => part.trim())
     if (rest.length > 0 || !COLUMN.test(name) || !TYPE.test(type))
-      throw invalid(
-        'expected_schema',
-        `must be col:type,col:type, which '${column.trim().slice(0, 80)}' is not`,
-      )
-    if (names.has(name)) throw invalid('expected_schema', `has the column ${name} twice`)
+      throw invalid('expected_schema', `'${column.trim().slice(0, 80)}' does not have the form col:type`)
+    if (names.has(name)) throw invalid('expected_schema', `contains the column ${name} more than once`)
     names.add(name)
   }
 }

@@ -1,6 +1,6 @@
 import { Type as t } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
-import { askAgain, boundId } from '../core/bound.ts'
+import { boundId, recheckAccess } from '../core/bound.ts'
 import { described } from '../core/documented.ts'
 import { limits } from '../core/limits.ts'
 import { ErrorBody } from '../core/names.ts'
@@ -57,7 +57,7 @@ const zoneRoutes = (zones: LandingZoneService) =>
         detail: {
           operationId: 'listLandingZones',
           summary: 'List landing zones',
-          description: 'By namespace and name.',
+          description: 'Zones are sorted by namespace and name.',
         },
       },
     )
@@ -71,7 +71,8 @@ const zoneRoutes = (zones: LandingZoneService) =>
         detail: {
           operationId: 'createLandingZone',
           summary: 'Create a landing zone',
-          description: 'The zone is empty. Uploads fill it, and pipelines read it with `landing_zone()`.',
+          description:
+            'Creates an empty zone. Uploads add files, and pipelines read them with `landing_zone()`.',
         },
       },
     )
@@ -81,7 +82,7 @@ const zoneRoutes = (zones: LandingZoneService) =>
       detail: {
         operationId: 'getLandingZone',
         summary: 'Get a landing zone',
-        description: 'With the number and the size of its active files.',
+        description: 'The answer includes the number and the size of the active files.',
       },
     })
     .put(
@@ -95,7 +96,7 @@ const zoneRoutes = (zones: LandingZoneService) =>
           operationId: 'updateLandingZone',
           summary: 'Update a landing zone',
           description:
-            'Changes the fields that are given; null clears the owner or the expected schema, as an empty schema does.',
+            'Changes only the fields in the body. Null removes the owner or the expected schema; an empty schema also removes it.',
         },
       },
     )
@@ -111,7 +112,7 @@ const zoneRoutes = (zones: LandingZoneService) =>
         detail: {
           operationId: 'deleteLandingZone',
           summary: 'Delete a landing zone',
-          description: 'With all its files, samples and archived ones too.',
+          description: 'Deletes the zone with all its files, including samples and archived files.',
         },
       },
     )
@@ -141,8 +142,8 @@ const landingFileRoutes = (zones: LandingZoneService) =>
       '/:ns/:name/files',
       async ({ params, headers, request, status }) => {
         const form = uploadFormOf(request, { isHashed: headers['idempotency-key'] !== undefined })
-        const keyOf = (asked: object) => idempotencyKeyOf(request, headers, asked)
-        return status(201, await zones.upload(refOf(params), form, keyOf, () => askAgain(request)))
+        const keyOf = (body: object) => idempotencyKeyOf(request, headers, body)
+        return status(201, await zones.upload(refOf(params), form, keyOf, () => recheckAccess(request)))
       },
       {
         params: ZonePath,
@@ -152,7 +153,7 @@ const landingFileRoutes = (zones: LandingZoneService) =>
           ...described({ form: UploadLandingFile }),
           operationId: 'uploadLandingFile',
           summary: 'Upload a file to a zone',
-          description: `Its stored name is prefixed with the UTC time; a name that is taken gets the next free second. ${REPEATED_UPLOAD}`,
+          description: `The stored name begins with the UTC time. If another file has that name, the next free second is used. ${REPEATED_UPLOAD}`,
         },
       },
     )
@@ -162,7 +163,7 @@ const landingFileRoutes = (zones: LandingZoneService) =>
       detail: {
         operationId: 'getLandingFile',
         summary: 'Get a file of a zone',
-        description: 'Answers what is known about the file; `GET /files/{path}` reads its content.',
+        description: 'Returns the metadata of the file. `GET /files/{path}` returns its content.',
       },
     })
     .delete(
@@ -199,7 +200,7 @@ const sampleAndLifecycleRoutes = (zones: LandingZoneService) =>
         detail: {
           operationId: 'listSamples',
           summary: 'List the samples of a zone',
-          description: 'Previews read them where the zone has no active files.',
+          description: 'Previews read samples if the zone has no active files.',
         },
       },
     )
@@ -207,8 +208,11 @@ const sampleAndLifecycleRoutes = (zones: LandingZoneService) =>
       '/:ns/:name/samples',
       async ({ params, headers, request, status }) => {
         const form = uploadFormOf(request, { isHashed: headers['idempotency-key'] !== undefined })
-        const keyOf = (asked: object) => idempotencyKeyOf(request, headers, asked)
-        return status(201, await zones.samples.upload(refOf(params), form, keyOf, () => askAgain(request)))
+        const keyOf = (body: object) => idempotencyKeyOf(request, headers, body)
+        return status(
+          201,
+          await zones.samples.upload(refOf(params), form, keyOf, () => recheckAccess(request)),
+        )
       },
       {
         params: ZonePath,
@@ -218,7 +222,7 @@ const sampleAndLifecycleRoutes = (zones: LandingZoneService) =>
           ...described({ form: UploadLandingFile }),
           operationId: 'uploadSample',
           summary: 'Upload a sample to a zone',
-          description: `Its name is that of the file; a sample of that name is replaced. ${REPEATED_UPLOAD}`,
+          description: `The sample gets the name of the file, and replaces a sample of that name. ${REPEATED_UPLOAD}`,
         },
       },
     )
@@ -244,7 +248,7 @@ const sampleAndLifecycleRoutes = (zones: LandingZoneService) =>
       detail: {
         operationId: 'getLifecycle',
         summary: 'Get the lifecycle of a zone',
-        description: 'How long the zone keeps files that runs have archived.',
+        description: 'The lifecycle says when archived files of the zone are deleted.',
       },
     })
     .put(
@@ -260,7 +264,7 @@ const sampleAndLifecycleRoutes = (zones: LandingZoneService) =>
         detail: {
           operationId: 'updateLifecycle',
           summary: 'Update the lifecycle of a zone',
-          description: 'Changes the fields that are given. Active files are never deleted by age.',
+          description: 'Changes only the fields in the body. Active files are never deleted by age.',
         },
       },
     )

@@ -19,7 +19,7 @@ const folderOf = (ref: ZoneRef) => `${zonePrefix(ref)}_samples/`
 
 /** The key of a sample. Throws 400 naming the field if the file name contains a folder. */
 function sampleKey(ref: ZoneRef, filename: string, field: string): string {
-  if (filename.includes('/')) throw invalid(field, 'must not contain a /')
+  if (filename.includes('/')) throw invalid(field, 'must be a file name without a /')
   return filePath(folderOf(ref) + filename, field)
 }
 
@@ -55,7 +55,7 @@ export function makeSamples({ sql, objects }: { sql: Sql; objects: ObjectStore }
       await requireZone(ref)
       const keyFor = (filename: string) => {
         const name = baseName(filename)
-        if (name === '') throw invalid('file', 'needs a file name')
+        if (name === '') throw invalid('file', 'must have a file name')
         return sampleKey(ref, name, 'file')
       }
       const { filename, contentType, sha256, stored } = await form.receive((file) =>

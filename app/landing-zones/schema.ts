@@ -10,7 +10,7 @@ const Description = t.String({
 })
 const ExpectedSchema = t.String({
   maxLength: limits.textCharacters,
-  description: 'col:type,col:type',
+  description: 'Expected columns, in the form `col:type,col:type`',
   examples: ['code:VARCHAR,delay:INTEGER'],
 })
 
@@ -22,8 +22,8 @@ export const Zone = t.Object(
     description: t.String(),
     owner: nullable(t.String()),
     expected_schema: nullable(t.String()),
-    file_count: t.Integer({ description: 'Active files' }),
-    total_bytes: t.Integer({ description: 'Of the active files' }),
+    file_count: t.Integer({ description: 'Number of active files' }),
+    total_bytes: t.Integer({ description: 'Size of the active files in bytes' }),
     created_at: Instant,
     updated_at: Instant,
   },
@@ -63,11 +63,11 @@ export const Lifecycle = t.Object(
     processed_max_age_days: t.Integer({
       minimum: 0,
       maximum: AGE_DAYS_MAX,
-      description: 'Days an archived file is kept when `auto_purge` is on; 30 unless set',
+      description: 'Days until an archived file is deleted, if `auto_purge` is on. Default 30.',
       examples: [30],
     }),
     auto_purge: t.Boolean({
-      description: 'Whether archived files are deleted at that age; false unless set',
+      description: 'Whether archived files are deleted after `processed_max_age_days`. Default false.',
     }),
   },
   { title: 'Lifecycle' },
@@ -120,5 +120,5 @@ export const SampleUploaded = t.Object(
 export type SampleUploaded = typeof SampleUploaded.static
 export const SamplePath = t.Composite([
   ZonePath,
-  t.Object({ filename: t.String({ description: 'As it was uploaded', examples: ['flights.csv'] }) }),
+  t.Object({ filename: t.String({ description: 'The file name of the upload', examples: ['flights.csv'] }) }),
 ])

@@ -25,9 +25,9 @@ afterEach(() => {
 const service = (replaced: Partial<Parts['deps']> = {}) =>
   makeLandingZoneService({ ...parts.deps, clock, ...replaced })
 const page = { limit: 100, offset: 0 }
-let made = 0
+let zonesCreated = 0
 async function created() {
-  const ref = { namespace: 'default', name: `zone-${made++}` }
+  const ref = { namespace: 'default', name: `zone-${zonesCreated++}` }
   await service().create(ref)
   return { ref, prefix: `default/landing/${ref.name}/` }
 }
@@ -129,14 +129,14 @@ describe('an upload', () => {
 
   test('uploads open no transaction while they wait for a slow disk', async () => {
     const { ref } = await created()
-    const seen = await onSlowDisk(parts, async (slow) => {
+    const observed = await onSlowDisk(parts, async (slow) => {
       const { upload, samples } = service(slow)
       await upload(ref, file('a.csv'), keyed())
       await upload(ref, file('b.csv', 'x'.repeat(1_048_576)), keyed())
       await samples.upload(ref, file('a.csv'))
       await samples.upload(ref, file('a.csv'), keyed())
     })
-    expect(seen).toEqual({ files: 4, early: 0 })
+    expect(observed).toEqual({ files: 4, early: 0 })
   })
 
   test('an upload whose key belongs to another request leaves nothing', async () => {
@@ -223,7 +223,7 @@ describe('an upload that is killed', () => {
 
   test('cleanup removes the object of a killed upload and nothing else', async () => {
     const { ref, prefix } = await created()
-    const kept = await service().upload(ref, file('kept.csv'))
+    const recordedFile = await service().upload(ref, file('kept.csv'))
     void service({ objects: killedThen() }).upload(ref, file('lost.csv'))
     const keys = await until(
       () => keysUnder(prefix),
@@ -231,32 +231,32 @@ describe('an upload that is killed', () => {
     )
     const [intent, ...others] = await intents(ref)
     expect(others).toHaveLength(0)
-    expect(intent?.payload.path).toBe(keys.find((key) => key !== kept.s3_path) ?? '')
+    expect(intent?.payload.path).toBe(keys.find((key) => key !== recordedFile.s3_path) ?? '')
     expect(intent?.minutes).toBeGreaterThanOrEqual(limits.uploadMs / 60_000)
     expect((await service().files(ref, page)).total).toBe(1)
     await makeDue(ref)
     for (let turn = 0; turn < 2; turn++) {
       await performEffects()
-      await makeClearUp(parts)({ ...ref, filename: kept.filename, path: kept.s3_path })
-      expect(await keysUnder(prefix)).toEqual([kept.s3_path])
+      await makeClearUp(parts)({ ...ref, filename: recordedFile.filename, path: recordedFile.s3_path })
+      expect(await keysUnder(prefix)).toEqual([recordedFile.s3_path])
     }
     expect(await intents(ref)).toHaveLength(0)
   })
 
   test('cleanup finds uploads under way by an index', async () => {
     const plans: string[] = []
-    const told = postgres(parts.url, {
+    const explained = postgres(parts.url, {
       max: 1,
       connection: { plan_cache_mode: 'force_generic_plan', enable_seqscan: 'off' },
       onnotice: ({ message }) => void plans.push(message ?? ''),
     })
-    await told.unsafe(
+    await explained.unsafe(
       `load 'auto_explain'; set client_min_messages = log; set auto_explain.log_min_duration = 0`,
     )
     const { ref } = await created()
     const { filename, s3_path: path } = await service().upload(ref, file('kept.csv'))
-    await makeClearUp({ sql: told, objects: parts.objects })({ ...ref, filename, path })
-    await told.end()
+    await makeClearUp({ sql: explained, objects: parts.objects })({ ...ref, filename, path })
+    await explained.end()
     expect(plans.filter((plan) => plan.includes('outbox_intended'))).toHaveLength(1)
   })
 
@@ -363,7 +363,7 @@ describe('an upload that is killed', () => {
   })
 })
 
-test('a file is found in its own zone only', async () => {
+test('a landing file is found only under the zone that contains it', async () => {
   const [one, other] = [await created(), await created()]
   now = new Date('2026-03-01T07:00:00Z')
   const stored = await service().upload(one.ref, file('a.csv'))

@@ -50,41 +50,41 @@ export function makeLandingZoneService(deps: LandingZoneDeps) {
     return file
   }
 
-  const insertOwned = (given: Parameters<typeof insertZone>[1] & { owner: string }) =>
+  const insertOwned = (newZone: Parameters<typeof insertZone>[1] & { owner: string }) =>
     db.transaction(async (tx) => {
-      const zone = await insertZone(tx, given)
-      if (zone !== null) await forgetOthers(tx, zoneSource(given), given.owner)
+      const zone = await insertZone(tx, newZone)
+      if (zone !== null) await forgetOthers(tx, zoneSource(newZone), newZone.owner)
       return zone
     })
 
   return {
     /** Lists the zones that the caller may see. */
-    async list(namespace: string | undefined, page: Page, { zones: seen } = EVERYTHING) {
-      const { items, total } = await zones(db, { namespace, seen }, page)
-      return { zones: items.map(shapeOf), total }
+    async list(namespace: string | undefined, page: Page, { zones: visibleZones } = EVERYTHING) {
+      const { items, total } = await zones(db, { namespace, visibleZones }, page)
+      return { zones: items.map(zoneViewOf), total }
     },
 
     async create({ namespace, name, description = '' }: CreateZone, owner: string | null = null) {
       await requireNamespace(namespace)
-      const given = { id: newId(), namespace, name, description, owner }
-      const zone = await (owner === null ? insertZone(db, given) : insertOwned({ ...given, owner }))
+      const newZone = { id: newId(), namespace, name, description, owner }
+      const zone = await (owner === null ? insertZone(db, newZone) : insertOwned({ ...newZone, owner }))
       if (zone === null) throw alreadyExists(`landing zone ${namespace}.${name}`)
       return { id: zone.id, namespace, name, description, created_at: zone.createdAt.toISOString() }
     },
 
-    get: async (ref: ZoneRef) => shapeOf(await existing(ref)),
+    get: async (ref: ZoneRef) => zoneViewOf(await existing(ref)),
 
     /** `by` decides whether the caller may change the owner. A previous owner loses the rights of ownership. */
     async update(ref: ZoneRef, change: UpdateZone, by: Access = UNLIMITED) {
       if (change.expected_schema) checkExpectedSchema(change.expected_schema)
-      if (Object.keys(change).length === 0) return shapeOf(await existing(ref))
+      if (Object.keys(change).length === 0) return zoneViewOf(await existing(ref))
       await db.transaction(async (tx) => {
         const before = change.owner === undefined ? null : await lockedZone(tx, ref)
         if (before !== null && change.owner !== undefined)
           await handOver(tx, { type: 'landing_zone', id: before.id, owner: before.owner }, change.owner, by)
         if (!(await changeZone(tx, ref, change))) throw noZone(ref)
       })
-      return shapeOf(await existing(ref))
+      return zoneViewOf(await existing(ref))
     },
 
     async lifecycle(ref: ZoneRef): Promise<Lifecycle> {
@@ -133,7 +133,7 @@ export function makeLandingZoneService(deps: LandingZoneDeps) {
   }
 }
 
-const shapeOf = (zone: ZoneWithFiles) => ({
+const zoneViewOf = (zone: ZoneWithFiles) => ({
   id: zone.id,
   namespace: zone.namespace,
   name: zone.name,

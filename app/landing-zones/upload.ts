@@ -1,8 +1,8 @@
 // An upload has three parts: claim a name while the bytes arrive, receive the bytes, and record the file.
 //
-// The bytes are invisible before the object has its name. The object is no input before its row exists. The row decides which
-// upload has a name. The claim stores an intent in the database. If the upload is killed after the object got its name and
-// before the row exists, the intent finds the object (effects.ts). The transaction of the row also records an event, if
+// The bytes are invisible until the object has its name. No pipeline reads the object until its row exists. If two uploads want
+// one name, the first row wins. The claim stores an intent in the database. An upload may be killed when its object has a name
+// but no row. A cleanup then finds the object by the intent (effects.ts). The transaction of the row also records an event, if
 // triggers listen for the file.
 import type { Sql, SqlTx } from '../../drizzle/client.ts'
 import type { Clock } from '../core/clock.ts'
@@ -31,7 +31,7 @@ export interface UploadDeps {
 /** Seconds that a name may lie in the future, when files of one name arrive faster than one per second. */
 const NAME_SECONDS = 3_600
 /** Maximum number of later names that an upload tries after collisions with uploads on other replicas. */
-const MEETINGS = 20
+const TRIES_MAX = 20
 /** Maximum length of a name. Leaves room in a key of 1,024 bytes for the zone's prefix, the time, and the archive folder. */
 const NAME_BYTES = 512
 
@@ -66,7 +66,7 @@ export function makeUpload(deps: UploadDeps) {
       return await record(ref, received, key)
     } finally {
       claims.release(received.claim)
-      // Removes only an object without a name. If a named object was not recorded, its intent finds it.
+      // Removes only an object without a name. The cleanup finds a named object without a row by its intent.
       await received.staged.discard()
     }
   }
@@ -102,26 +102,26 @@ function makeClaims({ sql, clock }: Pick<UploadDeps, 'sql' | 'clock'>) {
    */
   async function claim(ref: ZoneRef, original: string): Promise<Claim> {
     const now = clock.now()
-    // One second earlier, because the database's locale decides how the text after the digits sorts.
+    // The search starts one second earlier, because the database's locale decides how the text after the digits sorts.
     const from = storedName('', new Date(now.getTime() - 1000))
     const prefix = zonePrefix(ref)
-    let taken = new Set<string>()
+    let takenNames = new Set<string>()
     for (let second = 0; second < NAME_SECONDS; second++) {
       const filename = storedName(original, new Date(now.getTime() + second * 1000))
       const path = prefix + filename
-      if (taken.has(filename) || claimed.has(path)) continue
+      if (takenNames.has(filename) || claimed.has(path)) continue
       claimed.add(path)
       try {
         const { zoneId, intentId, ...others } = await intend(sql, ref, { path, filename, original, from })
         if (intentId !== null) return { zoneId, filename, path, intentId }
         claimed.delete(path)
-        taken = new Set(others.taken)
+        takenNames = new Set(others.occupiedPaths)
       } catch (error) {
         claimed.delete(path)
         throw error
       }
     }
-    throw new AppError(429, 'RATE_LIMITED', `too many files named ${original} at once`, {
+    throw new AppError(429, 'RATE_LIMITED', `too many uploads of files named ${original}: retry in 60 s`, {
       headers: { 'retry-after': '60' },
     })
   }
@@ -135,7 +135,7 @@ function makeClaims({ sql, clock }: Pick<UploadDeps, 'sql' | 'clock'>) {
      * Releases the claim of an upload without an object. Removing the intent is optional, because an intent without an object
      * does nothing.
      */
-    async giveUp(claim: Claim) {
+    async abandon(claim: Claim) {
       release(claim)
       await forgetIntent(sql, claim.intentId).catch(() => {})
     },
@@ -153,7 +153,7 @@ interface Received {
 
 /** Claims a name and receives the bytes at the same time. */
 const makeReceive =
-  ({ objects }: Pick<UploadDeps, 'objects'>, { claim, giveUp }: Claims) =>
+  ({ objects }: Pick<UploadDeps, 'objects'>, { claim, abandon }: Claims) =>
   async (ref: ZoneRef, { filename, contentType, body }: IncomingFile): Promise<Received> => {
     const original = originalName(filename)
     const claiming = claim(ref, original)
@@ -167,11 +167,11 @@ const makeReceive =
     })
     try {
       const [claim, staged] = await Promise.all([claiming, staging])
-      const discard = async () => void (await Promise.all([giveUp(claim), staged.discard()]))
+      const discard = async () => void (await Promise.all([abandon(claim), staged.discard()]))
       return { original, contentType, claim, staged, discard }
     } catch (error) {
       await Promise.all([
-        claiming.then(giveUp, () => {}),
+        claiming.then(abandon, () => {}),
         staging.then((staged) => staged.discard()).catch(() => {}),
       ])
       throw error
@@ -194,18 +194,18 @@ function makeRecord({ sql, objects, newId, eventRecorded }: UploadDeps, { claim,
     { original, contentType, claim: claimed, staged, discard }: Received,
     key: IdempotencyKey | null,
   ): Promise<LandingFile> => {
-    let placed: Named | undefined
+    let namedObject: Named | undefined
     const named = async () => {
-      placed ??= { ...claimed, ...(await staged.commit(claimed.path)) }
-      return placed
+      namedObject ??= { ...claimed, ...(await staged.commit(claimed.path)) }
+      return namedObject
     }
 
-    for (let meeting = 1; ; meeting++) {
+    for (let tryNumber = 1; ; tryNumber++) {
       const tried: { recorded?: Recorded } = {}
       const attempt = async (on: Sql | SqlTx) => {
-        const { intentId, ...place } = await named()
-        const file = { id: newId(), ...place, originalName: original, sizeBytes: staged.size, contentType }
-        // If this throws, the row may or may not exist. The intent resolves both cases.
+        const { intentId, ...location } = await named()
+        const file = { id: newId(), ...location, originalName: original, sizeBytes: staged.size, contentType }
+        // If this call throws, the row may or may not exist. The cleanup by the intent handles both cases.
         const recorded = await recordFile(on, ref, intentId, file)
         tried.recorded = recorded
         return recorded.kind === 'recorded' ? landingFileOf({ ...file, ...recorded }) : null
@@ -215,15 +215,15 @@ function makeRecord({ sql, objects, newId, eventRecorded }: UploadDeps, { claim,
       if (answer !== null) {
         if (tried.recorded?.kind === 'recorded' && tried.recorded.hasEvent) eventRecorded()
         // Another request with the same key has finished first.
-        if (tried.recorded === undefined) await (placed === undefined ? discard() : forget(placed))
+        if (tried.recorded === undefined) await (namedObject === undefined ? discard() : forget(namedObject))
         return answer
       }
-      const before = await named()
-      if (tried.recorded?.kind !== 'taken' || meeting === MEETINGS) {
-        await forget(before)
+      const previous = await named()
+      if (tried.recorded?.kind !== 'taken' || tryNumber === TRIES_MAX) {
+        await forget(previous)
         throw refusal(tried.recorded, ref, original)
       }
-      placed = await moved(ref, original, before, contentType)
+      namedObject = await moved(ref, original, previous, contentType)
     }
   }
 
@@ -237,7 +237,7 @@ function makeRecord({ sql, objects, newId, eventRecorded }: UploadDeps, { claim,
     const to = await claim(ref, original)
     release(to)
     const source = await objects.get(from.path, from.versionId)
-    if (source === null) throw new Error(`the upload ${from.path} went away before it was recorded`)
+    if (source === null) throw new Error(`the object ${from.path} was deleted before its upload was recorded`)
     const { versionId } = await objects.put(to.path, source.body, { contentType, usesReserve: true })
     await forget(from)
     return { ...to, versionId }
@@ -249,13 +249,13 @@ function refusal(recorded: Recorded | undefined, ref: ZoneRef, original: string)
     case 'gone':
       return noZone(ref)
     case 'late':
-      return new AppError(
-        503,
-        'UNAVAILABLE',
-        `file ${original} took too long to be recorded: upload it again`,
-      )
+      return new AppError(503, 'UNAVAILABLE', `file ${original} was not recorded in time: upload it again`)
     default:
-      return new AppError(409, 'ALREADY_EXISTS', `file ${original} is being uploaded by too many at once`)
+      return new AppError(
+        409,
+        'ALREADY_EXISTS',
+        `too many concurrent uploads of files named ${original}: upload it again`,
+      )
   }
 }
 
@@ -277,12 +277,12 @@ async function* unlessFailed(condition: Promise<unknown>, chunks: AsyncIterable<
  */
 function originalName(name: string): string {
   const base = baseName(name)
-  if (base === '') throw invalid('file', 'needs a file name')
+  if (base === '') throw invalid('file', 'must have a file name')
   if (!isControlFree(base) || !base.isWellFormed())
-    throw invalid('file', 'its name must not contain control characters')
-  if (!isPlainName(base)) throw invalid('file', 'its name must not be an encoded path')
+    throw invalid('file', 'the file name must not contain control characters')
+  if (!isPlainName(base)) throw invalid('file', 'the file name must not be an encoded path')
   if (Buffer.byteLength(base) > NAME_BYTES)
-    throw invalid('file', `its name is longer than ${NAME_BYTES} bytes`)
+    throw invalid('file', `the file name must have at most ${NAME_BYTES} bytes`)
   return base
 }
 

@@ -3,7 +3,7 @@ import { useDatabase } from '../../tools/test/database.ts'
 import type { Clock } from '../core/clock.ts'
 import { AppError } from '../core/errors.ts'
 import type { Identity } from '../core/identity.ts'
-import { keptLog } from '../test-app.ts'
+import { recordingLog } from '../test-app.ts'
 import { type Licensing, makeLicensing } from './service.ts'
 
 setDefaultTimeout(60_000)
@@ -15,16 +15,16 @@ const DAY_MS = 86_400_000
 let nowMs: number
 let elapsedMs: number
 const clock: Clock = { now: () => new Date(nowMs), elapsed: () => elapsedMs }
-const { log, entries, messages } = keptLog()
+const { log, entries, messages } = recordingLog()
 const all: Licensing[] = []
 beforeEach(async () => {
   nowMs = NOW
   elapsedMs = 0
   entries.length = 0
-  for (const one of all.splice(0)) one.stop()
+  for (const licensing of all.splice(0)) licensing.stop()
   await opened.sql`truncate licensed_user`
 })
-afterAll(() => all.forEach((one) => void one.stop()))
+afterAll(() => all.forEach((licensing) => void licensing.stop()))
 
 function licensed(maxUsers: number, { admins = [] as string[], expiresAt = '2999-01-01T00:00:00Z' } = {}) {
   const license = { type: 'team', expiresAt, maxUsers }
@@ -51,10 +51,10 @@ const age = (userId: string, days: number) =>
 
 test('the first users get the slots, the next user is 403', async () => {
   const licensing = licensed(2)
-  for (const one of ['ada', 'bob', 'ada'])
-    expect([one, await isAdmitted(licensing, one)]).toEqual([one, true])
+  for (const userId of ['ada', 'bob', 'ada'])
+    expect([userId, await isAdmitted(licensing, userId)]).toEqual([userId, true])
   await expect((async () => licensing.admit(user('eve')))()).rejects.toThrow(
-    'the licence allows 2 users, and as many others were here in the last 30 days',
+    'the licence allows 2 users, and that many others were active in the last 30 days',
   )
   expect(await isAdmitted(licensing, 'bob')).toBe(true)
 })
@@ -71,7 +71,7 @@ test('concurrent users on two replicas do not exceed the slots', async () => {
   expect(await opened.sql`select 1 from licensed_user`).toHaveLength(5)
 })
 
-test('a user with a slot costs no statement for an hour', async () => {
+test('requests of a user with a slot cause no statement for an hour', async () => {
   const licensing = licensed(1)
   expect(await isAdmitted(licensing, 'ada')).toBe(true)
   expect(licensing.admit(user('ada'))).toBeUndefined()
@@ -120,8 +120,8 @@ test('logs a warning in the last 30 days and after the end', () => {
   licensed(5, { expiresAt: '2026-07-02T00:00:00Z' })
   expect(messages()).toEqual([])
   licensed(5, { expiresAt: '2026-06-30T12:00:00Z' })
-  expect(messages()).toEqual(['the licence ends in 30 days: users are refused then'])
+  expect(messages()).toEqual(['the licence ends in 30 days: set a new licence, or users are refused'])
   nowMs += 60 * DAY_MS
   licensed(5, { expiresAt: '2026-06-30T12:00:00Z' })
-  expect(messages()[1]).toBe('the licence has ended: users are refused')
+  expect(messages()[1]).toBe('the licence has ended, and users are refused: set a new licence')
 })

@@ -1,5 +1,5 @@
-// Enforces the licence of the Pro edition while the service runs: a number of users, until a day. Users are subjects of tokens.
-// API keys belong to machines: they need no slot, and still work after the end, as do runs and schedules.
+// Enforces the licence of the Pro edition while the service runs. The licence limits the number of users and has a last day.
+// Users are subjects of tokens. API keys belong to machines: they need no slot. Keys, runs and schedules work after that day.
 import { LRUCache } from 'lru-cache'
 import type { Sql } from '../../drizzle/client.ts'
 import type { Clock } from '../core/clock.ts'
@@ -9,7 +9,7 @@ import type { Log } from '../core/log.ts'
 import type { AdmitUser } from '../http/auth.ts'
 import { ACTIVE_DAYS, claimUserSlot, touchUser } from './store.ts'
 
-/** A user with a slot is recorded in the database once in this time, not at each request. */
+/** The database records the activity of a user with a slot once in this time, not at each request. */
 const PLACED_MS = 3_600_000
 /** A refused user is checked again after this time, because a slot may be free. */
 const REFUSED_MS = 10_000
@@ -39,7 +39,7 @@ interface LicensingDeps {
   admins: readonly string[]
 }
 
-interface Known {
+interface Admission {
   isPlaced: boolean
   untilMs: number
 }
@@ -47,33 +47,33 @@ interface Known {
 export function makeLicensing({ license, sql, clock, log, admins }: LicensingDeps): Licensing {
   const endMs = Date.parse(license.expiresAt)
   const adminIds = new Set(admins)
-  const known = new LRUCache<string, Known>({ max: KNOWN_USERS })
+  const admissions = new LRUCache<string, Admission>({ max: KNOWN_USERS })
   /** Concurrent requests of one user share a check. */
-  const asking = new Map<string, Promise<boolean>>()
+  const pendingChecks = new Map<string, Promise<boolean>>()
   let warnedDay = -1
 
   const leftMs = () => endMs - clock.now().getTime()
   const hasEnded = () => leftMs() <= 0
 
-  async function ask(userId: string): Promise<boolean> {
+  async function checkUser(userId: string): Promise<boolean> {
     const isPlaced =
       (await touchUser(sql, userId)) || (await claimUserSlot(sql, { userId, maxUsers: license.maxUsers }))
-    known.set(userId, { isPlaced, untilMs: clock.elapsed() + (isPlaced ? PLACED_MS : REFUSED_MS) })
+    admissions.set(userId, { isPlaced, untilMs: clock.elapsed() + (isPlaced ? PLACED_MS : REFUSED_MS) })
     return isPlaced
   }
 
-  function askOnce(userId: string): Promise<boolean> {
-    const asked = asking.get(userId)
-    if (asked !== undefined) return asked
-    const answer = ask(userId).finally(() => asking.delete(userId))
-    asking.set(userId, answer)
-    return answer
+  function checkUserOnce(userId: string): Promise<boolean> {
+    const pending = pendingChecks.get(userId)
+    if (pending !== undefined) return pending
+    const check = checkUser(userId).finally(() => pendingChecks.delete(userId))
+    pendingChecks.set(userId, check)
+    return check
   }
 
   function conclude(userId: string, isPlaced: boolean): undefined {
     if (isPlaced || adminIds.has(userId)) return undefined
     throw forbidden(
-      `the licence allows ${license.maxUsers} users, and as many others were here in the last ${ACTIVE_DAYS} days: ask the operator for a larger licence`,
+      `the licence allows ${license.maxUsers} users, and that many others were active in the last ${ACTIVE_DAYS} days: ask the operator for a larger licence`,
     )
   }
 
@@ -83,10 +83,13 @@ export function makeLicensing({ license, sql, clock, log, admins }: LicensingDep
     if (daysLeft > WARNING_DAYS || today === warnedDay) return
     warnedDay = today
     if (daysLeft > 0)
-      log.warn(`the licence ends in ${daysLeft} days: users are refused then`, {
+      log.warn(`the licence ends in ${daysLeft} days: set a new licence, or users are refused`, {
         expires_at: license.expiresAt,
       })
-    else log.error('the licence has ended: users are refused', { expires_at: license.expiresAt })
+    else
+      log.error('the licence has ended, and users are refused: set a new licence', {
+        expires_at: license.expiresAt,
+      })
   }
   watch()
   const timer = setInterval(watch, WATCH_MS)
@@ -95,9 +98,9 @@ export function makeLicensing({ license, sql, clock, log, admins }: LicensingDep
     admit({ userId }) {
       if (hasEnded())
         throw forbidden(`the licence ended on ${license.expiresAt}: ask the operator to set a new one`)
-      const found = known.get(userId)
-      if (found !== undefined && found.untilMs > clock.elapsed()) return conclude(userId, found.isPlaced)
-      return askOnce(userId).then((isPlaced) => conclude(userId, isPlaced))
+      const cached = admissions.get(userId)
+      if (cached !== undefined && cached.untilMs > clock.elapsed()) return conclude(userId, cached.isPlaced)
+      return checkUserOnce(userId).then((isPlaced) => conclude(userId, isPlaced))
     },
     hasEnded,
     stop: () => clearInterval(timer),

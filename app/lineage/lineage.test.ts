@@ -15,10 +15,10 @@ const parts = useParts()
  * A lineage service that records which texts it reads and how many in parallel. `instead` runs before each read and may throw.
  */
 function watched(instead: (key: string) => Promise<void> = async () => {}) {
-  const seen = { texts: [] as string[], others: 0, most: 0 }
-  let open = 0
+  const readLog = { texts: [] as string[], others: 0, most: 0 }
+  let openReads = 0
   const other = () => {
-    seen.others += 1
+    readLog.others += 1
     throw new Error('only texts are read')
   }
   const objects: ObjectStore = {
@@ -27,14 +27,14 @@ function watched(instead: (key: string) => Promise<void> = async () => {}) {
     head: other,
     list: other,
     text: async (key, version, maxBytes) => {
-      seen.texts.push(key)
-      open += 1
-      seen.most = Math.max(seen.most, open)
+      readLog.texts.push(key)
+      openReads += 1
+      readLog.most = Math.max(readLog.most, openReads)
       try {
         await instead(key)
         return await parts.objects.text(key, version, maxBytes)
       } finally {
-        open -= 1
+        openReads -= 1
       }
     },
   }
@@ -45,27 +45,27 @@ function watched(instead: (key: string) => Promise<void> = async () => {}) {
   }
   const { db, sql } = parts
   const service = makeLineageService({ sql, log, references: makeSourceReferences({ db, objects }) })
-  return { seen, service, warnings }
+  return { readLog, service, warnings }
 }
 
 const newNamespace = (() => {
-  let made = 0
+  let namespaceCount = 0
   return async () => {
-    const name = `ns-${made++}`
+    const name = `ns-${namespaceCount++}`
     await parts.namespaces.create({ name })
     return name
   }
 })()
 
-interface Made {
+interface CreatedPipeline {
   layer?: 'bronze' | 'silver' | 'gold'
   type?: 'sql' | 'python'
 }
-async function made(
+async function createPipeline(
   namespace: string,
   name: string,
   source: string,
-  { layer = 'silver', type = 'sql' }: Made = {},
+  { layer = 'silver', type = 'sql' }: CreatedPipeline = {},
 ) {
   const ref = { namespace, layer, name }
   await parts.pipelines().create({ ...ref, type })
@@ -77,7 +77,7 @@ async function write(
   namespace: string,
   name: string,
   source: string,
-  { layer = 'silver', type = 'sql' }: Made = {},
+  { layer = 'silver', type = 'sql' }: CreatedPipeline = {},
 ) {
   const file = type === 'sql' ? 'pipeline.sql' : 'pipeline.py'
   await parts.objects.put(`${namespace}/pipelines/${layer}/${name}/${file}`, bytes(source))
@@ -129,20 +129,24 @@ const nodeOf = ({ nodes }: LineageGraph, wanted: string) => nodes.find(({ id }) 
 
 /** Each end of an edge must be a node, and no node or edge may occur twice. */
 function expectWhole(graph: LineageGraph) {
-  const known = ids(graph)
-  expect(new Set(known).size).toBe(known.length)
+  const nodeIds = ids(graph)
+  expect(new Set(nodeIds).size).toBe(nodeIds.length)
   expect(new Set(edgesOf(graph)).size).toBe(graph.edges.length)
   for (const { source, target } of graph.edges)
-    expect(known).toEqual(expect.arrayContaining([source, target]))
+    expect(nodeIds).toEqual(expect.arrayContaining([source, target]))
 }
 
 test('a graph contains runs, test results, Python sources and foreign tables', async () => {
   const ns = await newNamespace()
-  const raw = await made(ns, 'raw', `select * from read_csv_auto('{{ landing_zone("drop") }}')`, {
+  const raw = await createPipeline(ns, 'raw', `select * from read_csv_auto('{{ landing_zone("drop") }}')`, {
     layer: 'bronze',
   })
-  await made(ns, 'clean', "select * from {{ ref('bronze.raw') }} join {{ ref('bronze.raw') }} using (id)")
-  await made(
+  await createPipeline(
+    ns,
+    'clean',
+    "select * from {{ ref('bronze.raw') }} join {{ ref('bronze.raw') }} using (id)",
+  )
+  await createPipeline(
     ns,
     'report',
     `x = sql(f"select * from {ref('silver.clean')}")\nresult = ref("other-ns.gold.far")`,
@@ -191,7 +195,7 @@ test('a graph contains runs, test results, Python sources and foreign tables', a
 
 test('missing tables and zones have empty nodes; unknown namespaces are empty', async () => {
   const ns = await newNamespace()
-  await made(
+  await createPipeline(
     ns,
     'p',
     `select * from {{ ref('gold.never') }}, read_json_auto('{{ landing_zone("nowhere") }}')`,
@@ -209,12 +213,12 @@ test('references in comments, strings and computed names are ignored', async () 
 /* {{ ref('silver.b') }} /* */ {{ landing_zone('c') }} */
 {# {{ ref('silver.d') }} #}
 select 'ref(''silver.e'')', '--', '{{ "ref('silver.f')" }}' from {{ ref('silver.' ~ 'g') }}, {{ ref("silver.real") }}`
-  await made(ns, 'query', sql)
+  await createPipeline(ns, 'query', sql)
   const python = `"""ref('silver.a')"""
 # landing_zone('b')
 name = 'silver.c'
 result = sql(f"select * from {ref(name)} -- {{ref('silver.d')}}") or ref(f'silver.{name}') or ref('silver.real')`
-  await made(ns, 'code', python, { type: 'python' })
+  await createPipeline(ns, 'code', python, { type: 'python' })
   const graph = await watched().service.graph({ namespace: ns })
   expect(edgesOf(graph).filter((edge) => !edge.includes('produces'))).toEqual([
     `table:${ns}.silver.real ref pipeline:${ns}.silver.code`,
@@ -225,38 +229,38 @@ result = sql(f"select * from {ref(name)} -- {{ref('silver.d')}}") or ref(f'silve
 test('each version of a source is read once across graphs', async () => {
   const ns = await newNamespace()
   const reads = (name: string) => `select * from {{ ref('bronze.${name}') }}`
-  const published = await made(ns, 'published', reads('one'))
+  const published = await createPipeline(ns, 'published', reads('one'))
   await parts.pipelines().publish(published)
-  await made(ns, 'draft', reads('one'))
-  const { seen, service } = watched()
+  await createPipeline(ns, 'draft', reads('one'))
+  const { readLog, service } = watched()
   const refs = async () =>
     edgesOf(await service.graph({ namespace: ns })).flatMap(
       (edge) => edge.match(/bronze\.(.*) ref.*\.(.*)/)?.slice(1) ?? [],
     )
   expect(await refs()).toEqual(['one', 'draft', 'one', 'published'])
-  expect(seen.texts).toHaveLength(2)
+  expect(readLog.texts).toHaveLength(2)
   expect(await refs()).toEqual(['one', 'draft', 'one', 'published'])
   await service.graph({})
-  const warm = seen.texts.length
+  const warm = readLog.texts.length
   await service.graph({})
-  expect(seen.texts).toHaveLength(warm)
+  expect(readLog.texts).toHaveLength(warm)
   // The source that runs execute counts. The draft's source counts only when nothing is published.
   await write(ns, 'draft', reads('two'))
   await write(ns, 'published', reads('two'))
   expect(await refs()).toEqual(['one', 'published', 'two', 'draft'])
   await parts.pipelines().publish(published)
   expect(await refs()).toEqual(['two', 'draft', 'two', 'published'])
-  expect(seen).toMatchObject({ others: 0 })
-  expect(seen.texts).toHaveLength(warm + 2)
+  expect(readLog).toMatchObject({ others: 0 })
+  expect(readLog.texts).toHaveLength(warm + 2)
 })
 
 test('concurrent graphs read each source once, at most twenty in parallel', async () => {
   const ns = await newNamespace()
-  for (let n = 0; n < 45; n += 1) await made(ns, `p${n}`, "select * from {{ ref('bronze.a') }}")
-  const { seen, service } = watched(() => new Promise((resolve) => setImmediate(resolve)))
+  for (let n = 0; n < 45; n += 1) await createPipeline(ns, `p${n}`, "select * from {{ ref('bronze.a') }}")
+  const { readLog, service } = watched(() => new Promise((resolve) => setImmediate(resolve)))
   const graphs = await Promise.all(Array.from({ length: 4 }, () => service.graph({ namespace: ns })))
-  expect(seen.most).toBe(limits.sourceReadsAtOnce)
-  expect(seen.texts).toHaveLength(45)
+  expect(readLog.most).toBe(limits.sourceReadsAtOnce)
+  expect(readLog.texts).toHaveLength(45)
   for (const graph of graphs) expect(graph).toEqual(graphs[0] as LineageGraph)
   expect(graphs[0]?.edges).toHaveLength(90)
 })
@@ -265,7 +269,7 @@ test('a missing, oversized or unreadable source leaves its pipeline without inpu
   const ns = await newNamespace()
   const reads = "select * from {{ ref('bronze.a') }}"
   for (const name of ['gone', 'long', 'broken', 'fine'])
-    await made(ns, name, name === 'long' ? reads.padEnd(REFERENCES_SOURCE_BYTES + 1) : reads)
+    await createPipeline(ns, name, name === 'long' ? reads.padEnd(REFERENCES_SOURCE_BYTES + 1) : reads)
   await parts.objects.removeAll(`${ns}/pipelines/silver/gone/`)
   let isBroken = true
   const { service, warnings } = watched(async (key) => {
@@ -278,7 +282,7 @@ test('a missing, oversized or unreadable source leaves its pipeline without inpu
   expect(await readers()).toEqual(['fine'])
   expect(warnings).toEqual([
     {
-      message: 'lineage is without what some pipelines read: their sources could not be read',
+      message: 'incomplete lineage graph: pipeline sources could not be read',
       failures: 1,
       pipeline: `${ns}.silver.broken`,
       error: new Error('the disk is tired'),
@@ -291,17 +295,17 @@ test('a missing, oversized or unreadable source leaves its pipeline without inpu
 
 test('a graph stops reading sources when the store keeps failing', async () => {
   const ns = await newNamespace()
-  for (let n = 0; n < 60; n += 1) await made(ns, `p${n}`, "select * from {{ ref('bronze.a') }}")
-  const { seen, service, warnings } = watched(() => Promise.reject(new Error('away')))
+  for (let n = 0; n < 60; n += 1) await createPipeline(ns, `p${n}`, "select * from {{ ref('bronze.a') }}")
+  const { readLog, service, warnings } = watched(() => Promise.reject(new Error('away')))
   const graph = await service.graph({ namespace: ns })
   expect(graph.edges).toHaveLength(60)
-  expect(seen.texts.length).toBeLessThan(SOURCE_FAILURES + limits.sourceReadsAtOnce)
+  expect(readLog.texts.length).toBeLessThan(SOURCE_FAILURES + limits.sourceReadsAtOnce)
   expect(warnings).toHaveLength(1)
 })
 
-test('a deleted pipeline leaves an orphan table, and its successor no runs', async () => {
+test('a new pipeline shows no runs of its deleted namesake, whose table remains', async () => {
   const ns = await newNamespace()
-  const ref = await made(ns, 'again', "select * from {{ ref('bronze.old') }}")
+  const ref = await createPipeline(ns, 'again', "select * from {{ ref('bronze.old') }}")
   await table(ns, 'silver', 'again')
   await run(ref, { status: 'success', minutesAgo: 1 })
   const { service } = watched()
@@ -309,7 +313,7 @@ test('a deleted pipeline leaves an orphan table, and its successor no runs', asy
   await parts.pipelines().remove(ref)
   const orphan = await service.graph({ namespace: ns })
   expect([ids(orphan), orphan.edges]).toEqual([[`table:${ns}.silver.again`], []])
-  await made(ns, 'again', "select * from {{ ref('bronze.new') }}")
+  await createPipeline(ns, 'again', "select * from {{ ref('bronze.new') }}")
   const graph = await service.graph({ namespace: ns })
   expect(nodeOf(graph, `pipeline:${ns}.silver.again`)).toMatchObject({ latest_run: null, quality: null })
   expect(ids(graph)).toContain(`table:${ns}.bronze.new`)
@@ -318,8 +322,8 @@ test('a deleted pipeline leaves an orphan table, and its successor no runs', asy
 
 test('a graph contains only visible pipelines and zones with their tables', async () => {
   const ns = await newNamespace()
-  await made(ns, 'mine', "select * from {{ ref('silver.theirs') }}")
-  await made(ns, 'theirs', 'select 1 as a')
+  await createPipeline(ns, 'mine', "select * from {{ ref('silver.theirs') }}")
+  await createPipeline(ns, 'theirs', 'select 1 as a')
   for (const name of ['mine', 'theirs', 'orphan']) await table(ns, 'silver', name)
   const seenZone = await zone(ns, 'seen')
   await zone(ns, 'hidden')

@@ -20,8 +20,9 @@ export const lineageRoutes = (lineage: LineageService) =>
         summary: 'Get the lineage graph',
         tags: ['lineage'],
         description:
-          'Pipelines, tables and landing zones, and what reads and makes what: by the literal `ref()` and `landing_zone()` ' +
-          'calls of the sources that runs execute. With `namespace`, its nodes and the tables of others that its pipelines read.',
+          'Returns pipelines, tables and landing zones as nodes, and their references as edges. References are the literal ' +
+          '`ref()` and `landing_zone()` calls in the sources that runs execute. With `namespace`, the graph contains the nodes ' +
+          'of this namespace, and the tables of other namespaces that its pipelines read.',
       },
     },
   )

@@ -39,7 +39,7 @@ const PipelineNode = t.Object(
       ),
       {
         description:
-          'Results of the latest run: `failed` counts tests of severity error, `warned` those of severity warn',
+          'Quality test results of the latest run; null without results. `failed` counts failed tests of severity `error`, `warned` failed tests of severity `warn`',
       },
     ),
   },
@@ -56,7 +56,7 @@ const TableNode = t.Object(
     table_stats: nullable(
       t.Object({ row_count: t.Integer(), size_bytes: t.Integer() }, { title: 'TableStats' }),
       {
-        description: 'Null while main has no such table',
+        description: 'Size of the table on main; null if main has no such table',
       },
     ),
   },
@@ -76,8 +76,14 @@ const ZoneNode = t.Object(
 
 const Edge = t.Object(
   {
-    source: t.String({ description: 'Id of a node', examples: ['table:default.bronze.flights'] }),
-    target: t.String({ description: 'Id of a node', examples: ['pipeline:default.silver.flights'] }),
+    source: t.String({
+      description: 'Id of the node where the edge starts',
+      examples: ['table:default.bronze.flights'],
+    }),
+    target: t.String({
+      description: 'Id of the node where the edge ends',
+      examples: ['pipeline:default.silver.flights'],
+    }),
     type: literals(['ref', 'produces', 'landing_input'], { title: 'LineageEdgeType' }),
   },
   { title: 'LineageEdge' },

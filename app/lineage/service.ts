@@ -43,10 +43,10 @@ export function makeLineageService({ sql, log, references }: LineageDeps) {
   /** The tables and zones that each pipeline reads, in the order of `pipelines`. Empty for a source that cannot be read now. */
   async function readsOf(pipelines: readonly LineagePipeline[]): Promise<Named[]> {
     const reads = pipelines.map(() => NOTHING)
-    const rest = pipelines.entries()
+    const remaining = pipelines.entries()
     const failures: { pipeline: string; error: unknown }[] = []
-    async function readOn() {
-      for (const [index, pipeline] of rest) {
+    async function readRemaining() {
+      for (const [index, pipeline] of remaining) {
         if (failures.length >= SOURCE_FAILURES) return
         try {
           const found = references.in(pipeline)
@@ -56,10 +56,10 @@ export function makeLineageService({ sql, log, references }: LineageDeps) {
         }
       }
     }
-    await Promise.all(Array.from({ length: limits.sourceReadsAtOnce }, readOn))
+    await Promise.all(Array.from({ length: limits.sourceReadsAtOnce }, readRemaining))
     const [first] = failures
     if (first !== undefined)
-      log.warn('lineage is without what some pipelines read: their sources could not be read', {
+      log.warn('incomplete lineage graph: pipeline sources could not be read', {
         failures: failures.length,
         ...first,
       })
@@ -90,22 +90,22 @@ function graphOf({ pipelines, reads, tables, zones }: Parts): LineageGraph {
     const { tables, zones } = reads[index] ?? NOTHING
     const key = tableKey(pipeline)
     const target = `pipeline:${key}`
-    const made = tableId(key)
+    const outputTable = tableId(key)
     return [
       ...tables.map((table): Edge => ({ source: tableId(table), target, type: 'ref' })),
       ...zones.map((zone): Edge => ({ source: zoneId(zone), target, type: 'landing_input' })),
-      { source: target, target: made, type: 'produces' },
+      { source: target, target: outputTable, type: 'produces' },
     ]
   })
   return { nodes: [...pipelineNodes, ...tableNodes.values(), ...zoneNodes.values()], edges }
 }
 
-function nodeIn<Node>(nodes: Map<string, Node>, key: string, make: () => Node): Node {
-  const known = nodes.get(key)
-  if (known !== undefined) return known
-  const made = make()
-  nodes.set(key, made)
-  return made
+function nodeIn<Node>(nodes: Map<string, Node>, key: string, create: () => Node): Node {
+  const existing = nodes.get(key)
+  if (existing !== undefined) return existing
+  const created = create()
+  nodes.set(key, created)
+  return created
 }
 
 function pipelineNode(pipeline: LineagePipeline): PipelineNode {

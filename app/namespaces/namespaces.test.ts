@@ -70,7 +70,7 @@ test('an unreachable database is 503 without its address', async () => {
   expect(await errorOf(response)).toEqual({
     code: 'UNAVAILABLE',
     type: 'UNAVAILABLE',
-    message: 'a dependency of the service is not available',
+    message: 'a dependency of the service is not available: retry in 5 s',
   })
   await gone.close()
 })

@@ -21,7 +21,11 @@ export const namespaceRoutes = (namespaces: NamespaceService) =>
       {
         query: WholeListQuery,
         response: { 200: NamespaceList },
-        detail: { operationId: 'listNamespaces', summary: 'List namespaces', description: 'By name.' },
+        detail: {
+          operationId: 'listNamespaces',
+          summary: 'List namespaces',
+          description: 'Returns namespaces ordered by name.',
+        },
       },
     )
     .post(
@@ -34,7 +38,7 @@ export const namespaceRoutes = (namespaces: NamespaceService) =>
         detail: {
           operationId: 'createNamespace',
           summary: 'Create a namespace',
-          description: 'Pipelines, tables and landing zones of other namespaces may have the same names.',
+          description: 'Names of pipelines, tables and landing zones are unique within a namespace only.',
         },
       },
     )
@@ -51,7 +55,7 @@ export const namespaceRoutes = (namespaces: NamespaceService) =>
         detail: {
           operationId: 'updateNamespace',
           summary: 'Update a namespace',
-          description: 'Replaces its description.',
+          description: 'Replaces the description of the namespace.',
         },
       },
     )
@@ -67,7 +71,8 @@ export const namespaceRoutes = (namespaces: NamespaceService) =>
         detail: {
           operationId: 'deleteNamespace',
           summary: 'Delete a namespace',
-          description: 'What it contains stays and keeps working. `default` cannot be deleted.',
+          description:
+            'Pipelines, tables and landing zones of the namespace remain and keep working. The namespace `default` cannot be deleted.',
         },
       },
     )

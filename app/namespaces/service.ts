@@ -21,8 +21,11 @@ export type NamespaceService = ReturnType<typeof makeNamespaceService>
 export const makeNamespaceService = ({ db }: { db: Db }) => ({
   /** Lists the namespaces that the caller sees. Every caller sees `default`, where every user may create resources. */
   async list(page: Page, { namespaces: visible } = EVERYTHING) {
-    const seen = visible === 'all' ? visible : [...visible, DEFAULT_NAMESPACE]
-    const [namespaces, total] = await Promise.all([namespacesOn(db, page, seen), namespaceCount(db, seen)])
+    const visibleNames = visible === 'all' ? visible : [...visible, DEFAULT_NAMESPACE]
+    const [namespaces, total] = await Promise.all([
+      namespacesOn(db, page, visibleNames),
+      namespaceCount(db, visibleNames),
+    ])
     return { namespaces, total }
   },
 

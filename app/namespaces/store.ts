@@ -13,25 +13,29 @@ export interface NamespaceRef {
   /** If set, only the namespace with this id matches: the one whose access was checked. */
   boundTo?: string
 }
-type Seen = Visible['namespaces']
+type VisibleNamespaces = Visible['namespaces']
 
 /** Visible namespaces, ordered by name. */
-export async function namespacesOn(db: Queryable, { limit, offset }: Page, seen: Seen = 'all') {
+export async function namespacesOn(
+  db: Queryable,
+  { limit, offset }: Page,
+  visible: VisibleNamespaces = 'all',
+) {
   const rows = await db
     .select()
     .from(namespaces)
-    .where(isVisibleName(namespaces.name, seen))
+    .where(isVisibleName(namespaces.name, visible))
     .orderBy(asc(namespaces.name))
     .limit(limit)
     .offset(offset)
-  return rows.map(shapeOf)
+  return rows.map(namespaceOf)
 }
 
-export async function namespaceCount(db: Queryable, seen: Seen = 'all'): Promise<number> {
+export async function namespaceCount(db: Queryable, visible: VisibleNamespaces = 'all'): Promise<number> {
   const [row] = await db
     .select({ total: count() })
     .from(namespaces)
-    .where(isVisibleName(namespaces.name, seen))
+    .where(isVisibleName(namespaces.name, visible))
   assert(row !== undefined)
   return row.total
 }
@@ -52,10 +56,10 @@ export async function insertNamespace(
     .values({ name, description, owner })
     .onConflictDoNothing()
     .returning()
-  return row ? shapeOf(row) : null
+  return row ? namespaceOf(row) : null
 }
 
-const named = ({ name, boundTo }: NamespaceRef) =>
+const matches = ({ name, boundTo }: NamespaceRef) =>
   and(eq(namespaces.name, name), boundTo === undefined ? undefined : eq(namespaces.id, boundTo))
 
 /** Returns whether the namespace exists. */
@@ -66,7 +70,7 @@ export async function describeNamespace(
   const rows = await db
     .update(namespaces)
     .set({ description })
-    .where(named({ name, boundTo }))
+    .where(matches({ name, boundTo }))
     .returning({ name: namespaces.name })
   return rows.length > 0
 }
@@ -78,12 +82,12 @@ export async function removeNamespace(
 ): Promise<Pick<Row, 'id' | 'owner'> | null> {
   const [row] = await db
     .delete(namespaces)
-    .where(named(ref))
+    .where(matches(ref))
     .returning({ id: namespaces.id, owner: namespaces.owner })
   return row ?? null
 }
 
-const shapeOf = (row: Row): Namespace => ({
+const namespaceOf = (row: Row): Namespace => ({
   id: row.id,
   name: row.name,
   owner: row.owner,

@@ -2,7 +2,7 @@ import { afterEach, beforeEach, expect, test } from 'bun:test'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join, relative } from 'node:path'
-import { makeWays } from './disk-files.ts'
+import { makeDirectoryCache } from './disk-files.ts'
 
 let root: string
 beforeEach(async () => {
@@ -18,7 +18,7 @@ async function aFile(): Promise<string> {
   return path
 }
 
-type Ways = ReturnType<typeof makeWays>
+type Ways = ReturnType<typeof makeDirectoryCache>
 
 async function put(ways: Ways, directory: string, name: string): Promise<void> {
   await ways.moveInto(join(root, directory), name, await aFile())
@@ -28,7 +28,7 @@ async function put(ways: Ways, directory: string, name: string): Promise<void> {
 /** Puts a file into a directory and returns the directories that were synced. */
 function watched() {
   const synced: string[] = []
-  const ways = makeWays(root, async (directory) => void synced.push(relative(root, directory)))
+  const ways = makeDirectoryCache(root, async (directory) => void synced.push(relative(root, directory)))
   return async (directory: string) => {
     synced.length = 0
     await put(ways, directory, 'name')
@@ -45,7 +45,7 @@ test('creates and syncs the path to a new file once', async () => {
 
 test('syncs a path that another writer created but has not synced', async () => {
   const begun = Promise.withResolvers<void>()
-  const slow = makeWays(root, () => {
+  const slow = makeDirectoryCache(root, () => {
     begun.resolve()
     return new Promise(() => {})
   })
@@ -60,7 +60,7 @@ test('syncs a path again after its removal, also for concurrent writers', async 
   const begun = Promise.withResolvers<void>()
   const synced: string[] = []
   let isHeld = false
-  const ways = makeWays(root, async (directory) => {
+  const ways = makeDirectoryCache(root, async (directory) => {
     synced.push(relative(root, directory))
     if (!isHeld) return
     begun.resolve()

@@ -6,7 +6,7 @@ export const PIECE_BYTES = 262_144
 /** A purge may remove the directory of a new file between its creation and its use, but hardly this often in a row. */
 const RENAME_ATTEMPTS = 10
 /** Directories known to be durable. Beyond this number all are forgotten, and the next use syncs them again. */
-const DIRECTORIES_KNOWN = 10_000
+const DURABLE_DIRECTORIES = 10_000
 
 export const errorCode = (error: unknown) =>
   error instanceof Error && 'code' in error ? error.code : undefined
@@ -56,25 +56,25 @@ export async function writeNew(
 }
 
 /** Creates directories below a root, and makes them survive a power failure. */
-export function makeWays(root: string, sync: (directory: string) => Promise<void> = syncDirectory) {
+export function makeDirectoryCache(root: string, sync: (directory: string) => Promise<void> = syncDirectory) {
   const top = normalize(root)
   /** Directories that are durable in their parents, as far as this process knows. */
-  const known = new Set<string>()
-  let forgotten = 0
+  const durable = new Set<string>()
+  let creations = 0
 
-  const wayTo = (directory: string): string[] => {
-    const way: string[] = []
-    for (let at = directory; at !== top && at !== dirname(at); at = dirname(at)) way.push(at)
-    return way
+  const pathTo = (directory: string): string[] => {
+    const directories: string[] = []
+    for (let at = directory; at !== top && at !== dirname(at); at = dirname(at)) directories.push(at)
+    return directories
   }
 
   async function make(directory: string): Promise<void> {
     // Before the creation: a concurrent caller must not take a new directory for the durable one.
-    const before = wayTo(directory).filter((at) => known.delete(at))
-    const turn = ++forgotten
+    const formerlyDurable = pathTo(directory).filter((at) => durable.delete(at))
+    const ownCreation = ++creations
     const first = await mkdir(directory, { recursive: true })
-    if (first === undefined || turn !== forgotten) return
-    for (const at of before) if (at.length < first.length) known.add(at)
+    if (first === undefined || ownCreation !== creations) return
+    for (const at of formerlyDurable) if (at.length < first.length) durable.add(at)
   }
 
   return {
@@ -91,13 +91,13 @@ export function makeWays(root: string, sync: (directory: string) => Promise<void
     },
     /** When this resolves, the files that were moved into a directory survive a power failure, and so does the path to it. */
     async secure(directory: string): Promise<void> {
-      const before = forgotten
+      const creationsBefore = creations
       // Another writer may have created the path and may never sync it. Only syncs of this process are known.
-      const unsure = wayTo(directory).filter((at) => !known.has(at))
-      await Promise.all([directory, ...unsure.map(dirname)].map(sync))
-      if (before !== forgotten) return
-      if (known.size > DIRECTORIES_KNOWN) known.clear()
-      for (const at of unsure) known.add(at)
+      const unsynced = pathTo(directory).filter((at) => !durable.has(at))
+      await Promise.all([directory, ...unsynced.map(dirname)].map(sync))
+      if (creationsBefore !== creations) return
+      if (durable.size > DURABLE_DIRECTORIES) durable.clear()
+      for (const at of unsynced) durable.add(at)
     },
   }
 }
@@ -106,8 +106,8 @@ export function makeWays(root: string, sync: (directory: string) => Promise<void
 export async function makeDirectory(directory: string): Promise<void> {
   const first = await mkdir(directory, { recursive: true })
   if (first === undefined) return
-  for (let made = directory; made.length >= first.length; made = dirname(made))
-    await syncDirectory(dirname(made))
+  for (let created = directory; created.length >= first.length; created = dirname(created))
+    await syncDirectory(dirname(created))
 }
 
 export async function syncDirectory(directory: string): Promise<void> {
@@ -146,7 +146,8 @@ async function readPiece(path: string, position: number, size: number): Promise<
   const file = await open(path)
   try {
     const { bytesRead } = await file.read(buffer, 0, buffer.byteLength, position)
-    if (bytesRead === 0 && position < size) throw new Error(`${path} ends at ${position} of ${size} bytes`)
+    if (bytesRead === 0 && position < size)
+      throw new Error(`object file ${path} is truncated: ${position} of ${size} bytes`)
     return buffer.subarray(0, bytesRead)
   } finally {
     await file.close()

@@ -43,7 +43,7 @@ export async function listVersions(root: string, prefix: string, after = ''): Pr
   return { versions: found, truncated: false }
 }
 
-interface Wanted {
+interface KeyRange {
   prefix: string
   after: string
 }
@@ -54,8 +54,8 @@ type Found =
 type FoundKey = Exclude<Found, { kind: 'folder' }>
 
 /** The requested objects below a folder, in the order of their keys. */
-async function* walk(directory: string, folder: string, wanted: Wanted): AsyncGenerator<StoredObject> {
-  for await (const found of walkKeys(directory, folder, wanted)) {
+async function* walk(directory: string, folder: string, range: KeyRange): AsyncGenerator<StoredObject> {
+  for await (const found of walkKeys(directory, folder, range)) {
     if (found.kind === 'plain') {
       const info = await findPlain(found.path)
       if (info) yield { key: found.key, size: info.size, modified: info.modified, versionId: '' }
@@ -69,13 +69,13 @@ async function* walk(directory: string, folder: string, wanted: Wanted): AsyncGe
 }
 
 /** The requested keys below a folder in order, including deleted keys. A folder sorts as its name with a '/'. */
-async function* walkKeys(directory: string, folder: string, wanted: Wanted): AsyncGenerator<FoundKey> {
+async function* walkKeys(directory: string, folder: string, range: KeyRange): AsyncGenerator<FoundKey> {
   const found = isLakeKey(folder) ? await plainIn(directory, folder) : await versionedIn(directory, folder)
   found.sort((a, b) => compareKeys(a.key, b.key))
   for (const item of found) {
     if (item.kind === 'folder') {
-      if (mayHold(item.key, wanted)) yield* walkKeys(item.path, item.key, wanted)
-    } else if (item.key.startsWith(wanted.prefix) && compareKeys(item.key, wanted.after) > 0) yield item
+      if (mayContain(item.key, range)) yield* walkKeys(item.path, item.key, range)
+    } else if (item.key.startsWith(range.prefix) && compareKeys(item.key, range.after) > 0) yield item
   }
 }
 
@@ -96,7 +96,7 @@ function versionsOf(found: FoundKey): ObjectVersion[] {
   }))
 }
 
-function mayHold(folder: string, { prefix, after }: Wanted): boolean {
+function mayContain(folder: string, { prefix, after }: KeyRange): boolean {
   return (
     (folder.startsWith(prefix) || prefix.startsWith(folder)) &&
     (after.startsWith(folder) || compareKeys(folder, after) > 0)
@@ -113,9 +113,9 @@ async function versionedIn(directory: string, base: string): Promise<Found[]> {
     if (entry.kind === 'folder') folders.push({ kind: 'folder', key: `${base}${entry.name}/`, path })
     if (entry.kind === 'part') folders.push(...(await versionedIn(path, base + entry.name)))
     if (entry.kind !== 'version') continue
-    const known = keys.get(entry.name)
-    if (known === undefined) keys.set(entry.name, [entry.version])
-    else known.push(entry.version)
+    const versions = keys.get(entry.name)
+    if (versions === undefined) keys.set(entry.name, [entry.version])
+    else versions.push(entry.version)
   }
   const objects = Array.from(
     keys,

@@ -26,7 +26,9 @@ export async function lockDirectory(root: string): Promise<() => Promise<void>> 
         await claim(root, generation + 1, RELEASED)
       }
   }
-  throw new StoreUnavailable(`the object store ${root} is being opened by another process`)
+  throw new StoreUnavailable(
+    `another process is opening the object store ${root}: stop that process, or start this one again`,
+  )
 }
 
 async function current(root: string): Promise<{ generation: number; owner: string }> {

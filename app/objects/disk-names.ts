@@ -45,8 +45,8 @@ export function directoryOf(root: string, folder: string): string {
   return diskLocationOf(root, folder).directory
 }
 
-export function versionName(place: DiskLocation, version: Version): string {
-  return `${place.name}~${String(version.number).padStart(16, '0')}~${version.size ?? ''}`
+export function versionName(location: DiskLocation, version: Version): string {
+  return `${location.name}~${String(version.number).padStart(16, '0')}~${version.size ?? ''}`
 }
 
 /** A version id is the end of its file name. So a pinned read needs no listing, not even for the size. */
@@ -60,11 +60,11 @@ export function parseVersionId(versionId: string): Version | null {
 
 /** Parses a name in a directory; `name` in the result is a segment of a key, or a part of one. */
 export function parseEntry(entry: string): Entry {
-  const [, named, number, size] = VERSION_FILE.exec(entry) ?? []
-  if (named !== undefined)
+  const [, encodedName, number, size] = VERSION_FILE.exec(entry) ?? []
+  if (encodedName !== undefined)
     return {
       kind: 'version',
-      name: decoded(named),
+      name: decoded(encodedName),
       version: { number: Number(number), size: size ? Number(size) : null },
     }
   const [, part] = PART_FOLDER.exec(entry) ?? []

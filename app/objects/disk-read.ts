@@ -20,12 +20,12 @@ export function makeReads(root: string): Pick<ObjectStore, 'get' | 'head' | 'tex
   /** Locates the bytes of a key. The id of a pinned version contains everything except whether the version exists. */
   async function find(key: string, versionId?: string): Promise<(ObjectInfo & { path: string }) | null> {
     checkKey(key)
-    const place = diskLocationOf(root, key)
-    if (isLakeKey(key)) return findPlain(join(place.directory, place.name))
-    const version = versionId === undefined ? await newestOf(place) : parseVersionId(versionId)
+    const location = diskLocationOf(root, key)
+    if (isLakeKey(key)) return findPlain(join(location.directory, location.name))
+    const version = versionId === undefined ? await newestOf(location) : parseVersionId(versionId)
     if (version === null || version.size === null) return null
     return {
-      path: join(place.directory, versionName(place, version)),
+      path: join(location.directory, versionName(location, version)),
       size: version.size,
       versionId: versionIdOf(version),
       modified: modifiedOf(version),
@@ -56,7 +56,7 @@ export function makeReads(root: string): Pick<ObjectStore, 'get' | 'head' | 'tex
       const bytes = await orNull(readFile(path))
       if (bytes === null) return null
       if (bytes.byteLength !== found.size)
-        throw new Error(`${path} has ${bytes.byteLength} of ${found.size} bytes`)
+        throw new Error(`object file ${path} is truncated: ${bytes.byteLength} of ${found.size} bytes`)
       return { ...info, text: new TextDecoder('utf-8', { ignoreBOM: true }).decode(bytes) }
     }
     const body = await streamOf(path, found.size)
@@ -67,10 +67,10 @@ export function makeReads(root: string): Pick<ObjectStore, 'get' | 'head' | 'tex
 }
 
 /** The newest version of a key, which may be a delete marker; null when the key never existed. */
-export async function newestOf(place: DiskLocation): Promise<Version | null> {
+export async function newestOf(location: DiskLocation): Promise<Version | null> {
   let newest: Version | null = null
-  for (const name of await namesIn(place.directory)) {
-    if (!name.startsWith(`${place.name}~`)) continue
+  for (const name of await namesIn(location.directory)) {
+    if (!name.startsWith(`${location.name}~`)) continue
     const entry = parseEntry(name)
     if (entry.kind !== 'version') continue
     if (newest === null || entry.version.number > newest.number) newest = entry.version

@@ -4,27 +4,27 @@ import { openObjectStore } from './open.ts'
 
 const [root = '', mode] = process.argv.slice(2)
 const store = await openObjectStore({ kind: 'disk', root })
-const tell = (line: string) => process.stdout.write(`${line}\n`)
+const printLine = (line: string) => process.stdout.write(`${line}\n`)
 
 if (mode === 'endless') {
   let chunks = 0
   const body = new ReadableStream<Uint8Array>({
     pull(controller) {
       if (chunks++ < 4) return controller.enqueue(new Uint8Array(65_536))
-      tell('half written')
+      printLine('half written')
       return new Promise(() => setInterval(() => {}, 1000))
     },
   })
   await store.put('ns/a.sql', body)
 }
 
-let turn = 0
-const writeOn = async () => {
+let writes = 0
+const writeForever = async () => {
   for (;;) {
-    const number = turn++ % 256
+    const number = writes++ % 256
     const key = `ns/${number % 7}/a.csv`
     const { versionId } = await store.put(key, new Uint8Array(100_000 + number).fill(number))
-    tell(`${key} ${versionId} ${number}`)
+    printLine(`${key} ${versionId} ${number}`)
   }
 }
-await Promise.all([writeOn(), writeOn(), writeOn(), writeOn()])
+await Promise.all([writeForever(), writeForever(), writeForever(), writeForever()])

@@ -130,7 +130,7 @@ test('refuses a body with 507 below the disk floor and leaves nothing', async ()
   const refusal = {
     status: 507,
     code: 'UNAVAILABLE',
-    message: `not enough disk space: ${shortage}; free some space and send it again`,
+    message: `not enough disk space: ${shortage}; free some space and send the request again`,
   }
   await expect(store.put('ns/a', bytes('b'))).rejects.toMatchObject(refusal)
   await expect(store.stage(bytes('b'))).rejects.toMatchObject(refusal)
@@ -203,8 +203,8 @@ test('stores, lists and purges names too long for the file system', async () => 
   for (const key of keys) expect((await store.text(key))?.text).toBe(key)
   const listed = (await store.list('ns/', { limit: 100 })).objects.map(({ key }) => key)
   expect(listed).toEqual(keys.toSorted((a, b) => Buffer.compare(Buffer.from(a), Buffer.from(b))))
-  const rest = (await store.list(`ns/${long('x', 150)}`, { limit: 100, after: listed[3] })).objects
-  expect(rest.map(({ key }) => key)).toEqual(listed.slice(4, 7))
+  const nextPage = (await store.list(`ns/${long('x', 150)}`, { limit: 100, after: listed[3] })).objects
+  expect(nextPage.map(({ key }) => key)).toEqual(listed.slice(4, 7))
   await store.removeAll('ns/')
   expect((await readdir(root)).filter((name) => !name.startsWith('~'))).toEqual([])
   await store.close()
@@ -281,10 +281,10 @@ function startChild(root: string, mode: 'endless' | 'busy') {
 
 async function* linesOf(output: ReadableStream<Uint8Array>): AsyncGenerator<string> {
   const decoder = new TextDecoder()
-  let rest = ''
+  let partialLine = ''
   for await (const chunk of output) {
-    const lines = (rest + decoder.decode(chunk, { stream: true })).split('\n')
-    rest = lines.pop() ?? ''
+    const lines = (partialLine + decoder.decode(chunk, { stream: true })).split('\n')
+    partialLine = lines.pop() ?? ''
     yield* lines
   }
 }

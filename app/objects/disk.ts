@@ -5,7 +5,7 @@ import { type DiskFloor, makeDiskFloor } from '../../lake/disk-floor.ts'
 import type { Clock } from '../core/clock.ts'
 import { diskFull } from '../core/errors.ts'
 import { chunksOf } from './body.ts'
-import { makeDirectory, makeWays, namesIn, orNull, syncDirectory, writeNew } from './disk-files.ts'
+import { makeDirectory, makeDirectoryCache, namesIn, orNull, syncDirectory, writeNew } from './disk-files.ts'
 import { entriesIn, listKeys, listVersions } from './disk-list.ts'
 import { lockDirectory } from './disk-lock.ts'
 import {
@@ -32,7 +32,7 @@ import {
 // rename is the commit, and the greatest version is the newest (docs/adr/0003-object-store.md).
 
 /** Directories whose newest version is cached; any other directory is read again on its next put. */
-const REMEMBERED_DIRECTORIES = 10_000
+const CACHED_DIRECTORIES = 10_000
 /** Bytes of one body between two checks of the free space. */
 const FLOOR_EVERY_BYTES = 4 * 1_048_576
 
@@ -53,22 +53,22 @@ export async function openDiskStore(
 
   async function remove(key: string) {
     checkKey(key)
-    const place = diskLocationOf(root, key)
-    if (isLakeKey(key)) return discard(place, place.name)
-    const newest = await newestOf(place)
+    const location = diskLocationOf(root, key)
+    if (isLakeKey(key)) return discard(location, location.name)
+    const newest = await newestOf(location)
     if (newest === null || newest.size === null) return
-    const marker = { number: await nextVersion(place.directory), size: null }
-    const file = await orNull(open(join(place.directory, versionName(place, marker)), 'wx'))
+    const marker = { number: await nextVersion(location.directory), size: null }
+    const file = await orNull(open(join(location.directory, versionName(location, marker)), 'wx'))
     await file?.close()
-    await syncDirectory(place.directory)
+    await syncDirectory(location.directory)
   }
 
   async function deleteVersion(key: string, versionId: string) {
     checkKey(key)
-    const place = diskLocationOf(root, key)
-    if (isLakeKey(key)) return discard(place, place.name)
+    const location = diskLocationOf(root, key)
+    if (isLakeKey(key)) return discard(location, location.name)
     const version = parseVersionId(versionId)
-    if (version !== null) await discard(place, versionName(place, version))
+    if (version !== null) await discard(location, versionName(location, version))
   }
 
   async function removeAll(prefix: string) {
@@ -107,7 +107,7 @@ function makeWrites({
   sync,
   floor,
 }: WriteParts): Pick<ObjectStore, 'stage' | 'put'> {
-  const ways = makeWays(root)
+  const directories = makeDirectoryCache(root)
   let temporaries = 0
 
   async function stage(
@@ -123,9 +123,9 @@ function makeWrites({
       return {
         size,
         async commit(key) {
-          const { versionId, directory } = await moved(key, temporary, size)
+          const { versionId, directory } = await moveToKey(key, temporary, size)
           isNamed = true
-          await ways.secure(directory)
+          await directories.secure(directory)
           return { versionId }
         },
         discard: async () => void (isNamed || (await discard())),
@@ -150,16 +150,16 @@ function makeWrites({
     }
   }
 
-  async function moved(key: string, temporary: string, size: number) {
+  async function moveToKey(key: string, temporary: string, size: number) {
     checkKey(key)
-    const place = diskLocationOf(root, key)
-    const { directory } = place
+    const location = diskLocationOf(root, key)
+    const { directory } = location
     if (isLakeKey(key)) {
-      await ways.moveInto(directory, place.name, temporary)
+      await directories.moveInto(directory, location.name, temporary)
       return { versionId: '', directory }
     }
     const version = { number: await nextVersion(directory), size }
-    await ways.moveInto(directory, versionName(place, version), temporary)
+    await directories.moveInto(directory, versionName(location, version), temporary)
     return { versionId: versionIdOf(version), directory }
   }
 
@@ -200,12 +200,12 @@ async function prepare(root: string, scratch: string): Promise<() => Promise<voi
  * writer, so it reads a directory once and caches the greatest number.
  */
 function versionCounter(clock: Clock): (directory: string) => Promise<number> {
-  const remembered = new LRUCache<string, number>({ max: REMEMBERED_DIRECTORIES })
+  const cachedVersions = new LRUCache<string, number>({ max: CACHED_DIRECTORIES })
   return async (directory) => {
-    const onDisk = remembered.has(directory) ? 0 : await greatestIn(directory)
-    const greatest = Math.max(onDisk, remembered.get(directory) ?? 0)
+    const onDisk = cachedVersions.has(directory) ? 0 : await greatestIn(directory)
+    const greatest = Math.max(onDisk, cachedVersions.get(directory) ?? 0)
     const next = Math.max(greatest + 1, clock.now().getTime() * 1000)
-    remembered.set(directory, next)
+    cachedVersions.set(directory, next)
     return next
   }
 }
@@ -219,9 +219,9 @@ async function greatestIn(directory: string): Promise<number> {
   return greatest
 }
 
-async function discard(place: DiskLocation, name: string): Promise<void> {
-  await orNull(unlink(join(place.directory, name)))
-  await syncDirectory(place.directory)
+async function discard(location: DiskLocation, name: string): Promise<void> {
+  await orNull(unlink(join(location.directory, name)))
+  await syncDirectory(location.directory)
 }
 
 /** Empties a directory, oldest versions first. If this stops half way, no reader sees an old version again. */

@@ -17,25 +17,25 @@ export function checkKey(key: string): void {
   checkPrefix(key)
   const last = key.slice(key.lastIndexOf('/') + 1)
   if (last === '') throw new InvalidKey(key, 'has an empty segment')
-  if (isDots(last)) throw new InvalidKey(key, 'has a relative segment')
+  if (isDots(last)) throw new InvalidKey(key, "has the segment '.' or '..'")
 }
 
 /** A prefix may be empty. Its last segment may be empty or the beginning of a name. */
 export function checkPrefix(prefix: string): void {
   if (FORBIDDEN.test(prefix) || !prefix.isWellFormed())
-    throw new InvalidKey(prefix, 'contains a forbidden character')
+    throw new InvalidKey(prefix, 'contains a control character, a backslash or invalid Unicode')
   if (Buffer.byteLength(prefix) > KEY_LIMIT_BYTES)
     throw new InvalidKey(prefix, `is longer than ${KEY_LIMIT_BYTES} bytes`)
   for (const segment of prefix.split('/').slice(0, -1)) {
     if (segment === '') throw new InvalidKey(prefix, 'has an empty segment')
-    if (isDots(segment)) throw new InvalidKey(prefix, 'has a relative segment')
+    if (isDots(segment)) throw new InvalidKey(prefix, "has the segment '.' or '..'")
   }
 }
 
 /** The folder of a purge must end in '/': the prefix 'a/b' would also remove 'a/bc'. */
 export function checkFolder(prefix: string): void {
   checkPrefix(prefix)
-  if (!prefix.endsWith('/')) throw new InvalidKey(prefix, 'does not end in /')
+  if (!prefix.endsWith('/')) throw new InvalidKey(prefix, 'does not end with /')
 }
 
 export const isLakeKey = (key: string) => key.startsWith(LAKE)

@@ -53,12 +53,12 @@ export async function receiveChunks(
   try {
     for await (const chunk of chunks) {
       size += chunk.byteLength
-      for (let rest = chunk; rest.byteLength > 0; ) {
+      for (let unread = chunk; unread.byteLength > 0; ) {
         if (filled === PART_BYTES) await sendPart()
-        const fitting = rest.subarray(0, PART_BYTES - filled)
+        const fitting = unread.subarray(0, PART_BYTES - filled)
         buffer.set(fitting, filled)
         filled += fitting.byteLength
-        rest = rest.subarray(fitting.byteLength)
+        unread = unread.subarray(fitting.byteLength)
       }
     }
     if (parts !== undefined) {
@@ -124,7 +124,7 @@ async function startUpload(
       parts.push({ PartNumber, ETag: sent.ETag, ChecksumCRC32: sent.ChecksumCRC32 })
     },
     async complete(key) {
-      if (key !== Key) throw new Error(`an upload to ${Key} cannot be completed as ${key}`)
+      if (key !== Key) throw new Error(`S3 upload to ${Key} cannot be completed under another key: ${key}`)
       try {
         const stored = await client.send(
           new CompleteMultipartUploadCommand({ ...upload, MultipartUpload: { Parts: parts } }),

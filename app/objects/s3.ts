@@ -86,7 +86,7 @@ function makeWrites({ client, Bucket }: Bucket): Pick<ObjectStore, 'put' | 'stag
       size,
       async commit(name) {
         checkKey(name)
-        return { versionId: toldId(name, (await send(name)).VersionId) }
+        return { versionId: externalVersionId(name, (await send(name)).VersionId) }
       },
       discard,
     }
@@ -101,7 +101,7 @@ function makeWrites({ client, Bucket }: Bucket): Pick<ObjectStore, 'put' | 'stag
         if (maxBytes !== undefined && body.byteLength > maxBytes) throw new ObjectTooLarge(maxBytes)
         const target = { Bucket, Key: key, ContentType: contentType }
         const stored = await client.send(new PutObjectCommand({ ...target, Body: body }))
-        return { versionId: toldId(key, stored.VersionId), size: body.byteLength }
+        return { versionId: externalVersionId(key, stored.VersionId), size: body.byteLength }
       }
       const staged = await stage(body, { ...options, key })
       return { ...(await staged.commit(key)), size: staged.size }
@@ -113,7 +113,7 @@ function makeReads({ client, Bucket }: Bucket): Pick<ObjectStore, 'get' | 'head'
   async function get(key: string, versionId?: string): Promise<ObjectBody | null> {
     checkKey(key)
     const found = await orNull(
-      client.send(new GetObjectCommand({ Bucket, Key: key, VersionId: askedId(key, versionId) })),
+      client.send(new GetObjectCommand({ Bucket, Key: key, VersionId: requestedVersionId(key, versionId) })),
       versionId,
     )
     if (!found?.Body) return null
@@ -125,7 +125,9 @@ function makeReads({ client, Bucket }: Bucket): Pick<ObjectStore, 'get' | 'head'
     async head(key, versionId) {
       checkKey(key)
       const found = await orNull(
-        client.send(new HeadObjectCommand({ Bucket, Key: key, VersionId: askedId(key, versionId) })),
+        client.send(
+          new HeadObjectCommand({ Bucket, Key: key, VersionId: requestedVersionId(key, versionId) }),
+        ),
         versionId,
       )
       return found && infoOf(key, found)
@@ -163,20 +165,23 @@ function makeRemovals(bucket: Bucket): Pick<ObjectStore, 'delete' | 'deleteVersi
 }
 
 /** Each round lists from the beginning: earlier versions are gone, and a marker must not point at them. */
-async function removeVersions(bucket: Bucket, prefix: string, isMeant: (key: string) => boolean) {
+async function removeVersions(bucket: Bucket, prefix: string, matches: (key: string) => boolean) {
   const { client, Bucket } = bucket
   let more: boolean | undefined
   do {
     const { Versions = [], DeleteMarkers = [], IsTruncated } = await versionPage(bucket, prefix)
     const Objects = [...Versions, ...DeleteMarkers].flatMap(({ Key, VersionId }): ObjectIdentifier[] =>
-      Key !== undefined && isMeant(Key) ? [{ Key, VersionId }] : [],
+      Key !== undefined && matches(Key) ? [{ Key, VersionId }] : [],
     )
     if (Objects.length === 0) return
     const { Errors = [] } = await client.send(
       new DeleteObjectsCommand({ Bucket, Delete: { Objects, Quiet: true } }),
     )
     const [first] = Errors
-    if (first) throw new Error(`${Errors.length} versions were not deleted; ${first.Key}: ${first.Message}`)
+    if (first)
+      throw new Error(
+        `S3 did not delete ${Errors.length} object versions; first error: ${first.Key}: ${first.Message}`,
+      )
     more = IsTruncated
   } while (more)
 }
@@ -210,10 +215,10 @@ async function listVersions(bucket: Bucket, prefix: string, after = ''): Promise
   const inOrder = () => [...found].sort(([a], [b]) => compareKeys(a, b)).map(([, versions]) => versions)
   for await (const page of versionPages(bucket, prefix, after || undefined)) {
     const { Versions = [], DeleteMarkers = [], IsTruncated } = page
-    const told = [...Versions, ...DeleteMarkers.map((marker) => ({ ...marker, Size: null }))]
-    for (const { Key, VersionId, Size, LastModified, IsLatest } of told) {
+    const listed = [...Versions, ...DeleteMarkers.map((marker) => ({ ...marker, Size: null }))]
+    for (const { Key, VersionId, Size, LastModified, IsLatest } of listed) {
       if (Key === undefined || compareKeys(Key, after) <= 0) continue
-      assert(VersionId !== undefined && Size !== undefined && LastModified !== undefined, UNTOLD)
+      assert(VersionId !== undefined && Size !== undefined && LastModified !== undefined, MISSING_FIELD)
       const version = {
         key: Key,
         versionId: VersionId,
@@ -251,7 +256,8 @@ async function prepare(client: S3Client, { endpoint, bucket: Bucket }: S3Setting
     await client.send(
       new PutBucketVersioningCommand({ Bucket, VersioningConfiguration: { Status: 'Enabled' } }),
     )
-    if ((await versioning()).Status !== 'Enabled') throw new Error('the server keeps no versions')
+    if ((await versioning()).Status !== 'Enabled')
+      throw new Error('the server does not support bucket versioning')
   } catch (error) {
     client.destroy()
     throw new StoreUnavailable(
@@ -283,11 +289,11 @@ function reasonOf(error: unknown): string {
   return status === undefined ? error.message : `${error.name} (HTTP ${status})`
 }
 
-const toldId = (key: string, versionId = '') => (isLakeKey(key) ? '' : versionId)
-const askedId = (key: string, versionId?: string) => (isLakeKey(key) ? undefined : versionId)
+const externalVersionId = (key: string, versionId = '') => (isLakeKey(key) ? '' : versionId)
+const requestedVersionId = (key: string, versionId?: string) => (isLakeKey(key) ? undefined : versionId)
 
 /** The client's types allow missing values; no server omits them. */
-const UNTOLD = 'an S3 server tells the size, the time and the version of each object'
+const MISSING_FIELD = 'S3 response without size, time or version of an object'
 
 function infoOf(
   key: string,
@@ -297,6 +303,6 @@ function infoOf(
     VersionId,
   }: { ContentLength?: number; LastModified?: Date; VersionId?: string },
 ): ObjectInfo {
-  assert(ContentLength !== undefined && LastModified !== undefined, UNTOLD)
-  return { size: ContentLength, modified: LastModified, versionId: toldId(key, VersionId) }
+  assert(ContentLength !== undefined && LastModified !== undefined, MISSING_FIELD)
+  return { size: ContentLength, modified: LastModified, versionId: externalVersionId(key, VersionId) }
 }

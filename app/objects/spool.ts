@@ -33,7 +33,7 @@ export async function openSpool(): Promise<Spool> {
     async *chunks() {
       for (let position = 0; position < size; ) {
         const { bytesRead, buffer } = await file.read(new Uint8Array(READ_BYTES), 0, READ_BYTES, position)
-        if (bytesRead === 0) throw new Error('a spooled upload is shorter than what was written')
+        if (bytesRead === 0) throw new Error(`spooled upload is truncated: ${position} of ${size} bytes`)
         position += bytesRead
         yield buffer.subarray(0, bytesRead)
       }

@@ -100,31 +100,36 @@ export function objectStoreSuite(
 
     test('lists and permanently removes every version and delete marker', async () => {
       const folder = newFolder()
-      const one = await store.put(`${folder}a/one`, bytes('1'))
-      const two = await store.put(`${folder}a/one`, bytes('22'))
+      const first = await store.put(`${folder}a/one`, bytes('1'))
+      const second = await store.put(`${folder}a/one`, bytes('22'))
       await store.delete(`${folder}a/one`)
       const other = await store.put(`${folder}b~`, bytes('333'))
       await store.put(`${folder.slice(0, -1)}x/c`, bytes('beyond'))
       const { versions, truncated } = await store.versions(folder)
       expect(truncated).toBe(false)
-      const told = versions.map(({ key, versionId, size, isNewest }) => ({ key, versionId, size, isNewest }))
-      const markerId = told.find(({ size }) => size === null)?.versionId ?? ''
+      const listed = versions.map(({ key, versionId, size, isNewest }) => ({
+        key,
+        versionId,
+        size,
+        isNewest,
+      }))
+      const markerId = listed.find(({ size }) => size === null)?.versionId ?? ''
       const bySize = (a: { size: number | null }, b: { size: number | null }) => (a.size ?? 0) - (b.size ?? 0)
-      expect(told.toSorted(bySize)).toEqual([
+      expect(listed.toSorted(bySize)).toEqual([
         { key: `${folder}a/one`, versionId: markerId, size: null, isNewest: true },
-        { key: `${folder}a/one`, versionId: one.versionId, size: 1, isNewest: false },
-        { key: `${folder}a/one`, versionId: two.versionId, size: 2, isNewest: false },
+        { key: `${folder}a/one`, versionId: first.versionId, size: 1, isNewest: false },
+        { key: `${folder}a/one`, versionId: second.versionId, size: 2, isNewest: false },
         { key: `${folder}b~`, versionId: other.versionId, size: 3, isNewest: true },
       ])
       expect((await store.versions(folder, `${folder}a/one`)).versions.map(({ key }) => key)).toEqual([
         `${folder}b~`,
       ])
       expect((await store.versions(`${folder}a/`)).versions).toHaveLength(3)
-      await store.deleteVersion(`${folder}a/one`, one.versionId)
-      await store.deleteVersion(`${folder}a/one`, two.versionId)
+      await store.deleteVersion(`${folder}a/one`, first.versionId)
+      await store.deleteVersion(`${folder}a/one`, second.versionId)
       await store.deleteVersion(`${folder}a/one`, markerId)
       expect((await store.versions(folder)).versions.map(({ key }) => key)).toEqual([`${folder}b~`])
-      expect(await store.text(`${folder}a/one`, two.versionId)).toBeNull()
+      expect(await store.text(`${folder}a/one`, second.versionId)).toBeNull()
     })
 
     test('removing a delete marker restores the object', async () => {
@@ -142,17 +147,17 @@ export function objectStoreSuite(
         await Promise.all(
           Array.from({ length: 400 }, (_, key) => store.put(`${folder}${key}`, bytes(String(n)))),
         )
-      const seen = new Map<string, number>()
+      const versionCounts = new Map<string, number>()
       let after: string | undefined
       for (let truncated = true; truncated; ) {
         const page = await store.versions(folder, after)
         const keys = new Set(page.versions.map(({ key }) => key))
-        for (const key of keys) expect(seen.has(key)).toBe(false)
-        for (const { key } of page.versions) seen.set(key, (seen.get(key) ?? 0) + 1)
+        for (const key of keys) expect(versionCounts.has(key)).toBe(false)
+        for (const { key } of page.versions) versionCounts.set(key, (versionCounts.get(key) ?? 0) + 1)
         truncated = page.truncated
         after = page.versions.at(-1)?.key
       }
-      expect([seen.size, new Set(seen.values())]).toEqual([400, new Set([3])])
+      expect([versionCounts.size, new Set(versionCounts.values())]).toEqual([400, new Set([3])])
     })
 
     test('stores an empty object', async () => {
@@ -317,15 +322,15 @@ export function objectStoreSuite(
       }
       const all = names.map((name) => folder + name).sort(compareKeys)
       for (const limit of [1, 2, 3, 7, 8, 9]) {
-        const seen: string[] = []
+        const listedKeys: string[] = []
         let truncated = true
-        for (let after: string | undefined; truncated; after = seen.at(-1)) {
+        for (let after: string | undefined; truncated; after = listedKeys.at(-1)) {
           const page = await store.list(folder, { limit, after })
-          seen.push(...page.objects.map(({ key }) => key))
+          listedKeys.push(...page.objects.map(({ key }) => key))
           truncated = page.truncated
-          expect(page.objects).toHaveLength(truncated ? limit : seen.length % limit || limit)
+          expect(page.objects).toHaveLength(truncated ? limit : listedKeys.length % limit || limit)
         }
-        expect(seen).toEqual(all)
+        expect(listedKeys).toEqual(all)
       }
     })
 
@@ -463,16 +468,16 @@ export function objectStoreSuite(
         const model: Model = new Map(keys.map((name) => [name, []]))
         for (const { do: action, key: name, text = '', nth = 0 } of steps) {
           const versions = model.get(name) ?? []
-          const kept = versions.filter((version) => version.text !== null)[nth]
+          const target = versions.filter((version) => version.text !== null)[nth]
           if (action === 'put')
             versions.push({ text, id: (await store.put(folder + name, bytes(text))).versionId })
           if (action === 'delete') {
             await store.delete(folder + name)
             if (versions.at(-1)?.text != null) versions.push({ text: null, id: '' })
           }
-          if (action === 'deleteVersion' && kept) {
-            await store.deleteVersion(folder + name, kept.id)
-            versions.splice(versions.indexOf(kept), 1)
+          if (action === 'deleteVersion' && target) {
+            await store.deleteVersion(folder + name, target.id)
+            versions.splice(versions.indexOf(target), 1)
           }
           if (action === 'removeAll') {
             await store.removeAll(folder + name)
@@ -512,10 +517,10 @@ export const bytes = (text: string) => new TextEncoder().encode(text)
 
 /** A body of these chunks; an Error among them fails the body. */
 export function streamed(chunks: (Uint8Array | Error)[]): ReadableStream<Uint8Array> {
-  const left = [...chunks]
+  const remaining = [...chunks]
   return new ReadableStream({
     pull(controller) {
-      const next = left.shift()
+      const next = remaining.shift()
       if (next === undefined) controller.close()
       else if (next instanceof Error) controller.error(next)
       else controller.enqueue(next)

@@ -9,7 +9,7 @@ import { bytes, useParts } from './test-parts.ts'
 const parts = useParts()
 
 type Type = 'sql' | 'python'
-async function made(name: string, source: string, type: Type = 'sql') {
+async function createPipeline(name: string, source: string, type: Type = 'sql') {
   const ref = { namespace: 'default', layer: 'silver' as const, name }
   await parts.pipelines().create({ ...ref, type })
   const file = type === 'sql' ? 'pipeline.sql' : 'pipeline.py'
@@ -33,9 +33,9 @@ async function warningsOf(name: string, validate = valid) {
 }
 
 test('a cycle through published sources and drafts is a warning', async () => {
-  await made('a', reads('b'))
-  await made('b', reads('c'))
-  await made('c', 'result = sql("select * from " + ref("default.silver.a"))', 'python')
+  await createPipeline('a', reads('b'))
+  await createPipeline('b', reads('c'))
+  await createPipeline('c', 'result = sql("select * from " + ref("default.silver.a"))', 'python')
   expect(await warningsOf('b')).toEqual([
     'the pipeline reads its own table: default.silver.b <- default.silver.c <- default.silver.a <- default.silver.b',
   ])
@@ -47,20 +47,20 @@ test('a cycle through published sources and drafts is a warning', async () => {
 })
 
 test('missing tables and diamond-shaped references are not cycles', async () => {
-  await made('top', `${reads('left')} join ${reads('right')}`)
-  await made('left', reads('base'))
-  await made('right', reads('base'))
-  await made('base', reads('nothing'))
+  await createPipeline('top', `${reads('left')} join ${reads('right')}`)
+  await createPipeline('left', reads('base'))
+  await createPipeline('right', reads('base'))
+  await createPipeline('base', reads('nothing'))
   for (const name of ['top', 'left', 'base']) expect(await warningsOf(name)).toEqual([])
 })
 
 test('reports no cycle when no runner validated the pipeline', async () => {
-  await made('lonely', reads('lonely'))
+  await createPipeline('lonely', reads('lonely'))
   expect(await warningsOf('lonely', async () => null)).toBeUndefined()
 })
 
 test('parses a source once per version', async () => {
-  await made('once', reads('base'))
+  await createPipeline('once', reads('base'))
   let texts = 0
   const objects = {
     ...parts.objects,

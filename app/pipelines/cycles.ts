@@ -30,7 +30,7 @@ export function withCycles(validate: Validate, references: SourceReferences): Va
     const cycle = cycleOf(
       own,
       tables,
-      await upstreamOf(tables, own, (open) => references.of(open, visible.pipelines)),
+      await upstreamOf(tables, own, (batch) => references.of(batch, visible.pipelines)),
     )
     // The runner may have reported the same cycle already.
     if (cycle !== null && !report.warnings.includes(cycle)) report.warnings.push(cycle)
@@ -42,15 +42,15 @@ export function withCycles(validate: Validate, references: SourceReferences): Va
 async function upstreamOf(
   tables: readonly string[],
   own: string,
-  whatReads: (tables: readonly string[]) => ReturnType<SourceReferences['of']>,
+  inputsOf: (tables: readonly string[]) => ReturnType<SourceReferences['of']>,
 ) {
   const sources = new Map<string, readonly string[]>()
-  let open = tables.filter((table) => table !== own)
-  while (open.length > 0 && sources.size < CYCLE_TABLES) {
-    const found = await whatReads(open.slice(0, CYCLE_TABLES - sources.size))
-    for (const table of open) sources.set(table, found.get(table)?.tables ?? [])
-    const next = new Set([...found.values()].flatMap((named) => named.tables))
-    open = [...next].filter((table) => table !== own && !sources.has(table))
+  let pending = tables.filter((table) => table !== own)
+  while (pending.length > 0 && sources.size < CYCLE_TABLES) {
+    const found = await inputsOf(pending.slice(0, CYCLE_TABLES - sources.size))
+    for (const table of pending) sources.set(table, found.get(table)?.tables ?? [])
+    const next = new Set([...found.values()].flatMap((inputs) => inputs.tables))
+    pending = [...next].filter((table) => table !== own && !sources.has(table))
   }
   return sources
 }

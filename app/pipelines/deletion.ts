@@ -17,10 +17,10 @@ import { lockPipeline } from './store/pipelines.ts'
 export type { PipelineDeleted } from './store/deletions.ts'
 
 // The name of a deleted pipeline can be used again at once. Its files may be removed later, but never after a new pipeline of
-// that name has written files. The `prefix` in the outbox row is the right to remove the files. The request, the dispatcher
-// after a crash, or the creation of the next pipeline with that name acquires it. The holder keeps the row locked until the
-// files are gone; afterwards the right no longer exists. A creation leaves the row itself to its effect, because runs and
-// triggers of the old pipeline may still have to end.
+// that name has written files. Only a transaction that removes the `prefix` from the outbox row may delete these files. This is
+// the request, the dispatcher after a crash, or the creation of the next pipeline with that name. Its transaction locks the row
+// until the files are gone. A creation does not delete the row, because runs and triggers of the old pipeline may still have to
+// end.
 
 export interface DeletionDeps {
   db: Db

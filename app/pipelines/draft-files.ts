@@ -8,7 +8,7 @@ import type { ObjectStore, StoredObject } from '../objects/port.ts'
 /** Maximum number of files that one version may pin. A pipeline usually has a few files and its tests. */
 const FILES_PER_PIPELINE = 1_000
 
-/** Files whose content decides what a pipeline does. All other files are only pinned. */
+/** Files that define what a pipeline does; publishing reads their content. For other files it records only the version id. */
 const CODE = /^(pipeline\.(sql|py)|config\.yaml|tests\/quality\/[^/]+\.sql)$/
 
 /** Concurrent reads per request, so a pipeline with many tests does not use all connections to the store. */
@@ -28,7 +28,7 @@ export async function draftObjects(objects: ObjectStore, ref: PipelineRef): Prom
   const found: StoredObject[] = []
   for await (const object of everyObject(objects, prefixOf(ref))) {
     if (found.length === FILES_PER_PIPELINE)
-      throw invalid('files', `a pipeline has at most ${FILES_PER_PIPELINE} files`)
+      throw invalid('files', `a pipeline can have at most ${FILES_PER_PIPELINE} files`)
     found.push(object)
   }
   return found
@@ -47,7 +47,7 @@ export async function readCode(
   const code = found.filter(({ key }) => CODE.test(key.slice(prefix.length)))
   const bytes = code.reduce((sum, { size }) => sum + size, 0)
   if (bytes > limits.uploadBytes)
-    throw invalid('files', `the source, configuration and tests of a pipeline may be 32MB together`)
+    throw invalid('files', `the source, configuration and tests of a pipeline must be at most 32MB in total`)
   const files: DraftFile[] = []
   for (let at = 0; at < code.length; at += READS_AT_ONCE)
     files.push(...(await Promise.all(code.slice(at, at + READS_AT_ONCE).map(read))))

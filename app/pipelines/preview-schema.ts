@@ -1,5 +1,6 @@
 import { Type as t } from '@sinclair/typebox'
 import { documentedAs } from '../core/documented.ts'
+import { ReadVersion } from '../core/lake-version.ts'
 import { limits } from '../core/limits.ts'
 import { AnyObject, literals } from '../core/names.ts'
 import { numberText } from '../core/pagination.ts'
@@ -10,14 +11,14 @@ import { LogEntry } from '../runs/schema.ts'
 export const PIPELINE_PREVIEW_ROWS = 100
 const PREVIEW_SAMPLE_FILES = 100
 
-const rows = `default ${PIPELINE_PREVIEW_ROWS}, at most ${limits.previewRowsMax}`
+const rows = `default ${PIPELINE_PREVIEW_ROWS}, maximum ${limits.previewRowsMax}`
 
 export const PipelinePreviewQuery = t.Object({
   limit: t.Optional(
     numberText({
       minimum: 1,
       maximum: limits.previewRowsMax,
-      description: `Rows; ${rows}`,
+      description: `Maximum number of rows in the response; ${rows}`,
       examples: [PIPELINE_PREVIEW_ROWS],
     }),
   ),
@@ -28,14 +29,14 @@ export const PreviewPipeline = t.Optional(
     {
       limit: t.Optional(
         t.Integer({
-          description: `Rows, before that of the query; ${rows}`,
+          description: `Maximum number of rows in the response; overrides the query parameter; ${rows}`,
           examples: [PIPELINE_PREVIEW_ROWS],
         }),
       ),
       code: t.Optional(
         t.String({
           minLength: 1,
-          description: 'Takes the place of the source file, with its annotations',
+          description: 'Source code to execute instead of the source file; its annotations apply',
           examples: ["select * from {{ ref('bronze.flights') }}"],
         }),
       ),
@@ -43,10 +44,11 @@ export const PreviewPipeline = t.Optional(
         t.Array(t.String(), {
           maxItems: PREVIEW_SAMPLE_FILES,
           description:
-            'Paths of files of landing zones in the namespace, samples or others: `landing_zone()` covers these of its zone',
+            'Paths of landing files or samples of the namespace; `landing_zone()` of their zone then reads only these files',
           examples: [['default/landing/flights/_samples/flights.csv']],
         }),
       ),
+      branch: ReadVersion.branch,
     },
     { title: 'PreviewPipeline' },
   ),
@@ -69,14 +71,18 @@ export const PipelinePreview = t.Object(
     rows: documentedAs(
       t.Array(t.Unknown()),
       t.Array(t.Array(t.Unknown()), {
-        description: 'Arrays, in the order of the columns',
+        description: 'One array of values per row, in the order of `columns`',
         examples: [[[1, 'a']]],
       }),
     ),
-    total_row_count: t.Integer({ description: 'Rows before the limit' }),
+    total_row_count: t.Integer({ description: 'Number of rows of the result without `limit`' }),
     phases: t.Array(Phase),
-    explain_output: t.String({ description: 'The operators of the execution, with rows and time of each' }),
-    memory_peak_bytes: t.Integer({ description: "Of the engine's buffers during the execution" }),
+    explain_output: t.String({
+      description: 'Operators of the executed plan, with the rows and the time of each',
+    }),
+    memory_peak_bytes: t.Integer({
+      description: 'Peak memory of the buffers of the engine during the execution, in bytes',
+    }),
     logs: t.Array(LogEntry),
     warnings: t.Array(t.String()),
   },

@@ -33,8 +33,9 @@ export interface PreviewDeps {
   objects: ObjectStore
   /** Runners that execute previews. */
   runners: Pool<QueryClient>
-  /** Address and token with which a runner reads main and the landing files of a namespace, as the caller sees them. */
-  readMain(also: {
+  /** Address and token with which a runner reads a branch and the landing files of a namespace, as the caller sees them. */
+  readLake(also: {
+    branch: string | undefined
     landing: string
     reader: Reader | null
   }): Promise<MessageInitShape<typeof LakeAccessSchema>>
@@ -48,13 +49,13 @@ export interface PreviewDeps {
 type PreviewAnswer = Omit<PipelinePreview, 'rows'> & JsonRows
 
 export type PreviewService = ReturnType<typeof makePreviewService>
-type Asked = PreviewPipeline & { queryLimit?: string }
+type PreviewRequest = PreviewPipeline & { queryLimit?: string }
 
 export function makePreviewService({
   db,
   objects,
   runners,
-  readMain,
+  readLake,
   answerBytesMax,
   engineRows = makeEngineRows(),
 }: PreviewDeps) {
@@ -74,7 +75,7 @@ export function makePreviewService({
     for (const path of new Set(paths)) {
       const [, ofNamespace, zone, filename] = LANDED.exec(filePath(path, 'sample_files')) ?? []
       if (ofNamespace !== namespace || zone === undefined || filename === undefined)
-        throw invalid('sample_files', `${path} is no file of a landing zone in ${namespace}`)
+        throw invalid('sample_files', `${path} is not a landing file of namespace ${namespace}`)
       const object = await objects.head(path)
       if (object === null) throw invalid('sample_files', `${path} does not exist`)
       const { versionId, size } = object
@@ -98,14 +99,14 @@ export function makePreviewService({
      */
     async preview(
       ref: PipelineRef,
-      { limit, queryLimit, code = '', sample_files: sampleFiles = [] }: Asked,
+      { limit, queryLimit, code = '', sample_files: sampleFiles = [], branch }: PreviewRequest,
       signal: AbortSignal,
       reader: Reader | null = null,
     ): Promise<PreviewAnswer> {
       const around = Promise.all([
         draftObjects(objects, ref),
         samplesOf(ref, sampleFiles),
-        readMain({ landing: ref.namespace, reader }),
+        readLake({ branch, landing: ref.namespace, reader }),
       ])
       // A missing pipeline is reported before any other error.
       around.catch(() => {})
@@ -129,10 +130,10 @@ export function makePreviewService({
       // The runner applies the time limit itself. This timeout is for a runner that has stopped answering.
       const lost = AbortSignal.timeout(PIPELINE_PREVIEW_MS + limits.rpcTimeoutMs)
       const options = { signal: AbortSignal.any([signal, lost]) }
-      const answer = await runners
+      const response = await runners
         .call((runner) => runner.previewPipeline(request, options))
         .catch(refusedByRunner)
-      const rows = await engineRows(answer.arrowIpc, {
+      const rows = await engineRows(response.arrowIpc, {
         shape: 'arrays',
         rows: rowsMax,
         bytesMax: answerBytesMax,
@@ -140,12 +141,12 @@ export function makePreviewService({
       })
       return {
         ...rows,
-        total_row_count: Number(answer.totalRowCount),
-        phases: answer.phases.flatMap(phaseShapeOf),
-        explain_output: answer.explainOutput,
-        memory_peak_bytes: Number(answer.memoryPeakBytes),
-        logs: answer.logs.map(logShapeOf),
-        warnings: answer.warnings,
+        total_row_count: Number(response.totalRowCount),
+        phases: response.phases.flatMap(phaseOf),
+        explain_output: response.explainOutput,
+        memory_peak_bytes: Number(response.memoryPeakBytes),
+        logs: response.logs.map(logEntryOf),
+        warnings: response.warnings,
       }
     },
   }
@@ -159,8 +160,8 @@ const ROWS = { fallback: PIPELINE_PREVIEW_ROWS, max: limits.previewRowsMax }
 const PHASES = ['template_render', 'sql_execute', 'profiling'] as const
 
 /** Skips a phase that this API does not know, because a newer runner may send one. */
-function phaseShapeOf({ name: text, durationMs, metadata }: PreviewPhase) {
-  const name = PHASES.find((known) => known === text)
+function phaseOf({ name: text, durationMs, metadata }: PreviewPhase) {
+  const name = PHASES.find((phase) => phase === text)
   if (name === undefined) return []
   const values = Object.entries(metadata).map(([key, json]): [string, unknown] => [key, JSON.parse(json)])
   return [{ name, duration_ms: Number(durationMs), metadata: Object.fromEntries(values) }]
@@ -174,7 +175,7 @@ const LEVELS = {
   [LogLevel.ERROR]: 'error',
 } as const
 
-const logShapeOf = ({ timestamp, level, message }: LogEntry) => ({
+const logEntryOf = ({ timestamp, level, message }: LogEntry) => ({
   timestamp: (timestamp ? timestampDate(timestamp) : new Date(0)).toISOString(),
   level: LEVELS[level],
   message,

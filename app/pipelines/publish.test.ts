@@ -7,9 +7,9 @@ import { bytes, refusal, useParts } from './test-parts.ts'
 
 const parts = useParts()
 
-let made = 0
+let pipelineCount = 0
 async function created() {
-  const ref = { namespace: 'default', layer: 'silver' as const, name: `p${made++}` }
+  const ref = { namespace: 'default', layer: 'silver' as const, name: `p${pipelineCount++}` }
   await parts.pipelines().create(ref)
   return { ref, prefix: `default/pipelines/silver/${ref.name}/` }
 }
@@ -44,18 +44,18 @@ describe('publish', () => {
       `select * from {{ ref('silver.${ref.name}') }}, {{ ref('gold.none') }}, '{{ landing_zone("files") }}'`,
     )
     await parts.sql`insert into landing_zone (id, namespace, name) values (${parts.deps.newId()}, 'default', 'files')`
-    let asked: Parameters<PublishDeps['validate']>[0] | undefined
+    let sent: Parameters<PublishDeps['validate']>[0] | undefined
     const validate: PublishDeps['validate'] = async (request) => {
-      asked = request
+      sent = request
       return create(ValidatePipelineResponseSchema, { valid: true, files: [] })
     }
     expect((await parts.pipelines({ validate }).publish(ref)).kind).toBe('published')
-    expect(asked).toMatchObject({
+    expect(sent).toMatchObject({
       ...{ namespace: 'default', layer: 'silver', pipelineName: ref.name, type: 'sql' },
       knownTables: [`default.silver.${ref.name}`],
       knownZones: ['default.files'],
     })
-    expect(asked?.files?.map(({ path }) => path)).toEqual(['config.yaml', 'pipeline.sql'])
+    expect(sent?.files?.map(({ path }) => path)).toEqual(['config.yaml', 'pipeline.sql'])
     expect(await parts.pipelines().runnable(ref)).toMatchObject({ landingZones: ['default.files'] })
   })
 
@@ -151,8 +151,8 @@ describe('versions', () => {
     await parts.pipelines().publish(ref)
     await write(`${prefix}pipeline.sql`, 'select 2 as id')
     await parts.pipelines().publish(ref)
-    const answer = await parts.pipelines().rollback(ref, { version: 1 })
-    expect(answer).toEqual({
+    const rolledBack = await parts.pipelines().rollback(ref, { version: 1 })
+    expect(rolledBack).toEqual({
       status: 'rolled_back',
       from_version: 1,
       new_version: 3,

@@ -78,7 +78,7 @@ export async function publish(
     },
   })
   if (outcome !== null) return { kind: 'published', body: outcome.answer.body }
-  if (refusal === undefined) throw new Error('a publish has no outcome')
+  if (refusal === undefined) throw new Error('publish ended without an outcome')
   return refusal
 }
 
@@ -100,11 +100,11 @@ async function makeReady(
   const source = `${prefixOf(ref)}${sourceFileOf(draft.type)}`
   if (!listed.some(({ key }) => key === source)) return refused([missing(source, draft.type)])
 
-  const named = namedBy(code, ref)
+  const references = namedBy(code, ref)
   const called = await tablesCalled(db, ref, wordsIn(code), WORDS_MAX)
-  const known = await existing(
+  const existingNames = await existing(
     db,
-    await seenAmong(sql, { ...named, tables: [...new Set([...named.tables, ...called])] }, visible),
+    await seenAmong(sql, { ...references, tables: [...new Set([...references.tables, ...called])] }, visible),
   )
   const request = {
     namespace: ref.namespace,
@@ -112,8 +112,8 @@ async function makeReady(
     pipelineName: ref.name,
     type: draft.type,
     files: code.map(({ name, text }) => ({ path: name, content: text })),
-    knownTables: known.tables,
-    knownZones: known.zones,
+    knownTables: existingNames.tables,
+    knownZones: existingNames.zones,
   }
   const validation = await validate(request, visible)
   const files =
@@ -186,7 +186,7 @@ async function seenAmong(sql: Sql, named: Named, visible: Visible): Promise<Name
 const missing = (path: string, type: string) => ({
   path,
   valid: false,
-  errors: [`${sourceFileOf(type)} is missing: a ${type} pipeline runs it`],
+  errors: [`${sourceFileOf(type)} is missing: a pipeline of type ${type} requires this file`],
   warnings: [],
 })
 

@@ -42,7 +42,7 @@ export const pipelineRoutes = (pipelines: PipelineService) =>
         detail: {
           operationId: 'listPipelines',
           summary: 'List pipelines',
-          description: 'Each with its latest run.',
+          description: 'Returns one page of pipelines, each with its latest run.',
         },
       },
     )
@@ -56,7 +56,7 @@ export const pipelineRoutes = (pipelines: PipelineService) =>
         detail: {
           operationId: 'createPipeline',
           summary: 'Create a pipeline',
-          description: 'Writes a source that publishes and runs as it is, and `config.yaml`.',
+          description: 'Writes a source file that can be published and run unchanged, and `config.yaml`.',
         },
       },
     )
@@ -66,7 +66,7 @@ export const pipelineRoutes = (pipelines: PipelineService) =>
       detail: {
         operationId: 'getPipeline',
         summary: 'Get a pipeline',
-        description: 'With its owner, its published version and its latest run.',
+        description: 'Returns the pipeline with its owner, its published version and its latest run.',
       },
     })
     .put(
@@ -79,7 +79,7 @@ export const pipelineRoutes = (pipelines: PipelineService) =>
         detail: {
           operationId: 'updatePipeline',
           summary: 'Update a pipeline',
-          description: 'Changes the fields that are given.',
+          description: 'Changes the fields that the body contains.',
         },
       },
     )
@@ -96,7 +96,7 @@ export const pipelineRoutes = (pipelines: PipelineService) =>
           operationId: 'deletePipeline',
           summary: 'Delete a pipeline',
           description:
-            'Cancels its runs and removes its files; its table stays. The name can be used again at once.',
+            'Cancels the runs of the pipeline and removes its files. Its table remains. The name can be used again at once.',
         },
       },
     )
@@ -127,7 +127,9 @@ export const versionRoutes = (pipelines: PipelineService) =>
           operationId: 'publishPipeline',
           summary: 'Publish the draft',
           description:
-            'Pins the present version of every file as the next version, which runs execute from now on. With an `Idempotency-Key`, a request that is sent again within 24 hours gets the version that it has made; the key with another request is 409.',
+            'Pins the current version of every file as the next version of the pipeline. New runs execute this version. ' +
+            'A request repeated with the same `Idempotency-Key` within 24 hours returns the version that the first request ' +
+            'published. The same key with another request returns 409.',
         },
       },
     )
@@ -143,7 +145,11 @@ export const versionRoutes = (pipelines: PipelineService) =>
         params: PipelinePath,
         query: WholeListQuery,
         response: { 200: VersionList, 404: ErrorBody },
-        detail: { operationId: 'listVersions', summary: 'List versions', description: 'Newest first.' },
+        detail: {
+          operationId: 'listVersions',
+          summary: 'List versions',
+          description: 'Returns the versions of the pipeline, newest first.',
+        },
       },
     )
     .get(
@@ -155,7 +161,7 @@ export const versionRoutes = (pipelines: PipelineService) =>
         detail: {
           operationId: 'getVersion',
           summary: 'Get a version',
-          description: 'With the version id of every file that it pins.',
+          description: 'Returns one version with the version id of every file that it pins.',
         },
       },
     )
@@ -167,7 +173,7 @@ export const versionRoutes = (pipelines: PipelineService) =>
         operationId: 'rollbackPipeline',
         summary: 'Roll back',
         description:
-          'Publishes the files of an earlier version as a new version. History and draft stay as they are.',
+          'Publishes the files of an earlier version as a new version. The history and the draft do not change.',
       },
     })
 
@@ -175,8 +181,10 @@ export const previewRoutes = (previews: PreviewService) =>
   new Elysia({ prefix: '/pipelines', tags: ['pipelines'] }).post(
     '/:ns/:layer/:name/preview',
     async ({ params, query, body, request }) => {
-      const asked = { ...body, queryLimit: query.limit }
-      return responseOf(await previews.preview(refOf(params), asked, request.signal, readerBehind(request)))
+      const previewRequest = { ...body, queryLimit: query.limit }
+      return responseOf(
+        await previews.preview(refOf(params), previewRequest, request.signal, readerBehind(request)),
+      )
     },
     {
       params: PipelinePath,
@@ -187,7 +195,7 @@ export const previewRoutes = (previews: PreviewService) =>
         operationId: 'previewPipeline',
         summary: 'Preview the draft',
         description:
-          'Executes the draft once on what the caller sees now, and writes nothing. A landing zone without files shows its samples.',
+          'Executes the draft once on the data that the caller may see, and writes nothing. A landing zone without files provides its samples.',
       },
     },
   )

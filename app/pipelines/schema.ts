@@ -27,13 +27,13 @@ const PipelineType = literals(['sql', 'python'], { title: 'PipelineType' })
 const MaxVersions = t.Integer({
   minimum: 1,
   maximum: VERSIONS_PER_PIPELINE,
-  description: 'How many versions are kept; older ones are removed at the next publish or rollback',
+  description: 'Number of versions to retain; the next publish or rollback deletes older versions',
   examples: [50],
 })
 const VersionNumber = t.Integer({ minimum: 1 })
 const Pins = t.Record(t.String(), t.String(), {
   title: 'FileVersions',
-  description: 'Path of each file to its version id in the object store',
+  description: 'Version id in the object store of each file, by path',
 })
 
 export const LastRun = t.Object(
@@ -49,7 +49,7 @@ const listed = {
   type: PipelineType,
   owner: nullable(t.String()),
   description: t.String(),
-  draft_dirty: t.Boolean({ description: 'Whether files were written since the last publish' }),
+  draft_dirty: t.Boolean({ description: 'Whether files were written after the last publish' }),
   published_version: nullable(VersionNumber),
   published_at: nullable(Instant),
   max_versions: MaxVersions,
@@ -89,14 +89,18 @@ export const CreatePipeline = t.Object(
     source: t.Optional(
       t.String({
         description:
-          'What the first source reads: a table (`layer.name`, `ns.layer.name`) or a landing zone (`name`)',
+          'Input of the generated source: a table (`layer.name` or `ns.layer.name`) or a landing zone (`name`)',
         examples: ['bronze.flights'],
         maxLength: 512,
       }),
     ),
     max_versions: t.Optional(MaxVersions),
     unique_key: t.Optional(
-      t.String({ description: 'Deduplication key column, or several, comma-separated', maxLength: 2_048 }),
+      t.String({
+        description:
+          'Columns of the unique key, separated by commas; with a key, the merge strategy is `incremental`',
+        maxLength: 2_048,
+      }),
     ),
   },
   { title: 'CreatePipeline' },
@@ -145,7 +149,9 @@ export const Published = t.Object(
     version: VersionNumber,
     message: t.String(),
     versions: Pins,
-    validation: nullable(Validation, { description: 'Warnings by file; null when no runner could be asked' }),
+    validation: nullable(Validation, {
+      description: 'Result of the validation with warnings by file; null if no runner was available',
+    }),
   },
   { title: 'Published' },
 )
@@ -154,7 +160,7 @@ export type Published = typeof Published.static
 /** The only error with its own shape (specification: Publish). */
 export const PublishRefused = t.Object(
   { error: t.String(), validation: Validation },
-  { title: 'PublishRefused', description: 'The draft is not valid; nothing was published' },
+  { title: 'PublishRefused', description: 'The draft is invalid and was not published' },
 )
 export type PublishRefused = typeof PublishRefused.static
 

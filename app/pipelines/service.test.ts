@@ -5,12 +5,12 @@ import { bytes, refusal, useParts } from './test-parts.ts'
 
 const parts = useParts()
 
-let made = 0
+let pipelineCount = 0
 /** Creates a pipeline with a unique name. */
 async function created(extra: object = {}) {
-  const ref = { namespace: 'default', layer: 'bronze' as const, name: `orders_${made++}` }
-  const answer = await parts.pipelines().create({ ...ref, ...extra })
-  return { ref, answer, prefix: `default/pipelines/bronze/${ref.name}/` }
+  const ref = { namespace: 'default', layer: 'bronze' as const, name: `orders_${pipelineCount++}` }
+  const createdPipeline = await parts.pipelines().create({ ...ref, ...extra })
+  return { ref, createdPipeline, prefix: `default/pipelines/bronze/${ref.name}/` }
 }
 const keysUnder = async (prefix: string) =>
   (await parts.objects.list(prefix, { limit: 100 })).objects.map(({ key }) => key)
@@ -88,7 +88,7 @@ describe('create', () => {
 
 describe('draft', () => {
   test('a write makes the draft dirty and a publish makes it clean', async () => {
-    const { ref, answer } = await created()
+    const { ref, createdPipeline } = await created()
     const pipelines = parts.pipelines()
     await pipelines.fileWritten(ref, 'written')
     await pipelines.publish(ref)
@@ -97,7 +97,9 @@ describe('draft', () => {
     expect((await pipelines.get(ref)).draft_dirty).toBe(true)
     await pipelines.rollback(ref, { version: 1 })
     expect((await pipelines.get(ref)).draft_dirty).toBe(true)
-    const moves = (await transitionsOf(answer.id)).map(({ event, from, to }) => `${event} ${from}>${to}`)
+    const moves = (await transitionsOf(createdPipeline.id)).map(
+      ({ event, from, to }) => `${event} ${from}>${to}`,
+    )
     expect(moves).toEqual([
       'fileWritten unpublished>unpublished',
       'published unpublished>clean',
@@ -126,12 +128,12 @@ describe('draft', () => {
 
 describe('delete', () => {
   test('delete hides the pipeline, cancels runs, and keeps pinned versions readable', async () => {
-    const { ref, answer, prefix } = await created()
+    const { ref, createdPipeline, prefix } = await created()
     const outcome = await parts.pipelines().publish(ref)
     await parts.pipelines().remove(ref)
     expect((await refusal(parts.pipelines().get(ref))).status).toBe(404)
     expect((await refusal(parts.pipelines().remove(ref))).status).toBe(404)
-    expect(parts.cancelled).toContain(answer.id)
+    expect(parts.cancelled).toContain(createdPipeline.id)
     expect(await keysUnder(prefix)).toEqual([])
     const pinned = outcome.kind === 'published' ? outcome.body.versions[`${prefix}pipeline.sql`] : ''
     expect((await parts.objects.text(`${prefix}pipeline.sql`, pinned))?.text).toBe('select 1 as "id"\n')
@@ -139,7 +141,7 @@ describe('delete', () => {
   })
 
   test('the effect finishes an interrupted delete', async () => {
-    const { ref, answer, prefix } = await created()
+    const { ref, createdPipeline, prefix } = await created()
     const unreachable: ObjectStore = {
       ...parts.objects,
       list: () => Promise.reject(new Error('unreachable')),
@@ -147,7 +149,7 @@ describe('delete', () => {
     await parts.pipelines({ objects: unreachable }).remove(ref)
     expect(await keysUnder(prefix)).toHaveLength(2)
     const [effect] = await parts.sql`select payload from outbox where kind = 'pipelineDeleted'`
-    expect(effect?.payload).toEqual({ pipeline_id: answer.id, prefix })
+    expect(effect?.payload).toEqual({ pipeline_id: createdPipeline.id, prefix })
     await parts.pipelines().finishDeletion(effect?.payload)
     expect(await keysUnder(prefix)).toEqual([])
   })
@@ -168,22 +170,22 @@ describe('delete', () => {
   })
 
   test('an interrupted delete still ends runs after the name is reused', async () => {
-    const { ref, answer, prefix } = await created()
+    const { ref, createdPipeline, prefix } = await created()
     const ended: string[] = []
     const dying = { retireAllOf: () => Promise.reject(new Error('killed')) }
     await parts.pipelines({ triggers: dying }).remove(ref)
     await parts.pipelines().create(ref)
     const effects = await parts.sql`select payload from outbox where kind = 'pipelineDeleted'`
-    expect(effects.map(({ payload }) => payload.pipeline_id)).toEqual([answer.id])
+    expect(effects.map(({ payload }) => payload.pipeline_id)).toEqual([createdPipeline.id])
     // The next pipeline of that name is deleted and interrupted too. Each deletion has its own effect.
     await parts.pipelines({ triggers: dying }).remove(ref)
     const triggers = { retireAllOf: async (id: string) => void ended.push(id) }
     await parts.pipelines({ triggers }).finishDeletion(effects[0]?.payload)
-    expect([ended, parts.cancelled.includes(answer.id)]).toEqual([[answer.id], true])
+    expect([ended, parts.cancelled.includes(createdPipeline.id)]).toEqual([[createdPipeline.id], true])
     expect(await keysUnder(prefix)).toHaveLength(2)
-    const [left, ...others] = await parts.sql`select payload from outbox where kind = 'pipelineDeleted'`
-    expect([left?.payload.prefix, others]).toEqual([prefix, []])
-    await parts.pipelines().finishDeletion(left?.payload)
+    const [remaining, ...others] = await parts.sql`select payload from outbox where kind = 'pipelineDeleted'`
+    expect([remaining?.payload.prefix, others]).toEqual([prefix, []])
+    await parts.pipelines().finishDeletion(remaining?.payload)
     expect(await keysUnder(prefix)).toEqual([])
     expect(await parts.sql`select 1 from outbox where kind = 'pipelineDeleted'`).toHaveLength(0)
   })

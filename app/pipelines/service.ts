@@ -39,22 +39,22 @@ export function makePipelineService(deps: PipelineDeps) {
 
   async function create(body: CreatePipeline, owner: string | null = null, visible: Visible = EVERYTHING) {
     const files = await createPipeline(body, owner, visible)
-    const { last_run: _, ...created } = shapeOf(await existing(body))
+    const { last_run: _, ...created } = pipelineOf(await existing(body))
     return { ...created, files_created: files }
   }
 
   /** `by` decides whether the caller may change the owner. A previous owner loses the rights of ownership. */
   async function update(ref: PipelineRef, body: UpdatePipeline, by: Access = UNLIMITED) {
-    const { max_versions: maxVersions, ...rest } = body
-    const change = maxVersions === undefined ? rest : { ...rest, maxVersions }
-    if (Object.keys(change).length === 0) return shapeOf(await existing(ref))
+    const { max_versions: maxVersions, ...sameNames } = body
+    const change = maxVersions === undefined ? sameNames : { ...sameNames, maxVersions }
+    if (Object.keys(change).length === 0) return pipelineOf(await existing(ref))
     await db.transaction(async (tx) => {
       const before = change.owner === undefined ? null : await lockPipeline(tx, ref)
       if (before !== null && change.owner !== undefined)
         await handOver(tx, { type: 'pipeline', id: before.id, owner: before.owner }, change.owner, by)
       if (!(await changePipeline(tx, ref, change))) throw noPipeline(ref)
     })
-    return shapeOf(await existing(ref))
+    return pipelineOf(await existing(ref))
   }
 
   async function remove(ref: PipelineRef) {
@@ -62,32 +62,35 @@ export function makePipelineService(deps: PipelineDeps) {
     try {
       await finishDeletion(deps, deleted)
     } catch (error) {
-      log.warn('the files of a deleted pipeline are still to be removed', { prefix: deleted.prefix, error })
+      log.warn('removal of deleted pipeline files failed: retrying in the background', {
+        prefix: deleted.prefix,
+        error,
+      })
     }
   }
 
   /** Lists the pipelines that the caller may see. */
   async function list(query: PipelineQuery, visible = EVERYTHING) {
     const page = pageOf(query)
-    const filter = { ...query, seen: visible.pipelines }
+    const filter = { ...query, visible: visible.pipelines }
     const { items, total } = await livePipelines(db, filter, sortOf(query, 'created_at'), page)
-    return { pipelines: items.map(listShapeOf), total, page }
+    return { pipelines: items.map(listedPipelineOf), total, page }
   }
 
   async function versions(ref: PipelineRef, page: Page) {
     const { items, total } = await versionsOf(db, (await existing(ref)).id, page)
-    return { versions: items.map(versionShapeOf), total }
+    return { versions: items.map(versionBodyOf), total }
   }
 
   async function version(ref: PipelineRef, number: string) {
-    const wanted = versionNumber(number)
-    return versionShapeOf(await existingVersion(db, (await existing(ref)).id, wanted))
+    const wantedNumber = versionNumber(number)
+    return versionBodyOf(await existingVersion(db, (await existing(ref)).id, wantedNumber))
   }
 
   return {
     list,
     create,
-    get: async (ref: PipelineRef) => shapeOf(await existing(ref)),
+    get: async (ref: PipelineRef) => pipelineOf(await existing(ref)),
     update,
     remove,
     publish: (
@@ -106,7 +109,7 @@ export function makePipelineService(deps: PipelineDeps) {
   }
 }
 
-const listShapeOf = (pipeline: PipelineWithLastRun) => ({
+const listedPipelineOf = (pipeline: PipelineWithLastRun) => ({
   id: pipeline.id,
   namespace: pipeline.namespace,
   layer: pipeline.layer,
@@ -127,12 +130,12 @@ const listShapeOf = (pipeline: PipelineWithLastRun) => ({
   },
 })
 
-const shapeOf = (pipeline: PipelineWithLastRun) => ({
-  ...listShapeOf(pipeline),
+const pipelineOf = (pipeline: PipelineWithLastRun) => ({
+  ...listedPipelineOf(pipeline),
   s3_path: prefixOf(pipeline),
 })
 
-const versionShapeOf = (version: VersionRow) => ({
+const versionBodyOf = (version: VersionRow) => ({
   id: version.id,
   pipeline_id: version.pipelineId,
   version_number: version.versionNumber,

@@ -12,7 +12,7 @@ import { type Source, sourcesOf } from './store/references.ts'
  * Cache of parsed references: maximum number of entries, and their maximum size. `REFERENCES_SOURCE_BYTES` is the maximum
  * length of a source, as for templates (1 MiB).
  */
-const SOURCE_REFERENCES_KEPT = 50_000
+const SOURCE_REFERENCES_CACHED = 50_000
 const SOURCE_REFERENCES_BYTES = 33_554_432
 export const REFERENCES_SOURCE_BYTES = 1_048_576
 
@@ -24,9 +24,9 @@ export interface SourceReferences {
   /**
    * Inputs by table, for the pipelines that write these tables (`ns.layer.name`). Inputs are the names in literal calls of the
    * source that runs execute; before the first publish, that is the draft's source. Tables without a pipeline, or whose
-   * pipeline is not in `seen`, are left out.
+   * pipeline is not in `visible`, are left out.
    */
-  of(tables: readonly string[], seen?: Visible['pipelines']): Promise<Map<string, Named>>
+  of(tables: readonly string[], visible?: Visible['pipelines']): Promise<Map<string, Named>>
   /**
    * The names in literal calls of one source. Reads each version from the store once, with at most limits.sourceReadsAtOnce
    * concurrent reads per process. Rejects if the store does. A missing or oversized source has no references.
@@ -36,25 +36,25 @@ export interface SourceReferences {
 
 export function makeSourceReferences(deps: { db: Queryable; objects: ObjectStore }): SourceReferences {
   const { db, objects } = deps
-  const known = new LRUCache<string, Named>({
-    max: SOURCE_REFERENCES_KEPT,
+  const cache = new LRUCache<string, Named>({
+    max: SOURCE_REFERENCES_CACHED,
     maxSize: SOURCE_REFERENCES_BYTES,
     sizeCalculation: sizeOf,
   })
   const reading = new Map<string, Promise<Named>>()
-  const inTurn = turnstile(limits.sourceReadsAtOnce)
+  const withReadSlot = semaphore(limits.sourceReadsAtOnce)
 
-  function named(source: Source): Promise<Named> | Named {
+  function referencesOf(source: Source): Promise<Named> | Named {
     if (source.version !== null && source.pinned === null) return NOTHING
     const id = idOf(source)
-    const found = known.get(id)
-    if (found !== undefined) return found
-    const open = reading.get(id)
-    if (open !== undefined) return open
-    const read = inTurn(() => parsed(source))
-      .then((named) => {
-        known.set(id, named)
-        return named
+    const cached = cache.get(id)
+    if (cached !== undefined) return cached
+    const pendingRead = reading.get(id)
+    if (pendingRead !== undefined) return pendingRead
+    const read = withReadSlot(() => parsed(source))
+      .then((references) => {
+        cache.set(id, references)
+        return references
       })
       .finally(() => reading.delete(id))
     reading.set(id, read)
@@ -74,11 +74,11 @@ export function makeSourceReferences(deps: { db: Queryable; objects: ObjectStore
   }
 
   return {
-    in: named,
-    async of(tables, seen) {
-      const rows = await sourcesOf(db, tables, seen)
+    in: referencesOf,
+    async of(tables, visible) {
+      const rows = await sourcesOf(db, tables, visible)
       return new Map(
-        await Promise.all(rows.map(async ({ table, ...row }) => [table, await named(row)] as const)),
+        await Promise.all(rows.map(async ({ table, ...row }) => [table, await referencesOf(row)] as const)),
       )
     },
   }
@@ -98,14 +98,14 @@ const sizeOf = ({ tables, zones }: Named, id: string) =>
   [id, ...tables, ...zones].reduce((sum, text) => sum + 2 * text.length + 64, 256)
 
 /** A semaphore: runs at most `places` tasks at once, the others wait in order. */
-function turnstile(places: number) {
+function semaphore(slots: number) {
   const waiting: (() => void)[] = []
-  let free = places
-  return async <T>(work: () => Promise<T>): Promise<T> => {
+  let free = slots
+  return async <T>(task: () => Promise<T>): Promise<T> => {
     if (free > 0) free -= 1
     else await new Promise<void>((resolve) => waiting.push(resolve))
     try {
-      return await work()
+      return await task()
     } finally {
       const next = waiting.shift()
       if (next === undefined) free += 1

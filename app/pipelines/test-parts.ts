@@ -66,7 +66,7 @@ export type Parts = Awaited<ReturnType<typeof openParts>>
 export const useParts = () => duringTests(openParts)
 
 /** Number of queries per file. They take so long that code which does not wait for the disk has moved on. */
-const QUESTIONS_PER_FILE = 50
+const QUERIES_PER_FILE = 50
 
 /**
  * Runs `work` with an object store whose writes take as long as many database queries. Returns the number of files, and the
@@ -77,23 +77,23 @@ export async function onSlowDisk(
   work: (parts: Pick<Parts, 'sql' | 'objects'>) => Promise<unknown>,
 ) {
   const root = await mkdtemp(join(tmpdir(), 'sluice-slow-disk-'))
-  const seen = { files: 0, early: 0 }
+  const counts = { files: 0, early: 0 }
   let underWay = 0
   const objects = await openDiskStore(root, systemClock, async () => {
     underWay++
-    for (let asked = 0; asked < QUESTIONS_PER_FILE; asked++) await sql`select`
+    for (let query = 0; query < QUERIES_PER_FILE; query++) await sql`select`
     underWay--
-    seen.files++
+    counts.files++
   })
   const watched = new Proxy(sql, {
     get(target, name) {
-      if (name === 'begin' && underWay > 0) seen.early++
+      if (name === 'begin' && underWay > 0) counts.early++
       return Reflect.get(target, name)
     },
   })
   try {
     await work({ sql: watched, objects })
-    return seen
+    return counts
   } finally {
     await objects.close()
     await rm(root, { recursive: true })

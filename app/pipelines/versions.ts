@@ -66,6 +66,6 @@ const INTEGER_MAX = 2_147_483_647
 
 /** Throws 400 naming `number` unless the text is a whole number from 1. */
 export function versionNumber(text: string): number {
-  if (!/^[1-9]\d{0,14}$/.test(text)) throw invalid('number', 'must be a whole number from 1')
+  if (!/^[1-9]\d{0,14}$/.test(text)) throw invalid('number', 'must be a whole number of at least 1')
   return Number(text)
 }

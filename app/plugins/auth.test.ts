@@ -6,7 +6,7 @@ import type { Clock } from '../core/clock.ts'
 import { limits } from '../core/limits.ts'
 import { makeMetrics } from '../core/metrics.ts'
 import { exchangeOf } from '../http/exchange.ts'
-import { keptLog, requestTo, testApp } from '../test-app.ts'
+import { recordingLog, requestTo, testApp } from '../test-app.ts'
 import { CACHE_SECONDS_MAX, makeAuthPlugin } from './auth.ts'
 import { channelTo, PLUGIN_TOKEN, says, startTestPlugin, type TestPlugin } from './testing.ts'
 
@@ -29,14 +29,15 @@ beforeEach(() => {
   authenticate = ANN
   authorize = ALLOWED
 })
-const askedFor = (method: string) => plugin.asked.filter((one) => one.method === `AuthService/${method}`)
+const askedFor = (method: string) =>
+  plugin.asked.filter((question) => question.method === `AuthService/${method}`)
 
 /** The application behind the plugin; only `pass` advances its clock. */
 function appBehind(settings: { url?: string; admins?: string[]; authFailures?: number } = {}) {
   const { url = plugin.url, admins = [], authFailures = null } = settings
   let elapsedMs = 0
   const clock: Clock = { now: () => new Date('2026-01-01T00:00:00Z'), elapsed: () => elapsedMs }
-  const { log, entries: logged } = keptLog()
+  const { log, entries: logged } = recordingLog()
   const metrics = makeMetrics()
   const audited: string[] = []
   const channel = channelTo(url, 'auth', { log, observe: metrics.rpcEnded, timeoutMs: 30_000 })
@@ -62,7 +63,7 @@ function appBehind(settings: { url?: string; admins?: string[]; authFailures?: n
     logged,
     audited,
     metrics,
-    pass: (seconds: number) => {
+    advance: (seconds: number) => {
       elapsedMs += seconds * 1_000
     },
     call: (token: string, method = 'GET', path = '/api/v1/me/7') =>
@@ -95,33 +96,33 @@ test('limits names and roles, and adds administrators of the operator', async ()
   }
   const { call } = appBehind({ admins: ['ann'] })
   const { name, roles } = await (await call('t')).json()
-  expect([name, roles.length, roles.includes('admin')]).toEqual(['ann', limits.rolesKept - 2 + 1, true])
+  expect([name, roles.length, roles.includes('admin')]).toEqual(['ann', limits.rolesMax - 2 + 1, true])
 })
 
 test('caches an answer only as long as the plugin allows', async () => {
-  const { call, pass } = appBehind()
+  const { call, advance } = appBehind()
   await call('t')
   await call('t')
   expect(askedFor('Authenticate')).toHaveLength(2)
   authenticate = { ...ANN, cacheSeconds: 10 }
   await call('t')
-  pass(9.9)
+  advance(9.9)
   await call('t')
   expect(askedFor('Authenticate')).toHaveLength(3)
   await call('another')
   expect(askedFor('Authenticate')).toHaveLength(4)
   authenticate = DENIED
   expect((await call('t')).status).toBe(200)
-  pass(0.2)
+  advance(0.2)
   expect((await call('t')).status).toBe(401)
 })
 
 test('caches no answer for more than a minute', async () => {
   for (const cacheSeconds of [61, 86_400, 2_147_483_647, -5]) {
     authenticate = { ...ANN, cacheSeconds }
-    const { call, pass } = appBehind()
+    const { call, advance } = appBehind()
     await call('t')
-    pass(cacheSeconds < 0 ? 0 : CACHE_SECONDS_MAX)
+    advance(cacheSeconds < 0 ? 0 : CACHE_SECONDS_MAX)
     authenticate = DENIED
     expect([cacheSeconds, (await call('t')).status]).toEqual([cacheSeconds, 401])
   }
@@ -143,7 +144,7 @@ test('does not cache a denial', async () => {
 test('a denied route is 403, and an allowed route is cached', async () => {
   authenticate = { ...ANN, cacheSeconds: 30 }
   authorize = DENIED
-  const { call, pass } = appBehind()
+  const { call, advance } = appBehind()
   const denied = await call('t', 'POST')
   expect([denied.status, await denied.json()]).toMatchObject([403, { error: { type: 'AUTHORIZATION' } }])
   authorize = { ...ALLOWED, cacheSeconds: 60 }
@@ -152,7 +153,7 @@ test('a denied route is 403, and an allowed route is cached', async () => {
   expect((await call('t', 'POST')).status).toBe(200)
   expect((await call('t', 'GET')).status).toBe(403)
   expect((await call('t', 'HEAD')).status).toBe(403)
-  pass(30)
+  advance(30)
   expect((await call('t', 'POST')).status).toBe(403)
 })
 
@@ -196,15 +197,15 @@ test('stops guesses before a call to the plugin, but admits known tokens', async
 })
 
 test('tokens appear in no log, metric or audit entry', async () => {
-  const { call, logged, audited, metrics, pass } = appBehind()
+  const { call, logged, audited, metrics, advance } = appBehind()
   for (const answer of [ANN, DENIED, {}, { ...DENIED, user: { id: 'canary-token' } }]) {
     authenticate = answer
     await call('canary-token', 'POST')
-    pass(60)
+    advance(60)
   }
-  const seen = [JSON.stringify(logged), ...audited, await metrics.text()].join('\n')
-  expect(seen).toContain('AuthService/Authenticate')
+  const recorded = [JSON.stringify(logged), ...audited, await metrics.text()].join('\n')
+  expect(recorded).toContain('AuthService/Authenticate')
   expect(audited).toHaveLength(4)
-  expect(seen).not.toContain('canary-token')
-  expect(seen).not.toContain(PLUGIN_TOKEN)
+  expect(recorded).not.toContain('canary-token')
+  expect(recorded).not.toContain(PLUGIN_TOKEN)
 })

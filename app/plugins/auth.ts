@@ -30,27 +30,29 @@ interface AuthPluginDeps {
 export function makeAuthPlugin({ channel, clock, admins }: AuthPluginDeps): AuthPlugin {
   const plugin = channel.client(AuthService)
   /** Keyed by digest, because tokens themselves must not be stored. */
-  const known = new LRUCache<string, { user: User; untilMs: number }>({ max: limits.accessTokensKept })
+  const cachedUsers = new LRUCache<string, { user: User; untilMs: number }>({
+    max: limits.cachedAccessTokens,
+  })
   /** Allowed routes of a cached user, each with its expiry. They are dropped together with the cached user. */
   const allowed = new WeakMap<object, Map<string, number>>()
 
-  async function ask(token: string, digest: string): Promise<User | TokenRefusal> {
+  async function authenticate(token: string, digest: string): Promise<User | TokenRefusal> {
     const askedMs = clock.elapsed()
-    const { user, untilMs } = await channel.ask(async (options) => {
-      const answer = await plugin.authenticate({ token }, options)
-      const isGood = isAllowed(answer.decision)
-      return { user: isGood ? userOf(answer.user) : null, untilMs: endOf(askedMs, answer.cacheSeconds) }
+    const { user, untilMs } = await channel.call(async (options) => {
+      const response = await plugin.authenticate({ token }, options)
+      const isGood = isAllowed(response.decision)
+      return { user: isGood ? userOf(response.user) : null, untilMs: endOf(askedMs, response.cacheSeconds) }
     })
     if (user === null) return new TokenRefusal('the token is not valid')
-    if (untilMs > askedMs) known.set(digest, { user, untilMs })
+    if (untilMs > askedMs) cachedUsers.set(digest, { user, untilMs })
     return user
   }
 
   function userOf(message: UserMessage | undefined): User {
     if (message === undefined || !isPlainText(message.id, limits.subjectLength))
-      throw new Unusable('the answer names no user')
+      throw new Unusable('the response has no valid user')
     const roles = message.roles
-      .slice(0, limits.rolesKept)
+      .slice(0, limits.rolesMax)
       .filter((role) => isPlainText(role, limits.subjectLength))
     return {
       kind: 'user',
@@ -66,10 +68,12 @@ export function makeAuthPlugin({ channel, clock, admins }: AuthPluginDeps): Auth
         if (token === '' || token.length > limits.accessTokenLength)
           return new TokenRefusal(token === '' ? 'the token is not valid' : 'the token is too long')
         const digest = createHash('sha256').update(token).digest('base64')
-        const found = known.get(digest)
+        const found = cachedUsers.get(digest)
         if (found !== undefined && found.untilMs > clock.elapsed()) return found.user
         // Unlike a signature, a token of a plugin may be guessed, and each guess would cost a call.
-        return isGuessing() ? new TokenRefusal('the token is not known here') : ask(token, digest)
+        return isGuessing()
+          ? new TokenRefusal('the token was not checked: too many wrong credentials from this sender')
+          : authenticate(token, digest)
       },
     },
     async authorize(identity, { method, pattern }) {
@@ -78,9 +82,9 @@ export function makeAuthPlugin({ channel, clock, admins }: AuthPluginDeps): Auth
       const askedMs = clock.elapsed()
       if ((allowed.get(identity)?.get(key) ?? 0) > askedMs) return true
       const question = { user: userMessage(identity), method, route: documentedPath(pattern) }
-      const { isGood, untilMs } = await channel.ask(async (options) => {
-        const answer = await plugin.authorize(question, options)
-        return { isGood: isAllowed(answer.decision), untilMs: endOf(askedMs, answer.cacheSeconds) }
+      const { isGood, untilMs } = await channel.call(async (options) => {
+        const response = await plugin.authorize(question, options)
+        return { isGood: isAllowed(response.decision), untilMs: endOf(askedMs, response.cacheSeconds) }
       })
       if (isGood && untilMs > askedMs) {
         const routes = allowed.get(identity) ?? new Map<string, number>()

@@ -33,7 +33,7 @@ async function wholeOf(
       signal?.throwIfAborted()
       if (done) return Buffer.concat(chunks)
       size += value.byteLength
-      if (size > bytesMax) throw new Error(`more than ${bytesMax} bytes`)
+      if (size > bytesMax) throw new Error(`response exceeds ${bytesMax} bytes`)
       chunks.push(value)
     }
   } catch (error) {

@@ -47,7 +47,7 @@ export interface Channel {
    * Makes one call and reads its answer. Rejects with an AppError (503) when no usable answer arrives in time. An AppError from
    * `call` is rethrown.
    */
-  ask<Answer>(call: (options: CallOptions) => Promise<Answer>): Promise<Answer>
+  call<Answer>(call: (options: CallOptions) => Promise<Answer>): Promise<Answer>
   /** Resolves to the version of a plugin that is serving; otherwise rejects. Concurrent callers share one call. */
   check(): Promise<string>
 }
@@ -70,26 +70,26 @@ export function makeChannel(
     const { status, version } = await health.healthCheck({}, options).catch((error: unknown) => {
       throw new Error(reasonOf(error))
     })
-    if (status !== PluginStatus.SERVING) throw new Error('not serving')
+    if (status !== PluginStatus.SERVING) throw new Error('the plugin reports that it is not serving')
     return isPlainText(version, VERSION_LENGTH) ? version : ''
   }
 
   return {
     client: (service) => createClient(service, transport),
-    async ask(call) {
+    async call(call) {
       const signal = AbortSignal.timeout(timeoutMs)
       try {
-        const free = await slots.take(signal)
+        const free = await slots.acquire(signal)
         try {
-          const answer = await call({ signal, timeoutMs })
+          const response = await call({ signal, timeoutMs })
           report(null)
-          return answer
+          return response
         } finally {
           free()
         }
       } catch (error) {
         if (error instanceof AppError) throw error
-        report(signal.aborted ? `no answer within ${timeoutMs} ms` : reasonOf(error))
+        report(signal.aborted ? `no response within ${timeoutMs} ms` : reasonOf(error))
         // The error has no cause: the plugin's text may repeat the credential that it was sent.
         throw unavailable(`the ${kind} plugin`)
       }
@@ -107,18 +107,18 @@ export function makeChannel(
 /** A reason in words of this service only, because an answer may repeat the credential of its request. */
 function reasonOf(error: unknown): string {
   if (error instanceof Unusable || error instanceof TooMany) return error.message
-  return `the call ended with ${Code[ConnectError.from(error).code]}`
+  return `the call failed with ${Code[ConnectError.from(error).code]}`
 }
 
 /** Logs one line when the plugin starts to fail and one when it recovers, at most one per interval. */
 function makeReport(kind: PluginKind, { log, clock }: Pick<ChannelDeps, 'log' | 'clock'>) {
-  let trouble: string | null = null
-  let saidMs = Number.NEGATIVE_INFINITY
-  return (now: string | null) => {
-    if (now === trouble || clock.elapsed() - saidMs < LOG_EVERY_MS) return
-    saidMs = clock.elapsed()
-    trouble = now
-    if (now === null) log.info(`the ${kind} plugin answers again`)
-    else log.warn(`the ${kind} plugin does not answer as it must`, { error: now })
+  let lastFailure: string | null = null
+  let loggedMs = Number.NEGATIVE_INFINITY
+  return (failure: string | null) => {
+    if (failure === lastFailure || clock.elapsed() - loggedMs < LOG_EVERY_MS) return
+    loggedMs = clock.elapsed()
+    lastFailure = failure
+    if (failure === null) log.info('plugin recovered', { plugin: kind })
+    else log.warn('plugin call failed', { plugin: kind, error: failure })
   }
 }

@@ -5,11 +5,11 @@ import type { Enforcement, Resource } from '../core/access.ts'
 import { isUuid } from '../core/ids.ts'
 import type { Channel } from './channel.ts'
 import { isAllowed, permissionMessage, typeMessage, Unusable, userMessage } from './messages.ts'
-import type { Meant, Things } from './store.ts'
+import type { ExtentFilter, PluginResources } from './store.ts'
 
 interface EnforcementPluginDeps {
   channel: Channel
-  things: Things
+  things: PluginResources
 }
 
 export function makeEnforcementPlugin({ channel, things }: EnforcementPluginDeps): Enforcement {
@@ -34,13 +34,17 @@ export function makeEnforcementPlugin({ channel, things }: EnforcementPluginDeps
         resource: await resourceMessage(resource),
         permission: permissionMessage(permission),
       }
-      return channel.ask(async (options) => isAllowed((await plugin.check(question, options)).decision))
+      return channel.call(async (options) => isAllowed((await plugin.check(question, options)).decision))
     },
     async listVisible(caller) {
-      const meantBy = (extent: Extent | undefined) => meant(extent, caller.userId)
-      const [ofPipelines, ofZones, ofNamespaces] = await channel.ask(async (options) => {
-        const answer = await plugin.listVisible({ user: userMessage(caller) }, options)
-        return [meantBy(answer.pipelines), meantBy(answer.landingZones), meantBy(answer.namespaces)] as const
+      const resourcesOf = (extent: Extent | undefined) => resourcesIn(extent, caller.userId)
+      const [ofPipelines, ofZones, ofNamespaces] = await channel.call(async (options) => {
+        const response = await plugin.listVisible({ user: userMessage(caller) }, options)
+        return [
+          resourcesOf(response.pipelines),
+          resourcesOf(response.landingZones),
+          resourcesOf(response.namespaces),
+        ] as const
       })
       const [pipelines, zones, namespaces] = await Promise.all([
         ofPipelines === 'all' ? ofPipelines : things.pipelines(ofPipelines),
@@ -55,10 +59,10 @@ export function makeEnforcementPlugin({ channel, things }: EnforcementPluginDeps
 /** The rule for names of namespaces. */
 const NAMESPACE = /^[a-z][a-z0-9-]{2,62}$/
 
-function meant(extent: Extent | undefined, userId: string): 'all' | Meant {
-  if (extent === undefined) throw new Unusable('the answer leaves out a kind')
+function resourcesIn(extent: Extent | undefined, userId: string): 'all' | ExtentFilter {
+  if (extent === undefined) throw new Unusable('the response lacks pipelines, landing zones or namespaces')
   const { all, owned, ids, namespaceIds, namespaceNames } = extent
   if (![...ids, ...namespaceIds].every(isUuid) || !namespaceNames.every((name) => NAMESPACE.test(name)))
-    throw new Unusable('the answer names what cannot be')
+    throw new Unusable('the response has an invalid id or namespace name')
   return all ? 'all' : { ownerId: owned ? userId : null, ids, namespaceIds, namespaceNames }
 }

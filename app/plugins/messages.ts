@@ -14,7 +14,7 @@ export class Unusable extends Error {}
 export function isAllowed(decision: Decision): boolean {
   if (decision === Decision.ALLOWED) return true
   if (decision === Decision.DENIED) return false
-  throw new Unusable('the answer has no decision')
+  throw new Unusable('the response has no decision')
 }
 
 export const userMessage = ({ userId, name, roles }: Identity) => ({ id: userId, name, roles: [...roles] })
@@ -35,20 +35,24 @@ export const typeMessage = (type: ResourceType) => TYPES[type]
 export const permissionMessage = (permission: Permission) => PERMISSIONS[permission]
 
 export const typeOf = (message: WireResourceType): ResourceType =>
-  known(
+  valueMatching(
     ['pipeline', 'namespace', 'landing_zone'] as const,
     (type) => TYPES[type] === message,
-    'type of resource',
+    'resource type',
   )
 export const permissionOf = (message: WirePermission): Permission =>
-  known(
+  valueMatching(
     ['read', 'write', 'admin'] as const,
     (permission) => PERMISSIONS[permission] === message,
     'permission',
   )
 
-function known<Value>(values: readonly Value[], matches: (value: Value) => boolean, what: string): Value {
+function valueMatching<Value>(
+  values: readonly Value[],
+  matches: (value: Value) => boolean,
+  kind: string,
+): Value {
   const found = values.find(matches)
-  if (found === undefined) throw new Unusable(`the answer has an unknown ${what}`)
+  if (found === undefined) throw new Unusable(`the response has an unknown ${kind}`)
   return found
 }

@@ -7,7 +7,7 @@ import { type ChannelDeps, makeChannel, type PluginKind } from './channel.ts'
 import { makeEnforcementPlugin } from './enforcement.ts'
 import { makePluginsHealth, type PluginsHealth } from './health.ts'
 import { makeSharingPlugin, noSharing } from './sharing.ts'
-import { makeThings } from './store.ts'
+import { makePluginResources } from './store.ts'
 
 export interface Plugins {
   /** Null: an identity provider issues the tokens, and every authenticated caller may use all routes. */
@@ -33,7 +33,7 @@ export function makePlugins(settings: PluginSettings, deps: ChannelDeps & { sql:
     enforcementOr: (builtIn) =>
       enforcement === undefined
         ? builtIn
-        : makeEnforcementPlugin({ channel: enforcement, things: makeThings(deps) }),
+        : makeEnforcementPlugin({ channel: enforcement, things: makePluginResources(deps) }),
     sharingOr(builtIn) {
       if (sharing !== undefined) return makeSharingPlugin({ channel: sharing, owners: builtIn })
       return enforcement === undefined ? builtIn : noSharing

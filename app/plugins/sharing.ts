@@ -26,7 +26,7 @@ export function makeSharingPlugin({ channel, owners }: SharingPluginDeps): Shari
 
   return {
     createGrant: ({ grantorId, granteeId, resourceType, resourceId, permission }) =>
-      asked(async (options) => {
+      callPlugin(async (options) => {
         const question = {
           grantorId,
           granteeId,
@@ -35,55 +35,59 @@ export function makeSharingPlugin({ channel, owners }: SharingPluginDeps): Shari
           permission: permissionMessage(permission),
         }
         const { decision, grant } = await plugin.createGrant(question, options)
-        if (!isAllowed(decision)) throw invalid('grantee_id', 'nothing can be shared with this user')
-        const made = grantOf(grant)
-        const isAsAsked =
-          made.grantorId === grantorId &&
-          made.granteeId === granteeId &&
-          made.resourceType === resourceType &&
-          made.resourceId === resourceId &&
-          made.permission === permission
-        if (!isAsAsked) throw new Unusable('the answer is another grant')
-        return made
+        if (!isAllowed(decision))
+          throw invalid('grantee_id', 'the sharing plugin rejects grants to this user')
+        const created = grantOf(grant)
+        const isAsRequested =
+          created.grantorId === grantorId &&
+          created.granteeId === granteeId &&
+          created.resourceType === resourceType &&
+          created.resourceId === resourceId &&
+          created.permission === permission
+        if (!isAsRequested) throw new Unusable('the response has a grant other than the requested one')
+        return created
       }),
     listGrants: ({ type, id }) =>
-      asked(async (options) => {
+      callPlugin(async (options) => {
         const filter = { case: 'resource' as const, value: { type: typeMessage(type), id } }
         const grants = (await plugin.listGrants({ filter }, options)).grants.map(grantOf)
         if (grants.some((grant) => grant.resourceType !== type || grant.resourceId !== id))
-          throw new Unusable('the answer has grants of something else')
+          throw new Unusable('the response has grants on another resource')
         return grants
       }),
     grant: (id) =>
-      asked(async (options) => {
+      callPlugin(async (options) => {
         const filter = { case: 'grantId' as const, value: id }
         const [found, more] = (await plugin.listGrants({ filter }, options)).grants.map(grantOf)
         if (more !== undefined || (found !== undefined && found.id !== id))
-          throw new Unusable('the answer is another grant')
+          throw new Unusable('the response has a grant with another id')
         return found ?? null
       }),
     revokeGrant: (grantId) =>
-      asked(async (options) => {
+      callPlugin(async (options) => {
         const { outcome } = await plugin.revokeGrant({ grantId }, options)
         if (outcome === RevokeOutcome.REVOKED) return true
         if (outcome === RevokeOutcome.NOT_FOUND) return false
-        throw new Unusable('the answer has no outcome')
+        throw new Unusable('the response has no outcome')
       }),
     async transferOwnership(pipelineId, from, to, isVouchedFor) {
-      await asked(async (options) => {
+      await callPlugin(async (options) => {
         const question = { pipelineId, fromUserId: from ?? undefined, toUserId: to }
         const { decision } = await plugin.transferOwnership(question, options)
-        if (!isAllowed(decision)) throw invalid('to_user_id', 'nothing can be handed over to this user')
+        if (!isAllowed(decision))
+          throw invalid('to_user_id', 'the sharing plugin rejects a transfer to this user')
       })
       return owners.transferOwnership(pipelineId, from, to, isVouchedFor)
     },
   }
 
   /** A plugin may omit sharing. */
-  function asked<Answer>(call: Parameters<typeof channel.ask<Answer>>[0]): Promise<Answer> {
-    return channel.ask((options) =>
+  function callPlugin<Answer>(call: Parameters<typeof channel.call<Answer>>[0]): Promise<Answer> {
+    return channel.call((options) =>
       call(options).catch((error: unknown) => {
-        throw error instanceof ConnectError && error.code === Code.Unimplemented ? notOffered() : error
+        throw error instanceof ConnectError && error.code === Code.Unimplemented
+          ? sharingUnavailable()
+          : error
       }),
     )
   }
@@ -91,30 +95,31 @@ export function makeSharingPlugin({ channel, owners }: SharingPluginDeps): Shari
 
 /** Replaces Sharing when a plugin decides on rights without knowing the grants, so that grants would have no effect. */
 export const noSharing: Sharing = {
-  createGrant: async () => refuse(),
-  listGrants: async () => refuse(),
-  grant: async () => refuse(),
-  revokeGrant: async () => refuse(),
-  transferOwnership: async () => refuse(),
+  createGrant: async () => rejectCall(),
+  listGrants: async () => rejectCall(),
+  grant: async () => rejectCall(),
+  revokeGrant: async () => rejectCall(),
+  transferOwnership: async () => rejectCall(),
 }
 
-function refuse(): never {
-  throw notOffered()
+function rejectCall(): never {
+  throw sharingUnavailable()
 }
 
-const notOffered = () => new AppError(501, 'UNAVAILABLE', 'sharing is not available in this installation')
+const sharingUnavailable = () =>
+  new AppError(501, 'UNAVAILABLE', 'sharing is not available in this installation')
 
 function grantOf(message: GrantMessage | undefined): Grant {
-  if (message === undefined) throw new Unusable('the answer has no grant')
+  if (message === undefined) throw new Unusable('the response has no grant')
   const { id, grantorId, granteeId, resourceId, createdAt } = message
   const at = createdAt === undefined ? null : timestampDate(createdAt)
   if (!isUuid(id) || !isUuid(resourceId) || at === null || Number.isNaN(at.getTime()))
-    throw new Unusable('the answer has a grant without id, resource or time')
+    throw new Unusable('the response has a grant without a valid id, resource or time')
   // A grantor that is an API key has no id.
   const areUsers =
     (grantorId === '' || isPlainText(grantorId, limits.subjectLength)) &&
     isPlainText(granteeId, limits.subjectLength)
-  if (!areUsers) throw new Unusable('the answer has a grant without users')
+  if (!areUsers) throw new Unusable('the response has a grant without valid users')
   return {
     id,
     grantorId,

@@ -5,7 +5,7 @@ import type { Resource } from '../core/access.ts'
 import type { Identity } from '../core/identity.ts'
 import { newId } from '../core/ids.ts'
 import { makeEnforcementPlugin } from './enforcement.ts'
-import { type Meant, makeThings } from './store.ts'
+import { type ExtentFilter, makePluginResources } from './store.ts'
 import { channelTo, says, startTestPlugin, type TestPlugin } from './testing.ts'
 
 setDefaultTimeout(60_000)
@@ -39,21 +39,21 @@ async function filled() {
   await pipeline('anns', 'first', 'ann')
   await zone('z1', 'first')
   await zone('z2', 'second')
-  const named = (found: readonly string[] | 'all') =>
+  const namesOf = (found: readonly string[] | 'all') =>
     found === 'all'
       ? 'all'
       : found.map((id) => Object.keys(ids).find((name) => ids[name] === id) ?? id).sort()
-  return { ids, named }
+  return { ids, namesOf }
 }
-const NOTHING: Meant = { ownerId: null, ids: [], namespaceIds: [], namespaceNames: [] }
+const NOTHING: ExtentFilter = { ownerId: null, ids: [], namespaceIds: [], namespaceNames: [] }
 
 test('resolves owners, namespaces and ids to their resources', async () => {
-  const { ids, named } = await filled()
-  const things = makeThings(opened)
-  const found = async (meant: Partial<Meant>) => {
+  const { ids, namesOf } = await filled()
+  const things = makePluginResources(opened)
+  const found = async (meant: Partial<ExtentFilter>) => {
     const all = { ...NOTHING, ...meant }
     const [pipelines, zones] = await Promise.all([things.pipelines(all), things.zones(all)])
-    return [named(pipelines), named(zones), (await things.namespaces(all)).sort()]
+    return [namesOf(pipelines), namesOf(zones), (await things.namespaces(all)).sort()]
   }
   const { first = '', p1 = '' } = ids
   expect(await found({})).toEqual([[], [], []])
@@ -70,15 +70,15 @@ test('sends a plugin the owners of a resource and its namespace', async () => {
   const ann: Identity = { kind: 'user', userId: 'ann', name: 'Ann', roles: ['author'] }
   const enforcement = makeEnforcementPlugin({
     channel: channelTo(plugin.url, 'enforcement'),
-    things: makeThings(opened),
+    things: makePluginResources(opened),
   })
   plugin.answer = says({ decision: 'DECISION_DENIED' })
   const resource: Resource = { type: 'pipeline', id: p1, namespace: 'first', owner: 'bob' }
-  const asked = async (about: Resource) => {
+  const sentQuestion = async (about: Resource) => {
     expect(await enforcement.check(ann, about, 'write')).toBe(false)
     return JSON.parse(plugin.asked.at(-1)?.body ?? '')
   }
-  expect(await asked(resource)).toEqual({
+  expect(await sentQuestion(resource)).toEqual({
     user: { id: 'ann', name: 'Ann', roles: ['author'] },
     permission: 'PERMISSION_WRITE',
     resource: {
@@ -90,7 +90,7 @@ test('sends a plugin the owners of a resource and its namespace', async () => {
       namespaceOwnerId: 'bob',
     },
   })
-  expect((await asked({ ...resource, namespace: 'gone', owner: null })).resource).toEqual({
+  expect((await sentQuestion({ ...resource, namespace: 'gone', owner: null })).resource).toEqual({
     type: 'RESOURCE_TYPE_PIPELINE',
     id: p1,
     namespace: 'gone',
@@ -103,7 +103,7 @@ test('ownership answers of a plugin match the built-in enforcement', async () =>
   plugin.answer = says({ pipelines: owned, landingZones: owned, namespaces: owned })
   const remote = makeEnforcementPlugin({
     channel: channelTo(plugin.url, 'enforcement'),
-    things: makeThings(opened),
+    things: makePluginResources(opened),
   })
   for (const userId of ['ann', 'bob', 'eve']) {
     const caller: Identity = { kind: 'user', userId, name: userId, roles: [] }

@@ -2,7 +2,7 @@
 import type { Sql } from '../../drizzle/client.ts'
 
 /** The resources of one kind that an answer covers: everything that any field names. */
-export interface Meant {
+export interface ExtentFilter {
   /** Covers what this user owns, and everything in this user's namespaces; null: owners do not matter. */
   readonly ownerId: string | null
   readonly ids: readonly string[]
@@ -10,27 +10,27 @@ export interface Meant {
   readonly namespaceNames: readonly string[]
 }
 
-export interface Things {
+export interface PluginResources {
   /** Null: the namespace does not exist, or was deleted. */
   namespace(name: string): Promise<{ id: string; owner: string | null } | null>
   /** Ids. */
-  pipelines(meant: Meant): Promise<string[]>
-  zones(meant: Meant): Promise<string[]>
+  pipelines(meant: ExtentFilter): Promise<string[]>
+  zones(meant: ExtentFilter): Promise<string[]>
   /** Names. */
-  namespaces(meant: Meant): Promise<string[]>
+  namespaces(meant: ExtentFilter): Promise<string[]>
 }
 
-export function makeThings({ sql }: { sql: Sql }): Things {
+export function makePluginResources({ sql }: { sql: Sql }): PluginResources {
   /** Includes deleted pipelines, because users who saw their runs before still see them. */
-  async function idsIn(table: 'pipeline' | 'landing_zone', meant: Meant): Promise<string[]> {
+  async function idsIn(table: 'pipeline' | 'landing_zone', meant: ExtentFilter): Promise<string[]> {
     const { ownerId, ids, namespaceIds, namespaceNames } = meant
-    const given = ids.map((id) => id.toLowerCase())
-    if (ownerId === null && namespaceIds.length === 0 && namespaceNames.length === 0) return given
+    const listedIds = ids.map((id) => id.toLowerCase())
+    if (ownerId === null && namespaceIds.length === 0 && namespaceNames.length === 0) return listedIds
     const found = await sql<{ id: string }[]>`
       select id from ${sql(table)}
       where owner = ${ownerId} or namespace = any(${[...namespaceNames]}) or namespace in (
         select name from namespace where owner = ${ownerId} or id = any(${[...namespaceIds]}::uuid[]))`
-    return [...new Set([...given, ...found.map(({ id }) => id)])]
+    return [...new Set([...listedIds, ...found.map(({ id }) => id)])]
   }
 
   return {
@@ -42,10 +42,10 @@ export function makeThings({ sql }: { sql: Sql }): Things {
     pipelines: (meant) => idsIn('pipeline', meant),
     zones: (meant) => idsIn('landing_zone', meant),
     async namespaces({ ownerId, ids, namespaceIds, namespaceNames }) {
-      const given = [...ids, ...namespaceIds]
-      if (ownerId === null && given.length === 0) return [...namespaceNames]
+      const listedIds = [...ids, ...namespaceIds]
+      if (ownerId === null && listedIds.length === 0) return [...namespaceNames]
       const found = await sql<{ name: string }[]>`
-        select name from namespace where owner = ${ownerId} or id = any(${given}::uuid[])`
+        select name from namespace where owner = ${ownerId} or id = any(${listedIds}::uuid[])`
       return [...new Set([...namespaceNames, ...found.map(({ name }) => name)])]
     },
   }

@@ -25,7 +25,7 @@ export const qualityTestRoutes = (tests: QualityTestService) =>
         detail: {
           operationId: 'listQualityTests',
           summary: 'List quality tests',
-          description: 'Those of the draft, by name.',
+          description: 'Returns the tests of the draft, ordered by name.',
         },
       },
     )
@@ -36,7 +36,7 @@ export const qualityTestRoutes = (tests: QualityTestService) =>
       detail: {
         operationId: 'createQualityTest',
         summary: 'Create a quality test',
-        description: 'Gates runs from the next publish on.',
+        description: 'Writes the test into the draft. Runs evaluate the test after the next publish.',
       },
     })
     .delete(
@@ -51,8 +51,7 @@ export const qualityTestRoutes = (tests: QualityTestService) =>
         detail: {
           operationId: 'deleteQualityTest',
           summary: 'Delete a quality test',
-          description:
-            'Removes the file of the test. Published versions keep the tests that they have pinned.',
+          description: 'Removes the file of the test. Published versions retain the tests that they pin.',
         },
       },
     )
@@ -62,6 +61,6 @@ export const qualityTestRoutes = (tests: QualityTestService) =>
       detail: {
         operationId: 'runQualityTests',
         summary: 'Run all quality tests',
-        description: "The draft's tests against what the caller sees now.",
+        description: 'Evaluates the tests of the draft against the data that the caller may see.',
       },
     })

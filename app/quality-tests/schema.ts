@@ -4,16 +4,18 @@ import { literals, nullable, PipelinePath, TestName } from '../core/names.ts'
 
 const Severity = literals(['error', 'warn'], {
   title: 'Severity',
-  description: '`error` fails the run, `warn` only warns',
+  description: 'A failed test of severity `error` fails the run; with `warn`, it only adds a warning',
 })
 
 export const QualityTest = t.Object(
   {
     name: TestName,
-    sql: t.String({ description: 'Returns how many rows fail; 0 passes' }),
+    sql: t.String({
+      description: 'Query that returns the number of failing rows, or the failing rows; zero or no rows pass',
+    }),
     severity: Severity,
     description: t.String(),
-    published: t.Boolean({ description: 'Whether the last publish has pinned its file' }),
+    published: t.Boolean({ description: 'Whether the last publish pinned the file of the test' }),
     tags: t.Array(t.String()),
     remediation: t.String(),
   },
@@ -29,7 +31,7 @@ export const CreateTest = t.Object(
     name: TestName,
     sql: t.String({
       pattern: '\\S',
-      description: 'One statement; a template like any pipeline',
+      description: 'One SQL statement, as a template with the functions of pipelines',
       examples: ["select count(*) from {{ ref('silver.flights') }} where origin is null"],
     }),
     severity: Severity,
@@ -57,12 +59,12 @@ export const TestResult = t.Object(
     name: TestName,
     status: literals(['passed', 'failed'], { title: 'QualityTestStatus' }),
     severity: Severity,
-    value: t.Integer({ description: 'Failing rows' }),
+    value: t.Integer({ description: 'Number of failing rows' }),
     expected: t.Literal(0),
     duration_ms: t.Integer(),
-    error: nullable(t.String({ description: 'Why the test itself could not be evaluated' })),
+    error: nullable(t.String({ description: 'Reason why the test could not be evaluated' })),
     samples: t.Array(t.String(), {
-      description: 'The first rows of a failed test that selects rows, as text',
+      description: 'First failing rows as text, if the test selects rows',
       examples: [['id=7, origin=NULL']],
     }),
   },

@@ -13,12 +13,12 @@ const service = (replaced: Partial<QualityTestDeps> = {}) =>
     objects: parts.objects,
     pipelines: parts.pipelines(),
     runQualityTests: async () => null,
-    readMain: async () => ({ warehouse: 'sluice', token: 'secret' }),
+    readLake: async () => ({ warehouse: 'sluice', token: 'secret' }),
     ...replaced,
   })
-let made = 0
+let pipelineCount = 0
 async function created() {
-  const ref = { namespace: 'default', layer: 'gold' as const, name: `tested_${made++}` }
+  const ref = { namespace: 'default', layer: 'gold' as const, name: `tested_${pipelineCount++}` }
   await parts.pipelines().create(ref)
   await parts.pipelines().publish(ref)
   return { ref, prefix: `default/pipelines/gold/${ref.name}/` }
@@ -77,9 +77,9 @@ test('lists only files that are tests', async () => {
 test("a run sends the draft's tests to the runner and counts the results", async () => {
   const { ref } = await created()
   await service().create(ref, { name: 'a', sql: 'select 0', severity: 'error' })
-  let asked: Parameters<QualityTestDeps['runQualityTests']>[0] | undefined
+  let sent: Parameters<QualityTestDeps['runQualityTests']>[0] | undefined
   const runQualityTests: QualityTestDeps['runQualityTests'] = async (request) => {
-    asked = request
+    sent = request
     return create(RunQualityTestsResponseSchema, {
       results: [
         { name: 'a', severity: Severity.ERROR, passed: true, durationMs: 3n },
@@ -114,10 +114,6 @@ test("a run sends the draft's tests to the runner and counts the results", async
     failed: 1,
     total: 2,
   })
-  expect(asked).toMatchObject({ ...{ layer: 'gold', pipelineName: ref.name }, lake: { token: 'secret' } })
-  expect(asked?.files?.map(({ path }) => path)).toEqual([
-    'config.yaml',
-    'pipeline.sql',
-    'tests/quality/a.sql',
-  ])
+  expect(sent).toMatchObject({ ...{ layer: 'gold', pipelineName: ref.name }, lake: { token: 'secret' } })
+  expect(sent?.files?.map(({ path }) => path)).toEqual(['config.yaml', 'pipeline.sql', 'tests/quality/a.sql'])
 })

@@ -24,12 +24,12 @@ export interface QualityTestDeps {
     signal: AbortSignal,
   ): Promise<RunQualityTestsResponse | null>
   /** Address and token with which a runner reads the current main, as the caller sees it. */
-  readMain(as: { reader: Reader | null }): Promise<MessageInitShape<typeof LakeAccessSchema>>
+  readLake(as: { reader: Reader | null }): Promise<MessageInitShape<typeof LakeAccessSchema>>
 }
 
 export type QualityTestService = ReturnType<typeof makeQualityTestService>
 
-export function makeQualityTestService({ objects, pipelines, runQualityTests, readMain }: QualityTestDeps) {
+export function makeQualityTestService({ objects, pipelines, runQualityTests, readLake }: QualityTestDeps) {
   /** Lists the draft's tests. `published` is true if the last publish pinned the test's file. */
   async function list(ref: PipelineRef, page: Page) {
     const { code, published } = await pipelines.draft(ref)
@@ -76,7 +76,7 @@ export function makeQualityTestService({ objects, pipelines, runQualityTests, re
       layer: ref.layer,
       pipelineName: ref.name,
       files: code.map(({ name, text }) => ({ path: name, content: text })),
-      lake: await readMain({ reader }),
+      lake: await readLake({ reader }),
     }
     const response = await runQualityTests(request, signal)
     if (response === null) throw unavailable('runner')

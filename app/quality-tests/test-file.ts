@@ -11,9 +11,9 @@ export interface TestToWrite {
 
 /** The given fields replace the same annotations in the header of the SQL. */
 export function testFile({ sql, severity, description }: TestToWrite): string {
-  const given = [`-- @severity: ${severity}`, ...(description ? [`-- @description: ${description}`] : [])]
+  const header = [`-- @severity: ${severity}`, ...(description ? [`-- @description: ${description}`] : [])]
   const replaced = new Set(['severity', ...(description ? ['description'] : [])])
-  return `${given.join('\n')}\n${withoutAnnotations(sql, (key) => replaced.has(key))}`
+  return `${header.join('\n')}\n${withoutAnnotations(sql, (key) => replaced.has(key))}`
 }
 
 /** Parses a test file. `sql` is the SQL without the annotations of tests. */

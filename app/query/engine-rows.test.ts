@@ -13,7 +13,7 @@ const options = { shape: 'objects', rows: ROWS, bytesMax: 10_000_000, signal } a
 test('large answers wait for a slot or get 503, small answers pass', async () => {
   const writing = makeSlots(1, 1)
   const engineRows = makeEngineRows(writing)
-  const leave = await writing.take(signal)
+  const release = await writing.acquire(signal)
   let isWritten = false
   const waiting = engineRows(large, options).then((rows) => {
     isWritten = true
@@ -22,7 +22,7 @@ test('large answers wait for a slot or get 503, small answers pass', async () =>
   expect((await engineRows(arrowOf(1_000), options)).columns).toHaveLength(1)
   await expect(engineRows(large, options)).rejects.toMatchObject({ status: 503, code: 'UNAVAILABLE' })
   expect(isWritten).toBe(false)
-  leave()
+  release()
   expect((await waiting).chunks.length).toBeGreaterThan(10)
 })
 
@@ -31,14 +31,14 @@ test('a failed or aborted answer releases its slot', async () => {
   const engineRows = makeEngineRows(writing)
   await expect(engineRows(large, { ...options, bytesMax: 2_000_000 })).rejects.toMatchObject({ status: 400 })
   const reader = new AbortController()
-  const leavesWhileWritten = {
-    async take(signal: AbortSignal) {
-      const leave = await writing.take(signal)
+  const abortsWhileWritten = {
+    async acquire(signal: AbortSignal) {
+      const release = await writing.acquire(signal)
       reader.abort(new Error('gone'))
-      return leave
+      return release
     },
   }
-  const left = makeEngineRows(leavesWhileWritten)(large, { ...options, signal: reader.signal })
-  await expect(left).rejects.toThrow('gone')
+  const aborted = makeEngineRows(abortsWhileWritten)(large, { ...options, signal: reader.signal })
+  await expect(aborted).rejects.toThrow('gone')
   expect((await engineRows(large, options)).columns).toHaveLength(1)
 })

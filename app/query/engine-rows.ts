@@ -25,21 +25,21 @@ export function makeEngineRows(
   writing: Slots = makeSlots(LARGE_ANSWERS_WRITTEN, LARGE_ANSWERS_WAITING),
 ): EngineRows {
   return async (arrow, options) => {
-    let leave: (() => void) | undefined
+    let release: (() => void) | undefined
     const beforeLarge = async () => {
-      leave = await writing.take(options.signal)
+      release = await writing.acquire(options.signal)
     }
     try {
       return await arrowToJson(arrow, { ...options, beforeLarge })
     } catch (error) {
       if (error instanceof TooMany)
-        throw new AppError(503, 'UNAVAILABLE', 'too many large answers are being written: try again', {
+        throw new AppError(503, 'UNAVAILABLE', 'too many large results are being sent: try again later', {
           cause: error,
         })
       if (!(error instanceof JsonTooLarge) && !(error instanceof SchemaTooLarge)) throw error
       throw new AppError(400, 'INVALID_ARGUMENT', error.message, { cause: error })
     } finally {
-      leave?.()
+      release?.()
     }
   }
 }
@@ -48,8 +48,8 @@ export function makeEngineRows(
 const WHOLE_BYTES_MAX = 262_144
 
 /** The response `{"columns":[...],"rows":[...], ...}`. Rows are already JSON; the other fields are serialized here. */
-export function responseOf<Answer extends JsonRows>({ columns, chunks, ...rest }: Answer): Response {
-  const tail = JSON.stringify(rest)
+export function responseOf<Answer extends JsonRows>({ columns, chunks, ...others }: Answer): Response {
+  const tail = JSON.stringify(others)
   const pieces = [
     encoder.encode(`{"columns":${JSON.stringify(columns)},"rows":[`),
     ...chunks,
@@ -73,11 +73,11 @@ function joined(pieces: readonly Uint8Array[], bytes: number): Uint8Array<ArrayB
 }
 
 function streamOf(pieces: Uint8Array<ArrayBuffer>[]): ReadableStream<Uint8Array<ArrayBuffer>> {
-  const left = pieces.values()
+  const remaining = pieces.values()
   return new ReadableStream(
     {
       pull(controller) {
-        const { done, value } = left.next()
+        const { done, value } = remaining.next()
         if (done) controller.close()
         else controller.enqueue(value)
       },

@@ -3,6 +3,7 @@ import { startTestQueries } from '../../sidecars/query/testing.ts'
 import { testAccess } from '../../sidecars/rpc/testing.ts'
 import { duringTests } from '../../tools/test/during.ts'
 import { until } from '../../tools/test/until.ts'
+import { openTestBranch } from '../catalog/test-rows.ts'
 import { systemClock } from '../core/clock.ts'
 import { newId } from '../core/ids.ts'
 import type { QueryClient } from '../rpc/clients.ts'
@@ -115,8 +116,8 @@ describe('queries', () => {
       FROM range(20_000)`
     const response = await query({ sql, limit: 15_000 })
     expect(response.headers.get('content-type')).toBe('application/json')
-    const { rows, ...rest } = (await response.json()) as { rows: object[] }
-    expect(rest).toMatchObject({ total_rows: 15_000, truncated: true })
+    const { rows, ...summary } = (await response.json()) as { rows: object[] }
+    expect(summary).toMatchObject({ total_rows: 15_000, truncated: true })
     expect(rows).toHaveLength(15_000)
     for (const n of [0, 2_047, 2_048, 14_999])
       expect(rows[n]).toEqual({ n, text: `a"b\n${n}`, quarter: n % 3 === 0 ? null : n / 4 })
@@ -132,14 +133,14 @@ describe('queries', () => {
     const service = serviceWith(poolAt(queries.url))
     const gone = new AbortController()
     const sql = 'SELECT count(*) FROM range(1_000_000_000_000) WHERE random() < 0'
-    const asked = Array.from({ length: 150 }, () => service.run({ sql }, gone.signal))
-    await expect(Promise.race(asked)).rejects.toMatchObject({
+    const pendingQueries = Array.from({ length: 150 }, () => service.run({ sql }, gone.signal))
+    await expect(Promise.race(pendingQueries)).rejects.toMatchObject({
       status: 503,
       code: 'UNAVAILABLE',
-      message: 'query service is busy: 128 queries are waiting already',
+      message: 'query service is busy: 128 queries are already waiting',
     })
     gone.abort()
-    await Promise.allSettled(asked)
+    await Promise.allSettled(pendingQueries)
     // The query service learns of the cancellation a moment later.
     const { status } = await until(
       () => query({ sql: 'SELECT 1' }),
@@ -168,4 +169,50 @@ test('the schema lists the tables of all namespaces in pages', async () => {
     name: 'crews',
     columns: [{ name: 'crew', type: 'BIGINT' }],
   } as never)
+})
+
+describe('versions of the lake', () => {
+  const rowsOf = async (body: object) => {
+    const response = await query({ sql: 'SELECT a FROM gold.versioned ORDER BY a', ...body })
+    const { rows } = (await response.json()) as { rows?: object[] }
+    return rows ?? response.status
+  }
+
+  test('a query reads a branch, an older commit or an older time', async () => {
+    const { sql } = queries.catalog
+    await queries.table('default.gold.versioned', 'SELECT 1 AS a')
+    const [first] = await sql`select number, clock_timestamp() as at from lake_ref where name = 'main'`
+    const commit = Number(first?.number)
+    await sql.begin((tx) => openTestBranch(tx, 'dev', commit))
+    await queries.table('default.gold.versioned', 'SELECT 2 AS a')
+    expect(await rowsOf({})).toEqual([{ a: 2 }])
+    expect(await rowsOf({ branch: 'main' })).toEqual([{ a: 2 }])
+    expect(await rowsOf({ branch: 'dev' })).toEqual([{ a: 1 }])
+    expect(await rowsOf({ as_of: commit })).toEqual([{ a: 1 }])
+    expect(await rowsOf({ as_of: first?.at.toISOString() })).toEqual([{ a: 1 }])
+
+    // A change of the branch is the content of a commit of main under another name.
+    await queries.table('default.gold.changed', 'SELECT 3 AS a')
+    await sql`
+      insert into branch_entry (ref, namespace, layer, name, content_id)
+      select 'dev', namespace, layer, 'versioned', content_id from main_entry where name = 'changed'`
+    expect(await rowsOf({ branch: 'dev' })).toEqual([{ a: 3 }])
+    expect(await rowsOf({})).toEqual([{ a: 2 }])
+    const schema = await requestTo(app, 'GET', '/api/v1/schema?branch=dev')
+    const { tables } = (await schema.json()) as { tables: { name: string }[] }
+    expect(tables.map(({ name }) => name)).toContain('versioned')
+    expect(tables.map(({ name }) => name)).not.toContain('changed')
+  })
+
+  test('a query of an unknown or closed version is refused', async () => {
+    const { sql } = queries.catalog
+    await sql.begin((tx) => openTestBranch(tx, 'closed', 0))
+    await sql`update lake_ref set state = 'deleted', closed_at = clock_timestamp() where name = 'closed'`
+    expect(await rowsOf({ branch: 'closed' })).toBe(404)
+    expect(await rowsOf({ branch: 'absent' })).toBe(404)
+    expect(await rowsOf({ as_of: 999_999 })).toBe(404)
+    expect(await rowsOf({ as_of: 'no-such-tag' })).toBe(404)
+    expect(await rowsOf({ as_of: 'not a time' })).toBe(400)
+    expect(await rowsOf({ branch: 'main', as_of: 0 })).toBe(400)
+  })
 })

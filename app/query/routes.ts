@@ -16,13 +16,13 @@ export const queryRoutes = (queries: QueryService) =>
       responseOf(await queries.run(body, request.signal, await visibleTo(request))),
     {
       body: ExecuteQuery,
-      response: { 200: QueryResult, 400: ErrorBody, 500: ErrorBody, 503: ErrorBody },
+      response: { 200: QueryResult, 400: ErrorBody, 404: ErrorBody, 500: ErrorBody, 503: ErrorBody },
       detail: {
         operationId: 'executeQuery',
         summary: 'Execute a query',
         tags,
         description:
-          'One read-only statement about main. Tables are `layer.table` of the namespace, or `namespace.layer.table`.',
+          'Executes one read-only statement on the current commit of main, on a branch, or on main as of an older point. A table is `layer.table` in the given namespace, or `namespace.layer.table`.',
       },
     },
   )
@@ -32,18 +32,19 @@ export const schemaRoutes = (queries: QueryService) =>
     '',
     async ({ query, request, set }) => {
       const page = pageOf(query, limits.listCap)
-      const list = await queries.schema(page, await visibleTo(request))
+      const list = await queries.schema(query, page, await visibleTo(request))
       setLink(set, request.url, page, list.total)
       return list
     },
     {
       query: SchemaQuery,
-      response: { 200: SchemaList, 500: ErrorBody, 503: ErrorBody },
+      response: { 200: SchemaList, 400: ErrorBody, 404: ErrorBody, 500: ErrorBody, 503: ErrorBody },
       detail: {
         operationId: 'getSchema',
         summary: 'List the columns of every table',
         tags,
-        description: 'Of all namespaces.',
+        description:
+          'Returns the tables of all namespaces on the current commit of main, on a branch, or on main as of an older point.',
       },
     },
   )

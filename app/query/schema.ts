@@ -1,5 +1,6 @@
 import { Type as t } from '@sinclair/typebox'
 import { documentedAs } from '../core/documented.ts'
+import { ReadVersion, VersionQuery } from '../core/lake-version.ts'
 import { AnyObject, Layer, NamespaceName, PipelineName } from '../core/names.ts'
 import { WholeListQuery } from '../core/pagination.ts'
 
@@ -12,7 +13,7 @@ export const QUERY_ROWS_MAX = 100_000
 export const Column = t.Object(
   {
     name: t.String(),
-    type: t.String({ description: "The engine's name of the type", examples: ['DECIMAL(14,2)'] }),
+    type: t.String({ description: 'Name of the type in DuckDB', examples: ['DECIMAL(14,2)'] }),
   },
   { title: 'Column' },
 )
@@ -26,16 +27,17 @@ export const ExecuteQuery = t.Object(
     namespace: t.Optional(
       t.String({
         pattern: '^([a-z][a-z0-9-]{2,62})?$',
-        description: 'A namespace, where `layer.table` is looked up; default `default`',
+        description: 'Namespace of tables that are written as `layer.table`; default `default`',
         examples: ['default'],
       }),
     ),
     limit: t.Optional(
       t.Integer({
-        description: `Rows answered; default ${QUERY_ROWS}, also below 1; at most ${QUERY_ROWS_MAX}`,
+        description: `Maximum number of rows in the response; default ${QUERY_ROWS}, also for values below 1; maximum ${QUERY_ROWS_MAX}`,
         examples: [QUERY_ROWS],
       }),
     ),
+    ...ReadVersion,
   },
   { title: 'ExecuteQuery' },
 )
@@ -45,7 +47,7 @@ export type ExecuteQuery = typeof ExecuteQuery.static
 const Rows = documentedAs(
   t.Array(t.Unknown()),
   t.Array(AnyObject, {
-    description: 'Objects keyed by column name; a name that is there already gets `_1`, `_2`',
+    description: 'One object per row, keyed by column name; repeated names get the suffix `_1`, `_2`',
   }),
 )
 
@@ -53,15 +55,15 @@ export const QueryResult = t.Object(
   {
     columns: t.Array(Column),
     rows: Rows,
-    total_rows: t.Integer({ description: 'The rows answered' }),
-    truncated: t.Boolean({ description: 'Whether there were more' }),
+    total_rows: t.Integer({ description: 'Number of rows in the response' }),
+    truncated: t.Boolean({ description: 'Whether the result has more rows than the response' }),
     duration_ms: t.Integer(),
   },
   { title: 'QueryResult' },
 )
 export type QueryResult = typeof QueryResult.static
 
-export const SchemaQuery = WholeListQuery
+export const SchemaQuery = t.Composite([t.Object(VersionQuery), WholeListQuery])
 export const SchemaList = t.Object(
   {
     tables: t.Array(

@@ -2,13 +2,13 @@ import { Code, ConnectError } from '@connectrpc/connect'
 import type { Sql } from '../../drizzle/client.ts'
 import type { JsonRows } from '../../lake/engine/arrow-json.ts'
 import { LAYERS, tableKey } from '../../lake/pipeline/names.ts'
-import { visibleTablesAt } from '../access/service.ts'
-import { headOfMain } from '../catalog/branches.ts'
 import type { Tokens } from '../catalog/tokens.ts'
+import { tablesIn, viewOf } from '../catalog/views.ts'
 import { EVERYTHING, seesEverything, type Visible } from '../core/access.ts'
 import type { Clock } from '../core/clock.ts'
 import { AppError, invalid, notConfigured, unavailable } from '../core/errors.ts'
 import type { NewId } from '../core/ids.ts'
+import type { LakeVersion } from '../core/lake-version.ts'
 import { limits } from '../core/limits.ts'
 import { DEFAULT_NAMESPACE } from '../core/names.ts'
 import { limitOf, type Page } from '../core/pagination.ts'
@@ -29,9 +29,11 @@ const QUERIES_UNDER_WAY = 192
 /** A `QueryResult` with rows as JSON. The rows never become objects between the engine and the client. */
 export type QueryAnswer = Omit<QueryResult, 'rows'> & JsonRows
 
-/** Access of a query service to main at one commit. */
-interface MainView {
+/** Access of a query service to one version of the lake. */
+interface LakeView {
   commit: bigint
+  /** Empty for main. */
+  branch: string
   catalogUrl: string
   objectsUrl: string
   token: string
@@ -75,23 +77,26 @@ export function makeQueryService({
 
   let underWay = 0
 
-  /** Main at its head, with a token that stays valid longer than any query that starts now. */
-  async function mainNow(): Promise<MainView> {
-    const commit = await headOfMain(sql)
+  /** The named version, with a token that stays valid longer than any query that starts now. */
+  async function lakeAt(version: LakeVersion): Promise<LakeView> {
+    const { commit, branch } = await viewOf(sql, version)
     const expiresAt = new Date(clock.now().getTime() + QUERY_TIMEOUT_MS + limits.rpcTimeoutMs)
     return {
       commit: BigInt(commit),
+      branch: branch ?? '',
       catalogUrl: `${publicUrl}/catalog`,
       objectsUrl: `${publicUrl}/lake/objects`,
-      token: tokens.read({ commit, expiresAt }),
+      token: tokens.read({ commit, branch: branch ?? undefined, expiresAt }),
       catalogId: tokens.catalogId,
     }
   }
 
   /** The tables that the caller sees; undefined means every table. */
-  async function scopeOf({ commit }: MainView, visible: Visible) {
+  async function scopeOf({ commit, branch }: LakeView, visible: Visible) {
     if (seesEverything(visible)) return undefined
-    return { tables: await visibleTablesAt(sql, Number(commit), visible) }
+    const view = { commit: Number(commit), branch: branch === '' ? null : branch }
+    const tables = await tablesIn(sql, view, visible)
+    return { tables: tables.map(({ namespace, layer, name }) => ({ namespace, layer, name })) }
   }
 
   return {
@@ -106,19 +111,19 @@ export function makeQueryService({
 
     /** Runs one read-only statement; `signal` stops it. Tables that the caller does not see do not exist for the statement. */
     async run(
-      { sql: text, namespace, limit }: ExecuteQuery,
+      { sql: text, namespace, limit, ...version }: ExecuteQuery,
       signal: AbortSignal,
       visible = EVERYTHING,
     ): Promise<QueryAnswer> {
       const pool = configured()
       if (new TextEncoder().encode(text).length > QUERY_SQL_BYTES)
         throw invalid('sql', `must be at most ${QUERY_SQL_BYTES} bytes`)
-      if (underWay >= QUERIES_UNDER_WAY) throw busy(`${underWay} queries are under way`)
+      if (underWay >= QUERIES_UNDER_WAY) throw busy(`${underWay} queries are running, try again later`)
       // The query service enforces the time limit. This timeout covers a service that no longer answers.
       const lost = AbortSignal.timeout(QUERY_TIMEOUT_MS + limits.rpcTimeoutMs)
       underWay += 1
       try {
-        const lake = await mainNow()
+        const lake = await lakeAt(version)
         const request = {
           queryId: newId(),
           sql: text,
@@ -132,7 +137,7 @@ export function makeQueryService({
         const options = { signal: AbortSignal.any([signal, lost]) }
         const { arrowIpc, rowCount, truncated, durationMs } = await pool
           .call((service) => service.executeQuery(request, options))
-          .catch(refuse)
+          .catch(throwApiError)
         const total = Number(rowCount)
         const rows = await engineRows(arrowIpc, {
           shape: 'objects',
@@ -151,21 +156,21 @@ export function makeQueryService({
       }
     },
 
-    /** The columns of every visible table of main, ordered by name. */
-    async schema(page: Page, visible = EVERYTHING) {
+    /** The columns of every visible table of a version, ordered by name. */
+    async schema(version: LakeVersion, page: Page, visible = EVERYTHING) {
       const pool = configured()
-      const lake = await mainNow()
+      const lake = await lakeAt(version)
       const scope = await scopeOf(lake, visible)
       const options = { signal: AbortSignal.timeout(limits.rpcTimeoutMs) }
       const { tables } = await pool
         .call((service) => service.getSchema({ lake, scope }, options))
-        .catch(refuse)
-      const named = tables.flatMap(({ table, columns }) => {
-        const layer = LAYERS.find((known) => known === table?.layer)
+        .catch(throwApiError)
+      const listed = tables.flatMap(({ table, columns }) => {
+        const layer = LAYERS.find((candidate) => candidate === table?.layer)
         if (table === undefined || layer === undefined) return []
         return [{ namespace: table.namespace, layer, name: table.name, columns }]
       })
-      const ordered = named.sort((a, b) => (tableKey(a) < tableKey(b) ? -1 : 1))
+      const ordered = listed.sort((a, b) => (tableKey(a) < tableKey(b) ? -1 : 1))
       return {
         tables: ordered
           .slice(page.offset, page.offset + page.limit)
@@ -192,7 +197,7 @@ const busy = (why: string, cause?: unknown) =>
   new AppError(503, 'UNAVAILABLE', `${SERVICE} is busy: ${why}`, { cause })
 
 /** Converts an error of a query service to an error of this API. */
-function refuse(error: unknown): never {
+function throwApiError(error: unknown): never {
   if (error instanceof AppError) {
     const { cause } = error
     throw cause instanceof ConnectError && cause.metadata.has(BUSY_HEADER)

@@ -66,8 +66,8 @@ async function removeFiles(reaping: Reaping, pipeline: DeletedPipeline): Promise
         doomed.filter(({ size }) => size !== null),
         doomed.filter(({ size }) => size === null),
       ]
-      for (const some of [...chunked(files), ...chunked(markers)])
-        await Promise.all(some.map(({ key, versionId }) => objects.removeVersion(key, versionId)))
+      for (const batch of [...chunked(files), ...chunked(markers)])
+        await Promise.all(batch.map(({ key, versionId }) => objects.removeVersion(key, versionId)))
     }
     truncated = page.truncated
     after = page.versions.at(-1)?.key

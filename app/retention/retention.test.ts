@@ -41,7 +41,7 @@ test('a manual run performs one tick and answers the status', async () => {
 })
 
 test('a tick that fails is 503', async () => {
-  const failing = appThat({ run: () => Promise.reject(new Error('the reaper has not finished its tick')) })
+  const failing = appThat({ run: () => Promise.reject(new Error('reaper tick not completed')) })
   const { status, body } = await ask('POST', '/api/v1/admin/retention/run', undefined, failing)
   expect([status, body.error]).toEqual([503, expect.objectContaining({ code: 'UNAVAILABLE' })])
 })

@@ -19,7 +19,7 @@ export const retentionRoutes = (retention: RetentionService) =>
       detail: {
         operationId: 'getRetentionConfig',
         summary: 'Get the retention settings',
-        description: 'How long the service keeps runs, logs, results and files.',
+        description: 'Returns how long the service keeps runs, logs, quality results and files.',
       },
     })
     .put('/admin/retention/config', ({ body }) => retention.update(body), {
@@ -28,7 +28,8 @@ export const retentionRoutes = (retention: RetentionService) =>
       detail: {
         operationId: 'updateRetentionConfig',
         summary: 'Update the retention settings',
-        description: 'Changes the fields that are given. It counts from the next tick of the reaper on.',
+        description:
+          'Changes the given fields and keeps the others. The next tick of the reaper uses the new settings.',
       },
     })
     .get('/admin/retention/status', () => retention.status(), {
@@ -36,7 +37,7 @@ export const retentionRoutes = (retention: RetentionService) =>
       detail: {
         operationId: 'getRetentionStatus',
         summary: 'Get the status of the reaper',
-        description: 'When the reaper last ran, and how many things it removed.',
+        description: 'Returns when the reaper last ran, and how many rows and files it removed.',
       },
     })
     .post('/admin/retention/run', async ({ status }) => status(202, await retention.run()), {
@@ -44,7 +45,8 @@ export const retentionRoutes = (retention: RetentionService) =>
       detail: {
         operationId: 'runRetention',
         summary: 'Run the reaper now',
-        description: 'Answers when it has finished. A tick that is under way already is waited for first.',
+        description:
+          'Starts a tick of the reaper and responds when it has finished. If a tick is already running, the new one follows it.',
       },
     })
     .get('/pipelines/:ns/:layer/:name/retention', ({ params }) => retention.ofPipeline(refOf(params)), {
@@ -53,7 +55,8 @@ export const retentionRoutes = (retention: RetentionService) =>
       detail: {
         operationId: 'getPipelineRetention',
         summary: 'Get the retention settings of a pipeline',
-        description: 'The settings of the service, the overrides of the pipeline, and both together.',
+        description:
+          'Returns the settings of the service, the overrides of the pipeline, and the effective settings.',
       },
     })
     .put(

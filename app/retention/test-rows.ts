@@ -7,7 +7,7 @@ import { tickState } from './store/tick.ts'
 
 export const DAY_MS = 86_400_000
 
-const none = () => Promise.reject(new Error('this test has no objects'))
+const none = () => Promise.reject(new Error('this test has no object store'))
 const noObjects: ReaperObjects = {
   list: none,
   versions: none,

@@ -103,17 +103,18 @@ const checkOver = (transport: Transport, { publicUrl }: SidecarAccess) => {
   const headers = { [API_ADDRESS_HEADER]: publicUrl }
   let waitsFor: string | null = null
   const check = async (signal?: AbortSignal) => {
-    let told: string | null = null
+    let sandbox: string | null = null
     let refusal = ''
     const onHeader = (headers: Headers) => {
-      told = headers.get(ENGINE_SANDBOX_HEADER)
+      sandbox = headers.get(ENGINE_SANDBOX_HEADER)
       waitsFor = headers.get(WAITS_FOR_HEADER)?.slice(0, WAITS_FOR_LENGTH) ?? null
       refusal = headers.get(ENGINE_REFUSAL_HEADER) ?? ''
     }
     const { status } = await health.check({ service: '' }, { signal, headers, onHeader }).catch(explain)
     if (REFUSAL.test(refusal)) throw new SidecarRefusal(`executes nothing: ${refusal}`)
-    if (status !== HealthCheckResponse_ServingStatus.SERVING) throw new Error('not serving')
-    return ENGINE_SANDBOXES.find((known) => known === told) ?? null
+    if (status !== HealthCheckResponse_ServingStatus.SERVING)
+      throw new Error(`not serving: health status ${HealthCheckResponse_ServingStatus[status]}`)
+    return ENGINE_SANDBOXES.find((name) => name === sandbox) ?? null
   }
   return { check, waitsFor: () => waitsFor }
 }
@@ -124,10 +125,12 @@ const WAITS_FOR_LENGTH = 200
 function explain(error: unknown): never {
   const { code } = ConnectError.from(error)
   if (code === Code.Unauthenticated)
-    throw new SidecarRefusal('refuses the token: set the same SIDECAR_TOKEN there and here', { cause: error })
+    throw new SidecarRefusal('rejects the token: set the same SIDECAR_TOKEN for the API and the sidecar', {
+      cause: error,
+    })
   if (code === Code.PermissionDenied)
     throw new SidecarRefusal(
-      'refuses this API: its API_URLS must list our PUBLIC_URL, and its SIDECAR_HOSTS the name we call it by',
+      "rejects this API: add PUBLIC_URL to the sidecar's API_URLS, and the sidecar's host name to its SIDECAR_HOSTS",
       { cause: error },
     )
   throw error

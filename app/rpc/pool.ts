@@ -7,7 +7,7 @@ export interface Pool<Service> {
   /** Returns the first answer. Throws 503 when no service can be reached; rethrows the refusal of a service. */
   call<Answer>(ask: (service: Service) => Promise<Answer>): Promise<Answer>
   /** The answers of all services that answer. */
-  askAll<Answer>(ask: (service: Service) => Promise<Answer>): Promise<Answer[]>
+  callAll<Answer>(ask: (service: Service) => Promise<Answer>): Promise<Answer[]>
   /** Resolves when one service is serving, to the weakest engine sandbox that any service has reported. */
   check(signal: AbortSignal): Promise<EngineSandbox | null>
   /** Why new work waits at one of the services, as of the last check; null: no work waits. */
@@ -16,7 +16,7 @@ export interface Pool<Service> {
 
 export function makePool<Service>(name: string, remotes: readonly Remote<Service>[]): Pool<Service> {
   let turn = 0
-  const walls = new Map<string, EngineSandbox | null>()
+  const sandboxes = new Map<string, EngineSandbox | null>()
   return {
     async call(ask) {
       turn += 1
@@ -33,19 +33,19 @@ export function makePool<Service>(name: string, remotes: readonly Remote<Service
       }
       throw unavailable(name, last)
     },
-    async askAll(ask) {
-      const asked = await Promise.allSettled(remotes.map(({ service }) => ask(service)))
-      return asked.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []))
+    async callAll(ask) {
+      const results = await Promise.allSettled(remotes.map(({ service }) => ask(service)))
+      return results.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []))
     },
     waitsFor: () => remotes.map((remote) => remote.waitsFor?.() ?? null).find((why) => why !== null) ?? null,
     async check(signal) {
       await Promise.any(
         remotes.map(async (remote) => {
-          walls.set(remote.url, await remote.check(signal))
+          sandboxes.set(remote.url, await remote.check(signal))
         }),
       )
-      const told = [...walls.values()]
-      return ENGINE_SANDBOXES.find((sandbox) => told.includes(sandbox)) ?? null
+      const reported = [...sandboxes.values()]
+      return ENGINE_SANDBOXES.find((sandbox) => reported.includes(sandbox)) ?? null
     },
   }
 }

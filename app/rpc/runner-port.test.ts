@@ -26,9 +26,9 @@ test.each([
   [Code.DeadlineExceeded, 'the tests took longer than 60 s', [400, 'the tests took longer than 60 s']],
   [Code.FailedPrecondition, 'it reads nothing', [400, 'it reads nothing']],
   [Code.ResourceExhausted, 'every engine is in use', [503, 'every engine is in use']],
-])("returns the runner's message when it refuses quality tests: %s", async (code, message, told) => {
+])("returns the runner's message when it refuses quality tests: %s", async (code, message, expected) => {
   const port = portTo({ runQualityTests: refusing(code, message) })
-  expect<unknown>(await refusal(port.runQualityTests({}, signal))).toEqual(told)
+  expect<unknown>(await refusal(port.runQualityTests({}, signal))).toEqual(expected)
 })
 
 test('returns null for an unreachable runner and for a late validation', async () => {

@@ -28,14 +28,14 @@ export interface RunnerPort {
 }
 
 export function makeRunnerPort(runners: Pool<RunnerClient>): RunnerPort {
-  const asked = <Answer>(ask: (runner: RunnerClient) => Promise<Answer>) =>
-    runners.call(ask).catch((error): null => {
+  const callOrNull = <Answer>(call: (runner: RunnerClient) => Promise<Answer>) =>
+    runners.call(call).catch((error): null => {
       if (error instanceof AppError && error.status === 503) return null
       throw error
     })
   return {
     validate: (request) =>
-      asked((runner) => runner.validatePipeline(request, { timeoutMs: VALIDATION_MS })).catch(
+      callOrNull((runner) => runner.validatePipeline(request, { timeoutMs: VALIDATION_MS })).catch(
         (error): null => {
           // A runner that has stopped answering counts as unreachable.
           if (ConnectError.from(error).code === Code.DeadlineExceeded) return null
@@ -44,15 +44,15 @@ export function makeRunnerPort(runners: Pool<RunnerClient>): RunnerPort {
       ),
     runQualityTests(request, signal) {
       // The runner enforces the time limit. This timeout covers a runner that has stopped answering.
-      const lost = AbortSignal.timeout(QUALITY_TESTS_MS + limits.rpcTimeoutMs)
-      const options = { signal: AbortSignal.any([signal, lost]) }
-      return asked((runner) => runner.runQualityTests(request, options)).catch(refusedByRunner)
+      const unresponsive = AbortSignal.timeout(QUALITY_TESTS_MS + limits.rpcTimeoutMs)
+      const options = { signal: AbortSignal.any([signal, unresponsive]) }
+      return callOrNull((runner) => runner.runQualityTests(request, options)).catch(refusedByRunner)
     },
   }
 }
 
 /** Codes of errors that the pipeline itself causes. */
-const OF_THE_PIPELINE: ReadonlySet<Code> = new Set([
+const PIPELINE_ERRORS: ReadonlySet<Code> = new Set([
   Code.InvalidArgument,
   Code.FailedPrecondition,
   Code.DeadlineExceeded,
@@ -62,7 +62,7 @@ const OF_THE_PIPELINE: ReadonlySet<Code> = new Set([
 export function refusedByRunner(error: unknown): never {
   if (error instanceof AppError) throw error
   const { code, rawMessage } = ConnectError.from(error)
-  if (OF_THE_PIPELINE.has(code)) throw new AppError(400, 'INVALID_ARGUMENT', rawMessage, { cause: error })
+  if (PIPELINE_ERRORS.has(code)) throw new AppError(400, 'INVALID_ARGUMENT', rawMessage, { cause: error })
   if (code === Code.ResourceExhausted) throw new AppError(503, 'UNAVAILABLE', rawMessage, { cause: error })
   if (code === Code.Canceled) throw unavailable('runner', error)
   throw error

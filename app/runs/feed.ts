@@ -9,7 +9,7 @@ import type { RunService } from './service.ts'
 /** Bytes that may wait for a slow reader before the feed sends no more to it. */
 const STREAM_BUFFER_BYTES = 32_768
 /** A reader that has fallen behind requests more only when this much buffer is free, not after each line. */
-const ROOM_TO_ASK_BYTES = STREAM_BUFFER_BYTES / 2
+const REFILL_BYTES = STREAM_BUFFER_BYTES / 2
 /** Lines per read. The limit avoids reading many lines for which a slow reader has no room. */
 const PAGE_LINES = 250
 /** Recent lines and bytes of a run in memory, for readers whose connection was cut. */
@@ -20,7 +20,7 @@ type Tail = Awaited<ReturnType<RunService['tail']>>
 
 export type RunFeeds = ReturnType<typeof makeRunFeeds>
 
-export function makeRunFeeds(runs: Pick<RunService, 'tail'>, places: StreamSlots) {
+export function makeRunFeeds(runs: Pick<RunService, 'tail'>, slots: StreamSlots) {
   const feeds = new Map<string, RunFeed>()
   const wakeAll = () => {
     for (const feed of feeds.values()) feed.wake()
@@ -38,7 +38,7 @@ export function makeRunFeeds(runs: Pick<RunService, 'tail'>, places: StreamSlots
    */
   function follow(id: string, position: number, client: string): ReadableStream<Uint8Array> | null {
     const runId = id.toLowerCase()
-    const reader = openEventReader(places, client, {
+    const reader = openEventReader(slots, client, {
       bufferBytes: STREAM_BUFFER_BYTES,
       onRead: () => feed.hasRead(subscriber),
       onLeave() {
@@ -108,7 +108,7 @@ class RunFeed {
   }
 
   hasRead({ isBehind, reader }: Subscriber) {
-    if (isBehind && reader.room >= ROOM_TO_ASK_BYTES) this.wake()
+    if (isBehind && reader.freeBytes >= REFILL_BYTES) this.wake()
   }
 
   /** Keeps idle connections open and detects closed connections. */
@@ -132,7 +132,7 @@ class RunFeed {
         const live: Subscriber[] = []
         // A reader without room is skipped until it requests more.
         for (const subscriber of this.subscribers)
-          if (subscriber.reader.room <= 0) subscriber.isBehind = true
+          if (subscriber.reader.freeBytes <= 0) subscriber.isBehind = true
           else if (subscriber.position < this.#since) late.push(subscriber)
           else live.push(subscriber)
         if (live.length > 0) await this.#readOn(live)
@@ -148,11 +148,11 @@ class RunFeed {
   /** Reads new lines into `#recent`, and sends them to readers whose next line is there. */
   async #readOn(live: readonly Subscriber[]) {
     const tail = await this.#tailAfter(this.#recent.at(-1)?.seq ?? this.#since)
-    for (const one of eventsOf(tail)) {
-      this.#recent.push(one)
-      this.#recentBytes += one.bytes.byteLength
+    for (const event of eventsOf(tail)) {
+      this.#recent.push(event)
+      this.#recentBytes += event.bytes.byteLength
     }
-    this.#passOn(live, this.#recent, tail)
+    this.#forward(live, this.#recent, tail)
     while (this.#recent.length > RECENT_LINES || this.#recentBytes > RECENT_BYTES) {
       const [oldest] = this.#recent.splice(0, 1) as [LogEvent]
       this.#recentBytes -= oldest.bytes.byteLength
@@ -163,27 +163,27 @@ class RunFeed {
   /** Reads a page for readers whose next line is no longer in `#recent`. */
   async #readFor(late: readonly Subscriber[]) {
     const tail = await this.#tailAfter(Math.min(...late.map(({ position }) => position)))
-    this.#passOn(late, eventsOf(tail), tail)
+    this.#forward(late, eventsOf(tail), tail)
   }
 
-  #passOn(to: readonly Subscriber[], events: readonly LogEvent[], tail: Tail) {
+  #forward(to: readonly Subscriber[], events: readonly LogEvent[], tail: Tail) {
     const isAll = tail === null || tail.lines.length < PAGE_LINES
     if (!isAll) this.#isStale = true
     const last = isAll ? lastOf(tail) : null
     for (const subscriber of to) {
-      pass(subscriber, events)
+      sendUnsent(subscriber, events)
       if (last !== null && !subscriber.isBehind) subscriber.reader.end(last)
     }
   }
 }
 
 /** Sends a reader its unsent events, as far as its buffer has room. */
-function pass(subscriber: Subscriber, events: readonly LogEvent[]) {
+function sendUnsent(subscriber: Subscriber, events: readonly LogEvent[]) {
   const { reader } = subscriber
   subscriber.isBehind = false
   const next = events.findLastIndex(({ seq }) => seq <= subscriber.position) + 1
   for (const { seq, bytes } of events.slice(next)) {
-    if (reader.room <= 0) {
+    if (reader.freeBytes <= 0) {
       subscriber.isBehind = true
       return
     }
@@ -198,8 +198,9 @@ const eventsOf = (tail: Tail): LogEvent[] =>
 
 /** The event after the last line; null: more lines may follow. */
 function lastOf(tail: Tail): Uint8Array | null {
-  if (tail === null) return eventBytes('error', { message: 'the run is gone' })
+  if (tail === null)
+    return eventBytes('error', { message: 'the run no longer exists: the reaper has deleted it' })
   return isTerminal(tail.state.status) ? eventBytes('status', tail.state) : null
 }
 
-const UNREADABLE = eventBytes('error', { message: 'the log could not be read; reconnect to go on' })
+const UNREADABLE = eventBytes('error', { message: 'the log could not be read: reconnect to continue' })

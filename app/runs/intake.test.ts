@@ -22,12 +22,12 @@ test('concurrent requests are stored together, once each and in order', async ()
   const intake = makeIntake(opened.sql, () => {
     stored += 1
   })
-  const asked = Array.from({ length: 600 }, () => request('together'))
-  expect(new Set(await Promise.all(asked.map(intake)))).toEqual(new Set(['requested']))
+  const requests = Array.from({ length: 600 }, () => request('together'))
+  expect(new Set(await Promise.all(requests.map(intake)))).toEqual(new Set(['requested']))
   expect(stored).toBe(Math.ceil(600 / REQUEST_BATCH))
   const rows = await opened.sql<{ id: string }[]>`
     select id from run where pipeline_id = ${id} order by created_at, id`
-  expect(rows.map((row) => row.id)).toEqual(asked.map((one) => one.id))
+  expect(rows.map((row) => row.id)).toEqual(requests.map((one) => one.id))
   expect(
     await opened.sql`select distinct version_number, chain_depth from run where pipeline_id = ${id}`,
   ).toEqual([{ version_number: 1, chain_depth: 0 }] as never)
@@ -72,7 +72,7 @@ test('a full queue refuses requests until a run leaves the queue', async () => {
     from run r, generate_series(2, ${limits.waitingRunsPerPipeline}) where r.id = ${first}`
   await expect(ask()).rejects.toMatchObject({
     status: 429,
-    message: `pipeline default.gold.full has ${limits.waitingRunsPerPipeline} runs waiting already`,
+    message: `pipeline default.gold.full has ${limits.waitingRunsPerPipeline} waiting runs, the limit: retry in 60 s`,
   })
   await runs.cancel(first)
   await ask()

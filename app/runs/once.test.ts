@@ -30,7 +30,7 @@ async function open(name: string) {
     id,
     nudges,
     services: [service(), service()] as const,
-    asked: { namespace: 'default', layer: 'gold' as const, pipeline: name, trigger: 'manual' },
+    body: { namespace: 'default', layer: 'gold' as const, pipeline: name, trigger: 'manual' },
     async delete() {
       isThere = false
       await sql`update pipeline set deleted_at = clock_timestamp() where id = ${id}`
@@ -47,11 +47,9 @@ const keyed = (key: string, requestHash = 'a'): IdempotencyKey => ({
 const runsOf = (id: PipelineId) => opened.sql<{ id: string }[]>`select id from run where pipeline_id = ${id}`
 
 test('twenty identical requests at two replicas make one run and one hint', async () => {
-  const { id, nudges, services, asked } = await open('raced')
+  const { id, nudges, services, body } = await open('raced')
   const accepted = await Promise.all(
-    Array.from({ length: 20 }, (_, index) =>
-      services[index % 2 === 0 ? 0 : 1].request(asked, keyed('raced')),
-    ),
+    Array.from({ length: 20 }, (_, index) => services[index % 2 === 0 ? 0 : 1].request(body, keyed('raced'))),
   )
   const runs = await runsOf(id)
   expect(runs).toHaveLength(1)
@@ -64,36 +62,36 @@ test('twenty identical requests at two replicas make one run and one hint', asyn
 })
 
 test('each request without a key makes a run', async () => {
-  const { id, services, asked } = await open('keyless')
-  await Promise.all([1, 2, 3].map(() => services[0].request(asked)))
+  const { id, services, body } = await open('keyless')
+  await Promise.all([1, 2, 3].map(() => services[0].request(body)))
   expect(await runsOf(id)).toHaveLength(3)
 })
 
 test('another request under the same key is 409 and makes no run', async () => {
-  const { id, services, asked } = await open('conflict')
-  await services[0].request(asked, keyed('conflict'))
-  const other = services[0].request({ ...asked, trigger: 'other' }, keyed('conflict', 'b'))
+  const { id, services, body } = await open('conflict')
+  await services[0].request(body, keyed('conflict'))
+  const other = services[0].request({ ...body, trigger: 'other' }, keyed('conflict', 'b'))
   await expect(other).rejects.toMatchObject({ status: 409 })
   expect(await runsOf(id)).toHaveLength(1)
 })
 
 test('a deleted pipeline answers repeated requests, and refuses new ones with 404', async () => {
   const pipeline = await open('gone')
-  const { services, asked } = pipeline
-  const first = await services[0].request(asked, keyed('gone'))
+  const { services, body } = pipeline
+  const first = await services[0].request(body, keyed('gone'))
   await pipeline.delete()
-  expect(await services[1].request(asked, keyed('gone'))).toEqual(first)
-  await expect(services[0].request(asked, keyed('late'))).rejects.toMatchObject({ status: 404 })
+  expect(await services[1].request(body, keyed('gone'))).toEqual(first)
+  await expect(services[0].request(body, keyed('late'))).rejects.toMatchObject({ status: 404 })
   expect(await opened.sql`select 1 from idempotency_key where key = 'late'`).toHaveLength(0)
 })
 
 test('a run has the trace of the first request under its key', async () => {
-  const { services, asked } = await open('once-traced')
+  const { services, body } = await open('once-traced')
   const traceparent = (digit: string) => `00-${digit.repeat(32)}-${digit.repeat(16)}-01`
   const request = (digit: string) =>
     inTrace(
       () => ({ requestId: null, traceparent: traceparent(digit), tracestate: `a=${digit}` }),
-      () => services[0].request(asked, keyed('traced')),
+      () => services[0].request(body, keyed('traced')),
     )
   const { run_id } = await request('1')
   expect(await request('2')).toMatchObject({ run_id })

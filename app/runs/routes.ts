@@ -34,7 +34,7 @@ export const runRoutes = (runs: RunService, feeds: RunFeeds) =>
         detail: {
           operationId: 'listRuns',
           summary: 'List runs',
-          description: 'Newest first unless sorted otherwise.',
+          description: 'Returns the newest runs first unless `sort` or `order` is given.',
         },
       },
     )
@@ -50,7 +50,7 @@ export const runRoutes = (runs: RunService, feeds: RunFeeds) =>
           operationId: 'createRun',
           summary: 'Request a run',
           description:
-            'Pins the published version (or, while there is none, the draft) and queues the run. Runs of one pipeline execute one at a time, oldest first. With an `Idempotency-Key`, a request that is sent again within 24 hours gets the run it has got already; the key with another request is 409.',
+            'Pins the published version, or the draft if no version is published, and queues the run. Runs of one pipeline execute one at a time, oldest first. A request repeated with its `Idempotency-Key` within 24 hours returns the same run. The key with a different request is 409.',
         },
       },
     )
@@ -60,7 +60,8 @@ export const runRoutes = (runs: RunService, feeds: RunFeeds) =>
       detail: {
         operationId: 'getRun',
         summary: 'Get a run',
-        description: 'With its error, and the commits of main that it read and became.',
+        description:
+          'Returns the run with its error, the commit of main that it read, and the commit that it created.',
       },
     })
     .post('/:id/cancel', ({ params }) => runs.cancel(params.id), {
@@ -69,7 +70,7 @@ export const runRoutes = (runs: RunService, feeds: RunFeeds) =>
       detail: {
         operationId: 'cancelRun',
         summary: 'Cancel a run',
-        description: 'Interrupts its SQL and closes its branch.',
+        description: 'Interrupts the SQL of the run and closes its branch. A run that has ended is 409.',
       },
     })
     .get(
@@ -94,7 +95,7 @@ export const runRoutes = (runs: RunService, feeds: RunFeeds) =>
           operationId: 'getRunLogs',
           summary: 'Read or follow the log of a run',
           description:
-            'JSON, or with `Accept: text/event-stream` a stream of `log` events, live while the run is active, and one `status` event at its end. `Last-Event-ID` resumes.',
+            'Returns JSON. With `Accept: text/event-stream`, returns a stream of `log` events, live while the run is active, and one `status` event at its end. `Last-Event-ID` resumes the stream.',
         },
       },
     )

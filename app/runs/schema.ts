@@ -20,7 +20,7 @@ export const RunStatus = literals(['pending', 'running', 'success', 'failed', 'c
 })
 const RunPhase = literals(['rendering', 'executing', 'testing', 'merging', 'waiting'], {
   title: 'RunPhase',
-  description: 'Part of the execution',
+  description: 'Step of a running run',
 })
 
 const Fields = {
@@ -30,10 +30,13 @@ const Fields = {
   layer: documentedAs(t.String(), Layer),
   pipeline: t.String(),
   status: RunStatus,
-  phase: documentedAs(nullable(t.String()), nullable(RunPhase, { description: 'Null unless running' })),
+  phase: documentedAs(
+    nullable(t.String()),
+    nullable(RunPhase, { description: 'Null unless the run is running' }),
+  ),
   trigger: t.String({ examples: ['manual', 'schedule:hourly', 'webhook'] }),
   attempt: t.Integer({ description: 'Number of the latest attempt; 0 before the first' }),
-  version_number: nullable(t.Integer({ description: 'The version executed; null for a draft' })),
+  version_number: nullable(t.Integer({ description: 'Number of the executed version; null for a draft' })),
   started_at: nullable(Instant),
   finished_at: nullable(Instant),
   duration_ms: nullable(t.Integer()),
@@ -48,14 +51,14 @@ export const Run = t.Object(
   {
     ...Fields,
     error: nullable(t.String()),
-    base_commit: nullable(
-      t.Integer({ description: 'The commit of main the latest attempt was computed from' }),
+    base_commit: nullable(t.Integer({ description: 'Commit of main from which the latest attempt started' })),
+    merged_commit: nullable(
+      t.Integer({ description: 'Commit of main that the run created; null if it changed no table' }),
     ),
-    merged_commit: nullable(t.Integer({ description: 'The commit of main this run became' })),
     trace_id: nullable(
       t.String({
         description:
-          'W3C Trace Context: the trace of the request that asked for it, of the upload or webhook call that fired its trigger, or of the run whose success did; else its own',
+          'Trace id (W3C Trace Context) of the request, upload, webhook call or earlier run that caused this run; otherwise a new id',
         examples: ['4bf92f3577b34da6a3ce929d0e0e4736'],
       }),
     ),
@@ -75,7 +78,7 @@ export const CreateRun = t.Object(
       default: 'manual',
       minLength: 1,
       maxLength: 200,
-      description: 'Who or what asks for the run',
+      description: 'Cause of the run, as the caller names it',
     }),
   },
   { title: 'CreateRun', examples: [{ namespace: 'default', layer: 'gold', pipeline: 'route_delays' }] },
@@ -95,8 +98,10 @@ export const RunQuery = t.Object({
   layer: t.Optional(Layer),
   pipeline: t.Optional(t.String({ description: 'Name of a pipeline', examples: ['flights'] })),
   status: t.Optional(RunStatus),
-  from: t.Optional(t.String({ description: 'Created at or after, ISO 8601' })),
-  to: t.Optional(t.String({ description: 'Created before, ISO 8601' })),
+  from: t.Optional(
+    t.String({ description: 'Only runs created at or after this time; ISO 8601, UTC by default' }),
+  ),
+  to: t.Optional(t.String({ description: 'Only runs created before this time; ISO 8601, UTC by default' })),
   ...sortQuery(RUN_SORT_KEYS, { title: 'RunSortKey', fallback: 'created_at' }).properties,
   ...PageQuery.properties,
 })

@@ -4,8 +4,9 @@ import { Value } from '@sinclair/typebox/value'
 import type { Sql } from '../../drizzle/client.ts'
 import { clientTrace } from '../../proto/trace.ts'
 import { EVERYTHING } from '../core/access.ts'
-import { AppError, alreadyEnded, invalid, notFound } from '../core/errors.ts'
+import { AppError, alreadyEnded, notFound } from '../core/errors.ts'
 import type { NewId, PipelineId, RunId } from '../core/ids.ts'
+import { instantOf } from '../core/instants.ts'
 import { limits } from '../core/limits.ts'
 import { makeMicroBatcher } from '../core/micro-batcher.ts'
 import { type Page, pageOf, sortOf } from '../core/pagination.ts'
@@ -107,9 +108,9 @@ export function makeRunService(deps: RunDeps) {
       layer,
       pipeline,
       status,
-      from: instant('from', query.from),
-      to: instant('to', query.to),
-      seen: visible.pipelines,
+      from: query.from === undefined ? undefined : instantOf('from', query.from),
+      to: query.to === undefined ? undefined : instantOf('to', query.to),
+      visible: visible.pipelines,
     }
     return { ...(await listRuns(lists, filter, sortOf(query, 'created_at'), page)), page }
   }
@@ -146,25 +147,25 @@ function makeRequest({ sql, requests = sql, newId, runnable, nudge }: RunDeps) {
    * Pins the code now; the start fixes the data. Resolves once the pending row is durable. A repeated key gets the answer of
    * its first request.
    */
-  async function request(asked: CreateRun, key: IdempotencyKey | null = null): Promise<RunAccepted> {
-    if (key !== null) return (await requestOnce(asked, key)) ?? refuse(asked)
+  async function request(body: CreateRun, key: IdempotencyKey | null = null): Promise<RunAccepted> {
+    if (key !== null) return (await requestOnce(body, key)) ?? refuse(body)
     const id = newId() as RunId
-    const { namespace, layer, pipeline, trigger } = asked
+    const { namespace, layer, pipeline, trigger } = body
     const wanted = { id, namespace, layer, pipeline, trigger, ...clientTrace() }
     const outcome = await intake(wanted)
-    if (outcome === 'full') return refuse(asked)
+    if (outcome === 'full') return refuse(body)
     if (outcome !== 'requested') {
       // An unpublished pipeline runs its draft. If the pipeline does not exist, `runnable` throws 404.
       const target = await runnable({ namespace, layer, name: pipeline })
-      if (!(await insertRun(sql, { ...wanted, ...target }))) return refuse(asked)
+      if (!(await insertRun(sql, { ...wanted, ...target }))) return refuse(body)
       nudge('runRequested')
     }
     return { run_id: id, status: 'pending' }
   }
 
   /** Inserts the run and the row of the key in one transaction. Null: the pipeline accepts no run now. */
-  async function requestOnce(asked: CreateRun, key: IdempotencyKey): Promise<RunAccepted | null> {
-    const { namespace, layer, pipeline, trigger } = asked
+  async function requestOnce(body: CreateRun, key: IdempotencyKey): Promise<RunAccepted | null> {
+    const { namespace, layer, pipeline, trigger } = body
     const outcome = await answerOnce(sql, key, {
       prepare: () => runnable({ namespace, layer, name: pipeline }),
       async perform(tx, target) {
@@ -186,7 +187,7 @@ function makeRequest({ sql, requests = sql, newId, runnable, nudge }: RunDeps) {
     throw new AppError(
       429,
       'RATE_LIMITED',
-      `pipeline ${namespace}.${layer}.${pipeline} has ${limits.waitingRunsPerPipeline} runs waiting already`,
+      `pipeline ${namespace}.${layer}.${pipeline} has ${limits.waitingRunsPerPipeline} waiting runs, the limit: retry in 60 s`,
       { headers: { 'retry-after': '60' } },
     )
   }
@@ -204,19 +205,3 @@ export const makeIntake = (sql: Sql, stored: () => void) =>
     if ([...outcomes.values()].includes('requested')) stored()
     return requests.map(({ id }) => outcomes.get(id) ?? 'gone')
   }).add
-
-/** Parses a time. Without a zone the time is UTC, as every time of this API. */
-function instant(field: string, text: string | undefined): Date | undefined {
-  if (text === undefined) return undefined
-  const match = ISO_8601.exec(text)
-  if (match === null) throw invalid(field, 'must be an ISO 8601 time')
-  const [, day = '', time = '00:00', zone = 'Z'] = match
-  const date = new Date(`${day}T${time}${zone.toUpperCase()}`)
-  const isDay = new Date(`${day}T00:00Z`).toJSON()?.startsWith(day)
-  if (!isDay || Number.isNaN(date.getTime())) throw invalid(field, 'must be an ISO 8601 time')
-  const year = date.getUTCFullYear()
-  if (year < 1 || year > 9_999) throw invalid(field, 'must be in the years 1 to 9999')
-  return date
-}
-
-const ISO_8601 = /^(\d{4}-\d{2}-\d{2})(?:[T ](\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?)([Zz]|[+-]\d{2}:?\d{2})?)?$/

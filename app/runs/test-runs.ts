@@ -46,7 +46,7 @@ export function useRuns(rawConnections = 4) {
     opened,
     pipelineNamed,
     requested: async (name: string) => (await pipelineNamed(name)).request(),
-    start: (places = 4) => startWaiting(opened.sql, Array<string>(places).fill(RUNNER), 'tester'),
+    start: (slots = 4) => startWaiting(opened.sql, Array<string>(slots).fill(RUNNER), 'tester'),
     tell: (...outcomes: Outcome[]) => applyOutcomes(opened.sql, outcomes, []),
   }
 }

@@ -14,7 +14,7 @@ export interface DueOutcome {
   /** The time of the database. */
   now: Date
   /** Number of schedules read. If it equals the limit, more may wait. */
-  seen: number
+  found: number
   requested: number
   skipped: { schedule: string; pipeline: string; why: Skip }[]
 }
@@ -33,20 +33,20 @@ export async function consumeDue(
   const requests: RunRequest[] = []
   const skipped: DueOutcome['skipped'] = []
   const scheduleOf = new Map<RunId, DueRow>()
-  const takenPipelines = new Set<PipelineId>()
+  const requestedPipelines = new Set<PipelineId>()
   const nextOf = nextTimesAfter(now)
   const skip = (row: DueRow, why: Skip) => skipped.push({ schedule: row.id, pipeline: row.pipeline, why })
 
   for (const row of rows) {
     const next = row.isLive ? nextOf(row.cron) : null
-    const why = whyNot(row, { next, isTaken: takenPipelines.has(row.pipelineId) })
+    const why = whyNot(row, { next, hasRequest: requestedPipelines.has(row.pipelineId) })
     if (why !== null) skip(row, why)
     if (row.nextRunAt === null || why !== null) {
       nexts.push({ id: row.id, next, run: null })
       continue
     }
     const run = newId() as RunId
-    takenPipelines.add(row.pipelineId)
+    requestedPipelines.add(row.pipelineId)
     scheduleOf.set(run, row)
     nexts.push({ id: row.id, next, run })
     requests.push({
@@ -60,26 +60,26 @@ export async function consumeDue(
     })
   }
 
-  const outcomes = await writeTaken(tx, requests, nexts)
+  const outcomes = await writeDue(tx, requests, nexts)
   let requested = 0
   for (const [run, outcome] of outcomes) {
     const row = scheduleOf.get(run)
     if (outcome === 'requested') requested += 1
     else if (row !== undefined) skip(row, outcome)
   }
-  return { now, seen: rows.length, requested, skipped }
+  return { now, found: rows.length, requested, skipped }
 }
 
-function whyNot(row: DueRow, { next, isTaken }: { next: Date | null; isTaken: boolean }): Skip | null {
+function whyNot(row: DueRow, { next, hasRequest }: { next: Date | null; hasRequest: boolean }): Skip | null {
   if (!row.isLive) return 'gone'
   if (next === null) return 'bad cron'
   if (row.nextRunAt === null) return null
   if (!row.isPublished) return 'unpublished'
-  return row.isActive || isTaken ? 'active' : null
+  return row.isActive || hasRequest ? 'active' : null
 }
 
 /** Writes runs and their schedules in one statement. A schedule without a next time is disabled. */
-async function writeTaken(
+async function writeDue(
   tx: SqlTx,
   requests: RunRequest[],
   nexts: readonly NextTime[],
@@ -95,7 +95,7 @@ async function writeTaken(
  * invalid text.
  */
 function nextTimesAfter(now: Date): (cron: string) => Date | null {
-  const known = new Map<string, Date | null>()
+  const nextTimes = new Map<string, Date | null>()
   const next = (cron: string) => {
     try {
       return nextAfter(cron, now)
@@ -105,10 +105,10 @@ function nextTimesAfter(now: Date): (cron: string) => Date | null {
     }
   }
   return (cron) => {
-    const kept = known.get(cron)
-    if (kept !== undefined) return kept
-    const found = next(cron)
-    known.set(cron, found)
-    return found
+    const cached = nextTimes.get(cron)
+    if (cached !== undefined) return cached
+    const computed = next(cron)
+    nextTimes.set(cron, computed)
+    return computed
   }
 }

@@ -27,7 +27,11 @@ export const scheduleRoutes = (schedules: ScheduleService) =>
       {
         query: WholeListQuery,
         response: { 200: ScheduleList },
-        detail: { operationId: 'listSchedules', summary: 'List schedules', description: 'Oldest first.' },
+        detail: {
+          operationId: 'listSchedules',
+          summary: 'List schedules',
+          description: 'Returns the oldest schedules first.',
+        },
       },
     )
     .post('', async ({ body, status }) => status(201, await schedules.create(body)), {
@@ -37,9 +41,9 @@ export const scheduleRoutes = (schedules: ScheduleService) =>
         operationId: 'createSchedule',
         summary: 'Create a schedule',
         description: [
-          'The older way to run a pipeline by the clock; a `cron` trigger is the newer one. Looked at every 30 seconds.',
-          'After downtime one run catches up for all that were missed. A time that comes while a run of the pipeline is',
-          'pending or running is passed over, as it is while nothing is published.',
+          'A schedule requests runs of a pipeline at fixed times; a `cron` trigger is the newer alternative.',
+          'The scheduler checks for due schedules every 30 seconds. After downtime, one run replaces all missed runs.',
+          'A due time is skipped while a run of the pipeline is pending or running, or if no version is published.',
         ].join(' '),
       },
     })
@@ -49,7 +53,7 @@ export const scheduleRoutes = (schedules: ScheduleService) =>
       detail: {
         operationId: 'getSchedule',
         summary: 'Get a schedule',
-        description: 'With its last and its next time.',
+        description: 'Returns the schedule with the time of its last run and its next due time.',
       },
     })
     .put('/:id', ({ params, body }) => schedules.update(params.id, body), {
@@ -59,7 +63,8 @@ export const scheduleRoutes = (schedules: ScheduleService) =>
       detail: {
         operationId: 'updateSchedule',
         summary: 'Update a schedule',
-        description: 'Another cron text, and the end of a pause, count from now on.',
+        description:
+          'Changes the given fields. After a new cron text or the end of a pause, the next due time is computed from now.',
       },
     })
     .delete(
@@ -74,7 +79,7 @@ export const scheduleRoutes = (schedules: ScheduleService) =>
         detail: {
           operationId: 'deleteSchedule',
           summary: 'Delete a schedule',
-          description: 'Runs that it has requested go on.',
+          description: 'Runs that the schedule has requested continue.',
         },
       },
     )

@@ -3,7 +3,7 @@ import { Instant, Layer, NamespaceName, nullable, PipelineName, Uuid } from '../
 
 const CronText = t.String({
   description:
-    'Five fields (minute, hour, day of month, month, weekday), UTC; names, lists, ranges and steps',
+    'Five fields in UTC: minute, hour, day of month, month, weekday; with names, lists, ranges and steps',
   examples: ['0 6 * * mon-fri'],
 })
 
@@ -27,9 +27,10 @@ export const Schedule = t.Composite(
   [
     ScheduleCreated,
     t.Object({
-      last_run_at: nullable(Instant, { description: 'When it last requested a run' }),
+      last_run_at: nullable(Instant, { description: 'Time of the last requested run' }),
       next_run_at: nullable(Instant, {
-        description: 'When it is due next; null until the scheduler has seen it, and while it is disabled',
+        description:
+          'Next due time; null while the schedule is disabled, and until the scheduler has computed it',
       }),
     }),
   ],

@@ -40,7 +40,7 @@ export function makeScheduleService({ db, clock, newId }: ScheduleDeps) {
     /** Lists schedules of the pipelines that the caller may see. */
     async list(page: Page, { pipelines } = EVERYTHING) {
       const { items, total } = await schedulesOn(db, page, pipelines)
-      return { schedules: items.map(shapeOf), total }
+      return { schedules: items.map(scheduleOf), total }
     },
 
     async create({ namespace, layer, pipeline, cron, enabled = true }: CreateSchedule) {
@@ -54,14 +54,14 @@ export function makeScheduleService({ db, clock, newId }: ScheduleDeps) {
     async get(id: string) {
       const row = await scheduleById(db, id)
       if (row === null) throw noSchedule(id)
-      return shapeOf(row)
+      return scheduleOf(row)
     },
 
     async update(id: string, change: UpdateSchedule) {
       if (change.cron !== undefined) requireCron(change.cron)
       const row = await changeSchedule(db, id, change)
       if (row === null) throw noSchedule(id)
-      return shapeOf(row)
+      return scheduleOf(row)
     },
 
     async remove(id: string) {
@@ -83,7 +83,7 @@ const createdShapeOf = (row: ScheduleRow): ScheduleCreated => ({
   updated_at: row.updatedAt.toISOString(),
 })
 
-const shapeOf = (row: ScheduleRow): Schedule => ({
+const scheduleOf = (row: ScheduleRow): Schedule => ({
   ...createdShapeOf(row),
   last_run_at: row.lastRunAt?.toISOString() ?? null,
   next_run_at: row.nextRunAt?.toISOString() ?? null,

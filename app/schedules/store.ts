@@ -51,9 +51,9 @@ export const insertSchedule = (
 export async function schedulesOn(
   db: Db,
   { limit, offset }: Page,
-  seen: Visible['pipelines'],
+  visible: Visible['pipelines'],
 ): Promise<{ items: ScheduleRow[]; total: number }> {
-  const where = isVisibleId(pipelines.id, seen)
+  const where = isVisibleId(pipelines.id, visible)
   const [items, [counted]] = await Promise.all([
     shown(db).where(where).orderBy(asc(schedules.createdAt), asc(schedules.id)).limit(limit).offset(offset),
     db.select({ total: count() }).from(schedules).innerJoin(pipelines, isOfLive).where(where),
@@ -135,7 +135,7 @@ export async function lockDue(tx: SqlTx, { limit, asOf }: { limit: number; asOf:
   const found = await select(tx, DUE_COLUMNS, moments)`
     from at left join (
       (select * from due union all select * from fresh) s
-      -- By its index, one by one: the planner would rather read all pipelines.
+      -- Looks up each pipeline by index; otherwise the planner reads all pipelines.
       cross join lateral (
         select namespace, layer, name, deleted_at, published_version from pipeline where id = s.pipeline_id limit 1) p) on true
     order by s.next_run_at, s.id`

@@ -17,14 +17,14 @@ import {
 import type { SharingService } from './service.ts'
 
 const REFUSALS = { 400: ErrorBody, 401: ErrorBody, 403: ErrorBody, 404: ErrorBody, 501: ErrorBody }
-const PRO = 'Pro edition; the community edition answers 501.'
+const PRO = 'Only in the Pro edition; the community edition returns 501.'
 
 const GRANT = {
   response: { 201: AccessGrant, ...REFUSALS },
   detail: {
     operationId: 'createGrant',
     summary: 'Grant access to a resource',
-    description: `Needs admin on it. What the same user has given the same user on it before is replaced. ${PRO}`,
+    description: `Requires admin permission on the resource. Replaces an earlier grant by the same user to the same user on the resource. ${PRO}`,
   },
 }
 const LIST = {
@@ -32,7 +32,7 @@ const LIST = {
   detail: {
     operationId: 'listGrants',
     summary: 'List the grants of a resource',
-    description: `Oldest first. Who has no admin on it sees what they have given and got. ${PRO}`,
+    description: `Returns the oldest grants first. Without admin permission on the resource, callers see only grants that they gave or received. ${PRO}`,
   },
 }
 const REVOKE = {
@@ -40,15 +40,15 @@ const REVOKE = {
   detail: {
     operationId: 'deleteGrant',
     summary: 'Revoke a grant',
-    description: `By who created it, or the owner of the resource. Counts from the next request on. ${PRO}`,
+    description: `Allowed for the creator of the grant, the owner of the resource and administrators. Takes effect with the next request. ${PRO}`,
   },
 }
 const TRANSFER = {
   response: { 200: Transferred, ...REFUSALS },
   detail: {
     operationId: 'transferPipeline',
-    summary: 'Hand a pipeline over to another owner',
-    description: `By its owner. The old owner keeps nothing but what was granted to them below admin. ${PRO}`,
+    summary: 'Transfer a pipeline to another owner',
+    description: `Allowed for the owner and administrators. The old owner keeps only grants below admin. ${PRO}`,
   },
 }
 

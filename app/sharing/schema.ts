@@ -15,7 +15,7 @@ const UserId = t.String({
 const Permission = literals(['read', 'write', 'admin'], {
   title: 'Permission',
   examples: ['read'],
-  description: 'admin includes write, write includes read',
+  description: 'Permission; admin includes write, and write includes read',
 })
 
 export const CreateGrant = t.Object(
@@ -32,7 +32,10 @@ export type CreateGrant = typeof CreateGrant.static
 export const AccessGrant = t.Object(
   {
     id: Uuid,
-    grantor_id: t.String({ examples: ['bob'], description: 'Id of a user; empty: an API key' }),
+    grantor_id: t.String({
+      examples: ['bob'],
+      description: 'Id of the user who gave the grant; empty for an API key',
+    }),
     ...CreateGrant.properties,
     created_at: Instant,
   },

@@ -14,14 +14,15 @@ export type SharingService = ReturnType<typeof makeSharingService>
 export function makeSharingService({ resources, sharing }: SharingDeps) {
   async function existing({ resource_type: type, resource_id: id }: GrantQuery): Promise<Resource> {
     const resource = await resources.shared(type, id)
-    if (resource === null) throw notFound(`${type.replace('_', ' ')} ${id}`)
+    if (resource === null) throw notFound(named({ type, id }))
     return resource
   }
 
   return {
     async grant(request: CreateGrant, by: Access): Promise<AccessGrant> {
       const resource = await existing(request)
-      if (!(await by.may(resource, 'admin'))) throw forbidden('sharing needs admin on the resource')
+      if (!(await by.may(resource, 'admin')))
+        throw forbidden(`admin permission on ${named(resource)} required: ask its owner`)
       const grant = await sharing.createGrant(
         {
           grantorId: subjectOf(by),
@@ -33,7 +34,7 @@ export function makeSharingService({ resources, sharing }: SharingDeps) {
         // The grant is refused if the owner changes between this check and the insert.
         resource.owner,
       )
-      return shapeOf(grant)
+      return accessGrantOf(grant)
     },
 
     /** A caller with admin on the resource gets all grants. Other callers get only grants that they created or received. */
@@ -45,7 +46,7 @@ export function makeSharingService({ resources, sharing }: SharingDeps) {
       const grants = isShown
         ? all
         : all.filter(({ grantorId, granteeId }) => grantorId === subject || granteeId === subject)
-      return { grants: grants.map(shapeOf), total: grants.length }
+      return { grants: grants.map(accessGrantOf), total: grants.length }
     },
 
     /** Allowed for the grant's creator, the resource's owner and administrators. */
@@ -55,7 +56,7 @@ export function makeSharingService({ resources, sharing }: SharingDeps) {
       if (!by.isAdmin && grant.grantorId !== by.owner) {
         const resource = await resources.shared(grant.resourceType, grant.resourceId)
         if (!isOwner(by, resource))
-          throw forbidden('a grant is revoked by who created it or by the owner of the resource')
+          throw forbidden('only the creator of a grant or the owner of its resource can revoke it')
       }
       if (!(await sharing.revokeGrant(id))) throw notFound(`grant ${id}`)
     },
@@ -63,13 +64,16 @@ export function makeSharingService({ resources, sharing }: SharingDeps) {
     /** Only one of several concurrent transfers succeeds. The others get 403, because the owner has changed. */
     async transfer({ resource_id: id, to_user_id: to }: Transfer, by: Access): Promise<Transferred> {
       const resource = await existing({ resource_type: 'pipeline', resource_id: id })
-      if (!by.isAdmin && !isOwner(by, resource)) throw forbidden('only the owner transfers a pipeline')
+      if (!by.isAdmin && !isOwner(by, resource))
+        throw forbidden('only the owner of a pipeline can transfer it')
       if (!(await sharing.transferOwnership(id, resource.owner, to, by.isAdmin)))
-        throw forbidden('the pipeline has another owner by now')
+        throw forbidden(`the owner of pipeline ${id} has changed: send the request again`)
       return { transferred: true, resource_id: id, new_owner: to }
     },
   }
 }
+
+const named = ({ type, id }: Pick<Resource, 'type' | 'id'>) => `${type.replace('_', ' ')} ${id}`
 
 /** An API key has no subject; its grants have an empty grantor. */
 const subjectOf = ({ owner }: Access) => owner ?? ''
@@ -77,7 +81,7 @@ const subjectOf = ({ owner }: Access) => owner ?? ''
 const isOwner = (by: Access, resource: Resource | null) =>
   resource !== null && resource.owner !== null && resource.owner === by.owner
 
-const shapeOf = (grant: Grant): AccessGrant => ({
+const accessGrantOf = (grant: Grant): AccessGrant => ({
   id: grant.id,
   grantor_id: grant.grantorId,
   grantee_id: grant.granteeId,

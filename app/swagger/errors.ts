@@ -57,21 +57,21 @@ export const DESCRIPTIONS: Record<string, string> = {
   '200': 'Done',
   '201': 'Created',
   '202': 'Accepted',
-  '204': 'Done; the answer has no body',
-  '304': 'The client has the present version',
+  '204': 'Done; the response has no body',
+  '304': 'The client has the current version',
   '400': 'A field, a parameter or a header is missing or wrong; the message names it',
   '401': 'Credentials are missing or wrong',
   '403': 'The caller lacks the permission, or a page of another site sent the request',
   '404': 'The resource does not exist, or the caller may not see it',
-  '405': 'The path has no such method',
-  '409': 'The resource exists already, or its state forbids the operation',
-  '412': 'The file is not the version that the request names',
+  '405': 'The path does not support this method',
+  '409': 'The resource already exists, or its state forbids the operation',
+  '412': 'The file has another version than the request names',
   '413': 'The body is too large',
   '422': 'The request is well-formed, but its content is not valid',
-  '429': 'Too many requests; `Retry-After` says when to try again',
+  '429': 'Too many requests; `Retry-After` is the number of seconds to wait',
   '500': 'An unexpected error',
   '501': 'Not available in this edition',
-  '503': 'A dependency does not answer',
+  '503': 'A dependency, such as a runner or the query service, does not respond',
   '507': 'The disk has too little free space; nothing is stored',
 }
 
@@ -95,29 +95,42 @@ const CODES: Record<RouteStatus, string> = {
 /** Messages that only one operation has. */
 const OWN_MESSAGES: Record<string, Partial<Record<RouteStatus, string>>> = {
   createPipeline: { 409: 'pipeline default.silver.flights already exists' },
-  publishPipeline: { 409: 'Idempotency-Key: was used with another request' },
+  publishPipeline: { 409: 'Idempotency-Key: was already used with another request: send a new key' },
   createRun: {
     404: 'pipeline default.gold.route_delays not found',
-    409: 'Idempotency-Key: was used with another request',
+    409: 'Idempotency-Key: was already used with another request: send a new key',
   },
   cancelRun: { 409: 'run 0198f0c2-7a4e-7c1b-9d0a-5b1f6c2e8d43 has already ended' },
-  getRunLogs: { 429: 'too many event streams are open' },
+  getRunLogs: { 429: 'too many open event streams: close one, or retry in 5 s' },
   createQualityTest: { 409: 'test no-null-keys already exists' },
-  callWebhook: { 404: 'no webhook has this token', 429: 'the trigger is cooling down' },
+  callWebhook: { 404: 'no webhook has this token', 429: 'the trigger is cooling down: retry in 42 s' },
   createSchedule: { 404: 'pipeline default.silver.flights not found' },
-  uploadFile: { 409: 'Idempotency-Key: was used with another request' },
+  uploadFile: { 409: 'Idempotency-Key: was already used with another request: send a new key' },
   writeFile: { 413: 'file too large (max 32MB)' },
   createLandingZone: { 409: 'landing zone default.flights already exists' },
-  uploadLandingFile: { 409: 'Idempotency-Key: was used with another request' },
-  uploadSample: { 409: 'Idempotency-Key: was used with another request' },
+  uploadLandingFile: { 409: 'Idempotency-Key: was already used with another request: send a new key' },
+  uploadSample: { 409: 'Idempotency-Key: was already used with another request: send a new key' },
   createNamespace: { 409: 'namespace air-traffic already exists' },
   deleteNamespace: { 403: 'namespace default cannot be deleted' },
   runRetention: { 503: 'the reaper is not available' },
+  createBranch: {
+    403: 'write permission on a namespace required: ask the owner of one',
+    409: 'branch or tag late-flights already exists',
+  },
+  createTag: {
+    403: 'write permission on a namespace required: ask the owner of one',
+    409: 'branch or tag year-end already exists',
+  },
+  deleteTag: { 403: 'tag year-end belongs to another user: ask its creator or an administrator' },
+  deleteBranch: {
+    403: 'branch main is protected: it cannot be deleted',
+    409: 'branch late-flights has unfinished runs: cancel them or wait for their end',
+  },
   createGrant: { 404: 'pipeline 0198f0c2-7a4e-7c1b-9d0a-5b1f6c2e8d43 not found' },
   transferPipeline: { 404: 'pipeline 0198f0c2-7a4e-7c1b-9d0a-5b1f6c2e8d43 not found' },
   listAuditEntries: { 404: 'audit log not found' },
-  followInstances: { 429: 'too many event streams are open' },
-  followInstance: { 429: 'too many event streams are open' },
+  followInstances: { 429: 'too many open event streams: close one, or retry in 5 s' },
+  followInstance: { 429: 'too many open event streams: close one, or retry in 5 s' },
   executeQuery: { 503: 'query service is not available' },
   getSchema: { 503: 'query service is not available' },
   previewTable: { 503: 'query service is not available' },
@@ -139,11 +152,11 @@ function messageOf(status: `${RouteStatus}`, failing: Failing): string {
     case '404':
       return `${missingThing(failing)} not found`
     case '405':
-      return 'PATCH is not allowed here'
+      return 'method PATCH is not allowed: use GET, HEAD, OPTIONS'
     case '409':
-      return 'it exists already'
+      return 'the resource already exists'
     case '412':
-      return 'the file is not, or no longer, what the request expects'
+      return 'the file does not match the condition of the request: read its current version'
     case '413':
       return failing.isForm ? 'file too large (max 32MB)' : 'body too large (max 1MiB)'
     case '422':
@@ -155,24 +168,24 @@ function messageOf(status: `${RouteStatus}`, failing: Failing): string {
     case '501':
       return 'sharing is not available in the community edition'
     case '503':
-      return 'a dependency of the service is not available'
+      return 'a dependency of the service is not available: retry in 5 s'
     case '507':
-      return 'not enough disk space: 12 MB of disk space are free, and DISK_FLOOR is 1024 MB; free some space and send it again'
+      return 'not enough disk space: 12 MB of disk space are free, and DISK_FLOOR is 1024 MB; free some space and send the request again'
   }
 }
 
 /** The 403 message of a rule of the Pro edition (app/access/rules.ts). */
 function rightOf({ path, isWrite }: Failing): string {
-  if (path.includes('/admin/')) return 'this is for administrators only'
-  if (!isWrite) return 'this is not open to you'
+  if (path.includes('/admin/')) return 'administrator role required'
+  if (!isWrite) return 'refused by the authentication plugin: ask the operator for access'
   const resource = path.includes('/files/{path}')
-    ? 'what the file belongs to'
+    ? 'the pipeline, landing zone or namespace of the file'
     : path.includes('/landing-zones/')
       ? 'the landing zone'
       : path.includes('/namespaces')
         ? 'the namespace'
         : 'the pipeline'
-  return `this needs the right to write ${resource}`
+  return `write permission on ${resource} required: ask its owner`
 }
 
 /** The validation message for a request without its first field, or with a field of the wrong kind. */
@@ -201,6 +214,8 @@ const KINDS: [part: string, kind: string][] = [
   ['/runs', 'run'],
   ['/schedules', 'schedule'],
   ['/namespaces', 'namespace'],
+  ['/branches', 'branch'],
+  ['/tags', 'tag'],
   ['/sharing', 'grant'],
 ]
 
@@ -209,5 +224,5 @@ function missingThing({ path, parameters }: Failing): string {
   const [part = '', kind = 'resource'] = KINDS.find(([part]) => path.includes(part)) ?? []
   const name = /\{(\w+)\}$/.exec(part)?.[1]
   const names = name === undefined ? ['ns', 'layer', 'name', 'id'] : [name]
-  return `${kind} ${names.flatMap((one) => (one in parameters ? [parameters[one]] : [])).join('.')}`
+  return `${kind} ${names.flatMap((parameter) => (parameter in parameters ? [parameters[parameter]] : [])).join('.')}`
 }

@@ -9,9 +9,9 @@ export type ExampleOf = 'request' | 'answer'
 
 const ANY_TEXT = 'text'
 
-/** `given` is a schema of the document. Returns its own example, or else its required fields and fields with an example. */
-export function exampleOf(given: unknown, resolve: Resolve, of: ExampleOf = 'request'): unknown {
-  const schema = resolve(given)
+/** `schemaOrReference` is a schema of the document. Returns its own example, or else its required fields and fields with an example. */
+export function exampleOf(schemaOrReference: unknown, resolve: Resolve, of: ExampleOf = 'request'): unknown {
+  const schema = resolve(schemaOrReference)
   if (!isJsonObject(schema)) return null
   if (Array.isArray(schema.examples)) return schema.examples[0]
   if (schema.default !== undefined) return schema.default

@@ -61,7 +61,7 @@ export function openApiDocument({ routes, version, hasKeys, hasTokens }: Documen
       license: { name: 'Apache License 2.0', identifier: 'Apache-2.0' },
       contact: { name: 'The maintainers of Sluice' },
     },
-    servers: [{ url: '/', description: 'The server that this document was read from' }],
+    servers: [{ url: '/', description: 'The server that returned this document' }],
     security: [...(hasKeys ? [{ ApiKey: [] }] : []), ...(hasTokens ? [{ AccessToken: [] }] : [])],
     tags: tagsInOrder(routes),
     paths: inOrderOfTags(paths, routes),
@@ -129,7 +129,10 @@ function responsesOf(
       continue
     }
     const description = DESCRIPTIONS[status]
-    assert(description !== undefined, `DESCRIPTIONS says nothing of the status ${status}`)
+    assert(
+      description !== undefined,
+      `status ${status} has no description: add it to DESCRIPTIONS in app/swagger/errors.ts`,
+    )
     if (schema.type === 'void') responses[status] = { description }
     else {
       const content =
@@ -158,19 +161,19 @@ function textContent(schema: TSchema, schemas: SchemaWriter): Json {
 const isBodyNeeded = (schema: TSchema) => !KindGuard.IsSchema(schema) || !Value.Check(schema, {})
 
 function parametersOf(
-  place: 'header' | 'path' | 'query',
+  location: 'header' | 'path' | 'query',
   schema: TSchema | undefined,
   schemas: SchemaWriter,
 ): Json[] {
   const required: unknown[] = schema?.required ?? []
   return Object.entries(schema?.properties ?? {}).map(([name, field]): Json => {
     const written = schemas.write(field)
-    const whole = schemas.resolve(written)
-    const { description, examples } = isJsonObject(whole) ? whole : {}
+    const resolved = schemas.resolve(written)
+    const { description, examples } = isJsonObject(resolved) ? resolved : {}
     const example = Array.isArray(examples) ? examples[0] : undefined
     const { description: _, examples: __, ...bare } = written
     return {
-      in: place,
+      in: location,
       name,
       required: required.includes(name),
       ...(description === undefined ? {} : { description }),

@@ -30,9 +30,9 @@ export function makeSchemaWriter(): SchemaWriter {
   function reference(title: string, schema: Json): Json {
     const { title: _, ...rest } = schema
     const written = inline(rest)
-    const known = components.get(title)
-    if (known === undefined) components.set(title, written)
-    else if (JSON.stringify(known) !== JSON.stringify(written))
+    const existing = components.get(title)
+    if (existing === undefined) components.set(title, written)
+    else if (JSON.stringify(existing) !== JSON.stringify(written))
       throw new Error(`two schemas have the title ${title}: give one of them another title`)
     return { $ref: `${COMPONENTS}${title}` }
   }

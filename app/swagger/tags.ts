@@ -11,16 +11,17 @@ const TAGS = new Map([
   ['runs', 'Executions of pipelines, with their logs'],
   ['quality tests', 'Assertions that gate a run'],
   ['triggers', 'Events that start runs: uploads, times, webhooks and runs of other pipelines'],
-  ['schedules', 'Cron schedules of pipelines; a `cron` trigger is the newer way'],
+  ['schedules', 'Cron schedules of pipelines; a `cron` trigger is the newer alternative'],
+  ['branches', 'Views of the whole lake that change independently of main, with their commits'],
   ['query', 'Read-only SQL over the tables'],
   ['tables', 'Tables that pipelines have written'],
   ['files', 'Source files of pipelines'],
-  ['landing zones', 'Places for raw files, which pipelines read'],
+  ['landing zones', 'Named places that receive raw files for pipelines'],
   ['namespaces', 'Groups of pipelines, tables and landing zones'],
   ['lineage', 'The graph of pipelines and of the tables that they read and write'],
-  ['retention', 'Ages and counts beyond which runs, logs, results and files are removed'],
+  ['retention', 'Limits of age and count beyond which the reaper removes runs, logs, results and files'],
   ['sharing', 'Grants to other users, in the Pro edition'],
-  ['audit', 'The log of changes'],
+  ['audit', 'The record of every write request with a valid credential'],
   ['features', 'The edition and the plugins of this installation'],
   ['health', 'Probes and metrics'],
   ['inspector', 'States and histories of runs, drafts and triggers'],
@@ -36,13 +37,13 @@ export function tagsInOrder(routes: readonly InternalRoute[]): Json[] {
 /** Sorts paths by their tags, so that the document has the order of the page. */
 export function inOrderOfTags(paths: Json, routes: readonly InternalRoute[]): Json {
   const order = tagsInOrder(routes).map(({ name }) => name)
-  const place = new Map<string, number>()
+  const positions = new Map<string, number>()
   for (const route of routes) {
     const at = documentedPath(route.path)
-    if (!place.has(at)) place.set(at, order.indexOf(tagsOf(route)[0]))
+    if (!positions.has(at)) positions.set(at, order.indexOf(tagsOf(route)[0]))
   }
-  const placeOf = (path: string) => place.get(path) ?? order.length
-  return Object.fromEntries(Object.entries(paths).toSorted(([a], [b]) => placeOf(a) - placeOf(b)))
+  const positionOf = (path: string) => positions.get(path) ?? order.length
+  return Object.fromEntries(Object.entries(paths).toSorted(([a], [b]) => positionOf(a) - positionOf(b)))
 }
 
 const tagsOf = ({ hooks }: InternalRoute): string[] => hooks.detail?.tags ?? []

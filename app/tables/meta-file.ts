@@ -18,8 +18,8 @@ const BYTES_MAX = 65_536
  * Limits of the cache of parsed files, by count and by bytes of their sources. A list reads the files of all its tables each
  * time.
  */
-const KEPT_MAX = 10_000
-const KEPT_BYTES_MAX = 16_777_216
+const CACHED_FILES_MAX = 10_000
+const CACHED_BYTES_MAX = 16_777_216
 
 /** Reads the newest version. A missing, oversized or invalid file counts as empty: a bad description never hides a table. */
 export async function readMetaFile(
@@ -29,14 +29,14 @@ export async function readMetaFile(
   const key = `${namespace}/pipelines/${layer}/${name}/.meta.yaml`
   const info = await objects.head(key)
   if (info === null || info.size > BYTES_MAX) return NO_META
-  const kept = keptOf(objects)
+  const cache = cacheOf(objects)
   const id = `${key} ${info.versionId}`
-  const known = kept.get(id)
-  if (known !== undefined) return known
+  const cached = cache.get(id)
+  if (cached !== undefined) return cached
   const file = await objects.text(key, info.versionId, BYTES_MAX)
   if (file === null) return NO_META
   const meta = parseMetaFile(file.text)
-  if (info.versionId !== '') kept.set(id, meta, { size: info.size + 1 })
+  if (info.versionId !== '') cache.set(id, meta, { size: info.size + 1 })
   return meta
 }
 
@@ -49,8 +49,8 @@ export function parseMetaFile(text: string): MetaFile {
     description: textOf(value.description),
     owner: textOf(value.owner),
     columns: Object.fromEntries(
-      Object.entries(columns).flatMap(([column, said]) => {
-        const description = textOf(isMap(said) ? said.description : said)
+      Object.entries(columns).flatMap(([column, entry]) => {
+        const description = textOf(isMap(entry) ? entry.description : entry)
         return description === null ? [] : [[column, description]]
       }),
     ),
@@ -69,12 +69,12 @@ function readText(text: string): unknown {
 }
 
 /** Caches of parsed files by object store. A version of an object never changes, so each version is parsed once. */
-const keptByStore = new WeakMap<ObjectStore, LRUCache<string, MetaFile>>()
+const caches = new WeakMap<ObjectStore, LRUCache<string, MetaFile>>()
 
-function keptOf(objects: ObjectStore) {
-  const kept = keptByStore.get(objects) ?? new LRUCache({ max: KEPT_MAX, maxSize: KEPT_BYTES_MAX })
-  keptByStore.set(objects, kept)
-  return kept
+function cacheOf(objects: ObjectStore) {
+  const cache = caches.get(objects) ?? new LRUCache({ max: CACHED_FILES_MAX, maxSize: CACHED_BYTES_MAX })
+  caches.set(objects, cache)
+  return cache
 }
 
 const isMap = (value: unknown): value is Record<string, unknown> =>

@@ -12,6 +12,7 @@ import {
   TableList,
   TableMetadata,
   TableQuery,
+  TableVersionQuery,
   UpdateTableMetadata,
 } from './schema.ts'
 import type { TableService } from './service.ts'
@@ -31,38 +32,40 @@ export const tableRoutes = (tables: TableService) =>
       },
       {
         query: TableQuery,
-        response: { 200: TableList, 400: ErrorBody, 500: ErrorBody, 503: ErrorBody },
+        response: { 200: TableList, 400: ErrorBody, 404: ErrorBody, 500: ErrorBody, 503: ErrorBody },
         detail: {
           operationId: 'listTables',
           summary: 'List tables',
           tags,
-          description: 'Tables of main, in order of name.',
+          description:
+            'Returns the tables of main, of a branch, or of main as of an older point, in order of name.',
         },
       },
     )
-    .get('/:ns/:layer/:name', ({ params }) => tables.get(nameOf(params)), {
+    .get('/:ns/:layer/:name', ({ params, query }) => tables.get(nameOf(params), query), {
       params: PipelinePath,
-      response: { 200: Table, 404: ErrorBody, 500: ErrorBody, 503: ErrorBody },
+      query: TableVersionQuery,
+      response: { 200: Table, 400: ErrorBody, 404: ErrorBody, 500: ErrorBody, 503: ErrorBody },
       detail: {
         operationId: 'getTable',
         summary: 'Get a table',
         tags,
-        description: 'Descriptions come from the stored metadata, else from `.meta.yaml` of the pipeline.',
+        description: 'Descriptions come from the stored metadata, or else from `.meta.yaml` of the pipeline.',
       },
     })
     .get(
       '/:ns/:layer/:name/preview',
       async ({ params, query, request }) =>
-        responseOf(await tables.preview(nameOf(params), limitOf(query.limit, ROWS), request.signal)),
+        responseOf(await tables.preview(nameOf(params), query, limitOf(query.limit, ROWS), request.signal)),
       {
         params: PipelinePath,
         query: PreviewQuery,
-        response: { 200: QueryResult, 404: ErrorBody, 500: ErrorBody, 503: ErrorBody },
+        response: { 200: QueryResult, 400: ErrorBody, 404: ErrorBody, 500: ErrorBody, 503: ErrorBody },
         detail: {
           operationId: 'previewTable',
           summary: 'Preview a table',
           tags,
-          description: 'Some of its rows.',
+          description: 'Returns some rows of the table, in no fixed order.',
         },
       },
     )
@@ -75,6 +78,6 @@ export const tableRoutes = (tables: TableService) =>
         summary: 'Describe a table',
         tags,
         description:
-          'Changes the fields that are given; `column_descriptions` as a whole. Kept when the table is made anew.',
+          'Changes the given fields; `column_descriptions` replaces all column descriptions. The metadata outlives the table: a new table of the name has it too.',
       },
     })

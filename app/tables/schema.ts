@@ -2,6 +2,7 @@ import { Type as t } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
 import { documentedAs } from '../core/documented.ts'
 import { invalid } from '../core/errors.ts'
+import { VersionQuery } from '../core/lake-version.ts'
 import { limits } from '../core/limits.ts'
 import { Layer, NamespaceName, nullable, PipelineName } from '../core/names.ts'
 import { numberText, WholeListQuery } from '../core/pagination.ts'
@@ -36,7 +37,7 @@ export const Table = t.Object(
       t.Object(
         {
           name: t.String(),
-          type: t.String({ description: "The engine's name of the type", examples: ['DECIMAL(14,2)'] }),
+          type: t.String({ description: 'Type name of DuckDB', examples: ['DECIMAL(14,2)'] }),
           description: nullable(t.String()),
         },
         { title: 'TableColumn' },
@@ -48,17 +49,20 @@ export const Table = t.Object(
 export type Table = typeof Table.static
 
 export const TableQuery = t.Composite([
-  t.Object({ namespace: t.Optional(NamespaceName), layer: t.Optional(Layer) }),
+  t.Object({ namespace: t.Optional(NamespaceName), layer: t.Optional(Layer), ...VersionQuery }),
   WholeListQuery,
 ])
 export type TableQuery = typeof TableQuery.static
 
+export const TableVersionQuery = t.Object(VersionQuery)
+
 export const PreviewQuery = t.Object({
+  ...VersionQuery,
   limit: t.Optional(
     numberText({
       minimum: 1,
       maximum: limits.previewRowsMax,
-      description: `Rows; default ${PREVIEW_ROWS}, at most ${limits.previewRowsMax}`,
+      description: `Number of rows; default ${PREVIEW_ROWS}, at most ${limits.previewRowsMax}`,
       examples: [PREVIEW_ROWS],
     }),
   ),
@@ -67,7 +71,7 @@ export const PreviewQuery = t.Object({
 const Description = t.String({ maxLength: limits.textCharacters, examples: ['Delays by route and hour'] })
 const ColumnDescriptions = t.Record(t.String(), t.String({ maxLength: limits.textCharacters }), {
   title: 'ColumnDescriptions',
-  description: 'Column name to description',
+  description: 'Description of each column, by column name',
   examples: [{ origin: 'Airport of departure, IATA code' }],
 })
 
@@ -97,16 +101,16 @@ export const TableMetadata = t.Object(
 export type TableMetadata = typeof TableMetadata.static
 
 /** Validates the column descriptions of a body; undefined when they are absent. Throws 400 with the field name. */
-export function columnDescriptionsOf({ column_descriptions: given }: UpdateTableMetadata) {
-  if (given === undefined) return given
-  if (Value.Check(ColumnDescriptions, given)) {
-    const long = Object.keys(given).find((name) => name.length > COLUMN_NAME_CHARACTERS)
-    if (long === undefined) return given
+export function columnDescriptionsOf({ column_descriptions: descriptions }: UpdateTableMetadata) {
+  if (descriptions === undefined) return descriptions
+  if (Value.Check(ColumnDescriptions, descriptions)) {
+    const tooLong = Object.keys(descriptions).find((name) => name.length > COLUMN_NAME_CHARACTERS)
+    if (tooLong === undefined) return descriptions
     throw invalid(
       'column_descriptions',
       `a column's name must be at most ${COLUMN_NAME_CHARACTERS} characters long`,
     )
   }
-  const { path = '', message = '' } = Value.Errors(ColumnDescriptions, given).First() ?? {}
+  const { path = '', message = '' } = Value.Errors(ColumnDescriptions, descriptions).First() ?? {}
   throw invalid(`column_descriptions${path.replaceAll('/', '.')}`, message.toLowerCase())
 }

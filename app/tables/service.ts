@@ -1,8 +1,10 @@
 import type { Sql } from '../../drizzle/client.ts'
 import { type TableName, tableKey } from '../../lake/pipeline/names.ts'
 import { quoteIdentifier } from '../../lake/quote.ts'
+import { type View, viewOf } from '../catalog/views.ts'
 import { EVERYTHING } from '../core/access.ts'
 import { notFound, unavailable } from '../core/errors.ts'
+import type { LakeVersion } from '../core/lake-version.ts'
 import { limits } from '../core/limits.ts'
 import { type Page, pageOf } from '../core/pagination.ts'
 import type { ObjectStore } from '../objects/port.ts'
@@ -16,13 +18,13 @@ import {
   type UpdateTableMetadata,
 } from './schema.ts'
 import {
-  countTablesOfMain,
-  type MainTable,
+  countTables,
+  type ListedTable,
+  listedTables,
   metadataOf,
   type StoredMetadata,
   storeMetadata,
-  tableOfMain,
-  tablesOfMain,
+  tableAt,
 } from './store.ts'
 
 export interface TableDeps {
@@ -40,8 +42,12 @@ export function makeTableService({ sql, objects, queries, metadataStore }: Table
   const storedOf = async (tables: readonly TableName[]): Promise<(StoredMetadata | null)[]> =>
     metadataStore ? metadataOf(sql, tables) : tables.map(() => null)
 
-  async function existing(name: TableName) {
-    const table = await tableOfMain(sql, name)
+  /** Null: main as it is now. */
+  const viewAt = async ({ branch, as_of }: LakeVersion): Promise<View | null> =>
+    branch === undefined && as_of === undefined ? null : viewOf(sql, { branch, as_of })
+
+  async function existing(name: TableName, version: LakeVersion = {}) {
+    const table = await tableAt(sql, name, await viewAt(version))
     if (table === null) throw notFound(`table ${tableKey(name)}`)
     return table
   }
@@ -51,11 +57,8 @@ export function makeTableService({ sql, objects, queries, metadataStore }: Table
     async list({ namespace, layer, ...query }: TableQuery, visible = EVERYTHING) {
       await queries.requireAvailable()
       const page: Page = pageOf(query, limits.listCap)
-      const filter = { namespace, layer, visible }
-      const [tables, total] = await Promise.all([
-        tablesOfMain(sql, filter, page),
-        countTablesOfMain(sql, filter),
-      ])
+      const filter = { namespace, layer, visible, view: await viewAt(query) }
+      const [tables, total] = await Promise.all([listedTables(sql, filter, page), countTables(sql, filter)])
       const stored = await storedOf(tables)
       const descriptions = await inTurns(tables, async (table, index) =>
         stored[index]?.description
@@ -72,18 +75,19 @@ export function makeTableService({ sql, objects, queries, metadataStore }: Table
       }
     },
 
-    async get(name: TableName): Promise<Table> {
+    async get(name: TableName, version: LakeVersion = {}): Promise<Table> {
       await queries.requireAvailable()
-      const table = await existing(name)
+      const table = await existing(name, version)
       const [[stored], file] = await Promise.all([storedOf([name]), readMetaFile(objects, name)])
-      return shapeOf(table, stored ?? null, file)
+      return tableViewOf(table, stored ?? null, file)
     },
 
-    async preview(name: TableName, limit: number, signal: AbortSignal) {
+    async preview(name: TableName, version: LakeVersion, limit: number, signal: AbortSignal) {
       await queries.requireAvailable()
-      await existing(name)
+      await existing(name, version)
       const path = [name.namespace, name.layer, name.name].map(quoteIdentifier).join('.')
-      return queries.run({ sql: `SELECT * FROM ${path}`, limit }, signal)
+      const { branch, as_of } = version
+      return queries.run({ sql: `SELECT * FROM ${path}`, limit, branch, as_of }, signal)
     },
 
     async describe(name: TableName, change: UpdateTableMetadata): Promise<TableMetadata> {
@@ -104,7 +108,7 @@ export function makeTableService({ sql, objects, queries, metadataStore }: Table
   }
 }
 
-const sizeOf = ({ namespace, layer, name, rowCount, sizeBytes }: MainTable) => ({
+const sizeOf = ({ namespace, layer, name, rowCount, sizeBytes }: ListedTable) => ({
   namespace,
   layer,
   name,
@@ -113,8 +117,8 @@ const sizeOf = ({ namespace, layer, name, rowCount, sizeBytes }: MainTable) => (
 })
 
 /** Stored metadata takes precedence over the file, field by field. */
-const shapeOf = (
-  table: NonNullable<Awaited<ReturnType<typeof tableOfMain>>>,
+const tableViewOf = (
+  table: NonNullable<Awaited<ReturnType<typeof tableAt>>>,
   stored: StoredMetadata | null,
   file: MetaFile,
 ): Table => ({
@@ -137,13 +141,13 @@ const READS_AT_ONCE = 20
 
 async function inTurns<Item, Result>(
   items: readonly Item[],
-  work: (item: Item, index: number) => Promise<Result>,
+  read: (item: Item, index: number) => Promise<Result>,
 ): Promise<Result[]> {
   const results: Result[] = []
   for (let from = 0; from < items.length; from += READS_AT_ONCE)
     results.push(
       ...(await Promise.all(
-        items.slice(from, from + READS_AT_ONCE).map((item, index) => work(item, from + index)),
+        items.slice(from, from + READS_AT_ONCE).map((item, index) => read(item, from + index)),
       )),
     )
   return results

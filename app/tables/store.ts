@@ -4,6 +4,7 @@ import { COUNT, computed, only, pick, type RowOf, returning, select } from '../.
 import { lakeContents, mainEntries, tableMetadata } from '../../drizzle/schema/index.ts'
 import { andVisibleTable } from '../../drizzle/visibility.ts'
 import type { TableName } from '../../lake/pipeline/names.ts'
+import { entriesOf, type View } from '../catalog/views.ts'
 import type { Visible } from '../core/access.ts'
 import type { Page } from '../core/pagination.ts'
 
@@ -12,37 +13,39 @@ const LISTED = {
   ...pick(alias(mainEntries, 'entry'), 'namespace', 'layer', 'name'),
   ...pick(content, 'rowCount', 'sizeBytes'),
 }
-export type MainTable = RowOf<typeof LISTED>
+export type ListedTable = RowOf<typeof LISTED>
 const STORED = pick(alias(tableMetadata, 'stored'), 'description', 'owner', 'columnDescriptions')
 
 /** Metadata of a table that users stored. */
 export type StoredMetadata = RowOf<typeof STORED>
 
-/** Filters the tables that the caller sees. */
-export type TableFilter = { namespace?: string; layer?: string; visible: Visible }
+/** Filters the tables of a version that the caller sees. A null `view` is main as it is now. */
+export type TableFilter = { namespace?: string; layer?: string; visible: Visible; view: View | null }
 
 /** Ordered by name. */
-export const tablesOfMain = (sql: Sql, filter: TableFilter, page: Page) => select(sql, LISTED)`
-  from main_entry entry join lake_content content on content.id = entry.content_id
-  where ${isLive(sql, filter)}
+export const listedTables = (sql: Sql, filter: TableFilter, page: Page) => select(sql, LISTED)`
+  from (${entriesOf(sql, filter.view)}) entry join lake_content content on content.id = entry.content_id
+  where ${isListed(sql, filter)}
   order by entry.namespace, entry.layer, entry.name
   limit ${page.limit} offset ${page.offset}`
 
-export async function countTablesOfMain(sql: Sql, filter: TableFilter): Promise<number> {
-  return only(await select(sql, { total: COUNT })`from main_entry entry where ${isLive(sql, filter)}`).total
+export async function countTables(sql: Sql, filter: TableFilter): Promise<number> {
+  return only(
+    await select(sql, { total: COUNT })`
+      from (${entriesOf(sql, filter.view)}) entry where ${isListed(sql, filter)}`,
+  ).total
 }
 
-/** A table of main with its columns; null when it does not exist. */
-export async function tableOfMain(sql: Sql, { namespace, layer, name }: TableName) {
+/** A table of a version with its columns; null when it does not exist. */
+export async function tableAt(sql: Sql, { namespace, layer, name }: TableName, view: View | null) {
   const [row] = await select(sql, { ...LISTED, columns: content.columns })`
-    from main_entry entry join lake_content content on content.id = entry.content_id
-    where entry.to_commit is null
-      and entry.namespace = ${namespace} and entry.layer = ${layer} and entry.name = ${name}`
+    from (${entriesOf(sql, view)}) entry join lake_content content on content.id = entry.content_id
+    where entry.namespace = ${namespace} and entry.layer = ${layer} and entry.name = ${name}`
   return row ?? null
 }
 
-const isLive = (sql: Sql, { namespace, layer, visible }: TableFilter) => sql`
-  entry.to_commit is null
+const isListed = (sql: Sql, { namespace, layer, visible }: TableFilter) => sql`
+  true
   ${namespace === undefined ? sql`` : sql`and entry.namespace = ${namespace}`}
   ${layer === undefined ? sql`` : sql`and entry.layer = ${layer}`}
   ${andVisibleTable(sql, visible)}`

@@ -2,6 +2,7 @@ import { beforeAll, beforeEach, describe, expect, setDefaultTimeout, test } from
 import { startTestQueries } from '../../sidecars/query/testing.ts'
 import { testAccess } from '../../sidecars/rpc/testing.ts'
 import { duringTests } from '../../tools/test/during.ts'
+import { openTestBranch } from '../catalog/test-rows.ts'
 import { systemClock } from '../core/clock.ts'
 import { newId } from '../core/ids.ts'
 import { makeQueryService } from '../query/service.ts'
@@ -109,4 +110,22 @@ describe('descriptions of tables', () => {
     expect([response.status, await response.json()]).toMatchObject([503, { error: { code: 'UNAVAILABLE' } }])
     expect(await jsonOf(call('GET', ROUTES, undefined, off))).toMatchObject({ description: null })
   })
+})
+
+test('tables, a table and its rows are those of the named version', async () => {
+  const { sql } = queries.catalog
+  const [main] = await sql`select number from lake_ref where name = 'main'`
+  const commit = Number(main?.number)
+  await sql.begin((tx) => openTestBranch(tx, 'dev', commit))
+  await queries.table('ops.gold.later', 'SELECT 1 AS a')
+  for (const version of ['?branch=dev', `?as_of=${commit}`]) {
+    const { total } = await jsonOf<{ total: number }>(call('GET', version))
+    expect([version, total]).toEqual([version, 3])
+    expect((await call('GET', `/ops/gold/later${version}`)).status).toBe(404)
+    expect((await call('GET', `/ops/gold/later/preview${version}`)).status).toBe(404)
+    expect((await jsonOf<{ row_count: number }>(call('GET', `${ROUTES}${version}`))).row_count).toBe(2000)
+  }
+  expect((await call('GET', '/ops/gold/later')).status).toBe(200)
+  expect((await call('GET', '?branch=dev&as_of=0')).status).toBe(400)
+  expect((await call('GET', '?branch=absent')).status).toBe(404)
 })

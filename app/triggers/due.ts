@@ -69,13 +69,15 @@ export async function dependentFirings(
     tx,
     due.map(([{ id }]) => id),
   )
-  const dependencies = Map.groupBy(rows, ({ triggerId }) => triggerId)
+  const byTrigger = Map.groupBy(rows, ({ triggerId }) => triggerId)
   return due.flatMap(([trigger, trace]) => {
-    const of = dependencies.get(trigger.id) ?? []
-    const used = of.flatMap(({ source, used, latest }) =>
+    const dependencies = byTrigger.get(trigger.id) ?? []
+    const used = dependencies.flatMap(({ source, used, latest }) =>
       latest === null || latest === used ? [] : [{ source, runId: latest }],
     )
-    return of.length === 0 || used.length < of.length ? [] : [{ ...clockFiring(trigger, trace), used }]
+    return dependencies.length === 0 || used.length < dependencies.length
+      ? []
+      : [{ ...clockFiring(trigger, trace), used }]
   })
 }
 

@@ -42,7 +42,7 @@ export interface Consumed {
   /** True if more events may wait. */
   hasMore: boolean
   /** Skipped events: one of their triggers was written by a newer program version. */
-  left: number[]
+  unhandled: number[]
   notes: Note[]
 }
 
@@ -51,31 +51,31 @@ export async function consumeEvents(
   tx: SqlTx,
   { newId, triggersMax = limits.firingBatch, only, except = [] }: ConsumeOptions,
 ): Promise<Consumed> {
-  const taken = await claimEvents(tx, storedEvents(tx, { only, except }), triggersMax)
-  const now = latestNow(taken)
+  const claimed = await claimEvents(tx, storedEvents(tx, { only, except }), triggersMax)
+  const now = latestNow(claimed)
   if (now === null) return NOTHING
-  const isCut = taken.length > triggersMax
-  const asked = taken.slice(0, triggersMax)
-  const events = new Set(asked.map(({ eventId: id }) => id))
+  const isCut = claimed.length > triggersMax
+  const batch = claimed.slice(0, triggersMax)
+  const events = new Set(batch.map(({ eventId: id }) => id))
   /** Only the last of the locked events can have listeners left. */
-  const last = isCut ? asked.at(-1) : undefined
-  const goesOn = last !== undefined && taken.at(-1)?.eventId === last.eventId ? last : undefined
+  const last = isCut ? batch.at(-1) : undefined
+  const unfinished = last !== undefined && claimed.at(-1)?.eventId === last.eventId ? last : undefined
 
   const notes: Note[] = []
-  const hearing = asked.filter(isThere).filter((one) => hears(one, notes))
-  const tooDeep = hearing.filter(
+  const matching = batch.filter(hasTrigger).filter((row) => matches(row, notes))
+  const tooDeep = matching.filter(
     ({ type, chainDepth }) => type === 'pipeline_success' && isTooDeep(chainDepth),
   )
-  const heeded = hearing.filter((one) => !tooDeep.includes(one))
+  const accepted = matching.filter((row) => !tooDeep.includes(row))
   const { triggers, newer, damaged } = lockedTriggers([
-    ...new Map(heeded.map((one): [TriggerId, TriggerRow] => [one.id, one])).values(),
+    ...new Map(accepted.map((row): [TriggerId, TriggerRow] => [row.id, row])).values(),
   ])
   notes.push(...damagedNotes(damaged))
-  const left = new Set(heeded.filter(({ id }) => newer.includes(id)).map(({ eventId: id }) => id))
+  const unhandled = new Set(accepted.filter(({ id }) => newer.includes(id)).map(({ eventId: id }) => id))
 
-  const pairs = heeded.flatMap((event) => {
+  const pairs = accepted.flatMap((event) => {
     const trigger = triggers.get(event.id)
-    return trigger === undefined || left.has(event.eventId) ? [] : [{ event, trigger }]
+    return trigger === undefined || unhandled.has(event.eventId) ? [] : [{ event, trigger }]
   })
   const direct = pairs.filter(({ trigger }) => trigger.typed.type !== 'cron_dependency').map(firingOf)
   const dependents = new Map(
@@ -86,41 +86,42 @@ export async function consumeEvents(
   const dependent = await dependentFirings(tx, dependents, now)
   for (const { trigger } of dependent) setNextDue(trigger, now)
 
-  const done = [...events].filter((id) => !left.has(id) && id !== goesOn?.eventId)
-  const refused = await refusedTooDeep(tx, tooDeep, now, notes)
+  const done = [...events].filter((id) => !unhandled.has(id) && id !== unfinished?.eventId)
+  const chainLines = await chainLimitLines(tx, tooDeep, now, notes)
   const fired = await fireAll(tx, [...direct, ...dependent], {
     now,
     newId,
     rescheduled: triggers.values(),
     also: [
-      ...loggedPart(tx, refused),
+      ...loggedPart(tx, chainLines),
       ...donePart(tx, done),
-      ...(goesOn === undefined || left.has(goesOn.eventId)
+      ...(unfinished === undefined || unhandled.has(unfinished.eventId)
         ? []
-        : [goneOnPart(tx, goesOn.eventId, goesOn.heardBy)]),
+        : [goneOnPart(tx, unfinished.eventId, unfinished.consumedBy)]),
     ],
   })
   return {
     events: done.length,
     runs: fired.filter(({ outcome }) => outcome === 'requested').length,
     hasMore: isCut || events.size === limits.eventBatch,
-    left: [...left],
+    unhandled: [...unhandled],
     notes: [...notes, ...notesOf(fired)],
   }
 }
 
-const NOTHING: Consumed = { events: 0, runs: 0, hasMore: false, left: [], notes: [] }
+const NOTHING: Consumed = { events: 0, runs: 0, hasMore: false, unhandled: [], notes: [] }
 
-const isThere = (one: ClaimedRow): one is Listening & Timed & TriggerRow => one.id !== null
+const hasTrigger = (row: ClaimedRow): row is Listening & Timed & TriggerRow => row.id !== null
 
 /** True if the event matches the trigger. A stored pattern was validated when the client sent it. */
-function hears({ id, type, config, filename }: Listening & TriggerRow, notes: Note[]): boolean {
+function matches({ id, type, config, filename }: Listening & TriggerRow, notes: Note[]): boolean {
   if (type !== 'file_pattern') return true
   try {
     assert('pattern' in config && filename !== null)
     return matchesGlob(config.pattern, filename)
   } catch (error) {
-    notes.push({ level: 'error', message: `trigger ${id} has no pattern`, error })
+    const message = 'trigger skipped: its file pattern is missing or invalid'
+    notes.push({ level: 'error', message, fields: { trigger_id: id }, error })
     return false
   }
 }
@@ -145,15 +146,15 @@ function firingOf({ event, trigger }: { event: Listening; trigger: LockedTrigger
 export async function skipListener(tx: SqlTx, id: number): Promise<TriggerId | null> {
   const events = storedEvents(tx, { only: id, except: [] })
   const [next] = await claimEvents(tx, events, 1)
-  if (next?.heardBy == null) await removeEvent(tx, id)
-  else await goOnAfter(tx, id, next.heardBy)
-  return next?.heardBy ?? null
+  if (next?.consumedBy == null) await removeEvent(tx, id)
+  else await goOnAfter(tx, id, next.consumedBy)
+  return next?.consumedBy ?? null
 }
 
 const isTooDeep = (chainDepth: number) => chainDepth > limits.chainDepth
 
 /** Ends a cycle of triggers. Reports this in the service's log and in the log of the run that ends the cycle. */
-async function refusedTooDeep(
+async function chainLimitLines(
   tx: SqlTx,
   refused: readonly Listening[],
   now: Date,
@@ -162,7 +163,7 @@ async function refusedTooDeep(
   if (refused.length === 0) return []
   const runs = [...new Set(refused.map(({ subject }) => subject as RunId))]
   const found = await endsOfChains(tx, runs)
-  const message = `chain limit: this success is the ${limits.chainDepth + 1}th in a row that triggers have led to, and starts no further runs; a cycle of pipeline_success triggers is the usual reason`
+  const message = `chain limit: this success is number ${limits.chainDepth + 1} in a chain of triggers and fires no further trigger: check the pipeline_success triggers for a cycle`
   notes.push(
     ...found.map(({ id, name }) => ({
       level: 'warn' as const,
@@ -179,5 +180,5 @@ async function refusedTooDeep(
   }))
 }
 
-/** Sorts after the closing line of a run. */
+/** The number of this log line, which sorts it after the last line of its run. */
 const CHAIN_LINE = 20

@@ -30,7 +30,7 @@ export const triggerRoutes = (triggers: TriggerService, { shownUrl }: { shownUrl
         detail: {
           operationId: 'listTriggers',
           summary: 'List triggers',
-          description: 'Those of the pipeline, oldest first.',
+          description: 'Returns the triggers of the pipeline, oldest first.',
         },
       },
     )
@@ -46,11 +46,12 @@ export const triggerRoutes = (triggers: TriggerService, { shownUrl }: { shownUrl
           operationId: 'createTrigger',
           summary: 'Create a trigger',
           description: [
-            'Starts runs of the published version by itself:',
-            '`landing_zone_upload` on every upload to a zone, `file_pattern` on those whose original name fits a glob,',
-            '`cron` when its time has come, `pipeline_success` on every success of another pipeline,',
-            '`cron_dependency` when its time has come and every dependency has succeeded since the last firing,',
-            '`webhook` on `POST /api/v1/webhooks` with the token that only this answer shows. A zone or pipeline that does not exist is 404.',
+            'A trigger requests runs of the published version.',
+            '`landing_zone_upload` fires on every upload to a zone. `file_pattern` fires on uploads whose original name matches a glob.',
+            '`cron` fires at its due times. `pipeline_success` fires on every success of another pipeline.',
+            '`cron_dependency` fires when it is due and every dependency has succeeded since its last firing.',
+            '`webhook` fires on `POST /api/v1/webhooks` with its token. Only this response contains the token.',
+            'A zone or pipeline that does not exist is 404.',
           ].join(' '),
         },
       },
@@ -64,7 +65,7 @@ export const triggerRoutes = (triggers: TriggerService, { shownUrl }: { shownUrl
         detail: {
           operationId: 'getTrigger',
           summary: 'Get a trigger',
-          description: 'With its configuration and its state.',
+          description: 'Returns the trigger with its configuration and its state.',
         },
       },
     )
@@ -80,7 +81,7 @@ export const triggerRoutes = (triggers: TriggerService, { shownUrl }: { shownUrl
           operationId: 'updateTrigger',
           summary: 'Update a trigger',
           description:
-            'Changes the fields that are given; `config` as a whole. The type and the token of a webhook never change. A pause does not shorten a cooldown.',
+            'Changes the given fields; a given `config` replaces the whole configuration. The type and the token of a webhook never change. Disabling a trigger does not shorten its cooldown.',
         },
       },
     )
@@ -96,7 +97,8 @@ export const triggerRoutes = (triggers: TriggerService, { shownUrl }: { shownUrl
         detail: {
           operationId: 'deleteTrigger',
           summary: 'Delete a trigger',
-          description: 'Runs it has requested go on. The token of a webhook is unknown from now on.',
+          description:
+            'Runs that the trigger has requested continue. The token of a webhook becomes invalid.',
         },
       },
     )

@@ -19,7 +19,7 @@ const DEPENDENCIES_PER_TRIGGER = 50
 export const COOLDOWN_SECONDS_MAX = 31_536_000
 
 const CronExpr = t.String({
-  description: 'Minute, hour, day of month, month, weekday; UTC',
+  description: 'Five fields in UTC: minute, hour, day of month, month, weekday',
   examples: ['0 6 * * 1-5'],
 })
 const Dependency = t.String({
@@ -82,13 +82,14 @@ export type TypedConfig = {
  */
 const Config = documentedAs(
   t.Unknown(),
-  t.Union(Object.values(CONFIGS), { description: 'All fields of its type, and no others' }),
+  t.Union(Object.values(CONFIGS), { description: 'Exactly the fields of the trigger type' }),
 )
 const StoredConfig = t.Object({}, { additionalProperties: true })
 const CooldownSeconds = t.Integer({
   minimum: 0,
   maximum: COOLDOWN_SECONDS_MAX,
-  description: 'Least time between two firings; what happens meanwhile is ignored',
+  description:
+    'Minimum seconds between two firings; events in between are ignored. A new trigger has 0 by default',
   examples: [60],
 })
 
@@ -145,19 +146,24 @@ const fields = {
   enabled: t.Boolean(),
   cooldown_seconds: t.Integer(),
   state: literals(['armed', 'cooling', 'disabled'], { title: 'TriggerState' }),
-  cooling_until: nullable(Instant, { description: 'What happens before is ignored' }),
-  next_due_at: nullable(Instant, { description: 'Of cron and cron_dependency; null while disabled' }),
+  cooling_until: nullable(Instant, { description: 'The trigger ignores events before this time' }),
+  next_due_at: nullable(Instant, {
+    description: 'Next due time of a cron or cron_dependency trigger; null while disabled',
+  }),
   last_triggered_at: nullable(Instant),
   last_run_id: nullable(Uuid),
   created_at: Instant,
   updated_at: Instant,
   webhook_url: t.Optional(
-    t.String({ description: 'Of webhooks', examples: ['https://sluice.example/api/v1/webhooks'] }),
+    t.String({
+      description: 'Address of a webhook trigger',
+      examples: ['https://sluice.example/api/v1/webhooks'],
+    }),
   ),
 }
 const webhookToken = t.Optional(
   t.String({
-    description: 'Only in the answer that creates the trigger, and never again',
+    description: 'Token of the webhook; only the response to the creation of the trigger contains it',
     pattern: '^[0-9a-f]{64}$',
   }),
 )

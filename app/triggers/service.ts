@@ -50,27 +50,27 @@ export function makeTriggerService({ sql, newId }: TriggerDeps) {
     const pipelineId = await livePipelineId(sql, ref)
     if (pipelineId === null) throw noPipeline(ref)
     const { items, total } = await triggersOf(sql, pipelineId, page)
-    return { triggers: items.map(shapeOf), total }
+    return { triggers: items.map(triggerViewOf), total }
   }
 
   /** Only this answer contains the token of a webhook, because only its hash is stored. */
   async function create(ref: PipelineRef, body: CreateTrigger) {
     const token = body.type === 'webhook' ? randomBytes(TOKEN_BYTES).toString('hex') : null
     const row = await sql.begin((tx) => insertNew(tx, ref, body, newId() as TriggerId, token))
-    return { ...shapeOf(row), ...(token === null ? {} : { webhook_token: token }) }
+    return { ...triggerViewOf(row), ...(token === null ? {} : { webhook_token: token }) }
   }
 
   async function get(ref: PipelineRef, id: string) {
     const row = await triggerOf(sql, ref, id)
     if (row === null) throw await noTrigger(ref, id)
-    return shapeOf(row)
+    return triggerViewOf(row)
   }
 
   /** Absent fields stay unchanged. A new cron text and the end of a pause count from now. */
   async function update(ref: PipelineRef, id: string, change: UpdateTrigger) {
     const row = await sql.begin((tx) => changeLocked(tx, ref, id, change))
     if (row === null) throw await noTrigger(ref, id)
-    return shapeOf(row)
+    return triggerViewOf(row)
   }
 
   async function remove(ref: PipelineRef, id: string) {
@@ -112,27 +112,31 @@ async function insertNew(
   const pipeline = await lockForTriggers(tx, ref)
   if (pipeline === null) throw noPipeline(ref)
   const { pipelineId, now } = pipeline
-  const given = parseConfig(body.type, body.config, now)
-  await requireSources(tx, given)
+  const typed = parseConfig(body.type, body.config, now)
+  await requireSources(tx, typed)
   if (pipeline.triggers >= TRIGGERS_PER_PIPELINE)
-    throw new AppError(400, 'INVALID_ARGUMENT', `a pipeline has at most ${TRIGGERS_PER_PIPELINE} triggers`)
+    throw new AppError(
+      400,
+      'INVALID_ARGUMENT',
+      `pipeline ${ref.namespace}.${ref.layer}.${ref.name} has ${TRIGGERS_PER_PIPELINE} triggers, the limit: delete a trigger first`,
+    )
   const tokenHash = token === null ? null : hashOfToken(token)
-  const cron = cronOf(given)
+  const cron = cronOf(typed)
   const row = await insertTrigger(tx, {
     id,
     pipelineId,
-    type: given.type,
-    config: tokenHash === null ? given.config : { token_hash: tokenHash },
+    type: typed.type,
+    config: tokenHash === null ? typed.config : { token_hash: tokenHash },
     snapshot: newTrigger({
       enabled: body.enabled ?? true,
       cooldownSeconds: body.cooldown_seconds ?? 0,
     }),
-    source: sourceOf(given),
+    source: sourceOf(typed),
     dueAt: cron === null ? null : nextAfter(cron, now),
     tokenHash,
     now,
   })
-  if (given.type === 'cron_dependency') await setDependencies(tx, id, dependenciesOf(given))
+  if (typed.type === 'cron_dependency') await setDependencies(tx, id, dependenciesOf(typed))
   return row
 }
 
@@ -147,7 +151,7 @@ async function changeLocked(
   if (locked === null) return null
   const { row, now } = locked
   if (change.type !== undefined && change.type !== row.type)
-    throw invalid('type', `is ${row.type} and stays it`)
+    throw invalid('type', `cannot change from ${row.type}: create another trigger`)
   const trigger = lockedTrigger(row)
   const typed = change.config === undefined ? trigger.typed : reparsed(row, change.config, now)
   if (change.config !== undefined) await requireSources(tx, typed)
@@ -187,11 +191,11 @@ function reparsed(row: TriggerRow, config: unknown, now: Date): TypedConfig {
     return parseConfig(row.type, config, now)
   const { token_hash: hash, ...rest } = config
   if (hash !== row.tokenHash)
-    throw invalid('config.token_hash', 'never changes; for another token make another trigger')
+    throw invalid('config.token_hash', 'cannot change: create another trigger to get another token')
   return parseConfig(row.type, rest, now)
 }
 
-const shapeOf = (row: TriggerRow): Trigger => ({
+const triggerViewOf = (row: TriggerRow): Trigger => ({
   id: row.id,
   pipeline_id: row.pipelineId,
   type: row.type,

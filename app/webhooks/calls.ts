@@ -21,7 +21,7 @@ export interface Call {
 }
 
 /** The result of a call. */
-export type Answer =
+export type CallOutcome =
   | { kind: 'requested'; runId: RunId }
   /** The token is unknown, the trigger is disabled, or the pipeline was deleted. */
   | { kind: 'unknown' }
@@ -30,17 +30,17 @@ export type Answer =
   | { kind: 'full'; pipeline: string }
 
 /** Fires the triggers of these tokens in one transaction, each call separately and in order. */
-export const answerCalls = (on: Sql, calls: readonly Call[], newId: NewId): Promise<Answer[]> =>
+export const answerCalls = (on: Sql, calls: readonly Call[], newId: NewId): Promise<CallOutcome[]> =>
   inTransaction(on, async (tx) => {
     const locked = await lockTriggersOfTokens(
       tx,
       calls.map(({ hash }) => hash),
     )
-    if (locked === null) return calls.map((): Answer => ({ kind: 'unknown' }))
+    if (locked === null) return calls.map((): CallOutcome => ({ kind: 'unknown' }))
     const { triggers, newer, damaged, rows, now } = locked
-    if (newer.length > 0) throw unavailable(`trigger ${newer[0]}, which a newer program has written,`)
+    if (newer.length > 0) throw unavailable(`trigger ${newer[0]} (written by a newer version of Sluice)`)
     if (damaged.length > 0)
-      throw new Error(`trigger ${damaged[0]?.id} cannot be read`, { cause: damaged[0]?.error })
+      throw new Error(`stored state of trigger ${damaged[0]?.id} is damaged`, { cause: damaged[0]?.error })
     const called = calls.map(({ hash, trace }) => {
       const row = rows.find(({ tokenHash }) => tokenHash !== null && isSame(tokenHash, hash))
       const trigger = row && triggers.get(row.id)
@@ -53,14 +53,14 @@ export const answerCalls = (on: Sql, calls: readonly Call[], newId: NewId): Prom
       called.flatMap((call) => call?.firing ?? []),
       { now, newId },
     )
-    const outcomes = new Map(fired.map((one) => [one.firing, one]))
-    return called.map((call): Answer => {
-      const one = call && outcomes.get(call.firing)
-      return call && one ? answerOf(one, call.pipeline, now) : { kind: 'unknown' }
+    const outcomes = new Map(fired.map((result) => [result.firing, result]))
+    return called.map((call): CallOutcome => {
+      const result = call && outcomes.get(call.firing)
+      return call && result ? answerOf(result, call.pipeline, now) : { kind: 'unknown' }
     })
   })
 
-function answerOf({ firing, outcome, runId }: Fired, pipeline: string, now: Date): Answer {
+function answerOf({ firing, outcome, runId }: Fired, pipeline: string, now: Date): CallOutcome {
   switch (outcome) {
     case 'requested':
       return { kind: 'requested', runId }
@@ -83,8 +83,8 @@ const isSame = (stored: string, presented: string) =>
   stored.length === presented.length && timingSafeEqual(Buffer.from(stored), Buffer.from(presented))
 
 /** Returns null if too many calls wait. */
-export function makeCalls(answer: (calls: readonly Call[]) => Promise<Answer[]>) {
+export function makeCalls(answer: (calls: readonly Call[]) => Promise<CallOutcome[]>) {
   const batcher = makeMicroBatcher(WEBHOOK_BATCH, answer)
-  return (call: Call): Promise<Answer> | null =>
+  return (call: Call): Promise<CallOutcome> | null =>
     batcher.waiting() < WEBHOOK_CALLS_WAITING ? batcher.add(call) : null
 }

@@ -20,7 +20,7 @@ export const webhookRoutes = (webhooks: WebhookService) =>
         operationId: 'callWebhook',
         summary: 'Call a webhook',
         description:
-          'Fires the webhook trigger of the token, whatever the body. 400 without a token, and when the pipeline has never been published; 404 when the token is unknown or its trigger disabled; 429 with `Retry-After` while the trigger cools down.',
+          'Fires the webhook trigger of the token; the body is ignored. Returns 400 without a token or if the pipeline has never been published, 404 if the token is unknown or its trigger is disabled, and 429 with `Retry-After` while the trigger cools down.',
         security: [{ WebhookToken: [] }, { WebhookBearer: [] }],
       },
     },

@@ -7,7 +7,7 @@ import type { NewId } from '../core/ids.ts'
 import { limits } from '../core/limits.ts'
 import { type Buckets, type Failures, tooManyRequests } from '../core/rate-limit.ts'
 import { hashOfToken } from '../triggers/service.ts'
-import { answerCalls, makeCalls } from './calls.ts'
+import { answerCalls, makeCalls, WEBHOOK_CALLS_WAITING } from './calls.ts'
 
 export interface WebhookDeps {
   /** Connections for the calls; one transaction answers many calls. */
@@ -23,42 +23,49 @@ export interface WebhookDeps {
 export type WebhookService = ReturnType<typeof makeWebhookService>
 
 export function makeWebhookService({ sql, newId, nudge, calls = null, failures = null }: WebhookDeps) {
-  const ask = makeCalls((calls) => answerCalls(sql, calls, newId))
+  const fire = makeCalls((calls) => answerCalls(sql, calls, newId))
 
   /** Hashes of tokens that were valid. They stay usable from an address that has sent many unknown tokens. */
-  const proven = new LRUCache<string, true>({ max: limits.bucketsKept })
+  const validHashes = new LRUCache<string, true>({ max: limits.cachedBuckets })
 
   /** A null token: the call has no token. Only the hash of the token leaves this function. */
   async function call(token: string | null, sender: Sender = UNKNOWN) {
     if (token === null)
-      throw invalid('X-Webhook-Token', 'is required (or Authorization: Bearer with the token)')
+      throw invalid(
+        'X-Webhook-Token',
+        'is required: send the token in this header or as Authorization: Bearer',
+      )
     const hash = hashOfToken(token)
-    refuseBeyond(calls?.take(hash), 'too many calls of this webhook')
-    if (!proven.has(hash)) refuseBeyond(failures?.look(sender), TOO_MANY_UNKNOWN)
-    const asked = ask({ hash, trace: clientTrace() })
-    if (asked === null) throw tooManyRequests('too many webhook calls are waiting', 1)
-    const answer = await asked
-    if (answer.kind === 'unknown') {
-      proven.delete(hash)
-      refuseBeyond(failures?.take(sender), TOO_MANY_UNKNOWN)
-    } else proven.set(hash, true)
-    switch (answer.kind) {
+    requireAllowance(calls?.consume(hash), 'too many calls of this webhook')
+    if (!validHashes.has(hash)) requireAllowance(failures?.look(sender), TOO_MANY_UNKNOWN)
+    const pending = fire({ hash, trace: clientTrace() })
+    if (pending === null)
+      throw tooManyRequests(`${WEBHOOK_CALLS_WAITING} webhook calls are waiting, the limit: retry in 1 s`, 1)
+    const result = await pending
+    if (result.kind === 'unknown') {
+      validHashes.delete(hash)
+      requireAllowance(failures?.consume(sender), TOO_MANY_UNKNOWN)
+    } else validHashes.set(hash, true)
+    switch (result.kind) {
       case 'requested':
         nudge()
-        return { run_id: answer.runId }
+        return { run_id: result.runId }
       case 'unknown':
         throw new AppError(404, 'NOT_FOUND', 'no webhook has this token')
       case 'unpublished':
         throw new AppError(
           400,
           'INVALID_ARGUMENT',
-          `pipeline ${answer.pipeline} has never been published: publish it first (POST ${publishPath(answer.pipeline)}), then call the webhook again`,
+          `pipeline ${result.pipeline} has never been published: publish it first (POST ${publishPath(result.pipeline)}), then call the webhook again`,
         )
       case 'cooling':
-        throw tooManyRequests('the trigger is cooling down', answer.retryAfterSeconds)
+        throw tooManyRequests(
+          `the trigger is cooling down: retry in ${result.retryAfterSeconds} s`,
+          result.retryAfterSeconds,
+        )
       case 'full':
         throw tooManyRequests(
-          `pipeline ${answer.pipeline} has ${limits.waitingRunsPerPipeline} runs waiting already`,
+          `pipeline ${result.pipeline} has ${limits.waitingRunsPerPipeline} waiting runs, the limit: retry in ${FULL_RETRY_SECONDS} s`,
           FULL_RETRY_SECONDS,
         )
     }
@@ -74,7 +81,7 @@ const publishPath = (pipeline: string) => `/api/v1/pipelines/${pipeline.replaceA
 
 const TOO_MANY_UNKNOWN = 'too many unknown webhook tokens from this address'
 
-function refuseBeyond(allowed: ReturnType<Buckets['take']> | undefined, why: string) {
+function requireAllowance(allowed: ReturnType<Buckets['consume']> | undefined, why: string) {
   if (allowed && allowed.retryAfterSeconds > 0) throw tooManyRequests(why, allowed.retryAfterSeconds)
 }
 

@@ -52,10 +52,10 @@ describe('a webhook call', () => {
     ['X-Webhook-Token', (token: string) => ({ 'x-webhook-token': token })],
     ['Authorization: Bearer', (token: string) => ({ authorization: `Bearer ${token}` })],
     [
-      'both, of which the first counts',
+      'both headers, of which X-Webhook-Token wins',
       (token: string) => ({ 'x-webhook-token': token, authorization: 'Bearer x' }),
     ],
-  ])('a call with %s requests a run that the trigger remembers', async (_, headers) => {
+  ])('a call with %s requests a run and updates its trigger', async (_, headers) => {
     const { token, pipelineId, id, ref, triggers } = await newWebhook()
     const before = nudges
     const answer = await call(headers(token))
@@ -132,9 +132,9 @@ describe('a webhook call is refused', () => {
     )
     expect(answers.filter((answer) => answer === null).length).toBeGreaterThan(0)
     resolve()
-    const taken = answers.filter((answer) => answer !== null)
-    expect(taken.length).toBeGreaterThanOrEqual(WEBHOOK_CALLS_WAITING)
-    expect(new Set((await Promise.all(taken)).map(({ kind }) => kind))).toEqual(new Set(['unknown']))
+    const accepted = answers.filter((answer) => answer !== null)
+    expect(accepted.length).toBeGreaterThanOrEqual(WEBHOOK_CALLS_WAITING)
+    expect(new Set((await Promise.all(accepted)).map(({ kind }) => kind))).toEqual(new Set(['unknown']))
   })
 })
 

@@ -19,7 +19,8 @@ export const lakeContents = pgTable('lake_content', (pg) => ({
 }))
 
 /**
- * `main` and the branches of attempts. `number` is the head of main. `base` is the commit of main on which a branch is based.
+ * `main`, the branches of attempts and of users, and tags. `number` is the head of main. `base` is the commit of main on which
+ * a branch is based, or that a tag names. The base of main is its oldest commit whose tables are all kept.
  */
 export const lakeRefs = pgTable(
   'lake_ref',
@@ -29,20 +30,37 @@ export const lakeRefs = pgTable(
       .text('state', { enum: ['open', 'merged', 'deleted'] })
       .notNull()
       .default('open'),
+    kind: pg
+      .text('kind', { enum: ['main', 'run', 'user', 'tag'] })
+      .notNull()
+      .default('run'),
     number: pg.bigint('number', { mode: 'number' }),
     base: pg.bigint('base', { mode: 'number' }),
     /** The branch's latest commit; null while it has none. */
     head: pg.uuid('head'),
     runId: pg.uuid('run_id'),
     attempt: pg.integer('attempt'),
+    /** The user's branch into which the branch of an attempt merges; null: main. */
+    parent: pg.text('parent'),
+    description: pg.text('description').notNull().default(''),
+    /** The user or API key that created the branch; null without a credential. */
+    createdBy: pg.text('created_by'),
+    /** The reaper closes the branch after this time. */
+    expiresAt: instant('expires_at'),
     createdAt: createdAt(),
+    /** The latest rebase, or merge of a run into the branch. */
+    updatedAt: instant('updated_at'),
     closedAt: instant('closed_at'),
   }),
   (t) => [
     /** For closed branches that are old enough to be deleted. */
     index('lake_ref_closed').on(t.closedAt).where(sql`closed_at is not null`),
     index('lake_ref_open').on(t.createdAt).where(sql`state = 'open' and name <> 'main'`),
+    /** For lists of branches and tags, which leave out the many branches of attempts. */
+    index('lake_ref_listed').on(t.kind, t.name).where(sql`kind in ('user', 'tag')`),
+    index('lake_ref_parent').on(t.parent).where(sql`parent is not null`),
     check('lake_ref_state', sql`${t.state} in ('open', 'merged', 'deleted')`),
+    check('lake_ref_kind', sql`${t.kind} in ('main', 'run', 'user', 'tag')`),
   ],
 )
 
@@ -55,7 +73,11 @@ export const lakeCommits = pgTable(
     number: pg.bigint('number', { mode: 'number' }),
     base: pg.bigint('base', { mode: 'number' }).notNull(),
     runId: pg.uuid('run_id'),
+    /** The user or API key that made the commit; null for commits of runs and of the service. */
+    author: pg.text('author'),
     message: pg.text('message').notNull(),
+    /** The changed tables as `namespace.layer.name`, ordered by name. */
+    tables: pg.text('tables').array().notNull().default(sql`'{}'`),
     createdAt: createdAt(),
   }),
   (t) => [
@@ -109,5 +131,6 @@ export const branchEntries = pgTable(
   (t) => [
     primaryKey({ columns: [t.ref, t.namespace, t.layer, t.name] }),
     index('branch_entry_content').on(t.contentId),
+    index('branch_entry_base_content').on(t.baseContent),
   ],
 )

@@ -51,7 +51,7 @@ export const triggers = pgTable(
   ],
 )
 
-/** The dependencies of a cron_dependency trigger, each with the success that the last firing used. */
+/** The dependencies of a cron_dependency trigger, each with its latest successful run at the trigger's last firing. */
 export const triggerDependencies = pgTable(
   'trigger_dependency',
   (pg) => ({

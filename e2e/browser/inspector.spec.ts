@@ -97,10 +97,10 @@ test('keys and clicks step through a history; every step has a URL', async ({ pa
     'Attempt',
     'Version',
     'Started',
-    'Took',
+    'Duration',
     'Rows written',
     'Base commit',
-    'Merged as',
+    'Merge commit',
   ])
 
   await page.keyboard.press('ArrowLeft')
@@ -116,7 +116,7 @@ test('keys and clicks step through a history; every step has a URL', async ({ pa
   await expect(lit(page)).toHaveAttribute('data-state', 'pending.waiting')
   // Two arrows are drawn: into the compound state `pending`, and into its inner state.
   await expect(page.locator('#canvas .way.taken[data-transitions="created"]')).toHaveCount(2)
-  await page.getByRole('button', { name: 'Step forth (→)' }).click()
+  await page.getByRole('button', { name: 'Step forward (→)' }).click()
   await expect(lit(page)).toHaveAttribute('data-state', 'pending.starting')
   await expect(page.locator('.history li[aria-current] .effect')).toHaveText(['openAttempt', 'submitAttempt'])
   await expect(page.locator('.history li[aria-current]')).toContainText('by dispatcher')
@@ -237,7 +237,7 @@ test('a focused control keeps the focus while a history changes', async ({ page,
   await expect(steps(page)).toHaveCount(5)
   await expect(step).toBeFocused()
 
-  const forth = page.getByRole('button', { name: 'Step forth (→)' })
+  const forth = page.getByRole('button', { name: 'Step forward (→)' })
   await forth.focus()
   for (const place of ['3 of 5', '4 of 5', '5 of 5']) {
     await page.keyboard.press('Enter')
@@ -376,7 +376,7 @@ test.describe('inspector with an API key, no runner and 3,000 runs', () => {
     await expect(page.locator('#ask-key')).toBeVisible()
     await page.locator('#key-input').fill('wrong')
     await page.keyboard.press('Enter')
-    await expect(page.locator('#key-problem')).toHaveText('That key is not the right one.')
+    await expect(page.locator('#key-problem')).toHaveText('The service refused this key or token.')
     await page.locator('#key-input').fill(KEY)
     await page.keyboard.press('Enter')
     await expect(page.locator('.summary')).toHaveText(/^3,0\d\d runs$/)

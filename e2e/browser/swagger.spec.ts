@@ -90,10 +90,10 @@ test('the authorized Swagger page uploads files and streams logs from its origin
   const api = await newRequest.newContext({ baseURL: locked.url, extraHTTPHeaders: { 'x-api-key': key } })
   try {
     const pipeline = await newPipeline(api)
-    const asked = await api.post('/api/v1/runs', {
+    const accepted = await api.post('/api/v1/runs', {
       data: { namespace: pipeline.namespace, layer: pipeline.layer, pipeline: pipeline.name },
     })
-    const { run_id } = await asked.json()
+    const { run_id } = await accepted.json()
     // No runner executes this run. The cancel ends the run and its log stream.
     expect((await api.post(`/api/v1/runs/${run_id}/cancel`)).status()).toBe(200)
 

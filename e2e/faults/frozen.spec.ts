@@ -15,7 +15,7 @@ test.setTimeout(240_000)
 let tree: Tree
 test.beforeAll(async () => {
   tree = await startTree({ DATABASE_TIMEOUT: String(STATEMENT_SECONDS) })
-  await made('POST', '/landing-zones', { namespace: 'default', name: 'arrivals' })
+  await created('POST', '/landing-zones', { namespace: 'default', name: 'arrivals' })
   for (const name of ['asked', 'arrived', 'called']) await tree.publish(name, 'select 1 as a')
 })
 
@@ -46,12 +46,16 @@ function thaw() {
 test('requests during a frozen Postgres are 503 and can be repeated safely', async () => {
   const triggers = '/pipelines/default/gold/arrived/triggers'
   const config = { namespace: 'default', zone_name: 'arrivals' }
-  await made('POST', triggers, { type: 'landing_zone_upload', config })
-  const webhook = await made<{ webhook_token: string }>('POST', '/pipelines/default/gold/called/triggers', {
-    type: 'webhook',
-    config: {},
-    cooldown_seconds: 3_600,
-  })
+  await created('POST', triggers, { type: 'landing_zone_upload', config })
+  const webhook = await created<{ webhook_token: string }>(
+    'POST',
+    '/pipelines/default/gold/called/triggers',
+    {
+      type: 'webhook',
+      config: {},
+      cooldown_seconds: 3_600,
+    },
+  )
   const keys = { run: randomUUID(), upload: randomUUID() }
   const askFor = {
     'a run': () => send('POST', '/runs', { pipeline: 'asked' }, keys.run),
@@ -68,10 +72,10 @@ test('requests during a frozen Postgres are 503 and can be repeated safely', asy
   freeze([postmaster])
   freeze(await childrenOf(postmaster))
   // More requests of each kind than there are connections.
-  const asked = Object.entries(askFor).flatMap(([what, ask]) =>
+  const reports = Object.entries(askFor).flatMap(([what, ask]) =>
     Array.from({ length: 15 }, async () => ({ what, ...(await ask()) })),
   )
-  for (const { what, status, retryAfter, body } of await Promise.all(asked))
+  for (const { what, status, retryAfter, body } of await Promise.all(reports))
     expect({ what, status, retryAfter, body }).toEqual({
       what,
       status: 503,
@@ -143,7 +147,7 @@ test('runs start although the backend that starts runs is frozen', async () => {
   await sql.end({ timeout: 1 })
 })
 
-interface Told {
+interface FaultReport {
   status: number
   retryAfter: string | null
   body: unknown
@@ -155,8 +159,8 @@ async function send(
   run?: { pipeline: string },
   key?: string,
   token?: string,
-): Promise<Told> {
-  return told(path, {
+): Promise<FaultReport> {
+  return reportOf(path, {
     method,
     headers: {
       ...(run === undefined ? {} : { 'content-type': 'application/json' }),
@@ -167,17 +171,17 @@ async function send(
   })
 }
 
-async function upload(key: string): Promise<Told> {
+async function upload(key: string): Promise<FaultReport> {
   const form = new FormData()
   form.append('file', new Blob(['a\n1\n'], { type: 'text/csv' }), 'arrival.csv')
-  return told('/landing-zones/default/arrivals/files', {
+  return reportOf('/landing-zones/default/arrivals/files', {
     method: 'POST',
     headers: { 'idempotency-key': key },
     body: form,
   })
 }
 
-async function told(path: string, init: RequestInit): Promise<Told> {
+async function reportOf(path: string, init: RequestInit): Promise<FaultReport> {
   const response = await fetch(`${tree.url}/api/v1${path}`, { ...init, signal: AbortSignal.timeout(TOLD_MS) })
   return {
     status: response.status,
@@ -186,7 +190,7 @@ async function told(path: string, init: RequestInit): Promise<Told> {
   }
 }
 
-async function made<Answer>(method: string, path: string, body: object): Promise<Answer> {
+async function created<Answer>(method: string, path: string, body: object): Promise<Answer> {
   const answer = await tree.call<Answer>(method, path, body)
   expect(answer, JSON.stringify(answer.body)).toMatchObject({ status: 201 })
   return answer.body

@@ -71,8 +71,8 @@ for (const [part, kill] of Object.entries(PARTS)) {
       await release()
 
       expect(await tree.ended(id), tree.log()).toMatchObject({ status: 'success', error: null })
-      const seen = await reader.stop()
-      expect([...seen].filter((count) => count !== 0 && count !== ROWS)).toEqual([])
+      const counts = await reader.stop()
+      expect([...counts].filter((count) => count !== 0 && count !== ROWS)).toEqual([])
       // The API may still be looking for a query service.
       expect(
         await until(
@@ -103,8 +103,8 @@ test('four runs on one stream each succeed once after their runner dies', async 
   for (const one of ended) expect(one, tree.log()).toMatchObject({ status: 'success', error: null })
   const sql = await tree.connect()
   for (const [n, name] of names.entries()) {
-    const seen = await readers[n]?.stop()
-    expect([...(seen ?? [])].filter((count) => count !== 0 && count !== ROWS)).toEqual([])
+    const counts = await readers[n]?.stop()
+    expect([...(counts ?? [])].filter((count) => count !== 0 && count !== ROWS)).toEqual([])
     expect(
       await until(
         () => rowsOf(name),
@@ -163,12 +163,12 @@ async function rowsOf(name: string): Promise<number | null> {
 
 /** Reads the table repeatedly and collects every row count. */
 function readingThroughout(name: string) {
-  const seen = new Set<number>()
+  const counts = new Set<number>()
   let isStopped = false
   const ended = (async () => {
     while (!isStopped) {
       const count = await rowsOf(name).catch(() => null)
-      if (count !== null) seen.add(count)
+      if (count !== null) counts.add(count)
       await new Promise((resolve) => setTimeout(resolve, 20))
     }
   })()
@@ -176,7 +176,7 @@ function readingThroughout(name: string) {
     async stop() {
       isStopped = true
       await ended
-      return seen
+      return counts
     },
   }
 }

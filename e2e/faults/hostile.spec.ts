@@ -96,7 +96,7 @@ test('runs that lose two runners together then execute alone and succeed', async
     expect(await tree.run(id), tree.log()).toMatchObject({ status: 'success', error: null })
     const { body } = await tree.call<{ logs: { message: string }[] }>('GET', `/runs/${id}/logs`)
     expect(body.logs.map(({ message }) => message)).toContain(
-      'this attempt executes alone on its runner: earlier ones lost theirs',
+      'this attempt executes alone on its runner: earlier attempts lost their runners',
     )
   }
 })

@@ -72,7 +72,7 @@ test('a leader paused between two transactions writes nothing after it wakes @sc
   await sleepUntil(since + PAUSE_MS)
 
   for (const pid of [api, old.pid]) wake(pid)
-  await until(async () => tree.log().includes('leads the scheduler no longer'), Boolean)
+  await until(async () => tree.log().includes('leadership of the scheduler lost'), Boolean)
   await old.heard('follows')
   const firedByYoung = await firings('young')
   await until(
@@ -119,7 +119,7 @@ test('a leader paused inside a transaction writes nothing after it wakes', async
 
   old.child.stdin?.write('go on\n')
   for (const pid of [api, old.pid]) wake(pid)
-  await until(async () => tree.log().split('leads the scheduler no longer').length > 2, Boolean)
+  await until(async () => tree.log().split('leadership of the scheduler lost').length > 2, Boolean)
   await old.heard('failed')
   const firedByYoung = await firings('young')
   await until(
@@ -209,14 +209,14 @@ async function start(path: string, ...args: string[]) {
     text += chunk
   })
   // Only whole lines count: half a pid would be the pid of another process.
-  const said = () => text.split('\n').slice(0, -1)
+  const printedLines = () => text.split('\n').slice(0, -1)
   const heard = (word: string) =>
     until(
-      async () => said(),
+      async () => printedLines(),
       (lines) => lines.includes(word),
     )
   const lines = await until(
-    async () => said(),
+    async () => printedLines(),
     ([first]) => first?.startsWith('pid ') === true,
   )
   return {

@@ -28,7 +28,7 @@ for (const [name, table] of Object.entries({
 }))
   test(`the next reaper tick recovers from a kill ${name}`, async () => {
     const pipeline = `kept_${table}`
-    const kept = await success(pipeline)
+    const recentRun = await success(pipeline)
     await addOldRuns(pipeline)
     const held = holding(await tree.connect(), `lock table ${table} in share mode`)
     await held.taken
@@ -46,11 +46,11 @@ for (const [name, table] of Object.entries({
 
     const { failures } = await until(lastTick, ({ last_run_at }) => last_run_at !== null)
     expect(failures).toEqual([])
-    const left = await sql<{ id: string }[]>`select id from run where pipeline = ${pipeline}`
-    expect(left.map(({ id }) => id)).toEqual([kept])
+    const runs = await sql<{ id: string }[]>`select id from run where pipeline = ${pipeline}`
+    expect(runs.map(({ id }) => id)).toEqual([recentRun])
     expect(await orphans()).toEqual({ logs: 0, attempts: 0, results: 0, moves: 0 })
     expect(await rowsOf(pipeline)).toEqual([{ a: 1 }])
-    const { body } = await tree.call<{ logs: unknown[] }>('GET', `/runs/${kept}/logs`)
+    const { body } = await tree.call<{ logs: unknown[] }>('GET', `/runs/${recentRun}/logs`)
     expect(body.logs.length).toBeGreaterThan(0)
     // The service continues as before.
     await success(pipeline)
@@ -69,8 +69,9 @@ test('branches of deleted runs are deleted when old enough, and counted @reaper.
       from lake_commit`
   const { status, body } = await tree.call<{ branches_cleaned: number }>('POST', '/admin/retention/run')
   expect([status, body.branches_cleaned]).toEqual([202, 1])
-  const left = await sql`select run_id from lake_ref where state = 'open' and run_id in ${sql([old, young])}`
-  expect(left).toEqual([{ run_id: young }])
+  const branches =
+    await sql`select run_id from lake_ref where state = 'open' and run_id in ${sql([old, young])}`
+  expect(branches).toEqual([{ run_id: young }])
 })
 
 const lastTick = async () =>

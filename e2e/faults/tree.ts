@@ -85,8 +85,8 @@ export async function startTree(env: Record<string, string> = {}): Promise<Tree>
       await must([200], 'POST', `/pipelines/default/gold/${name}/publish`)
     },
     async requestRun(pipeline) {
-      const asked = { namespace: 'default', layer: 'gold', pipeline }
-      return (await must<{ run_id: string }>([202], 'POST', '/runs', asked)).run_id
+      const data = { namespace: 'default', layer: 'gold', pipeline }
+      return (await must<{ run_id: string }>([202], 'POST', '/runs', data)).run_id
     },
     async pidOf(name) {
       const pid = (await registry()).processes.find((part) => part.name === name)?.pid
@@ -120,7 +120,7 @@ export async function until<T>(
     }
     await new Promise((resolve) => setTimeout(resolve, 10))
   }
-  throw new Error(`it did not come to pass; last seen: ${JSON.stringify(last)}`)
+  throw new Error(`condition not met in time; last result: ${JSON.stringify(last)}`)
 }
 
 /** Holds a lock in an open transaction until `release`, or until the server dies. */

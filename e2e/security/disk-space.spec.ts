@@ -104,7 +104,8 @@ test.describe('full disk', () => {
         /^not enough disk space: the disk is full; free/,
       )
       expect(await unfinishedIn(service)).toEqual([])
-      expect((await statfs(objects)).bavail).toBe(before)
+      // The service itself writes and removes small files here, so one can exist at either measurement.
+      await expect.poll(async () => (await statfs(objects)).bavail).toBeGreaterThanOrEqual(before)
       const { files } = await getJson(request, `${zone.url}/files`)
       expect(files).toEqual([])
 

@@ -294,7 +294,7 @@ test.describe('attempt tokens', () => {
     const [payload = '', signature = ''] = one.split('.')
     const claims = claimsOf(one)
     const encoded = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url')
-    const made = (value: object, secret: string) => {
+    const signed = (value: object, secret: string) => {
       const text = encoded(value)
       return `${text}.${createHmac('sha256', secret).update(`sluice-token-1.${text}`).digest('base64url')}`
     }
@@ -313,7 +313,7 @@ test.describe('attempt tokens', () => {
       `${payload}=.${signature}`,
       `${payload}.${'A'.repeat(43)}`,
       ...['', 'secret', 'sluice', 'attempt_token', key['x-api-key'], 'undefined', 'null'].map((secret) =>
-        made(reader, secret),
+        signed(reader, secret),
       ),
       'x'.repeat(10_000),
       'null',

@@ -75,7 +75,7 @@ test('a refusal reveals nothing about the protected data', async () => {
   const { status, json } = await service.ask(service.user(fresh('user')), 'GET', '/api/v1/audit')
   expect([status, json]).toEqual([
     403,
-    { error: { code: 'AUTHORIZATION', type: 'AUTHORIZATION', message: 'this is for administrators only' } },
+    { error: { code: 'AUTHORIZATION', type: 'AUTHORIZATION', message: 'administrator role required' } },
   ])
 })
 

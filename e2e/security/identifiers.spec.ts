@@ -45,10 +45,10 @@ test.beforeAll(async ({ request }) => {
 })
 test.afterEach(async ({ request }) => {
   // No table was dropped, and no other user's rows were returned.
-  const asked = await request.post('/api/v1/query', {
+  const answer = await request.post('/api/v1/query', {
     data: { sql: `select kept from gold."${victim.name}"` },
   })
-  expect([asked.status(), (await asked.json()).rows]).toEqual([200, [{ kept: 42 }]])
+  expect([answer.status(), (await answer.json()).rows]).toEqual([200, [{ kept: 42 }]])
   const { total } = await getJson(request, '/api/v1/runs?limit=1')
   expect(total).toBeGreaterThan(0)
 })
@@ -126,8 +126,8 @@ test('filters, searches, sort keys and prefixes are values, never SQL', async ({
       await Promise.all(
         NAMES.slice(0, 4).map(async (value) => {
           const response = await request.get(path, { params: { [filter]: value } })
-          const told = /syntax|pg_|SQLSTATE|postgres/i.exec(await response.text())?.[0]
-          expect([path, filter, value, response.status() < 500, told]).toEqual([
+          const databaseText = /syntax|pg_|SQLSTATE|postgres/i.exec(await response.text())?.[0]
+          expect([path, filter, value, response.status() < 500, databaseText]).toEqual([
             path,
             filter,
             value,
@@ -193,16 +193,16 @@ test(`hostile names work as column names: ${STRATEGIES.length} ways to write the
 async function expectColumns(request: APIRequestContext, { namespace, layer, name }: MadePipeline) {
   const table = `/api/v1/tables/${namespace}/${layer}/${name}`
   const described = await getJson(request, table)
-  const known = described.columns.map((column: { name: string }) => column.name)
-  for (const column of COLUMNS) expect(known).toContain(column)
+  const columns = described.columns.map((column: { name: string }) => column.name)
+  for (const column of COLUMNS) expect(columns).toContain(column)
   const preview = await request.get(`${table}/preview`)
   expect(preview.status()).toBe(200)
   const [row] = (await preview.json()).rows
   for (const [index, column] of COLUMNS.entries()) {
     expect([column, Object.hasOwn(row, column) ? row[column] : undefined]).toEqual([column, index + 1])
     const sql = `select ${quoted(column)} as v from ${layer}.${quoted(name)} order by 1 limit 1`
-    const asked = await request.post('/api/v1/query', { data: { sql, namespace } })
-    expect([column, asked.status(), (await asked.json()).rows]).toEqual([column, 200, [{ v: index + 1 }]])
+    const answer = await request.post('/api/v1/query', { data: { sql, namespace } })
+    expect([column, answer.status(), (await answer.json()).rows]).toEqual([column, 200, [{ v: index + 1 }]])
   }
   const change = {
     column_descriptions: Object.fromEntries(COLUMNS.map((column) => [column, `of ${column}`])),

@@ -4,7 +4,7 @@ import { expect, test } from '@playwright/test'
 import { type OwnService, startOwnService } from '../own-service.ts'
 import { KEY, licensedWith, startProvider } from './pro-service.ts'
 
-const stranger = generateKeyPairSync('rsa', { modulusLength: 2048 })
+const foreignKeys = generateKeyPairSync('rsa', { modulusLength: 2048 })
 const CLAIMS = { type: 'team', expires_at: '2999-01-01T00:00:00Z', max_users: 7 }
 
 let provider: Awaited<ReturnType<typeof startProvider>>
@@ -55,7 +55,7 @@ test('the audit log shows the subject of the token', async ({ request }) => {
 
 test('the service requests no address that a token names', async ({ request }) => {
   for (const name of ['jku', 'x5u', 'jwks_uri', 'kid', 'iss'])
-    for (const key of [undefined, stranger.privateKey]) {
+    for (const key of [undefined, foreignKeys.privateKey]) {
       const elsewhere = { [name]: `${provider.issuer}/elsewhere` }
       const token = provider.token({ sub: 'ada', ...elsewhere }, elsewhere, key)
       const response = await request.get(`${service.url}/api/v1/namespaces`, bearer(token))

@@ -160,8 +160,8 @@ test(`quality tests read nothing of previous runs: ${LOOKS.length + LEFT.length}
 
 test(`previews read nothing of previous runs: ${LOOKS.length} attempts`, async () => {
   const preview = await newPreview(he)
-  const seen = await she.post(`${reader.url}/preview`, { data: {} })
-  expect([seen.status(), await seen.text()]).toEqual([200, expect.stringContaining(HERS)])
+  const ownPreview = await she.post(`${reader.url}/preview`, { data: {} })
+  expect([ownPreview.status(), await ownPreview.text()]).toEqual([200, expect.stringContaining(HERS)])
   for (const [text, message] of LOOKS) {
     const code = named(text)
     await expectRefused(await preview.ask(code), code, message)

@@ -48,7 +48,9 @@ test('an expired licence refuses users at once, but not keys', async () => {
     expect((await service.ask(service.machine, 'POST', PATH, { name: 'after-the-end' })).status).toBe(201)
     const ready = await service.ask({}, 'GET', '/health/ready')
     expect(ready.status).toBe(200)
-    expect(ready.json).toMatchObject({ details: { license: 'has ended: users are refused' } })
+    expect(ready.json).toMatchObject({
+      details: { license: 'has expired: users are rejected; set a new LICENSE' },
+    })
   } finally {
     await service.stop()
   }

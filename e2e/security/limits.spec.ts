@@ -36,7 +36,7 @@ test('a client over its rate limit gets 429 with Retry-After @limit.rate', async
 })
 
 test('every answer, including refusals and pages, has the security headers', async ({ request }) => {
-  const asked: [string, object][] = [
+  const requests: [string, object][] = [
     ['/health', {}],
     ['/metrics', {}],
     ['/nope', {}],
@@ -52,7 +52,7 @@ test('every answer, including refusals and pages, has the security headers', asy
     ['/inspector', {}],
     ['/inspector/nope.js', {}],
   ]
-  for (const [path, options] of asked) {
+  for (const [path, options] of requests) {
     const headers = (await request.fetch(path, options)).headers()
     expect([path, headers['x-content-type-options'], headers['x-frame-options']]).toEqual([
       path,

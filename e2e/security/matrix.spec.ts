@@ -33,7 +33,7 @@ const ROLES: Record<string, Role> = {
 }
 
 /** Resources on which the rights of a caller are known. */
-interface Things {
+interface PluginResources {
   namespace: string
   pipeline: string
   pipelineId: string
@@ -49,10 +49,10 @@ type Expected = 'anybody' | 'administrators' | 'owners' | { of: 'thing' | 'space
 const thing = (needs: Right): Expected => ({ of: 'thing', needs })
 const space = (needs: Right): Expected => ({ of: 'space', needs })
 
-interface Asked {
+interface MatrixRequest {
   expected: Expected
-  path?: (things: Things) => string
-  body?: (things: Things) => object | FormData
+  path?: (things: PluginResources) => string
+  body?: (things: PluginResources) => object | FormData
   /** The resource does not exist here. A permitted caller gets that answer; any other caller is still refused. */
   isAbsent?: boolean
 }
@@ -74,23 +74,23 @@ const Z = '/api/v1/landing-zones/{ns}/{name}'
 const T = '/api/v1/tables/{ns}/{layer}/{name}'
 const I = '/api/v1/inspector/{machine}'
 const inZone = (rest = '') => ({
-  path: ({ namespace, zone }: Things) => `/api/v1/landing-zones/${namespace}/${zone}${rest}`,
+  path: ({ namespace, zone }: PluginResources) => `/api/v1/landing-zones/${namespace}/${zone}${rest}`,
 })
 const grantTo =
   (grantee: string) =>
-  ({ pipelineId }: Things) => ({
+  ({ pipelineId }: PluginResources) => ({
     grantee_id: grantee,
     resource_type: 'pipeline',
     resource_id: pipelineId,
     permission: 'read',
   })
 const fileOfPipeline = {
-  path: ({ namespace, pipeline }: Things) =>
+  path: ({ namespace, pipeline }: PluginResources) =>
     `/api/v1/files/${namespace}/pipelines/bronze/${pipeline}/notes.md`,
 }
 
 /** Routes and the callers who may use them, in the order of the requests: deletions come last. */
-const ROUTES: Record<string, Asked> = {
+const ROUTES: Record<string, MatrixRequest> = {
   'GET /api/v1/features': { expected: 'anybody' },
   'GET /api/v1/audit': { expected: 'administrators' },
   'GET /api/v1/namespaces': { expected: 'anybody' },
@@ -126,6 +126,18 @@ const ROUTES: Record<string, Asked> = {
   [`PUT ${P}/triggers/{id}`]: { expected: thing('write'), body: () => ({ enabled: true }) },
   [`GET ${P}/retention`]: { expected: thing('read') },
   [`PUT ${P}/retention`]: { expected: thing('write'), body: () => ({}) },
+  'GET /api/v1/branches': { expected: 'anybody' },
+  'POST /api/v1/branches': { expected: 'anybody', body: () => ({ name: fresh('branch') }) },
+  'GET /api/v1/branches/{branch}': { expected: 'anybody' },
+  'GET /api/v1/branches/{branch}/commits': { expected: 'anybody' },
+  'DELETE /api/v1/branches/{branch}': {
+    expected: 'anybody',
+    path: () => '/api/v1/branches/absent',
+    isAbsent: true,
+  },
+  'GET /api/v1/tags': { expected: 'anybody' },
+  'POST /api/v1/tags': { expected: 'anybody', body: () => ({ name: fresh('tag') }) },
+  'DELETE /api/v1/tags/{name}': { expected: 'anybody', path: () => '/api/v1/tags/absent', isAbsent: true },
   'GET /api/v1/runs': { expected: 'anybody' },
   'POST /api/v1/runs': {
     expected: thing('write'),
@@ -241,12 +253,12 @@ test.afterAll(async () => {
 /**
  * Makes a namespace with a pipeline, a zone and everything that belongs to them. `subject` gets exactly the rights of the role.
  */
-async function prepare(name: string, role: Role, subject: string): Promise<Things> {
+async function prepare(name: string, role: Role, subject: string): Promise<PluginResources> {
   const { root, must } = service
   const [namespace, pipeline, zone] = [fresh('space'), fresh('pipe'), fresh('zone')]
   const spaceOwner = name === 'namespace owner' ? service.user(subject) : root
   const space = await must(201, spaceOwner, 'POST', '/api/v1/namespaces', { name: namespace })
-  const made = await must(201, root, 'POST', '/api/v1/pipelines', {
+  const createdPipeline = await must(201, root, 'POST', '/api/v1/pipelines', {
     namespace,
     layer: 'bronze',
     name: pipeline,
@@ -280,30 +292,30 @@ async function prepare(name: string, role: Role, subject: string): Promise<Thing
       resource_id: id,
       permission,
     })
-  const given = await grant('pipeline', made.id, 'read', 'somebody-else')
+  const otherGrant = await grant('pipeline', createdPipeline.id, 'read', 'somebody-else')
   if (name === 'owner') {
     await must(200, root, 'PUT', at, { owner: subject })
     await must(200, root, 'PUT', zoneAt, { owner: subject })
   } else if (name !== 'namespace owner' && role.space !== 'none' && !role.isAdministrator) {
     await grant('namespace', space.id, role.space)
   } else if (role.space === 'none' && role.thing !== 'none') {
-    await grant('pipeline', made.id, role.thing)
+    await grant('pipeline', createdPipeline.id, role.thing)
     await grant('landing_zone', zoneMade.id, role.thing)
   }
   return {
     namespace,
     pipeline,
     zone,
-    pipelineId: String(made.id),
+    pipelineId: String(createdPipeline.id),
     fileId: String((file.json as { id?: unknown }).id),
     runId: String(run.run_id),
     scheduleId: String(schedule.id),
     triggerId: String(trigger.id),
-    grantId: String(given.id),
+    grantId: String(otherGrant.id),
   }
 }
 
-function pathOf(route: string, things: Things): string {
+function pathOf(route: string, things: PluginResources): string {
   const path = route.slice(route.indexOf(' ') + 1)
   const id = path.startsWith(P)
     ? things.triggerId
@@ -312,6 +324,7 @@ function pathOf(route: string, things: Things): string {
       : things.runId
   return path
     .replace('/namespaces/{name}', `/namespaces/${things.namespace}`)
+    .replace('{branch}', 'main')
     .replace('{ns}', things.namespace)
     .replace('{layer}', 'bronze')
     .replace('{name}', things.pipeline)
@@ -335,7 +348,7 @@ test('the matrix has exactly the documented routes', () => {
 })
 
 test('every route is 401 without a credential', async () => {
-  const things: Things = {
+  const things: PluginResources = {
     namespace: 'default',
     pipeline: 'p',
     zone: 'z',
@@ -365,13 +378,13 @@ for (const [name, role] of Object.entries(ROLES)) {
       const method = route.split(' ')[0] ?? ''
       const refusals = isAbsent ? [401, 403] : [401, 403, 404]
       const sent = body?.(things)
-      const given =
+      const sentBody =
         sent !== undefined && 'to_user_id' in sent ? { ...sent, to_user_id: ownerAs(name, subject) } : sent
       const { status, text } = await service.ask(
         caller,
         method,
         path?.(things) ?? pathOf(route, things),
-        given,
+        sentBody,
       )
       const wanted = verdict(method, expected, role)
       if (wanted === 'allowed')

@@ -128,9 +128,9 @@ test('no list, total, graph or file listing reveals a hidden resource', async ()
     '/api/v1/inspector/draft/instances',
     '/api/v1/namespaces',
   ]
-  const stranger = service.user(fresh('stranger'))
+  const otherUser = service.user(fresh('stranger'))
   for (const path of lists) {
-    const { status, text, json } = await service.ask(stranger, 'GET', path)
+    const { status, text, json } = await service.ask(otherUser, 'GET', path)
     expect.soft([path, status]).toEqual([path, 200])
     expect.soft([path, text.includes('canary')]).toEqual([path, false])
     const { total } = Object.assign({ total: 0 }, json)
@@ -159,10 +159,10 @@ test('a trigger can observe only resources that its author may read', async () =
 
 test('ids and names in bodies are authorized like those in addresses', async () => {
   const pipeline = await newPipeline(ann)
-  const asked = { namespace: 'default', layer: 'silver', pipeline: pipeline.name }
-  expect(await statusOf(eve, 'POST', '/api/v1/runs', asked)).toBe(403)
-  expect(await statusOf(eve, 'POST', '/api/v1/schedules', { ...asked, cron: '* * * * *' })).toBe(403)
-  expect(await statusOf(eve, 'POST', '/api/v1/runs', { ...asked, pipeline: 'absent' })).toBe(404)
+  const data = { namespace: 'default', layer: 'silver', pipeline: pipeline.name }
+  expect(await statusOf(eve, 'POST', '/api/v1/runs', data)).toBe(403)
+  expect(await statusOf(eve, 'POST', '/api/v1/schedules', { ...data, cron: '* * * * *' })).toBe(403)
+  expect(await statusOf(eve, 'POST', '/api/v1/runs', { ...data, pipeline: 'absent' })).toBe(404)
   const form = new FormData()
   form.set('path', `default/pipelines/silver/${pipeline.name}/pipeline.sql`)
   form.set('file', new File(['select 666'], 'x.sql'))

@@ -30,7 +30,7 @@ const RUNS: [sql: string, message: RegExp][] = [
   ],
   [
     "select string_agg(repeat('x', 1000), '') as a from range(100_000_000)",
-    /needs more memory|used up its memory/,
+    /needs more memory|memory limit exceeded/,
   ],
 ]
 

@@ -21,6 +21,6 @@ for (const [what, attempts] of Object.entries(STATEMENTS))
 test('a preview that exhausts memory is ended, and the next one works', async ({ request }) => {
   const ask = asking(request)
   const greedy = "select string_agg(repeat('x', 1000), '') as a from range(100_000_000)"
-  await expectRefused(await ask(greedy), greedy, /needs more memory|used up its memory|Out of Memory/)
+  await expectRefused(await ask(greedy), greedy, /needs more memory|memory limit exceeded|Out of Memory/)
   await expectHealthy(request)
 })

@@ -34,7 +34,7 @@ let token: string
 /** Secrets that no answer may contain, by description. */
 const secrets: Record<string, string> = {}
 /** All HTTP answers of the service, with their requests. */
-const told: { asked: string; text: string }[] = []
+const answers: { asked: string; text: string }[] = []
 
 test.describe.configure({ mode: 'serial' })
 test.beforeAll(async ({ playwright }) => {
@@ -61,8 +61,8 @@ test.beforeAll(async ({ playwright }) => {
 
   const context = (headers: Record<string, string>) =>
     playwright.request.newContext({ baseURL: service.url, extraHTTPHeaders: headers })
-  request = heard(await context(key))
-  anybody = heard(await context({}))
+  request = recorded(await context(key))
+  anybody = recorded(await context({}))
 })
 test.afterAll(async () => {
   await service?.stop()
@@ -70,7 +70,7 @@ test.afterAll(async () => {
 })
 
 /** Wraps a context so that every answer is recorded. */
-function heard(context: APIRequestContext): APIRequestContext {
+function recorded(context: APIRequestContext): APIRequestContext {
   const methods = ['get', 'post', 'put', 'delete', 'fetch'] as const
   return new Proxy(context, {
     get(target, name) {
@@ -79,7 +79,7 @@ function heard(context: APIRequestContext): APIRequestContext {
       return async (url: string, options?: object) => {
         const response = await target[method](url, options)
         const text = `${JSON.stringify(response.headersArray())}\n${await response.text()}`
-        told.push({ asked: `${method} ${url}`, text })
+        answers.push({ asked: `${method} ${url}`, text })
         return response
       }
     },
@@ -123,7 +123,7 @@ test('no answer reveals a secret, in use, errors or attacks', async () => {
   const hook = await addTrigger(request, pipeline, 'webhook', {})
   const webhookToken = String(hook.webhook_token)
   // The answer that creates the trigger contains the token, so it is not searched.
-  told.pop()
+  answers.pop()
   secrets['a webhook token'] = webhookToken
   expect((await ended(request, await requestRun(request, pipeline))).status).toBe('success')
 
@@ -244,8 +244,10 @@ raise RuntimeError("shown")
   await anybody.get('/health/ready')
   // The number of polls for the end of a run depends on its duration.
   expect(operations).toBeGreaterThan(60)
-  expect(told.filter(({ asked }) => asked.startsWith('fetch ')).length).toBeGreaterThanOrEqual(2 * operations)
-  for (const { asked, text } of told) {
+  expect(answers.filter(({ asked }) => asked.startsWith('fetch ')).length).toBeGreaterThanOrEqual(
+    2 * operations,
+  )
+  for (const { asked, text } of answers) {
     // Users may see the facts of their licence and their own rights, but no answer may contain these secrets.
     expectNone(asked, text, asked.includes('/triggers') ? ['a webhook token'] : [])
   }

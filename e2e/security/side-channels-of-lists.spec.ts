@@ -9,8 +9,8 @@ import { type Caller, type ProService, startProService } from './pro-service.ts'
 let service: ProService
 let ada: Caller
 let bob: Caller
-let hers: Things
-let his: Things
+let hers: PluginResources
+let his: PluginResources
 
 test.beforeAll(async () => {
   service = await startProService({ RUNNER_URLS: '', QUERY_URLS: '' })
@@ -23,12 +23,12 @@ test.afterAll(async () => {
 })
 
 /** Texts of one user, by description; each text occurs nowhere else. */
-type Things = Record<string, string>
+type PluginResources = Record<string, string>
 
 const canary = () => `c${randomBytes(5).toString('hex')}`
 /** Makes resources in a namespace of the user and in the shared namespace. */
-async function plant(caller: Caller): Promise<Things> {
-  const things: Things = { namespace: canary(), namespaceDescription: canary() }
+async function plant(caller: Caller): Promise<PluginResources> {
+  const things: PluginResources = { namespace: canary(), namespaceDescription: canary() }
   await service.must(201, caller, 'POST', '/api/v1/namespaces', {
     name: things.namespace,
     description: things.namespaceDescription,
@@ -42,7 +42,7 @@ async function plant(caller: Caller): Promise<Things> {
   return things
 }
 
-async function plantIn(caller: Caller, namespace: string): Promise<Things> {
+async function plantIn(caller: Caller, namespace: string): Promise<PluginResources> {
   const must = (status: number, method: string, path: string, body?: object) =>
     service.must(status, caller, method, `/api/v1${path}`, body)
   const words = Object.fromEntries(
@@ -68,13 +68,13 @@ async function plantIn(caller: Caller, namespace: string): Promise<Things> {
   const at = { namespace, layer: 'silver', name: pipeline }
   const path = `/pipelines/${namespace}/silver/${pipeline}`
   const zonePath = `/landing-zones/${namespace}/${zone}`
-  const ids: Things = {}
-  const keep = async (key: string, made: Promise<Record<string, unknown>>, field = 'id') => {
+  const ids: PluginResources = {}
+  const record = async (key: string, made: Promise<Record<string, unknown>>, field = 'id') => {
     const id = (await made)[field]
     if (typeof id === 'string') ids[key] = id
   }
-  await keep('pipelineId', must(201, 'POST', '/pipelines', { ...at, description }))
-  await keep(
+  await record('pipelineId', must(201, 'POST', '/pipelines', { ...at, description }))
+  await record(
     'zoneId',
     must(201, 'POST', '/landing-zones', { namespace, name: zone, description: words.zoneDescription }),
   )
@@ -84,7 +84,7 @@ async function plantIn(caller: Caller, namespace: string): Promise<Things> {
   ]) {
     const form = new FormData()
     form.set('file', new File([`a\n${text}\n`], `${name}.csv`))
-    await keep(`${kind}Id`, must(201, 'POST', `${zonePath}/${kind}`, form))
+    await record(`${kind}Id`, must(201, 'POST', `${zonePath}/${kind}`, form))
   }
   const source = `-- ${comment}\nselect '${row}' as ${column}, (select count(*) from read_csv_auto('{{ landing_zone("${zone}") }}')) as files`
   await must(200, 'PUT', `/files/${namespace}${path.replace(`/${namespace}`, '')}/pipeline.sql`, {
@@ -101,7 +101,7 @@ async function plantIn(caller: Caller, namespace: string): Promise<Things> {
     severity: 'error',
   })
   await must(200, 'POST', `${path}/publish`, { message: words.version })
-  await keep(
+  await record(
     'triggerId',
     must(201, 'POST', `${path}/triggers`, {
       type: 'landing_zone_upload',
@@ -109,7 +109,7 @@ async function plantIn(caller: Caller, namespace: string): Promise<Things> {
       enabled: false,
     }),
   )
-  await keep(
+  await record(
     'scheduleId',
     must(201, 'POST', '/schedules', { namespace, layer: 'silver', pipeline, cron: '0 6 1 1 *' }),
   )
@@ -140,15 +140,15 @@ async function runOf(
   caller: Caller,
   { namespace, layer, name }: { namespace: string; layer: string; name?: string },
 ) {
-  const asked = { namespace, layer, pipeline: name }
-  const { run_id } = await service.must(202, caller, 'POST', '/api/v1/runs', asked)
+  const data = { namespace, layer, pipeline: name }
+  const { run_id } = await service.must(202, caller, 'POST', '/api/v1/runs', data)
   const get = () => service.must(200, caller, 'GET', `/api/v1/runs/${run_id}`)
   await expect.poll(async () => (await get()).finished_at, { intervals: [50, 100] }).not.toBeNull()
   const run = await get()
   return { status: run.status, run }
 }
 
-interface Heard {
+interface Observation {
   status: number
   /** Headers and body. */
   text: string
@@ -160,7 +160,7 @@ const STREAM_MS = 400
 const SILENCE_MS = 2_000
 
 /** Reads a whole answer, or the first moment of a stream. */
-async function hear(caller: Caller, path: string, init: RequestInit = {}): Promise<Heard> {
+async function observe(caller: Caller, path: string, init: RequestInit = {}): Promise<Observation> {
   const stop = new AbortController()
   const response = await fetch(service.url + path, {
     ...init,
@@ -196,14 +196,18 @@ async function hear(caller: Caller, path: string, init: RequestInit = {}): Promi
 }
 
 /** Descriptions of the texts that an answer contains and its request does not. */
-function told({ text }: Heard, request: string, things: Things): string[] {
+function leakedKeys({ text }: Observation, request: string, things: PluginResources): string[] {
   return Object.entries(things).flatMap(([key, value]) =>
     text.includes(value) && !request.includes(value) ? [key] : [],
   )
 }
 
 /** Requests of an operation, with parameters filled from the resources of one user. */
-function fillings(path: string, names: readonly string[], { namespace, ...things }: Things): string[] {
+function fillings(
+  path: string,
+  names: readonly string[],
+  { namespace, ...things }: PluginResources,
+): string[] {
   const requests: string[] = []
   for (const where of ['own', 'shared']) {
     const of = (key: string) => things[`${where} ${key}`] ?? ''
@@ -301,7 +305,7 @@ interface Document {
 
 /** Every GET of the API, with its requests. */
 async function gets(): Promise<[operation: string, requests: string[]][]> {
-  const { json } = await hear(ada, '/swagger/openapi.json')
+  const { json } = await observe(ada, '/swagger/openapi.json')
   const { paths } = json as Document
   return Object.entries(paths).flatMap(([path, { get }]): [string, string[]][] => {
     if (get === undefined || !path.startsWith('/api/v1/')) return []
@@ -315,6 +319,9 @@ const TELLS_NOTHING = [
   '/api/v1/admin/retention/config',
   '/api/v1/admin/retention/status',
   '/api/v1/audit',
+  '/api/v1/branches',
+  '/api/v1/branches/{branch}',
+  '/api/v1/branches/{branch}/commits',
   '/api/v1/features',
   '/api/v1/inspector/machines',
   '/api/v1/inspector/machines/draft.svg',
@@ -323,6 +330,7 @@ const TELLS_NOTHING = [
   '/api/v1/inspector/{machine}/events',
   '/api/v1/landing-zones/{ns}/{name}/lifecycle',
   '/api/v1/pipelines/{ns}/{layer}/{name}/retention',
+  '/api/v1/tags',
 ]
 
 test('every GET reveals Ada’s resources to Ada and none to Bob', async () => {
@@ -336,12 +344,12 @@ test('every GET reveals Ada’s resources to Ada and none to Bob', async () => {
     let isTold = false
     for (const path of paths) {
       const request = decodeURIComponent(path)
-      const heard = await hear(bob, path)
+      const observed = await observe(bob, path)
       requests += 1
-      const leaked = told(heard, request, hers)
+      const leaked = leakedKeys(observed, request, hers)
       if (leaked.length > 0) leaks.push([path, leaked])
-      if (heard.status >= 500) failed.push([path, heard.text])
-      isTold ||= told(await hear(ada, path), request, hers).length > 0
+      if (observed.status >= 500) failed.push([path, observed.text])
+      isTold ||= leakedKeys(await observe(ada, path), request, hers).length > 0
       // Ada needs only one answer that contains her texts.
       if (!isTold || !operation.includes('{')) continue
     }
@@ -377,14 +385,14 @@ test('totals and links count only the resources that a user may see', async () =
     ['files?prefix=default', 5],
   ] as const)
     for (const caller of [bob, ada]) {
-      const { json, text } = await hear(caller, `/api/v1/${path}`)
+      const { json, text } = await observe(caller, `/api/v1/${path}`)
       const { total } = json as { total?: number }
       const found = path === 'schema' ? (json as { tables: unknown[] }).tables.length : total
       expect([path, found]).toEqual([path, bobs])
       expect(text.match(/offset=(\d+)[^"]*>; rel=\\"last/)?.[1]).toBe('0')
     }
   for (const counts of ['?counts=1', '?counts=1&detail=full']) {
-    const { text, status } = await hear(bob, `/api/v1/inspector/machines/run.svg${counts}`)
+    const { text, status } = await observe(bob, `/api/v1/inspector/machines/run.svg${counts}`)
     expect([200, 403]).toContain(status)
     expect(text).not.toMatch(/class="badge"[\s\S]{0,200}>4</)
   }
@@ -408,9 +416,9 @@ test('queries cannot distinguish tables of another user from missing ones', asyn
   // Ada queries first, because the engine keeps the tables that she read.
   for (const caller of [ada, bob, ada, bob])
     for (const sql of [...lists, `select * from silver.${caller === ada ? name : his['shared pipeline']}`]) {
-      const heard = await hear(caller, '/api/v1/query', asking(sql))
-      expect(heard.status).toBe(200)
-      const leaked = told(heard, sql, hers)
+      const observed = await observe(caller, '/api/v1/query', asking(sql))
+      expect(observed.status).toBe(200)
+      const leaked = leakedKeys(observed, sql, hers)
       expect([sql, caller === ada ? leaked.length > 0 : leaked]).toEqual([sql, caller === ada ? true : []])
     }
   for (const [there, nowhere] of [
@@ -426,15 +434,15 @@ test('queries cannot distinguish tables of another user from missing ones', asyn
     ]) {
       const [hidden, missing] = await Promise.all(
         [there, nowhere].map(async (table) => {
-          const { status, json } = await hear(bob, '/api/v1/query', asking(form.replace('T', table)))
+          const { status, json } = await observe(bob, '/api/v1/query', asking(form.replace('T', table)))
           return [status, JSON.stringify(json).replaceAll(table, 'T')]
         }),
       )
       expect(hidden).toEqual(missing)
       expect(hidden?.[0]).toBe(400)
     }
-  const inHers = await hear(bob, '/api/v1/query', asking('show tables', space))
-  expect(told(inHers, space, hers)).toEqual([])
+  const inHers = await observe(bob, '/api/v1/query', asking('show tables', space))
+  expect(leakedKeys(inHers, space, hers)).toEqual([])
 })
 
 test('Bob’s previews, tests and runs cannot read Ada’s tables or files', async () => {
@@ -455,38 +463,38 @@ test('Bob’s previews, tests and runs cannot read Ada’s tables or files', asy
     `select * from "default.silver"."${table}"`,
   ]
   const preview = (caller: Caller, body: object) =>
-    hear(caller, `${path}/preview`, {
+    observe(caller, `${path}/preview`, {
       method: 'POST',
       body: JSON.stringify(body),
       headers: { 'content-type': 'application/json' },
     })
   for (const code of sources) {
     const previewed = await preview(bob, { code })
-    expect([code, previewed.status, told(previewed, code, hers)]).toEqual([code, 400, []])
+    expect([code, previewed.status, leakedKeys(previewed, code, hers)]).toEqual([code, 400, []])
     await service.must(200, bob, 'PUT', `/api/v1/files/default/pipelines/silver/${name}/pipeline.sql`, {
       content: code,
     })
-    const published = await hear(bob, `${path}/publish`, { method: 'POST' })
-    expect([code, told(published, code, hers)]).toEqual([code, []])
+    const published = await observe(bob, `${path}/publish`, { method: 'POST' })
+    expect([code, leakedKeys(published, code, hers)]).toEqual([code, []])
     const { status, run } = await runOf(bob, at)
     expect([code, status]).toEqual([code, 'failed'])
-    const log = await hear(bob, `/api/v1/runs/${run.id}/logs`)
-    expect([told({ ...log, text: JSON.stringify(run) + log.text }, code, hers)]).toEqual([[]])
+    const log = await observe(bob, `/api/v1/runs/${run.id}/logs`)
+    expect([leakedKeys({ ...log, text: JSON.stringify(run) + log.text }, code, hers)]).toEqual([[]])
   }
   const sample = `default/landing/${zone}/_samples/${hers['shared sample']}.csv`
   const sampled = await preview(bob, { code: sources[2], sample_files: [sample] })
-  expect([sampled.status, told(sampled, sample + sources[2], hers)]).toEqual([400, []])
+  expect([sampled.status, leakedKeys(sampled, sample + sources[2], hers)]).toEqual([400, []])
   await service.must(200, bob, 'PUT', `/api/v1/files/default/pipelines/silver/${name}/pipeline.sql`, {
     content: 'select 1 as a',
   })
   await service.must(201, bob, 'POST', `${path}/tests`, { name: 'peek', sql: sources[0], severity: 'error' })
-  const tested = await hear(bob, `${path}/tests/run`, { method: 'POST' })
-  expect([tested.status, told(tested, String(sources[0]), hers)]).toEqual([200, []])
+  const tested = await observe(bob, `${path}/tests/run`, { method: 'POST' })
+  expect([tested.status, leakedKeys(tested, String(sources[0]), hers)]).toEqual([200, []])
   // Control: the same code reads the data in an administrator's preview, and in Bob's runs while Ada shares them.
-  expect(told(await preview(service.root, { code: sources[0] }), String(sources[0]), hers)).toContain(
+  expect(leakedKeys(await preview(service.root, { code: sources[0] }), String(sources[0]), hers)).toContain(
     'shared row',
   )
-  expect(told(await preview(service.root, { code: sources[2] }), String(sources[2]), hers)).toContain(
+  expect(leakedKeys(await preview(service.root, { code: sources[2] }), String(sources[2]), hers)).toContain(
     'shared landedText',
   )
   const share = (type: string, id: unknown) =>
@@ -500,8 +508,10 @@ test('Bob’s previews, tests and runs cannot read Ada’s tables or files', asy
     await share('pipeline', hers['shared pipelineId']),
     await share('landing_zone', hers['shared zoneId']),
   ]
-  expect(told(await preview(bob, { code: sources[0] }), String(sources[0]), hers)).toContain('shared row')
-  expect(told(await preview(bob, { code: sources[2] }), String(sources[2]), hers)).toContain(
+  expect(leakedKeys(await preview(bob, { code: sources[0] }), String(sources[0]), hers)).toContain(
+    'shared row',
+  )
+  expect(leakedKeys(await preview(bob, { code: sources[2] }), String(sources[2]), hers)).toContain(
     'shared landedText',
   )
   const reading = `select ${column} as seen from {{ ref('silver.${table}') }}, read_csv_auto('{{ landing_zone("${zone}") }}')`
@@ -513,7 +523,7 @@ test('Bob’s previews, tests and runs cannot read Ada’s tables or files', asy
   await succeed(bob, at)
   for (const { id } of grants) await service.must(204, ada, 'DELETE', `/api/v1/sharing/${id}`)
   expect((await runOf(bob, at)).status).toBe('failed')
-  expect(told(await preview(bob, { code: sources[0] }), String(sources[0]), hers)).toEqual([])
+  expect(leakedKeys(await preview(bob, { code: sources[0] }), String(sources[0]), hers)).toEqual([])
 })
 
 test('Bob’s Python cannot read Ada’s tables or files', async () => {
@@ -529,20 +539,20 @@ test('Bob’s Python cannot read Ada’s tables or files', async () => {
     ],
   ] as const) {
     const preview = (caller: Caller) =>
-      hear(caller, `${path}/preview`, {
+      observe(caller, `${path}/preview`, {
         method: 'POST',
         body: JSON.stringify({ code }),
         headers: { 'content-type': 'application/json' },
       })
-    expect(told(await preview(service.root), code, hers)).toContain(found)
+    expect(leakedKeys(await preview(service.root), code, hers)).toContain(found)
     const previewed = await preview(bob)
-    expect([code, previewed.status, told(previewed, code, hers)]).toEqual([code, 400, []])
+    expect([code, previewed.status, leakedKeys(previewed, code, hers)]).toEqual([code, 400, []])
     await service.must(200, bob, 'PUT', `/api/v1/files/default/pipelines/silver/${name}/pipeline.py`, {
       content: code,
     })
     const { status, run } = await runOf(bob, at)
-    const log = await hear(bob, `/api/v1/runs/${run.id}/logs`)
-    expect([code, status, told(log, code, hers)]).toEqual([code, 'failed', []])
+    const log = await observe(bob, `/api/v1/runs/${run.id}/logs`)
+    expect([code, status, leakedKeys(log, code, hers)]).toEqual([code, 'failed', []])
   }
 })
 
@@ -576,9 +586,9 @@ test('publish warnings tell Bob nothing about Ada’s resources', async () => {
   const missing = await warnings('c0000000000', 'c1111111111')
   expect(missing).toMatch(/TABLE/)
   for (const table of [String(hers['shared pipeline']), round]) {
-    const said = await warnings(table, String(hers['shared zone']))
-    expect(said).toBe(missing)
-    expect(said).not.toContain(via)
+    const findings = await warnings(table, String(hers['shared zone']))
+    expect(findings).toBe(missing)
+    expect(findings).not.toContain(via)
   }
   // A caller who may see all pipelines is shown the cycle.
   const { validation } = await service.must(200, service.root, 'POST', `${path}/publish`)
@@ -586,7 +596,8 @@ test('publish warnings tell Bob nothing about Ada’s resources', async () => {
 })
 
 test('a list includes a shared resource only while it is shared', async () => {
-  const listed = async () => told(await hear(bob, '/api/v1/pipelines'), '', hers).includes('shared pipeline')
+  const listed = async () =>
+    leakedKeys(await observe(bob, '/api/v1/pipelines'), '', hers).includes('shared pipeline')
   expect(await listed()).toBe(false)
   const { id } = await service.must(201, ada, 'POST', '/api/v1/sharing', {
     grantee_id: 'bob',
@@ -604,10 +615,10 @@ test('a list includes a shared resource only while it is shared', async () => {
     'inspector/run/instances',
     'files?prefix=default',
   ])
-    expect([path, told(await hear(bob, `/api/v1/${path}`), '', hers).includes('shared pipeline')]).toEqual([
+    expect([
       path,
-      true,
-    ])
+      leakedKeys(await observe(bob, `/api/v1/${path}`), '', hers).includes('shared pipeline'),
+    ]).toEqual([path, true])
   await service.must(204, ada, 'DELETE', `/api/v1/sharing/${id}`)
   expect(await listed()).toBe(false)
 })

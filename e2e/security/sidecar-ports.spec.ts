@@ -43,8 +43,8 @@ let sidecars: [runner: Sidecar, query: Sidecar]
 /** Every RPC that the protocol files describe. */
 let rpcs: Rpc[]
 /** A server that no sidecar may call. */
-let stranger: Server
-const heard: string[] = []
+let foreignServer: Server
+const foreignRequests: string[] = []
 /** A table of main and its row, and the lake access as the API would send it, without a token. */
 let secretRow: string
 let table: string
@@ -56,23 +56,23 @@ test.beforeAll(async ({ playwright }) => {
   rpcs = (await Promise.all(files.map((file) => readFile(join(PROTO, `${file}.proto`), 'utf8')))).flatMap(
     rpcsIn,
   )
-  stranger = createServer((asked, response) => {
-    heard.push(`${asked.method} ${asked.url}`)
+  foreignServer = createServer((asked, response) => {
+    foreignRequests.push(`${asked.method} ${asked.url}`)
     response.setHeader('content-type', 'application/json')
     response.end('{"tables":[],"dropped":[]}')
   })
-  await new Promise<void>((resolve) => stranger.listen(0, '127.0.0.1', resolve))
+  await new Promise<void>((resolve) => foreignServer.listen(0, '127.0.0.1', resolve))
   service = await startOwnService({ SIDECAR_TOKEN: TOKEN })
   sidecars = [addressesOf('runner'), addressesOf('query')]
   request = await playwright.request.newContext({ baseURL: service.url })
   await makeTable()
 })
 test.afterAll(async () => {
-  stranger?.close()
+  foreignServer?.close()
   await request?.dispose()
   await service?.stop()
 })
-test.afterEach(() => expect(heard).toEqual([]))
+test.afterEach(() => expect(foreignRequests).toEqual([]))
 
 function rpcsIn(text: string): Rpc[] {
   const name = /^package ([\w.]+);/m.exec(text)?.[1]
@@ -165,8 +165,8 @@ function overHttp2(origin: string, path: string, headers: object, body = EMPTY_F
   })
 }
 
-const STRANGERS: [who: string, headers: Record<string, string>][] = [
-  ['nobody', {}],
+const CREDENTIALS: [who: string, headers: Record<string, string>][] = [
+  ['a missing token', {}],
   ['an empty token', bearer('')],
   ['a wrong token', bearer('f'.repeat(TOKEN.length))],
   ['a longer token', bearer(`${TOKEN}0`)],
@@ -175,8 +175,8 @@ const STRANGERS: [who: string, headers: Record<string, string>][] = [
   ['the token in another scheme', { authorization: `Basic ${Buffer.from(TOKEN).toString('base64')}` }],
 ]
 
-for (const [who, headers] of STRANGERS)
-  test(`${who} opens no RPC over any protocol`, async () => {
+for (const [credential, headers] of CREDENTIALS)
+  test(`${credential} opens no RPC over any protocol`, async () => {
     expect(rpcs.length).toBeGreaterThan(14)
     const others = ['/grpc.reflection.v1.ServerReflection/ServerReflectionInfo', '/metrics', '/'].map(
       (path) => ({
@@ -249,9 +249,9 @@ test('the query service checks the lake token even for a cached commit', async (
     { catalogId: 'guessed' },
   ]) {
     const view = { ...lake, ...change }
-    const asked = { sql: `select * from ${table}`, limit: 10, timeoutMs: 5_000, lake: view }
+    const execution = { sql: `select * from ${table}`, limit: 10, timeoutMs: 5_000, lake: view }
     for (const [path, message] of [
-      [EXECUTE, asked],
+      [EXECUTE, execution],
       [SCHEMA, { lake: view }],
     ] as const) {
       const { status, text } = await call(query, path, message)
@@ -265,7 +265,7 @@ test('the query service checks the lake token even for a cached commit', async (
 
 test('a request cannot redirect sidecar calls or spoil data of others', async () => {
   const [runner, query] = sidecars
-  const elsewhere = `http://127.0.0.1:${(stranger.address() as AddressInfo).port}`
+  const elsewhere = `http://127.0.0.1:${(foreignServer.address() as AddressInfo).port}`
   const foreign = { ...lake, catalogUrl: `${elsewhere}/catalog`, objectsUrl: `${elsewhere}/lake/objects` }
   const views = [
     foreign,
@@ -286,14 +286,14 @@ test('a request cannot redirect sidecar calls or spoil data of others', async ()
       lake: access,
       files: [{ path: 'default/pipelines/silver/attack/pipeline.sql', versionId: '1' }],
     }
-    const asked: [Sidecar, string, object][] = [
+    const calls: [Sidecar, string, object][] = [
       [query, EXECUTE, { sql: 'select 1', limit: 1, timeoutMs: 5_000, lake: { commit, ...access } }],
       [query, SCHEMA, { lake: { commit, ...access } }],
       [runner, SUBMIT, attempt],
       [runner, PREVIEW, { ...pipeline, files, limit: 1, lake: access }],
       [runner, TESTS, { ...pipeline, files, lake: access }],
     ]
-    for (const [sidecar, path, message] of asked) {
+    for (const [sidecar, path, message] of calls) {
       const { status, text } = await call(sidecar, path, message)
       expect([path, access, status, JSON.parse(text).code]).toEqual([path, access, 403, 'permission_denied'])
       expect(text).not.toContain('127.0.0.1')
@@ -398,12 +398,12 @@ test('readiness names a wrong token or an unknown API address', async ({ playwri
     expect(await runnerAsSeenBy(env, playwright)).toEqual([
       503,
       'unhealthy',
-      'refuses the token: set the same SIDECAR_TOKEN there and here',
+      'rejects the token: set the same SIDECAR_TOKEN for the API and the sidecar',
     ])
   expect(await runnerAsSeenBy({ SIDECAR_TOKEN: TOKEN }, playwright)).toEqual([
     503,
     'unhealthy',
-    'refuses this API: its API_URLS must list our PUBLIC_URL, and its SIDECAR_HOSTS the name we call it by',
+    "rejects this API: add PUBLIC_URL to the sidecar's API_URLS, and the sidecar's host name to its SIDECAR_HOSTS",
   ])
 })
 

@@ -16,19 +16,19 @@ import { ended, expectHealthy, newPreview } from './attempts.ts'
 
 let listener: Server
 let socket: TcpServer
-const heard: string[] = []
+const received: string[] = []
 let address: string
 let plain: string
 
 test.describe.configure({ mode: 'serial' })
 test.beforeAll(async () => {
   listener = createServer((request, response) => {
-    heard.push(`${request.method} ${request.url}`)
+    received.push(`${request.method} ${request.url}`)
     response.end('a,b\n1,2\n')
   })
   // Detects a connection of any protocol.
   socket = createTcpServer((connection) => {
-    heard.push('a connection')
+    received.push('a connection')
     connection.destroy()
   })
   for (const server of [listener, socket])
@@ -40,14 +40,14 @@ test.afterAll(() => {
   listener?.close()
   socket?.close()
 })
-test.afterEach(() => expect(heard).toEqual([]))
+test.afterEach(() => expect(received).toEqual([]))
 
 test('control: the listener records its callers', async () => {
   await fetch(`http://${address}/control`)
   const [host, port] = plain.split(':')
   const calling = connect(Number(port), host)
   await new Promise((resolve) => calling.once('close', resolve))
-  expect(heard.splice(0)).toEqual(['GET /control', 'a connection'])
+  expect(received.splice(0)).toEqual(['GET /control', 'a connection'])
 })
 
 /** SQL statements for queries and for pipelines. */
@@ -171,10 +171,10 @@ test('no request header makes the service call another address', async ({ reques
     baggage: `url=http://${address}`,
   }
   const { namespace, layer, name } = pipeline
-  const asked = await request.post('/api/v1/runs', { data: { namespace, layer, pipeline: name }, headers })
-  expect(asked.status()).toBe(202)
+  const accepted = await request.post('/api/v1/runs', { data: { namespace, layer, pipeline: name }, headers })
+  expect(accepted.status()).toBe(202)
   // A request does not decide where runners and query services reach the service.
-  const run = await ended(request, (await asked.json()).run_id)
+  const run = await ended(request, (await accepted.json()).run_id)
   expect([run.status, run.error]).toEqual(['success', null])
   expect((await request.post(`${pipeline.url}/preview`, { data: {}, headers })).status()).toBe(200)
   const query = { sql: `select a from silver."${name}"` }
@@ -205,11 +205,11 @@ test('no request header makes the service call another address', async ({ reques
 
 test('a forwarded host changes the address of no webhook', async ({ request }) => {
   const pipeline = await newPipeline(request)
-  const made = await request.post(`${pipeline.url}/triggers`, {
+  const created = await request.post(`${pipeline.url}/triggers`, {
     data: { type: 'webhook', config: {} },
     headers: { 'X-Forwarded-Host': 'evil.test', Forwarded: 'host=evil.test' },
   })
-  expect((await made.json()).webhook_url).not.toContain('evil.test')
+  expect((await created.json()).webhook_url).not.toContain('evil.test')
   const { url } = await addTrigger(request, pipeline, 'webhook', {})
   expect(JSON.stringify(await getJson(request, url))).not.toContain('evil.test')
 })

@@ -10,7 +10,7 @@ const TOO_MUCH =
   /too (?:long|large|much|many|deep)|limit|out of (?:fuel|memory)|fuel|recursion|range|stack|took/i
 
 const ATTEMPTS: Record<string, [template: string, message: RegExp][]> = {
-  'what is behind its objects': [
+  'internals of its objects': [
     ['{{ ref.__class__ }}', UNDEFINED],
     ['{{ ref.constructor("return process")() }}', UNDEFINED],
     ['{{ ref["constructor"] }}', UNDEFINED],
@@ -52,7 +52,7 @@ const ATTEMPTS: Record<string, [template: string, message: RegExp][]> = {
     ['{% from "fs" import readFileSync %}', NO_TEMPLATES],
     ['{% include ["a", "b"] %}', NO_TEMPLATES],
   ],
-  'more than it may': [
+  'unlimited time or memory': [
     ['{% for a in range(100000000) %}x{% endfor %}', TOO_MUCH],
     [
       '{% for a in range(10000) %}{% for b in range(10000) %}{% for c in range(10000) %}{% endfor %}{% endfor %}{% endfor %}',
@@ -80,7 +80,7 @@ const ATTEMPTS: Record<string, [template: string, message: RegExp][]> = {
     [`${'{% if true %}'.repeat(3_000)}1${'{% endif %}'.repeat(3_000)}`, /./],
     ['{% for a in range(100000) %}{{ ref("bronze.a" ~ a) }}{% endfor %}', /more than 1000 tables/],
   ],
-  'names of others': [
+  'names outside of the rules': [
     ['select * from {{ ref("../../../etc/passwd") }}', /ref|name/],
     ['select * from {{ ref("default.bronze.a\\" union select 1 --") }}', /ref|name/],
     ['select * from {{ ref("a.b.c.d") }}', /ref|name/],
@@ -110,12 +110,12 @@ const CONFIGS: [yaml: string, what: string][] = [
       .join('\n')}`,
     'grows by aliases',
   ],
-  ['unique_key: &a [*a]', 'holds itself'],
-  ['description: !!js/function "function () { return process.env }"', 'holds a function'],
-  ['description: !!python/object/apply:os.system ["id"]', 'holds a call'],
+  ['unique_key: &a [*a]', 'contains itself'],
+  ['description: !!js/function "function () { return process.env }"', 'contains a function'],
+  ['description: !!python/object/apply:os.system ["id"]', 'contains a call'],
   ['description: !include /etc/passwd', 'includes a file'],
   ['<<: &a {b: *a}', 'merges itself'],
-  [`${'['.repeat(20_000)}`, 'is deep'],
+  [`${'['.repeat(20_000)}`, 'nests 20,000 lists'],
   ['__proto__: {materialized: view}', 'changes prototypes'],
   ['constructor: {prototype: {polluted: 1}}', 'changes constructors'],
   ['merge_strategy: [full_refresh]', 'is of another type'],
@@ -124,8 +124,8 @@ const CONFIGS: [yaml: string, what: string][] = [
     'partition_column: "a\\"); attach \'/tmp/x.db\' as x; --"\nmerge_strategy: snapshot',
     'injects statements',
   ],
-  ['max_retries: 1e999', 'holds a number beyond all'],
-  ['retry_delay_seconds: -1', 'holds time that runs back'],
+  ['max_retries: 1e999', 'contains an infinite number'],
+  ['retry_delay_seconds: -1', 'contains a negative delay'],
 ]
 
 test(`a configuration is only data: ${CONFIGS.length} attempts`, async ({ request }) => {

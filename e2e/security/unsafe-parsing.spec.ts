@@ -237,13 +237,16 @@ test('a long form field is refused if expected and skipped if not', async ({ req
   const zone = await newZone(request)
   const data = part('Content-Disposition: form-data; name="path"', 'x'.repeat(100_000)) + file() + end
   const headers = { 'content-type': `multipart/form-data; boundary=${boundary}` }
-  const asked = await request.post('/api/v1/files/upload', { data, headers })
-  expect([asked.status(), (await asked.json()).error.message]).toEqual([
+  const upload = await request.post('/api/v1/files/upload', { data, headers })
+  expect([upload.status(), (await upload.json()).error.message]).toEqual([
     400,
     'path: is longer than 8192 bytes',
   ])
-  const unasked = await request.post(`${zone.url}/files`, { data, headers })
-  expect([unasked.status(), await unasked.text()]).toEqual([201, expect.not.stringContaining('xxx')])
+  const landingUpload = await request.post(`${zone.url}/files`, { data, headers })
+  expect([landingUpload.status(), await landingUpload.text()]).toEqual([
+    201,
+    expect.not.stringContaining('xxx'),
+  ])
 })
 
 /** A Parquet file of half a gigabyte in a few kilobytes, and damaged Parquet files. */
@@ -365,8 +368,8 @@ test('a run on a hostile file fails and leaves its table unchanged', async ({ re
   const run = await ended(request, await requestRun(request, pipeline))
   expect([run.status, run.error]).toEqual(['failed', expect.stringMatching(/^executing: pipeline\.sql/)])
   expectNothingTold(run.error ?? '', source)
-  const asked = await request.post('/api/v1/query', {
+  const answer = await request.post('/api/v1/query', {
     data: { sql: `select * from silver."${pipeline.name}"` },
   })
-  expect((await asked.json()).rows).toEqual([{ a: 1, b: 2 }])
+  expect((await answer.json()).rows).toEqual([{ a: 1, b: 2 }])
 })

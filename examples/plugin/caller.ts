@@ -6,7 +6,10 @@ export function onlyFor(token: string): Interceptor {
   const expected = digest(`Bearer ${token}`)
   return (next) => (request) => {
     if (!timingSafeEqual(expected, digest(request.header.get('authorization') ?? '')))
-      throw new ConnectError('who asks?', Code.Unauthenticated)
+      throw new ConnectError(
+        'missing or wrong plugin token: send PLUGIN_TOKEN as a bearer token',
+        Code.Unauthenticated,
+      )
     return next(request)
   }
 }

@@ -26,9 +26,9 @@ export const enforcementService = (router: ConnectRouter, grants: Grants) =>
       return { decision: isOwner || isShared ? Decision.ALLOWED : Decision.DENIED }
     },
     listVisible({ user }) {
-      const given = grants.all().filter(({ granteeId }) => granteeId === user?.id)
+      const userGrants = grants.all().filter(({ granteeId }) => granteeId === user?.id)
       const idsOf = (type: ResourceType) =>
-        given.filter(({ resourceType }) => resourceType === type).map(({ resourceId }) => resourceId)
+        userGrants.filter(({ resourceType }) => resourceType === type).map(({ resourceId }) => resourceId)
       const namespaceIds = idsOf(ResourceType.NAMESPACE)
       // The service resolves ownership and the contents of namespaces itself.
       return {

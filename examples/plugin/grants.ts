@@ -15,7 +15,7 @@ export interface Grant {
 
 export interface Grants {
   /** Stores a grant. It replaces an earlier grant of the same grantor to the same grantee on the same resource. */
-  give(grant: Omit<Grant, 'id' | 'createdAt'>): Grant
+  add(grant: Omit<Grant, 'id' | 'createdAt'>): Grant
   /** All grants, the oldest first. */
   all(): Grant[]
   /** Removes the matching grants. Returns how many were removed. */
@@ -35,22 +35,22 @@ export function openGrants(file?: string): Grants {
   }
 
   return {
-    give(given) {
+    add(newGrant) {
       const isSame = (grant: Grant) =>
-        grant.grantorId === given.grantorId &&
-        grant.granteeId === given.granteeId &&
-        grant.resourceType === given.resourceType &&
-        grant.resourceId === given.resourceId
+        grant.grantorId === newGrant.grantorId &&
+        grant.granteeId === newGrant.granteeId &&
+        grant.resourceType === newGrant.resourceType &&
+        grant.resourceId === newGrant.resourceId
       const before = grants.find(isSame)
-      const grant = { ...given, id: before?.id ?? randomUUID(), createdAt: new Date().toISOString() }
+      const grant = { ...newGrant, id: before?.id ?? randomUUID(), createdAt: new Date().toISOString() }
       change([...grants.filter((other) => other !== before), grant])
       return grant
     },
     all: () => grants,
     remove(isMeant) {
-      const left = grants.filter((grant) => !isMeant(grant))
-      const removed = grants.length - left.length
-      if (removed > 0) change(left)
+      const remaining = grants.filter((grant) => !isMeant(grant))
+      const removed = grants.length - remaining.length
+      if (removed > 0) change(remaining)
       return removed
     },
   }

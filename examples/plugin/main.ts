@@ -15,7 +15,7 @@ import { readUsers } from './users.ts'
 
 const { HOST = '127.0.0.1', PORT = '8090', PLUGIN_TOKEN = '', USERS_FILE, GRANTS_FILE } = process.env
 if (PLUGIN_TOKEN.length < 16) {
-  console.error('PLUGIN_TOKEN: 16 or more characters, the same as the service has')
+  console.error('PLUGIN_TOKEN must have at least 16 characters, and the service must have the same value')
   process.exit(78)
 }
 

@@ -10,7 +10,7 @@ export const sharingService = (router: ConnectRouter, { users, grants }: { users
   router.service(SharingService, {
     createGrant({ grantorId, granteeId, resourceType, resourceId, permission }) {
       if (!users.has(granteeId)) return { decision: Decision.DENIED }
-      const grant = grants.give({ grantorId, granteeId, resourceType, resourceId, permission })
+      const grant = grants.add({ grantorId, granteeId, resourceType, resourceId, permission })
       return { decision: Decision.ALLOWED, grant: messageOf(grant) }
     },
     listGrants({ filter }) {

@@ -23,12 +23,12 @@ export function* batchesOf(reader: RecordBatchReader, { rows, bytes }: StreamLim
   let [rowsLeft, bytesLeft] = [rows, bytes]
   for (const { data, numRows } of reader) {
     rowsLeft -= numRows
-    if (rowsLeft < 0) throw new RangeError(`the stream has more than ${rows} rows`)
+    if (rowsLeft < 0) throw new RangeError(`the Arrow stream has more than ${rows} rows`)
     // A stream without batches also reads as a stream without columns.
     if (numRows === 0) continue
-    if (fields.length === 0) throw new RangeError('the stream has rows without columns')
+    if (fields.length === 0) throw new RangeError('the Arrow stream has rows without columns')
     bytesLeft -= data.byteLength
-    if (bytesLeft < 0) throw new RangeError('columns of the stream share their bytes')
+    if (bytesLeft < 0) throw new RangeError('the columns of the Arrow stream share their bytes')
     const columns = fields.map((_, index) => childOf(data, index))
     for (const column of columns) if (!DataType.isNull(column.type)) requireSound(column)
     yield { columns, rows: numRows }
@@ -39,7 +39,8 @@ export function* batchesOf(reader: RecordBatchReader, { rows, bytes }: StreamLim
 export function requireSound(data: Data): void {
   const { type, length, children } = data
   if (length === 0) return
-  if (!isSound(data, type)) throw new RangeError(`a column of ${type} holds less than it says`)
+  if (!isSound(data, type))
+    throw new RangeError(`an Arrow column of type ${type} has fewer values than it declares`)
   for (const child of children) requireSound(child)
 }
 
@@ -57,18 +58,18 @@ function isSound(data: Data, type: DataType): boolean {
 }
 
 /** Whether the first `count + 1` offsets start at 0 or later, never decrease, and stay within `end`. */
-function isRising(places: Int32Array, count: number, end: number): boolean {
+function isRising(offsets: Int32Array, count: number, end: number): boolean {
   let last = 0
   for (let index = 0; index <= count; index += 1) {
-    const place = places[index] ?? -1
-    if (place < last) return false
-    last = place
+    const offset = offsets[index] ?? -1
+    if (offset < last) return false
+    last = offset
   }
   return last <= end
 }
 
 export function childOf({ children }: Data, index: number): Data {
   const child = children[index]
-  if (child === undefined) throw new TypeError(`the data has no column ${index}`)
+  if (child === undefined) throw new TypeError(`the Arrow data has no column ${index}`)
   return child
 }

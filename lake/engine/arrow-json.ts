@@ -63,7 +63,7 @@ export async function arrowToJson(
     while (!slices.next().done) {
       if (out.length >= CHUNK_BYTES) {
         bytes += out.length
-        chunks.push(out.take())
+        chunks.push(out.drain())
       }
       if (!isLarge && bytes > LARGE_BYTES) {
         isLarge = true
@@ -73,7 +73,7 @@ export async function arrowToJson(
       signal?.throwIfAborted()
     }
   }
-  if (out.length > 0) chunks.push(out.take())
+  if (out.length > 0) chunks.push(out.drain())
   return { columns, chunks }
 }
 
@@ -100,7 +100,7 @@ function schemaBytesOf(ipc: Uint8Array): number {
   const length = first === CONTINUATION ? start.getInt32(CONTINUATION_BYTES, true) : first
   if (length > SCHEMA_BYTES_MAX)
     throw new SchemaTooLarge(
-      `names and types of the columns need ${length} bytes, ${SCHEMA_BYTES_MAX} at most`,
+      `column names and types need ${length} bytes, more than the limit of ${SCHEMA_BYTES_MAX}: select fewer columns`,
     )
   return length
 }

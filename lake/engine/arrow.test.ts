@@ -189,7 +189,7 @@ describe('every type of the engine', () => {
 
   test('writes the same value as the engine for every type', async () => {
     const { columns, rows } = await table(ALL)
-    const said = await texts(`SELECT COLUMNS(*)::VARCHAR FROM (${ALL})`)
+    const engineTexts = await texts(`SELECT COLUMNS(*)::VARCHAR FROM (${ALL})`)
     const checked = columns.filter(({ type }, column) => {
       const convert = same[type] ?? (/INT(EGER)?$|BIGNUM/.test(type) ? integer : undefined)
       const isText = /^(VARCHAR|UUID|INTERVAL|BIT|ENUM.*|UNION.*|TIME|TIME_NS|TIME WITH TIME ZONE)$/.test(
@@ -197,7 +197,7 @@ describe('every type of the engine', () => {
       )
       if (convert === undefined && !isText) return false
       for (const row of [0, 1]) {
-        const text = String(said[row]?.[column])
+        const text = String(engineTexts[row]?.[column])
         expect([type, rows[row]?.[column]]).toEqual([type, convert === undefined ? text : convert(text)])
       }
       return true
@@ -373,10 +373,10 @@ describe('a large JSON result', () => {
     const { turns, answer } = await turnsOf(() => arrowToJson(ipc, { shape: 'arrays', rows: 20_000 }))
     expect(turns).toBeGreaterThan(2)
     const rows = JSON.parse(`[${Buffer.concat(answer.chunks).toString()}]`)
-    const said = (await connection.runAndReadAll(`SELECT to_json(COLUMNS(*)) FROM (${sql})`)).getRows()
+    const engineJson = (await connection.runAndReadAll(`SELECT to_json(COLUMNS(*)) FROM (${sql})`)).getRows()
     if (!/MAP|map|BLOB|BIGNUM|row\(/.test(sql))
-      expect(rows).toEqual(said.map((row) => row.map((json) => JSON.parse(String(json)))))
-    expect(rows).toHaveLength(said.length)
+      expect(rows).toEqual(engineJson.map((row) => row.map((json) => JSON.parse(String(json)))))
+    expect(rows).toHaveLength(engineJson.length)
   })
 
   test('refuses JSON above the limit without writing the text', async () => {
@@ -394,7 +394,7 @@ describe('a large JSON result', () => {
     ['escapes', `SELECT repeat(chr(1), 1000000) AS t`],
     ['keys of a map', `SELECT MAP {range(300000): 1} AS m`],
     ['a list of NULLs', `SELECT list_transform(range(400000), n -> NULL::INT) AS l`],
-  ])('is counted while it is written: %s', async (_, sql) => {
+  ])('is limited while it is written: %s', async (_, sql) => {
     const ipc = await arrow(sql)
     const { text } = await textOf(ipc)
     const options = { shape: 'objects', rows: 100_000 } as const
@@ -438,7 +438,7 @@ function ipcOf(columns: readonly Data[], length: number): Uint8Array {
   writer.write(new RecordBatch(schema, data))
   return writer.finish().toUint8Array(true)
 }
-const places = (...all: number[]) => ({ [BufferType.OFFSET]: Int32Array.from(all) })
+const offsetBuffer = (...all: number[]) => ({ [BufferType.OFFSET]: Int32Array.from(all) })
 const bytesOf = (values: Uint8Array) => ({ [BufferType.DATA]: values })
 
 describe('an inconsistent Arrow stream', () => {
@@ -457,28 +457,28 @@ describe('an inconsistent Arrow stream', () => {
     const out = new JsonBytes()
     const cells = fieldsOf(fields, false)(rows, { out, bytesMax: Number.POSITIVE_INFINITY })
     expect([...valuesOf(cells, 0, ROWS, out)]).toHaveLength(1)
-    const text = utf8.decode(out.take())
+    const text = utf8.decode(out.drain())
     // A heavy value is written by other code, but with the same text.
     for (let row = 0; row < ROWS; row += 1) {
       if (row > 0) out.byte(','.charCodeAt(0))
       expect([...cells.pieces(row)].length).toBeLessThan(ROWS)
     }
-    expect(utf8.decode(out.take())).toBe(text)
+    expect(utf8.decode(out.drain())).toBe(text)
     return text
   }
   const bytes = fc.uint8Array({ minLength: 0, maxLength: 16 * ROWS })
 
   test('refuses wrong text offsets, or writes no more than the bytes', () => {
-    const place = fc.oneof(
+    const offset = fc.oneof(
       fc.integer({ min: -3, max: 20 }),
       fc.integer({ min: -(2 ** 31), max: 2 ** 31 - 1 }),
     )
-    const places = fc.oneof(
-      fc.array(place, { minLength: ROWS + 1, maxLength: ROWS + 1 }),
+    const offsets = fc.oneof(
+      fc.array(offset, { minLength: ROWS + 1, maxLength: ROWS + 1 }),
       fc
         .array(fc.nat({ max: 20 }), { minLength: ROWS + 1, maxLength: ROWS + 1 })
         .map((all) => all.sort((a, b) => a - b)),
-      fc.array(place, { maxLength: ROWS }),
+      fc.array(offset, { maxLength: ROWS }),
     )
     const values = fc.oneof(
       bytes,
@@ -489,9 +489,9 @@ describe('an inconsistent Arrow stream', () => {
     )
     let read = 0
     fc.assert(
-      fc.property(values, places, (values, places) => {
+      fc.property(values, offsets, (values, offsets) => {
         const text = written(new Utf8(), {
-          [BufferType.OFFSET]: Int32Array.from(places),
+          [BufferType.OFFSET]: Int32Array.from(offsets),
           [BufferType.DATA]: values,
         })
         if (text === null) return
@@ -500,7 +500,7 @@ describe('an inconsistent Arrow stream', () => {
         expect(rows.map(({ a }) => a)).toEqual(
           Array.from({ length: ROWS }, (_, row) =>
             new TextDecoder('utf-8', { ignoreBOM: true }).decode(
-              values.subarray(places[row], places[row + 1]),
+              values.subarray(offsets[row], offsets[row + 1]),
             ),
           ),
         )
@@ -518,11 +518,11 @@ describe('an inconsistent Arrow stream', () => {
     fc.assert(
       fc.property(type, fc.oneof(bytes, enough), (type, bytes) => {
         const { ArrayType } = type
-        const whole = new ArrayType(bytes.slice(0, bytes.length - (bytes.length % 16)).buffer)
-        const data = { [BufferType.DATA]: whole }
+        const aligned = new ArrayType(bytes.slice(0, bytes.length - (bytes.length % 16)).buffer)
+        const data = { [BufferType.DATA]: aligned }
         const text = written(type, data)
         const { stride } = new Data(type, 0, ROWS, 0, data)
-        if (whole.length < ROWS * stride) expect(text).toBeNull()
+        if (aligned.length < ROWS * stride) expect(text).toBeNull()
         else expect(JSON.parse(`[${text}]`)).toHaveLength(ROWS)
       }),
       { numRuns: 2_000 },
@@ -531,7 +531,7 @@ describe('an inconsistent Arrow stream', () => {
 
   // Every second row refers to all bytes.
   const all = 1 << 16
-  const again = places(...Array.from({ length: 402 }, (_, index) => (index % 2) * all))
+  const sharedOffsets = offsetBuffer(...Array.from({ length: 402 }, (_, index) => (index % 2) * all))
   const items = new Data(new Int32(), 0, all, 0, { [BufferType.DATA]: new Int32Array(all) })
   const item = new Field('item', new Int32(), true)
   const entry = new Struct<{ key: DataType; value: DataType }>([
@@ -539,15 +539,15 @@ describe('an inconsistent Arrow stream', () => {
     new Field('value', new Int32(), true),
   ])
   const entries = makeData({ type: entry, length: all, nullCount: 0, children: [items, items] })
-  const text = new Data(new Utf8(), 0, 401, 0, { ...again, ...bytesOf(new Uint8Array(all).fill(65)) })
+  const text = new Data(new Utf8(), 0, 401, 0, { ...sharedOffsets, ...bytesOf(new Uint8Array(all).fill(65)) })
   const list = (child: Data, buffers: object) =>
     new Data(new List(new Field('item', child.type, true)), 0, 401, 0, buffers, [child])
-  const inOrder = places(...Array.from({ length: 402 }, (_, index) => index))
+  const inOrder = offsetBuffer(...Array.from({ length: 402 }, (_, index) => index))
   test.each<[string, Data]>([
     ['texts', text],
-    ['blobs', new Data(new Binary(), 0, 401, 0, { ...again, ...bytesOf(new Uint8Array(all)) })],
-    ['lists', new Data(new List(item), 0, 401, 0, again, [items])],
-    ['maps', new Data(new Map_(new Field('entries', entry, false)), 0, 401, 0, again, [entries])],
+    ['blobs', new Data(new Binary(), 0, 401, 0, { ...sharedOffsets, ...bytesOf(new Uint8Array(all)) })],
+    ['lists', new Data(new List(item), 0, 401, 0, sharedOffsets, [items])],
+    ['maps', new Data(new Map_(new Field('entries', entry, false)), 0, 401, 0, sharedOffsets, [entries])],
     ['arrays', new Data(new FixedSizeList(all, item), 0, 401, 0, {}, [items])],
     ['texts in a list', list(text, inOrder)],
     [
@@ -555,24 +555,24 @@ describe('an inconsistent Arrow stream', () => {
       makeData({ type: new Struct([new Field('t', new Utf8())]), length: 401, children: [text] }),
     ],
     [
-      'texts of a struct that is longer',
+      'texts of a struct with more rows than texts',
       new Data(new Struct([new Field('t', new Utf8())]), 0, 401, 0, {}, [
-        new Data(new Utf8(), 0, 0, 0, { ...again, ...bytesOf(new Uint8Array(all)) }),
+        new Data(new Utf8(), 0, 0, 0, { ...sharedOffsets, ...bytesOf(new Uint8Array(all)) }),
       ]),
     ],
     [
-      'items that are only announced',
-      list(new Data(new Int32(), 0, 2 ** 31 - 1, 0, { [BufferType.DATA]: new Int32Array() }), again),
+      'items that are declared but absent',
+      list(new Data(new Int32(), 0, 2 ** 31 - 1, 0, { [BufferType.DATA]: new Int32Array() }), sharedOffsets),
     ],
-    ['NULLs that are only announced', list(new Data(new Null(), 0, 2 ** 31 - 1, 0), again)],
-  ])('that gives rows the bytes of others is refused: %s', (_, data) => {
+    ['NULLs that are declared but absent', list(new Data(new Null(), 0, 2 ** 31 - 1, 0), sharedOffsets)],
+  ])('is refused when rows share bytes: %s', (_, data) => {
     expect(() => requireSound(data)).toThrow(RangeError)
   })
 
   test('refuses shared bytes in both JSON shapes', async () => {
     const ipc = ipcOf([text], 401)
     for (const shape of ['objects', 'arrays'] as const)
-      await expect(textOf(ipc, { shape })).rejects.toThrow('holds less than it says')
+      await expect(textOf(ipc, { shape })).rejects.toThrow('fewer values than it declares')
   })
 
   test('refuses lists beyond their items and lists with decreasing offsets', async () => {
@@ -588,7 +588,7 @@ describe('an inconsistent Arrow stream', () => {
       [lists, 0, 6, 0, 6],
       [maps, -1, 1, 2, 3],
     ] as const)
-      await expect(textOf(withPlaces(ipc, before, after))).rejects.toThrow('holds less than it says')
+      await expect(textOf(withPlaces(ipc, before, after))).rejects.toThrow('fewer values than it declares')
   })
 
   /** The stream with other offsets of list items. */
@@ -605,7 +605,7 @@ describe('an inconsistent Arrow stream', () => {
       { length: 9 },
       (_, column) =>
         new Data(new Utf8(), 0, 1, 0, {
-          ...places(0, 4_096),
+          ...offsetBuffer(0, 4_096),
           ...bytesOf(new Uint8Array(4_096).fill(65 + column)),
         }),
     )

@@ -110,8 +110,8 @@ describe('a SELECT that reveals the engine', () => {
     const views = await listed('SELECT DISTINCT schema_name, view_name FROM duckdb_views() WHERE internal')
     const texts = [
       ...functions.flatMap(([name, isTable]) =>
-        ['', "'temp_directory'", "'a'", '(SELECT max(table_oid) FROM duckdb_tables())'].map((given) =>
-          isTable === 'true' ? `FROM ${name}(${given})` : `SELECT ${name}(${given})`,
+        ['', "'temp_directory'", "'a'", '(SELECT max(table_oid) FROM duckdb_tables())'].map((argument) =>
+          isTable === 'true' ? `FROM ${name}(${argument})` : `SELECT ${name}(${argument})`,
         ),
       ),
       ...views.flatMap(([schema, name]) =>
@@ -119,24 +119,24 @@ describe('a SELECT that reveals the engine', () => {
       ),
     ]
     expect(texts.length).toBeGreaterThan(2_000)
-    const told = (sql: string) => engine.read(sql).then((reader) => String(reader.getRows()), String)
-    const kept = `'${join(directory, 'kept.parquet')}'`
+    const outcomeOf = (sql: string) => engine.read(sql).then((reader) => String(reader.getRows()), String)
+    const outputPath = `'${join(directory, 'kept.parquet')}'`
     // Returns the text that a statement of the service writes when it reads the SELECT through a view. An error there is not
     // checked, because the author sees only lines of their own text.
     const written = async (sql: string) => {
       await engine.run(`CREATE OR REPLACE TEMP VIEW result AS ${sql}`)
-      await engine.run(`COPY (SELECT r::VARCHAR AS r FROM result AS r) TO ${kept}`)
-      return told(`FROM ${kept}`)
+      await engine.run(`COPY (SELECT r::VARCHAR AS r FROM result AS r) TO ${outputPath}`)
+      return outcomeOf(`FROM ${outputPath}`)
     }
     const telling: string[] = []
     for (const sql of texts) {
       if ((await refused(sql)) !== null) continue
-      const read = await told(`SELECT t::VARCHAR FROM (${sql}) AS t`)
+      const read = await outcomeOf(`SELECT t::VARCHAR FROM (${sql}) AS t`)
       const copied = sql.startsWith('SELECT') ? await written(sql).catch(() => '') : ''
       if (`${read} ${copied}`.includes(directory)) telling.push(sql)
     }
     expect(telling).toEqual([])
-    expect(await told('SELECT 1')).toBe('1')
+    expect(await outcomeOf('SELECT 1')).toBe('1')
   }, 60_000)
 })
 

@@ -8,7 +8,7 @@ import { StatementRefused, textOf } from './statement.ts'
  * Functions that change the engine, write files (a log), call memory addresses, or plan another SQL text. That other text could
  * use all of these functions.
  */
-const ACTING_FUNCTIONS = [
+const SIDE_EFFECT_FUNCTIONS = [
   'arrow_scan',
   'arrow_scan_dumb',
   'check_peg_parser',
@@ -32,7 +32,7 @@ const ACTING_FUNCTIONS = [
  * Functions that reveal the engine's settings or local file paths. Paths appear in views, in the file cache and in statements
  * of the service.
  */
-const TELLING_FUNCTIONS = [
+const REVEALING_FUNCTIONS = [
   'current_query',
   'current_setting',
   'duckdb_external_file_cache',
@@ -45,7 +45,7 @@ const TELLING_FUNCTIONS = [
 /**
  * The engine's views on the same data, with the qualifiers that select each view: its schema, or the catalog of that schema.
  */
-const TELLING_VIEWS: ReadonlyMap<string, ReadonlySet<string>> = new Map(
+const REVEALING_VIEWS: ReadonlyMap<string, ReadonlySet<string>> = new Map(
   Object.entries({
     duckdb_views: ['', 'main', 'system'],
     sqlite_master: ['', 'main', 'system'],
@@ -58,10 +58,10 @@ const TELLING_VIEWS: ReadonlyMap<string, ReadonlySet<string>> = new Map(
   }).map(([name, schemas]) => [name, new Set(schemas)]),
 )
 
-const REFUSED_FUNCTIONS: ReadonlySet<string> = new Set([...ACTING_FUNCTIONS, ...TELLING_FUNCTIONS])
+const REFUSED_FUNCTIONS: ReadonlySet<string> = new Set([...SIDE_EFFECT_FUNCTIONS, ...REVEALING_FUNCTIONS])
 /** A text can call or read these only by writing the name, so most texts need no syntax tree. */
 const REFUSED_WORDS = new RegExp(
-  `\\b(?:${[...REFUSED_FUNCTIONS, ...TELLING_VIEWS.keys()].join('|')})\\b`,
+  `\\b(?:${[...REFUSED_FUNCTIONS, ...REVEALING_VIEWS.keys()].join('|')})\\b`,
   'i',
 )
 
@@ -73,8 +73,8 @@ export async function checkHarmless(connection: DuckDBConnection, sql: string): 
   if (!REFUSED_WORDS.test(sql)) return
   const statements = await parse(treeOn(connection), sql)
   if (statements === undefined) throw new StatementRefused('only a SELECT can be run')
-  const found = refusedIn(statements)
-  if (found !== undefined) throw new StatementRefused(`${found} is not allowed`)
+  const refused = refusedIn(statements)
+  if (refused !== undefined) throw new StatementRefused(`${refused} is not allowed`)
 }
 
 function refusedIn(statements: JsonObject[]): string | undefined {
@@ -85,7 +85,7 @@ function refusedIn(statements: JsonObject[]): string | undefined {
       const called = foldName(textOf(node.function_name))
       if (REFUSED_FUNCTIONS.has(called)) return `the function ${called}()`
       const read = node.type === 'BASE_TABLE' ? foldName(textOf(node.table_name)) : ''
-      if (TELLING_VIEWS.get(read)?.has(foldName(textOf(node.schema_name)))) return `the view ${read}`
+      if (REVEALING_VIEWS.get(read)?.has(foldName(textOf(node.schema_name)))) return `the view ${read}`
     }
     // Pushes one child at a time: a text can list more nodes than one call accepts as arguments.
     for (const child of Object.values(node)) open.push(child)

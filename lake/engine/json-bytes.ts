@@ -31,7 +31,7 @@ export class JsonBytes {
   }
 
   /** Returns a copy of the text since the last `take`. */
-  take(): Uint8Array<ArrayBuffer> {
+  drain(): Uint8Array<ArrayBuffer> {
     const written = this.#bytes.slice(0, this.#at)
     this.#taken += this.#at
     this.#at = 0
@@ -40,13 +40,13 @@ export class JsonBytes {
   }
 
   byte(code: number): void {
-    this.#room(1)
+    this.#ensureSpace(1)
     this.#bytes[this.#at++] = code
   }
 
   copy(from: Uint8Array, start: number, end: number): void {
     const length = end - start
-    this.#room(length)
+    this.#ensureSpace(length)
     const bytes = this.#bytes
     let at = this.#at
     if (length > LOOP_BYTES_MAX) bytes.set(from.subarray(start, end), at)
@@ -57,7 +57,7 @@ export class JsonBytes {
   /** Writes characters up to U+007F. */
   ascii(text: string): void {
     const { length } = text
-    this.#room(length)
+    this.#ensureSpace(length)
     const bytes = this.#bytes
     let at = this.#at
     for (let index = 0; index < length; index += 1) bytes[at++] = text.charCodeAt(index)
@@ -92,24 +92,24 @@ export class JsonBytes {
     }
     if (units < 0) this.byte(MINUS)
     const size = Math.abs(units)
-    const whole = Math.floor(size / scale)
-    this.#integer(whole)
-    let rest = size - whole * scale
-    if (rest === 0) return
+    const integerPart = Math.floor(size / scale)
+    this.#integer(integerPart)
+    let fractionPart = size - integerPart * scale
+    if (fractionPart === 0) return
     let width = digits
-    for (; rest % 10 === 0; rest /= 10) width -= 1
+    for (; fractionPart % 10 === 0; fractionPart /= 10) width -= 1
     this.byte(POINT)
-    this.digits(rest, width)
+    this.digits(fractionPart, width)
   }
 
   /** Writes a whole number below 2^31 with leading zeros. */
   digits(value: number, width: number): void {
-    this.#room(width)
-    let rest = value
+    this.#ensureSpace(width)
+    let remaining = value
     for (let at = this.#at + width - 1; at >= this.#at; at -= 1) {
-      const tenth = (rest / 10) | 0
-      this.#bytes[at] = ZERO + rest - tenth * 10
-      rest = tenth
+      const tenth = (remaining / 10) | 0
+      this.#bytes[at] = ZERO + remaining - tenth * 10
+      remaining = tenth
     }
     this.#at += width
   }
@@ -127,7 +127,7 @@ export class JsonBytes {
     this.digits(size, width)
   }
 
-  #room(bytes: number): void {
+  #ensureSpace(bytes: number): void {
     const needed = this.#at + bytes
     if (needed <= this.#bytes.length) return
     if (this.#taken + needed > this.#bytesMax) throw new JsonTooLarge(this.#bytesMax)

@@ -203,7 +203,7 @@ function writerOf(type: DataType): WriteOf {
   }
   if (DataType.isTimestamp(type)) return writeTimestamps(FRACTION_DIGITS[type.unit], type.timezone ? 'Z' : '')
   if (DataType.isNull(type)) return (_, out) => () => out.ascii('null')
-  throw new TypeError(`${type} is not a type of a query's result`)
+  throw new TypeError(`unexpected Arrow type ${type} in a query result`)
 }
 
 const writeBooleans: WriteOf = ({ values }, out) => {
@@ -268,16 +268,16 @@ function writeWideDecimals({ scale }: Decimal): WriteOf {
 const FRACTION_DIGITS = [0, 3, 6, 9] as const
 
 /** The size of the date cache. Rows of one table often have few different days. */
-const DAYS_KNOWN = 4_096
+const CACHED_DATES_LIMIT = 4_096
 
 /** Memoizes dates by day. */
 function makeDates(): (day: number) => string | null {
-  const known = new Map<number, string | null>()
+  const cachedDates = new Map<number, string | null>()
   return (day) => {
-    let date = known.get(day)
+    let date = cachedDates.get(day)
     if (date === undefined) {
       date = civilDate(day)
-      if (known.size < DAYS_KNOWN) known.set(day, date)
+      if (cachedDates.size < CACHED_DATES_LIMIT) cachedDates.set(day, date)
     }
     return date
   }
@@ -347,7 +347,7 @@ const textCells: CellsOf = ({ values, valueOffsets, length }, { out }) => {
   const bytes = Buffer.from(values.buffer, values.byteOffset + first, end - first)
   const isValid = isUtf8(bytes)
   const isPlain = isValid && bytes.length <= SEARCHED_BYTES && !ESCAPED.test(bytes.toString('latin1'))
-  // Whether the offset may lie inside a character: the engine can end a text at any byte.
+  // True if the offset may lie inside a UTF-8 character. DuckDB can cut a text at any byte.
   const isCut = (at: number) => !isValid || (at < end && isInside(values[at]))
   return {
     weight: (from, to) => PLAIN_BYTES * (to - from) + valueOffsets[to] - valueOffsets[from],
@@ -463,7 +463,8 @@ function listCells(type: List | FixedSizeList): CellsOf {
 function mapCells({ children }: Map_): CellsOf {
   const [entry] = children
   const [keyField, valueField] = entry?.type.children ?? []
-  if (keyField === undefined || valueField === undefined) throw new TypeError('a map has a key and a value')
+  if (keyField === undefined || valueField === undefined)
+    throw new TypeError('the Arrow map type has no key or no value')
   const [keyCellsOf, valueCellsOf] = [cellsOf(keyField), cellsOf(valueField)]
   return (data, target) => {
     const { out, bytesMax } = target
@@ -476,7 +477,7 @@ function mapCells({ children }: Map_): CellsOf {
       weight: (from, to) => KEY_GROWTH * keys.weight(from, to) + values.weight(from, to),
       write(at) {
         keys.write(at)
-        const key = scratch.take()
+        const key = scratch.drain()
         if (key[0] === QUOTE) out.copy(key, 0, key.length)
         else {
           out.byte(QUOTE)
@@ -488,7 +489,7 @@ function mapCells({ children }: Map_): CellsOf {
       },
       *pieces(at) {
         yield* keys.pieces(at)
-        const key = scratch.take()
+        const key = scratch.drain()
         const isString = key[0] === QUOTE
         if (!isString) out.byte(QUOTE)
         for (let from = 0; from < key.length; from += SLICE_BYTES) {

@@ -20,7 +20,7 @@ export function jsonColumns(fields: readonly Field[]): JsonColumn[] {
 
 /** Renames the second `a` to `a_1`, or to the next number that no other column has. */
 export function uniqueNames(names: readonly string[]): string[] {
-  const given = new Set(names)
+  const originalNames = new Set(names)
   const used = new Set<string>()
   const lastNumber = new Map<string, number>()
   return names.map((name) => {
@@ -28,7 +28,7 @@ export function uniqueNames(names: readonly string[]): string[] {
     for (let number = (lastNumber.get(name) ?? 0) + 1; used.has(unique); number += 1) {
       const candidate = `${name}_${number}`
       lastNumber.set(name, number)
-      if (!given.has(candidate)) unique = candidate
+      if (!originalNames.has(candidate)) unique = candidate
     }
     used.add(unique)
     return unique

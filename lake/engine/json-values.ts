@@ -13,9 +13,9 @@ export function shortFloat(value: number): number | null {
 /** Writes `-12345` with scale 2 as `-123.45`. */
 export function decimalText(unscaled: bigint, scale: number): string {
   const digits = (unscaled < 0n ? -unscaled : unscaled).toString().padStart(scale + 1, '0')
-  const whole = digits.slice(0, digits.length - scale)
+  const integerPart = digits.slice(0, digits.length - scale)
   const sign = unscaled < 0n ? '-' : ''
-  return scale === 0 ? `${sign}${whole}` : `${sign}${whole}.${digits.slice(-scale)}`
+  return scale === 0 ? `${sign}${integerPart}` : `${sign}${integerPart}.${digits.slice(-scale)}`
 }
 
 /** The engine stores infinite dates as the limits of 32 bits. */
@@ -55,8 +55,8 @@ export function isoTime(units: number, digits: number): string {
   const perSecond = 10 ** digits
   const seconds = Math.floor(units / perSecond)
   const clock = `${padded(Math.floor(seconds / 3_600))}:${padded(Math.floor(seconds / 60) % 60)}:${padded(seconds % 60)}`
-  const rest = units % perSecond
-  return rest === 0 ? clock : `${clock}.${String(rest).padStart(digits, '0').replace(/0+$/, '')}`
+  const fraction = units % perSecond
+  return fraction === 0 ? clock : `${clock}.${String(fraction).padStart(digits, '0').replace(/0+$/, '')}`
 }
 
 /** The engine stores infinite timestamps as the limits of 64 bits, in every unit. */

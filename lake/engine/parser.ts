@@ -51,8 +51,8 @@ export async function parse(tree: SyntaxTree, sql: string): Promise<JsonObject[]
   if (parsed === undefined || Array.isArray(parsed)) return parsed
   const { message, at } = parsed
   const line = at === undefined ? undefined : sql.slice(0, at).split('\n').length
-  const place = line === undefined ? '' : ` (line ${line})`
-  throw new EngineError('syntax', `Parser Error: ${message}${place}`, line)
+  const location = line === undefined ? '' : ` (line ${line})`
+  throw new EngineError('syntax', `Parser Error: ${message}${location}`, line)
 }
 
 /** Like `parse`, but returns a syntax error as a value. */
@@ -60,18 +60,18 @@ export async function tryParse(
   tree: SyntaxTree,
   sql: string,
 ): Promise<JsonObject[] | SyntaxFault | undefined> {
-  if (sql.includes('\0')) return { message: 'the text holds a null byte', at: sql.indexOf('\0') }
+  if (sql.includes('\0')) return { message: 'the SQL text contains a null byte', at: sql.indexOf('\0') }
   const text = await tree(sql).catch((error: unknown) => {
     throw engineError(error)
   })
-  const answer = jsonOf(text)
-  if (!isObject(answer)) throw new TypeError('the parser answered no object')
-  if (answer.error !== true) return Array.isArray(answer.statements) ? answer.statements.filter(isObject) : []
-  if (answer.error_type === 'not implemented') return undefined
-  const position = Number(answer.position)
+  const result = jsonOf(text)
+  if (!isObject(result)) throw new TypeError('the SQL parser returned no JSON object')
+  if (result.error !== true) return Array.isArray(result.statements) ? result.statements.filter(isObject) : []
+  if (result.error_type === 'not implemented') return undefined
+  const position = Number(result.position)
   // The parser counts characters for an error, and bytes for everything else.
   const at = Number.isNaN(position) ? undefined : [...sql].slice(0, position).join('').length
-  return { message: String(answer.error_message), at }
+  return { message: String(result.error_message), at }
 }
 
 /** Folds a name like the engine does: only ASCII letters. Other letters, such as the Kelvin sign, stay unchanged. */

@@ -51,6 +51,6 @@ test.each([
     'pivot a on b',
     'one SELECT statement is expected, not 2 (a PIVOT has to name its values: ON column IN (...))@0',
   ],
-])('says why %p is no query', async (sql, fault) => {
+])('explains why %p is not a query', async (sql, fault) => {
   expect(await read(sql)).toBe(fault)
 })

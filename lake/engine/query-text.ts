@@ -33,11 +33,11 @@ export async function readQueryText(connection: DuckDBConnection, sql: string): 
   if (statement === undefined) return faulty({ message: 'there is no SELECT statement', at: undefined })
   if (second !== undefined) return faulty(tooMany(sql, parsed.length))
   if (isListing(statement) && !(await isViewBody(connection, sql))) return faulty(notSelect(sql))
-  const own = await ownTables(connection)
+  const builtIns = await builtInTables(connection)
   const tables = tablesIn(statement, sql).map((table) =>
     quoted.has(table.at) ? { ...table, catalog: DEFAULT } : table,
   )
-  return { fault: null, tables: tables.filter((table) => !isOwn(table, own)) }
+  return { fault: null, tables: tables.filter((table) => !isBuiltIn(table, builtIns)) }
 }
 
 const faulty = (fault: SyntaxFault): QueryText => ({ fault, tables: [] })
@@ -73,7 +73,7 @@ async function notQuery(connection: DuckDBConnection, sql: string): Promise<Synt
 
 function notSelect(sql: string): SyntaxFault {
   const [statement] = splitStatements(sql)
-  const word = /^[a-z]+/i.exec(statement?.text ?? '')?.[0].toUpperCase() ?? 'this'
+  const word = /^[a-z]+/i.exec(statement?.text ?? '')?.[0].toUpperCase() ?? 'this text'
   return { message: `only a SELECT can be run, not ${word}`, at: statement?.at }
 }
 
@@ -112,16 +112,16 @@ function tablesIn(statement: JsonObject, sql: string): WrittenTable[] {
 }
 
 /** Names of the engine's built-in views, in lower case. */
-async function ownTables(connection: DuckDBConnection): Promise<ReadonlySet<string>> {
-  const found = await mapped(() =>
+async function builtInTables(connection: DuckDBConnection): Promise<ReadonlySet<string>> {
+  const reader = await mapped(() =>
     connection.runAndReadAll(
       `SELECT DISTINCT lower(view_name) FROM duckdb_views() WHERE internal AND schema_name IN ('main', 'pg_catalog')`,
     ),
   )
-  return new Set(found.getRows().map(([name]) => String(name)))
+  return new Set(reader.getRows().map(([name]) => String(name)))
 }
 
-const OWN_SCHEMAS: ReadonlySet<string> = new Set(['information_schema', 'pg_catalog'])
+const BUILT_IN_SCHEMAS: ReadonlySet<string> = new Set(['information_schema', 'pg_catalog'])
 
-const isOwn = ({ schema, name }: TableReference, own: ReadonlySet<string>) =>
-  OWN_SCHEMAS.has(foldName(schema)) || (schema === '' && own.has(foldName(name)))
+const isBuiltIn = ({ schema, name }: TableReference, builtIns: ReadonlySet<string>) =>
+  BUILT_IN_SCHEMAS.has(foldName(schema)) || (schema === '' && builtIns.has(foldName(name)))

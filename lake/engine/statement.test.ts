@@ -9,14 +9,17 @@ const planned = await plannedTreeOn(connection)
 
 /** Both kinds of parser calls must return the same tree for every text of these tests. */
 const tree: SyntaxTree = async (sql) => {
-  const [once] = await Promise.allSettled([treeOn(connection)(sql)])
-  const [again] = await Promise.allSettled([planned(sql)])
-  if (once.status === 'rejected') {
-    expect(again).toMatchObject({ status: 'rejected', reason: { message: String(once.reason.message) } })
-    throw once.reason
+  const [literal] = await Promise.allSettled([treeOn(connection)(sql)])
+  const [prepared] = await Promise.allSettled([planned(sql)])
+  if (literal.status === 'rejected') {
+    expect(prepared).toMatchObject({
+      status: 'rejected',
+      reason: { message: String(literal.reason.message) },
+    })
+    throw literal.reason
   }
-  expect(again).toEqual(once)
-  return once.value
+  expect(prepared).toEqual(literal)
+  return literal.value
 }
 
 /** The tables of these tests: bronze.flights and ops.gold.routes. */
@@ -35,7 +38,7 @@ const refusalOf = (sql: string) =>
     },
   )
 
-describe('allows a read-only query', () => {
+describe('a read-only query', () => {
   test.each([
     'SELECT 1',
     'select * from bronze.flights;',
@@ -64,7 +67,7 @@ describe('allows a read-only query', () => {
     "SELECT 'read_csv(''/etc/passwd'')', $$;DROP TABLE x$$ AS \"insert\"",
     'SELECT * FROM bronze.flights TABLESAMPLE 10%',
     'SELECT lambda_result FROM (SELECT list_transform([1], lambda x: x + 1) AS lambda_result)',
-  ])('%j', async (sql) => expect(await refusalOf(sql)).toBe('allowed'))
+  ])('is allowed: %j', async (sql) => expect(await refusalOf(sql)).toBe('allowed'))
 
   test('returns the checked text as the text to run', async () => {
     expect(await check('EXPLAIN  SELECT 1')).toMatchObject({ kind: 'explain', sql: 'EXPLAIN   SELECT 1' })
@@ -74,7 +77,7 @@ describe('allows a read-only query', () => {
   })
 })
 
-describe('finds every table of a query', () => {
+describe('the tables of a query', () => {
   test.each([
     ['SELECT * FROM a, s.b, c.s.d', ['c.s.d', 's.b', 'a']],
     ['SELECT * FROM a JOIN A ON true', ['a']],
@@ -102,10 +105,12 @@ describe('finds every table of a query', () => {
     // The engine folds only ASCII letters, not letters such as the Kelvin sign.
     ['WITH "\u212A" AS (SELECT 1) FROM k', ['k']],
     ['WITH k AS (SELECT 1) FROM K, "\u212A"', ['\u212A']],
-  ])('%j', async (sql, tables) => expect((await tablesOf(sql)).toSorted()).toEqual(tables.toSorted()))
+  ])('are found in %j', async (sql, tables) =>
+    expect((await tablesOf(sql)).toSorted()).toEqual(tables.toSorted()),
+  )
 })
 
-describe('refuses hostile texts', () => {
+describe('a hostile text', () => {
   test.each([
     // Files, by any function or name.
     ["SELECT * FROM read_csv('/etc/passwd')", 'read_csv()'],
@@ -206,15 +211,15 @@ describe('refuses hostile texts', () => {
     ['FROM flights', 'there is no table flights'],
     ['FROM gold.routes', 'there is no table gold.routes'],
     ['FROM system.information_schema.tables, x', 'there is no table x'],
-  ])('%j', async (sql, message) => expect(await refusalOf(sql)).toContain(message))
+  ])('is refused: %j', async (sql, message) => expect(await refusalOf(sql)).toContain(message))
 
   test('refuses macros whose bodies are refused', async () => {
     const reader = await connection.runAndReadAll(`
       SELECT DISTINCT function_name, parameters, macro_definition FROM duckdb_functions()
       WHERE function_type = 'macro' AND regexp_full_match(function_name, '[a-z_0-9]+')`)
-    const known = reader.getRowObjects()
-    expect(known.length).toBeGreaterThan(50)
-    for (const { function_name: name, macro_definition: body } of known) {
+    const macros = reader.getRowObjects()
+    expect(macros.length).toBeGreaterThan(50)
+    for (const { function_name: name, macro_definition: body } of macros) {
       if ((await refusalOf(`SELECT ${body}`)) === 'allowed') continue
       // The name of an engine's type reveals nothing about this process.
       if (name !== 'format_type') expect(await refusalOf(`SELECT ${name}()`)).toContain(`${name}()`)

@@ -211,7 +211,7 @@ function checkNode(node: JsonObject): void {
     const source = node[key]
     if (!isObject(source) || (key !== 'from_table' && node.type !== 'JOIN' && node.type !== 'PIVOT')) continue
     if (!FROM_TYPES.has(source.type))
-      throw new StatementRefused(`${textOf(source.type)} is not allowed in a query`)
+      throw new StatementRefused(`a row source of type ${textOf(source.type)} is not allowed in a query`)
   }
   if (node.type === 'TABLE_FUNCTION') {
     const name = isObject(node.function) ? textOf(node.function.function_name) : ''
@@ -249,7 +249,7 @@ export const textOf = (value: Json | undefined): string => (typeof value === 'st
 
 /** Only this message uses pattern matching: the statement is already refused. */
 function refusal(sql: string): string {
-  const word = /[A-Za-z]+/.exec(sql.slice(skipBlank(sql, 0)))?.[0].toUpperCase() ?? 'this'
+  const word = /[A-Za-z]+/.exec(sql.slice(skipBlank(sql, 0)))?.[0].toUpperCase() ?? 'this text'
   if (/\bPIVOT\b/i.test(sql)) return `${ALLOWED}; a PIVOT needs its values: PIVOT ... ON column IN (...)`
   return `${word} is not allowed: ${ALLOWED}`
 }

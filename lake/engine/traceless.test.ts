@@ -4,11 +4,11 @@ import { isTraceless } from './traceless.ts'
 
 const connection = await useConnection()
 
-const isTaken = (sql: string) => isTraceless(connection, sql, [{ schema: 'default.gold', name: 'one' }])
+const isShared = (sql: string) => isTraceless(connection, sql, [{ schema: 'default.gold', name: 'one' }])
 const namesOf = async (sql: string) =>
   (await connection.runAndReadAll(sql)).getRows().map((row) => row.map(String))
 
-describe('a text that only computes from its tables', () => {
+describe('a query that only computes from its tables', () => {
   test.each([
     'select 1 as a',
     'select count(*) - 1 from "default.gold"."one"',
@@ -16,10 +16,10 @@ describe('a text that only computes from its tables', () => {
     "select 'set x = 1; attach ''/etc/passwd''' as \"pragma\", $$copy$$ as b",
     'select random(), uuid(), now() from range(3) tablesample 10%',
     'describe "default.gold"."one"',
-  ])('shares an instance: %s', async (sql) => expect(await isTaken(sql)).toBeTrue())
+  ])('shares an instance: %s', async (sql) => expect(await isShared(sql)).toBeTrue())
 })
 
-describe('needs its own instance, because it may leave or see state', () => {
+describe('a query that may change or reveal state', () => {
   test.each([
     // Statements that are not a SELECT, or contain another statement.
     '',
@@ -82,7 +82,7 @@ describe('needs its own instance, because it may leave or see state', () => {
     'with recursive r as (from (with r as (from r) from r) union all select 1 where false) from r',
     'with "in.par\u212Auet" as (select 1) from "in.parkuet"',
     'from "default.gold"."on\u212A"',
-  ])('%j', async (sql) => expect(await isTaken(sql)).toBeFalse())
+  ])('needs its own instance: %j', async (sql) => expect(await isShared(sql)).toBeFalse())
 })
 
 /** The results of these functions differ per call, but reveal nothing about the instance. */
@@ -99,9 +99,9 @@ test('knows every function that does not only compute', async () => {
     select distinct function_name from duckdb_functions()
     where function_type in ('scalar', 'aggregate') and stability is distinct from 'CONSISTENT'
     and not (function_type = 'aggregate' and stability is null) order by 1`)
-  const taken: string[] = []
-  for (const [name = ''] of rows) if (await isTaken(`select ${name}()`)) taken.push(name)
-  expect(taken.filter((name) => !CHANGING.has(name))).toEqual([])
+  const shared: string[] = []
+  for (const [name = ''] of rows) if (await isShared(`select ${name}()`)) shared.push(name)
+  expect(shared.filter((name) => !CHANGING.has(name))).toEqual([])
 })
 
 test('needs an instance for macros whose bodies need one', async () => {
@@ -110,8 +110,8 @@ test('needs an instance for macros whose bodies need one', async () => {
     where function_type = 'macro' and regexp_full_match(function_name, '[a-z_0-9]+')`)
   expect(macros.length).toBeGreaterThan(50)
   for (const [name, body] of macros) {
-    if (await isTaken(`select ${body}`)) continue
+    if (await isShared(`select ${body}`)) continue
     // The name of an engine's type reveals nothing about this process.
-    if (name !== 'format_type') expect([name, await isTaken(`select ${name}()`)]).toEqual([name, false])
+    if (name !== 'format_type') expect([name, await isShared(`select ${name}()`)]).toEqual([name, false])
   }
 })

@@ -14,7 +14,7 @@ export interface TableName {
  * Functions that reveal the instance, its connections or the surrounding text; and `setseed`, which determines later random
  * numbers. Functions that reveal more are refused in every read-only text.
  */
-const TELLING_FUNCTIONS: ReadonlySet<string> = new Set([
+const REVEALING_FUNCTIONS: ReadonlySet<string> = new Set([
   'current_connection_id',
   'current_query',
   'current_query_id',
@@ -33,11 +33,11 @@ export async function isTraceless(
   sql: string,
   tables: readonly TableName[],
 ): Promise<boolean> {
-  const known = new Set(tables.map(keyOf))
-  const isTable = (table: TableReference) => table.catalog === '' && known.has(keyOf(table))
+  const tableKeys = new Set(tables.map(keyOf))
+  const isTable = (table: TableReference) => table.catalog === '' && tableKeys.has(keyOf(table))
   try {
     const { kind, listsTables, functions } = await readStatement(treeOn(connection), sql, { isTable })
-    return kind === 'select' && !listsTables && functions.isDisjointFrom(TELLING_FUNCTIONS)
+    return kind === 'select' && !listsTables && functions.isDisjointFrom(REVEALING_FUNCTIONS)
   } catch (error) {
     if (error instanceof StatementRefused || error instanceof EngineError) return false
     throw error

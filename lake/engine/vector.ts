@@ -50,16 +50,17 @@ export function bitmapOf(count: number, isSet: (index: number) => boolean): Uint
 }
 
 export function validityOf(vector: Vector, { size, count, at, within }: Rows): Validity {
-  const own: Uint8Array | null = duckdb.vector_get_validity(vector, Math.ceil(size / 64) * 8)
-  if (own === null && within === undefined) return { nullCount: 0 }
+  const validity: Uint8Array | null = duckdb.vector_get_validity(vector, Math.ceil(size / 64) * 8)
+  if (validity === null && within === undefined) return { nullCount: 0 }
   const bitmap =
-    own === null
+    validity === null
       ? within
       : at === undefined && within === undefined
-        ? own.slice(0, (count + 7) >> 3)
+        ? validity.slice(0, (count + 7) >> 3)
         : bitmapOf(
             count,
-            (index) => (within === undefined || hasBit(within, index)) && hasBit(own, at?.[index] ?? index),
+            (index) =>
+              (within === undefined || hasBit(within, index)) && hasBit(validity, at?.[index] ?? index),
           )
   if (bitmap === undefined) return { nullCount: 0 }
   const nullCount = count - setBits(bitmap, count)
@@ -73,10 +74,10 @@ const BITS_OF_BYTE = Uint8Array.from(
 
 /** Bits after the first `count` are ignored. */
 function setBits(bitmap: Uint8Array, count: number): number {
-  const whole = count >> 3
+  const wholeBytes = count >> 3
   let bits = 0
-  for (let index = 0; index < whole; index += 1) bits += BITS_OF_BYTE[bitmap[index] ?? 0] ?? 0
-  for (let index = whole << 3; index < count; index += 1) if (hasBit(bitmap, index)) bits += 1
+  for (let index = 0; index < wholeBytes; index += 1) bits += BITS_OF_BYTE[bitmap[index] ?? 0] ?? 0
+  for (let index = wholeBytes << 3; index < count; index += 1) if (hasBit(bitmap, index)) bits += 1
   return bits
 }
 
@@ -139,5 +140,5 @@ export function listEntries(vector: Vector, { size }: Rows): BigUint64Array {
 /** The binding returns memory of its own, never shared memory. */
 function ownBuffer(data: Uint8Array): ArrayBuffer {
   if (data.buffer instanceof ArrayBuffer) return data.buffer
-  throw new TypeError('column memory is shared')
+  throw new TypeError('DuckDB column memory is in a shared buffer')
 }

@@ -127,7 +127,7 @@ describe('bounds of a written file', () => {
       '00000000-0000-0000-0000-000000000000',
       '00000000-0000-0000-0000-000000000002',
     ],
-  ])('%s', async (sql, lower, upper) => {
+  ])('are those of the values of %s', async (sql, lower, upper) => {
     const { type, metrics } = await metricsOf(`SELECT ${sql} AS v FROM range(3)`)
     expect(decodeBound(type, metrics.lower ?? new Uint8Array())).toEqual(lower)
     expect(decodeBound(type, metrics.upper ?? new Uint8Array())).toEqual(upper)

@@ -13,7 +13,7 @@ import {
 } from './format/types.ts'
 import { byName } from './write/evolution.ts'
 
-/** The DuckDB type that reads `type`, quoted for SQL. */
+/** Returns the DuckDB type for reading a column of `type`, quoted for SQL. */
 export const sqlType = (type: IcebergType): string => renderDuckType(toDuckDb(type), quoteIdentifier)
 
 /** The fields of `schema` that a result with these columns writes, in the schema's order. */
@@ -43,19 +43,19 @@ function projection(column: Column, field: NestedField): string {
   return isSame && column.name === field.name ? value : `${value} AS ${quoteIdentifier(field.name)}`
 }
 
-/** Like `selectForWrite`, but for every column of the schema. A missing column is NULL or the SQL in `instead`. */
+/** Like `selectForWrite`, but for every column of the schema. A missing column is NULL or the SQL in `overrides`. */
 export function selectForTable(
   columns: readonly Column[],
   schema: Schema,
-  instead: ReadonlyMap<number, string>,
+  overrides: ReadonlyMap<number, string>,
 ): string {
   const present = byName(columns)
   return schema.fields
     .map((field) => {
       const column = present.get(field.name.toLowerCase())
-      const given = instead.get(field.id)
-      if (given === undefined && column) return projection(column, field)
-      return `CAST(${given ?? 'NULL'} AS ${sqlType(field.type)}) AS ${quoteIdentifier(field.name)}`
+      const override = overrides.get(field.id)
+      if (override === undefined && column) return projection(column, field)
+      return `CAST(${override ?? 'NULL'} AS ${sqlType(field.type)}) AS ${quoteIdentifier(field.name)}`
     })
     .join(', ')
 }
@@ -66,14 +66,14 @@ export const fieldIdsLiteral = (fields: readonly NestedField[]): string =>
 
 function idsOf(id: number, type: IcebergType): string {
   if (typeof type === 'string') return String(id)
-  const own = `__duckdb_field_id: ${id}`
+  const ownId = `__duckdb_field_id: ${id}`
   switch (type.type) {
     case 'list':
-      return `{${own}, element: ${idsOf(type['element-id'], type.element)}}`
+      return `{${ownId}, element: ${idsOf(type['element-id'], type.element)}}`
     case 'map':
-      return `{${own}, key: ${idsOf(type['key-id'], type.key)}, value: ${idsOf(type['value-id'], type.value)}}`
+      return `{${ownId}, key: ${idsOf(type['key-id'], type.key)}, value: ${idsOf(type['value-id'], type.value)}}`
     case 'struct':
-      return `{${own}, ${type.fields.map((f) => `${quoteLiteral(f.name)}: ${idsOf(f.id, f.type)}`).join(', ')}}`
+      return `{${ownId}, ${type.fields.map((f) => `${quoteLiteral(f.name)}: ${idsOf(f.id, f.type)}`).join(', ')}}`
   }
 }
 

@@ -19,7 +19,7 @@ import { readTable } from './sql.ts'
 import type { WriteEngine } from './write/merge.ts'
 import { newTable } from './write/new-table.ts'
 import { copyResultFrom } from './write/stats.ts'
-import { type TableChange, type WriteRules, writeByStrategy } from './write/strategy.ts'
+import { addedFiles, type TableChange, type WriteRules, writeByStrategy } from './write/strategy.ts'
 import { type NewDataFile, planCommit, replacedFiles, type Write } from './write/write.ts'
 
 export interface TestLake {
@@ -150,7 +150,7 @@ export async function useTestLake(): Promise<TestLake> {
       })
       if (change.operation === null) return { table: change.metadata, change, opened }
       const files: NewDataFile[] = []
-      for (const { path, ...file } of change.files) {
+      for (const { path, ...file } of addedFiles(change)) {
         const location = dataLocation(change.metadata.location, crypto.randomUUID())
         await mkdir(dirname(pathOf(location)), { recursive: true })
         await rename(path, pathOf(location))
@@ -162,8 +162,13 @@ export async function useTestLake(): Promise<TestLake> {
         operation: change.operation,
         schema: change.schema.schema,
         partitionSpec: change.partitionSpec,
-        files,
+        files: files.slice(0, change.files.length),
         replaced: replacedFiles(change.replaced),
+        compacted: {
+          files: files.slice(change.files.length),
+          replaced: replacedFiles(change.compacted.replaced),
+          uuid: crypto.randomUUID(),
+        },
       })
       return { table: metadata, change, opened }
     } finally {

@@ -163,13 +163,17 @@ describe('problems of a configuration', () => {
   test.each([
     ['an open bracket', 'a: [1\nb: 2', 'not valid YAML'],
     ['a key twice', 'a: 1\na: 2', 'not valid YAML'],
-    ['two documents', 'a: 1\n---\nb: 2', 'more than one document: --- may stand at its beginning only'],
+    ['two documents', 'a: 1\n---\nb: 2', 'more than one YAML document: --- is allowed only at its beginning'],
     ['many aliases', `a: &a x\nb: [${'*a,'.repeat(11)}]`, 'not valid YAML: more than 10 aliases'],
     ['deep brackets', `a: ${'['.repeat(30_000)}`, 'not valid YAML'],
-    ['text', 'just text', 'must be a mapping'],
-    ['a list', '- a\n- b', 'must be a mapping'],
+    ['text', 'just text', 'must be a YAML mapping'],
+    ['a list', '- a\n- b', 'must be a YAML mapping'],
     ['70 kB', `description: ${'x'.repeat(70_000)}`, 'larger than 65536 bytes'],
-    ['an unknown alias', 'description: *nobody', 'an alias here is unknown or used too often'],
+    [
+      'an unknown alias',
+      'description: *nobody',
+      'a YAML alias is unknown, or the file uses more than 10 aliases',
+    ],
   ])('reports one error for an unreadable file: %s', (_, text, message) => {
     const errors = errorsOf(text)
     expect(errors).toHaveLength(1)
@@ -201,6 +205,6 @@ test('refuses the same name for both columns of scd2', () => {
 })
 
 test('refuses a value that contains itself', () => {
-  expect(errorsOf('unique_key: &a [*a]').join()).toContain('a value that holds itself')
-  expect(errorsOf('description: &a {b: *a}').join()).toContain('a value that holds itself')
+  expect(errorsOf('unique_key: &a [*a]').join()).toContain('a value that contains itself')
+  expect(errorsOf('description: &a {b: *a}').join()).toContain('a value that contains itself')
 })

@@ -128,7 +128,7 @@ export function parseConfig(files: { config?: TextFile; source?: TextFile }): Pa
   if (files.config !== undefined) settings.push(...yamlSettings(files.config, parsed.errors))
   if (files.source !== undefined) settings.push(...annotationSettings(files.source))
   const origin = apply(settings, parsed)
-  refuseOneNameForTwo(parsed, origin)
+  checkHistoryColumns(parsed, origin)
   const need = NEEDS[parsed.config.mergeStrategy]
   if (need !== undefined && !has(parsed.config, need) && !parsed.errors.some(({ key }) => key === need)) {
     const { file, line } = origin.get('merge_strategy') ?? { file: 'config.yaml', line: undefined }
@@ -165,7 +165,7 @@ function apply(settings: Setting[], { config, errors, warnings }: ParsedConfig):
       continue
     }
     if (origin.get(key)?.file === file)
-      warnings.push({ file, line, key, message: `${key} is given twice: the last one counts` })
+      warnings.push({ file, line, key, message: `duplicate key ${key}: the last value applies` })
     try {
       Object.assign(config, { [name]: READERS[name](value) })
       origin.set(key, setting)
@@ -178,7 +178,7 @@ function apply(settings: Setting[], { config, errors, warnings }: ParsedConfig):
 }
 
 /** `scd2` writes two columns, which need different names. */
-function refuseOneNameForTwo({ config, errors }: ParsedConfig, origin: ReadonlyMap<string, Setting>): void {
+function checkHistoryColumns({ config, errors }: ParsedConfig, origin: ReadonlyMap<string, Setting>): void {
   const { mergeStrategy, scdValidFrom, scdValidTo } = config
   if (mergeStrategy !== 'scd2' || scdValidFrom.toLowerCase() !== scdValidTo.toLowerCase()) return
   const { file, line } = origin.get('scd_valid_to') ??
@@ -219,14 +219,14 @@ function yamlSettings({ path, text: yaml }: TextFile, errors: ConfigProblem[]): 
     return unreadable(
       // The parser's own message for this error addresses programmers, not authors.
       fault.code === 'MULTIPLE_DOCS'
-        ? 'the file holds more than one document: --- may stand at its beginning only'
+        ? 'the file contains more than one YAML document: --- is allowed only at its beginning'
         : `not valid YAML: ${fault.message}`,
       lines.linePos(fault.pos[0]).line,
     )
   if (document.contents === null || (isScalar(document.contents) && document.contents.value === null))
     return []
   if (!isMap<ParsedNode, ParsedNode | null>(document.contents))
-    return unreadable('the file must be a mapping of keys to values')
+    return unreadable('the file must be a YAML mapping of keys to values')
   const settings: Setting[] = []
   for (const { key: keyNode, value: valueNode } of document.contents.items) {
     const key = isScalar(keyNode) ? String(keyNode.value) : ''
@@ -237,7 +237,12 @@ function yamlSettings({ path, text: yaml }: TextFile, errors: ConfigProblem[]): 
       if (value !== null) settings.push({ file: path, line, key, value })
     } catch (error) {
       if (!(error instanceof ReferenceError)) throw error
-      errors.push({ file: path, line, key, message: `${key}: an alias here is unknown or used too often` })
+      errors.push({
+        file: path,
+        line,
+        key,
+        message: `${key}: a YAML alias is unknown, or the file uses more than ${YAML_ALIASES} aliases`,
+      })
     }
   }
   return settings
@@ -246,19 +251,20 @@ function yamlSettings({ path, text: yaml }: TextFile, errors: ConfigProblem[]): 
 /** The message describes the required value and shows the given value. */
 class BadValue extends Error {}
 
-const refuse = (wanted: string, value: unknown): never => {
-  throw new BadValue(`${wanted}, not ${shown(value)}`)
+const refuse = (rule: string, value: unknown): never => {
+  throw new BadValue(`${rule}, not ${shown(value)}`)
 }
 
 function text(value: unknown, characters: number): string {
   if (typeof value !== 'string') return refuse('must be text', value)
-  if (value.length > characters) throw new BadValue(`must be at most ${characters} characters`)
+  if (value.length > characters)
+    throw new BadValue(`must have at most ${characters} characters, not ${value.length}`)
   return value
 }
 
 function oneOf<const Choice extends string>(value: unknown, choices: readonly Choice[]): Choice {
-  const wanted = choices.length === 1 ? `must be ${choices[0]}` : `must be one of ${choices.join(', ')}`
-  return choices.find((choice) => choice === value) ?? refuse(wanted, value)
+  const rule = choices.length === 1 ? `must be ${choices[0]}` : `must be one of ${choices.join(', ')}`
+  return choices.find((choice) => choice === value) ?? refuse(rule, value)
 }
 
 function flag(value: unknown): boolean {
@@ -267,10 +273,10 @@ function flag(value: unknown): boolean {
   return refuse('must be true or false', value)
 }
 
-function wholeNumber(value: unknown, most: number): number {
+function wholeNumber(value: unknown, max: number): number {
   const number = typeof value === 'string' && /^\d{1,15}$/.test(value) ? Number(value) : value
-  if (typeof number !== 'number' || !Number.isSafeInteger(number) || number < 0 || number > most)
-    return refuse(`must be a whole number from 0 to ${most}`, value)
+  if (typeof number !== 'number' || !Number.isSafeInteger(number) || number < 0 || number > max)
+    return refuse(`must be a whole number from 0 to ${max}`, value)
   return number
 }
 
@@ -296,15 +302,15 @@ function columnNames(value: unknown): string[] {
 
 /** Reads a YAML list of `{column, transform}`. An annotation contains the list on one line. */
 function partitions(value: unknown): PartitionBy[] {
-  const wanted = 'must be a list of {column, transform}'
+  const rule = 'must be a list of {column, transform}'
   refuseLongList(value)
   const list = typeof value === 'string' ? yamlFlow(value) : value
-  if (!Array.isArray(list)) return refuse(wanted, value)
+  if (!Array.isArray(list)) return refuse(rule, value)
   const fields = list.map((field: unknown): PartitionBy => {
-    if (typeof field !== 'object' || field === null || !('column' in field)) return refuse(wanted, field)
+    if (typeof field !== 'object' || field === null || !('column' in field)) return refuse(rule, field)
     const column = columnName(field.column)
     const transform = PARTITION_TRANSFORMS.find(
-      (known) => known === ('transform' in field ? field.transform : 'identity'),
+      (candidate) => candidate === ('transform' in field ? field.transform : 'identity'),
     )
     const choices = PARTITION_TRANSFORMS.join(', ')
     return { column, transform: transform ?? refuse(`the transform must be one of ${choices}`, field) }
@@ -316,7 +322,7 @@ function partitions(value: unknown): PartitionBy[] {
 /** A line may be as long as a source. Megabytes of commas should not become an array. */
 function refuseLongList(value: unknown): void {
   if (typeof value === 'string' && value.length > CONFIG_LIMITS.listCharacters)
-    throw new BadValue(`must be at most ${CONFIG_LIMITS.listCharacters} characters`)
+    throw new BadValue(`must have at most ${CONFIG_LIMITS.listCharacters} characters, not ${value.length}`)
 }
 
 /** Parses one line of YAML; undefined when the line is not YAML. */
@@ -333,7 +339,7 @@ function yamlFlow(line: string): unknown {
 
 function bounded(names: string[]): string[] {
   if (names.length > CONFIG_LIMITS.columns)
-    throw new BadValue(`must be at most ${CONFIG_LIMITS.columns} columns`)
+    throw new BadValue(`must have at most ${CONFIG_LIMITS.columns} columns`)
   // Column names are compared without case.
   const folded = names.map((name) => name.toLowerCase())
   const repeated = names.find((name, index) => folded.indexOf(name.toLowerCase()) !== index)

@@ -14,7 +14,7 @@ test.each([
   ['flights', "'layer.name' or 'namespace.layer.name'"],
   ['a.b.c.d', "'layer.name' or 'namespace.layer.name'"],
   ['', "'layer.name'"],
-  ['copper.flights', 'the layer is one of bronze, silver, gold, not "copper"'],
+  ['copper.flights', 'the layer must be one of bronze, silver, gold, not "copper"'],
   ['silver.', 'cannot be the name of a table'],
   ['silver.Flights', 'cannot be the name of a table'],
   ['silver.a b', 'cannot be the name of a table'],

@@ -24,12 +24,19 @@ export function parseTableName(text: string, defaultNamespace: string): TableNam
   if (parts.length < 2 || parts.length > 3)
     throw new NameError(`${shown(text)} is not a table name: write 'layer.name' or 'namespace.layer.name'`)
   const [name = '', layerText = '', namespace = defaultNamespace] = parts.toReversed()
-  const layer = LAYERS.find((known) => known === layerText)
+  const layer = LAYERS.find((candidate) => candidate === layerText)
   if (layer === undefined)
-    throw new NameError(`${shown(text)}: the layer is one of ${LAYERS.join(', ')}, not ${shown(layerText)}`)
+    throw new NameError(
+      `${shown(text)}: the layer must be one of ${LAYERS.join(', ')}, not ${shown(layerText)}`,
+    )
   if (!NAMESPACE.test(namespace))
-    throw new NameError(`${shown(text)}: ${shown(namespace)} cannot be the name of a namespace`)
-  if (!TABLE.test(name)) throw new NameError(`${shown(text)}: ${shown(name)} cannot be the name of a table`)
+    throw new NameError(
+      `${shown(text)}: ${shown(namespace)} cannot be the name of a namespace: use 3 to 63 lowercase letters, digits and hyphens, starting with a letter`,
+    )
+  if (!TABLE.test(name))
+    throw new NameError(
+      `${shown(text)}: ${shown(name)} cannot be the name of a table: use up to 128 lowercase letters, digits, hyphens and underscores, starting with a letter or digit`,
+    )
   return { namespace, layer, name }
 }
 
@@ -52,7 +59,7 @@ function jsonOf(value: unknown): string | undefined {
     return JSON.stringify(value)
   } catch {
     // With an alias, a YAML value can contain itself.
-    return 'a value that holds itself'
+    return 'a value that contains itself'
   }
 }
 

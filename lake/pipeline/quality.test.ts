@@ -55,12 +55,12 @@ test.each([
   ['a sum in text', ['HUGEINT'], 1, '12345678901234567890', Number.MAX_SAFE_INTEGER],
   ['a decimal', ['DECIMAL(38,2)'], 1, '0.40', 1],
   ['a fraction below 0', ['DOUBLE'], 1, -0.4, -1],
-  ['no sum', ['HUGEINT'], 1, null, 1],
+  ['a sum without rows', ['HUGEINT'], 1, null, 1],
   ['no rows', ['INTEGER'], 0, undefined, 0],
   ['rows of one column', ['INTEGER'], 5, 0, 5],
-  ['one bad row', ['INTEGER', 'VARCHAR'], 1, 0, 1],
+  ['one row of two columns', ['INTEGER', 'VARCHAR'], 1, 0, 1],
   ['one text', ['VARCHAR'], 1, '0', 1],
-  ['one truth', ['BOOLEAN'], 1, false, 1],
-] as const)('%s: %p, %p row(s), %p counts as %p', (_, columnTypes, rowCount, first, value) => {
+  ['one boolean', ['BOOLEAN'], 1, false, 1],
+] as const)('counts %s (%p, %p row(s), %p) as %p', (_, columnTypes, rowCount, first, value) => {
   expect(testValue({ columnTypes, rowCount, first })).toBe(value)
 })

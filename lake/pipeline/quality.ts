@@ -80,6 +80,6 @@ export function testValue({ columnTypes, rowCount, first }: TestOutcome): number
   if (rowCount !== 1 || columnTypes.length !== 1 || type === undefined || !NUMERIC.test(type)) return rowCount
   const number = typeof first === 'string' && first.trim() !== '' ? Number(first) : first
   if (typeof number !== 'number' || Number.isNaN(number)) return rowCount
-  const whole = Math.sign(number) * Math.ceil(Math.abs(number))
-  return Math.max(-Number.MAX_SAFE_INTEGER, Math.min(Number.MAX_SAFE_INTEGER, whole))
+  const failingRows = Math.sign(number) * Math.ceil(Math.abs(number))
+  return Math.max(-Number.MAX_SAFE_INTEGER, Math.min(Number.MAX_SAFE_INTEGER, failingRows))
 }

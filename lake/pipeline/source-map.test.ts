@@ -12,8 +12,8 @@ function placeOf(source: string, word: string) {
   const rendered = render(source)
   const at = rendered.indexOf(word)
   expect(at).toBeGreaterThanOrEqual(0)
-  const place = sourceMapOf(source, rendered, render)(at)
-  return place && `${place.line}:${place.column}`
+  const position = sourceMapOf(source, rendered, render)(at)
+  return position && `${position.line}:${position.column}`
 }
 
 test.each([
@@ -25,8 +25,8 @@ test.each([
   ['{% if is_incremental() %}\nnope\n{% else %}\nother\n{% endif %}', 'nope', '2:1'],
   ['{% raw %}{{ x }}{% endraw %} é nope', 'nope', '1:32'],
   ["select\n{{ ref('gold.a') }}", 'gold.a', '2:1'],
-])('maps from %p the word %s to %s', (source, word, place) => {
-  expect(placeOf(source, word)).toBe(place)
+])('maps in %p the text %s to %s', (source, word, position) => {
+  expect(placeOf(source, word)).toBe(position)
 })
 
 test('maps nothing when a template depends on its own text', () => {

@@ -28,7 +28,7 @@ export function sourceMapOf(
   const pieces = piecesOf(template, rendered, render)
   if (pieces === null) return () => null
   return (offset) => {
-    const piece = pieces.findLast((known) => known.rendered <= offset)
+    const piece = pieces.findLast((candidate) => candidate.rendered <= offset)
     // Text from an expression maps to the position of the expression.
     const at = piece === undefined ? 0 : piece.source + Math.min(offset - piece.rendered, piece.length)
     return lineCounter(template)(at)
@@ -50,12 +50,12 @@ function piecesOf(template: string, rendered: string, render: (template: string)
     marked += template.slice(copied, source) + String.fromCodePoint(FIRST_MARK + index)
     copied = source
   }
-  const again = renderedOrNull(marked + template.slice(copied), render)
+  const markedText = renderedOrNull(marked + template.slice(copied), render)
   // A template that depends on its own text can render differently with marks.
-  if (again === null || again.replaceAll(MARK, '') !== rendered) return null
-  return Array.from(again.matchAll(MARK), (match, count) => {
+  if (markedText === null || markedText.replaceAll(MARK, '') !== rendered) return null
+  return Array.from(markedText.matchAll(MARK), (match, count) => {
     const literal = literals[Number(match[0].codePointAt(0)) - FIRST_MARK]
-    assert(literal !== undefined, 'a rendered text holds a mark of no literal')
+    assert(literal !== undefined, 'the rendered text contains an unknown source mark')
     return { rendered: match.index - MARK_LENGTH * count, ...literal }
   })
 }

@@ -33,8 +33,11 @@ export function withEnvironment<Result>(use: (environment: TemplateEnvironment) 
     return use(environment)
   } catch (error) {
     if (!(error instanceof WebAssembly.RuntimeError || error instanceof RangeError)) throw error
-    const limit = meter.value < 0n ? 'takes too long' : 'needs too much memory or is nested too deeply'
-    throw new EngineTrap(`the template ${limit}`, { cause: error })
+    const reason =
+      meter.value < 0n
+        ? 'the template takes too long: simplify its loops'
+        : `the template needs too much memory (limit: ${ENGINE_LIMITS.memoryBytes} bytes) or is nested too deeply`
+    throw new EngineTrap(reason, { cause: error })
   } finally {
     meter.value = ENGINE_LIMITS.work
     release(environment)

@@ -117,23 +117,23 @@ describe('limits of a template', () => {
       '{% for i in range(99999) %}{% for j in range(99999) %}x{% endfor %}{% endfor %}',
       'takes too long',
     ],
-    ['a text out of nothing', '{{ "x" * 1000000000 }}', 'too much memory'],
+    ['a huge text from a short expression', '{{ "x" * 1000000000 }}', 'too much memory'],
     [
-      'a text that doubles',
+      'a text that doubles in each iteration',
       '{% set n = namespace(x="aaaaaaaa") %}{% for i in range(99) %}{% set n.x = n.x ~ n.x %}{% endfor %}',
       'too much memory',
     ],
     [
-      'little to do, often, on a large text',
+      'many comparisons of a large text',
       '{% set x = "a" * 9000000 %}{% for i in range(99999) %}{% if x ~ "b" == 1 %}{% endif %}{% endfor %}',
       'takes too long',
     ],
     ['a large result', '{{ "x" * 9000000 }}', `larger than ${TEMPLATE_LIMITS.outputBytes} bytes`],
     ['a large template', ' '.repeat(1_100_000), `larger than ${TEMPLATE_LIMITS.sourceBytes} bytes`],
-    ['deep brackets', `{{ ${'('.repeat(50_000)}1`, 'recursion'],
-    ['deep signs', `{{ ${'-'.repeat(50_000)}1 }}`, 'nested too deeply'],
+    ['deeply nested brackets', `{{ ${'('.repeat(50_000)}1`, 'recursion'],
+    ['deeply nested signs', `{{ ${'-'.repeat(50_000)}1 }}`, 'nested too deeply'],
     ['a macro that calls itself', '{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}', 'recursion limit'],
-  ])('%s', (_, source, message) => {
+  ])('stop %s', (_, source, message) => {
     expect(errorOf(source).message).toContain(message)
     expect(render('{{ this }}')).toBe(variables.this)
   })

@@ -68,12 +68,12 @@ export function renderTemplate(
   // An error inside a callback would trap the module and lose its message. So the first error waits until the module has
   // returned.
   const call = (name: ReferenceFunction, resolve: (argument: string) => string) => {
-    return (...given: unknown[]): string => {
+    return (...callArguments: unknown[]): string => {
       // The rendering has already failed. A trap stops the remaining work early.
       if (failure !== undefined) throw failure.error
-      const argument = typeof given[0] === 'string' ? given[0] : ''
+      const argument = typeof callArguments[0] === 'string' ? callArguments[0] : ''
       try {
-        if (given.length !== 1 || typeof given[0] !== 'string')
+        if (callArguments.length !== 1 || typeof callArguments[0] !== 'string')
           throw new TypeError(`${name}() takes one name in quotes`)
         return resolve(argument)
       } catch (error) {
@@ -94,14 +94,14 @@ export function renderTemplate(
   if (failure !== undefined) {
     const { error, call: name, argument } = failure
     const { calls, dynamic } = sqlReferences(template.source)
-    const isIt = (found: { function: ReferenceFunction }) => found.function === name
+    const isFailedFunction = (found: { function: ReferenceFunction }) => found.function === name
     // If several calls have a computed argument, the failed one is unknown.
-    const [only, ...others] = dynamic.filter(isIt)
-    const place =
-      calls.find((found) => isIt(found) && found.argument === argument) ??
+    const [only, ...others] = dynamic.filter(isFailedFunction)
+    const position =
+      calls.find((found) => isFailedFunction(found) && found.argument === argument) ??
       (others.length === 0 ? only : undefined)
     const reason = error instanceof Error ? error.message : String(error)
-    throw new TemplateError(template.file, reason, place, { cause: error })
+    throw new TemplateError(template.file, reason, position, { cause: error })
   }
   if (rendered instanceof TemplateError) throw rendered
   return rendered
@@ -118,11 +118,11 @@ export interface RequestedNames {
 export function collectTemplate(template: Template, variables: TemplateVariables): RequestedNames {
   const refs = new Set<string>()
   const zones = new Set<string>()
-  const note = (names: Set<string>) => (name: string) => {
+  const collectInto = (names: Set<string>) => (name: string) => {
     names.add(name)
     return name
   }
-  renderTemplate(template, variables, { ref: note(refs), landingZone: note(zones) })
+  renderTemplate(template, variables, { ref: collectInto(refs), landingZone: collectInto(zones) })
   return { refs: [...refs], zones: [...zones] }
 }
 
@@ -143,7 +143,7 @@ function render({ file, source }: Template, globals: Record<string, unknown>): s
       return environment.renderNamedStr(NAME_IN_ENGINE, source, {})
     })
     if (byteLength(sql) > TEMPLATE_LIMITS.outputBytes)
-      return new TemplateError(file, `the result is larger than ${TEMPLATE_LIMITS.outputBytes} bytes`)
+      return new TemplateError(file, `the rendered SQL is larger than ${TEMPLATE_LIMITS.outputBytes} bytes`)
     return sql
   } catch (error) {
     if (error instanceof EngineTrap) return new TemplateError(file, error.message, {}, { cause: error })
@@ -157,17 +157,21 @@ const MARGIN = 7
 
 /** The engine's message is `what (in template:LINE)`. In debug mode, an excerpt with carets under the position follows. */
 function described({ file, source }: Template, error: Error): TemplateError {
-  const [, said = error.message, lineText] = /^(.*?) \(in template:(\d+)\)/s.exec(error.message) ?? []
-  const what = said === 'engine ran out of fuel' ? 'the template takes too long' : said
-  if (lineText === undefined) return new TemplateError(file, what, {}, { cause: error })
+  const [, engineMessage = error.message, lineText] =
+    /^(.*?) \(in template:(\d+)\)/s.exec(error.message) ?? []
+  const message =
+    engineMessage === 'engine ran out of fuel'
+      ? `the template takes too long: it executes more than ${TEMPLATE_LIMITS.fuel} instructions`
+      : engineMessage
+  if (lineText === undefined) return new TemplateError(file, message, {}, { cause: error })
   const line = Number(lineText)
   const excerpt = new RegExp(`^ *${line} > .*\\n( +i +)(\\^+)`, 'm').exec(error.message)
-  if (excerpt?.[1] === undefined) return new TemplateError(file, what, { line }, { cause: error })
+  if (excerpt?.[1] === undefined) return new TemplateError(file, message, { line }, { cause: error })
   const characters = [...(source.split('\n')[line - 1] ?? '')]
-  const before = excerpt[1].length - MARGIN
-  const marked = characters.slice(before, before + (excerpt[2]?.length ?? 0)).join('')
-  const column = characters.slice(0, before).join('').length + 1
-  const reason = what === 'undefined value' ? `${shown(marked)} is undefined` : what
+  const offset = excerpt[1].length - MARGIN
+  const marked = characters.slice(offset, offset + (excerpt[2]?.length ?? 0)).join('')
+  const column = characters.slice(0, offset).join('').length + 1
+  const reason = message === 'undefined value' ? `${shown(marked)} is undefined` : message
   return new TemplateError(file, reason, { line, column }, { cause: error })
 }
 

@@ -81,7 +81,10 @@ test('reads a Python pipeline without template syntax', () => {
 test("requires the source file of the pipeline's type", () => {
   expect(publish({ 'pipeline.py': 'result = []' })).toMatchObject({
     valid: false,
-    files: [{ path: 'pipeline.py' }, { path: 'pipeline.sql', errors: ['a sql pipeline needs pipeline.sql'] }],
+    files: [
+      { path: 'pipeline.py' },
+      { path: 'pipeline.sql', errors: ['a sql pipeline needs the file pipeline.sql'] },
+    ],
   })
 })
 
@@ -92,7 +95,7 @@ test('warns about bare calls, unknown tables and unknown zones', () => {
   })
   expect(valid).toBe(true)
   expect(files[0]?.warnings).toEqual([
-    'line 1 column 15: ref( stands outside of {{ }}: the template does not see it',
+    'line 1 column 15: ref( is outside of {{ }}: the template does not evaluate it',
     'line 1 column 41: there is no table "bronze.nope"',
     'line 2 column 65: there is no landing zone "gone"',
   ])

@@ -59,7 +59,7 @@ export function validatePublish(input: PublishInput): ValidationReport {
     files.push({
       path: sourcePath,
       valid: false,
-      errors: [`a ${input.pipeline.type} pipeline needs ${sourcePath}`],
+      errors: [`a ${input.pipeline.type} pipeline needs the file ${sourcePath}`],
       warnings: [],
     })
   return { valid: files.every(({ valid }) => valid), files }
@@ -72,21 +72,25 @@ const messagesOf = (problems: readonly ConfigProblem[], path: string): string[] 
 /** Renders with the variables of a first run. Names are only collected, so no table needs to exist. */
 function templateErrors({ path, text }: TextFile, { mergeStrategy }: PipelineConfig): string[] {
   try {
-    const asked = collectTemplate(
+    const requested = collectTemplate(
       { file: path, source: text },
       { strategy: mergeStrategy, this: 'this', runStartedAt: '1970-01-01T00:00:00Z', watermarkValue: null },
     )
     const { calls } = sqlReferences(text)
     const faults = [
-      ...asked.refs.map((name) => ({
+      ...requested.refs.map((name) => ({
         name,
         of: 'ref',
         fault: faultOf(() => parseTableName(name, 'default')),
       })),
-      ...asked.zones.map((name) => ({ name, of: 'landing_zone', fault: faultOf(() => parseZoneName(name)) })),
+      ...requested.zones.map((name) => ({
+        name,
+        of: 'landing_zone',
+        fault: faultOf(() => parseZoneName(name)),
+      })),
     ]
     return faults.flatMap(({ name, of, fault }) => {
-      const call = calls.find((known) => known.function === of && known.argument === name)
+      const call = calls.find((candidate) => candidate.function === of && candidate.argument === name)
       return fault === undefined ? [] : [placed(fault, call)]
     })
   } catch (error) {
@@ -116,7 +120,7 @@ function referenceWarnings({ path, text }: TextFile, { pipeline, known }: Publis
     ? { calls: pythonReferences(text), bare: [] }
     : sqlReferences(text)
   const warnings = bare.map((call) =>
-    placed(`${call.function}( stands outside of {{ }}: the template does not see it`, call),
+    placed(`${call.function}( is outside of {{ }}: the template does not evaluate it`, call),
   )
   if (known === undefined) return warnings
   for (const call of calls) {
@@ -160,7 +164,7 @@ export function cycleOf(
   const cameFrom = new Map<string, string>(reads.map((table) => [table, own]))
   const open = [...cameFrom.keys()]
   for (let table = open.pop(); table !== undefined; table = open.pop()) {
-    if (table === own) return `the pipeline reads its own table: ${wayTo(own, cameFrom)}`
+    if (table === own) return `the pipeline reads its own table: ${cyclePath(own, cameFrom)}`
     for (const next of sources.get(table) ?? []) {
       if (cameFrom.has(next)) continue
       cameFrom.set(next, table)
@@ -171,11 +175,11 @@ export function cycleOf(
 }
 
 /** `silver.a <- gold.b <- silver.a`, in the order of reading. */
-function wayTo(own: string, cameFrom: ReadonlyMap<string, string>): string {
-  const way = [own]
+function cyclePath(own: string, cameFrom: ReadonlyMap<string, string>): string {
+  const path = [own]
   for (let table = cameFrom.get(own); table !== undefined && table !== own; table = cameFrom.get(table))
-    way.push(table)
-  return [own, ...way.reverse()].join(' <- ')
+    path.push(table)
+  return [own, ...path.reverse()].join(' <- ')
 }
 
 function keyOf(name: string, pipeline: TableName): string | undefined {

@@ -27,7 +27,7 @@ test('limits the memory of the rewritten module', () => {
 })
 
 test('refuses an unexpected module completely', () => {
-  expect(() => withLimits(limited, 65_536)).toThrow('a memory with a limit of its own')
+  expect(() => withLimits(limited, 65_536)).toThrow('the memory already has a maximum')
   expect(() => withLimits(Uint8Array.of(0, 0x61, 0x73, 0x6d, 1, 0, 0, 0), 65_536)).toThrow(
     'section 1 is missing',
   )

@@ -23,7 +23,7 @@ const MEMORY_FILL = [0xfc, 11, 0]
 /** Throws `TypeError` for a module with unsupported features. */
 export function withLimits(module: Uint8Array, memoryBytes: number): Uint8Array<ArrayBuffer> {
   const sections = sectionsOf(module)
-  const read = (id: number): Reader => new Reader(sections.get(id) ?? unknown(`section ${id} is missing`))
+  const read = (id: number): Reader => new Reader(sections.get(id) ?? unsupported(`section ${id} is missing`))
   const types = read(SECTION.types).leb()
   const functions = importedFunctions(read(SECTION.imports)) + read(SECTION.functions).leb()
   const meter = read(SECTION.globals).leb()
@@ -37,9 +37,9 @@ export function withLimits(module: Uint8Array, memoryBytes: number): Uint8Array<
   append(SECTION.exports, [METER.length, ...new TextEncoder().encode(METER), GLOBAL_KIND, ...leb(meter)])
   append(
     SECTION.code,
-    sized([0, ...taken(meter, ONE), END]),
-    sized([0, ...taken(meter, BY_SIZE), ...ARGUMENTS, ...MEMORY_COPY, END]),
-    sized([0, ...taken(meter, BY_SIZE), ...ARGUMENTS, ...MEMORY_FILL, END]),
+    sized([0, ...meterCode(meter, ONE), END]),
+    sized([0, ...meterCode(meter, BY_SIZE), ...ARGUMENTS, ...MEMORY_COPY, END]),
+    sized([0, ...meterCode(meter, BY_SIZE), ...ARGUMENTS, ...MEMORY_FILL, END]),
   )
   const bytes = [...sections].flatMap(([id, body]) => [Uint8Array.from([id, ...leb(body.length)]), body])
   return Buffer.concat([module.subarray(0, HEADER_BYTES), ...bytes])
@@ -53,26 +53,30 @@ const ONE = [0x42, 1]
 const BY_SIZE = [0x20, 2, 0xad, 0x42, 6, 0x88, 0x42, 1, 0x7c]
 
 /** Subtracts an amount from the meter, and traps when the meter is below zero. */
-function taken(meter: number, amount: readonly number[]): number[] {
+function meterCode(meter: number, amount: readonly number[]): number[] {
   const index = leb(meter)
   const subtract = [0x23, ...index, ...amount, 0x7d, 0x24, ...index]
   return [...subtract, 0x23, ...index, 0x42, 0, 0x53, 0x04, 0x40, 0x00, END]
 }
 
 /**
- * Inserts a call at the start of every loop, and replaces every copy and fill with a call. `turn` is the first of the three
- * functions.
+ * Inserts a call at the start of every loop, and replaces every copy and fill with a call. `firstMeter` is the first of
+ * the three functions.
  */
-function meteredCode(code: Reader, turn: number): Uint8Array<ArrayBuffer> {
-  const calls = { turn: [CALL, ...leb(turn)], copy: [CALL, ...leb(turn + 1)], fill: [CALL, ...leb(turn + 2)] }
+function meteredCode(code: Reader, firstMeter: number): Uint8Array<ArrayBuffer> {
+  const calls = {
+    iteration: [CALL, ...leb(firstMeter)],
+    copy: [CALL, ...leb(firstMeter + 1)],
+    fill: [CALL, ...leb(firstMeter + 2)],
+  }
   const count = code.leb()
   const parts: Uint8Array[] = [Uint8Array.from(leb(count))]
   for (let index = 0; index < count; index += 1) {
     const end = code.leb() + code.at
     const body: Uint8Array[] = []
     let start = code.at
-    const put = (upTo: number, instead: number[]) => {
-      body.push(code.bytes.subarray(start, upTo), Uint8Array.from(instead))
+    const replaceUpTo = (upTo: number, replacement: number[]) => {
+      body.push(code.bytes.subarray(start, upTo), Uint8Array.from(replacement))
       start = code.at
     }
     for (let groups = code.leb(); groups > 0; groups -= 1) {
@@ -82,14 +86,14 @@ function meteredCode(code: Reader, turn: number): Uint8Array<ArrayBuffer> {
     while (code.at < end) {
       const from = code.at
       const instruction = code.instruction()
-      if (instruction === LOOP) put(code.at, calls.turn)
-      else if (instruction === COPY) put(from, calls.copy)
-      else if (instruction === FILL) put(from, calls.fill)
+      if (instruction === LOOP) replaceUpTo(code.at, calls.iteration)
+      else if (instruction === COPY) replaceUpTo(from, calls.copy)
+      else if (instruction === FILL) replaceUpTo(from, calls.fill)
     }
-    if (code.at !== end) unknown('a function ends in the middle of an instruction')
-    put(end, [])
-    const whole = Buffer.concat(body)
-    parts.push(Uint8Array.from(leb(whole.length)), whole)
+    if (code.at !== end) unsupported('a function ends in the middle of an instruction')
+    replaceUpTo(end, [])
+    const metered = Buffer.concat(body)
+    parts.push(Uint8Array.from(leb(metered.length)), metered)
   }
   return Buffer.concat(parts)
 }
@@ -106,7 +110,7 @@ NUMBERS_AFTER.fill(2, 0x28, 0x3f)
 NUMBERS_AFTER.fill(1, 0x3f, 0x43)
 NUMBERS_AFTER[0x10] = 1
 NUMBERS_AFTER[0x11] = 2
-const LAST_KNOWN = 0xc4
+const LAST_INSTRUCTION = 0xc4
 
 /** The number of LEB128 numbers after 0xfc: conversions, then copy and fill of memories and tables. */
 const NUMBERS_AFTER_WIDE: readonly number[] = [0, 0, 0, 0, 0, 0, 0, 0, 2, 1, 2, 1, 2, 1, 2, 1, 1, 1]
@@ -115,7 +119,7 @@ class Reader {
   constructor(readonly bytes: Uint8Array) {}
 
   byte(): number {
-    const byte = this.bytes[this.at] ?? unknown('the module ends too early')
+    const byte = this.bytes[this.at] ?? unsupported('the module is truncated')
     this.at += 1
     return byte
   }
@@ -135,7 +139,7 @@ class Reader {
     const code = this.byte()
     if (code === WIDE) {
       const wide = this.leb()
-      this.#numbers(NUMBERS_AFTER_WIDE[wide] ?? unknown(`the instruction 0xfc ${wide}`))
+      this.#numbers(NUMBERS_AFTER_WIDE[wide] ?? unsupported(`unknown instruction 0xfc ${wide}`))
       return WIDE * 0x100 + wide
     }
     // A jump table, a select with types, and constants of 4 and 8 bytes.
@@ -143,7 +147,7 @@ class Reader {
     else if (code === 0x1c) this.#numbers(this.leb())
     else if (code === 0x43 || code === 0x44) this.at += code === 0x43 ? 4 : 8
     else {
-      if (code > LAST_KNOWN) unknown(`the instruction ${code}`)
+      if (code > LAST_INSTRUCTION) unsupported(`unknown instruction ${code}`)
       this.#numbers(NUMBERS_AFTER[code] ?? 0)
     }
     return code
@@ -176,14 +180,14 @@ function importedFunctions(imports: Reader): number {
       const length = imports.leb()
       imports.at += length
     }
-    if (imports.byte() !== 0) unknown('an import that is no function')
+    if (imports.byte() !== 0) unsupported('an import is not a function')
     imports.leb()
   }
   return count
 }
 
 function limitedMemory(memories: Reader, pages: number): Uint8Array<ArrayBuffer> {
-  if (memories.leb() !== 1 || memories.byte() !== 0) unknown('a memory with a limit of its own')
+  if (memories.leb() !== 1 || memories.byte() !== 0) unsupported('the memory already has a maximum')
   return Uint8Array.from([1, 1, ...leb(memories.leb()), ...leb(pages)])
 }
 
@@ -203,6 +207,6 @@ function leb(value: number): number[] {
   return value < 0x80 ? [value] : [(value % 0x80) | 0x80, ...leb(Math.floor(value / 0x80))]
 }
 
-function unknown(what: string): never {
-  throw new TypeError(`the WebAssembly module has what is not known here: ${what}`)
+function unsupported(fault: string): never {
+  throw new TypeError(`unsupported WebAssembly module: ${fault}`)
 }

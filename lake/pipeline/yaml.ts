@@ -23,9 +23,9 @@ export function readYaml(text: string, lineCounter?: LineCounter) {
     uniqueKeys: false,
   })
   if (document.errors.length > 0) return document
-  const refuse = (node: { range?: readonly number[] | null }, why: keyof typeof REFUSALS) => {
+  const refuse = (node: { range?: readonly number[] | null }, reason: keyof typeof REFUSALS) => {
     const [start = 0, end = start] = node.range ?? []
-    const [code, message] = REFUSALS[why]
+    const [code, message] = REFUSALS[reason]
     document.errors.push(new YAMLParseError([start, end], code, message))
     return visit.BREAK
   }
@@ -35,11 +35,11 @@ export function readYaml(text: string, lineCounter?: LineCounter) {
     Collection: (_, node, path) => (path.length > DEPTH ? refuse(node, 'DEPTH') : undefined),
     Map(_, map, path) {
       if (path.length > DEPTH) return refuse(map, 'DEPTH')
-      const seen = new Set<unknown>()
+      const keys = new Set<unknown>()
       for (const { key } of map.items) {
         const name = isScalar(key) ? key.value : key
-        if (seen.has(name)) return refuse(isScalar(key) ? key : map, 'KEY')
-        seen.add(name)
+        if (keys.has(name)) return refuse(isScalar(key) ? key : map, 'KEY')
+        keys.add(name)
       }
     },
   })

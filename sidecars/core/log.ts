@@ -17,8 +17,8 @@ export function makeLog(
 ): Log {
   const line =
     (level: 'info' | 'warn' | 'error') =>
-    (message: string, given: Fields = {}) => {
-      const fields = { ...given, ...traceFields() }
+    (message: string, ownFields: Fields = {}) => {
+      const fields = { ...ownFields, ...traceFields() }
       write(
         format === 'json'
           ? `${JSON.stringify({ level, name, message, ...fields })}\n`

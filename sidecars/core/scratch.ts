@@ -75,7 +75,7 @@ export async function clearAway(path: string, log: Log): Promise<boolean> {
     await removeTree(path)
     return true
   } catch (error) {
-    log.error('a working directory could not be removed: the next start tries again', {
+    log.error('working directory not removed: the next start tries again', {
       directory: path,
       error: messageOf(error),
     })
@@ -89,22 +89,22 @@ export async function clearAway(path: string, log: Log): Promise<boolean> {
  */
 export async function openScratch(scratch: string, names: readonly string[], log: Log): Promise<void> {
   const before = (await readdir(scratch)).filter((name) => name.startsWith(ASIDE))
-  const stay = await Promise.all(before.map((name) => clearAway(join(scratch, name), log)))
-  let left = stay.filter((isGone) => !isGone).length
+  const removed = await Promise.all(before.map((name) => clearAway(join(scratch, name), log)))
+  let asideCount = removed.filter((isGone) => !isGone).length
   for (const name of names) {
     const directory = join(scratch, name)
     try {
       await removeTree(directory)
     } catch (error) {
-      if (left >= ASIDE_MAX)
+      if (asideCount >= ASIDE_MAX)
         throw new Error(
-          `scratch directory ${scratch}: ${left} directories named ${ASIDE}* could not be removed; remove them as their owner or as root`,
+          `scratch directory ${scratch}: ${asideCount} directories named ${ASIDE}* could not be removed; remove them as their owner or as root`,
           { cause: error },
         )
-      left += 1
+      asideCount += 1
       const moved = join(scratch, `${ASIDE}${randomName()}`)
       await rename(directory, moved)
-      log.warn('a working directory could not be emptied and was moved aside: the next start tries again', {
+      log.warn('working directory not emptied, moved aside: the next start removes it', {
         directory,
         moved,
         error: messageOf(error),

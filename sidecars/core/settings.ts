@@ -58,7 +58,7 @@ export interface EnvReader {
 
 /**
  * Reads the shared settings, and the rest through `own`. `port` is a default; `grpcPort` is the name of a variable. Throws one
- * SettingsError that lists every bad name.
+ * SettingsError that lists every variable with an invalid value.
  */
 export function readSettings(
   env: Env,
@@ -85,9 +85,9 @@ export function readSettings(
     },
     oneOf(name, words) {
       const value = text(name) ?? words[0]
-      const known = words.find((word) => word === value)
-      if (known === undefined) problems.push(`${name} must be ${words.join(', ')}`)
-      return known ?? words[0]
+      const match = words.find((word) => word === value)
+      if (match === undefined) problems.push(`${name} must be one of ${words.join(', ')}`)
+      return match ?? words[0]
     },
   }
   const list = (name: string, fallback: string) =>
@@ -95,7 +95,7 @@ export function readSettings(
       .split(',')
       .map((one) => one.trim())
       .filter((one) => one !== '')
-  const ofItsOwn = own(read)
+  const ownSettings = own(read)
   const token = text('SIDECAR_TOKEN') ?? ''
   if (!isSidecarToken(token)) problems.push(`SIDECAR_TOKEN ${SIDECAR_TOKEN_RULE}`)
   const otherHosts = list('SIDECAR_HOSTS', '')
@@ -115,7 +115,7 @@ export function readSettings(
     apiUrls,
     scratchDir: scratchDir ?? '',
     lakeDir: text('LAKE_DIR') ?? null,
-    ...ofItsOwn,
+    ...ownSettings,
     logFormat: text('LOG_FORMAT') === 'json' ? 'json' : 'text',
   }
   if (problems.length > 0) throw new SettingsError(`invalid configuration: ${problems.join('; ')}`)
@@ -135,7 +135,9 @@ function isHttpAddress(text: string): boolean {
  * Returns the same settings with absolute paths of both directories, free of symbolic links. Engines work in directories of
  * their own and check a file by the target of its links. Creates missing directories. Throws SettingsError.
  */
-export async function withRealDirectories<Given extends Settings>(settings: Given): Promise<Given> {
+export async function withRealDirectories<OwnSettings extends Settings>(
+  settings: OwnSettings,
+): Promise<OwnSettings> {
   const { scratchDir, lakeDir } = settings
   return {
     ...settings,

@@ -65,8 +65,8 @@ async function ticksOf(pid: number): Promise<number> {
 }
 
 /**
- * The first of these processes that uses a second of processor time from now on, which means that it executes something. A
- * process that only starts, or prepares an instance, uses less.
+ * Returns the first process that uses a second of CPU time from now on, so it executes a query. A process that only starts, or
+ * only opens a DuckDB instance, uses less.
  */
 export async function engineAtWork(engines: () => number[], ticksUsed = 100): Promise<number> {
   const before = await ticksOfEach(engines())

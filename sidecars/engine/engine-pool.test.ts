@@ -24,7 +24,7 @@ function engineOf(canStart: boolean) {
   }
   const ready = canStart ? Promise.resolve() : Promise.reject(new Error('no memory'))
   ready.catch(() => {})
-  return { process, ready, known: null }
+  return { process, ready, record: null }
 }
 
 test('the pool stops serving after a failed start until a start succeeds', async () => {
@@ -41,9 +41,9 @@ test('the pool stops serving after a failed start until a start succeeds', async
     log: silent,
   })
   await settled()
-  const living = await pool.take()
+  const living = await pool.acquire()
   canStart = false
-  await expect((await pool.take()).ready).rejects.toThrow('no memory')
+  await expect((await pool.acquire()).ready).rejects.toThrow('no memory')
   expect([pool.isServing, living.process.hasEnded]).toEqual([false, false])
   canStart = true
   await new Promise<void>((resolve) => {
@@ -61,10 +61,10 @@ test('take prefers a cleared engine to a process that was started ahead', async 
   }
   pool = new EnginePool({ directory, turns: makeSlots(2, 0), idleMs: 60_000, start, log: silent })
   await settled()
-  const first = await pool.take()
+  const first = await pool.acquire()
   const cleared = Promise.withResolvers<boolean>()
   const released = pool.release(first, cleared.promise)
-  const next = pool.take()
+  const next = pool.acquire()
   cleared.resolve(true)
   await released
   expect(await next).toBe(first)
@@ -73,7 +73,7 @@ test('take prefers a cleared engine to a process that was started ahead', async 
   pool.startAhead()
   await settled()
   await pool.release(first, true)
-  expect(await pool.take()).toBe(first)
-  expect((await pool.take()) === first).toBe(false)
+  expect(await pool.acquire()).toBe(first)
+  expect((await pool.acquire()) === first).toBe(false)
   expect(starts).toBe(2)
 })

@@ -10,7 +10,7 @@ import { EngineEnded } from './engine-process.ts'
 // idle time. A process belongs to one piece of work at a time.
 
 /** The part of EngineProcess that the pool uses. */
-interface Ending {
+interface EngineHandle {
   readonly pid: number
   readonly exited: Promise<string>
   readonly hasEnded: boolean
@@ -18,16 +18,16 @@ interface Ending {
 }
 
 /** An engine process, with the facts that its owner stores about it. */
-export interface PooledEngine<Process extends Ending, Known> {
+export interface PooledEngine<Process extends EngineHandle, Known> {
   readonly process: Process
   /** A directory that only this process uses. The pool removes it after the process has ended. */
   readonly directory: string
   /** Resolves when the process is usable; rejects when its start fails. */
   readonly ready: Promise<void>
-  readonly known: Known
+  readonly record: Known
 }
 
-export interface EnginePoolOptions<Process extends Ending, Known> {
+export interface EnginePoolOptions<Process extends EngineHandle, Known> {
   /** The parent of the working directories of the processes. */
   directory: string
   /** Processes beyond the warm one end after this idle time. */
@@ -44,13 +44,13 @@ const RESTART_MS = 1_000
 /** Closing the instances of a run takes some milliseconds; starting a process takes 400. */
 const RETURN_WAIT_MS = 200
 
-export class EnginePool<Process extends Ending, Known> {
+export class EnginePool<Process extends EngineHandle, Known> {
   readonly #options: EnginePoolOptions<Process, Known>
   /** The engine used last is at the end and is taken first, because its pages are in memory. */
   readonly #idle: { engine: PooledEngine<Process, Known>; since: number }[] = []
   readonly #all = new Set<PooledEngine<Process, Known>>()
   /** For each engine in use, the function that releases its slot. */
-  readonly #turns = new Map<PooledEngine<Process, Known>, () => void>()
+  readonly #slotReleases = new Map<PooledEngine<Process, Known>, () => void>()
   /** Engines that are being cleared for other work. */
   readonly #returning = new Set<Promise<void>>()
   /** Each promise resolves when a process and its directory are gone. */
@@ -71,11 +71,11 @@ export class EnginePool<Process extends Ending, Known> {
    * Waits for a slot. Then takes an idle engine, an engine released within 200 ms, or a new process. Await its `ready` before
    * use. Throws EngineEnded, and the errors of `turns.take`.
    */
-  async take(signal?: AbortSignal): Promise<PooledEngine<Process, Known>> {
-    const leave = await this.#options.turns.take(signal)
+  async acquire(signal?: AbortSignal): Promise<PooledEngine<Process, Known>> {
+    const releaseSlot = await this.#options.turns.acquire(signal)
     if (this.#idle.length === 0 && this.#returning.size > 0)
       await Promise.race([...this.#returning, Bun.sleep(RETURN_WAIT_MS)])
-    return this.#taken(leave)
+    return this.#leaseOf(releaseSlot)
   }
 
   /**
@@ -83,11 +83,11 @@ export class EnginePool<Process extends Ending, Known> {
    * process is gone.
    */
   async release(engine: PooledEngine<Process, Known>, isFit: boolean | Promise<boolean>): Promise<void> {
-    const leave = this.#turnOf(engine)
+    const release = this.#turnOf(engine)
     const returned = Promise.resolve(isFit).then((fit) => this.#putBack(engine, fit))
     this.#returning.add(returned)
     await returned.finally(() => this.#returning.delete(returned))
-    leave()
+    release()
   }
 
   /** Starts a process in advance, to replace one that ends soon, so that no caller waits for the start. */
@@ -100,9 +100,9 @@ export class EnginePool<Process extends Ending, Known> {
     engine: PooledEngine<Process, Known>,
     isFit: boolean,
   ): Promise<PooledEngine<Process, Known>> {
-    const leave = this.#turnOf(engine)
+    const releaseSlot = this.#turnOf(engine)
     await this.#putBack(engine, isFit)
-    return this.#taken(leave)
+    return this.#leaseOf(releaseSlot)
   }
 
   /** True when the last completed start of an engine succeeded and the pool is not stopped. */
@@ -118,15 +118,15 @@ export class EnginePool<Process extends Ending, Known> {
     await Promise.all(this.#leaving)
   }
 
-  #taken(leave: () => void): PooledEngine<Process, Known> {
+  #leaseOf(releaseSlot: () => void): PooledEngine<Process, Known> {
     let engine = this.#idle.pop()?.engine
     while (engine?.process.hasEnded) engine = this.#idle.pop()?.engine
     try {
       engine ??= this.#start()
-      this.#turns.set(engine, leave)
+      this.#slotReleases.set(engine, releaseSlot)
       return engine
     } catch (error) {
-      leave()
+      releaseSlot()
       this.#planRestart()
       throw error
     }
@@ -134,15 +134,15 @@ export class EnginePool<Process extends Ending, Known> {
 
   /** Marks the engine as no longer in use, and returns the function that releases its slot. */
   #turnOf(engine: PooledEngine<Process, Known>): () => void {
-    const leave = this.#turns.get(engine)
-    assert(leave !== undefined, 'an engine is given back once')
-    this.#turns.delete(engine)
-    return leave
+    const releaseSlot = this.#slotReleases.get(engine)
+    assert(releaseSlot !== undefined, 'engine released twice')
+    this.#slotReleases.delete(engine)
+    return releaseSlot
   }
 
   async #putBack(engine: PooledEngine<Process, Known>, isFit: boolean): Promise<void> {
     const { process } = engine
-    if (!isFit) process.end('it is not fit for other work')
+    if (!isFit) process.end('unfit for reuse')
     if (process.hasEnded) await process.exited
     else this.#idle.push({ engine, since: performance.now() })
   }
@@ -172,13 +172,13 @@ export class EnginePool<Process extends Ending, Known> {
       },
       () => {
         this.#isServing = false
-        process.end('it could not be started')
+        process.end('start failed')
       },
     )
     void process.exited.then((how) => {
       this.#all.delete(engine)
       if (this.#removeIdle(engine) && this.#stopped === null)
-        this.#options.log.warn('an idle engine process ended', { how, pid: process.pid })
+        this.#options.log.warn('idle engine process ended', { how, pid: process.pid })
       if (wasReady) this.#keepWarm()
       else this.#planRestart()
     })
@@ -192,17 +192,17 @@ export class EnginePool<Process extends Ending, Known> {
 
   /** The new process is taken only when no other engine is idle. */
   #startIdle(onFailure: () => void): void {
-    const complain = (error: unknown) => {
+    const logFailure = (error: unknown) => {
       if (this.#stopped === null)
-        this.#options.log.error('an engine process could not be started', { error: messageOf(error) })
+        this.#options.log.error('engine process not started', { error: messageOf(error) })
     }
     try {
       const engine = this.#start()
       engine.ready.then(() => {
         if (!engine.process.hasEnded) this.#idle.unshift({ engine, since: performance.now() })
-      }, complain)
+      }, logFailure)
     } catch (error) {
-      complain(error)
+      logFailure(error)
       onFailure()
     }
   }
@@ -222,14 +222,14 @@ export class EnginePool<Process extends Ending, Known> {
       if (this.#all.size === 1) return
       this.#removeIdle(engine)
       this.#all.delete(engine)
-      engine.process.end('it is not needed')
+      engine.process.end('idle for too long')
     }
   }
 
   /** Returns false when the engine was not idle. */
   #removeIdle(engine: PooledEngine<Process, Known>): boolean {
-    const place = this.#idle.findIndex((one) => one.engine === engine)
-    if (place >= 0) this.#idle.splice(place, 1)
-    return place >= 0
+    const index = this.#idle.findIndex((one) => one.engine === engine)
+    if (index >= 0) this.#idle.splice(index, 1)
+    return index >= 0
   }
 }

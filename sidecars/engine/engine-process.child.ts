@@ -13,7 +13,7 @@ const engine = new EngineProcess<{ kind: 'none' }, { none: null }, never>({
   entry: new URL('./hostile-engine.child.ts', import.meta.url),
   directory,
   niceness: 0,
-  wall: engineSandboxOf('none', { readable: [], writable: [] }),
+  sandbox: engineSandboxOf('none', { readable: [], writable: [] }),
   residentBytesMax: Number.MAX_SAFE_INTEGER,
   isFromEngine: (_): _ is never => false,
   isAnswerOf: () => false,

@@ -23,7 +23,7 @@ export interface EngineProcessOptions<Kind extends string, Fault> {
   /** Lowers the priority, so that SQL of users does not take the processor from the service. */
   niceness: number
   /** The sandbox of the process. */
-  wall: EngineSandbox
+  sandbox: EngineSandbox
   /** The process is ended when it holds more memory during a call. The engine's own limit does not cover everything. */
   residentBytesMax: number
   /** Time from an interrupt to the end of a process whose SQL goes on. Tests may set a longer time. */
@@ -75,7 +75,7 @@ export async function onceMoreIfKilled<Answer>(
 const KILLING: readonly string[] = ['SIGKILL', 'SIGTERM', 'SIGINT', 'SIGHUP', 'SIGQUIT']
 
 /** The reason for ending a process that holds too much memory. */
-export const OUT_OF_MEMORY = 'it used up its memory'
+export const OUT_OF_MEMORY = 'memory limit exceeded'
 
 /** A start takes 0.1 s; a loaded machine may need this long. */
 const START_MS = 20_000
@@ -114,7 +114,7 @@ export class EngineProcess<
     this.exited = exited.promise
     this.ready.catch(() => {})
     const { directory, niceness } = options
-    const command = options.wall.command({ entry: fileURLToPath(options.entry), directory, niceness })
+    const command = options.sandbox.command({ entry: fileURLToPath(options.entry), directory, niceness })
     this.#child = Bun.spawn(command, {
       cwd: directory,
       env: ENGINE_ENVIRONMENT,
@@ -124,7 +124,7 @@ export class EngineProcess<
       stderr: 'inherit',
       serialization: 'advanced',
       ipc: (message: unknown) => {
-        if (!options.isFromEngine(message)) this.end('it said what makes no sense')
+        if (!options.isFromEngine(message)) this.end('invalid message')
         else if (message.type === 'ready') ready.resolve()
         else this.#settle(message)
       },
@@ -137,10 +137,9 @@ export class EngineProcess<
         exited.resolve(error.why)
       },
       // A process that ends also closes its channel. Only a process that lives on is ended for closing it.
-      onDisconnect: () =>
-        void setTimeout(() => this.end('it closed its channel'), DISCONNECT_GRACE_MS).unref(),
+      onDisconnect: () => void setTimeout(() => this.end('IPC channel closed'), DISCONNECT_GRACE_MS).unref(),
     })
-    const late = setTimeout(() => this.end('it did not start in time'), START_MS)
+    const late = setTimeout(() => this.end(`not started within ${START_MS / 1_000} s`), START_MS)
     void this.ready.catch(() => {}).then(() => clearTimeout(late))
   }
 
@@ -178,10 +177,8 @@ export class EngineProcess<
     let grace: ReturnType<typeof setTimeout> | undefined
     const interrupt = () => {
       this.#send({ type: 'interrupt', id })
-      grace = setTimeout(
-        () => this.end('it did not stop when told to'),
-        this.#options.cancelGraceMs ?? CANCEL_GRACE_MS,
-      )
+      const graceMs = this.#options.cancelGraceMs ?? CANCEL_GRACE_MS
+      grace = setTimeout(() => this.end(`still running ${graceMs} ms after the interrupt`), graceMs)
     }
     signal?.addEventListener('abort', interrupt, { once: true })
     const watch = setInterval(() => {
@@ -224,7 +221,7 @@ export class EngineProcess<
     if (pending === undefined) return
     if (message.type === 'fault') pending.reject(this.#options.errorOf(message.fault))
     else if (this.#options.isAnswerOf(pending.kind, message.answer)) pending.resolve(message.answer)
-    else this.end('it gave an answer that is none')
+    else this.end(`invalid answer to ${pending.kind}`)
   }
 }
 

@@ -8,7 +8,7 @@ import { openObjectCache } from './object-cache.ts'
 
 /** The objects of a fake gateway. Tests choose its answers. */
 let stored: Map<string, Uint8Array>
-let asked: string[]
+let requests: string[]
 let failures: Response[]
 let server: ReturnType<typeof Bun.serve>
 let directory: string
@@ -19,7 +19,7 @@ beforeAll(() => {
 afterAll(() => server.stop(true))
 beforeEach(async () => {
   stored = new Map()
-  asked = []
+  requests = []
   failures = []
   directory = await mkdtemp(join(tmpdir(), 'sluice-lake-'))
   const cache = await openObjectCache(join(directory, 'cache'), 1_000_000)
@@ -29,7 +29,7 @@ afterEach(() => rm(directory, { recursive: true }))
 
 async function answer(request: Request): Promise<Response> {
   const { pathname, search } = new URL(request.url)
-  asked.push(`${request.method} ${pathname}${search} ${request.headers.get('authorization')}`)
+  requests.push(`${request.method} ${pathname}${search} ${request.headers.get('authorization')}`)
   const body = await request.bytes()
   const failure = failures.shift()
   if (failure !== undefined) return failure
@@ -76,8 +76,8 @@ const modeOf = async (path: string) => (await stat(path)).mode & 0o777
 
 test('an object key cannot lead to another route of the API', async () => {
   for (const key of ['../../api/v1/runs', 'default/../../x', './a', 'a//b', '/a', ''])
-    await expect(openObject(gateway, key, '')).rejects.toThrow('is no key')
-  expect(asked).toEqual([])
+    await expect(openObject(gateway, key, '')).rejects.toThrow('invalid object key')
+  expect(requests).toEqual([])
 })
 
 test("a file with a second name in a run's directory is read-only", async () => {
@@ -151,7 +151,7 @@ describe('the gateway', () => {
       return readFile(path, 'utf8')
     }
     expect([await read(), await read()]).toEqual(['a,b', 'a,b'])
-    expect(asked).toEqual([
+    expect(requests).toEqual([
       'GET /lake/objects/default/landing/z/gr%C3%B6%C3%9Fe%201.csv?version=7~3 Bearer the-token',
     ])
   })
@@ -160,7 +160,7 @@ describe('the gateway', () => {
     failures = [new Response('', { status: 503 }), new Response('', { status: 500 })]
     const lake = gatewayLake(gateway)
     await lake.write([{ key: KEY, bytes: bytes('content') }])
-    expect(asked).toHaveLength(3)
+    expect(requests).toHaveLength(3)
     expect(stored.get(KEY)).toEqual(bytes('content'))
   })
 
@@ -171,7 +171,7 @@ describe('the gateway', () => {
       .catch((error: unknown) => error)
     expect(failure).toBeInstanceOf(HttpFailure)
     expect(failure).toMatchObject({ status: 403, message: `writing ${KEY}: HTTP 403 not yours` })
-    expect(asked).toHaveLength(1)
+    expect(requests).toHaveLength(1)
   })
 
   test('a cancelled reader stops waiting for the gateway', async () => {
@@ -184,7 +184,7 @@ describe('the gateway', () => {
 
   test('a download whose size differs from the manifest is refused', async () => {
     stored.set(KEY, bytes('four'))
-    await expect(gatewayLake(gateway).open(KEY, 5)).rejects.toThrow('4 bytes where 5 were expected')
+    await expect(gatewayLake(gateway).open(KEY, 5)).rejects.toThrow('4 bytes downloaded, 5 expected')
   })
 
   test('the gateway may serve an empty object', async () => {

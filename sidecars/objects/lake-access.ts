@@ -51,22 +51,22 @@ export function sharedLake(directory: string, sync: Sync = promisify(fsync)): La
   const root = resolve(directory)
   const pathOf = (key: string) => join(root, key)
   /** Directories that this process has made durable in their parents. */
-  const known = new LRUCache<string, true>({ max: DIRECTORIES_KNOWN })
+  const syncedDirectories = new LRUCache<string, true>({ max: SYNCED_DIRECTORIES_MAX })
 
   /**
    * Creates a directory and its parents, each durable in its parent. Another writer that created an existing directory may not
    * have synced it yet, and may never do so. So the function trusts only directories that this process has synced.
    */
-  async function makeDirectory(made: string): Promise<void> {
-    const first = mkdirSync(made, { recursive: true })
-    const unsure: string[] = []
-    for (let at = made; at.length > root.length; at = dirname(at))
-      if (!known.has(at) || (first !== undefined && at.length >= first.length)) unsure.push(at)
-    if (unsure.length === 0) return
+  async function makeDirectory(directory: string): Promise<void> {
+    const first = mkdirSync(directory, { recursive: true })
+    const unsynced: string[] = []
+    for (let at = directory; at.length > root.length; at = dirname(at))
+      if (!syncedDirectories.has(at) || (first !== undefined && at.length >= first.length)) unsynced.push(at)
+    if (unsynced.length === 0) return
     await durably(sync, (open) => {
-      for (const each of unsure) open(dirname(each), 'r')
+      for (const each of unsynced) open(dirname(each), 'r')
     })
-    for (const each of unsure) known.set(each, true)
+    for (const each of unsynced) syncedDirectories.set(each, true)
   }
 
   return {
@@ -127,7 +127,7 @@ const NO_LINK: ReadonlySet<string> = new Set(['EXDEV', 'EPERM', 'EMLINK', 'ENOTS
 
 type Sync = (descriptor: number) => Promise<void>
 /** A directory that the cache has evicted is synced once more. */
-const DIRECTORIES_KNOWN = 10_000
+const SYNCED_DIRECTORIES_MAX = 10_000
 
 /** Runs `work`, then waits until the disk has the files and directories it opened, with all changes so far. */
 async function durably(
@@ -219,7 +219,7 @@ const urlOf = ({ url }: Gateway, key: string) => `${url}/${pathIn(key)}`
 export function pathIn(key: string): string {
   const segments = key.split('/')
   if (segments.some((segment) => /^\.{0,2}$/.test(segment)))
-    throw new Error(`${JSON.stringify(key)} is no key`)
+    throw new Error(`invalid object key: ${JSON.stringify(key)}`)
   return segments.map(encodeURIComponent).join('/')
 }
 

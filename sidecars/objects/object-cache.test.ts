@@ -69,7 +69,7 @@ test('a failed download leaves no file, and waiting callers retry themselves', a
 test('a download of an unexpected size is refused', async () => {
   const cache = await openObjectCache(directory, 1_000)
   await expect(cache.acquire(object('a', '', 4), writing('xx'))).rejects.toThrow(
-    '2 bytes where 4 were expected',
+    '2 bytes downloaded, 4 expected',
   )
   expect(await readdir(directory)).toEqual([])
 })

@@ -58,7 +58,7 @@ export async function openObjectCache(directory: string, maxBytes: number): Prom
       await download(unfinished)
       const { size, mode } = await stat(unfinished)
       if (object.sizeBytes !== undefined && size !== object.sizeBytes)
-        throw new Error(`${object.key} has ${size} bytes where ${object.sizeBytes} were expected`)
+        throw new Error(`object ${object.key}: ${size} bytes downloaded, ${object.sizeBytes} expected`)
       // Runs get a hard link to this file in a directory that their engine may write.
       await chmod(unfinished, mode & READ_ONLY)
       await rename(unfinished, path)
@@ -74,7 +74,7 @@ export async function openObjectCache(directory: string, maxBytes: number): Prom
    * Acquires the copy if it exists. Both this function and eviction are synchronous, so no eviction comes between lookup and
    * acquisition.
    */
-  function take(name: string): Lease | null {
+  function acquireCached(name: string): Lease | null {
     const entry = entries.get(name)
     if (entry === undefined) return null
     entries.delete(name)
@@ -106,7 +106,7 @@ export async function openObjectCache(directory: string, maxBytes: number): Prom
         .update(`${object.authority}\0${object.key}\0${object.version}`)
         .digest('hex')
       for (;;) {
-        const lease = take(name)
+        const lease = acquireCached(name)
         if (lease !== null) return lease
         const others = underway.get(name)
         if (others !== undefined) {

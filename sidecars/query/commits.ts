@@ -10,7 +10,8 @@ import { limits } from './limits.ts'
 
 // Tables of main at its commits. A commit never changes, so its tables are cached forever. A newer commit is fetched as the
 // changes since the nearest cached commit. The cache is per authority: a commit number means nothing without its catalog, and
-// an answer to one token is not valid for another.
+// an answer to one token is not valid for another. The few changed tables of a branch are fetched for each query, because a branch
+// may move.
 
 const TableName = {
   namespace: Type.String(),
@@ -34,18 +35,20 @@ type Changes = Static<typeof Changes>
 /** Tables by `tableKey`. */
 export type Tables = ReadonlyMap<string, CommitTable>
 
-/** Returns the tables of a commit. Throws HttpFailure, and the signal's reason. */
+/** Returns the tables of a commit, or of a branch over it. Throws HttpFailure, and the signal's reason. */
 export type TablesAt = (lake: LakeView, signal: AbortSignal) => Promise<Tables>
 
 export function makeCommits(): TablesAt {
-  const known = new LRUCache<string, { authority: string; commit: number; tables: Tables }>({
+  const cachedCommits = new LRUCache<string, { authority: string; commit: number; tables: Tables }>({
     max: limits.commits,
   })
   const underway = new Map<string, Promise<Tables>>()
 
   /** The nearest older commit that is cached for the same authority. */
   function baseOf(authority: string, commit: number) {
-    const older = [...known.values()].filter((one) => one.authority === authority && one.commit < commit)
+    const older = [...cachedCommits.values()].filter(
+      (one) => one.authority === authority && one.commit < commit,
+    )
     return older.reduce<(typeof older)[number] | undefined>(
       (nearest, one) => (nearest !== undefined && nearest.commit > one.commit ? nearest : one),
       undefined,
@@ -59,16 +62,16 @@ export function makeCommits(): TablesAt {
     const result = new Map(base?.tables)
     for (const table of dropped) result.delete(tableKey(table))
     for (const table of tables) result.set(tableKey(table), table)
-    known.set(keyOf(authority, commit), { authority, commit, tables: result })
+    cachedCommits.set(keyOf(authority, commit), { authority, commit, tables: result })
     return result
   }
 
-  return async function tablesAt(lake, signal) {
+  async function mainAt(lake: LakeView, signal: AbortSignal): Promise<Tables> {
     const commit = Number(lake.commit)
     const key = keyOf(authorityOf(lake), commit)
     for (;;) {
       signal.throwIfAborted()
-      const found = known.get(key)
+      const found = cachedCommits.get(key)
       if (found !== undefined) return found.tables
       const others = underway.get(key)
       if (others !== undefined) {
@@ -85,26 +88,40 @@ export function makeCommits(): TablesAt {
       }
     }
   }
+
+  return async function tablesAt(lake, signal) {
+    if (lake.branch === '') return mainAt(lake, signal)
+    const [main, { tables }] = await Promise.all([
+      mainAt(lake, signal),
+      fetchChanges(lake, `branches/${encodeURIComponent(lake.branch)}/tables`, signal),
+    ])
+    return new Map([...main, ...tables.map((table) => [tableKey(table), table] as const)])
+  }
 }
 
 const keyOf = (authority: string, commit: number) => `${commit} ${authority}`
 
-async function changesOf(
+function changesOf(
   lake: LakeView,
   { commit, since }: { commit: number; since: number | undefined },
   signal: AbortSignal,
 ): Promise<Changes> {
   const query = since === undefined ? '' : `?since=${since}`
+  return fetchChanges(lake, `commits/${commit}/tables${query}`, signal)
+}
+
+/** `path` is an address below the catalog's own routes. */
+async function fetchChanges(lake: LakeView, path: string, signal: AbortSignal): Promise<Changes> {
   const answer: unknown = await patiently(
     async (deadline) => {
-      const response = await fetch(`${lake.catalogUrl}/sluice/v1/commits/${commit}/tables${query}`, {
+      const response = await fetch(`${lake.catalogUrl}/sluice/v1/${path}`, {
         headers: { ...traceHeaders(), authorization: `Bearer ${lake.token}` },
         signal: deadline,
       })
-      return (await accepted(response, `reading main at commit ${commit}`)).json()
+      return (await accepted(response, `reading ${path}`)).json()
     },
     { signal },
   )
-  if (!Value.Check(Changes, answer)) throw new Error('the catalog answered what are no tables')
+  if (!Value.Check(Changes, answer)) throw new Error(`invalid list of tables from the catalog for ${path}`)
   return answer
 }

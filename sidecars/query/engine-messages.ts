@@ -70,7 +70,7 @@ const answers = {
 }
 
 export type AnswerOf<Kind extends RequestKind> = Static<(typeof answers)[Kind]>
-export type Answers = { [Kind in RequestKind]: AnswerOf<Kind> }
+export type QueryAnswers = { [Kind in RequestKind]: AnswerOf<Kind> }
 
 const answerChecks = {
   open: TypeCompiler.Compile(answers.open),

@@ -7,12 +7,12 @@ import { EngineProcess } from '../engine/engine-process.ts'
 import type { EngineSandbox } from '../sandbox/engine-sandbox.ts'
 import {
   type AnswerOf,
-  type Answers,
   EngineFault,
   type EngineRequest,
   type Fault,
   isAnswerOf,
   isFromEngine,
+  type QueryAnswers,
   type Run,
   type TableView,
   type ViewName,
@@ -46,8 +46,8 @@ export interface EngineLease {
 }
 
 export interface Engines {
-  /** Acquires an engine. Callers wait in order of arrival while every engine works. Throws NoTurn. */
-  take(signal: AbortSignal): Promise<EngineLease>
+  /** Acquires an engine. Callers wait in order of arrival while every engine works. Throws NoSlot. */
+  acquire(signal: AbortSignal): Promise<EngineLease>
   /** Whether engines can be started, according to the last attempts. */
   isServing(): boolean
   stop(): Promise<void>
@@ -61,7 +61,7 @@ const ENTRY = new URL('./engine.main.ts', import.meta.url)
 /** Queries have a lower priority than the service and a higher one than pipelines. */
 const NICENESS = 5
 
-type QueryProcess = EngineProcess<EngineRequest, Answers, Fault>
+type QueryProcess = EngineProcess<EngineRequest, QueryAnswers, Fault>
 
 interface KnownTable {
   view: ViewName
@@ -70,14 +70,14 @@ interface KnownTable {
 }
 
 /** The service's record of one engine. */
-interface Known {
+interface EngineRecord {
   tables: Map<string, KnownTable>
   characters: number
   queries: number
 }
 
-type QueryEngine = PooledEngine<QueryProcess, Known>
-type Pool = EnginePool<QueryProcess, Known>
+type QueryEngine = PooledEngine<QueryProcess, EngineRecord>
+type Pool = EnginePool<QueryProcess, EngineRecord>
 
 export interface EnginesOptions {
   /** The directory that contains the working directories of the processes. */
@@ -87,7 +87,7 @@ export interface EnginesOptions {
   access: Omit<EngineAccess, 'tempDirectory'>
   concurrency: number
   /** The sandbox between the engines and the machine. */
-  wall: EngineSandbox
+  sandbox: EngineSandbox
   log: Log
 }
 
@@ -104,36 +104,36 @@ export function makeEngines(options: EnginesOptions): Engines {
     log,
   })
   return {
-    async take(signal) {
-      const unstarted = (error: unknown) =>
+    async acquire(signal) {
+      const asNoSlot = (error: unknown) =>
         error instanceof NoSlot
           ? error
-          : new NoSlot(`an engine could not be started: ${messageOf(error)}`, { cause: error })
-      const engine = await pool.take(signal).catch((error: unknown) => {
-        throw unstarted(error)
+          : new NoSlot(`query engine not started: ${messageOf(error)}`, { cause: error })
+      const engine = await pool.acquire(signal).catch((error: unknown) => {
+        throw asNoSlot(error)
       })
       try {
         await engine.ready
         return new Lease(engine, pool)
       } catch (error) {
         await pool.release(engine, false)
-        throw unstarted(error)
+        throw asNoSlot(error)
       }
     },
     isServing: () => pool.isServing,
-    stop: () => pool.stop('the service stops'),
+    stop: () => pool.stop('the query service is stopping'),
   }
 }
 
 function startEngine(
   directory: string,
-  { size, access, wall }: EnginesOptions,
+  { size, access, sandbox }: EnginesOptions,
 ): Omit<QueryEngine, 'directory'> {
   const process: QueryProcess = new EngineProcess({
     entry: ENTRY,
     directory,
     niceness: NICENESS,
-    wall,
+    sandbox,
     residentBytesMax: RESIDENT_BASE_BYTES + RESIDENT_SHARE * size.memoryLimitBytes,
     isFromEngine,
     isAnswerOf,
@@ -146,7 +146,7 @@ function startEngine(
     const late = AbortSignal.timeout(limits.engineStartMs)
     await process.call({ kind: 'open', ...size, ...access, tempDirectory }, late)
   }
-  return { process, ready: open(), known: { tables: new Map(), characters: 0, queries: 0 } }
+  return { process, ready: open(), record: { tables: new Map(), characters: 0, queries: 0 } }
 }
 
 class Lease implements EngineLease {
@@ -164,33 +164,33 @@ class Lease implements EngineLease {
   }
 
   has(view: ViewName, state: string): boolean {
-    return this.#engine.known.tables.get(viewKey(view))?.state === state
+    return this.#engine.record.tables.get(viewKey(view))?.state === state
   }
 
   others(isKept: (key: string) => boolean): ViewName[] {
-    return [...this.#engine.known.tables].filter(([key]) => !isKept(key)).map(([, { view }]) => view)
+    return [...this.#engine.record.tables].filter(([key]) => !isKept(key)).map(([, { view }]) => view)
   }
 
   run(
     { define, drop, ...query }: Omit<Run, 'define'> & { define: readonly DefinedTable[] },
     signal: AbortSignal,
   ): Promise<AnswerOf<'run'>> {
-    const { known, process } = this.#engine
-    known.queries += 1
+    const { record, process } = this.#engine
+    record.queries += 1
     for (const view of drop) this.#forget(view)
     for (const { state, ...view } of define) {
       this.#forget(view)
       const characters = view.from.length
-      known.characters += characters
-      known.tables.set(viewKey(view), { view, state, characters })
+      record.characters += characters
+      record.tables.set(viewKey(view), { view, state, characters })
     }
     return this.#trusted(process.call({ kind: 'run', ...query, drop, define: define.map(viewIn) }, signal))
   }
 
   release(): void {
-    const { known, process } = this.#engine
+    const { record, process } = this.#engine
     const isWorn =
-      known.queries >= limits.queriesPerEngine || known.characters > limits.tableCharactersPerEngine
+      record.queries >= limits.queriesPerEngine || record.characters > limits.tableCharactersPerEngine
     void this.#pool.release(this.#engine, this.#isFit && !isWorn && !process.hasEnded)
   }
 
@@ -204,9 +204,9 @@ class Lease implements EngineLease {
   }
 
   #forget(view: ViewName): void {
-    const { known } = this.#engine
-    known.characters -= known.tables.get(viewKey(view))?.characters ?? 0
-    known.tables.delete(viewKey(view))
+    const { record } = this.#engine
+    record.characters -= record.tables.get(viewKey(view))?.characters ?? 0
+    record.tables.delete(viewKey(view))
   }
 }
 

@@ -33,7 +33,7 @@ async function start(settings: Settings & { sandbox: SandboxMode }, log: Log) {
   await openScratch(scratch, ['engines', 'lake'], log)
   const cache = await openObjectCache(cacheDirectory, limits.cacheBytes)
   const readable = [...(await lakeDirectories(lakeDir)), cacheDirectory]
-  const wall = await chooseEngineSandbox(settings.sandbox, { readable, writable: [] }, log)
+  const sandbox = await chooseEngineSandbox(settings.sandbox, { readable, writable: [] }, log)
   const engines = makeEngines({
     directory: enginesDirectory,
     size,
@@ -42,7 +42,7 @@ async function start(settings: Settings & { sandbox: SandboxMode }, log: Log) {
       allowedPaths: [],
     },
     concurrency: settings.concurrency,
-    wall,
+    sandbox,
     log,
   })
   const tablesAt = makeCommits()
@@ -59,7 +59,7 @@ async function start(settings: Settings & { sandbox: SandboxMode }, log: Log) {
     ...SERVED,
     register: (router) => router.service(QueryService, service),
     isServing: engines.isServing,
-    engineSandbox: wall.step,
+    engineSandbox: sandbox.step,
   })
   log.info(`listening on ${server.urls.join(' and ')}`)
   return async () => {
@@ -74,7 +74,7 @@ try {
   const log = makeLog('query', settings.logFormat)
   const stop = await start(settings, log).catch(async (error: unknown) => {
     if (!(error instanceof FailedSandbox)) throw error
-    log.error('no code of users is executed: SANDBOX=off would execute it without a wall', {
+    log.error('no code of users is executed: SANDBOX=off would execute it without a sandbox', {
       reason: error.message,
     })
     const server = await serveRefusal(settings, SERVED, error.message)

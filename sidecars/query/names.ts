@@ -9,14 +9,15 @@ import { quoteIdentifier } from '../../lake/quote.ts'
 export const DEFAULT_NAMESPACE = 'default'
 
 /** Names that the engine reserves, and names of layers, which would make `gold.routes` ambiguous. */
-const TAKEN: ReadonlySet<string> = new Set(['main', 'memory', 'system', 'temp', ...LAYERS])
+const RESERVED: ReadonlySet<string> = new Set(['main', 'memory', 'system', 'temp', ...LAYERS])
 /** A suffix that no name of a namespace can contain. */
 const MARK = '_'
 
 /** The catalog that contains a namespace's tables. */
-export const catalogOf = (namespace: string): string => (TAKEN.has(namespace) ? namespace + MARK : namespace)
+export const catalogOf = (namespace: string): string =>
+  RESERVED.has(namespace) ? namespace + MARK : namespace
 const namespaceOf = (catalog: string): string =>
-  catalog.endsWith(MARK) && TAKEN.has(catalog.slice(0, -1)) ? catalog.slice(0, -1) : catalog
+  catalog.endsWith(MARK) && RESERVED.has(catalog.slice(0, -1)) ? catalog.slice(0, -1) : catalog
 
 /** The table that a reference names, or null if no table can have that name. */
 export function tableOf(reference: TableReference, namespace: string): TableName | null {

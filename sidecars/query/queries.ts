@@ -19,7 +19,7 @@ export interface Query {
   jsonBytesMax: number
   lake: LakeView
   /** Keys of the tables that the caller may see. Null means all tables. */
-  seen: ReadonlySet<string> | null
+  visibleTables: ReadonlySet<string> | null
 }
 
 export type QueryResult = AnswerOf<'run'>
@@ -41,7 +41,7 @@ export interface QueryDeps {
 }
 
 /**
- * Throws NoSuchTable, EngineFault, EngineEnded, NoTurn, UnsupportedTable and HttpFailure. Throws the signal's reason after an
+ * Throws NoSuchTable, EngineFault, EngineEnded, NoSlot, UnsupportedTable and HttpFailure. Throws the signal's reason after an
  * abort, which stops the query.
  */
 export type RunQuery = (query: Query, signal: AbortSignal) => Promise<QueryResult>
@@ -54,17 +54,17 @@ export function makeQueries({ tablesAt, openRelation, engines }: QueryDeps): Run
   })
 
   async function checkedStatement(sql: string, engine: EngineLease, signal: AbortSignal): Promise<Statement> {
-    const known = checked.get(sql)
-    if (known !== undefined) return known
+    const cached = checked.get(sql)
+    if (cached !== undefined) return cached
     const statement = await engine.check(quoteNamespaces(sql), signal)
     checked.set(sql, statement)
     return statement
   }
 
   /** Opens tables, and returns the ones that the engine has not defined yet. */
-  async function defined(
+  async function undefinedTables(
     named: readonly CommitTable[],
-    { lake, engine, relations, signal }: Means,
+    { lake, engine, relations, signal }: QueryResources,
   ): Promise<DefinedTable[]> {
     const opened = await Promise.allSettled(named.map((table) => openRelation(table, lake, signal)))
     for (const each of opened) if (each.status === 'fulfilled') relations.push(each.value)
@@ -77,18 +77,18 @@ export function makeQueries({ tablesAt, openRelation, engines }: QueryDeps): Run
   }
 
   return async function runQuery(query, signal) {
-    const { sql, namespace, rowsLimit, jsonBytesMax, lake, seen } = query
-    const [all, engine] = await both(tablesAt(lake, signal), engines.take(signal))
-    const tables = seen === null ? all : tablesAmong(all, seen)
+    const { sql, namespace, rowsLimit, jsonBytesMax, lake, visibleTables } = query
+    const [all, engine] = await tablesAndEngine(tablesAt(lake, signal), engines.acquire(signal))
+    const tables = visibleTables === null ? all : tablesAmong(all, visibleTables)
     const relations: Relation[] = []
     try {
       const statement = await checkedStatement(sql, engine, signal)
       const named = [
         ...new Set(statement.tables.map((reference) => tableAmong(tables, reference, namespace))),
       ]
-      const define = await defined(named, { lake, engine, relations, signal })
+      const define = await undefinedTables(named, { lake, engine, relations, signal })
       // Tables of other callers would appear in the engine's lists and in the suggestions of its errors.
-      const views = seen === null ? null : viewsOf(tables)
+      const views = visibleTables === null ? null : viewsOf(tables)
       const hidden = views === null ? [] : engine.others((key) => views.has(key))
       const listed = statement.listsTables ? listingOf(tables, named, engine) : { define: [], drop: hidden }
       return await engine.run(
@@ -101,7 +101,7 @@ export function makeQueries({ tablesAt, openRelation, engines }: QueryDeps): Run
           catalog: usesNamespace(statement, tables, namespace) ? catalogOf(namespace) : null,
           define: [...listed.define, ...define],
           drop: listed.drop,
-          places: seen === null ? null : placesOf(tables),
+          places: visibleTables === null ? null : placesOf(tables),
           rowsLimit,
           bytesLimit: limits.resultBytes,
           jsonBytesMax,
@@ -116,7 +116,7 @@ export function makeQueries({ tablesAt, openRelation, engines }: QueryDeps): Run
 }
 
 /** Resources of a running query. Opened relations are added to `relations`, so that the query releases them. */
-interface Means {
+interface QueryResources {
   lake: LakeView
   engine: EngineLease
   relations: Relation[]
@@ -139,9 +139,9 @@ function tableAmong(tables: Tables, reference: TableReference, namespace: string
   return table
 }
 
-function tablesAmong(all: Tables, seen: ReadonlySet<string>): Tables {
+function tablesAmong(all: Tables, visible: ReadonlySet<string>): Tables {
   return new Map(
-    [...seen].flatMap((key) => {
+    [...visible].flatMap((key) => {
       const table = all.get(key)
       return table === undefined ? [] : [[key, table] as const]
     }),
@@ -200,7 +200,10 @@ function listingOf(
 }
 
 /** Waits for both. Releases the engine if reading the tables fails. */
-async function both(tables: Promise<Tables>, lease: Promise<EngineLease>): Promise<[Tables, EngineLease]> {
+async function tablesAndEngine(
+  tables: Promise<Tables>,
+  lease: Promise<EngineLease>,
+): Promise<[Tables, EngineLease]> {
   try {
     return await Promise.all([tables, lease])
   } catch (error) {

@@ -43,9 +43,9 @@ export class QueryEngine {
   async run({ statement, catalog, define, drop, places, ...size }: Run): Promise<AnswerOf<'run'>> {
     const statements = [
       ...drop.map((view) => `DROP VIEW IF EXISTS ${nameOf(view)}`),
-      ...this.#leave(places),
+      ...this.#detachUnused(places),
       ...define.flatMap((view) => [
-        ...this.#placeFor(view),
+        ...this.#schemaStatements(view),
         `CREATE OR REPLACE VIEW ${nameOf(view)} AS SELECT * FROM ${view.from}`,
       ]),
       ...this.#use(catalog ?? NOWHERE),
@@ -93,7 +93,7 @@ export class QueryEngine {
     }
   }
 
-  #placeFor({ catalog, schema }: ViewName): string[] {
+  #schemaStatements({ catalog, schema }: ViewName): string[] {
     const statements: string[] = []
     if (!this.#catalogs.has(catalog)) statements.push(`ATTACH ':memory:' AS ${quoteIdentifier(catalog)}`)
     this.#catalogs.add(catalog)
@@ -104,13 +104,13 @@ export class QueryEngine {
   }
 
   /** Removes the catalogs and schemas that are not in this list. */
-  #leave(kept: readonly SchemaPath[] | null): string[] {
-    if (kept === null) return []
-    const catalogs = new Set(kept.map(({ catalog }) => catalog))
-    const schemas = new Set(kept.map(pathOf))
-    const left = [...this.#catalogs].filter((catalog) => !catalogs.has(catalog))
-    const statements = left.includes(this.#inUse) ? this.#use(NOWHERE) : []
-    for (const catalog of left) {
+  #detachUnused(used: readonly SchemaPath[] | null): string[] {
+    if (used === null) return []
+    const catalogs = new Set(used.map(({ catalog }) => catalog))
+    const schemas = new Set(used.map(pathOf))
+    const unusedCatalogs = [...this.#catalogs].filter((catalog) => !catalogs.has(catalog))
+    const statements = unusedCatalogs.includes(this.#inUse) ? this.#use(NOWHERE) : []
+    for (const catalog of unusedCatalogs) {
       statements.push(`DETACH ${quoteIdentifier(catalog)}`)
       this.#catalogs.delete(catalog)
     }

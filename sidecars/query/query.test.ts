@@ -217,7 +217,7 @@ describe('limits of queries', () => {
     const { code, rawMessage } = await refusalOf(sql, { limit: 100_000 })
     expect([code, rawMessage]).toEqual([
       Code.ResourceExhausted,
-      'the query needs more than the 128 MB of memory it may use',
+      'the query exceeded its memory limit of 128 MB (QUERY_MEMORY_LIMIT)',
     ])
     expect(await rowsOf('SELECT count(*) AS n FROM bronze.flights')).toEqual([{ n: 3000 }])
   })
@@ -229,7 +229,7 @@ describe('limits of queries', () => {
     `SELECT string_agg(repeat('x', 1_000_000), '') FROM range(1_000_000)`,
     `SELECT max(r) FROM (SELECT rank() OVER (ORDER BY hash(range), repeat('x', 100)) AS r FROM range(30_000_000))`,
     `SELECT ${'[['.repeat(20_000)}`,
-  ])('what asks for too much is stopped: %.80s', async (sql) => {
+  ])('an excessive query is stopped: %.80s', async (sql) => {
     const { code } = await refusalOf(sql, { timeoutMs: 1_000 })
     expect([Code.DeadlineExceeded, Code.ResourceExhausted, Code.InvalidArgument, Code.Aborted]).toContain(
       code,
@@ -325,7 +325,7 @@ test('the schema lists the columns of all or of the requested tables', async () 
 })
 
 describe('visibility of some tables only', () => {
-  const seen = ['default.gold.routes', 'default.gold.gone', 'ops.silver.crews']
+  const visible = ['default.gold.routes', 'default.gold.gone', 'ops.silver.crews']
   const HIDDEN = /flights|bronze|order|temp_|gold_/
   /** Statements that list tables without naming one. */
   const LISTS = [
@@ -335,26 +335,26 @@ describe('visibility of some tables only', () => {
     'SHOW TABLES',
     'SHOW ALL TABLES',
   ]
-  const told = async (sql: string, options?: QueryOptions) => JSON.stringify(await rowsOf(sql, options))
+  const answerText = async (sql: string, options?: QueryOptions) => JSON.stringify(await rowsOf(sql, options))
   /** Defines tables of all namespaces in both engines. */
   const fill = () =>
     Promise.all(
       [1, 2, 3, 4].flatMap((n) =>
-        LISTS.map((sql) => told(`${sql} /* ${n} */`.replace(/^(SHOW .*) \/.*/, '$1'))),
+        LISTS.map((sql) => answerText(`${sql} /* ${n} */`.replace(/^(SHOW .*) \/.*/, '$1'))),
       ),
     )
 
   test("a restricted caller finds only visible tables in the engine's lists", async () => {
     for (const sql of LISTS) {
       await fill()
-      expect(await told(sql)).toMatch(HIDDEN)
-      const own = await told(sql, { seen })
+      expect(await answerText(sql)).toMatch(HIDDEN)
+      const own = await answerText(sql, { visible })
       expect(own).toContain('gold')
       expect(own).not.toMatch(HIDDEN)
-      expect(await told(sql, { seen: [] })).not.toMatch(/routes|crews|"gold"|silver/)
-      expect(await told(sql, { seen: ['temp.bronze.order'] })).not.toMatch(/routes|crews|flights/)
+      expect(await answerText(sql, { visible: [] })).not.toMatch(/routes|crews|"gold"|silver/)
+      expect(await answerText(sql, { visible: ['temp.bronze.order'] })).not.toMatch(/routes|crews|flights/)
     }
-    expect(await rowsOf('SELECT origin, crew FROM gold.routes, ops.silver.crews', { seen })).toEqual([
+    expect(await rowsOf('SELECT origin, crew FROM gold.routes, ops.silver.crews', { visible })).toEqual([
       { origin: 'JFK', crew: 7 },
     ])
     expect(await rowsOf('SELECT count(*) AS n FROM bronze.flights')).toEqual([{ n: 3000 }])
@@ -387,15 +387,15 @@ describe('visibility of some tables only', () => {
       'gold.gold.routes',
       'temp.bronze.order',
     ])
-      expect(await wordsOf(hidden, { seen })).toEqual(
-        await wordsOf(hidden.replace(/\w+$/, 'nothing'), { seen }),
+      expect(await wordsOf(hidden, { visible })).toEqual(
+        await wordsOf(hidden.replace(/\w+$/, 'nothing'), { visible }),
       )
     for (const sql of [
       'SELECT * FROM gold.route',
       'SELECT flights.day FROM gold.routes',
       'SELECT bronze.flights.id FROM gold.routes',
     ]) {
-      const { rawMessage } = await refusalOf(sql, { seen })
+      const { rawMessage } = await refusalOf(sql, { visible })
       expect(rawMessage.replaceAll(sql, '').replace(/"?(bronze\.)?flights"?/g, '')).not.toMatch(/order|crew/)
     }
   })
@@ -403,7 +403,7 @@ describe('visibility of some tables only', () => {
   test('the schema contains only visible tables', async () => {
     const { tables } = await queries.client.getSchema({
       lake: await queries.lake(),
-      scope: { tables: seen.map(tableNamed) },
+      scope: { tables: visible.map(tableNamed) },
     })
     expect(tables.map(({ table }) => table?.name)).toEqual(['routes', 'crews'])
     expect((await queries.client.getSchema({ lake: await queries.lake(), scope: {} })).tables).toEqual([])

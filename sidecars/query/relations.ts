@@ -42,7 +42,7 @@ const DOWNLOADS_AT_ONCE = 8
 export function makeRelations({ lakeDir, cache }: RelationOptions): OpenRelation {
   const shared = lakeDir === null ? null : sharedLake(lakeDir)
   const sharedReader = shared && readerOf(shared)
-  const known = new LRUCache<string, Content>({
+  const cachedContents = new LRUCache<string, Content>({
     maxSize: limits.dataFiles,
     sizeCalculation: ({ files }) => 1 + files.length,
   })
@@ -52,10 +52,10 @@ export function makeRelations({ lakeDir, cache }: RelationOptions): OpenRelation
     const { objectsUrl: url, token } = lake
     const files = shared ?? gatewayLake({ url, token, authority, cache, signal })
     const key = `${authority} ${table.content_id}`
-    let content = known.get(key)
+    let content = cachedContents.get(key)
     if (content === undefined) {
       content = await contentOf(table, files, sharedReader ?? readerOf(files))
-      known.set(key, content)
+      cachedContents.set(key, content)
     }
     signal.throwIfAborted()
     const { schema } = content

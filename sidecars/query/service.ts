@@ -53,7 +53,14 @@ export function makeQueryService(deps: ServiceDeps): Partial<ServiceImpl<typeof 
       if (queryId !== '') running.set(queryId, stop)
       try {
         const jsonBytesMax = answerBytes > 0n ? Number(answerBytes) : Number.MAX_SAFE_INTEGER
-        const query = { sql, namespace, rowsLimit: limit, jsonBytesMax, lake, seen: seenOf(scope) }
+        const query = {
+          sql,
+          namespace,
+          rowsLimit: limit,
+          jsonBytesMax,
+          lake,
+          visibleTables: visibleTablesOf(scope),
+        }
         const { arrow, rows, truncated } = await onceMoreIfKilled(() => runQuery(query, signal), signal)
         return {
           arrowIpc: arrow,
@@ -77,19 +84,21 @@ export function makeQueryService(deps: ServiceDeps): Partial<ServiceImpl<typeof 
 
     async getSchema({ lake, tables: wanted, scope }, context) {
       const view = apis.checked(required(lake))
-      const seen = seenOf(scope)
+      const visible = visibleTablesOf(scope)
       try {
         const tables = await tablesAt(view, context.signal)
         const found =
           wanted.length === 0 ? [...tables.values()] : wanted.flatMap((name) => tables.get(keyOf(name)) ?? [])
-        return { tables: found.filter((table) => seen === null || seen.has(keyOf(table))).map(toSchema) }
+        return {
+          tables: found.filter((table) => visible === null || visible.has(keyOf(table))).map(toSchema),
+        }
       } catch (error) {
         throw toConnectError(error, { ...deps, timeoutMs: limits.queryMs })
       }
     },
 
     previewPipeline() {
-      throw new ConnectError('pipelines are previewed by the runner', Code.Unimplemented)
+      throw new ConnectError('the query service has no previews: call the runner', Code.Unimplemented)
     },
   }
 }
@@ -117,7 +126,7 @@ const keyOf = (name: { namespace: string; layer: string; name: string }) =>
   `${name.namespace}.${name.layer}.${name.name}`
 
 /** Keys of the tables that a caller may see. Null means all tables. */
-const seenOf = (scope: TableScope | undefined): ReadonlySet<string> | null =>
+const visibleTablesOf = (scope: TableScope | undefined): ReadonlySet<string> | null =>
   scope === undefined ? null : new Set(scope.tables.map(keyOf))
 
 const toSchema = (table: CommitTable) => ({
@@ -134,7 +143,7 @@ function toConnectError(
 ): ConnectError {
   const as = (code: Code, message: string) => new ConnectError(message, code, undefined, undefined, error)
   const megabytes = Math.floor(memoryLimitBytes / 1_048_576)
-  const outOfMemory = `the query needs more than the ${megabytes} MB of memory it may use`
+  const outOfMemory = `the query exceeded its memory limit of ${megabytes} MB (QUERY_MEMORY_LIMIT)`
   if (error instanceof TimeLimit)
     return as(Code.DeadlineExceeded, `the query was stopped at its time limit of ${timeoutMs / 1_000} s`)
   if (error instanceof Cancelled) return as(Code.Canceled, 'the query was cancelled')
@@ -154,16 +163,16 @@ function toConnectError(
       case 'out_of_memory':
         return as(Code.ResourceExhausted, outOfMemory)
       case 'broken':
-        log.error('the engine failed', { error: error.message })
-        return as(Code.Aborted, 'the engine cannot run this query: it failed inside')
+        log.error('query engine failed', { error: error.message })
+        return as(Code.Aborted, 'the query engine failed with an internal error')
       case 'unprepared':
       case 'unreadable':
-        log.error('a table could not be read', { error: error.message })
+        log.error('query failed: a file of a table is missing or damaged', { error: error.message })
         return as(Code.Internal, `a table could not be read: ${error.message}`)
     }
   if (error instanceof EngineEnded) {
     if (error.why === OUT_OF_MEMORY) return as(Code.ResourceExhausted, outOfMemory)
-    log.error('an engine process ended at work', { how: error.why })
+    log.error('engine process ended during a query', { how: error.why })
     if (error.end === 'killed')
       return new ConnectError(
         `the engine was killed from outside twice while it ran this query (${error.why}): try again`,
@@ -175,7 +184,7 @@ function toConnectError(
     return as(Code.Aborted, `the engine ended while it ran this query (${error.why})`)
   }
   if (error instanceof ConnectError) return error
-  log.error('a query failed', { error: messageOf(error) })
+  log.error('query failed', { error: messageOf(error) })
   return isOutOfReach(error)
     ? as(Code.Unavailable, `the lake cannot be reached: ${messageOf(error)}`)
     : as(Code.Internal, messageOf(error))

@@ -15,7 +15,7 @@ const PORT = 8082
 /** The share of the machine's memory for all engines together. The rest is for pipelines and other processes. */
 const MEMORY_SHARE = 0.25
 
-/** Reads the environment. Throws one SettingsError that lists every bad name. */
+/** Reads the environment. Throws one SettingsError that lists every variable with an invalid value. */
 export function parseSettings(env: Env, machine: Machine): Settings & { sandbox: SandboxMode } {
   let sandbox: SandboxMode = 'auto'
   const common = readSettings(

@@ -37,9 +37,9 @@ test('files of a shared lake are read in place, without the gateway', async () =
 })
 
 test.each([
-  ['lost', '.parquet', (path: string) => rm(path)],
-  ['cut', '.parquet', (path: string) => truncate(path, 100)],
-  ['emptied', '.parquet', (path: string) => truncate(path)],
+  ['missing', '.parquet', (path: string) => rm(path)],
+  ['truncated', '.parquet', (path: string) => truncate(path, 100)],
+  ['empty', '.parquet', (path: string) => truncate(path)],
   ['unlisted', '-m0.avro', (path: string) => rm(path)],
   ['unknown', '.metadata.json', (path: string) => rm(path)],
 ])('a %s file (%s) is reported as an internal error', async (name, suffix, damage) => {

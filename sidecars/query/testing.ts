@@ -48,7 +48,7 @@ export interface QueryOptions {
   timeoutMs?: number
   queryId?: string
   /** Paths of the tables that the caller may see. Without it, all tables. */
-  seen?: string[]
+  visible?: string[]
 }
 
 const MAIN = join(import.meta.dirname, 'main.ts')
@@ -104,9 +104,9 @@ export async function startTestQueries(
       if ((await catalog.merge(attempt, commit)) !== 'merged') throw new Error(`${path} was not merged`)
     },
     query: async (sql, options = {}) => {
-      const { namespace = '', limit = 1_000, timeoutMs = 60_000, queryId = '', seen } = options
+      const { namespace = '', limit = 1_000, timeoutMs = 60_000, queryId = '', visible } = options
       const view = options.lake ?? (await lake())
-      const scope = seen && { tables: seen.map(tableNamed) }
+      const scope = visible && { tables: visible.map(tableNamed) }
       const request = { sql, namespace, limit: BigInt(limit), timeoutMs, queryId, lake: view, scope }
       const { arrowIpc, truncated } = await client.executeQuery(request)
       const { columns, rows } = await objectsOf(arrowIpc)

@@ -43,12 +43,12 @@ const WRONG_TOKEN: Refusal = {
 }
 
 export function makeAdmission({ token, host, otherHosts }: AdmissionOptions): Admit {
-  const known = new Set([...LOOPBACK_NAMES, ...[host, ...otherHosts].map(asInHeader)])
-  const isKnown = (given: string) => known.has(nameIn(given))
+  const knownHosts = new Set([...LOOPBACK_NAMES, ...[host, ...otherHosts].map(asInHeader)])
+  const isKnown = (host: string) => knownHosts.has(nameIn(host))
   const isTokenRight = makeTokenCheck(token)
   return ({ hosts, authorization }) => {
-    const given = hosts.filter((name) => name != null)
-    if (given.length === 0 || !given.every(isKnown)) return UNKNOWN_HOST
+    const named = hosts.filter((name) => name != null)
+    if (named.length === 0 || !named.every(isKnown)) return UNKNOWN_HOST
     return isTokenRight(authorization) ? null : WRONG_TOKEN
   }
 }

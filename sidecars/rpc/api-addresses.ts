@@ -19,15 +19,15 @@ export interface ApiAddresses {
 
 /** @param urls base addresses of the API's replicas, each a valid http or https address. */
 export function makeApiAddresses(urls: readonly string[]): ApiAddresses {
-  const known = new Set(urls.map(normal))
+  const knownUrls = new Set(urls.map(normal))
   const accesses = new Map(
-    [...known].map((base) => {
+    [...knownUrls].map((base) => {
       const access = { catalogUrl: `${base}/catalog`, objectsUrl: `${base}/lake/objects` }
       return [keyOf(access), access]
     }),
   )
   return {
-    includes: (url) => known.has(normal(url)),
+    includes: (url) => knownUrls.has(normal(url)),
     checked(lake) {
       const access = accesses.get(keyOf(lake))
       if (access === undefined) throw unknownApi()

@@ -18,7 +18,7 @@ let arrived = Promise.withResolvers<void>()
 let gate = Promise.withResolvers<void>()
 let streamEnded = Promise.withResolvers<void>()
 /** Resolved when the signal of the call `stays` is aborted. */
-let left = Promise.withResolvers<void>()
+let handlerLeft = Promise.withResolvers<void>()
 let traced: Record<string, string> = {}
 /** The signal of the last call. */
 let lastSignal: AbortSignal | null = null
@@ -45,9 +45,9 @@ function options(): ConnectServerOptions {
           if (handle === 'unknown') throw new ConnectError('no such attempt', Code.NotFound)
           if (handle === 'traces') traced = traceHeaders()
           if (handle === 'stays') {
-            signal.addEventListener('abort', () => left.resolve())
+            signal.addEventListener('abort', () => handlerLeft.resolve())
             arrived.resolve()
-            await left.promise
+            await handlerLeft.promise
           }
           if (handle === 'broken') throw new Error('a secret of the implementation')
           return { interrupted: true }
@@ -145,13 +145,13 @@ describe('unary calls', () => {
     await client.cancelRun({ handle: 'traces' }, { headers })
     expect(traced).toMatchObject({ 'x-request-id': 'asked', traceparent })
     arrived = Promise.withResolvers()
-    left = Promise.withResolvers()
+    handlerLeft = Promise.withResolvers()
     const leave = new AbortController()
     const waiting = failure(client.cancelRun({ handle: 'stays' }, { signal: leave.signal }))
     await arrived.promise
     leave.abort()
     expect((await waiting).code).toBe(Code.Canceled)
-    await left.promise
+    await handlerLeft.promise
   })
 
   test('the signal of an answered unary call is aborted', async () => {

@@ -102,7 +102,7 @@ export function serveConnect(options: ConnectServerOptions): ConnectServer {
     port: server.port ?? options.port,
     url: server.url.origin,
     stop: async (drainMs) => {
-      shutdown.abort(new ConnectError('the process is stopping', Code.Unavailable))
+      shutdown.abort(new ConnectError('the sidecar is stopping', Code.Unavailable))
       const { promise: drained, resolve } = Promise.withResolvers<void>()
       const deadline = setTimeout(resolve, drainMs)
       await Promise.race([server.stop(), drained])

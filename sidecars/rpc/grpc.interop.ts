@@ -55,8 +55,8 @@ afterAll(() => server.stop(0))
 
 test('the Python gRPC client calls, streams, and receives the gRPC error codes', async () => {
   const child = Bun.spawn([PYTHON, '-c', SCRIPT, server.url.replace('grpc://', '')], { stderr: 'inherit' })
-  const said = await new Response(child.stdout).text()
-  expect(said.trim().split('\n')).toEqual([
+  const output = await new Response(child.stdout).text()
+  expect(output.trim().split('\n')).toEqual([
     // SERVING, then `interrupted: true`.
     '0801',
     '0801',

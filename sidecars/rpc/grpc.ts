@@ -48,7 +48,7 @@ export async function serveGrpc(options: ConnectServerOptions): Promise<ConnectS
     port,
     url: `grpc://${options.host.includes(':') ? `[${options.host}]` : options.host}:${port}`,
     async stop(drainMs) {
-      shutdown.abort(new ConnectError('the process is stopping', Code.Unavailable))
+      shutdown.abort(new ConnectError('the sidecar is stopping', Code.Unavailable))
       const { promise: drained, resolve } = Promise.withResolvers<void>()
       const deadline = setTimeout(resolve, drainMs)
       const closed = new Promise<void>((done) => server.close(() => done()))

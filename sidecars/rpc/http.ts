@@ -65,7 +65,7 @@ export function makeBackoff(signal?: AbortSignal) {
   }
 }
 
-/** Returns a response with a 2xx status, and throws HttpFailure for any other. `what` begins the message. */
+/** Returns a response with a 2xx status, and throws HttpFailure for any other. `what` is the beginning of the error message. */
 export async function accepted(response: Response, what: string): Promise<Response> {
   if (response.ok) return response
   const body = await response.text().catch(() => '')

@@ -8,14 +8,14 @@ import { startRunner } from '../runner/testing.ts'
 import { openKernel } from '../sandbox/kernel.ts'
 import { testAccess, transportToSidecar } from './testing.ts'
 
-const HALF_A_WALL = fileURLToPath(new URL('../sandbox/half-a-wall.child.ts', import.meta.url))
+const WITHOUT_LANDLOCK = fileURLToPath(new URL('../sandbox/no-landlock.child.ts', import.meta.url))
 const API = 'http://127.0.0.1:8080'
 const REASON = 'engine processes cannot be confined: landlock: landlock_restrict_self: EPERM (1)'
 
 const hasLandlock = process.platform === 'linux' && openKernel().hasLandlock()
 
 test.if(hasLandlock)('a runner that cannot confine its engines executes nothing and says why', async () => {
-  const runner = await startRunner({ API_URLS: API }, [process.execPath, HALF_A_WALL])
+  const runner = await startRunner({ API_URLS: API }, [process.execPath, WITHOUT_LANDLOCK])
   try {
     const code = (call: Promise<unknown>) =>
       call.then(
@@ -44,7 +44,7 @@ test.if(hasLandlock)('a runner that cannot confine its engines executes nothing 
 test.if(hasLandlock)('SANDBOX=off lets a runner execute without confined engines', async () => {
   const runner = await startRunner({ API_URLS: API, SANDBOX: 'off', PYTHON_BIN: '/nowhere' }, [
     process.execPath,
-    HALF_A_WALL,
+    WITHOUT_LANDLOCK,
   ])
   try {
     const pool = makePool('runner', [runnerAt(runner.url, () => {}, testAccess(API))])

@@ -10,7 +10,7 @@ const UNDECODABLE = 'Unable to deserialize data.'
 export function surviveUndecodableMessages(log: Log): void {
   process.on('uncaughtException', (error) => {
     if (error instanceof TypeError && error.message === UNDECODABLE) {
-      log.error('an engine process wrote a message that cannot be decoded')
+      log.error('undecodable message from an engine process: the process is ended')
       return
     }
     process.stderr.write(`${error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`)

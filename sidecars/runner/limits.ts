@@ -10,7 +10,7 @@ export const limits = {
   /** A follower gives up on a runner after 6 s of silence; three heartbeats fit into that time. */
   heartbeatMs: 1_500,
   /** Ended attempts stay known, so that a replica that adopts a run still learns its outcome. */
-  finishedKept: 1_000,
+  finishedAttempts: 1_000,
   finishedKeptMs: 600_000,
   /** One request message. The validation of a draft sends all its files in one message. */
   requestBytes: 128 * MIB,
@@ -36,8 +36,8 @@ export const limits = {
   /** Runs of one engine process. Leaks of its libraries stay small, and many runs share the 0.4 s of a start. */
   runsPerEngine: 1_000,
   /** Text and table files of a run on the shared instance. Beyond these, a fresh instance costs less. */
-  keptCharacters: 65_536,
-  keptFiles: 64,
+  sharedTextCharacters: 65_536,
+  sharedFiles: 64,
   /** Callers that wait for an engine. Each attempt has its engine, so these are quality tests outside runs. */
   enginesAwaited: 64,
   /** Delay of the next interpreter's start after the run that took the last one has begun. */

@@ -53,13 +53,13 @@ async function run(settings: RunnerSettings, log: Log): Promise<void> {
   // The attempts of an earlier process are lost, so nothing reads its files.
   await openScratch(settings.scratchDir, Object.keys(directories), log)
   const cache = await openObjectCache(directories.cache, limits.cacheBytes)
-  const elsewhere = await walkable(directories.python, log)
+  const pythonDirectory = await walkable(directories.python, log)
   const view: EngineView = {
     readable: [...(await lakeDirectories(settings.lakeDir)), directories.cache, directories.inputs],
     // Engines read the results of interpreters, and write rows for them, in directories that both can access.
-    writable: [...new Set([directories.python, elsewhere])],
+    writable: [...new Set([directories.python, pythonDirectory])],
   }
-  const wall = await chooseEngineSandbox(settings.sandbox, view, log)
+  const sandbox = await chooseEngineSandbox(settings.sandbox, view, log)
   const pool = makeRunEngines({
     directory: directories.engines,
     inputs: directories.inputs,
@@ -67,12 +67,12 @@ async function run(settings: RunnerSettings, log: Log): Promise<void> {
     // One more than attempts, previews and checks use, so that quality tests outside runs find an engine too.
     leasesMax:
       settings.concurrency + limits.previewsAtOnce + limits.pythonPreviewsAtOnce + limits.sqlChecks + 1,
-    wall,
+    sandbox,
     log,
   })
   const interpreters = makeInterpreters({
     directory: directories.python,
-    walkable: elsewhere,
+    walkable: pythonDirectory,
     mode: settings.sandbox,
     pythonBin: settings.python.bin,
     processLimits: {
@@ -91,7 +91,7 @@ async function run(settings: RunnerSettings, log: Log): Promise<void> {
     settings.lakeDir === null ? [settings.scratchDir] : [settings.scratchDir, settings.lakeDir],
     { floorBytes: settings.floorBytes, log },
   )
-  const places = {
+  const resourceOptions = {
     openLake: makeLake({ lakeDir: settings.lakeDir, cache }),
     pool,
     interpreters,
@@ -100,7 +100,7 @@ async function run(settings: RunnerSettings, log: Log): Promise<void> {
   const attempts = makeAttempts({
     concurrency: settings.concurrency,
     seconds: settings.runSeconds,
-    execute: makeAttemptExecution({ ...places, outputBytes: settings.outputBytes }),
+    execute: makeAttemptExecution({ ...resourceOptions, outputBytes: settings.outputBytes }),
     waitsFor: disks.shortage,
     log,
   })
@@ -108,7 +108,7 @@ async function run(settings: RunnerSettings, log: Log): Promise<void> {
   const service = makeRunnerService({
     apis,
     attempts,
-    testMain: makeTestMain(places),
+    testMain: makeTestMain(resourceOptions),
     interpreters,
     checkSql: makeSqlCheck(pool),
   })
@@ -117,9 +117,9 @@ async function run(settings: RunnerSettings, log: Log): Promise<void> {
     register: (router) =>
       router
         .service(RunnerService, service)
-        .service(QueryService, makePreviewService(makePreview(places), apis)),
+        .service(QueryService, makePreviewService(makePreview(resourceOptions), apis)),
     isServing: () => pool.isServing(),
-    engineSandbox: wall.step,
+    engineSandbox: sandbox.step,
     waitsFor: attempts.waitsFor,
   })
   log.info(`listening on ${server.urls.join(' and ')}`, {
@@ -143,7 +143,7 @@ try {
   const log = makeLog('runner', settings.logFormat)
   await run(settings, log).catch(async (error: unknown) => {
     if (!(error instanceof FailedSandbox)) throw error
-    log.error('no code of users is executed: SANDBOX=off would execute it without a wall', {
+    log.error('no code of users is executed: SANDBOX=off would execute it without a sandbox', {
       reason: error.message,
     })
     const server = await serveRefusal(settings, SERVED, error.message)

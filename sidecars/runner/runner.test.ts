@@ -8,7 +8,7 @@ import { isAlive } from '../core/testing.ts'
 import { testAccess } from '../rpc/testing.ts'
 import { SLIPS_MAX } from './author/slips.ts'
 import { useRunner } from './test-runner.ts'
-import { filesOf, follow, type RunnerProcess, roomsOf, runToEnd, startRunner } from './testing.ts'
+import { filesOf, follow, type RunnerProcess, runToEnd, startRunner, workDirectoriesOf } from './testing.ts'
 
 const ENDLESS = 'select sum(a.range * b.range) as n from range(1000000) a, range(1000000) b'
 
@@ -49,9 +49,9 @@ describe('an attempt', () => {
       tests: [{ name: 'no-nulls', severity: Severity.ERROR, passed: true, value: 0n, error: '' }],
     })
     expect(phases).toEqual([RunPhase.RENDERING, RunPhase.EXECUTING, RunPhase.TESTING])
-    const told = lines.map((line) => line.replace(/\d+ (ms|B)/g, 'N'))
+    const messages = lines.map((line) => line.replace(/\d+ (ms|B)/g, 'N'))
     // The tests run on the files while the files are committed.
-    expect(told.toSorted()).toEqual(
+    expect(messages.toSorted()).toEqual(
       [
         'config.yaml line 1: unknown key "descripton" is ignored',
         'rendered pipeline.sql in N',
@@ -65,8 +65,8 @@ describe('an attempt', () => {
     expect(await service.merge(submit, facts.testedCommit)).toBe('merged')
     expect(await ask(table, { rows: 'select count(*) from {{ this }}' })).toEqual({ rows: 1 })
     await until(
-      () => roomsOf(runner),
-      (rooms) => rooms.length === 0,
+      () => workDirectoriesOf(runner),
+      (paths) => paths.length === 0,
     )
   })
 
@@ -105,12 +105,12 @@ describe('an attempt', () => {
 test('an attempt loads its own table only if its metadata is unknown', async () => {
   const table = aTable()
   await publish(table, 'select 1 as n', appending)
-  const asksFor = async (told: { tableMetadata?: string | undefined }) => {
-    const submit = { ...(await service.attempt(table, sqlFiles('select 2 as n', appending))), ...told }
-    const before = service.asked.length
+  const asksFor = async (fields: { tableMetadata?: string | undefined }) => {
+    const submit = { ...(await service.attempt(table, sqlFiles('select 2 as n', appending))), ...fields }
+    const before = service.requests.length
     const { facts } = await runToEnd(runner.client, submit)
     expect(await service.merge(submit, facts.testedCommit)).toBe('merged')
-    return service.asked.slice(before).filter((call) => call.startsWith('GET /catalog/'))
+    return service.requests.slice(before).filter((call) => call.startsWith('GET /catalog/'))
   }
   expect(await asksFor({})).toEqual([])
   expect(await asksFor({ tableMetadata: undefined })).toHaveLength(1)
@@ -119,21 +119,19 @@ test('an attempt loads its own table only if its metadata is unknown', async () 
 
 test('requests of an attempt carry its own trace and no other', async () => {
   const traceparent = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01'
-  const said = async (trace: { traceparent?: string; tracestate?: string }) => {
+  const traceHeadersOf = async (trace: { traceparent?: string; tracestate?: string }) => {
     const submit = await service.attempt(aTable(), sqlFiles('select 1 as n', appending))
-    const before = service.heard.length
+    const before = service.requestHeaders.length
     const { facts } = await runToEnd(runner.client, { ...submit, ...trace })
     expect(facts).toMatchObject({ status: RunStatus.COMPLETED, testedCommit: expect.stringMatching(/./) })
-    const heard = service.heard.slice(before)
-    expect(heard).not.toEqual([])
-    return [
-      ...new Set(heard.map((headers) => `${headers.get('traceparent')} ${headers.get('tracestate')}`)),
-    ].sort()
+    const headers = service.requestHeaders.slice(before)
+    expect(headers).not.toEqual([])
+    return [...new Set(headers.map((each) => `${each.get('traceparent')} ${each.get('tracestate')}`))].sort()
   }
-  const traced = said({ traceparent, tracestate: 'a=1' })
+  const traced = traceHeadersOf({ traceparent, tracestate: 'a=1' })
   expect(await traced).toEqual([`${traceparent} a=1`])
-  expect(await said({})).toEqual(['null null'])
-  expect(await said({ traceparent: 'none\r\nx: y', tracestate: 'a=1' })).toEqual(['null null'])
+  expect(await traceHeadersOf({})).toEqual(['null null'])
+  expect(await traceHeadersOf({ traceparent: 'none\r\nx: y', tracestate: 'a=1' })).toEqual(['null null'])
 })
 
 describe('the changes of a run', () => {
@@ -369,7 +367,7 @@ describe('quality tests', () => {
       'tests/quality/missing.sql line 2 column 18: table default.gold.nothing does not exist',
     )
     const text = lines.join('\n')
-    expect(text).toContain('test bad-rows: failed with 4 (severity warn)')
+    expect(text).toContain('test bad-rows: failed with value 4 (severity warn)')
     expect(text).toContain('test bad-rows: n=4, twice=8')
     expect(text).not.toContain('n=5, twice=10')
     expect(text).toContain('0 tests passed, 5 failed')
@@ -407,12 +405,12 @@ describe('the runner process', () => {
 
   test.each([
     [
-      'writes files without end',
+      'writes many files',
       'select a.range as x, b.range as y from range(1000000) a, range(1000000) b',
       'written',
     ],
     [
-      'sorts more than fits into memory',
+      'sorts more rows than its memory holds',
       "select range as a, repeat('x', 100) || range as b from range(40_000_000) order by hash(range)",
       'spill-',
     ],
@@ -438,7 +436,7 @@ describe('the runner process', () => {
     const greedy = "select repeat('x', 100) || range as b from range(10_000_000) order by hash(range)"
     const { facts } = await runToEnd(small.client, await service.attempt(aTable(), sqlFiles(greedy)))
     expect(facts.error).toStartWith(
-      'executing: pipeline.sql: the query needs more temporary disk than its engine has: Out of Memory Error: failed to offload',
+      'executing: pipeline.sql: the query needs more temporary disk than the engine may use: Out of Memory Error: failed to offload',
     )
     expect(facts.error).not.toContain('setting')
     expect((await small.client.getRunStatus({ handle })).status).toBe(RunStatus.RUNNING)
@@ -450,7 +448,7 @@ describe('the runner process', () => {
     // The limit is long for the run that ends by itself, on any machine.
     const short = await startRunner({ RUN_TIMEOUT: '5' })
     const { facts } = await runToEnd(short.client, await service.attempt(aTable(), sqlFiles(ENDLESS)))
-    expect(facts.error).toBe('executing: stopped at its time limit of 5 s (RUN_TIMEOUT)')
+    expect(facts.error).toBe('executing: the run exceeded its time limit of 5 s (RUN_TIMEOUT)')
     const next = await runToEnd(short.client, await service.attempt(aTable(), sqlFiles('select 1 as a')))
     expect(next.facts.status).toBe(RunStatus.COMPLETED)
     await short.stop()
@@ -482,11 +480,13 @@ describe('the runner process', () => {
   })
 
   test('no run begins on a disk that is nearly full', async () => {
-    const full = await startRunner({ DISK_FLOOR: '8000000GB' })
+    const fullRunner = await startRunner({ DISK_FLOOR: '8000000GB' })
     const submit = await service.attempt(aTable(), sqlFiles('select 1 as a'))
-    await expect(full.client.submitPipeline(submit)).rejects.toMatchObject({ code: Code.ResourceExhausted })
+    await expect(fullRunner.client.submitPipeline(submit)).rejects.toMatchObject({
+      code: Code.ResourceExhausted,
+    })
     const { check, waitsFor } = runnerAt(
-      full.url,
+      fullRunner.url,
       () => {},
       testAccess(new URL(submit.lake?.objectsUrl ?? '').origin),
     )
@@ -498,7 +498,7 @@ describe('the runner process', () => {
       ),
     )
     expect(waitsFor?.()).toContain('of disk space are free, and DISK_FLOOR is')
-    await full.stop()
+    await fullRunner.stop()
   })
 
   test('the runner accepts an attempt once, and rejects attempts beyond its slots', async () => {
@@ -522,10 +522,10 @@ describe('the runner process', () => {
 
   test('a log can be read from any line, with heartbeats during silence', async () => {
     const submit = await service.attempt(aTable(), sqlFiles('select 1 as a'))
-    const whole = await runToEnd(runner.client, submit)
-    const rest = await follow(runner.client, `${submit.runId}:1`, 1n)
-    expect(rest.lines).toEqual(whole.lines.slice(1))
-    expect(rest.phases).toEqual(whole.phases)
+    const allEvents = await runToEnd(runner.client, submit)
+    const laterEvents = await follow(runner.client, `${submit.runId}:1`, 1n)
+    expect(laterEvents.lines).toEqual(allEvents.lines.slice(1))
+    expect(laterEvents.phases).toEqual(allEvents.phases)
 
     const endless = await runner.client.submitPipeline(await service.attempt(aTable(), sqlFiles(ENDLESS)))
     for await (const { entry, phase, bootId } of runner.client.streamLogs({ handle: endless.handle })) {
@@ -570,23 +570,23 @@ describe('a runner that ends', () => {
   }
 
   test('a stopped runner leaves no process, and followers see it leave', async () => {
-    const own = await startRunner()
-    const { ended } = await followEndless(own)
-    const [engine = 0] = own.engines()
-    process.kill(own.pid, 'SIGTERM')
-    await own.stop()
+    const ownRunner = await startRunner()
+    const { ended } = await followEndless(ownRunner)
+    const [engine = 0] = ownRunner.engines()
+    process.kill(ownRunner.pid, 'SIGTERM')
+    await ownRunner.stop()
     expect(await ended).toBe(Code.Unavailable)
     expect(isAlive(engine)).toBe(false)
   })
 
   test('a killed runner takes its engines with it', async () => {
-    const own = await startRunner()
-    const { ended } = await followEndless(own)
-    const [engine = 0] = own.engines()
-    process.kill(own.pid, 'SIGKILL')
+    const ownRunner = await startRunner()
+    const { ended } = await followEndless(ownRunner)
+    const [engine = 0] = ownRunner.engines()
+    process.kill(ownRunner.pid, 'SIGKILL')
     await ended
     await until(() => !isAlive(engine))
-    await own.stop()
+    await ownRunner.stop()
   })
 })
 

@@ -71,9 +71,9 @@ const inKnownLake = (attempts: Attempts, apis: ApiAddresses): Attempts => ({
 
 function publishInput(request: ValidatePipelineRequest): Parameters<typeof validatePublish>[0] {
   const { namespace, pipelineName: name, type } = request
-  const layer = LAYERS.find((known) => known === request.layer)
+  const layer = LAYERS.find((candidate) => candidate === request.layer)
   if (layer === undefined)
-    throw new ConnectError(`there is no layer '${request.layer}'`, Code.InvalidArgument)
+    throw new ConnectError(`unknown layer '${request.layer}': use ${LAYERS.join(', ')}`, Code.InvalidArgument)
   const ownZone = `${namespace}.`
   const zones = request.knownZones.filter((zone) => zone.startsWith(ownZone))
   return {
@@ -92,7 +92,7 @@ function withSyntax(report: ValidationReport, path: string, syntax: SyntaxReport
     if (file.path !== path) return file
     return 'error' in syntax
       ? { ...file, valid: false, errors: [...file.errors, syntax.error] }
-      : { ...file, warnings: [...file.warnings, `its syntax was not checked: ${syntax.unchecked}`] }
+      : { ...file, warnings: [...file.warnings, `Python syntax not checked: ${syntax.unchecked}`] }
   })
   return { valid: files.every(({ valid }) => valid), files }
 }

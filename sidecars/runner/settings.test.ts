@@ -45,7 +45,7 @@ test('Python gets a part of the memory and its configured time', () => {
     python: { bin: '/opt/python3', memoryBytes: GIB / 2, seconds: 60, cpuSeconds: 65 },
   })
   expect(() => parseSettings({ ...NEEDED, SANDBOX: 'yes' }, machine)).toThrow(
-    'SANDBOX must be auto, required, off',
+    'SANDBOX must be one of auto, required, off',
   )
 })
 

@@ -106,7 +106,7 @@ export function parseSettings(env: Env, machine: Machine): RunnerSettings {
       }
     },
   )
-  if (own === undefined) throw new Error('the settings were not read')
+  if (own === undefined) throw new Error('settings were not read')
   return { ...common, ...own }
 }
 

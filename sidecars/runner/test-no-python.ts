@@ -3,7 +3,7 @@ import type { AttemptResourcesOptions } from './attempt/attempt-resources.ts'
 
 export const noPython: Pick<AttemptResourcesOptions, 'interpreters' | 'pythonLimits'> = {
   interpreters: {
-    take: () => Promise.reject(new Error('there is no Python')),
+    acquire: () => Promise.reject(new Error('there is no Python')),
     sandbox: () => null,
     chosen: Promise.resolve(),
     stop: () => Promise.resolve(),

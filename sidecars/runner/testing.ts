@@ -70,7 +70,7 @@ export async function startRunner(
 }
 
 /** The current directories of runs and previews, and everything else that they left with engines. */
-export async function roomsOf({ scratchDir }: RunnerProcess): Promise<string[]> {
+export async function workDirectoriesOf({ scratchDir }: RunnerProcess): Promise<string[]> {
   const engines = join(scratchDir, 'engines')
   const inside = await Promise.all(
     (await readdir(engines)).map((name) => readdir(join(engines, name)).catch(() => [])),
@@ -79,7 +79,7 @@ export async function roomsOf({ scratchDir }: RunnerProcess): Promise<string[]> 
   return inside.flat().filter((name) => !name.startsWith('warm-'))
 }
 
-/** The files that runs and previews have written in directories of engines, spilled or to be stored. */
+/** Files that runs and previews wrote in engine directories: spilled data, and results that are not yet in the lake. */
 export async function filesOf({ scratchDir }: RunnerProcess): Promise<string[]> {
   const all = await readdir(join(scratchDir, 'engines'), { recursive: true, withFileTypes: true })
   return all
@@ -103,11 +103,11 @@ export async function openTestService() {
   const tokens = makeTokens('a secret of the tests')
   const catalog = makeCatalog({ sql, objects, tokens, clock: systemClock, newId, log: testLog })
   const app = testApp({ internal: [catalog.routes, catalog.objectRoutes] })
-  const asked: string[] = []
-  const heard: Headers[] = []
+  const requests: string[] = []
+  const requestHeaders: Headers[] = []
   const answer = (request: Request) => {
-    heard.push(request.headers)
-    asked.push(`${request.method} ${new URL(request.url).pathname}`)
+    requestHeaders.push(request.headers)
+    requests.push(`${request.method} ${new URL(request.url).pathname}`)
     return app.fetch(request)
   }
   let server = Bun.serve({ hostname: '127.0.0.1', port: 0, fetch: answer })
@@ -173,9 +173,9 @@ export async function openTestService() {
     /** The lake directory, for a runner that shares the disk. */
     lakeDir,
     /** Method and path of every request, in order. */
-    asked,
+    requests,
     /** Headers of every request, in order. */
-    heard,
+    requestHeaders,
     attempt,
 
     /** Merges a branch as the dispatcher does when nothing prevents it. */
@@ -221,9 +221,9 @@ export async function openTestService() {
       const { port } = server
       await server.stop(true)
       // No other process may take the port meanwhile.
-      const held = await holdPort('127.0.0.1', port)
+      const heldPort = await holdPort('127.0.0.1', port)
       await work()
-      await held.release()
+      await heldPort.release()
       server = Bun.serve({ hostname: '127.0.0.1', port, fetch: answer })
     },
 
@@ -247,10 +247,10 @@ export interface Ended {
 /** Submits an attempt and follows it to its end, as a dispatcher does. */
 export async function runToEnd(client: RunnerClient, submit: Submit): Promise<Ended> {
   const { handle } = await client.submitPipeline(submit)
-  const told = await follow(client, handle)
+  const events = await follow(client, handle)
   const facts = await client.getRunStatus({ handle })
   if (facts.status === RunStatus.RUNNING) throw new Error('the stream ended before the attempt')
-  return { facts, ...told }
+  return { facts, ...events }
 }
 
 export async function follow(client: RunnerClient, handle: string, afterSeq = 0n) {

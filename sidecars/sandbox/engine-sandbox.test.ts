@@ -5,6 +5,7 @@ import { fileURLToPath } from 'node:url'
 import { testDirectory } from '../../tools/test/directory.ts'
 import { makeLog } from '../core/log.ts'
 import { silent } from '../core/testing.ts'
+import type { Answers, Targets } from './attacks.child.ts'
 import {
   chooseEngineSandbox,
   ENGINE_SANDBOX_STEPS_OF,
@@ -15,9 +16,8 @@ import {
   NoSandbox,
 } from './engine-sandbox.ts'
 import { SANDBOX_MODES } from './ladder.ts'
-import type { Answers, Targets } from './wall.child.ts'
 
-const CHILD = fileURLToPath(new URL('./wall.child.ts', import.meta.url))
+const CHILD = fileURLToPath(new URL('./attacks.child.ts', import.meta.url))
 const nothing: EngineView = { readable: [], writable: [] }
 
 const root = testDirectory()
@@ -57,8 +57,8 @@ async function attemptsBehind(step: EngineSandboxStep, name: string): Promise<At
   const directory = join(root, name)
   await mkdir(directory)
   const { promise, resolve, reject } = Promise.withResolvers<Attempts>()
-  const wall = engineSandboxOf(step, { readable: [join(root, 'lake')], writable: [] })
-  const child = Bun.spawn(wall.command({ entry: CHILD, directory, niceness: 0 }), {
+  const sandbox = engineSandboxOf(step, { readable: [join(root, 'lake')], writable: [] })
+  const child = Bun.spawn(sandbox.command({ entry: CHILD, directory, niceness: 0 }), {
     cwd: directory,
     env: { TZ: 'UTC' },
     stdin: 'ignore',
@@ -80,11 +80,13 @@ async function attemptsBehind(step: EngineSandboxStep, name: string): Promise<At
 }
 
 /** Error codes of a forbidden or missing thing. Any other code would mean that the attempt itself was wrong. */
-const BY_THE_WALL = /^refused: (EPERM|EACCES|EXDEV|ENOENT|1|13|18|no such call)$/
+const BY_THE_SANDBOX = /^refused: (EPERM|EACCES|EXDEV|ENOENT|1|13|18|no such call)$/
 
 /** The attempts that were not refused as expected. */
-const reached = (tried: Answers) =>
-  Object.entries(tried).flatMap(([name, answer]) => (BY_THE_WALL.test(answer) ? [] : [`${name}: ${answer}`]))
+const notRefused = (tried: Answers) =>
+  Object.entries(tried).flatMap(([name, answer]) =>
+    BY_THE_SANDBOX.test(answer) ? [] : [`${name}: ${answer}`],
+  )
 
 async function works(step: EngineSandboxStep): Promise<boolean> {
   // `required` accepts only this step, and throws without it.
@@ -113,7 +115,7 @@ test.if(Boolean(process.env.REQUIRE_SANDBOXES))('this machine supports the whole
 describe.if(hasLandlock)('sandbox of an engine whose own lock is broken', () => {
   test('a broken engine reaches only its own directory and readable paths', async () => {
     const { tried, allowed } = await attemptsBehind('landlock', 'locked')
-    expect(reached(tried)).toEqual([])
+    expect(notRefused(tried)).toEqual([])
     expect(allowed).toEqual(ALLOWED)
     expect(await readFile(targets.secret, 'utf8')).toBe('the secret')
     expect(await readdir(targets.sibling)).toEqual(['rows.csv'])
@@ -124,40 +126,40 @@ describe.if(hasLandlock)('sandbox of an engine whose own lock is broken', () => 
 
   test('a broken engine without Landlock makes only permitted system calls', async () => {
     const { tried, allowed } = await attemptsBehind('seccomp', 'filtered')
-    expect(reached(tried)).toEqual([])
+    expect(notRefused(tried)).toEqual([])
     expect(allowed).toEqual(ALLOWED)
     expect(visits).toBe(0)
   })
 })
 
 const ALLOWED: Answers = {
-  'may read what it is to read': 'rows',
-  'may write its own directory': 'mine',
+  'reads a readable file': 'rows',
+  'writes its own directory': 'mine',
   'has capabilities': 'false',
-  'may become more': 'false',
+  'may gain rights': 'false',
 }
 
 describe('choice of the engine sandbox', () => {
   test('auto chooses the strongest working sandbox and logs it', async () => {
     const lines: string[] = []
-    const wall = await chooseEngineSandbox(
+    const sandbox = await chooseEngineSandbox(
       'auto',
       nothing,
       makeLog('test', 'text', (line) => lines.push(line)),
     )
-    expect(ENGINE_SANDBOX_STEPS_OF.auto).toContain(wall.step)
-    expect(lines.join()).toContain('engine processes run behind')
+    expect(ENGINE_SANDBOX_STEPS_OF.auto).toContain(sandbox.step)
+    expect(lines.join()).toContain('engine processes run')
   })
 
   test('SANDBOX=off chooses no sandbox and logs a warning', async () => {
     const lines: string[] = []
-    const wall = await chooseEngineSandbox(
+    const sandbox = await chooseEngineSandbox(
       'off',
       nothing,
       makeLog('test', 'text', (line) => lines.push(line)),
     )
-    expect(wall.step).toBe('none')
-    expect(lines.join()).toContain('no wall but the lock of the engine')
+    expect(sandbox.step).toBe('none')
+    expect(lines.join()).toContain('engine processes run without a sandbox')
   })
 
   test('required fails when the sandbox does not work', async () => {
@@ -177,7 +179,9 @@ describe('choice of the engine sandbox', () => {
     try {
       const refused = chooseEngineSandbox('auto', nothing, silent)
       await expect(refused).rejects.toThrow(FailedSandbox)
-      await expect(refused).rejects.toThrow('engine processes cannot be confined: landlock: it ended with 1')
+      await expect(refused).rejects.toThrow(
+        'engine processes cannot be confined: landlock: probe ended with code 1',
+      )
     } finally {
       process.execPath = bun
     }

@@ -30,7 +30,7 @@ export interface EngineView {
   writable: readonly string[]
 }
 
-/** The argument of engine-wall.main.ts. */
+/** The argument of engine-launcher.main.ts. */
 export interface EngineSandboxSpec {
   command: readonly string[]
   env: readonly string[]
@@ -66,11 +66,11 @@ export const ENGINE_ENVIRONMENT = { TZ: 'UTC' }
 
 const here = (name: string) => fileURLToPath(new URL(name, import.meta.url))
 const ROOT = here('../..')
-const LAUNCHER = here('./engine-wall.main.ts')
+const LAUNCHER = here('./engine-launcher.main.ts')
 const FILTER = here('./engine-filter.preload.ts')
-const PROBE = here('./wall-probe.main.ts')
+const PROBE = here('./sandbox-probe.main.ts')
 /**
- * The time limit of a probe; a start takes 0.2 s. A slower sandbox counts as failed, and the service then executes no code
+ * The time limit of a sandbox probe, which normally takes 0.2 s. A slower sandbox counts as failed, and the service then executes no code
  * until its restart.
  */
 const PROBE_MS = 60_000
@@ -161,20 +161,24 @@ export async function chooseEngineSandbox(
 ): Promise<EngineSandbox> {
   const reasons: string[] = []
   for (const step of ENGINE_SANDBOX_STEPS_OF[mode]) {
-    const wall = engineSandboxOf(step, view)
-    const reason = step === 'none' ? null : await tryOut(wall)
+    const sandbox = engineSandboxOf(step, view)
+    const reason = step === 'none' ? null : await tryOut(sandbox)
     if (reason !== null) {
       reasons.push(`${step}: ${reason}`)
       if (mode === 'auto' && isOffered(step)) throw new FailedSandbox(reasons)
       continue
     }
     const fields = reasons.length === 0 ? undefined : { reason: reasons.join('; ') }
-    if (step === 'none') log.warn('engine processes run behind no wall but the lock of the engine', fields)
-    else log.info(`engine processes run behind: ${step}`, fields)
-    return wall
+    if (step === 'none')
+      log.warn(
+        'engine processes run without a sandbox: only the lock of DuckDB confines SQL of users',
+        fields,
+      )
+    else log.info(`engine processes run in a sandbox: ${step}`, fields)
+    return sandbox
   }
   throw new NoSandbox(
-    `SANDBOX=required, and engine processes cannot be confined here (${reasons.join('; ')})`,
+    `SANDBOX=required, and engine processes cannot be confined here (${reasons.join('; ')}): allow Landlock, or set SANDBOX=auto`,
   )
 }
 
@@ -184,11 +188,11 @@ export async function chooseEngineSandbox(
  */
 export async function lakeDirectories(lakeDir: string | null): Promise<string[]> {
   if (lakeDir === null) return []
-  const place = join(resolve(lakeDir), LAKE_PREFIX)
-  await mkdir(place, { recursive: true }).catch((error: unknown) => {
-    if (!existsSync(place)) throw error
+  const directory = join(resolve(lakeDir), LAKE_PREFIX)
+  await mkdir(directory, { recursive: true }).catch((error: unknown) => {
+    if (!existsSync(directory)) throw error
   })
-  return [place]
+  return [directory]
 }
 
 /** The configuration requires a sandbox that this machine does not support. */
@@ -213,9 +217,9 @@ function isOffered(step: EngineSandboxStep): boolean {
 }
 
 /** Returns the reason why the sandbox fails, or null if it works. */
-async function tryOut(wall: EngineSandbox): Promise<string | null> {
+async function tryOut(sandbox: EngineSandbox): Promise<string | null> {
   const child = Bun.spawn(
-    wall.command({ entry: PROBE, directory: '/nonexistent', niceness: 0, args: [wall.step] }),
+    sandbox.command({ entry: PROBE, directory: '/nonexistent', niceness: 0, args: [sandbox.step] }),
     {
       env: ENGINE_ENVIRONMENT,
       cwd: '/',
@@ -229,8 +233,11 @@ async function tryOut(wall: EngineSandbox): Promise<string | null> {
       ipc: () => {},
     },
   )
-  const [complaint, code] = await Promise.all([new Response(child.stderr).text(), child.exited])
+  const [errorOutput, code] = await Promise.all([new Response(child.stderr).text(), child.exited])
   if (code === 0) return null
   // Other output may contain paths, and any caller may read the reason.
-  return /^engine process: (.*)$/m.exec(complaint)?.[1] ?? `it ended with ${child.signalCode ?? code}`
+  return (
+    /^engine process: (.*)$/m.exec(errorOutput)?.[1] ??
+    `probe ended with ${child.signalCode ?? `code ${code}`}`
+  )
 }

@@ -82,7 +82,7 @@ export interface AccessPaths {
 export function openKernel(): Kernel {
   const numbers = PER_ARCH[process.arch]
   if (process.platform !== 'linux' || numbers === undefined)
-    throw new Unavailable(`not on ${process.platform} on ${process.arch}`)
+    throw new Unavailable(`not supported on ${process.platform}-${process.arch}`)
   return new Kernel(openLibc().symbols, numbers)
 }
 
@@ -136,13 +136,13 @@ export class Kernel {
   }
 
   limit(name: LimitName, value: number): void {
-    const both = new BigUint64Array([BigInt(value), BigInt(value)])
+    const limits = new BigUint64Array([BigInt(value), BigInt(value)])
     const was = new BigUint64Array(2)
     this.#libc.getrlimit(RLIMITS[name], ptr(was))
     const [, hard] = was
-    assert(hard !== undefined, 'getrlimit answers two numbers')
-    if (hard < BigInt(value)) both.fill(hard)
-    if (this.#libc.setrlimit(RLIMITS[name], ptr(both)) !== 0)
+    assert(hard !== undefined, 'getrlimit returned no hard limit')
+    if (hard < BigInt(value)) limits.fill(hard)
+    if (this.#libc.setrlimit(RLIMITS[name], ptr(limits)) !== 0)
       throw new Unavailable(`${name}: ${this.#errnoName()}`)
   }
 
@@ -160,9 +160,9 @@ export class Kernel {
   /** Restricts this thread, its children and its later programs to these paths, and forbids the network. */
   seeOnly({ readable, executable, writable, devices }: AccessPaths): void {
     const version = this.#syscall('landlock_create_ruleset', LANDLOCK_CREATE, 0, 0, 1)
-    if (version < 1) throw new Unavailable('Landlock: the kernel has none')
+    if (version < 1) throw new Unavailable('the kernel has no Landlock')
     const handled = FILE_ACCESS[Math.min(version, FILE_ACCESS.length) - 1]
-    assert(handled !== undefined, `no file rights known for Landlock version ${version}`)
+    assert(handled !== undefined, `no file access rights for Landlock version ${version}`)
     const attributes = new BigUint64Array([
       BigInt(handled),
       ...(version >= 4 ? [BIND_AND_CONNECT] : []),
@@ -174,10 +174,10 @@ export class Kernel {
       pointerTo(attributes),
       attributes.byteLength,
     )
-    for (const path of readable) this.#addPlace(ruleset, path, READ & handled)
-    for (const path of executable) this.#addPlace(ruleset, path, (READ | EXECUTE) & handled)
-    for (const path of writable) this.#addPlace(ruleset, path, WRITE & handled)
-    for (const path of devices) this.#addPlace(ruleset, path, READ_FILE | WRITE_FILE)
+    for (const path of readable) this.#addPath(ruleset, path, READ & handled)
+    for (const path of executable) this.#addPath(ruleset, path, (READ | EXECUTE) & handled)
+    for (const path of writable) this.#addPath(ruleset, path, WRITE & handled)
+    for (const path of devices) this.#addPath(ruleset, path, READ_FILE | WRITE_FILE)
     this.#syscall('landlock_restrict_self', LANDLOCK_RESTRICT, ruleset, 0)
     closeSync(ruleset)
   }
@@ -189,11 +189,11 @@ export class Kernel {
   filter(program: readonly Instruction[]): void {
     this.#prctl('dumpable', PR_SET_DUMPABLE, 0)
     const code = Buffer.alloc(program.length * 8)
-    for (const [place, [operation, yes, no, operand]] of program.entries()) {
-      code.writeUInt16LE(operation, place * 8)
-      code.writeUInt8(yes, place * 8 + 2)
-      code.writeUInt8(no, place * 8 + 3)
-      code.writeUInt32LE(operand === OWN_PID ? process.pid : operand, place * 8 + 4)
+    for (const [index, [operation, yes, no, operand]] of program.entries()) {
+      code.writeUInt16LE(operation, index * 8)
+      code.writeUInt8(yes, index * 8 + 2)
+      code.writeUInt8(no, index * 8 + 3)
+      code.writeUInt32LE(operand === OWN_PID ? process.pid : operand, index * 8 + 4)
     }
     const head = Buffer.alloc(16)
     head.writeUInt16LE(program.length, 0)
@@ -224,10 +224,10 @@ export class Kernel {
     throw new Unavailable(`execve: ${this.#errnoName()}`)
   }
 
-  #addPlace(ruleset: number, path: string, access: number): void {
-    let place: number
+  #addPath(ruleset: number, path: string, access: number): void {
+    let descriptor: number
     try {
-      place = openSync(path, O_PATH | O_CLOEXEC)
+      descriptor = openSync(path, O_PATH | O_CLOEXEC)
     } catch {
       return
     }
@@ -235,10 +235,10 @@ export class Kernel {
       const rights = statSync(path).isDirectory() ? access : access & OF_A_FILE
       const rule = Buffer.alloc(12)
       rule.writeBigUInt64LE(BigInt(rights), 0)
-      rule.writeInt32LE(place, 8)
+      rule.writeInt32LE(descriptor, 8)
       this.#syscall('landlock_add_rule', LANDLOCK_ADD, ruleset, 1, pointerTo(rule))
     } finally {
-      closeSync(place)
+      closeSync(descriptor)
     }
   }
 

@@ -100,7 +100,7 @@ const isRoot = () => process.getuid?.() === 0
 export const changesUser = (step: SandboxStep): boolean => step !== 'none' && isRoot()
 
 export interface LaunchOptions {
-  rooms: ProcessDirectories
+  directories: ProcessDirectories
   limits: ProcessLimits
   /** The user of the process. Null keeps the user of the service. */
   user: number | null
@@ -108,11 +108,16 @@ export interface LaunchOptions {
 }
 
 /** Returns the command and the restrictions that start Python with these arguments. */
-export function launchOf({ step, python }: Sandbox, { rooms, limits, user, args }: LaunchOptions): Launch {
+export function launchOf(
+  { step, python }: Sandbox,
+  { directories, limits, user, args }: LaunchOptions,
+): Launch {
   const command = [python.executable, ...args]
   return {
     command:
-      step === 'bubblewrap' ? [...bubblewrap(python, rooms, limits.disk.inMemory), ...command] : command,
+      step === 'bubblewrap'
+        ? [...bubblewrap(python, directories, limits.disk.inMemory), ...command]
+        : command,
     confinement: {
       limits: {
         AS: limits.memoryBytes,
@@ -126,13 +131,13 @@ export function launchOf({ step, python }: Sandbox, { rooms, limits, user, args 
         ...(step === 'bubblewrap' || user !== null ? { NPROC: THREADS } : {}),
       },
       user: user === null ? null : [user, user],
-      readable: [...python.readable, rooms.inputs],
-      writable: [rooms.own],
+      readable: [...python.readable, directories.inputs],
+      writable: [directories.own],
       devices: DEVICES,
       landlock: step !== 'none',
       isOpenToItsUser: step !== 'bubblewrap',
       seccomp: step === 'none' ? null : { architecture: process.arch, program: filterOf(step) },
-      own: rooms.own,
+      own: directories.own,
     },
   }
 }
@@ -212,7 +217,7 @@ export async function chooseSandbox(
   const reasons: string[] = []
   for (const step of steps) {
     if (step === 'bubblewrap' && Bun.which('bwrap') === null) {
-      reasons.push('bubblewrap: it is not installed')
+      reasons.push('bubblewrap: not installed')
       continue
     }
     for (const python of pythons) {

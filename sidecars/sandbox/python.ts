@@ -20,7 +20,7 @@ const SHARED_PREFIXES = ['/', '/usr', '/usr/local']
 /** A program that describes its interpreter. It needs no sandbox, because it contains no code of users. */
 const QUESTION = `
 import json, os, sys, sysconfig
-if sys.version_info < (3, 9): sys.exit("it is Python %d.%d" % sys.version_info[:2])
+if sys.version_info < (3, 9): sys.exit("found Python %d.%d" % sys.version_info[:2])
 import ctypes, decimal, datetime, uuid, zoneinfo
 paths = [sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix] + sys.path
 paths += [sysconfig.get_config_var("LIBDIR") or "", os.path.realpath(sys.executable)]
@@ -48,16 +48,16 @@ export async function findPythons(named: string | null): Promise<{ pythons: Pyth
           : `PYTHON_BIN: there is no ${named} on this machine`,
       ],
     }
-  const asked = await Promise.all(present.map(ask))
+  const candidateResults = await Promise.all(present.map(describe))
   const byExecutable = new Map<string, Python>()
   const reasons: string[] = []
-  for (const answer of asked)
+  for (const answer of candidateResults)
     if (typeof answer === 'string') reasons.push(answer)
     else if (!byExecutable.has(answer.executable)) byExecutable.set(answer.executable, answer)
   return { pythons: [...byExecutable.values()], reasons }
 }
 
-async function ask(path: string): Promise<Python | string> {
+async function describe(path: string): Promise<Python | string> {
   const child = Bun.spawn([path, '-I', '-B', '-c', QUESTION], {
     stdin: 'ignore',
     stdout: 'pipe',
@@ -65,13 +65,13 @@ async function ask(path: string): Promise<Python | string> {
     timeout: ASK_MS,
     killSignal: 'SIGKILL',
   })
-  const [output, complaint, code] = await Promise.all([
+  const [output, errorOutput, code] = await Promise.all([
     new Response(child.stdout).text(),
     new Response(child.stderr).text(),
     child.exited,
   ])
   if (code !== 0)
-    return `${path} cannot run pipelines, which takes Python ${OLDEST} with its standard library: ${complaint.trim().split('\n').at(-1)}`
+    return `${path} cannot run pipelines: Python ${OLDEST} or newer with its standard library is required (${errorOutput.trim().split('\n').at(-1)})`
   const { executable, version, paths } = JSON.parse(output) as {
     executable: string
     version: string

@@ -265,11 +265,11 @@ export function filterProgram(
   architecture: string,
   { ownsOthers, passesFiles }: { ownsOthers: boolean; passesFiles: boolean },
 ): Instruction[] | null {
-  const known = ARCHITECTURES[architecture]
-  if (known === undefined) return null
-  const { column, audit } = known
+  const found = ARCHITECTURES[architecture]
+  if (found === undefined) return null
+  const { column, audit } = found
   /** Applies `body` to one call. Every path through `body` must end in a return. */
-  const judged = (call: Call, body: readonly Instruction[]): readonly Instruction[] => {
+  const ruleFor = (call: Call, body: readonly Instruction[]): readonly Instruction[] => {
     const number = call[column]
     return number === null ? [] : [[EQUAL, 0, body.length, number], ...body]
   }
@@ -283,19 +283,19 @@ export function filterProgram(
       ...ALLOWED,
       ...(ownsOthers ? {} : METADATA),
       ...(passesFiles ? SENDMSG : {}),
-    }).flatMap((call) => judged(call, [allow])),
+    }).flatMap((call) => ruleFor(call, [allow])),
     // Allows threads that share the table of open files, and no processes. A filter cannot read the arguments of clone3.
     // Without clone3 the C library falls back to clone.
-    ...judged(CLONE, [
+    ...ruleFor(CLONE, [
       argument(0),
       [ANY_BIT, 0, 2, CLONE_THREAD],
       [ANY_BIT, 0, 1, CLONE_FILES],
       allow,
       refuse,
     ]),
-    ...judged(CLONE3, [[RETURN, 0, 0, FAIL_WITH | ENOSYS]]),
+    ...ruleFor(CLONE3, [[RETURN, 0, 0, FAIL_WITH | ENOSYS]]),
     // A datagram socket could send to any other socket by name.
-    ...judged(SOCKETPAIR, [
+    ...ruleFor(SOCKETPAIR, [
       argument(0),
       [EQUAL, 1, 0, AF_UNIX],
       refuse,
@@ -305,14 +305,14 @@ export function filterProgram(
       refuse,
       allow,
     ]),
-    ...judged(FALLOCATE, only(1, FALLOCATE_MODES)),
-    ...judged(KILL, only(0, [OWN_PID])),
-    ...judged(TGKILL, only(0, [OWN_PID])),
-    ...judged(PRCTL, only(0, [PR_SET_NAME, PR_GET_NAME, PR_SET_VMA])),
-    ...judged(IOCTL, only(1, IOCTLS)),
-    ...judged(FCNTL, never(1, FCNTL_REFUSED)),
-    ...judged(PRLIMIT64, only(0, [0, OWN_PID])),
-    ...judged(SCHED_SETAFFINITY, only(0, [0])),
+    ...ruleFor(FALLOCATE, only(1, FALLOCATE_MODES)),
+    ...ruleFor(KILL, only(0, [OWN_PID])),
+    ...ruleFor(TGKILL, only(0, [OWN_PID])),
+    ...ruleFor(PRCTL, only(0, [PR_SET_NAME, PR_GET_NAME, PR_SET_VMA])),
+    ...ruleFor(IOCTL, only(1, IOCTLS)),
+    ...ruleFor(FCNTL, never(1, FCNTL_REFUSED)),
+    ...ruleFor(PRLIMIT64, only(0, [0, OWN_PID])),
+    ...ruleFor(SCHED_SETAFFINITY, only(0, [0])),
     refuse,
   ]
 }

@@ -16,8 +16,8 @@ import { chooseEngineSandbox } from './engine-sandbox.ts'
 setDefaultTimeout(120_000)
 
 const nothing = { readable: [], writable: [] }
-const wall = await chooseEngineSandbox('auto', nothing, silent)
-const canTrace = Bun.which('strace') !== null && wall.step === 'landlock'
+const sandbox = await chooseEngineSandbox('auto', nothing, silent)
+const canTrace = Bun.which('strace') !== null && sandbox.step === 'landlock'
 const CALLS =
   'open,openat,openat2,creat,execve,execveat,fork,vfork,clone,clone3,socket,connect,bind,kill,tkill,pidfd_open,ptrace,landlock_restrict_self'
 const HOSTILE = [
@@ -28,7 +28,7 @@ const HOSTILE = [
   "attach '/tmp/sluice-was-here.db' as a",
 ]
 
-const place = testDirectory()
+const directory = testDirectory()
 let service: TestService
 beforeAll(async () => {
   service = await openTestService()
@@ -57,7 +57,7 @@ interface Did {
 }
 
 /** Successful calls of confined processes and their threads, from their confinement on. */
-async function doneBehindWalls(file: string): Promise<Did[]> {
+async function callsInSandbox(file: string): Promise<Did[]> {
   const unfinished = new Map<string, string>()
   const processOf = new Map<string, string>()
   const done: Did[] = []
@@ -114,7 +114,7 @@ test.if(Boolean(process.env.REQUIRE_SANDBOXES))('this machine can trace sandboxe
 })
 
 test.if(canTrace)('engines of runs and previews open permitted files and do nothing else', async () => {
-  const trace = join(place, 'runner')
+  const trace = join(directory, 'runner')
   const runner = await startRunner(
     { LAKE_DIR: service.lakeDir, PYTHON_BIN: '/nowhere/python3' },
     traced(trace),
@@ -142,7 +142,7 @@ test.if(canTrace)('engines of runs and previews open permitted files and do noth
       .catch(() => {})
   const { scratchDir } = runner
   await runner.stop()
-  const done = await doneBehindWalls(trace)
+  const done = await callsInSandbox(trace)
   const shown = [join(scratchDir, 'engines'), join(scratchDir, 'cache'), join(service.lakeDir, '_lake')]
   const { opened, outside, other } = judge(done, [...COMMON, ...own(done), ...shown])
   expect(outside).toEqual([])
@@ -151,13 +151,13 @@ test.if(canTrace)('engines of runs and previews open permitted files and do noth
 })
 
 test.if(canTrace)('engines of queries open permitted files and do nothing else', async () => {
-  const trace = join(place, 'query')
+  const trace = join(directory, 'query')
   const queries = await startTestQueries({}, traced(trace))
   await queries.table('default.gold.routes', 'SELECT 1 AS id')
   expect((await queries.query('FROM gold.routes')).rows).toEqual([{ id: 1 }])
   for (const sql of HOSTILE) await queries.query(sql).catch(() => {})
   await queries.close()
-  const done = await doneBehindWalls(trace)
+  const done = await callsInSandbox(trace)
   const [scratch] = done.flatMap(({ result }) => /<(.*\/sluice-query-\w+)\//.exec(result)?.[1] ?? [])
   expect(scratch).toBeString()
   const shown = [join(String(scratch), 'engines'), join(String(scratch), 'lake')]

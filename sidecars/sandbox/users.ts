@@ -17,20 +17,21 @@ export interface Users {
 }
 
 export function makeUsers(): Users {
-  const held = new Set<number>()
+  const acquired = new Set<number>()
   return {
     async acquire() {
       // Another service on this machine may use the same range.
       const busy = await usersOfProcesses()
       const free = Array.from({ length: USERS }, (_, place) => FIRST_USER + place).filter(
-        (user) => !held.has(user) && !busy.has(user),
+        (user) => !acquired.has(user) && !busy.has(user),
       )
       const user = free[randomInt(Math.max(1, free.length))]
-      if (user === undefined) throw new Error(`all ${USERS} users of the sandbox are in use`)
-      held.add(user)
+      if (user === undefined)
+        throw new Error(`all ${USERS} Unix user ids reserved for sandboxed processes are taken`)
+      acquired.add(user)
       return user
     },
-    release: (user) => void held.delete(user),
+    release: (user) => void acquired.delete(user),
   }
 }
 

@@ -1,4 +1,4 @@
-/** Preconditions of a start. Each check throws a Refusal that says what is wrong and what to do. */
+/** Checks before Sluice starts. Each check throws a Refusal with the problem and the remedy. */
 import { Database } from 'bun:sqlite'
 import { accessSync, chmodSync, constants, mkdirSync, readdirSync, statSync } from 'node:fs'
 import { join } from 'node:path'
@@ -59,10 +59,10 @@ const OWN_ENTRIES = /^(\.|lost\+found$|postgres(\.new)?$|objects$|run$|scratch)/
 function closeToOthers(dataDir: string): string | null {
   const { uid, mode } = statSync(dataDir)
   if ((mode & OTHERS) === 0) return null
-  if (uid !== process.getuid?.()) return 'it belongs to another user'
-  if ((mode & STICKY) !== 0) return 'it is shared (sticky)'
+  if (uid !== process.getuid?.()) return 'owned by another user'
+  if ((mode & STICKY) !== 0) return 'shared, with the sticky bit'
   const foreign = readdirSync(dataDir).find((name) => !OWN_ENTRIES.test(name))
-  if (foreign !== undefined) return `it holds '${foreign}', which is not Sluice's`
+  if (foreign !== undefined) return `foreign entry '${foreign}'`
   chmodSync(dataDir, CLOSED)
   return null
 }
@@ -74,8 +74,9 @@ export const holdServicePort = (host: string, port: number): Promise<HeldPort> =
   })
 
 function portProblem(error: NodeJS.ErrnoException, host: string, port: number) {
-  if (error.code === 'EADDRINUSE') return `port ${port} on ${host} is in use: stop what uses it, or set PORT`
-  if (error.code === 'EACCES') return `port ${port} needs more rights than we have: set PORT to 1024 or above`
+  if (error.code === 'EADDRINUSE')
+    return `port ${port} on ${host} is in use: stop the program that uses it, or set PORT`
+  if (error.code === 'EACCES') return `no permission to listen on port ${port}: set PORT to 1024 or above`
   return `HOST ${host} is not an address of this machine (${error.code})`
 }
 
@@ -87,13 +88,16 @@ export async function checkDatabase(url: string, answerMs = DATABASE_ANSWER_MS) 
   const { host, username, pathname } = new URL(url)
   const sql = postgres(url, { max: 1, onnotice: () => {} })
   const silence = Promise.withResolvers<never>()
-  const limit = setTimeout(() => silence.reject(new Error(`silent for ${answerMs / 1_000} s`)), answerMs)
+  const limit = setTimeout(
+    () => silence.reject(new Error(`no answer within ${answerMs / 1_000} s`)),
+    answerMs,
+  )
   try {
     const version = sql`select current_setting('server_version_num')::int / 10000 as major`
     const [row] = await Promise.race([version, silence.promise])
     if (row?.major < POSTGRES_MAJOR) {
       throw new Refusal(
-        `DATABASE_URL leads to PostgreSQL ${row?.major}: ${POSTGRES_MAJOR} or newer is needed`,
+        `DATABASE_URL: PostgreSQL ${row?.major} is too old, ${POSTGRES_MAJOR} or newer is needed`,
       )
     }
   } catch (error) {
@@ -112,6 +116,6 @@ function databaseProblem(error: unknown, at: { host: string; user: string; datab
   if (code === '28P01' || code === '28000')
     return `${at.host} refuses user '${at.user}' (${messageOf(error)})`
   if (code === '3D000') return `${at.host} has no database '${at.database}'`
-  if (error instanceof postgres.PostgresError) return `${at.host} answers: ${error.message}`
+  if (error instanceof postgres.PostgresError) return `error from ${at.host}: ${error.message}`
   return `no Postgres answers at ${at.host} (${code ?? messageOf(error)})`
 }

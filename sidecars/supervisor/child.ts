@@ -18,11 +18,12 @@ export type ChildOptions = {
 /** sysexits.h EX_CONFIG: the child has reported a wrong setting, and a restart would not help. */
 const CONFIGURATION_ERROR = 78
 /**
- * sysexits.h EX_UNAVAILABLE: a configured dependency cannot be used. This is a mistake at the first start, and an outage later.
+ * sysexits.h EX_UNAVAILABLE: a configured dependency cannot be used. At the first start this counts as a configuration error,
+ * later as an outage.
  */
 const UNAVAILABLE = 69
 /** The number of error lines that are kept of a child. Several settings may be wrong at once. */
-const LAST_WORDS_LINES = 5
+const ERROR_LINES_MAX = 5
 /** The time limit for forwarding the last output of a dead child, because another process may hold the pipe open. */
 const DRAIN_DEADLINE_MS = 2_000
 
@@ -45,14 +46,14 @@ function spawn({ name, command, env, cwd, port, stopDeadlineMs, log }: ChildOpti
     stdout: 'pipe',
     stderr: 'pipe',
   })
-  const pass = (line: string) => log(name, line)
-  const complaints: string[] = []
-  const complain = (line: string) => {
-    complaints.push(line)
-    if (complaints.length > LAST_WORDS_LINES) complaints.shift()
-    pass(line)
+  const forward = (line: string) => log(name, line)
+  const errorLines: string[] = []
+  const forwardError = (line: string) => {
+    errorLines.push(line)
+    if (errorLines.length > ERROR_LINES_MAX) errorLines.shift()
+    forward(line)
   }
-  const drained = Promise.all([eachLine(child.stdout, pass), eachLine(child.stderr, complain)])
+  const drained = Promise.all([eachLine(child.stdout, forward), eachLine(child.stderr, forwardError)])
   const exited = child.exited.then(async (code) => {
     killGroup(child.pid)
     const deadline = Promise.withResolvers<void>()
@@ -67,7 +68,7 @@ function spawn({ name, command, env, cwd, port, stopDeadlineMs, log }: ChildOpti
     await exited
     clearTimeout(deadline)
   }
-  return { pid: child.pid, port, exited, stop, lastWords: () => complaints.join('; ') }
+  return { pid: child.pid, port, exited, stop, lastWords: () => errorLines.join('; ') }
 }
 
 /** Kills the child and every process that it left in its process group. */

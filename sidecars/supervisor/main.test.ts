@@ -57,9 +57,9 @@ const NO_STORE = {
 test.each([
   ['runner', { RUNNER_CONCURRENCY: 'many' }, 'RUNNER_CONCURRENCY must be a whole number'],
   ['query', { QUERY_CONCURRENCY: 'many' }, 'QUERY_CONCURRENCY must be a whole number'],
-  ['api', { EDITION: 'deluxe' }, `EDITION: 'deluxe' is no edition`],
+  ['api', { EDITION: 'deluxe' }, `EDITION: 'deluxe' is not an edition`],
   ['api', { AUDIT: 'no' }, 'AUDIT: must be on or off'],
-  ['api', { TRUSTED_PROXIES: '10.0.0.0/8,proxy' }, `TRUSTED_PROXIES: '10.0.0.0/8,proxy' is no list`],
+  ['api', { TRUSTED_PROXIES: '10.0.0.0/8,proxy' }, `TRUSTED_PROXIES: '10.0.0.0/8,proxy' is not a list`],
   ['api', NO_STORE, `the versioned bucket 'none' at http://127.0.0.1:1 cannot be used`],
 ])('a wrong %s setting ends the start with a one-line error', async (part, env, reason) => {
   const { code, out, error } = await start({ DATABASE_URL: database.url, ...env })
@@ -103,18 +103,18 @@ test.if(process.getuid?.() === 0)('the error names a data directory of another u
 
 test('a start closes the data directory to other users', async () => {
   const modeOf = async (path: string) => (await stat(path)).mode & 0o7777
-  const made = join(directory.path, 'made')
-  claimDataDirectory(made, () => '').release()
-  expect(await modeOf(made)).toBe(0o700)
-  await chmod(made, 0o755)
-  claimDataDirectory(made, () => '').release()
-  expect(await modeOf(made)).toBe(0o700)
+  const dataDirectory = join(directory.path, 'made')
+  claimDataDirectory(dataDirectory, () => '').release()
+  expect(await modeOf(dataDirectory)).toBe(0o700)
+  await chmod(dataDirectory, 0o755)
+  claimDataDirectory(dataDirectory, () => '').release()
+  expect(await modeOf(dataDirectory)).toBe(0o700)
 })
 
 test('a directory with foreign content keeps its mode and reports the reason', async () => {
   for (const [name, mode, why] of [
-    ['shared', 0o1777, 'it is shared (sticky)'],
-    ['foreign-files', 0o755, "it holds 'a file', which is not Sluice's"],
+    ['shared', 0o1777, 'shared, with the sticky bit'],
+    ['foreign-files', 0o755, "foreign entry 'a file'"],
   ] as const) {
     const path = join(directory.path, name)
     await mkdir(path)
@@ -165,7 +165,9 @@ test('the error names an unreachable database without its password', async () =>
 test('the check of a silent database ends with a timeout', async () => {
   const silent = Bun.listen({ hostname: '127.0.0.1', port: 0, socket: { data() {} } })
   const check = checkDatabase(`postgres://sluice:hunter2@127.0.0.1:${silent.port}/x`, 50)
-  await expect(check).rejects.toThrow(`no Postgres answers at 127.0.0.1:${silent.port} (silent for 0.05 s)`)
+  await expect(check).rejects.toThrow(
+    `no Postgres answers at 127.0.0.1:${silent.port} (no answer within 0.05 s)`,
+  )
   silent.stop(true)
 })
 

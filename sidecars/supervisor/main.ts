@@ -30,7 +30,7 @@ const NODE_OPTIONS = ['--enable-source-maps', '--harmony-json-parse-with-source'
 const DENO_OPTIONS = ['--no-lock', '--no-remote', '--node-modules-dir=manual']
 
 let tree: Tree | undefined
-let farewell: (() => void) | undefined
+let cleanUp: (() => void) | undefined
 let ending: Promise<void> | undefined
 let isReady = false
 
@@ -42,7 +42,7 @@ process.stdout.on('error', () => {})
 try {
   await start()
 } catch (error) {
-  // An interrupted start fails in many ways, and none of them deserves a message.
+  // After an interrupt, the unfinished start fails as expected, so its error is not printed.
   if (!ending) process.stderr.write(`Sluice did not start: ${messageOf(error)}\n`)
   await end(1)
 }
@@ -57,10 +57,10 @@ async function start() {
     dataDir,
     () => `another Sluice (${readRegistry(dataDir)?.url ?? 'starting'})`,
   )
-  farewell = claim.release
+  cleanUp = claim.release
   if (claim.openBecause !== null)
     own(
-      `warning: other users may look into ${dataDir}, because ${claim.openBecause}: set DATA_DIR, or chmod 700 it`,
+      `warning: other users can enter the data directory ${dataDir} (${claim.openBecause}): set DATA_DIR, or run chmod 700`,
     )
   const previous = readRegistry(dataDir)
   if (previous) await endLeftovers(previous, own)
@@ -80,14 +80,14 @@ async function start() {
       ),
   })
   tree = supervised
-  farewell = () => {
+  cleanUp = () => {
     removeRegistry(dataDir)
     claim.release()
     own('Sluice has stopped')
   }
   void supervised.gaveUp.then(({ name, reason }) => {
-    const what = isReady ? 'ends' : 'did not start'
-    process.stderr.write(`Sluice ${what}: ${name} refuses its configuration: ${reason}\n`)
+    const outcome = isReady ? 'stops' : 'did not start'
+    process.stderr.write(`Sluice ${outcome}: ${name} refuses its configuration: ${reason}\n`)
     return end(1)
   })
   await supervised.start()
@@ -171,7 +171,10 @@ async function describeTree(settings: Settings, servicePort: HeldPort, log: Writ
 async function describeRuntime({ apiRuntime, dataDir }: Settings) {
   if (apiRuntime === 'bun') return { runtime: [process.execPath, 'app/main.ts'] }
   const binary = Bun.which(apiRuntime)
-  if (binary === null) throw new Refusal(`API_RUNTIME=${apiRuntime}: there is no ${apiRuntime} on the PATH`)
+  if (binary === null)
+    throw new Refusal(
+      `API_RUNTIME=${apiRuntime}: ${apiRuntime} not found on the PATH: install it, or set API_RUNTIME=bun`,
+    )
   const held = await holdPort()
   const env = { WORKERS_PORT: String(held.port), WORKERS_TOKEN: randomBytes(32).toString('hex') }
   const workers = { held, env }
@@ -195,7 +198,7 @@ function startedAt(held: HeldPort, part: Part): Part {
 function end(code: number): Promise<void> {
   ending ??= (async () => {
     await tree?.stop()
-    farewell?.()
+    cleanUp?.()
     process.exit(code)
   })()
   return ending

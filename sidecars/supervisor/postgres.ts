@@ -158,7 +158,7 @@ function spawnIn(
   }
 }
 
-/** Whether Postgres writes such a line at each start and stop. All other lines deserve attention. */
+/** Whether Postgres writes such a line at each start and stop. All other lines may report a problem. */
 export const isRoutine = (line: string) => ROUTINE.test(line)
 const ROUTINE =
   /^LOG: {2}(starting PostgreSQL|listening on|database system (was|is) shut down|database system is ready|received (fast|smart) shutdown|aborting any active|shutting down|background worker "logical)/
@@ -195,7 +195,7 @@ async function launch({ binaries, account, data, port, options }: Launch): Promi
   clearTimeout(late)
   if (outcome !== 'ready') {
     const why = lastLines.filter((line) => /^(FATAL|PANIC|WARNING|postgres|unshare)/.test(line)).join(' ')
-    return { failure: why || lastLines.at(-1) || `it ended with code ${await child.exited}` }
+    return { failure: why || lastLines.at(-1) || `exit code ${await child.exited}` }
   }
   const lifeline = holdLifeline(child.pid, data)
   const exited = child.exited.finally(() => lifeline.kill())
@@ -252,17 +252,15 @@ async function initialise(cluster: string, binaries: Binaries, account: Account,
 
 async function run(cluster: string, account: Account, argvOf: (reached: string) => string[], input = '') {
   const child = spawnIn(cluster, account, argvOf, { input, env: { LC_ALL: 'C' } })
-  const [code, complaint] = await Promise.all([child.exited, new Response(child.stderr).text()])
-  if (code !== 0) throw new Error(`the embedded Postgres could not be set up: ${complaint.trim()}`)
+  const [code, errorOutput] = await Promise.all([child.exited, new Response(child.stderr).text()])
+  if (code !== 0) throw new Error(`the embedded Postgres could not be set up: ${errorOutput.trim()}`)
 }
 
 /** Changes the owner of a cluster that another account created (say, first as root and now inside a user namespace). */
 async function giveTo({ owner }: Account, cluster: string) {
   const done = Bun.spawnSync(['chown', '-R', `${owner.uid}:${owner.gid}`, cluster])
   if (!done.success) {
-    throw new Error(
-      `${cluster} belongs to another user and cannot be taken over: ${done.stderr.toString().trim()}`,
-    )
+    throw new Error(`cannot change the owner of ${cluster}: ${done.stderr.toString().trim()}`)
   }
 }
 

@@ -10,8 +10,8 @@ function serve(asked: string[], answers: Record<string, { status?: number; body:
       const { pathname } = new URL(request.url)
       asked.push(pathname)
       if (pathname === CHECK) expect(request.headers.get('authorization')).toBe('Bearer the secret')
-      const left = answers[pathname] ?? []
-      const answer = left.length > 1 ? left.shift() : left[0]
+      const remaining = answers[pathname] ?? []
+      const answer = remaining.length > 1 ? remaining.shift() : remaining[0]
       return new Response(answer?.body, { status: answer?.status ?? 200 })
     },
   })

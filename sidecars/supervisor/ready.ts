@@ -1,4 +1,4 @@
-/** Waits until the tree is ready. The supervisor polls the health of its children, which take no part in this. */
+/** Waits until the tree is ready. The supervisor polls health addresses; the children send no message to it. */
 import { bearerOf } from '../../proto/sidecar-token.ts'
 import { messageOf } from './refusal.ts'
 import type { Settings } from './settings.ts'
@@ -18,7 +18,7 @@ export async function untilReady(
   warn: (message: string) => void,
 ) {
   let problem: string | undefined
-  const patience = setTimeout(() => warn(`still not ready: ${problem}`), PATIENCE_MS)
+  const patience = setTimeout(() => warn(`not ready after ${PATIENCE_MS / 1_000} s: ${problem}`), PATIENCE_MS)
   const wait = async (ask: () => Promise<string | undefined>) => {
     for (;;) {
       problem = await ask()

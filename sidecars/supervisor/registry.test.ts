@@ -40,10 +40,10 @@ test('the registry lists running processes with their addresses', async () => {
 
 test('a process that outlives its killed supervisor is killed', async () => {
   const leftover = sleeper()
-  const said: string[] = []
-  await endLeftovers(await registered(leftover.pid), (message) => said.push(message), 0)
+  const logged: string[] = []
+  await endLeftovers(await registered(leftover.pid), (message) => logged.push(message), 0)
   expect(await leftover.exited).toBe(137)
-  expect(said).toEqual(['waiting for api of a Sluice that was killed'])
+  expect(logged).toEqual(['waiting for leftover processes of a killed Sluice: api'])
 })
 
 test('a foreign process with a reused process id is not killed', async () => {

@@ -74,7 +74,9 @@ export async function endLeftovers(
 ) {
   const leftovers = registry.processes.filter((record) => record.name !== 'postgres' && isStillThere(record))
   if (leftovers.length === 0) return
-  log(`waiting for ${leftovers.map((record) => record.name).join(', ')} of a Sluice that was killed`)
+  log(
+    `waiting for leftover processes of a killed Sluice: ${leftovers.map((record) => record.name).join(', ')}`,
+  )
   for (let waitedMs = 0; leftovers.some(isStillThere); waitedMs += POLL_MS) {
     if (waitedMs >= deadlineMs) {
       for (const { pid } of leftovers.filter(isStillThere)) if (pid) process.kill(pid, 'SIGKILL')

@@ -61,8 +61,8 @@ test('own sidecars get a generated token, all sidecars a configured one', () => 
   const sentBy = (env: Record<string, string>, ownSidecars: string[]) => {
     const settings = readSettings(env, '/srv')
     const chosen = { databaseUrl: '', runnerUrls: 'http://far:1', queryUrls: 'http://far:2', ownSidecars }
-    const given = new Map(Object.entries(apiEnv(env, settings, chosen)))
-    return [given.get('SIDECAR_TOKEN') === settings.sidecarToken, given.get('SIDECAR_TOKEN_URLS')]
+    const environment = new Map(Object.entries(apiEnv(env, settings, chosen)))
+    return [environment.get('SIDECAR_TOKEN') === settings.sidecarToken, environment.get('SIDECAR_TOKEN_URLS')]
   }
   const own = ['http://127.0.0.1:1', 'http://127.0.0.1:2']
   expect(sentBy({}, own)).toEqual([true, own.join(',')])

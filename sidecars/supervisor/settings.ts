@@ -34,7 +34,7 @@ export type ApiRuntime = (typeof API_RUNTIMES)[number]
 /** 256 bits cannot be guessed. */
 const SIDECAR_TOKEN_BYTES = 32
 
-/** Reads only the settings that a start needs. The API process checks the rest (exit code 78). */
+/** Reads only the settings that the supervisor needs. The API process checks the other settings (exit code 78). */
 export function readSettings(env: Env, workingDirectory: string): Settings {
   const value = (name: string) => env[name]?.trim() || undefined
   const port = Number(value('PORT') ?? 8080)
@@ -44,7 +44,7 @@ export function readSettings(env: Env, workingDirectory: string): Settings {
   const runtime = value('API_RUNTIME') ?? 'bun'
   const apiRuntime = API_RUNTIMES.find((known) => known === runtime)
   if (apiRuntime === undefined)
-    throw new Refusal(`API_RUNTIME must be ${API_RUNTIMES.join(', ')}, not '${runtime}'`)
+    throw new Refusal(`API_RUNTIME must be one of ${API_RUNTIMES.join(', ')}, not '${runtime}'`)
   const host = value('HOST') ?? '127.0.0.1'
   const localHost = host === '0.0.0.0' || host === '::' || host === 'localhost' ? '127.0.0.1' : host
   const localUrl = `http://${localHost.includes(':') ? `[${localHost}]` : localHost}:${port}`

@@ -144,12 +144,12 @@ test('children end when their supervisor is killed', async () => {
     })
     await supervise([[part('one'), part('two')]], { log: () => {} }).start()`
   const supervisor = Bun.spawn([process.execPath, '-e', source], { stdin: 'ignore', stdout: 'pipe' })
-  let said = ''
+  let output = ''
   for await (const chunk of supervisor.stdout) {
-    said += new TextDecoder().decode(chunk)
-    if (said.split('\n').length > 2) break
+    output += new TextDecoder().decode(chunk)
+    if (output.split('\n').length > 2) break
   }
-  const pids = [...said.matchAll(/up (\d+)/g)].map((match) => Number(match[1]))
+  const pids = [...output.matchAll(/up (\d+)/g)].map((match) => Number(match[1]))
   expect(pids.filter(isAlive)).toHaveLength(2)
   supervisor.kill('SIGKILL')
   await until(() => !pids.some(isAlive))

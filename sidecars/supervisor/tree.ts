@@ -55,13 +55,13 @@ export function supervise(
   stages: Part[][],
   { log, onChange, wasReady = () => false, delayMs = restartMs }: Options,
 ): Tree {
-  const stopAsked = Promise.withResolvers<void>()
+  const stopRequested = Promise.withResolvers<void>()
   const gaveUp = Promise.withResolvers<{ name: string; reason: string }>()
   let isStopping = false
 
-  const keepers = stages.map((stage) => stage.map(makeKeeper))
+  const supervisors = stages.map((stage) => stage.map(makeSupervisor))
 
-  function makeKeeper(part: Part) {
+  function makeSupervisor(part: Part) {
     const state: PartState = { name: part.name, restarts: 0 }
     let current: Promise<Running> | undefined
 
@@ -76,7 +76,7 @@ export function supervise(
       return running
     }
 
-    async function keep(first: Running) {
+    async function keepRunning(first: Running) {
       let running: Running | undefined = first
       let failures = 0
       while (running) {
@@ -114,7 +114,7 @@ export function supervise(
       state,
       start: async () => {
         const running = await begin()
-        void keep(running)
+        void keepRunning(running)
       },
       stop: async () => {
         const running = await current?.catch(() => undefined)
@@ -128,21 +128,22 @@ export function supervise(
     const elapsed = new Promise<void>((resolve) => {
       timer = setTimeout(resolve, ms)
     })
-    await Promise.race([elapsed, stopAsked.promise])
+    await Promise.race([elapsed, stopRequested.promise])
     clearTimeout(timer)
   }
 
   async function start() {
-    for (const stage of keepers) {
+    for (const stage of supervisors) {
       if (isStopping) return
-      await Promise.all(stage.map((keeper) => keeper.start()))
+      await Promise.all(stage.map((supervisor) => supervisor.start()))
     }
   }
 
   async function stopAll() {
     isStopping = true
-    stopAsked.resolve()
-    for (const stage of [...keepers].reverse()) await Promise.all(stage.map((keeper) => keeper.stop()))
+    stopRequested.resolve()
+    for (const stage of [...supervisors].reverse())
+      await Promise.all(stage.map((supervisor) => supervisor.stop()))
   }
   let stopped: Promise<void> | undefined
 
@@ -153,7 +154,7 @@ export function supervise(
       return stopped
     },
     gaveUp: gaveUp.promise,
-    states: () => keepers.flat().map((keeper) => ({ ...keeper.state })),
+    states: () => supervisors.flat().map((supervisor) => ({ ...supervisor.state })),
   }
 }
 

@@ -60,7 +60,7 @@ test.each([
   ['workers/threads/loop.ts', `const now = new Date()`, 'take a Clock'],
   ['app/runs/service.ts', `const id = Math.random()`, 'take newId'],
   ['drizzle/client.ts', `const url = process.env.DATABASE_URL`, 'app/core/config.ts'],
-])('%s may not say: %s', (path, source, advice) => {
+])('reports in %s: %s', (path, source, advice) => {
   const violations = violationsOf({ path, source: `${source}\nexport {}` })
   expect(violations).toHaveLength(1)
   expect(violations[0]).toContain(advice)
@@ -78,7 +78,7 @@ test.each([
     'app/runs/service.test.ts',
     `import { testDatabase } from '../../tools/test/database.ts'; Bun.sleep(Date.now())`,
   ],
-])('%s may say: %s', (path, source) => {
+])('accepts in %s: %s', (path, source) => {
   expect(violationsOf({ path, source: `${source}\nexport {}` })).toEqual([])
 })
 

@@ -27,7 +27,7 @@ const ARROWS: Record<string, { mayImport: string[]; insteadOf: string }> = {
     mayImport: [],
     insteadOf: 'processes of every kind share it: pass what it needs as an argument',
   },
-  proto: { mayImport: [], insteadOf: 'the wire knows nobody' },
+  proto: { mayImport: [], insteadOf: 'proto is the wire format: it imports no other layer' },
   lake: {
     mayImport: ['proto'],
     insteadOf: 'lake serves app and sidecars: pass what it needs as an argument',
@@ -61,7 +61,7 @@ const OUTSIDE = [
     name: 'the time of day',
     instead: 'take a Clock (app/core/clock.ts)',
   },
-  { pattern: /\bMath\.random\(/, name: 'chance', instead: 'take newId (app/core/ids.ts) or node:crypto' },
+  { pattern: /\bMath\.random\(/, name: 'randomness', instead: 'take newId (app/core/ids.ts) or node:crypto' },
   {
     pattern: /\bprocess\.env\b/,
     name: 'the environment',

@@ -64,27 +64,27 @@ async function audit(): Promise<number> {
     readFile(join(root, 'bun.lock'), 'utf8').then(parseLock),
     installedBelow('node_modules'),
   ])
-  await tally.check('each is wanted in one exact version', async () => listed(inexactOf(manifest)))
+  await tally.check('package.json names each in one exact version', async () => listed(inexactOf(manifest)))
   await tally.check('the lockfile has the SHA-512 of each, from the registry', async () =>
     listed(unlockedOf(lock)),
   )
-  await tally.check('what is installed is what the lockfile says', async () =>
+  await tally.check('the installed packages match the lockfile', async () =>
     listed(strangersOf(installed, lock)),
   )
-  await tally.check('none runs code when it is installed but those that are known to', async () =>
+  await tally.check('only known packages have install scripts', async () =>
     listed(scriptsOf(installed, manifest)),
   )
-  await tally.check('their licences may be used', async () => listed(licencesOf(installed)))
-  await tally.check('none of them calls itself deprecated', async () =>
+  await tally.check('their licences permit use', async () => listed(licencesOf(installed)))
+  await tally.check('none of them is deprecated', async () =>
     listed(installed.filter(({ isDeprecated }) => isDeprecated).map(nameOf)),
   )
-  const known = await advisories()
-  if (known.kind === 'unknown')
-    console.log(`  NOT CHECKED known weaknesses: the registry does not tell (${known.why})`)
+  const report = await advisories()
+  if (report.kind === 'unknown')
+    console.log(`  NOT CHECKED known vulnerabilities: no report from the registry (${report.why})`)
   else
-    await tally.check(`no serious weakness is known (${known.found.length} lesser ones)`, async () => {
-      for (const one of known.found) console.log(`    ${wordsOf(one)}`)
-      return listed(known.found.filter(isUnacceptable).map(wordsOf))
+    await tally.check(`no serious vulnerability is known (${report.found.length} in total)`, async () => {
+      for (const one of report.found) console.log(`    ${wordsOf(one)}`)
+      return listed(report.found.filter(isUnacceptable).map(wordsOf))
     })
   return tally.conclude()
 }
@@ -103,7 +103,7 @@ export function inexactOf({ dependencies, devDependencies, optionalDependencies 
   const wanted = Object.entries({ ...dependencies, ...devDependencies, ...optionalDependencies })
   return wanted
     .filter(([, version]) => !/^\d+\.\d+\.\d+(?:-[\w.-]+)?$/.test(version))
-    .map(([name, version]) => `${name} is wanted as '${version}'`)
+    .map(([name, version]) => `${name}: '${version}' is no exact version`)
 }
 
 /**
@@ -142,7 +142,7 @@ export function scriptsOf(
 export const licencesOf = (installed: readonly Installed[]): string[] =>
   installed
     .filter(({ licence }) => !mayUse(licence))
-    .map((one) => `${nameOf(one)}: ${one.licence || 'no licence is named'}`)
+    .map((one) => `${nameOf(one)}: ${one.licence || 'no licence'}`)
 
 /**
  * Whether an SPDX expression of `AND`, `OR` and brackets permits use. One side of an `OR` must permit it, and both sides of an
@@ -175,7 +175,7 @@ async function advisories(): Promise<
   if (isLate) return { kind: 'unknown', why: 'no answer' }
   if (start === -1) {
     const status = / - (\d{3})\b/.exec(output)?.[1]
-    return { kind: 'unknown', why: status === undefined ? 'no answer that can be read' : `status ${status}` }
+    return { kind: 'unknown', why: status === undefined ? 'unreadable answer' : `status ${status}` }
   }
   try {
     const answer: Record<string, Omit<Advisory, 'package'>[]> = JSON.parse(output.slice(start))
@@ -184,7 +184,7 @@ async function advisories(): Promise<
     )
     return { kind: 'known', found }
   } catch {
-    return { kind: 'unknown', why: 'an answer that cannot be read' }
+    return { kind: 'unknown', why: 'unreadable answer' }
   }
 }
 

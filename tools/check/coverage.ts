@@ -8,7 +8,7 @@ import { run } from '../test/run.ts'
 const ROOT = join(import.meta.dirname, '..', '..')
 const LIST_LIMIT_MS = 300_000
 
-/** Returns the problems of the list, one per line, or undefined. */
+/** Returns the contradictions between `e2e/COVERAGE.md` and the tags of the tests, one per line. Undefined: there are none. */
 export async function coverageProblems(): Promise<string | undefined> {
   const page = await readFile(join(ROOT, 'e2e', 'COVERAGE.md'), 'utf8')
   return problemsOf(page, await tagsOfTests()).join('\n') || undefined

@@ -1,6 +1,7 @@
 /**
- * Changes of the document that break no client, because the released document said less than the service did. They are accepted
- * until the next release, whose document contains them. A correction that matches no change fails the check.
+ * Differences from the released OpenAPI document that the breaking-change check ignores. They break no client, because the
+ * released document described the service incompletely. The list is emptied at each release. A correction that matches no
+ * change fails the check.
  */
 interface Correction {
   change: RegExp
@@ -29,7 +30,7 @@ const CORRECTIONS: Correction[] = [
     reason: 'The service has always answered 400 to a text that is no number.',
   },
   {
-    change: /: query parameter '(sort|order)' now takes only /,
+    change: /: query parameter '(sort|order)' now accepts only /,
     reason: 'The service has always answered 400 to other values.',
   },
   {
@@ -37,11 +38,11 @@ const CORRECTIONS: Correction[] = [
     reason: 'The service has always answered 400 to anything but an object of texts.',
   },
   {
-    change: /triggers: body\[type=(\w+)\]\.config no longer takes its alternative '(?!\1')\w+' as it was$/,
+    change: /triggers: body\[type=(\w+)\]\.config no longer accepts its alternative '(?!\1')\w+' as it was$/,
     reason: 'The service has always answered 400 to the config of another type.',
   },
   {
-    change: /^GET \S+\/(logs|events): response 200 (was string and is|has an alternative that it had not)/,
+    change: /^GET \S+\/(logs|events): response 200 (was string and is|has a new alternative)/,
     reason: 'The schema of `text/event-stream` shows the data of the events, not the text of the stream.',
   },
   {
@@ -56,7 +57,8 @@ export function uncorrected(changes: readonly string[], corrections = CORRECTION
   return [
     ...changes.filter((one) => !corrections.some(({ change }) => change.test(one))),
     ...unused.map(
-      ({ change }) => `tools/check/openapi-corrections.ts: ${change} corrects nothing; remove it`,
+      ({ change }) =>
+        `tools/check/openapi-corrections.ts: ${change} matches no change: remove the correction`,
     ),
   ]
 }

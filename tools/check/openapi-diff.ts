@@ -52,7 +52,7 @@ interface Context {
 function compareOperation(context: Context, at: string, before: Json, after: Json) {
   if (before.operationId !== after.operationId)
     context.found.push(
-      `${at}: operationId '${before.operationId}' has become '${after.operationId}', which renames it in generated clients`,
+      `${at}: operationId '${before.operationId}' has become '${after.operationId}', which renames the method of generated clients`,
     )
   compareCredentials(context, at, before, after)
   compareParameters(context, at, before, after)
@@ -84,7 +84,7 @@ function compareCredentials({ before, after, found }: Context, at: string, was: 
   const now = waysOf(is, after)
   for (const way of waysOf(was, before))
     if (!now.some((needed) => needed.every((scheme) => way.includes(scheme))))
-      found.push(`${at}: ${way.join(' and ') || 'no credential'} is not enough any more`)
+      found.push(`${at}: ${way.join(' and ') || 'no credential'} is no longer sufficient`)
 }
 
 function compareParameters(context: Context, at: string, before: Json, after: Json) {
@@ -92,8 +92,8 @@ function compareParameters(context: Context, at: string, before: Json, after: Js
   const listOf = (operation: Json, document: Json) =>
     new Map(
       (Array.isArray(operation.parameters) ? operation.parameters : []).map((parameter) => {
-        const whole = resolved(document, parameter)
-        return [keyOf(whole), whole] as const
+        const target = resolved(document, parameter)
+        return [keyOf(target), target] as const
       }),
     )
   const [were, are] = [listOf(before, context.before), listOf(after, context.after)]
@@ -117,7 +117,7 @@ function compareBodies(context: Context, at: string, before: Json, after: Json) 
     context.found.push(`${at}: the body ${was ? 'has become required' : 'is new and required'}`)
   for (const [type, media] of entriesOf(was?.content)) {
     const now = fieldOf(is?.content, type)
-    if (now === undefined) context.found.push(`${at}: a body of ${type} is no longer taken`)
+    if (now === undefined) context.found.push(`${at}: a body of ${type} is no longer accepted`)
     else compareSchemas(context, 'request', `${at}: body`, media.schema, now.schema)
   }
 }
@@ -192,9 +192,9 @@ function compareAlternatives(
   if (direction === 'request') {
     for (const [index, a] of old.entries())
       if (!now.some((b) => problemsOf(a, b).length === 0))
-        context.found.push(`${at} no longer takes its alternative '${nameOf(a) ?? index + 1}' as it was`)
+        context.found.push(`${at} no longer accepts its alternative '${nameOf(a) ?? index + 1}' as it was`)
   } else if (!now.every((b) => old.some((a) => problemsOf(a, b).length === 0)))
-    context.found.push(`${at} has an alternative that it had not`)
+    context.found.push(`${at} has a new alternative`)
 }
 
 const nameOf = (schema: unknown) => (isJson(schema) ? schema.title : undefined)
@@ -218,7 +218,7 @@ function compareByValue(
   const values = alternatives.map(constantOf)
   if (direction === 'request')
     for (const value of Array.isArray(oldValues) ? oldValues : [])
-      if (!values.includes(value)) context.found.push(`${at}.${field} no longer takes '${value}'`)
+      if (!values.includes(value)) context.found.push(`${at}.${field} no longer accepts '${value}'`)
   const required = new Set(Array.isArray(was.required) ? was.required : [])
   for (const [index, alternative] of alternatives.entries()) {
     // An optional field of a response may remain in the objects of some values only.
@@ -237,13 +237,13 @@ function compareByValue(
 
 function compareValues(direction: Direction, report: (what: string) => void, was: Json, is: Json) {
   if (direction === 'response') {
-    if (Array.isArray(was.enum) && !Array.isArray(is.enum)) report('is no longer one of a list')
+    if (Array.isArray(was.enum) && !Array.isArray(is.enum)) report('is no longer an enum')
     return
   }
   if (!Array.isArray(is.enum)) return
-  const taken = new Set(is.enum)
-  if (!Array.isArray(was.enum)) report(`now takes only ${is.enum.join(', ')}`)
-  else for (const value of was.enum) if (!taken.has(value)) report(`no longer takes '${value}'`)
+  const accepted = new Set(is.enum)
+  if (!Array.isArray(was.enum)) report(`now accepts only ${is.enum.join(', ')}`)
+  else for (const value of was.enum) if (!accepted.has(value)) report(`no longer accepts '${value}'`)
 }
 
 const LOWER = ['minimum', 'minLength', 'minItems', 'minProperties']
@@ -259,9 +259,7 @@ function compareLimits(report: (what: string) => void, was: Json, is: Json) {
     if (numberOf(is, name, Infinity) < numberOf(was, name, Infinity))
       report(`has a lower ${name}: ${is[name]}, not ${was[name] ?? 'none'}`)
   if (was.default !== undefined && !Bun.deepEquals(is.default, was.default))
-    report(
-      `means ${JSON.stringify(is.default) ?? 'nothing'} where it is left out, not ${JSON.stringify(was.default)}`,
-    )
+    report(`has the default ${JSON.stringify(is.default) ?? 'none'}, not ${JSON.stringify(was.default)}`)
   for (const name of ['pattern', 'format', 'uniqueItems'])
     if (is[name] !== undefined && is[name] !== false && is[name] !== was[name])
       report(`has another ${name}: ${is[name]}, not ${was[name] ?? 'none'}`)
@@ -288,15 +286,15 @@ function compareFields(
       report(
         fieldOf(was.properties, name) === undefined
           ? `has the new required field '${name}'`
-          : `needs its field '${name}' now`,
+          : `now requires its field '${name}'`,
       )
     }
   else
     for (const name of needed)
       if (!needs.has(name) && fieldOf(is.properties, name) !== undefined)
-        report(`may now lack its field '${name}'`)
+        report(`may omit its field '${name}'`)
   if (direction === 'request' && is.additionalProperties === false && was.additionalProperties !== false)
-    report('no longer takes fields it does not know')
+    report('no longer accepts unknown fields')
   if (isJson(was.additionalProperties) && isJson(is.additionalProperties))
     inner('.*', was.additionalProperties, is.additionalProperties)
 }

@@ -41,7 +41,7 @@ export function resolved(document: Json, value: unknown): Json {
     .slice(2)
     .split('/')
     .reduce<Json | undefined>((at, name) => fieldOf(at, name), document)
-  if (found === undefined) throw new Error(`${reference} leads nowhere`)
+  if (found === undefined) throw new Error(`unresolved reference ${reference}`)
   return resolved(document, found)
 }
 

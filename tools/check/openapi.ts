@@ -66,7 +66,7 @@ export async function openApiBreaks(): Promise<string | undefined> {
   const released: Json = JSON.parse(await readFile(RELEASED, 'utf8'))
   const found = uncorrected(breakingChanges(released, await presentDocument()))
   if (found.length === 0) return undefined
-  return `/api/v1 no longer keeps what docs/openapi-v1.json promises:\n${found.join('\n')}`
+  return `/api/v1 breaks clients of docs/openapi-v1.json:\n${found.join('\n')}`
 }
 
 if (import.meta.main) {

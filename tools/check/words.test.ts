@@ -45,11 +45,11 @@ test('splits sentences at full stops and counts code as one word', () => {
   ])
 })
 
-test('finds titles that are long or open with a relative word', () => {
+test('finds long titles and titles that begin with a relative pronoun', () => {
   const long = 'a b c d e f g h i j k l m n o'
   const source = `test('keeps order', f)\ntest('${long}', f)\ntest.each([1])("what is left stays", f)`
   expect(titleFaults('a.test.ts', source)).toEqual([
     `a.test.ts:2: 15 words in a title: ${long}`,
-    'a.test.ts:3: title opens with a relative word: what is left stays',
+    'a.test.ts:3: title begins with a relative pronoun: what is left stays',
   ])
 })

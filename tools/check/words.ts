@@ -129,7 +129,7 @@ function faultsOf(path: string, { line, text }: Passage): string[] {
     return [
       ...(count > SENTENCE_WORDS_MAX ? [`${path}:${line}: ${count} words in a sentence: ${start}`] : []),
       ...(FORBIDDEN_OPENING.test(sentence)
-        ? [`${path}:${line}: sentence opens with a relative word: ${start}`]
+        ? [`${path}:${line}: sentence begins with a relative pronoun: ${start}`]
         : []),
     ]
   })
@@ -149,7 +149,7 @@ export function titleFaults(path: string, source: string): string[] {
       ...(count > TITLE_WORDS_MAX
         ? [`${path}:${line}: ${count} words in a title: ${title.slice(0, 70)}`]
         : []),
-      ...(opening ? [`${path}:${line}: title opens with a relative word: ${title.slice(0, 70)}`] : []),
+      ...(opening ? [`${path}:${line}: title begins with a relative pronoun: ${title.slice(0, 70)}`] : []),
     ]
   })
 }

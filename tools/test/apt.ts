@@ -20,6 +20,6 @@ export async function installed<T>(name: string, find: () => T | Promise<T>): Pr
     })
   const found = await find()
   if (found === undefined || found === null)
-    throw new Error(`${name} was installed, but it is not where we look`)
+    throw new Error(`${name} was installed, but not found in the usual places`)
   return found
 }

@@ -54,7 +54,7 @@ await inScratch(async () => {
   const tool = (name: string) => join(folder, 'node_modules', '.bin', name)
   let python: string | undefined
 
-  tally.heading('What is needed')
+  tally.heading('Requirements')
   await tally.check('the linters and the TypeScript generator', async () => {
     await insisting('npm install', () => installNodeTools(folder))
     return undefined
@@ -64,7 +64,7 @@ await inScratch(async () => {
     return undefined
   })
 
-  tally.heading('The document')
+  tally.heading('OpenAPI document')
   await tally.check('redocly lint has no error and no warning', () => redocly(tool('redocly')))
   await tally.check('spectral has no result of any severity', () =>
     succeeds({ command: [tool('spectral'), 'lint', DOCUMENT, '--fail-severity=hint'], cwd: root }),
@@ -88,14 +88,14 @@ await inScratch(async () => {
       cwd: root,
     })
   })
-  await tally.check('TypeScript: the types fit', () =>
+  await tally.check('TypeScript: the client passes the type check', () =>
     succeeds({ command: [join(root, 'node_modules', '.bin', 'tsc'), '--project', folder], cwd: folder }),
   )
   await tally.check('TypeScript: one journey', () =>
     succeeds({ command: [process.execPath, 'journey.ts'], cwd: folder, env }),
   )
   if (python) await pythonClient(tally, { folder, python, env })
-  await tally.check('the service stops and leaves nothing behind', async () => service?.stop())
+  await tally.check('the service stops and leaves no process or file', async () => service?.stop())
   return tally.conclude()
 })
 
@@ -103,18 +103,26 @@ async function pythonClient(
   tally: Tally,
   { folder, python, env }: { folder: string; python: string; env: Record<string, string> },
 ) {
-  const made = join(folder, 'sluice_client')
+  const generated = join(folder, 'sluice_client')
   await tally.check('Python: generated from the document', async () => {
     await copyFile(join(SOURCES, 'journey.py'), join(folder, 'journey.py'))
-    const generate = ['generate', '--path', join(root, DOCUMENT), '--meta', 'none', '--output-path', made]
+    const generate = [
+      'generate',
+      '--path',
+      join(root, DOCUMENT),
+      '--meta',
+      'none',
+      '--output-path',
+      generated,
+    ]
     return succeeds({ command: [join(python, '..', 'openapi-python-client'), ...generate], cwd: folder })
   })
   await tally.check(`Python: at most ${PYTHON_MODELS_MAX} files of models`, async () => {
-    const models = (await readdir(join(made, 'models'))).filter((name) => name !== '__init__.py')
+    const models = (await readdir(join(generated, 'models'))).filter((name) => name !== '__init__.py')
     console.log(`  ${models.length} files of models`)
     return models.length <= PYTHON_MODELS_MAX ? undefined : models.join('\n')
   })
-  await tally.check('Python: the types fit', () =>
+  await tally.check('Python: the client passes the type check', () =>
     // The generator reuses a local variable in `Error` and `Snapshot`. mypy reports that inside the client, so it is silenced.
     succeeds({
       command: [python, '-m', 'mypy', '--strict', '--follow-imports=silent', 'journey.py'],

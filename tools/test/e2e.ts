@@ -50,17 +50,17 @@ export async function runEndToEnd(
     const browserEnv = { SLUICE_URL: url, CHROMIUM_PATH: chromium }
     await runPlaywright(tally, { project: 'browser', limitMs: BROWSER_LIMIT_MS, env: browserEnv })
   } else if (browser === 'only') {
-    tally.fail('browser tests', 'no Chromium was found: install one, or set CHROMIUM_PATH')
+    tally.fail('browser tests', 'no Chromium was found: install Chromium, or set CHROMIUM_PATH')
   } else if (browser === 'if found') {
     console.log('  The browser tests did not run: no Chromium was found (set CHROMIUM_PATH).')
   }
-  if (tally.failures.length > failuresBefore) tally.note(`What the service logged last:\n${log()}`)
-  await tally.check('the service stops and leaves nothing behind', stop)
+  if (tally.failures.length > failuresBefore) tally.note(`Last log lines of the service:\n${log()}`)
+  await tally.check('the service stops and leaves no process or file', stop)
 }
 
 /** Runs the schedule and cron tests, which wait minutes of real time. */
 export async function runClock(tally: Tally) {
-  tally.heading('What the clock starts')
+  tally.heading('Schedules and crons in real time')
   await runPlaywright(tally, { project: 'clock', limitMs: CLOCK_LIMIT_MS })
 }
 
@@ -88,9 +88,9 @@ const PLANTED = {
 }
 
 /** Random secrets of the service: the password of its database, and a webhook token, which the API returns only once. */
-async function secretsMadeBy({ url, dataDir }: Service): Promise<string[]> {
+async function generatedSecrets({ url, dataDir }: Service): Promise<string[]> {
   const { database_url } = JSON.parse(await readFile(join(dataDir, 'run', 'processes.json'), 'utf8'))
-  const made = async (path: string, body: object) => {
+  const created = async (path: string, body: object) => {
     const headers = { 'x-api-key': PLANTED.PLATFORM_API_KEY, 'content-type': 'application/json' }
     const answer = await fetch(`${url}/api/v1/pipelines${path}`, {
       method: 'POST',
@@ -100,10 +100,11 @@ async function secretsMadeBy({ url, dataDir }: Service): Promise<string[]> {
     if (answer.status !== 201) throw new Error(`${path}: ${answer.status} ${await answer.text()}`)
     return answer.json()
   }
-  await made('', { namespace: 'default', layer: 'bronze', name: 'planted' })
-  const { webhook_token } = await made('/default/bronze/planted/triggers', { type: 'webhook', config: {} })
+  await created('', { namespace: 'default', layer: 'bronze', name: 'planted' })
+  const { webhook_token } = await created('/default/bronze/planted/triggers', { type: 'webhook', config: {} })
   const secrets: string[] = [new URL(database_url).password, String(webhook_token)]
-  if (secrets.some((secret) => secret.length < 20)) throw new Error('a secret is too short to be looked for')
+  if (secrets.some((secret) => secret.length < 20))
+    throw new Error('a secret has fewer than 20 characters: the search would find it by chance')
   return secrets
 }
 
@@ -118,7 +119,7 @@ export async function runSecurity(
   const logged: string[] = []
   await tally.check('the service starts', async () => {
     service = await startService(PLANTED, (line) => logged.push(line))
-    secrets = await secretsMadeBy(service)
+    secrets = await generatedSecrets(service)
     return undefined
   })
   if (!service) return
@@ -135,11 +136,11 @@ export async function runSecurity(
       ...(python ? { REQUIRE_PYTHON: '1' } : {}),
     },
   })
-  await tally.check('its log holds no secret', async () =>
+  await tally.check('the log of the service contains no secret', async () =>
     logged.find((line) => /canary-[a-z]/.test(line) || secrets.some((secret) => line.includes(secret))),
   )
-  if (tally.failures.length > failuresBefore) tally.note(`What the service logged last:\n${log()}`)
-  await tally.check('the service stops and leaves nothing behind', stop)
+  if (tally.failures.length > failuresBefore) tally.note(`Last log lines of the service:\n${log()}`)
+  await tally.check('the service stops and leaves no process or file', stop)
 }
 
 /** Repeats the leadership tests with leaders paused for a minute. The usual fault tests pause only until a takeover. */

@@ -7,7 +7,7 @@ export async function insisting<T>(what: string, work: () => Promise<T>): Promis
     try {
       return await work()
     } catch (error) {
-      console.log(`  ${what} failed, once more in ${pauseMs / 1_000} s: ${lastLineOf(error)}`)
+      console.log(`  ${what} failed, retry in ${pauseMs / 1_000} s: ${lastLineOf(error)}`)
       await Bun.sleep(pauseMs)
     }
   }

@@ -18,7 +18,7 @@ await inScratch(async () => {
   let database: SystemPostgres | undefined
   let python: string | undefined
 
-  tally.heading('What is needed')
+  tally.heading('Requirements')
   await tally.check(
     'a Chromium',
     async () => void (findChromium() ?? (await installed('chromium', findChromium))),
@@ -50,13 +50,13 @@ await inScratch(async () => {
       await runBunTest(tally, ['./app/objects/s3.interop.ts'], s3.env)
     }
     if (python) {
-      tally.heading('Pipelines in Python, in every sandbox, with the libraries they may bring (bun test)')
+      tally.heading('Python pipelines in every sandbox, with data libraries (bun test)')
       const env = { TEST_PYTHON_BIN: python, REQUIRE_SANDBOXES: 'bubblewrap,landlock' }
       await runBunTest(tally, ['./sidecars/runner/python'], env)
       tally.heading('Native gRPC with a client in Python (bun test)')
       await runBunTest(tally, ['./sidecars/rpc/grpc.interop.ts'], { TEST_PYTHON_BIN: python })
     }
-    tally.heading('Walls around engine processes, and what the kernel sees of these (bun test)')
+    tally.heading('Sandboxes of engine processes, with a trace of their system calls (bun test)')
     await runBunTest(tally, ['./sidecars/sandbox'], { REQUIRE_SANDBOXES: '1' })
     await runEndToEnd(tally, { title: 'Pages in a browser', browser: 'only' })
     await runLongPauses(tally)

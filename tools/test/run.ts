@@ -28,23 +28,23 @@ export async function run({ command, limitMs, cwd, env, onLine }: RunOptions): P
     stdout: 'pipe',
     stderr: 'pipe',
   })
-  const forget = endWith(async () => killGroup(child.pid))
+  const cancelCleanup = endWith(async () => killGroup(child.pid))
   let isLate = false
   const limit = setTimeout(() => {
     isLate = true
     killGroup(child.pid)
   }, limitMs)
   const lines: string[] = []
-  const take = (line: string) => {
+  const collect = (line: string) => {
     lines.push(line)
     onLine?.(line)
   }
   // A child that outlives the command keeps the output pipes open, so the group is killed at the command's exit.
   const exited = child.exited.finally(() => killGroup(child.pid))
-  await Promise.all([eachLine(child.stdout, take), eachLine(child.stderr, take), exited])
+  await Promise.all([eachLine(child.stdout, collect), eachLine(child.stderr, collect), exited])
   clearTimeout(limit)
   if (isEnding()) return never
-  forget()
+  cancelCleanup()
   const seconds = Math.round((performance.now() - startedMs) / 1000)
   return { code: await child.exited, output: lines.join('\n'), isLate, seconds }
 }

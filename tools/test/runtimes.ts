@@ -18,20 +18,20 @@ const LIMIT_MS = 1_200_000
 
 await inScratch(async () => {
   const tally = new Tally()
-  const asked = process.argv.slice(2)
-  const isAsked = (runtime: string) => asked.length === 0 || asked.includes(runtime)
+  const requested = process.argv.slice(2)
+  const isRequested = (runtime: string) => requested.length === 0 || requested.includes(runtime)
   const scratch = await mkdtemp(join(tmpdir(), 'sluice-deno-'))
   try {
-    if (isAsked('node'))
+    if (isRequested('node'))
       await runEndToEnd(tally, {
         title: 'End-to-end tests with the API on Node',
         env: { API_RUNTIME: 'node' },
         limitMs: LIMIT_MS,
         browser: 'no',
       })
-    if (isAsked('deno')) {
+    if (isRequested('deno')) {
       let path: string | undefined
-      tally.heading('What is needed')
+      tally.heading('Requirements')
       await tally.check('Deno', async () => {
         path = await pathWithDeno(scratch)
         return undefined

@@ -44,19 +44,19 @@ export async function startS3Server(): Promise<S3Server> {
       stderr: 'pipe',
     },
   )
-  const said = new Response(server.stderr).text()
+  const errorOutput = new Response(server.stderr).text()
   const stop = async () => {
-    forget()
+    cancelCleanup()
     server.kill()
     await server.exited
     await rm(home, { recursive: true, force: true })
   }
-  const forget = endWith(stop)
+  const cancelCleanup = endWith(stop)
   try {
     await answering(`http://${address}/`, server)
   } catch (error) {
     await stop()
-    throw new Error(`versitygw ${VERSION} did not start: ${await said}`, { cause: error })
+    throw new Error(`versitygw ${VERSION} did not start: ${await errorOutput}`, { cause: error })
   }
   return {
     env: {
@@ -72,8 +72,7 @@ export async function startS3Server(): Promise<S3Server> {
 
 /** Builds in a separate folder and then moves the binary, so that an incomplete binary never runs. */
 async function build(): Promise<void> {
-  if (!Bun.which('go'))
-    throw new Error(`versitygw ${VERSION}: Go is needed to build it, and is not installed`)
+  if (!Bun.which('go')) throw new Error(`versitygw ${VERSION}: the build needs Go, which is not installed`)
   await mkdir(tools, { recursive: true })
   const target = await mkdtemp(join(tools, 'build-'))
   try {
@@ -85,8 +84,8 @@ async function build(): Promise<void> {
       stdout: 'ignore',
       stderr: 'pipe',
     })
-    const [said, code] = await Promise.all([new Response(go.stderr).text(), go.exited])
-    if (code !== 0) throw new Error(`go install ${source} failed:\n${said.slice(-2000)}`)
+    const [errorOutput, code] = await Promise.all([new Response(go.stderr).text(), go.exited])
+    if (code !== 0) throw new Error(`go install ${source} failed:\n${errorOutput.slice(-2000)}`)
     await rename(join(target, 'versitygw'), binary)
   } finally {
     await rm(target, { recursive: true, force: true })
@@ -101,7 +100,11 @@ async function answering(url: string, server: Bun.Subprocess): Promise<void> {
     if (answer) return
     await Bun.sleep(POLL_MS)
   }
-  throw new Error(server.exitCode === null ? 'it does not answer' : `it ended with code ${server.exitCode}`)
+  throw new Error(
+    server.exitCode === null
+      ? `the server did not answer within ${READY_DEADLINE_MS / 1_000} s`
+      : `exit code ${server.exitCode}`,
+  )
 }
 
 if (import.meta.main) {

@@ -14,7 +14,7 @@ function command(work: string) {
   return Bun.spawn([process.execPath, '-e', source], { stdin: 'ignore', stdout: 'pipe', stderr: 'pipe' })
 }
 
-const told = async (child: ReturnType<typeof command>) =>
+const printed = async (child: ReturnType<typeof command>) =>
   (await new Response(child.stdout).text())
     .trim()
     .split('\n')
@@ -25,7 +25,7 @@ test("child processes share the command's directory, which is removed at its end
     const { output } = await run({ command: ['sh', '-c', 'touch "$TMPDIR/left" && echo "$TMPDIR"'], limitMs: 60000 })
     say([process.env.TMPDIR, output])
     return 3`)
-  const [[own, inherited]] = await told(ended)
+  const [[own, inherited]] = await printed(ended)
   expect(await ended.exited).toBe(3)
   expect(inherited).toBe(own)
   expect(existsSync(own)).toBe(false)
@@ -43,9 +43,9 @@ test('an interrupt cleans up in reverse order and leaves no process', async () =
     return 0`)
   const reader = interrupted.stdout.getReader()
   const decoder = new TextDecoder()
-  let said = ''
-  while (!said.includes('\n')) said += decoder.decode((await reader.read()).value)
-  const [directory, escaped, shell] = JSON.parse(said)
+  let output = ''
+  while (!output.includes('\n')) output += decoder.decode((await reader.read()).value)
+  const [directory, escaped, shell] = JSON.parse(output)
   expect([existsSync(directory), isAlive(escaped), isAlive(shell)]).toEqual([true, true, true])
   interrupted.kill('SIGINT')
   interrupted.kill('SIGTERM')
@@ -53,8 +53,8 @@ test('an interrupt cleans up in reverse order and leaves no process', async () =
   await until(() => !isAlive(escaped) && !isAlive(shell))
   expect(existsSync(directory)).toBe(false)
   for (let part = await reader.read(); !part.done; part = await reader.read())
-    said += decoder.decode(part.value)
-  expect(said.trim().split('\n').slice(1)).toEqual(['"second"', '"first"'])
+    output += decoder.decode(part.value)
+  expect(output.trim().split('\n').slice(1)).toEqual(['"second"', '"first"'])
 })
 
 test('a command that throws prints the error and exits with 1', async () => {

@@ -15,7 +15,7 @@ const INTERRUPTED = 130
 const FAREWELL_MS = 10_000
 const POLL_MS = 50
 
-const ends: End[] = []
+const cleanups: End[] = []
 let ending: Promise<void> | undefined
 
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
@@ -30,10 +30,10 @@ export const isEnding = () => ending !== undefined
  * function that removes the cleanup.
  */
 export function endWith(end: End): () => void {
-  ends.push(end)
+  cleanups.push(end)
   return () => {
-    const at = ends.indexOf(end)
-    if (at >= 0) ends.splice(at, 1)
+    const at = cleanups.indexOf(end)
+    if (at >= 0) cleanups.splice(at, 1)
   }
 }
 
@@ -57,7 +57,7 @@ export async function inScratch(work: () => Promise<number>, farewellMs = FAREWE
 
 function endAll(): Promise<void> {
   ending ??= (async () => {
-    for (const end of [...ends].reverse()) await end()?.catch((error: unknown) => console.error(error))
+    for (const end of [...cleanups].reverse()) await end()?.catch((error: unknown) => console.error(error))
   })()
   return ending
 }

@@ -7,7 +7,7 @@ import { freePort } from '../../sidecars/supervisor/ports.ts'
 import { endWith, killAllIn } from './scratch.ts'
 
 const root = join(import.meta.dirname, '..', '..')
-/** Only a start that hangs reaches this limit; a busy machine takes some seconds. */
+/** Time limit for the service to become ready. A busy machine needs some seconds, so only a service that hangs exceeds it. */
 const READY_LIMIT_MS = 180_000
 const STOP_LIMIT_MS = 60_000
 /** Child processes may end a moment after the service. */
@@ -47,28 +47,28 @@ export async function startService(
   const restarts: string[] = []
   const log = () => lines.join('\n')
   const stop = async () => {
-    forget()
+    cancelCleanup()
     child.kill('SIGINT')
     const hardStop = setTimeout(() => child.kill('SIGKILL'), STOP_LIMIT_MS)
     const code = await child.exited
     clearTimeout(hardStop)
-    const left = await killAllIn(dataDir, FAREWELL_MS)
+    const killed = await killAllIn(dataDir, FAREWELL_MS)
     await rm(dataDir, { recursive: true, force: true })
-    if (code !== 0) return `it ended with code ${code}\n${log()}`
-    if (left > 0) return `${left} processes were left behind\n${log()}`
+    if (code !== 0) return `exit code ${code}\n${log()}`
+    if (killed > 0) return `${killed} processes had to be killed after the stop\n${log()}`
     return restarts.length === 0 ? undefined : restarts.join('\n')
   }
-  const forget = endWith(stop)
+  const cancelCleanup = endWith(stop)
 
   const ready = Promise.withResolvers<boolean>()
-  const take = (line: string) => {
+  const collect = (line: string) => {
     onLine(line)
     if (!ANSWERED.test(line)) lines.push(line)
     if (RESTARTED.test(line)) restarts.push(line)
     if (lines.length > KEPT_LINES) lines.shift()
     if (line.includes('Sluice is ready on')) ready.resolve(true)
   }
-  const drained = Promise.all([eachLine(child.stdout, take), eachLine(child.stderr, take)])
+  const drained = Promise.all([eachLine(child.stdout, collect), eachLine(child.stderr, collect)])
   const limit = setTimeout(() => ready.resolve(false), READY_LIMIT_MS)
   const isReady = await Promise.race([ready.promise, child.exited.then(() => drained).then(() => false)])
   clearTimeout(limit)

@@ -29,14 +29,15 @@ export async function startSystemPostgres(): Promise<SystemPostgres> {
 
   const data = join(directory, 'data')
   const initdb = [join(binaries, 'initdb'), '-D', data, '-U', 'sluice', '-E', 'UTF8', '--no-sync']
-  const made = Bun.spawnSync(
+  const initialised = Bun.spawnSync(
     account.command([...initdb, '-A', 'scram-sha-256', `--pwfile=${passwordFile}`]),
     {
       ...account.spawn,
       cwd: '/',
     },
   )
-  if (!made.success) throw new Error(`initdb: ${made.stderr}`)
+  if (!initialised.success)
+    throw new Error(`initdb failed with exit code ${initialised.exitCode}: ${initialised.stderr}`)
 
   const port = await freePort()
   const settings = [`port=${port}`, 'listen_addresses=127.0.0.1', 'unix_socket_directories=', 'fsync=off']
@@ -50,22 +51,22 @@ export async function startSystemPostgres(): Promise<SystemPostgres> {
     { ...account.spawn, cwd: '/', detached: true, stdin: 'ignore', stdout: 'ignore', stderr: 'pipe' },
   )
   const stop = async () => {
-    forget()
+    cancelCleanup()
     server.kill('SIGINT')
     await server.exited
     await rm(directory, { recursive: true, force: true })
   }
-  const forget = endWith(stop)
+  const cancelCleanup = endWith(stop)
   const limit = setTimeout(() => server.kill('SIGKILL'), READY_LIMIT_MS)
-  let said = ''
+  let errorOutput = ''
   for await (const chunk of server.stderr) {
-    said += new TextDecoder().decode(chunk)
-    if (said.includes('ready to accept connections')) break
+    errorOutput += new TextDecoder().decode(chunk)
+    if (errorOutput.includes('ready to accept connections')) break
   }
   clearTimeout(limit)
   if (server.exitCode !== null || server.signalCode !== null) {
     await stop()
-    throw new Error(`PostgreSQL ${major} did not start: ${said}`)
+    throw new Error(`PostgreSQL ${major} did not start: ${errorOutput}`)
   }
   return { url: `postgres://sluice:${password}@127.0.0.1:${port}/postgres`, version: String(major), stop }
 }

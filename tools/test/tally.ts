@@ -48,7 +48,7 @@ export class Tally {
   conclude(): number {
     for (const note of this.#notes) console.log(`\n${note}`)
     for (const { title, detail } of this.#unsteady)
-      console.log(`\nUNSTEADY ${title}: it passed only when it was tried again\n${indent(detail)}`)
+      console.log(`\nUNSTEADY ${title}: passed only on the retry\n${indent(detail)}`)
     for (const { title, detail } of this.failures) console.log(`\nFAILED ${title}\n${indent(detail)}`)
     console.log(`\n${this.passed} passed, ${this.failures.length} failed`)
     return this.failures.length === 0 && this.passed > 0 ? 0 : 1
@@ -60,7 +60,7 @@ const DETAIL_LINES = 60
 
 function indent(text: string) {
   const lines = text.trim().split('\n')
-  const left = lines.length - DETAIL_LINES
-  const shown = left > 0 ? [...lines.slice(0, DETAIL_LINES), `... and ${left} lines more`] : lines
+  const hidden = lines.length - DETAIL_LINES
+  const shown = hidden > 0 ? [...lines.slice(0, DETAIL_LINES), `... and ${hidden} more lines`] : lines
   return shown.map((line) => `    ${line}`).join('\n')
 }

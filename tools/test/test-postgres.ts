@@ -22,18 +22,18 @@ export async function startTestPostgres(): Promise<TestPostgres> {
   })
   child.unref()
   const stop = async () => {
-    forget()
+    cancelCleanup()
     child.stdin.end()
     await child.exited
   }
-  const forget = endWith(stop)
-  let said = ''
+  const cancelCleanup = endWith(stop)
+  let output = ''
   for await (const chunk of child.stdout) {
-    said += new TextDecoder().decode(chunk)
-    if (said.includes('\n')) break
+    output += new TextDecoder().decode(chunk)
+    if (output.includes('\n')) break
   }
-  if (!said.startsWith('postgres://')) throw new Error('the test Postgres did not start')
-  return { url: said.trim(), stop }
+  if (!output.startsWith('postgres://')) throw new Error('the test Postgres did not start')
+  return { url: output.trim(), stop }
 }
 
 if (import.meta.main) {

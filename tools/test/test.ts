@@ -29,7 +29,7 @@ const parts = {
 
 if (part !== undefined && !(part in parts)) {
   console.error(
-    `There is no part '${part}': use ${Object.keys(parts).join(', ')}, or nothing for all of them.`,
+    `unknown part '${part}': use ${Object.keys(parts).join(', ')}, or no argument for the usual parts`,
   )
   process.exit(2)
 }

@@ -72,19 +72,19 @@ test('a test that passes on its retry passes in CI', async () => {
 test.each([
   ['fails again', `test('a', () => expect(1).toBe(2))`],
   [
-    'does not run again, since a hook before it fails',
+    'is skipped in the second run by a failing hook',
     `beforeAll(() => { if (isAgain) throw new Error('no') }); test('a', () => expect(1).toBe(2))`,
   ],
   [
-    'does not run again, since its file does not load',
+    'is in a file that does not load again',
     `if (isAgain) throw new Error('no'); test('a', () => expect(1).toBe(2))`,
   ],
   [
-    'is not there the second time',
+    'is missing in the second run',
     `if (!isAgain) test('a', () => expect(1).toBe(2)); else test('b', () => {})`,
   ],
   [
-    'passes where another one fails then',
+    'passes again while another test fails',
     `test('a', () => expect(isAgain).toBe(true)); test('b', () => expect(isAgain).toBe(false))`,
   ],
 ])('a test that %s has failed', async (_, source) => {

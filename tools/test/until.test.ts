@@ -2,10 +2,10 @@ import { expect, test } from 'bun:test'
 import { until } from './until.ts'
 
 test('polls until the condition holds and returns the last result', async () => {
-  let asked = 0
+  let polls = 0
   expect(
     await until(
-      async () => ++asked,
+      async () => ++polls,
       (times) => times === 3,
     ),
   ).toBe(3)

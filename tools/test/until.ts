@@ -23,8 +23,8 @@ export async function until<T>(
 
 const missing = (ask: unknown, holds: unknown, answer: unknown) =>
   [
-    `it did not come to pass in ${GIVE_UP_MS / 1_000} s`,
-    `  asked: ${String(ask).slice(0, SHOWN_CHARACTERS)}`,
+    `condition not met within ${GIVE_UP_MS / 1_000} s`,
+    `  polled: ${String(ask).slice(0, SHOWN_CHARACTERS)}`,
     ...(holds === Boolean ? [] : [`  until: ${String(holds).slice(0, SHOWN_CHARACTERS)}`]),
-    `  last answer: ${Bun.inspect(answer).slice(0, SHOWN_CHARACTERS)}`,
+    `  last result: ${Bun.inspect(answer).slice(0, SHOWN_CHARACTERS)}`,
   ].join('\n')

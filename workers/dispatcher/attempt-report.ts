@@ -28,9 +28,9 @@ export interface ReportDeps {
   /** The token and addresses with which the attempt reaches the lake. */
   lake: { catalogUrl: string; objectsUrl: string; warehouse: string; token: string; catalogId: string }
   report(outcome: Outcome): void
-  tell(line: LogLine): void
+  appendLine(line: LogLine): void
   /** Called with the runner's free slots after it accepted this attempt. */
-  onAccepted(room: RunnerSlots): void
+  onAccepted(slots: RunnerSlots): void
   onRefused(): void
   onUnreachable(): void
 }
@@ -40,7 +40,7 @@ const REFUSED_RETRY_MS = 250
 /** The reports about one attempt. The dispatcher receives each report at least once. */
 export class AttemptReport {
   readonly handle: string
-  readonly #log: KeptLog
+  readonly #log: LimitedLog
   #runnerBoot: string | undefined
   /** True after the first phase or log line, because a runner emits those only while it executes the attempt. */
   #hasBegun: boolean
@@ -50,7 +50,7 @@ export class AttemptReport {
     readonly deps: ReportDeps,
   ) {
     this.handle = handleOf(attempt.runId, attempt.attempt)
-    this.#log = new KeptLog(attempt, deps.tell)
+    this.#log = new LimitedLog(attempt, deps.appendLine)
     this.#runnerBoot = attempt.runnerBoot ?? undefined
     this.#hasBegun = this.lastLine > 0
   }
@@ -65,7 +65,7 @@ export class AttemptReport {
     const files = this.attempt.landing.reduce((sum, zone) => sum + zone.files.length, 0)
     return files <= limits.landingFilesPerAttempt
       ? null
-      : `rendering: ${files} landing files are waiting, and one run reads at most ${limits.landingFilesPerAttempt}`
+      : `rendering: ${files} landing files exceed the limit of ${limits.landingFilesPerAttempt} per run: delete files or split the landing zone`
   }
 
   request() {
@@ -73,31 +73,32 @@ export class AttemptReport {
   }
 
   /** Reports that the runner accepted the attempt. */
-  accepted(runnerBoot: string, room: RunnerSlots): void {
+  accepted(runnerBoot: string, slots: RunnerSlots): void {
     this.#runnerBoot = runnerBoot
-    this.deps.onAccepted(room)
-    this.deps.report({ ...this.#which(), kind: 'accepted', runnerBoot })
+    this.deps.onAccepted(slots)
+    this.deps.report({ ...this.#identity(), kind: 'accepted', runnerBoot })
   }
 
   /** Reports that the runner certainly did not accept the attempt. */
   refused(why: 'noRoom' | 'unreachable'): void {
     if (why === 'noRoom') this.deps.onRefused()
     else this.deps.onUnreachable()
-    this.deps.report({ ...this.#which(), kind: 'refused', retryAfterMs: REFUSED_RETRY_MS })
+    this.deps.report({ ...this.#identity(), kind: 'refused', retryAfterMs: REFUSED_RETRY_MS })
   }
 
   entered(phase: RunPhase): void {
     if (phase !== RunPhase.UNSPECIFIED) this.#hasBegun = true
     if (phase === RunPhase.EXECUTING)
-      this.deps.report({ ...this.#which(), kind: 'entered', phase: 'executing' })
-    if (phase === RunPhase.TESTING) this.deps.report({ ...this.#which(), kind: 'entered', phase: 'testing' })
+      this.deps.report({ ...this.#identity(), kind: 'entered', phase: 'executing' })
+    if (phase === RunPhase.TESTING)
+      this.deps.report({ ...this.#identity(), kind: 'entered', phase: 'testing' })
   }
 
   /** Forwards a log line. A line that was received before is ignored. */
-  said({ seq, timestamp, level, message }: LogEntry): void {
+  logged({ seq, timestamp, level, message }: LogEntry): void {
     this.#hasBegun = true
     const at = timestamp === undefined ? this.attempt.runStartedAt : timestampDate(timestamp)
-    this.#log.keep(Number(seq), { at, level: LEVELS[level], message })
+    this.#log.appendEntry(Number(seq), { at, level: LEVELS[level], message })
   }
 
   /** Reports the final facts of the attempt. No further news may follow. */
@@ -107,31 +108,31 @@ export class AttemptReport {
   }
 
   failed(error: string): void {
-    this.deps.report({ ...this.#which(), kind: 'failed', error })
+    this.deps.report({ ...this.#identity(), kind: 'failed', error })
   }
 
   lost(why: string): void {
     this.#log.close()
     this.deps.onUnreachable()
-    this.deps.report({ ...this.#which(), kind: 'lost', why, hasBegun: this.#hasBegun })
+    this.deps.report({ ...this.#identity(), kind: 'lost', why, hasBegun: this.#hasBegun })
   }
 
-  #which() {
+  #identity() {
     return { runId: this.attempt.runId, attempt: this.attempt.attempt, runnerBoot: this.#runnerBoot }
   }
 }
 
 export const LOST = {
-  restarted: 'the runner was started again',
-  givenUp: 'the runner has given the attempt up',
-  silent: 'no sign of life from the runner',
-  unclear: 'the runner gives no clear answer',
+  restarted: 'the runner restarted',
+  abandoned: 'the runner cancelled the attempt',
+  silent: `no message from the runner for ${limits.runnerSilenceMs} ms`,
+  unclear: 'the runner did not confirm the submission',
 } as const
 
 /** Interprets facts for an attempt that runner process `boot` accepted. `running`: the facts are not final yet. */
 export function verdictOf(facts: GetRunStatusResponse, boot: string): 'ended' | 'running' | { lost: string } {
   if (facts.bootId !== boot) return { lost: LOST.restarted }
-  if (facts.status === RunStatus.CANCELLED) return { lost: LOST.givenUp }
+  if (facts.status === RunStatus.CANCELLED) return { lost: LOST.abandoned }
   return facts.status === RunStatus.COMPLETED || facts.status === RunStatus.FAILED ? 'ended' : 'running'
 }
 
@@ -162,7 +163,7 @@ const requestOf = (attempt: OpenAttempt, { lake }: ReportDeps) => ({
 })
 
 /** Forwards log lines up to the limits per run. `close` then emits one line with the number of dropped lines. */
-class KeptLog {
+class LimitedLog {
   /** The runner's number of the last received line. */
   lastLine: number
   #lines: number
@@ -172,7 +173,7 @@ class KeptLog {
 
   constructor(
     readonly attempt: OpenAttempt,
-    readonly tell: (line: LogLine) => void,
+    readonly appendLine: (line: LogLine) => void,
   ) {
     this.lastLine = runnerLine(attempt.attempt, attempt.lastSeq)
     this.#lines = attempt.logLines
@@ -180,7 +181,7 @@ class KeptLog {
     this.#at = attempt.runStartedAt
   }
 
-  keep(line: number, { at, level, message }: Pick<LogLine, 'at' | 'level' | 'message'>) {
+  appendEntry(line: number, { at, level, message }: Pick<LogLine, 'at' | 'level' | 'message'>) {
     if (line <= this.lastLine) return
     this.lastLine = line
     this.#at = at
@@ -191,17 +192,23 @@ class KeptLog {
     }
     this.#lines += 1
     this.#bytes += bytes
-    this.tell({ runId: this.attempt.runId, seq: seqOfRunner(this.attempt.attempt, line), at, level, message })
+    this.appendLine({
+      runId: this.attempt.runId,
+      seq: seqOfRunner(this.attempt.attempt, line),
+      at,
+      level,
+      message,
+    })
   }
 
   close() {
     if (this.#dropped === 0) return
-    this.tell({
+    this.appendLine({
       runId: this.attempt.runId,
       seq: seqAfter(this.attempt.attempt, 0),
       at: this.#at,
       level: 'warn',
-      message: `${this.#dropped} lines were dropped: a run keeps ${limits.logLinesPerRun} lines or ${LOG_BYTES_PER_RUN / 1_048_576} MiB`,
+      message: `${this.#dropped} log lines dropped: a run stores at most ${limits.logLinesPerRun} lines or ${LOG_BYTES_PER_RUN / 1_048_576} MiB`,
     })
   }
 }

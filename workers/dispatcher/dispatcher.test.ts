@@ -227,8 +227,8 @@ describe('a run', () => {
     expect(await logOf(id)).toEqual(
       expect.arrayContaining([
         'attempt 1 failed: executing: no 1',
-        'it is executed again in 0 s, retry 1 of 2',
-        'it is executed again in 0 s, retry 2 of 2',
+        'next attempt in 0 s: retry 1 of 2',
+        'next attempt in 0 s: retry 2 of 2',
       ]),
     )
     await first.stop()
@@ -320,11 +320,11 @@ describe('runners', () => {
     first.release()
     const untraced = await pipeline.request()
     await ended(untraced)
-    const told = at.submitted.map(({ runId, attempt, traceparent, tracestate }) => [
+    const traces = at.submitted.map(({ runId, attempt, traceparent, tracestate }) => [
       [runId, attempt],
       [traceparent, tracestate],
     ])
-    expect(told).toEqual([
+    expect(traces).toEqual([
       [
         [traced, 1],
         [traceparent, 'a=1'],
@@ -386,13 +386,13 @@ describe('runners', () => {
   })
 
   test('no transaction stays open while a submission is unanswered', async () => {
-    const asked = Promise.withResolvers<void>()
+    const submissionArrived = Promise.withResolvers<void>()
     const silent = Bun.listen({
       hostname: '127.0.0.1',
       port: 0,
       socket: {
         data(_, bytes) {
-          if (bytes.includes('SubmitPipeline')) asked.resolve()
+          if (bytes.includes('SubmitPipeline')) submissionArrived.resolve()
         },
       },
     })
@@ -400,7 +400,7 @@ describe('runners', () => {
     dispatcher([`http://127.0.0.1:${silent.port}`])
     const pipeline = await pipelineNamed('unanswered')
     const id = await pipeline.request()
-    await asked.promise
+    await submissionArrived.promise
     await noneInTransaction()
     expect((await rowOf(id)).status).toBe('pending')
     await pipeline.runs.cancel(id)
@@ -442,7 +442,7 @@ describe('runners', () => {
     const alone = restarting.submitted.filter(({ isAlone }) => isAlone)
     expect(new Set(alone.map(({ attempt }) => attempt))).toEqual(new Set([3, 4, 5]))
     expect(await logOf(deadly)).toContain(
-      'this attempt executes alone on its runner: earlier ones lost theirs',
+      'this attempt executes alone on its runner: earlier attempts lost their runners',
     )
   })
 
@@ -541,7 +541,10 @@ describe('unusual data and interruptions', () => {
     dispatcher([runner(script).url])
     const poison = await (await pipelineNamed('poison')).request()
     const healthy = await (await pipelineNamed('healthy')).request()
-    expect(await ended(poison)).toMatchObject({ status: 'failed', error: 'its result could not be stored' })
+    expect(await ended(poison)).toMatchObject({
+      status: 'failed',
+      error: 'the result of the attempt could not be stored: see the service log',
+    })
     expect((await ended(healthy)).status).toBe('success')
   })
 
@@ -632,10 +635,10 @@ describe('unusual data and interruptions', () => {
   })
 
   test('a resubmitted attempt receives the table metadata of its base', async () => {
-    const told: (string | undefined)[] = []
+    const receivedMetadata: (string | undefined)[] = []
     const first = runner(async (request, signal) => {
-      told.push(request.tableMetadata)
-      if (told.length === 2) {
+      receivedMetadata.push(request.tableMetadata)
+      if (receivedMetadata.length === 2) {
         await commitContent(database.sql, request)
         return new Promise(() => {})
       }
@@ -654,9 +657,9 @@ describe('unusual data and interruptions', () => {
     first.reboot()
     dispatcher([first.url])
     await database.sql`update run set follower = ${newId()} where id = ${id}`
-    await until(() => told.length === 3)
-    expect(told[1]).toBeTruthy()
-    expect(told).toEqual(['', told[1], told[1]])
+    await until(() => receivedMetadata.length === 3)
+    expect(receivedMetadata[1]).toBeTruthy()
+    expect(receivedMetadata).toEqual(['', receivedMetadata[1], receivedMetadata[1]])
   })
 
   test('a run of a newer machine version is neither started nor adopted', async () => {

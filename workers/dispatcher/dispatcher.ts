@@ -21,7 +21,7 @@ import { startStarter } from './starter.ts'
 
 /** Longer than any attempt. A token is worthless much earlier, when its branch closes. */
 const ATTEMPT_TOKEN_MS = 86_400_000
-/** Interval at which a replica renews its sign of life. Other replicas take over its runs after the expiry. */
+/** Interval of a replica's heartbeats. Other replicas take over its runs after the expiry. */
 const REPLICA_RENEW_MS = 2_000
 /** Timeout of one cancel call to a runner. The effect retries a failed call up to `EFFECT_TRIES` times. */
 const CANCEL_TIMEOUT_MS = 3_000
@@ -39,9 +39,9 @@ export interface DispatcherDeps {
   replica: string
   publicUrl: string
   /** Whether a submission contains the landing files of its attempt; otherwise the runner requests them. */
-  tellsInputs?: boolean
+  includesInputs?: boolean
   post(message: FromWorker): void
-  /** Intervals of the sweeps and of the sign of life. Tests may shorten them. */
+  /** Intervals of the sweeps and of the heartbeats. Tests may shorten them. */
   sweepMs?: number
   renewMs?: number
 }
@@ -56,15 +56,18 @@ export interface Dispatcher {
 const ALIVE_MS = 1_000
 
 export function startDispatcher(deps: DispatcherDeps): Dispatcher {
-  const { sql, starts, moves, runners, log, replica, tellsInputs = true, post } = deps
+  const { sql, starts, moves, runners, log, replica, includesInputs = true, post } = deps
   const { sweepMs = limits.sweepMs, renewMs = REPLICA_RENEW_MS } = deps
   const stopping = new AbortController()
-  const failed = (what: string) => (error: unknown) => log.error(`${what} failed`, { error })
-  const notices = makeNotices(sql, failed('announcing'))
+  const notices = makeNotices(sql, (error) =>
+    log.error('announcement of changed runs not sent: log streams and triggers react at their next sweep', {
+      error,
+    }),
+  )
 
   const performing = startLoop({
     everyMs: sweepMs,
-    onError: failed('performing effects'),
+    onError: (error) => log.error('performing effects failed: retrying', { error }),
     tick: () =>
       performDue(
         sql,
@@ -95,8 +98,9 @@ export function startDispatcher(deps: DispatcherDeps): Dispatcher {
     runners,
     ender,
     lakeAccess: lakeAccessOf(deps),
-    onPlace: () => starter.placeFree(),
-    onError: ({ runId }, error) => failed(`following run ${runId}`)(error),
+    onSlotFree: () => starter.slotFreed(),
+    onError: ({ runId, attempt }, error) =>
+      log.error('following an attempt failed: retrying', { run_id: runId, attempt, error }),
     signal: stopping.signal,
   })
   const starter = startStarter({
@@ -105,12 +109,12 @@ export function startDispatcher(deps: DispatcherDeps): Dispatcher {
     follower,
     notices,
     replica,
-    tellsInputs,
+    includesInputs,
     log,
     sweepMs,
     onEnded,
   })
-  const presence = startPresence({ sql, replica, follower, ender, tellsInputs, log, renewMs })
+  const presence = startPresence({ sql, replica, follower, ender, includesInputs, log, renewMs })
   const alive = setInterval(() => post({ type: 'alive' }), ALIVE_MS)
 
   return {
@@ -124,7 +128,7 @@ export function startDispatcher(deps: DispatcherDeps): Dispatcher {
       stopping.abort()
       await Promise.all([starter.stop(), presence.stop(), performing.stop()])
       await ender.stop()
-      await presence.leave()
+      await presence.deregister()
     },
   }
 }

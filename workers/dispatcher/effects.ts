@@ -9,9 +9,7 @@ import { type Effect, performDue } from './outbox.ts'
 export const startEffects = (sql: Sql, effects: Readonly<Record<string, Effect>>, log: Log): Loop =>
   startLoop({
     everyMs: limits.sweepMs,
-    onError: (error) => log.error('performing effects failed', { error }),
+    onError: (error) => log.error('performing effects failed: retrying', { error }),
     tick: () =>
-      performDue(sql, effects, (kind, error) =>
-        log.warn(`effect ${kind} failed; it is tried again`, { error }),
-      ),
+      performDue(sql, effects, (kind, error) => log.warn(`effect ${kind} failed: retrying later`, { error })),
   })

@@ -14,18 +14,18 @@ export interface EnderDeps {
   moves: Sql
   log: Log
   sweepMs: number
-  /** Runs have ended. `events`: the number of successes that a trigger listens for. */
+  /** Called when runs have ended. `events`: the number of successes that a trigger listens for. */
   onEnded(completed: RunCompleted[], events: number): void
-  /** A waiting run may start now. */
+  /** Called when a waiting run may start now. */
   onFreed(): void
-  /** A runner accepted these attempts after their runs had moved on. */
+  /** Called with attempts that a runner accepted although their runs no longer need them. */
   onUnwanted(attempts: Applied['unwanted']): Promise<void>
 }
 
 export type Ender = ReturnType<typeof startEnder>
 
 /** Lines and phases within this time share a transaction. An earlier outcome includes them in its transaction. */
-const TELL_WITHIN_MS = 25
+const STORE_WITHIN_MS = 25
 
 /** Margin, because the timer of this process may be slightly ahead of the database's clock. */
 const TIMER_MS = 5
@@ -37,7 +37,7 @@ export function startEnder({ moves, log, sweepMs, onEnded, onFreed, onUnwanted }
 
   const loop = startLoop({
     everyMs: sweepMs,
-    onError: (error) => log.error('ending runs failed', { error }),
+    onError: (error) => log.error('run outcomes not stored: retrying', { retryMs: sweepMs, error }),
     async tick() {
       if (queue.isEmpty()) return false
       const batch = await nextBatch()
@@ -47,7 +47,11 @@ export function startEnder({ moves, log, sweepMs, onEnded, onFreed, onUnwanted }
         queue.putBack(batch)
         // The database is unavailable: retry the whole batch in the same order.
         if (isPassing(error)) throw error
-        log.warn('a batch of outcomes failed; applying them one by one', { error })
+        log.warn('batch of run outcomes not stored: retrying one by one', {
+          outcomes: batch.outcomes.length,
+          lines: batch.lines.length,
+          error,
+        })
         await applyEach()
       }
       return !queue.isEmpty()
@@ -59,11 +63,11 @@ export function startEnder({ moves, log, sweepMs, onEnded, onFreed, onUnwanted }
    * an attempt together, because one transition of its run is cheaper than two.
    */
   async function nextBatch(): Promise<Batch> {
-    const accepted = queue.takeAccepted()
+    const accepted = queue.drainAccepted()
     if (accepted.outcomes.length > 0) return accepted
     // Outcomes that arrive in this turn of the event loop join the batch.
     await new Promise(setImmediate)
-    return queue.take()
+    return queue.drain()
   }
 
   async function apply(batch: Batch) {
@@ -90,19 +94,30 @@ export function startEnder({ moves, log, sweepMs, onEnded, onFreed, onUnwanted }
           queue.putBack(batch)
           throw error
         }
-        giveUp(batch, error)
+        abandon(batch, error)
       }
     }
   }
 
-  function giveUp(batch: Batch, error: unknown) {
+  function abandon(batch: Batch, error: unknown) {
     queue.settle(batch)
     const [outcome] = batch.outcomes
-    log.error(outcome ? `run ${outcome.runId} cannot be moved` : 'a log line cannot be stored', { error })
-    if (outcome === undefined || outcome.kind === 'failed') return
-    const { runId, attempt } = outcome
+    if (outcome === undefined) {
+      log.error('run log line dropped: it cannot be stored', { run_id: batch.lines[0]?.runId, error })
+      return
+    }
+    const { runId, attempt, kind } = outcome
+    log.error('run outcome dropped: it cannot be stored', { run_id: runId, attempt, kind, error })
+    if (kind === 'failed') return
     queue.putBack({
-      outcomes: [{ runId, attempt, kind: 'failed', error: 'its result could not be stored' }],
+      outcomes: [
+        {
+          runId,
+          attempt,
+          kind: 'failed',
+          error: 'the result of the attempt could not be stored: see the service log',
+        },
+      ],
       lines: [],
     })
   }
@@ -111,13 +126,13 @@ export function startEnder({ moves, log, sweepMs, onEnded, onFreed, onUnwanted }
     /** Queues an outcome of an attempt. */
     report(outcome: Outcome) {
       queue.add(outcome)
-      if (outcome.kind === 'entered') loop.nudgeWithin(TELL_WITHIN_MS)
+      if (outcome.kind === 'entered') loop.nudgeWithin(STORE_WITHIN_MS)
       else loop.nudge()
     },
     /** Queues a line of a run's log. */
-    tell(line: LogLine) {
-      queue.tell(line)
-      loop.nudgeWithin(TELL_WITHIN_MS)
+    appendLine(line: LogLine) {
+      queue.appendLine(line)
+      loop.nudgeWithin(STORE_WITHIN_MS)
     },
     /** Resolves when every line queued so far is stored. */
     stored: queue.stored,
@@ -131,8 +146,8 @@ export function startEnder({ moves, log, sweepMs, onEnded, onFreed, onUnwanted }
     async stop() {
       await loop.stop()
       while (!queue.isEmpty())
-        await apply(queue.take()).catch((error) =>
-          log.warn('some outcomes are left to the next replica', { error }),
+        await apply(queue.drain()).catch((error) =>
+          log.warn('run outcomes not stored before the stop: another replica recovers them', { error }),
         )
     },
   }

@@ -7,45 +7,45 @@ import type { Runners } from './runners.ts'
 
 export interface FollowerDeps {
   runners: Runners
-  ender: Pick<Ender, 'report' | 'tell' | 'stored'>
+  ender: Pick<Ender, 'report' | 'appendLine' | 'stored'>
   /** Token and addresses with which the attempt reaches the lake. */
   lakeAccess(attempt: OpenAttempt): ReportDeps['lake']
-  /** A runner may have a free slot for another attempt. */
-  onPlace(): void
+  /** Called when a runner may have a free slot for another attempt. */
+  onSlotFree(): void
   onError(attempt: OpenAttempt, error: unknown): void
   /** Aborted when this replica stops following. */
   signal: AbortSignal
 }
 
 export interface Follower {
-  /** Submits a new attempt and follows it to its end. `hasPlace`: the caller acquired a runner slot for it. */
-  follow(attempt: OpenAttempt, options?: { hasPlace: boolean }): void
+  /** Submits a new attempt and follows it to its end. `hasSlot`: the caller acquired a runner slot for it. */
+  follow(attempt: OpenAttempt, options?: { hasSlot: boolean }): void
   isFollowed(handle: string): boolean
   /** The number of followed attempts. */
   count(): number
 }
 
 export function makeFollower(deps: FollowerDeps): Follower {
-  const { runners, ender, onPlace, onError } = deps
+  const { runners, ender, onSlotFree, onError } = deps
   const following = new Set<string>()
   const streamTo = makeStreams(deps)
 
-  function follow(attempt: OpenAttempt, { hasPlace } = { hasPlace: false }) {
+  function follow(attempt: OpenAttempt, { hasSlot } = { hasSlot: false }) {
     const handle = handleOf(attempt.runId, attempt.attempt)
     if (following.has(handle)) return
     following.add(handle)
     const url = attempt.runnerUrl
-    let holdsPlace = hasPlace
+    let holdsSlot = hasSlot
     const report = new AttemptReport(attempt, {
       lake: deps.lakeAccess(attempt),
       report: ender.report,
-      tell: ender.tell,
-      onAccepted(room) {
-        if (runners.accepted(url, room)) onPlace()
+      appendLine: ender.appendLine,
+      onAccepted(slots) {
+        if (runners.accepted(url, slots)) onSlotFree()
       },
       onRefused() {
-        runners.refused(url, holdsPlace)
-        holdsPlace = false
+        runners.refused(url, holdsSlot)
+        holdsSlot = false
       },
       onUnreachable: () => runners.isDown(url),
     })
@@ -53,8 +53,8 @@ export function makeFollower(deps: FollowerDeps): Follower {
       .catch((error) => onError(attempt, error))
       .finally(() => {
         following.delete(handle)
-        if (holdsPlace) runners.give(url)
-        onPlace()
+        if (holdsSlot) runners.release(url)
+        onSlotFree()
       })
   }
 
@@ -74,28 +74,28 @@ function makeStreams({ runners, ender, signal }: FollowerDeps) {
   const permanent = new Map(
     runners.remotes.map((runner) => [runner.url, new RunnerStream({ runner, stored, signal })]),
   )
-  const passing = new Map<string, { stream: RunnerStream; users: number; end: AbortController }>()
+  const temporaries = new Map<string, { stream: RunnerStream; users: number; end: AbortController }>()
 
-  function join(url: string) {
+  function openTemporary(url: string) {
     const end = new AbortController()
     const runner = runners.remoteAt(url)
     const stream = new RunnerStream({ runner, stored, signal: AbortSignal.any([signal, end.signal]) })
-    const joined = { stream, users: 0, end }
-    passing.set(url, joined)
-    return joined
+    const temporary = { stream, users: 0, end }
+    temporaries.set(url, temporary)
+    return temporary
   }
 
   return (url: string): { stream: RunnerStream; release(): void } => {
     const stream = permanent.get(url)
     if (stream !== undefined) return { stream, release() {} }
-    const shared = passing.get(url) ?? join(url)
+    const shared = temporaries.get(url) ?? openTemporary(url)
     shared.users += 1
     return {
       stream: shared.stream,
       release() {
         shared.users -= 1
         if (shared.users > 0) return
-        passing.delete(url)
+        temporaries.delete(url)
         shared.end.abort()
       },
     }

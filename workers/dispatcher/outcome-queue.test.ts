@@ -22,31 +22,31 @@ const line = (run: number): LogLine => ({
 const holding = (outcomes: Outcome[], lines: LogLine[] = []) => {
   const queue = makeOutcomeQueue()
   for (const one of outcomes) queue.add(one)
-  for (const one of lines) queue.tell(one)
+  for (const one of lines) queue.appendLine(one)
   return queue
 }
 
 test('acceptances precede other news, which follows in its order', () => {
   const queue = holding([accepted(1), failed(1), failed(2), accepted(3)], [line(1), line(4)])
-  expect(queue.takeAccepted()).toEqual({ outcomes: [accepted(1), accepted(3)], lines: [] })
-  expect(queue.takeAccepted().outcomes).toEqual([])
-  expect(queue.take()).toEqual({ outcomes: [failed(1), failed(2)], lines: [line(1), line(4)] })
+  expect(queue.drainAccepted()).toEqual({ outcomes: [accepted(1), accepted(3)], lines: [] })
+  expect(queue.drainAccepted().outcomes).toEqual([])
+  expect(queue.drain()).toEqual({ outcomes: [failed(1), failed(2)], lines: [line(1), line(4)] })
   expect(queue.isEmpty()).toBe(true)
 })
 
 test('an acceptance that was put back is first again', () => {
   const queue = holding([accepted(1), failed(1)])
-  queue.putBack(queue.takeAccepted())
-  expect(queue.take().outcomes).toEqual([accepted(1), failed(1)])
+  queue.putBack(queue.drainAccepted())
+  expect(queue.drain().outcomes).toEqual([accepted(1), failed(1)])
 })
 
 test('acceptances of later attempts are not stored separately', () => {
-  expect(holding([accepted(1, 2)]).takeAccepted().outcomes).toEqual([])
+  expect(holding([accepted(1, 2)]).drainAccepted().outcomes).toEqual([])
 })
 
 test('a long queue does not store acceptances separately', () => {
   const both = Array.from({ length: 32 }, (_, n) => [accepted(n), failed(n)]).flat()
   const queue = holding(both)
-  expect(queue.takeAccepted().outcomes).toEqual([])
-  expect(queue.take().outcomes).toEqual(both)
+  expect(queue.drainAccepted().outcomes).toEqual([])
+  expect(queue.drain().outcomes).toEqual(both)
 })

@@ -1,4 +1,4 @@
-// Renews the sign of life of this replica. Takes over runs of dead replicas, and its own runs without a follower.
+// Stores the heartbeats of this replica. Takes over runs of dead replicas, and its own runs without a follower.
 import type { RunId } from '../../app/core/ids.ts'
 import { limits } from '../../app/core/limits.ts'
 import type { Log } from '../../app/core/log.ts'
@@ -20,7 +20,7 @@ export interface PresenceDeps {
   replica: string
   follower: Pick<Follower, 'follow' | 'isFollowed'>
   ender: Pick<Ender, 'has'>
-  tellsInputs: boolean
+  includesInputs: boolean
   log: Log
 }
 
@@ -28,18 +28,23 @@ export function startPresence({ renewMs, ...deps }: PresenceDeps & { renewMs: nu
   const renew = makePresence(deps)
   const loop = startLoop({
     everyMs: renewMs,
-    onError: (error) => deps.log.error('renewing the sign of life failed', { error }),
+    onError: (error) =>
+      deps.log.error('replica heartbeat not stored: retrying', {
+        replica: deps.replica,
+        retryMs: renewMs,
+        error,
+      }),
     tick: async () => (await renew()).adopted === limits.dispatchBatch,
   })
   return {
     stop: loop.stop,
     /** Removes this replica's row, so that other replicas take over at once. */
-    leave: () => forgetReplica(deps.sql, deps.replica),
+    deregister: () => forgetReplica(deps.sql, deps.replica),
   }
 }
 
-/** Gives one sign of life. Returns the number of adopted runs, and of own runs that are followed again. */
-export function makePresence({ sql, replica, follower, ender, tellsInputs, log }: PresenceDeps) {
+/** Stores one heartbeat. Returns the number of adopted runs, and of own runs that are followed again. */
+export function makePresence({ sql, replica, follower, ender, includesInputs, log }: PresenceDeps) {
   let suspects = new Set<RunId>()
 
   /** Runs that the database assigns to this replica, but that had no follower here in two ticks. */
@@ -49,16 +54,16 @@ export function makePresence({ sql, replica, follower, ender, tellsInputs, log }
     )
     const again = missed.filter(({ runId }) => suspects.has(runId)).map(({ runId }) => runId)
     suspects = new Set(missed.map(({ runId }) => runId))
-    if (again.length > 0) log.warn(`${again.length} runs had no follower; following them again`)
+    if (again.length > 0) log.warn('runs without a follower: following them again', { count: again.length })
     return again
   }
 
   return async () => {
     await renewReplica(sql, replica)
     const adopted = await adoptOrphans(sql, replica, limits.dispatchBatch)
-    if (adopted.length > 0) log.info(`adopted ${adopted.length} runs of a replica that is gone`)
+    if (adopted.length > 0) log.info('adopted runs of a stopped replica', { count: adopted.length })
     const again = await unfollowed()
-    const found = await openAttemptsOf(sql, [...adopted, ...again], tellsInputs)
+    const found = await openAttemptsOf(sql, [...adopted, ...again], includesInputs)
     for (const attempt of found) follower.follow(attempt)
     return { adopted: adopted.length, again: again.length }
   }

@@ -2,6 +2,7 @@ import { afterEach, beforeEach, expect, setDefaultTimeout, test } from 'bun:test
 import { connect, createServer, type Socket } from 'node:net'
 import { Code, ConnectError, type ServiceImpl } from '@connectrpc/connect'
 import { newId, type RunId } from '../../app/core/ids.ts'
+import { limits } from '../../app/core/limits.ts'
 import { runnerAt } from '../../app/rpc/clients.ts'
 import type { Outcome } from '../../app/runs/outcome.ts'
 import type { OpenAttempt } from '../../app/runs/store/attempts.ts'
@@ -10,7 +11,7 @@ import type { RunnerService } from '../../proto/gen/sluice/runner/v1/runner_pb.t
 import type { ConnectServer } from '../../sidecars/rpc/connect.ts'
 import { testAccess } from '../../sidecars/rpc/testing.ts'
 import { makeAttemptService } from '../../sidecars/runner/attempt/attempt-service.ts'
-import type { Execute, Work } from '../../sidecars/runner/attempt/attempts.ts'
+import type { Execute, ExecutionContext } from '../../sidecars/runner/attempt/attempts.ts'
 import { followLimits } from '../../sidecars/runner/attempt/followings.ts'
 import { until } from '../../tools/test/until.ts'
 import { AttemptReport } from './attempt-report.ts'
@@ -24,7 +25,7 @@ setDefaultTimeout(60_000)
 let stopping: AbortController
 let servers: ConnectServer[]
 let network: Awaited<ReturnType<typeof startNetwork>>
-let work: Map<string, { work: Work; end(): void }>
+let work: Map<string, { work: ExecutionContext; end(): void }>
 
 beforeEach(async () => {
   stopping = new AbortController()
@@ -62,14 +63,14 @@ const streamOf = (stored = async () => {}) =>
   })
 const streamTo = (stored?: () => Promise<void>) => opened(streamOf(stored))
 
-interface Heard {
+interface RecordedNews {
   handle: string
   outcomes: Outcome[]
   lines: LogLine[]
   came: Promise<void>
 }
 
-function follow(stream: RunnerStream): Heard {
+function follow(stream: RunnerStream): RecordedNews {
   const attempt: OpenAttempt = {
     runId: newId() as RunId,
     attempt: 1,
@@ -98,7 +99,7 @@ function follow(stream: RunnerStream): Heard {
   const report = new AttemptReport(attempt, {
     lake: { catalogUrl: '', objectsUrl: '', warehouse: '', token: '', catalogId: '' },
     report: (outcome) => outcomes.push(outcome),
-    tell: (line) => lines.push(line),
+    appendLine: (line) => lines.push(line),
     onAccepted() {},
     onRefused() {},
     onUnreachable() {},
@@ -106,11 +107,11 @@ function follow(stream: RunnerStream): Heard {
   return { handle: report.handle, outcomes, lines, came: stream.follow(report) }
 }
 
-const kindsOf = ({ outcomes }: Heard) => outcomes.map(({ kind }) => kind)
-const textsOf = ({ lines }: Heard) => lines.map(({ message }) => message)
-const accepted = (heard: Heard) => until(() => kindsOf(heard).includes('accepted'))
-const heardLines = (heard: Heard, count: number) => until(() => heard.lines.length >= count)
-const of = ({ handle }: Heard) => {
+const kindsOf = ({ outcomes }: RecordedNews) => outcomes.map(({ kind }) => kind)
+const textsOf = ({ lines }: RecordedNews) => lines.map(({ message }) => message)
+const accepted = (recorded: RecordedNews) => until(() => kindsOf(recorded).includes('accepted'))
+const linesReceived = (recorded: RecordedNews, count: number) => until(() => recorded.lines.length >= count)
+const of = ({ handle }: RecordedNews) => {
   const its = work.get(handle)
   if (its === undefined) throw new Error('the runner has not taken it')
   return its
@@ -123,7 +124,7 @@ test('a full runner refuses the surplus attempts of a batch only', async () => {
   await three.came
   expect(kindsOf(three)).toEqual(['refused'])
   of(one).work.log.write('info', 'hello')
-  for (const heard of [one, two]) of(heard).end()
+  for (const recorded of [one, two]) of(recorded).end()
   await Promise.all([one.came, two.came])
   expect([kindsOf(one), kindsOf(two)]).toEqual([
     ['accepted', 'executed'],
@@ -134,81 +135,84 @@ test('a full runner refuses the surplus attempts of a batch only', async () => {
 
 test('a reconnected stream loses no line, repeats none, and executes nothing again', async () => {
   const stream = await streamTo()
-  const heard = follow(stream)
-  await accepted(heard)
-  const said = Array.from({ length: 300 }, (_, n) => `line ${n}`)
-  for (const [n, line] of said.entries()) {
-    of(heard).work.log.write('info', line)
+  const recorded = follow(stream)
+  await accepted(recorded)
+  const sentLines = Array.from({ length: 300 }, (_, n) => `line ${n}`)
+  for (const [n, line] of sentLines.entries()) {
+    of(recorded).work.log.write('info', line)
     if (n % 100 === 50) {
-      await heardLines(heard, n - 20)
+      await linesReceived(recorded, n - 20)
       network.cut()
     }
     if (n % 10 === 0) await new Promise(setImmediate)
   }
-  of(heard).end()
-  await heard.came
-  expect(textsOf(heard)).toEqual(said)
-  expect(kindsOf(heard)).toEqual(['accepted', 'executed'])
+  of(recorded).end()
+  await recorded.came
+  expect(textsOf(recorded)).toEqual(sentLines)
+  expect(kindsOf(recorded)).toEqual(['accepted', 'executed'])
   expect(work.size).toBe(1)
 })
 
 test('an attempt executes once if the answer to its submission is lost', async () => {
   const stream = await streamTo()
   const isLost = network.loseNextAnswerTo('SubmitPipelines')
-  const heard = follow(stream)
+  const recorded = follow(stream)
   await isLost
   // The attempt ends before the repeated submission is answered. The stream reports the end before and after the answer.
-  of(heard).end()
-  await heard.came
-  expect(kindsOf(heard)).toEqual(['accepted', 'executed'])
+  of(recorded).end()
+  await recorded.came
+  expect(kindsOf(recorded)).toEqual(['accepted', 'executed'])
   expect(work.size).toBe(1)
 })
 
 test('news of an earlier runner process is ignored after a resubmission', async () => {
   const stream = await streamTo()
   const isLost = network.loseNextAnswerTo('SubmitPipelines')
-  const heard = follow(stream)
+  const recorded = follow(stream)
   await isLost
-  const { log } = of(heard).work
+  const { log } = of(recorded).work
   // The stream of the earlier process is still open.
   startRunner()
   log.write('info', 'of the first start')
-  await accepted(heard)
+  await accepted(recorded)
   log.write('info', 'of the first start, late')
-  of(heard).work.log.write('info', 'of the second start')
+  of(recorded).work.log.write('info', 'of the second start')
   network.cut()
-  await heardLines(heard, 1)
-  of(heard).end()
-  await heard.came
-  expect(textsOf(heard)).toEqual(['of the second start'])
-  expect(kindsOf(heard)).toEqual(['accepted', 'executed'])
+  await linesReceived(recorded, 1)
+  of(recorded).end()
+  await recorded.came
+  expect(textsOf(recorded)).toEqual(['of the second start'])
+  expect(kindsOf(recorded)).toEqual(['accepted', 'executed'])
 })
 
 test('a restarted runner has lost its attempts and accepts new ones', async () => {
   const stream = await streamTo()
   const lost = [follow(stream), follow(stream)]
-  for (const heard of lost) await accepted(heard)
+  for (const recorded of lost) await accepted(recorded)
   startRunner()
   network.cut()
-  for (const heard of lost) await heard.came
+  for (const recorded of lost) await recorded.came
   expect(lost.map(kindsOf)).toEqual([
     ['accepted', 'lost'],
     ['accepted', 'lost'],
   ])
-  const heard = follow(await opened(stream))
-  await accepted(heard)
-  of(heard).end()
-  await heard.came
-  expect(kindsOf(heard)).toEqual(['accepted', 'executed'])
+  const recorded = follow(await opened(stream))
+  await accepted(recorded)
+  of(recorded).end()
+  await recorded.came
+  expect(kindsOf(recorded)).toEqual(['accepted', 'executed'])
 })
 
 test('a silent network loses the attempts, and the stream reopens later', async () => {
   const stream = await streamTo()
-  const heard = follow(stream)
-  await accepted(heard)
+  const recorded = follow(stream)
+  await accepted(recorded)
   network.mute()
-  await heard.came
-  expect(heard.outcomes.at(-1)).toMatchObject({ kind: 'lost', why: 'no sign of life from the runner' })
+  await recorded.came
+  expect(recorded.outcomes.at(-1)).toMatchObject({
+    kind: 'lost',
+    why: `no message from the runner for ${limits.runnerSilenceMs} ms`,
+  })
   network.cut()
   await opened(stream)
 })
@@ -218,18 +222,18 @@ test('backpressure on one attempt does not delay the lines of another', async ()
   const stream = await streamTo(() => gate.promise)
   const [chatty, quiet] = [follow(stream), follow(stream)]
   await accepted(chatty)
-  const said = Array.from({ length: 2_000 }, (_, n) => `${n} ${'x'.repeat(500)}`)
-  for (const line of said) of(chatty).work.log.write('info', line)
+  const sentLines = Array.from({ length: 2_000 }, (_, n) => `${n} ${'x'.repeat(500)}`)
+  for (const line of sentLines) of(chatty).work.log.write('info', line)
   of(chatty).end()
   const full = followLimits.windowBytes / 550
-  await heardLines(chatty, Math.floor(full * 0.9))
+  await linesReceived(chatty, Math.floor(full * 0.9))
   of(quiet).work.log.write('info', 'I am here')
-  await heardLines(quiet, 1)
+  await linesReceived(quiet, 1)
   expect(chatty.lines.length).toBeLessThanOrEqual(Math.ceil(full * 1.1))
   expect(kindsOf(chatty)).toEqual(['accepted'])
   gate.resolve()
   await chatty.came
-  expect(textsOf(chatty)).toEqual(said)
+  expect(textsOf(chatty)).toEqual(sentLines)
 })
 
 test('a runner without the batch calls refuses an attempt', async () => {
@@ -237,9 +241,9 @@ test('a runner without the batch calls refuses an attempt', async () => {
     throw new ConnectError('not here', Code.Unimplemented)
   }
   startRunner({ submitPipelines: refuse, updateFollowing: refuse, followRuns: refuse })
-  const heard = follow(streamOf())
-  await heard.came
-  expect(kindsOf(heard)).toEqual(['refused'])
+  const recorded = follow(streamOf())
+  await recorded.came
+  expect(kindsOf(recorded)).toEqual(['refused'])
 })
 
 const opened = async (stream: RunnerStream) => {

@@ -21,7 +21,7 @@ const WATCH_MS = 250
 const LATE_MS = 500
 const GRACE_MS = 2_000
 /**
- * Unacknowledged bytes of an attempt after which the runner gets an acknowledgement. This is half of the bytes that a runner
+ * Unacknowledged bytes of an attempt after which the dispatcher sends an acknowledgement. This is half of the bytes that a runner
  * sends at least before it waits.
  */
 const ACKNOWLEDGE_BYTES = 32_768
@@ -61,14 +61,14 @@ export class RunnerStream {
   /** The open stream, and the runner process at its other end. */
   #open: { id: string; boot: string } | null = null
   #cut = new AbortController()
-  #heardAt = performance.now()
-  #triedAt = this.#heardAt
-  #watchedAt = this.#heardAt
+  #lastMessageAt = performance.now()
+  #triedAt = this.#lastMessageAt
+  #watchedAt = this.#lastMessageAt
 
   constructor(deps: StreamDeps) {
     this.#deps = deps
     const watch = setInterval(() => this.#watch(), WATCH_MS)
-    void this.#keepOpen().finally(() => clearInterval(watch))
+    void this.#reconnectLoop().finally(() => clearInterval(watch))
   }
 
   /** Whether the stream is open. */
@@ -90,7 +90,7 @@ export class RunnerStream {
     })
   }
 
-  async #keepOpen() {
+  async #reconnectLoop() {
     const { signal } = this.#deps
     let replaces = ''
     let failures = 0
@@ -112,17 +112,17 @@ export class RunnerStream {
   async #read(id: string, replaces: string): Promise<boolean> {
     const { runner, signal } = this.#deps
     this.#cut = new AbortController()
-    const told = [...this.#attempts.values()].filter(({ boot }) => boot !== null)
-    for (const attempt of told) attempt.on = id
+    const accepted = [...this.#attempts.values()].filter(({ boot }) => boot !== null)
+    for (const attempt of accepted) attempt.on = id
     let wasOpen = false
     try {
-      const request = { streamId: id, attempts: told.map(positionOf), replaces }
-      const both = AbortSignal.any([signal, this.#cut.signal])
-      for await (const message of runner.service.followRuns(request, { signal: both })) {
-        this.#heardAt = performance.now()
+      const request = { streamId: id, attempts: accepted.map(positionOf), replaces }
+      const eitherSignal = AbortSignal.any([signal, this.#cut.signal])
+      for await (const message of runner.service.followRuns(request, { signal: eitherSignal })) {
+        this.#lastMessageAt = performance.now()
         if (!wasOpen) this.#begin(id, message.bootId)
         wasOpen = true
-        this.#hear(message)
+        this.#consume(message)
       }
     } catch (error) {
       if (!signal.aborted && failureOf(error) === 'unreachable')
@@ -131,7 +131,7 @@ export class RunnerStream {
     return wasOpen
   }
 
-  /** Marks the stream as open. Loses attempts of earlier runner processes and joins attempts of this one. */
+  /** Marks the stream as open. Reports attempts of earlier runner processes as lost, and follows those of this process. */
   #begin(id: string, boot: string) {
     this.#open = { id, boot }
     const late: Attempt[] = []
@@ -147,21 +147,21 @@ export class RunnerStream {
    * Ignores news of other runner processes: a restarted runner may accept the same attempt again, and news of the earlier
    * process belongs to another execution.
    */
-  #hear({ news, bootId }: FollowRunsResponse) {
-    for (const one of news) {
-      const attempt = this.#attempts.get(one.handle)
+  #consume({ news, bootId }: FollowRunsResponse) {
+    for (const attemptNews of news) {
+      const attempt = this.#attempts.get(attemptNews.handle)
       if (attempt === undefined) continue
-      if (attempt.boot === null) attempt.early.push({ boot: bootId, news: one })
-      else if (attempt.boot === bootId) this.#pass(attempt, attempt.boot, one)
+      if (attempt.boot === null) attempt.early.push({ boot: bootId, news: attemptNews })
+      else if (attempt.boot === bootId) this.#forward(attempt, attempt.boot, attemptNews)
     }
   }
 
-  #pass(attempt: Attempt, boot: string, { entries, phases, facts, isUnknown }: AttemptNews) {
+  #forward(attempt: Attempt, boot: string, { entries, phases, facts, isUnknown }: AttemptNews) {
     const { report } = attempt
     if (isUnknown) return this.#lose(attempt, LOST.restarted)
     for (const phase of phases) report.entered(phase)
     for (const entry of entries) {
-      report.said(entry)
+      report.logged(entry)
       attempt.unstored += Buffer.byteLength(entry.message) + LINE_BYTES
     }
     const verdict = facts === undefined ? 'running' : verdictOf(facts, boot)
@@ -179,12 +179,12 @@ export class RunnerStream {
   async #acknowledge() {
     this.#isAcknowledging = true
     while (this.#unacknowledged.size > 0) {
-      const some = [...this.#unacknowledged]
-      const positions = some.map(positionOf)
+      const batch = [...this.#unacknowledged]
+      const positions = batch.map(positionOf)
       this.#unacknowledged.clear()
-      for (const attempt of some) attempt.unstored = 0
+      for (const attempt of batch) attempt.unstored = 0
       await this.#deps.stored()
-      await this.#update(some, positions)
+      await this.#update(batch, positions)
     }
     this.#isAcknowledging = false
   }
@@ -196,16 +196,16 @@ export class RunnerStream {
   }
 
   /** Retries until the runner has the positions, or until another stream opens: a new stream sends all positions. */
-  async #update(some: readonly Attempt[], positions = some.map(positionOf)) {
+  async #update(attempts: readonly Attempt[], positions = attempts.map(positionOf)) {
     const { runner, signal } = this.#deps
     const id = this.#open?.id
-    const isLeft = (attempt: Attempt | undefined) =>
+    const isFollowed = (attempt: Attempt | undefined) =>
       attempt !== undefined && this.#attempts.get(attempt.report.handle) === attempt
     for (let failures = 1; id !== undefined && this.#open?.id === id && !signal.aborted; failures++) {
-      const left = positions.filter((_, n) => isLeft(some[n]))
-      if (left.length === 0) return
+      const remaining = positions.filter((_, n) => isFollowed(attempts[n]))
+      if (remaining.length === 0) return
       try {
-        const request = { streamId: id, attempts: left }
+        const request = { streamId: id, attempts: remaining }
         const { isOpen } = await runner.service.updateFollowing(request, { signal: this.#deadline() })
         if (!isOpen && this.#open?.id === id) this.#cut.abort()
         return
@@ -219,7 +219,7 @@ export class RunnerStream {
     for (const batch of batchesOf(this.#unsubmitted.splice(0))) void this.#submit(batch)
   }
 
-  /** Retries after an unclear answer, at the same runner only. */
+  /** Submits again when an answer is missing or unclear, at the same runner only. */
   async #submit(batch: Attempt[]) {
     const { runner, signal } = this.#deps
     const giveUpAt = performance.now() + limits.runnerSilenceMs
@@ -231,7 +231,7 @@ export class RunnerStream {
           { requests, streamId },
           { signal: this.#deadline() },
         )
-        return this.#take(batch, streamId, answer)
+        return this.#acceptRuns(batch, streamId, answer)
       } catch (error) {
         if (signal.aborted) return
         const failure = failureOf(error)
@@ -249,29 +249,29 @@ export class RunnerStream {
     }
   }
 
-  #take(
+  #acceptRuns(
     batch: Attempt[],
     streamId: string,
-    { results, bootId, isFollowed, ...room }: SubmitPipelinesResponse,
+    { results, bootId, isFollowed, ...slots }: SubmitPipelinesResponse,
   ) {
-    const taken: Attempt[] = []
+    const accepted: Attempt[] = []
     for (const [n, attempt] of batch.entries()) {
       const result = results[n]
       const failure = failureOf(new ConnectError(result?.message ?? '', result?.code ?? Code.Unknown))
-      if (result?.handle === attempt.report.handle) taken.push(attempt)
+      if (result?.handle === attempt.report.handle) accepted.push(attempt)
       else if (isRefusal(failure)) this.#refuse(attempt, failure)
       else this.#lose(attempt, LOST.unclear)
     }
     const late: Attempt[] = []
-    for (const attempt of taken) {
+    for (const attempt of accepted) {
       attempt.boot = bootId
       attempt.on = isFollowed ? streamId : ''
       attempt.since = performance.now()
-      attempt.report.accepted(bootId, room)
+      attempt.report.accepted(bootId, slots)
       if (attempt.on !== this.#open?.id) late.push(attempt)
       // The early news may contain the end of the attempt, even twice.
       for (const { boot, news } of attempt.early.splice(0))
-        if (boot === bootId && this.#attempts.has(news.handle)) this.#pass(attempt, bootId, news)
+        if (boot === bootId && this.#attempts.has(news.handle)) this.#forward(attempt, bootId, news)
     }
     this.#join(late)
   }
@@ -292,14 +292,14 @@ export class RunnerStream {
     attempt.finish()
   }
 
-  /** After `runnerSilenceMs` of silence, cuts the stream and loses the attempts that waited as long. */
+  /** After `runnerSilenceMs` of silence, closes the stream. Reports the attempts that waited as long as lost. */
   #watch() {
     const now = performance.now()
     // This process has slept, so the runner gets more time.
     if (now - this.#watchedAt > WATCH_MS + LATE_MS)
-      this.#heardAt = Math.max(this.#heardAt, now - limits.runnerSilenceMs + GRACE_MS)
+      this.#lastMessageAt = Math.max(this.#lastMessageAt, now - limits.runnerSilenceMs + GRACE_MS)
     this.#watchedAt = now
-    if (now - this.#heardAt < limits.runnerSilenceMs) return
+    if (now - this.#lastMessageAt < limits.runnerSilenceMs) return
     if (now - this.#triedAt >= limits.runnerSilenceMs) this.#cut.abort()
     for (const attempt of this.#attempts.values())
       if (attempt.boot !== null && now - attempt.since >= limits.runnerSilenceMs)

@@ -3,21 +3,21 @@ import { backoffMs } from '../../app/core/process/backoff.ts'
 import type { Remote, RunnerClient } from '../../app/rpc/clients.ts'
 
 /** Assumed free slots of a runner before its first answer. */
-const UNKNOWN_ROOM = 4
+const ASSUMED_FREE_SLOTS = 4
 /** First and longest interval between probes of a runner that is down or full; the interval doubles. */
-const ASK_AFTER_MS = 500
-const ASK_AFTER_MAX_MS = 5_000
+const PROBE_AFTER_MS = 500
+const PROBE_AFTER_MAX_MS = 5_000
 
 interface Runner {
   remote: Remote<RunnerClient>
   isUp: boolean
   /** Free slots, as far as this replica knows. */
-  room: number
+  freeSlots: number
   /** Slots that this replica has acquired and not released. */
   held: number
   /** Attempts that the runner executes at once; null: unknown. */
   slots: number | null
-  askedAt: number
+  checkedAt: number
   /** Consecutive refusals for lack of a free slot. */
   refusals: number
 }
@@ -34,23 +34,23 @@ export interface RunnerSlots {
  * The free slots of a runner: at most `slots` minus the slots that this replica holds. The runner's own count may include a
  * slot for an attempt on its way there. It may also include a slot whose attempt has ended without our knowledge.
  */
-const roomOf = ({ held, slots }: Runner, free: number): number =>
+const freeSlotsOf = ({ held, slots }: Runner, free: number): number =>
   Math.max(0, slots === null ? free : Math.min(free, slots - held))
 
 /** The runners that this replica knows, with their free slots. `reach` makes the client of a runner. */
 export function makeRunners(
   urls: readonly string[],
   reach: (url: string) => Remote<RunnerClient>,
-  askAfterMs = ASK_AFTER_MS,
+  probeAfterMs = PROBE_AFTER_MS,
 ) {
   const runners = urls.map(
     (url): Runner => ({
       remote: reach(url),
       isUp: true,
-      room: UNKNOWN_ROOM,
+      freeSlots: ASSUMED_FREE_SLOTS,
       held: 0,
       slots: null,
-      askedAt: Number.NEGATIVE_INFINITY,
+      checkedAt: Number.NEGATIVE_INFINITY,
       refusals: 0,
     }),
   )
@@ -58,26 +58,26 @@ export function makeRunners(
   let turn = 0
 
   /** Acquires up to `max` slots, round-robin over available runners. Returns one address per slot. */
-  function takePlaces(max: number): string[] {
+  function acquireSlots(max: number): string[] {
     turn += 1
-    const inTurn = runners.map((_, n) => runners[(n + turn) % runners.length])
-    const places: string[] = []
-    for (let progressed = true; progressed && places.length < max; ) {
+    const rotated = runners.map((_, n) => runners[(n + turn) % runners.length])
+    const slotUrls: string[] = []
+    for (let progressed = true; progressed && slotUrls.length < max; ) {
       progressed = false
-      for (const runner of inTurn) {
-        if (runner === undefined || !runner.isUp || runner.room <= 0 || places.length >= max) continue
-        runner.room -= 1
+      for (const runner of rotated) {
+        if (runner === undefined || !runner.isUp || runner.freeSlots <= 0 || slotUrls.length >= max) continue
+        runner.freeSlots -= 1
         runner.held += 1
-        if (runner.room === 0) runner.askedAt = performance.now()
-        places.push(runner.remote.url)
+        if (runner.freeSlots === 0) runner.checkedAt = performance.now()
+        slotUrls.push(runner.remote.url)
         progressed = true
       }
     }
-    return places
+    return slotUrls
   }
 
-  async function ask(runner: Runner): Promise<boolean> {
-    runner.askedAt = performance.now()
+  async function probeRunner(runner: Runner): Promise<boolean> {
+    runner.checkedAt = performance.now()
     try {
       await runner.remote.check(AbortSignal.timeout(limits.readinessTimeoutMs))
     } catch {
@@ -87,23 +87,23 @@ export function makeRunners(
     runner.isUp = true
     // The runner would refuse every attempt, so runs stay pending.
     if ((runner.remote.waitsFor?.() ?? null) !== null) {
-      runner.room = 0
+      runner.freeSlots = 0
       return false
     }
-    runner.room = Math.max(runner.room, roomOf(runner, 1))
-    return runner.room > 0
+    runner.freeSlots = Math.max(runner.freeSlots, freeSlotsOf(runner, 1))
+    return runner.freeSlots > 0
   }
 
   return {
-    takePlaces,
+    acquireSlots,
     /** The configured runners. */
     remotes: runners.map(({ remote }) => remote),
     /** Releases an acquired slot. */
-    give(url: string) {
+    release(url: string) {
       const runner = runnerOf(url)
       if (runner === undefined) return
       runner.held -= 1
-      runner.room = roomOf(runner, runner.room + 1)
+      runner.freeSlots = freeSlotsOf(runner, runner.freeSlots + 1)
     },
     /** Accepts a runner that is no longer configured, because its attempts are followed to their end. */
     remoteAt: (url: string) => runnerOf(url)?.remote ?? reach(url),
@@ -114,36 +114,36 @@ export function makeRunners(
       runner.refusals = 0
       runner.slots = slots ?? null
       if (freeSlots !== undefined) {
-        runner.room = roomOf(runner, freeSlots)
-        if (runner.room === 0) runner.askedAt = performance.now()
+        runner.freeSlots = freeSlotsOf(runner, freeSlots)
+        if (runner.freeSlots === 0) runner.checkedAt = performance.now()
       }
-      return runner.room > 0
+      return runner.freeSlots > 0
     },
     /** Notes a refusal. An acquired slot turned out not to exist, so it does not become free. */
-    refused(url: string, hadPlace: boolean) {
+    refused(url: string, hadSlot: boolean) {
       const runner = runnerOf(url)
       if (runner === undefined) return
-      if (hadPlace) runner.held -= 1
+      if (hadSlot) runner.held -= 1
       runner.refusals += 1
-      runner.room = 0
-      runner.askedAt = performance.now()
+      runner.freeSlots = 0
+      runner.checkedAt = performance.now()
     },
     isDown(url: string) {
       const runner = runnerOf(url)
       // Further reports must not delay the next probe of a runner that is already down.
       if (runner === undefined || !runner.isUp) return
       runner.isUp = false
-      runner.askedAt = performance.now()
+      runner.checkedAt = performance.now()
     },
     /** Probes due runners that are down or full. True: at least one has a free slot. */
     async probe(): Promise<boolean> {
       const now = performance.now()
       const due = runners.filter(
-        ({ isUp, room, askedAt, refusals }) =>
-          (!isUp || room <= 0) &&
-          now - askedAt >= backoffMs(1 + refusals, { firstMs: askAfterMs, limitMs: ASK_AFTER_MAX_MS }),
+        ({ isUp, freeSlots, checkedAt, refusals }) =>
+          (!isUp || freeSlots <= 0) &&
+          now - checkedAt >= backoffMs(1 + refusals, { firstMs: probeAfterMs, limitMs: PROBE_AFTER_MAX_MS }),
       )
-      return (await Promise.all(due.map(ask))).includes(true)
+      return (await Promise.all(due.map(probeRunner))).includes(true)
     },
   }
 }

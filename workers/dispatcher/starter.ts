@@ -20,39 +20,38 @@ export interface StarterDeps {
   notices: Notices
   replica: string
   /** Whether a submission contains the landing files of its attempt; otherwise the runner requests them. */
-  tellsInputs: boolean
+  includesInputs: boolean
   log: Log
   sweepMs: number
-  /** Runs have ended instead of starting. */
+  /** Called with runs that ended instead of starting. */
   onEnded(completed: RunCompleted[], events: number): void
 }
 
 export interface Starter {
   nudge(): void
-  /** A runner may have a free slot: starts runs that wait for a slot. */
-  placeFree(): void
+  /** Call when a runner may have a free slot. Starts runs that wait for a slot. */
+  slotFreed(): void
   stop(): Promise<void>
 }
 
 /** The unique indexes that allow one open attempt and one running run per pipeline. */
-const TURNS = ['run_attempt_one_open', 'run_one_running']
+const RACED_INDEXES = ['run_attempt_one_open', 'run_one_running']
 
 export function startStarter(deps: StarterDeps): Starter {
   const { runners, follower, log, sweepMs } = deps
-  const failed = (what: string) => (error: unknown) => log.error(`${what} failed`, { error })
-  /** Runs may wait for a slot. */
-  let lacksPlaces = false
+  /** True if runs may be waiting because no runner had a free slot. */
+  let lacksSlots = false
 
   const starting = startLoop({
     everyMs: sweepMs,
-    onError: failed('starting runs'),
+    onError: (error) => log.error('starting waiting runs failed: retrying', { error }),
     async tick() {
-      const most = startedAtOnce(follower.count())
-      const places = runners.takePlaces(most)
-      lacksPlaces = places.length === 0
-      if (lacksPlaces) return false
-      const { isFull, endedAny } = await startAt(deps, places)
-      lacksPlaces = isFull && places.length < most
+      const batchLimit = startedAtOnce(follower.count())
+      const slotUrls = runners.acquireSlots(batchLimit)
+      lacksSlots = slotUrls.length === 0
+      if (lacksSlots) return false
+      const { isFull, endedAny } = await startAt(deps, slotUrls)
+      lacksSlots = isFull && slotUrls.length < batchLimit
       // A run that ended at once lets the next run of its pipeline start.
       return isFull || endedAny
     },
@@ -61,7 +60,7 @@ export function startStarter(deps: StarterDeps): Starter {
   // A probe of a runner that hangs must not delay starts at other runners.
   const probing = startLoop({
     everyMs: sweepMs / 2,
-    onError: failed('asking runners'),
+    onError: (error) => log.error('probing runners for free slots failed: retrying', { error }),
     async tick() {
       if (await runners.probe()) starting.nudge()
       return false
@@ -70,8 +69,8 @@ export function startStarter(deps: StarterDeps): Starter {
 
   return {
     nudge: starting.nudge,
-    placeFree() {
-      if (lacksPlaces) starting.nudge()
+    slotFreed() {
+      if (lacksSlots) starting.nudge()
     },
     async stop() {
       await Promise.all([starting.stop(), probing.stop()])
@@ -81,26 +80,31 @@ export function startStarter(deps: StarterDeps): Starter {
 
 /** Starts runs in these slots. Unused slots are released. */
 async function startAt(
-  { starts, runners, follower, notices, replica, tellsInputs, onEnded }: StarterDeps,
-  places: readonly string[],
+  { starts, runners, follower, notices, replica, includesInputs, onEnded }: StarterDeps,
+  slotUrls: readonly string[],
 ): Promise<{ isFull: boolean; endedAny: boolean }> {
-  const left = [...places]
+  const unusedUrls = [...slotUrls]
   try {
-    const { attempts, completed, events, isFull } = await startWaiting(starts, places, replica, tellsInputs)
+    const { attempts, completed, events, isFull } = await startWaiting(
+      starts,
+      slotUrls,
+      replica,
+      includesInputs,
+    )
     notices.changed(completed.map((run) => run.run_id))
     notices.completed(completed)
     onEnded(completed, events)
     for (const attempt of attempts) {
-      left.splice(left.indexOf(attempt.runnerUrl), 1)
-      follower.follow(attempt, { hasPlace: true })
+      unusedUrls.splice(unusedUrls.indexOf(attempt.runnerUrl), 1)
+      follower.follow(attempt, { hasSlot: true })
     }
     return { isFull, endedAny: completed.length > 0 }
   } catch (error) {
     // Another replica has started a run of one of these pipelines; the next tick sees that run.
-    if (hasMet(error, TURNS)) return { isFull: true, endedAny: false }
+    if (hasMet(error, RACED_INDEXES)) return { isFull: true, endedAny: false }
     throw error
   } finally {
-    for (const url of left) runners.give(url)
+    for (const url of unusedUrls) runners.release(url)
   }
 }
 

@@ -6,15 +6,15 @@ import { startLeadership } from './leadership.ts'
 // its transaction until a line arrives on stdin. The process then inserts a second row and commits.
 
 const [databaseUrl = '', role = '', holder = '', leaseMs = '', mode] = process.argv.slice(2)
-const tell = (line: string) => process.stdout.write(`${line}\n`)
-tell(`pid ${process.pid}`)
+const print = (line: string) => process.stdout.write(`${line}\n`)
+print(`pid ${process.pid}`)
 const lines = console[Symbol.asyncIterator]()
 const leadership = startLeadership({
   databaseUrl,
   role,
   holder,
   log: makeLog('child', 'text', () => true),
-  onChange: (isLeading) => tell(isLeading ? 'leads' : 'follows'),
+  onChange: (isLeading) => print(isLeading ? 'leads' : 'follows'),
   leaseMs: Number(leaseMs),
   // Short even with a long lease, because a follower challenges at the interval at which a leader renews.
   renewMs: 300,
@@ -27,13 +27,13 @@ for (;;) {
         insert into firing (holder, epoch) select ${holder}, epoch from leader where role = ${role}`
       await fire()
       if (mode !== 'slowly') return
-      tell('inside')
+      print('inside')
       await lines.next()
       await fire()
     })
     .then(
-      (done) => done === null || tell('fired'),
-      () => tell('failed'),
+      (done) => done === null || print('fired'),
+      () => print('failed'),
     )
   // Lets other processes run. No test depends on the duration.
   await new Promise((resolve) => setTimeout(resolve, 2))

@@ -317,13 +317,13 @@ function spawn(holder: string, mode: 'steadily' | 'slowly', leaseMs = LEASE_MS) 
     { stdin: 'pipe', stdout: 'pipe', stderr: 'inherit' },
   )
   children.push(child)
-  const said: string[] = []
-  void eachLine(child.stdout, (line) => said.push(line))
-  const count = (word: string) => said.filter((line) => line === word).length
+  const outputLines: string[] = []
+  void eachLine(child.stdout, (line) => outputLines.push(line))
+  const count = (word: string) => outputLines.filter((line) => line === word).length
   return {
     child,
     count,
-    heard: (word: string, atLeast = 1) => until(() => count(word) >= atLeast),
+    printed: (word: string, atLeast = 1) => until(() => count(word) >= atLeast),
   }
 }
 
@@ -338,15 +338,15 @@ async function expectNoFiringOutOfItsReign() {
 
 test('a leader paused between transactions fires nothing after it wakes', async () => {
   const old = spawn('old', 'steadily')
-  await old.heard('fired', 3)
+  await old.printed('fired', 3)
   // A lease that does not expire: with a short lease, a delayed renewal would let the old leader lead again.
   const young = spawn('young', 'steadily', HOUR)
   old.child.kill('SIGSTOP')
-  await young.heard('fired', 3)
+  await young.printed('fired', 3)
   const firedBefore = await firings('old')
 
   old.child.kill('SIGCONT')
-  await old.heard('follows')
+  await old.printed('follows')
   const firedByYoung = await firings('young')
   await until(async () => (await firings('young')) > firedByYoung + 20)
   expect(await firings('old')).toBe(firedBefore)
@@ -356,17 +356,17 @@ test('a leader paused between transactions fires nothing after it wakes', async 
 
 test('a leader paused inside a transaction is replaced and rolled back', async () => {
   const old = spawn('old', 'slowly')
-  await old.heard('inside')
+  await old.printed('inside')
   const young = spawn('young', 'steadily', HOUR)
   old.child.kill('SIGSTOP')
-  await young.heard('fired', 3)
+  await young.printed('fired', 3)
   expect(await firings('old')).toBe(0)
 
   // The child reads `go on` for its second insert before it can notice that its transaction has ended.
   old.child.stdin.write('go on\n')
   old.child.stdin.flush()
   old.child.kill('SIGCONT')
-  await old.heard('failed')
+  await old.printed('failed')
   const firedByYoung = await firings('young')
   await until(async () => (await firings('young')) > firedByYoung + 20)
   expect(await firings('old')).toBe(0)
@@ -386,7 +386,7 @@ test('leaders paused at random moments never fire outside their epochs', async (
     current?.child.kill('SIGSTOP')
     await until(leader, (row) => row !== undefined && row.epoch > epoch)
     current?.child.kill('SIGCONT')
-    await current?.heard('follows')
+    await current?.printed('follows')
   }
   await expectNoFiringOutOfItsReign()
   expect((await opened.sql`select 1 from firing`).length).toBeGreaterThan(0)

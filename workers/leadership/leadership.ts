@@ -100,7 +100,8 @@ export function startLeadership(options: LeadershipOptions): Leadership {
   const loop = startLoop({
     everyMs: renewMs,
     onError(error) {
-      if (failures === 0) log.warn(`leadership of the ${role} could not be asked for or renewed`, { error })
+      if (failures === 0)
+        log.warn(`leadership of the ${role} neither acquired nor renewed: retrying`, { error })
       failures += 1
       loop.nudgeWithin(Math.min(renewMs, backoffMs(failures, LEADER_RETRY)))
     },
@@ -112,36 +113,42 @@ export function startLeadership(options: LeadershipOptions): Leadership {
   })
 
   /** True while this process leads. An expired lease is renewed too, unless another epoch has begun. */
-  async function renew(mine: Held): Promise<boolean> {
-    const askedAt = performance.now()
-    const isRenewed = await renewLease(sql, mine, leaseMs)
-    if (isRenewed) mine.renewedAt = askedAt
-    else lose(mine)
+  async function renew(lease: Held): Promise<boolean> {
+    const sentAt = performance.now()
+    const isRenewed = await renewLease(sql, lease, leaseMs)
+    if (isRenewed) lease.renewedAt = sentAt
+    else lose(lease)
     return isRenewed
   }
 
   async function challenge() {
-    const seen = await currentLeader(sql, role)
-    const isOwn = seen?.holder === holder && (ownEpoch === 'any' || ownEpoch === seen.epoch)
-    if (seen !== undefined && !seen.hasExpired && !isOwn) {
+    const leader = await currentLeader(sql, role)
+    const isOwn = leader?.holder === holder && (ownEpoch === 'any' || ownEpoch === leader.epoch)
+    if (leader !== undefined && !leader.hasExpired && !isOwn) {
       if (ownEpoch === 'any') ownEpoch = 0
       return
     }
-    // This precedes any lock on the row, because a leader paused inside a transaction holds a lock on the row.
-    if (seen !== undefined) await endBackend(sql, seen.backendPid, applicationName(role, seen.holder))
-    const askedAt = performance.now()
-    const epoch = await acquireLease(sql, { role, holder, leaseMs, seenEpoch: seen?.epoch ?? null, isOwn })
+    // Ends the old leader's backend before locking the row, because a leader paused inside a transaction holds that lock.
+    if (leader !== undefined) await endBackend(sql, leader.backendPid, applicationName(role, leader.holder))
+    const sentAt = performance.now()
+    const epoch = await acquireLease(sql, {
+      role,
+      holder,
+      leaseMs,
+      observedEpoch: leader?.epoch ?? null,
+      isOwn,
+    })
     if (epoch === null) return
-    held = { role, epoch, renewedAt: askedAt }
+    held = { role, epoch, renewedAt: sentAt }
     ownEpoch = epoch
-    log.info(`this replica leads the ${role}`, { epoch })
+    log.info(`leadership of the ${role} acquired`, { epoch })
     onChange(true)
   }
 
-  function lose(mine: Held) {
-    if (held !== mine) return
+  function lose(lost: Held) {
+    if (held !== lost) return
     held = null
-    if (!isStopping) log.warn(`this replica leads the ${role} no longer`, { epoch: mine.epoch })
+    if (!isStopping) log.warn(`leadership of the ${role} lost`, { epoch: lost.epoch })
     onChange(false)
   }
 
@@ -149,25 +156,28 @@ export function startLeadership(options: LeadershipOptions): Leadership {
     isLeading: () => held !== null && performance.now() - held.renewedAt < leaseMs,
 
     async write(work) {
-      const mine = held
-      if (mine === null) return null
+      const lease = held
+      if (lease === null) return null
       const done = await inTransaction(sql, async (tx) =>
-        (await lockLease(tx, mine)) ? { value: await work(tx) } : null,
+        (await lockLease(tx, lease)) ? { value: await work(tx) } : null,
       )
       if (done !== null) return done.value
-      lose(mine)
+      lose(lease)
       return null
     },
 
     async stop() {
       isStopping = true
       await loop.stop()
-      const mine = held
-      if (mine !== null) {
-        await releaseLease(sql, mine).catch((error) =>
-          log.warn(`leadership of the ${role} was not given up`, { error }),
+      const lease = held
+      if (lease !== null) {
+        await releaseLease(sql, lease).catch((error) =>
+          log.warn(`lease of the ${role} not released: another replica leads after its expiry`, {
+            leaseMs,
+            error,
+          }),
         )
-        lose(mine)
+        lose(lease)
       }
       await sql.end({ timeout: 1 })
       supervisor.stop()

@@ -69,7 +69,7 @@ export interface Challenge {
   holder: string
   leaseMs: number
   /** Null: the role has never been led. */
-  seenEpoch: number | null
+  observedEpoch: number | null
   /** The current lease belongs to this process, so its expiry is not required. */
   isOwn: boolean
 }
@@ -88,14 +88,14 @@ export const acquireLease = (sql: Sql, challenge: Challenge): Promise<number | n
 /** Like `acquireLease`, but without the advisory lock that a leader's connection holds. */
 export async function beginEpoch(
   tx: SqlTx,
-  { role, holder, leaseMs, seenEpoch, isOwn }: Challenge,
+  { role, holder, leaseMs, observedEpoch, isOwn }: Challenge,
 ): Promise<number | null> {
   const [won] = await tx<{ epoch: number }[]>`
     insert into leader as l (role, holder, backend_pid, epoch, until)
     values (${role}, ${holder}, pg_backend_pid(), 1, ${leaseEnd(tx, leaseMs)})
     on conflict (role) do update
       set holder = excluded.holder, backend_pid = excluded.backend_pid, epoch = l.epoch + 1, until = excluded.until
-      where l.epoch = ${seenEpoch ?? 0} and (l.until <= clock_timestamp() or ${isOwn})
+      where l.epoch = ${observedEpoch ?? 0} and (l.until <= clock_timestamp() or ${isOwn})
     returning epoch::float8 as epoch`
   return won?.epoch ?? null
 }

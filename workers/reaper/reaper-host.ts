@@ -44,14 +44,14 @@ export function makeReaper({
   const ending = new AbortController()
   let underWay: Promise<void> = Promise.resolve()
   /** A requested tick that has not begun. All requests until then share it. */
-  let asked: Promise<void> | null = null
+  let requested: Promise<void> | null = null
   let notBefore = 0
-  /** When this host first checked the time; `over` after the tick that follows the start. */
+  /** Time of this host's first check whether a tick is due. `over`: the tick that follows every start has been requested. */
   let firstLook: Date | 'over' | null = null
 
-  async function makeTick(isAsked: boolean): Promise<void> {
-    if (ending.signal.aborted) throw new Error('the service ends')
-    let isMade = false
+  async function performTick(isAsked: boolean): Promise<void> {
+    if (ending.signal.aborted) throw new Error('reaper tick not started: the service is stopping')
+    let isCompleted = false
     await runWorkerOnce<ToReaper>({
       name: 'reaper',
       path: new URL('../reaper.worker.ts', import.meta.url),
@@ -64,29 +64,29 @@ export function makeReaper({
           void answerObjectCall(message.call).then((answer) =>
             thread.post({ type: 'objectAnswer', id: message.id, answer }),
           )
-        if (message.type === 'reaped') isMade = true
+        if (message.type === 'reaped') isCompleted = true
         // Every tick has its own thread, so `ready` is not worth reporting.
         if (message.type !== 'ready') onMessage(message)
       },
     })
-    if (!isMade) throw new Error('the reaper has not finished its tick; the log says why')
+    if (!isCompleted) throw new Error('reaper tick not completed: see the log lines of the reaper')
   }
 
   /** Runs one tick at a time, because a process leads with one thread. */
-  function after(isAsked: boolean): Promise<void> {
-    const tick = underWay.then(() => makeTick(isAsked))
+  function queueTick(isAsked: boolean): Promise<void> {
+    const tick = underWay.then(() => performTick(isAsked))
     underWay = tick.catch(() => {})
     return tick
   }
 
   let loop: Loop | undefined
-  async function look() {
+  async function check() {
     if (performance.now() < notBefore) return false
     const { isDue, now, lastRunAt } = await lookAtTime(sql)
     const isAtStart = firstLook instanceof Date && (lastRunAt === null || lastRunAt < firstLook)
     // Every start is followed by a tick. Unless a tick is due anyway, it waits for the second check, so as not to delay the
     // rest of the start.
-    if (isDue || isAtStart) await after(!isDue)
+    if (isDue || isAtStart) await queueTick(!isDue)
     firstLook = firstLook === null && !isDue ? now : 'over'
     return false
   }
@@ -95,19 +95,20 @@ export function makeReaper({
     start() {
       loop = startLoop({
         everyMs: lookMs,
-        tick: look,
+        tick: check,
         onError(error) {
           notBefore = performance.now() + AFTER_FAILURE_MS
-          if (!ending.signal.aborted) log.error('a tick of the reaper failed', { error })
+          if (!ending.signal.aborted)
+            log.error('reaper tick failed: retrying', { retryMs: AFTER_FAILURE_MS, error })
         },
       })
     },
     run() {
-      asked ??= underWay.then(() => {
-        asked = null
-        return after(true)
+      requested ??= underWay.then(() => {
+        requested = null
+        return queueTick(true)
       })
-      return asked
+      return requested
     },
     async stop() {
       ending.abort()

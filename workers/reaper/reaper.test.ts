@@ -33,7 +33,7 @@ let objects: ObjectStore
 let postgres: TestDatabase
 let database: Database
 let sql: Sql
-let heard: FromWorker[]
+let messages: FromWorker[]
 const hosts: ReaperHost[] = []
 
 beforeAll(async () => {
@@ -48,7 +48,7 @@ beforeEach(async () => {
   postgres = await testDatabase()
   database = openDatabase(postgres.url, { connections: 1, rawConnections: 4, application: 'test' })
   sql = database.sql
-  heard = []
+  messages = []
 })
 afterEach(async () => {
   await Promise.all(hosts.splice(0).map((host) => host.stop()))
@@ -69,7 +69,7 @@ function start({
     answerObjectCall: (call) => answerObjectCall(objects, call),
     settings: { processId: newId(), databaseUrl, logFormat: 'text' },
     log: testLog,
-    onMessage: (message) => heard.push(message),
+    onMessage: (message) => messages.push(message),
     ...options,
   })
   hosts.push(host)
@@ -120,12 +120,12 @@ test('performs and records a tick at the start, then waits until due', async () 
   await add(2, 'failed', 100)
   await host.run()
   expect(await status()).toMatchObject({ runs_pruned: '2' })
-  expect(heard.filter(({ type }) => type === 'reaped')).toHaveLength(2)
+  expect(messages.filter(({ type }) => type === 'reaped')).toHaveLength(2)
 })
 
 test('a requested tick fails at once if the database is unreachable', async () => {
   const host = start({ databaseUrl: 'postgres://nobody@127.0.0.1:1/none' })
-  await expect(host.run()).rejects.toThrow('has not finished its tick')
+  await expect(host.run()).rejects.toThrow('reaper tick not completed')
 })
 
 test('a start performs exactly one tick even if none is due', async () => {
@@ -145,7 +145,7 @@ test('a start performs exactly one tick even if none is due', async () => {
   const before = looks
   await until(() => looks > before + 2)
   expect((await status()).last_run_at).toEqual(last_run_at)
-  expect(heard.filter(({ type }) => type === 'reaped')).toHaveLength(1)
+  expect(messages.filter(({ type }) => type === 'reaped')).toHaveLength(1)
 })
 
 test("performs a tick when one is due by the database's time", async () => {
@@ -173,7 +173,7 @@ test('a failing duty is named and does not stop the others', async () => {
   const host = start()
   await host.run()
   expect(await status()).toMatchObject({ failures: ['audit entries'] })
-  expect(heard).toContainEqual({ type: 'reaped', failures: ['audit entries'] })
+  expect(messages).toContainEqual({ type: 'reaped', failures: ['audit entries'] })
   expect(await sql`select 1 from idempotency_key`).toHaveLength(0)
   await sql`alter table audit_entry_away rename to audit_entry`
   await host.run()
@@ -202,7 +202,7 @@ test('fails runs that exceed the time limit, and announces and counts them', asy
     branch: 'deleted',
     error: expect.stringContaining('timed out'),
   })
-  expect(heard).toContainEqual({ type: 'runsEnded', status: 'failed', count: 1 })
+  expect(messages).toContainEqual({ type: 'runsEnded', status: 'failed', count: 1 })
   await until(() => completed.includes(run))
   await listening.unlisten()
 })
@@ -213,24 +213,24 @@ test('a requested tick waits for the leader; concurrent requests share one tick'
   await sql`update reaper_status set last_run_at = clock_timestamp()`
   const before = await status()
   const host = start()
-  const asked = [host.run(), host.run(), host.run()]
+  const requests = [host.run(), host.run(), host.run()]
   await challenged()
   expect(await status()).toEqual(before)
   await other.stop()
-  await Promise.all(asked)
-  expect(heard.filter(({ type }) => type === 'reaped')).toHaveLength(1)
+  await Promise.all(requests)
+  expect(messages.filter(({ type }) => type === 'reaped')).toHaveLength(1)
 })
 
 test('stopping the host ends the tick and rejects its requests', async () => {
   const other = await startAnotherLeader()
   const host = start()
-  const asked = host.run().then(
+  const request = host.run().then(
     () => 'made',
     () => 'not made',
   )
   await challenged()
   await host.stop()
-  expect(await asked).toBe('not made')
+  expect(await request).toBe('not made')
   await other.stop()
 })
 
@@ -260,6 +260,6 @@ describe('object calls across the channel', () => {
   test('a failing store rejects the object call with its message', async () => {
     const remote = across({ ...objects, list: () => Promise.reject(new Error('the store is away')) })
     await expect(remote.list('a/', { limit: 1 })).rejects.toThrow('the store is away')
-    await expect(remote.read('../a')).rejects.toThrow('failed to read')
+    await expect(remote.read('../a')).rejects.toThrow('object store read failed')
   })
 })

@@ -106,7 +106,7 @@ export async function tick(options: TickOptions): Promise<Tick | null> {
       if (error instanceof NotLeading) throw error
       options.checkRunning()
       failures.push(name)
-      log.error(`the reaper could not finish: ${name}`, { error })
+      log.error('reaper duty failed: the next tick retries it', { duty: name, error })
     }
   }
   const isRecorded = await options.write(async (tx) => {
@@ -115,7 +115,7 @@ export async function tick(options: TickOptions): Promise<Tick | null> {
   })
   if (isRecorded === null) throw new NotLeading('another replica leads the reaper')
   const done = Object.fromEntries(Object.entries(reaped).filter(([, count]) => count > 0))
-  log.info('the reaper has cleared up', { ...done, ms: Math.round(performance.now() - since) })
+  log.info('reaper tick completed', { ...done, ms: Math.round(performance.now() - since) })
   return { reaped, failures }
 }
 

@@ -20,35 +20,36 @@ export function frameOf(message: unknown): Uint8Array {
 }
 
 /**
- * Returns a function that consumes chunks and forwards whole messages to `hear`. It throws the errors of `hear`, and throws if
+ * Returns a function that consumes chunks and forwards whole messages to `onMessage`. It throws the errors of `onMessage`, and throws if
  * a message is longer than `bytesMax`. The stream is unusable after an error.
  */
-export function makeFrameReader(hear: (message: unknown) => void) {
+export function makeFrameReader(onMessage: (message: unknown) => void) {
   let chunks: Uint8Array[] = []
   let size = 0
-  let wanted = HEAD_BYTES
+  let expectedBytes = HEAD_BYTES
   let isHead = true
 
   return (chunk: Uint8Array, bytesMax: number) => {
     chunks.push(chunk)
     size += chunk.byteLength
-    while (size >= wanted) {
+    while (size >= expectedBytes) {
       const bytes =
         chunks.length === 1 && chunks[0]
           ? Buffer.from(chunks[0].buffer, chunks[0].byteOffset, size)
           : Buffer.concat(chunks)
-      const taken = bytes.subarray(0, wanted)
-      chunks = [bytes.subarray(wanted)]
-      size -= wanted
+      const part = bytes.subarray(0, expectedBytes)
+      chunks = [bytes.subarray(expectedBytes)]
+      size -= expectedBytes
       if (isHead) {
-        wanted = taken.readUInt32BE()
-        if (wanted > bytesMax) throw new Error(`a message of ${wanted} bytes`)
+        expectedBytes = part.readUInt32BE()
+        if (expectedBytes > bytesMax)
+          throw new Error(`message of ${expectedBytes} bytes exceeds the limit of ${bytesMax} bytes`)
         isHead = false
         continue
       }
       isHead = true
-      wanted = HEAD_BYTES
-      hear(JSON.parse(taken.toString(), revive))
+      expectedBytes = HEAD_BYTES
+      onMessage(JSON.parse(part.toString(), revive))
     }
   }
 }

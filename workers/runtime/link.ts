@@ -25,7 +25,9 @@ export function linkFrom(env: Record<string, string | undefined>): LinkSettings 
   const port = Number(env.WORKERS_PORT)
   const token = env.WORKERS_TOKEN ?? ''
   if (!Number.isInteger(port) || port < 1 || token === '')
-    throw new Error('WORKERS_PORT and WORKERS_TOKEN: missing; let the supervisor start this process')
+    throw new Error(
+      'WORKERS_PORT or WORKERS_TOKEN is missing: start this process through the supervisor (npm start)',
+    )
   return { port, token }
 }
 
@@ -54,7 +56,7 @@ const MESSAGE_BYTES_MAX = 512 * 1_048_576
 /** Maximum number of counts that wait for a restarting API process; beyond it, the oldest are dropped. */
 const COUNTS_MAX = 10_000
 /** Time that a store call waits for an API process that is starting. */
-const PATIENCE_MS = 10_000
+const CONNECT_WAIT_MS = 10_000
 
 /** The operations of the background work for the API process. */
 export interface WorkersSide {
@@ -77,13 +79,13 @@ export async function serveLink(
   onError: (error: unknown) => void,
 ): Promise<WorkersLink> {
   let api: Socket | null = null
-  let joined = Promise.withResolvers<void>()
+  let nextConnection = Promise.withResolvers<void>()
   let counts: Counted[] = []
   let lastId = 0
   const calls = new Map<number, (answer: ObjectAnswer) => void>()
   const post = (message: FromWorkers) => api?.write(frameOf(message))
 
-  function hear(message: ToWorkers) {
+  function handle(message: ToWorkers) {
     switch (message.type) {
       case 'nudge':
         return side.nudge(message.about)
@@ -102,43 +104,43 @@ export async function serveLink(
     }
   }
 
-  function join(socket: Socket) {
+  function connected(socket: Socket) {
     if (api !== null) {
       api.destroy()
-      leave(api)
+      disconnected(api)
     }
     api = socket
-    joined.resolve()
-    joined = Promise.withResolvers<void>()
+    nextConnection.resolve()
+    nextConnection = Promise.withResolvers<void>()
     for (const counted of counts) post({ type: 'counted', counted })
     counts = []
   }
 
-  function leave(socket: Socket) {
+  function disconnected(socket: Socket) {
     if (api !== socket) return
     api = null
-    for (const answer of calls.values()) answer(away)
+    for (const answer of calls.values()) answer(NOT_CONNECTED)
     calls.clear()
   }
 
   const server = createServer((socket) => {
-    let isKnown = false
+    let isAuthenticated = false
     const read = makeFrameReader((text) => {
-      if (isKnown) return hear(parseMessage(ToWorkers, text))
-      isKnown = isToken(text, token)
-      if (!isKnown) throw new Error('a stranger has knocked')
-      join(socket)
+      if (isAuthenticated) return handle(parseMessage(ToWorkers, text))
+      isAuthenticated = isToken(text, token)
+      if (!isAuthenticated) throw new Error('rejected connection: unknown worker token')
+      connected(socket)
     })
     socket.on('data', (chunk: Uint8Array) => {
       try {
-        read(chunk, isKnown ? MESSAGE_BYTES_MAX : TOKEN_BYTES_MAX)
+        read(chunk, isAuthenticated ? MESSAGE_BYTES_MAX : TOKEN_BYTES_MAX)
       } catch (error) {
         onError(error)
         socket.destroy()
       }
     })
     socket.on('error', () => {})
-    socket.on('close', () => leave(socket))
+    socket.on('close', () => disconnected(socket))
   })
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject)
@@ -152,8 +154,8 @@ export async function serveLink(
       if (counts.length > COUNTS_MAX) counts.shift()
     },
     async answerObjectCall(call) {
-      if (api === null) await Promise.race([joined.promise, pause(PATIENCE_MS)])
-      if (api === null) return away
+      if (api === null) await Promise.race([nextConnection.promise, pause(CONNECT_WAIT_MS)])
+      if (api === null) return NOT_CONNECTED
       const answer = Promise.withResolvers<ObjectAnswer>()
       calls.set(++lastId, answer.resolve)
       post({ type: 'objectCall', id: lastId, call })
@@ -166,10 +168,10 @@ export async function serveLink(
   }
 }
 
-const away: ObjectAnswer = { op: 'failed', message: 'the API process, which holds the store, is away' }
+const NOT_CONNECTED: ObjectAnswer = { op: 'failed', message: 'no API process is connected' }
 
-function isToken(given: unknown, token: string) {
-  const [theirs, ours] = [Buffer.from(String(given)), Buffer.from(token)]
+function isToken(candidate: unknown, token: string) {
+  const [theirs, ours] = [Buffer.from(String(candidate)), Buffer.from(token)]
   return theirs.length === ours.length && timingSafeEqual(theirs, ours)
 }
 
@@ -199,7 +201,7 @@ export function joinWorkers({
   let retry: ReturnType<typeof setTimeout> | undefined
   const post = (message: ToWorkers) => workers?.write(frameOf(message))
 
-  function hear(message: FromWorkers) {
+  function handle(message: FromWorkers) {
     switch (message.type) {
       case 'counted':
         return count(message.counted)
@@ -217,9 +219,9 @@ export function joinWorkers({
     }
   }
 
-  function reach() {
+  function openSocket() {
     const socket = connect({ host: '127.0.0.1', port })
-    const read = makeFrameReader((data) => hear(parseMessage(FromWorkers, data)))
+    const read = makeFrameReader((data) => handle(parseMessage(FromWorkers, data)))
     socket.on('connect', () => {
       socket.write(frameOf(token))
       workers = socket
@@ -229,28 +231,30 @@ export function joinWorkers({
       try {
         read(chunk, MESSAGE_BYTES_MAX)
       } catch (error) {
-        log.error('the workers said what nobody understands', { error })
+        log.error('invalid message from the worker process: reconnecting', { error })
         socket.destroy()
       }
     })
     socket.on('error', () => {})
     socket.on('close', () => {
       workers = null
-      for (const tick of ticks.values()) tick.reject(new Error('the workers have gone away'))
+      for (const tick of ticks.values())
+        tick.reject(new Error('reaper tick interrupted: connection to the worker process lost'))
       ticks.clear()
-      if (!isStopping) retry = setTimeout(reach, backoffMs(++failures))
+      if (!isStopping) retry = setTimeout(openSocket, backoffMs(++failures))
     })
   }
 
   return {
-    start: reach,
+    start: openSocket,
     nudge: (about) => void post({ type: 'nudge', about }),
-    // The evaluator gets the notice of the database instead.
+    // The trigger evaluator learns of the event through the announcement in Postgres instead.
     eventRecorded: () => false,
     reaper: config.reaper
       ? {
           run() {
-            if (workers === null) return Promise.reject(new Error('the workers are away'))
+            if (workers === null)
+              return Promise.reject(new Error('reaper tick not started: worker process not connected'))
             const tick = Promise.withResolvers<void>()
             ticks.set(++lastId, tick)
             post({ type: 'reap', id: lastId })

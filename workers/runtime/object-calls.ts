@@ -55,11 +55,11 @@ export function makeObjectCalls(post: (id: number, call: ObjectCall) => void): {
     waiting.set(id, { op: call.op, settle })
     post(id, call)
     const answer = await settle.promise
-    if (answer.op === 'failed') throw new Error(`the object store failed to ${call.op}: ${answer.message}`)
+    if (answer.op === 'failed') throw new Error(`object store ${call.op} failed: ${answer.message}`)
     return answer
   }
   const mismatch = (op: string): never => {
-    throw new Error(`an answer to another call than ${op}`)
+    throw new Error(`answer does not match the object store call ${op}`)
   }
 
   return {

@@ -14,9 +14,9 @@ export interface SimulatedDatabase {
   /** Milliseconds since 1970. */
   setTime(ms: number): Promise<void>
   /** Copies the content of every table and sequence, for the lifetime of the database. */
-  keep(): Promise<Kept>
+  snapshot(): Promise<DatabaseSnapshot>
   /** Restores every table and sequence to the kept state, or to the state after the migrations. */
-  reset(kept?: Kept): Promise<void>
+  reset(kept?: DatabaseSnapshot): Promise<void>
   /** Ends backends and waits until their locks are free. */
   endBackends(pids: readonly number[]): Promise<void>
   drop(): Promise<void>
@@ -28,7 +28,7 @@ export const LOCK_TIMEOUT_MS = 20
 const VACUUM_TRIES = 200
 
 /** Rows and sequence numbers at some time; `reset` can restore them. */
-export interface Kept {
+export interface DatabaseSnapshot {
   /** Statements that restore the rows and numbers. */
   restore: string
 }
@@ -100,7 +100,7 @@ export async function openSimulatedDatabase(serverUrl: string): Promise<Simulate
     where relkind = 'r' and relnamespace = 'public'::regnamespace and pg_relation_size(oid) > 0 order by relname`
 
   let keptTimes = 0
-  async function keep(): Promise<Kept> {
+  async function snapshot(): Promise<DatabaseSnapshot> {
     keptTimes += 1
     const statements: string[] = []
     for (const { name: table } of await filled()) {
@@ -115,7 +115,7 @@ export async function openSimulatedDatabase(serverUrl: string): Promise<Simulate
     // Restarting a sequence would be a schema change, which invalidates the catalog cache of every connection.
     return { restore: [...statements, ...numbers.map(({ statement }) => statement)].join('\n') }
   }
-  const blank = await keep()
+  const blank = await snapshot()
 
   return {
     url,
@@ -124,7 +124,7 @@ export async function openSimulatedDatabase(serverUrl: string): Promise<Simulate
     setTime: async (ms) => {
       await admin`select setval('sim.clock', ${ms})`
     },
-    keep,
+    snapshot,
     reset: async (kept = blank) => {
       const names = (await filled()).map(({ name }) => name)
       if (names.length > 0) {
@@ -138,7 +138,8 @@ export async function openSimulatedDatabase(serverUrl: string): Promise<Simulate
         // repeated until all pages are free.
         let left = names
         for (let tries = 0; left.length > 0; tries++) {
-          if (tries === VACUUM_TRIES) throw new Error(`of the last seed there are still ${left.join(', ')}`)
+          if (tries === VACUUM_TRIES)
+            throw new Error(`tables not empty after ${VACUUM_TRIES} vacuums: ${left.join(', ')}`)
           await admin.unsafe(`vacuum (process_toast false) ${left.join(', ')}`)
           left = (await filled()).map(({ name }) => name)
         }
@@ -151,10 +152,10 @@ export async function openSimulatedDatabase(serverUrl: string): Promise<Simulate
     },
     async endBackends(pids) {
       if (pids.length === 0) return
-      const gone = pids as number[]
-      await admin`select pg_terminate_backend(pid) from pg_stat_activity where pid = any(${gone}::int[])`
+      const backends = pids as number[]
+      await admin`select pg_terminate_backend(pid) from pg_stat_activity where pid = any(${backends}::int[])`
       // Polls without a pause, because Postgres itself would check only every 100 ms.
-      while ((await admin`select from pg_stat_activity where pid = any(${gone}::int[])`).length > 0);
+      while ((await admin`select from pg_stat_activity where pid = any(${backends}::int[])`).length > 0);
     },
     async drop() {
       await admin.end({ timeout: 1 })

@@ -191,6 +191,6 @@ export async function readFacts(
       'outbox', (select coalesce(json_agg(o order by id), '[]') from (
         select id, kind, tries from outbox where kind <> 'abandonedUpload') o),
       'runTotal', (select coalesce(sum(change), 0) from run_total)) end as facts`
-  if (row === undefined) throw new Error('the database says nothing')
+  if (row === undefined) throw new Error('the query of the facts returned no row')
   return row
 }

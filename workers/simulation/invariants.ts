@@ -44,7 +44,11 @@ export const newMemory = () => ({
   lastEvents: new Map<string, string>(),
   lastFroms: new Map<string, string>(),
   /** Rows that the reaper has removed, in their last state. Later facts must still agree with them. */
-  gone: { runs: new Map<string, RunFact>(), attempts: [] as AttemptFact[], runFiles: [] as RunFileFact[] },
+  removedRows: {
+    runs: new Map<string, RunFact>(),
+    attempts: [] as AttemptFact[],
+    runFiles: [] as RunFileFact[],
+  },
   /** Landing files that clients have requested to delete. */
   removals: new Set<string>(),
   lastTransition: 0,
@@ -72,14 +76,14 @@ type Check = (facts: Facts, memory: Memory, world: World, fail: (what: string) =
 
 const handleOf = ({ run_id, attempt }: { run_id: string; attempt: number }) => `${run_id}:${attempt}`
 const isEnded = ({ status }: RunFact) => isTerminal(status as RunStatus)
-const of = <T>(items: readonly T[], key: (item: T) => string) => Map.groupBy(items, key)
+const groupBy = <T>(items: readonly T[], key: (item: T) => string) => Map.groupBy(items, key)
 const byId = <T extends { id: string }>(items: readonly T[]) => new Map(items.map((item) => [item.id, item]))
 const bigint = Number
 const DAY_MS = 86_400_000
 /** Stores the value of a key. Returns the earlier value if it was different. */
-function changedFrom<Value>(known: Map<string, Value>, key: string, value: Value): Value | undefined {
-  const before = known.get(key)
-  known.set(key, value)
+function changedFrom<Value>(values: Map<string, Value>, key: string, value: Value): Value | undefined {
+  const before = values.get(key)
+  values.set(key, value)
   return before === value ? undefined : before
 }
 /** Returns whether pair `a` of time and id comes after pair `b`. */
@@ -88,8 +92,8 @@ const isAfter = (a: [string | null, string], b: [string | null, string]) => {
   return at > other || (at === other && a[1] > b[1])
 }
 /** All current runs, and those that were removed after their end. */
-const runsEver = (facts: Facts, { gone }: Memory) =>
-  gone.runs.size === 0 ? facts.runs : [...gone.runs.values(), ...facts.runs]
+const runsEver = (facts: Facts, { removedRows }: Memory) =>
+  removedRows.runs.size === 0 ? facts.runs : [...removedRows.runs.values(), ...facts.runs]
 
 /** The columns that never change after a run's end. */
 const ENDS = [
@@ -99,66 +103,68 @@ const ENDS = [
 
 export const INVARIANTS: Readonly<Record<string, Check>> = {
   // Must be the first check, because it records the removed rows for the others.
-  'only what may go is removed'(facts, { lastFacts: before, gone, removals }, world, fail) {
-    for (const { id } of facts.runs) if (gone.runs.has(id)) fail(`run ${id} was removed and is back`)
+  'retention removes only expired rows'(facts, { lastFacts: before, removedRows, removals }, world, fail) {
+    for (const { id } of facts.runs)
+      if (removedRows.runs.has(id)) fail(`run ${id} was removed and exists again`)
     if (before === null) return
     const retention = world.retention()
     const pipelines = byId(before.pipelines)
     const runs = byId(facts.runs)
     const removed = before.runs.filter(({ id }) => !runs.has(id))
     for (const run of removed) {
-      gone.runs.set(run.id, run)
-      if (!isEnded(run)) fail(`run ${run.id} was ${run.status} and is gone`)
-      if (retention === null) fail(`run ${run.id} is gone, and nothing was to be removed`)
+      removedRows.runs.set(run.id, run)
+      if (!isEnded(run)) fail(`run ${run.id} was removed while ${run.status}`)
+      if (retention === null) fail(`run ${run.id} was removed, but the reaper has no work in this seed`)
       if (retention === null || isPurgeable(pipelines.get(run.pipeline_id)?.deleted_at, retention, world))
         continue
       const others = before.runs.filter(({ pipeline_id }) => pipeline_id === run.pipeline_id)
       const newer = others.filter((one) => isAfter([one.created_at, one.id], [run.created_at, run.id])).length
       const age = world.now() - Date.parse(run.created_at)
       if (newer < retention.runs && age <= retention.runDays * DAY_MS)
-        fail(`run ${run.id} is gone with ${newer} newer ones, ${age} ms old`)
+        fail(`run ${run.id} was removed with ${newer} newer runs at an age of ${age} ms`)
       const isLatest = (one: RunFact) =>
         one.status === 'success' &&
         !others.some(
           (other) =>
             other.status === 'success' && isAfter([other.finished_at, other.id], [one.finished_at, one.id]),
         )
-      if (isLatest(run)) fail(`run ${run.id} is gone, the latest success of ${run.pipeline}`)
+      if (isLatest(run)) fail(`run ${run.id} was removed, but is the latest success of ${run.pipeline}`)
     }
     if (removed.length > 0) {
-      gone.attempts.push(...before.attempts.filter(({ run_id }) => !runs.has(run_id)))
-      gone.runFiles.push(...before.runFiles.filter(({ run_id }) => !runs.has(run_id)))
+      removedRows.attempts.push(...before.attempts.filter(({ run_id }) => !runs.has(run_id)))
+      removedRows.runFiles.push(...before.runFiles.filter(({ run_id }) => !runs.has(run_id)))
     }
-    const left = byId(facts.pipelines)
+    const pipelinesNow = byId(facts.pipelines)
     for (const { id, name, deleted_at } of before.pipelines)
-      if (!left.has(id) && (retention === null || !isPurgeable(deleted_at, retention, world)))
-        fail(`pipeline ${name} is gone, deleted at ${deleted_at}`)
+      if (!pipelinesNow.has(id) && (retention === null || !isPurgeable(deleted_at, retention, world)))
+        fail(`pipeline ${name}, deleted at ${deleted_at}, was purged too early`)
     const refs = new Set(facts.refs.map(({ name }) => name))
     for (const { name, state } of before.refs)
-      if (!refs.has(name) && state === 'open') fail(`the branch ${name} was open and is gone`)
+      if (!refs.has(name) && state === 'open') fail(`open branch ${name} was removed`)
     const files = byId(facts.files)
     for (const { id, archived_by_run } of before.files)
       if (!files.has(id) && archived_by_run === null && !removals.has(id))
-        fail(`the landing file ${id} is gone, and nobody has read it`)
+        fail(`landing file ${id} was removed before any run archived it`)
   },
 
-  'what is pinned can be read'(facts, _, world, fail) {
+  'every pinned version is readable'(facts, _, world, fail) {
     const living = new Set(facts.pipelines.flatMap(({ id, deleted_at }) => (deleted_at === null ? id : [])))
     const check = (what: string, pins: Record<string, string>) => {
       for (const [key, versionId] of Object.entries(pins))
-        if (!world.holds(key, versionId)) fail(`${what} pins ${key} ${versionId}, which is not there`)
+        if (!world.holds(key, versionId))
+          fail(`${what} pins ${key} ${versionId}, which the store does not have`)
     }
     for (const { pipeline_id, version_number, published_versions } of facts.versions)
       if (living.has(pipeline_id)) check(`version ${version_number} of ${pipeline_id}`, published_versions)
     for (const run of facts.runs) if (!isEnded(run)) check(`run ${run.id}`, run.pins)
   },
 
-  'counts agree with rows'(facts, _, __, fail) {
+  'run_total equals the number of runs'(facts, _, __, fail) {
     if (facts.runTotal !== facts.runs.length)
-      fail(`there are ${facts.runs.length} runs, and run_total has ${facts.runTotal}`)
+      fail(`${facts.runs.length} runs, but run_total is ${facts.runTotal}`)
   },
 
-  'histories lead to where things are'(facts, memory, _, fail) {
+  'histories end in the current states'(facts, memory, _, fail) {
     for (const { id, machine, entity_id, event, from, to } of facts.transitions) {
       // A paused transaction may commit lower numbers after others have committed higher ones. The numbers of one entity are in
       // order.
@@ -168,21 +174,21 @@ export const INVARIANTS: Readonly<Record<string, Check>> = {
       const before = memory.histories.get(entity_id)
       const begins = machine === 'run' ? '' : machine === 'draft' ? FIRST_DRAFT : null
       if (before !== undefined ? before !== from : begins !== null && begins !== from)
-        fail(`${machine} ${entity_id}: ${event} went from ${from}, and it was ${before ?? 'new'}`)
+        fail(`${machine} ${entity_id}: ${event} starts in ${from}, but the state was ${before ?? 'new'}`)
       memory.histories.set(entity_id, to)
       memory.lastEvents.set(entity_id, event)
       memory.lastFroms.set(entity_id, from)
     }
-    const stands = (machine: string, id: string, value: unknown, first: string) => {
-      const told = memory.histories.get(id) ?? first
-      if (told !== pathOf(value))
-        fail(`${machine} ${id} is ${pathOf(value)}, and its history has come to ${told}`)
+    const checkState = (machine: string, id: string, value: unknown, first: string) => {
+      const lastState = memory.histories.get(id) ?? first
+      if (lastState !== pathOf(value))
+        fail(`${machine} ${id} is ${pathOf(value)}, but its history ends in ${lastState}`)
     }
-    for (const run of facts.runs) stands('run', run.id, run.snapshot.value, '')
+    for (const run of facts.runs) checkState('run', run.id, run.snapshot.value, '')
     for (const pipeline of facts.pipelines)
-      stands('draft', pipeline.id, pipeline.draft_snapshot.value, FIRST_DRAFT)
+      checkState('draft', pipeline.id, pipeline.draft_snapshot.value, FIRST_DRAFT)
     for (const trigger of facts.triggers)
-      if (memory.histories.has(trigger.id)) stands('trigger', trigger.id, trigger.snapshot.value, '')
+      if (memory.histories.has(trigger.id)) checkState('trigger', trigger.id, trigger.snapshot.value, '')
   },
 
   'I1 a terminal state never changes'(facts, memory, _, fail) {
@@ -192,14 +198,14 @@ export const INVARIANTS: Readonly<Record<string, Check>> = {
       const { id } = run
       const end = JSON.stringify(ENDS.map((column) => run[column]))
       const before = changedFrom(memory.terminal, id, end)
-      if (before !== undefined) fail(`run ${id} was ${before} and is ${end}`)
+      if (before !== undefined) fail(`run ${id} changed after its end from ${before} to ${end}`)
     }
-    for (const id of memory.terminal.keys()) if (!seen.has(id)) fail(`run ${id} had ended and is gone`)
+    for (const id of memory.terminal.keys()) if (!seen.has(id)) fail(`ended run ${id} does not exist`)
     for (const id of memory.acknowledged.runs)
-      if (!seen.has(id)) fail(`run ${id} was acknowledged and is not there`)
+      if (!seen.has(id)) fail(`acknowledged run ${id} does not exist`)
     for (const id of memory.acknowledged.cancelled)
       if (seen.get(id)?.status !== 'cancelled')
-        fail(`run ${id} was said to be cancelled and is ${seen.get(id)?.status}`)
+        fail(`run ${id} was acknowledged as cancelled, but is ${seen.get(id)?.status}`)
   },
 
   'I2 one run per event, due time and key'(facts, memory, _, fail) {
@@ -214,14 +220,14 @@ export const INVARIANTS: Readonly<Record<string, Check>> = {
       ]
       for (const key of keys) {
         if (!key) continue
-        if (seen.has(key)) fail(`${key} has another run: ${id}`)
+        if (seen.has(key)) fail(`${key} has a second run: ${id}`)
         seen.add(key)
       }
     }
     const runs = byId(all)
     for (const [key, id] of memory.acknowledged.byKey)
       if (runs.get(id)?.trigger !== `request-${key}`)
-        fail(`key ${key} was answered with run ${id}, which is not its own`)
+        fail(`key ${key} was answered with run ${id} of another request`)
   },
 
   'I3 main is a sequence of commits, each one success'(facts, memory, world, fail) {
@@ -229,44 +235,44 @@ export const INVARIANTS: Readonly<Record<string, Check>> = {
     const { commits } = facts
     const last = commits.at(-1)
     if (bigint(main?.number ?? -1) !== (last?.number ?? 0))
-      fail(`main is at ${main?.number}, its last commit is ${last?.number}`)
+      fail(`main is at commit ${main?.number}, but its last commit is ${last?.number}`)
     if (last !== undefined && main?.head !== last.id) fail('the head of main is not its last commit')
     const runs = byId(runsEver(facts, memory))
     const attempts = new Map(
-      [...memory.gone.attempts, ...facts.attempts].map((attempt) => [handleOf(attempt), attempt]),
+      [...memory.removedRows.attempts, ...facts.attempts].map((attempt) => [handleOf(attempt), attempt]),
     )
     const branches = new Set(facts.refs.map(({ name }) => name))
     const numbers = new Set(commits.map(({ number }) => number))
     // A forgotten commit must have been seen before, and no table of main may refer to it.
     for (let number = 1; number <= (last?.number ?? 0); number++) {
       if (numbers.has(number)) continue
-      if (!memory.merged.has(String(number))) fail(`commit ${number} has never been there`)
+      if (!memory.merged.has(String(number))) fail(`commit ${number} never existed`)
       if (facts.entries.some((one) => one.from_commit === number || one.to_commit === number))
-        fail(`commit ${number} is forgotten, and main shows it`)
+        fail(`commit ${number} was pruned, but main refers to it`)
     }
     commits.forEach((commit) => {
       const before = changedFrom(memory.merged, String(commit.number), commit.id)
-      if (before !== undefined) fail(`commit ${commit.number} was ${before} and is ${commit.id}`)
+      if (before !== undefined) fail(`commit ${commit.number} changed its id from ${before} to ${commit.id}`)
       const run = runs.get(commit.run_id)
       if (run?.status !== 'success' || run.merged_commit !== commit.number)
         fail(
-          `commit ${commit.number} is of run ${commit.run_id}, which is ${run?.status} with ${run?.merged_commit}`,
+          `commit ${commit.number} belongs to run ${commit.run_id}, which is ${run?.status} with commit ${run?.merged_commit}`,
         )
-      if (run?.base_commit !== commit.base) fail(`commit ${commit.number}: its run has another base`)
+      if (run?.base_commit !== commit.base) fail(`commit ${commit.number} and its run have different bases`)
       if (commit.base >= commit.number) fail(`commit ${commit.number} is based on ${commit.base}`)
       const attempt = attempts.get(`${commit.run_id}:${run?.attempt}`)
       if (attempt?.base_commit !== commit.base || attempt.branch !== commit.ref)
-        fail(`commit ${commit.number} is not of the last attempt of its run`)
+        fail(`commit ${commit.number} does not belong to the last attempt of its run`)
       const written = facts.entries.filter(({ from_commit }) => from_commit === commit.number)
       const changes = facts.branchEntries.filter(({ ref }) => ref === commit.ref)
-      const told = (rows: { name: string; content_id: string }[]) =>
+      const listOf = (rows: { name: string; content_id: string }[]) =>
         rows
           .map(({ name, content_id }) => `${name}=${content_id}`)
           .sort()
           .join()
       // The changes of a branch are removed together with the branch.
-      if (branches.has(commit.ref) && told(written) !== told(changes))
-        fail(`commit ${commit.number} wrote ${told(written)}, not ${told(changes)}`)
+      if (branches.has(commit.ref) && listOf(written) !== listOf(changes))
+        fail(`commit ${commit.number} wrote ${listOf(written)}, not ${listOf(changes)}`)
       for (const { name } of written)
         for (const other of facts.entries)
           if (other.name === name && other.from_commit > commit.base && other.from_commit < commit.number)
@@ -281,46 +287,47 @@ export const INVARIANTS: Readonly<Record<string, Check>> = {
       if (run.status !== 'success' || run.merged_commit !== null) continue
       if (memory.lastEvents.get(run.id) === 'inputTaken') {
         const by = facts.files.find(({ id }) => id === run.landing_file_id)?.archived_by_run
-        if (by === null || by === run.id) fail(`run ${run.id} did nothing, and its file is archived by ${by}`)
+        if (by === null || by === run.id)
+          fail(`run ${run.id} skipped its work, but its file is archived by ${by}`)
       } else if (!(world.runner.tested.get(`${run.id}:${run.attempt}`) ?? []).includes(null))
-        fail(`run ${run.id} is a success, and what it wrote is not on main`)
+        fail(`run ${run.id} succeeded, but main lacks its commit`)
     }
-    for (const [name, entries] of of(facts.entries, (entry) => entry.name))
+    for (const [name, entries] of groupBy(facts.entries, (entry) => entry.name))
       entries.forEach((entry, index) => {
         const next = entries[index + 1]
         if (entry.to_commit !== (next?.from_commit ?? null))
           fail(
-            `${name} of commit ${entry.from_commit} ends at ${entry.to_commit}, not at ${next?.from_commit}`,
+            `table ${name} of commit ${entry.from_commit} ends at commit ${entry.to_commit}, not at ${next?.from_commit}`,
           )
       })
     for (const { run_id, attempt, state, name } of facts.refs) {
       const run = run_id === null ? undefined : runs.get(run_id)
       const isMerged = run?.status === 'success' && run.merged_commit !== null && run.attempt === attempt
       if (name !== 'main' && (state === 'merged') !== isMerged)
-        fail(`branch ${name} is ${state}, its run ${run?.status}`)
+        fail(`branch ${name} is ${state}, but its run is ${run?.status}`)
     }
   },
 
-  'I4 what is merged is what was tested, and passed'(facts, memory, world, fail) {
+  'I4 only tested commits that passed are merged'(facts, memory, world, fail) {
     const contentOf = new Map(world.runner.committed.map((one) => [one.content, one]))
     const runs = byId(runsEver(facts, memory))
     const blocked = new Set(facts.failedTests.map(({ run_id }) => run_id))
     for (const commit of facts.commits) {
       const judgement = world.runner.judged.get(commit.id)
-      if (judgement === undefined) fail(`commit ${commit.number} was merged, and nobody has tested it`)
+      if (judgement === undefined) fail(`commit ${commit.number} was merged without a test`)
       if (judgement?.isBlocked || blocked.has(commit.run_id))
-        fail(`commit ${commit.number} had failed a test`)
+        fail(`commit ${commit.number} was merged after a failed test`)
     }
     for (const entry of facts.entries) {
       const [runId = ''] = contentOf.get(entry.content_id)?.handle.split(':') ?? []
       if (runs.get(runId)?.status !== 'success')
-        fail(`main shows ${entry.name} of run ${runId}, which is no success`)
+        fail(`main shows table ${entry.name} of run ${runId}, which has not succeeded`)
     }
     // A closed or merged branch never changes, because nothing can write to it.
     for (const { name, state, head } of facts.refs) {
       if (state === 'open') continue
       if (changedFrom(memory.closedHeads, name, head) !== undefined)
-        fail(`the branch ${name} is ${state} and has moved on`)
+        fail(`${state} branch ${name} has a new head`)
     }
   },
 
@@ -332,10 +339,10 @@ export const INVARIANTS: Readonly<Record<string, Check>> = {
     }
     for (const run of facts.runs) {
       const needed = NEEDED[memory.lastEvents.get(run.id) ?? '']
-      const told = world.runner.told.get(`${run.id}:${run.attempt}`)
-      if (isEnded(run) && needed !== undefined && !told?.has(needed))
+      const results = world.runner.told.get(`${run.id}:${run.attempt}`)
+      if (isEnded(run) && needed !== undefined && !results?.has(needed))
         fail(
-          `run ${run.id} is ${run.status}, and attempt ${run.attempt} has said ${[...(told ?? [])].join()}`,
+          `run ${run.id} is ${run.status}, but attempt ${run.attempt} reported ${[...(results ?? [])].join()}`,
         )
     }
   },
@@ -350,16 +357,16 @@ export const INVARIANTS: Readonly<Record<string, Check>> = {
         fail(`the pins of run ${run.id} have changed`)
       const version = versions.get(`${run.pipeline_id} ${run.version_number}`)
       if (version !== undefined && sorted(version.published_versions) !== sorted(run.pins))
-        fail(`run ${run.id} does not pin what version ${run.version_number} has published`)
+        fail(`run ${run.id} does not pin the files of version ${run.version_number}`)
     }
-    const frozenOf = of(facts.runFiles, handleOf)
+    const frozenOf = groupBy(facts.runFiles, handleOf)
     for (const attempt of facts.attempts) {
       const handle = handleOf(attempt)
       const frozen = (frozenOf.get(handle) ?? []).map((file) => file.landing_file_id).sort()
-      const known = memory.frozen.get(handle)
-      if (known !== undefined) {
-        if (known !== frozen.join())
-          fail(`the input of attempt ${handle} was ${known} and is ${frozen.join()}`)
+      const frozenBefore = memory.frozen.get(handle)
+      if (frozenBefore !== undefined) {
+        if (frozenBefore !== frozen.join())
+          fail(`the input of attempt ${handle} changed from ${frozenBefore} to ${frozen.join()}`)
         continue
       }
       memory.frozen.set(handle, frozen.join())
@@ -369,7 +376,7 @@ export const INVARIANTS: Readonly<Record<string, Check>> = {
         if (file === undefined) continue
         if (!run?.landing_zones.includes(file.zone)) fail(`attempt ${handle} reads a file of ${file.zone}`)
         if (file.seq > attempt.landing_watermark)
-          fail(`attempt ${handle} reads a file that came after its start`)
+          fail(`attempt ${handle} reads a file uploaded after its start`)
         if (file.archived_at !== null && file.archived_at < attempt.opened_at)
           fail(`attempt ${handle} reads file ${id}, which had been archived`)
       }
@@ -379,18 +386,18 @@ export const INVARIANTS: Readonly<Record<string, Check>> = {
         .map(({ id }) => id)
         .sort()
       if (active.join() !== frozen.join())
-        fail(`attempt ${handle} reads ${frozen.join()}, active were ${active.join()}`)
+        fail(`attempt ${handle} reads ${frozen.join()}, but the active files were ${active.join()}`)
     }
   },
 
-  'I6 a file is archived once, by a success that read it'(facts, memory, world, fail) {
+  'I6 a file is archived once, by a successful run that read it'(facts, memory, world, fail) {
     const all = runsEver(facts, memory)
     const runs = byId(all)
-    const readOf = of([...memory.gone.runFiles, ...facts.runFiles], handleOf)
+    const readOf = groupBy([...memory.removedRows.runFiles, ...facts.runFiles], handleOf)
     for (const file of facts.files) {
       const before = memory.archived.get(file.id)
       if (before !== undefined && before !== file.archived_by_run)
-        fail(`file ${file.id} was archived by ${before} and is by ${file.archived_by_run}`)
+        fail(`file ${file.id} was archived by ${before}, then by ${file.archived_by_run}`)
       if (file.archived_by_run === null) continue
       memory.archived.set(file.id, file.archived_by_run)
       const run = runs.get(file.archived_by_run)
@@ -408,34 +415,34 @@ export const INVARIANTS: Readonly<Record<string, Check>> = {
       for (const { landing_file_id } of readOf.get(`${run.id}:${run.attempt}`) ?? []) {
         const key = `${run.pipeline_id} ${landing_file_id}`
         if (readBy.has(key))
-          fail(`file ${landing_file_id} was read by the successes ${readBy.get(key)} and ${run.id}`)
+          fail(`file ${landing_file_id} was read by two successful runs: ${readBy.get(key)} and ${run.id}`)
         readBy.set(key, run.id)
       }
     }
   },
 
   'I7 versions are 1 to n'(facts, { acknowledged }, _, fail) {
-    const versionsOf = of(facts.versions, (version) => version.pipeline_id)
+    const versionsOf = groupBy(facts.versions, (version) => version.pipeline_id)
     for (const pipeline of facts.pipelines) {
       const numbers = (versionsOf.get(pipeline.id) ?? []).map((version) => version.version_number)
       const last = pipeline.published_version ?? 0
       const first = Math.max(1, last - pipeline.max_versions + 1)
       const expected = Array.from({ length: Math.max(0, last - first + 1) }, (_, index) => first + index)
       if (numbers.join() !== expected.join())
-        fail(`${pipeline.name} has the versions ${numbers.join()} of ${last}`)
+        fail(`${pipeline.name} has the versions ${numbers.join()} up to ${last}`)
     }
     if (new Set(acknowledged.versions).size < acknowledged.versions.length)
-      fail('a version was given to two publishes')
-    const known = new Set(facts.versions.map((one) => `${one.pipeline_id} ${one.version_number}`))
+      fail('two publishes got the same version')
+    const knownVersions = new Set(facts.versions.map((one) => `${one.pipeline_id} ${one.version_number}`))
     for (const version of acknowledged.versions)
-      if (!known.has(version)) fail(`version ${version} was told and is not there`)
+      if (!knownVersions.has(version)) fail(`acknowledged version ${version} does not exist`)
   },
 
-  'I8 an execution that fails is tried again as often as its pipeline says'(facts, memory, world, fail) {
+  'I8 failed executions are retried up to the limit of the pipeline'(facts, memory, world, fail) {
     for (const run of facts.runs) {
       const { retries } = run.snapshot.context
       const allowed = world.runner.retries.get(run.id)?.max ?? 0
-      if (retries > allowed) fail(`run ${run.id} was tried again ${retries} times of ${allowed}`)
+      if (retries > allowed) fail(`run ${run.id} had ${retries} retries of ${allowed}`)
       // A run that could not be submitted, or was stopped, is not tried again.
       const isGivenUp =
         run.status === 'failed' &&
@@ -447,10 +454,10 @@ export const INVARIANTS: Readonly<Record<string, Check>> = {
     }
   },
 
-  'I8 nothing is open beside what is under way'(facts, _, world, fail) {
+  'I8 only active runs have open attempts and branches'(facts, _, world, fail) {
     const runs = byId(facts.runs)
     const atMostOne = (what: string, items: readonly { pipeline_id: string }[]) => {
-      for (const [pipeline, all] of of(items, (item) => item.pipeline_id))
+      for (const [pipeline, all] of groupBy(items, (item) => item.pipeline_id))
         if (all.length > 1) fail(`pipeline ${pipeline} has ${all.length} ${what}`)
     }
     const open = facts.attempts.filter(({ state }) => state === 'open')
@@ -465,16 +472,16 @@ export const INVARIANTS: Readonly<Record<string, Check>> = {
       const mayBeOpen = run !== undefined && !isEnded(run) && !run.waiting && run.attempt === attempt.attempt
       if ((attempt.state === 'open') !== mayBeOpen)
         fail(
-          `attempt ${handleOf(attempt)} is ${attempt.state}, its run ${run?.status} waiting ${run?.waiting}`,
+          `attempt ${handleOf(attempt)} is ${attempt.state}, but its run is ${run?.status} (waiting: ${run?.waiting})`,
         )
     }
     for (const { name, state, run_id, attempt } of facts.refs)
       if (name !== 'main' && (state === 'open') !== openHandles.has(`${run_id}:${attempt}`))
-        fail(`branch ${name} is ${state}`)
+        fail(`branch ${name} is ${state}, unlike its attempt`)
     for (const run of facts.runs) {
-      if (run.chain_depth > world.depthLimit) fail(`run ${run.id} stands ${run.chain_depth} firings deep`)
-      if (isEnded(run) && run.follower !== null)
-        fail(`run ${run.id} has ended and is followed by ${run.follower}`)
+      if (run.chain_depth > world.depthLimit)
+        fail(`run ${run.id} exceeds the chain limit with depth ${run.chain_depth}`)
+      if (isEnded(run) && run.follower !== null) fail(`ended run ${run.id} has the follower ${run.follower}`)
       const { lostRunners, lostAlone, lostTogether, lostEngines, conflicts } = run.snapshot.context
       // The count includes the loss that fails the run.
       const last = isEnded(run) ? 1 : 0
@@ -485,26 +492,26 @@ export const INVARIANTS: Readonly<Record<string, Check>> = {
         lostEngines > MAX_LOST_ENGINES + last ||
         conflicts > MAX_CONFLICTS
       )
-        fail(`run ${run.id} has counted too far`)
+        fail(`run ${run.id} exceeds a limit of losses or conflicts`)
       const { runners, engines } = world.runner.losses.get(run.id) ?? { runners: 0, engines: 0 }
       if (lostAlone + lostTogether > runners)
         fail(
-          `run ${run.id} counts ${lostAlone + lostTogether} runners that it lost at work, and lost ${runners}`,
+          `run ${run.id} counts ${lostAlone + lostTogether} runners lost while executing, but lost ${runners}`,
         )
-      if (lostEngines > engines) fail(`run ${run.id} counts ${lostEngines} lost engines, and lost ${engines}`)
+      if (lostEngines > engines) fail(`run ${run.id} counts ${lostEngines} lost engines, but lost ${engines}`)
     }
-    const attemptsOf = of(facts.attempts, (attempt) => attempt.run_id)
+    const attemptsOf = groupBy(facts.attempts, (attempt) => attempt.run_id)
     for (const run of facts.runs) {
       const numbers = (attemptsOf.get(run.id) ?? []).map(({ attempt }) => attempt)
       if (numbers.some((number, index) => number !== index + 1) || numbers.length !== run.attempt)
-        fail(`run ${run.id} is at attempt ${run.attempt} and has had ${numbers.join()}`)
+        fail(`run ${run.id} is at attempt ${run.attempt}, but has the attempts ${numbers.join()}`)
     }
   },
 
-  'columns agree with snapshots'(facts, _, __, fail) {
+  'derived columns equal their snapshots'(facts, _, __, fail) {
     const differ = (what: string, columns: unknown, derived: unknown) => {
       if (JSON.stringify(columns) !== JSON.stringify(derived))
-        fail(`${what} has the columns ${JSON.stringify(columns)} for ${JSON.stringify(derived)}`)
+        fail(`${what} has the columns ${JSON.stringify(columns)} instead of ${JSON.stringify(derived)}`)
     }
     for (const { id, status, phase, attempt, waiting, snapshot } of facts.runs)
       differ(`run ${id}`, { status, phase, attempt, waiting }, runColumns(restore(runMachine, snapshot)))
@@ -543,8 +550,8 @@ export interface Violation {
 /** Checks everything, and stores the facts for comparison with later steps. */
 export function check(facts: Facts, memory: Memory, world: World): Violation[] {
   const violations: Violation[] = []
-  for (const [invariant, look] of Object.entries(INVARIANTS))
-    look(facts, memory, world, (what) => violations.push({ invariant, what }))
+  for (const [invariant, checkInvariant] of Object.entries(INVARIANTS))
+    checkInvariant(facts, memory, world, (what) => violations.push({ invariant, what }))
   memory.lastFacts = facts
   return violations
 }
@@ -560,8 +567,8 @@ export function checkEnd(facts: Facts, memory: Memory, expected: ExpectedFiring[
         `run ${run.id} is ${run.status} ${run.phase ?? ''} (acknowledged: ${memory.acknowledged.runs.has(run.id)})`,
       )
   for (const { id, kind, tries } of facts.outbox)
-    fail('I8 effects are performed', `effect ${id} ${kind} is left after ${tries} tries`)
-  for (const { id } of facts.events) fail('I8 events are heard', `event ${id} is left`)
+    fail('I8 effects are performed', `effect ${id} ${kind} is not performed after ${tries} tries`)
+  for (const { id } of facts.events) fail('I8 events are consumed', `event ${id} is not consumed`)
   const runs = new Set(runsEver(facts, memory).map((run) => `${run.trigger_id} ${run.trigger_event}`))
   for (const { triggerId, event, what } of expected)
     if (!runs.has(`${triggerId} ${event}`))

@@ -4,7 +4,7 @@
 import { parseArgs } from 'node:util'
 import { startTestPostgres } from '../../tools/test/test-postgres.ts'
 import { MUTATIONS, NO_MUTATION } from './mutations.ts'
-import { playAll, playPart, tell } from './parts.ts'
+import { playAll, playPart, printResult } from './parts.ts'
 import { type Bench, closeBench, openBench, type Result, simulate } from './simulate.ts'
 
 const { values } = parseArgs({
@@ -26,32 +26,32 @@ const MISSED_WITHIN = 300
 const range = { from: Number(values.from), count: Number(values.seeds) }
 const isOne = values.mutations || values.seed !== undefined || values.part
 // Child processes play many seeds, each with its own server.
-process.exitCode = isOne ? await served() : await playAll(range, Number(values.processes))
+process.exitCode = isOne ? await withServer() : await playAll(range, Number(values.processes))
 // Exits explicitly, because connections of processes that died in a simulation stay open.
 process.exit()
 
-async function served(): Promise<number> {
+async function withServer(): Promise<number> {
   const server = await startTestPostgres()
   const open = () => openBench(server.url)
   try {
-    if (values.mutations) return await mutated(open)
-    return values.seed === undefined ? await playPart(range, open) : await one(Number(values.seed), open)
+    if (values.mutations) return await playMutations(open)
+    return values.seed === undefined ? await playPart(range, open) : await playOne(Number(values.seed), open)
   } finally {
     await server.stop()
   }
 }
 
-async function one(seed: number, open: () => Promise<Bench>): Promise<number> {
+async function playOne(seed: number, open: () => Promise<Bench>): Promise<number> {
   const bench = await open()
   const mutation = MUTATIONS.find(({ name }) => name === values.mutation) ?? NO_MUTATION
   const result = await simulate(bench, seed, mutation)
-  tell(result, values.verbose)
+  printResult(result, values.verbose)
   console.log(`digest ${result.digest}, ${result.runs} runs, faults ${JSON.stringify(result.faults)}`)
   await closeBench(bench)
   return result.violations.length === 0 ? 0 : 1
 }
 
-async function mutated(open: () => Promise<Bench>): Promise<number> {
+async function playMutations(open: () => Promise<Bench>): Promise<number> {
   let missed = 0
   const chosen = MUTATIONS.filter(({ name }) => values.mutation === undefined || name === values.mutation)
   for (const mutation of chosen) {

@@ -22,17 +22,17 @@ export interface MemoryStore extends ObjectStore {
 }
 
 export interface Contents {
-  kept: ReadonlyMap<string, readonly Version[]>
+  versions: ReadonlyMap<string, readonly Version[]>
   count: number
 }
 
 export function openMemoryStore(clock: Clock, contents?: Contents): MemoryStore {
-  const kept = copied(contents?.kept ?? new Map())
+  const stored = copied(contents?.versions ?? new Map())
   let count = contents?.count ?? 0
 
-  const found = (key: string, versionId?: string): (Version & { bytes: Uint8Array }) | null => {
+  const findVersion = (key: string, versionId?: string): (Version & { bytes: Uint8Array }) | null => {
     checkKey(key)
-    const versions = kept.get(key) ?? []
+    const versions = stored.get(key) ?? []
     const version = versionId === undefined ? versions.at(-1) : versions.find(({ id }) => id === versionId)
     if (version === undefined || version.bytes === null) return null
     return { ...version, bytes: version.bytes }
@@ -43,37 +43,37 @@ export function openMemoryStore(clock: Clock, contents?: Contents): MemoryStore 
     versionId: id,
   })
 
-  function keep(key: string, bytes: Uint8Array) {
+  function storeVersion(key: string, bytes: Uint8Array) {
     checkKey(key)
     const id = isLakeKey(key) ? '' : `v${String(++count).padStart(12, '0')}`
     const version = { id, bytes, modified: clock.now() }
-    kept.set(key, isLakeKey(key) ? [version] : [...(kept.get(key) ?? []), version])
+    stored.set(key, isLakeKey(key) ? [version] : [...(stored.get(key) ?? []), version])
     return { versionId: id, size: bytes.byteLength }
   }
 
   return {
     async put(key, body, { maxBytes = Number.POSITIVE_INFINITY } = {}) {
       checkKey(key)
-      return keep(key, await whole(body, maxBytes))
+      return storeVersion(key, await bytesOf(body, maxBytes))
     },
     async stage(body, { maxBytes = Number.POSITIVE_INFINITY } = {}) {
-      const bytes = await whole(body, maxBytes)
+      const bytes = await bytesOf(body, maxBytes)
       return {
         size: bytes.byteLength,
-        commit: async (key) => ({ versionId: keep(key, bytes).versionId }),
+        commit: async (key) => ({ versionId: storeVersion(key, bytes).versionId }),
         discard: async () => {},
       }
     },
     async get(key, versionId) {
-      const version = found(key, versionId)
+      const version = findVersion(key, versionId)
       return version && { ...infoOf(version), body: streamOf(version.bytes) }
     },
     async head(key, versionId) {
-      const version = found(key, versionId)
+      const version = findVersion(key, versionId)
       return version && infoOf(version)
     },
     async text(key, versionId, maxBytes = limits.uploadBytes) {
-      const version = found(key, versionId)
+      const version = findVersion(key, versionId)
       if (version === null) return null
       if (version.bytes.byteLength > maxBytes) throw new ObjectTooLarge(maxBytes)
       const text = new TextDecoder('utf-8', { ignoreBOM: true }).decode(version.bytes)
@@ -81,21 +81,21 @@ export function openMemoryStore(clock: Clock, contents?: Contents): MemoryStore 
     },
     async delete(key) {
       checkKey(key)
-      const versions = kept.get(key)
+      const versions = stored.get(key)
       if (versions === undefined) return
-      if (isLakeKey(key)) kept.delete(key)
+      if (isLakeKey(key)) stored.delete(key)
       else if (versions.at(-1)?.bytes !== null)
         versions.push({ id: `v${String(++count).padStart(12, '0')}`, bytes: null, modified: clock.now() })
     },
     async deleteVersion(key, versionId) {
       checkKey(key)
-      const left = (kept.get(key) ?? []).filter(({ id }) => id !== versionId)
-      if (left.length > 0) kept.set(key, left)
-      else kept.delete(key)
+      const remaining = (stored.get(key) ?? []).filter(({ id }) => id !== versionId)
+      if (remaining.length > 0) stored.set(key, remaining)
+      else stored.delete(key)
     },
     async list(prefix, { limit, after = '' }) {
       checkPrefix(prefix)
-      const live = [...kept]
+      const live = [...stored]
         .filter(([key]) => key.startsWith(prefix) && (after === '' || compareKeys(key, after) > 0))
         .flatMap(([key, versions]) => {
           const newest = versions.at(-1)
@@ -107,7 +107,7 @@ export function openMemoryStore(clock: Clock, contents?: Contents): MemoryStore 
     },
     async versions(prefix, after = '') {
       checkPrefix(prefix)
-      const found = [...kept]
+      const found = [...stored]
         .filter(([key]) => key.startsWith(prefix) && (after === '' || compareKeys(key, after) > 0))
         .sort(([a], [b]) => compareKeys(a, b))
         .flatMap(([key, versions]) =>
@@ -123,23 +123,23 @@ export function openMemoryStore(clock: Clock, contents?: Contents): MemoryStore 
     },
     async removeAll(prefix) {
       checkFolder(prefix)
-      for (const key of [...kept.keys()]) if (key.startsWith(prefix)) kept.delete(key)
+      for (const key of [...stored.keys()]) if (key.startsWith(prefix)) stored.delete(key)
     },
     async ping() {},
     async close() {},
-    holds: (key, versionId) => found(key, versionId) !== null,
+    holds: (key, versionId) => findVersion(key, versionId) !== null,
     clear() {
-      kept.clear()
+      stored.clear()
       count = 0
     },
-    contents: () => ({ kept: copied(kept), count }),
+    contents: () => ({ versions: copied(stored), count }),
   }
 }
 
-const copied = (kept: Contents['kept']) =>
+const copied = (kept: Contents['versions']) =>
   new Map([...kept].map(([key, versions]): [string, Version[]] => [key, [...versions]]))
 
-async function whole(body: Body, maxBytes: number): Promise<Uint8Array> {
+async function bytesOf(body: Body, maxBytes: number): Promise<Uint8Array> {
   const parts: Uint8Array[] = []
   // Copies each chunk, because its memory is reused for the next one. `slice` of a Buffer would not copy.
   for await (const chunk of chunksOf(body, maxBytes)) parts.push(new Uint8Array(chunk))

@@ -41,30 +41,34 @@ export const MUTATIONS: readonly Mutation[] = [
     /(from run r where id = any\([^)]*\)) order by id for update/,
     '$1 order by id',
   ),
-  rewriting('archive what is archived already', /(where f\.id = i\.id) and f\.archived_by_run is null/, '$1'),
+  rewriting(
+    'archive files that are already archived',
+    /(where f\.id = i\.id) and f\.archived_by_run is null/,
+    '$1',
+  ),
   rewriting(
     'freeze archived files',
     /(join landing_file f on f\.zone_id = z\.id) and f\.archived_by_run is null/,
     '$1',
   ),
   rewriting(
-    'keep events that have fired',
+    'leave consumed events in the queue',
     /delete from trigger_event where id = any\(/,
     'delete from trigger_event where false and id = any(',
   ),
   rewriting(
-    'lose successes that triggers hear',
+    'lose successes with a listening trigger',
     /(limit 1\) listener\s[^;]*? on true)(\s+returning 1)/,
     '$1 where false$2',
   ),
   rewriting(
-    'write without asking who leads',
+    'write without checking the lease',
     /select 1 from leader where role = (\$\d+) and epoch = (\$\d+) and backend_pid = pg_backend_pid\(\) for share/,
     'select 1 where $1::text is not null and $2::bigint is not null',
   ),
   {
     ...NO_MUTATION,
-    name: 'take the facts of any attempt',
+    name: 'accept the facts of any attempt',
     outcome(outcome, facts) {
       const run = facts?.runs.find(({ id }) => id === outcome.runId)
       return run === undefined || run.attempt === 0 ? outcome : { ...outcome, attempt: run.attempt }
@@ -77,7 +81,7 @@ export const MUTATIONS: readonly Mutation[] = [
   },
   {
     ...NO_MUTATION,
-    name: 'try again without counting',
+    name: 'retry without counting',
     outcome: (outcome) =>
       outcome.kind === 'failed' && outcome.retry !== undefined
         ? { ...outcome, retry: { ...outcome.retry, max: outcome.retry.max + 1 } }
@@ -86,8 +90,8 @@ export const MUTATIONS: readonly Mutation[] = [
   rewriting('prune the latest success', /and r\.id is distinct from latest\.id/, ''),
   rewriting('prune runs that have not ended', /and r\.status in \('success', 'failed', 'cancelled'\)/, ''),
   rewriting(
-    'forget branches that are open',
-    /where closed_at < (\$\d+) and/,
+    'prune open branches',
+    /where f\.closed_at < (\$\d+) and/,
     'where $1::timestamptz is not null and',
   ),
   rewriting('write no history', / as t\(entity_id uuid, event text[^)]*\)/, '$& where false'),

@@ -14,7 +14,7 @@ const PROGRESS_MS = 30_000
 /** A normal seed takes less than a second. */
 const HANGS_AFTER_MS = 300_000
 /** Maximum number of failing seeds that a process prints with their steps. */
-const TOLD = 3
+const PRINTED_MAX = 3
 /** Prefix of an output line that is a message to the parent process. */
 const TO_PARENT = '@sluice '
 
@@ -22,24 +22,24 @@ type Message =
   | { kind: 'begun'; seed: number }
   | ({ kind: 'played'; isFailed: boolean } & Pick<Result, 'seed' | 'steps' | 'runs' | 'faults'>)
 
-const say = (message: Message) => console.log(`${TO_PARENT}${JSON.stringify(message)}`)
+const sendToParent = (message: Message) => console.log(`${TO_PARENT}${JSON.stringify(message)}`)
 
 /** Plays the seeds of one process, one after the other. Returns the exit code. */
 export async function playPart({ from, count }: Range, open: () => Promise<Bench>): Promise<number> {
   let bench = await open()
   let failed = 0
   for (let seed = from; seed < from + count; seed++) {
-    say({ kind: 'begun', seed })
+    sendToParent({ kind: 'begun', seed })
     const result = await simulate(bench, seed).catch((error: unknown) => broken(seed, error))
     const { steps, runs, faults, violations } = result
     if (violations.length > 0) {
       failed += 1
-      if (failed <= TOLD) tell(result, false)
+      if (failed <= PRINTED_MAX) printResult(result, false)
       else console.log(`FAILED seed ${seed}: ${violations[0]?.invariant}: ${violations[0]?.what}`)
       // The next seed gets a new bench, without leftovers of the failed one.
       bench = await open()
     }
-    say({ kind: 'played', seed, isFailed: violations.length > 0, steps, runs, faults })
+    sendToParent({ kind: 'played', seed, isFailed: violations.length > 0, steps, runs, faults })
   }
   return failed === 0 ? 0 : 1
 }
@@ -49,7 +49,7 @@ const broken = (seed: number, error: unknown): Result => ({
   seed,
   violations: [
     {
-      invariant: 'a seed is played to its end',
+      invariant: 'every seed is played to its end',
       what: error instanceof Error ? (error.stack ?? error.message) : String(error),
     },
   ],
@@ -78,7 +78,7 @@ export async function playAll({ from, count }: Range, processes: number): Promis
     )
   }
   const timer = setInterval(progress, PROGRESS_MS)
-  const hear = (message: Message) => {
+  const onMessage = (message: Message) => {
     if (message.kind === 'begun') return
     totals.played += 1
     totals.steps += message.steps
@@ -87,13 +87,13 @@ export async function playAll({ from, count }: Range, processes: number): Promis
       totals.faults[kind] = (totals.faults[kind] ?? 0) + times
     if (message.isFailed) failed.push(message.seed)
   }
-  const work = async () => {
+  const playParts = async () => {
     for (let part = parts.shift(); part !== undefined; part = parts.shift()) {
-      const { lost, cpuMs } = await playElsewhere(part, hear)
+      const { lost, cpuMs } = await playElsewhere(part, onMessage)
       totals.cpuMs += cpuMs
       if (lost === null) continue
       console.log(
-        `FAILED seed ${lost.seed}: ${lost.why}\n  again: npm run simulate -- --seed ${lost.seed} --verbose`,
+        `FAILED seed ${lost.seed}: ${lost.why}\n  replay: npm run simulate -- --seed ${lost.seed} --verbose`,
       )
       totals.played += 1
       failed.push(lost.seed)
@@ -101,7 +101,7 @@ export async function playAll({ from, count }: Range, processes: number): Promis
       if (next < part.from + part.count) parts.unshift({ from: next, count: part.from + part.count - next })
     }
   }
-  await Promise.all(Array.from({ length: processes }, work))
+  await Promise.all(Array.from({ length: processes }, playParts))
   clearInterval(timer)
 
   const { steps, runs, faults, cpuMs } = totals
@@ -114,7 +114,7 @@ export async function playAll({ from, count }: Range, processes: number): Promis
 }
 
 /** Plays a part in a child process. `lost`: the seed at which the process died. */
-async function playElsewhere(part: Range, hear: (message: Message) => void) {
+async function playElsewhere(part: Range, onMessage: (message: Message) => void) {
   const child = Bun.spawn(
     [
       process.execPath,
@@ -127,25 +127,23 @@ async function playElsewhere(part: Range, hear: (message: Message) => void) {
   )
   let [begun, played] = [part.from, part.from - 1]
   let hasHung = false
-  const hang = () => {
+  const killChild = () => {
     hasHung = true
     child.kill('SIGKILL')
   }
-  let watchdog = setTimeout(hang, HANGS_AFTER_MS)
+  let watchdog = setTimeout(killChild, HANGS_AFTER_MS)
   await eachLine(child.stdout, (line) => {
     clearTimeout(watchdog)
-    watchdog = setTimeout(hang, HANGS_AFTER_MS)
+    watchdog = setTimeout(killChild, HANGS_AFTER_MS)
     if (!line.startsWith(TO_PARENT)) return console.log(line)
     const message = JSON.parse(line.slice(TO_PARENT.length)) as Message
     if (message.kind === 'begun') begun = message.seed
     else played = message.seed
-    hear(message)
+    onMessage(message)
   })
   clearTimeout(watchdog)
   const code = await child.exited
-  const why = hasHung
-    ? `nothing was heard of it for ${HANGS_AFTER_MS / 1_000} s`
-    : `its process has ended with ${code}`
+  const why = hasHung ? `no output for ${HANGS_AFTER_MS / 1_000} s` : `process exited with code ${code}`
   return {
     lost: played === part.from + part.count - 1 ? null : { seed: Math.max(begun, played + 1), why },
     cpuMs: Number(child.resourceUsage()?.cpuTime.total ?? 0) / 1_000,
@@ -153,11 +151,11 @@ async function playElsewhere(part: Range, hear: (message: Message) => void) {
 }
 
 /** Prints a failed seed with its last steps; with `isVerbose`, any seed with all steps. */
-export function tell({ seed, story, violations }: Result, isVerbose: boolean): void {
+export function printResult({ seed, story, violations }: Result, isVerbose: boolean): void {
   if (violations.length > 0 || isVerbose) {
     console.log(violations.length > 0 ? `FAILED seed ${seed}` : `seed ${seed}`)
     for (const line of isVerbose ? story : story.slice(-25)) console.log(`  ${line}`)
   }
   for (const { invariant, what } of violations.slice(0, 5)) console.log(`  VIOLATED ${invariant}: ${what}`)
-  if (violations.length > 0) console.log(`  again: npm run simulate -- --seed ${seed} --verbose`)
+  if (violations.length > 0) console.log(`  replay: npm run simulate -- --seed ${seed} --verbose`)
 }

@@ -121,7 +121,7 @@ export function makeProcess(
   let plan: Plan | null = null
   let count = 0
   let faultedAt: string | null = null
-  let goOn: (() => void) | null = null
+  let resumePaused: (() => void) | null = null
   let underWay: Promise<Ending> | null = null
   let stopped = Promise.withResolvers<Ending>()
 
@@ -146,7 +146,7 @@ export function makeProcess(
   }
 
   function pause(proceed: () => void) {
-    goOn = proceed
+    resumePaused = proceed
     stopped.resolve({ kind: 'paused' })
   }
 
@@ -160,15 +160,15 @@ export function makeProcess(
   /** Waits for the end of the operation. After a death, also ends the backends, so that their locks are free. */
   async function settle(): Promise<Ending> {
     const ending = await Promise.race([
-      underWay ?? Promise.reject(new Error('nothing is under way')),
+      underWay ?? Promise.reject(new Error('no operation is under way')),
       stopped.promise,
     ])
-    if (isDead) await buried()
+    if (isDead) await endBackends()
     if (ending.kind === 'done' || ending.kind === 'failed') underWay = null
     return isDead ? { kind: 'crashed' } : ending
   }
 
-  const buried = () =>
+  const endBackends = () =>
     database.endBackends([...connections.wires].flatMap(({ pid }) => (pid === null ? [] : [pid])))
 
   const guarded =
@@ -197,7 +197,7 @@ export function makeProcess(
       return isDead
     },
     get isPaused() {
-      return goOn !== null
+      return resumePaused !== null
     },
     get faultedAt() {
       return faultedAt
@@ -233,16 +233,16 @@ export function makeProcess(
       return settle()
     },
     proceed() {
-      const go = goOn
-      goOn = null
+      const resume = resumePaused
+      resumePaused = null
       stopped = Promise.withResolvers<Ending>()
-      go?.()
+      resume?.()
       return settle()
     },
     async kill() {
-      goOn = null
+      resumePaused = null
       die()
-      await buried()
+      await endBackends()
     },
   }
 }

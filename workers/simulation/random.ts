@@ -24,7 +24,7 @@ export function makeRandom(seed: number) {
     chance: (probability: number) => next() < probability,
     pick<T>(items: readonly T[]): T {
       const item = items[int(0, items.length - 1)]
-      if (items.length === 0) throw new Error('there is nothing to pick from')
+      if (items.length === 0) throw new Error('no items to pick from')
       return item as T
     },
     /** Picks a name with a probability in proportion to its weight. */
@@ -38,9 +38,9 @@ export function makeRandom(seed: number) {
       return (entries.at(-1) as [Name, number])[0]
     },
     shuffled<T>(items: readonly T[]): T[] {
-      const left = [...items]
+      const remaining = [...items]
       const mixed: T[] = []
-      while (left.length > 0) mixed.push(...left.splice(int(0, left.length - 1), 1))
+      while (remaining.length > 0) mixed.push(...remaining.splice(int(0, remaining.length - 1), 1))
       return mixed
     },
   }

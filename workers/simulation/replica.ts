@@ -69,7 +69,7 @@ export type Duty = keyof typeof DUTIES
 export interface Followed {
   attempt: OpenAttempt
   boot: string | null
-  heard: Set<string>
+  receivedPhases: Set<string>
 }
 
 export interface ReplicaOptions {
@@ -135,8 +135,8 @@ export function makeReplica({ name, process, runner, clock, newId, complain, app
           select epoch::float8 as epoch from leader where role = ${role}`
         if (leader?.epoch !== lease.epoch)
           complain(
-            `${name} writes as the ${role}`,
-            new Error(`in epoch ${lease.epoch}, and it is ${leader?.epoch}`),
+            `${name} writes as the ${role} without its lease`,
+            new Error(`epoch ${lease.epoch} instead of ${leader?.epoch}`),
           )
         return { value }
       })
@@ -150,7 +150,7 @@ export function makeReplica({ name, process, runner, clock, newId, complain, app
   function follow(attempt: OpenAttempt) {
     const handle = handleOf(attempt.runId, attempt.attempt)
     if (following.has(handle)) return
-    following.set(handle, { attempt, boot: attempt.runnerBoot, heard: new Set() })
+    following.set(handle, { attempt, boot: attempt.runnerBoot, receivedPhases: new Set() })
   }
 
   const live = makePresence({
@@ -158,12 +158,12 @@ export function makeReplica({ name, process, runner, clock, newId, complain, app
     replica: name,
     follower: { follow, isFollowed: (handle) => following.has(handle) },
     ender: queue,
-    tellsInputs: true,
+    includesInputs: true,
     log,
   })
 
-  async function start(places: readonly string[]) {
-    const { attempts, completed } = await startWaiting(sql, places, name)
+  async function start(slotUrls: readonly string[]) {
+    const { attempts, completed } = await startWaiting(sql, slotUrls, name)
     for (const attempt of attempts) follow(attempt)
     return {
       started: attempts.map(({ runId, attempt }) => handleOf(runId, attempt)),
@@ -172,7 +172,7 @@ export function makeReplica({ name, process, runner, clock, newId, complain, app
   }
 
   async function apply() {
-    const { outcomes, lines } = queue.take()
+    const { outcomes, lines } = queue.drain()
     try {
       const { unwanted, completed } = await applyOutcomes(sql, outcomes.map(applied), lines)
       if (unwanted.length > 0) await queueCancels(sql, unwanted)
@@ -269,6 +269,6 @@ export function makeReplica({ name, process, runner, clock, newId, complain, app
     apply,
     perform,
     report: (outcome: Outcome) => queue.add(outcome),
-    tell: (line: LogLine) => queue.tell(line),
+    appendLine: (line: LogLine) => queue.appendLine(line),
   }
 }

@@ -46,7 +46,7 @@ export interface Retry {
 
 export type Runner = ReturnType<typeof makeRunner>
 
-const ROOM = 3
+const SLOTS = 3
 
 export function makeRunner({ random, newId }: { random: Random; newId: NewId }) {
   let boot = newId()
@@ -56,9 +56,9 @@ export function makeRunner({ random, newId }: { random: Random; newId: NewId }) 
   /** By run: how often its runner died while executing the run, and how often its engine was killed. */
   const losses = new Map<string, { runners: number; engines: number }>()
   const lossesOf = (runId: string) => {
-    const known = losses.get(runId) ?? { runners: 0, engines: 0 }
-    losses.set(runId, known)
-    return known
+    const counts = losses.get(runId) ?? { runners: 0, engines: 0 }
+    losses.set(runId, counts)
+    return counts
   }
   const committed: Committed[] = []
   /** Tested commits, and whether their tests blocked the merge. */
@@ -81,7 +81,7 @@ export function makeRunner({ random, newId }: { random: Random; newId: NewId }) 
   }
   /** Handles of stopped attempts; they fail whatever the retry setting is. */
   const stopped = new Set<string>()
-  const tell = (handle: string, what: 'executed' | 'failed') =>
+  const recordResult = (handle: string, what: 'executed' | 'failed') =>
     told.set(handle, (told.get(handle) ?? new Set()).add(what))
 
   const busy = () => [...attempts.values()].filter(({ stage }) => stage !== 'done' && stage !== 'stopped')
@@ -111,7 +111,7 @@ export function makeRunner({ random, newId }: { random: Random; newId: NewId }) 
     submit(request: OpenAttempt, isFair: boolean): { boot: string } | 'noRoom' {
       const handle = handleOf(request.runId, request.attempt)
       if (attempts.has(handle)) return { boot }
-      if (busy().length >= ROOM || busy().some((other) => other.request.isAlone)) return 'noRoom'
+      if (busy().length >= SLOTS || busy().some((other) => other.request.isAlone)) return 'noRoom'
       attempts.set(handle, {
         handle,
         runId: request.runId,
@@ -141,7 +141,7 @@ export function makeRunner({ random, newId }: { random: Random; newId: NewId }) 
       if (execution === undefined || execution.stage === 'done') return
       execution.stage = 'stopped'
       stopped.add(handle)
-      tell(handle, 'failed')
+      recordResult(handle, 'failed')
     },
 
     /** Replaces the process. Some of its attempts may keep committing to the catalog. */
@@ -177,10 +177,10 @@ export function makeRunner({ random, newId }: { random: Random; newId: NewId }) 
           }
           if (execution.plan.writes !== 'nothing' && !(await commit(execution, sql))) {
             fail(execution)
-            return 'could not commit'
+            return 'fails to commit'
           }
           execution.stage = 'committed'
-          return 'has executed'
+          return 'commits'
         }
         case 'committed':
           execution.tested = execution.head
@@ -190,11 +190,11 @@ export function makeRunner({ random, newId }: { random: Random; newId: NewId }) 
           return 'tests'
         case 'testing':
           execution.facts = executed(execution, archives(execution.request.pipeline))
-          tell(execution.handle, 'executed')
+          recordResult(execution.handle, 'executed')
           execution.stage = 'done'
           return 'is done'
         default:
-          return 'rests'
+          return 'waits'
       }
     },
 
@@ -207,7 +207,7 @@ export function makeRunner({ random, newId }: { random: Random; newId: NewId }) 
   function fail(execution: Execution) {
     execution.facts = failed(execution)
     execution.stage = 'done'
-    tell(execution.handle, 'failed')
+    recordResult(execution.handle, 'failed')
   }
 
   async function commit(execution: Execution, sql: Sql): Promise<boolean> {
@@ -245,7 +245,7 @@ const failed = ({ runId, attempt, plan }: Execution): Outcome => ({
   runId,
   attempt,
   kind: 'failed',
-  error: 'executing: it failed',
+  error: 'executing: the plan of the seed',
   retry: plan.retry,
 })
 

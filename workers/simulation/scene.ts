@@ -25,7 +25,7 @@ export interface Scene {
   names: Map<string, string>
   triggers: { pipeline: string; id: string }[]
   webhooks: string[]
-  expected: { triggerId: string; hears: string }[]
+  expected: { triggerId: string; source: string }[]
 }
 
 export const drawVariant = (random: Random): Variant => ({
@@ -106,8 +106,8 @@ export async function setUp(
     ],
     webhooks: ['webhook_token' in webhook ? String(webhook.webhook_token) : ''],
     expected: [
-      { triggerId: upload.id, hears: 'uploads' },
-      { triggerId: success.id, hears: 'first' },
+      { triggerId: upload.id, source: 'uploads' },
+      { triggerId: success.id, source: 'first' },
     ],
   }
 }

@@ -2,7 +2,12 @@
 // every step; at the end, all work must finish.
 import { createHash } from 'node:crypto'
 import { limits } from '../../app/core/limits.ts'
-import { type Kept, LOCK_TIMEOUT_MS, openSimulatedDatabase, type SimulatedDatabase } from './database.ts'
+import {
+  type DatabaseSnapshot,
+  LOCK_TIMEOUT_MS,
+  openSimulatedDatabase,
+  type SimulatedDatabase,
+} from './database.ts'
 import { isIllegal } from './errors.ts'
 import { type Facts, readFacts } from './facts.ts'
 import { check, checkEnd, type ExpectedFiring, newMemory, type Violation } from './invariants.ts'
@@ -37,7 +42,7 @@ export interface Bench {
 }
 
 interface KeptScene extends Scene {
-  rows: Kept
+  rows: DatabaseSnapshot
   objects: Contents
 }
 
@@ -92,7 +97,7 @@ export async function simulate(
     names: new Map(scene.names),
     triggers: scene.triggers,
     webhooks: scene.webhooks,
-    said: [],
+    reported: [],
     uploads: [],
     requests: 0,
     keys: new Map(),
@@ -138,7 +143,7 @@ export async function simulate(
       complain(message, error) {
         if (replica.process.isDead || error === undefined || !isIllegal(error)) return
         violations.push({
-          invariant: 'the product has nothing to complain of',
+          invariant: 'the product logs no unexpected error',
           what: `${message}: ${textOf(error)}`,
         })
       },
@@ -150,7 +155,7 @@ export async function simulate(
   let state = ''
   /** Whether a statement was sent since the last reading. Without a statement, nothing can have changed. */
   let isAsked = true
-  async function look(): Promise<Facts> {
+  async function checkFacts(): Promise<Facts> {
     if (!isAsked && memory.lastFacts !== null) return memory.lastFacts
     isAsked = false
     const reading = await readFacts(database.admin, {
@@ -159,12 +164,12 @@ export async function simulate(
     })
     state = reading.state
     const facts = reading.facts ?? memory.lastFacts
-    if (facts === null) throw new Error('there is nothing to look at')
+    if (facts === null) throw new Error('the first reading returned no facts')
     if (reading.facts !== null) violations.push(...check(facts, memory, world))
     return facts
   }
 
-  async function take(step: Step, plan: Plan | null): Promise<void> {
+  async function performStep(step: Step, plan: Plan | null): Promise<void> {
     const { replica, title } = step
     if (replica === null) {
       story.push(title)
@@ -192,7 +197,7 @@ export async function simulate(
         step.failed?.(ending.error)
         if (isIllegal(ending.error))
           violations.push({
-            invariant: 'nothing fails but what may',
+            invariant: 'only expected errors occur',
             what: `${title}: ${textOf(ending.error)}`,
           })
         break
@@ -219,7 +224,7 @@ export async function simulate(
       paused.step.end?.()
       return
     }
-    settle(paused.step, await process.proceed(), `${paused.title} goes on`)
+    settle(paused.step, await process.proceed(), `${paused.title} continues`)
   }
 
   await database.reset(scene.rows)
@@ -227,7 +232,7 @@ export async function simulate(
   if (random.chance(0.5)) stage.retention = await keepLittle(random, database.admin)
   await restart(0)
   await restart(1)
-  await look()
+  await checkFacts()
   let steps = 0
   while (steps < STEPS && violations.length === 0) {
     steps += 1
@@ -235,22 +240,22 @@ export async function simulate(
     else {
       const step = chooseStep(stage)
       memory.isStartUncertain = stage.paused?.step.mayStart === true
-      await take(step, step.replica === null ? null : planOf(random, step, stage.paused !== null))
+      await performStep(step, step.replica === null ? null : planOf(random, step, stage.paused !== null))
     }
-    await look()
+    await checkFacts()
   }
   // No faults from here on: all work must finish.
   stage.isFair = true
   await wake()
   memory.isStartUncertain = true
-  let facts = await look()
+  let facts = await checkFacts()
   for (let round = 0; round < ROUNDS && violations.length === 0; round++) {
     for (const step of drainSteps(stage, round)) {
       if (violations.length > 0) break
       const next = await step()
-      if (next !== null) await take(next, null)
+      if (next !== null) await performStep(next, null)
     }
-    facts = await look()
+    facts = await checkFacts()
     const isOver = facts.runs.every(({ status }) => /success|failed|cancelled/.test(status))
     if (isOver && facts.outbox.length === 0 && facts.events.length === 0 && round > 0) break
   }
@@ -277,8 +282,8 @@ const waitingShortly = (statement: string) =>
 /** The scene of a variant. Its ids and times are the same for all seeds. */
 async function sceneOf(bench: Bench, variant: Variant): Promise<KeptScene> {
   const name = JSON.stringify(variant)
-  const known = bench.scenes.get(name)
-  if (known !== undefined) return known
+  const existing = bench.scenes.get(name)
+  if (existing !== undefined) return existing
   const { database } = bench
   await database.reset()
   await database.setTime(START)
@@ -300,15 +305,15 @@ async function sceneOf(bench: Bench, variant: Variant): Promise<KeptScene> {
     clock,
     newId,
     complain(message, error) {
-      throw new Error(`nothing may fail at the beginning: ${message}`, { cause: error })
+      throw new Error(`scene set-up failed: ${message}`, { cause: error })
     },
     applied: (outcome) => outcome,
   })
   const scene = await setUp(replica, variant)
   await connections.close()
-  const kept = { ...scene, rows: await database.keep(), objects: store.contents() }
-  bench.scenes.set(name, kept)
-  return kept
+  const stored = { ...scene, rows: await database.snapshot(), objects: store.contents() }
+  bench.scenes.set(name, stored)
+  return stored
 }
 
 /** Plans whether, where and how an operation fails. */
@@ -324,16 +329,16 @@ function planOf(random: ReturnType<typeof makeRandom>, step: Step, isAnyPaused: 
 }
 
 function expectedFirings(stage: Stage, facts: Facts): ExpectedFiring[] {
-  return stage.expected.flatMap(({ triggerId, hears }) => {
-    if (hears === 'uploads')
+  return stage.expected.flatMap(({ triggerId, source }) => {
+    if (source === 'uploads')
       return [...stage.memory.acknowledged.uploads].map((event) => ({
         triggerId,
         event,
         what: `upload ${event}`,
       }))
-    return [...facts.runs, ...stage.memory.gone.runs.values()]
-      .filter(({ pipeline, status }) => pipeline === hears && status === 'success')
-      .map(({ id }) => ({ triggerId, event: id, what: `success ${id} of ${hears}` }))
+    return [...facts.runs, ...stage.memory.removedRows.runs.values()]
+      .filter(({ pipeline, status }) => pipeline === source && status === 'success')
+      .map(({ id }) => ({ triggerId, event: id, what: `success ${id} of ${source}` }))
   })
 }
 

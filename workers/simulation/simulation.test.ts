@@ -43,7 +43,7 @@ test(`the invariants hold in ${SEEDS} seeds, and every mutation finds its statem
     for (const kind of Object.keys(result.faults)) faults.add(kind)
     if (violations.length > 0)
       throw new Error(
-        `seed ${seed}: ${violations.map(({ invariant, what }) => `${invariant}: ${what}`).join('\n')}\nagain: npm run simulate -- --seed ${seed} --verbose\n${story.slice(-20).join('\n')}`,
+        `seed ${seed}: ${violations.map(({ invariant, what }) => `${invariant}: ${what}`).join('\n')}\nreplay: npm run simulate -- --seed ${seed} --verbose\n${story.slice(-20).join('\n')}`,
       )
   }
   expect([...faults].sort()).toEqual(['crashed', 'disconnected', 'paused'])
@@ -68,7 +68,7 @@ describe('a check notices a removed protection', () => {
   const QUICK = [
     'leave branches open',
     'leave attempts open',
-    'keep events that have fired',
+    'leave consumed events in the queue',
     'write no history',
   ]
   for (const mutation of MUTATIONS.filter(({ name }) => QUICK.includes(name)))

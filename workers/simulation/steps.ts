@@ -53,7 +53,7 @@ export interface Stage {
   /** Triggers that clients enable and disable. */
   triggers: { pipeline: string; id: string }[]
   webhooks: string[]
-  said: Outcome[]
+  reported: Outcome[]
   uploads: string[]
   requests: number
   /** Idempotency keys, and the time of their first use. */
@@ -67,7 +67,7 @@ export interface Stage {
   restart(place: number): Promise<void>
   paused: { step: Step; title: string; left: number } | null
   /** Triggers that clients never change. At the end, each of their events must have its run. */
-  expected: { triggerId: string; hears: string }[]
+  expected: { triggerId: string; source: string }[]
   /** Null: the settings keep so much that the reaper finds nothing. */
   retention: Retention | null
   mutation: Mutation
@@ -140,8 +140,8 @@ const MAKERS: Record<Name, Make> = {
     const pipeline = stage.random.pick([...stage.names.keys()])
     const trigger = `request-${++stage.requests}`
     return {
-      title: `a client asks for a run of ${pipeline} (${trigger})`,
-      operation: () => replica.runs.request({ ...asked(pipeline), trigger }),
+      title: `a client requests a run of ${pipeline} (${trigger})`,
+      operation: () => replica.runs.request({ ...pipelineRef(pipeline), trigger }),
       done: (value) => void stage.memory.acknowledged.runs.add(runOf(value)),
     }
   },
@@ -150,15 +150,16 @@ const MAKERS: Record<Name, Make> = {
     const { byKey } = stage.memory.acknowledged
     const now = stage.clock.now().getTime()
     // A day after its first use, a key counts as new.
-    const known = [...stage.keys].filter(([, first]) => now - first < 23 * 3_600_000).map(([key]) => key)
-    const key = known.length > 0 && stage.random.chance(0.6) ? stage.random.pick(known) : ++stage.requests
+    const usedKeys = [...stage.keys].filter(([, first]) => now - first < 23 * 3_600_000).map(([key]) => key)
+    const key =
+      usedKeys.length > 0 && stage.random.chance(0.6) ? stage.random.pick(usedKeys) : ++stage.requests
     if (!stage.keys.has(key)) stage.keys.set(key, now)
     const pipeline = `${['first', 'second', 'third'][key % 3]}`
     return {
-      title: `a client asks for a run of ${pipeline} under key ${key}`,
+      title: `a client requests a run of ${pipeline} with key ${key}`,
       operation: () =>
         replica.runs.request(
-          { ...asked(pipeline), trigger: `request-key-${key}` },
+          { ...pipelineRef(pipeline), trigger: `request-key-${key}` },
           { caller: '', operation: 'POST /api/v1/runs', key: String(key), requestHash: pipeline },
         ),
       done(value) {
@@ -203,7 +204,7 @@ const MAKERS: Record<Name, Make> = {
       done(value) {
         const { kind, body } = value as { kind: string; body: { version: number } }
         const id = stage.names.get(pipeline)
-        if (kind === 'published') told(stage, id, body.version)
+        if (kind === 'published') recordVersion(stage, id, body.version)
       },
     }
   },
@@ -214,7 +215,8 @@ const MAKERS: Record<Name, Make> = {
     return {
       title: `a client rolls ${pipeline} back to version ${version}`,
       operation: () => replica.pipelines.rollback(refOf(pipeline), { version }),
-      done: (value) => told(stage, stage.names.get(pipeline), (value as { new_version: number }).new_version),
+      done: (value) =>
+        recordVersion(stage, stage.names.get(pipeline), (value as { new_version: number }).new_version),
     }
   },
 
@@ -281,10 +283,10 @@ const MAKERS: Record<Name, Make> = {
   },
 
   start(stage, replica) {
-    const places = Array.from({ length: stage.random.int(1, 4) }, () => stage.runner.url)
+    const slotUrls = Array.from({ length: stage.random.int(1, 4) }, () => stage.runner.url)
     return {
-      title: `start, ${places.length} places`,
-      operation: () => replica.start(places),
+      title: `start runs in ${slotUrls.length} slots`,
+      operation: () => replica.start(slotUrls),
       mayStart: true,
     }
   },
@@ -300,7 +302,7 @@ const MAKERS: Record<Name, Make> = {
     return { title: 'apply outcomes', operation: () => replica.apply() }
   },
 
-  live: (_, replica) => ({ title: 'sign of life', operation: () => replica.live() }),
+  live: (_, replica) => ({ title: 'renew the heartbeat', operation: () => replica.live() }),
 
   effect(stage, replica) {
     return effects(replica, stage.random.pick(EFFECTS))
@@ -322,7 +324,7 @@ const MAKERS: Record<Name, Make> = {
     const execution = stage.random.pick(able)
     stage.busy.add(execution)
     return {
-      title: `the runner commits to ${execution.handle} once more`,
+      title: `the runner commits to ${execution.handle} again`,
       operation: () => stage.runner.meddle(execution, replica.sql),
       end: () => void stage.busy.delete(execution),
     }
@@ -335,10 +337,10 @@ const MAKERS: Record<Name, Make> = {
   }),
 
   replay(stage, replica) {
-    if (stage.said.length === 0) return null
-    const outcome = stage.random.pick(stage.said)
+    if (stage.reported.length === 0) return null
+    const outcome = stage.random.pick(stage.reported)
     return {
-      title: `an old message comes again: ${outcome.kind} of ${handleOf(outcome.runId, outcome.attempt)}`,
+      title: `an old message arrives again: ${outcome.kind} of ${handleOf(outcome.runId, outcome.attempt)}`,
       replica: null,
       operation: async () => replica.report(outcome),
     }
@@ -349,15 +351,15 @@ const MAKERS: Record<Name, Make> = {
   },
 
   hear: (_, replica) => ({
-    title: 'hear events',
-    operation: () => replica.evaluator.hear(),
+    title: 'consume events',
+    operation: () => replica.evaluator.consumeEvents(),
   }),
   keepTime: (_, replica) => ({
-    title: 'keep time',
-    operation: async () => (await replica.evaluator.keepTime()).runs,
+    title: 'fire due triggers',
+    operation: async () => (await replica.evaluator.evaluateTime()).runs,
   }),
   sweep: (_, replica) => ({
-    title: 'look for what dependencies have missed',
+    title: 'sweep due triggers and held events',
     operation: async () => {
       await replica.evaluator.sweepDue()
       await replica.evaluator.retryHeld()
@@ -475,7 +477,7 @@ function followAll(stage: Stage, replica: Replica): Move | null {
   const followed = [...replica.following.values()]
   if (followed.length === 0) return null
   return {
-    title: `${replica.name} follows ${followed.length} attempts to what they have come to`,
+    title: `${replica.name} reads the news of ${followed.length} attempts`,
     replica: null,
     async operation() {
       for (const one of followed) await observation(stage, replica, one).operation()
@@ -507,16 +509,16 @@ function observation(stage: Stage, replica: Replica, followed: Followed): Move {
     title: `follow ${handle}`,
     replica: null,
     operation: async () => {
-      const outcome = heardOf(stage, followed)
+      const outcome = nextOutcome(stage, followed)
       if (outcome === null) return
       if (outcome.kind !== 'accepted' && outcome.kind !== 'entered') replica.following.delete(handle)
       replica.report(outcome)
-      stage.said.push(outcome)
+      stage.reported.push(outcome)
       if (!stage.isFair && stage.random.chance(0.15)) replica.report(outcome)
       if (stage.random.chance(0.3))
-        replica.tell({
+        replica.appendLine({
           runId: attempt.runId,
-          seq: seqOfRunner(attempt.attempt, followed.heard.size + 1),
+          seq: seqOfRunner(attempt.attempt, followed.receivedPhases.size + 1),
           at: stage.clock.now(),
           level: 'info',
           message: outcome.kind,
@@ -525,7 +527,7 @@ function observation(stage: Stage, replica: Replica, followed: Followed): Move {
   }
 }
 
-function heardOf({ runner, random, isFair }: Stage, followed: Followed): Outcome | null {
+function nextOutcome({ runner, random, isFair }: Stage, followed: Followed): Outcome | null {
   const { runId, attempt } = followed.attempt
   const id = { runId, attempt }
   if (followed.boot === null) {
@@ -533,16 +535,16 @@ function heardOf({ runner, random, isFair }: Stage, followed: Followed): Outcome
     const answer = runner.submit(followed.attempt, isFair)
     if (answer === 'noRoom') return { ...id, kind: 'refused', retryAfterMs: 250 }
     if (!isFair && random.chance(0.05))
-      return { ...id, kind: 'lost', why: 'the runner gives no clear answer', hasBegun: false }
+      return { ...id, kind: 'lost', why: 'the runner did not confirm the submission', hasBegun: false }
     followed.boot = answer.boot
     return { ...id, kind: 'accepted', runnerBoot: answer.boot }
   }
   const execution = runner.at(handleOf(runId, attempt))
   if (execution === null || execution.boot !== followed.boot || runner.boot !== followed.boot)
-    return { ...id, kind: 'lost', why: 'the runner has restarted', hasBegun: followed.heard.size > 0 }
+    return { ...id, kind: 'lost', why: 'the runner restarted', hasBegun: followed.receivedPhases.size > 0 }
   const news = (phase: 'executing' | 'testing'): Outcome | null => {
-    if (followed.heard.has(phase)) return null
-    followed.heard.add(phase)
+    if (followed.receivedPhases.has(phase)) return null
+    followed.receivedPhases.add(phase)
     return { ...id, kind: 'entered', phase }
   }
   switch (execution.stage) {
@@ -556,14 +558,14 @@ function heardOf({ runner, random, isFair }: Stage, followed: Followed): Outcome
     case 'done':
       return execution.facts
     case 'stopped':
-      return { ...id, kind: 'failed', error: 'it was stopped' }
+      return { ...id, kind: 'failed', error: 'the attempt was stopped' }
   }
 }
 
 function progression(stage: Stage, replica: Replica, execution: Execution): Move {
   stage.busy.add(execution)
   return {
-    title: `the runner goes on with ${execution.handle}`,
+    title: `the runner continues ${execution.handle}`,
     operation: () => stage.runner.progress(execution, replica.sql, (name) => stage.archiving.has(name)),
     end: () => void stage.busy.delete(execution),
   }
@@ -579,17 +581,20 @@ function leading(stage: Stage, { sql, seats, name: holder, process }: Replica, r
         if (await renewLease(sql, lease, LEADER_LEASE_MS)) return 'renewed'
         seats.delete(role)
       }
-      const seen = await currentLeader(sql, role)
-      if (seen !== undefined && !seen.hasExpired) return 'led by another'
+      const leader = await currentLeader(sql, role)
+      if (leader !== undefined && !leader.hasExpired) return 'led by another'
       // Ends the old leader's backend first, because a leader paused in a transaction holds a lock on the row.
       const old = stage.paused?.step.replica?.process
-      if (old !== process && [...(old?.connections.wires ?? [])].some(({ pid }) => pid === seen?.backendPid))
-        await stage.endBackends([seen?.backendPid ?? 0])
+      if (
+        old !== process &&
+        [...(old?.connections.wires ?? [])].some(({ pid }) => pid === leader?.backendPid)
+      )
+        await stage.endBackends([leader?.backendPid ?? 0])
       const challenge = {
         role,
         holder,
         leaseMs: LEADER_LEASE_MS,
-        seenEpoch: seen?.epoch ?? null,
+        observedEpoch: leader?.epoch ?? null,
         isOwn: false,
       }
       const epoch = await inTransaction(sql, (tx) => beginEpoch(tx, challenge))
@@ -600,10 +605,10 @@ function leading(stage: Stage, { sql, seats, name: holder, process }: Replica, r
   }
 }
 
-const asked = (pipeline: string) => ({ namespace: NAMESPACE, layer: LAYER as 'gold', pipeline })
+const pipelineRef = (pipeline: string) => ({ namespace: NAMESPACE, layer: LAYER as 'gold', pipeline })
 const runOf = (value: unknown) => (value as { run_id: string }).run_id as RunId
 
-function told(stage: Stage, pipelineId: string | undefined, version: number) {
+function recordVersion(stage: Stage, pipelineId: string | undefined, version: number) {
   // Another pipeline may have the name PASSING by now, so its versions are not recorded.
   if (pipelineId !== undefined && pipelineId !== stage.names.get(PASSING))
     stage.memory.acknowledged.versions.push(`${pipelineId} ${version}`)

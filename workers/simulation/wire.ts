@@ -126,10 +126,10 @@ export class Wire extends EventEmitter {
       }
       this.#hasStarted = true
     }
-    this.#pass(out)
+    this.#deliver(out)
   }
 
-  #pass(messages: Uint8Array[]): void {
+  #deliver(messages: Uint8Array[]): void {
     if (messages.length === 0) return
     this.#holder.asked()
     this.#server.write(messages.length === 1 ? (messages[0] as Uint8Array) : Buffer.concat(messages))
@@ -146,7 +146,7 @@ export class Wire extends EventEmitter {
       this.#ending = fault
       return false
     }
-    this.#pass(out)
+    this.#deliver(out)
     if (fault.kind === 'pause') {
       this.#isPaused = true
       this.#holder.paused(() => {

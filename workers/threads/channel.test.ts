@@ -26,7 +26,7 @@ const toDispatcher: OfEach<ToDispatcher> = {
         publicUrl: 'http://a',
         sidecarToken: 'a secret',
         sidecarTokenUrls: ['http://r'],
-        tellsInputs: true,
+        includesInputs: true,
       },
     },
   ],
@@ -92,13 +92,13 @@ const CHANNELS: Record<string, { schema: TSchema; messages: object[] }> = {
 }
 
 /** Yields the message with one field missing or of a wrong type, for every field at every depth. */
-function* spoilt(message: object): Generator<object> {
+function* corrupted(message: object): Generator<object> {
   for (const [key, value] of Object.entries(message)) {
     const { [key]: _, ...rest } = message as Record<string, unknown>
     yield rest
     yield { ...message, [key]: { not: 'this' } }
     if (typeof value === 'object' && Object.getPrototypeOf(value) === Object.prototype)
-      for (const inner of spoilt(value)) yield { ...message, [key]: inner }
+      for (const inner of corrupted(value)) yield { ...message, [key]: inner }
   }
 }
 
@@ -110,13 +110,13 @@ for (const [name, { schema, messages }] of Object.entries(CHANNELS))
 
     test('refuses a message with a missing or wrong field', () => {
       for (const message of messages)
-        for (const wrong of spoilt(message))
-          expect(() => parseMessage(schema, wrong)).toThrow('no such message')
+        for (const wrong of corrupted(message))
+          expect(() => parseMessage(schema, wrong)).toThrow('invalid message')
     })
 
     test('refuses values that are not messages', () => {
       for (const nothing of [undefined, null, 0, 'stop', [], {}, [STOP], { type: null }, { type: 'unknown' }])
-        expect(() => parseMessage(schema, nothing)).toThrow('no such message')
+        expect(() => parseMessage(schema, nothing)).toThrow('invalid message')
     })
 
     test('refuses messages of other channels', () => {
@@ -125,13 +125,13 @@ for (const [name, { schema, messages }] of Object.entries(CHANNELS))
         .flatMap((channel) => channel.messages)
         // The start message of another thread may contain all settings that this one needs.
         .filter((message) => !('settings' in message) && !own.has(JSON.stringify(message)))
-      for (const message of foreign) expect(() => parseMessage(schema, message)).toThrow('no such message')
+      for (const message of foreign) expect(() => parseMessage(schema, message)).toThrow('invalid message')
     })
   })
 
 test('counts must be whole numbers of at least zero', () => {
   for (const count of [-1, 0.5, Number.NaN, '1'])
-    expect(() => parseMessage(FromWorker, { type: 'runsRequested', count })).toThrow('no such message')
+    expect(() => parseMessage(FromWorker, { type: 'runsRequested', count })).toThrow('invalid message')
 })
 
 test('an error shows the message without its settings', () => {

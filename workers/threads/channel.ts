@@ -26,7 +26,7 @@ export const DispatcherSettings = t.Composite([
      * Whether submissions list the landing files of an attempt. Otherwise the runner asks the catalog, which applies the
      * visibility of zones.
      */
-    tellsInputs: t.Boolean(),
+    includesInputs: t.Boolean(),
   }),
 ])
 export type DispatcherSettings = Static<typeof DispatcherSettings>
@@ -110,7 +110,7 @@ const checks = new Map<TSchema, TypeCheck<TSchema>>()
 export function parseMessage<Schema extends TSchema>(schema: Schema, data: unknown): Static<Schema> {
   const check = checks.get(schema) ?? TypeCompiler.Compile<TSchema>(schema)
   checks.set(schema, check)
-  if (!check.Check(data)) throw new Error(`no such message: ${shown(data)}`)
+  if (!check.Check(data)) throw new Error(`invalid message: ${shown(data)}`)
   return data as Static<Schema>
 }
 

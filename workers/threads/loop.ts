@@ -1,4 +1,4 @@
-/** A worker is a loop around a tick. The loop has the timer, the nudges and the stop; the tick has the meaning. */
+/** A worker is a loop around a tick. The loop owns timer, nudges and shutdown; the tick does the work. */
 export interface Loop {
   /** Requests a tick now. Any number of nudges during a tick cause one more tick. */
   nudge(): void

@@ -56,24 +56,24 @@ export function runWorkerOnce<Message extends ToWorker>({
         ),
     })
     // The thread gets a chance to stop first. After a termination, the database must roll back its work.
-    const ask = () => {
+    const requestStop = () => {
       if (graceTimer !== null) return
       thread.post({ type: 'stop' } as Message)
       graceTimer = setTimeout(
-        () => settle(() => reject(new Error(`worker ${name} did not stop when asked`))),
+        () => settle(() => reject(new Error(`worker ${name} did not stop within ${graceMs} ms`))),
         graceMs,
       )
     }
-    const timer = setTimeout(ask, timeoutMs)
-    if (signal?.aborted) ask()
-    signal?.addEventListener('abort', ask)
+    const timer = setTimeout(requestStop, timeoutMs)
+    if (signal?.aborted) requestStop()
+    signal?.addEventListener('abort', requestStop)
 
-    function settle(how: () => void) {
+    function settle(finish: () => void) {
       clearTimeout(timer)
       if (graceTimer !== null) clearTimeout(graceTimer)
-      signal?.removeEventListener('abort', ask)
+      signal?.removeEventListener('abort', requestStop)
       thread.terminate()
-      how()
+      finish()
     }
   })
 }

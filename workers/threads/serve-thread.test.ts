@@ -25,76 +25,76 @@ async function thread(parts: string, start = '') {
     `import { ToTriggers } from '${import.meta.dir}/channel.ts'
      import { serveThread } from '${import.meta.dir}/serve-thread.ts'
      serveThread('test', ToTriggers, async (settings, { post }) => {
-       const tell = (what) => post({ type: 'reaped', failures: [what] })
+       const record = (what) => post({ type: 'reaped', failures: [what] })
        ${start}
-       return { heard: ({ about }) => tell(about), stop: async () => tell('ending'), ${parts} }
+       return { received: ({ about }) => record(about), stop: async () => record('ending'), ${parts} }
      })`,
   )
   const worker = new Worker(pathToFileURL(path).href)
-  const said: string[] = []
-  worker.onmessage = ({ data }) => said.push(data.type === 'reaped' ? data.failures[0] : data.type)
-  worker.onerror = (event) => said.push(`error: ${event.message}`)
-  worker.addEventListener('close', () => said.push('closed'))
+  const posted: string[] = []
+  worker.onmessage = ({ data }) => posted.push(data.type === 'reaped' ? data.failures[0] : data.type)
+  worker.onerror = (event) => posted.push(`error: ${event.message}`)
+  worker.addEventListener('close', () => posted.push('closed'))
   ended.push(async () => {
     worker.terminate()
     await rm(folder, { recursive: true })
   })
-  const hears = (what: string) =>
+  const waitFor = (what: string) =>
     until(
-      async () => said,
+      async () => posted,
       (all) => all.some((one) => one.includes(what)),
     )
-  return { say: (message: unknown) => worker.postMessage(message), said, hears }
+  return { send: (message: unknown) => worker.postMessage(message), posted, waitFor }
 }
 
 test('a thread posts ready, receives hints, and stops in order', async () => {
-  const { say, said, hears } = await thread('')
-  say({ type: 'start', settings: SETTINGS })
-  await hears('ready')
-  say({ type: 'nudge', about: 'eventRecorded' })
-  await hears('eventRecorded')
-  say({ type: 'stop' })
-  say({ type: 'stop' })
-  await hears('stopped')
-  expect(said.filter((one) => one !== 'alive')).toEqual(['ready', 'eventRecorded', 'ending', 'stopped'])
+  const { send, posted, waitFor } = await thread('')
+  send({ type: 'start', settings: SETTINGS })
+  await waitFor('ready')
+  send({ type: 'nudge', about: 'eventRecorded' })
+  await waitFor('eventRecorded')
+  send({ type: 'stop' })
+  send({ type: 'stop' })
+  await waitFor('stopped')
+  expect(posted.filter((one) => one !== 'alive')).toEqual(['ready', 'eventRecorded', 'ending', 'stopped'])
 })
 
 test('a thread posts alive before it is ready', async () => {
-  const { say, said, hears } = await thread('', 'await new Promise(() => {})')
-  say({ type: 'start', settings: SETTINGS })
-  await hears('alive')
-  expect(said).not.toContain('ready')
+  const { send, posted, waitFor } = await thread('', 'await new Promise(() => {})')
+  send({ type: 'start', settings: SETTINGS })
+  await waitFor('alive')
+  expect(posted).not.toContain('ready')
 })
 
 test('a running thread ignores invalid messages', async () => {
-  const { say, hears } = await thread('')
-  say({ type: 'start', settings: SETTINGS })
-  await hears('ready')
-  for (const nonsense of [null, 'stop', { type: 'nudge', about: 'lunch' }, { type: 'start' }]) say(nonsense)
-  say({ type: 'nudge', about: 'triggersChanged' })
-  await hears('triggersChanged')
+  const { send, waitFor } = await thread('')
+  send({ type: 'start', settings: SETTINGS })
+  await waitFor('ready')
+  for (const nonsense of [null, 'stop', { type: 'nudge', about: 'lunch' }, { type: 'start' }]) send(nonsense)
+  send({ type: 'nudge', about: 'triggersChanged' })
+  await waitFor('triggersChanged')
 })
 
 test('a thread without settings, or that cannot start, fails', async () => {
   const without = await thread('')
-  without.say({ type: 'start' })
-  await without.hears('no such message')
-  await without.hears('closed')
+  without.send({ type: 'start' })
+  await without.waitFor('invalid message')
+  await without.waitFor('closed')
   const unable = await thread('', `throw new Error('cannot start')`)
-  unable.say({ type: 'start', settings: SETTINGS })
-  await unable.hears('cannot start')
-  await unable.hears('closed')
+  unable.send({ type: 'start', settings: SETTINGS })
+  await unable.waitFor('cannot start')
+  await unable.waitFor('closed')
 })
 
 test('a thread for one task stops after it, and fails with it', async () => {
-  const { say, said, hears } = await thread(`done: Promise.resolve()`)
-  say({ type: 'start', settings: SETTINGS })
-  await hears('stopped')
-  expect(said.filter((one) => one !== 'alive')).toEqual(['ready', 'ending', 'stopped'])
+  const { send, posted, waitFor } = await thread(`done: Promise.resolve()`)
+  send({ type: 'start', settings: SETTINGS })
+  await waitFor('stopped')
+  expect(posted.filter((one) => one !== 'alive')).toEqual(['ready', 'ending', 'stopped'])
   const failing = await thread(
     `done: new Promise((_, reject) => setTimeout(() => reject(new Error('of the task')), 1))`,
   )
-  failing.say({ type: 'start', settings: SETTINGS })
-  await failing.hears('of the task')
-  await failing.hears('closed')
+  failing.send({ type: 'start', settings: SETTINGS })
+  await failing.waitFor('of the task')
+  await failing.waitFor('closed')
 })

@@ -13,7 +13,7 @@ type HintOf<Message extends ToWorker> = Exclude<Message, { type: 'start' } | { t
 
 export interface Served<Hint> {
   /** Gets validated hints; `assertNever` if the thread gets none. */
-  heard(hint: Hint): void
+  received(hint: Hint): void
   /** Stops the work; resolves after the work under way has ended. */
   stop(): Promise<void>
   /** For a thread with one task: the end of the task, after which the thread stops by itself. */
@@ -49,12 +49,12 @@ export function serveThread<Message extends ToWorker>(
       message = parseMessage(schema, data) as ToWorker
     } catch (error) {
       if (running === null) throw error
-      log.error('a message was not understood', { error })
+      log.error('invalid message from the API process ignored', { error })
       return
     }
     switch (message.type) {
       case 'start':
-        if (running !== null) return log.error('told to start a second time')
+        if (running !== null) return log.error('second start message from the API process ignored')
         log = makeLog(name, message.settings.logFormat)
         running = start(message.settings as SettingsOf<Message>, { post, log })
         void running.then(async ({ done }) => {
@@ -69,7 +69,7 @@ export function serveThread<Message extends ToWorker>(
         return
       default:
         // The schema accepts only hints of this thread.
-        void running?.then(({ heard }) => heard(message as HintOf<Message>))
+        void running?.then(({ received }) => received(message as HintOf<Message>))
     }
   }
 

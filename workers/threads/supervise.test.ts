@@ -19,7 +19,7 @@ const START: ToDispatcher = {
     publicUrl: 'http://127.0.0.1:1',
     sidecarToken: null,
     sidecarTokenUrls: null,
-    tellsInputs: true,
+    includesInputs: true,
     logFormat: 'text',
   },
 }
@@ -48,20 +48,20 @@ async function threadThat(onStart: string, onStop = `postMessage({ type: 'stoppe
 }
 
 /** Records messages, log lines and restarts, and waits for them. */
-function listening() {
-  const heard: FromWorker[] = []
+function makeRecorder() {
+  const messages: FromWorker[] = []
   const logged: string[] = []
   const restarts: RestartReason[] = []
   let announce: () => void = () => {}
   const note = (line: string, fields?: object) => logged.push(`${line} ${JSON.stringify(fields)}`)
   const log: Log = { info: () => {}, warn: note, error: note, named: () => log }
   return {
-    heard,
+    messages,
     logged,
     restarts,
     log,
     onMessage(message: FromWorker) {
-      heard.push(message)
+      messages.push(message)
       announce()
     },
     onRestart(reason: RestartReason) {
@@ -74,41 +74,41 @@ function listening() {
   }
 }
 
-async function made(onStart: string, options: { onStop?: string; times?: Times } = {}) {
-  const ears = listening()
+async function newWorker(onStart: string, options: { onStop?: string; times?: Times } = {}) {
+  const recorder = makeRecorder()
   const worker = superviseWorker<ToDispatcher>({
     name: 'test',
     path: await threadThat(onStart, options.onStop),
     startMessage: START,
     times: options.times,
-    ...ears,
+    ...recorder,
   })
   workers.push(worker)
-  return { worker, ...ears }
+  return { worker, ...recorder }
 }
 
-async function supervised(...parts: Parameters<typeof made>) {
-  const supervision = await made(...parts)
+async function supervised(...parts: Parameters<typeof newWorker>) {
+  const supervision = await newWorker(...parts)
   supervision.worker.start()
   return supervision
 }
 
 test('a worker has no thread before its start and drops earlier messages', async () => {
-  const { worker, heard, until } = await made(`postMessage({ type: 'ready' })`)
+  const { worker, messages, until } = await newWorker(`postMessage({ type: 'ready' })`)
   worker.post({ type: 'stop' })
   worker.restart()
   await Bun.sleep(100)
-  expect(heard).toEqual([])
+  expect(messages).toEqual([])
   worker.start()
-  await until(() => heard.length > 0)
-  expect(heard).toEqual([{ type: 'ready' }])
+  await until(() => messages.length > 0)
+  expect(messages).toEqual([{ type: 'ready' }])
 })
 
 test('messages of a thread are received, and it stops when requested', async () => {
-  const { worker, heard, until, restarts } = await supervised(`postMessage({ type: 'ready' })`)
-  await until(() => heard.length > 0)
+  const { worker, messages, until, restarts } = await supervised(`postMessage({ type: 'ready' })`)
+  await until(() => messages.length > 0)
   await worker.stop()
-  expect(heard.map(({ type }) => type)).toEqual(['ready', 'stopped'])
+  expect(messages.map(({ type }) => type)).toEqual(['ready', 'stopped'])
   expect(restarts).toEqual([])
 })
 
@@ -122,15 +122,15 @@ const CRASHES: Record<string, { behaviour: string; reason: RestartReason; logged
     logged: 'bang',
   },
   rejects: { behaviour: `Promise.reject(new Error('bang'))`, reason: 'failed', logged: 'bang' },
-  'exits as if all were well': { behaviour: 'process.exit(0)', reason: 'exited', logged: '"code":0' },
-  'exits with a code': { behaviour: 'process.exit(7)', reason: 'exited', logged: '"code":7' },
+  'exits with code 0': { behaviour: 'process.exit(0)', reason: 'exited', logged: '"code":0' },
+  'exits with code 7': { behaviour: 'process.exit(7)', reason: 'exited', logged: '"code":7' },
   'hangs in a loop': {
     behaviour: `postMessage({ type: 'ready' }); for (;;);`,
     reason: 'silent',
     logged: 'silent',
     times: { silenceMs: 200, watchMs: 20 },
   },
-  'lives and never gets ready': {
+  'never becomes ready': {
     behaviour: `setInterval(() => postMessage({ type: 'alive' }), 5)`,
     reason: 'not_ready',
     logged: 'not_ready',
@@ -142,15 +142,15 @@ for (const [what, { behaviour, reason, logged: line, times }] of Object.entries(
     const { restarts, logged, until } = await supervised(behaviour, { times })
     await until(() => restarts.length >= 2)
     expect(restarts.slice(0, 2)).toEqual([reason, reason])
-    expect(logged.some((text) => text.includes('ended unasked') && text.includes(reason))).toBe(true)
+    expect(logged.some((text) => text.includes('ended unexpectedly') && text.includes(reason))).toBe(true)
     expect(logged.join()).toContain(line)
   })
 
 test('a terminated thread is restarted and gets its start message', async () => {
-  const { worker, heard, until, restarts } = await supervised(`postMessage({ type: 'ready' })`)
-  await until(() => heard.length === 1)
+  const { worker, messages, until, restarts } = await supervised(`postMessage({ type: 'ready' })`)
+  await until(() => messages.length === 1)
   worker.restart()
-  await until(() => heard.length === 2)
+  await until(() => messages.length === 2)
   expect(restarts).toEqual(['terminated'])
 })
 
@@ -162,54 +162,54 @@ test('a thread that fails repeatedly restarts with growing delays', async () => 
 })
 
 test('a thread that lived long enough restarts without delay', async () => {
-  const { worker, heard, logged, until } = await supervised(`postMessage({ type: 'ready' })`, {
+  const { worker, messages, logged, until } = await supervised(`postMessage({ type: 'ready' })`, {
     times: { steadyMs: -1 },
   })
-  await until(() => heard.length === 1)
+  await until(() => messages.length === 1)
   worker.restart()
-  await until(() => heard.length === 2)
+  await until(() => messages.length === 2)
   expect(logged.join()).toContain('"delayMs":0')
 })
 
 test('time in which the process was paused does not count as silence', async () => {
-  const { heard, restarts, until } = await supervised(
+  const { messages, restarts, until } = await supervised(
     `postMessage({ type: 'ready' }); setInterval(() => postMessage({ type: 'alive' }), 20)`,
     { times: { silenceMs: 3_000, watchMs: 10 } },
   )
-  await until(() => heard.length > 0)
+  await until(() => messages.length > 0)
   // Simulates a paused process: its timers fire before it receives the messages of the thread.
   Bun.sleepSync(3_500)
-  const before = heard.length
-  await until(() => heard.length > before + 3)
+  const before = messages.length
+  await until(() => messages.length > before + 3)
   expect(restarts).toEqual([])
 })
 
 test('an invalid message is logged and not forwarded', async () => {
-  const { heard, logged, until } = await supervised(
+  const { messages, logged, until } = await supervised(
     `postMessage({ type: 'nonsense' }); postMessage({ type: 'ready' })`,
   )
-  await until(() => heard.length > 0)
-  expect(heard.map(({ type }) => type)).toEqual(['ready'])
-  expect(logged.join()).toContain('nobody understands')
+  await until(() => messages.length > 0)
+  expect(messages.map(({ type }) => type)).toEqual(['ready'])
+  expect(logged.join()).toContain('invalid message from worker')
 })
 
 test('a thread that ignores stop is terminated and not restarted', async () => {
-  const { worker, heard, logged, restarts, until } = await supervised(`postMessage({ type: 'ready' })`, {
+  const { worker, messages, logged, restarts, until } = await supervised(`postMessage({ type: 'ready' })`, {
     onStop: '',
     times: { graceMs: 50 },
   })
-  await until(() => heard.length > 0)
+  await until(() => messages.length > 0)
   await worker.stop()
   expect(logged.join()).toContain('did not stop')
   expect(restarts).toEqual([])
 })
 
 test('a thread that crashes while stopping is not awaited or restarted', async () => {
-  const { worker, heard, restarts, until } = await supervised(`postMessage({ type: 'ready' })`, {
+  const { worker, messages, restarts, until } = await supervised(`postMessage({ type: 'ready' })`, {
     onStop: 'process.exit(3)',
     times: { graceMs: HOUR },
   })
-  await until(() => heard.length > 0)
+  await until(() => messages.length > 0)
   await worker.stop()
   expect(restarts).toEqual([])
 })
@@ -219,7 +219,7 @@ async function once(
   onStart: string,
   options: { onStop?: string; timeoutMs?: number; graceMs?: number; signal?: AbortSignal } = {},
 ) {
-  const ears = listening()
+  const recorder = makeRecorder()
   const { onStop, timeoutMs = HOUR, ...others } = options
   const path = await threadThat(onStart, onStop)
   const ended = runWorkerOnce<ToDispatcher>({
@@ -227,18 +227,18 @@ async function once(
     path,
     startMessage: START,
     timeoutMs,
-    ...ears,
+    ...recorder,
     ...others,
   })
-  return { ended, ...ears }
+  return { ended, ...recorder }
 }
 
 test('a task ends with stopped, and all its messages are received', async () => {
-  const { ended, heard } = await once(
+  const { ended, messages } = await once(
     `postMessage({ type: 'reaped', failures: ['logs'] }); postMessage({ type: 'stopped' })`,
   )
   await ended
-  expect(heard).toEqual([{ type: 'reaped', failures: ['logs'] }, { type: 'stopped' }])
+  expect(messages).toEqual([{ type: 'reaped', failures: ['logs'] }, { type: 'stopped' }])
 })
 
 for (const [what, { behaviour, reason }] of Object.entries(CRASHES).slice(0, 4))
@@ -248,9 +248,9 @@ for (const [what, { behaviour, reason }] of Object.entries(CRASHES).slice(0, 4))
   })
 
 test('a task that exceeds its time gets stop and may end in order', async () => {
-  const { ended, heard } = await once(`postMessage({ type: 'ready' })`, { timeoutMs: 20, graceMs: HOUR })
+  const { ended, messages } = await once(`postMessage({ type: 'ready' })`, { timeoutMs: 20, graceMs: HOUR })
   await ended
-  expect(heard.map(({ type }) => type)).toEqual(['ready', 'stopped'])
+  expect(messages.map(({ type }) => type)).toEqual(['ready', 'stopped'])
 })
 
 test('a task that hangs is terminated', async () => {
@@ -260,8 +260,8 @@ test('a task that hangs is terminated', async () => {
 
 test('a task gets stop when the service ends, even before it begins', async () => {
   const ends = new AbortController()
-  const { ended, heard, until } = await once(`postMessage({ type: 'ready' })`, { signal: ends.signal })
-  await until(() => heard.length > 0)
+  const { ended, messages, until } = await once(`postMessage({ type: 'ready' })`, { signal: ends.signal })
+  await until(() => messages.length > 0)
   ends.abort()
   await ended
   await (await once('', { signal: AbortSignal.abort() })).ended

@@ -52,14 +52,14 @@ export function superviseWorker<Message extends ToWorker>(
   let thread: Thread<Message> | null = null
   let failures = 0
   let startedAt = 0
-  let heardAt = 0
+  let lastMessageAt = 0
   let isReady = false
   let isStopping = false
   let restartTimer: ReturnType<typeof setTimeout> | null = null
   let onStopped: () => void = () => {}
 
   function startAnother() {
-    startedAt = heardAt = performance.now()
+    startedAt = lastMessageAt = performance.now()
     isReady = false
     thread = startThread<Message>({
       name,
@@ -67,7 +67,7 @@ export function superviseWorker<Message extends ToWorker>(
       startMessage,
       log,
       onMessage(message) {
-        heardAt = performance.now()
+        lastMessageAt = performance.now()
         if (message.type === 'ready') isReady = true
         if (message.type === 'stopped') onStopped()
         onMessage(message)
@@ -83,7 +83,7 @@ export function superviseWorker<Message extends ToWorker>(
     thread = null
     failures = performance.now() - startedAt > times.steadyMs ? 0 : failures + 1
     const delayMs = BACKOFF_MS[Math.min(failures, BACKOFF_MS.length - 1)] ?? 0
-    log.warn(`worker ${name} ended unasked; starting it again`, { reason, ...detail, delayMs })
+    log.warn(`worker ${name} ended unexpectedly: restarting it`, { reason, ...detail, delayMs })
     onRestart(reason)
     restartTimer = setTimeout(startAnother, delayMs)
   }
@@ -96,22 +96,22 @@ export function superviseWorker<Message extends ToWorker>(
 
   let watchedAt = 0
   let watch: ReturnType<typeof setInterval> | undefined
-  function look() {
+  function checkThread() {
     const now = performance.now()
     // A paused or busy process receives no messages. That time does not count as silence of the thread.
-    const deafMs = Math.max(0, now - watchedAt - 2 * times.watchMs)
+    const pausedMs = Math.max(0, now - watchedAt - 2 * times.watchMs)
     watchedAt = now
-    heardAt += deafMs
-    startedAt += deafMs
+    lastMessageAt += pausedMs
+    startedAt += pausedMs
     if (thread === null) return
-    if (now - heardAt > times.silenceMs) terminate('silent')
+    if (now - lastMessageAt > times.silenceMs) terminate('silent')
     else if (!isReady && now - startedAt > times.readyMs) terminate('not_ready')
   }
 
   return {
     start() {
       watchedAt = performance.now()
-      watch = setInterval(look, times.watchMs)
+      watch = setInterval(checkThread, times.watchMs)
       watch.unref?.()
       startAnother()
     },
@@ -125,7 +125,7 @@ export function superviseWorker<Message extends ToWorker>(
       if (last === null) return
       await new Promise<void>((resolve) => {
         const timer = setTimeout(() => {
-          log.warn(`worker ${name} did not stop when asked`)
+          log.warn(`worker ${name} did not stop within ${times.graceMs} ms: terminating it`)
           resolve()
         }, times.graceMs)
         onStopped = () => {

@@ -35,7 +35,7 @@ export function startThread<Message extends ToWorker>(options: ThreadOptions<Mes
     try {
       message = parseMessage(FromWorker, data)
     } catch (error) {
-      log.error(`worker ${name} said what nobody understands`, { error })
+      log.error(`invalid message from worker ${name} ignored`, { error })
       return
     }
     onMessage(message)

@@ -48,7 +48,7 @@ export function makeThreads({ config, processId, sql, answerObjectCall, log, cou
   const supervise = <Message extends ToWorker>(
     name: string,
     startMessage: Message,
-    heard = heardFrom(name),
+    onMessage = handlerOf(name),
     restarted = () => {},
   ) =>
     superviseWorker<Message>({
@@ -56,7 +56,7 @@ export function makeThreads({ config, processId, sql, answerObjectCall, log, cou
       path: new URL(`../${name}.worker.ts`, import.meta.url),
       startMessage,
       log,
-      onMessage: heard,
+      onMessage,
       onRestart(reason) {
         restarted()
         count({ what: 'restarted', worker: name, reason })
@@ -71,7 +71,7 @@ export function makeThreads({ config, processId, sql, answerObjectCall, log, cou
       publicUrl: config.publicUrl,
       sidecarToken: config.sidecarToken,
       sidecarTokenUrls: config.sidecarTokenUrls,
-      tellsInputs: config.edition === 'community',
+      includesInputs: config.edition === 'community',
     },
   })
   const scheduler = supervise<ToScheduler>('scheduler', { type: 'start', settings })
@@ -80,14 +80,14 @@ export function makeThreads({ config, processId, sql, answerObjectCall, log, cou
     { type: 'start', settings },
     (message) => {
       if (message.type === 'led') evaluatesHere = message.isLeading
-      heardFrom('triggers')(message)
+      handlerOf('triggers')(message)
     },
     () => {
       evaluatesHere = false
     },
   )
   const reaper = config.reaper
-    ? makeReaper({ sql, answerObjectCall, settings, log, onMessage: heardFrom('reaper') })
+    ? makeReaper({ sql, answerObjectCall, settings, log, onMessage: handlerOf('reaper') })
     : null
 
   function eventRecorded(): boolean {
@@ -95,11 +95,11 @@ export function makeThreads({ config, processId, sql, answerObjectCall, log, cou
     return evaluatesHere
   }
 
-  function heardFrom(worker: string) {
-    return (message: FromWorker) => heard(worker, message)
+  function handlerOf(worker: string) {
+    return (message: FromWorker) => handle(worker, message)
   }
 
-  function heard(worker: string, message: FromWorker) {
+  function handle(worker: string, message: FromWorker) {
     switch (message.type) {
       case 'runsEnded':
         return count({ what: 'runsEnded', status: message.status, count: message.count })

@@ -5,7 +5,7 @@ import { computed, only, select } from '../../../drizzle/rows.ts'
 import type { Enforcement, Permission, Visible } from '../../core/access.ts'
 import type { Identity } from '../../core/identity.ts'
 
-/** Permissions that include a permission, with itself. */
+/** For each permission: the permissions that include this permission, and the permission itself. */
 const INCLUDING: Record<Permission, Permission[]> = {
   read: ['read', 'write', 'admin'],
   write: ['write', 'admin'],
@@ -32,23 +32,23 @@ export const makeEnforcement = ({ sql }: { sql: Sql }): Enforcement => ({
     if (userId === '') return { pipelines: [], zones: [], namespaces: [] }
     // Deleted pipelines are included: users who saw them may still see their runs. Ids are returned as one text, because the
     // driver parses arrays character by character. For thousands of ids, that takes longer than the query.
-    const given = sql`
-      with given as materialized (
+    const grantsAndSpaces = sql`
+      with granted as materialized (
         select resource_type as type, resource_id as id from access_grant where grantee_id = ${userId}),
       spaces as materialized (
         select name from namespace
-        where owner = ${userId} or id in (select id from given where type = 'namespace'))`
+        where owner = ${userId} or id in (select id from granted where type = 'namespace'))`
     const idsOf = (table: 'pipeline' | 'landing_zone') =>
       computed<string>(sql`array_to_string(array(
         select id from ${sql(table)} where owner = ${userId}
         union select id from ${sql(table)} where namespace in (select name from spaces)
-        union select id from given where type = ${table}), ',')`)
-    const seen = {
+        union select id from granted where type = ${table}), ',')`)
+    const visibleIds = {
       pipelines: idsOf('pipeline'),
       zones: idsOf('landing_zone'),
       namespaces: computed<string[]>('array(select name from spaces)'),
     }
-    const row = only(await select(sql, seen, given)``)
+    const row = only(await select(sql, visibleIds, grantsAndSpaces)``)
     return { pipelines: listOf(row.pipelines), zones: listOf(row.zones), namespaces: row.namespaces }
   },
 })

@@ -1,4 +1,4 @@
-// Changes of grants when a resource gets another owner or is deleted. Each runs in the transaction of that change.
+// Changes grants when a resource gets another owner or is deleted. Each function runs in the transaction of that change.
 import { and, type Column, eq, isNull, sql } from 'drizzle-orm'
 import type { Tx } from '../../../drizzle/client.ts'
 import { accessGrants, landingZones, pipelines } from '../../../drizzle/schema/index.ts'
@@ -21,7 +21,7 @@ export async function forgetOwner(
         isVouchedFor
           ? {
               handedBefore: withLast(pipelines.handedBefore, owner),
-              // A draft has no version number, so an approval cannot cover one of its states.
+              // A draft has no version number, so an approval cannot name the approved state of a draft.
               vouchedVersion: sql`coalesce(${pipelines.publishedVersion}, 1)`,
             }
           : { handedBy: withLast(pipelines.handedBy, owner) },

@@ -14,34 +14,36 @@ export const makeLeftovers = ({ sql, objects }: LeftoversDeps) => {
   const holdsFiles = async (prefix: string) => (await objects.list(prefix, { limit: 1 })).objects.length > 0
 
   return {
-    /** Whether a table or files remain, unless `owner` also owned the latest pipeline of this name. */
-    async isLeftOfPipeline(ref: PipelineRef, owner: string | null): Promise<boolean> {
+    /**
+     * Whether a table or files of a deleted pipeline remain. False if `owner` also owned the latest pipeline of this name.
+     */
+    async isLeftoverOfPipeline(ref: PipelineRef, owner: string | null): Promise<boolean> {
       const { namespace, layer, name } = ref
       const prefix = prefixOf(ref)
-      const left = {
+      const leftovers = {
         lastOwner: computed<string | null>(sql`(
           select owner from pipeline where namespace = ${namespace} and layer = ${layer} and name = ${name}
           order by created_at desc, id desc limit 1)`),
         hasTable: computed<boolean>(sql`exists (
           select from main_entry where to_commit is null
             and namespace = ${namespace} and layer = ${layer} and name = ${name})`),
-        // The creation removes these files before it writes new ones.
+        // The creation of the new pipeline removes these files before it writes files of its own.
         isEmptied: computed<boolean>(sql`exists (
           select from outbox where kind = 'pipelineDeleted' and payload ->> 'prefix' = ${prefix})`),
       }
-      const { lastOwner, hasTable, isEmptied } = only(await select(sql, left)``)
+      const { lastOwner, hasTable, isEmptied } = only(await select(sql, leftovers)``)
       if (lastOwner !== null && lastOwner === owner) return false
       return hasTable || (!isEmptied && (await holdsFiles(prefix)))
     },
 
-    isLeftOfZone: ({ namespace, name }: { namespace: string; name: string }): Promise<boolean> =>
+    isLeftoverOfZone: ({ namespace, name }: { namespace: string; name: string }): Promise<boolean> =>
       holdsFiles(`${namespace}/landing/${name}/`),
 
     /**
      * Whether any data remains. Resources of users keep their owners, but a new owner of the namespace would have all rights on
      * them.
      */
-    async isLeftOfNamespace(name: string): Promise<boolean> {
+    async isLeftoverOfNamespace(name: string): Promise<boolean> {
       const isUsed = computed<boolean>(sql`
         exists (select from pipeline where namespace = ${name})
         or exists (select from landing_zone where namespace = ${name})

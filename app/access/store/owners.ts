@@ -13,8 +13,8 @@ const BEHIND = {
 }
 
 /**
- * `owner` is the owner of a run's pipeline, or the owner of its namespace when the pipeline has none. Null: neither has an
- * owner. `handedBy` are earlier owners, if no later owner has approved the code that the run fixed at its request.
+ * `owner` is the owner of a run's pipeline, or the owner of its namespace when the pipeline has no owner. Null: neither has an
+ * owner. `handedBy` are earlier owners of the pipeline, if no later owner has approved the code version that the run executes.
  */
 export async function ownersOfRun(
   sql: Sql,

@@ -41,8 +41,8 @@ export function makeResources({ sql, objects }: LeftoversDeps) {
     return row ?? null
   }
 
-  /** The namespace as the owner of everything without another owner in it, even when it has no row. */
-  const rest = async (name: string): Promise<Resource> =>
+  /** The namespace of a table or file that no other resource owns. Returned even if the namespace has no row. */
+  const namespaceAsOwner = async (name: string): Promise<Resource> =>
     (await namespace(name)) ?? { type: 'namespace', id: NO_ID, namespace: name, owner: null }
 
   /** Includes deleted pipelines: their runs and histories still belong to them. */
@@ -70,13 +70,13 @@ export function makeResources({ sql, objects }: LeftoversDeps) {
     shared,
     /** A table belongs to its pipeline, or to its namespace when it has no live pipeline. */
     table: async (ref: PipelineRef): Promise<Resource> =>
-      (await pipeline(ref)) ?? (await rest(ref.namespace)),
+      (await pipeline(ref)) ?? (await namespaceAsOwner(ref.namespace)),
     /** A file belongs to the pipeline or zone of its folder, otherwise to its namespace. */
     async file(path: string): Promise<Resource> {
       const folder = pipelineFolderOf(path)
       const zoneFolder = zoneFolderOf(path)
       const found = folder !== null ? await pipeline(folder) : zoneFolder && (await zone(zoneFolder))
-      return found ?? (await rest(path.slice(0, path.indexOf('/'))))
+      return found ?? (await namespaceAsOwner(path.slice(0, path.indexOf('/'))))
     },
   }
 }

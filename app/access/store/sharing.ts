@@ -15,15 +15,20 @@ export const makeSharing = ({ db, newId }: { db: Db; newId: NewId }): Sharing =>
   createGrant: (grant, decidedFor) =>
     db.transaction(async (tx) => {
       const { resourceType, resourceId, permission } = grant
-      const { owner } = await hold(tx, { type: resourceType, id: resourceId })
+      const { owner } = await lockResource(tx, { type: resourceType, id: resourceId })
       if (decidedFor !== undefined && owner !== decidedFor)
-        throw forbidden(`the ${NAMES[resourceType]} has another owner by now`)
-      const [held] = await tx
+        throw forbidden(
+          `the owner of ${NAMES[resourceType]} ${resourceId} has changed: send the request again`,
+        )
+      const [existing] = await tx
         .select({ total: count() })
         .from(accessGrants)
         .where(eq(accessGrants.resourceId, resourceId))
-      if (held !== undefined && held.total >= GRANTS_PER_RESOURCE)
-        throw invalid('resource_id', `has ${GRANTS_PER_RESOURCE} grants already`)
+      if (existing !== undefined && existing.total >= GRANTS_PER_RESOURCE)
+        throw invalid(
+          'resource_id',
+          `already has ${GRANTS_PER_RESOURCE} grants: revoke some, or share a namespace`,
+        )
       const [stored] = await tx
         .insert(accessGrants)
         .values({ ...grant, id: newId() })
@@ -54,11 +59,11 @@ export const makeSharing = ({ db, newId }: { db: Db; newId: NewId }): Sharing =>
   },
 
   async revokeGrant(id) {
-    const gone = await db
+    const deleted = await db
       .delete(accessGrants)
       .where(eq(accessGrants.id, id))
       .returning({ id: accessGrants.id })
-    return gone.length > 0
+    return deleted.length > 0
   },
 
   /**
@@ -89,15 +94,15 @@ export const makeSharing = ({ db, newId }: { db: Db; newId: NewId }): Sharing =>
  * Locks the resource against deletion and transfer until the transaction ends, so that no grant outlives its resource. Throws
  * 404 when the resource does not exist.
  */
-async function hold(tx: Tx, { type, id }: Pick<Resource, 'type' | 'id'>) {
+async function lockResource(tx: Tx, { type, id }: Pick<Resource, 'type' | 'id'>) {
   const table = TABLES[type]
-  const [held] = await tx
+  const [locked] = await tx
     .select({ owner: table.owner })
     .from(table)
     .where(and(eq(table.id, id), type === 'pipeline' ? isNull(pipelines.deletedAt) : undefined))
     .for('share')
-  if (held === undefined) throw notFound(`${NAMES[type]} ${id}`)
-  return held
+  if (locked === undefined) throw notFound(`${NAMES[type]} ${id}`)
+  return locked
 }
 
 const TABLES = { pipeline: pipelines, namespace: namespaces, landing_zone: landingZones }

@@ -9,7 +9,7 @@ import { seesEverything, type Visible } from '../../core/access.ts'
 
 const NAME = pick(alias(mainEntries, 'entry'), 'namespace', 'layer', 'name')
 
-/** The visible ones among `tables`, whether or not they exist on main. */
+/** Returns the entries of `tables` that the caller may see. A table need not exist on main. */
 export async function visibleTables(
   sql: Sql | SqlTx,
   tables: readonly TableName[],
@@ -23,23 +23,16 @@ export async function visibleTables(
     where true ${andVisibleTable(sql, visible)}`
 }
 
-/** The visible ones among `zones` (`namespace.name`). */
+/** Returns the entries of `zones` (`namespace.name`) that the caller may see. */
 export async function visibleZones(
   sql: Sql | SqlTx,
   zones: readonly string[],
-  { zones: seen }: Visible,
+  { zones: visibleIds }: Visible,
 ): Promise<string[]> {
-  if (seen === 'all' || zones.length === 0) return [...zones]
+  if (visibleIds === 'all' || zones.length === 0) return [...zones]
   const rows = await select(sql, { path: computed<string>('path') })`
     from unnest(${[...zones]}::text[]) as wanted (path)
     join landing_zone z on z.namespace = split_part(path, '.', 1) and z.name = split_part(path, '.', 2)
-    where true ${andVisibleId(sql, sql`z.id`, seen)}`
+    where true ${andVisibleId(sql, sql`z.id`, visibleIds)}`
   return rows.map(({ path }) => path)
 }
-
-/** All visible tables of main at a commit. */
-export const visibleTablesAt = (sql: Sql, commit: number, visible: Visible) => select(sql, NAME)`
-  from main_entry entry
-  where entry.from_commit <= ${commit} and (entry.to_commit is null or entry.to_commit > ${commit})
-    ${andVisibleTable(sql, visible)}
-  order by entry.namespace, entry.layer, entry.name`

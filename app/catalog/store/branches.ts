@@ -166,7 +166,7 @@ export async function commitToBranch(sql: Sql, commit: BranchCommit): Promise<bo
         ${commit.snapshotId}::text, ${sql.json(content.columns)}::jsonb, ${content.rowCount}::bigint,
         ${content.sizeBytes}::bigint
       from branch),
-    -- Main as of the branch's base, never main now: that would hide what others have merged meanwhile.
+    -- Reads main as of the branch's base. Current main would hide merges of other branches, which are conflicts.
     entry as (
       insert into branch_entry (ref, namespace, layer, name, content_id, base_content)
       select branch.name, ${table.namespace}, ${table.layer}, ${table.name}, ${content.contentId}::uuid,
@@ -176,8 +176,10 @@ export async function commitToBranch(sql: Sql, commit: BranchCommit): Promise<bo
       from branch
       on conflict (ref, namespace, layer, name) do update set content_id = excluded.content_id),
     commit as (
-      insert into lake_commit (id, ref, base, run_id, message)
-      select ${commit.id}::uuid, branch.name, branch.base, branch.run_id, ${commit.message} from branch)
+      insert into lake_commit (id, ref, base, run_id, message, tables)
+      select ${commit.id}::uuid, branch.name, branch.base, branch.run_id, ${commit.message},
+        array[${tableKey(table)}::text]
+      from branch)
     update lake_ref set head = ${commit.id}::uuid from branch, quick where lake_ref.name = branch.name
     returning lake_ref.name`
   return moved !== undefined
@@ -217,7 +219,7 @@ export async function mergeBranches(tx: SqlTx, requests: MergeRequest[]): Promis
     const branch = branchOf.get(request.branch)
     const stale = whyStale(branch, request.testedCommit)
     if (branch === undefined || stale !== null) {
-      outcomes.set(request.branch, { kind: 'stale', why: stale ?? 'there is no such branch' })
+      outcomes.set(request.branch, { kind: 'stale', why: stale ?? 'the branch does not exist' })
       continue
     }
     const changes = entriesOf.get(request.branch) ?? []
@@ -273,8 +275,10 @@ const CHANGE = {
 type MergedRow = MergeRequest & { number: number; changes: RowOf<typeof CHANGE>[] }
 
 function whyStale(branch: Branch | undefined, testedCommit: string): string | null {
-  if (branch === undefined) return 'there is no such branch'
+  if (branch === undefined) return 'the branch does not exist'
   if (branch.state !== 'open') return `the branch is ${branch.state}`
   if (branch.head === testedCommit.toLowerCase()) return null
-  return branch.head === null ? 'nothing was committed to the branch' : 'the branch has moved after its tests'
+  return branch.head === null
+    ? 'the branch has no commit'
+    : 'the branch has a commit newer than the tested one'
 }

@@ -1,7 +1,7 @@
 /** Closes orphaned branches, and deletes old records of closed branches and of commits. See ADR 16. */
 import { alias } from 'drizzle-orm/pg-core'
 import type { Sql, SqlTx } from '../../../drizzle/client.ts'
-import { computed, only, returning, select } from '../../../drizzle/rows.ts'
+import { computed, only, pick, returning, select } from '../../../drizzle/rows.ts'
 import { branchEntries, lakeRefs } from '../../../drizzle/schema/index.ts'
 import { inBatches, NotLeading, type Reaping } from '../../retention/reaping.ts'
 import { closeBranches } from './branches.ts'
@@ -21,20 +21,26 @@ export const replacedAt = (sql: Sql | SqlTx) => sql`
     left join lake_ref branch on branch.name = ending.ref and branch.name <> 'main'
     where ending.number = e.to_commit) replaced on true`
 
+/** A condition: the open branch or tag `f` is based on a commit of main where the entry `e` was current. */
+export const standsOn = (sql: Sql | SqlTx) => sql`
+  f.state = 'open' and f.name <> 'main' and f.base >= e.from_commit and f.base < e.to_commit`
+
 /** Deletes the contents that neither main nor a branch references. */
 export async function removeUnusedContents(tx: SqlTx, contents: readonly { id: string }[]): Promise<number> {
   if (contents.length === 0) return 0
   const { count } = await tx`
     delete from lake_content c where c.id = any(${contents.map(({ id }) => id)}::uuid[])
       and not exists (select from main_entry e where e.content_id = c.id)
-      and not exists (select from branch_entry e where e.content_id = c.id)`
+      and not exists (select from branch_entry e where e.content_id = c.id)
+      and not exists (select from branch_entry e where e.base_content = c.id)`
   return count
 }
 
 export async function expireLakeHistory(reaping: Reaping): Promise<void> {
   await closeOrphans(reaping)
-  await forgetBranches(reaping)
-  await forgetCommits(reaping)
+  await closeExpired(reaping)
+  await deleteBranches(reaping)
+  await deleteCommits(reaping)
 }
 
 /** Closes open branches whose run ended, or was deleted, before the cut-off. */
@@ -59,33 +65,65 @@ async function closeOrphans({ write, cutoffs, reaped, checkRunning }: Reaping): 
   }
 }
 
-/** Deletes closed branches once no file's age depends on their closing time. */
-async function forgetBranches(reaping: Reaping): Promise<void> {
+/** Closes branches of users after their expiry. */
+async function closeExpired({ write, now, reaped, checkRunning }: Reaping): Promise<void> {
+  for (;;) {
+    checkRunning()
+    const closed = await write(async (tx) => {
+      const expired = await select(tx, { name: alias(lakeRefs, 'f').name })`
+        from lake_ref f where f.kind = 'user' and f.state = 'open' and f.expires_at < ${now}
+        order by f.name limit ${ORPHANS_PER_BATCH}`
+      return closeBranches(
+        tx,
+        expired.map(({ name }) => name),
+      )
+    })
+    if (closed === null) throw new NotLeading('another replica leads the reaper')
+    reaped.branchesCleaned += closed.length
+    if (closed.length < ORPHANS_PER_BATCH) return
+  }
+}
+
+/**
+ * Deletes closed branches once no file's age depends on their closing time. A branch that was merged into an open branch stays,
+ * because it is the history of that branch.
+ */
+async function deleteBranches(reaping: Reaping): Promise<void> {
   const { cutoffs, reaped } = reaping
   await inBatches(reaping, async (tx) => {
-    const branches = await select(tx, { name: lakeRefs.name })`
-      from lake_ref where closed_at < ${new Date(cutoffs.lakeHistory)} and name <> 'main'
-      order by closed_at limit ${BRANCHES_PER_BATCH}`
+    const branches = await select(tx, { name: alias(lakeRefs, 'f').name })`
+      from lake_ref f where f.closed_at < ${new Date(cutoffs.lakeHistory)} and f.name <> 'main'
+        and not exists (select from lake_ref p where p.name = f.parent and p.state = 'open')
+      order by f.closed_at limit ${BRANCHES_PER_BATCH}`
     const names = branches.map(({ name }) => name)
     if (names.length === 0) return false
-    const entries = await returning(tx, { id: branchEntries.contentId })`
-      delete from branch_entry where ref = any(${names})`
-    const contents = await removeUnusedContents(tx, entries)
-    const commits = await tx`delete from lake_commit where ref = any(${names}) and number is null`
-    await tx`delete from lake_ref where name = any(${names})`
-    reaped.historyPruned += names.length + entries.length + contents + commits.count
+    reaped.historyPruned += await forgetBranches(tx, names)
     return names.length === BRANCHES_PER_BATCH
   })
 }
 
-const FORGOTTEN = {
-  gone: computed<number>('(select count(*) from gone)::int'),
-  seen: computed<number>('(select count(*) from old)::int'),
+/** Deletes closed branches with their entries, unused contents and unmerged commits. Returns the number of deleted rows. */
+export async function forgetBranches(tx: SqlTx, names: readonly string[]): Promise<number> {
+  const entries = await returning(tx, pick(branchEntries, 'contentId', 'baseContent'))`
+    delete from branch_entry where ref = any(${names as string[]})`
+  const ids = entries.flatMap(({ contentId, baseContent }) => [contentId, baseContent ?? []].flat())
+  const contents = await removeUnusedContents(
+    tx,
+    ids.map((id) => ({ id })),
+  )
+  const commits = await tx`delete from lake_commit where ref = any(${names as string[]}) and number is null`
+  await tx`delete from lake_ref where name = any(${names as string[]})`
+  return names.length + entries.length + contents + commits.count
+}
+
+const DELETED = {
+  rowsDeleted: computed<number>('(select count(*) from gone)::int'),
+  rowsScanned: computed<number>('(select count(*) from old)::int'),
   last: computed<string | null>('(select max(number) from old)'),
 }
 
 /** Deletes commits of main that no entry starts or ends with: their contents were replaced and deleted. */
-async function forgetCommits(reaping: Reaping): Promise<void> {
+async function deleteCommits(reaping: Reaping): Promise<void> {
   const { cutoffs, reaped } = reaping
   let after = '-1'
   await inBatches(reaping, async (tx) => {
@@ -100,10 +138,10 @@ async function forgetCommits(reaping: Reaping): Promise<void> {
             and not exists (select from main_entry e where e.from_commit = o.number)
             and not exists (select from main_entry e where e.to_commit = o.number)))
         returning 1)`
-    const { gone, seen, last } = only(await select(tx, FORGOTTEN, deleted)``)
+    const { rowsDeleted, rowsScanned, last } = only(await select(tx, DELETED, deleted)``)
     if (last === null) return false
-    reaped.historyPruned += gone
+    reaped.historyPruned += rowsDeleted
     after = last
-    return seen === COMMITS_PER_BATCH
+    return rowsScanned === COMMITS_PER_BATCH
   })
 }

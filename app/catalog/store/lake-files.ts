@@ -4,7 +4,7 @@ import type { Sql } from '../../../drizzle/client.ts'
 import { COUNT, computed, only, select } from '../../../drizzle/rows.ts'
 import { lakeContents, runs } from '../../../drizzle/schema/index.ts'
 import type { Layer, TableName } from '../../../lake/pipeline/names.ts'
-import { replacedAt } from './history.ts'
+import { replacedAt, standsOn } from './history.ts'
 
 const r = alias(runs, 'r')
 const WRITTEN = {
@@ -28,8 +28,9 @@ export const countTables = async (sql: Sql): Promise<number> =>
   only(await select(sql, { tables: COUNT })`from main_entry where to_commit is null`).tables
 
 /**
- * A state of a table. `isWhole` is true when the state is current, or was current after `graceFrom`. It is also true when an
- * open branch contains the state or is based on it.
+ * A state of a table. `isWhole` is true when the state is current, or was current after `graceFrom`. The same
+ * holds for states of a branch that is open, or was open after `graceFrom`. States at the base of an open branch or a tag are
+ * whole too.
  */
 const STATE = {
   location: alias(lakeContents, 'c').metadataLocation,
@@ -44,12 +45,13 @@ export const statesOf = (sql: Sql, { namespace, layer, name }: TableName, graceF
 )`
   from (
     select e.content_id, e.from_commit, e.to_commit is null or replaced.at > ${graceFrom}
-      or exists (select from lake_ref f where f.state = 'open' and f.name <> 'main' and f.base < e.to_commit) as "isWhole"
+      or exists (select from lake_ref f where ${standsOn(sql)}) as "isWhole"
     from (select * from main_entry
       where namespace = ${namespace} and layer = ${layer} and name = ${name}) e
     left ${replacedAt(sql)}
     union all
-    select b.content_id, null, true from branch_entry b join lake_ref f on f.name = b.ref and f.state = 'open'
+    select unnest(array[b.content_id, b.base_content]), null, true from branch_entry b
+    join lake_ref f on f.name = b.ref and (f.state = 'open' or f.closed_at > ${graceFrom})
     where b.namespace = ${namespace} and b.layer = ${layer} and b.name = ${name}) state
   join lake_content c on c.id = state.content_id
   order by state."isWhole" desc, state.from_commit desc nulls first`

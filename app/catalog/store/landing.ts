@@ -17,10 +17,10 @@ export type FrozenFile = RowOf<typeof FILE>
 async function findZone(
   sql: Sql,
   { namespace, name }: Zone,
-  seen: Visible['zones'],
+  visibleZones: Visible['zones'],
 ): Promise<Resource | null> {
   const [found] = await select(sql, pick(landingZones, 'id', 'namespace', 'owner'))`
-    from landing_zone where namespace = ${namespace} and name = ${name} ${andVisibleId(sql, sql`id`, seen)}`
+    from landing_zone where namespace = ${namespace} and name = ${name} ${andVisibleId(sql, sql`id`, visibleZones)}`
   return found === undefined ? null : { type: 'landing_zone', ...found }
 }
 
@@ -34,10 +34,10 @@ export async function frozenFiles(
   sql: Sql,
   attempt: Attempt,
   zone: Zone,
-  { seen, mayArchive }: { seen: Visible['zones']; mayArchive(found: Resource): Promise<boolean> },
+  { visible, mayArchive }: { visible: Visible['zones']; mayArchive(found: Resource): Promise<boolean> },
 ): Promise<FrozenFile[] | null> {
   const { runId, attempt: number } = attempt
-  const found = await findZone(sql, zone, seen)
+  const found = await findZone(sql, zone, visible)
   if (found === null) return null
   // A plugin may answer this check, so it runs before the transaction begins.
   const isKept = !(await mayArchive(found))
@@ -78,9 +78,9 @@ export type LandingDeps = { sql: Sql; objects: ObjectStore }
 export async function presentFiles(
   { sql, objects }: LandingDeps,
   zone: Zone,
-  seen: Visible['zones'],
+  visibleZones: Visible['zones'],
 ): Promise<FrozenFile[] | null> {
-  const found = await findZone(sql, zone, seen)
+  const found = await findZone(sql, zone, visibleZones)
   if (found === null) return null
   const files = await select(sql, FILE)`
     from landing_file file where zone_id = ${found.id} and archived_by_run is null
@@ -88,9 +88,9 @@ export async function presentFiles(
   if (files.length > 0) return files
   const folder = `${zone.namespace}/landing/${zone.name}/_samples/`
   const { objects: samples } = await objects.list(folder, { limit: limits.listCap })
-  return samples.map(({ key, versionId, size }, place) => ({
+  return samples.map(({ key, versionId, size }, index) => ({
     // Samples have no rows.
-    id: `sample-${place}`,
+    id: `sample-${index}`,
     filename: key.slice(folder.length),
     path: key,
     versionId,
@@ -106,7 +106,7 @@ export async function isFrozenInput(
   sql: Sql,
   { runId, attempt }: Attempt,
   key: string,
-  seen: Visible['zones'],
+  visibleZones: Visible['zones'],
 ): Promise<boolean> {
   const found = await sql`
     select from run_file frozen
@@ -114,7 +114,7 @@ export async function isFrozenInput(
     join landing_zone zone on zone.id = frozen.zone_id
     where frozen.run_id = ${runId} and frozen.attempt = ${attempt}
       and ${key} in (file.path, zone.namespace || '/landing/' || zone.name || '/' || file.filename)
-      ${andVisibleId(sql, sql`zone.id`, seen)}
+      ${andVisibleId(sql, sql`zone.id`, visibleZones)}
     limit 1`
   return found.length > 0
 }
@@ -127,8 +127,8 @@ export async function pinnedVersion(sql: Sql, runId: string, path: string): Prom
 }
 
 /** Whether a key is in the folder of a visible zone. */
-export async function isInVisibleZone(sql: Sql, key: string, seen: Visible['zones']): Promise<boolean> {
-  if (seen === 'all') return true
+export async function isInVisibleZone(sql: Sql, key: string, visible: Visible['zones']): Promise<boolean> {
+  if (visible === 'all') return true
   const folder = zoneFolderOf(key)
-  return folder !== null && (await findZone(sql, folder, seen)) !== null
+  return folder !== null && (await findZone(sql, folder, visible)) !== null
 }

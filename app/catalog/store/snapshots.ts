@@ -1,10 +1,11 @@
 // SQL of the duty that expires snapshots: finds tables with old states and commits their replacements to main.
 import { alias } from 'drizzle-orm/pg-core'
 import type { Sql, SqlTx } from '../../../drizzle/client.ts'
-import { computed, insertRows, pick, type RowOf, returning, select } from '../../../drizzle/rows.ts'
+import { computed, insertRows, pick, present, type RowOf, returning, select } from '../../../drizzle/rows.ts'
 import { lakeContents, mainEntries } from '../../../drizzle/schema/index.ts'
+import { tableKey } from '../../../lake/pipeline/names.ts'
 import { lockedHead } from './branches.ts'
-import { removeUnusedContents, replacedAt } from './history.ts'
+import { removeUnusedContents, replacedAt, standsOn } from './history.ts'
 
 const CONTENT = {
   ...pick(alias(mainEntries, 'e'), 'namespace', 'layer', 'name', 'contentId'),
@@ -59,16 +60,16 @@ export type Replacement = OldTable & { id: string }
  */
 export async function replaceContents(
   tx: SqlTx,
-  wanted: readonly Replacement[],
+  replacements: readonly Replacement[],
   id: string,
 ): Promise<string[]> {
   const number = (await lockedHead(tx)) + 1
   const old = await select(tx, { id: alias(mainEntries, 'e').contentId })`
     from main_entry e
-    where e.to_commit is null and e.content_id = any(${wanted.map(({ contentId }) => contentId)}::uuid[])
+    where e.to_commit is null and e.content_id = any(${replacements.map(({ contentId }) => contentId)}::uuid[])
       and not ${isBusy(tx)}`
   const ids = old.map(({ id }) => id)
-  const changes = wanted.filter(({ contentId }) => ids.includes(contentId))
+  const changes = replacements.filter(({ contentId }) => ids.includes(contentId))
   if (changes.length === 0) return []
   const entries = changes.map((change) => ({ ...change, contentId: change.id, fromCommit: number }))
   await Promise.all([
@@ -78,8 +79,9 @@ export async function replaceContents(
       ['id', 'tableUuid', 'metadataLocation', 'snapshotId', 'columns', 'rowCount', 'sizeBytes'],
       changes,
     ),
-    tx`insert into lake_commit (id, ref, number, base, message)
-      values (${id}, 'main', ${number}, ${number - 1}, ${`old snapshots of ${changes.length} tables expired`})`,
+    tx`insert into lake_commit (id, ref, number, base, message, tables)
+      values (${id}, 'main', ${number}, ${number - 1}, ${`old snapshots of ${changes.length} tables expired`},
+        ${changes.map(tableKey).sort()})`,
     tx`update main_entry set to_commit = ${number} where to_commit is null and content_id = any(${ids}::uuid[])`,
     insertRows(tx, mainEntries, ['namespace', 'layer', 'name', 'contentId', 'fromCommit'], entries),
     tx`update lake_ref set number = ${number}, head = ${id} where name = 'main'`,
@@ -88,20 +90,26 @@ export async function replaceContents(
 }
 
 /**
- * Deletes at most `limit` entries that main replaced before `before`, and contents that no other entry uses. Keeps entries on
- * which an open branch is based, and entries of the tables in `except` (`namespace.layer.name`).
+ * Deletes at most `limit` entries that main replaced before `before`, and contents that no other entry uses. Keeps entries that
+ * an open branch or a tag reads, and entries of the tables in `except` (`namespace.layer.name`). The lock on main makes a new
+ * branch on an old commit wait, so that the branch sees which commits are kept.
  */
 export async function forgetEntries(
   tx: SqlTx,
   { before, except, limit }: { before: Date; except: readonly string[]; limit: number },
 ): Promise<{ entries: number; contents: number }> {
-  const gone = await returning(tx, { id: mainEntries.contentId })`
+  await lockedHead(tx)
+  const deletedEntries = await returning(tx, {
+    id: mainEntries.contentId,
+    to: present(mainEntries.toCommit),
+  })`
     delete from main_entry where ctid = any(array(
       select e.ctid from main_entry e ${replacedAt(tx)}
       where replaced.at < ${before}
         and e.namespace || '.' || e.layer || '.' || e.name <> all(${except as string[]})
-        and not exists (select from lake_ref f
-          where f.state = 'open' and f.name <> 'main' and f.base < e.to_commit)
+        and not exists (select from lake_ref f where ${standsOn(tx)})
       limit ${limit}))`
-  return { entries: gone.length, contents: await removeUnusedContents(tx, gone) }
+  const oldestKept = Math.max(0, ...deletedEntries.map(({ to }) => to))
+  await tx`update lake_ref set base = greatest(base, ${oldestKept}) where name = 'main' and ${oldestKept} > 0`
+  return { entries: deletedEntries.length, contents: await removeUnusedContents(tx, deletedEntries) }
 }

@@ -1,6 +1,6 @@
 import { alias } from 'drizzle-orm/pg-core'
 import type { Sql } from '../../../drizzle/client.ts'
-import { pick, type RowOf, select } from '../../../drizzle/rows.ts'
+import { computed, pick, type RowOf, select } from '../../../drizzle/rows.ts'
 import { lakeContents, mainEntries, namespaces } from '../../../drizzle/schema/index.ts'
 import { andVisibleTable } from '../../../drizzle/visibility.ts'
 import type { TableName } from '../../../lake/pipeline/names.ts'
@@ -44,6 +44,24 @@ export const tablesIn = (sql: Sql, view: View, visible = EVERYTHING) => select(s
   where true ${andVisibleTable(sql, visible)}
   order by entry.namespace, entry.layer, entry.name`
 
+/** Names of the visible tables of one layer of a view, in order: at most `limit` names after the name `after`. */
+export async function tableNamesIn(
+  sql: Sql,
+  view: View,
+  { namespace, layer, after, limit }: Omit<TableName, 'name'> & NamePage,
+  visible = EVERYTHING,
+): Promise<string[]> {
+  const rows = await select(sql, { name: NAME.name })`
+    from (${entriesOf(sql, view)}) entry
+    where entry.namespace = ${namespace} and entry.layer = ${layer} and entry.name > ${after}
+      ${andVisibleTable(sql, visible)}
+    order by entry.name ${limit === null ? sql`` : sql`limit ${limit}`}`
+  return rows.map(({ name }) => name)
+}
+
+/** `after` is the last name of the page before, empty for the first page. A null `limit` means all names. */
+export type NamePage = { after: string; limit: number | null }
+
 /** One table of a view; null when it does not exist or is not visible. */
 export async function tableIn(
   sql: Sql,
@@ -81,8 +99,24 @@ export async function changesSince(
   return { tables, dropped }
 }
 
-/** `namespace`, `layer`, `name` and `content_id` of each table of a view. */
-function entriesOf(sql: Sql, { commit, branch }: View) {
+/** The tables that a branch changed, ordered by name; null when no such branch of a user is open. */
+export async function changesOfBranch(sql: Sql, branch: string): Promise<CatalogTable[] | null> {
+  // One statement reads one Postgres snapshot: if the branch closes afterwards, it still had these changes.
+  const rows = await select(sql, { ...TABLE, isTable: computed<boolean>('entry.ref is not null') })`
+    from lake_ref ref
+    left join branch_entry entry on entry.ref = ref.name
+    left join lake_content content on content.id = entry.content_id
+    where ref.name = ${branch} and ref.kind = 'user' and ref.state = 'open'
+    order by entry.namespace, entry.layer, entry.name`
+  if (rows.length === 0) return null
+  return rows.flatMap(({ isTable, ...table }) => (isTable ? [table] : []))
+}
+
+/** `namespace`, `layer`, `name` and `content_id` of each table of a view; null means main as it is now. */
+export function entriesOf(sql: Sql, view: View | null) {
+  if (view === null)
+    return sql`select namespace, layer, name, content_id from main_entry where to_commit is null`
+  const { commit, branch } = view
   const main = sql`
     select namespace, layer, name, content_id from main_entry
     where from_commit <= ${commit} and (to_commit is null or to_commit > ${commit})`

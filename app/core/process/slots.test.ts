@@ -3,15 +3,15 @@ import { makeSlots } from './slots.ts'
 
 const never = new AbortController().signal
 
-test('places are given in the order of arrival, each once', async () => {
+test('slots are granted in the order of arrival, each once', async () => {
   const slots = makeSlots(1, 2)
   const order: string[] = []
-  const first = await slots.take(never)
-  const second = slots.take(never).then((free) => {
+  const first = await slots.acquire(never)
+  const second = slots.acquire(never).then((free) => {
     order.push('second')
     return free
   })
-  const third = slots.take(never).then((free) => {
+  const third = slots.acquire(never).then((free) => {
     order.push('third')
     return free
   })
@@ -20,28 +20,30 @@ test('places are given in the order of arrival, each once', async () => {
   ;(await second)()
   ;(await third)()
   expect(order).toEqual(['second', 'third'])
-  ;(await slots.take(never))()
+  ;(await slots.acquire(never))()
 })
 
-test('a place given back twice is one place', async () => {
+test('releasing a slot twice frees only one slot', async () => {
   const slots = makeSlots(1, 1)
-  const free = await slots.take(never)
+  const free = await slots.acquire(never)
   free()
   free()
-  await slots.take(never)
-  const waits = slots.take(AbortSignal.timeout(20))
+  await slots.acquire(never)
+  const waits = slots.acquire(AbortSignal.timeout(20))
   expect(await waits.catch((error: Error) => error.name)).toBe('TimeoutError')
 })
 
-test('an aborted wait leaves its slot to the next waiter', async () => {
+test('an aborted caller leaves its turn to the next waiter', async () => {
   const slots = makeSlots(1, 2)
-  const free = await slots.take(never)
+  const free = await slots.acquire(never)
   const gone = new AbortController()
-  const left = slots.take(gone.signal).catch((error: Error) => error.message)
-  const stays = slots.take(never)
-  expect(await slots.take(never).catch((error: Error) => error.message)).toBe('2 wait already')
+  const aborted = slots.acquire(gone.signal).catch((error: Error) => error.message)
+  const stays = slots.acquire(never)
+  expect(await slots.acquire(never).catch((error: Error) => error.message)).toBe(
+    'queue full: 2 callers wait for a slot',
+  )
   gone.abort(new Error('gone'))
-  expect(await left).toBe('gone')
+  expect(await aborted).toBe('gone')
   free()
   ;(await stays)()
 })

@@ -5,7 +5,7 @@ export interface Slots {
    * Acquires a slot and resolves to its release function, which takes effect once. Rejects with `tooMany` when too many callers
    * wait, and with the signal's reason after an abort.
    */
-  take(signal?: AbortSignal): Promise<() => void>
+  acquire(signal?: AbortSignal): Promise<() => void>
 }
 
 export class TooMany extends Error {}
@@ -13,44 +13,44 @@ export class TooMany extends Error {}
 export function makeSlots(
   size: number,
   waitingMax: number,
-  tooMany: () => Error = () => new TooMany(`${waitingMax} wait already`),
+  tooMany: () => Error = () => new TooMany(`queue full: ${waitingMax} callers wait for a slot`),
 ): Slots {
-  let taken = 0
+  let acquired = 0
   /** In the order of arrival. */
   const waiting = new Set<() => void>()
 
-  function place(): () => void {
+  function makeRelease(): () => void {
     let isHeld = true
     return () => {
       if (!isHeld) return
       isHeld = false
       const [next] = waiting
-      if (next === undefined) taken -= 1
+      if (next === undefined) acquired -= 1
       else next()
     }
   }
 
   return {
-    take(signal) {
+    acquire(signal) {
       if (signal?.aborted) return Promise.reject(signal.reason)
-      if (taken < size) {
-        taken += 1
-        return Promise.resolve(place())
+      if (acquired < size) {
+        acquired += 1
+        return Promise.resolve(makeRelease())
       }
       if (waiting.size >= waitingMax) return Promise.reject(tooMany())
       return new Promise((resolve, reject) => {
         // A slot passes directly to the next waiter, so a new caller cannot overtake.
-        const go = () => {
-          waiting.delete(go)
-          signal?.removeEventListener('abort', giveUp)
-          resolve(place())
+        const proceed = () => {
+          waiting.delete(proceed)
+          signal?.removeEventListener('abort', abandon)
+          resolve(makeRelease())
         }
-        const giveUp = () => {
-          waiting.delete(go)
+        const abandon = () => {
+          waiting.delete(proceed)
           reject(signal?.reason)
         }
-        waiting.add(go)
-        signal?.addEventListener('abort', giveUp, { once: true })
+        waiting.add(proceed)
+        signal?.addEventListener('abort', abandon, { once: true })
       })
     },
   }

@@ -22,7 +22,7 @@ export interface InstanceFilter {
   /** Part of `namespace.layer.pipeline`, or the beginning of an id. */
   q?: string
   /** Ids of the pipelines whose instances the caller sees; undefined: all pipelines. */
-  seen?: readonly string[]
+  visiblePipelines?: readonly string[]
 }
 
 export interface InstanceStore<Found extends Instance> {
@@ -90,11 +90,14 @@ export const countedStates = (sql: Sql, rows: Part) =>
   select(sql, COUNTED)`from (${rows} limit ${COUNT_SCAN}) counted group by state`
 
 /** Conditions on a pipeline `p`. */
-export const pipelineLike = (sql: Sql, { namespace, layer, pipeline, q, seen }: InstanceFilter): Part => sql`
+export const pipelineLike = (
+  sql: Sql,
+  { namespace, layer, pipeline, q, visiblePipelines }: InstanceFilter,
+): Part => sql`
   ${namespace === undefined ? sql`` : sql`and p.namespace = ${namespace}`}
   ${layer === undefined ? sql`` : sql`and p.layer = ${layer}`}
   ${pipeline === undefined ? sql`` : sql`and p.name = ${pipeline}`}
-  ${andVisibleId(sql, sql`p.id`, seen ?? 'all')}
+  ${andVisibleId(sql, sql`p.id`, visiblePipelines ?? 'all')}
   ${q === undefined ? sql`` : sql`and ${nameLike(sql, q)}`}`
 
 /** For drafts and triggers: conditions on their pipeline `p`, or on the beginning of their own id. */

@@ -53,8 +53,8 @@ export const runInstances: InstanceStore<RowOf<typeof INSTANCE>> = {
     const live = await listed(isLive(sql), page)
     if (live.length === page.limit) return live
     const before = only(await select(sql, { live: COUNT })`from run r where ${isLive(sql)} ${where()}`)
-    const rest = { limit: page.limit - live.length, offset: Math.max(0, page.offset - before.live) }
-    return [...live, ...(await listed(sql`not ${isLive(sql)}`, rest))]
+    const endedPage = { limit: page.limit - live.length, offset: Math.max(0, page.offset - before.live) }
+    return [...live, ...(await listed(sql`not ${isLive(sql)}`, endedPage))]
   },
 
   /**
@@ -118,8 +118,8 @@ async function runFilter(sql: Sql, filter: InstanceFilter): Promise<() => Part> 
 }
 
 async function pipelinesLike(sql: Sql, filter: InstanceFilter): Promise<string[]> {
-  const { seen, ...asked } = filter
-  if (seen !== undefined && isUnfiltered(asked)) return [...seen]
+  const { visiblePipelines, ...nameFilter } = filter
+  if (visiblePipelines !== undefined && isUnfiltered(nameFilter)) return [...visiblePipelines]
   const rows = await select(sql, { id: FOUND.pipelineId })`
     from pipeline p where true ${pipelineLike(sql, filter)} limit ${PIPELINES_MAX}`
   return rows.map(({ id }) => id)

@@ -44,14 +44,14 @@ export const stepRowsAfter = (sql: Sql, of: Of, after: number) => select(sql, ST
 /** The number of kept steps of an instance, the number of steps before `first`, and the state before all kept steps. */
 export async function positionOf(sql: Sql, of: Of, [first]: readonly StepRow[]) {
   const own = ofInstance(sql, of)
-  const place = {
+  const columns = {
     total: COUNT,
     earlier: computed<number>(sql`(count(*) filter (where t.id < ${first?.id ?? 0}))::int`),
     firstFrom: computed<string | null>(
       sql`(select t."from" from transition t where ${own} order by t.id limit 1)`,
     ),
   }
-  return only(await select(sql, place)`from transition t where ${own}`)
+  return only(await select(sql, columns)`from transition t where ${own}`)
 }
 
 /** The id of the latest step of each given instance of a machine. */

@@ -25,7 +25,7 @@ export interface Intended {
   /** Null: the name is taken. */
   intentId: string | null
   /** Names of files with this original name, from `from` on. */
-  taken: string[]
+  occupiedPaths: string[]
 }
 
 /**
@@ -38,7 +38,7 @@ export async function intend(
   { path, filename, original, from }: { path: string; filename: string; original: string; from: string },
 ): Promise<Intended> {
   const payload: AbandonedUpload = { namespace, name, filename, path }
-  const [row] = await sql<{ zoneId: string | null; intentId: string | null; taken: string[] }[]>`
+  const [row] = await sql<{ zoneId: string | null; intentId: string | null; occupiedPaths: string[] }[]>`
     with set as (select set_config('synchronous_commit', 'off', true)),
     zone as (
       select z.id from landing_zone z, set where z.namespace = ${namespace} and z.name = ${name}
@@ -52,7 +52,7 @@ export async function intend(
         clock_timestamp() + ${ABANDONED_AFTER_MS} * interval '1 millisecond'
       from zone, taken where not ${filename} = any (taken.names)
       returning id)
-    select (select id from zone) as "zoneId", (select id from intent) as "intentId", (select names from taken) as taken`
+    select (select id from zone) as "zoneId", (select id from intent) as "intentId", (select names from taken) as "occupiedPaths"`
   assert(row)
   if (row.zoneId === null) throw noZone({ namespace, name })
   return { ...row, zoneId: row.zoneId }
@@ -114,14 +114,14 @@ export async function recordFile(
 }
 
 /**
- * The versions at the path of an abandoned upload that are recorded as files of the zone. Null: another upload to the path is
- * under way. The effect is then queued again, for a time when that upload must have ended.
+ * Returns the object versions at an abandoned upload's path that the zone lists as files. Returns null while another upload to
+ * this path runs. The clean-up is then queued again, for a time when that upload must have ended.
  */
 export async function recordedVersions(sql: Sql, abandoned: AbandonedUpload): Promise<string[] | null> {
   const { namespace, name, filename, path } = abandoned
-  const [known] = await sql<{ isIntended: boolean; versionIds: string[] }[]>`
+  const [row] = await sql<{ isIntended: boolean; versionIds: string[] }[]>`
     with intended as (
-      -- As "outbox_intended" has it: a plan for any kind could not use that.
+      -- A literal kind, because only this kind is in the partial index "outbox_intended".
       select from outbox where kind = 'abandonedUpload' and tries = 0 and payload ->> 'path' = ${path} limit 1),
     again as (
       insert into outbox (kind, payload, due_at, tries)
@@ -132,6 +132,6 @@ export async function recordedVersions(sql: Sql, abandoned: AbandonedUpload): Pr
       array(
         select f.version_id from landing_file f join landing_zone z on z.id = f.zone_id
         where z.namespace = ${namespace} and z.name = ${name} and f.filename = ${filename} and f.path = ${path}) as "versionIds"`
-  assert(known)
-  return known.isIntended ? null : known.versionIds
+  assert(row)
+  return row.isIntended ? null : row.versionIds
 }

@@ -24,12 +24,12 @@ const named = (ref: ZoneRef) =>
 /** Zones that the caller may see, by namespace and name. */
 export async function zones(
   db: Queryable,
-  { namespace, seen }: { namespace: string | undefined; seen: Visible['zones'] },
+  { namespace, visibleZones }: { namespace: string | undefined; visibleZones: Visible['zones'] },
   { limit, offset }: Page,
 ): Promise<{ items: ZoneWithFiles[]; total: number }> {
   const where = and(
     namespace === undefined ? undefined : eq(landingZones.namespace, namespace),
-    isVisibleId(landingZones.id, seen),
+    isVisibleId(landingZones.id, visibleZones),
   )
   const page = db
     .select()
@@ -138,10 +138,10 @@ export async function lockZone(tx: Tx, id: string): Promise<boolean> {
 /** Returns true if the zone exists. With a transaction, also keeps the zone until that ends. */
 export async function isZoneThere(on: Sql, ref: ZoneRef, tx?: SqlTx): Promise<boolean> {
   const { namespace, name, boundTo } = ref
-  const asked = tx ?? on
-  const found = await asked`
+  const connection = tx ?? on
+  const found = await connection`
     select from landing_zone where namespace = ${namespace} and name = ${name}
-      ${boundTo === undefined ? asked`` : asked`and id = ${boundTo}`} ${tx ? asked`for key share` : asked``}`
+      ${boundTo === undefined ? connection`` : connection`and id = ${boundTo}`} ${tx ? connection`for key share` : connection``}`
   return found.length > 0
 }
 

@@ -1,4 +1,4 @@
-// The outbox row of a deleted pipeline. Its `prefix` is the right to remove the pipeline's files.
+// The outbox row of a deleted pipeline. The transaction that removes its `prefix` may delete the pipeline's files.
 import { and, eq, sql } from 'drizzle-orm'
 import type { Tx } from '../../../drizzle/client.ts'
 import { outbox } from '../../../drizzle/schema/index.ts'
@@ -30,24 +30,23 @@ export const queueDeletion = (tx: Tx, payload: PipelineDeleted) =>
  * removing them until the transaction ends.
  */
 export async function claimDeletion(tx: Tx, pipelineId: PipelineId): Promise<string | null> {
-  const [taken] = await tx
+  const [deleted] = await tx
     .delete(outbox)
     .where(and(eq(outbox.kind, KIND), eq(payloadField('pipeline_id'), pipelineId)))
     .returning({ prefix: payloadField('prefix') })
-  return taken?.prefix ?? null
+  return deleted?.prefix ?? null
 }
 
 /**
- * Removes the prefix from outbox rows. Returns true if a row had the prefix; this transaction then has the sole right to remove
- * the files.
+ * Removes the prefix from outbox rows. Returns true if a row had the prefix; then only this transaction may delete the files.
  */
 export async function claimPrefix(tx: Tx, prefix: string): Promise<boolean> {
-  const taken = await tx
+  const claimed = await tx
     .update(outbox)
     .set({ payload: sql`${outbox.payload} - 'prefix'` })
     .where(and(eq(outbox.kind, KIND), eq(payloadField('prefix'), prefix)))
     .returning({ id: outbox.id })
-  return taken.length > 0
+  return claimed.length > 0
 }
 
 const payloadField = (name: keyof PipelineDeleted) => sql<string | null>`${outbox.payload}->>${name}`

@@ -29,7 +29,7 @@ export interface PipelineFilter {
   layer?: Layer
   search?: string
   /** The pipelines that the caller may see; absent: all. */
-  seen?: Visible['pipelines']
+  visible?: Visible['pipelines']
 }
 
 export interface PipelineOrder {
@@ -47,7 +47,7 @@ export async function livePipelines(
 ): Promise<{ items: PipelineWithLastRun[]; total: number }> {
   const where = and(
     isNull(pipelines.deletedAt),
-    isVisibleId(pipelines.id, filter.seen),
+    isVisibleId(pipelines.id, filter.visible),
     filter.namespace === undefined ? undefined : eq(pipelines.namespace, filter.namespace),
     filter.layer === undefined ? undefined : eq(pipelines.layer, filter.layer),
     filter.search === undefined ? undefined : ilike(pipelines.name, `%${likeText(filter.search)}%`),

@@ -62,12 +62,12 @@ export async function existing(db: Queryable, { tables, zones }: Named): Promise
     where exists (
       select 1 from landing_zone z
       where z.namespace = split_part(path, '.', 1) and z.name = split_part(path, '.', 2))`)
-  const named = (kind: string) => rows.filter((row) => row.kind === kind).map(({ path }) => path)
-  return { tables: named('table'), zones: named('zone') }
+  const pathsOf = (kind: string) => rows.filter((row) => row.kind === kind).map(({ path }) => path)
+  return { tables: pathsOf('table'), zones: pathsOf('zone') }
 }
 
-/** Sources of the pipelines in `seen` that write these tables (`ns.layer.name`). */
-export const sourcesOf = async (db: Queryable, tables: readonly string[], seen?: Visible['pipelines']) =>
+/** Sources of the pipelines in `visible` that write these tables (`ns.layer.name`). */
+export const sourcesOf = async (db: Queryable, tables: readonly string[], visible?: Visible['pipelines']) =>
   db.execute<Source & { table: string } & Record<string, unknown>>(sql`
     select path as table, p.id as "pipelineId", p.namespace, p.layer, p.name,
       coalesce(v.pipeline_type, p.type) as type, v.version_number as version,
@@ -78,6 +78,6 @@ export const sourcesOf = async (db: Queryable, tables: readonly string[], seen?:
     join pipeline p on p.deleted_at is null and p.namespace = split_part(path, '.', 1)
       and p.layer = split_part(path, '.', 2) and p.name = split_part(path, '.', 3)
     left join pipeline_version v on v.pipeline_id = p.id and v.version_number = p.published_version
-    where ${isVisibleId(sql`p.id`, seen) ?? sql`true`}`)
+    where ${isVisibleId(sql`p.id`, visible) ?? sql`true`}`)
 
 const textArray = (texts: string[]) => sql`${sql.param(texts)}::text[]`

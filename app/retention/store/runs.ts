@@ -28,7 +28,7 @@ const BOUNDS = {
 }
 
 /** Pipelines per query for ranges, and runs per query. Longer statements would slow other work. */
-const RANGES_ASKED = 25
+const RANGES_PER_QUERY = 25
 const GATHERED_RUNS = 4_000
 /** Assumed rows per run until a batch has measured it, and the share of a batch to fill. */
 const ROWS_PER_RUN = 20
@@ -51,13 +51,13 @@ export async function pruneRuns(reaping: Reaping): Promise<void> {
 async function pageOfRanges(reaping: Reaping, after: string) {
   const ranges: Range[] = []
   let last = after
-  for (let asked = 0; asked < PAGE; asked += RANGES_ASKED) {
+  for (let offset = 0; offset < PAGE; offset += RANGES_PER_QUERY) {
     reaping.checkRunning()
     const since = performance.now()
     const some = await prunableRanges(reaping, last)
     await breathe(reaping.pause, since)
     ranges.push(...some.ranges)
-    if (some.pipelines < RANGES_ASKED || some.last === null) return { ranges, last: null }
+    if (some.pipelines < RANGES_PER_QUERY || some.last === null) return { ranges, last: null }
     last = some.last
   }
   return { ranges, last }
@@ -75,7 +75,7 @@ export const pruneAllRunsOf = (reaping: Reaping, pipelineId: string, until: Date
  */
 async function prunableRanges({ sql, config, now }: Reaping, after: string) {
   const rows = await select(sql, BOUNDS)`
-    from (select id from pipeline where id > ${after} order by id limit ${RANGES_ASKED}) p
+    from (select id from pipeline where id > ${after} order by id limit ${RANGES_PER_QUERY}) p
     left join retention_override o on o.pipeline_id = p.id
     left join lateral (
       select either.created_at, either.id from (
@@ -100,15 +100,15 @@ async function prunableRanges({ sql, config, now }: Reaping, after: string) {
  * requests. In that order, one batch touches a page of the tables, not a hundred batches.
  */
 async function pruneRanges(reaping: Reaping, ranges: Range[]): Promise<void> {
-  let left = ranges
-  while (left.length > 0) {
+  let pending = ranges
+  while (pending.length > 0) {
     reaping.checkRunning()
-    const perRange = Math.max(1, Math.floor(GATHERED_RUNS / left.length))
+    const perRange = Math.max(1, Math.floor(GATHERED_RUNS / pending.length))
     const since = performance.now()
-    const doomed = await doomedRuns(reaping, left, perRange)
+    const doomed = await doomedRuns(reaping, pending, perRange)
     await breathe(reaping.pause, since)
     await pruneInOrder(reaping, doomed)
-    left = remaining(left, doomed, perRange)
+    pending = remaining(pending, doomed, perRange)
   }
 }
 
@@ -149,9 +149,9 @@ const doomedRuns = ({ sql, now }: Reaping, ranges: readonly Range[], perRange: n
 function remaining(ranges: readonly Range[], doomed: readonly Doomed[], perRange: number): Range[] {
   const ofRange = Map.groupBy(doomed, ({ range }) => range)
   return ranges.flatMap((range, number) => {
-    const taken = ofRange.get(number) ?? []
-    if (taken.length < perRange) return []
-    const last = taken.reduce((latest, run) => (isAfter(run, latest) ? run : latest))
+    const readRuns = ofRange.get(number) ?? []
+    if (readRuns.length < perRange) return []
+    const last = readRuns.reduce((latest, run) => (isAfter(run, latest) ? run : latest))
     return [{ ...range, afterAt: last.at, afterId: last.id }]
   })
 }
@@ -172,20 +172,20 @@ async function pruneInOrder(reaping: Reaping, runs: readonly Doomed[]): Promise<
   await inBatches(reaping, async (tx) => {
     const size = Math.max(1, Math.floor((BATCH_ROWS * FILLED) / (rowsPerRun + 1)))
     const ids = runs.slice(done, done + size).map(({ id }) => id)
-    const room = BATCH_ROWS - ids.length
+    const rowsMax = BATCH_ROWS - ids.length
     // The first try lets the deletion take the locks. Only after a failed try does the next one skip locked runs.
     const skipsLocked = isSecondTry
     isSecondTry = true
     const removed = await removeBatch(tx, ids, {
       logged: ids.filter((id) => withLines.has(id)),
-      room,
+      rowsMax,
       skipsLocked,
     })
     isSecondTry = false
     reaped.logsPruned += removed.logs
     reaped.runsPruned += removed.runs
     // The runs may have more rows, so they get another batch.
-    if (removed.rows === room) rowsPerRun = rowsPerRun * 2 + 1
+    if (removed.rows === rowsMax) rowsPerRun = rowsPerRun * 2 + 1
     else {
       rowsPerRun = removed.rows / ids.length
       done += ids.length
@@ -205,28 +205,28 @@ function runsWithLines(runs: readonly Doomed[], linesGone: Reaping['linesGone'])
 }
 
 /**
- * Deletes at most `room` rows of the runs, of which `logged` may have lines. Deletes the runs too if no rows remain. Every row
+ * Deletes at most `rowsMax` rows of the runs, of which `logged` may have lines. Deletes the runs too if no rows remain. Every row
  * is found by an index.
  */
 async function removeBatch(
   tx: SqlTx,
   ids: readonly string[],
-  { logged, room, skipsLocked }: { logged: readonly string[]; room: number; skipsLocked: boolean },
+  { logged, rowsMax, skipsLocked }: { logged: readonly string[]; rowsMax: number; skipsLocked: boolean },
 ) {
   // The ids are sent once, in a CTE. So the planner does not process thousands of ids.
-  const runs = tx`any((select ids from given)::uuid[])`
+  const runs = tx`any((select ids from batch)::uuid[])`
   const removed = (kind: number) => tx`any(array(select d.ctid from doomed d where d.kind = ${kind}))`
   const hasEnded = tx`r.id = ${runs} and r.status in ('success', 'failed', 'cancelled')
-    and (select c.rows from counted c) < ${room}`
+    and (select c.rows from counted c) < ${rowsMax}`
   const [counts] = await tx<{ rows: number; logs: number; runs: number }[]>`
-    with given as materialized (select ${ids as string[]}::uuid[] as ids, ${logged as string[]}::uuid[] as logged),
+    with batch as materialized (select ${ids as string[]}::uuid[] as ids, ${logged as string[]}::uuid[] as logged),
     doomed as materialized (
-      select 1 as kind, c.ctid from run_log c where c.run_id = any((select logged from given)::uuid[])
+      select 1 as kind, c.ctid from run_log c where c.run_id = any((select logged from batch)::uuid[])
       union all select 2, c.ctid from run_file c where c.run_id = ${runs}
       union all select 3, c.ctid from run_attempt c where c.run_id = ${runs}
       union all select 4, c.ctid from quality_result c where c.run_id = ${runs}
       union all select 5, c.ctid from transition c where c.machine = 'run' and c.entity_id = ${runs}
-      limit ${room}),
+      limit ${rowsMax}),
     counted as (select count(*)::int as rows, (count(*) filter (where kind = 1))::int as logs from doomed),
     logs as (delete from run_log where ctid = ${removed(1)}),
     files as (delete from run_file where ctid = ${removed(2)}),

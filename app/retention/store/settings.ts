@@ -18,7 +18,7 @@ import type { PipelineRef } from '../../core/pipeline-ref.ts'
 /** The system's settings. The migration that creates the table inserts the defaults. */
 export async function systemRetention(db: Queryable): Promise<RetentionConfig> {
   const [row] = await db.select().from(retentionConfig)
-  if (row === undefined) throw new Error('the database holds no retention settings')
+  if (row === undefined) throw new Error('table retention_config has no row: restore it from a backup')
   const { isOnly: _, updatedAt: __, ...config } = row
   return config
 }
@@ -76,6 +76,6 @@ export async function replaceOverrides(
 /** The result of the reaper's last tick. */
 export async function lastTick(db: Queryable): Promise<typeof reaperStatus.$inferSelect> {
   const [row] = await db.select().from(reaperStatus)
-  if (row === undefined) throw new Error('the database holds no status of the reaper')
+  if (row === undefined) throw new Error('table reaper_status has no row: restore it from a backup')
   return row
 }

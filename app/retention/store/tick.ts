@@ -17,7 +17,7 @@ export interface TickState {
 export async function tickState(sql: Sql): Promise<TickState> {
   const [row] = await sql<SnakeCased<ConfigRow & { now: Date; lastRunAt: Date | null }>[]>`
     select retention_config.*, clock_timestamp() as now, (select last_run_at from reaper_status) from retention_config`
-  assert(row !== undefined, 'the database holds no retention settings')
+  assert(row !== undefined, 'table retention_config has no row: restore it from a backup')
   const { now, lastRunAt, isOnly: _, updatedAt: __, ...config } = camelCased(row)
   return { config, now, lastRunAt }
 }

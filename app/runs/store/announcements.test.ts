@@ -54,18 +54,15 @@ test('only a success with a listening trigger is announced, and only once', asyn
   )
 })
 
-test.each(['before they are counted', 'after'])(
-  'an announcement does not read thousands of triggers, %s',
-  async (when) => {
-    const { sql } = opened
-    if (when === 'after') await sql`analyze trigger, trigger_dependency`
-    const plan = await sql.begin(async (tx) => {
-      await tx`set local plan_cache_mode = force_generic_plan`
-      return tx`explain ${cteStatement(tx, announcedPart(tx, [success('p1')]), tx`select 1`)}`
-    })
-    const text = plan.map((line) => line['QUERY PLAN']).join('\n')
-    expect(text).toContain('using trigger_source on trigger t')
-    expect(text).toContain('using trigger_dependency_source on trigger_dependency d')
-    expect(text).not.toContain('Seq Scan')
-  },
-)
+test.each(['before', 'after'])('an announcement does not scan all triggers %s ANALYZE', async (when) => {
+  const { sql } = opened
+  if (when === 'after') await sql`analyze trigger, trigger_dependency`
+  const plan = await sql.begin(async (tx) => {
+    await tx`set local plan_cache_mode = force_generic_plan`
+    return tx`explain ${cteStatement(tx, announcedPart(tx, [success('p1')]), tx`select 1`)}`
+  })
+  const text = plan.map((line) => line['QUERY PLAN']).join('\n')
+  expect(text).toContain('using trigger_source on trigger t')
+  expect(text).toContain('using trigger_dependency_source on trigger_dependency d')
+  expect(text).not.toContain('Seq Scan')
+})

@@ -84,7 +84,7 @@ type FrozenRow = RowOf<typeof FROZEN>
 
 /**
  * I5: the active files of each zone (`ns.zone`) in the pinned sources become the attempts' input. The watermark was read with
- * the base of the attempts: a later file belongs to a later run. If users see only some zones, `tellsInputs` is false, and the
+ * the base of the attempts: a later file belongs to a later run. If users see only some zones, `includesInputs` is false, and the
  * attempts do not contain their inputs. Then the runner requests its inputs from the catalog, which checks the visibility.
  */
 export async function freezeInputs(
@@ -92,7 +92,7 @@ export async function freezeInputs(
   opened: readonly OpenAttempt[],
   watermark: string,
   zonesOf: (id: RunId) => readonly string[],
-  tellsInputs = true,
+  includesInputs = true,
 ): Promise<void> {
   const reading = opened.flatMap(({ runId, attempt }) =>
     zonesOf(runId).map((zone) => {
@@ -107,12 +107,12 @@ export async function freezeInputs(
       from jsonb_to_recordset(${tx.json(reading as unknown as JSONValue)}) as a(run_id uuid, attempt int, namespace text, name text)
       join landing_zone z on z.namespace = a.namespace and z.name = a.name
       join landing_file f on f.zone_id = z.id and f.archived_by_run is null and f.seq <= ${watermark}),
-    kept as (
+    stored as (
       insert into run_file (run_id, attempt, landing_file_id, zone_id)
       select run_id, attempt, id, zone_id from frozen)
     select run_id as "runId", namespace, zone, ${selected(tx, OF_FILE)} from frozen l order by seq`
   const filesOf = Map.groupBy(files, (file) => file.runId)
-  if (tellsInputs) for (const attempt of opened) attempt.landing = byZone(filesOf.get(attempt.runId) ?? [])
+  if (includesInputs) for (const attempt of opened) attempt.landing = byZone(filesOf.get(attempt.runId) ?? [])
 }
 
 /** Sets the first start and the log size of runs that had attempts before. */
@@ -138,7 +138,7 @@ export async function continueLogs(tx: SqlTx, opened: readonly OpenAttempt[]) {
 export async function openAttemptsOf(
   sql: Sql,
   ids: readonly RunId[],
-  tellsInputs = true,
+  includesInputs = true,
 ): Promise<OpenAttempt[]> {
   if (ids.length === 0) return []
   const [attempts, files] = await Promise.all([
@@ -155,7 +155,7 @@ export async function openAttemptsOf(
   return attempts.map(({ snapshot, machineVersion, ...attempt }) => ({
     ...attempt,
     isAlone: executesAlone(restore(runMachine, migrateRun(machineVersion, snapshot)).context),
-    landing: tellsInputs ? byZone(filesOf.get(attempt.runId) ?? []) : [],
+    landing: includesInputs ? byZone(filesOf.get(attempt.runId) ?? []) : [],
   }))
 }
 
@@ -163,9 +163,9 @@ const byZone = (files: readonly FrozenRow[]): OpenAttempt['landing'] => {
   const zones = new Map<string, OpenAttempt['landing'][number]>()
   for (const { runId: _, namespace, zone, ...file } of files) {
     const key = `${namespace}.${zone}`
-    const known = zones.get(key) ?? { namespace, zone, files: [] }
-    known.files.push(file)
-    zones.set(key, known)
+    const zoneFiles = zones.get(key) ?? { namespace, zone, files: [] }
+    zoneFiles.files.push(file)
+    zones.set(key, zoneFiles)
   }
   return [...zones.values()]
 }

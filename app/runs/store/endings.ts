@@ -40,7 +40,7 @@ export async function failStuckRuns(
     order by id limit ${limit}`
   if (stuck.length === 0) return { ids: [], completed: [] }
   const ids = stuck.map(({ id }) => id)
-  const error = `timed out: it was running for longer than ${timeoutMinutes} minutes (stuck_run_timeout_minutes)`
+  const error = `timed out: the run was running for longer than ${timeoutMinutes} minutes (stuck_run_timeout_minutes)`
   const ended = await endRuns(tx, ids, {
     event: { type: 'timedOut' },
     cause: 'reaper',
@@ -66,20 +66,20 @@ async function endRuns(
   { event, cause, error, line: [level, message] }: Ending,
 ): Promise<Map<RunId, LockedRun>> {
   const { runs, now } = await lockRuns(tx, ids)
-  const told: LogLine[] = []
+  const lines: LogLine[] = []
   for (const [id, run] of runs) {
     if (!moveRun(run, event, cause, now)) {
       runs.delete(id)
       continue
     }
     if (error !== null) run.error = storableText(error)
-    told.push({ runId: run.id, seq: seqAfter(run.snapshot.context.attempt, 9), at: now, level, message })
+    lines.push({ runId: run.id, seq: seqAfter(run.snapshot.context.attempt, 9), at: now, level, message })
   }
   await cteStatement(
     tx,
     [
       ...settledParts(tx, runs, new Map(), [], now),
-      ...loggedPart(tx, told),
+      ...loggedPart(tx, lines),
       ...savedParts(tx, runs.values(), now),
     ],
     tx`select 1`,

@@ -59,7 +59,9 @@ function expected(filter: RunFilter, { key, descending }: { key: RunSortKey; des
         (['namespace', 'layer', 'pipeline', 'status'] as const).every(
           (name) => filter[name] === undefined || run[name] === filter[name],
         ) &&
-        (filter.seen === undefined || filter.seen === 'all' || filter.seen.includes(run.pipeline_id)) &&
+        (filter.visible === undefined ||
+          filter.visible === 'all' ||
+          filter.visible.includes(run.pipeline_id)) &&
         (filter.from === undefined || run.created_at >= filter.from) &&
         (filter.to === undefined || run.created_at < filter.to),
     )
@@ -97,8 +99,8 @@ const FILTERS: Record<string, RunFilter> = {
 test.each(Object.entries(FILTERS))('a list of %s has the right runs, order and total', async (_, filter) => {
   const ids = [...new Set(stored.map((run) => run.pipeline_id))].toSorted()
   await expectLists(filter, RUN_SORT_KEYS)
-  await expectLists({ ...filter, seen: ids.filter((_, n) => n % 3 === 0) }, ['created_at', 'duration_ms'])
-  await expectLists({ ...filter, seen: [] }, ['created_at'])
+  await expectLists({ ...filter, visible: ids.filter((_, n) => n % 3 === 0) }, ['created_at', 'duration_ms'])
+  await expectLists({ ...filter, visible: [] }, ['created_at'])
 })
 
 async function expectLists(filter: RunFilter, keys: readonly RunSortKey[]) {

@@ -17,7 +17,7 @@ export interface RunFilter {
   from?: Date
   to?: Date
   /** Ids of the pipelines visible to the caller; undefined: all pipelines. */
-  seen?: VisibleIds
+  visible?: VisibleIds
 }
 
 interface Sort {
@@ -67,13 +67,13 @@ function order(sql: Sql, { key, descending }: Sort): Part {
 }
 
 function conditionOf(sql: Sql, filter: RunFilter): Part {
-  const { namespace, layer, pipeline, status, from, to, seen = 'all' } = filter
+  const { namespace, layer, pipeline, status, from, to, visible = 'all' } = filter
   const named = sql`
     ${namespace === undefined ? sql`` : sql`and namespace = ${namespace}`}
     ${layer === undefined ? sql`` : sql`and layer = ${layer}`}`
   return sql`true ${named}
     ${pipeline === undefined ? sql`` : sql`and pipeline_id = any(array(select id from pipeline where name = ${pipeline} ${named}))`}
-    ${andVisibleId(sql, sql`pipeline_id`, seen)}
+    ${andVisibleId(sql, sql`pipeline_id`, visible)}
     ${status === undefined ? sql`` : sql`and status = ${status}`}
     ${from === undefined ? sql`` : sql`and created_at >= ${from}`}
     ${to === undefined ? sql`` : sql`and created_at < ${to}`}`

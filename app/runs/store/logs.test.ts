@@ -31,7 +31,7 @@ test('the log of a cancelled run accepts no later attempt lines', async () => {
   await runs.cancel(id)
   const ended = await messagesOf(id)
   expect(ended).toEqual(['before', expect.stringMatching(/^cancelled/)])
-  const dropped = { ...lineOf(id, 0, '3 lines were dropped'), seq: seqAfter(1, 0) }
+  const dropped = { ...lineOf(id, 0, '3 log lines dropped'), seq: seqAfter(1, 0) }
   await applyOutcomes(opened.sql, [], [lineOf(id, 2, 'after'), lineOf(id, 3, 'cancelled'), dropped])
   await applyOutcomes(opened.sql, [failed(id, 'late')], [lineOf(id, 4, 'after, with an outcome')])
   expect(await messagesOf(id)).toEqual(ended)

@@ -54,6 +54,6 @@ const LINE_COLUMNS = ['runId', 'seq', 'at', 'level', 'message'] as const
 /** Text that Postgres can store: without NUL and lone surrogates, cut at the maximum length. */
 export function storableText(text: string): string {
   const isLong = text.length > limits.logMessageLength
-  const kept = isLong ? `${text.slice(0, limits.logMessageLength)} [cut]` : text
-  return kept.replaceAll('\u0000', '\uFFFD').toWellFormed()
+  const shortened = isLong ? `${text.slice(0, limits.logMessageLength)} [cut]` : text
+  return shortened.replaceAll('\u0000', '\uFFFD').toWellFormed()
 }

@@ -157,7 +157,7 @@ export function savedParts(tx: SqlTx, locked: Iterable<LockedRun>, now: Date): P
   )
   const moves = moved.flatMap((run) => run.moves)
   return [
-    tx`told as (
+    tx`history as (
       insert into transition (machine, entity_id, at, event, "from", "to", effects, cause)
       select 'run', t.entity_id, ${now}, t.event, t."from", t."to", t.effects, t.cause
       from jsonb_to_recordset(${tx.json(moves as unknown as JSONValue)})

@@ -37,13 +37,13 @@ export type Announcement =
   /** An upload that a trigger listens for was recorded. */
   | { isEventRecorded: true }
 
-/** Calls `hear` for each announcement, and `onListening` whenever earlier announcements may have been missed. */
+/** Calls `consume` for each announcement, and `onListening` whenever earlier announcements may have been missed. */
 export const listen = async (
   sql: Sql,
-  hear: (announcement: Announcement) => void,
+  consume: (announcement: Announcement) => void,
   onListening?: () => void,
 ): Promise<{ unlisten(): Promise<void> }> =>
-  sql.listen(CHANNEL, (payload) => hear(JSON.parse(payload)), onListening)
+  sql.listen(CHANNEL, (payload) => consume(JSON.parse(payload)), onListening)
 
 /** Announcements split into payloads that each fit the size limit. */
 const payloadsOf = (changed: Iterable<RunId>, completed: readonly RunCompleted[]): string[] => [
@@ -62,10 +62,10 @@ export const notifying = (
 ): Part => tx`(
   select count(pg_notify(${CHANNEL}, payload))
   from jsonb_array_elements_text(${tx.json(payloadsOf(changed, completed))}) as payload
-  where ${hasRoom(tx)})`
+  where ${hasCapacity(tx)})`
 
 /** Whether the notification queue, which every listener must read, has room. */
-const hasRoom = (tx: Sql | SqlTx): Part => tx`(select pg_notification_queue_usage()) < 0.5`
+const hasCapacity = (tx: Sql | SqlTx): Part => tx`(select pg_notification_queue_usage()) < 0.5`
 
 /** Collects notices while a NOTIFY is being sent, and sends them with the next NOTIFY. */
 export function makeNotices(sql: Sql, onError: (error: unknown) => void): Notices {

@@ -50,7 +50,7 @@ export const applyOutcomes = (
   inTransaction(sql, async (tx) => {
     const changed = new Set(lines.map((line) => line.runId))
     if (outcomes.length === 0) {
-      await cteStatement(tx, loggedPart(tx, lines), tx`select ${notifying(tx, changed)} as told`)
+      await cteStatement(tx, loggedPart(tx, lines), tx`select ${notifying(tx, changed)} as notified`)
       return { ...NOTHING, changed: [...changed] }
     }
     const { runs, now } = await lockRuns(
@@ -58,9 +58,15 @@ export const applyOutcomes = (
       outcomes.map(({ runId }) => runId),
     )
     const accompanied = await accompaniedRuns(tx, outcomes)
-    const told: LogLine[] = []
-    const tell = (run: LockedRun, line: number, level: LogLevel, message: string) =>
-      told.push({ runId: run.id, seq: seqAfter(run.snapshot.context.attempt, line), at: now, level, message })
+    const newLines: LogLine[] = []
+    const appendLine = (run: LockedRun, line: number, level: LogLevel, message: string) =>
+      newLines.push({
+        runId: run.id,
+        seq: seqAfter(run.snapshot.context.attempt, line),
+        at: now,
+        level,
+        message,
+      })
 
     const executed = new Map<RunId, Executed>()
     const unwanted: Applied['unwanted'] = []
@@ -94,18 +100,18 @@ export const applyOutcomes = (
           if (isTerminal(run.status) || outcome.retry === undefined) run.error = storableText(outcome.error)
           else {
             const { max, delaySeconds } = outcome.retry
-            const which = `retry ${run.snapshot.context.retries} of ${max}`
-            tell(run, 1, 'warn', `attempt ${outcome.attempt} failed: ${outcome.error}`)
-            tell(run, 2, 'info', `it is executed again in ${delaySeconds} s, ${which}`)
+            const { retries } = run.snapshot.context
+            appendLine(run, 1, 'warn', `attempt ${outcome.attempt} failed: ${outcome.error}`)
+            appendLine(run, 2, 'info', `next attempt in ${delaySeconds} s: retry ${retries} of ${max}`)
             run.notBefore = new Date(now.getTime() + delaySeconds * 1_000)
           }
           break
         case 'lost':
-          tell(run, 1, 'warn', `runner lost in attempt ${outcome.attempt}: ${outcome.why}`)
+          appendLine(run, 1, 'warn', `runner lost in attempt ${outcome.attempt}: ${outcome.why}`)
           if (isTerminal(run.status)) run.error = lossError(run, outcome.why)
           break
         case 'engineLost':
-          tell(run, 1, 'warn', `engine lost in attempt ${outcome.attempt}: ${outcome.why}`)
+          appendLine(run, 1, 'warn', `engine lost in attempt ${outcome.attempt}: ${outcome.why}`)
           if (isTerminal(run.status))
             run.error = storableText(`engine lost ${run.snapshot.context.lostEngines} times: ${outcome.why}`)
           else run.notBefore = new Date(now.getTime() + ENGINE_LOST_DELAY_MS)
@@ -113,10 +119,10 @@ export const applyOutcomes = (
       }
     }
 
-    await mergeTested(tx, runs, executed, now, tell)
+    await mergeTested(tx, runs, executed, now, appendLine)
     for (const run of runs.values()) {
       if (run.moves.length > 0) changed.add(run.id)
-      if (run.moves.length > 0 && isTerminal(run.status)) tell(run, 9, ...closingLine(run))
+      if (run.moves.length > 0 && isTerminal(run.status)) appendLine(run, 9, ...closingLine(run))
     }
     const completed = completedOf(runs.values())
     const freed = [...runs.values()].flatMap((run) => (isTerminal(run.status) ? run.pipelineId : []))
@@ -125,13 +131,13 @@ export const applyOutcomes = (
       tx,
       [
         ...settledParts(tx, runs, executed, boots, now),
-        ...loggedPart(tx, [...lines, ...told]),
+        ...loggedPart(tx, [...lines, ...newLines]),
         ...savedParts(tx, runs.values(), now),
         ...announced,
       ],
       tx`
         select ${isAnyWaiting(tx, freed)} as "isAwaited", ${announcedEvents(tx, announced)},
-          ${notifying(tx, changed, completed)} as told`,
+          ${notifying(tx, changed, completed)} as notified`,
     )
     const applied = ([answer]: readonly Row[]): Applied => ({
       changed: [...changed],
@@ -240,13 +246,13 @@ const blocks = (result: TestResult) => !result.isPassed && result.severity === '
 
 function gateError(tests: readonly TestResult[]): string {
   const failed = tests.filter(blocks)
-  const told = failed.slice(0, FAILED_TESTS_TOLD).map((test) => `${test.name} (${whyFailed(test)})`)
-  const more = failed.length > told.length ? `, and ${failed.length - told.length} more` : ''
-  return `testing: ${failed.length} quality ${failed.length === 1 ? 'test' : 'tests'} failed: ${told.join(', ')}${more}`
+  const shown = failed.slice(0, FAILED_TESTS_SHOWN).map((test) => `${test.name} (${whyFailed(test)})`)
+  const more = failed.length > shown.length ? `, and ${failed.length - shown.length} more` : ''
+  return `testing: ${failed.length} quality ${failed.length === 1 ? 'test' : 'tests'} failed: ${shown.join(', ')}${more}`
 }
 
 /** Maximum number of failed tests in the error text. The run's results contain all of them. */
-const FAILED_TESTS_TOLD = 20
+const FAILED_TESTS_SHOWN = 20
 
 function whyFailed({ error, value, samples = [] }: TestResult): string {
   if (error !== null) return error
@@ -262,7 +268,7 @@ async function mergeTested(
   runs: Map<RunId, LockedRun>,
   executed: Map<RunId, Executed>,
   now: Date,
-  tell: (run: LockedRun, line: number, level: LogLevel, message: string) => void,
+  appendLine: (run: LockedRun, line: number, level: LogLevel, message: string) => void,
 ): Promise<void> {
   const merging = [...runs.values()].filter((run) => run.effects.includes('mergeBranch'))
   if (merging.length === 0) return
@@ -277,7 +283,8 @@ async function mergeTested(
   )
   for (const run of merging) {
     const { attempt } = run.snapshot.context
-    const result = results.get(branchOf(run.id, attempt))
+    const branch = branchOf(run.id, attempt)
+    const result = results.get(branch)
     if (result?.kind === 'merged') {
       run.mergedCommit = result.commit
       moveRun(run, { type: 'merged', attempt }, 'merge', now)
@@ -285,11 +292,11 @@ async function mergeTested(
     }
     const why =
       result === undefined
-        ? 'the branch is gone'
+        ? `branch ${branch} no longer exists`
         : result.kind === 'conflict'
           ? `${result.table} changed on main`
           : result.why
-    tell(run, 1, 'warn', `merge conflict in attempt ${attempt}: ${why}`)
+    appendLine(run, 1, 'warn', `merge conflict in attempt ${attempt}: ${why}`)
     moveRun(run, { type: 'conflicted', attempt }, 'merge', now)
     run.rowsWritten = null
     if (isTerminal(run.status))
@@ -310,8 +317,8 @@ function closingLine({
     return ['error', error]
   }
   assert(durationMs !== null)
-  const took = `success after ${durationMs} ms`
-  if (mergedCommit === null) return ['info', `${took}: no table changed`]
+  const success = `success after ${durationMs} ms`
+  if (mergedCommit === null) return ['info', `${success}: no table changed`]
   assert(rowsWritten !== null)
-  return ['info', `${took}: ${rowsText(rowsWritten)} merged as commit ${mergedCommit}`]
+  return ['info', `${success}: ${rowsText(rowsWritten)} merged as commit ${mergedCommit}`]
 }

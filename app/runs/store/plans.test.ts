@@ -11,10 +11,10 @@ const MANY = 128
 
 const { opened, requested } = useRuns(1)
 /** A connection like a dispatcher's that reports the plan and the row counts of each statement. */
-let told: Sql
+let observed: Sql
 let plans: Plan[] = []
 beforeEach(async () => {
-  told = postgres(opened.url, {
+  observed = postgres(opened.url, {
     max: 1,
     connection: DISPATCHER_SESSION,
     onnotice({ message }) {
@@ -22,11 +22,11 @@ beforeEach(async () => {
       if (plan !== undefined) plans.push(JSON.parse(plan).Plan)
     },
   })
-  await told.unsafe(`
+  await observed.unsafe(`
     load 'auto_explain'; set client_min_messages = log; set auto_explain.log_min_duration = 0;
     set auto_explain.log_analyze = on; set auto_explain.log_timing = off; set auto_explain.log_format = json`)
 })
-afterEach(() => told.end())
+afterEach(() => observed.end())
 
 const REMOVED = ['Rows Removed by Filter', 'Rows Removed by Join Filter', 'Rows Removed by Index Recheck']
 
@@ -50,20 +50,22 @@ async function readPerRun(count: number) {
     perRun[what] = plans.reduce((sum, plan) => sum + readBy(plan), 0) / count
     return done
   }
-  const start = () => startWaiting(told, Array(count).fill(RUNNER), 'tester')
+  const start = () => startWaiting(observed, Array(count).fill(RUNNER), 'tester')
   const { attempts } = await measure('start', start)
   expect(attempts).toHaveLength(count)
   const ids = attempts.map(({ runId }) => runId)
   await measure('acceptance', () =>
     applyOutcomes(
-      told,
+      observed,
       ids.slice(0, count / 2).map((id) => accepted(id)),
       [],
     ),
   )
   const rest = ids.slice(count / 2).map((id) => accepted(id))
   const ends = ids.map((id) => failed(id, 'no'))
-  const { completed } = await measure('acceptance and end', () => applyOutcomes(told, [...rest, ...ends], []))
+  const { completed } = await measure('acceptance and end', () =>
+    applyOutcomes(observed, [...rest, ...ends], []),
+  )
   expect(completed).toHaveLength(count)
   return perRun
 }

@@ -66,7 +66,7 @@ test('requests that cannot run are reported and do not affect others', async () 
   const draft = await published('draft')
   await opened.sql`update pipeline set deleted_at = clock_timestamp() where id = ${gone}`
   await opened.sql`update pipeline set published_version = null where id = ${draft}`
-  const asked = [gone, draft, live, newId() as PipelineId].map((id) => request(id, 'e'))
-  const outcomes = await ask(asked)
-  expect(asked.map(({ id }) => outcomes.get(id))).toEqual(['gone', 'unpublished', 'requested', 'gone'])
+  const requested = [gone, draft, live, newId() as PipelineId].map((id) => request(id, 'e'))
+  const outcomes = await ask(requested)
+  expect(requested.map(({ id }) => outcomes.get(id))).toEqual(['gone', 'unpublished', 'requested', 'gone'])
 })

@@ -103,8 +103,8 @@ const REQUESTED_COLUMNS = [
   'traceparent',
   'tracestate',
 ] as const
-type RunRow = typeof runs.$inferSelect
-type Requested = Partial<Pick<RunRow, (typeof REQUESTED_COLUMNS)[number]>>
+type InsertedRun = typeof runs.$inferSelect
+type Requested = Partial<Pick<InsertedRun, (typeof REQUESTED_COLUMNS)[number]>>
 
 /**
  * `lateral ... limit 1` makes the planner look up each pipeline and version by index. Otherwise the planner reads whole tables,
@@ -143,7 +143,7 @@ const insertRequested = (
       where w.version_number is not null and w.found_id not in (select found_id from full_queue)
       ${onRepeat}
       returning id, created_at, trigger, trigger_id),
-    told as (
+    history as (
       insert into transition (machine, entity_id, at, event, "from", "to", effects, cause)
       select 'run', id, created_at, 'requested', '', 'pending.waiting', '[]', trigger from inserted),
     outcome as (
@@ -169,7 +169,7 @@ const NEW_COLUMNS = [
 ] as const
 
 /** A run to insert with its code; `versionNumber` is null for a draft. */
-export interface NewRun extends Pick<RunRow, (typeof NEW_COLUMNS)[number]>, ClientTrace {
+export interface NewRun extends Pick<InsertedRun, (typeof NEW_COLUMNS)[number]>, ClientTrace {
   id: RunId
   pipelineId: PipelineId
 }
@@ -197,7 +197,7 @@ export async function insertRun(sql: Sql | SqlTx, run: NewRun): Promise<boolean>
 
 /** Initial values of a run's row. */
 const PENDING_COLUMNS = ['snapshot', 'machineVersion', 'status'] as const
-const PENDING: Pick<RunRow, (typeof PENDING_COLUMNS)[number]> = {
+const PENDING: Pick<InsertedRun, (typeof PENDING_COLUMNS)[number]> = {
   snapshot: store(newRun()),
   machineVersion: RUN_MACHINE_VERSION,
   status: 'pending',

@@ -32,7 +32,7 @@ export function settledParts(
   const cancelling = all.filter((run) => run.effects.includes('cancelAttempt'))
   for (const run of ended) run.follower = null
   return [
-    ...rememberBoots(
+    ...storeBoots(
       tx,
       boots.filter(({ run_id }) => !ended.some((run) => run.id === run_id)),
     ),
@@ -50,14 +50,14 @@ export function settledParts(
   ]
 }
 
-function rememberBoots(tx: SqlTx, boots: Boot[]): Part[] {
+function storeBoots(tx: SqlTx, boots: Boot[]): Part[] {
   if (boots.length === 0) return []
-  const bootOf = Object.fromEntries(boots.map((one) => [handleOf(one.run_id, one.attempt), one.boot]))
+  const bootOf = Object.fromEntries(boots.map((entry) => [handleOf(entry.run_id, entry.attempt), entry.boot]))
   return [
     tx`booted as materialized (select ${tx.json(bootOf)}::jsonb as by_handle)`,
-    tx`remembered_boots as (
+    tx`stored_boots as (
       update run_attempt set runner_boot = (select by_handle from booted) ->> (${handle(tx)})
-      where run_id = any(${boots.map((one) => one.run_id)}::uuid[]) and (select by_handle from booted) ? (${handle(tx)}))`,
+      where run_id = any(${boots.map((entry) => entry.run_id)}::uuid[]) and (select by_handle from booted) ? (${handle(tx)}))`,
   ]
 }
 
@@ -163,11 +163,11 @@ function archiveInputs(tx: SqlTx, runs: LockedRun[], executed: Map<RunId, Execut
       from input i
       where f.id = i.id and f.archived_by_run is null and i.may_archive
       returning i.run_id)`,
-    tx`told_kept as (
+    tx`logged_unarchived as (
       insert into run_log (run_id, seq, at, level, message)
-      select k.run_id, ${seqAfter(0, KEPT_LINE)}::bigint + k.attempt * ${ATTEMPT_LINES}::bigint, ${now}, 'warn', left(
-        'not archived: the pipeline''s owner may read but not write ' || string_agg(z.namespace || '.' || z.name, ', ' order by z.namespace, z.name)
-          || ', so the files stay active and are read again', ${limits.logMessageLength}::int)
+      select k.run_id, ${seqAfter(0, NOT_ARCHIVED_LINE)}::bigint + k.attempt * ${ATTEMPT_LINES}::bigint, ${now}, 'warn', left(
+        'landing files not archived: the pipeline''s owner may read but not write ' || string_agg(z.namespace || '.' || z.name, ', ' order by z.namespace, z.name)
+          || ', so the next run reads the files again', ${limits.logMessageLength}::int)
       from (select distinct run_id, attempt, zone_id from input where not may_archive) k
       join landing_zone z on z.id = k.zone_id
       group by k.run_id, k.attempt
@@ -178,5 +178,5 @@ function archiveInputs(tx: SqlTx, runs: LockedRun[], executed: Map<RunId, Execut
   ]
 }
 
-/** Directly before the closing line of a run. */
-const KEPT_LINE = 8
+/** The number of this log line, which sorts it directly before the last line of its run. */
+const NOT_ARCHIVED_LINE = 8

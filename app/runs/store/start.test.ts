@@ -97,7 +97,7 @@ test('a run whose upload is already archived succeeds without an attempt', async
     `inputTaken success run ${taker}`,
   ])
   expect(await logOf(id)).toEqual([
-    `success: nothing to do, since run ${taker} took 20260101_000000_a.csv, whose upload asked for this run`,
+    `success: nothing to do, because run ${taker} has already archived 20260101_000000_a.csv, the upload that requested this run`,
   ])
   expect(await opened.sql`select source, subject from trigger_event`).toEqual([
     { source: 'pipeline:default.gold.taken', subject: id },
@@ -251,7 +251,7 @@ test('a success leaves read-only files active and logs a warning', async () => {
   const [warning, ...others] = await opened.sql`
     select message from run_log where run_id = ${runId} and level = 'warn'`
   expect([warning?.message, others.length]).toEqual([
-    "not archived: the pipeline's owner may read but not write default.lent, so the files stay active and are read again",
+    "landing files not archived: the pipeline's owner may read but not write default.lent, so the next run reads the files again",
     0,
   ])
   expect((await logOf(runId)).at(-1)).toStartWith('success')
@@ -266,7 +266,7 @@ test('a run over the time limit fails, and other runs continue', async () => {
   )
   expect(ids).toEqual([stuck])
   expect(completed).toMatchObject([{ run_id: stuck, status: 'failed', pipeline: 'stuck' }])
-  const error = 'timed out: it was running for longer than 120 minutes (stuck_run_timeout_minutes)'
+  const error = 'timed out: the run was running for longer than 120 minutes (stuck_run_timeout_minutes)'
   expect(await rowOf(stuck)).toMatchObject({ status: 'failed', error, follower: null, waiting: false })
   expect((await logOf(stuck)).at(-1)).toBe(error)
   expect((await historyOf(stuck)).at(-1)).toBe('timedOut failed reaper')
@@ -374,7 +374,7 @@ test("an attempt gets its table's metadata at the base, if any", async () => {
   await there.request()
   await none.request()
   const { attempts } = await start()
-  const told = attempts.map(({ pipeline, tableMetadata }) => [pipeline, tableMetadata])
-  expect(Object.fromEntries(told)).toEqual({ there: 'sluice://lake/_lake/v2', none: '' })
+  const metadata = attempts.map(({ pipeline, tableMetadata }) => [pipeline, tableMetadata])
+  expect(Object.fromEntries(metadata)).toEqual({ there: 'sluice://lake/_lake/v2', none: '' })
   await opened.sql`delete from main_entry`
 })

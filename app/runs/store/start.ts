@@ -31,15 +31,15 @@ export interface Started {
 }
 
 /**
- * Starts the oldest waiting run of each pipeline, as many as there are slots, in one transaction. `places` are runner
+ * Starts the oldest waiting run of each pipeline, as many as there are slots, in one transaction. `runnerUrls` are runner
  * addresses, one per free slot. Some runs end here and take no slot: an earlier success archived their input, or their pipeline
  * was deleted after the request.
  */
 export const startWaiting = (
   sql: Sql,
-  places: readonly string[],
+  runnerUrls: readonly string[],
   follower: string,
-  tellsInputs = true,
+  includesInputs = true,
 ): Promise<Started> =>
   inTransaction(sql, async (tx) => {
     // One statement has one snapshot, so the base is at least as new as the end of each pipeline's previous run. The statement
@@ -57,7 +57,7 @@ export const startWaiting = (
           select h.id from heads h
           where (h.not_before is null or h.not_before <= clock_timestamp()) and h.machine_version <= ${RUN_MACHINE_VERSION}
             and (select a.attempt from run_attempt a where a.pipeline_id = h.pipeline_id and a.state = 'open') is null
-          order by h.created_at, h.id limit ${places.length}),
+          order by h.created_at, h.id limit ${runnerUrls.length}),
         inputs as materialized (
           select id, filename, archived_by_run from landing_file
           where id = any(array(select landing_file_id from run where id = any(array(select id from chosen))))
@@ -87,12 +87,12 @@ export const startWaiting = (
       run.follower = follower
       run.baseCommit = Number(first.base)
       run.notBefore = null
-      const place = places[opened.length]
-      assert(place, 'no more runs are chosen than there are places')
-      opened.push(attemptOf(run, row, place))
+      const runnerUrl = runnerUrls[opened.length]
+      assert(runnerUrl, 'more runs were chosen than slots are free')
+      opened.push(attemptOf(run, row, runnerUrl))
     }
     const rowOf = new Map(rows.map((row) => [row.id as RunId, row]))
-    await freezeInputs(tx, opened, first.watermark, (id) => rowOf.get(id)?.landingZones ?? [], tellsInputs)
+    await freezeInputs(tx, opened, first.watermark, (id) => rowOf.get(id)?.landingZones ?? [], includesInputs)
     await continueLogs(tx, opened)
     for (const attempt of opened) lines.push(...openingLines(attempt, rowOf.get(attempt.runId), now))
     const announced = announcedPart(tx, waiting.values())
@@ -114,7 +114,7 @@ export const startWaiting = (
       attempts: opened,
       completed: completedOf(waiting.values()),
       events: answer?.events,
-      isFull: rows.length === places.length,
+      isFull: rows.length === runnerUrls.length,
     })
     return started(await statement)
   })
@@ -148,7 +148,7 @@ const WAITING = {
    * archiving it until this transaction ends. So the upload is still active when the run's input is frozen.
    */
   inputFilename: nullable(i.filename),
-  inputTakenBy: nullable(i.archivedByRun),
+  inputArchivedBy: nullable(i.archivedByRun),
 }
 type WaitingRow = RowOf<typeof WAITING>
 
@@ -165,15 +165,15 @@ function endUnstarted(run: LockedRun, row: WaitingRow, now: Date): LogLine | nul
     return moveRun(run, { type: 'cancelRequested' }, 'pipeline deleted', now)
       ? line('warn', 'cancelled: pipeline deleted')
       : null
-  const { inputFilename: filename, inputTakenBy: by } = row
-  if (by === null) return null
+  const { inputFilename: filename, inputArchivedBy: archivedBy } = row
+  if (archivedBy === null) return null
   run.startedAt ??= now
   run.rowsWritten = 0
   run.notBefore = null
-  return moveRun(run, { type: 'inputTaken' }, `run ${by}`, now)
+  return moveRun(run, { type: 'inputTaken' }, `run ${archivedBy}`, now)
     ? line(
         'info',
-        `success: nothing to do, since run ${by} took ${filename}, whose upload asked for this run`,
+        `success: nothing to do, because run ${archivedBy} has already archived ${filename}, the upload that requested this run`,
       )
     : null
 }
@@ -210,12 +210,17 @@ function openingLines(attempt: OpenAttempt, row: WaitingRow | undefined, now: Da
   if (row === undefined) return []
   const { versionNumber: version, publishedVersion: published, isDraftDirty } = row
   const files = attempt.landing.reduce((sum, zone) => sum + zone.files.length, 0)
-  const told: [LogLevel, string | null][] = [
+  const messages: [LogLevel, string | null][] = [
     [
       'info',
-      `attempt ${attempt.attempt}: ${version === null ? 'the draft' : `version ${version}`} on main at commit ${row.base}${files > 0 ? `, ${files} landing files` : ''}`,
+      `attempt ${attempt.attempt}: ${version === null ? 'the draft' : `version ${version}`} on main at commit ${row.base}${files > 0 ? `, landing files: ${files}` : ''}`,
     ],
-    ['info', attempt.isAlone ? 'this attempt executes alone on its runner: earlier ones lost theirs' : null],
+    [
+      'info',
+      attempt.isAlone
+        ? 'this attempt executes alone on its runner: earlier attempts lost their runners'
+        : null,
+    ],
     ['warn', version === null ? 'the pipeline has never been published: this run executes its draft' : null],
     [
       'info',
@@ -230,7 +235,7 @@ function openingLines(attempt: OpenAttempt, row: WaitingRow | undefined, now: Da
         : null,
     ],
   ]
-  const lines = told.flatMap(([level, message], number): LogLine[] => {
+  const lines = messages.flatMap(([level, message], number): LogLine[] => {
     const seq = attempt.attempt * ATTEMPT_LINES + number + 1
     return message === null ? [] : [{ runId: attempt.runId, seq, at: now, level, message }]
   })

@@ -7,7 +7,7 @@ import { triggerDependencies } from '../../../drizzle/schema/index.ts'
 import { FIRST_ID, type RunId, type TriggerId } from '../../core/ids.ts'
 
 /** Delay for a due trigger that cannot be fired. */
-const PASSED_OVER_MS = 60_000
+const SKIPPED_DELAY_MS = 60_000
 
 const OUTLOOK = {
   now: computed<Date>('now'),
@@ -71,14 +71,14 @@ const DEPENDENCY = {
   latest: computed<RunId | null>('latest.id'),
 }
 
-/** The dependencies of these triggers, each with the success that the last firing used and the latest success. */
+/** The dependencies of these triggers. Each has the latest successful run, and the one that the last firing counted. */
 export const dependenciesOf = (tx: SqlTx, ids: readonly TriggerId[]) => select(tx, DEPENDENCY)`
   from trigger_dependency d ${latestSuccess(tx)}
   where d.trigger_id = any(${[...ids]}::uuid[])`
 
-/** Delays a due trigger that cannot be fired, by `PASSED_OVER_MS`. */
+/** Delays a due trigger that cannot be fired, by `SKIPPED_DELAY_MS`. */
 export async function skipDue(tx: SqlTx, id: TriggerId): Promise<void> {
   await tx`
-    update trigger set due_at = clock_timestamp() + ${PASSED_OVER_MS}::float8 * interval '1 ms'
+    update trigger set due_at = clock_timestamp() + ${SKIPPED_DELAY_MS}::float8 * interval '1 ms'
     where id = ${id} and due_at <= clock_timestamp()`
 }

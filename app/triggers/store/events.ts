@@ -13,7 +13,7 @@ const LISTENING = {
   ...pick(h, 'kind', 'subject', 'filename', 'chainDepth', 'traceparent', 'tracestate'),
   eventId: h.id,
   eventSource: h.source,
-  heardBy: computed<TriggerId | null>('h.trigger_id'),
+  consumedBy: computed<TriggerId | null>('h.trigger_id'),
 }
 /** A locked event with one trigger that listens for it; null: no trigger listens. */
 export type Listening = RowOf<typeof LISTENING>
@@ -38,10 +38,10 @@ export const claimEvents = (tx: SqlTx, events: Part, triggersMax: number): Promi
     tx,
     { ...LOCKED, ...LISTENING },
     tx`
-  with taken as materialized (${events}),
-  heard as materialized (
+  with claimed as materialized (${events}),
+  listening as materialized (
     select e.*, h.trigger_id
-    from taken e
+    from claimed e
     left join lateral (
       (select t.id as trigger_id from trigger t
        where t.source = e.source and t.state <> 'disabled' and (e.after_trigger is null or t.id > e.after_trigger)
@@ -54,9 +54,9 @@ export const claimEvents = (tx: SqlTx, events: Part, triggersMax: number): Promi
       order by trigger_id limit ${triggersMax + 1}) h on true
     limit ${triggersMax + 1}),
   locked as materialized (
-    select * from trigger where id = any(array(select trigger_id from heard)) order by id for update)`,
+    select * from trigger where id = any(array(select trigger_id from listening)) order by id for update)`,
   )`
-  from heard h left join locked t on t.id = h.trigger_id
+  from listening h left join locked t on t.id = h.trigger_id
   order by h.id, h.trigger_id`
 
 /** Removes processed events. */

@@ -14,13 +14,13 @@ const TRIGGERS = 5_000
 
 let database: TestDatabase
 let sql: postgres.Sql
-let asked: string[] = []
+let queries: string[] = []
 beforeAll(async () => {
   database = await testDatabase()
   sql = postgres(database.url, {
     max: 2,
     onnotice: () => {},
-    debug: (_, query) => void asked.push(query),
+    debug: (_, query) => void queries.push(query),
   })
 })
 beforeEach(async () => {
@@ -80,9 +80,9 @@ test('fires many listeners of events in two statements that use indexes', async 
   await sql`
     insert into trigger_event (kind, source, subject)
     select 'runSucceeded', ${listener.source}, gen_random_uuid() from generate_series(1, 3)`
-  asked = []
+  queries = []
   expect(await sql.begin((tx) => consumeEvents(tx, { newId }))).toMatchObject({ events: 3, runs: 63 })
-  const statements = asked.filter((query) => !/^\s*(begin|commit)/i.test(query))
+  const statements = queries.filter((query) => !/^\s*(begin|commit)/i.test(query))
   expect(statements).toHaveLength(2)
   expect(await sql`select 1 from run where pipeline_id = ${listener.pipelineId}`).toHaveLength(63)
   for (const statement of statements) {
@@ -133,14 +133,14 @@ test.each<[string, (tx: SqlTx, id: PipelineId) => Promise<unknown>, string, stri
     'unpublished',
     ['created', 'one: the pipeline has never been published', 'two: the pipeline has never been published'],
   ],
-])('a firing for a pipeline that is %s leaves its trigger armed', async (_, change, outcome, told) => {
+])('a firing for a pipeline that is %s leaves its trigger armed', async (_, change, outcome, causes) => {
   const { id, pipelineId } = await newListener()
   await sql`update trigger set cooldown_seconds = 0`
   const before = await rowOf(id)
   await change(sql as never, pipelineId)
   expect(outcomesOf(await fire(id, ['one', 'two']))).toEqual([outcome, outcome] as never)
   expect(await rowOf(id)).toEqual(before)
-  expect(await causesOf(id)).toEqual(told)
+  expect(await causesOf(id)).toEqual(causes)
 })
 
 test('a locked cooling trigger does not delay other cooldowns', async () => {

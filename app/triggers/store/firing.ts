@@ -69,20 +69,20 @@ export async function fireAll(
   { now, newId, rescheduled = [], also = [] }: FiringOptions,
 ): Promise<Fired[]> {
   const before = new Map<LockedTrigger, TriggerSnapshot>()
-  const { fired, accepted } = askMachines(firings, before, { now, newId })
+  const { fired, accepted } = moveTriggers(firings, before, { now, newId })
   const changed = new Set([...before.keys(), ...[...rescheduled].filter(({ isDueChanged }) => isDueChanged)])
   if (accepted.length === 0 && changed.size + also.length === 0) return fired
   const parts = [latestPart(tx, accepted.length > 0), ...savedPart(tx, [...changed], before), ...also]
   if (accepted.length === 0) await cteStatement(tx, parts, tx`select 1`)
   else {
-    const all = [...parts, toldPart(tx, accepted, now), ...rememberedUsedPart(tx, accepted)]
+    const all = [...parts, historyPart(tx, accepted, now), ...usedSuccessesPart(tx, accepted)]
     settle(fired, accepted, outcomesOf(await requestedRuns(tx, accepted.map(requestOf), all)))
   }
   return fired
 }
 
 /** Moves the triggers as if every run could be requested. `before` gets the old snapshot of each trigger that moves. */
-function askMachines(
+function moveTriggers(
   firings: readonly Firing[],
   before: Map<LockedTrigger, TriggerSnapshot>,
   { now, newId }: FiringOptions,
@@ -90,14 +90,14 @@ function askMachines(
   const accepted: Accepted[] = []
   const fired = firings.map((firing): Fired => {
     const { trigger } = firing
-    const one: Fired = { firing, outcome: 'ignored', runId: newId() as RunId }
+    const result: Fired = { firing, outcome: 'ignored', runId: newId() as RunId }
     const move = tryMove(trigger.snapshot, { type: 'fired', at: now.getTime() })
-    if (move === null) return one
+    if (move === null) return result
     const skip = tryMove(trigger.snapshot, { type: 'skipped' })
-    accepted.push(Object.assign(one, { outcome: 'requested' as const, move, skip }))
+    accepted.push(Object.assign(result, { outcome: 'requested' as const, move, skip }))
     if (!before.has(trigger)) before.set(trigger, trigger.snapshot)
     trigger.snapshot = move.next
-    return one
+    return result
   })
   return { fired, accepted }
 }
@@ -108,12 +108,12 @@ function settle(
   outcomes: ReadonlyMap<RunId, RequestOutcome>,
 ) {
   const fruitless = new Map<LockedTrigger, Fired['outcome']>()
-  for (const one of accepted) {
-    one.outcome = outcomes.get(one.runId) ?? 'gone'
-    if (one.outcome !== 'requested') fruitless.set(one.firing.trigger, one.outcome)
+  for (const result of accepted) {
+    result.outcome = outcomes.get(result.runId) ?? 'gone'
+    if (result.outcome !== 'requested') fruitless.set(result.firing.trigger, result.outcome)
   }
-  for (const one of fired)
-    if (one.outcome === 'ignored') one.outcome = fruitless.get(one.firing.trigger) ?? 'ignored'
+  for (const result of fired)
+    if (result.outcome === 'ignored') result.outcome = fruitless.get(result.firing.trigger) ?? 'ignored'
 }
 
 const requestOf = ({ firing, runId }: Fired) => ({
@@ -145,7 +145,7 @@ function savedPart(
   const rows = changed.map((trigger) => ({
     id: trigger.id,
     due_at: trigger.dueAt,
-    kept: valuesOf(before.get(trigger) ?? trigger.snapshot),
+    persisted: valuesOf(before.get(trigger) ?? trigger.snapshot),
     fired: before.has(trigger) ? valuesOf(trigger.snapshot) : null,
   }))
   // The ids are repeated, because the planner cannot estimate the number of rows in the record set.
@@ -154,9 +154,9 @@ function savedPart(
       update trigger t set machine_version = ${TRIGGER_MACHINE_VERSION},
         (${columnNames(tx, triggers, FIRED)}) = row(${columnNames(tx, triggers, FIRED, 'v.')}),
         last_run_id = coalesce(f.id, t.last_run_id), due_at = n.due_at
-      from jsonb_to_recordset(${tx.json(rows as unknown as JSONValue)}) as n(id uuid, due_at timestamptz, kept jsonb, fired jsonb)
+      from jsonb_to_recordset(${tx.json(rows as unknown as JSONValue)}) as n(id uuid, due_at timestamptz, persisted jsonb, fired jsonb)
       left join latest_fired f on f.trigger_id = n.id
-      cross join lateral jsonb_to_record(case when f.id is null then n.kept else n.fired end)
+      cross join lateral jsonb_to_record(case when f.id is null then n.persisted else n.fired end)
         as v(${columnTypes(tx, triggers, FIRED)})
       where t.id = n.id and t.id = any(${rows.map(({ id }) => id)}::uuid[]))`,
   ]
@@ -171,7 +171,7 @@ const HISTORY = ['event', 'from', 'to', 'effects'] as const
 const historyOf = (event: 'fired' | 'skipped', { from, to, effects }: Move) => ({ event, from, to, effects })
 
 /** Records in the history that a trigger fired, or why it was skipped. A firing whose run existed before adds no history. */
-function toldPart(tx: SqlTx, accepted: readonly Accepted[], now: Date): Part {
+function historyPart(tx: SqlTx, accepted: readonly Accepted[], now: Date): Part {
   const histories = accepted.map(({ firing, runId, move, skip }) => ({
     run: runId,
     trigger: firing.trigger.id,
@@ -179,7 +179,7 @@ function toldPart(tx: SqlTx, accepted: readonly Accepted[], now: Date): Part {
     fired: historyOf('fired', move),
     skipped: skip && historyOf('skipped', skip),
   }))
-  return tx`told_triggers as (
+  return tx`trigger_history as (
     insert into transition (machine, entity_id, at, event, "from", "to", effects, cause)
     select 'trigger', n.trigger, ${now}, v.event, v."from", v."to", v.effects,
       n.cause || coalesce(': ' || (${tx.json(SKIPPED)}::jsonb ->> o.outcome), '')
@@ -192,20 +192,20 @@ function toldPart(tx: SqlTx, accepted: readonly Accepted[], now: Date): Part {
 
 const SKIPPED = {
   unpublished: 'the pipeline has never been published',
-  full: 'too many of its runs are waiting',
+  full: 'too many runs of the pipeline are waiting',
 } satisfies Partial<Record<RequestOutcome, string>>
 
 /**
  * Records the successes that firings of cron_dependencies used, if these firings created their runs. The next firing then needs
  * newer successes.
  */
-function rememberedUsedPart(tx: SqlTx, accepted: readonly Accepted[]): Part[] {
+function usedSuccessesPart(tx: SqlTx, accepted: readonly Accepted[]): Part[] {
   const successes = accepted.flatMap(({ firing: { trigger, used = [] }, runId }) =>
     used.map(({ source, runId: latest }) => ({ trigger_id: trigger.id, source, used: latest, run: runId })),
   )
   if (successes.length === 0) return []
   return [
-    tx`remembered_used as (
+    tx`used_successes as (
       update trigger_dependency d set used_run = u.used
       from jsonb_to_recordset(${tx.json(successes)}) as u(trigger_id uuid, source text, used uuid, run uuid)
       join inserted i on i.id = u.run

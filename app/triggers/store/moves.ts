@@ -182,18 +182,18 @@ export async function saveTriggers(tx: SqlTx, locked: Iterable<LockedTrigger>, n
     from ${recordset(tx, triggerTable, ['id', ...MOVED], rows, 'n')}
     where t.id = n.id and t.id = any(${rows.map(({ id }) => id)}::uuid[]))`
   const moves = changed.flatMap((trigger) => trigger.moves)
-  const told = tx`told_triggers as (${insertHistory(tx, moves, now)})`
-  await cteStatement(tx, moves.length === 0 ? [saved] : [saved, told], tx`select 1`)
+  const recorded = tx`trigger_history as (${insertHistory(tx, moves, now)})`
+  await cteStatement(tx, moves.length === 0 ? [saved] : [saved, recorded], tx`select 1`)
 }
 
-const TOLD = ['machine', 'entityId', 'at', 'event', 'from', 'to', 'effects', 'cause'] as const
+const HISTORY_COLUMNS = ['machine', 'entityId', 'at', 'event', 'from', 'to', 'effects', 'cause'] as const
 
 /** Inserts transitions into the history of their triggers. */
 export const insertHistory = (tx: SqlTx, moves: readonly Transition[], at: Date): Part =>
   insertRows(
     tx,
     transitions,
-    TOLD,
+    HISTORY_COLUMNS,
     moves.map((move) => ({ ...move, machine: 'trigger', at })),
   )
 

@@ -192,18 +192,18 @@ export async function missingSources(sql: Sql | SqlTx, sources: readonly string[
 export async function forgetOthers(tx: Tx, source: string, owner: string): Promise<void> {
   // Locks in order of id, like every other lock of triggers.
   await tx.execute(typed`
-    with deaf as materialized (
+    with affected as materialized (
       select t.id from trigger t
       join pipeline p on p.id = t.pipeline_id
       left join namespace n on n.name = p.namespace
       where (t.source = ${source} or t.id in (select trigger_id from trigger_dependency where source = ${source}))
         and coalesce(p.owner, n.owner) is distinct from ${owner}::text
       order by t.id for update of t),
-    forgotten as (
-      update trigger_dependency set source = ${GONE + source}
-      where source = ${source} and trigger_id in (select id from deaf))
-    update trigger set source = null where source = ${source} and id in (select id from deaf)`)
+    renamed as (
+      update trigger_dependency set source = ${LOST_PREFIX + source}
+      where source = ${source} and trigger_id in (select id from affected))
+    update trigger set source = null where source = ${source} and id in (select id from affected)`)
 }
 
 /** Prefix for the source of a lost dependency. No event and no pipeline has such a name. */
-const GONE = 'gone:'
+const LOST_PREFIX = 'gone:'

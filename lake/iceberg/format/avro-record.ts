@@ -6,7 +6,7 @@ const isObject = (value: unknown): value is AvroRecord => typeof value === 'obje
 
 export function nested(record: AvroRecord, name: string): AvroRecord {
   const value = record[name]
-  if (!isObject(value)) throw new BadAvro(`${name} is missing`)
+  if (!isObject(value)) throw new BadAvro(`Avro record field ${name} is missing or has a wrong type`)
   return value
 }
 
@@ -22,7 +22,7 @@ export function integers(record: AvroRecord, name: string): number[] | undefined
 
 export function text(record: AvroRecord, name: string): string {
   const value = record[name]
-  if (typeof value !== 'string') throw new BadAvro(`${name} is missing`)
+  if (typeof value !== 'string') throw new BadAvro(`Avro record field ${name} is missing or has a wrong type`)
   return value
 }
 
@@ -33,7 +33,7 @@ export function optionalInteger(record: AvroRecord, name: string): number | unde
 
 export function integer(record: AvroRecord, name: string): number {
   const value = optionalInteger(record, name)
-  if (value === undefined) throw new BadAvro(`${name} is missing`)
+  if (value === undefined) throw new BadAvro(`Avro record field ${name} is missing or has a wrong type`)
   return value
 }
 

@@ -61,6 +61,9 @@ const SYNC_BYTES = 16
 /** The logical type of longs that need all 64 bits (snapshot ids). Values are read and written as bigint. */
 export const INT64 = { type: 'long', logicalType: 'sluice-int64' } as const
 
+/** INT64 that a file declares as `declared`, for example as a timestamp. */
+export const int64As = (declared: AvroSchema): AvroSchema => ({ ...INT64, declared })
+
 const int64 = types.LongType.__with({
   fromBuffer: (buffer: Buffer) => buffer.readBigInt64LE(),
   toBuffer: (value: bigint) => {
@@ -95,8 +98,8 @@ const compiled = new Map<string, Compiled>()
 
 function compile(schema: AvroSchema): Compiled {
   const key = JSON.stringify(schema)
-  const known = compiled.get(key)
-  if (known) return known
+  const cached = compiled.get(key)
+  if (cached) return cached
   // Our schema type includes Iceberg's attributes, which avsc's own type lacks.
   const type = Type.forSchema(schema as Schema, {
     typeHook: (part) =>
@@ -117,18 +120,18 @@ export type Adapt = (schema: AvroSchema) => AvroSchema
 const readers = new WeakMap<Adapt, Map<string, Type>>()
 
 function readerOf(text: string, adapt: Adapt): Type {
-  const known = readers.get(adapt) ?? new Map<string, Type>()
-  readers.set(adapt, known)
-  const found = known.get(text)
-  if (found) return found
+  const cachedTypes = readers.get(adapt) ?? new Map<string, Type>()
+  readers.set(adapt, cachedTypes)
+  const cachedType = cachedTypes.get(text)
+  if (cachedType) return cachedType
   const { type } = compile(adapt(JSON.parse(text)))
-  if (known.size >= COMPILED_LIMIT) known.clear()
-  known.set(text, type)
+  if (cachedTypes.size >= COMPILED_LIMIT) cachedTypes.clear()
+  cachedTypes.set(text, type)
   return type
 }
 
 /**
- * Returns the bytes of a file. `schema` may contain INT64, which the file declares as plain long. Equal input gives equal
+ * Returns the bytes of a file. `schema` may contain INT64, which the file declares as long or as the type of `int64As`. Equal input gives equal
  * bytes.
  */
 export function writeAvro(
@@ -193,8 +196,8 @@ function readContainer(buffer: Buffer, adapt: Adapt): AvroFile {
   const metadata = Object.fromEntries(
     Object.entries(header.meta).map(([name, value]) => [name, value.toString()]),
   )
-  const { 'avro.schema': schema, 'avro.codec': codec = 'null', ...own } = metadata
-  if (schema === undefined || decoded.offset < 0) throw new BadAvro('the header is incomplete')
+  const { 'avro.schema': schema, 'avro.codec': codec = 'null', ...customMetadata } = metadata
+  if (schema === undefined || decoded.offset < 0) throw new BadAvro('incomplete Avro header')
   const type = readerOf(schema, adapt)
   const records: AvroRecord[] = []
   let offset = decoded.offset
@@ -204,18 +207,18 @@ function readContainer(buffer: Buffer, adapt: Adapt): AvroFile {
     const end = size.offset + size.value
     const sync = buffer.subarray(end, end + SYNC_BYTES)
     if (count.offset < 0 || size.offset < 0 || !sync.equals(header.sync))
-      throw new BadAvro('the file is cut short')
+      throw new BadAvro('truncated Avro file')
     readBlock(type, inflate(codec, buffer.subarray(size.offset, end)), count.value, records)
     offset = end + SYNC_BYTES
   }
-  return { metadata: own, records }
+  return { metadata: customMetadata, records }
 }
 
 function readBlock(type: Type, block: Buffer, count: number, records: AvroRecord[]) {
   let offset = 0
   for (let i = 0; i < count; i += 1) {
     const record = type.decode(block, offset)
-    if (record.offset < 0) throw new BadAvro('a record is cut short')
+    if (record.offset < 0) throw new BadAvro('truncated Avro record')
     records.push(record.value)
     offset = record.offset
   }
@@ -224,11 +227,13 @@ function readBlock(type: Type, block: Buffer, count: number, records: AvroRecord
 function inflate(codec: string, data: Buffer): Buffer {
   if (codec === 'null') return data
   if (codec === 'deflate') return inflateRawSync(data, { maxOutputLength: BLOCK_BYTES_LIMIT })
-  throw new BadAvro(`codec ${codec} is not supported`)
+  throw new BadAvro(`Avro codec ${codec} is not supported: use null or deflate`)
 }
 
 function withoutInt64(schema: AvroSchema): AvroSchema {
   return JSON.parse(
-    JSON.stringify(schema, (_name, part) => (part?.logicalType === INT64.logicalType ? 'long' : part)),
+    JSON.stringify(schema, (_name, part) =>
+      part?.logicalType === INT64.logicalType ? (part.declared ?? 'long') : part,
+    ),
   )
 }

@@ -62,7 +62,7 @@ export function valueFromText(type: string, text: string): BoundValue {
     case 'binary':
       return Buffer.from(text, 'hex')
     default:
-      throw new SyntaxError(`${type} has no bounds`)
+      throw new SyntaxError(`a column of type ${type} has no bounds`)
   }
 }
 
@@ -162,19 +162,19 @@ const AFTER_SURROGATES = 0xe000
 
 function incrementedText(text: string): string | undefined {
   const points = [...text].map((char) => char.codePointAt(0) ?? 0)
-  const place = points.findLastIndex((point) => point < LAST_CODE_POINT)
-  const point = points[place]
+  const index = points.findLastIndex((point) => point < LAST_CODE_POINT)
+  const point = points[index]
   if (point === undefined) return undefined
   const next = point === BEFORE_SURROGATES ? AFTER_SURROGATES : point + 1
-  return String.fromCodePoint(...points.slice(0, place), next)
+  return String.fromCodePoint(...points.slice(0, index), next)
 }
 
 function incrementedBytes(bytes: Uint8Array): Uint8Array | undefined {
-  const place = bytes.findLastIndex((byte) => byte < 0xff)
-  const byte = bytes[place]
+  const index = bytes.findLastIndex((byte) => byte < 0xff)
+  const byte = bytes[index]
   if (byte === undefined) return undefined
-  const next = bytes.slice(0, place + 1)
-  next[place] = byte + 1
+  const next = bytes.slice(0, index + 1)
+  next[index] = byte + 1
   return next
 }
 
@@ -195,9 +195,9 @@ function fromTwosComplement(bytes: Uint8Array): bigint {
 /** Converts `-.50` with scale 2 to -50. */
 function unscaled(text: string, scale: number): bigint {
   const match = /^(-?)(\d*)(?:\.(\d+))?$/.exec(text)
-  const [, sign = '', whole = '', fraction = ''] = match ?? []
+  const [, sign = '', integerPart = '', fraction = ''] = match ?? []
   if (!match || fraction.length > scale) throw new SyntaxError(`not a decimal of scale ${scale}: ${text}`)
-  const digits = BigInt(`${whole}${fraction.padEnd(scale, '0')}` || '0')
+  const digits = BigInt(`${integerPart}${fraction.padEnd(scale, '0')}` || '0')
   return sign === '-' ? -digits : digits
 }
 
@@ -239,8 +239,8 @@ function microsOfDay(text: string): bigint {
   const match = CLOCK.exec(text)
   if (!match) throw new SyntaxError(`not a time: ${text}`)
   const [, hours, minutes, seconds, fraction = ''] = match
-  const whole = Number(hours) * 3600 + Number(minutes) * 60 + Number(seconds)
-  return BigInt(whole) * 1_000_000n + BigInt(fraction.padEnd(6, '0'))
+  const totalSeconds = Number(hours) * 3600 + Number(minutes) * 60 + Number(seconds)
+  return BigInt(totalSeconds) * 1_000_000n + BigInt(fraction.padEnd(6, '0'))
 }
 
 function microsFromText(text: string): bigint {

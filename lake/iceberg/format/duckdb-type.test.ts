@@ -11,7 +11,7 @@ test.each([
   'MAP(VARCHAR, DOUBLE)',
   'STRUCT("a" INTEGER, "b c" VARCHAR[])',
   'STRUCT("q""x" STRUCT("z" DECIMAL(5,1))[], "it\'s" MAP(INTEGER, TIMESTAMP WITH TIME ZONE))',
-])('%s reads and writes as itself', (text) => {
+])('parses and writes %s unchanged', (text) => {
   expect(renderDuckType(parseDuckType(text), quoteIdentifier)).toBe(text)
 })
 

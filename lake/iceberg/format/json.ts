@@ -36,7 +36,7 @@ function exactNumber(name: string, value: number, source: string | undefined): n
 
 function fromSource(value: number, source: string | undefined): number | bigint {
   if (source === undefined)
-    throw new Error(`this runtime cannot read ${value} exactly (Bun, Node >= 22 or Deno can)`)
+    throw new Error(`this runtime cannot read the integer ${value} exactly: use Bun, Node >= 22 or Deno`)
   return /^-?\d+$/.test(source) ? BigInt(source) : value
 }
 
@@ -51,6 +51,6 @@ function toId(name: string, value: unknown): bigint {
 
 function exactLiteral(value: bigint): object {
   if (!JSON.rawJSON)
-    throw new Error('this runtime cannot write 64-bit integers as JSON (Bun, Node >= 22 or Deno can)')
+    throw new Error('this runtime cannot write 64-bit integers as JSON: use Bun, Node >= 22 or Deno')
   return JSON.rawJSON(value.toString())
 }

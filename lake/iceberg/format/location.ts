@@ -48,14 +48,15 @@ export const manifestListLocation = (table: string, snapshotId: bigint, unique: 
   `${table}/metadata/snap-${snapshotId}-${unique}.avro`
 
 function checkRoot(root: string) {
-  if (!root.endsWith('/')) throw new BadLocation(`the root ${JSON.stringify(root)} does not end in a slash`)
+  if (!root.endsWith('/'))
+    throw new BadLocation(`the root of the object store ${JSON.stringify(root)} does not end in a slash`)
 }
 
 function checkKey(key: string) {
   const parts = key.split('/')
   const isPlain = parts.every((part) => part !== '' && part !== '.' && part !== '..' && isPrintable(part))
   if (!isPlain || !key.startsWith(LAKE_PREFIX))
-    throw new BadLocation(`${JSON.stringify(key)} is not a key of the lake`)
+    throw new BadLocation(`${JSON.stringify(key)} is not a valid object key of the lake`)
 }
 
 /** Control characters, backslashes and percent escapes have different meanings in different stores. */

@@ -1,7 +1,7 @@
 // The Avro schemas of manifests and manifest lists, with Iceberg's field ids. Sources:
 // https://iceberg.apache.org/spec/#manifests, #manifest-lists, #avro
 
-import { type AvroField, type AvroSchema, INT64 } from './avro.ts'
+import { type AvroField, type AvroSchema, INT64, int64As } from './avro.ts'
 import type { PartitionSpec } from './metadata.ts'
 import { decimalOf, fieldsOf, type IcebergType, type Schema } from './types.ts'
 
@@ -128,7 +128,7 @@ export function partitionType(transform: string, source: IcebergType | undefined
   if (transform === 'day') return 'date'
   if (/^(year|month|hour|bucket)/.test(transform)) return 'int'
   if (typeof source !== 'string')
-    throw new TypeError(`a table cannot be partitioned by a nested or absent column`)
+    throw new TypeError(`a table cannot be partitioned by a nested or missing column: transform ${transform}`)
   return source
 }
 
@@ -141,7 +141,7 @@ const avroName = (name: string): string =>
 function avroPartition(type: string): AvroSchema {
   const avro = avroPrimitive(type)
   // Microseconds and keys may need all 64 bits.
-  return isLong(avro) ? INT64 : avro
+  return isLong(avro) ? int64As(avro) : avro
 }
 
 /** Source: https://iceberg.apache.org/spec/#avro */
@@ -193,9 +193,9 @@ function canonicalField(part: AvroField, names: NamesById): AvroField {
   const id = part['field-id']
   if (id !== undefined && id >= FIRST_PARTITION_ID)
     return { ...part, name: partitionKey(id), type: withBigLongs(part.type) }
-  const known = id === undefined ? undefined : names.get(id)
-  const type = known?.isInt64 ? withInt64(part.type) : canonical(part.type, names)
-  return { ...part, name: known?.name ?? part.name, type }
+  const definition = id === undefined ? undefined : names.get(id)
+  const type = definition?.isInt64 ? withInt64(part.type) : canonical(part.type, names)
+  return { ...part, name: definition?.name ?? part.name, type }
 }
 
 /** Each table assigns the ids of its partition fields, starting at this number. */

@@ -159,6 +159,21 @@ describe('a manifest', () => {
     )
   })
 
+  test.each([
+    ['timestamp', { type: 'long', logicalType: 'timestamp-micros', 'adjust-to-utc': false }],
+    ['timestamptz', { type: 'long', logicalType: 'timestamp-micros', 'adjust-to-utc': true }],
+    ['time', { type: 'long', logicalType: 'time-micros' }],
+    ['date', { type: 'int', logicalType: 'date' }],
+    ['long', 'long'],
+  ])('declares an identity partition by %s with its logical type', (type, declared) => {
+    const source: Schema = { ...schema, fields: [{ id: 1, name: 'p', required: false, type }] }
+    const fields = [{ 'source-id': 1, 'field-id': 1000, name: 'p', transform: 'identity' }]
+    const bytes = writeManifest({ schema: source, spec: { 'spec-id': 1, fields } }, [])
+    expect(partitionFields(header(bytes).schema)).toEqual([
+      { name: 'p', type: ['null', declared], default: null, 'field-id': 1000 },
+    ])
+  })
+
   test('writes manifests for independent readers, including 64-bit ids', () => {
     const [one] = independently(writeManifest({ schema, spec: unpartitioned }, [existing]))
     expect(one).toMatchObject({
@@ -258,7 +273,7 @@ describe('an Avro file', () => {
     const foreign = writeAvro({ type: 'record', name: 'x', fields: [{ name: 'y', type: 'int' }] }, {}, [
       { y: 1 },
     ])
-    expect(() => readManifestList(foreign)).toThrow('manifest_path is missing')
+    expect(() => readManifestList(foreign)).toThrow('Avro record field manifest_path is missing')
   })
 })
 
@@ -267,6 +282,15 @@ function header(bytes: Uint8Array): { metadata: Record<string, unknown>; schema:
   const reader = { view: new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength), offset: 0 }
   const { 'avro.schema': schema, 'avro.codec': _, ...metadata } = avroMetadata(reader).metadata
   return { metadata, schema }
+}
+
+/** The fields of the record `r102`, which holds the partition tuple. */
+function partitionFields(schema: unknown): unknown {
+  if (typeof schema !== 'object' || schema === null) return undefined
+  if ('name' in schema && schema.name === 'r102' && 'fields' in schema) return schema.fields
+  return Object.values(schema)
+    .map(partitionFields)
+    .find((fields) => fields !== undefined)
 }
 
 function fieldIds(schema: AvroSchema, path = ''): Record<string, unknown> {

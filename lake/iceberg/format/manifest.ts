@@ -144,14 +144,15 @@ export function readManifest(
 ) {
   const { records } = readAvro(bytes, canonicalEntries)
   return records.map((record): ManifestEntry => {
-    const status = STATUS[integer(record, 'status')]
-    if (!status) throw new BadAvro('a manifest entry has an unknown status')
-    const own = status === 'added' ? inherited.sequenceNumber : null
+    const code = integer(record, 'status')
+    const status = STATUS[code]
+    if (!status) throw new BadAvro(`manifest entry with unknown status ${code}`)
+    const inheritedNumber = status === 'added' ? inherited.sequenceNumber : null
     return {
       status,
       snapshotId: optionalId(record, 'snapshot_id') ?? inherited.addedSnapshotId,
-      sequenceNumber: optionalInteger(record, 'sequence_number') ?? own,
-      fileSequenceNumber: optionalInteger(record, 'file_sequence_number') ?? own,
+      sequenceNumber: optionalInteger(record, 'sequence_number') ?? inheritedNumber,
+      fileSequenceNumber: optionalInteger(record, 'file_sequence_number') ?? inheritedNumber,
       file: dataFile(nested(record, 'data_file')),
     }
   })
@@ -257,11 +258,11 @@ export function describeManifest(
 /** All entries count, including deleted ones, because readers also search for deleted entries. */
 function summaryOf(type: string, values: readonly (BoundValue | null)[]): PartitionSummary {
   const isFloat = type === 'float' || type === 'double'
-  const known = values.filter((value) => value !== null).map((value) => boundValueFrom(type, value))
-  const numbers = known.filter((value) => !Number.isNaN(value))
+  const present = values.filter((value) => value !== null).map((value) => boundValueFrom(type, value))
+  const numbers = present.filter((value) => !Number.isNaN(value))
   const contains = {
-    containsNull: known.length < values.length,
-    ...(isFloat && { containsNan: numbers.length < known.length }),
+    containsNull: present.length < values.length,
+    ...(isFloat && { containsNan: numbers.length < present.length }),
   }
   const sorted = numbers.toSorted(compareBounds)
   const [least, greatest] = [sorted[0], sorted.at(-1)]
@@ -390,9 +391,9 @@ const BOUNDS = [
 function columnsMetrics(record: AvroRecord): Map<number, ColumnMetrics> {
   const columns = new Map<number, WritableMetrics>()
   const metricsOf = (id: number): WritableMetrics => {
-    const known = columns.get(id) ?? {}
-    columns.set(id, known)
-    return known
+    const metrics = columns.get(id) ?? {}
+    columns.set(id, metrics)
+    return metrics
   }
   for (const [name, metric] of METRICS) {
     for (const pair of list(record, name)) metricsOf(integer(pair, 'key'))[metric] = integer(pair, 'value')

@@ -106,15 +106,15 @@ describe('a new table', () => {
       },
       { id: 1, name: 'd', required: false, type: 'date' },
     ]
-    const made = newTable({
+    const created = newTable({
       uuid,
       location: 'x',
       schema: { type: 'struct', fields },
       partitionSpec: { fields: [{ 'source-id': 1, name: 'd', transform: 'identity' }] },
       at: 1,
     })
-    expect(currentSchema(made).fields).toMatchObject([{ id: 1, type: { 'element-id': 2 } }, { id: 3 }])
-    expect(made['partition-specs']).toEqual([
+    expect(currentSchema(created).fields).toMatchObject([{ id: 1, type: { 'element-id': 2 } }, { id: 3 }])
+    expect(created['partition-specs']).toEqual([
       { 'spec-id': 0, fields: [{ 'source-id': 3, 'field-id': 1000, name: 'd', transform: 'identity' }] },
     ])
   })
@@ -155,7 +155,7 @@ describe('requirements', () => {
     ['assert-default-spec-id', 'default-spec-id', 0, 1],
     ['assert-default-sort-order-id', 'default-sort-order-id', 0, 1],
   ]
-  test.each(cases)('%s: %s may be %p and not %p', (type, key, holds, broken, ref = 'main') => {
+  test.each(cases)('%s accepts %s %p and refuses %p', (type, key, holds, broken, ref = 'main') => {
     const [right, wrong] = [holds, broken].map((value) => ({ type, ref, [key]: value }) as TableRequirement)
     if (right === undefined || wrong === undefined) throw new Error('two requirements')
     expect(() => checkRequirements(filled, [right])).not.toThrow()
@@ -234,7 +234,7 @@ describe('updates', () => {
     ],
   ]
   test.each(cases.map(([updates, changes]) => ({ name: actions(updates), updates, changes })))(
-    '$name',
+    'applies $name',
     ({ updates, changes }) => {
       expect(apply(table, ...updates)).toEqual({ ...table, 'last-updated-ms': 2000, ...changes })
     },
@@ -290,19 +290,19 @@ describe('updates', () => {
       'name is used twice',
     ],
     [[{ action: 'add-schema', schema: { ...schema, 'identifier-field-ids': [9] } }], 'identifier field 9'],
-    [[{ action: 'set-current-schema', 'schema-id': -1 }], 'nothing has been added'],
-    [[{ action: 'set-current-schema', 'schema-id': 4 }], '4 does not exist'],
-    [[{ action: 'set-default-spec', 'spec-id': -1 }], 'nothing has been added'],
-    [[{ action: 'set-default-spec', 'spec-id': 4 }], '4 does not exist'],
+    [[{ action: 'set-current-schema', 'schema-id': -1 }], 'but this commit adds none'],
+    [[{ action: 'set-current-schema', 'schema-id': 4 }], 'id 4 does not exist'],
+    [[{ action: 'set-default-spec', 'spec-id': -1 }], 'but this commit adds none'],
+    [[{ action: 'set-default-spec', 'spec-id': 4 }], 'id 4 does not exist'],
     [usePartitions(9), 'no field 9'],
     [
       [{ action: 'add-spec', spec: { fields: [...partitionBy(1).fields, ...partitionBy(2).fields] } }],
       'used twice',
     ],
-    [[{ action: 'set-default-sort-order', 'sort-order-id': -1 }], 'nothing has been added'],
-    [[{ action: 'set-default-sort-order', 'sort-order-id': 4 }], '4 does not exist'],
+    [[{ action: 'set-default-sort-order', 'sort-order-id': -1 }], 'but this commit adds none'],
+    [[{ action: 'set-default-sort-order', 'sort-order-id': 4 }], 'id 4 does not exist'],
     [useOrder({ 'order-id': 1, fields: [sortBy(9)] }), 'no field 9'],
-    [[addSnapshot(5n, 3)], 'snapshot 5 exists already'],
+    [[addSnapshot(5n, 3)], 'snapshot 5 already exists'],
     [[addSnapshot(9n, 2)], 'sequence number 2 is not above 2'],
     [
       [{ action: 'add-snapshot', snapshot: { ...snapshot(9n, 3), 'schema-id': 4 } }],

@@ -52,7 +52,8 @@ export class UnsupportedTable extends AuthorError {
  */
 export function parseMetadata(text: string): TableMetadata {
   const value = parseJson(text)
-  if (typeof value !== 'object' || value === null) throw new SyntaxError('not table metadata')
+  if (typeof value !== 'object' || value === null)
+    throw new SyntaxError('not Iceberg table metadata: the file is not a JSON object')
   return metadataFrom(value)
 }
 
@@ -62,20 +63,24 @@ export function parseMetadata(text: string): TableMetadata {
  */
 export function metadataFrom(value: object): TableMetadata {
   const version: unknown = Reflect.get(value, 'format-version')
-  if (version !== 2) throw new UnsupportedTable(`table format version ${String(version)} is not supported`)
-  const { 'current-snapshot-id': current, ...rest } = value as TableMetadata
-  for (const list of [rest.schemas, rest['partition-specs'], rest['sort-orders']]) {
-    if (!Array.isArray(list)) throw new SyntaxError('not table metadata: a list is missing')
+  if (version !== 2)
+    throw new UnsupportedTable(
+      `Iceberg format version ${String(version)} is not supported: tables need version 2`,
+    )
+  const { 'current-snapshot-id': current, ...fields } = value as TableMetadata
+  for (const list of [fields.schemas, fields['partition-specs'], fields['sort-orders']]) {
+    if (!Array.isArray(list))
+      throw new SyntaxError('not Iceberg table metadata: schemas, partition-specs or sort-orders are missing')
   }
   return {
-    ...rest,
+    ...fields,
     // Some writers store -1 or null when the table has no snapshot.
     ...(typeof current === 'bigint' && current >= 0n && { 'current-snapshot-id': current }),
-    properties: rest.properties ?? {},
-    snapshots: rest.snapshots ?? [],
-    'snapshot-log': rest['snapshot-log'] ?? [],
-    'metadata-log': rest['metadata-log'] ?? [],
-    refs: rest.refs ?? {},
+    properties: fields.properties ?? {},
+    snapshots: fields.snapshots ?? [],
+    'snapshot-log': fields['snapshot-log'] ?? [],
+    'metadata-log': fields['metadata-log'] ?? [],
+    refs: fields.refs ?? {},
   }
 }
 

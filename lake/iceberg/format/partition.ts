@@ -18,7 +18,7 @@ export class UnsupportedPartition extends AuthorError {
 /** @throws UnsupportedPartition naming the column */
 export function partitionSpecOf(by: readonly PartitionBy[], schema: Schema): UnboundSpec {
   const columns = new Set(schema.fields.map(({ name }) => name.toLowerCase()))
-  const taken = new Set<string>()
+  const usedNames = new Set<string>()
   const fields = by.map(({ column, transform }) => {
     const source = schema.fields.find(({ name }) => name.toLowerCase() === column.toLowerCase())
     if (source === undefined)
@@ -26,8 +26,8 @@ export function partitionSpecOf(by: readonly PartitionBy[], schema: Schema): Unb
     checkSource(source, transform)
     let name = transform === 'identity' ? source.name : `${source.name}_${transform}`
     // Only an identity field may have the name of a column, which is its own source.
-    while (taken.has(name) || (transform !== 'identity' && columns.has(name.toLowerCase()))) name += '_'
-    taken.add(name)
+    while (usedNames.has(name) || (transform !== 'identity' && columns.has(name.toLowerCase()))) name += '_'
+    usedNames.add(name)
     return { 'source-id': source.id, name, transform }
   })
   return { fields }
@@ -38,10 +38,10 @@ const TIMES: ReadonlySet<unknown> = new Set(['timestamp', 'timestamptz'])
 function checkSource({ name, type }: NestedField, transform: PartitionBy['transform']) {
   const refuse = (hint: string): never => {
     throw new UnsupportedPartition(
-      `partition_by: column ${JSON.stringify(name)} is ${duckText(toDuckDb(type))}, which has no ${transform}: ${hint}`,
+      `partition_by: transform ${transform} does not support column ${JSON.stringify(name)} of type ${duckText(toDuckDb(type))}: ${hint}`,
     )
   }
-  if (typeof type !== 'string') refuse('a list, map or struct cannot be partitioned by')
+  if (typeof type !== 'string') refuse('choose a column that is not a list, map or struct')
   if (transform === 'identity') {
     // Readers would disagree about partitions of NaN and of the two zeros.
     if (type === 'float' || type === 'double') refuse('cast it to DECIMAL')

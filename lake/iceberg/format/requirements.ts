@@ -55,7 +55,9 @@ function checkRequirement(metadata: TableMetadata | null, requirement: TableRequ
   }
 }
 
-function same<T extends string | number | bigint | null>(what: string, expected: T, actual: T) {
+function same<T extends string | number | bigint | null>(subject: string, expected: T, actual: T) {
   if (expected === actual) return
-  throw new CommitFailed(`the ${what} has changed: expected ${expected ?? 'none'}, found ${actual ?? 'none'}`)
+  throw new CommitFailed(
+    `the ${subject} has changed: expected ${expected ?? 'none'}, found ${actual ?? 'none'}`,
+  )
 }

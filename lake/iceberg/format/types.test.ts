@@ -73,7 +73,7 @@ test('gives every child of a nested type its own id', () => {
   })
 })
 
-describe('refuses a type and suggests a cast that works', () => {
+describe('an unsupported type', () => {
   test.each([
     ['INTERVAL', 'INTERVAL 1 DAY'],
     ['TIME WITH TIME ZONE', "'01:02:03'::TIMETZ"],
@@ -84,7 +84,7 @@ describe('refuses a type and suggests a cast that works', () => {
     ['VARIANT', '1::VARIANT'],
     ['GEOMETRY', "'POINT(1 1)'::GEOMETRY"],
     ['TIMESTAMP_NS', "'2020-01-01'::TIMESTAMP_NS"],
-  ])('%s', async (type, value) => {
+  ])('%s is refused with a cast that works', async (type, value) => {
     const { column, cast } = refusal('a', type)
     expect(column).toBe('a')
     const sql = `SELECT CAST(${value} AS ${cast}) AS a`
@@ -108,13 +108,13 @@ test('names an unsupported nested type by its path', () => {
 
 test.each([
   ['', 'INTEGER', 'give it a name'],
-  ['a\0b', 'INTEGER', 'zero byte'],
+  ['a\0b', 'INTEGER', 'null byte'],
   ['\ud800', 'INTEGER', 'not valid Unicode'],
   ['__DuckDB_field_id', 'INTEGER', 'reserved'],
   ['a', 'STRUCT(INTEGER, INTEGER)', 'give it a name'],
   ['a', 'NO SUCH TYPE', 'cannot be stored'],
   ['a', 'DECIMAL(', 'cannot be stored'],
-])('column %j of type %s is refused: %s', (name, type, reason) => {
+])('refuses column %j of type %s: %s', (name, type, reason) => {
   expect(refusal(name, type).message).toContain(reason)
 })
 

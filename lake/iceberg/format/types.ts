@@ -168,20 +168,20 @@ function childrenOf(type: DuckType): DuckType[] {
 }
 
 function storedFields(fields: readonly StructField[], path: string): StructField[] {
-  const seen = new Map<string, string>()
+  const earlierNames = new Map<string, string>()
   return fields.map(({ name, type }) => {
     const column = path === '' ? name : `${path}.${name}`
     checkName(name, column, type)
-    const twin = seen.get(name.toLowerCase())
-    if (twin !== undefined) {
+    const earlierName = earlierNames.get(name.toLowerCase())
+    if (earlierName !== undefined) {
       throw new UnsupportedColumn(
         column,
         duckText(type),
         null,
-        `rename it: it differs from ${twin} at most by case`,
+        `rename it: it differs from ${earlierName} at most by case`,
       )
     }
-    seen.set(name.toLowerCase(), JSON.stringify(name))
+    earlierNames.set(name.toLowerCase(), JSON.stringify(name))
     return { name, type: storedType(type, column) }
   })
 }
@@ -191,7 +191,7 @@ function checkName(name: string, column: string, type: DuckType) {
     throw new UnsupportedColumn(column, duckText(type), null, hint)
   }
   if (name === '') refuse('give it a name')
-  if (name.includes('\0')) refuse('its name contains a zero byte: rename it')
+  if (name.includes('\0')) refuse('its name contains a null byte: rename it')
   if (!name.isWellFormed()) refuse('its name is not valid Unicode: rename it')
   if (name.toLowerCase() === RESERVED_NAME) refuse('its name is reserved: rename it')
 }
@@ -258,7 +258,7 @@ export function toIceberg(stored: DuckType, nextId: () => number): IcebergType {
 export function primitiveOf(stored: Extract<DuckType, { kind: 'scalar' | 'decimal' }>): string {
   if (stored.kind === 'decimal') return `decimal(${stored.precision}, ${stored.scale})`
   const name = SAME[stored.name]
-  if (name === undefined) throw new Error(`${stored.name} is not a stored type`)
+  if (name === undefined) throw new Error(`DuckDB type ${stored.name} has no Iceberg type`)
   return name
 }
 
@@ -269,7 +269,7 @@ export function decimalOf(type: string): { precision: number; scale: number } | 
 }
 
 /**
- * The DuckDB type that reads an Iceberg type.
+ * Returns the DuckDB type for reading a column of this Iceberg type.
  * @throws UnsupportedColumn for a type of a later format version
  */
 export function toDuckDb(type: IcebergType): DuckType {
@@ -277,7 +277,8 @@ export function toDuckDb(type: IcebergType): DuckType {
     const decimal = decimalOf(type)
     if (decimal) return { kind: 'decimal', ...decimal }
     const name = /^fixed\[\d+\]$/.test(type) ? 'BLOB' : DUCKDB_NAME[type]
-    if (name === undefined) throw new UnsupportedColumn('', type, null, 'it belongs to a later table format')
+    if (name === undefined)
+      throw new UnsupportedColumn('', type, null, 'the type belongs to a later version of the Iceberg format')
     return scalar(name)
   }
   switch (type.type) {

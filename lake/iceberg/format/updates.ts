@@ -54,8 +54,8 @@ export function applyUpdates(
 
 /** The id that a schema has or will get in this table. An equal schema is not added twice. */
 export function schemaIdIn(schemas: readonly Schema[], schema: Omit<Schema, 'schema-id'>): number {
-  const equal = schemas.find((known) => sameSchema(known, schema))
-  return equal ? equal['schema-id'] : nextId(schemas.map((known) => known['schema-id']))
+  const equal = schemas.find((existing) => sameSchema(existing, schema))
+  return equal ? equal['schema-id'] : nextId(schemas.map((existing) => existing['schema-id']))
 }
 
 const nextId = (ids: readonly number[]): number => Math.max(-1, ...ids) + 1
@@ -113,7 +113,7 @@ class Draft {
       case 'add-schema':
         return this.addSchema(update.schema)
       case 'set-current-schema':
-        table['current-schema-id'] = this.known(
+        table['current-schema-id'] = this.requireKnownId(
           'set-current-schema',
           update['schema-id'],
           this.lastSchema,
@@ -123,7 +123,7 @@ class Draft {
       case 'add-spec':
         return this.addSpec(update.spec)
       case 'set-default-spec':
-        table['default-spec-id'] = this.known(
+        table['default-spec-id'] = this.requireKnownId(
           'set-default-spec',
           update['spec-id'],
           this.lastSpec,
@@ -133,7 +133,7 @@ class Draft {
       case 'add-sort-order':
         return this.addSortOrder(update['sort-order'])
       case 'set-default-sort-order':
-        table['default-sort-order-id'] = this.known(
+        table['default-sort-order-id'] = this.requireKnownId(
           'set-default-sort-order',
           update['sort-order-id'],
           this.lastOrder,
@@ -184,10 +184,18 @@ class Draft {
     this.table['table-uuid'] = uuid
   }
 
-  private known(action: string, id: number, last: number | undefined, ids: readonly number[]): number {
+  private requireKnownId(
+    action: string,
+    id: number,
+    last: number | undefined,
+    ids: readonly number[],
+  ): number {
     const chosen = id === LAST_ADDED ? last : id
-    if (chosen === undefined) throw new BadUpdate(`${action}: nothing has been added in this commit`)
-    if (!ids.includes(chosen)) throw new BadUpdate(`${action}: ${chosen} does not exist`)
+    if (chosen === undefined)
+      throw new BadUpdate(
+        `${action}: id -1 means the item added in the same commit, but this commit adds none`,
+      )
+    if (!ids.includes(chosen)) throw new BadUpdate(`${action}: id ${chosen} does not exist`)
     return chosen
   }
 
@@ -202,8 +210,9 @@ class Draft {
     if (ids.size !== fields.length) throw new BadUpdate('add-schema: a field id is used twice')
     const names = new Set(fields.map(({ path }) => JSON.stringify(path)))
     if (names.size !== fields.length) throw new BadUpdate('add-schema: a field name is used twice')
-    const stray = schema['identifier-field-ids']?.find((id) => !ids.has(id))
-    if (stray !== undefined) throw new BadUpdate(`add-schema: identifier field ${stray} does not exist`)
+    const missingId = schema['identifier-field-ids']?.find((id) => !ids.has(id))
+    if (missingId !== undefined)
+      throw new BadUpdate(`add-schema: identifier field ${missingId} does not exist`)
     const id = schemaIdIn(table.schemas, schema)
     if (!this.schemaIds().includes(id)) table.schemas = [...table.schemas, { ...schema, 'schema-id': id }]
     table['last-column-id'] = Math.max(table['last-column-id'], ...ids)
@@ -213,7 +222,7 @@ class Draft {
   private addSpec(spec: UnboundSpec) {
     const { table } = this
     const fields = this.numberedPartitions(spec)
-    const equal = table['partition-specs'].find((known) => samePartitions(known.fields, fields))
+    const equal = table['partition-specs'].find((existing) => samePartitions(existing.fields, fields))
     if (equal) {
       this.lastSpec = equal['spec-id']
       return
@@ -230,10 +239,12 @@ class Draft {
 
   /** A known partition field (same source and transform) keeps its id. Other fields get the next ids. */
   private numberedPartitions({ fields }: UnboundSpec): PartitionField[] {
-    const known = this.table['partition-specs'].flatMap((spec) => spec.fields)
+    const existingFields = this.table['partition-specs'].flatMap((spec) => spec.fields)
     let last = Math.max(this.table['last-partition-id'], ...fields.map((field) => field['field-id'] ?? 0))
     const numbered = fields.map(({ name, transform, ...field }): PartitionField => {
-      const same = known.find((old) => old['source-id'] === field['source-id'] && old.transform === transform)
+      const same = existingFields.find(
+        (old) => old['source-id'] === field['source-id'] && old.transform === transform,
+      )
       const id = field['field-id'] ?? same?.['field-id'] ?? ++last
       return { 'source-id': field['source-id'], 'field-id': id, name, transform }
     })
@@ -247,7 +258,7 @@ class Draft {
   private addSortOrder(order: SortOrder) {
     const { table } = this
     const text = JSON.stringify(order.fields)
-    const equal = table['sort-orders'].find((known) => JSON.stringify(known.fields) === text)
+    const equal = table['sort-orders'].find((existing) => JSON.stringify(existing.fields) === text)
     // Order 0 is always the unsorted order.
     const id = equal?.['order-id'] ?? (order.fields.length === 0 ? 0 : Math.max(1, nextId(this.orderIds())))
     if (!equal) table['sort-orders'] = [...table['sort-orders'], { ...order, 'order-id': id }]
@@ -259,8 +270,8 @@ class Draft {
     const { table } = this
     const { 'snapshot-id': id, 'sequence-number': sequence, 'schema-id': schema } = snapshot
     if (table.schemas.length === 0) throw new BadUpdate('add-snapshot: the table has no schema yet')
-    if (table.snapshots.some((known) => known['snapshot-id'] === id)) {
-      throw new BadUpdate(`add-snapshot: snapshot ${id} exists already`)
+    if (table.snapshots.some((existing) => existing['snapshot-id'] === id)) {
+      throw new BadUpdate(`add-snapshot: snapshot ${id} already exists`)
     }
     if (sequence <= table['last-sequence-number']) {
       throw new BadUpdate(
@@ -284,7 +295,7 @@ class Draft {
     }
     if (name === MAIN && ref.type !== 'branch')
       throw new BadUpdate(`${action}: main is a branch, never a tag`)
-    table.refs = { ...without(table.refs, (known) => known === name), [name]: ref }
+    table.refs = { ...without(table.refs, (refName) => refName === name), [name]: ref }
     limited(action, Object.keys(table.refs).length, REFS_LIMIT)
     if (name !== MAIN || table['current-snapshot-id'] === id) return
     table['current-snapshot-id'] = id
@@ -294,7 +305,7 @@ class Draft {
 
   private removeRef(name: string) {
     const { table } = this
-    table.refs = without(table.refs, (known) => known === name)
+    table.refs = without(table.refs, (refName) => refName === name)
     if (name !== MAIN) return
     delete table['current-snapshot-id']
     table['snapshot-log'] = []
@@ -307,8 +318,8 @@ class Draft {
       if (ids.has(ref['snapshot-id'])) this.removeRef(name)
     }
     // A removed snapshot would leave a gap in the history, so older entries are removed too (spec: snapshot-log).
-    const hole = table['snapshot-log'].findLastIndex((entry) => ids.has(entry['snapshot-id']))
-    table['snapshot-log'] = table['snapshot-log'].slice(hole + 1)
+    const lastRemoved = table['snapshot-log'].findLastIndex((entry) => ids.has(entry['snapshot-id']))
+    table['snapshot-log'] = table['snapshot-log'].slice(lastRemoved + 1)
   }
 
   private checkSources() {
@@ -318,10 +329,10 @@ class Draft {
       ...defaultSpec(table).fields.filter((field) => field.transform !== 'void'),
       ...defaultSortOrder(table).fields,
     ]
-    const stray = sources.find((field) => !ids.has(field['source-id']))
-    if (stray)
+    const missingField = sources.find((field) => !ids.has(field['source-id']))
+    if (missingField)
       throw new BadUpdate(
-        `the current schema has no field ${stray['source-id']}, which is partitioned or sorted by`,
+        `the current schema has no field ${missingField['source-id']}, but the partition spec or the sort order uses it`,
       )
   }
 
@@ -368,5 +379,8 @@ function without<V>(
 }
 
 function limited(action: string, count: number, limit: number) {
-  if (count > limit) throw new BadUpdate(`${action}: a table has at most ${limit} of these`)
+  if (count > limit)
+    throw new BadUpdate(
+      `${action}: a table would have ${count} of these items, more than the limit of ${limit}`,
+    )
 }

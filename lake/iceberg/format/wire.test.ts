@@ -130,7 +130,7 @@ test.each([
   ['{"name": "t"}', '/schema'],
   [`{"name": "t", "schema": ${nested(70)}}`, 'nested deeper'],
   [`{"name": "t", "schema": ${nested(200_000)}}`, ''],
-])('the table %s is refused: %s', (text, message) => {
+])('refuses the table %s: %s', (text, message) => {
   expect(() => parseCreateTable(text)).toThrow(BadUpdate)
   expect(() => parseCreateTable(text)).toThrow(message)
 })

@@ -85,8 +85,8 @@ const refFields = {
 const SnapshotRef = Type.Object(refFields)
 export type SnapshotRef = Static<typeof SnapshotRef>
 
-const requirement = <Name extends string, Rest extends TProperties>(type: Name, rest: Rest) =>
-  Type.Object({ type: Type.Literal(type), ...rest })
+const requirement = <Name extends string, Fields extends TProperties>(type: Name, fields: Fields) =>
+  Type.Object({ type: Type.Literal(type), ...fields })
 
 const REQUIREMENTS = {
   'assert-create': requirement('assert-create', {}),
@@ -109,8 +109,8 @@ const REQUIREMENTS = {
 }
 export type TableRequirement = Static<(typeof REQUIREMENTS)[keyof typeof REQUIREMENTS]>
 
-const update = <Name extends string, Rest extends TProperties>(action: Name, rest: Rest) =>
-  Type.Object({ action: Type.Literal(action), ...rest })
+const update = <Name extends string, Fields extends TProperties>(action: Name, fields: Fields) =>
+  Type.Object({ action: Type.Literal(action), ...fields })
 
 const UPDATES = {
   'assign-uuid': update('assign-uuid', { uuid: Uuid }),
@@ -194,8 +194,8 @@ function parseBody(text: string): unknown {
 function withoutNulls(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(withoutNulls)
   if (typeof value !== 'object' || value === null) return value
-  const kept = Object.entries(value).filter(([name, member]) => member !== null || name === 'snapshot-id')
-  return Object.fromEntries(kept.map(([name, member]) => [name, withoutNulls(member)]))
+  const entries = Object.entries(value).filter(([name, member]) => member !== null || name === 'snapshot-id')
+  return Object.fromEntries(entries.map(([name, member]) => [name, withoutNulls(member)]))
 }
 
 function checkedUpdate(item: { action: string }, path: string): TableUpdate {
@@ -204,16 +204,17 @@ function checkedUpdate(item: { action: string }, path: string): TableUpdate {
   return update
 }
 
-function variant<V extends Record<string, TSchema>>(variants: V, name: string, what: string): V[keyof V] {
+function variant<V extends Record<string, TSchema>>(variants: V, name: string, kind: string): V[keyof V] {
   const schema = Object.hasOwn(variants, name) ? variants[name as keyof V] : undefined
-  if (!schema) throw new BadUpdate(`${what} ${JSON.stringify(name)} is not supported`)
+  if (!schema) throw new BadUpdate(`${kind} ${JSON.stringify(name)} is not supported`)
   return schema
 }
 
 function checked<S extends TSchema>(schema: S, value: unknown, path: string): Static<S> {
   if (Value.Check(schema, value)) return value
   const error = Value.Errors(schema, value).First()
-  throw new BadUpdate(`${path}${error?.path ?? ''}: ${error?.message ?? 'not valid'}`)
+  const location = `${path}${error?.path ?? ''}` || 'the body'
+  throw new BadUpdate(`${location}: ${error?.message ?? 'not valid'}`)
 }
 
 const Field = Type.Object({

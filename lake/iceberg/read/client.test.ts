@@ -15,7 +15,7 @@ import {
   ServerError,
 } from './client.ts'
 
-interface Seen {
+interface RecordedRequest {
   readonly method: string
   readonly url: string
   readonly authorization: string | undefined
@@ -24,7 +24,7 @@ interface Seen {
 type Answer = (response: ServerResponse) => void
 
 // The server sends the answers of a test in order, and records the requests.
-let seen: Seen[] = []
+let requests: RecordedRequest[] = []
 let answers: Answer[] = []
 const json =
   (status: number, value: unknown): Answer =>
@@ -39,7 +39,7 @@ const hangUp: Answer = (response) => response.destroy()
 const server = createServer((request, response) => {
   read(request).then((body) => {
     const { method = '', url = '', headers } = request
-    seen.push({ method, url, authorization: headers.authorization, body })
+    requests.push({ method, url, authorization: headers.authorization, body })
     const answer = answers.shift() ?? refused(500, 'Unexpected')
     answer(response)
   })
@@ -55,7 +55,7 @@ afterAll(() => {
   server.close()
 })
 beforeEach(() => {
-  seen = []
+  requests = []
   answers = []
 })
 
@@ -84,7 +84,7 @@ test('loads a table', async () => {
     metadataLocation: 's3://bucket/_lake/t/metadata/1.json',
     config: { a: 'b' },
   })
-  expect(seen).toEqual([{ method: 'GET', url: TABLE_URL, authorization: 'Bearer secret', body: '' }])
+  expect(requests).toEqual([{ method: 'GET', url: TABLE_URL, authorization: 'Bearer secret', body: '' }])
 })
 
 test('commits with exact 64-bit ids', async () => {
@@ -95,11 +95,11 @@ test('commits with exact 64-bit ids', async () => {
   ]
   const updates = [{ action: 'remove-snapshots' as const, 'snapshot-ids': [9007199254740995n] }]
   expect(await client.commit(table, { requirements, updates })).toEqual({ a: 'b' })
-  expect(seen).toMatchObject([{ method: 'POST', url: TABLE_URL }])
-  expect(parseCommitRequest(seen[0]?.body ?? '')).toEqual({ identifier: table, requirements, updates })
+  expect(requests).toMatchObject([{ method: 'POST', url: TABLE_URL }])
+  expect(parseCommitRequest(requests[0]?.body ?? '')).toEqual({ identifier: table, requirements, updates })
 })
 
-describe('maps an error of the catalog to its class', () => {
+describe('an error of the catalog', () => {
   test.each([
     [404, 'NoSuchTableException', NotFound],
     [409, 'CommitFailedException', Conflict],
@@ -109,7 +109,7 @@ describe('maps an error of the catalog to its class', () => {
     [400, 'BadRequestException', CatalogError],
     [500, 'InternalServerError', ServerError],
     [503, 'ServiceUnavailable', ServerError],
-  ])('%i %s', async (status, type, kind) => {
+  ])('maps %i %s to its class', async (status, type, kind) => {
     const client = connect()
     answers.push(refused(status, type))
     const error = await client.commit(table, { requirements: [], updates: [] }).catch((cause) => cause)
@@ -120,9 +120,9 @@ describe('maps an error of the catalog to its class', () => {
   test('reports an answer that is not from the catalog', async () => {
     const client = connect()
     answers.push((response) => response.writeHead(403).end('<html>proxy</html>'))
-    await expect(client.loadTable(table)).rejects.toThrow('the catalog answered 403')
+    await expect(client.loadTable(table)).rejects.toThrow('the catalog answered with status 403')
     answers.push(json(200, { config: {} }), json(200, {}), json(200, 'x'))
-    await expect(client.loadTable(table)).rejects.toThrow('without table metadata')
+    await expect(client.loadTable(table)).rejects.toThrow('contains no table metadata')
   })
 })
 
@@ -131,28 +131,28 @@ describe('retries only read-only calls', () => {
     const client = connect()
     answers.push(refused(503, 'ServiceUnavailable'), hangUp, json(200, loaded))
     expect((await client.loadTable(table)).metadata).toEqual(metadata)
-    expect(seen).toHaveLength(3)
+    expect(requests).toHaveLength(3)
   })
 
   test('gives up loading after the last attempt', async () => {
     const client = connect()
     answers.push(...Array.from({ length: 5 }, () => refused(500, 'InternalServerError')))
     await expect(client.loadTable(table)).rejects.toThrow(ServerError)
-    expect(seen).toHaveLength(ATTEMPTS_LIMIT)
+    expect(requests).toHaveLength(ATTEMPTS_LIMIT)
   })
 
   test('loads a missing table only once', async () => {
     const client = connect()
     answers.push(refused(404, 'NoSuchTableException'))
     await expect(client.loadTable(table)).rejects.toThrow(NotFound)
-    expect(seen).toHaveLength(1)
+    expect(requests).toHaveLength(1)
   })
 
   test.each([refused(503, 'ServiceUnavailable'), hangUp])('sends a commit only once (%#)', async (answer) => {
     const client = connect()
     answers.push(answer, json(200, loaded))
     await expect(client.commit(table, { requirements: [], updates: [] })).rejects.toThrow(ServerError)
-    expect(seen).toHaveLength(1)
+    expect(requests).toHaveLength(1)
   })
 })
 
@@ -169,9 +169,9 @@ test('aborts a call and the pause before the next attempt', async () => {
   const client = connect({ signal: stop.signal })
   answers.push(() => stop.abort(new Error('cancelled')))
   await expect(client.loadTable(table)).rejects.toThrow()
-  expect(seen).toHaveLength(1)
+  expect(requests).toHaveLength(1)
   await expect(client.loadTable(table)).rejects.toThrow()
-  expect(seen).toHaveLength(1)
+  expect(requests).toHaveLength(1)
 })
 
 test('reports an unreachable catalog as a server error', async () => {

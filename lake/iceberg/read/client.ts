@@ -122,7 +122,7 @@ async function callOnce(
   method: Method,
   path: string,
   body?: object,
-  more?: Headers,
+  extraHeaders?: Headers,
 ): Promise<unknown> {
   const { baseUrl, token, signal, timeoutMs = CALL_TIMEOUT_MS, fetch = globalThis.fetch } = options
   const timeout = AbortSignal.timeout(timeoutMs)
@@ -132,7 +132,7 @@ async function callOnce(
       headers: {
         accept: 'application/json',
         ...traceHeaders(),
-        ...more,
+        ...extraHeaders,
         ...(body && { 'content-type': 'application/json' }),
         authorization: `Bearer ${token}`,
       },
@@ -144,15 +144,17 @@ async function callOnce(
     return text === '' ? undefined : parseJson(text)
   } catch (cause) {
     if (cause instanceof CatalogError || signal?.aborted) throw cause
-    const what = timeout.aborted ? `no answer within ${timeoutMs} ms` : messageOf(cause)
-    throw new ServerError(0, 'NoAnswer', `the catalog does not answer ${method} ${path}: ${what}`, { cause })
+    const reason = timeout.aborted ? `no answer within ${timeoutMs} ms` : messageOf(cause)
+    throw new ServerError(0, 'NoAnswer', `the catalog does not answer ${method} ${path}: ${reason}`, {
+      cause,
+    })
   }
 }
 
 const messageOf = (cause: unknown): string => (cause instanceof Error ? cause.message : String(cause))
 
 function errorFrom(status: number, text: string): CatalogError {
-  const { message = `the catalog answered ${status}`, type = '' } = errorBody(text)
+  const { message = `the catalog answered with status ${status}`, type = '' } = errorBody(text)
   if (status === 404) return new NotFound(status, type, message)
   if (status === 409) return new Conflict(status, type, message)
   if (status >= 500 || status === 429) return new ServerError(status, type, message)
@@ -173,10 +175,10 @@ function errorBody(text: string): { message?: string; type?: string } {
 const member = (value: unknown, name: string): unknown =>
   typeof value === 'object' && value !== null ? Reflect.get(value, name) : undefined
 
-function objectIn(answer: unknown, name: 'metadata' | 'config'): object {
-  const value = member(answer, name)
+function objectIn(response: unknown, name: 'metadata' | 'config'): object {
+  const value = member(response, name)
   if (typeof value === 'object' && value !== null) return value
-  throw new ServerError(200, 'BadAnswer', `the catalog answered without table ${name}`)
+  throw new ServerError(200, 'BadAnswer', `the answer of the catalog contains no table ${name}`)
 }
 
 export function tableFrom(value: unknown): LoadedTable {

@@ -10,8 +10,8 @@ const column = (type: string) => ({ id: 1, name: 'v', required: false, type })
 
 /** A file with these values; null stands for NULL. */
 function fileWith(type: string, location: string, values: readonly (BoundValue | null)[]): DataFile {
-  const known = values.filter((value) => value !== null).sort((a, b) => (a < b ? -1 : 1))
-  const [least, greatest] = [known[0], known.at(-1)]
+  const present = values.filter((value) => value !== null).sort((a, b) => (a < b ? -1 : 1))
+  const [least, greatest] = [present[0], present.at(-1)]
   const upper = greatest === undefined ? undefined : upperBound(type, greatest)
   return {
     content: 'data',
@@ -25,7 +25,7 @@ function fileWith(type: string, location: string, values: readonly (BoundValue |
         1,
         {
           valueCount: values.length,
-          nullCount: values.length - known.length,
+          nullCount: values.length - present.length,
           nanCount: 0,
           ...(least !== undefined && { lower: encodeBound(type, lowerBound(type, least)) }),
           ...(upper !== undefined && { upper: encodeBound(type, upper) }),

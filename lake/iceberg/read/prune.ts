@@ -52,9 +52,9 @@ export async function pruneManifests(
   if (manifests.length < 2) return [...manifests]
   const measures = metadata['partition-specs'].flatMap((spec) =>
     partitionsOfKeys(spec, schema, keys).map((partition): Measure<ManifestFile> => {
-      const place = spec.fields.findIndex((field) => field['field-id'] === partition.id)
+      const index = spec.fields.findIndex((field) => field['field-id'] === partition.id)
       const rangeIn = (manifest: ManifestFile) =>
-        manifest.specId === spec['spec-id'] ? summaryRange(manifest, place, partition.type) : UNKNOWN
+        manifest.specId === spec['spec-id'] ? summaryRange(manifest, index, partition.type) : UNKNOWN
       return { ...partition, rangeIn }
     }),
   )
@@ -79,7 +79,7 @@ export async function pruneFiles(
         rangeIn: ({ file }) => boundsRange(file, id, type),
       })
   const used = new Set(files.map(({ specId }) => specId))
-  for (const spec of metadata['partition-specs'].filter((known) => used.has(known['spec-id'])))
+  for (const spec of metadata['partition-specs'].filter((candidate) => used.has(candidate['spec-id'])))
     for (const partition of partitionsOfKeys(spec, schema, keys))
       measures.push({
         ...partition,
@@ -126,8 +126,8 @@ function boundsRange({ columns, recordCount }: DataFile, id: number, type: strin
   }
 }
 
-function summaryRange({ partitions }: ManifestFile, place: number, type: string): Range {
-  const summary = partitions?.[place]
+function summaryRange({ partitions }: ManifestFile, index: number, type: string): Range {
+  const summary = partitions?.[index]
   if (summary === undefined) return UNKNOWN
   const { containsNull: hasNull, lower, upper } = summary
   return {
@@ -176,7 +176,7 @@ async function overlapping<T>(
   const zones = keys.map(
     (k, i) => `min(${k}) AS lower${i}, max(${k}) AS upper${i}, bool_or(${k} IS NULL) AS null${i}`,
   )
-  const found = await query(
+  const matches = await query(
     `WITH zones AS (
        SELECT ${zones.join(', ')}
        FROM (SELECT ${keys.join(', ')}, ntile(${ZONES_LIMIT}) OVER (ORDER BY ${keys.join(', ')}) AS zone FROM ${relation})
@@ -184,7 +184,7 @@ async function overlapping<T>(
      ranges(i, ${names.join(', ')}) AS (VALUES ${rows.join(', ')})
      SELECT DISTINCT r.i FROM ranges r JOIN zones z ON ${conditions.join(' AND ')}`,
   )
-  const chosen = new Set(found.map(([i]) => Number(i)))
+  const chosen = new Set(matches.map(([i]) => Number(i)))
   return items.filter((_, i) => chosen.has(i))
 }
 

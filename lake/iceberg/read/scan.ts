@@ -1,5 +1,6 @@
 // Finds the data files of a snapshot.
 
+import assert from 'node:assert/strict'
 import { LRUCache } from 'lru-cache'
 import { BadAvro } from '../format/avro.ts'
 import {
@@ -38,16 +39,36 @@ export function makeManifestReader(
   return {
     manifests: async (snapshot) => readManifestList(await readObject(snapshot['manifest-list'])),
     entries: async (manifest) => {
-      const known = cache.get(manifest.location)
-      if (known) return known
+      const cached = cache.get(manifest.location)
+      if (cached) return cached
       const bytes = await readObject(manifest.location)
       // A manifest that is cut off between two blocks is still a valid Avro file, but with fewer rows.
       if (bytes.length !== manifest.sizeBytes)
-        throw new BadAvro(`${manifest.location} has ${bytes.length} bytes, not ${manifest.sizeBytes}`)
+        throw new BadAvro(
+          `the manifest ${manifest.location} has ${bytes.length} bytes instead of ${manifest.sizeBytes}`,
+        )
       const entries = readManifest(bytes, manifest)
       cache.set(manifest.location, entries)
       return entries
     },
+  }
+}
+
+/** A reader that also finds objects that are not stored yet. */
+export function readerWith(
+  objects: readonly { location: string; bytes: Uint8Array }[],
+  reader: ManifestReader,
+): ManifestReader {
+  const bytesOf = new Map(objects.map(({ location, bytes }) => [location, bytes]))
+  const unstored = makeManifestReader(async (location) => {
+    const bytes = bytesOf.get(location)
+    assert(bytes !== undefined, `${location} is not among the new objects`)
+    return bytes
+  })
+  const readerOf = (location: string) => (bytesOf.has(location) ? unstored : reader)
+  return {
+    manifests: (snapshot) => readerOf(snapshot['manifest-list']).manifests(snapshot),
+    entries: (manifest) => readerOf(manifest.location).entries(manifest),
   }
 }
 
@@ -108,7 +129,9 @@ export async function tableFilesOf(
   const files = lists.flat()
   const other = files.find(({ file }) => file.format !== 'PARQUET')
   if (other)
-    throw new UnsupportedTable(`${other.file.format} files are not supported: ${other.file.location}`)
+    throw new UnsupportedTable(
+      `${other.file.format} files are not supported, only Parquet: ${other.file.location}`,
+    )
   return files
 }
 

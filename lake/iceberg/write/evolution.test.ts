@@ -112,9 +112,9 @@ describe('replace', () => {
       { a: 'STRUCT(y DATE, n TIME)[]', m: 'MAP(VARCHAR, STRUCT(z DOUBLE))' },
     )
     const before = table({ a: 'STRUCT(x INTEGER, y DATE)[]', m: 'MAP(VARCHAR, STRUCT(z FLOAT))' })
-    const kept = ids(before.schema)
-    delete kept['a.element.x']
-    expect(ids(next.schema)).toEqual({ ...kept, 'a.element.n': before.lastColumnId + 1 })
+    const previousIds = ids(before.schema)
+    delete previousIds['a.element.x']
+    expect(ids(next.schema)).toEqual({ ...previousIds, 'a.element.n': before.lastColumnId + 1 })
   })
 
   test.each([

@@ -117,11 +117,11 @@ function described(type: IcebergType): unknown {
 const normal = (primitive: string): string => primitive.replaceAll(' ', '')
 
 function replacedFields(stored: readonly StructField[], previous: readonly NestedField[], nextId: NextId) {
-  const known = byName(previous)
+  const previousByName = byName(previous)
   return stored.map(({ name, type }): NestedField => {
-    const old = known.get(name.toLowerCase())
+    const old = previousByName.get(name.toLowerCase())
     return old && isReadableAs(old.type, type)
-      ? { ...keptDoc(old), id: old.id, name, required: false, type: replacedType(type, old.type, nextId) }
+      ? { ...docOf(old), id: old.id, name, required: false, type: replacedType(type, old.type, nextId) }
       : newField({ name, type }, nextId)
   })
 }
@@ -133,7 +133,7 @@ const newField = ({ name, type }: StructField, nextId: NextId): NestedField => (
   type: toIceberg(type, nextId),
 })
 
-const keptDoc = ({ doc }: NestedField) => (doc === undefined ? {} : { doc })
+const docOf = ({ doc }: NestedField) => (doc === undefined ? {} : { doc })
 
 function replacedType(stored: DuckType, old: IcebergType, nextId: NextId): IcebergType {
   if (typeof old === 'string') return toIceberg(stored, nextId)
@@ -151,7 +151,7 @@ function replacedType(stored: DuckType, old: IcebergType, nextId: NextId): Icebe
       value: replacedType(stored.value, old.value, nextId),
     }
   }
-  throw new Error(`${duckText(stored)} does not replace a ${old.type}`)
+  throw new Error(`a column of type ${duckText(stored)} cannot replace a ${old.type}`)
 }
 
 /** Whether a file with the type `old` can be read as `stored`. Each struct field is decided separately, so any struct can. */
@@ -171,23 +171,23 @@ function appendedFields(
   nextId: NextId,
 ): NestedField[] {
   const incoming = byName(stored)
-  const known = byName(current)
-  const kept = current.map((field): NestedField => {
+  const currentByName = byName(current)
+  const existingFields = current.map((field): NestedField => {
     const column = path === '' ? field.name : `${path}.${field.name}`
     const type = incoming.get(field.name.toLowerCase())?.type
     const merged = type ? appendedType(type, field.type, column, nextId) : field.type
     return { ...field, required: false, type: merged }
   })
   const added = stored
-    .filter(({ name }) => !known.has(name.toLowerCase()))
+    .filter(({ name }) => !currentByName.has(name.toLowerCase()))
     .map((field) => newField(field, nextId))
-  return [...kept, ...added]
+  return [...existingFields, ...added]
 }
 
 function appendedType(stored: DuckType, current: IcebergType, column: string, nextId: NextId): IcebergType {
   if (typeof current === 'string') {
     if (stored.kind !== 'scalar' && stored.kind !== 'decimal') throw incompatible(column, current, stored)
-    const type = together(current, primitiveOf(stored))
+    const type = commonType(current, primitiveOf(stored))
     if (type === null) throw incompatible(column, current, stored)
     return type
   }
@@ -214,7 +214,7 @@ const incompatible = (column: string, current: IcebergType, stored: DuckType) =>
  * The type that holds both the column's existing values and the new values exactly. New values are cast while they are written;
  * the type of existing files must be promotable. Null: no such type exists.
  */
-function together(current: string, incoming: string): string | null {
+function commonType(current: string, incoming: string): string | null {
   if (isPromotable(incoming, current)) return current
   if (isPromotable(current, incoming)) return incoming
   const digits = digitsOf(incoming)

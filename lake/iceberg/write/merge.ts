@@ -27,6 +27,11 @@ export interface WriteEngine {
   copy(sql: string): Promise<readonly CopyResult[]>
 }
 
+/** Opens an engine that can read these files of the table. Returns the engine and the files' local paths. */
+export type OpenFiles = (
+  files: readonly TableFile[],
+) => Promise<{ engine: WriteEngine; paths: readonly string[] }>
+
 /** A local Parquet file that becomes part of the table. */
 export interface WrittenFile extends FileMetrics {
   readonly path: string
@@ -89,9 +94,9 @@ export interface OwnNames {
 }
 
 export function ownNames({ fields }: Schema): OwnNames {
-  const taken = new Set(fields.map(({ name }) => name.toLowerCase()))
-  const free = (name: string): string => (taken.has(name) ? free(`${name}_`) : name)
-  return { row: free('sluice_row'), file: free('sluice_file'), part: free('sluice_part') }
+  const columnNames = new Set(fields.map(({ name }) => name.toLowerCase()))
+  const unusedName = (name: string): string => (columnNames.has(name) ? unusedName(`${name}_`) : name)
+  return { row: unusedName('sluice_row'), file: unusedName('sluice_file'), part: unusedName('sluice_part') }
 }
 
 /** Writes relations to files. Each file stays within the row limit and in one partition. */
@@ -153,12 +158,12 @@ export class FileWriter {
   async sort(from: string, order: readonly string[], row?: string): Promise<void> {
     const columns = this.#names.map((name, i) => `s.${name} AS c${i}`)
     const parts = this.#partitions.map((part, i) => `${partitionSql(part, 's.')} AS p${i}`)
-    const places = parts.map((_, i) => String(columns.length + i + 1))
+    const ordinals = parts.map((_, i) => String(columns.length + i + 1))
     const rows = row === undefined ? [] : [`s.${row} AS r`]
     await this.#engine.run(
       `CREATE OR REPLACE TEMP TABLE ${SORTED} AS
        SELECT ${[...columns, ...parts, ...rows].join(', ')} FROM ${from} s
-       ${orderBy([...places, ...order.map((name) => `s.${name}`)])}`,
+       ${orderBy([...ordinals, ...order.map((name) => `s.${name}`)])}`,
     )
   }
 
@@ -168,16 +173,16 @@ export class FileWriter {
     const texts = this.#partitions.map(({ type }, i) =>
       type === 'binary' ? `hex(p${i})` : `CAST(p${i} AS VARCHAR)`,
     )
-    const found = await this.#engine.query(
+    const partitionRows = await this.#engine.query(
       `SELECT ${texts.join(', ')}, CAST(min(rowid) AS VARCHAR), CAST(count(*) AS VARCHAR) FROM ${SORTED}
        GROUP BY ${this.#partitions.map((_, i) => `p${i}`).join(', ')}
        ORDER BY min(rowid) LIMIT ${PARTITIONS_LIMIT + 1}`,
     )
-    if (found.length > PARTITIONS_LIMIT)
+    if (partitionRows.length > PARTITIONS_LIMIT)
       throw new UnsupportedPartition(
         `partition_by: the rows fall into more than ${PARTITIONS_LIMIT} partitions: use a coarser transform`,
       )
-    return found.map((row) => ({
+    return partitionRows.map((row) => ({
       tuple: Object.fromEntries(
         this.#partitions.map(({ id, type }, i) => [id, partitionValue(type, row[i] ?? null)]),
       ),
@@ -228,7 +233,7 @@ export async function mergeBatch(
   if (candidates.length === 0) return insertBatch(engine, rules, target)
   const merge = new Merge(engine, rules, target, candidates)
   await merge.findHits()
-  await merge.place()
+  await merge.assignRows()
   return merge.rewrite()
 }
 
@@ -281,7 +286,7 @@ class Merge {
     )
     const keys = this.#keys.map((key, i) => `t.${key} AS k${i}`)
     const rows = this.#read(this.#candidates)
-    const found =
+    const hitsSql =
       history === null
         ? `SELECT t.${this.#file} AS path, ${keys.join(', ')}, true AS is_changed
            FROM ${rows} t SEMI JOIN ${BATCH} b ON ${this.#equal('t', 'b')}`
@@ -291,13 +296,13 @@ class Merge {
     await this.#engine.run(
       `CREATE TEMP TABLE sluice_hits AS
        SELECT file, ${names}, count(*) FILTER (is_changed) AS changed, count(*) FILTER (NOT is_changed) AS same
-       FROM (${found}) JOIN sluice_files USING (path) GROUP BY file, ${names} ORDER BY file`,
+       FROM (${hitsSql}) JOIN sluice_files USING (path) GROUP BY file, ${names} ORDER BY file`,
     )
-    const isKept = `SELECT ${names} FROM sluice_hits WHERE same > 0`
+    const unchangedKeys = `SELECT ${names} FROM sluice_hits WHERE same > 0`
     await this.#engine.run(
       history === null
         ? `CREATE TEMP VIEW sluice_new AS FROM ${BATCH}`
-        : `CREATE TEMP TABLE sluice_new AS FROM ${BATCH} b ANTI JOIN (${isKept}) h ON ${this.#equalsHit('b')}`,
+        : `CREATE TEMP TABLE sluice_new AS FROM ${BATCH} b ANTI JOIN (${unchangedKeys}) h ON ${this.#equalsHit('b')}`,
     )
   }
 
@@ -305,7 +310,7 @@ class Merge {
    * Makes the table sluice_home: the affected file that receives a new row, if any. It is the file that held the row's key, or
    * the file whose key range includes the key. So files stay as clustered as before.
    */
-  async place(): Promise<void> {
+  async assignRows(): Promise<void> {
     const row = quoteIdentifier(this.#names.row)
     const part = quoteIdentifier(this.#names.part)
     const [first] = this.#rules.keys
@@ -316,7 +321,7 @@ class Merge {
        WHERE h.changed > 0 AND f.part = ${this.#partSql('b.')} GROUP BY ALL`,
     )
     // Nested values have no bounds.
-    const near =
+    const nearestFile =
       typeof first?.type !== 'string'
         ? ''
         : `UNION ALL
@@ -327,7 +332,7 @@ class Merge {
                       AND file IN (SELECT file FROM sluice_hits WHERE changed > 0)) f
            ON b.${part} = f.part AND b.k >= f.lower
            WHERE f.upper IS NULL OR b.k <= f.upper`
-    await this.#engine.run(`CREATE TEMP TABLE sluice_home AS FROM sluice_matched ${near}`)
+    await this.#engine.run(`CREATE TEMP TABLE sluice_home AS FROM sluice_matched ${nearestFile}`)
     await this.#sortByFile()
   }
 
@@ -356,7 +361,7 @@ class Merge {
       `SELECT CAST((SELECT count(*) FROM sluice_new) AS VARCHAR),
               CAST((SELECT count(*) FROM sluice_new ANTI JOIN sluice_home USING (${row})) AS VARCHAR)`,
     )
-    const [inserted = 0, homeless = 0] = totals?.map(Number) ?? []
+    const [inserted = 0, unassignedRows = 0] = totals?.map(Number) ?? []
     const perFile = await this.#engine.query(
       `SELECT CAST(file AS VARCHAR), CAST(sum(changed) AS VARCHAR), CAST(any_value(homes) AS VARCHAR)
        FROM sluice_hits
@@ -372,30 +377,30 @@ class Merge {
     const writer = new FileWriter(this.#engine, this.#target)
     const order = this.#keys
     const replaced: TableFile[] = []
-    const together: string[] = []
-    let togetherRows = 0
+    const gathered: string[] = []
+    let gatheredRows = 0
     for (const [i, candidate] of this.#candidates.entries()) {
       const hit = hits.get(i)
-      const isGathered = candidate.isGathered && homeless > 0
+      const isGathered = candidate.isGathered && unassignedRows > 0
       if (hit === undefined && !isGathered) continue
       replaced.push(candidate.file)
       const { changed, homes } = hit ?? { changed: 0, homes: 0 }
-      const kept = candidate.file.file.recordCount - (history === null ? changed : 0)
+      const remainingRows = candidate.file.file.recordCount - (history === null ? changed : 0)
       const relation = this.#rewritten(candidate, i, {
         isHit: hit !== undefined,
-        hasKept: kept > 0,
+        hasRemaining: remainingRows > 0,
         hasNew: homes > 0,
       })
       if (relation === null) continue
       if (isGathered) {
-        together.push(relation)
-        togetherRows += kept + homes
-      } else await writer.write(`(${relation})`, kept + homes, order)
+        gathered.push(relation)
+        gatheredRows += remainingRows + homes
+      } else await writer.write(`(${relation})`, remainingRows + homes, order)
     }
-    if (homeless > 0) {
+    if (unassignedRows > 0) {
       const columns = this.#columns.join(', ')
-      together.push(`SELECT ${columns} FROM sluice_new ANTI JOIN sluice_home USING (${row})`)
-      await writer.write(`(${together.join(' UNION ALL ')})`, togetherRows + homeless, order)
+      gathered.push(`SELECT ${columns} FROM sluice_new ANTI JOIN sluice_home USING (${row})`)
+      await writer.write(`(${gathered.join(' UNION ALL ')})`, gatheredRows + unassignedRows, order)
     }
     const closed = history === null ? 0 : [...hits.values()].reduce((sum, { changed }) => sum + changed, 0)
     return { files: writer.files, replaced, rowsWritten: inserted + closed }
@@ -405,20 +410,20 @@ class Merge {
   #rewritten(
     candidate: Candidate,
     i: number,
-    { isHit, hasKept, hasNew }: { isHit: boolean; hasKept: boolean; hasNew: boolean },
+    { isHit, hasRemaining, hasNew }: { isHit: boolean; hasRemaining: boolean; hasNew: boolean },
   ): string | null {
     const parts: string[] = []
-    if (hasKept)
+    if (hasRemaining)
       parts.push(
         isHit
-          ? this.#kept(candidate, i)
+          ? this.#unchangedRows(candidate, i)
           : `SELECT ${this.#columns.join(', ')} FROM ${this.#read([candidate])}`,
       )
     if (hasNew) parts.push(`SELECT ${this.#columns.join(', ')} FROM sluice_homed WHERE ${this.#file} = ${i}`)
     return parts.length === 0 ? null : parts.join(' UNION ALL ')
   }
 
-  #kept(candidate: Candidate, i: number): string {
+  #unchangedRows(candidate: Candidate, i: number): string {
     const { history } = this.#rules
     const rows = this.#read([candidate])
     if (history === null) {

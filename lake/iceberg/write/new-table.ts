@@ -31,7 +31,7 @@ export function newTable({
   properties,
   at,
 }: NewTable): TableMetadata {
-  const { 'format-version': version = '2', ...kept } = properties ?? {}
+  const { 'format-version': version = '2', ...tableProperties } = properties ?? {}
   if (version !== '2')
     throw new BadUpdate(`format-version ${version} is not supported: tables have version 2`)
   const usable = withUsableIds({
@@ -39,7 +39,7 @@ export function newTable({
     partitionSpec: partitionSpec ?? { fields: [] },
     sortOrder: sortOrder ?? { 'order-id': 0, fields: [] },
   })
-  return applyUpdates(null, creation({ uuid, location, properties: kept, ...usable }), { at })
+  return applyUpdates(null, creation({ uuid, location, properties: tableProperties, ...usable }), { at })
 }
 
 /** The updates that create a staged table. A client commits them with `assert-create`. */

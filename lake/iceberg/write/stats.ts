@@ -31,12 +31,12 @@ export function copyResultFrom(row: Readonly<Record<string, unknown>>): CopyResu
     typeof file_size_bytes !== 'bigint' ||
     !Array.isArray(column_statistics)
   ) {
-    throw new TypeError('not a result of COPY with RETURN_STATS')
+    throw new TypeError('unexpected result of COPY: columns of RETURN_STATS are missing')
   }
   return { filename, count, file_size_bytes, column_statistics }
 }
 
-/** The metrics of a written file that has no location in the lake yet. */
+/** The metrics of a data file that was written locally and is not yet in the lake. */
 export interface FileMetrics {
   readonly recordCount: number
   readonly sizeBytes: number
@@ -81,9 +81,9 @@ function bounds(field: LeafOrBranch, statistics: ReadonlyMap<string, string>) {
   // Iceberg's bounds exclude NaN, but DuckDB sorts NaN as the greatest number. No bounds are safe for all readers.
   if (statistics.get('has_nan') === 'true') return {}
   try {
-    const found = boundsFromText(field.type, min, max)
+    const encoded = boundsFromText(field.type, min, max)
     // Bounds of repeated values do not bound rows, so readers expect none.
-    return field.isRepeated ? {} : found
+    return field.isRepeated ? {} : encoded
   } catch (cause) {
     if (!(cause instanceof InfiniteValue)) throw cause
     const type = sqlType(field.type)

@@ -5,8 +5,9 @@ import fc from 'fast-check'
 import { MERGE_STRATEGIES, type PartitionBy } from '../../pipeline/config.ts'
 import { quoteIdentifier, quoteLiteral } from '../../quote.ts'
 import { FILE_ROWS, SMALL_FILES_LIMIT } from '../format/layout.ts'
-import { currentSchema, currentSnapshot, type TableMetadata } from '../format/metadata.ts'
+import { currentSchema, currentSnapshot, snapshotById, type TableMetadata } from '../format/metadata.ts'
 import { computedPartitions } from '../format/partition.ts'
+import type { Snapshot } from '../format/wire.ts'
 import { pruneManifests } from '../read/prune.ts'
 import { dataManifestsOf, tableFilesOf } from '../read/scan.ts'
 import { readTable } from '../sql.ts'
@@ -20,6 +21,28 @@ const lake = await useTestLake()
 async function filesOf(table: TableMetadata) {
   const id = currentSnapshot(table)?.['snapshot-id']
   return id === undefined ? [] : tableFilesOf(await dataManifestsOf(table, id, lake.reader), lake.reader)
+}
+
+/** The snapshots after `since` up to the current one, the oldest first. */
+function snapshotsSince(table: TableMetadata, since: bigint | undefined): Snapshot[] {
+  const found: Snapshot[] = []
+  let snapshot = currentSnapshot(table)
+  while (snapshot && snapshot['snapshot-id'] !== since) {
+    found.unshift(snapshot)
+    const parent = snapshot['parent-snapshot-id']
+    snapshot = parent === undefined ? undefined : snapshotById(table, parent)
+  }
+  return found
+}
+
+async function rowsAddedBy(table: TableMetadata, snapshot: Snapshot): Promise<Row[]> {
+  const id = snapshot['snapshot-id']
+  const paths: string[] = []
+  for (const manifest of await lake.reader.manifests(snapshot))
+    if (manifest.addedSnapshotId === id)
+      for (const { status, snapshotId, file } of await lake.reader.entries(manifest))
+        if (status === 'added' && snapshotId === id) paths.push(lake.pathOf(file.location))
+  return rowsOf(await lake.rows(`FROM ${readTable(currentSchema(table), paths)}`))
 }
 
 /** A row of a table or a batch. Every value is the engine's text, or null. */
@@ -183,18 +206,18 @@ function applied(
       const open = (row: Row) => row.valid_to === null
       const isSame = (row: Row, next: Row) => columns.every((name) => (row[name] ?? null) === next[name])
       const nextOf = new Map(last.map((row) => [keyOf(row), row]))
-      const kept = before.map((row) => {
+      const updatedRows = before.map((row) => {
         const next = nextOf.get(keyOf(row))
         return next && open(row) && !isSame(row, next) ? { ...row, valid_to: at } : row
       })
-      const closed = kept.filter((row, i) => row !== before[i]).length
+      const closed = updatedRows.filter((row, i) => row !== before[i]).length
       const unchanged = new Set(
         before.filter((row) => open(row) && isSame(row, nextOf.get(keyOf(row)) ?? {})).map(keyOf),
       )
       const inserted = last
         .filter((row) => !unchanged.has(keyOf(row)))
         .map((row) => ({ ...row, valid_from: at, valid_to: null }))
-      return result([...kept, ...inserted], closed + inserted.length)
+      return result([...updatedRows, ...inserted], closed + inserted.length)
     }
   }
 }
@@ -204,7 +227,7 @@ async function checkFiles(table: TableMetadata) {
   const schema = currentSchema(table)
   for (const { file, specId } of await filesOf(table)) {
     const rows = readTable(schema, [lake.pathOf(file.location)])
-    const spec = table['partition-specs'].find((known) => known['spec-id'] === specId)
+    const spec = table['partition-specs'].find((candidate) => candidate['spec-id'] === specId)
     const parts = spec ? computedPartitions(spec, schema) : []
     const values = parts.map(({ of, source }) => of(quoteIdentifier(source.name)))
     const found = await lake.rows(`SELECT DISTINCT ${['1', ...values].join(', ')} FROM ${rows}`)
@@ -222,9 +245,9 @@ async function checkReplaced(
   { rules, columns, rows }: Step,
 ) {
   const keys = rules.mergeStrategy === 'snapshot' ? [rules.partitionColumn] : rules.uniqueKey
-  const known = new Set(currentSchema(before).fields.map(({ name }) => name))
+  const columnsBefore = new Set(currentSchema(before).fields.map(({ name }) => name))
   const same = keys.map((name) =>
-    known.has(name) ? `t.${name} IS NOT DISTINCT FROM b.${name}` : `b.${name} IS NULL`,
+    columnsBefore.has(name) ? `t.${name} IS NOT DISTINCT FROM b.${name}` : `b.${name} IS NULL`,
   )
   for (const { file } of replaced.filter(({ file }) => file.recordCount > 1)) {
     const source = readTable(currentSchema(before), [lake.pathOf(file.location)])
@@ -289,8 +312,8 @@ describe('changes of large tables', () => {
     expect(next.change.replaced.map(({ file }) => file.location)).toEqual(next.opened)
     expect(next.change).toMatchObject({ rowsWritten: 10, operation: 'rewrite', files: [{ recordCount: 50 }] })
     const after = await filesOf(next.table)
-    const kept = new Set(after.map(({ file }) => file.location))
-    expect(before.filter(({ file }) => kept.has(file.location))).toHaveLength(19)
+    const locationsAfter = new Set(after.map(({ file }) => file.location))
+    expect(before.filter(({ file }) => locationsAfter.has(file.location))).toHaveLength(19)
     expect(currentSnapshot(next.table)?.summary).toMatchObject({
       operation: 'overwrite',
       'added-data-files': '1',
@@ -352,6 +375,30 @@ describe('changes of large tables', () => {
     }
   })
 
+  test('shows each appended row once to a reader of append snapshots', async () => {
+    for (const [first, existing] of [
+      ['append_only', null],
+      ['full_refresh', null],
+      ['append_only', (await lake.writeBy(null, 'SELECT 1 AS id WHERE false', {})).table],
+    ] as const) {
+      let seen: bigint | undefined
+      let table = existing
+      const rows: Row[] = []
+      const operations = new Set<string>()
+      for (let n = 0; n < 40; n += 1) {
+        const mergeStrategy = n === 0 ? first : 'append_only'
+        ;({ table } = await lake.writeBy(table, `SELECT ${n} AS id`, { mergeStrategy }))
+        for (const snapshot of snapshotsSince(table, seen)) {
+          operations.add(snapshot.summary.operation)
+          if (snapshot.summary.operation === 'append') rows.push(...(await rowsAddedBy(table, snapshot)))
+        }
+        seen = table['current-snapshot-id']
+      }
+      expect([...operations].sort()).toEqual(['append', 'replace'])
+      expect(rows.map(({ id }) => Number(id))).toEqual(Array.from({ length: 40 }, (_, n) => n))
+    }
+  })
+
   test('splits a file that grows', async () => {
     const { table } = await write(null, 'SELECT range * 10 AS id FROM range(50)')
     const next = await write(table, 'SELECT range * 5 AS id FROM range(99)')
@@ -375,9 +422,9 @@ describe('a rerun', () => {
   test('keeps the rows when incremental runs again with the same rows', async () => {
     const sql = 'SELECT range AS id, range AS v FROM range(20)'
     const { table } = await lake.writeBy(null, sql, incremental)
-    const again = await lake.writeBy(table, sql, incremental)
-    expect(again.change).toMatchObject({ operation: 'rewrite', rowsWritten: 20 })
-    expect(bag(await readTexts(again.table))).toEqual(bag(await readTexts(table)))
+    const rerun = await lake.writeBy(table, sql, incremental)
+    expect(rerun.change).toMatchObject({ operation: 'rewrite', rowsWritten: 20 })
+    expect(bag(await readTexts(rerun.table))).toEqual(bag(await readTexts(table)))
   })
 
   test('creates a table for an empty result, and changes nothing later', async () => {
@@ -415,7 +462,7 @@ describe('scd2', () => {
       'column "since" is written by scd2: leave it out of the result, or choose another scd_valid_from',
     )
     await expect(lake.writeBy(null, 'SELECT 1 AS id', { ...rules, scdValidTo: 'SINCE' })).rejects.toThrow(
-      'scd_valid_from and scd_valid_to name the same column',
+      'scd_valid_from and scd_valid_to name the same column "SINCE"',
     )
   })
 })
@@ -442,6 +489,45 @@ describe('the schema of a merge', () => {
       ]),
     )
     expect(await readIndependently(next.table)).toHaveLength(5)
+  })
+
+  test.each([
+    { mergeStrategy: 'append_only' },
+    { mergeStrategy: 'append_only', partitionBy: [{ column: 'part', transform: 'identity' }] },
+    { mergeStrategy: 'incremental', uniqueKey: ['id'] },
+    {
+      mergeStrategy: 'delete_insert',
+      uniqueKey: ['id'],
+      partitionBy: [{ column: 'id', transform: 'identity' }],
+    },
+    { mergeStrategy: 'scd2', uniqueKey: ['id'] },
+  ] as const)('rewrites all int files when the column becomes bigint, with %j', async (rules) => {
+    const rowsSql = (from: number, to: number, type: string) =>
+      `SELECT range::${type} AS id, (range // 20)::INTEGER AS part, 'r' || range AS v FROM range(${from}, ${to})`
+    let { table } = await write(null, rowsSql(0, 60, 'INTEGER'), rules)
+    ;({ table } = await write(table, rowsSql(60, 120, 'INTEGER'), rules))
+    const before = table
+    const next = await write(table, rowsSql(119, 121, 'BIGINT'), rules)
+    const ids = await lake.rows(`SELECT id::INTEGER AS id FROM ${await lake.source(next.table)} ORDER BY id`)
+    const extra = rules.mergeStrategy === 'append_only' ? [119] : []
+    expect(ids.map(({ id }) => id)).toEqual(
+      [...Array(120).keys(), ...extra, 120].sort((a, b) => Number(a) - Number(b)),
+    )
+    for (const { file } of await filesOf(next.table)) {
+      const path = quoteLiteral(lake.pathOf(file.location))
+      const types = await lake.rows(`SELECT type FROM parquet_schema(${path}) WHERE name = 'id'`)
+      expect(types).toEqual([{ type: 'INT64' }])
+    }
+    await checkFiles(next.table)
+    const operations = snapshotsSince(next.table, before['current-snapshot-id']).map(
+      ({ summary }) => summary.operation,
+    )
+    expect(operations[0]).toBe('replace')
+    expect(operations).toHaveLength(2)
+    // The earlier snapshot keeps its files.
+    expect(await lake.rows(`SELECT count(*)::INTEGER AS n FROM ${await lake.source(before)}`)).toEqual([
+      { n: 120 },
+    ])
   })
 
   test('refuses an incompatible type and names both types', async () => {
@@ -535,12 +621,12 @@ describe('a partitioned table', () => {
     [[{ column: 'nope', transform: 'identity' }], 'the result has no column "nope"'],
     [
       [{ column: 'v', transform: 'identity' }],
-      'column "v" is DOUBLE, which has no identity: cast it to DECIMAL',
+      'transform identity does not support column "v" of type DOUBLE: cast it to DECIMAL',
     ],
     [[{ column: 'at', transform: 'identity' }], 'a value is infinity, which no table can hold'],
     [
       [{ column: 'id', transform: 'day' }],
-      'column "id" is BIGINT, which has no day: use a DATE or TIMESTAMP',
+      'transform day does not support column "id" of type BIGINT: use a DATE or TIMESTAMP',
     ],
   ] as const)('refuses the partitioning %j', async (partitionBy, message) => {
     const writing = lake.writeBy(

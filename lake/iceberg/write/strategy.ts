@@ -4,23 +4,22 @@ import assert from 'node:assert/strict'
 import { AuthorError } from '../../pipeline/author-error.ts'
 import type { PipelineConfig } from '../../pipeline/config.ts'
 import { quoteIdentifier, quoteLiteral } from '../../quote.ts'
-import {
-  FILE_BYTES,
-  FILE_ROWS,
-  fileRowsFor,
-  GATHERED_BYTES,
-  SMALL_BYTES,
-  SMALL_FILES_LIMIT,
-  SMALL_SHARE,
-} from '../format/layout.ts'
-import { tupleText } from '../format/manifest.ts'
+import { FILE_BYTES, FILE_ROWS, fileRowsFor } from '../format/layout.ts'
 import { currentSchema, currentSnapshot, type TableMetadata } from '../format/metadata.ts'
 import { partitionSpecOf } from '../format/partition.ts'
 import type { Column, NestedField, Schema } from '../format/types.ts'
 import type { UnboundSpec } from '../format/wire.ts'
 import { pruneFiles, pruneManifests } from '../read/prune.ts'
 import { dataManifestsOf, type ManifestReader, type TableFile, tableFilesOf } from '../read/scan.ts'
-import { fieldIdsLiteral, fieldsWritten, readTable, selectForTable, selectForWrite } from '../sql.ts'
+import { fieldIdsLiteral, fieldsWritten, selectForTable, selectForWrite } from '../sql.ts'
+import {
+  type Compacted,
+  type Compaction,
+  compactFiles,
+  NO_FILES,
+  smallFiles,
+  widenFiles,
+} from './compaction.ts'
 import { byName, type NextSchema, schemaForAppend, schemaForReplace } from './evolution.ts'
 import {
   BATCH,
@@ -30,6 +29,7 @@ import {
   instantSql,
   type MergeRules,
   mergeBatch,
+  type OpenFiles,
   ownNames,
   SORTED,
   sortedColumns,
@@ -38,7 +38,7 @@ import {
   type WrittenFile,
 } from './merge.ts'
 import { metricsOf } from './stats.ts'
-import { shapeOf } from './write.ts'
+import { schemaAndSpecOf } from './write.ts'
 
 /** The settings of a pipeline that control writing. */
 export type WriteRules = Readonly<
@@ -69,7 +69,7 @@ export interface ResultWrite {
   readonly reader: ManifestReader
   readonly engine: WriteEngine
   /** Opens another engine that can read these files of the table. Returns the engine and the files' local paths. */
-  readonly open: (files: readonly TableFile[]) => Promise<{ engine: WriteEngine; paths: readonly string[] }>
+  readonly open: OpenFiles
   /** The number of rows per new file in a table with `tableRows` rows. */
   readonly fileRows?: (tableRows: number) => number
 }
@@ -83,9 +83,20 @@ export interface TableChange {
   readonly files: readonly WrittenFile[]
   /** The table's files that `rewrite` replaces. */
   readonly replaced: readonly TableFile[]
+  /** New files with exactly the rows of the table's files that they replace. */
+  readonly compacted: Compacted
   /** The number of inserted or changed rows. */
   readonly rowsWritten: number
 }
+
+/** All new files of a change: first those with changed rows. */
+export const addedFiles = ({ files, compacted }: TableChange): WrittenFile[] => [...files, ...compacted.files]
+
+/** All files of the table that a change removes. */
+export const removedFiles = ({ replaced, compacted }: TableChange): TableFile[] => [
+  ...replaced,
+  ...compacted.replaced,
+]
 
 /**
  * Writes a result by its strategy. Nothing is stored: the files are local, and the table is unchanged.
@@ -99,16 +110,17 @@ export async function writeByStrategy(write: ResultWrite): Promise<TableChange> 
   const files = isPlain ? await copyResult(write, shape) : await sortResult(write, shape)
   const rowsWritten = files.reduce((sum, { recordCount }) => sum + recordCount, 0)
   if (mergeStrategy === 'full_refresh')
-    return { ...shape.change, files, replaced: [], rowsWritten, operation: 'overwrite' }
-  if (write.table !== null && rowsWritten === 0)
-    return { ...shape.change, files, replaced: [], rowsWritten, operation: null }
-  const gathered = await gatherSmall(write, shape, files.length)
+    return { ...shape.change, files, replaced: [], compacted: NO_FILES, rowsWritten, operation: 'overwrite' }
+  const isUnchanged = write.table !== null && rowsWritten === 0
   return {
     ...shape.change,
-    files: [...files, ...gathered.files],
-    replaced: gathered.replaced,
+    files,
+    replaced: [],
+    compacted: isUnchanged
+      ? NO_FILES
+      : await compactFiles(compactionOf(write, shape, { files, replaced: [] })),
     rowsWritten,
-    operation: gathered.replaced.length > 0 ? 'rewrite' : 'append',
+    operation: isUnchanged ? null : 'append',
   }
 }
 
@@ -141,16 +153,16 @@ function shapeOfResult({
   at,
 }: Pick<ResultWrite, 'rules' | 'columns' | 'table' | 'stage' | 'at'>): Shape {
   const isHistory = rules.mergeStrategy === 'scd2'
-  const own = isHistory ? historyColumns(rules, columns) : []
+  const historyFields = isHistory ? historyColumns(rules, columns) : []
   const previous = table ? { schema: currentSchema(table), lastColumnId: table['last-column-id'] } : undefined
-  const all = [...columns, ...own]
+  const all = [...columns, ...historyFields]
   const next =
     previous && rules.mergeStrategy !== 'full_refresh'
       ? schemaForAppend(all, previous)
       : schemaForReplace(all, previous)
   const partitionSpec = partitionSpecOf(rules.partitionBy, next.schema)
   const metadata = table ?? stage({ schema: next.schema, partitionSpec })
-  const { schema, spec } = shapeOf({ metadata, schema: next.schema, partitionSpec })
+  const { schema, spec } = schemaAndSpecOf({ metadata, schema: next.schema, partitionSpec })
   const fields = byName(schema.fields)
   const fieldOf = (name: string): NestedField => {
     const field = fields.get(name.toLowerCase())
@@ -189,7 +201,7 @@ function keysOf(rules: WriteRules, columns: readonly Column[]): string[] {
       ? (['partition_column', [rules.partitionColumn]] as const)
       : (['unique_key', rules.uniqueKey] as const)
   const present = byName(columns)
-  const found = names.flatMap((name) => present.get(name.toLowerCase())?.name ?? [])
+  const spelledNames = names.flatMap((name) => present.get(name.toLowerCase())?.name ?? [])
   const missing = names.find((name) => !present.has(name.toLowerCase()))
   if (isMerge(rules) && (missing !== undefined || names.every((name) => name === '')))
     throw new UnsupportedWrite(
@@ -197,14 +209,16 @@ function keysOf(rules: WriteRules, columns: readonly Column[]): string[] {
         ? `${key}: the result has no column ${JSON.stringify(missing)}, it has ${columns.map(({ name }) => name).join(', ')}`
         : `merge_strategy ${rules.mergeStrategy} needs ${key}`,
     )
-  return found
+  return spelledNames
 }
 
 const INSTANT = 'TIMESTAMP WITH TIME ZONE'
 
 function historyColumns({ scdValidFrom, scdValidTo }: WriteRules, columns: readonly Column[]): Column[] {
   if (scdValidFrom.toLowerCase() === scdValidTo.toLowerCase())
-    throw new UnsupportedWrite('scd_valid_from and scd_valid_to name the same column')
+    throw new UnsupportedWrite(
+      `scd_valid_from and scd_valid_to name the same column ${JSON.stringify(scdValidTo)}`,
+    )
   const present = byName(columns)
   for (const [key, name] of [
     ['scd_valid_from', scdValidFrom],
@@ -272,23 +286,46 @@ function lastSorted({ schema, order }: Shape): string {
 async function mergeResult(write: ResultWrite, shape: Shape): Promise<TableChange> {
   const { engine, table, rules, directory } = write
   const { merge, change } = shape
-  if (merge === null) throw new Error(`${rules.mergeStrategy} does not merge`)
+  if (merge === null) throw new Error(`merge_strategy ${rules.mergeStrategy} does not merge rows`)
   if (table === null) {
     const files = await sortResult(write, shape)
     const rowsWritten = files.reduce((sum, { recordCount }) => sum + recordCount, 0)
-    return { ...change, operation: 'append', files, replaced: [], rowsWritten }
+    return { ...change, operation: 'append', files, replaced: [], compacted: NO_FILES, rowsWritten }
   }
   let rows = await stageBatch(write, shape)
-  if (rows === 0) return { ...change, operation: null, files: [], replaced: [], rowsWritten: 0 }
+  if (rows === 0)
+    return { ...change, operation: null, files: [], replaced: [], compacted: NO_FILES, rowsWritten: 0 }
   if (isUnique(rules)) rows = await keepLastPerKey(engine, shape, rows)
   const target = targetOf(write, shape, rows)
   const candidates = await candidatesOf(table, shape, target.fileRows, write)
-  const opened = await handOver({ engine, open: write.open, directory }, candidates)
+  const opened = await copyBatch({ engine, open: write.open, directory }, candidates)
   const { files, replaced, rowsWritten } = await mergeBatch(opened.engine, merge, target, opened.candidates)
   const isNothing = files.length === 0 && replaced.length === 0
+  const compacted = isNothing ? NO_FILES : await widenFiles(compactionOf(write, shape, { files, replaced }))
   const operation = replaced.length > 0 ? 'rewrite' : 'append'
-  return { ...change, operation: isNothing ? null : operation, files, replaced, rowsWritten }
+  return {
+    ...change,
+    operation: isNothing ? null : operation,
+    files,
+    replaced,
+    compacted,
+    rowsWritten,
+  }
 }
+
+const compactionOf = (
+  write: ResultWrite,
+  shape: Shape,
+  { files, replaced }: Pick<Compaction, 'replaced'> & { files: readonly WrittenFile[] },
+): Compaction => ({
+  table: write.table,
+  reader: write.reader,
+  open: write.open,
+  target: targetOf(write, shape, 0),
+  order: shape.order.map(({ name }) => quoteIdentifier(name)),
+  replaced,
+  written: files.length,
+})
 
 const targetOf = (
   { directory, fileRows = fileRowsFor }: ResultWrite,
@@ -304,9 +341,9 @@ async function stageBatch(write: ResultWrite, shape: Shape): Promise<number> {
 
 /** The result with every column of the schema, and each row's position. */
 function selectBatch({ columns, result }: ResultWrite, { schema, merge }: Shape): string {
-  const instead = new Map(merge?.history ? [[merge.history.from.id, instantSql(merge.history)]] : [])
+  const overrides = new Map(merge?.history ? [[merge.history.from.id, instantSql(merge.history)]] : [])
   const row = quoteIdentifier(ownNames(schema).row)
-  return `(SELECT ${selectForTable(columns, schema, instead)}, row_number() OVER () AS ${row} FROM ${result})`
+  return `(SELECT ${selectForTable(columns, schema, overrides)}, row_number() OVER () AS ${row} FROM ${result})`
 }
 
 /** Removes all rows of BATCH except the last row of each key. Returns the number of remaining rows. */
@@ -314,15 +351,15 @@ async function keepLastPerKey(engine: WriteEngine, { schema, order }: Shape, row
   const row = quoteIdentifier(ownNames(schema).row)
   const keys = order.map(({ name }) => quoteIdentifier(name)).join(', ')
   const last = `(SELECT max(${row}) AS ${row} FROM ${BATCH} GROUP BY ${keys})`
-  const kept = await count(engine, last)
-  if (kept === rows) return rows
+  const remaining = await count(engine, last)
+  if (remaining === rows) return rows
   await engine.run(`CREATE TEMP TABLE sluice_last AS FROM ${BATCH} SEMI JOIN ${last} USING (${row})`)
   await engine.run(`DROP TABLE ${BATCH}`)
   await engine.run(`ALTER TABLE sluice_last RENAME TO ${BATCH}`)
-  return kept
+  return remaining
 }
 
-type Chosen = Omit<Candidate, 'path'>
+type ChosenFile = Omit<Candidate, 'path'>
 
 /** The files that may hold keys of the batch. Also small files, when a partition has many of them. */
 async function candidatesOf(
@@ -330,7 +367,7 @@ async function candidatesOf(
   { schema, order }: Shape,
   fileRows: number,
   { engine, reader }: ResultWrite,
-): Promise<Chosen[]> {
+): Promise<ChosenFile[]> {
   const id = currentSnapshot(table)?.['snapshot-id']
   if (id === undefined) return []
   const keys = { relation: BATCH, fields: order }
@@ -338,77 +375,27 @@ async function candidatesOf(
   const manifests = await dataManifestsOf(table, id, reader)
   const chosen = await pruneManifests(manifests, table, schema, keys, query)
   const files = await tableFilesOf(chosen, reader)
-  const held = new Set(await pruneFiles(files, table, schema, keys, query))
+  const matching = new Set(await pruneFiles(files, table, schema, keys, query))
   const gathered = smallFiles(files, fileRows)
   return files
-    .filter((file) => held.has(file) || gathered.has(file))
+    .filter((file) => matching.has(file) || gathered.has(file))
     .map((file) => ({ file, isGathered: gathered.has(file) }))
 }
 
-/**
- * Combines small files of an append-only table when a partition has many of them. This happens in the commit of the new rows,
- * so readers of the previous commit keep their files. `written` is the number of files in the directory.
- */
-async function gatherSmall(
-  write: ResultWrite,
-  shape: Shape,
-  written: number,
-): Promise<{ files: readonly WrittenFile[]; replaced: readonly TableFile[] }> {
-  const nothing = { files: [], replaced: [] }
-  const { table, reader } = write
-  const snapshot = table ? currentSnapshot(table) : undefined
-  if (table === null || snapshot === undefined) return nothing
-  if (Number(snapshot.summary['total-data-files'] ?? Number.POSITIVE_INFINITY) <= SMALL_FILES_LIMIT)
-    return nothing
-  const files = await tableFilesOf(await dataManifestsOf(table, snapshot['snapshot-id'], reader), reader)
-  const target = targetOf(write, shape, 0)
-  const replaced = [...smallFiles(files, target.fileRows)]
-  if (replaced.length === 0) return nothing
-  const { engine, paths } = await write.open(replaced)
-  const rows = replaced.reduce((sum, { file }) => sum + file.recordCount, 0)
-  const writer = new FileWriter(engine, target, written)
-  const order = shape.order.map(({ name }) => quoteIdentifier(name))
-  await writer.write(readTable(shape.schema, paths), rows, order)
-  return { files: writer.files, replaced }
-}
-
-/** Selects small files of each partition that has many, up to the size of one full file. */
-function smallFiles(files: readonly TableFile[], fileRows: number): Set<TableFile> {
-  const small = files.filter(
-    ({ file }) => file.recordCount < fileRows * SMALL_SHARE && file.sizeBytes < SMALL_BYTES,
-  )
-  const chosen = new Set<TableFile>()
-  for (const group of Map.groupBy(
-    small,
-    ({ specId, file }) => `${specId} ${tupleText(file.partition)}`,
-  ).values()) {
-    if (group.length <= SMALL_FILES_LIMIT) continue
-    let rows = 0
-    let bytes = 0
-    for (const file of group.toSorted((a, b) => a.file.recordCount - b.file.recordCount)) {
-      rows += file.file.recordCount
-      bytes += file.file.sizeBytes
-      if (rows > fileRows || bytes > GATHERED_BYTES) break
-      chosen.add(file)
-    }
-  }
-  return chosen
-}
-
 /** Copies the batch to a second engine that can read the table's files. The engine of the author's SQL cannot read them. */
-async function handOver(
+async function copyBatch(
   { engine, open, directory }: Pick<ResultWrite, 'engine' | 'open' | 'directory'>,
-  chosen: readonly Chosen[],
+  chosen: readonly ChosenFile[],
 ): Promise<{ engine: WriteEngine; candidates: Candidate[] }> {
   if (chosen.length === 0) return { engine, candidates: [] }
   const path = quoteLiteral(`${directory}/batch.parquet`)
   await engine.copy(`COPY ${BATCH} TO ${path} (FORMAT parquet, COMPRESSION lz4, RETURN_STATS)`)
   const opened = await open(chosen.map(({ file }) => file))
   await opened.engine.run(`CREATE TEMP TABLE ${BATCH} AS FROM read_parquet(${path})`)
-  const candidates = chosen.map((one, i): Candidate => {
+  const candidates = chosen.map((chosenFile, i): Candidate => {
     const path = opened.paths[i]
-    assert(path !== undefined, `${one.file.file.location} was not opened`)
-    return { ...one, path }
+    assert(path !== undefined, `the merge engine did not open the file ${chosenFile.file.file.location}`)
+    return { ...chosenFile, path }
   })
   return { engine: opened.engine, candidates }
 }

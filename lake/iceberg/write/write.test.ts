@@ -4,12 +4,13 @@ import { currentSnapshot, type TableMetadata, UnsupportedTable } from '../format
 import { checkRequirements } from '../format/requirements.ts'
 import type { Schema } from '../format/types.ts'
 import { applyUpdates, MAIN } from '../format/updates.ts'
-import { dataFilesOf, makeManifestReader } from '../read/scan.ts'
+import { dataFilesOf, makeManifestReader, tableFilesOf } from '../read/scan.ts'
 import { newTable } from './new-table.ts'
 import {
   MANIFEST_FILES_LIMIT,
   type NewDataFile,
   planCommit,
+  replacedFiles,
   SMALL_MANIFESTS_LIMIT,
   SNAPSHOTS_KEPT_LIMIT,
   snapshotIdOf,
@@ -72,9 +73,25 @@ function makeTable(start: TableMetadata = empty) {
     const files = await dataFilesOf(metadata, currentSnapshot(metadata)?.['snapshot-id'] ?? 0n, reader)
     return files.map((file) => file.location.replace(/.*\/(.*)\.parquet/, '$1'))
   }
+  const replaced = async (...chosen: string[]) => {
+    const files = await tableFilesOf(await manifests(), reader)
+    return replacedFiles(
+      files.filter(({ file }) => chosen.some((name) => file.location.endsWith(`/${name}.parquet`))),
+    )
+  }
   const manifests = async () =>
     readManifestList(objects.get(currentSnapshot(metadata)?.['manifest-list'] ?? '') ?? new Uint8Array())
-  return { objects, reader, plan, commit, names, manifests, metadata: () => metadata, reads: () => reads }
+  return {
+    objects,
+    reader,
+    plan,
+    commit,
+    names,
+    manifests,
+    replaced,
+    metadata: () => metadata,
+    reads: () => reads,
+  }
 }
 
 describe('append', () => {
@@ -228,6 +245,82 @@ describe('overwrite', () => {
     expect(await table.names()).toEqual([])
     expect(await table.manifests()).toEqual([])
   })
+
+  test('is an append when nothing is removed', async () => {
+    const table = makeTable()
+    const { snapshot } = await table.commit({ operation: 'overwrite', files: [dataFile('a')] })
+    expect(snapshot.summary).toMatchObject({ operation: 'append', 'total-records': '10' })
+  })
+})
+
+describe('compacted files', () => {
+  test('are replaced in their own snapshot before the change', async () => {
+    const table = makeTable()
+    await table.commit({ files: [dataFile('a'), dataFile('b'), dataFile('c', 5)] })
+    const { objects, snapshot } = await table.commit({
+      files: [dataFile('new', 3)],
+      schema: wider,
+      compacted: { uuid, files: [dataFile('ab', 20)], replaced: await table.replaced('a', 'b') },
+    })
+    expect(objects).toHaveLength(5)
+    const [first, replace, append] = table.metadata().snapshots
+    expect(append).toEqual(snapshot)
+    expect(replace).toMatchObject({
+      'sequence-number': 2,
+      'schema-id': 1,
+      'parent-snapshot-id': first?.['snapshot-id'],
+      summary: {
+        operation: 'replace',
+        'added-records': '20',
+        'deleted-records': '20',
+        'total-data-files': '2',
+        'total-records': '25',
+      },
+    })
+    expect(append).toMatchObject({
+      'sequence-number': 3,
+      'schema-id': 1,
+      'parent-snapshot-id': replace?.['snapshot-id'],
+      summary: { operation: 'append', 'added-records': '3', 'deleted-records': '0', 'total-records': '28' },
+    })
+    expect(await table.names()).toEqual(['c', 'ab', 'new'])
+    const added = (await table.manifests()).filter((each) => each.addedSnapshotId === snapshot['snapshot-id'])
+    expect(added).toMatchObject([{ addedFiles: 1, addedRows: 3, sequenceNumber: 3 }])
+  })
+
+  test('stay correct when the change replaces files of the same manifest', async () => {
+    const table = makeTable()
+    await table.commit({ files: [dataFile('a'), dataFile('b'), dataFile('c', 5)] })
+    const { snapshot } = await table.commit({
+      operation: 'rewrite',
+      files: [dataFile('c2', 4)],
+      replaced: await table.replaced('c'),
+      compacted: { uuid, files: [dataFile('ab', 20)], replaced: await table.replaced('a', 'b') },
+    })
+    expect((await table.names()).sort()).toEqual(['ab', 'c2'])
+    expect(snapshot.summary).toMatchObject({
+      operation: 'overwrite',
+      'deleted-data-files': '1',
+      'total-data-files': '2',
+      'total-records': '24',
+    })
+  })
+
+  test('keep the limit of snapshots', async () => {
+    const table = makeTable()
+    await table.commit({ files: [dataFile('f0')] })
+    for (let n = 1; n < SNAPSHOTS_KEPT_LIMIT; n += 1)
+      await table.commit({
+        files: [],
+        compacted: {
+          uuid: crypto.randomUUID(),
+          files: [dataFile(`f${n}`)],
+          replaced: await table.replaced(`f${n - 1}`),
+        },
+      })
+    expect(table.metadata().snapshots).toHaveLength(SNAPSHOTS_KEPT_LIMIT)
+    expect(await table.names()).toEqual([`f${SNAPSHOTS_KEPT_LIMIT - 1}`])
+  })
 })
 
 describe('a commit', () => {
@@ -338,7 +431,7 @@ describe('a scan', () => {
     const [manifest] = await table.manifests()
     if (manifest === undefined) throw new Error('no manifest')
     const reader = makeManifestReader(async () => new Uint8Array(manifest.sizeBytes - 1))
-    await expect(reader.entries(manifest)).rejects.toThrow(`not ${manifest.sizeBytes}`)
+    await expect(reader.entries(manifest)).rejects.toThrow(`instead of ${manifest.sizeBytes}`)
   })
 
   test('refuses row-level deletes, other formats and unknown snapshots', async () => {

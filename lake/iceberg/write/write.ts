@@ -25,7 +25,7 @@ import {
 import { fieldsOf, type Schema } from '../format/types.ts'
 import { applyUpdates, MAIN, schemaIdIn } from '../format/updates.ts'
 import type { Snapshot, TableRequirement, TableUpdate, UnboundSpec } from '../format/wire.ts'
-import { liveEntries, liveFiles, type ManifestReader, type TableFile } from '../read/scan.ts'
+import { liveEntries, liveFiles, type ManifestReader, readerWith, type TableFile } from '../read/scan.ts'
 import { creationUpdates } from './new-table.ts'
 import type { FileMetrics } from './stats.ts'
 
@@ -53,6 +53,8 @@ export interface Write {
   readonly operation: 'append' | 'overwrite' | 'rewrite'
   /** The data files that a rewrite replaces: their locations, by the location of their manifest. */
   readonly replaced?: ReplacedFiles
+  /** New files with exactly the rows of the files that they replace. The commit records them before the change. */
+  readonly compacted?: CompactedFiles
   /** The schema of the new files, from schemaForReplace or schemaForAppend. Default: the table's own schema. */
   readonly schema?: Schema
   /** The partitioning of the new files. Default: the table's own partitioning. */
@@ -68,6 +70,13 @@ export interface Write {
 }
 
 export type ReplacedFiles = ReadonlyMap<string, ReadonlySet<string>>
+
+export interface CompactedFiles {
+  readonly files: readonly NewDataFile[]
+  readonly replaced: ReplacedFiles
+  /** Names the objects of the snapshot, as `Write.uuid` does. */
+  readonly uuid: string
+}
 
 /** Groups files of a table for `replaced`. */
 export function replacedFiles(files: readonly TableFile[]): ReplacedFiles {
@@ -90,8 +99,38 @@ export interface StoredObject {
   readonly bytes: Uint8Array
 }
 
-/** Plans a commit. @throws BadAvro for unreadable manifests, BadUpdate for an invalid partition spec */
+/**
+ * Plans a commit of one snapshot, or of two when files are compacted. Compacted files get their own `replace` snapshot. So a
+ * reader that follows `append` snapshots finds each new row once.
+ * @throws BadAvro for unreadable manifests, BadUpdate for an invalid partition spec
+ */
 export async function planCommit(write: Write): Promise<CommitPlan> {
+  const { compacted, metadata, at, reader } = write
+  if (compacted === undefined || compacted.files.length === 0) return planSnapshot(write)
+  const first = await planSnapshot({ ...write, operation: 'replace', ...compacted })
+  const second = await planSnapshot({
+    ...write,
+    metadata: applyUpdates(metadata, first.updates, { at }),
+    reader: readerWith(first.objects, reader),
+    replaced: movedTo(first.objects, write.replaced),
+  })
+  return {
+    objects: [...first.objects, ...second.objects],
+    requirements: first.requirements,
+    updates: [...first.updates, ...second.updates],
+    snapshot: second.snapshot,
+  }
+}
+
+/** The same files, after a snapshot has perhaps moved their entries to its own manifests. */
+function movedTo(objects: readonly StoredObject[], replaced: ReplacedFiles = new Map()): ReplacedFiles {
+  const locations = new Set([...replaced.values()].flatMap((ofManifest) => [...ofManifest]))
+  return new Map([...replaced, ...objects.map(({ location }) => [location, locations] as const)])
+}
+
+type SnapshotWrite = Omit<Write, 'operation' | 'compacted'> & { operation: Write['operation'] | 'replace' }
+
+async function planSnapshot(write: SnapshotWrite): Promise<CommitPlan> {
   const { metadata, operation, files, reader } = write
   const parent = currentSnapshot(metadata)
   const context = contextOf(write)
@@ -99,12 +138,12 @@ export async function planCommit(write: Write): Promise<CommitPlan> {
 
   const before = parent ? await reader.manifests(parent) : []
   const added = files.map((file) => addedEntry(file, context.snapshotId))
-  const removed = await keepOrRemove(write, before, objects, added)
+  const removed = await carryOverOrRemove(write, before, objects, added)
 
-  const kept = operation !== 'overwrite' && parent ? await totalsOf(parent, before, reader) : NOTHING
+  const totalsBefore = operation !== 'overwrite' && parent ? await totalsOf(parent, before, reader) : NOTHING
   const snapshot = snapshotOf(write, context, parent, {
     operation: operationName(files, removed, operation),
-    ...summaryOf(kept, totalOf(files), totalOf(removed), operation === 'rewrite'),
+    ...summaryOf(totalsBefore, totalOf(files), totalOf(removed), operation !== 'overwrite'),
     'changed-partition-count': String(partitionsIn([...files, ...removed]).size),
     ...(operation === 'append' && parent && rowLevelDeletes(parent)),
     ...write.summary,
@@ -118,12 +157,14 @@ export async function planCommit(write: Write): Promise<CommitPlan> {
   }
 }
 
+/** The operation by the specification: an overwrite that removes nothing is an append. */
 function operationName(
   added: readonly unknown[],
   removed: readonly unknown[],
-  asked: Write['operation'],
-): 'append' | 'overwrite' | 'delete' {
-  if (removed.length === 0) return asked === 'overwrite' ? 'overwrite' : 'append'
+  requested: SnapshotWrite['operation'],
+): Snapshot['summary']['operation'] {
+  if (requested === 'replace') return 'replace'
+  if (removed.length === 0) return 'append'
   return added.length === 0 ? 'delete' : 'overwrite'
 }
 
@@ -138,10 +179,10 @@ interface Context {
   readonly uuid: string
 }
 
-function contextOf(write: Write): Context {
+function contextOf(write: SnapshotWrite): Context {
   const { metadata, uuid } = write
   return {
-    ...shapeOf(write),
+    ...schemaAndSpecOf(write),
     snapshotId: snapshotIdOf(uuid),
     sequenceNumber: metadata['last-sequence-number'] + 1,
     table: metadata,
@@ -153,7 +194,7 @@ function contextOf(write: Write): Context {
  * The schema and the spec of the new files, with the ids that the catalog will assign.
  * @throws BadUpdate for a spec that does not fit the schema
  */
-export function shapeOf({
+export function schemaAndSpecOf({
   metadata,
   schema = currentSchema(metadata),
   partitionSpec,
@@ -196,8 +237,8 @@ export function snapshotIdOf(uuid: string): bigint {
 }
 
 /** Adds existing manifests without the removed files to the snapshot, then the new files. Returns the removed files. */
-async function keepOrRemove(
-  { operation, replaced, reader }: Write,
+async function carryOverOrRemove(
+  { operation, replaced, reader }: SnapshotWrite,
   before: readonly ManifestFile[],
   objects: ManifestWriter,
   added: readonly ManifestEntry[],
@@ -209,6 +250,7 @@ async function keepOrRemove(
       return []
     case 'overwrite':
       return objects.replace(before, reader, added)
+    case 'replace':
     case 'rewrite': {
       const hasReplaced = (manifest: ManifestFile) => (replaced?.get(manifest.location)?.size ?? 0) > 0
       await carryOver(
@@ -216,9 +258,9 @@ async function keepOrRemove(
         reader,
         objects,
       )
-      const gone = new Set([...(replaced?.values() ?? [])].flatMap((locations) => [...locations]))
+      const removedLocations = new Set([...(replaced?.values() ?? [])].flatMap((locations) => [...locations]))
       const removed = await objects.remove(before.filter(hasReplaced), reader, ({ file }) =>
-        gone.has(file.location),
+        removedLocations.has(file.location),
       )
       objects.add(added)
       return removed
@@ -232,8 +274,8 @@ async function carryOver(before: readonly ManifestFile[], reader: ManifestReader
   const small = new Set(
     live.filter((manifest) => manifest.content === 'data' && liveFiles(manifest) < MANIFEST_FILES_LIMIT),
   )
-  if (small.size < SMALL_MANIFESTS_LIMIT) return objects.keep(live)
-  objects.keep(live.filter((manifest) => !small.has(manifest)))
+  if (small.size < SMALL_MANIFESTS_LIMIT) return objects.carryOver(live)
+  objects.carryOver(live.filter((manifest) => !small.has(manifest)))
   await objects.rewrite([...small], reader, asExisting)
 }
 
@@ -266,7 +308,7 @@ class ManifestWriter {
 
   constructor(private readonly context: Context) {}
 
-  keep(manifests: readonly ManifestFile[]) {
+  carryOver(manifests: readonly ManifestFile[]) {
     this.manifests.push(...manifests)
   }
 
@@ -308,16 +350,16 @@ class ManifestWriter {
     added: readonly ManifestEntry[],
   ): Promise<DataFile[]> {
     const { snapshotId, spec } = this.context
-    const own = spec['spec-id']
-    const isAlike = ({ specId }: ManifestFile) => specId === own
+    const newSpecId = spec['spec-id']
+    const hasNewSpec = ({ specId }: ManifestFile) => specId === newSpecId
     const others = await this.remove(
-      manifests.filter((manifest) => !isAlike(manifest)),
+      manifests.filter((manifest) => !hasNewSpec(manifest)),
       reader,
       () => true,
     )
-    const gone = await liveEntries(manifests.filter(isAlike), reader)
-    this.add([...gone.map((entry) => asDeleted(entry, snapshotId)), ...added])
-    return [...others, ...gone.map((entry) => entry.file)]
+    const removedEntries = await liveEntries(manifests.filter(hasNewSpec), reader)
+    this.add([...removedEntries.map((entry) => asDeleted(entry, snapshotId)), ...added])
+    return [...others, ...removedEntries.map((entry) => entry.file)]
   }
 
   add(entries: readonly ManifestEntry[], specId = this.context.spec['spec-id']) {
@@ -337,10 +379,12 @@ class ManifestWriter {
 
   private specOf(id: number): PartitionSpec {
     const { spec, table } = this.context
-    const found =
-      id === spec['spec-id'] ? spec : table['partition-specs'].find((known) => known['spec-id'] === id)
-    if (!found) throw new UnsupportedTable(`the table has no partition spec ${id}`)
-    return found
+    const match =
+      id === spec['spec-id']
+        ? spec
+        : table['partition-specs'].find((candidate) => candidate['spec-id'] === id)
+    if (!match) throw new UnsupportedTable(`the table has no partition spec ${id}`)
+    return match
   }
 
   /** The newest schema with all source columns of a spec. An old spec may use columns that no longer exist. */
@@ -378,8 +422,12 @@ async function totalsOf(
   manifests: readonly ManifestFile[],
   reader: ManifestReader,
 ): Promise<Totals> {
-  const said = (name: string) => Number.parseInt(snapshot.summary[name] ?? '', 10)
-  const [files, records, bytes] = [said('total-data-files'), said('total-records'), said('total-files-size')]
+  const totalInSummary = (name: string) => Number.parseInt(snapshot.summary[name] ?? '', 10)
+  const [files, records, bytes] = [
+    totalInSummary('total-data-files'),
+    totalInSummary('total-records'),
+    totalInSummary('total-files-size'),
+  ]
   if (Number.isSafeInteger(files + records + bytes)) return { files, records, bytes }
   return totalOf((await liveEntries(manifests, reader)).map((entry) => entry.file))
 }
@@ -391,7 +439,7 @@ function summaryOf(
   isPartial: boolean,
 ): Record<string, string> {
   // The totals before an overwrite already exclude the removed files.
-  const gone = isPartial ? removed : NOTHING
+  const removedFromTotals = isPartial ? removed : NOTHING
   const counts = {
     'added-data-files': added.files,
     'added-records': added.records,
@@ -399,9 +447,9 @@ function summaryOf(
     'deleted-data-files': removed.files,
     'deleted-records': removed.records,
     'removed-files-size': removed.bytes,
-    'total-data-files': before.files - gone.files + added.files,
-    'total-records': before.records - gone.records + added.records,
-    'total-files-size': before.bytes - gone.bytes + added.bytes,
+    'total-data-files': before.files - removedFromTotals.files + added.files,
+    'total-records': before.records - removedFromTotals.records + added.records,
+    'total-files-size': before.bytes - removedFromTotals.bytes + added.bytes,
     'total-delete-files': 0,
     'total-position-deletes': 0,
     'total-equality-deletes': 0,
@@ -420,7 +468,7 @@ const DELETE_TOTALS: ReadonlySet<string> = new Set([
 ])
 
 function snapshotOf(
-  { metadata, at, uuid }: Write,
+  { metadata, at, uuid }: SnapshotWrite,
   { snapshotId, sequenceNumber, schema }: Context,
   parent: Snapshot | undefined,
   summary: Snapshot['summary'],
@@ -437,7 +485,10 @@ function snapshotOf(
   }
 }
 
-function requirementsOf({ metadata, isStaged }: Write, parent: Snapshot | undefined): TableRequirement[] {
+function requirementsOf(
+  { metadata, isStaged }: SnapshotWrite,
+  parent: Snapshot | undefined,
+): TableRequirement[] {
   if (isStaged) return [{ type: 'assert-create' }]
   return [
     { type: 'assert-table-uuid', uuid: metadata['table-uuid'] },
@@ -453,7 +504,7 @@ function requirementsOf({ metadata, isStaged }: Write, parent: Snapshot | undefi
 }
 
 function updatesOf(
-  { metadata, isStaged, partitionSpec }: Write,
+  { metadata, isStaged, partitionSpec }: SnapshotWrite,
   { schema, isNewSchema, spec }: Context,
   snapshot: Snapshot,
 ): TableUpdate[] {

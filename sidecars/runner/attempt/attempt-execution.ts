@@ -10,7 +10,7 @@ import {
   type AttemptResourcesOptions,
   openAttemptResources,
 } from './attempt-resources.ts'
-import { AttemptLostEngine, type Execute, type Work } from './attempts.ts'
+import { AttemptLostEngine, type Execute, type ExecutionContext } from './attempts.ts'
 import { type ExecuteOptions, execute } from './execute.ts'
 import { judge } from './judge.ts'
 import { isUploadArchived, lakeOf, type RenderedAttempt, render } from './render.ts'
@@ -21,33 +21,37 @@ export type AttemptExecutionOptions = AttemptResourcesOptions & ExecuteOptions
 
 /** Makes the function that executes attempts. It throws AuthorError and the signal's reason. */
 export function makeAttemptExecution(options: AttemptExecutionOptions): Execute {
-  return async function executeAttempt(work: Work) {
-    const needsPython = work.request.type === 'python'
-    const place = await openAttemptResources(options, lakeOf(work.request), work.signal, {
+  return async function executeAttempt(context: ExecutionContext) {
+    const needsPython = context.request.type === 'python'
+    const resources = await openAttemptResources(options, lakeOf(context.request), context.signal, {
       needsPython,
     }).catch((error: unknown) => {
-      work.signal.throwIfAborted()
+      context.signal.throwIfAborted()
       const isAboutPython = error instanceof NoPython || error instanceof InterpreterEnded
       throw isAboutPython ? new AuthorError(error.message, { where: 'python', cause: error }) : error
     })
     try {
-      await perform(work, place, options)
+      await perform(context, resources, options)
     } catch (error) {
-      await place.clear()
-      work.signal.throwIfAborted()
-      throw failureOf(error, place)
+      await resources.clear()
+      context.signal.throwIfAborted()
+      throw failureOf(error, resources)
     }
-    return { gone: place.clear() }
+    return { gone: resources.clear() }
   }
 }
 
 /** Runs the phases of an attempt in order. */
-async function perform(work: Work, place: AttemptResources, options: ExecuteOptions): Promise<void> {
-  const { request, facts, enter, log } = work
+async function perform(
+  context: ExecutionContext,
+  resources: AttemptResources,
+  options: ExecuteOptions,
+): Promise<void> {
+  const { request, facts, enter, log } = context
   const started = performance.now()
 
   enter('rendering')
-  const attempt = await render(work, place)
+  const attempt = await render(context, resources)
   if (isUploadArchived(attempt)) return
 
   enter('executing')
@@ -68,18 +72,21 @@ async function perform(work: Work, place: AttemptResources, options: ExecuteOpti
 }
 
 /** Null: the result changes nothing. */
-function store({ work, place }: RenderedAttempt, change: TableChange): StoredResult | null {
-  if (change.operation !== null) return storeResult(change, place.lake)
-  work.log.write('info', 'no rows to write: the table stays as it is')
+function store({ context, resources }: RenderedAttempt, change: TableChange): StoredResult | null {
+  if (change.operation !== null) return storeResult(change, resources.lake)
+  context.log.write('info', 'no rows to write: the table stays as it is')
   return null
 }
 
 /** Returns the id of the commit. */
-async function commit({ work, place, target }: RenderedAttempt, stored: StoredResult): Promise<string> {
+async function commit(
+  { context, resources, target }: RenderedAttempt,
+  stored: StoredResult,
+): Promise<string> {
   const started = performance.now()
   const { name, table } = target
-  const id = await commitResult(stored, { name, table, runId: work.request.runId }, place.lake)
-  work.log.write('info', `committed to the run's branch in ${since(started)}`)
+  const id = await commitResult(stored, { name, table, runId: context.request.runId }, resources.lake)
+  context.log.write('info', `committed to the run's branch in ${since(started)}`)
   return id
 }
 

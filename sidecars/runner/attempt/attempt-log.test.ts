@@ -5,13 +5,13 @@ import { type AttemptEvent, AttemptLog } from './attempt-log.ts'
 const never = new AbortController().signal
 
 async function read(log: AttemptLog, afterSeq = 0): Promise<AttemptEvent[]> {
-  const told: AttemptEvent[] = []
-  for await (const one of log.follow(afterSeq, never)) told.push(one)
-  return told
+  const events: AttemptEvent[] = []
+  for await (const event of log.follow(afterSeq, never)) events.push(event)
+  return events
 }
 
-const text = (told: AttemptEvent) =>
-  told.kind === 'line' ? `${told.line.seq} ${told.line.message}` : told.kind
+const text = (event: AttemptEvent) =>
+  event.kind === 'line' ? `${event.line.seq} ${event.line.message}` : event.kind
 
 test('a follower receives the events before and after its arrival', async () => {
   const log = new AttemptLog()
@@ -43,9 +43,9 @@ test('a follower receives heartbeats while the log is silent', async () => {
 
 test('a follower leaves when its signal is aborted', async () => {
   const log = new AttemptLog()
-  const leave = new AbortController()
-  const next = log.follow(0, leave.signal).next()
-  leave.abort(new Error('left'))
+  const abort = new AbortController()
+  const next = log.follow(0, abort.signal).next()
+  abort.abort(new Error('left'))
   await expect(next).rejects.toThrow('left')
 })
 
@@ -56,7 +56,7 @@ test('lines beyond the limit are dropped, and the last line counts them', async 
   const lines = await read(log)
   expect(lines).toHaveLength(limits.logLines)
   expect(text(lines[limits.logLines - 1] as AttemptEvent)).toBe(
-    `${limits.logLines} 6 more log lines were dropped: a run keeps ${limits.logLines} lines or 8 MiB`,
+    `${limits.logLines} 6 more log lines were dropped: the log of a run is limited to ${limits.logLines} lines and 8 MiB`,
   )
 })
 
@@ -66,9 +66,9 @@ test('lines beyond the byte limit are dropped, and long lines are cut', async ()
   for (let line = 0; line < 300; line += 1) log.write('info', long)
   log.end()
   const lines = await read(log)
-  const kept = Math.floor(limits.logBytes / (2 * limits.logMessageCharacters))
-  expect(lines).toHaveLength(kept + 1)
-  expect(text(lines[kept] as AttemptEvent)).toContain(`${300 - kept} more log lines were dropped`)
+  const stored = Math.floor(limits.logBytes / (2 * limits.logMessageCharacters))
+  expect(lines).toHaveLength(stored + 1)
+  expect(text(lines[stored] as AttemptEvent)).toContain(`${300 - stored} more log lines were dropped`)
 })
 
 test('an ended log accepts no more lines', async () => {

@@ -21,7 +21,7 @@ export type AttemptEvent =
   | { kind: 'heartbeat' }
 
 export class AttemptLog {
-  #told: AttemptEvent[] = []
+  #events: AttemptEvent[] = []
   #lines = 0
   #bytes = 0
   #dropped = 0
@@ -29,8 +29,8 @@ export class AttemptLog {
   #listeners = new Set<() => void>()
 
   /** All events so far, in order. The list only grows. */
-  get told(): readonly AttemptEvent[] {
-    return this.#told
+  get events(): readonly AttemptEvent[] {
+    return this.#events
   }
 
   /** True when no more events will come. */
@@ -59,7 +59,7 @@ export class AttemptLog {
   }
 
   enter(phase: Phase): void {
-    this.#told.push({ kind: 'phase', phase })
+    this.#events.push({ kind: 'phase', phase })
     this.#wake()
   }
 
@@ -67,7 +67,7 @@ export class AttemptLog {
   end(): void {
     if (this.#ended) return
     if (this.#dropped > 0) {
-      const text = `${this.#dropped} more log lines were dropped: a run keeps ${limits.logLines} lines or 8 MiB`
+      const text = `${this.#dropped} more log lines were dropped: the log of a run is limited to ${limits.logLines} lines and 8 MiB`
       this.#add('warn', text, text.length)
     }
     this.#ended = true
@@ -81,21 +81,21 @@ export class AttemptLog {
       changed.resolve()
       changed = Promise.withResolvers()
     }
-    const leave = this.onChange(wake)
+    const unsubscribe = this.onChange(wake)
     signal.addEventListener('abort', wake, { once: true })
     try {
       for (let next = 0; ; ) {
-        const news = changed.promise
-        for (; next < this.#told.length; next += 1) {
-          const told = this.#told[next]
-          if (told !== undefined && (told.kind !== 'line' || told.line.seq > afterSeq)) yield told
+        const nextChange = changed.promise
+        for (; next < this.#events.length; next += 1) {
+          const event = this.#events[next]
+          if (event !== undefined && (event.kind !== 'line' || event.line.seq > afterSeq)) yield event
         }
         signal.throwIfAborted()
         if (this.#ended) return
-        if (!(await happensWithin(limits.heartbeatMs, news))) yield { kind: 'heartbeat' }
+        if (!(await happensWithin(limits.heartbeatMs, nextChange))) yield { kind: 'heartbeat' }
       }
     } finally {
-      leave()
+      unsubscribe()
       signal.removeEventListener('abort', wake)
     }
   }
@@ -103,7 +103,7 @@ export class AttemptLog {
   #add(level: Level, message: string, bytes: number): void {
     this.#lines += 1
     this.#bytes += bytes
-    this.#told.push({ kind: 'line', line: { seq: this.#lines, at: new Date(), level, message, bytes } })
+    this.#events.push({ kind: 'line', line: { seq: this.#lines, at: new Date(), level, message, bytes } })
     this.#wake()
   }
 

@@ -7,20 +7,20 @@ import type { InterpreterLease, Interpreters, PythonLimits } from '../python/int
 import type { LakeSession } from './lake-session.ts'
 import { type LandingDirectory, landingIn, landingOfPython } from './landing.ts'
 
-/** The resources of one piece of work: a view of the lake, an engine, and a directory. */
+/** The resources of one attempt, preview or test request: a view of the lake, an engine, and a directory. */
 export interface AttemptResources {
   lake: LakeSession
   engine: EngineLease
   directory: string
   /** The landing zones: beside `directory`, or with Python in its directory of inputs. */
   landing: LandingDirectory
-  /** A Python process, if the work needs one. */
+  /** A Python process, if the request needs one. */
   python: InterpreterLease | null
   /** Releases everything, and resolves when nothing is left. Call it exactly once. */
   clear(): Promise<void>
   /**
-   * Clears this workplace and opens another one without Python. The new engine uses the same slot, so no waiting caller gets it
-   * first. Throws EngineEnded; this workplace is cleared even then.
+   * Releases these resources and opens others without Python. The new engine uses the same slot, so no waiting caller gets it
+   * first. Throws EngineEnded; these resources are released even then.
    */
   reopen(signal: AbortSignal): Promise<AttemptResources>
 }
@@ -33,8 +33,8 @@ export interface AttemptResourcesOptions {
 }
 
 /**
- * Opens a workplace. Its engine may still be starting. Throws EnginesBusy, the signal's reason, and with Python the errors of
- * Interpreters.take.
+ * Acquires an engine and makes a directory. The engine may still be starting. Throws EnginesBusy, the signal's reason, and with Python the errors of
+ * Interpreters.acquire.
  */
 export async function openAttemptResources(
   options: AttemptResourcesOptions,
@@ -42,23 +42,23 @@ export async function openAttemptResources(
   signal: AbortSignal,
   { needsPython = false } = {},
 ): Promise<AttemptResources> {
-  const python = needsPython ? await options.interpreters.take(signal) : null
-  const engine = await options.pool.take(signal).catch(async (error: unknown) => {
+  const python = needsPython ? await options.interpreters.acquire(signal) : null
+  const engine = await options.pool.acquire(signal).catch(async (error: unknown) => {
     await python?.release()
     throw error
   })
-  return placeOf(options, access, { python, engine }, signal)
+  return resourcesOf(options, access, { python, engine }, signal)
 }
 
-async function placeOf(
+async function resourcesOf(
   options: AttemptResourcesOptions,
   access: LakeAccess,
   { python, engine }: Pick<AttemptResources, 'python' | 'engine'>,
   signal: AbortSignal,
 ): Promise<AttemptResources> {
   // An engine sees only its own directory, and the directories of interpreters.
-  const own = python?.directory ?? join(engine.directory, randomName())
-  const directory = python?.directory ?? join(own, 'room')
+  const ownDirectory = python?.directory ?? join(engine.directory, randomName())
+  const directory = python?.directory ?? join(ownDirectory, 'work')
   try {
     mkdirSync(directory, { recursive: true })
   } catch (error) {
@@ -67,12 +67,12 @@ async function placeOf(
     throw error
   }
   const lake = options.openLake(access, signal)
-  const remove = () => removeTree(own)
+  const remove = () => removeTree(ownDirectory)
   return {
     lake,
     engine,
     directory,
-    landing: python ? landingOfPython(python.rooms.inputs) : landingIn(own),
+    landing: python ? landingOfPython(python.directories.inputs) : landingIn(ownDirectory),
     python,
     async clear() {
       // Python ends first, because it could still send requests to the engine.
@@ -83,7 +83,7 @@ async function placeOf(
     async reopen(signal) {
       await python?.release()
       const next = await engine.exchange(remove).finally(() => lake.close())
-      return placeOf(options, access, { python: null, engine: next }, signal)
+      return resourcesOf(options, access, { python: null, engine: next }, signal)
     },
   }
 }

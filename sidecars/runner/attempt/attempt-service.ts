@@ -29,15 +29,23 @@ type AttemptService = Pick<
 export function makeAttemptService(attempts: Attempts): AttemptService {
   const { bootId } = attempts
   const followings = makeFollowings(attempts)
-  const known = (handle: string): Attempt => {
+  const attemptOf = (handle: string): Attempt => {
     const attempt = attempts.find(handle)
-    if (attempt === null) throw new ConnectError(`attempt ${handle} is not known here`, Code.NotFound)
+    if (attempt === null)
+      throw new ConnectError(
+        `unknown attempt ${handle}: the runner has restarted, or the attempt ended long ago`,
+        Code.NotFound,
+      )
     return attempt
   }
   function submit(request: SubmitPipelineRequest): Attempt {
     checkSubmit(request)
     const attempt = attempts.submit(request)
-    if (attempt === null) throw new ConnectError('no room for another attempt now', Code.ResourceExhausted)
+    if (attempt === null)
+      throw new ConnectError(
+        'no free slot for another attempt: submit it again later',
+        Code.ResourceExhausted,
+      )
     return attempt
   }
   function submitOneOf(request: SubmitPipelineRequest) {
@@ -49,9 +57,9 @@ export function makeAttemptService(attempts: Attempts): AttemptService {
     }
   }
   /** Returns false when the stream cannot follow the attempts. Accepted attempts stay accepted. */
-  function tryToFollow(streamId: string, taken: readonly Position[]): boolean {
+  function tryToFollow(streamId: string, accepted: readonly Position[]): boolean {
     try {
-      return followings.add(streamId, taken)
+      return followings.add(streamId, accepted)
     } catch (error) {
       if (error instanceof TooMuch) return false
       throw error
@@ -61,28 +69,30 @@ export function makeAttemptService(attempts: Attempts): AttemptService {
     submitPipeline: (request) => ({
       handle: submit(request).handle,
       bootId,
-      ...attempts.room(),
+      ...attempts.slots(),
     }),
 
     submitPipelines({ requests, streamId }) {
       const results = requests.map(submitOneOf)
-      const taken = results.flatMap(({ handle }) => (handle === '' ? [] : { handle, afterSeq: 0 }))
-      return { results, bootId, ...attempts.room(), isFollowed: tryToFollow(streamId, taken) }
+      const accepted = results.flatMap(({ handle }) => (handle === '' ? [] : { handle, afterSeq: 0 }))
+      return { results, bootId, ...attempts.slots(), isFollowed: tryToFollow(streamId, accepted) }
     },
 
-    getRunStatus: ({ handle }) => factsOf(known(handle), bootId),
+    getRunStatus: ({ handle }) => factsOf(attemptOf(handle), bootId),
 
     async *streamLogs({ handle, afterSeq }, { signal }) {
-      const attempt = known(handle)
-      for await (const told of attempt.log.follow(Number(afterSeq), signal)) yield { bootId, ...onWire(told) }
+      const attempt = attemptOf(handle)
+      for await (const event of attempt.log.follow(Number(afterSeq), signal))
+        yield { bootId, ...onWire(event) }
       if (attempt.status !== 'running') yield { bootId, facts: factsOf(attempt, bootId) }
     },
 
     async *followRuns({ streamId, attempts: followed, replaces }, { signal }) {
       if (streamId === '') throw new ConnectError('stream_id is empty', Code.InvalidArgument)
-      const news = followings.follow(streamId, followed.map(positionOf), { replaces, signal })
+      const batches = followings.follow(streamId, followed.map(positionOf), { replaces, signal })
       try {
-        for await (const some of news) yield { bootId, news: some?.map((one) => newsOnWire(one, bootId)) }
+        for await (const batch of batches)
+          yield { bootId, news: batch?.map((one) => newsOnWire(one, bootId)) }
       } catch (error) {
         throw asTooMuch(error)
       }
@@ -143,14 +153,14 @@ const STATUS = {
 const PHASE = { rendering: RunPhase.RENDERING, executing: RunPhase.EXECUTING, testing: RunPhase.TESTING }
 const LEVEL = { debug: LogLevel.DEBUG, info: LogLevel.INFO, warn: LogLevel.WARN, error: LogLevel.ERROR }
 
-function onWire(told: AttemptEvent) {
-  switch (told.kind) {
+function onWire(event: AttemptEvent) {
+  switch (event.kind) {
     case 'heartbeat':
       return {}
     case 'phase':
-      return { phase: PHASE[told.phase] }
+      return { phase: PHASE[event.phase] }
     case 'line':
-      return { entry: lineOnWire(told.line) }
+      return { entry: lineOnWire(event.line) }
   }
 }
 

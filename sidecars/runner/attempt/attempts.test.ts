@@ -44,12 +44,12 @@ test('an attempt gets a freed slot at once and begins after clean-up', async () 
   const first = submit('first')
   submit('second')
   await settled()
-  expect([attempts.room().freeSlots, submit('refused')]).toEqual([0, null])
+  expect([attempts.slots().freeSlots, submit('refused')]).toEqual([0, null])
   of('first').end()
   await settled()
-  expect([first?.status, attempts.room().freeSlots]).toEqual(['completed', 1])
+  expect([first?.status, attempts.slots().freeSlots]).toEqual(['completed', 1])
   expect(submit('third')?.status).toBe('running')
-  expect([attempts.room().freeSlots, submit('refused')]).toEqual([0, null])
+  expect([attempts.slots().freeSlots, submit('refused')]).toEqual([0, null])
   await settled()
   expect(began).toEqual(['first', 'second'])
   of('first').clear()
@@ -82,7 +82,7 @@ test('a failed attempt frees its slot', async () => {
     await attempt?.ended
     expect(attempt?.status).toBe('failed')
   }
-  expect([began.length, attempts.room().freeSlots]).toEqual([3 * CONCURRENCY, CONCURRENCY])
+  expect([began.length, attempts.slots().freeSlots]).toEqual([3 * CONCURRENCY, CONCURRENCY])
 })
 
 test('an attempt that executes alone waits for others and admits none', async () => {
@@ -90,7 +90,7 @@ test('an attempt that executes alone waits for others and admits none', async ()
   submit('first')
   expect(submit('alone', { isAlone: true })?.status).toBe('running')
   await settled()
-  expect([began, attempts.room().freeSlots]).toEqual([['first'], 0])
+  expect([began, attempts.slots().freeSlots]).toEqual([['first'], 0])
   expect([submit('second'), submit('another', { isAlone: true })]).toEqual([null, null])
   of('first').end()
   await settled()
@@ -101,7 +101,7 @@ test('an attempt that executes alone waits for others and admits none', async ()
   expect([began, submit('second')]).toEqual([['first', 'alone'], null])
   of('alone').end()
   await settled()
-  expect(attempts.room().freeSlots).toBe(CONCURRENCY)
+  expect(attempts.slots().freeSlots).toBe(CONCURRENCY)
   submit('third')
   submit('fourth')
   await settled()
@@ -132,7 +132,7 @@ test('the time limit of an attempt excludes its wait for other attempts', async 
   const alone = submit('alone', { isAlone: true })
   await first?.ended
   expect([first?.error, alone?.status]).toEqual([
-    'rendering: stopped at its time limit of 0.2 s (RUN_TIMEOUT)',
+    'rendering: the run exceeded its time limit of 0.2 s (RUN_TIMEOUT)',
     'running',
   ])
   await settled()
@@ -150,11 +150,11 @@ test('cancelling an attempt that waits to execute alone frees all turns', async 
   expect(await alone?.cancel()).toBe(true)
   submit('second')
   await settled()
-  expect([began, attempts.room().freeSlots]).toEqual([['first', 'second'], 0])
+  expect([began, attempts.slots().freeSlots]).toEqual([['first', 'second'], 0])
   for (const name of ['first', 'second']) {
     of(name).end()
     of(name).clear()
   }
   await settled()
-  expect(attempts.room().freeSlots).toBe(CONCURRENCY)
+  expect(attempts.slots().freeSlots).toBe(CONCURRENCY)
 })

@@ -38,7 +38,7 @@ export interface TestResult {
 export type Status = 'running' | 'completed' | 'failed' | 'cancelled'
 
 /** The parts of an attempt that its execution uses. */
-export interface Work {
+export interface ExecutionContext {
   request: SubmitPipelineRequest
   log: AttemptLog
   facts: Facts
@@ -48,7 +48,7 @@ export interface Work {
 }
 
 /** Executes an attempt. Resolves when the outcome is certain; `gone` resolves after the clean-up. */
-export type Execute = (work: Work) => Promise<{ gone: Promise<void> }>
+export type Execute = (context: ExecutionContext) => Promise<{ gone: Promise<void> }>
 
 /** The engine process of the attempt was killed from outside or crashed. The attempt may be executed again. */
 export class AttemptLostEngine extends AuthorError {}
@@ -91,27 +91,27 @@ export class Attempt {
 
   async #run(request: SubmitPipelineRequest, { execute, log, seconds }: AttemptOptions): Promise<void> {
     const cancel = this.#cancel
-    let late: ReturnType<typeof setTimeout> | undefined
+    let timeLimit: ReturnType<typeof setTimeout> | undefined
     // The time limit starts here, because an attempt that executes alone waits until the others end.
     const begin = () => {
       if (seconds === undefined) return
       const stop = () =>
         cancel.abort(
-          new AuthorError(`stopped at its time limit of ${seconds} s (RUN_TIMEOUT)`, { where: '' }),
+          new AuthorError(`the run exceeded its time limit of ${seconds} s (RUN_TIMEOUT)`, { where: '' }),
         )
-      late = setTimeout(stop, seconds * 1_000)
+      timeLimit = setTimeout(stop, seconds * 1_000)
     }
     const enter = (phase: Phase) => {
       this.phase = phase
       this.log.enter(phase)
     }
     try {
-      const work = { request, log: this.log, facts: this.facts, signal: cancel.signal, enter }
-      const { gone } = await execute(work, begin)
+      const context = { request, log: this.log, facts: this.facts, signal: cancel.signal, enter }
+      const { gone } = await execute(context, begin)
       this.status = 'completed'
       this.log.end()
       await gone.catch((error: unknown) =>
-        log.error('an attempt left something behind', { handle: this.handle, error: stackOf(error) }),
+        log.error('clean-up after an attempt failed', { handle: this.handle, error: stackOf(error) }),
       )
     } catch (error) {
       if (error instanceof Cancelled) {
@@ -122,12 +122,12 @@ export class Attempt {
         this.isEngineLost = error instanceof AttemptLostEngine
         this.error = `${this.phase}: ${error instanceof AuthorError ? error.message : 'internal error'}`
         if (!(error instanceof AuthorError))
-          log.error('an attempt broke', { handle: this.handle, error: stackOf(error) })
+          log.error('attempt failed with an internal error', { handle: this.handle, error: stackOf(error) })
         // This error gets no log line here: the dispatcher stores it as the last line of the log.
         this.status = 'failed'
       }
     } finally {
-      clearTimeout(late)
+      clearTimeout(timeLimit)
       this.log.end()
     }
   }
@@ -145,7 +145,7 @@ export interface Attempts {
   submit(request: SubmitPipelineRequest): Attempt | null
   find(handle: string): Attempt | null
   /** The number of attempts that execute at once, and the number that would be accepted now. */
-  room(): { slots: number; freeSlots: number }
+  slots(): { slots: number; freeSlots: number }
   /** Why no attempt is accepted now, even with free slots. Null: attempts are accepted. */
   waitsFor(): string | null
 }
@@ -164,7 +164,7 @@ export interface AttemptsOptions {
 const ALONE = 'a run executes alone, because its earlier attempts lost their runners'
 
 /** Calls `begin` when the attempt gets its turn. */
-type ExecuteInTurn = (work: Work, begin: () => void) => ReturnType<Execute>
+type ExecuteInTurn = (context: ExecutionContext, begin: () => void) => ReturnType<Execute>
 type AttemptOptions = Pick<AttemptsOptions, 'log' | 'seconds'> & { execute: ExecuteInTurn }
 
 export function makeAttempts(options: AttemptsOptions): Attempts {
@@ -173,7 +173,7 @@ export function makeAttempts(options: AttemptsOptions): Attempts {
   const execute = inTurn(options)
   /** Oldest first. */
   const ended = new LRUCache<string, Attempt>({
-    max: limits.finishedKept,
+    max: limits.finishedAttempts,
     ttl: limits.finishedKeptMs,
     ttlAutopurge: true,
   })
@@ -187,11 +187,11 @@ export function makeAttempts(options: AttemptsOptions): Attempts {
   return {
     bootId: randomUUID(),
     find,
-    room: () => ({ slots: options.concurrency, freeSlots: freeSlots() }),
+    slots: () => ({ slots: options.concurrency, freeSlots: freeSlots() }),
     waitsFor,
     submit(request) {
-      const known = find(handleOf(request))
-      if (known !== null) return known
+      const existing = find(handleOf(request))
+      if (existing !== null) return existing
       if (freeSlots() <= 0) return null
       const attempt = new Attempt(request, { ...options, execute })
       running.set(attempt.handle, attempt)
@@ -210,21 +210,21 @@ export function makeAttempts(options: AttemptsOptions): Attempts {
  * takes every turn.
  */
 function inTurn({ concurrency, execute }: AttemptsOptions): ExecuteInTurn {
-  const full = () => new Error(`${concurrency} attempts wait for their turn already`)
-  const turns = makeSlots(concurrency, concurrency, full)
-  return async (work, begin) => {
-    const turnsNeeded = work.request.isAlone ? concurrency : 1
-    const held: (() => void)[] = []
-    const leave = () => {
-      for (const leaveOne of held) leaveOne()
+  const queueFull = () => new Error(`${concurrency} attempts already wait for a slot`)
+  const turns = makeSlots(concurrency, concurrency, queueFull)
+  return async (context, begin) => {
+    const turnsNeeded = context.request.isAlone ? concurrency : 1
+    const releases: (() => void)[] = []
+    const releaseAll = () => {
+      for (const release of releases) release()
     }
     try {
-      while (held.length < turnsNeeded) held.push(await turns.take(work.signal))
+      while (releases.length < turnsNeeded) releases.push(await turns.acquire(context.signal))
       begin()
-      const { gone } = await execute(work)
-      return { gone: gone.finally(leave) }
+      const { gone } = await execute(context)
+      return { gone: gone.finally(releaseAll) }
     } catch (error) {
-      leave()
+      releaseAll()
       throw error
     }
   }

@@ -112,8 +112,7 @@ async function landedCommit(
 
 function commitOf(config: LoadedTable['config']): string {
   const commit = config[COMMIT]
-  if (commit === undefined)
-    throw new ServerError(200, 'BadAnswer', 'the catalog did not say which commit this is')
+  if (commit === undefined) throw new ServerError(200, 'BadAnswer', `the catalog's answer has no ${COMMIT}`)
   return commit
 }
 

@@ -22,14 +22,14 @@ export async function watchDisks(
 
   async function look() {
     const found =
-      (await Promise.all(floors.map((floor) => floor.shortage()))).find((one) => one !== null) ?? null
+      (await Promise.all(floors.map((floor) => floor.shortage()))).find((reason) => reason !== null) ?? null
     if (found !== null && shortage === null) log.warn(`runs wait: ${found}`)
-    if (found === null && shortage !== null) log.info('runs go on: there is disk space again')
+    if (found === null && shortage !== null) log.info('runs continue: enough disk space is free again')
     shortage = found
   }
   await look()
   const timer = setInterval(() => {
-    look().catch((error: unknown) => log.error('the free space is not known', { error: messageOf(error) }))
+    look().catch((error: unknown) => log.error('free disk space cannot be read', { error: messageOf(error) }))
   }, LOOK_MS)
   timer.unref()
   return { shortage: () => shortage, stop: () => clearInterval(timer) }

@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import type { TableChange } from '../../../lake/iceberg/write/strategy.ts'
+import { addedFiles, type TableChange } from '../../../lake/iceberg/write/strategy.ts'
 import { explained } from '../author/slips.ts'
 import { counted, type Rendered, since, sized, withLocation } from '../author/wording.ts'
 import { type OpenedInstance, openForTexts } from '../engine/shared-instance.ts'
@@ -26,10 +26,10 @@ interface Executed {
 
 /** Executes the pipeline and writes its result to files. Throws AuthorError, and the errors of engines. */
 export async function execute(attempt: RenderedAttempt, options: ExecuteOptions): Promise<Executed> {
-  const { place, template, draft, inputs, target } = attempt
+  const { resources, template, draft, inputs, target } = attempt
   const opened = await openFor(attempt)
-  if (place.python !== null) {
-    const { sql, place: file } = await interpret(attempt, place.python, opened.number, options)
+  if (resources.python !== null) {
+    const { sql, path: file } = await interpret(attempt, resources.python, opened.number, options)
     // The runner wrote this SQL, so its line numbers do not refer to the author's file.
     const change = await write(attempt, sql, { ...opened, ...options }).catch((error: unknown) => {
       throw withLocation(error, { file, source: '', sql: '' })
@@ -46,17 +46,17 @@ export async function execute(attempt: RenderedAttempt, options: ExecuteOptions)
 
 /** Opens an instance that shows the inputs of the pipeline. It may also read the files that its tests will need. */
 async function openFor(attempt: RenderedAttempt): Promise<OpenedInstance> {
-  const { work, place, target, inputs, draft, tests } = attempt
-  const { engine, directory, landing, python } = place
+  const { context, resources, target, inputs, draft, tests } = attempt
+  const { engine, directory, landing, python } = resources
   const before = inputs.table(target.name)
   const found = inputs.found()
   const tables = [...new Set([...inputsOf(attempt), ...(before ? [before] : [])])]
   if (python === null && draft.zones.length === 0) {
     const texts = [draft.sql, ...draftsOf(tests).map(({ sql }) => sql)]
-    return openForTexts(engine, { texts, tables, found, own: target.name }, place, work.signal)
+    return openForTexts(engine, { texts, tables, found, own: target.name }, resources, context.signal)
   }
   const paths = found.flatMap((table) => table.paths)
-  return { number: await openInstance(engine, tables, directory, work.signal, { paths, landing }), viewOf }
+  return { number: await openInstance(engine, tables, directory, context.signal, { paths, landing }), viewOf }
 }
 
 function interpret(
@@ -65,8 +65,8 @@ function interpret(
   instance: number,
   { pythonLimits }: ExecuteOptions,
 ) {
-  const { work, inputs, target } = attempt
-  const { log, facts, signal } = work
+  const { context, inputs, target } = attempt
+  const { log, facts, signal } = context
   return runPython({
     ...attempt,
     lease,
@@ -85,13 +85,13 @@ function interpret(
 }
 
 async function write(
-  { work, place, target }: RenderedAttempt,
+  { context, resources, target }: RenderedAttempt,
   sql: string,
   { number: instance, outputBytes: bytes = Number.POSITIVE_INFINITY }: OpenedInstance & ExecuteOptions,
 ): Promise<TableChange> {
-  const { engine, directory, lake } = place
+  const { engine, directory, lake } = resources
   const { name, table, rules, runStartedAt: at } = target
-  const { log, signal } = work
+  const { log, signal } = context
   const started = performance.now()
   const own = join(directory, 'written')
   const warn = (message: string) => log.write('warn', message)
@@ -103,8 +103,9 @@ async function write(
 }
 
 /** For example `3 rows inserted or changed, 2 files replaced, 14.2 kB of Parquet`. */
-function summaryOf({ operation, rowsWritten, replaced, files }: TableChange): string {
-  const bytes = files.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0)
+function summaryOf(change: TableChange): string {
+  const { operation, rowsWritten, replaced } = change
+  const bytes = addedFiles(change).reduce((sum, { sizeBytes }) => sum + sizeBytes, 0)
   const parquet = `${sized(bytes)} of Parquet`
   if (operation !== 'rewrite') return `${counted(rowsWritten, 'row')}, ${parquet}`
   return `${counted(rowsWritten, 'row')} inserted or changed, ${counted(replaced.length, 'file')} replaced, ${parquet}`

@@ -14,7 +14,7 @@ const { service, runner, failureOf } = await useRunner({
 })
 const TABLE: TableName = { namespace: 'default', layer: 'bronze', name: 'failing' }
 
-describe('a failed run names the mistake of its author', () => {
+describe('a failed SQL run', () => {
   test.each([
     [
       'select 1 as a,\n  nope as b',
@@ -23,7 +23,7 @@ describe('a failed run names the mistake of its author', () => {
     // This statement triggers a bug of the engine. If a new version fixes the bug, find another.
     [
       'select is_histogram_other_bin((select max(a) from range(0) t(a))) as b',
-      /^executing: pipeline.sql: the engine cannot run this, it failed inside: INTERNAL Error: [^\n/]*$/,
+      /^executing: pipeline.sql: internal error of the engine: INTERNAL Error: [^\n/]*$/,
     ],
     ['selec 1', /^executing: pipeline.sql line 1: Parser Error: syntax error at or near "selec"$/],
     ['', /^executing: pipeline.sql: there is no SELECT statement$/],
@@ -67,7 +67,7 @@ describe('a failed run names the mistake of its author', () => {
     ['select (\n 1 +\n', /^executing: pipeline.sql line 2: Parser Error: syntax error at end of input$/],
     [
       'select array_agg(range) as all_of_them from range(50_000_000)',
-      /^executing: pipeline.sql: the query needs more memory than its engine has: Out of Memory Error/,
+      /^executing: pipeline.sql: the query needs more memory than the engine may use: Out of Memory Error/,
     ],
     ['-- @merge_strategy: upsert\nselect 1', /^rendering: pipeline.sql line 1: merge_strategy: .*"upsert"/],
     [
@@ -80,9 +80,9 @@ describe('a failed run names the mistake of its author', () => {
     ],
     [
       '-- @partition_by: [{column: a, transform: hour}]\nselect current_date as a',
-      /^executing: pipeline.sql: partition_by: column "a" is DATE, which has no hour: use a TIMESTAMP$/,
+      /^executing: pipeline.sql: partition_by: transform hour does not support column "a" of type DATE: use a TIMESTAMP$/,
     ],
-  ])('%j', async (sql, expected) => {
+  ])('names the mistake and its line: %j', async (sql, expected) => {
     const error = await failureOf(sql)
     expect(error).toMatch(expected)
     expect(error).not.toMatch(/at .*\.ts:|sluice-runner-/)
@@ -121,7 +121,7 @@ describe('an engine process that ends', () => {
     const { facts } = await runToEnd(runner.client, submit)
     expect([facts.isEngineLost, facts.error]).toEqual([
       false,
-      expect.stringContaining('the query needs more memory than its engine has'),
+      expect.stringContaining('the query needs more memory than the engine may use'),
     ])
   })
 })

@@ -2,13 +2,13 @@ import { afterEach, beforeEach, expect, test } from 'bun:test'
 import { create } from '@bufbuild/protobuf'
 import { SubmitPipelineRequestSchema } from '../../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import { silent } from '../../core/testing.ts'
-import { type Attempts, makeAttempts, type Work } from './attempts.ts'
+import { type Attempts, type ExecutionContext, makeAttempts } from './attempts.ts'
 import { type EventBatch, followLimits, makeFollowings, type Position, TooMuch } from './followings.ts'
 
-let work: Map<string, { work: Work; end(): void }>
+let work: Map<string, { work: ExecutionContext; end(): void }>
 let attempts: Attempts
 let followings: ReturnType<typeof makeFollowings>
-let leave: AbortController
+let abort: AbortController
 
 beforeEach(() => {
   work = new Map()
@@ -23,9 +23,9 @@ beforeEach(() => {
       }),
   })
   followings = makeFollowings(attempts)
-  leave = new AbortController()
+  abort = new AbortController()
 })
-afterEach(() => leave.abort())
+afterEach(() => abort.abort())
 
 /** Submits an attempt, waits until it begins, and returns the position of its reader. */
 async function submitted(runId: string): Promise<Position> {
@@ -38,21 +38,21 @@ const of = ({ handle }: Position) => {
   if (its === undefined) throw new Error('no such attempt')
   return its
 }
-const say = (at: Position, ...lines: string[]) => {
+const writeLines = (at: Position, ...lines: string[]) => {
   for (const line of lines) of(at).work.log.write('info', line)
 }
 
 function follow(streamId: string, positions: Position[], replaces = '') {
-  const stream = followings.follow(streamId, positions, { replaces, signal: leave.signal })
+  const stream = followings.follow(streamId, positions, { replaces, signal: abort.signal })
   const next = async (): Promise<EventBatch[] | null | 'ended'> => {
     const { value, done } = await stream.next()
     return done ? 'ended' : value
   }
   return { next, stream }
 }
-const textsOf = (news: EventBatch[] | null | 'ended', at: Position) =>
-  Array.isArray(news)
-    ? news.flatMap(({ handle, lines }) => (handle === at.handle ? lines.map((line) => line.message) : []))
+const textsOf = (batch: EventBatch[] | null | 'ended', at: Position) =>
+  Array.isArray(batch)
+    ? batch.flatMap(({ handle, lines }) => (handle === at.handle ? lines.map((line) => line.message) : []))
     : []
 
 test('one stream sends a heartbeat, then lines, phases and ends of attempts', async () => {
@@ -60,17 +60,17 @@ test('one stream sends a heartbeat, then lines, phases and ends of attempts', as
   const { next } = follow('s', [one, two])
   expect(await next()).toBeNull()
   of(one).work.enter('executing')
-  say(one, 'a', 'b')
-  say(two, 'c')
-  const news = await next()
-  expect(news).toMatchObject([
+  writeLines(one, 'a', 'b')
+  writeLines(two, 'c')
+  const batch = await next()
+  expect(batch).toMatchObject([
     { handle: 'one:1', phases: ['executing'], end: null },
     { handle: 'two:1', phases: [], end: null },
   ])
-  expect([textsOf(news, one), textsOf(news, two)]).toEqual([['a', 'b'], ['c']])
+  expect([textsOf(batch, one), textsOf(batch, two)]).toEqual([['a', 'b'], ['c']])
   of(one).end()
   expect(await next()).toMatchObject([{ handle: 'one:1', lines: [], end: { status: 'completed' } }])
-  say(two, 'd')
+  writeLines(two, 'd')
   expect(await next()).toMatchObject([{ handle: 'two:1', end: null }])
 })
 
@@ -78,19 +78,19 @@ test('lines written within a moment are sent together', async () => {
   const one = await submitted('one')
   const { next } = follow('s', [one])
   await next()
-  const heard = next()
+  const batch = next()
   for (const line of ['a', 'b', 'c']) {
-    say(one, line)
+    writeLines(one, line)
     await new Promise((resolve) => setImmediate(resolve))
   }
-  expect(textsOf(await heard, one)).toEqual(['a', 'b', 'c'])
+  expect(textsOf(await batch, one)).toEqual(['a', 'b', 'c'])
 })
 
 test('attempts can be added to an open stream and to no other', async () => {
   const { next } = follow('s', [])
   await next()
   const late = await submitted('late')
-  say(late, 'before')
+  writeLines(late, 'before')
   expect(followings.add('another', [late])).toBe(false)
   expect(followings.add('s', [late])).toBe(true)
   expect(textsOf(await next(), late)).toEqual(['before'])
@@ -104,7 +104,7 @@ test('an unknown handle is reported as unknown', async () => {
 
 test('a returning reader continues at its position and ends its old stream', async () => {
   const one = await submitted('one')
-  say(one, 'a', 'b', 'c')
+  writeLines(one, 'a', 'b', 'c')
   const before = follow('before', [one])
   await before.next()
   expect(textsOf(await before.next(), one)).toEqual(['a', 'b', 'c'])
@@ -119,13 +119,13 @@ test('an attempt with many lines takes turns with the others', async () => {
   const [chatty, quiet] = [await submitted('chatty'), await submitted('quiet')]
   const { next } = follow('s', [chatty, quiet])
   await next()
-  say(chatty, ...Array.from({ length: 100 }, () => 'x'.repeat(2_000)))
-  say(quiet, 'I am here')
-  const news = await next()
-  const handles = Array.isArray(news) ? news.map(({ handle }) => handle) : []
+  writeLines(chatty, ...Array.from({ length: 100 }, () => 'x'.repeat(2_000)))
+  writeLines(quiet, 'I am here')
+  const batch = await next()
+  const handles = Array.isArray(batch) ? batch.map(({ handle }) => handle) : []
   expect(handles.indexOf('quiet:1')).toBe(1)
-  expect(textsOf(news, quiet)).toEqual(['I am here'])
-  const turn = Array.isArray(news) ? news[0]?.lines.reduce((sum, { bytes }) => sum + bytes, 0) : 0
+  expect(textsOf(batch, quiet)).toEqual(['I am here'])
+  const turn = Array.isArray(batch) ? batch[0]?.lines.reduce((sum, { bytes }) => sum + bytes, 0) : 0
   expect(turn).toBeGreaterThan(0)
   expect(turn).toBeLessThanOrEqual(followLimits.turnBytes)
 })
@@ -134,29 +134,30 @@ test('a full window waits until the reader confirms its stored lines', async () 
   const [chatty, quiet] = [await submitted('chatty'), await submitted('quiet')]
   const { next } = follow('s', [chatty, quiet])
   await next()
-  const said = Array.from({ length: 1_000 }, (_, n) => `${n} ${'x'.repeat(1_000)}`)
-  say(chatty, ...said)
+  const written = Array.from({ length: 1_000 }, (_, n) => `${n} ${'x'.repeat(1_000)}`)
+  writeLines(chatty, ...written)
   of(chatty).end()
-  const heard: string[] = []
+  const received: string[] = []
   let stored = 0
   for (let hasEnded = false; !hasEnded; ) {
-    // The inner loop reads until the chatty attempt waits. The quiet attempt is heard even then.
+    // The inner loop reads until the chatty attempt waits. The quiet attempt sends its lines even then.
     for (let bytes = 0; ; ) {
-      say(quiet, 'still here')
-      const news = await next()
-      expect(textsOf(news, quiet)).toEqual(['still here'])
-      const lines = textsOf(news, chatty)
-      heard.push(...lines)
-      hasEnded = Array.isArray(news) && news.some(({ handle, end }) => handle === 'chatty:1' && end !== null)
+      writeLines(quiet, 'still here')
+      const batch = await next()
+      expect(textsOf(batch, quiet)).toEqual(['still here'])
+      const lines = textsOf(batch, chatty)
+      received.push(...lines)
+      hasEnded =
+        Array.isArray(batch) && batch.some(({ handle, end }) => handle === 'chatty:1' && end !== null)
       bytes += lines.reduce((sum, line) => sum + line.length, 0)
       expect(bytes).toBeLessThanOrEqual(followLimits.windowBytes)
       if (lines.length === 0 || hasEnded) break
     }
-    expect(heard.length).toBeGreaterThan(stored)
-    stored = heard.length
+    expect(received.length).toBeGreaterThan(stored)
+    stored = received.length
     followings.add('s', [{ ...chatty, afterSeq: stored }])
   }
-  expect(heard).toEqual(said)
+  expect(received).toEqual(written)
 })
 
 test('streams, and attempts on each stream, are limited', async () => {

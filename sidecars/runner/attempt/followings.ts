@@ -17,7 +17,7 @@ export const followLimits = {
   messageBytes: 262_144,
   /** Streams of one process. Each replica of the service has one stream. */
   streams: 256,
-  /** Attempts on one stream. A process hardly knows more attempts (`concurrency`, `finishedKept`). */
+  /** Attempts on one stream. A process hardly knows more attempts (`concurrency`, `finishedAttempts`). */
   attemptsPerStream: 20_000,
 } as const
 
@@ -41,7 +41,7 @@ export function makeFollowings(attempts: Pick<Attempts, 'find'>) {
 
   return {
     /**
-     * Yields news of these attempts, and of attempts added later. Null is a heartbeat; the first value is one. The stream ends
+     * Yields news of these attempts, and of attempts added later. Null is a heartbeat, and the first value always is null. The stream ends
      * when another stream replaces it. Throws TooMuch, and the signal's reason.
      */
     async *follow(
@@ -51,7 +51,8 @@ export function makeFollowings(attempts: Pick<Attempts, 'find'>) {
     ): AsyncGenerator<EventBatch[] | null> {
       open.get(replaces)?.end()
       open.get(streamId)?.end()
-      if (open.size >= followLimits.streams) throw new TooMuch(`${open.size} streams are open already`)
+      if (open.size >= followLimits.streams)
+        throw new TooMuch(`too many open streams: the limit is ${followLimits.streams}`)
       const following = new Following(attempts)
       open.set(streamId, following)
       try {
@@ -99,7 +100,7 @@ class Following {
       added.length > 0 &&
       this.#followed.size + this.#unknown.size + added.length > followLimits.attemptsPerStream
     )
-      throw new TooMuch(`one stream tells of ${followLimits.attemptsPerStream} attempts at most`)
+      throw new TooMuch(`too many attempts on one stream: the limit is ${followLimits.attemptsPerStream}`)
     for (const { handle, afterSeq } of positions) {
       let followed = this.#followed.get(handle)
       if (followed !== undefined) followed.stored(afterSeq)
@@ -123,7 +124,7 @@ class Following {
       while (!this.#hasEnded) {
         signal.throwIfAborted()
         const [changed, pressing] = [this.#changed.promise, this.#pressing.promise]
-        const news = this.#take()
+        const news = this.#drain()
         if (news.length > 0) yield news
         else if (await happensWithin(limits.heartbeatMs, changed))
           await happensWithin(followLimits.gatherMs, pressing)
@@ -136,14 +137,14 @@ class Following {
 
   end(): void {
     this.#hasEnded = true
-    for (const followed of this.#followed.values()) followed.leave()
+    for (const followed of this.#followed.values()) followed.unsubscribe()
     this.#followed.clear()
     this.#press()
   }
 
   #join(attempt: Attempt, afterSeq: number): Followed {
     const followed = new Followed(attempt, afterSeq)
-    followed.leave = attempt.log.onChange(() => {
+    followed.unsubscribe = attempt.log.onChange(() => {
       this.#ready.add(followed)
       if (attempt.log.hasEnded) this.#press()
       else this.#wake()
@@ -152,7 +153,7 @@ class Following {
     return followed
   }
 
-  #take(): EventBatch[] {
+  #drain(): EventBatch[] {
     const all: EventBatch[] = [...this.#unknown].map((handle) => ({
       handle,
       lines: [],
@@ -160,16 +161,16 @@ class Following {
       end: 'unknown',
     }))
     this.#unknown.clear()
-    let room: number = followLimits.messageBytes
+    let bytesLeft: number = followLimits.messageBytes
     // An attempt with more lines is put back behind the others. This loop reaches it again.
     for (const followed of this.#ready) {
-      if (room <= 0) break
+      if (bytesLeft <= 0) break
       this.#ready.delete(followed)
-      const { news, bytes, hasMore } = followed.take(Math.min(room, followLimits.turnBytes))
-      room -= bytes
+      const { news, bytes, hasMore } = followed.drain(Math.min(bytesLeft, followLimits.turnBytes))
+      bytesLeft -= bytes
       if (news !== null) all.push(news)
       if (news !== null && news.end !== null) {
-        followed.leave()
+        followed.unsubscribe()
         this.#followed.delete(news.handle)
       } else if (hasMore) this.#ready.add(followed)
     }
@@ -190,7 +191,7 @@ class Following {
 
 /** One attempt on one stream. */
 class Followed {
-  leave: () => void = () => {}
+  unsubscribe: () => void = () => {}
   /** Index of the next event to send. */
   #next = 0
   /** Lines that were sent and not confirmed as stored. */
@@ -203,31 +204,31 @@ class Followed {
   ) {}
 
   stored(seq: number): void {
-    const kept = this.#unstored.filter((line) => line.seq > seq)
-    this.#unstored = kept
-    this.#unstoredBytes = kept.reduce((sum, { bytes }) => sum + bytes, 0)
+    const unconfirmed = this.#unstored.filter((line) => line.seq > seq)
+    this.#unstored = unconfirmed
+    this.#unstoredBytes = unconfirmed.reduce((sum, { bytes }) => sum + bytes, 0)
   }
 
   /** Takes lines of at most `bytesMax` bytes, or one line. `news` is null when there is nothing to send. */
-  take(bytesMax: number): { news: EventBatch | null; bytes: number; hasMore: boolean } {
+  drain(bytesMax: number): { news: EventBatch | null; bytes: number; hasMore: boolean } {
     const { handle, log } = this.attempt
     const news: EventBatch = { handle, lines: [], phases: [], end: null }
     let bytes = 0
     let isFull = false
-    for (; this.#next < log.told.length; this.#next += 1) {
-      const told = log.told[this.#next]
-      if (told?.kind === 'phase') news.phases.push(told.phase)
-      if (told?.kind !== 'line' || told.line.seq <= this.afterSeq) continue
-      const size = told.line.bytes + LINE_OVERHEAD_BYTES
+    for (; this.#next < log.events.length; this.#next += 1) {
+      const event = log.events[this.#next]
+      if (event?.kind === 'phase') news.phases.push(event.phase)
+      if (event?.kind !== 'line' || event.line.seq <= this.afterSeq) continue
+      const size = event.line.bytes + LINE_OVERHEAD_BYTES
       const isTooMuch = this.#unstored.length > 0 && this.#unstoredBytes + size > followLimits.windowBytes
       isFull = bytes > 0 && bytes + size > bytesMax
       if (isTooMuch || isFull) break
       bytes += size
-      news.lines.push(told.line)
-      this.#unstored.push({ seq: told.line.seq, bytes: size })
+      news.lines.push(event.line)
+      this.#unstored.push({ seq: event.line.seq, bytes: size })
       this.#unstoredBytes += size
     }
-    if (log.hasEnded && this.#next === log.told.length) news.end = this.attempt
+    if (log.hasEnded && this.#next === log.events.length) news.end = this.attempt
     const isNews = news.lines.length > 0 || news.phases.length > 0 || news.end !== null
     return { news: isNews ? news : null, bytes, hasMore: isFull }
   }

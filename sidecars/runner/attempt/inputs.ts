@@ -60,7 +60,9 @@ export class Inputs {
     const zones = new Set<string>()
     const checkRoom = () => {
       if (tables.size + zones.size > limits.namesPerTemplate)
-        throw new NameError(`more than ${limits.namesPerTemplate} tables and landing zones are named`)
+        throw new NameError(
+          `the template names more than ${limits.namesPerTemplate} tables and landing zones`,
+        )
     }
     const sql = this.#render(template, {
       ref: (name) => {
@@ -117,12 +119,12 @@ export class Inputs {
   async openTables(
     tables: readonly TableName[],
     lake: LakeSession,
-    known: ReadonlyMap<string, TableMetadata | null> = new Map(),
+    cachedTables: ReadonlyMap<string, TableMetadata | null> = new Map(),
   ): Promise<void> {
     const distinct = new Map(tables.map((table) => [tableKey(table), table]))
     await Promise.all(
       Array.from(distinct, async ([key, table]) => {
-        const metadata = known.has(key) ? known.get(key) : await lake.catalog.load(table)
+        const metadata = cachedTables.has(key) ? cachedTables.get(key) : await lake.catalog.load(table)
         this.#tables.set(key, metadata ? await lake.open(table, metadata) : null)
       }),
     )
@@ -224,8 +226,8 @@ export function renderPlain(
     }
     end = match.index + expression.length
   }
-  const rest = source.slice(end)
-  return /\{[{%#]/.test(rest) ? null : rendered + rest
+  const trailing = source.slice(end)
+  return /\{[{%#]/.test(trailing) ? null : rendered + trailing
 }
 
 /** The log line about a table that the pipeline reads. */

@@ -1,4 +1,5 @@
 import assert from 'node:assert'
+import { addedFiles, removedFiles } from '../../../lake/iceberg/write/strategy.ts'
 import { type TableName, tableKey } from '../../../lake/pipeline/names.ts'
 import { since } from '../author/wording.ts'
 import type { OpenedInstance } from '../engine/shared-instance.ts'
@@ -17,16 +18,16 @@ export async function judge(
   stored: StoredResult | null,
   opened: OpenedInstance | null,
 ): Promise<TestResult[]> {
-  const { work, place, tests, inputs, target } = attempt
-  const { log, signal } = work
-  const { engine, directory } = place
+  const { context, resources, tests, inputs, target } = attempt
+  const { log, signal } = context
+  const { engine, directory } = resources
   if (tests.length === 0) return []
   if (stored !== null) {
-    const paths = opened === null ? await stored.placed : stored.change.files.map(({ path }) => path)
+    const paths = opened === null ? await stored.placed : addedFiles(stored.change).map(({ path }) => path)
     inputs.setTable(onBranch(target.name, stored, inputs.table(target.name), paths))
   }
   if (inputs.table(target.name) === null) return []
-  work.enter('testing')
+  context.enter('testing')
   const started = performance.now()
   const shown = inputs.found()
   // An instance executes one call after the other, so the first test need not wait for this answer.
@@ -45,26 +46,28 @@ export async function judge(
 function onBranch(
   name: TableName,
   { change, files: added }: StoredResult,
-  known: TableInput | null,
+  cachedTable: TableInput | null,
   paths: readonly string[],
 ): TableInput {
-  const { operation, replaced, schema, files } = change
-  const before = operation === 'overwrite' ? null : known
-  const gone = new Set(replaced.map(({ file }) => file.location))
+  const { operation, schema } = change
+  const removed = removedFiles(change).map(({ file }) => file)
+  const before = operation === 'overwrite' ? null : cachedTable
+  const removedLocations = new Set(removed.map((file) => file.location))
   const pathAt = (i: number) => {
     const path = before?.paths[i]
     assert(path !== undefined, `no local file for data file ${i} of ${tableKey(name)}`)
     return path
   }
-  const kept = (before?.locations ?? []).flatMap((location, i) =>
-    gone.has(location) ? [] : [{ location, path: pathAt(i) }],
+  const retained = (before?.locations ?? []).flatMap((location, i) =>
+    removedLocations.has(location) ? [] : [{ location, path: pathAt(i) }],
   )
-  const rows = (all: readonly { recordCount: number }[]) => all.reduce((sum, one) => sum + one.recordCount, 0)
+  const rows = (files: readonly { recordCount: number }[]) =>
+    files.reduce((sum, file) => sum + file.recordCount, 0)
   return {
     name,
     schema: schema.schema,
-    paths: [...kept.map(({ path }) => path), ...paths],
-    locations: [...kept, ...added].map(({ location }) => location),
-    rowCount: (before?.rowCount ?? 0) - rows(replaced.map(({ file }) => file)) + rows(files),
+    paths: [...retained.map(({ path }) => path), ...paths],
+    locations: [...retained, ...added].map(({ location }) => location),
+    rowCount: (before?.rowCount ?? 0) - rows(removed) + rows(added),
   }
 }

@@ -56,7 +56,7 @@ export async function bringLanding(
 ): Promise<LandingFile[] | null> {
   const { frozen, namespace } = options
   const input =
-    frozen.find((known) => known.namespace === namespace && known.zone === zone) ??
+    frozen.find((input) => input.namespace === namespace && input.zone === zone) ??
     (await freeze(zone, options))
   if (input === null) return null
   await mkdir(directory, { recursive: true })
@@ -116,8 +116,8 @@ async function bring(file: LandingFile, path: string, gateway: Gateway): Promise
 }
 
 /** The object that has the content of a landing file. */
-export function objectOf({ object }: LandingFile): FileVersion {
-  assert(object !== undefined, 'a landing file has an object')
+export function objectOf({ id, object }: LandingFile): FileVersion {
+  assert(object !== undefined, `landing file ${id} has no object`)
   return object
 }
 

@@ -48,7 +48,8 @@ export async function fetchPipelineFiles(
   )
   const source = files.find(({ path }) => path === sourcePath)
   if (source === undefined) throw new AuthorError(`the pipeline has no ${sourcePath}`)
-  if (source.text.length > limits.sourceBytes) throw new AuthorError(`${sourcePath} is too large`)
+  if (source.text.length > limits.sourceBytes)
+    throw new AuthorError(`${sourcePath} is longer than ${limits.sourceBytes} characters: shorten the file`)
   return { source, config: files.find(({ path }) => path === 'config.yaml'), tests: testsIn(files) }
 }
 

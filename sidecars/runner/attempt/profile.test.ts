@@ -49,7 +49,7 @@ test('a large plan is shown in part', () => {
   expect(wide.tree.length).toBeLessThan(400)
 })
 
-test('a text of another shape is rejected', () => {
+test('rejects a profile of an unknown format', () => {
   for (const text of ['{}', '[]', '"x"', profile({ operator_name: 1 })])
-    expect(() => readProfile(text)).toThrow('another shape')
+    expect(() => readProfile(text)).toThrow('unknown format')
 })

@@ -39,10 +39,10 @@ const OPERATORS_SHOWN = 500
 /** Characters shown of a list of values or a long condition. */
 const DETAIL_CHARACTERS = 300
 
-/** Parses the profile that the engine wrote. Throws for a text of another shape. */
+/** Parses the profile that the engine wrote. Throws for a text of an unknown format. */
 export function readProfile(text: string): Profile {
   const profile: unknown = JSON.parse(text)
-  if (!profileOf.Check(profile)) throw new Error('the engine wrote a profile of another shape')
+  if (!profileOf.Check(profile)) throw new Error('the profile of the engine has an unknown format')
   const lines: string[] = []
   let operators = 0
   const show = (operator: Operator, first: string, rest: string) => {

@@ -12,7 +12,7 @@ import { pythonDraft } from '../python/draft.ts'
 import { type DraftedTest, draftsOf, draftTests } from '../write/quality-gate.ts'
 import { variablesOf } from '../write/watermark.ts'
 import type { AttemptResources } from './attempt-resources.ts'
-import type { Work } from './attempts.ts'
+import type { ExecutionContext } from './attempts.ts'
 import { type Draft, Inputs, readsTable, readsZone } from './inputs.ts'
 import type { TableInput } from './lake-session.ts'
 import type { LandingOptions } from './landing.ts'
@@ -30,8 +30,8 @@ export interface Target {
 
 /** An attempt whose inputs are on this machine and whose SQL is rendered. */
 export interface RenderedAttempt {
-  work: Work
-  place: AttemptResources
+  context: ExecutionContext
+  resources: AttemptResources
   target: Target
   config: PipelineConfig
   variables: TemplateVariables
@@ -44,41 +44,44 @@ export interface RenderedAttempt {
 }
 
 /** Fetches the files, renders the templates, and opens all tables and zones that they name. Throws AuthorError. */
-export async function render(work: Work, place: AttemptResources): Promise<RenderedAttempt> {
-  const { request, log } = work
+export async function render(
+  context: ExecutionContext,
+  resources: AttemptResources,
+): Promise<RenderedAttempt> {
+  const { request, log } = context
   const started = performance.now()
   const name = targetOf(request)
   const [files, table] = await Promise.all([
-    fetchPipelineFiles(request, place.lake.gateway),
-    tableBefore(name, work, place),
+    fetchPipelineFiles(request, resources.lake.gateway),
+    tableBefore(name, context, resources),
   ])
-  const config = configure(files, work)
+  const config = configure(files, context)
   const startedAt = request.runStartedAt ? timestampDate(request.runStartedAt) : new Date()
   const target: Target = { name, table, rules: config, runStartedAt: startedAt.toISOString() }
   const texts = [files.source, ...files.tests.map(({ file }) => file)].map(({ text }) => text)
   const warn = (message: string) => log.write('warn', message)
-  const variables = await variablesOf({ ...target, config, texts, warn }, place, work.signal)
-  const inputs = new Inputs({ namespace: request.namespace, variables, landing: place.landing })
+  const variables = await variablesOf({ ...target, config, texts, warn }, resources, context.signal)
+  const inputs = new Inputs({ namespace: request.namespace, variables, landing: resources.landing })
   const template = { file: files.source.path, source: files.source.text }
-  const draft = place.python ? pythonDraft(template, request.namespace) : inputs.draft(template)
+  const draft = resources.python ? pythonDraft(template, request.namespace) : inputs.draft(template)
   const tests = draftTests(files.tests, inputs)
   const landing = {
     namespace: request.namespace,
     frozen: request.landing,
     access: lakeOf(request),
-    gateway: place.lake.gateway,
+    gateway: resources.lake.gateway,
   }
-  const attempt = { work, place, target, config, variables, inputs, template, draft, tests, landing }
+  const attempt = { context, resources, target, config, variables, inputs, template, draft, tests, landing }
   await open(attempt)
-  if (place.python !== null || isUploadArchived(attempt)) return attempt
+  if (resources.python !== null || isUploadArchived(attempt)) return attempt
   const sql = inputs.sqlOf(draft)
   log.write('info', `rendered ${template.file} in ${since(started)}`)
   return { ...attempt, draft: { ...draft, sql } }
 }
 
 /** True when an upload requested this run and another successful run has archived the file meanwhile. */
-export function isUploadArchived({ work, draft, inputs }: RenderedAttempt): boolean {
-  return work.request.emptyLandingIsSuccess && emptyZoneOf(draft, inputs) !== undefined
+export function isUploadArchived({ context, draft, inputs }: RenderedAttempt): boolean {
+  return context.request.emptyLandingIsSuccess && emptyZoneOf(draft, inputs) !== undefined
 }
 
 const emptyZoneOf = ({ zones }: Draft, inputs: Inputs) =>
@@ -89,17 +92,17 @@ export const inputsOf = ({ draft, inputs }: RenderedAttempt): TableInput[] =>
   draft.tables.flatMap((table) => inputs.table(table) ?? [])
 
 /** Lets a refused text be parsed in an open instance, to explain its error. */
-export const parsedIn = ({ work, place }: RenderedAttempt, instance: number): ParsedIn => ({
-  engine: place.engine,
+export const parsedIn = ({ context, resources }: RenderedAttempt, instance: number): ParsedIn => ({
+  engine: resources.engine,
   instance,
-  find: findIn(place.lake, work.request.namespace),
-  signal: work.signal,
+  find: findIn(resources.lake, context.request.namespace),
+  signal: context.signal,
 })
 
 /** Reads the table at the attempt's base. The request may name its metadata file; otherwise the catalog is read. */
 async function tableBefore(
   name: TableName,
-  { request }: Work,
+  { request }: ExecutionContext,
   { lake }: AttemptResources,
 ): Promise<TableMetadata | null> {
   const { tableMetadata } = request
@@ -107,7 +110,10 @@ async function tableBefore(
   return tableMetadata === '' ? null : lake.metadataAt(tableMetadata)
 }
 
-function configure({ source, config: file }: PipelineFiles, { facts, log }: Work): PipelineConfig {
+function configure(
+  { source, config: file }: PipelineFiles,
+  { facts, log }: ExecutionContext,
+): PipelineConfig {
   const { config, errors, warnings } = parseConfig({ config: file, source })
   facts.archiveLandingZones = config.archiveLandingZones
   facts.maxRetries = config.maxRetries
@@ -119,8 +125,8 @@ function configure({ source, config: file }: PipelineFiles, { facts, log }: Work
 
 /** Opens the tables and landing zones that the pipeline and its tests name, concurrently. */
 async function open(attempt: RenderedAttempt): Promise<void> {
-  const { work, place, target, inputs, draft, tests, landing } = attempt
-  const { request, facts, log } = work
+  const { context, resources, target, inputs, draft, tests, landing } = attempt
+  const { request, facts, log } = context
   const { name, table, rules } = target
   const drafts = [draft, ...draftsOf(tests)]
   // A pipeline needs the files of its own table only if it names `this`. Its tests also read the files that stay.
@@ -129,7 +135,7 @@ async function open(attempt: RenderedAttempt): Promise<void> {
   const tables = [...drafts.flatMap((each) => each.tables), ...(readsOwn ? [name] : [])]
   const zones = drafts.flatMap((each) => each.zones)
   await Promise.all([
-    inputs.openTables(tables, place.lake, new Map([[tableKey(name), table]])),
+    inputs.openTables(tables, resources.lake, new Map([[tableKey(name), table]])),
     inputs.openLandings(zones, landing),
   ])
   for (const input of inputsOf(attempt)) log.write('info', readsTable(input))
@@ -147,12 +153,13 @@ async function open(attempt: RenderedAttempt): Promise<void> {
 }
 
 function targetOf({ namespace, layer: text, pipelineName: name }: SubmitPipelineRequest): TableName {
-  const layer = LAYERS.find((known) => known === text)
-  if (layer === undefined) throw new AuthorError(`there is no layer ${text}`, { where: '' })
+  const layer = LAYERS.find((candidate) => candidate === text)
+  if (layer === undefined)
+    throw new AuthorError(`unknown layer '${text}': use ${LAYERS.join(', ')}`, { where: '' })
   return { namespace, layer, name }
 }
 
 export function lakeOf({ lake }: SubmitPipelineRequest): LakeAccess {
-  if (lake === undefined) throw new AuthorError('the request does not say where the lake is', { where: '' })
+  if (lake === undefined) throw new AuthorError('lake is missing', { where: '' })
   return lake
 }

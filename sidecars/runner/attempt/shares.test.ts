@@ -95,7 +95,7 @@ test('the time of `ready` counts for all items, not for one share', async () => 
   })
 })
 
-test('an item without a turn causes NoTurn instead of a late result', async () => {
+test('an item without a turn causes NoTimeLeft instead of a late result', async () => {
   await expect(results({ a: 1 }, 60, [Infinity])).rejects.toBeInstanceOf(NoTimeLeft)
   await expect(results({ stuck: Infinity, a: 1 }, 60, [0, Infinity])).rejects.toBeInstanceOf(NoTimeLeft)
 })

@@ -17,14 +17,14 @@ export interface Shared<Item, Result> {
 /** The time ended before every item had a turn. An item without a turn has no result, not even a late one. */
 export class NoTimeLeft extends Error {
   constructor() {
-    super('the time was over before everything had its turn')
+    super('the total time ended before every item had a turn')
   }
 }
 
 /**
  * Processes items one after the other within a total time. Time that quick items leave goes to the others. An item that exceeds
  * its share is interrupted. It starts again when every item has had its turn. If the second turn is too short, `late` makes its
- * result. Throws NoTurn, the errors of `ready` and `work`, and the signal's reason.
+ * result. Throws NoTimeLeft, the errors of `ready` and `work`, and the signal's reason.
  */
 export async function inShares<Item, Result>(
   items: readonly Item[],
@@ -33,44 +33,44 @@ export async function inShares<Item, Result>(
 ): Promise<Result[]> {
   const deadline = time.now() + ms
   const end = time.timeout(ms)
-  const answers = new Map<Item, () => Result>()
+  const results = new Map<Item, () => Result>()
 
   /** Returns whether the time was sufficient. */
-  async function within(over: AbortSignal, act: (signal: AbortSignal) => Promise<void>): Promise<boolean> {
+  async function within(timeout: AbortSignal, act: (signal: AbortSignal) => Promise<void>): Promise<boolean> {
     try {
-      await act(AbortSignal.any([signal, over]))
+      await act(AbortSignal.any([signal, timeout]))
       return true
     } catch (error) {
-      if (signal.aborted || !(over.aborted || end.aborted)) throw error
+      if (signal.aborted || !(timeout.aborted || end.aborted)) throw error
       return false
     }
   }
 
-  let waiting = items
+  let pending = items
   for (let round = 1; round <= ROUNDS; round++) {
     const interrupted: Item[] = []
-    for (const [place, item] of waiting.entries()) {
-      const share = () => Math.floor((deadline - time.now()) / (waiting.length - place))
+    for (const [index, item] of pending.entries()) {
+      const share = () => Math.floor((deadline - time.now()) / (pending.length - index))
       const isReady = share() > 0 && (await within(end, ready))
-      const own = share()
-      const begun = time.now()
-      const act = async (over: AbortSignal) => {
-        const result = await work(item, over)
-        answers.set(item, () => result)
+      const shareMs = share()
+      const startedAt = time.now()
+      const act = async (timeout: AbortSignal) => {
+        const result = await work(item, timeout)
+        results.set(item, () => result)
       }
-      if (isReady && own > 0) {
-        if (await within(time.timeout(own), act)) continue
-        const spentMs = time.now() - begun
-        answers.set(item, () => late(item, spentMs))
+      if (isReady && shareMs > 0) {
+        if (await within(time.timeout(shareMs), act)) continue
+        const spentMs = time.now() - startedAt
+        results.set(item, () => late(item, spentMs))
       }
       interrupted.push(item)
     }
-    waiting = interrupted
+    pending = interrupted
   }
   return items.map((item) => {
-    const answer = answers.get(item)
-    if (answer === undefined) throw new NoTimeLeft()
-    return answer()
+    const result = results.get(item)
+    if (result === undefined) throw new NoTimeLeft()
+    return result()
   })
 }
 

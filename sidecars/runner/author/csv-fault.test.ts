@@ -51,7 +51,7 @@ test('the message names file, line, column, reason and remedy in one line', asyn
   )
 })
 
-test('other errors are left alone', () => {
+test('other errors are not rewritten', () => {
   expect(csvFault('Binder Error: Referenced column "nope" not found in FROM clause!')).toBeNull()
   expect(csvFault("Conversion Error: Could not convert string 'x' to INT32")).toBeNull()
 })

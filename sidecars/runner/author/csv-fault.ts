@@ -10,8 +10,8 @@ export function csvFault(message: string): string | null {
   const line = /\bCSV Error on Line: (\d+)/.exec(message)?.[1]
   if (line === undefined) return null
   const file = /^ {2}file = (.+)$/m.exec(message)?.[1]
-  const place = `${file === undefined ? 'the CSV file' : landingName(file)} line ${line}`
-  return `${place}${reasonOf(message)}`
+  const location = `${file === undefined ? 'the CSV file' : landingName(file)} line ${line}`
+  return `${location}${reasonOf(message)}`
 }
 
 const CONVERSION =

@@ -35,13 +35,13 @@ export async function slipsIn(
   text: ReadText,
   find: FindTables,
 ): Promise<Slip[]> {
-  const given = new Set(text.tables.map((table) => keyOf({ schema: schemaOf(table), name: table.name })))
+  const references = new Set(text.tables.map((table) => keyOf({ schema: schemaOf(table), name: table.name })))
   const slips: Slip[] = []
   for (const table of tables) {
     if (slips.length === SLIPS_MAX) break
     const zone = text.zones.get(table.name)
     if (zone !== undefined) slips.push({ at: table.at, message: readerFor(zone, text.language) })
-    else if (!isFile(table) && !(table.catalog === '' && given.has(keyOf(table))))
+    else if (!isFile(table) && !(table.catalog === '' && references.has(keyOf(table))))
       slips.push({ at: table.at, message: await bareName(table, text, find) })
   }
   return slips
@@ -57,16 +57,16 @@ const isFile = ({ catalog, schema, name }: WrittenTable) =>
 /** Advice for a path without a reader: `landing_zone()` returns a path, and a reader such as read_csv makes rows of it. */
 export const readerFor = (zone: string, language: ReadText['language']): string =>
   language === 'sql'
-    ? `landing_zone() gives the path of the zone's files, as a text: write read_csv('{{ landing_zone("${zone}") }}')`
-    : `landing_zone() gives the path of the zone's files, as a text: write sql("... read_csv('" + landing_zone("${zone}") + "')")`
+    ? `landing_zone() returns the path of the zone's files as text: write read_csv('{{ landing_zone("${zone}") }}')`
+    : `landing_zone() returns the path of the zone's files as text: write sql("... read_csv('" + landing_zone("${zone}") + "')")`
 
 async function bareName(table: WrittenTable, { language, namespace }: ReadText, find: FindTables) {
   const written = [table.catalog, table.schema, table.name].filter((part) => part !== '').join('.')
   const names = namesOf(written, namespace) ?? (await find(table.name.toLowerCase()))
   const [first = `layer.${table.name.toLowerCase()}`] = names
   const layers = names.length === 0 ? ` with its layer (${LAYERS.join(', ')})` : ''
-  const rest = names.slice(1).map((name) => ` or ${reference(name, language)}`)
-  return `${written} is a bare table name, which a run cannot read: write ${reference(first, language)}${rest.join('')}${layers}`
+  const alternatives = names.slice(1).map((name) => ` or ${reference(name, language)}`)
+  return `${written} is a bare table name, which a run cannot read: write ${reference(first, language)}${alternatives.join('')}${layers}`
 }
 
 const reference = (name: string, language: ReadText['language']) =>
@@ -92,7 +92,9 @@ export const findIn =
       const table = parseTableName(written, namespace)
       return (await catalog.load(table)) === null ? [] : [written]
     })
-    return (await Promise.allSettled(found)).flatMap((one) => (one.status === 'fulfilled' ? one.value : []))
+    return (await Promise.allSettled(found)).flatMap((result) =>
+      result.status === 'fulfilled' ? result.value : [],
+    )
   }
 
 /** A text that the engine has rejected, and the same text with the paths of its zones in quotes. */
@@ -110,13 +112,13 @@ export interface ParsedIn {
 }
 
 /** Returns a fault that says what to write instead, if a slip is the reason for the error. Otherwise returns the error. */
-export async function explained(error: unknown, text: RefusedText, place: ParsedIn): Promise<unknown> {
+export async function explained(error: unknown, text: RefusedText, parsedIn: ParsedIn): Promise<unknown> {
   if (!(error instanceof EngineFault)) return error
   const isSyntax = error.kind === 'syntax'
   // Only unknown tables are explained: the engine would suggest its own internal tables.
   if (!isSyntax && !UNKNOWN_TABLE.test(error.message)) return error
   try {
-    const { engine, instance, find, signal } = place
+    const { engine, instance, find, signal } = parsedIn
     const parse = (sql: string) => engine.call({ kind: 'parse', number: instance, sql }, signal)
     const { fault, tables } = await parse(text.sql)
     if (fault !== null) {

@@ -34,33 +34,33 @@ export interface CheckInput {
 export type CheckSql = (check: CheckInput, signal: AbortSignal) => Promise<ValidationReport>
 
 /** A hostile text can crash a parser, so texts are parsed in the processes that run pipelines. */
-export function makeSqlCheck(pool: Pick<RunEngines, 'take'>): CheckSql {
+export function makeSqlCheck(pool: Pick<RunEngines, 'acquire'>): CheckSql {
   const turns = makeRunSlots(limits.sqlChecks)
   return async ({ input, queries, report }, caller) => {
     const files = sqlFilesOf(input)
     if (files.length === 0 && queries.length === 0) return report
-    const late = AbortSignal.timeout(limits.sqlCheckMs)
-    const signal = AbortSignal.any([caller, late])
+    const timeout = AbortSignal.timeout(limits.sqlCheckMs)
+    const signal = AbortSignal.any([caller, timeout])
     try {
-      const leave = await turns.take(signal)
+      const release = await turns.acquire(signal)
       try {
         const found = await inEngine(pool, signal, async (parse) => {
-          const ofPython = await judgedQueries(queries, input, parse)
+          const ofPython = await checkQueries(queries, input, parse)
           return (await foundIn(files, input, parse)).set(PYTHON, ofPython)
         })
         return withFound(report, found)
       } finally {
-        leave()
+        release()
       }
     } catch (error) {
       caller.throwIfAborted()
       const isElsewhere =
         error instanceof EngineEnded || error instanceof EngineFault || error instanceof EnginesBusy
-      if (!(error instanceof Error) || (!late.aborted && !isElsewhere)) throw error
-      const why = late.aborted
-        ? `no engine has parsed it within ${limits.sqlCheckMs / 1_000} s`
+      if (!(error instanceof Error) || (!timeout.aborted && !isElsewhere)) throw error
+      const reason = timeout.aborted
+        ? `the check did not finish within ${limits.sqlCheckMs / 1_000} s`
         : error.message
-      const unchecked = { errors: [], warnings: [`its SQL was not checked: ${why}`] }
+      const unchecked = { errors: [], warnings: [`SQL not checked: ${reason}`] }
       const paths = [...files.map(({ path }) => path), ...(queries.length > 0 ? [PYTHON] : [])]
       return withFound(report, new Map(paths.map((path) => [path, unchecked])))
     }
@@ -74,11 +74,11 @@ const sqlFilesOf = ({ pipeline, files }: PublishInput): TextFile[] =>
   )
 
 async function inEngine<T>(
-  pool: Pick<RunEngines, 'take'>,
+  pool: Pick<RunEngines, 'acquire'>,
   signal: AbortSignal,
   work: (parse: Parse) => Promise<T>,
 ): Promise<T> {
-  const engine = await pool.take(signal)
+  const engine = await pool.acquire(signal)
   try {
     const number = await openEmpty(engine, signal)
     return await work((sql) => engine.call({ kind: 'parse', number, sql }, signal))
@@ -105,7 +105,7 @@ async function foundIn(
 ): Promise<Map<string, Found>> {
   const config = configOf(input)
   const found = new Map<string, Found>()
-  for (const file of files) found.set(file.path, await judged(file, config, input, parse))
+  for (const file of files) found.set(file.path, await checkFile(file, config, input, parse))
   return found
 }
 
@@ -122,7 +122,7 @@ function configOf({ pipeline, files }: PublishInput): PipelineConfig {
 const WATERMARKS = [null, '0']
 
 /** Checks each text that the template renders to, for the first run and for later runs. */
-async function judged(
+async function checkFile(
   file: TextFile,
   { mergeStrategy: strategy }: PipelineConfig,
   { pipeline, known }: PublishInput,
@@ -146,15 +146,15 @@ async function judged(
     const { fault, tables } = await parse(text.sql)
     // Making a source map renders the template again, so each text gets at most one map.
     let map: SourceMap | undefined
-    const place = (at: number | undefined) => {
+    const locationOf = (at: number | undefined) => {
       if (at === undefined) return ''
       map ??= sourceMapOf(file.text, draft.sql, (source) => inputs.draft({ file: file.path, source }).sql)
       return `${placeOf(at, map, draft)}: `
     }
     if (fault === null)
       for (const { at, message } of await slipsIn(tables, text, among(known?.tables, pipeline.namespace)))
-        warnings.add(place(at) + message)
-    else errors.add((await barePath(file, text, parse)) ?? place(fault.at) + fault.message)
+        warnings.add(locationOf(at) + message)
+    else errors.add((await barePath(file, text, parse)) ?? locationOf(fault.at) + fault.message)
   }
   return { errors: [...errors], warnings: [...warnings] }
 }
@@ -162,7 +162,7 @@ async function judged(
 const PYTHON = 'pipeline.py'
 
 /** All findings are warnings, because only execution shows whether a query is reached. */
-async function judgedQueries(
+async function checkQueries(
   queries: readonly WrittenQuery[],
   { pipeline, known }: PublishInput,
   parse: Parse,
@@ -171,18 +171,18 @@ async function judgedQueries(
   for (const query of queries) {
     const text = textOf(query, pipeline)
     if (text === null) continue
-    const place = (at = 0) => {
+    const locationOf = (at = 0) => {
       const { line } = lineCounter(text.sql)(at)
       return `line ${query.isInPlace ? query.line + line - 1 : query.line}: `
     }
     const { fault, tables } = await parse(text.sql)
     if (fault === null)
       for (const { at, message } of await slipsIn(tables, text, among(known?.tables, pipeline.namespace)))
-        warnings.add(place(at) + message)
+        warnings.add(locationOf(at) + message)
     else {
       const [zone = ''] = text.zones.values()
       const isPath = await hasBarePath(text, parse)
-      warnings.add(place(fault.at) + (isPath ? readerFor(zone, 'python') : `sql(): ${fault.message}`))
+      warnings.add(locationOf(fault.at) + (isPath ? readerFor(zone, 'python') : `sql(): ${fault.message}`))
     }
   }
   return { errors: [], warnings: [...warnings] }
@@ -229,8 +229,8 @@ function draftOf(inputs: Inputs, { path, text }: TextFile): Draft | null {
 
 /** The position in the author's file, or in the rendered SQL if the former is unknown. */
 function placeOf(at: number, map: SourceMap, { sql }: Draft): string {
-  const own = map(at)
-  if (own !== null) return shownPlace(own)
+  const position = map(at)
+  if (position !== null) return shownPlace(position)
   return `${shownPlace(lineCounter(sql)(at))} of the rendered SQL`
 }
 
@@ -255,10 +255,10 @@ const among =
 
 function withFound(report: ValidationReport, found: ReadonlyMap<string, Found>): ValidationReport {
   const files = report.files.map((file) => {
-    const own = found.get(file.path)
-    if (own === undefined) return file
-    const errors = [...file.errors, ...own.errors]
-    return { ...file, valid: errors.length === 0, errors, warnings: [...file.warnings, ...own.warnings] }
+    const findings = found.get(file.path)
+    if (findings === undefined) return file
+    const errors = [...file.errors, ...findings.errors]
+    return { ...file, valid: errors.length === 0, errors, warnings: [...file.warnings, ...findings.warnings] }
   })
   return { valid: files.every(({ valid }) => valid), files }
 }

@@ -54,7 +54,7 @@ test('a ref outside of delimiters is explained', () => {
       sql: "from ref('a.b')",
     }),
   ).toBe(
-    'pipeline.sql line 1: Catalog Error: Table Function with name ref does not exist: ref() is of the template, write {{ ref(...) }}',
+    'pipeline.sql line 1: Catalog Error: Table Function with name ref does not exist: ref() belongs to the template: write {{ ref(...) }}',
   )
 })
 

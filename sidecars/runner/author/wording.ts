@@ -20,13 +20,14 @@ export interface Rendered {
  * is the SQL that failed.
  */
 export function reasonOf(error: unknown, rendered?: Rendered): string | null {
-  if (error instanceof EngineFault) return rendered ? sqlReason(error, rendered) : wordsOf(error)
+  if (error instanceof EngineFault) return rendered ? sqlReason(error, rendered) : plainMessage(error)
   if (error instanceof AuthorError)
     return rendered && error.where === undefined ? `${rendered.file}: ${error.text}` : error.message
   if (error instanceof EngineEnded || error instanceof HttpFailure) return error.message
   if (isDiskFull(error)) return DISK_FULL
-  if (error instanceof CatalogError) return `the catalog: ${error.message}`
-  if (error instanceof Error && error.name === 'TimeoutError') return 'the service does not answer'
+  if (error instanceof CatalogError) return `catalog error: ${error.message}`
+  if (error instanceof Error && error.name === 'TimeoutError')
+    return 'no answer from the service in time: try again'
   return null
 }
 
@@ -39,17 +40,14 @@ export function withLocation(error: unknown, rendered: Rendered): unknown {
 
 /** The engine's message about a query for `sql()`, with the line within the query. Python names the line of the file. */
 export function sqlWords(fault: EngineFault): string {
-  const words = wordsOf(fault)
+  const words = plainMessage(fault)
   return fault.line === undefined || fault.line === 1 ? words : `${words} (line ${fault.line} of the query)`
 }
 
 /** The engine's message without its excerpt of the SQL. The excerpt shows paths of this machine besides the author's text. */
-const wordsOf = ({ kind, message }: EngineFault) =>
+const plainMessage = ({ kind, message }: EngineFault) =>
   csvFault(message) ??
-  (kind === 'broken'
-    ? `the engine cannot run this, it failed inside: ${upTo(message, /\n/)}`
-    : upTo(message, /\nLINE \d+:/)
-  )
+  (kind === 'broken' ? `internal error of the engine: ${upTo(message, /\n/)}` : upTo(message, /\nLINE \d+:/))
     // The engine suggests its own functions with similar names.
     .replace(/(Function with name (?:ref|landing_zone) does not exist)![\s\S]*$/, '$1')
     // The engine suggests its own internal tables.
@@ -64,35 +62,37 @@ const CACHED = /\/cache\/[0-9a-f]{64}/g
 
 /** Names an unreadable file by its path in the lake, not by its local path. A cached copy becomes `a file of the lake`. */
 function withoutPlace(paths: string): string {
-  const rest = paths.slice(paths.lastIndexOf('/_lake/') + 1)
-  const cached = [...rest.matchAll(CACHED)].at(-1)
-  return cached === undefined ? rest : `a file of the lake${rest.slice(cached.index + cached[0].length)}`
+  const lakePath = paths.slice(paths.lastIndexOf('/_lake/') + 1)
+  const cached = [...lakePath.matchAll(CACHED)].at(-1)
+  return cached === undefined
+    ? lakePath
+    : `a file of the lake${lakePath.slice(cached.index + cached[0].length)}`
 }
 
 /** The text before the first match. A pattern that matched the rest too would search from every position. */
-function upTo(text: string, what: RegExp): string {
-  const at = text.search(what)
+function upTo(text: string, pattern: RegExp): string {
+  const at = text.search(pattern)
   return at === -1 ? text : text.slice(0, at)
 }
 
 function sqlReason(fault: EngineFault, { file, source, sql }: Rendered): string {
   const { kind, line } = fault
-  const words = wordsOf(fault)
+  const words = plainMessage(fault)
   // The rest is advice for people who can change the engine's settings.
   if (kind === 'out_of_memory') {
-    const what = /max_temp_directory_size/.test(words) ? 'temporary disk' : 'memory'
-    const which = upTo(words, /\n[ \t]*(?:Possible solutions:|This limit was set by)/).trim()
-    return `${file}: the query needs more ${what} than its engine has: ${which}`
+    const resource = /max_temp_directory_size/.test(words) ? 'temporary disk' : 'memory'
+    const details = upTo(words, /\n[ \t]*(?:Possible solutions:|This limit was set by)/).trim()
+    return `${file}: the query needs more ${resource} than the engine may use: ${details}`
   }
   if (NO_SPACE.test(words)) return `${file}: ${DISK_FULL}`
-  const said = `${words}${hintFor(words)}`
-  if (sql === '') return `${file}: ${said}`
-  const place = line ?? endOf(words, sql) ?? readerOf(words, sql)
-  if (place === null) return `${file}: ${said}`
-  const own = sourceLine(place, source, sql)
-  return own === null
-    ? `${file} (line ${place} of the rendered SQL): ${said}`
-    : `${file} line ${own}: ${said}`
+  const messageWithHint = `${words}${hintFor(words)}`
+  if (sql === '') return `${file}: ${messageWithHint}`
+  const renderedLine = line ?? endOf(words, sql) ?? readerOf(words, sql)
+  if (renderedLine === null) return `${file}: ${messageWithHint}`
+  const templateLine = sourceLine(renderedLine, source, sql)
+  return templateLine === null
+    ? `${file} (line ${renderedLine} of the rendered SQL): ${messageWithHint}`
+    : `${file} line ${templateLine}: ${messageWithHint}`
 }
 
 /** The engine quotes the operating system. */
@@ -114,7 +114,7 @@ function readerOf(words: string, sql: string): number | null {
 /** A hint for the most frequent mistake, which the engine cannot recognize. */
 function hintFor(words: string): string {
   const [, called] = /Function with name (ref|landing_zone) does not exist/.exec(words) ?? []
-  return called === undefined ? '' : `: ${called}() is of the template, write {{ ${called}(...) }}`
+  return called === undefined ? '' : `: ${called}() belongs to the template: write {{ ${called}(...) }}`
 }
 
 /** The line of the template that became a line of the SQL; null if unknown. */
@@ -126,8 +126,8 @@ function sourceLine(line: number, source: string, sql: string): number | null {
   const there = before[line - 1] ?? ''
   if (before.length === after.length && (there === text || there.includes('{'))) return line
   const isOnce = (lines: readonly string[]) => lines.indexOf(text) === lines.lastIndexOf(text)
-  const place = before.indexOf(text)
-  return text.trim() !== '' && place >= 0 && isOnce(before) && isOnce(after) ? place + 1 : null
+  const index = before.indexOf(text)
+  return text.trim() !== '' && index >= 0 && isOnce(before) && isOnce(after) ? index + 1 : null
 }
 
 const NUMBER = new Intl.NumberFormat('en-US')

@@ -31,7 +31,7 @@ export class EngineInstance {
   /** Schemas of the tables that are shown. */
   readonly #schemas = new Set<string>()
   /** The lines of the result's view; null while there is no result. */
-  #author: Places | null = null
+  #author: LineOffsets | null = null
 
   private constructor(prepared: PreparedEngine) {
     this.#prepared = prepared
@@ -60,7 +60,7 @@ export class EngineInstance {
     return true
   }
 
-  async leave(): Promise<null> {
+  async release(): Promise<null> {
     this.#author = null
     await this.#open.renew()
     const schemas = Array.from(
@@ -91,16 +91,16 @@ export class EngineInstance {
     refuseTwins(namesOf(select))
     const values = valuesFor(select, params)
     // A view cannot have parameters.
-    const what = values.length === 0 ? 'VIEW' : 'TABLE'
+    const relationKind = values.length === 0 ? 'VIEW' : 'TABLE'
     const statement = await mapped(() =>
-      this.#open.connection.prepare(`CREATE TEMP ${what} ${quoteIdentifier(name)} AS ${sql}`),
+      this.#open.connection.prepare(`CREATE TEMP ${relationKind} ${quoteIdentifier(name)} AS ${sql}`),
     )
-    for (const [place, value] of values.entries()) {
-      if (value === null) statement.bindNull(place + 1)
+    for (const [index, value] of values.entries()) {
+      if (value === null) statement.bindNull(index + 1)
       else {
         const { text, type } = value
         const cast = await this.#open.read(`SELECT CAST(${quoteLiteral(text)} AS ${typeText(type)})`)
-        statement.bindValue(place + 1, cast.value(0, 0), cast.columnType(0))
+        statement.bindValue(index + 1, cast.value(0, 0), cast.columnType(0))
       }
     }
     await mapped(() => statement.run())
@@ -108,18 +108,18 @@ export class EngineInstance {
   }
 
   async run({ sql }: Input<'run'>): Promise<null> {
-    await this.#ours(sql, (text) => this.#open.run(text))
+    await this.#withoutAuthorLine(sql, (text) => this.#open.run(text))
     return null
   }
 
   async query({ sql }: Input<'query'>): Promise<AnswerOf<'query'>> {
-    const result = await this.#ours(sql, (text) => this.#open.read(text))
+    const result = await this.#withoutAuthorLine(sql, (text) => this.#open.read(text))
     return result.getRowsJS().map((row) => row.map((value) => (value === null ? null : String(value))))
   }
 
   /** Returns one row per file, as COPY reports it. */
   async copy({ sql }: Input<'copy'>): Promise<unknown> {
-    const result = await this.#ours(sql, (text) => this.#open.read(text))
+    const result = await this.#withoutAuthorLine(sql, (text) => this.#open.read(text))
     return result.getRowObjectsJS()
   }
 
@@ -183,10 +183,10 @@ export class EngineInstance {
    * the position within the view, but looks for the line in the text that runs. So the text begins with as many blank lines as
    * the view has. A line after them is not the author's.
    */
-  async #ours<Result>(sql: string, work: (text: string) => Promise<Result>): Promise<Result> {
-    const { room, lines } = this.#author ?? { room: '', lines: 0 }
+  async #withoutAuthorLine<Result>(sql: string, work: (text: string) => Promise<Result>): Promise<Result> {
+    const { blankLines, lines } = this.#author ?? { blankLines: '', lines: 0 }
     try {
-      return await work(room + sql)
+      return await work(blankLines + sql)
     } catch (error) {
       if (!(error instanceof EngineError) || error.line === undefined || error.line <= lines) throw error
       throw new EngineError(error.kind, error.message, undefined, { cause: error })
@@ -194,22 +194,22 @@ export class EngineInstance {
   }
 
   get #open(): Engine {
-    if (this.#engine === null) throw new Error('the instance is not open')
+    if (this.#engine === null) throw new Error('DuckDB instance used before open() or after close()')
     return this.#engine
   }
 }
 
-interface Places {
+interface LineOffsets {
   /** Only blanks, with line ends at the same positions as in the text. */
-  room: string
+  blankLines: string
   lines: number
 }
 
 /** Counts bytes, as the engine does. */
-function placesOf(text: string): Places {
+function placesOf(text: string): LineOffsets {
   const lines = text.split('\n')
   return {
-    room: lines.map((line) => `${' '.repeat(Buffer.byteLength(line))}\n`).join(''),
+    blankLines: lines.map((line) => `${' '.repeat(Buffer.byteLength(line))}\n`).join(''),
     lines: lines.length,
   }
 }
@@ -220,18 +220,17 @@ const PLAIN_TYPE =
 
 /** The value of each parameter of the statement, in order. Throws Refused when the values do not fit. */
 function valuesFor(statement: DuckDBPreparedStatement, params: SqlParameters): SqlParameter[] {
-  const names = Array.from({ length: statement.parameterCount }, (_, place) =>
-    statement.parameterName(place + 1),
+  const names = Array.from({ length: statement.parameterCount }, (_, index) =>
+    statement.parameterName(index + 1),
   )
-  const given = new Map<string, SqlParameter>(
-    isList(params) ? params.map((value, place) => [String(place + 1), value]) : Object.entries(params),
+  const valuesByName = new Map<string, SqlParameter>(
+    isList(params) ? params.map((value, index) => [String(index + 1), value]) : Object.entries(params),
   )
-  const missing = names.find((name) => !given.has(name))
-  if (missing !== undefined)
-    throw new Refused(`the query has a parameter ${missing}, and params gives no value for it`)
-  if (given.size > names.length)
-    throw new Refused(`params gives ${given.size} values, and the query has ${names.length} parameters`)
-  return names.map((name) => given.get(name) ?? null)
+  const missing = names.find((name) => !valuesByName.has(name))
+  if (missing !== undefined) throw new Refused(`no value in params for parameter ${missing} of the query`)
+  if (valuesByName.size > names.length)
+    throw new Refused(`params has ${valuesByName.size} values, but the query has ${names.length} parameters`)
+  return names.map((name) => valuesByName.get(name) ?? null)
 }
 
 const isList = (params: SqlParameters): params is readonly SqlParameter[] => Array.isArray(params)

@@ -6,12 +6,12 @@ import { makeLog } from '../../core/log.ts'
 import { EngineEnded } from '../../engine/engine-process.ts'
 import type { EngineLease, RunEngines, RunEnginesOptions } from './engine-leases.ts'
 import { EngineFault } from './engine-messages.ts'
-import { TEST_SIZE, testEngines, testWall } from './test-engines.ts'
+import { TEST_SIZE, testEngines, testSandbox } from './test-engines.ts'
 
 const ENDLESS = 'select sum(a.range * b.range) from range(1000000) a, range(1000000) b'
 
 const directory = testDirectory()
-const wall = await testWall()
+const sandbox = await testSandbox()
 let pool: RunEngines
 let logged: string[]
 let onLog: () => void
@@ -27,7 +27,7 @@ const poolOf = (more: Partial<RunEnginesOptions> = {}) => {
     logged.push(line)
     onLog()
   })
-  return testEngines(directory, wall, { log, ...more })
+  return testEngines(directory, sandbox, { log, ...more })
 }
 
 /** Opens an instance of the lease that can read no files. */
@@ -50,14 +50,14 @@ async function judge(lease: EngineLease, sql: string, signal?: AbortSignal) {
 }
 
 test('a released process is used again with a fresh instance', async () => {
-  const first = await pool.take()
+  const first = await pool.acquire()
   const number = await openOn(first)
   await first.call({ kind: 'define', number, sql: 'select 1 as a' })
   await first.release()
-  const second = await pool.take()
+  const second = await pool.acquire()
   expect(second.pid).toBe(first.pid)
   await expect(second.call({ kind: 'define', number, sql: 'select 1' })).rejects.toThrow(
-    'there is no instance',
+    'unknown engine instance',
   )
   expect(await judge(second, 'select 7')).toEqual({
     columnTypes: ['INTEGER'],
@@ -71,20 +71,20 @@ test('a released process is used again with a fresh instance', async () => {
 test('exchange goes ahead of waiting callers and invalidates its lease', async () => {
   await pool.stop()
   pool = poolOf({ leasesMax: 1 })
-  const first = await pool.take()
+  const first = await pool.acquire()
   const order: string[] = []
-  const waiting = pool.take().finally(() => order.push('who waits'))
+  const waitingLease = pool.acquire().finally(() => order.push('who waits'))
   const next = await first.exchange(async () => void order.push('cleared'))
-  await expect(first.call({ kind: 'prepare', number: 9, ...TEST_SIZE })).rejects.toThrow('given back')
+  await expect(first.call({ kind: 'prepare', number: 9, ...TEST_SIZE })).rejects.toThrow('after its release')
   expect((await judge(next, 'select 7')).first).toBe('7')
   order.push('used')
   await next.release()
-  await (await waiting).release()
+  await (await waitingLease).release()
   expect(order).toEqual(['cleared', 'used', 'who waits'])
 })
 
 test('a process has no environment, a low priority, and is killed first', async () => {
-  const lease = await pool.take()
+  const lease = await pool.acquire()
   await lease.instance()
   const environment = await readFile(`/proc/${lease.pid}/environ`, 'utf8')
   expect(environment).not.toMatch(/(^|\0)(PATH|HOME|TEST_DATABASE_URL)=/)
@@ -98,7 +98,7 @@ test('a cancelled query is interrupted while its process stays', async () => {
   await pool.stop()
   // The time of an interrupt on this machine is not under test.
   pool = poolOf({ cancelGraceMs: 30_000 })
-  const lease = await pool.take()
+  const lease = await pool.acquire()
   const cancel = new AbortController()
   const running = judge(lease, ENDLESS, cancel.signal)
   cancel.abort(new Error('cancelled'))
@@ -108,7 +108,7 @@ test('a cancelled query is interrupted while its process stays', async () => {
 })
 
 test('a process that ignores a cancel is ended and replaced', async () => {
-  const lease = await pool.take()
+  const lease = await pool.acquire()
   const cancel = new AbortController()
   const number = await openOn(lease)
   process.kill(lease.pid, 'SIGSTOP')
@@ -116,14 +116,14 @@ test('a process that ignores a cancel is ended and replaced', async () => {
   cancel.abort(new Error('cancelled'))
   await expect(running).rejects.toThrow('cancelled')
   await lease.release()
-  const next = await pool.take()
+  const next = await pool.acquire()
   expect(next.pid).not.toBe(lease.pid)
   expect((await judge(next, 'select 1')).first).toBe('1')
   await next.release()
 })
 
 test('a process that ends fails its own call and no other', async () => {
-  const [lost, other] = await Promise.all([pool.take(), pool.take()])
+  const [lost, other] = await Promise.all([pool.acquire(), pool.acquire()])
   const running = judge(lost, ENDLESS)
   const elsewhere = judge(other, 'select count(*) from range(10_000_000)')
   process.kill(lost.pid, 'SIGKILL')
@@ -136,39 +136,39 @@ test('a process that ends fails its own call and no other', async () => {
 })
 
 test('a process that ran out of memory is not used again', async () => {
-  const lease = await pool.take()
-  const full = await judge(lease, 'select array_agg(range) from range(50_000_000)').catch(
+  const lease = await pool.acquire()
+  const fault = await judge(lease, 'select array_agg(range) from range(50_000_000)').catch(
     (error: unknown) => error,
   )
-  expect(full).toBeInstanceOf(EngineFault)
-  expect(full).toMatchObject({ kind: 'out_of_memory' })
+  expect(fault).toBeInstanceOf(EngineFault)
+  expect(fault).toMatchObject({ kind: 'out_of_memory' })
   await lease.release()
-  const next = await pool.take()
+  const next = await pool.acquire()
   expect(next.pid).not.toBe(lease.pid)
   await next.release()
 })
 
 test('a process that takes more memory than its engine counts is ended', async () => {
-  const lease = await pool.take()
-  const full = judge(lease, 'select range(7_000_000) as one_value')
-  await expect(full).rejects.toThrow('engine process ended (it used up its memory)')
+  const lease = await pool.acquire()
+  const outcome = judge(lease, 'select range(7_000_000) as one_value')
+  await expect(outcome).rejects.toThrow('engine process ended (memory limit exceeded)')
   await lease.release()
 })
 
 test('callers wait in order while every engine is in use', async () => {
-  const [a, b] = await Promise.all([pool.take(), pool.take()])
+  const [a, b] = await Promise.all([pool.acquire(), pool.acquire()])
   const order: string[] = []
-  const leave = new AbortController()
-  const leaving = pool.take(leave.signal)
-  const first = pool.take().then((lease) => {
+  const abort = new AbortController()
+  const leaving = pool.acquire(abort.signal)
+  const first = pool.acquire().then((lease) => {
     order.push('first')
     return lease
   })
-  const second = pool.take().then((lease) => {
+  const second = pool.acquire().then((lease) => {
     order.push('second')
     return lease
   })
-  leave.abort(new Error('left'))
+  abort.abort(new Error('left'))
   await expect(leaving).rejects.toThrow('left')
   await a.release()
   const c = await first
@@ -178,7 +178,7 @@ test('callers wait in order while every engine is in use', async () => {
 })
 
 test('an idle process that ends is replaced before the next request', async () => {
-  const lease = await pool.take()
+  const lease = await pool.acquire()
   await lease.instance()
   await lease.release()
   expect(pool.isServing()).toBe(true)
@@ -186,14 +186,14 @@ test('an idle process that ends is replaced before the next request', async () =
   onLog = noticed.resolve
   process.kill(lease.pid, 'SIGKILL')
   await noticed.promise
-  const next = await pool.take()
+  const next = await pool.acquire()
   expect(next.pid).not.toBe(lease.pid)
-  expect(logged).toEqual([`warn an idle engine process ended how=SIGKILL pid=${lease.pid}\n`])
+  expect(logged).toEqual([`warn idle engine process ended how=SIGKILL pid=${lease.pid}\n`])
   await next.release()
 })
 
 test('stopping ends every process and leaves no directory', async () => {
-  const lease = await pool.take()
+  const lease = await pool.acquire()
   await pool.stop()
   await expect(judge(lease, 'select 1')).rejects.toThrow(EngineEnded)
   expect(() => process.kill(lease.pid, 0)).toThrow()

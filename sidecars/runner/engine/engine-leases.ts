@@ -12,12 +12,12 @@ import type { EngineSandbox } from '../../sandbox/engine-sandbox.ts'
 import { limits } from '../limits.ts'
 import {
   type AnswerOf,
-  type Answers,
   EngineFault,
   type EngineRequest,
   type Fault,
   isAnswerOf,
   isFromEngine,
+  type RunnerAnswers,
 } from './engine-messages.ts'
 
 // Engine processes for runs. Each process prepares fresh instances of the engine in advance, each for a single run. Runs whose
@@ -34,7 +34,7 @@ export interface EngineLease {
    * Returns the instance that runs share. After a failure in it, it ends with the lease. A text that was not accepted is no
    * failure.
    */
-  kept(): Promise<SharedInstance>
+  shared(): Promise<SharedInstance>
   /** Same contract as EngineProcess.call. */
   call<R extends EngineRequest>(request: R, signal?: AbortSignal): Promise<AnswerOf<R['kind']>>
   /** Closes an instance before the lease ends. Throws the errors of EngineProcess.call; `release` then tries again. */
@@ -59,7 +59,7 @@ export interface SharedInstance {
 /** Every engine is in use, and the queue of waiting callers is full. */
 export class EnginesBusy extends Error {
   constructor() {
-    super('every engine is in use, and many wait for one already')
+    super(`every engine is in use and ${limits.enginesAwaited} callers wait already: try again later`)
   }
 }
 
@@ -68,7 +68,7 @@ export interface RunEngines {
    * Waits while every engine is in use, but not for the start of a process: calls wait for that. Throws EnginesBusy, and the
    * signal's reason.
    */
-  take(signal?: AbortSignal): Promise<EngineLease>
+  acquire(signal?: AbortSignal): Promise<EngineLease>
   /** Same contract as EnginePool.isServing. */
   isServing(): boolean
   stop(): Promise<void>
@@ -96,7 +96,7 @@ export interface RunEnginesOptions {
   /** Engines in use at once. */
   leasesMax: number
   /** The sandbox of the processes. */
-  wall: EngineSandbox
+  sandbox: EngineSandbox
   /** Time for a cancelled call to stop. Tests may set a longer time. */
   cancelGraceMs?: number
   log: Log
@@ -113,34 +113,34 @@ export function makeRunEngines(options: RunEnginesOptions): RunEngines {
     log,
   })
   return {
-    take: async (signal) => new Lease(await pool.take(signal), pool, size),
+    acquire: async (signal) => new Lease(await pool.acquire(signal), pool, size),
     isServing: () => pool.isServing,
     stop: () => pool.stop('the runner stops'),
   }
 }
 
-type RunProcess = EngineProcess<EngineRequest, Answers, Fault>
+type RunProcess = EngineProcess<EngineRequest, RunnerAnswers, Fault>
 type Engine = PooledEngine<RunProcess, Instances>
 type Pool = EnginePool<RunProcess, Instances>
 
 function startEngine(
   directory: string,
-  { inputs, size, wall, cancelGraceMs, log }: RunEnginesOptions,
+  { inputs, size, sandbox, cancelGraceMs, log }: RunEnginesOptions,
 ): Omit<Engine, 'directory'> {
   const process: RunProcess = new EngineProcess({
     entry: ENTRY,
     directory,
     niceness: NICENESS,
-    wall,
+    sandbox,
     residentBytesMax: RESIDENT_BASE_BYTES + PEAK_SHARE * size.memoryLimitBytes,
     cancelGraceMs,
     isFromEngine,
     isAnswerOf,
     errorOf: (fault) => new EngineFault(fault),
   })
-  const known = new Instances(process, size, directory, join(inputs, basename(directory)))
-  void process.exited.then(() => clearAway(known.inputs, log))
-  return { process, ready: process.ready, known }
+  const record = new Instances(process, size, directory, join(inputs, basename(directory)))
+  void process.exited.then(() => clearAway(record.inputs, log))
+  return { process, ready: process.ready, record }
 }
 
 /** The instances that one engine process has prepared in advance. */
@@ -153,7 +153,7 @@ class Instances {
   readonly #size: EngineSize
   readonly #directory: string
   readonly #spares: Promise<number>[] = []
-  #kept: Promise<number> | null = null
+  #sharedNumber: Promise<number> | null = null
   #count = 0
 
   constructor(process: RunProcess, size: EngineSize, directory: string, inputs: string) {
@@ -167,10 +167,10 @@ class Instances {
 
   /** Prepares the instances for the next run. A failure reaches the caller that takes the instance. */
   prepareAhead(): void {
-    if (this.#kept === null) this.shared().catch(() => {})
+    if (this.#sharedNumber === null) this.shared().catch(() => {})
     while (this.#spares.length < SPARES) {
       // Preparing one after the other makes the first ready sooner.
-      const before = this.#spares.at(-1) ?? this.#kept
+      const before = this.#spares.at(-1) ?? this.#sharedNumber
       const spare = Promise.resolve(before).then(() => this.#prepare())
       spare.catch(() => {})
       this.#spares.push(spare)
@@ -184,13 +184,13 @@ class Instances {
 
   /** Returns the number of the instance that runs share. */
   shared(): Promise<number> {
-    this.#kept ??= this.#prepareShared()
-    return this.#kept
+    this.#sharedNumber ??= this.#prepareShared()
+    return this.#sharedNumber
   }
 
   /** The next run that needs the shared instance gets a new one. */
   dropShared(): void {
-    this.#kept = null
+    this.#sharedNumber = null
   }
 
   /** The directory that the shared instance spills to. */
@@ -231,7 +231,7 @@ class Lease implements EngineLease {
   /** Links in the directory of inputs, each with its file. */
   readonly #links = new Map<string, string>()
   /** The number of the shared instance, once the run has used it. */
-  #kept: number | null = null
+  #sharedInstance: number | null = null
   #isKeptSpoilt = false
   #isReleased = false
   #isSpoilt = false
@@ -242,40 +242,41 @@ class Lease implements EngineLease {
     this.#size = size
     this.pid = engine.process.pid
     this.directory = engine.directory
-    engine.known.runs += 1
+    engine.record.runs += 1
   }
 
   async instance(): Promise<number> {
-    const number = await this.#made(this.#engine.known.fresh())
+    const number = await this.#created(this.#engine.record.fresh())
     this.#used.add(number)
     return number
   }
 
-  async kept(): Promise<SharedInstance> {
-    const { known } = this.#engine
-    const number = await this.#made(known.shared())
-    this.#kept = number
+  async shared(): Promise<SharedInstance> {
+    const { record } = this.#engine
+    const number = await this.#created(record.shared())
+    this.#sharedInstance = number
     return {
       number,
       link: async (path) => {
         // Each link gets a new name, so that the engine has nothing cached under that name.
-        const place = join(known.inputs, `in-${randomUUID()}.parquet`)
-        this.#links.set(place, path)
-        await link(path, place)
-        return place
+        const linkPath = join(record.inputs, `in-${randomUUID()}.parquet`)
+        this.#links.set(linkPath, path)
+        await link(path, linkPath)
+        return linkPath
       },
     }
   }
 
   async call<R extends EngineRequest>(request: R, signal?: AbortSignal): Promise<AnswerOf<R['kind']>> {
-    if (this.#isReleased) throw new Error('the engine has been given back: another run may have it')
+    if (this.#isReleased)
+      throw new Error('call to an engine after its release: another run may use the engine')
     try {
       return await this.#engine.process.call(request, signal)
     } catch (error) {
       // After a lack of memory or an internal fault, the heap may be damaged. The next run gets another process.
       if (error instanceof EngineFault && error.hasSpoilt) this.#isSpoilt = true
-      if (request.number === this.#kept && !isBeforeWork(error)) this.#isKeptSpoilt = true
-      throw error instanceof EngineFault ? withOwnPlaces(error, this.#links) : error
+      if (request.number === this.#sharedInstance && !isBeforeWork(error)) this.#isKeptSpoilt = true
+      throw error instanceof EngineFault ? withoutLinkPaths(error, this.#links) : error
     }
   }
 
@@ -294,7 +295,7 @@ class Lease implements EngineLease {
   }
 
   /** A process that cannot prepare an instance is not used again. */
-  async #made(number: Promise<number>): Promise<number> {
+  async #created(number: Promise<number>): Promise<number> {
     try {
       return await number
     } catch (error) {
@@ -305,12 +306,12 @@ class Lease implements EngineLease {
 
   /** Removes everything of the run. Returns whether the process is fit for another run. */
   async #isFitAfter(clear?: () => Promise<void>): Promise<boolean> {
-    const { process, known } = this.#engine
+    const { process, record } = this.#engine
     this.#isReleased = true
     try {
-      if (this.#kept !== null) await this.#leave(this.#kept)
+      if (this.#sharedInstance !== null) await this.#releaseShared(this.#sharedInstance)
       for (const number of this.#used) await this.close(number)
-      await Promise.all(Array.from(this.#links.keys(), (place) => rm(place, { force: true })))
+      await Promise.all(Array.from(this.#links.keys(), (linkPath) => rm(linkPath, { force: true })))
     } catch {
       // An instance that cannot be closed would stay alive.
       this.#isSpoilt = true
@@ -319,22 +320,22 @@ class Lease implements EngineLease {
       this.#isSpoilt = true
     })
     const residentLimit = RESIDENT_BASE_BYTES + RESIDENT_SHARE * this.#size.memoryLimitBytes
-    const isWorn = known.runs >= limits.runsPerEngine || process.residentBytes >= residentLimit
+    const isWorn = record.runs >= limits.runsPerEngine || process.residentBytes >= residentLimit
     if (this.#isSpoilt || process.hasEnded || isWorn) return false
-    if (known.runs === limits.runsPerEngine - RUNS_AHEAD) this.#pool.startAhead()
-    known.prepareAhead()
+    if (record.runs === limits.runsPerEngine - RUNS_AHEAD) this.#pool.startAhead()
+    record.prepareAhead()
     return true
   }
 
-  async #leave(number: number): Promise<void> {
-    const { process, known } = this.#engine
-    const spill = known.spillOf(number)
+  async #releaseShared(number: number): Promise<void> {
+    const { process, record } = this.#engine
+    const spill = record.spillOf(number)
     // An instance that has spilled may hold more resources than it needs.
     if (!this.#isKeptSpoilt && !existsSync(spill)) {
       await process.call({ kind: 'leave', number }, AbortSignal.timeout(limits.closeMs))
       return
     }
-    known.dropShared()
+    record.dropShared()
     await this.close(number)
     await removeTree(spill)
   }
@@ -346,13 +347,13 @@ const isBeforeWork = (error: unknown): boolean =>
   (error.kind === 'refused' || error.kind === 'syntax' || error.kind === 'binder')
 
 /** Replaces the name of a link in an engine's fault by the name of its file. */
-function withOwnPlaces(
+function withoutLinkPaths(
   { kind, message, line }: EngineFault,
   links: ReadonlyMap<string, string>,
 ): EngineFault {
-  let said = message
-  for (const [place, path] of links) said = said.replaceAll(place, () => path)
-  return new EngineFault({ kind, message: said, ...(line !== undefined && { line }) })
+  let text = message
+  for (const [linkPath, path] of links) text = text.replaceAll(linkPath, () => path)
+  return new EngineFault({ kind, message: text, ...(line !== undefined && { line }) })
 }
 
 /** Limits the work at one time. Taking a slot throws EnginesBusy, and the signal's reason. */

@@ -132,8 +132,8 @@ const answers = {
   close: Type.Null(),
 }
 
-export type Answers = { [K in RequestKind]: Static<(typeof answers)[K]> }
-export type AnswerOf<K extends RequestKind> = Answers[K]
+export type RunnerAnswers = { [K in RequestKind]: Static<(typeof answers)[K]> }
+export type AnswerOf<K extends RequestKind> = RunnerAnswers[K]
 
 const checks = Object.fromEntries(
   Object.entries(answers).map(([kind, schema]) => [kind, TypeCompiler.Compile<TSchema>(schema)]),

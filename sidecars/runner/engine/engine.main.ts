@@ -24,7 +24,7 @@ const working = new Map<number, Promise<void>>()
 process.on('message', (message: ToEngine<EngineRequest>) => {
   switch (message.type) {
     case 'call':
-      takeTurn(message.id, message.request)
+      enqueue(message.id, message.request)
       return
     case 'interrupt':
       interrupts.get(message.id)?.()
@@ -39,7 +39,7 @@ await writeFile('/proc/self/oom_score_adj', '1000').catch(() => {})
 await warmUp()
 send({ type: 'ready' })
 
-function takeTurn(id: number, request: EngineRequest): void {
+function enqueue(id: number, request: EngineRequest): void {
   const { number } = request
   const turn = (working.get(number) ?? Promise.resolve()).then(() => work(id, request))
   working.set(number, turn)
@@ -76,7 +76,7 @@ async function answerTo(request: EngineRequest): Promise<unknown> {
     case 'enter':
       return instanceOf(number).enter(request)
     case 'leave':
-      return instanceOf(number).leave()
+      return instanceOf(number).release()
     case 'define':
       return instanceOf(number).define(request)
     case 'relate':
@@ -111,7 +111,7 @@ function enterDirectory(): void {
 
 function instanceOf(number: number): EngineInstance {
   const instance = instances.get(number)
-  if (instance === undefined) throw new Error(`there is no instance ${number}`)
+  if (instance === undefined) throw new Error(`unknown engine instance ${number}`)
   return instance
 }
 

@@ -8,23 +8,23 @@ import { landingIn } from '../attempt/landing.ts'
 import type { EngineLease, RunEngines } from './engine-leases.ts'
 import { EngineFault } from './engine-messages.ts'
 import { openForTexts } from './shared-instance.ts'
-import { TEST_SIZE, testEngines, testWall } from './test-engines.ts'
+import { TEST_SIZE, testEngines, testSandbox } from './test-engines.ts'
 
 const MIB = 1_048_576
 const OWN = { namespace: 'default', layer: 'gold', name: 'own' } as const
 const signal = new AbortController().signal
 
 const lake = testDirectory()
-const wall = await testWall([lake, tmpdir()])
+const sandbox = await testSandbox([lake, tmpdir()])
 let directory: string
 let pool: RunEngines
 beforeEach(async () => {
   directory = await mkdtemp(join(lake, 'kept-'))
-  pool = testEngines(directory, wall, { size: { ...TEST_SIZE, tempLimitBytes: 1_000 * MIB } })
+  pool = testEngines(directory, sandbox, { size: { ...TEST_SIZE, tempLimitBytes: 1_000 * MIB } })
 })
 afterEach(() => pool.stop())
 
-interface Asked {
+interface RecordedCall {
   /** The SQL of a pipeline. */
   sql: string
   /** The SQL of its quality test. */
@@ -36,13 +36,13 @@ const placeOf = ({ directory }: EngineLease) => ({ directory, landing: landingIn
 const nothing = { found: [], tables: [], own: OWN }
 
 /** The results of a run with these texts, or its error message. `isFresh`: in a fresh instance. */
-async function outcomeOf({ sql, judged = 'select 1', found = [] }: Asked, isFresh = false) {
-  const lease = await pool.take()
+async function outcomeOf({ sql, judged = 'select 1', found = [] }: RecordedCall, isFresh = false) {
+  const lease = await pool.acquire()
   try {
-    const known = { texts: [sql, judged], found, tables: found, own: OWN }
+    const shared = { texts: [sql, judged], found, tables: found, own: OWN }
     const { number, viewOf } = isFresh
-      ? await openFresh(lease, known)
-      : await openForTexts(lease, known, placeOf(lease), signal)
+      ? await openFresh(lease, shared)
+      : await openForTexts(lease, shared, placeOf(lease), signal)
     const columns = await lease.call({ kind: 'define', number, sql })
     const rows = await lease.call({ kind: 'query', number, sql: 'from sluice_result' })
     await lease.call({ kind: 'show', number, tables: found.map(viewOf) })
@@ -57,13 +57,13 @@ async function outcomeOf({ sql, judged = 'select 1', found = [] }: Asked, isFres
 }
 
 /** Opens a fresh instance, because the text is too long for the shared instance. */
-const openFresh = (lease: EngineLease, known: Parameters<typeof openForTexts>[1]) =>
-  openForTexts(lease, { ...known, texts: [' '.repeat(1_000_000)] }, placeOf(lease), signal)
+const openFresh = (lease: EngineLease, shared: Parameters<typeof openForTexts>[1]) =>
+  openForTexts(lease, { ...shared, texts: [' '.repeat(1_000_000)] }, placeOf(lease), signal)
 
 /** The shared instance in the process of the next lease: its number and its contents. */
 async function keptState() {
-  const lease = await pool.take()
-  const { number } = await lease.kept()
+  const lease = await pool.acquire()
+  const { number } = await lease.shared()
   const rows = await lease.call({ kind: 'query', number, sql: STATE })
   await lease.release()
   return { instance: `${number} of ${lease.pid}`, number, rows }
@@ -88,12 +88,12 @@ const STATE = `
 
 /** Writes a file to the lake, and returns the table of the file. */
 async function tableOf(name: string, sql: string): Promise<TableInput> {
-  const lease = await pool.take()
+  const lease = await pool.acquire()
   const number = await openFresh(lease, { ...nothing, texts: [] }).then((opened) => opened.number)
   const path = join(lease.directory, `${name}.parquet`)
   await lease.call({ kind: 'run', number, sql: `copy (${sql}) to '${path}' (field_ids {a: 1})` })
-  const place = join(lake, `${crypto.randomUUID()}.parquet`)
-  await Bun.write(place, Bun.file(path))
+  const copy = join(lake, `${crypto.randomUUID()}.parquet`)
+  await Bun.write(copy, Bun.file(path))
   await rm(path)
   await lease.release()
   return {
@@ -103,8 +103,8 @@ async function tableOf(name: string, sql: string): Promise<TableInput> {
       'schema-id': 0,
       fields: [{ id: 1, name: 'a', required: false, type: 'int' }],
     },
-    paths: [place],
-    locations: [place],
+    paths: [copy],
+    locations: [copy],
     rowCount: 1,
   }
 }
@@ -152,21 +152,21 @@ test('an error about an unreadable file names the file, not its link', async () 
   const [path = ''] = table.paths
   await rm(path)
   await writeFile(path, 'PAR1 and nothing more')
-  const asked = { sql: 'select a from "default.gold"."t"', found: [table] }
-  expect(await outcomeOf(asked)).toContain(`'${path}'`)
-  expect(await outcomeOf(asked)).toBe(await outcomeOf(asked, true))
+  const query = { sql: 'select a from "default.gold"."t"', found: [table] }
+  expect(await outcomeOf(query)).toContain(`'${path}'`)
+  expect(await outcomeOf(query)).toBe(await outcomeOf(query, true))
 })
 
 test('a process that cannot prepare an instance is not used again', async () => {
-  const failing = testEngines(join(directory, 'other'), wall, { size: { ...TEST_SIZE, threads: 0 } })
-  const first = await failing.take()
-  await expect(first.kept()).rejects.toThrow(EngineFault)
+  const failing = testEngines(join(directory, 'other'), sandbox, { size: { ...TEST_SIZE, threads: 0 } })
+  const first = await failing.acquire()
+  await expect(first.shared()).rejects.toThrow(EngineFault)
   await first.release()
-  const second = await failing.take()
+  const second = await failing.acquire()
   expect(second.pid).not.toBe(first.pid)
   await expect(second.instance()).rejects.toThrow(EngineFault)
   await second.release()
-  const third = await failing.take()
+  const third = await failing.acquire()
   expect(third.pid).not.toBe(second.pid)
   await third.release()
   await failing.stop()
@@ -184,7 +184,7 @@ test('an instance that has spilled is closed and its disk freed', async () => {
 
 test('a cancelled run ends the shared instance that it used', async () => {
   const before = await keptState()
-  const lease = await pool.take()
+  const lease = await pool.acquire()
   const cancel = new AbortController()
   const sql = 'select sum(a.range * b.range) from range(1000000) a, range(1000000) b'
   const { number } = await openForTexts(lease, { ...nothing, texts: [sql] }, placeOf(lease), signal)
@@ -199,10 +199,10 @@ test('a cancelled run ends the shared instance that it used', async () => {
 })
 
 test('a released lease accepts no more calls', async () => {
-  const lease = await pool.take()
-  const { number } = await lease.kept()
+  const lease = await pool.acquire()
+  const { number } = await lease.shared()
   await lease.release()
-  await expect(lease.call({ kind: 'query', number, sql: 'select 1' })).rejects.toThrow('has been given back')
+  await expect(lease.call({ kind: 'query', number, sql: 'select 1' })).rejects.toThrow('after its release')
 })
 
 /** These texts run in any order. No text may see the effect of another text. */

@@ -31,32 +31,32 @@ export interface SharedTexts {
 /** Opens an instance for these texts. Throws the errors of `openInstance`. */
 export async function openForTexts(
   engine: EngineLease,
-  known: SharedTexts,
+  preparedTexts: SharedTexts,
   { directory, landing }: Pick<AttemptResources, 'directory' | 'landing'>,
   signal: AbortSignal,
 ): Promise<OpenedInstance> {
-  const kept = await enterKept(engine, known, signal)
-  if (kept !== null) return kept
-  const { tables, found } = known
+  const opened = await enterShared(engine, preparedTexts, signal)
+  if (opened !== null) return opened
+  const { tables, found } = preparedTexts
   const paths = found.flatMap((table) => table.paths)
   return { number: await openInstance(engine, tables, directory, signal, { paths, landing }), viewOf }
 }
 
 /** Null: the shared instance cannot serve these texts or these files. */
-async function enterKept(
+async function enterShared(
   engine: EngineLease,
   { texts, tables, found, own }: SharedTexts,
   signal: AbortSignal,
 ): Promise<OpenedInstance | null> {
   const paths = new Set(found.flatMap((table) => table.paths))
   const characters = texts.reduce((sum, text) => sum + text.length, 0)
-  if (characters > limits.keptCharacters || paths.size > limits.keptFiles) return null
-  const kept = await engine.kept()
-  const links = await linksTo(paths, kept)
+  if (characters > limits.sharedTextCharacters || paths.size > limits.sharedFiles) return null
+  const shared = await engine.shared()
+  const links = await linksTo(paths, shared)
   if (links === null) return null
   const viewLinked = (table: TableInput) =>
     viewOf({ ...table, paths: table.paths.map((path) => links.get(path) ?? path) })
-  const { number } = kept
+  const { number } = shared
   const names = [...found.map(({ name }) => name), own].map((name) => ({
     schema: schemaOf(name),
     name: name.name,
@@ -69,11 +69,11 @@ async function enterKept(
 /** Null: a file cannot be linked, because it is on another disk or has another owner. */
 async function linksTo(
   paths: ReadonlySet<string>,
-  kept: SharedInstance,
+  instance: SharedInstance,
 ): Promise<Map<string, string> | null> {
   try {
     return new Map(
-      await Promise.all(Array.from(paths, async (path) => [path, await kept.link(path)] as const)),
+      await Promise.all(Array.from(paths, async (path) => [path, await instance.link(path)] as const)),
     )
   } catch {
     return null

@@ -7,16 +7,20 @@ import { makeRunEngines, type RunEnginesOptions } from './engine-leases.ts'
 const MIB = 1_048_576
 export const TEST_SIZE = { threads: 1, memoryLimitBytes: 100 * MIB, tempLimitBytes: MIB }
 
-export const testWall = (readable: string[] = []): Promise<EngineSandbox> =>
+export const testSandbox = (readable: string[] = []): Promise<EngineSandbox> =>
   chooseEngineSandbox('auto', { readable, writable: [] }, silent)
 
-export const testEngines = (directory: string, wall: EngineSandbox, more: Partial<RunEnginesOptions> = {}) =>
+export const testEngines = (
+  directory: string,
+  sandbox: EngineSandbox,
+  more: Partial<RunEnginesOptions> = {},
+) =>
   makeRunEngines({
     directory: join(directory, 'engines'),
     inputs: join(directory, 'inputs'),
     size: TEST_SIZE,
     leasesMax: 2,
-    wall,
+    sandbox,
     log: silent,
     ...more,
   })

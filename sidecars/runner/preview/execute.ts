@@ -14,17 +14,17 @@ export async function execute(
   prepared: PreparedPreview,
   { pythonLimits }: { pythonLimits: PythonLimits },
 ): Promise<PreviewAnswer> {
-  const { python, directory } = prepared.place
+  const { python, directory } = prepared.resources
   return python === null
     ? executeSql(prepared, join(directory, 'profile.json'))
     : executePython(prepared, python, { limits: pythonLimits, profilePath: join(directory, 'profile.json') })
 }
 
 async function executeSql(prepared: PreparedPreview, profilePath: string): Promise<PreviewAnswer> {
-  const { place, signal, report, template, own, inputs, draft } = prepared
-  const { engine, lake, directory, landing } = place
+  const { resources, signal, report, template, own, inputs, draft } = prepared
+  const { engine, lake, directory, landing } = resources
   report.unread(inputs)
-  report.say('info', `rendered ${template.file} in ${since(report.started)}`)
+  report.log('info', `rendered ${template.file} in ${since(report.started)}`)
   const started = performance.now()
   const instance = await openInstance(engine, inputs.found(), directory, signal, { profilePath, landing })
   const rendered = { ...template, sql: draft.sql }
@@ -43,16 +43,18 @@ async function executePython(
   lease: InterpreterLease,
   { limits, profilePath }: { limits: PythonLimits; profilePath: string },
 ): Promise<PreviewAnswer> {
-  const { place, signal, report, inputs } = prepared
-  const instance = await openInstance(place.engine, inputs.found(), place.directory, signal, { profilePath })
+  const { resources, signal, report, inputs } = prepared
+  const instance = await openInstance(resources.engine, inputs.found(), resources.directory, signal, {
+    profilePath,
+  })
   const started = performance.now()
   const log = {
-    write: report.say.bind(report),
+    write: report.log.bind(report),
     warn: report.warn.bind(report),
     drop: report.drop.bind(report),
   }
   const onZone = (zone: string) => report.readsZone(inputs, zone)
-  const { sql, place: file } = await runPython({ ...prepared, lease, limits, instance, log, onZone })
+  const { sql, path: file } = await runPython({ ...prepared, lease, limits, instance, log, onZone })
   const pythonMs = Math.round(performance.now() - started)
   report.unread(inputs)
   // The runner wrote this SQL, so its line numbers do not refer to the author's file.
@@ -69,10 +71,10 @@ async function executePython(
 }
 
 const select = (
-  { request, place, signal }: PreparedPreview,
+  { request, resources, signal }: PreparedPreview,
   { instance, ...query }: { instance: number; sql: string; profilePath: string },
 ): Promise<AnswerOf<'preview'>> =>
-  place.engine.call(
+  resources.engine.call(
     {
       kind: 'preview',
       number: instance,
@@ -93,13 +95,13 @@ interface Execution {
 }
 
 function reported(
-  { place, report, own, table, config, variables }: PreparedPreview,
+  { resources, report, own, table, config, variables }: PreparedPreview,
   outcome: AnswerOf<'preview'>,
   { sql, started, executeMs, metadata }: Execution,
 ): PreviewAnswer {
   const { rowCount, columns } = outcome
   report.ended('sql_execute', executeMs, { rows: rowCount, columns: columns.length, ...metadata })
-  report.say('info', `${counted(rowCount, 'row')} in ${since(started)}`)
+  report.log('info', `${counted(rowCount, 'row')} in ${since(started)}`)
   report.unwritable({ name: own, table, rules: config, at: variables.runStartedAt, sql }, columns)
-  return report.answer(outcome, place.directory)
+  return report.answer(outcome, resources.directory)
 }

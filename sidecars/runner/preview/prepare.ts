@@ -13,7 +13,7 @@ import { accessOf, PreviewReport, previewedTable, sourcesOf } from './preview-re
 /** A preview whose inputs are on this machine. Only its execution is left. */
 export interface PreparedPreview {
   request: PreviewPipelineRequest
-  place: AttemptResources
+  resources: AttemptResources
   signal: AbortSignal
   report: PreviewReport
   template: Template
@@ -31,10 +31,10 @@ export interface PreparedPreview {
 /** Reads configuration and template, and opens the tables and landing zones that the source names. */
 export async function prepare(
   request: PreviewPipelineRequest,
-  place: AttemptResources,
+  resources: AttemptResources,
   signal: AbortSignal,
 ): Promise<PreparedPreview> {
-  const { lake } = place
+  const { lake } = resources
   const report = new PreviewReport(request)
   const isPython = request.type === 'python'
   const sources = sourcesOf(request, isPython ? 'pipeline.py' : 'pipeline.sql')
@@ -44,8 +44,8 @@ export async function prepare(
   const table = await lake.catalog.load(own)
   const written = { config, name: own, table, runStartedAt: new Date().toISOString() }
   const warn = (message: string) => report.warn(message)
-  const variables = await variablesOf({ ...written, texts: [template.source], warn }, place, signal)
-  const inputs = new Inputs({ namespace: own.namespace, variables, landing: place.landing })
+  const variables = await variablesOf({ ...written, texts: [template.source], warn }, resources, signal)
+  const inputs = new Inputs({ namespace: own.namespace, variables, landing: resources.landing })
   const draft = isPython ? pythonDraft(template, own.namespace) : inputs.draft(template)
   const readsOwn = /\b(?:this|watermark_value)\b/.test(template.source)
   const landing = {
@@ -68,7 +68,7 @@ export async function prepare(
   })
   return {
     request,
-    place,
+    resources,
     signal,
     report,
     template,

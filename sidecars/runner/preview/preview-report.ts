@@ -54,8 +54,9 @@ export function sourcesOf(
 }
 
 export function previewedTable({ namespace, layer: text, pipelineName }: PreviewPipelineRequest): TableName {
-  const layer = LAYERS.find((known) => known === text)
-  if (layer === undefined) throw new ConnectError(`there is no layer ${text}`, Code.InvalidArgument)
+  const layer = LAYERS.find((candidate) => candidate === text)
+  if (layer === undefined)
+    throw new ConnectError(`unknown layer '${text}': use ${LAYERS.join(', ')}`, Code.InvalidArgument)
   return { namespace, layer, name: pipelineName }
 }
 
@@ -89,18 +90,18 @@ export class PreviewReport {
   /** Logs the tables and zones that the preview reads. */
   reads(inputs: Inputs, { tables, zones }: { tables: readonly TableName[]; zones: readonly string[] }): void {
     for (const table of tables.flatMap((name) => inputs.table(name) ?? []))
-      this.say('info', readsTable(table))
+      this.log('info', readsTable(table))
     for (const zone of zones) this.readsZone(inputs, zone)
   }
 
   readsZone(inputs: Inputs, zone: string): void {
     const { namespace, samples } = this.#request
     const files = inputs.landing(zone)
-    this.say('info', readsZone(zone, files))
-    const isGiven = samples.some((known) => known.zone === zone)
+    this.log('info', readsZone(zone, files))
+    const isGiven = samples.some((sample) => sample.zone === zone)
     const folder = `${namespace}/landing/${zone}/_samples/`
     if (!isGiven && files.some((file) => objectOf(file).path.startsWith(folder)))
-      this.warn(`landing zone ${zone} has no files: its samples are read in their place`)
+      this.warn(`landing zone ${zone} has no files: the preview reads its samples instead`)
   }
 
   /** Warns about a result that can be computed, but that no run could write. */
@@ -111,7 +112,7 @@ export class PreviewReport {
 
   /** Warns about samples for zones that the source does not read. */
   unread(inputs: Inputs): void {
-    for (const { zone } of this.#request.samples.filter((given) => !inputs.knowsLanding(given.zone)))
+    for (const { zone } of this.#request.samples.filter((sample) => !inputs.knowsLanding(sample.zone)))
       this.warn(`sample_files: the source does not read landing zone ${zone}`)
   }
 
@@ -122,10 +123,10 @@ export class PreviewReport {
 
   warn(message: string): void {
     this.#warnings.push(message)
-    this.say('warn', message)
+    this.log('warn', message)
   }
 
-  say(level: Level, message: string): void {
+  log(level: Level, message: string): void {
     const text = message.slice(0, limits.logMessageCharacters)
     const bytes = Buffer.byteLength(text)
     if (this.#logs.length >= limits.previewLogLines || this.#bytes + bytes > limits.previewLogBytes)
@@ -153,7 +154,7 @@ export class PreviewReport {
     if (this.#dropped > 0)
       this.#add(
         'warn',
-        `${counted(this.#dropped, 'more log line')} dropped: a preview keeps ${counted(limits.previewLogLines, 'line')} or 1 MiB`,
+        `${counted(this.#dropped, 'more log line')} dropped: the log of a preview is limited to ${counted(limits.previewLogLines, 'line')} and 1 MiB`,
       )
     this.#add('info', `preview done in ${since(this.started)}: nothing was written`)
     return {

@@ -3,7 +3,7 @@ import { Code, ConnectError } from '@connectrpc/connect'
 import { until } from '../../../tools/test/until.ts'
 import { engineAtWork } from '../../core/testing.ts'
 import { useRunner } from '../test-runner.ts'
-import { roomsOf } from '../testing.ts'
+import { workDirectoriesOf } from '../testing.ts'
 import { PREVIEWED, previewsOf } from './test-previews.ts'
 
 setDefaultTimeout(60_000)
@@ -16,9 +16,9 @@ const { service, runner, publish } = await useRunner({
 })
 const { preview, refusalOf } = previewsOf(runner, service)
 
-const made = (name: string, sql: string) => publish({ ...PREVIEWED, name }, sql)
+const publishTable = (name: string, sql: string) => publish({ ...PREVIEWED, name }, sql)
 
-const ROOM = () => roomsOf(runner)
+const workDirectories = () => workDirectoriesOf(runner)
 
 test('a preview returns the first rows, the total count and a profile', async () => {
   const answer = await preview(
@@ -44,7 +44,7 @@ test('a preview returns the first rows, the total count and a profile', async ()
     '25,000 rows in N',
     'preview done in N: nothing was written',
   ])
-  expect(await ROOM()).toEqual([])
+  expect(await workDirectories()).toEqual([])
 })
 
 test('a preview without rows still has its columns', async () => {
@@ -57,7 +57,7 @@ test('a preview without rows still has its columns', async () => {
 })
 
 test('a preview reads main, its own table and watermark, and writes nothing', async () => {
-  await made(PREVIEWED.name, 'select range as id, range % 3 as kind from range(10)')
+  await publishTable(PREVIEWED.name, 'select range as id, range % 3 as kind from range(10)')
   const head = () => service.sql`select max(number) as head from lake_commit`
   const before = await head()
   const answer = await preview({
@@ -83,19 +83,31 @@ test('the code of the request replaces the source and its annotations', async ()
   expect(answer.rows).toEqual([[true]])
 })
 
-describe('a rejected preview names the file and the line', () => {
+describe('a rejected preview', () => {
   test.each<[string, string, RegExp]>([
-    ['a template', 'select 1\n{{ nothing }}', /^pipeline\.sql line 2.*nothing/],
-    ['a column', 'select 1 as a\n, b', /^pipeline\.sql line 2: Binder Error/],
-    ['no SELECT', 'create table t as select 1', /only a SELECT can be run, not CREATE/],
-    ['two names', 'select 1 as a, 2 as A', /two columns are named "A"/],
-    ['SHOW, which no run could write', 'show tables', /syntax error at or near "show"/],
-    ['PRAGMA, which no run could write', 'pragma version', /syntax error at or near "pragma"/],
-    ['a parameter', 'select $1 as a', /the query has a parameter \(1\)/],
-    ['PIVOT', "pivot (select 1 as a, 'x' as b) on b using sum(a)", /a PIVOT has to name its values/],
-    ['a file outside', "select * from read_text('/etc/hostname')", /^pipeline\.sql.*Permission Error/],
-    ['too large a result', "select repeat('x', 1000000) as x from range(100)", /result is larger than/],
-  ])('%s', async (_, sql, message) => {
+    ['an undefined variable', 'select 1\n{{ nothing }}', /^pipeline\.sql line 2.*nothing/],
+    ['an unknown column', 'select 1 as a\n, b', /^pipeline\.sql line 2: Binder Error/],
+    ['a statement other than SELECT', 'create table t as select 1', /only a SELECT can be run, not CREATE/],
+    ['two equal column names', 'select 1 as a, 2 as A', /two columns are named "A"/],
+    ['SHOW', 'show tables', /syntax error at or near "show"/],
+    ['PRAGMA', 'pragma version', /syntax error at or near "pragma"/],
+    ['a parameter', 'select $1 as a', /parameter 1 of the query has no value/],
+    [
+      'a PIVOT without values',
+      "pivot (select 1 as a, 'x' as b) on b using sum(a)",
+      /a PIVOT must list its values/,
+    ],
+    [
+      'a file outside the sandbox',
+      "select * from read_text('/etc/hostname')",
+      /^pipeline\.sql.*Permission Error/,
+    ],
+    [
+      'a result over the size limit',
+      "select repeat('x', 1000000) as x from range(100)",
+      /result is larger than/,
+    ],
+  ])('names its cause: %s', async (_, sql, message) => {
     const refusal = await refusalOf({ 'pipeline.sql': sql })
     expect(refusal.message).toMatch(message)
     expect(refusal.code).toBe(Code.FailedPrecondition)
@@ -120,7 +132,7 @@ test('a preview reads a landing zone whose name is computed', async () => {
 })
 
 test('a preview warns about results that no run could write', async () => {
-  await made('narrow', 'select 1 as id')
+  await publishTable('narrow', 'select 1 as id')
   const warningsOf = async (name: string, config: string, sql: string) => {
     const answer = await preview({ 'pipeline.sql': sql, 'config.yaml': config }, { name })
     return answer.warnings
@@ -146,12 +158,12 @@ test('a preview warns about results that no run could write', async () => {
 
 test('a preview ends when its caller leaves, and leaves nothing behind', async () => {
   const caller = new AbortController()
-  const before = (await ROOM()).length
+  const before = (await workDirectories()).length
   const endless = preview({ 'pipeline.sql': ENDLESS }, { signal: caller.signal, name: 'endless' })
-  await until(ROOM, (rooms) => rooms.length > before)
+  await until(workDirectories, (paths) => paths.length > before)
   caller.abort()
   await expect(endless).rejects.toThrow()
-  await until(ROOM, (rooms) => rooms.length <= before)
+  await until(workDirectories, (paths) => paths.length <= before)
   expect((await preview({ 'pipeline.sql': 'select 1 as a' })).rows).toEqual([[1]])
 })
 
@@ -162,7 +174,9 @@ test('a preview that breaks its engine fails without affecting the next', async 
   for (const code of [breaking, breaking]) {
     const refusal = await preview(files, { code }).catch((error: unknown) => error)
     expect(refusal).toBeInstanceOf(ConnectError)
-    expect((refusal as ConnectError).rawMessage).toMatch(/it failed inside: INTERNAL Error: [^\n/]*$/)
+    expect((refusal as ConnectError).rawMessage).toMatch(
+      /internal error of the engine: INTERNAL Error: [^\n/]*$/,
+    )
     expect((await preview(files)).rows).toHaveLength(1)
   }
 })

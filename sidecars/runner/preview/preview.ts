@@ -35,11 +35,11 @@ export function makePreview(options: AttemptResourcesOptions) {
     const { type } = request
     if (type !== 'sql' && type !== 'python')
       throw new ConnectError(`type '${type}' is neither sql nor python`, Code.InvalidArgument)
-    const leave = await takeTurn(turns[type], caller)
-    const late = AbortSignal.timeout(limits.previewMs)
+    const release = await acquireSlot(turns[type], caller)
+    const timeout = AbortSignal.timeout(limits.previewMs)
     try {
-      const signal = AbortSignal.any([caller, late])
-      return await onceMoreIfKilled(() => inPlace(options, request, signal), signal)
+      const signal = AbortSignal.any([caller, timeout])
+      return await onceMoreIfKilled(() => runPreview(options, request, signal), signal)
     } catch (error) {
       if (error instanceof EngineEnded)
         throw new ConnectError(
@@ -47,37 +47,37 @@ export function makePreview(options: AttemptResourcesOptions) {
           Code.ResourceExhausted,
         )
       if (error instanceof EnginesBusy) throw new ConnectError(error.message, Code.Unavailable)
-      if (late.aborted)
+      if (timeout.aborted)
         throw new ConnectError(
           `the preview was stopped at its time limit of ${limits.previewMs / 1_000} s`,
           Code.DeadlineExceeded,
         )
       throw error
     } finally {
-      leave()
+      release()
     }
   }
 }
 
 /** Waits for a slot, and returns the function that releases the slot. */
-async function takeTurn(turns: Slots, caller: AbortSignal): Promise<() => void> {
-  const late = AbortSignal.timeout(limits.previewWaitMs)
+async function acquireSlot(turns: Slots, caller: AbortSignal): Promise<() => void> {
+  const timeout = AbortSignal.timeout(limits.previewWaitMs)
   try {
-    return await turns.take(AbortSignal.any([caller, late]))
+    return await turns.acquire(AbortSignal.any([caller, timeout]))
   } catch (error) {
-    if (!late.aborted && !(error instanceof EnginesBusy)) throw error
-    const message = `other previews have kept the runner busy for ${limits.previewWaitMs / 1_000} s: try again`
+    if (!timeout.aborted && !(error instanceof EnginesBusy)) throw error
+    const message = `no slot for previews was free within ${limits.previewWaitMs / 1_000} s: try again`
     throw new ConnectError(error instanceof EnginesBusy ? error.message : message, Code.ResourceExhausted)
   }
 }
 
-async function inPlace(
+async function runPreview(
   options: AttemptResourcesOptions,
   request: PreviewPipelineRequest,
   signal: AbortSignal,
 ): Promise<PreviewAnswer> {
   const needsPython = request.type === 'python'
-  const place = await openAttemptResources(options, accessOf(request), signal, { needsPython }).catch(
+  const resources = await openAttemptResources(options, accessOf(request), signal, { needsPython }).catch(
     (error: unknown) => {
       signal.throwIfAborted()
       const isAboutPython = error instanceof NoPython || error instanceof InterpreterEnded
@@ -85,12 +85,12 @@ async function inPlace(
     },
   )
   try {
-    return await execute(await prepare(request, place, signal), options)
+    return await execute(await prepare(request, resources, signal), options)
   } catch (error) {
     signal.throwIfAborted()
-    throw refusalOf(error, place.directory)
+    throw refusalOf(error, resources.directory)
   } finally {
-    await place.clear()
+    await resources.clear()
   }
 }
 

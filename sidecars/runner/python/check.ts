@@ -17,15 +17,15 @@ export type SyntaxReport = { error: string } | { unchecked: string } | { queries
 export function makeSyntaxCheck(interpreters: Interpreters) {
   const turns = makeRunSlots(limits.pythonChecks)
   return async (source: string, signal: AbortSignal): Promise<SyntaxReport> => {
-    let leave: (() => void) | undefined
+    let release: (() => void) | undefined
     try {
-      leave = await turns.take(signal)
+      release = await turns.acquire(signal)
       return await checkSyntax(interpreters, source, signal)
     } catch (error) {
-      if (error instanceof EnginesBusy) return { unchecked: 'too many pipelines are published at once' }
+      if (error instanceof EnginesBusy) return { unchecked: 'too many drafts are being checked at once' }
       throw error
     } finally {
-      leave?.()
+      release?.()
     }
   }
 }
@@ -35,11 +35,11 @@ async function checkSyntax(
   source: string,
   signal: AbortSignal,
 ): Promise<SyntaxReport> {
-  const late = AbortSignal.timeout(limits.pythonCheckMs)
+  const timeout = AbortSignal.timeout(limits.pythonCheckMs)
   try {
-    const lease = await interpreters.take(signal)
+    const lease = await interpreters.acquire(signal)
     try {
-      const path = join(lease.rooms.inputs, 'pipeline.py')
+      const path = join(lease.directories.inputs, 'pipeline.py')
       await writeFile(path, source, { mode: changesUser(lease.sandbox.step) ? 0o644 : 0o600 })
       const job = {
         kind: 'check',
@@ -49,22 +49,27 @@ async function checkSyntax(
         disk: null,
         isConfined: true,
       } as const
-      const outcome = await lease.interpreter.work(job, SILENT, AbortSignal.any([signal, late]))
+      const outcome = await lease.interpreter.work(job, SILENT, AbortSignal.any([signal, timeout]))
       if (!('checked' in outcome)) return { queries: [] }
       if (outcome.checked === null) return { queries: outcome.queries }
       const { line, column, message } = outcome.checked
-      const place = column === null ? `line ${line}` : `line ${line} column ${column}`
-      return { error: line === null ? message : `${place}: ${message}` }
+      const location = column === null ? `line ${line}` : `line ${line} column ${column}`
+      return { error: line === null ? message : `${location}: ${message}` }
     } finally {
       await lease.release()
     }
   } catch (error) {
     signal.throwIfAborted()
-    if (late.aborted) return { error: `it takes longer than ${limits.pythonCheckMs / 1_000} s to compile` }
+    if (timeout.aborted)
+      return { error: `compiling the source takes longer than ${limits.pythonCheckMs / 1_000} s` }
     if (error instanceof NoPython) return { unchecked: error.message }
-    if (error instanceof InterpreterEnded) return { error: `it cannot be compiled: ${error.why}` }
+    if (error instanceof InterpreterEnded) return { error: `the source cannot be compiled: ${error.why}` }
     throw error
   }
 }
 
-const SILENT = { answer: async () => ({ error: 'nothing runs here' }), say: () => {}, dropped: () => {} }
+const SILENT = {
+  answer: async () => ({ error: 'a syntax check executes no calls' }),
+  log: () => {},
+  dropped: () => {},
+}

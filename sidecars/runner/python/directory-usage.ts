@@ -20,14 +20,14 @@ export function watchDirectory(
   limits: DirectoryLimits,
   onFull: () => void,
 ): () => void {
-  let isLooking = false
+  let isMeasuring = false
   let hasEnded = false
   const timer = setInterval(async () => {
-    if (isLooking) return
-    isLooking = true
+    if (isMeasuring) return
+    isMeasuring = true
     // A process that has just ended cannot be measured.
     const used = await usage().catch(() => ({ bytes: 0, files: 0 }))
-    isLooking = false
+    isMeasuring = false
     if (hasEnded || (used.bytes <= limits.bytes && used.files <= limits.files)) return
     end()
     onFull()
@@ -65,10 +65,10 @@ function hiddenBytes(
   directory: string,
   { pid, user, fileBytes }: { pid: number; user: number | null; fileBytes: number },
 ): number {
-  const look = () => unlinkedBytes(pid, directory, fileBytes)
-  if (user === null) return look()
+  const measure = () => unlinkedBytes(pid, directory, fileBytes)
+  if (user === null) return measure()
   try {
-    return openKernel().asUser(user, look)
+    return openKernel().asUser(user, measure)
   } catch (error) {
     if (error instanceof Unavailable) return 0
     throw error
@@ -93,12 +93,12 @@ export async function usageOfDirectory(directory: string, limits: Usage): Promis
     const names = await namesIn(at)
     files += names.length
     if (files > limits.files) return { bytes, files }
-    for (const [place, name] of names.entries()) {
+    for (const [index, name] of names.entries()) {
       if (bytes > limits.bytes) return { bytes, files }
       const path = Buffer.concat([at, Buffer.from('/'), name])
       if (path.length > PATH_BYTES_MAX) return TOO_MUCH
       // A synchronous lstat takes 3 µs. An asynchronous one needs another thread, which takes about 50 µs.
-      if (place % AT_ONCE === AT_ONCE - 1) await new Promise(setImmediate)
+      if (index % AT_ONCE === AT_ONCE - 1) await new Promise(setImmediate)
       // A file that was removed meanwhile takes no space.
       const found = lstatSync(path, { throwIfNoEntry: false })
       if (found?.isDirectory()) open.push(path)

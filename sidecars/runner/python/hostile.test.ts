@@ -68,15 +68,20 @@ for fd in range(3, 20):
   except OSError: pass
 while True: pass`
 
-/** The name of an attack, its source, the answer to its calls, and how its process ends. Empty: in any way. */
+/** The name of an attack, its source, the answer to its calls, and the reason of its end. Empty: any reason. */
 const CHANNEL_ATTACKS: [string, string, () => Promise<{ value: string }>, string][] = [
-  ['a word of nonsense', nonsense('nonsense'), noAnswer, 'it said what makes no sense'],
-  ['a result of no kind', nonsense('{"result":{"kind":"parquet"}}'), noAnswer, 'it said what makes no sense'],
+  ['an invalid line', nonsense('nonsense'), noAnswer, 'protocol error: invalid message'],
+  [
+    'a result that lacks fields',
+    nonsense('{"result":{"kind":"parquet"}}'),
+    noAnswer,
+    'protocol error: invalid message',
+  ],
   [
     'a call without arguments',
     nonsense('{"call":1,"method":"relate"}'),
     noAnswer,
-    'it said what makes no sense',
+    'protocol error: invalid message',
   ],
   [
     'calls without reading answers, then an exit',
@@ -84,10 +89,10 @@ const CHANNEL_ATTACKS: [string, string, () => Promise<{ value: string }>, string
     async () => ({ value: 'x'.repeat(10_000) }),
     'protocol error: a call while another call was open',
   ],
-  ['an exit before its answer comes', `\nsay(${CALL})\nos._exit(0)`, largeAnswer, ''],
-  ['SIGKILL before its answer comes', `\nsay(${CALL})\nos.kill(os.getpid(), 9)`, largeAnswer, ''],
+  ['an exit before the answer', `\nsay(${CALL})\nos._exit(0)`, largeAnswer, ''],
+  ['SIGKILL before the answer', `\nsay(${CALL})\nos.kill(os.getpid(), 9)`, largeAnswer, ''],
   [
-    'a closed channel before its answer comes',
+    'a closed channel before the answer',
     `\nsay(${CALL})\nos.closerange(3, 64); os._exit(0)`,
     largeAnswer,
     '',
@@ -100,11 +105,11 @@ for n in range(1000):
     say(b'{"call":%d,"method":"ref","name":"a"}\n' % (n + 1))
     time.sleep(0.2)`,
     async () => ({ value: 'x'.repeat(3_000_000) }),
-    'protocol error: it does not read the answers to its calls',
+    'protocol error: the process does not read the answers to its calls',
   ],
   ['every descriptor closed', '\nos.closerange(0, 256)\nos._exit(0)', noAnswer, ''],
-  ['a message without an end', "\nwhile True: say(b'x' * 65536)", noAnswer, 'it printed too much'],
-  ['half a message', `\nsay(b'{"call":1,"method":')\nos._exit(0)`, noAnswer, ''],
+  ['an endless message', "\nwhile True: say(b'x' * 65536)", noAnswer, 'output exceeds 16 MiB'],
+  ['an unfinished message', `\nsay(b'{"call":1,"method":')\nos._exit(0)`, noAnswer, ''],
 ]
 
 const linesOf = (lines: readonly string[]) => new Map(lines.map((line): [string, string] => JSON.parse(line)))
@@ -163,26 +168,26 @@ result = [{"a": 1}]`)
   })
 
   test.each([
-    ['memory that grows', 'a = []\nwhile True:\n  a.append(bytearray(1 << 24))', /^MemoryError.*512 MB/],
+    ['memory', 'a = []\nwhile True:\n  a.append(bytearray(1 << 24))', /^MemoryError.*512 MB/],
     [
-      'threads without end',
+      'threads',
       'import threading, time\nwhile True:\n  threading.Thread(target=time.sleep, args=(60,), daemon=True).start()',
       /can't start new thread|MemoryError/,
     ],
     [
-      'a file that grows',
+      'file size',
       'f = open("big", "wb")\nwhile True:\n  f.write(bytes(1 << 20)); f.flush()',
       /File too large/,
     ],
-    ['descriptors without end', 'import os\nwhile True:\n  os.open(".", os.O_RDONLY)', /Too many open files/],
-  ])('%s: the line fails that asks for too much', async (_, source, message) => {
+    ['open files', 'import os\nwhile True:\n  os.open(".", os.O_RDONLY)', /Too many open files/],
+  ])('the line that exceeds a limit fails: %s', async (_, source, message) => {
     const { outcome } = await bench.run(source)
     expect(outcome).toEqual({ failed: { line: 3, message: expect.stringMatching(message) } })
   })
 
   test('a busy loop ends at its limit of processor time', async () => {
     const short = await openBench(step, { processLimits: { cpuSeconds: 1 } })
-    await expect(short.run('while True: pass')).rejects.toThrow('used up its processor time')
+    await expect(short.run('while True: pass')).rejects.toThrow('processor time limit exceeded')
     await short.close()
   })
 
@@ -206,15 +211,18 @@ result = [{"a": 1}]`)
 
   test('endless printing past Python ends the process', async () => {
     await expect(bench.run('import os\nwhile True: os.write(1, b"x" * 65536 + b"\\n")')).rejects.toThrow(
-      'it printed too much',
+      'output exceeds 64 MiB',
     )
   })
 
-  test.each(CHANNEL_ATTACKS)('%s: ends only that interpreter', async (_, source, answer, how) => {
-    const attack = bench.run(CHANNEL_WRITER + source, { answer })
-    await expect(attack).rejects.toThrow(how === '' ? InterpreterEnded : how)
-    expect('result' in (await bench.run('result = [{"a": 1}]')).outcome).toBe(true)
-  })
+  test.each(CHANNEL_ATTACKS)(
+    'a protocol violation ends only its interpreter: %s',
+    async (_, source, answer, how) => {
+      const attack = bench.run(CHANNEL_WRITER + source, { answer })
+      await expect(attack).rejects.toThrow(how === '' ? InterpreterEnded : how)
+      expect('result' in (await bench.run('result = [{"a": 1}]')).outcome).toBe(true)
+    },
+  )
 
   test('a run may use threads, its directory, temporary files and asyncio', async () => {
     const { outcome } = await bench.run(`
@@ -233,7 +241,7 @@ result = [{"a": secrets.token_hex(2)}]
   })
 
   test('concurrent runs have interpreters and directories of their own', async () => {
-    const leases = await Promise.all(Array.from({ length: 4 }, () => bench.interpreters.take()))
+    const leases = await Promise.all(Array.from({ length: 4 }, () => bench.interpreters.acquire()))
     expect(new Set(leases.map(({ interpreter }) => interpreter.pid)).size).toBe(4)
     expect(new Set(leases.map(({ directory }) => directory)).size).toBe(4)
     await Promise.all(leases.map((lease) => lease.release()))
@@ -244,22 +252,22 @@ result = [{"a": secrets.token_hex(2)}]
   })
 
   test('concurrent runs have unguessable names, and separate users under root', async () => {
-    const leases = await Promise.all([bench.interpreters.take(), bench.interpreters.take()])
+    const leases = await Promise.all([bench.interpreters.acquire(), bench.interpreters.acquire()])
     for (const { directory } of leases) expect(directory).toMatch(/\/[0-9a-f]{32}\/run$/)
-    const owners = await Promise.all(leases.map(({ rooms }) => stat(rooms.own)))
+    const owners = await Promise.all(leases.map(({ directories }) => stat(directories.own)))
     expect(new Set(owners.map(({ uid }) => uid)).size).toBe(changesUser(step) ? 2 : 1)
     await Promise.all(leases.map((lease) => lease.release()))
   })
 
   test('closed directories and chains beyond PATH_MAX are removed with their run', async () => {
-    let place = ''
+    let leaseDirectory = ''
     const { outcome } = await bench.run(HOSTILE_TREE, {
       onLease: ({ directory }) => {
-        place = dirname(directory)
+        leaseDirectory = dirname(directory)
       },
     })
     expect('result' in outcome).toBe(true)
-    expect(await stat(place).catch(() => null)).toBeNull()
+    expect(await stat(leaseDirectory).catch(() => null)).toBeNull()
   })
 
   test.each(Object.keys(DISK_ATTEMPTS))('a directory cannot exceed its limit with %s', async (attempt) => {
@@ -280,7 +288,7 @@ result = [{"a": secrets.token_hex(2)}]
   })
 
   test('a released interpreter leaves no process and no directory', async () => {
-    const lease = await bench.interpreters.take()
+    const lease = await bench.interpreters.acquire()
     const { pid } = lease.interpreter
     await lease.release()
     expect(await stat(lease.directory).catch(() => null)).toBeNull()
@@ -289,7 +297,7 @@ result = [{"a": secrets.token_hex(2)}]
 })
 
 /** The message of the kernel, or of the watch. */
-const OVER_ITS_LIMIT = /No space left on device|its directory is full/
+const OVER_ITS_LIMIT = /No space left on device|the directory of the run is full/
 
 /** Relative calls make a chain that is longer than a path may be. The modes of mkdir() need no right to change modes. */
 const HOSTILE_TREE = `
@@ -335,9 +343,9 @@ const canBeUser =
 
 describe.skipIf(!canBeUser)('hostile code of a runner that is not root', () => {
   test.each(steps)('without root, every attempt to escape is refused in %s', async (step) => {
-    const told = await runAsUser(step, attemptAll('os.getppid() or 1'))
-    expect(told).toMatchObject({ uid: Number(USER), found: { step }, ran: { outcome: { result: {} } } })
-    const outcomes = linesOf(told.ran.lines)
+    const report = await runAsUser(step, attemptAll('os.getppid() or 1'))
+    expect(report).toMatchObject({ uid: Number(USER), found: { step }, ran: { outcome: { result: {} } } })
+    const outcomes = linesOf(report.ran.lines)
     expect([...outcomes.keys()]).toEqual(Object.keys(ATTEMPTS))
     expect([...outcomes].filter(([, said]) => !REFUSED.test(said))).toEqual([])
     expect(await readFile(secret, 'utf8')).toBe('the address of the database')
@@ -350,12 +358,12 @@ describe.skipIf(!canBeUser)('hostile code of a runner that is not root', () => {
   test.each(steps)('without root, closed directories and deep chains are removed in %s', async (step) => {
     expect(await runAsUser(step, HOSTILE_TREE)).toMatchObject({
       ran: { outcome: { result: {} } },
-      left: [],
+      leftovers: [],
     })
   })
 
   test.each(steps.flatMap((step) => Object.keys(DISK_ATTEMPTS).map((attempt) => [step, attempt] as const)))(
-    'in %s its directory does not hold more than its limit in %s',
+    'without root, in %s, a directory cannot exceed its limit with %s',
     async (step, attempt) => {
       const { ran } = await runAsUser(step, diskSource(attempt))
       expect(JSON.stringify(ran)).toMatch(OVER_ITS_LIMIT)
@@ -373,10 +381,10 @@ describe.skipIf(!canBeUser)('hostile code of a runner that is not root', () => {
       stdout: 'pipe',
       cwd: temporary,
     })
-    const told = JSON.parse(await new Response(child.stdout).text())
-    const left = (await readdir(temporary)).filter((name) => name.startsWith('sluice-'))
+    const report = JSON.parse(await new Response(child.stdout).text())
+    const leftovers = (await readdir(temporary)).filter((name) => name.startsWith('sluice-'))
     await rm(temporary, { recursive: true })
-    return { ...told, left }
+    return { ...report, leftovers }
   }
 })
 

@@ -26,7 +26,7 @@ SOURCE = "pipeline.py"
 RESULT = ".result"
 MESSAGE_CHARACTERS = 16_384
 TRACEBACK_FRAMES = 20
-CAUSES_TOLD = 5
+CAUSES_SHOWN = 5
 CAUSES_FOLLOWED = 100
 READ_AGAIN_CHARACTERS = 1_000_000
 LIBRARY = "<python>/"
@@ -44,13 +44,13 @@ class Channel:
         self.calling = threading.RLock()
         self.calls = 0
 
-    def tell(self, message):
+    def send(self, message):
         line = memoryview(json.dumps(message, default=str).encode("utf-8", "replace") + b"\n")
         with self.writing:
             while line:
                 line = line[self.outgoing.write(line):]
 
-    def hear(self):
+    def receive(self):
         line = self.incoming.readline()
         if not line:
             # The runner is gone.
@@ -61,8 +61,8 @@ class Channel:
         """Makes one call at a time, from any thread."""
         with self.calling:
             self.calls += 1
-            self.tell({"call": self.calls, "method": method, **arguments})
-            answer = self.hear()
+            self.send({"call": self.calls, "method": method, **arguments})
+            answer = self.receive()
             if "error" in answer:
                 raise PipelineError(answer["error"])
             return answer["value"]
@@ -108,7 +108,7 @@ class Log:
                 return
             self.lines -= 1
             self.bytes -= len(text)
-        self.channel.tell({"log": level, "message": text})
+        self.channel.send({"log": level, "message": text})
 
 
 class PublicLog:
@@ -148,7 +148,7 @@ class Printed(io.TextIOBase):
     def __init__(self, log, level):
         self._log = log
         self._level = level
-        self._begun = ""
+        self._unfinished = ""
         self._lock = threading.RLock()
 
     encoding = "utf-8"
@@ -165,20 +165,20 @@ class Printed(io.TextIOBase):
         if not isinstance(text, str):
             raise TypeError("write() argument must be str, not " + type(text).__name__)
         with self._lock:
-            *lines, rest = (self._begun + text).split("\n")
+            *lines, rest = (self._unfinished + text).split("\n")
             for line in lines:
                 self._log.write(self._level, line)
             if len(rest) > MESSAGE_CHARACTERS:
                 self._log.write(self._level, rest)
                 rest = ""
-            self._begun = rest
+            self._unfinished = rest
         return len(text)
 
     def end_line(self):
         with self._lock:
-            if self._begun:
-                self._log.write(self._level, self._begun)
-            self._begun = ""
+            if self._unfinished:
+                self._log.write(self._level, self._unfinished)
+            self._unfinished = ""
 
 
 class Relation:
@@ -191,7 +191,7 @@ class Relation:
         self._number = number
         self._columns = columns
         self._line = line
-        self._given = 0
+        self._returned = 0
 
     @property
     def columns(self):
@@ -222,18 +222,18 @@ class Relation:
     def fetchmany(self, size=1):
         if not hasattr(self, "_all"):
             self._all = self.fetchall()
-        some = self._all[self._given : self._given + size]
-        self._given += len(some)
-        return some
+        rows = self._all[self._returned : self._returned + size]
+        self._returned += len(rows)
+        return rows
 
     def arrow(self):
         """A pyarrow.Table."""
-        parquet = needed("pyarrow.parquet", ".arrow()")
+        parquet = imported("pyarrow.parquet", ".arrow()")
         return self._fetch("parquet", lambda path: parquet.read_table(path, memory_map=False, use_threads=False))
 
     def df(self):
         """A pandas.DataFrame."""
-        pandas = needed("pandas", ".df()")
+        pandas = imported("pandas", ".df()")
         try:
             import pyarrow  # noqa: F401
         except ImportError:
@@ -243,7 +243,7 @@ class Relation:
 
     def pl(self):
         """A polars.DataFrame."""
-        polars = needed("polars", ".pl()")
+        polars = imported("polars", ".pl()")
         return self._fetch("parquet", lambda path: polars.read_parquet(path, use_pyarrow=False))
 
     fetchdf = to_df = df
@@ -256,14 +256,14 @@ class Relation:
         return "<relation " + ", ".join(f"{c['name']} {c['text']}" for c in self._columns) + ">"
 
 
-def needed(module, what):
+def imported(module, method):
     try:
         return __import__(module, fromlist=["_"])
     except ImportError as error:
         name = module.partition(".")[0]
         if getattr(error, "name", None) not in (name, module):
             raise
-        raise PipelineError(what + " needs " + name + ", which is not installed for this Python") from None
+        raise PipelineError(method + " needs " + name + ", which is not installed for this Python") from None
 
 
 class Connection:
@@ -286,13 +286,13 @@ class Connection:
 
     def _relation(self):
         if self._last is None:
-            raise PipelineError("there is no result: call execute() before it is fetched")
+            raise PipelineError("no result to fetch: call execute() first")
         return self._last
 
     def __getattr__(self, name):
         if name in ("rows", "fetchall", "fetchone", "fetchmany", "arrow", "df", "pl", "fetchdf", "fetch_arrow_table", "columns", "types"):
             return getattr(self._relation(), name)
-        raise AttributeError("duckdb_conn has sql() and execute(), and no " + name)
+        raise AttributeError("duckdb_conn has no " + name + ": use sql() or execute()")
 
     def __repr__(self):
         return "<connection to the engine>"
@@ -333,7 +333,7 @@ def own_line():
     return frame and frame.f_lineno
 
 
-class Work:
+class Execution:
     """One run of `pipeline.py`."""
 
     def __init__(self, channel, job, own):
@@ -361,8 +361,8 @@ class Work:
         def sql(text, params=None):
             if not isinstance(text, str):
                 raise PipelineError("sql() takes the text of a query, not " + values.type_name(text))
-            made = call("relate", sql=text, params=parameters(params))
-            return Relation(self.channel, made["relation"], made["columns"], own_line())
+            relation = call("relate", sql=text, params=parameters(params))
+            return Relation(self.channel, relation["relation"], relation["columns"], own_line())
 
         return {
             "__name__": "__main__",
@@ -378,7 +378,7 @@ class Work:
             "run_started_at": variables["run_started_at"],
             "watermark_value": variables["watermark_value"],
             **{
-                "is_" + strategy: (lambda answer=strategy == variables["strategy"]: answer)
+                "is_" + strategy: (lambda is_strategy=strategy == variables["strategy"]: is_strategy)
                 for strategy in variables["strategies"]
             },
         }
@@ -399,8 +399,8 @@ class Work:
         out.end_line()
         err.end_line()
         if self.log.dropped:
-            self.channel.tell({"dropped": self.log.dropped})
-        self.channel.tell(answer)
+            self.channel.send({"dropped": self.log.dropped})
+        self.channel.send(answer)
 
     def compiled(self):
         with open(self.job["source"], encoding="utf-8") as file:
@@ -414,21 +414,21 @@ class Work:
             self.compiled()
         except BaseException as error:
             column = error.offset if isinstance(error, SyntaxError) and error.filename == SOURCE else None
-            failure = self.failure(error, isTold=False)
-            self.channel.tell({"checked": {**failure, "column": column or None}, "queries": []})
+            failure = self.failure(error, writes_traceback=False)
+            self.channel.send({"checked": {**failure, "column": column or None}, "queries": []})
             return
         try:
             found = queries.queries_in(self.source)
         except (RecursionError, MemoryError, SyntaxError, ValueError):
             # A source that is nested too deeply for this search still compiles.
             found = []
-        self.channel.tell({"checked": None, "queries": found})
+        self.channel.send({"checked": None, "queries": found})
 
     # The result ---------------------------------------------------------------------------------------------
 
     def result_of(self, names):
         if "result" not in names:
-            raise values.BadResult("it did not set result")
+            raise values.BadResult("the source did not set result")
         result = names["result"]
         if isinstance(result, Connection) and result._last is not None:
             result = result._last
@@ -449,7 +449,7 @@ class Work:
         if is_a(result, "polars", "DataFrame"):
             return self.polars(result)
         raise values.BadResult(
-            "result is of type " + values.type_name(result) + ": it must be what sql() gives, a list of dicts,"
+            "result is of type " + values.type_name(result) + ": use the result of sql(), a list of dicts,"
             " a dict of columns, a pyarrow Table, or a pandas or polars DataFrame"
         )
 
@@ -520,9 +520,9 @@ class Work:
         nulls = [name for name, kind in frame.schema.items() if kind == polars.Null]
         for name, kind in frame.schema.items():
             if kind == polars.Duration:
-                raise values.BadResult(f"column {json.dumps(name)} holds durations, which a table cannot: give a number of seconds")
+                raise values.BadResult(f"column {json.dumps(name)} contains durations, which a table cannot store: use a number of seconds")
             if kind == polars.Object:
-                raise values.BadResult(f"column {json.dumps(name)} holds Python objects, which a table cannot")
+                raise values.BadResult(f"column {json.dumps(name)} contains Python objects, which a table cannot store")
         values.checked_names(frame.columns, "a column")
         nanoseconds = [name for name, kind in frame.schema.items() if isinstance(kind, polars.Datetime) and kind.time_unit == "ns"]
         if nanoseconds:
@@ -532,34 +532,34 @@ class Work:
 
     # Errors -------------------------------------------------------------------------------------------------
 
-    def failure(self, error, isTold=True):
+    def failure(self, error, writes_traceback=True):
         """The line of pipeline.py where the error happened, and its message. Logs the traceback."""
         own = [frame.lineno for frame in self.frames(error) if frame.filename == SOURCE]
         if isinstance(error, SyntaxError) and error.filename == SOURCE:
             line = error.lineno
         else:
             line = own[-1] if own else self.result_line()
-        if isTold and not isinstance(error, SyntaxError):
-            told = self.told(error)
-            if told:
-                self.log.write("error", told)
-        return {"line": line, "message": self.words(error)}
+        if writes_traceback and not isinstance(error, SyntaxError):
+            trace = self.traceback_of(error)
+            if trace:
+                self.log.write("error", trace)
+        return {"line": line, "message": self.message_of(error)}
 
     def frames(self, error):
         return [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith("<sluice")]
 
-    def told(self, error):
+    def traceback_of(self, error):
         """The tracebacks of the error and of its causes, in Python's format."""
         parts = []
         link = ""
         # A cause that was never raised has no frames. A chain of causes made by user code may be endless.
         for _ in range(CAUSES_FOLLOWED):
-            if error is None or len(parts) == CAUSES_TOLD:
+            if error is None or len(parts) == CAUSES_SHOWN:
                 break
             frames = self.frames(error)
             if frames:
                 trace = "".join(traceback.format_list(frames[-TRACEBACK_FRAMES:]))
-                parts.append("Traceback (most recent call last):\n" + trace + self.words(error) + link)
+                parts.append("Traceback (most recent call last):\n" + trace + self.message_of(error) + link)
             if error.__cause__ is not None:
                 error, link = error.__cause__, "\n\nThe above exception was the direct cause of the following exception:\n\n"
             else:
@@ -567,25 +567,25 @@ class Work:
                 link = "\n\nDuring handling of the above exception, another exception occurred:\n\n"
         return "".join(reversed(parts))
 
-    def words(self, error):
+    def message_of(self, error):
         if isinstance(error, PipelineError):
             return str(error)
         if isinstance(error, SyntaxError) and error.filename == SOURCE:
             return type(error).__name__ + ": " + str(error.msg)
         if isinstance(error, SystemExit):
-            return "SystemExit: it ended itself before it set result" if error.code in (None, 0) else "SystemExit: " + str(error.code)
+            return "SystemExit: the source exited before it set result" if error.code in (None, 0) else "SystemExit: " + str(error.code)
         text = "".join(traceback.format_exception_only(type(error), error)).strip()
         if isinstance(error, MemoryError):
-            return text + ": it may use " + self.job["memory"] + " of memory"
+            return text + ": the memory limit is " + self.job["memory"] + " (PYTHON_MEMORY_LIMIT)"
         if isinstance(error, OSError) and error.errno in (errno.EACCES, errno.EPERM) and self.job["isConfined"]:
             return text + " (the sandbox does not allow it)"
         if isinstance(error, OSError) and error.errno == errno.EFBIG:
-            return text + " (the sandbox bounds the size of a file)"
+            return text + " (the sandbox limits the size of a file)"
         if isinstance(error, OSError) and error.errno == errno.ENOSPC and self.job["disk"]:
-            return text + ": its directory may hold " + self.job["disk"] + " (PYTHON_DISK_LIMIT)"
+            return text + ": the limit of the directory is " + self.job["disk"] + " (PYTHON_DISK_LIMIT)"
         # The message of an exception group contains only the number of its exceptions.
         if isinstance(error, getattr(builtins, "BaseExceptionGroup", ())):
-            parts = ["".join(traceback.format_exception_only(type(part), part)).strip() for part in error.exceptions[:CAUSES_TOLD]]
+            parts = ["".join(traceback.format_exception_only(type(part), part)).strip() for part in error.exceptions[:CAUSES_SHOWN]]
             text += ": " + "; ".join(parts)
         return self.log.library.named(text[:MESSAGE_CHARACTERS])
 
@@ -599,14 +599,14 @@ def is_a(value, module, name):
 
 def refused_by_parquet(name, kind, types):
     if types.is_duration(kind) or types.is_interval(kind):
-        raise values.BadResult(f"column {json.dumps(name)} holds durations, which a table cannot: give a number of seconds")
+        raise values.BadResult(f"column {json.dumps(name)} contains durations, which a table cannot store: use a number of seconds")
     if types.is_decimal(kind) and kind.precision > 38:
-        raise values.BadResult(f"column {json.dumps(name)} has decimals of {kind.precision} digits: 38 is the most")
+        raise values.BadResult(f"column {json.dumps(name)} has decimals of {kind.precision} digits: the limit is 38")
 
 
 REFUSED = {
-    "socket.connect": "network", "socket.bind": "network", "socket.sendto": "network", "socket.getaddrinfo": "network",
-    "socket.gethostbyname": "network", "socket.gethostbyaddr": "network", "socket.getnameinfo": "network",
+    "socket.connect": "the network", "socket.bind": "the network", "socket.sendto": "the network", "socket.getaddrinfo": "the network",
+    "socket.gethostbyname": "the network", "socket.gethostbyaddr": "the network", "socket.getnameinfo": "the network",
     "subprocess.Popen": "other processes", "os.system": "other processes", "os.fork": "other processes",
     "os.forkpty": "other processes", "os.exec": "other processes", "os.posix_spawn": "other processes",
     "os.spawn": "other processes", "pty.spawn": "other processes", "os.symlink": "symbolic links",
@@ -615,11 +615,11 @@ REFUSED = {
 
 def explain(event, arguments):
     """Explains what the kernel would refuse anyway. This hook gives a message; it is no protection."""
-    what = REFUSED.get(event)
-    if what:
-        raise PermissionError(errno.EPERM, "a pipeline has no " + what)
+    resource = REFUSED.get(event)
+    if resource:
+        raise PermissionError(errno.EPERM, "a pipeline cannot use " + resource)
     if event in ("os.kill", "os.killpg") and arguments[0] != os.getpid():
-        raise PermissionError(errno.EPERM, "a pipeline sends no signals to other processes")
+        raise PermissionError(errno.EPERM, "a pipeline cannot send signals to other processes")
 
 
 def main(incoming, spec):
@@ -627,11 +627,11 @@ def main(incoming, spec):
     try:
         confine.confine(spec)
     except (confine.Unavailable, OSError, ValueError) as error:
-        channel.tell({"unavailable": str(error)})
+        channel.send({"unavailable": str(error)})
         return
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.close(nothing)
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.close(null)
     if spec["seccomp"]:
         sys.addaudithook(explain)
     try:
@@ -642,14 +642,14 @@ def main(incoming, spec):
         with open(os.__file__, "rb") as file:
             file.read(1)
     except (OSError, ImportError) as error:
-        channel.tell({"unavailable": str(error)})
+        channel.send({"unavailable": str(error)})
         return
-    channel.tell({"ready": True})
-    job = channel.hear()
-    work = Work(channel, job, spec["own"])
+    channel.send({"ready": True})
+    job = channel.receive()
+    execution = Execution(channel, job, spec["own"])
     if job["kind"] == "check":
-        work.check()
+        execution.check()
     else:
-        work.run()
+        execution.run()
     # Remaining user code (threads, exit handlers) must not run any more.
     os._exit(0)

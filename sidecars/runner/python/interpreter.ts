@@ -26,17 +26,18 @@ sys.modules["interpreter"].main(incoming, begin["spec"])
 /** Isolated mode: no variable and no directory of a user changes which modules are imported. */
 export const PYTHON_ARGS = ['-I', '-B', '-X', 'utf8', '-c', BOOT]
 
+const MIB = 1_048_576
 const START_MS = 20_000
-/** Time for the process to end by itself after its outcome. */
+/** Time for the process to exit after it has sent its result. After that it is killed. */
 const FAREWELL_MS = 500
 /** One message of an interpreter. The largest messages have the text of a query and its parameters. */
-const MESSAGE_BYTES_MAX = 16 * 1_048_576
+const MESSAGE_BYTES_MAX = 16 * MIB
 /** Answers that wait in this process because the interpreter does not read. One answer is a path or a list of columns. */
-const QUEUED_BYTES_MAX = 16 * 1_048_576
+const QUEUED_BYTES_MAX = 16 * MIB
 /** Time for a process to notice the end of its children, before the whole group is ended. */
 const GROUP_GRACE_MS = 200
 /** Everything that an interpreter sends or prints in one job. The limit of its log is far lower. */
-const SAID_BYTES_MAX = 64 * 1_048_576
+const OUTPUT_BYTES_MAX = 64 * MIB
 
 export class InterpreterEnded extends Error {
   constructor(readonly why: string) {
@@ -47,7 +48,7 @@ export class InterpreterEnded extends Error {
 export interface Listener {
   /** Executes a call. Returns its value, or an error text for the author of the pipeline. */
   answer(call: Call): Promise<{ value: unknown } | { error: string }>
-  say(level: 'debug' | 'info' | 'warn' | 'error', message: string): void
+  log(level: 'debug' | 'info' | 'warn' | 'error', message: string): void
   /** Counts lines that the interpreter did not send. */
   dropped(lines: number): void
 }
@@ -57,7 +58,11 @@ export interface InterpreterOptions extends Launch {
   env: Record<string, string>
 }
 
-const MUTE: Listener = { answer: async () => ({ error: 'not now' }), say: () => {}, dropped: () => {} }
+const MUTE: Listener = {
+  answer: async () => ({ error: 'no job is running' }),
+  log: () => {},
+  dropped: () => {},
+}
 
 export class Interpreter {
   /** Resolves when the process waits for its job in its sandbox. Rejects with InterpreterEnded. */
@@ -72,9 +77,9 @@ export class Interpreter {
   /** True while a call waits for its answer. An interpreter makes one call at a time. */
   #isCalling = false
   /** True when the runner has ended the interpreter. Its remaining messages are ignored. */
-  #isUnheard = false
-  #saidBytes = 0
-  #lastWords = ''
+  #isIgnored = false
+  #outputBytes = 0
+  #lastErrorLine = ''
   #ended: string | null = null
 
   constructor({ command, confinement, niceness, env }: InterpreterOptions) {
@@ -92,12 +97,12 @@ export class Interpreter {
       detached: true,
     })
     this.#incoming = new PipeWriter(this.#child.stdin, QUEUED_BYTES_MAX, () =>
-      this.end('protocol error: it does not read the answers to its calls'),
+      this.end('protocol error: the process does not read the answers to its calls'),
     )
     this.exited = this.#settle()
     this.#send({ modules: MODULES, spec: confinement })
-    const late = setTimeout(() => this.end('it did not start in time'), START_MS)
-    void this.ready.catch(() => {}).then(() => clearTimeout(late))
+    const startTimeout = setTimeout(() => this.end(`not started within ${START_MS / 1_000} s`), START_MS)
+    void this.ready.catch(() => {}).then(() => clearTimeout(startTimeout))
   }
 
   get pid(): number {
@@ -120,15 +125,18 @@ export class Interpreter {
   async work(job: Job, listener: Listener, signal: AbortSignal): Promise<Outcome> {
     signal.throwIfAborted()
     this.#listener = listener
-    const abort = () => this.end('it was told to')
+    const abort = () => this.end('cancelled by the runner')
     signal.addEventListener('abort', abort, { once: true })
     try {
       await this.ready
       this.#send(job)
       const outcome = await this.#outcome.promise
-      const late = setTimeout(() => this.end('it did not end by itself'), FAREWELL_MS)
+      const endTimeout = setTimeout(
+        () => this.end(`not ended within ${FAREWELL_MS} ms after the result`),
+        FAREWELL_MS,
+      )
       await this.exited
-      clearTimeout(late)
+      clearTimeout(endTimeout)
       signal.throwIfAborted()
       return outcome
     } catch (error) {
@@ -144,7 +152,7 @@ export class Interpreter {
   end(why: string): void {
     if (this.#ended !== null) return
     this.#ended = why
-    this.#isUnheard = true
+    this.#isIgnored = true
     const children = this.#children()
     // With namespaces, the started process waits for its children. If they end first, it notices their end and leaves none
     // behind.
@@ -169,10 +177,10 @@ export class Interpreter {
 
   async #settle(): Promise<string> {
     const reading = Promise.allSettled([
-      this.#eachLine(this.#child.stdout, (line) => this.#hear(line)),
+      this.#eachLine(this.#child.stdout, (line) => this.#consumeLine(line)),
       this.#eachLine(this.#child.stderr, (line) => {
-        this.#lastWords = line
-        this.#listener.say('info', line)
+        this.#lastErrorLine = line
+        this.#listener.log('info', line)
       }),
     ])
     const code = await this.#child.exited
@@ -180,19 +188,21 @@ export class Interpreter {
     // Other processes of its group may hold the pipes open.
     this.#endGroup()
     await reading
-    const how = this.#ended
-    this.#ready.reject(new InterpreterEnded(this.#lastWords === '' ? how : `${how}: ${this.#lastWords}`))
-    this.#outcome.reject(new InterpreterEnded(how))
-    return how
+    const reason = this.#ended
+    this.#ready.reject(
+      new InterpreterEnded(this.#lastErrorLine === '' ? reason : `${reason}: ${this.#lastErrorLine}`),
+    )
+    this.#outcome.reject(new InterpreterEnded(reason))
+    return reason
   }
 
   #send(message: object): void {
     this.#incoming.write(`${JSON.stringify(message)}\n`)
   }
 
-  #hear(line: string): void {
+  #consumeLine(line: string): void {
     const message = readMessage(line)
-    if (message === null) this.end('it said what makes no sense')
+    if (message === null) this.end('protocol error: invalid message')
     else if (!('call' in message)) this.#note(message)
     else if (this.#isCalling) this.end('protocol error: a call while another call was open')
     else void this.#answer(message)
@@ -206,36 +216,38 @@ export class Interpreter {
     this.#send({ answer: call.call, ...answer })
   }
 
-  #note(told: FromInterpreter): void {
-    if ('ready' in told) this.#ready.resolve()
-    else if ('unavailable' in told) this.#ready.reject(new InterpreterEnded(told.unavailable))
-    else if ('log' in told) this.#listener.say(told.log, told.message)
-    else if ('dropped' in told) this.#listener.dropped(told.dropped)
-    else this.#outcome.resolve(told)
+  #note(message: FromInterpreter): void {
+    if ('ready' in message) this.#ready.resolve()
+    else if ('unavailable' in message) this.#ready.reject(new InterpreterEnded(message.unavailable))
+    else if ('log' in message) this.#listener.log(message.log, message.message)
+    else if ('dropped' in message) this.#listener.dropped(message.dropped)
+    else this.#outcome.resolve(message)
   }
 
-  async #eachLine(stream: ReadableStream<Uint8Array>, take: (line: string) => void): Promise<void> {
+  async #eachLine(stream: ReadableStream<Uint8Array>, consume: (line: string) => void): Promise<void> {
     const decoder = new TextDecoder()
     /** The pieces of an unfinished line, and their length. */
-    let begun: string[] = []
+    let pieces: string[] = []
     let length = 0
     for await (const bytes of stream) {
-      if (this.#isUnheard) return
-      this.#saidBytes += bytes.length
-      if (this.#saidBytes > SAID_BYTES_MAX) return this.end('it printed too much')
+      if (this.#isIgnored) return
+      this.#outputBytes += bytes.length
+      if (this.#outputBytes > OUTPUT_BYTES_MAX)
+        return this.end(`output exceeds ${OUTPUT_BYTES_MAX / MIB} MiB`)
       const [first = '', ...others] = decoder.decode(bytes, { stream: true }).split('\n')
-      begun.push(first)
+      pieces.push(first)
       length += first.length
-      if (length > MESSAGE_BYTES_MAX) return this.end('it printed too much')
+      if (length > MESSAGE_BYTES_MAX)
+        return this.end(`one line of output exceeds ${MESSAGE_BYTES_MAX / MIB} MiB`)
       for (const next of others) {
-        take(begun.join(''))
+        consume(pieces.join(''))
         // That message may have ended the process, so later messages are ignored.
-        if (this.#isUnheard) return
-        begun = [next]
+        if (this.#isIgnored) return
+        pieces = [next]
         length = next.length
       }
     }
-    if (length > 0) take(begun.join(''))
+    if (length > 0) consume(pieces.join(''))
   }
 }
 
@@ -254,10 +266,10 @@ const XCPU = 24
 function endOf(code: number): string {
   if (code === SHELL_SIGNAL + XCPU) return CPU_USED_UP
   const signal = SIGNALS[code - SHELL_SIGNAL]
-  return signal === undefined ? `it ended with code ${code} before its result` : `it ended with ${signal}`
+  return signal === undefined ? `exit code ${code} before the result` : signal
 }
 
-export const CPU_USED_UP = 'it used up its processor time'
+export const CPU_USED_UP = 'processor time limit exceeded (PYTHON_CPU_LIMIT)'
 const SIGNALS: Record<number, string> = {
   4: 'SIGILL',
   6: 'SIGABRT',

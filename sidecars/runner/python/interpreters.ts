@@ -40,7 +40,7 @@ export interface InterpreterLease {
   sandbox: Sandbox
   /** The directory of the run, in which engines work. The sandbox sees only its subdirectory `inputs`. */
   directory: string
-  rooms: ProcessDirectories
+  directories: ProcessDirectories
   /** The most bytes and files that its own directory may hold. */
   disk: Usage
   /** Calls `onFull` once when the directory holds more. Returns the function that ends the watch. */
@@ -51,7 +51,7 @@ export interface InterpreterLease {
 
 export interface Interpreters {
   /** Returns a fresh interpreter. Throws NoPython, InterpreterEnded, and the signal's reason. */
-  take(signal?: AbortSignal): Promise<InterpreterLease>
+  acquire(signal?: AbortSignal): Promise<InterpreterLease>
   /** The sandbox in use, or the reason why there is none. Null while the sandbox is being chosen. */
   sandbox(): Sandbox | { reason: string } | null
   /** Resolves when the sandbox is chosen. */
@@ -88,7 +88,7 @@ class InterpreterPool implements Interpreters {
   readonly #all = new Set<InterpreterLease>()
   readonly #users = makeUsers()
   #isStopped = false
-  #known: Sandbox | { reason: string } | null = null
+  #availability: Sandbox | { reason: string } | null = null
   #spare: Promise<InterpreterLease> | null = null
   #elsewhere: Promise<string> | null = null
 
@@ -98,23 +98,23 @@ class InterpreterPool implements Interpreters {
   }
 
   sandbox(): Sandbox | { reason: string } | null {
-    return this.#known
+    return this.#availability
   }
 
-  async take(signal?: AbortSignal): Promise<InterpreterLease> {
+  async acquire(signal?: AbortSignal): Promise<InterpreterLease> {
     await this.chosen
     signal?.throwIfAborted()
-    const known = this.#known
-    if (known === null || 'reason' in known)
-      throw new NoPython(refusalOf(this.#options.mode, known?.reason ?? 'unknown'))
-    const own = this.#spare
+    const sandbox = this.#availability
+    if (sandbox === null || 'reason' in sandbox)
+      throw new NoPython(refusalOf(this.#options.mode, sandbox?.reason ?? 'unknown'))
+    const spare = this.#spare
     // This happens before any wait, so that no other caller takes the same spare.
     this.#spare = null
-    const kept = await own?.catch(() => null)
-    const isFit = kept != null && !kept.interpreter.hasEnded
-    if (kept != null && !isFit) await kept.release()
-    const lease = isFit ? kept : await this.#start(known)
-    setTimeout(() => this.#startSpare(known), limits.pythonSpareDelayMs).unref()
+    const started = await spare?.catch(() => null)
+    const isFit = started != null && !started.interpreter.hasEnded
+    if (started != null && !isFit) await started.release()
+    const lease = isFit ? started : await this.#start(sandbox)
+    setTimeout(() => this.#startSpare(sandbox), limits.pythonSpareDelayMs).unref()
     return lease
   }
 
@@ -124,20 +124,20 @@ class InterpreterPool implements Interpreters {
     // The search for Python may take longer. In that case, its process ends together with the runner.
     await Promise.race([this.chosen.then(() => this.#spare?.catch(() => {})), Bun.sleep(STOP_MS)])
     await Promise.all([...this.#all].map((lease) => lease.release()))
-    const made = walkable ?? (await this.#elsewhere) ?? directory
-    if (made !== directory) await clearAway(made, log)
+    const root = walkable ?? (await this.#elsewhere) ?? directory
+    if (root !== directory) await clearAway(root, log)
   }
 
   async #choose(): Promise<void> {
     const { log } = this.#options
     try {
       const found = await this.#findSandbox()
-      this.#known = found
-      if ('reason' in found) log.warn('pipelines in Python cannot run here', { reason: found.reason })
-      else log.info(`pipelines in Python run in: ${found.step}`, { python: found.python.version })
+      this.#availability = found
+      if ('reason' in found) log.warn('Python pipelines disabled', { reason: found.reason })
+      else log.info('Python pipelines enabled', { sandbox: found.step, python: found.python.version })
     } catch (error) {
-      this.#known = { reason: 'the sandbox could not be tried' }
-      log.error('the sandbox could not be tried', { error: String(error) })
+      this.#availability = { reason: 'sandbox test failed' }
+      log.error('sandbox test failed', { error: String(error) })
     }
   }
 
@@ -169,64 +169,68 @@ class InterpreterPool implements Interpreters {
 
   async #start(sandbox: Sandbox): Promise<InterpreterLease> {
     const user = changesUser(sandbox.step) ? await this.#users.acquire() : null
-    const place = join(await this.#rootFor(sandbox), randomName())
-    const leave = async () => {
-      const isGone = await clearAway(place, this.#options.log)
+    const directory = join(await this.#rootFor(sandbox), randomName())
+    const cleanUp = async () => {
+      const isGone = await clearAway(directory, this.#options.log)
       // A user that still owns files is never given to another process.
       if (user !== null && isGone) this.#users.release(user)
     }
     try {
-      return await this.#startIn(place, sandbox, user, leave)
+      return await this.#startIn(directory, sandbox, user, cleanUp)
     } catch (error) {
-      await leave()
+      await cleanUp()
       throw error
     }
   }
 
   /**
-   * Starts an interpreter; `leave` removes the place. After a rejection the process is gone, and the caller removes the place.
+   * Starts an interpreter; `cleanUp` removes `parent`. After a rejection, the process is gone and the caller calls `cleanUp`.
    */
   async #startIn(
-    place: string,
+    parent: string,
     sandbox: Sandbox,
     user: number | null,
-    leave: () => Promise<void>,
+    cleanUp: () => Promise<void>,
   ): Promise<InterpreterLease> {
     const { processLimits, threads } = this.#options
     const hasOwnDisk = sandbox.step === 'bubblewrap'
-    const { directory, rooms } = await makeRooms(place, user, hasOwnDisk)
+    const { directory, directories } = await makeDirectories(parent, user, hasOwnDisk)
     const interpreter = new Interpreter({
-      ...launchOf(sandbox, { rooms, user, limits: processLimits, args: PYTHON_ARGS }),
+      ...launchOf(sandbox, { directories, user, limits: processLimits, args: PYTHON_ARGS }),
       niceness: NICENESS,
-      env: environment(rooms.own, threads),
+      env: environment(directories.own, threads),
     })
     const disk = { bytes: diskBytesOf(sandbox.step, processLimits.disk), files: processLimits.files }
     const usage = () =>
       hasOwnDisk
-        ? usageOfFileSystem(interpreter.innerPid, rooms.own)
-        : usageOfProcess(rooms.own, { pid: interpreter.pid, user, fileBytes: processLimits.fileBytes }, disk)
+        ? usageOfFileSystem(interpreter.innerPid, directories.own)
+        : usageOfProcess(
+            directories.own,
+            { pid: interpreter.pid, user, fileBytes: processLimits.fileBytes },
+            disk,
+          )
     const end = async (why: string) => {
       interpreter.end(why)
       await interpreter.exited
     }
-    const forget = () => void this.#all.delete(lease)
+    const removeLease = () => void this.#all.delete(lease)
     let released: Promise<void> | null = null
     const lease: InterpreterLease = {
       interpreter,
       sandbox,
       directory,
-      rooms,
+      directories,
       disk,
       watchDisk: (onFull) =>
         watchDirectory(usage, { ...disk, everyMs: limits.pythonDirectoryCheckMs }, onFull),
-      release: () => (released ??= end('its run is over').then(leave).then(forget)),
+      release: () => (released ??= end('the run has ended').then(cleanUp).then(removeLease)),
     }
     this.#all.add(lease)
     try {
       await interpreter.ready
     } catch (error) {
-      await end('it did not start')
-      forget()
+      await end('start failed')
+      removeLease()
       throw error
     }
     return lease
@@ -245,36 +249,36 @@ class InterpreterPool implements Interpreters {
 }
 
 /** Makes the directories that an interpreter and its run share. `hasOwnDisk`: the sandbox has its own file system. */
-async function makeRooms(
-  place: string,
+async function makeDirectories(
+  parent: string,
   user: number | null,
   hasOwnDisk: boolean,
-): Promise<{ directory: string; rooms: ProcessDirectories }> {
-  const directory = join(place, 'run')
-  const own = join(place, 'own')
-  const result = hasOwnDisk ? join(place, 'result') : join(own, RESULT)
-  const rooms = { inputs: join(directory, 'in'), own, result }
-  await mkdir(rooms.inputs, { recursive: true })
-  await mkdir(rooms.own)
-  if (hasOwnDisk) await writeFile(rooms.result, '', { mode: 0o600 })
-  if (user === null) return { directory, rooms }
+): Promise<{ directory: string; directories: ProcessDirectories }> {
+  const directory = join(parent, 'run')
+  const own = join(parent, 'own')
+  const result = hasOwnDisk ? join(parent, 'result') : join(own, RESULT)
+  const directories = { inputs: join(directory, 'in'), own, result }
+  await mkdir(directories.inputs, { recursive: true })
+  await mkdir(directories.own)
+  if (hasOwnDisk) await writeFile(directories.result, '', { mode: 0o600 })
+  if (user === null) return { directory, directories }
   // This user may pass through the parent directories without listing them. No other user may pass.
-  await chown(place, -1, user)
-  await chmod(place, 0o710)
+  await chown(parent, -1, user)
+  await chmod(parent, 0o710)
   await chmod(directory, 0o711)
-  await chmod(rooms.inputs, 0o755)
+  await chmod(directories.inputs, 0o755)
   // bubblewrap enters the directory before it changes its user.
-  await chmod(rooms.own, 0o711)
-  await chown(rooms.own, user, user)
-  if (hasOwnDisk) await chown(rooms.result, user, user)
-  return { directory, rooms }
+  await chmod(directories.own, 0o711)
+  await chown(directories.own, user, user)
+  if (hasOwnDisk) await chown(directories.result, user, user)
+  return { directory, directories }
 }
 
 function refusalOf(mode: SandboxMode, reason: string): string {
   if (/^no python3|^PYTHON_BIN/.test(reason))
     return `${reason}: install Python, or set PYTHON_BIN to it, where the runner runs`
-  if (mode === 'required') return `SANDBOX=required, and bubblewrap does not work here (${reason})`
-  return `there is no sandbox for Python here (${reason}): install bubblewrap, or set SANDBOX=off where every author of pipelines is trusted with this machine`
+  if (mode === 'required') return `SANDBOX=required, but bubblewrap does not work on this machine (${reason})`
+  return `no sandbox for Python on this machine (${reason}): install bubblewrap, or set SANDBOX=off if all authors of pipelines are trusted`
 }
 
 /**
@@ -290,11 +294,11 @@ export async function walkable(directory: string, log: Log): Promise<string> {
   await rm(note, { force: true })
   await chmod(directory, UNLISTED)
   if (!changesUser('landlock') || (await isOpenToAll(directory))) return directory
-  const made = join(tmpdir(), `${ELSEWHERE}${randomName()}`)
-  await writeFile(note, made)
-  await mkdir(made)
-  await chmod(made, UNLISTED)
-  return made
+  const replacement = join(tmpdir(), `${ELSEWHERE}${randomName()}`)
+  await writeFile(note, replacement)
+  await mkdir(replacement)
+  await chmod(replacement, UNLISTED)
+  return replacement
 }
 
 const ELSEWHERE = 'sluice-python-'

@@ -107,7 +107,7 @@ result = {"a": numpy.array([1, 2]), "b": [numpy.float64(1.5), numpy.nan], "c": [
   test.each([
     [
       'import pyarrow\nresult = pyarrow.table({"a": pyarrow.array([1], pyarrow.duration("s"))})',
-      'py line 2: column "a" holds durations',
+      'py line 2: column "a" contains durations',
     ],
     ['import pandas\nresult = pandas.DataFrame({1: [1]})', 'py line 2: the name of a column is 1'],
     ['import pandas\nresult = pandas.DataFrame({"a": [object()]})', 'py line 2: result: '],
@@ -121,7 +121,9 @@ result = {"a": numpy.array([1, 2]), "b": [numpy.float64(1.5), numpy.nan], "c": [
       'import pyarrow\nresult = pyarrow.table([pyarrow.array([1]), pyarrow.array([2])], names=["a", "a"])',
       'py line 2: two columns of result have the same name',
     ],
-  ])('%s', async (source, error) => expect((await run(source)).error).toStartWith(error))
+  ])('an invalid result fails with its line: %j', async (source, error) =>
+    expect((await run(source)).error).toStartWith(error),
+  )
 
   test('a million rows go in and out as Arrow', async () => {
     const { error } = await run(

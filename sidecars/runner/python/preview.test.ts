@@ -37,7 +37,7 @@ async function preview(source: string, { config, ...more }: More = {}) {
   return { ...answer, logs }
 }
 
-async function workplaces() {
+async function workDirectories() {
   const roots = [join(runner.scratchDir, 'python'), walkable]
   const paths = await Promise.all(roots.map((root) => readdir(root, { recursive: true })))
   return paths.flat().filter((path) => path.endsWith('pipeline.py'))
@@ -77,7 +77,7 @@ result = [{"id": n, "name": f"n{n}"} for n in range(250)]
       '250 rows in N',
       'preview done in N: nothing was written',
     ])
-    await until(workplaces, (places) => places.length === 0)
+    await until(workDirectories, (paths) => paths.length === 0)
   })
 
   test('a Python preview reads main and its own table without writing', async () => {
@@ -123,12 +123,12 @@ result = [{"text": open(path).read()} for path in paths]
     expect(answer.rows).toEqual([['a\n1\n']])
     expect(answer.warnings).toEqual(['sample_files: the source does not read landing zone unread'])
     expect(answer.logs).toContain('reads landing zone orders: 1 file, N')
-    const given = await preview(
+    const sampled = await preview(
       `files = landing_zone("orders")
 result = sql(f"select * from read_csv_auto('{files}')")`,
       { samples: [{ namespace: 'default', zone: 'orders', files: [sample] }] },
     )
-    expect(given.rows).toEqual([[2]])
+    expect(sampled.rows).toEqual([[2]])
   })
 
   test('the code of the request replaces the source and its annotations', async () => {
@@ -149,7 +149,7 @@ result = sql(f"select * from read_csv_auto('{files}')")`,
     await refused('result = sql("select error(\'later\') as a")', /^pipeline\.py line 1: .*later$/)
     await refused('result = [{"a": 1}]', /merge_strategy.*magic/, 'merge_strategy: magic')
     await refused('x = bytearray(1 << 40)', /MemoryError/)
-    await until(workplaces, (places) => places.length === 0)
+    await until(workDirectories, (paths) => paths.length === 0)
   })
 
   test('a Python preview beyond its time limit is ended with that reason', async () => {
@@ -157,7 +157,7 @@ result = sql(f"select * from read_csv_auto('{files}')")`,
     const slow = { 'pipeline.py': 'import time; time.sleep(60)' }
     expect(await previewsOf(short, service).refusalOf(slow)).toEqual({
       code: Code.FailedPrecondition,
-      message: expect.stringMatching(/longer than 1 s, the time limit/),
+      message: expect.stringMatching(/time limit of 1 s exceeded/),
     })
     await short.stop()
   })
@@ -165,7 +165,9 @@ result = sql(f"select * from read_csv_auto('{files}')")`,
   test('a Python preview stores at most a thousand log lines', async () => {
     const { logs } = await preview('for n in range(3000): print(n)\nresult = [{"a": 1}]')
     expect(logs.length).toBeLessThan(1_010)
-    expect(logs.at(-2)).toMatch(/^\d,\d+ more log lines dropped: a preview keeps 1,000 lines or 1 MiB$/)
+    expect(logs.at(-2)).toMatch(
+      /^\d,\d+ more log lines dropped: the log of a preview is limited to 1,000 lines and 1 MiB$/,
+    )
   })
 
   test('a Python preview ends with its caller and blocks no SQL', async () => {
@@ -173,7 +175,7 @@ result = sql(f"select * from read_csv_auto('{files}')")`,
     const hanging = callers.map(({ signal }) =>
       preview('import time\ntime.sleep(50)\nresult = [{"a": 1}]', { signal }).catch((error) => error),
     )
-    await until(workplaces, (places) => places.length >= 2)
+    await until(workDirectories, (paths) => paths.length >= 2)
     expect((await previews.preview({ 'pipeline.sql': 'select 1 as a' })).rows).toEqual([[1]])
     const submit = await service.attempt(
       { ...PREVIEWED, name: 'beside' },
@@ -182,7 +184,7 @@ result = sql(f"select * from read_csv_auto('{files}')")`,
     expect((await runToEnd(runner.client, submit)).facts.status).toBe(RunStatus.COMPLETED)
     for (const caller of callers) caller.abort()
     await Promise.all(hanging)
-    await until(workplaces, (places) => places.length === 0)
+    await until(workDirectories, (paths) => paths.length === 0)
     expect((await preview('result = [{"a": 1}]')).rows).toEqual([[1]])
   })
 })

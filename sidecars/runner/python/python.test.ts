@@ -4,7 +4,7 @@ import { RunStatus } from '../../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import { until } from '../../../tools/test/until.ts'
 import { isAlive } from '../../core/testing.ts'
 import { useRunner } from '../test-runner.ts'
-import { roomsOf, runToEnd, startRunner } from '../testing.ts'
+import { runToEnd, startRunner, workDirectoriesOf } from '../testing.ts'
 import { stepsHere } from './testing.ts'
 
 setDefaultTimeout(60_000)
@@ -71,8 +71,8 @@ result = [{**row, "twice": row["id"] * 2} for row in rows.rows()]
     ])
     expect(await ask(table, 'select sum(twice) from {{ this }}')).toBe('6')
     await until(
-      () => roomsOf(runner),
-      (rooms) => rooms.length === 0,
+      () => workDirectoriesOf(runner),
+      (paths) => paths.length === 0,
     )
   })
 
@@ -240,7 +240,7 @@ result = [row, {**row, "dou": None, "st": None, "ts": None}]`,
   })
 })
 
-described('a failure says what to mend', () => {
+described('a failed Python run', () => {
   test.each([
     ['x = 1\nresult = 1 / 0', 'pipeline.py line 2: ZeroDivisionError: division by zero'],
     ['def f():\n  return {}["a"]\n\nresult = f()', "pipeline.py line 2: KeyError: 'a'"],
@@ -249,12 +249,9 @@ described('a failure says what to mend', () => {
       /^pipeline.py line 2: json.decoder.JSONDecodeError: Expecting property name/,
     ],
     ['x = 1\nx = = 2', 'pipeline.py line 2: SyntaxError: invalid syntax'],
-    ['x = 1', 'pipeline.py: it did not set result'],
-    [
-      'result = 5',
-      /^pipeline.py line 1: result is of type int: it must be what sql\(\) gives, a list of dicts/,
-    ],
-    ['class Own: pass\nresult = Own()', /^pipeline.py line 2: result is of type Own: it must be/],
+    ['x = 1', 'pipeline.py: the source did not set result'],
+    ['result = 5', /^pipeline.py line 1: result is of type int: use the result of sql\(\), a list of dicts/],
+    ['class Own: pass\nresult = Own()', /^pipeline.py line 2: result is of type Own: use/],
     ['result = None', /result is of type NoneType/],
     // If two lines set `result`, the error names no line. A function's own `result` does not count.
     ['result = 1\nresult = 2', /^pipeline.py: result is of type int/],
@@ -271,15 +268,15 @@ described('a failure says what to mend', () => {
     ['result = [{"a": 1}, {"a": "x"}]', 'pipeline.py line 1: column "a" mixes values of type int and str'],
     [
       'result = [{"a": object()}]',
-      'pipeline.py line 1: column "a" holds a value of type object, which a table cannot',
+      'pipeline.py line 1: column "a" contains a value of type object, which has no SQL type',
     ],
-    ['result = [{1: 2}]', 'pipeline.py line 1: the name of a column is 1: give it a text'],
+    ['result = [{1: 2}]', 'pipeline.py line 1: the name of a column is 1: use a text'],
     ['result = [{"a": 1, "A": 2}]', 'pipeline.py line 1: two columns are named "a" and "A"'],
     [
       'result = [{"a": 10**40}]',
-      'pipeline.py line 1: column "a" holds a whole number of more than 38 digits',
+      'pipeline.py line 1: column "a" contains a whole number of more than 38 digits',
     ],
-    ['result = [{"a": "\\ud800"}]', /a text of the result is no Unicode/],
+    ['result = [{"a": "\\ud800"}]', /a text of the result is not valid Unicode/],
     [
       '\nsql("select * from nothing")',
       /^pipeline.py line 2: nothing is a bare table name, which a run cannot read: write sql\("... " \+ ref\('layer.nothing'\)\)/,
@@ -288,18 +285,15 @@ described('a failure says what to mend', () => {
     ['sql("drop table x; select 1")', 'pipeline.py line 1: one SELECT statement is expected, not 2'],
     ['sql("copy (select 1) to \'x\'")', /^pipeline.py line 1: Permission Error: Cannot access file/],
     ['sql("select * from read_text(\'/etc/passwd\')")', /line 1: Permission Error/],
-    ['sql("select ?")', 'pipeline.py line 1: the query has a parameter 1, and params gives no value for it'],
-    ['sql("select ? as a", [object()])', /the parameter holds a value of type object/],
+    ['sql("select ?")', 'pipeline.py line 1: no value in params for parameter 1 of the query'],
+    ['sql("select ? as a", [object()])', /: the parameter contains a value of type object/],
     ['ref("nothing.at.all.here")', /^pipeline.py line 1: /],
     ['ref("bronze.nothing")', 'pipeline.py line 1: table default.bronze.nothing does not exist'],
     ['ref(1)', 'pipeline.py line 1: ref() takes one name in quotes'],
-    ['sql("select 1 as a").arrow', /^pipeline.py: it did not set result$/],
+    ['sql("select 1 as a").arrow', /^pipeline.py: the source did not set result$/],
     ['import sys; sys.exit(3)', 'pipeline.py line 1: SystemExit: 3'],
-    [
-      'import os; os._exit(3)',
-      'pipeline.py: the Python process is gone: it ended with code 3 before its result',
-    ],
-    ['import ctypes; ctypes.string_at(0)', /^pipeline.py: the Python process is gone: .*SIGSEGV/],
+    ['import os; os._exit(3)', 'pipeline.py: the Python process ended: exit code 3 before the result'],
+    ['import ctypes; ctypes.string_at(0)', /^pipeline.py: the Python process ended: .*SIGSEGV/],
     ['import nothing_like_it', "pipeline.py line 1: ModuleNotFoundError: No module named 'nothing_like_it'"],
     ['open("/etc/passwd")', /^pipeline.py line 1: .*(Permission denied|No such file)/],
     [
@@ -310,7 +304,7 @@ described('a failure says what to mend', () => {
       'def rows(n):\n  return sql("select interval 1 day as i")\nresult = rows(1)',
       /^pipeline.py line 2: column "i": INTERVAL cannot be stored/,
     ],
-  ])('%j', async (source, error) => {
+  ])('names the mistake and its line: %j', async (source, error) => {
     const failure = await failureOf(source)
     expect(failure).toStartWith('executing: ')
     if (typeof error === 'string') expect(failure).toBe(`executing: ${error}`)
@@ -360,7 +354,7 @@ described('limits', () => {
   test('a run beyond its time limit is ended with that reason', async () => {
     const short = await startRunner({ PYTHON_TIMEOUT: '1' })
     const { facts } = await run(aTable(), 'import time\ntime.sleep(60)', {}, short)
-    expect(facts.error).toBe('executing: pipeline.py: it took longer than 1 s, the time limit')
+    expect(facts.error).toBe('executing: pipeline.py: time limit of 1 s exceeded (PYTHON_TIMEOUT)')
     await short.stop()
   })
 
@@ -437,7 +431,7 @@ described('validation', () => {
     expect(warnings?.filter((warning) => !warning.includes('there is no'))).toEqual([
       `line 1: gold.squares is a bare table name, which a run cannot read: write sql("... " + ref('gold.squares'))`,
       expect.stringMatching(/^line 6: other is a bare table name/),
-      `line 7: landing_zone() gives the path of the zone's files, as a text: write sql("... read_csv('" + landing_zone("drops") + "')")`,
+      `line 7: landing_zone() returns the path of the zone's files as text: write sql("... read_csv('" + landing_zone("drops") + "')")`,
       'line 9: sql(): syntax error at or near "selct"',
     ])
   })
@@ -465,7 +459,7 @@ described('validation', () => {
     expect(await validate('x = = 1', without)).toEqual({
       valid: true,
       errors: [],
-      warnings: [expect.stringContaining(`its syntax was not checked: ${missing}`)],
+      warnings: [expect.stringContaining(`Python syntax not checked: ${missing}`)],
     })
     const submit = await service.attempt(aTable(), { 'pipeline.sql': 'select 1 as a' })
     expect((await runToEnd(without.client, submit)).facts.error).toBe('')
@@ -483,7 +477,7 @@ while True: pass`
       const small = await startRunner({ PYTHON_DISK_LIMIT: '64MB', PATH, PYTHON_BIN: '/usr/bin/python3' })
       const { facts } = await run(aTable(), source, {}, small)
       expect(facts.error).toMatch(
-        /pipeline.py.*(No space left on device: its directory may hold 67.1 MB|its directory held more than 67.1 MB) \(PYTHON_DISK_LIMIT\)/,
+        /pipeline.py.*(No space left on device: the limit of the directory is 67.1 MB|the directory of the run exceeded 67.1 MB) \(PYTHON_DISK_LIMIT\)/,
       )
       await small.stop()
     }
@@ -497,13 +491,13 @@ while True: pass`
       PYTHON_BIN: '/usr/bin/python3',
     })
     expect((await run(aTable(), 'result = []', {}, strict)).facts.error).toBe(
-      'rendering: python: SANDBOX=required, and bubblewrap does not work here (bubblewrap: it is not installed)',
+      'rendering: python: SANDBOX=required, but bubblewrap does not work on this machine (bubblewrap: not installed)',
     )
     await strict.stop()
     const open = await startRunner({ SANDBOX: 'off' })
     const { facts, lines } = await run(aTable(), 'result = [{"a": 1}]', {}, open)
     expect(facts.error).toBe('')
-    expect(lines).toContain('there is no sandbox (SANDBOX=off): the pipeline can do what the runner can')
+    expect(lines).toContain('no sandbox (SANDBOX=off): the pipeline has all rights of the runner')
     await open.stop()
   })
 })

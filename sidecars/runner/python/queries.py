@@ -7,7 +7,7 @@ CHARACTERS_MAX = 100_000
 # Depth of nested expressions: names, and sums of texts.
 DEPTH_MAX = 50
 # Names that every pipeline has. If a pipeline defines one of them itself, the effect of its calls is unknown.
-GIVEN = frozenset(("sql", "ref", "landing_zone", "duckdb_conn"))
+PREDEFINED = frozenset(("sql", "ref", "landing_zone", "duckdb_conn"))
 # Names that refer to names multiply: ten assignments of ten names each would be 10**10 expressions.
 VISITS_MAX = 20_000
 
@@ -19,7 +19,7 @@ def queries_in(source):
     """
     tree = ast.parse(source)
     bound = bindings(tree)
-    if not GIVEN.isdisjoint(bound):
+    if not PREDEFINED.isdisjoint(bound):
         return []
     names = assigned_once(tree, bound)
     found = []

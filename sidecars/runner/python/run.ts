@@ -41,7 +41,7 @@ import {
 // which is written like that of any other pipeline.
 
 export interface PythonRun {
-  place: Pick<AttemptResources, 'lake' | 'engine'>
+  resources: Pick<AttemptResources, 'lake' | 'engine'>
   lease: InterpreterLease
   limits: PythonLimits
   /** An open instance that can read the run's directory, and that shows the tables found so far. */
@@ -71,7 +71,7 @@ export interface PythonResult {
   /** A SELECT that returns the result. */
   sql: string
   /** The source, with the line that set the result if known. Errors of the SELECT name this place. */
-  place: string
+  path: string
 }
 
 /** Runs the pipeline and logs its warnings. Throws AuthorError, EngineEnded, and the signal's reason. */
@@ -80,57 +80,61 @@ export async function runPython(run: PythonRun): Promise<PythonResult> {
   const started = performance.now()
   const { step, python } = lease.sandbox
   log.write('info', `${template.file} runs on Python ${python.version}, sandbox: ${step}`)
-  if (step === 'none') log.warn('there is no sandbox (SANDBOX=off): the pipeline can do what the runner can')
+  if (step === 'none') log.warn('no sandbox (SANDBOX=off): the pipeline has all rights of the runner')
   const result = await interpret(run)
   const { sql, warnings } = await sqlOf(result, run)
   for (const warning of warnings) log.warn(warning)
   log.write('info', `ran ${template.file} in ${since(started)}`)
-  return { sql, place: placeOf(result.line) }
+  return { sql, path: placeOf(result.line) }
 }
 
 /** Runs the interpreter until the source has set its result. */
 async function interpret(run: PythonRun): Promise<Result> {
   const { lease, template, log, signal } = run
-  const path = join(lease.rooms.inputs, SOURCE)
+  const path = join(lease.directories.inputs, SOURCE)
   await writeFile(path, template.source, { mode: 0o644 })
-  if (changesUser(lease.sandbox.step)) await openToAll(lease.rooms.inputs)
-  const late = AbortSignal.timeout(run.limits.seconds * 1_000)
+  if (changesUser(lease.sandbox.step)) await openToAll(lease.directories.inputs)
+  const timeout = AbortSignal.timeout(run.limits.seconds * 1_000)
   const service = new PythonService(run)
   let isFull = false
   const endWatch = lease.watchDisk(() => {
     isFull = true
-    lease.interpreter.end('its directory is full')
+    lease.interpreter.end('the directory of the run is full')
   })
   const clean = (text: string) => withoutPlaces(text, lease)
   const listener = {
     answer: (call: Call) => service.answer(call),
-    say: (level: Level, message: string) => log.write(level, clean(message)),
+    log: (level: Level, message: string) => log.write(level, clean(message)),
     dropped: (lines: number) => log.drop(lines),
   }
   try {
-    const outcome = await lease.interpreter.work(jobOf(run, path), listener, AbortSignal.any([signal, late]))
+    const outcome = await lease.interpreter.work(
+      jobOf(run, path),
+      listener,
+      AbortSignal.any([signal, timeout]),
+    )
     if ('failed' in outcome) {
       const { line, message } = outcome.failed
       throw new AuthorError(clean(message), { where: placeOf(line) })
     }
-    if ('checked' in outcome) throw mistake('it said what makes no sense')
+    if ('checked' in outcome) throw sourceError('protocol error: invalid message')
     return outcome.result
   } catch (error) {
     signal.throwIfAborted()
     if (service.failure !== null) throw service.failure
     if (isFull)
-      throw mistake(
-        `its directory held more than ${sized(lease.disk.bytes)} (PYTHON_DISK_LIMIT), more than ${lease.disk.files} files, or paths that are too long`,
+      throw sourceError(
+        `the directory of the run exceeded ${sized(lease.disk.bytes)} (PYTHON_DISK_LIMIT) or ${lease.disk.files} files, or had a path that is too long`,
       )
-    if (late.aborted) throw mistake(`it took longer than ${run.limits.seconds} s, the time limit`)
-    if (error instanceof InterpreterEnded) throw mistake(endingOf(error))
+    if (timeout.aborted) throw sourceError(`time limit of ${run.limits.seconds} s exceeded (PYTHON_TIMEOUT)`)
+    if (error instanceof InterpreterEnded) throw sourceError(endingOf(error))
     throw error
   } finally {
     endWatch()
   }
 }
 
-const jobOf = ({ lease, variables, config, limits: own }: PythonRun, source: string): Job => ({
+const jobOf = ({ lease, variables, config, limits: pythonLimits }: PythonRun, source: string): Job => ({
   kind: 'run',
   source,
   variables: {
@@ -142,24 +146,24 @@ const jobOf = ({ lease, variables, config, limits: own }: PythonRun, source: str
     strategies: MERGE_STRATEGIES,
   },
   logLimits: { lines: limits.logLines, bytes: limits.logBytes },
-  memory: sized(own.memoryBytes),
+  memory: sized(pythonLimits.memoryBytes),
   disk: lease.sandbox.step === 'bubblewrap' ? sized(lease.disk.bytes) : null,
   isConfined: lease.sandbox.step !== 'none',
 })
 
 const SOURCE = 'pipeline.py'
 /** Replaces paths of the run's directories by relative paths, as the interpreter sees them. */
-const withoutPlaces = (text: string, { rooms, directory }: InterpreterLease): string =>
-  [rooms.own, directory].reduce(
-    (told, place) => told.replaceAll(`${place}/`, '').replaceAll(place, '.'),
+const withoutPlaces = (text: string, { directories, directory }: InterpreterLease): string =>
+  [directories.own, directory].reduce(
+    (cleaned, path) => cleaned.replaceAll(`${path}/`, '').replaceAll(path, '.'),
     text,
   )
 
 const placeOf = (line: number | null) => (line === null ? SOURCE : `${SOURCE} line ${line}`)
-const mistake = (text: string) => new AuthorError(text, { where: SOURCE })
+const sourceError = (text: string) => new AuthorError(text, { where: SOURCE })
 
 const endingOf = ({ why }: InterpreterEnded): string =>
-  why.startsWith(CPU_USED_UP) ? CPU_USED_UP : `the Python process is gone: ${why}`
+  why.startsWith(CPU_USED_UP) ? CPU_USED_UP : `the Python process ended: ${why}`
 
 /** The configuration with the names of config.yaml. */
 const configFor = (config: PipelineConfig): Record<string, unknown> =>
@@ -182,7 +186,7 @@ class PythonService {
   failure: unknown = null
   readonly #run: PythonRun
   readonly #relations = new Map<number, RelationColumn[]>()
-  readonly #late = new Map<string, TableName>()
+  readonly #computedTables = new Map<string, TableName>()
   #fetched: string | null = null
   #files = 0
 
@@ -197,7 +201,7 @@ class PythonService {
       if (error instanceof EngineFault) return { error: sqlWords(error) }
       if (error instanceof NameError || error instanceof Missing) return { error: error.message }
       this.failure ??= error
-      this.#run.lease.interpreter.end('the service failed it')
+      this.#run.lease.interpreter.end('internal error of the runner')
       return { error: 'internal error' }
     }
   }
@@ -216,24 +220,24 @@ class PythonService {
   }
 
   async #ref(text: string): Promise<string> {
-    const { inputs, own, place } = this.#run
+    const { inputs, own, resources } = this.#run
     const name = parseTableName(text, own.namespace)
     const key = tableKey(name)
-    if (inputs.table(name) === null && !this.#late.has(key)) {
-      const metadata = await place.lake.catalog.load(name)
+    if (inputs.table(name) === null && !this.#computedTables.has(key)) {
+      const metadata = await resources.lake.catalog.load(name)
       if (metadata === null) throw new Missing(`table ${key} does not exist`)
-      await this.#show(await place.lake.open(name, metadata))
-      this.#late.set(key, name)
+      await this.#show(await resources.lake.open(name, metadata))
+      this.#computedTables.set(key, name)
     }
     return tableExpression(name)
   }
 
   /** The locked instance can read the run's directory, so the files are linked into it. */
   async #show({ name, schema, paths }: TableInput): Promise<void> {
-    const { lease, place, instance, signal } = this.#run
-    const directory = join(lease.directory, 'late', String(this.#late.size))
+    const { lease, resources, instance, signal } = this.#run
+    const directory = join(lease.directory, 'late', String(this.#computedTables.size))
     await mkdir(directory, { recursive: true })
-    const own = await Promise.all(
+    const links = await Promise.all(
       paths.map(async (path, index) => {
         const target = join(directory, `${index}.parquet`)
         await link(path, target).catch(() => copyFile(path, target))
@@ -242,8 +246,8 @@ class PythonService {
     )
     const expression = tableExpression(name)
     const inSchema = quoteIdentifier(`${name.namespace}.${name.layer}`)
-    const sql = `CREATE SCHEMA IF NOT EXISTS ${inSchema}; CREATE VIEW ${expression} AS SELECT * FROM ${readTable(schema, own)}`
-    await place.engine.call({ kind: 'run', number: instance, sql }, signal)
+    const sql = `CREATE SCHEMA IF NOT EXISTS ${inSchema}; CREATE VIEW ${expression} AS SELECT * FROM ${readTable(schema, links)}`
+    await resources.engine.call({ kind: 'run', number: instance, sql }, signal)
   }
 
   async #landingZone(text: string): Promise<string> {
@@ -252,7 +256,7 @@ class PythonService {
     if (!inputs.knowsLanding(zone)) {
       await inputs.openLandings([zone], landing)
       this.#run.onZone(zone)
-      if (changesUser(lease.sandbox.step)) await openToAll(lease.rooms.inputs)
+      if (changesUser(lease.sandbox.step)) await openToAll(lease.directories.inputs)
     }
     const path = inputs.landingPath(zone)
     if (path === null) throw new Missing(`landing zone ${zone} does not exist in ${own.namespace}`)
@@ -261,46 +265,46 @@ class PythonService {
   }
 
   async #relate({ sql, params }: Call & { method: 'relate' }): Promise<unknown> {
-    const { place, instance, signal } = this.#run
+    const { resources, instance, signal } = this.#run
     const relation = this.#relations.size + 1
     if (relation > limits.pythonRelations)
-      throw new Missing(`a pipeline may make ${limits.pythonRelations} queries, and this is one more`)
+      throw new Missing(`more than ${limits.pythonRelations} calls of sql() in one run: combine queries`)
     const name = relationName(relation)
     const request = { kind: 'relate', number: instance, name, sql, params } as const
     const columns = (
-      await place.engine.call(request, signal).catch((error) => this.#explained(error, sql))
+      await resources.engine.call(request, signal).catch((error) => this.#explained(error, sql))
     ).map(relationColumn)
     this.#relations.set(relation, columns)
     return { relation, columns }
   }
 
   async #explained(error: unknown, sql: string): Promise<never> {
-    const { place, instance, signal, inputs, own } = this.#run
-    const find = findIn(place.lake, own.namespace)
+    const { resources, instance, signal, inputs, own } = this.#run
+    const find = findIn(resources.lake, own.namespace)
     const zones = inputs.landingPaths()
     const quoted = [...zones.keys()].reduce((text, path) => text.replaceAll(path, quoteLiteral(path)), sql)
     const text = {
       language: 'python',
       namespace: own.namespace,
-      tables: [own, ...inputs.found().map(({ name }) => name), ...this.#late.values()],
+      tables: [own, ...inputs.found().map(({ name }) => name), ...this.#computedTables.values()],
       zones,
       sql,
       quotedSql: quoted === sql ? null : quoted,
     } as const
-    throw await explained(error, text, { engine: place.engine, instance, find, signal })
+    throw await explained(error, text, { engine: resources.engine, instance, find, signal })
   }
 
   async #fetch({ relation, form }: Call & { method: 'fetch' }): Promise<{ path: string }> {
-    const { place, instance, lease, signal } = this.#run
+    const { resources, instance, lease, signal } = this.#run
     const columns = this.#relations.get(relation)
-    if (columns === undefined) throw new Missing('there is no such relation')
+    if (columns === undefined) throw new Missing(`unknown relation ${relation}`)
     // The previous file has been read.
     if (this.#fetched !== null) await rm(this.#fetched, { force: true })
     this.#files += 1
-    const path = join(lease.rooms.inputs, `rows-${this.#files}.${form}`)
+    const path = join(lease.directories.inputs, `rows-${this.#files}.${form}`)
     const select = (form === 'json' ? selectForJson : selectForParquet)(relationName(relation), columns)
     const sql = `COPY (${select}) TO ${quoteLiteral(path)} (FORMAT ${form})`
-    await place.engine.call({ kind: 'run', number: instance, sql }, signal)
+    await resources.engine.call({ kind: 'run', number: instance, sql }, signal)
     if (changesUser(lease.sandbox.step)) await chmod(path, 0o644)
     this.#fetched = path
     return { path }
@@ -323,35 +327,37 @@ async function sqlOf(result: Result, run: PythonRun): Promise<ResultSql> {
     case 'empty': {
       if (schema === null)
         throw new AuthorError(
-          'result has no rows and no types, and the table does not exist yet: give the result of sql() or a row',
+          'result has no rows and no types, and the table does not exist yet: set result to the result of sql(), or add a row',
           { where: placeOf(result.line) },
         )
-      const own = config.mergeStrategy === 'scd2' ? [config.scdValidFrom, config.scdValidTo] : []
-      return { sql: selectNothing(schema, own), warnings: [] }
+      const validityColumns = config.mergeStrategy === 'scd2' ? [config.scdValidFrom, config.scdValidTo] : []
+      return { sql: selectNothing(schema, validityColumns), warnings: [] }
     }
     case 'json':
-      return selectFromJson(result, await taken('result.json', run), target)
+      return selectFromJson(result, await claimedFile('result.json', run), target)
     case 'parquet':
-      return selectFromParquet(await taken('result.parquet', run), result.nullColumns, target)
+      return selectFromParquet(await claimedFile('result.parquet', run), result.nullColumns, target)
   }
 }
 
 /** Moves the file of the result out of the sandbox's reach, to this name, and then checks the file. */
-async function taken(file: string, { lease }: PythonRun): Promise<string> {
+async function claimedFile(file: string, { lease }: PythonRun): Promise<string> {
   const path = join(lease.directory, file)
   try {
-    await rename(lease.rooms.result, path)
+    await rename(lease.directories.result, path)
   } catch {
-    throw mistake('it took away the file of its result')
+    throw sourceError('the pipeline removed the file of its result')
   }
   const { nlink, size, isFile } = await lstat(path).then((found) => ({
     nlink: found.nlink,
     size: found.size,
     isFile: found.isFile(),
   }))
-  if (!isFile || nlink !== 1) throw mistake('the file of its result is none')
+  if (!isFile || nlink !== 1) throw sourceError('the pipeline replaced the file of its result')
   if (size > limits.pythonFileBytes)
-    throw mistake(`its result is ${sized(size)}, and ${sized(limits.pythonFileBytes)} is the most`)
+    throw sourceError(
+      `the result has ${sized(size)}, but the limit is ${sized(limits.pythonFileBytes)}: return fewer rows or columns`,
+    )
   // Engine processes of root have no rights over files of other users.
   if (changesUser(lease.sandbox.step)) {
     await chown(path, process.getuid?.() ?? 0, process.getgid?.() ?? 0)

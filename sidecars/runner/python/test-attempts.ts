@@ -2,7 +2,7 @@
 
 /** The messages of refused attempts. */
 export const REFUSED =
-  /Operation not permitted|Permission denied|a pipeline has no|sends no signals|No such file|cross-device|Read-only|not allowed to raise|No module named/
+  /Operation not permitted|Permission denied|a pipeline cannot|No such file|cross-device|Read-only|not allowed to raise|No module named/
 
 /** The names that every attempt may use. */
 const PROLOGUE = `
@@ -17,39 +17,42 @@ def must(answer):
 export const ATTEMPTS: Record<string, string> = {
   // files
   'reads a file of the service': 'result = [{"a": open(SECRET).read()}]',
-  'reads it by a relative path': 'result = [{"a": open("../../../../../../../" + SECRET).read()}]',
-  'reads it by system call': 'result = [{"a": must(libc.open(SECRET.encode(), 0))}]',
-  'reads it by openat2':
+  'reads a file of the service by a relative path':
+    'result = [{"a": open("../../../../../../../" + SECRET).read()}]',
+  'reads a file of the service by system call': 'result = [{"a": must(libc.open(SECRET.encode(), 0))}]',
+  'reads a file of the service by openat2':
     'result = [{"a": must(libc.syscall(437, -100, SECRET.encode(), (ctypes.c_uint64 * 3)(), 24))}]',
-  'maps it': 'import mmap; result = [{"a": mmap.mmap(os.open(SECRET, os.O_RDONLY), 0)[:]}]',
+  'maps a file of the service into memory':
+    'import mmap; result = [{"a": mmap.mmap(os.open(SECRET, os.O_RDONLY), 0)[:]}]',
   'reads the users of the machine': 'result = [{"a": open("/etc/shadow").read()}]',
   'reads the password file': 'result = [{"a": open("/etc/passwd").read()}]',
   'lists the root':
     'result = [{"a": str(os.listdir("/"))}] if "etc" in os.listdir("/") and "home" in os.listdir("/") else 1/0',
-  'lists its directory among others':
+  'lists the directories of all runs':
     'result = [{"a": str(os.listdir(os.path.dirname(os.path.dirname(os.getcwd()))))}]',
   'lists the temporary directory': 'import tempfile; result = [{"a": str(os.listdir("/tmp"))}]',
   'writes a file of the service': 'open(SECRET, "w").write("x"); result = [{"a": 1}]',
-  'shortens it': 'os.truncate(SECRET, 0); result = [{"a": 1}]',
-  'removes it': 'os.unlink(SECRET); result = [{"a": 1}]',
-  'renames it': 'os.rename(SECRET, "mine"); result = [{"a": 1}]',
-  "makes it everybody's": 'os.chmod(SECRET, 0o777); result = [{"a": 1}]',
-  'gives it away': 'os.chown(SECRET, os.getuid(), -1); result = [{"a": 1}]',
-  'changes its times': 'os.utime(SECRET, (0, 0)); result = [{"a": 1}]',
+  'truncates a file of the service': 'os.truncate(SECRET, 0); result = [{"a": 1}]',
+  'removes a file of the service': 'os.unlink(SECRET); result = [{"a": 1}]',
+  'renames a file of the service': 'os.rename(SECRET, "mine"); result = [{"a": 1}]',
+  'makes a file of the service writable for all users': 'os.chmod(SECRET, 0o777); result = [{"a": 1}]',
+  'changes the owner of a file of the service': 'os.chown(SECRET, os.getuid(), -1); result = [{"a": 1}]',
+  'changes the times of a file of the service': 'os.utime(SECRET, (0, 0)); result = [{"a": 1}]',
   'writes into the temporary directory': 'open("/tmp/sluice-was-here", "w"); result = [{"a": 1}]',
   'writes into its input': 'open(os.path.join(INPUTS, "x"), "w"); result = [{"a": 1}]',
   'changes its own source': 'open(os.path.join(INPUTS, "pipeline.py"), "a").write("x"); result = [{"a": 1}]',
   'makes a symbolic link': 'os.symlink(SECRET, "link"); result = [{"a": open("link").read()}]',
   'makes a symbolic link by system call':
     'must(libc.symlink(SECRET.encode(), b"link")); result = [{"a": open("link").read()}]',
-  'makes its result a symbolic link': 'must(libc.symlink(SECRET.encode(), b".result")); result = [{"a": 1}]',
+  'replaces the result by a symbolic link':
+    'must(libc.symlink(SECRET.encode(), b".result")); result = [{"a": 1}]',
   'makes a hard link': 'os.link(SECRET, "link"); result = [{"a": open("link").read()}]',
-  'makes a pipe with a name': 'os.mkfifo("pipe"); result = [{"a": 1}]',
+  'makes a named pipe': 'os.mkfifo("pipe"); result = [{"a": 1}]',
   'makes a device': 'os.mknod("disk", 0o60666, os.makedev(254, 0)); result = [{"a": 1}]',
   'opens the disk': 'result = [{"a": str(open("/dev/vda", "rb").read(1))}]',
-  'opens memory': 'result = [{"a": str(open("/dev/mem", "rb").read(1))}]',
+  'opens the memory of the machine': 'result = [{"a": str(open("/dev/mem", "rb").read(1))}]',
   'opens the terminal': 'result = [{"a": str(open("/dev/tty", "rb").fileno())}]',
-  'makes memory that is a file': 'result = [{"a": must(libc.syscall(319, b"x", 0))}]',
+  'makes an anonymous memory file': 'result = [{"a": must(libc.syscall(319, b"x", 0))}]',
   // processes
   'reads its environment in /proc': 'result = [{"a": open("/proc/self/environ").read()}]',
   'reads the environment of its parent': 'result = [{"a": open("/proc/%d/environ" % PARENT).read()}]',
@@ -59,26 +62,27 @@ export const ATTEMPTS: Record<string, string> = {
   'lists processes': 'result = [{"a": str(os.listdir("/proc"))}]',
   'traces its parent': 'result = [{"a": must(libc.ptrace(16, PARENT, 0, 0))}]',
   'reads foreign memory by system call': 'result = [{"a": must(libc.syscall(310, PARENT, 0, 0, 0, 0, 0))}]',
-  'takes a descriptor of its parent':
+  'duplicates a descriptor of its parent':
     'result = [{"a": must(libc.syscall(438, must(libc.syscall(434, PARENT, 0)), 0, 0))}]',
   'signals its parent': 'os.kill(PARENT, 15); result = [{"a": 1}]',
   'signals its parent by system call': 'must(libc.kill(PARENT, 0)); result = [{"a": 1}]',
   'signals its process group': 'must(libc.kill(0, 15)); result = [{"a": 1}]',
-  'signals everybody': 'must(libc.kill(-1, 0)); result = [{"a": 1}]',
-  'has files send signals': 'import fcntl; fcntl.fcntl(2, fcntl.F_SETOWN, PARENT); result = [{"a": 1}]',
+  'signals all processes': 'must(libc.kill(-1, 0)); result = [{"a": 1}]',
+  'makes a file signal its parent':
+    'import fcntl; fcntl.fcntl(2, fcntl.F_SETOWN, PARENT); result = [{"a": 1}]',
   'slows its parent down': 'os.sched_setaffinity(PARENT, {0}); result = [{"a": 1}]',
   'limits its parent':
     'import resource; resource.prlimit(PARENT, resource.RLIMIT_NOFILE, (1, 1)); result = [{"a": 1}]',
   'starts a shell':
     'import subprocess; result = [{"a": subprocess.run(["/bin/sh", "-c", "id"], capture_output=True).stdout}]',
   'calls the shell': 'result = [{"a": must(-1 if os.system("id > /dev/null") else 0)}]',
-  forks: 'result = [{"a": os.fork()}]',
+  'forks a process': 'result = [{"a": os.fork()}]',
   'forks by system call': 'result = [{"a": must(libc.fork())}]',
   'forks by clone': 'result = [{"a": must(libc.syscall(56, 17, 0, 0, 0, 0))}]',
-  'becomes another program': 'os.execv("/bin/sh", ["sh"])',
-  'becomes another program by system call':
+  'executes another program': 'os.execv("/bin/sh", ["sh"])',
+  'executes another program by system call':
     'must(libc.execv(b"/bin/sh", (ctypes.c_char_p * 2)(b"sh", None))); result = [{"a": 1}]',
-  'bombs with processes':
+  'starts a process with multiprocessing':
     'import multiprocessing as m; m.get_context("fork").Process(target=print).start(); result = [{"a": 1}]',
   // network
   'opens a socket': 'import socket; socket.socket(); result = [{"a": 1}]',
@@ -88,44 +92,45 @@ export const ATTEMPTS: Record<string, string> = {
   'opens a socket by system call': 'result = [{"a": must(libc.socket(2, 1, 0))}]',
   'opens a raw socket': 'result = [{"a": must(libc.socket(17, 3, 0))}]',
   'opens a netlink socket': 'result = [{"a": must(libc.socket(16, 3, 0))}]',
-  'opens a socket of the machine': 'result = [{"a": must(libc.socket(1, 1, 0))}]',
-  'makes datagram sockets that can name another':
+  'opens a Unix socket': 'result = [{"a": must(libc.socket(1, 1, 0))}]',
+  'makes a pair of datagram sockets':
     'result = [{"a": must(libc.socketpair(1, 2, 0, (ctypes.c_int * 2)()))}]',
-  'looks a name up': 'import socket; result = [{"a": socket.gethostbyname("localhost")}]',
+  'resolves a host name': 'import socket; result = [{"a": socket.gethostbyname("localhost")}]',
   // the kernel
   'uses io_uring': 'result = [{"a": must(libc.syscall(425, 8, (ctypes.c_char * 120)()))}]',
-  'loads a program into the kernel':
+  'loads a BPF program into the kernel':
     'result = [{"a": must(libc.syscall(321, 0, (ctypes.c_char * 72)(), 72))}]',
-  'watches performance': 'result = [{"a": must(libc.syscall(298, (ctypes.c_char * 120)(), 0, -1, -1, 0))}]',
+  'reads performance counters':
+    'result = [{"a": must(libc.syscall(298, (ctypes.c_char * 120)(), 0, -1, -1, 0))}]',
   'handles page faults': 'result = [{"a": must(libc.syscall(323, 1))}]',
   'reads keys of the kernel': 'result = [{"a": must(libc.syscall(250, 0, -3, 1))}]',
   'makes namespaces': 'must(libc.unshare(0x10000000)); result = [{"a": 1}]',
   'enters namespaces': 'must(libc.setns(0, 0)); result = [{"a": 1}]',
-  mounts: 'must(libc.mount(b"none", b"/tmp", b"tmpfs", 0, None)); result = [{"a": 1}]',
+  'mounts a file system': 'must(libc.mount(b"none", b"/tmp", b"tmpfs", 0, None)); result = [{"a": 1}]',
   'changes its root': 'must(libc.chroot(b"/")); result = [{"a": 1}]',
   'becomes root': 'must(libc.setresuid(0, 0, 0)); result = [{"a": 1}]',
   'joins groups': 'os.setgroups([0]); result = [{"a": 1}]',
   'uses 32-bit calls': 'must(libc.syscall(0x40000000 | 39)); result = [{"a": 1}]',
-  'outlives the runner': 'must(libc.prctl(1, 0, 0, 0, 0)); result = [{"a": 1}]',
+  'removes its parent-death signal': 'must(libc.prctl(1, 0, 0, 0, 0)); result = [{"a": 1}]',
   'lets itself be traced': 'must(libc.prctl(4, 1, 0, 0, 0)); result = [{"a": 1}]',
   'raises its limits':
     'import resource; resource.setrlimit(resource.RLIMIT_AS, (1 << 40, 1 << 40)); result = [{"a": 1}]',
-  'gets more time':
+  'raises its limit of processor time':
     'import resource; resource.setrlimit(resource.RLIMIT_CPU, (10**6, 10**6)); result = [{"a": 1}]',
   'types into a terminal': 'must(libc.ioctl(2, 0x5412, b"x")); result = [{"a": 1}]',
   'sets the clock': 'import time; time.clock_settime(time.CLOCK_REALTIME, 0); result = [{"a": 1}]',
   'renames the machine': 'import socket; socket.sethostname("x"); result = [{"a": 1}]',
-  'shares memory with others': 'result = [{"a": must(libc.shmget(1, 4096, 0o1666))}]',
-  // Python's ways around
-  'takes the checks away by reloading':
+  'opens shared memory': 'result = [{"a": must(libc.shmget(1, 4096, 0o1666))}]',
+  // ways around the checks in Python
+  'removes the checks by reloading a module':
     'import importlib, socket; importlib.reload(socket); socket.socket(); result = [{"a": 1}]',
-  'goes through the module of the service':
+  'changes the module of the service':
     'import interpreter; interpreter.REFUSED.clear(); os.fork(); result = [{"a": 1}]',
-  'goes through the classes of the interpreter':
+  'reaches open() through the classes of the interpreter':
     'wrap = [c for c in ().__class__.__base__.__subclasses__() if c.__name__ == "_wrap_close"][0]; wrap.__init__.__globals__["open"](SECRET, 0)',
-  'imports from elsewhere':
+  'imports a module from outside the sandbox':
     'sys.path.insert(0, os.path.dirname(SECRET)); import canary; result = [{"a": canary.a}]',
-  'loads a library from elsewhere': 'ctypes.CDLL(SECRET); result = [{"a": 1}]',
+  'loads a library from outside the sandbox': 'ctypes.CDLL(SECRET); result = [{"a": 1}]',
 }
 
 export interface Targets {

@@ -55,14 +55,14 @@ f = os.open("a", os.O_CREAT | os.O_RDWR)
 if libc.fallocate(f, 1, ctypes.c_long(0), ctypes.c_long(100 << 20)) != 0:
     raise OSError(errno.ENOSPC, "No space left on device: refused")
 `,
-  'blocks beyond the end of its result': `
+  'blocks beyond the end of the result file': `
 import ctypes, errno
 libc = ctypes.CDLL(None, use_errno=True)
 f = os.open(".result", os.O_CREAT | os.O_RDWR)
 if libc.fallocate(f, 1, ctypes.c_long(0), ctypes.c_long(100 << 20)) != 0:
     raise OSError(errno.ENOSPC, "No space left on device: refused")
 `,
-  'very many files': `
+  '4,000 empty files': `
 for n in range(4000):
     os.close(os.open("f%d" % n, os.O_CREAT | os.O_WRONLY))`,
 }
@@ -72,13 +72,13 @@ export const diskSource = (attempt: string) =>
 
 /** A thread with its own file table would hold files that the runner cannot see. */
 export const HIDDEN_HOLDERS: Record<string, string> = {
-  'a thread with a table of open files of its own': `
+  'a thread with its own table of open files': `
 import ctypes
 libc = ctypes.CDLL(None, use_errno=True)
 # CLONE_VM | CLONE_SIGHAND | CLONE_THREAD, without CLONE_FILES, and with a stack that ends it at once
 answer = libc.syscall(56, 0x10900, 0, 0, 0, 0)
 if answer != -1 or ctypes.get_errno() != 1: raise SystemExit("NOT REFUSED")`,
-  'another table of open files': `
+  'another table of open files for itself': `
 import ctypes
 libc = ctypes.CDLL(None, use_errno=True)
 if libc.unshare(0x400) != -1 or ctypes.get_errno() != 1: raise SystemExit("NOT REFUSED")`,

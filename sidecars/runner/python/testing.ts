@@ -16,7 +16,7 @@ export const TEST_LIMITS: ProcessLimits = {
   files: 2_000,
 }
 
-export const DIRECTORY_IS_FULL = 'its directory is full'
+export const DIRECTORY_IS_FULL = 'the directory of the run is full'
 
 export interface Bench {
   interpreters: Interpreters
@@ -68,11 +68,11 @@ export async function openBench(
     interpreters,
     async run(source, { answer, signal, onLine, onLease } = {}) {
       const started = performance.now()
-      const lease = await interpreters.take()
+      const lease = await interpreters.acquire()
       onLease?.(lease)
       const ran: Omit<Ran, 'outcome' | 'ms'> = { lines: [], dropped: 0 }
       try {
-        const path = join(lease.rooms.inputs, 'pipeline.py')
+        const path = join(lease.directories.inputs, 'pipeline.py')
         await writeFile(path, source)
         const job: Job = {
           kind: 'run',
@@ -85,7 +85,7 @@ export async function openBench(
         }
         const listener = {
           answer: answer ?? (async () => ({ error: 'there is no engine here' })),
-          say: (_: string, message: string) => {
+          log: (_: string, message: string) => {
             ran.lines.push(message)
             onLine?.(message)
           },

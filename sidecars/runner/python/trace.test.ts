@@ -17,18 +17,22 @@ const steps = Bun.which('strace') === null ? [] : await stepsHere()
 const TRACED = 'open,openat,openat2,creat,prctl,execve,execveat,fork,vfork,clone,clone3,socket,connect,kill'
 
 describe.each(steps)('hostile code traced in %s', (step) => {
-  const place = testDirectory()
-  beforeAll(() => chmod(place, 0o711))
+  const directory = testDirectory()
+  beforeAll(() => chmod(directory, 0o711))
 
   test('hostile code opens only allowed files, and starts and reaches nothing', async () => {
-    const rooms = { inputs: join(place, 'run', 'in'), own: join(place, 'own'), result: join(place, 'result') }
-    await mkdir(rooms.inputs, { recursive: true })
-    await mkdir(rooms.own)
-    await writeFile(rooms.result, '')
-    await chmod(rooms.result, 0o666)
+    const directories = {
+      inputs: join(directory, 'run', 'in'),
+      own: join(directory, 'own'),
+      result: join(directory, 'result'),
+    }
+    await mkdir(directories.inputs, { recursive: true })
+    await mkdir(directories.own)
+    await writeFile(directories.result, '')
+    await chmod(directories.result, 0o666)
     const user = changesUser(step) ? FIRST_USER : null
-    if (user !== null) await chown(rooms.own, user, user)
-    const source = join(rooms.inputs, 'pipeline.py')
+    if (user !== null) await chown(directories.own, user, user)
+    const source = join(directories.inputs, 'pipeline.py')
     await writeFile(source, attemptsSource({ secret: import.meta.path, port: 1 }))
     // The machine's own Python, because others may be closed to some users.
     const { pythons } = await findPythons('/usr/bin/python3')
@@ -36,17 +40,17 @@ describe.each(steps)('hostile code traced in %s', (step) => {
     if (python === undefined) throw new Error('there is no /usr/bin/python3')
     const { command, confinement } = launchOf(
       { step, python },
-      { rooms, user, limits: TEST_LIMITS, args: PYTHON_ARGS },
+      { directories, user, limits: TEST_LIMITS, args: PYTHON_ARGS },
     )
-    const trace = join(place, 'trace')
+    const trace = join(directory, 'trace')
     const interpreter = new Interpreter({
       command: ['strace', '-f', '-qq', '-s', '4096', '-e', `trace=${TRACED}`, '-o', trace, ...command],
       confinement,
       niceness: 0,
-      env: { LANG: 'C.UTF-8', HOME: rooms.own, TMPDIR: rooms.own },
+      env: { LANG: 'C.UTF-8', HOME: directories.own, TMPDIR: directories.own },
     })
     const logLimits = { lines: 1_000, bytes: 1_000_000 }
-    const silent = { answer: async () => ({ error: 'no' }), say: () => {}, dropped: () => {} }
+    const silent = { answer: async () => ({ error: 'no' }), log: () => {}, dropped: () => {} }
     const outcome = await interpreter.work(
       { kind: 'run', source, variables: VARIABLES, logLimits, memory: '', disk: null, isConfined: true },
       silent,
@@ -66,7 +70,7 @@ describe.each(steps)('hostile code traced in %s', (step) => {
       .filter(([, call]) => /^open|^creat/.test(call ?? ''))
       .map(([, , given = '']) => /"([^"]*)"/.exec(given)?.[1] ?? '')
     expect(opened.length).toBeGreaterThan(1)
-    const allowed = [...python.readable, rooms.inputs, rooms.own, '/dev/null', '/dev/urandom']
+    const allowed = [...python.readable, directories.inputs, directories.own, '/dev/null', '/dev/urandom']
     const isAllowed = (path: string) =>
       !path.startsWith('/') || allowed.some((root) => path === root || path.startsWith(`${root}/`))
     expect(opened.filter((path) => !isAllowed(path))).toEqual([])

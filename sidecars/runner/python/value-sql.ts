@@ -113,16 +113,16 @@ export interface ResultSql {
 
 /** A SELECT of the rows in a JSON file of an interpreter. Each line contains a list of values for each column. */
 export function selectFromJson(result: JsonResult, path: string, target: Target): ResultSql {
-  const known = knownTypes(target)
+  const tableTypes = knownTypes(target)
   const warnings: string[] = []
-  const columns = result.columns.map(({ name, type }, place) => {
-    const own = known.get(name.toLowerCase())
-    if (type.kind === 'null' && own === undefined) warnings.push(nothingBut(name))
-    const final = text(finalType(type, own))
+  const columns = result.columns.map(({ name, type }, index) => {
+    const tableType = tableTypes.get(name.toLowerCase())
+    if (type.kind === 'null' && tableType === undefined) warnings.push(nothingBut(name))
+    const final = text(finalType(type, tableType))
     return {
       final,
       wire: text(jsonType(type)),
-      place: quoteIdentifier(String(place)),
+      place: quoteIdentifier(String(index)),
       name: quoteIdentifier(name),
     }
   })
@@ -143,7 +143,7 @@ export function selectFromJson(result: JsonResult, path: string, target: Target)
 /** Bytes of one line of a file. Buffers of the engine have twice this size. */
 const OBJECT_BYTES = 4 * 1_048_576
 const nothingBut = (name: string) =>
-  `column ${JSON.stringify(name)} holds nothing but None: it becomes VARCHAR until the table says otherwise`
+  `column ${JSON.stringify(name)} contains only None: its type is VARCHAR until the table has another type`
 
 /** A SELECT of the rows in a Parquet file of an interpreter. */
 export function selectFromParquet(path: string, nullColumns: readonly string[], target: Target): ResultSql {
@@ -159,9 +159,9 @@ export function selectFromParquet(path: string, nullColumns: readonly string[], 
 
 /** A SELECT without rows that has the columns of the table, except those of `without`. */
 export function selectNothing(schema: Schema, without: readonly string[]): string {
-  const left = new Set(without.map((name) => name.toLowerCase()))
+  const excluded = new Set(without.map((name) => name.toLowerCase()))
   const columns = schema.fields
-    .filter(({ name }) => !left.has(name.toLowerCase()))
+    .filter(({ name }) => !excluded.has(name.toLowerCase()))
     .map(({ name, type }) => `CAST(NULL AS ${text(toDuckDb(type))}) AS ${quoteIdentifier(name)}`)
   return `SELECT ${columns.join(', ')} WHERE false`
 }

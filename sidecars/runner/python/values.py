@@ -87,7 +87,7 @@ def day_of(text):
     try:
         return datetime.date.fromisoformat(text)
     except ValueError:
-        raise ValueError("the date " + text + " does not fit into Python's: cast it to VARCHAR") from None
+        raise ValueError("the date " + text + " is outside Python's range: cast it to VARCHAR") from None
 
 
 TIMESTAMP = re.compile(r"(\d{4}-\d\d-\d\d) (\d\d:\d\d:\d\d)(?:\.(\d{1,6})\d*)?(?:\+00(?::00)?)?$")
@@ -97,7 +97,7 @@ def moment_of(text):
     """Parses `2020-01-01 10:00:00.5`, the engine's format."""
     match = TIMESTAMP.match(text)
     if match is None:
-        raise ValueError("the timestamp " + text + " does not fit into Python's: cast it to VARCHAR")
+        raise ValueError("the timestamp " + text + " is outside Python's range: cast it to VARCHAR")
     day, clock, fraction = match.groups()
     return datetime.datetime.fromisoformat(day + "T" + clock + "." + (fraction or "0").ljust(6, "0"))
 
@@ -198,11 +198,11 @@ def kind_of(cls, path):
     for base, kind in KINDS:
         if issubclass(cls, base):
             return kind
-    hint = ": give a number of seconds or a text" if issubclass(cls, datetime.timedelta) else ""
-    raise BadResult("column " + path + " holds a value of type " + type_name(cls) + ", which a table cannot" + hint)
+    hint = ": use a number of seconds or a text" if issubclass(cls, datetime.timedelta) else ""
+    raise BadResult(path + " contains a value of type " + type_name(cls) + ", which has no SQL type" + hint)
 
 
-def plain(values):
+def python_values(values):
     """Replaces values of libraries by Python's own values."""
     foreign = {
         cls for cls in set(map(type, values))
@@ -226,7 +226,7 @@ def plain(values):
 
 def encoder_of(values, path):
     """The type of a column, the function that encodes its values for JSON or None, and the values."""
-    values = plain(values)
+    values = python_values(values)
     classes = set(map(type, values))
     classes.discard(type(None))
     kinds = {kind_of(cls, path) for cls in classes}
@@ -236,26 +236,26 @@ def encoder_of(values, path):
     mix = KIND_MIXES.get(frozenset(kinds))
     if mix is None:
         named = " and ".join(sorted(type_name(cls) for cls in classes))
-        raise BadResult("column " + path + " mixes values of type " + named)
+        raise BadResult(path + " mixes values of type " + named)
     tree, encode = mix(present, path)
     return tree, encode, values
 
 
-def whole(present, path):
+def whole_numbers(present, path):
     low, high = min(present), max(present)
     if -(1 << 63) <= low and high < 1 << 63:
         fits = -(1 << 31) <= low and high < 1 << 31
         return dict(scalar("BIGINT"), isSmall=fits), None
     if abs(low) < 10**DECIMAL_DIGITS and abs(high) < 10**DECIMAL_DIGITS:
         return scalar("HUGEINT"), str
-    raise BadResult("column " + path + " holds a whole number of more than 38 digits")
+    raise BadResult(path + " contains a whole number of more than 38 digits")
 
 
-def floating(present, path):
+def floats(present, path):
     try:
         finite = all(map(math.isfinite, present))
     except OverflowError:
-        raise BadResult("column " + path + " holds a whole number too large to stand beside floats") from None
+        raise BadResult(path + " contains floats and a whole number that is too large for a float") from None
     if not finite:
         # JSON cannot represent infinity and NaN.
         return dict(scalar("DOUBLE"), isText=True), lambda value: repr(float(value))
@@ -268,12 +268,12 @@ def exact_decimals(present, path):
         value = Decimal(value)
         sign, figures, exponent = value.as_tuple()
         if not isinstance(exponent, int):
-            raise BadResult("column " + path + " holds the decimal " + str(value))
+            raise BadResult(path + " contains the decimal " + str(value) + ", which a table cannot store")
         scale = max(scale, -exponent)
         digits = max(digits, len(figures) + exponent if any(figures) else 0)
     precision = max(digits, 0) + scale
     if precision > DECIMAL_DIGITS:
-        raise BadResult("column " + path + " needs " + str(precision) + " digits for its decimals: 38 is the most")
+        raise BadResult(path + " needs " + str(precision) + " digits for its decimals: the limit is 38")
     tree = {"kind": "decimal", "precision": max(precision, 1), "scale": scale}
     return tree, lambda value: format(Decimal(value), "f")
 
@@ -291,22 +291,22 @@ def moments(present, path):
     if aware == {True}:
         return scalar("TIMESTAMP WITH TIME ZONE"), lambda value: value.astimezone(UTC).isoformat(" ")
     if True in aware:
-        raise BadResult("column " + path + " mixes times with and without a time zone")
+        raise BadResult(path + " mixes times with and without a time zone")
     return scalar("TIMESTAMP"), lambda value: value.isoformat(" ") if isinstance(value, datetime.datetime) else value.isoformat()
 
 
 def clocks(present, path):
     if any(value.tzinfo is not None for value in present):
-        raise BadResult("column " + path + " holds a time of day with a time zone, which a table cannot")
+        raise BadResult(path + " contains a time of day with a time zone, which a table cannot store")
     return scalar("TIME"), datetime.time.isoformat
 
 
 def lists(present, path):
     tree, encode, _ = encoder_of([item for items in present for item in items], path + "[]")
     if not encode:
-        return {"kind": "list", "element": tree}, (lambda items: plain(list(items)))
+        return {"kind": "list", "element": tree}, (lambda items: python_values(list(items)))
     return {"kind": "list", "element": tree}, (
-        lambda items: [None if item is None else encode(item) for item in plain(list(items))]
+        lambda items: [None if item is None else encode(item) for item in python_values(list(items))]
     )
 
 
@@ -315,7 +315,7 @@ def structs(present, path):
     for value in present:
         names.update(dict.fromkeys(value))
     if not names:
-        raise BadResult("column " + path + " holds empty dicts: a STRUCT needs a field")
+        raise BadResult(path + " contains only empty dicts: a STRUCT needs a field")
     checked_names(names, "a field of " + path)
     fields, encoders = [], {}
     for name in names:
@@ -324,18 +324,18 @@ def structs(present, path):
         encoders[name] = encode or same
 
     def encode(value):
-        items = dict(zip(value, plain(list(value.values()))))
+        items = dict(zip(value, python_values(list(value.values()))))
         return {name: None if items.get(name) is None else encoders[name](items[name]) for name in names}
 
     return {"kind": "struct", "fields": fields}, encode
 
 
 KIND_MIXES = {
-    frozenset(kinds.split()): judge
-    for kinds, judge in {
+    frozenset(kinds.split()): encoder
+    for kinds, encoder in {
         "bool": lambda present, path: (scalar("BOOLEAN"), None),
-        "int": whole, "float": floating, "float int": floating, "decimal": exact_decimals,
-        "decimal int": exact_decimals, "decimal float": floating, "decimal float int": floating, "str": texts,
+        "int": whole_numbers, "float": floats, "float int": floats, "decimal": exact_decimals,
+        "decimal int": exact_decimals, "decimal float": floats, "decimal float int": floats, "str": texts,
         "bytes": blobs, "datetime": moments, "date datetime": moments, "time": clocks, "list": lists, "dict": structs,
         "date": lambda present, path: (scalar("DATE"), datetime.date.isoformat),
         "uuid": lambda present, path: (scalar("UUID"), str),
@@ -343,11 +343,11 @@ KIND_MIXES = {
 }
 
 
-def checked_names(names, what):
+def checked_names(names, kind):
     known = {}
     for name in names:
         if not isinstance(name, str) or not name:
-            raise BadResult("the name of " + what + " is " + repr(name)[:100] + ": give it a text")
+            raise BadResult("the name of " + kind + " is " + repr(name)[:100] + ": use a text")
         other = known.setdefault(name.lower(), name)
         if other != name:
             raise BadResult("two columns are named " + json.dumps(other) + " and " + json.dumps(name))
@@ -363,7 +363,7 @@ def write_columns(columns, path):
         raise BadResult("result has no columns")
     named = []
     for name, values in columns.items():
-        tree, encode, values = encoder_of(values, json.dumps(name, ensure_ascii=False))
+        tree, encode, values = encoder_of(values, "column " + json.dumps(name, ensure_ascii=False))
         if encode:
             values = [None if value is None else encode(value) for value in values]
         named.append((tree, values))
@@ -379,7 +379,7 @@ def write_columns(columns, path):
                 longest = max(longest, len(line))
                 file.write(line)
     except UnicodeEncodeError as error:
-        raise BadResult("a text of the result is no Unicode: it holds " + repr(error.object[error.start])) from None
+        raise BadResult("a text of the result is not valid Unicode: it contains " + repr(error.object[error.start])) from None
     types = [{"name": name, "type": tree} for name, (tree, _) in zip(columns, named)]
     return {"columns": types, "rows": rows, "longestBytes": longest}
 

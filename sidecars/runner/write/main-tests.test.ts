@@ -19,7 +19,7 @@ const never = new AbortController().signal
 const STUCK = 'select 1 as stuck'
 
 /** A pool of one engine, and a clock. The clock advances only while a stuck test or `take` waits for its end. */
-function makePlace(take: (lease: EngineLease, untilLate: () => Promise<never>) => Promise<EngineLease>) {
+function makeResources(take: (lease: EngineLease, untilLate: () => Promise<never>) => Promise<EngineLease>) {
   let now = 0
   const timeouts: { at: number; over: AbortController }[] = []
   const untilLate = async (signal: AbortSignal): Promise<never> => {
@@ -30,12 +30,12 @@ function makePlace(take: (lease: EngineLease, untilLate: () => Promise<never>) =
     }
     throw signal.reason
   }
-  const told: string[] = []
+  const calls: string[] = []
   const lease: EngineLease = {
     pid: 0,
     directory,
     instance: async () => 1,
-    kept: async () => ({ number: 1, link: async (path) => path }),
+    shared: async () => ({ number: 1, link: async (path) => path }),
     async call<R extends EngineRequest>(request: R, signal = never) {
       if (request.kind === 'judge' && request.sql.includes(STUCK)) await untilLate(signal)
       const judged = { columnTypes: ['INTEGER'], rowCount: 1, first: '0', samples: ['0'] }
@@ -44,17 +44,17 @@ function makePlace(take: (lease: EngineLease, untilLate: () => Promise<never>) =
     close: async () => {},
     async release(clear) {
       await clear?.()
-      told.push('released')
+      calls.push('released')
     },
     async exchange(clear) {
       await clear?.()
-      told.push('exchanged')
+      calls.push('exchanged')
       return lease
     },
   }
   const pool: RunEngines = {
-    async take(signal = never) {
-      told.push('taken')
+    async acquire(signal = never) {
+      calls.push('acquired')
       return take(lease, () => untilLate(signal))
     },
     isServing: () => true,
@@ -68,12 +68,12 @@ function makePlace(take: (lease: EngineLease, untilLate: () => Promise<never>) =
       return over.signal
     },
   }
-  return { pool, time, told }
+  return { pool, time, calls }
 }
 
 const lake = { catalog: { load: async () => null }, close: () => {} } as unknown as LakeSession
 
-async function judge(tests: Record<string, string>, { pool, time }: ReturnType<typeof makePlace>) {
+async function judge(tests: Record<string, string>, { pool, time }: ReturnType<typeof makeResources>) {
   const testMain = makeTestMain(
     {
       openLake: () => lake,
@@ -93,32 +93,32 @@ async function judge(tests: Record<string, string>, { pool, time }: ReturnType<t
 }
 
 test('a quick test after a stuck one is judged in its slot', async () => {
-  let taken = 0
-  const place = makePlace(async (lease) => {
-    taken += 1
-    if (taken > 1) throw new EnginesBusy()
+  let leases = 0
+  const resources = makeResources(async (lease) => {
+    leases += 1
+    if (leases > 1) throw new EnginesBusy()
     return lease
   })
-  const results = await judge({ a: 'select 0', b: STUCK, c: 'select 0' }, place)
+  const results = await judge({ a: 'select 0', b: STUCK, c: 'select 0' }, resources)
   expect(results).toMatchObject([
     { name: 'a', passed: true },
-    { name: 'b', passed: false, error: expect.stringContaining('longer than its part') },
+    { name: 'b', passed: false, error: expect.stringContaining('exceeded its share') },
     { name: 'c', passed: true },
   ])
-  expect(place.told.slice(0, 2)).toEqual(['taken', 'exchanged'])
-  expect(place.told.filter((what) => what !== 'exchanged')).toEqual(['taken', 'released'])
+  expect(resources.calls.slice(0, 2)).toEqual(['acquired', 'exchanged'])
+  expect(resources.calls.filter((call) => call !== 'exchanged')).toEqual(['acquired', 'released'])
 })
 
 test('tests that got no engine return an error, not a failure', async () => {
   const error = await judge(
     { a: 'select 0', b: 'select 0' },
-    makePlace(async (_, untilLate) => untilLate()),
+    makeResources(async (_, untilLate) => untilLate()),
   ).catch((thrown: unknown) => ConnectError.from(thrown))
   expect(error).toMatchObject({
     code: Code.DeadlineExceeded,
     rawMessage: `the tests took longer than ${limits.testsMs / 1_000} s`,
   })
-  const busy = makePlace(() => Promise.reject(new EnginesBusy()))
+  const busy = makeResources(() => Promise.reject(new EnginesBusy()))
   expect(await judge({ a: 'select 0' }, busy).catch((thrown: unknown) => thrown)).toMatchObject({
     code: Code.ResourceExhausted,
   })

@@ -35,31 +35,31 @@ export function makeTestMain(options: AttemptResourcesOptions, time?: Shares['ti
     if (lake === undefined) throw new ConnectError('lake is missing', Code.InvalidArgument)
     const tests = testsIn(files)
     if (tests.length === 0) return []
-    let place: AttemptResources | null = null
+    let resources: AttemptResources | null = null
     let bench: Bench | null = null
     const ready = async (signal: AbortSignal): Promise<void> => {
       if (bench !== null) return
-      const spoilt = place
-      place = null
-      place = await (spoilt?.reopen(signal) ?? openAttemptResources(options, lake, signal))
-      bench = await prepare(request, files, tests, place, signal)
+      const previous = resources
+      resources = null
+      resources = await (previous?.reopen(signal) ?? openAttemptResources(options, lake, signal))
+      bench = await prepare(request, files, tests, resources, signal)
     }
-    const judgeOnce = async (test: NamedTest, over: AbortSignal): Promise<TestResult> => {
-      await ready(over)
-      const own = bench?.drafted.get(test)
-      if (bench === null || own === undefined) throw new Error(`test ${test.name} was not drafted`)
+    const judgeOnce = async (test: NamedTest, timeout: AbortSignal): Promise<TestResult> => {
+      await ready(timeout)
+      const drafted = bench?.drafted.get(test)
+      if (bench === null || drafted === undefined) throw new Error(`test ${test.name} was not drafted`)
       try {
-        return await runTest(own, { ...bench, signal: over, write: () => {} })
+        return await runTest(drafted, { ...bench, signal: timeout, write: () => {} })
       } catch (error) {
         // The engine may be gone, or unfit for the other tests.
         bench = null
-        over.throwIfAborted()
+        timeout.throwIfAborted()
         throw error
       }
     }
-    const judge = async (test: NamedTest, over: AbortSignal): Promise<TestResult> => {
+    const judge = async (test: NamedTest, timeout: AbortSignal): Promise<TestResult> => {
       try {
-        return await onceMoreIfKilled(() => judgeOnce(test, over), over)
+        return await onceMoreIfKilled(() => judgeOnce(test, timeout), timeout)
       } catch (error) {
         if (error instanceof EngineEnded) return failedTest(test, error.message)
         throw error
@@ -79,7 +79,7 @@ export function makeTestMain(options: AttemptResourcesOptions, time?: Shares['ti
       if (reason === null) throw error
       throw new ConnectError(reason, error instanceof EngineEnded ? Code.Internal : Code.FailedPrecondition)
     } finally {
-      await (place as AttemptResources | null)?.clear()
+      await (resources as AttemptResources | null)?.clear()
     }
   }
 }
@@ -87,7 +87,7 @@ export function makeTestMain(options: AttemptResourcesOptions, time?: Shares['ti
 const tooLong = (test: NamedTest, durationMs: number): TestResult => ({
   ...failedTest(
     test,
-    `${test.file.path}: it took longer than its part of the ${limits.testsMs / 1_000} s that all tests have`,
+    `${test.file.path}: the test exceeded its share of the ${limits.testsMs / 1_000} s for all tests`,
   ),
   durationMs: Math.round(durationMs),
 })
@@ -99,12 +99,13 @@ async function prepare(
   { namespace, layer: text, pipelineName: name }: RunQualityTestsRequest,
   files: readonly TextFile[],
   tests: readonly NamedTest[],
-  place: AttemptResources,
+  resources: AttemptResources,
   signal: AbortSignal,
 ) {
-  const { lake, engine: taken } = place
-  const layer = LAYERS.find((known) => known === text)
-  if (layer === undefined) throw new ConnectError(`there is no layer ${text}`, Code.InvalidArgument)
+  const { lake, engine: lease } = resources
+  const layer = LAYERS.find((candidate) => candidate === text)
+  if (layer === undefined)
+    throw new ConnectError(`unknown layer '${text}': use ${LAYERS.join(', ')}`, Code.InvalidArgument)
   const own = { namespace, layer, name }
   const { config } = parseConfig({
     config: files.find(({ path }) => path === 'config.yaml'),
@@ -116,15 +117,15 @@ async function prepare(
   const written = { config, name: own, table, runStartedAt: new Date().toISOString() }
   const texts = tests.map(({ file }) => file.text)
   // Warnings are ignored here, because runs and previews report them.
-  const variables = await variablesOf({ ...written, texts, warn: () => {} }, place, signal)
+  const variables = await variablesOf({ ...written, texts, warn: () => {} }, resources, signal)
   const inputs = new Inputs({ namespace, variables, landing: null })
   const drafted = draftTests(tests, inputs).map((each) => (table === null ? withoutTable(each, own) : each))
   const tables = [own, ...draftsOf(drafted).flatMap((draft) => draft.tables)]
   await inputs.openTables(tables, lake, new Map([[tableKey(own), table]]))
-  const engine = await taken
+  const engine = await lease
   const sqls = draftsOf(drafted).map(({ sql }) => sql)
   const found = inputs.found()
-  const opened = await openForTexts(engine, { texts: sqls, tables: found, found, own }, place, signal)
+  const opened = await openForTexts(engine, { texts: sqls, tables: found, found, own }, resources, signal)
   return {
     drafted: new Map(drafted.map((each) => [each.test, each])),
     inputs,
@@ -138,6 +139,6 @@ async function prepare(
 /** A table that no run has created cannot be tested. Its tests get an error for people instead of the engine's message. */
 function withoutTable({ test, draft }: DraftedTest, own: TableName): DraftedTest {
   if (draft instanceof TemplateError || !draft.sql.includes(tableExpression(own))) return { test, draft }
-  const reason = `table ${tableKey(own)} does not exist: no run has made it yet`
+  const reason = `table ${tableKey(own)} does not exist: no run has created it yet`
   return { test, draft: new TemplateError(test.file.path, reason) }
 }

@@ -74,7 +74,7 @@ export async function runTest(
     const samples = value === 0 || isCount ? [] : outcome.samples
     if (value === 0) write('info', `test ${name}: passed in ${since(started)}`)
     else {
-      write(failing, `test ${name}: failed with ${value} (severity ${severity}) in ${since(started)}`)
+      write(failing, `test ${name}: failed with value ${value} (severity ${severity}) in ${since(started)}`)
       for (const sample of samples) write('info', `test ${name}: ${sample}`)
     }
     return { ...ended(), passed: value === 0, value: BigInt(value), error: '', samples }
@@ -87,7 +87,7 @@ export async function runTest(
       draft,
     )
     if (reason === null) throw error
-    write(failing, `test ${name}: failed, it has an error (severity ${severity}): ${reason}`)
+    write(failing, `test ${name}: failed with an error (severity ${severity}): ${reason}`)
     return { ...ended(), passed: false, value: 0n, error: reason, samples: [] }
   }
 }

@@ -20,7 +20,7 @@ export async function selectOf(engine: Engine, sql: string): Promise<DuckDBPrepa
   })
   if (statements.count !== 1) {
     // The engine's parser turns such a PIVOT into two statements; the first finds the values.
-    const hint = /\bpivot\b/i.test(sql) ? ' (a PIVOT has to name its values: ON column IN (...))' : ''
+    const hint = /\bpivot\b/i.test(sql) ? ' (a PIVOT must list its values: ON column IN (...))' : ''
     throw new Refused(`one SELECT statement is expected, not ${statements.count}${hint}`)
   }
   // A SELECT may only return rows. Other effects would be visible to tests, or in files of others.
@@ -38,11 +38,11 @@ export async function selectOf(engine: Engine, sql: string): Promise<DuckDBPrepa
  * column that the author did not name.
  */
 export function refuseTwins(names: readonly string[]): void {
-  const known = new Set<string>()
+  const namesSoFar = new Set<string>()
   for (const name of names) {
-    if (known.has(name.toLowerCase()))
+    if (namesSoFar.has(name.toLowerCase()))
       throw new Refused(`two columns are named "${name}": give one of them another name`)
-    known.add(name.toLowerCase())
+    namesSoFar.add(name.toLowerCase())
   }
 }
 
@@ -50,7 +50,7 @@ export function refuseTwins(names: readonly string[]): void {
 export function refuseParameters(statement: DuckDBPreparedStatement): void {
   if (statement.parameterCount > 0)
     throw new Refused(
-      `the query has a parameter (${statement.parameterName(1)}), and nobody gives a value to it`,
+      `parameter ${statement.parameterName(1)} of the query has no value: write the value into the query`,
     )
 }
 

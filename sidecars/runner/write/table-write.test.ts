@@ -1,4 +1,5 @@
 import { expect, setDefaultTimeout, test } from 'bun:test'
+import { SMALL_FILES_LIMIT } from '../../../lake/iceberg/format/layout.ts'
 import { makeManifestReader } from '../../../lake/iceberg/read/scan.ts'
 import { newTable } from '../../../lake/iceberg/write/new-table.ts'
 import type { TableName } from '../../../lake/pipeline/names.ts'
@@ -28,10 +29,29 @@ test.each(['append_only', 'incremental', 'scd2'])(
     expect(await run(table, first, config)).toMatchObject({ error: '', rowsWritten: 1n })
     const nulls = 'select 2 as id, null as Text, null as day, case when false then null end as list'
     expect(await run(table, nulls, config)).toMatchObject({ error: '', rowsWritten: 1n })
-    const whole = 'select 3 as id, 7 as text'
-    expect((await run(table, whole, config)).error).toContain('"text" is VARCHAR in the table and INTEGER')
+    const integerText = 'select 3 as id, 7 as text'
+    expect((await run(table, integerText, config)).error).toContain(
+      '"text" is VARCHAR in the table and INTEGER',
+    )
   },
 )
+
+test('quality tests read each row once after files are compacted', async () => {
+  const table: TableName = { namespace: 'default', layer: 'silver', name: 'compacted' }
+  const config = 'merge_strategy: append_only'
+  const write = async (sql: string, rows: number) => {
+    const submit = await service.attempt(table, {
+      'pipeline.sql': sql,
+      'config.yaml': config,
+      'tests/quality/rows.sql': `select * from (select count(*) as n from {{ this }}) where n <> ${rows}`,
+    })
+    const { facts } = await runToEnd(runner.client, submit)
+    expect(facts).toMatchObject({ error: '', rowsWritten: 1n, tests: [{ passed: true }] })
+    await service.merge(submit, facts.testedCommit)
+  }
+  for (let n = 1; n <= SMALL_FILES_LIMIT + 2; n += 1) await write(`select ${n} as id`, n)
+  await write('select 5000000000 as id', SMALL_FILES_LIMIT + 3)
+})
 
 test('narrower types match existing keys and are written as table types', async () => {
   const table: TableName = { namespace: 'default', layer: 'silver', name: 'narrower' }
@@ -43,9 +63,9 @@ test('narrower types match existing keys and are written as table types', async 
   expect(await run(table, run2, config)).toMatchObject({ error: '', rowsWritten: 1n })
   const run3 = "select 12345 as price, date '2026-01-02' as moment, 2 as rate, 4 as n"
   expect(await run(table, run3, config)).toMatchObject({ error: '', rowsWritten: 1n })
-  const seen = `select error(string_agg(concat_ws(' ', price, moment, rate, n), ', ' order by n) || ' ' || any_value(typeof(price)))::decimal(4,2) as price, timestamp '2026-01-01' as moment
+  const reporting = `select error(string_agg(concat_ws(' ', price, moment, rate, n), ', ' order by n) || ' ' || any_value(typeof(price)))::decimal(4,2) as price, timestamp '2026-01-01' as moment
     from {{ this }}`
-  expect((await run(table, seen, config)).error).toContain(
+  expect((await run(table, reporting, config)).error).toContain(
     '99.99 2026-01-01 00:00:01 1.0 2, 10.20 2026-01-01 00:00:00 12.5 3, 12345.00 2026-01-02 00:00:00 2.0 4 DECIMAL(12,2)',
   )
 })
@@ -64,6 +84,7 @@ test('a commit resolves only when all its files are durable', async () => {
     operation: 'append',
     files: [],
     replaced: [],
+    compacted: { files: [], replaced: [] },
     rowsWritten: 0,
   } as unknown as StoredResult['change']
   const [committed, placed, written] = [

@@ -7,6 +7,7 @@ import type { WriteEngine } from '../../../lake/iceberg/write/merge.ts'
 import { newTable } from '../../../lake/iceberg/write/new-table.ts'
 import { copyResultFrom } from '../../../lake/iceberg/write/stats.ts'
 import {
+  addedFiles,
   checkWrite,
   type ResultWrite,
   type TableChange,
@@ -93,8 +94,8 @@ export function refusalOfWrite(
   { sql, name, table, rules, at }: Write,
   columns: readonly Column[],
 ): string | null {
-  const known = table === null ? [] : columnsOf(currentSchema(table))
-  const types = new Map(known.map((column) => [column.name.toLowerCase(), column.type]))
+  const tableColumns = table === null ? [] : columnsOf(currentSchema(table))
+  const types = new Map(tableColumns.map((column) => [column.name.toLowerCase(), column.type]))
   // Only a run would find out which columns are a bare NULL.
   const mayBeBare = ({ type }: Column) => UNTYPED_IN_RESULTS.has(type) && BARE_NULL.test(sql)
   const typed = columns.map((column) =>
@@ -127,8 +128,8 @@ async function withTypesOfTable(
   { engine, number, warn }: { engine: EngineLease; number: number; warn(message: string): void },
   signal: AbortSignal,
 ): Promise<{ result: string; columns: readonly Column[] }> {
-  const known = table === null ? [] : columnsOf(currentSchema(table))
-  const types = new Map(known.map(({ name, type }) => [name.toLowerCase(), type]))
+  const tableColumns = table === null ? [] : columnsOf(currentSchema(table))
+  const types = new Map(tableColumns.map(({ name, type }) => [name.toLowerCase(), type]))
   const retyped: Column[] = []
   for (const { name, type } of columns) {
     const wanted = types.get(name.toLowerCase()) ?? UNTYPED
@@ -137,7 +138,7 @@ async function withTypesOfTable(
     retyped.push({ name, type: wanted })
     if (!types.has(name.toLowerCase()))
       warn(
-        `column ${JSON.stringify(name)} is nothing but NULL: its type is ${UNTYPED} until it is cast to another`,
+        `column ${JSON.stringify(name)} contains only NULL: its type is ${UNTYPED}; cast the column for another type`,
       )
   }
   if (retyped.length === 0) return { result: RESULT, columns }
@@ -153,7 +154,7 @@ async function withTypesOfTable(
   }
 }
 
-/** Whether the engine accepts the column as any type. Creating a view binds its SQL, and computes nothing. */
+/** True if the column is an untyped NULL, which DuckDB accepts as any type. Creating a view checks its SQL without running it. */
 async function isBareNull(
   name: string,
   engine: EngineLease,
@@ -185,6 +186,7 @@ function writeEngine(engine: EngineLease, number: number, signal: AbortSignal): 
 /** Data files that are being stored in the lake. No metadata refers to them yet. */
 export interface StoredResult {
   change: TableChange
+  /** In the order of `addedFiles`. */
   files: NewDataFile[]
   /** Resolves when the files are stored, with the local path of each. */
   placed: Promise<string[]>
@@ -194,11 +196,11 @@ export interface StoredResult {
 const FILES_STORED_AT_ONCE = 16
 
 export function storeResult(change: TableChange, lake: LakeSession): StoredResult {
-  const stored = change.files.map(({ path, ...file }) => ({
+  const stored = addedFiles(change).map(({ path, ...file }) => ({
     path,
     file: { ...file, location: dataLocation(change.metadata.location, randomUUID()) },
   }))
-  const place = async () => {
+  const storeFiles = async () => {
     const paths: string[] = []
     for (let from = 0; from < stored.length; from += FILES_STORED_AT_ONCE)
       paths.push(
@@ -210,7 +212,7 @@ export function storeResult(change: TableChange, lake: LakeSession): StoredResul
       )
     return paths
   }
-  const placed = place()
+  const placed = storeFiles()
   // The caller that awaits `placed` gets the error.
   placed.catch(() => {})
   return { change, files: stored.map(({ file }) => file), placed }
@@ -225,15 +227,21 @@ export async function commitResult(
   { name, table, runId }: { name: TableName; table: TableMetadata | null; runId: string },
   lake: LakeSession,
 ): Promise<string> {
-  const { metadata, schema, partitionSpec, operation, replaced } = change
+  const { metadata, schema, partitionSpec, operation, replaced, compacted } = change
+  const changed = change.files.length
   const plan = await planCommit({
     metadata,
     isStaged: table === null,
     operation: operation ?? 'append',
     schema: schema.schema,
     partitionSpec,
-    files,
+    files: files.slice(0, changed),
     replaced: replacedFiles(replaced),
+    compacted: {
+      files: files.slice(changed),
+      replaced: replacedFiles(compacted.replaced),
+      uuid: randomUUID(),
+    },
     at: Date.now(),
     uuid: randomUUID(),
     reader: lake.reader,

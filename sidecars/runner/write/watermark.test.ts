@@ -7,7 +7,7 @@ import { testDirectory } from '../../../tools/test/directory.ts'
 import { openObjectCache } from '../../objects/object-cache.ts'
 import { makeLake } from '../attempt/lake-session.ts'
 import { landingIn } from '../attempt/landing.ts'
-import { testEngines, testWall } from '../engine/test-engines.ts'
+import { testEngines, testSandbox } from '../engine/test-engines.ts'
 import { watermarkOf } from './watermark.ts'
 
 setDefaultTimeout(60_000)
@@ -16,7 +16,7 @@ const MIB = 1_048_576
 const name = { namespace: 'default', layer: 'silver', name: 'grown' } as const
 
 const directory = testDirectory()
-const pool = testEngines(directory, await testWall([directory]))
+const pool = testEngines(directory, await testSandbox([directory]))
 let catalog: TestCatalog
 beforeAll(async () => {
   catalog = await openTestCatalog()
@@ -43,7 +43,7 @@ test('finding a watermark leaves no open instance in the engine', async () => {
     }),
     signal,
   )
-  const engine = await pool.take()
+  const engine = await pool.acquire()
   const at = { directory: engine.directory, landing: landingIn(engine.directory) }
   const place = { lake, engine, ...at, python: null, clear: async () => {} }
   expect(await watermarkOf({ name, table, column: 'id' }, place, signal)).toEqual({
@@ -52,7 +52,7 @@ test('finding a watermark leaves no open instance in the engine', async () => {
   })
   // Instance 2 was the first fresh instance of the lease.
   const again = engine.call({ kind: 'judge', number: 2, sql: 'SELECT 1', sampleRows: 0 })
-  await expect(again).rejects.toThrow('there is no instance 2')
+  await expect(again).rejects.toThrow('unknown engine instance 2')
   expect(await watermarkOf({ name, table, column: 'text' }, place, signal)).toEqual({
     value: null,
     warning: 'watermark_value is none: the largest value of column "text" is longer than 65536 characters',
@@ -60,5 +60,5 @@ test('finding a watermark leaves no open instance in the engine', async () => {
   lake.close()
   await engine.release()
   // Releasing the lease does not close the instance again.
-  expect((await pool.take()).pid).toBe(engine.pid)
+  expect((await pool.acquire()).pid).toBe(engine.pid)
 })

@@ -40,11 +40,11 @@ interface Templates {
 /** The values for rendering the templates of a pipeline. */
 export async function variablesOf(
   { config, name, table, runStartedAt, texts, warn }: Templates,
-  place: Pick<AttemptResources, 'lake' | 'engine' | 'directory'>,
+  resources: Pick<AttemptResources, 'lake' | 'engine' | 'directory'>,
   signal: AbortSignal,
 ): Promise<TemplateVariables> {
   const { value, warning } = texts.some((text) => /\bwatermark_value\b/.test(text))
-    ? await watermarkOf({ name, table, column: config.watermarkColumn }, place, signal)
+    ? await watermarkOf({ name, table, column: config.watermarkColumn }, resources, signal)
     : NO_WATERMARK
   if (warning !== null) warn(warning)
   return { strategy: config.mergeStrategy, this: tableExpression(name), runStartedAt, watermarkValue: value }
@@ -55,7 +55,7 @@ const NO_WATERMARK: Watermark = { value: null, warning: null }
 /** Finds the watermark in a separate instance, because the pipeline's instance is locked to its input. */
 export async function watermarkOf(
   { name, table, column }: Watermarked,
-  { lake, engine: taken, directory }: Pick<AttemptResources, 'lake' | 'engine' | 'directory'>,
+  { lake, engine: lease, directory }: Pick<AttemptResources, 'lake' | 'engine' | 'directory'>,
   signal: AbortSignal,
 ): Promise<Watermark> {
   if (column === '')
@@ -63,7 +63,7 @@ export async function watermarkOf(
   const snapshot = table ? currentSnapshot(table) : undefined
   if (table === null || snapshot === undefined) return NO_WATERMARK
   const schema = currentSchema(table)
-  const field = schema.fields.find((known) => known.name.toLowerCase() === column.toLowerCase())
+  const field = schema.fields.find(({ name }) => name.toLowerCase() === column.toLowerCase())
   if (field === undefined)
     return {
       value: null,
@@ -72,7 +72,7 @@ export async function watermarkOf(
   const files = filesWithMaximum(await dataFilesOf(table, snapshot['snapshot-id'], lake.reader), field)
   if (files.length === 0) return NO_WATERMARK
   const paths = await lake.openFiles(files)
-  const engine = await taken
+  const engine = await lease
   const input = { name, schema, paths, locations: [], rowCount: 0 }
   const number = await openInstance(engine, [input], directory, signal)
   const sql = `SELECT max(${quoteIdentifier(field.name)}) FROM ${tableExpression(name)}`

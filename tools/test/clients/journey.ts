@@ -7,7 +7,7 @@ import createClient from 'openapi-fetch'
 import type { components, paths } from './sluice.ts'
 
 const NAME = 'client-typescript'
-const place = { ns: 'default', layer: 'silver', name: NAME } as const
+const pipelinePath = { ns: 'default', layer: 'silver', name: NAME } as const
 const api = createClient<paths>({ baseUrl: process.env.SLUICE_URL ?? '' })
 
 /** Returns the body of a successful response. Throws with the error envelope of any other response. */
@@ -32,7 +32,7 @@ bodyOf(
 )
 const published = bodyOf(
   await api.POST('/api/v1/pipelines/{ns}/{layer}/{name}/publish', {
-    params: { path: place },
+    params: { path: pipelinePath },
     body: { message: 'First version' },
   }),
 )
@@ -68,7 +68,7 @@ const zone = { ns: 'default', name: NAME }
 bodyOf(await api.POST('/api/v1/landing-zones', { body: { namespace: 'default', name: NAME } }))
 const trigger = bodyOf(
   await api.POST('/api/v1/pipelines/{ns}/{layer}/{name}/triggers', {
-    params: { path: place },
+    params: { path: pipelinePath },
     body: {
       type: 'file_pattern',
       config: { namespace: 'default', zone_name: NAME, pattern: '*.json' },
@@ -96,5 +96,5 @@ const refused = await api.DELETE('/api/v1/landing-zones/{ns}/{name}/files/{id}',
 })
 assert.equal(refused.error?.error.code, 'NOT_FOUND')
 await api.DELETE('/api/v1/landing-zones/{ns}/{name}', { params: { path: zone } })
-const removed = await api.DELETE('/api/v1/pipelines/{ns}/{layer}/{name}', { params: { path: place } })
+const removed = await api.DELETE('/api/v1/pipelines/{ns}/{layer}/{name}', { params: { path: pipelinePath } })
 assert.equal(removed.response.status, 204)

@@ -1,2 +1,2 @@
--- @description: Every airport of the landing files, as it came
+-- @description: Every airport of the landing files, unchanged
 select * from read_csv_auto('{{ landing_zone("airports") }}')

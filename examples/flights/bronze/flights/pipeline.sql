@@ -1,2 +1,2 @@
--- @description: Every flight of the landing files, as it came
+-- @description: Every flight of the landing files, unchanged
 select * from read_parquet('{{ landing_zone("flights") }}')

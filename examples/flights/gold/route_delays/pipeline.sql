@@ -1,4 +1,4 @@
--- @description: How late flights are, by route and hour of departure
+-- @description: Delays of flights by route and hour of departure
 select
   origin,
   destination,

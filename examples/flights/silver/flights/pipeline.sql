@@ -1,4 +1,4 @@
--- @description: Flights without repeats, with the names of both airports
+-- @description: Flights without duplicates, with the city and state of both airports
 with flight as (
   select distinct date, origin, destination, delay, distance from {{ ref('bronze.flights') }}
 )

@@ -1,5 +1,5 @@
 -- @severity: warn
--- @description: No flight leaves more than two hours early; those that seem to have the date of another day
+-- @description: No flight departs more than two hours early; an earlier departure has a wrong date
 -- @tags: plausibility
--- @remediation: Report the rows to whoever delivers the file
+-- @remediation: Report the rows to the supplier of the file
 select * from {{ this }} where delay_minutes < -120

@@ -13,18 +13,18 @@ describe('for a caller who sees only some pipelines', () => {
     const [own, other] = [await pipeline('own'), await pipeline('other-canary')]
     for (const { request } of [own, other, other]) await request()
     for (const { id } of [own, other]) await trigger(id, {})
-    for (const seen of [[own.id], []])
+    for (const visibleIds of [[own.id], []])
       for (const machine of MACHINES)
         for (const query of [{}, { q: 'canary' }, { q: other.id }, { pipeline: 'other-canary' }]) {
-          const expected = Object.keys(query).length === 0 ? seen.length : 0
-          const told = await under.inspector.list(machine, query, sees(seen))
-          const counted = Object.values(told.counts).reduce((sum, { count }) => sum + count, 0)
-          const figures = [told.total, told.instances.length, counted]
+          const expected = Object.keys(query).length === 0 ? visibleIds.length : 0
+          const answer = await under.inspector.list(machine, query, sees(visibleIds))
+          const counted = Object.values(answer.counts).reduce((sum, { count }) => sum + count, 0)
+          const figures = [answer.total, answer.instances.length, counted]
           expect([machine, query, ...figures]).toEqual([machine, query, expected, expected, expected])
-          expect(JSON.stringify(told)).not.toContain('canary')
+          expect(JSON.stringify(answer)).not.toContain('canary')
         }
-    const badges = async (seen?: string[]) => {
-      const drawn = await under.inspector.draw('run', { counts: '1' }, seen && sees(seen))
+    const badges = async (visibleIds?: string[]) => {
+      const drawn = await under.inspector.draw('run', { counts: '1' }, visibleIds && sees(visibleIds))
       return [...drawn.matchAll(/class="badge"[\s\S]*?>(\d+)</g)].map(([, count]) => count)
     }
     expect([await badges([own.id]), await badges()]).toEqual([['1'], ['3']])
@@ -37,21 +37,21 @@ describe('for a caller who sees only some pipelines', () => {
   })
 
   test('a list sends events at fixed intervals instead of after moves', async () => {
-    const blind = firstEvent(under.feeds.followList('draft', 'a', true)).then((told) => ['blind', told])
-    const seeing = firstEvent(under.feeds.followList('draft', 'b')).then((told) => ['seeing', told])
+    const blind = firstEvent(under.feeds.followList('draft', 'a', true)).then((event) => ['blind', event])
+    const seeing = firstEvent(under.feeds.followList('draft', 'b')).then((event) => ['seeing', event])
     const changed = 'event: changed\ndata: {"machine":"draft"}\n\n'
     expect(await Promise.race([blind, seeing])).toEqual(['seeing', expect.stringContaining(changed)])
     expect(await blind).toEqual(['blind', expect.stringContaining(changed)])
   })
 
   async function firstEvent(stream: ReadableStream<Uint8Array> | null) {
-    let told = ''
+    let received = ''
     if (stream !== null)
       for await (const chunk of stream) {
-        told += new TextDecoder().decode(chunk)
-        if (told.includes('event:')) break
+        received += new TextDecoder().decode(chunk)
+        if (received.includes('event:')) break
       }
-    return told
+    return received
   }
 
   test('reasons for waiting do not count runs of other pipelines', async () => {
@@ -61,13 +61,13 @@ describe('for a caller who sees only some pipelines', () => {
     const discreet = makeInspectorService({
       sql: under.sql,
       clock: systemClock,
-      tellsOfOthers: false,
+      disclosesOtherRuns: false,
       runner: async () => {},
     })
     const waits = async (from: typeof discreet) => (await from.snapshot('run', id))?.waits_for[0]?.text
     expect([await waits(discreet), await waits(under.inspector)]).toEqual([
-      'A runner with a free place.',
-      'A runner with a free place; One older run of other pipelines has waited longer.',
+      'The run waits for a runner with a free slot.',
+      'The run waits for a runner with a free slot. One older run of other pipelines has waited longer.',
     ])
   })
 })

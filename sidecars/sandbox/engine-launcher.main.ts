@@ -8,7 +8,7 @@ import { openKernel } from './kernel.ts'
 
 try {
   const [, , argument] = process.argv
-  assert(argument !== undefined, 'the specification of the wall is missing')
+  assert(argument !== undefined, 'missing sandbox specification')
   const spec = JSON.parse(argument) as EngineSandboxSpec
   const kernel = openKernel()
   // If memory runs out, the kernel should kill an engine rather than the service.

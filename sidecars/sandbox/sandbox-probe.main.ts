@@ -14,6 +14,6 @@ function seesTheRoot(): boolean {
 }
 
 if (!isAsExpected || (process.argv[2] === 'landlock' && seesTheRoot())) {
-  process.stderr.write('engine process: it is not confined although the kernel said so\n')
+  process.stderr.write('engine process: not confined, although the kernel reports the sandbox\n')
   process.exit(1)
 }

@@ -15,7 +15,7 @@ const READER = { userId: 'ada', roles: [] }
 /** The visibility of every reader and of the owner of every run. */
 let visible: Visible
 const asked: unknown[] = []
-const sight: CodeVisibility = {
+const codeVisibility: CodeVisibility = {
   ofRun: async (runId) => {
     asked.push(runId)
     return visible
@@ -29,7 +29,7 @@ const sight: CodeVisibility = {
 /** Ids of zones that every run may archive. */
 let mayWrite: string[] = []
 let pipelineOfOther: string
-const catalog = duringTests(() => openTestCatalog(sight))
+const catalog = duringTests(() => openTestCatalog(codeVisibility))
 beforeAll(async () => {
   visible = EVERYTHING
   pipelineOfOther = await pipeline('other')

@@ -1,0 +1,205 @@
+import { beforeAll, beforeEach, expect, test } from 'bun:test'
+import { useDatabase } from '../../tools/test/database.ts'
+import { mergeBranches, openBranches } from '../catalog/branches.ts'
+import { expireLakeHistory } from '../catalog/duties.ts'
+import { commitToTestBranch } from '../catalog/test-rows.ts'
+import { newId } from '../core/ids.ts'
+import { reapingNow } from '../retention/test-rows.ts'
+import type { App } from '../server.ts'
+import { requestTo, testApp } from '../test-app.ts'
+import { branchRoutes, tagRoutes } from './routes.ts'
+import { makeBranchService } from './service.ts'
+import { makeTagService } from './tags.ts'
+
+const database = useDatabase({ rawConnections: 4 })
+let app: App
+beforeAll(() => {
+  app = testApp({ api: [branchRoutes(makeBranchService(database)), tagRoutes(makeTagService(database))] })
+})
+beforeEach(async () => {
+  await database.sql`truncate lake_ref, lake_commit, main_entry, branch_entry, lake_content, idempotency_key`
+  await database.sql`insert into lake_ref (name, kind, state, number) values ('main', 'main', 'open', 0)`
+})
+
+const call = (method: string, path: string, body?: object, headers = {}) =>
+  requestTo(app, method, `/api/v1/branches${path}`, body, headers)
+const answer = async <Body = object>(response: Response | Promise<Response>) =>
+  (await (await response).json()) as Body
+const errorOf = async (response: Response) => [
+  response.status,
+  ((await response.json()) as { error: { code: string } }).error.code,
+]
+
+/** Commits a new state of a table to main, as a run does. */
+async function commitToMain(table: string) {
+  const { sql } = database
+  const branch = `run-${newId()}-1`
+  const [main] = await sql`select number from lake_ref where name = 'main'`
+  const opening = { branch, base: Number(main?.number), runId: newId(), attempt: 1 }
+  await sql.begin((tx) => openBranches(tx, [opening]))
+  const { id } = await commitToTestBranch(sql, branch, table)
+  await sql.begin((tx) => mergeBranches(tx, [{ ...opening, testedCommit: id, message: `a run of ${table}` }]))
+}
+
+test('a new branch stands on the head of main without changes', async () => {
+  await commitToMain('flights')
+  const created = await call('POST', '', { name: 'dev', description: 'Mine', expires_in_hours: 2 })
+  expect(created.status).toBe(201)
+  const branch = await answer(created)
+  expect(branch).toEqual({
+    name: 'dev',
+    base_commit: 1,
+    head: null,
+    commits_ahead: 0,
+    commits_behind: 0,
+    tables_changed: 0,
+    status: 'open',
+    protected: false,
+    description: 'Mine',
+    created_by: null,
+    created_at: expect.any(String),
+    updated_at: expect.any(String),
+    expires_at: expect.any(String),
+  })
+  expect(await answer(call('GET', '/dev'))).toEqual(branch)
+  const { branches, total } = (await answer(call('GET', ''))) as {
+    branches: { name: string }[]
+    total: number
+  }
+  expect([branches.map(({ name }) => name), total]).toEqual([['main', 'dev'], 2])
+})
+
+test('main is listed first with its head and its commits', async () => {
+  await commitToMain('flights')
+  await commitToMain('delays')
+  expect(await answer(call('GET', '/main'))).toMatchObject({
+    base_commit: 2,
+    protected: true,
+    commits_ahead: 0,
+  })
+  const { commits, total } = await answer<{ commits: object[]; total: number }>(call('GET', '/main/commits'))
+  expect(total).toBe(2)
+  expect(commits).toMatchObject([
+    { number: 2, tables: ['default.gold.delays'], message: 'a run of delays', build_id: null },
+    { number: 1, tables: ['default.gold.flights'] },
+  ])
+})
+
+test('a branch from an older commit is behind main', async () => {
+  await commitToMain('flights')
+  await commitToMain('flights')
+  const early = await answer(call('POST', '', { name: 'early', as_of: 1 }))
+  expect(early).toMatchObject({ base_commit: 1, commits_behind: 1 })
+  expect(await answer(call('POST', '', { name: 'first', as_of: '2000-01-01' }))).toMatchObject({
+    base_commit: 0,
+  })
+  for (const [as_of, status] of [
+    [3, 404],
+    ['no-such-tag', 404],
+    ['2026-99-99', 400],
+    ['-1', 400],
+  ] as const)
+    expect([as_of, (await call('POST', '', { name: 'late', as_of })).status]).toEqual([as_of, status])
+})
+
+test('a branch from a branch copies its changes and its base', async () => {
+  await commitToMain('flights')
+  await call('POST', '', { name: 'dev' })
+  await commitToMain('flights')
+  const { contentId } = await commitToTestBranch(database.sql, 'dev', 'flights')
+  const copied = await answer(call('POST', '', { name: 'copy', from: 'dev' }))
+  expect(copied).toMatchObject({ base_commit: 1, tables_changed: 1, commits_behind: 1 })
+  const entries = await database.sql`select content_id, base_content from branch_entry order by ref`
+  expect(entries[0]).toEqual(entries[1])
+  expect(entries[0]?.content_id).toBe(contentId)
+})
+
+test('bad names, sources and repeated names are refused', async () => {
+  await call('POST', '', { name: 'dev' })
+  const cases: [object, number, string][] = [
+    [{ name: 'run-1' }, 400, 'INVALID_ARGUMENT'],
+    [{ name: 'build-1' }, 400, 'INVALID_ARGUMENT'],
+    [{ name: 'Dev' }, 400, 'INVALID_ARGUMENT'],
+    [{ name: '1dev' }, 400, 'INVALID_ARGUMENT'],
+    [{ name: 'a'.repeat(64) }, 400, 'INVALID_ARGUMENT'],
+    [{ name: 'x', from: 'dev', as_of: 0 }, 400, 'INVALID_ARGUMENT'],
+    [{ name: 'x', expires_in_hours: 0 }, 400, 'INVALID_ARGUMENT'],
+    [{ name: 'x', from: 'absent' }, 404, 'NOT_FOUND'],
+    [{ name: 'dev' }, 409, 'ALREADY_EXISTS'],
+    [{ name: 'main' }, 409, 'ALREADY_EXISTS'],
+  ]
+  for (const [body, status, code] of cases)
+    expect([body, ...(await errorOf(await call('POST', '', body)))]).toEqual([body, status, code])
+})
+
+test('one of many concurrent creations of a name succeeds', async () => {
+  const statuses = await Promise.all(
+    Array.from({ length: 8 }, async () => (await call('POST', '', { name: 'raced' })).status),
+  )
+  expect(statuses.sort()).toEqual([201, 409, 409, 409, 409, 409, 409, 409])
+})
+
+test('a repeated idempotency key returns the first branch', async () => {
+  const headers = { 'idempotency-key': 'once' }
+  const first = await call('POST', '', { name: 'dev' }, headers)
+  const second = await call('POST', '', { name: 'dev' }, headers)
+  expect([first.status, second.status]).toEqual([201, 201])
+  expect(await answer(second)).toEqual(await answer(first))
+  expect((await call('POST', '', { name: 'other' }, headers)).status).toBe(409)
+})
+
+test('a deleted branch is shown until its name is used again', async () => {
+  await call('POST', '', { name: 'dev' })
+  await commitToTestBranch(database.sql, 'dev', 'flights')
+  expect((await call('DELETE', '/dev')).status).toBe(204)
+  expect(await answer(call('GET', '/dev'))).toMatchObject({ status: 'deleted', tables_changed: 1 })
+  expect((await call('DELETE', '/dev')).status).toBe(404)
+  expect((await call('GET', '/dev/commits')).status).toBe(404)
+  expect((await call('POST', '', { name: 'x', from: 'dev' })).status).toBe(404)
+  expect(await answer(call('GET', '?status=deleted'))).toMatchObject({ total: 1 })
+  expect((await call('POST', '', { name: 'dev' })).status).toBe(201)
+  expect(await answer(call('GET', '/dev'))).toMatchObject({
+    status: 'open',
+    tables_changed: 0,
+    commits_ahead: 0,
+  })
+  expect(await database.sql`select from lake_content`).toHaveLength(0)
+})
+
+test('main cannot be deleted, and an absent branch is 404', async () => {
+  expect(await errorOf(await call('DELETE', '/main'))).toEqual([403, 'AUTHORIZATION'])
+  expect(await errorOf(await call('DELETE', '/absent'))).toEqual([404, 'NOT_FOUND'])
+  expect(await errorOf(await call('GET', '/absent'))).toEqual([404, 'NOT_FOUND'])
+})
+
+test('the reaper closes a branch after its expiry', async () => {
+  await call('POST', '', { name: 'short', expires_in_hours: 1 })
+  await call('POST', '', { name: 'long', expires_in_hours: 3 })
+  await database.sql`update lake_ref set expires_at = expires_at - interval '2 hours'`
+  await expireLakeHistory(await reapingNow(database.sql))
+  const { branches } = (await answer(call('GET', ''))) as { branches: { name: string }[] }
+  expect(branches.map(({ name }) => name)).toEqual(['main', 'long'])
+})
+
+test('a tag keeps its commit and shares the names of branches', async () => {
+  const tags = (method: string, path: string, body?: object) =>
+    requestTo(app, method, `/api/v1/tags${path}`, body)
+  await commitToMain('flights')
+  await commitToMain('flights')
+  expect((await call('POST', '', { name: 'dev' })).status).toBe(201)
+  const created = await tags('POST', '', { name: 'early', as_of: 1 })
+  expect(created.status).toBe(201)
+  expect(await answer(tags('GET', ''))).toEqual({ tags: [await answer(created)], total: 1 })
+  expect(await answer(call('POST', '', { name: 'again', as_of: 'early' }))).toMatchObject({ base_commit: 1 })
+  for (const [name, status] of [
+    ['early', 409],
+    ['dev', 409],
+    ['run-1', 400],
+  ] as const)
+    expect([name, (await tags('POST', '', { name })).status]).toEqual([name, status])
+  expect((await tags('POST', '', { name: 'late', as_of: 9 })).status).toBe(404)
+  expect((await call('DELETE', '/early')).status).toBe(404)
+  expect((await tags('DELETE', '/dev')).status).toBe(404)
+  expect((await tags('DELETE', '/early')).status).toBe(204)
+  expect((await tags('DELETE', '/early')).status).toBe(404)
+})

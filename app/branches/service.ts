@@ -1,0 +1,158 @@
+// Branches of users: their lists, openings and ends.
+import type { Sql, SqlTx } from '../../drizzle/client.ts'
+import { parseTableName, tableKey } from '../../lake/pipeline/names.ts'
+import { visibleTables } from '../access/service.ts'
+import {
+  closeUserBranch,
+  commitsOf,
+  countCommitsOf,
+  countOpenBranches,
+  countShownBranches,
+  headOfMain,
+  type LakeCommit,
+  lockedBranch,
+  openUserBranch,
+  type ShownBranch,
+  shownBranch,
+  shownBranches,
+} from '../catalog/branches.ts'
+import { commitAsOf, noOpenBranch } from '../catalog/views.ts'
+import { EVERYTHING, seesEverything, type Visible } from '../core/access.ts'
+import { alreadyExists, failedPrecondition, forbidden, invalid, notFound } from '../core/errors.ts'
+import { MAIN } from '../core/lake-version.ts'
+import { limits } from '../core/limits.ts'
+import { DEFAULT_NAMESPACE } from '../core/names.ts'
+import { pageOf } from '../core/pagination.ts'
+import { answerOnce, type IdempotencyKey } from '../http/idempotency.ts'
+import type { Branch, BranchQuery, Commit, CreateBranch } from './schema.ts'
+
+/** Open branches of users. Each one keeps the states that it reads. */
+const OPEN_BRANCHES_MAX = 1_000
+/** Names of branches that the service makes for runs and builds. */
+const RESERVED = /^(run|build)-/
+
+/** The caller of a request about branches. */
+export interface Caller {
+  /** The user or API key; null without a credential. */
+  name: string | null
+  isAdmin: boolean
+}
+
+export type BranchService = ReturnType<typeof makeBranchService>
+
+export function makeBranchService({ sql }: { sql: Sql }) {
+  async function list({ status = 'open', search = '', ...query }: BranchQuery) {
+    const page = pageOf(query, limits.listCap)
+    const filter = { state: status, search }
+    const [branches, total] = await Promise.all([
+      shownBranches(sql, filter, page),
+      countShownBranches(sql, filter),
+    ])
+    return { page, branches: branches.map(branchOf), total }
+  }
+
+  async function get(name: string): Promise<Branch> {
+    const found = await shownBranch(sql, name)
+    if (found === null) throw notFound(`branch ${name}`)
+    return branchOf(found)
+  }
+
+  /** Opens a branch. A repeated key gets the answer of its first request. */
+  async function create(request: CreateBranch, caller: Caller, key: IdempotencyKey | null): Promise<Branch> {
+    checkName(request.name)
+    if (request.from !== undefined && request.from !== MAIN && request.as_of !== undefined)
+      throw invalid('as_of', 'is a version of main: omit it, or omit from')
+    if (key === null) return sql.begin((tx) => open(tx, request, caller))
+    const outcome = await answerOnce(sql, key, {
+      prepare: async () => {},
+      perform: async (tx) => ({ status: 201, body: await open(tx, request, caller) }),
+    })
+    return outcome?.answer.body ?? get(request.name)
+  }
+
+  async function open(tx: SqlTx, request: CreateBranch, caller: Caller): Promise<Branch> {
+    const { name, from = MAIN, description = '', expires_in_hours: expiresInHours = null } = request
+    const isFromMain = from === MAIN
+    const source = isFromMain ? null : await lockedBranch(tx, from)
+    if (!isFromMain && source === null) throw noOpenBranch(from)
+    const base =
+      source?.base ??
+      (request.as_of === undefined ? await headOfMain(tx) : await commitAsOf(tx, request.as_of, true))
+    if ((await countOpenBranches(tx, 'user')) >= OPEN_BRANCHES_MAX)
+      throw failedPrecondition(`${OPEN_BRANCHES_MAX} branches are open, the limit: delete or merge one`)
+    const opening = { name, kind: 'user' as const, base, from: source, description, expiresInHours }
+    if (!(await openUserBranch(tx, { ...opening, createdBy: caller.name })))
+      throw alreadyExists(`branch or tag ${name}`)
+    const opened = await shownBranch(tx, name)
+    if (opened === null) throw new Error(`branch ${name} is missing after its opening`)
+    return branchOf(opened)
+  }
+
+  /** Closes a branch. Its name is free again. In the Pro edition, only its creator and administrators may close it. */
+  async function remove(name: string, caller: Caller): Promise<void> {
+    if (name === MAIN) throw forbidden('branch main is protected: it cannot be deleted')
+    const { created_by: creator } = await get(name)
+    if (!caller.isAdmin && caller.name !== creator)
+      throw forbidden(`branch ${name} belongs to another user: ask its creator or an administrator`)
+    const isClosed = await sql.begin(
+      async (tx) => (await lockedBranch(tx, name)) !== null && (await closeUserBranch(tx, name)),
+    )
+    if (!isClosed) throw noOpenBranch(name)
+  }
+
+  async function commits(name: string, query: { limit?: string; offset?: string }, visible = EVERYTHING) {
+    const { status } = await get(name)
+    if (status !== 'open') throw noOpenBranch(name)
+    const page = pageOf(query)
+    const [found, total] = await Promise.all([commitsOf(sql, name, page), countCommitsOf(sql, name)])
+    return { page, commits: await shownCommits(sql, found, visible), total }
+  }
+
+  return { list, get, create, remove, commits }
+}
+
+/** Throws 400 for a name that is reserved. */
+export function checkName(name: string): void {
+  if (RESERVED.test(name))
+    throw invalid('name', 'must not begin with run- or build-: these names are reserved')
+  if (name === MAIN) throw alreadyExists(`branch ${name}`)
+}
+
+/** Commits as clients see them. Names of tables that the caller does not see are left out. */
+async function shownCommits(sql: Sql, commits: readonly LakeCommit[], visible: Visible): Promise<Commit[]> {
+  const seen = seesEverything(visible)
+    ? null
+    : new Set(await visibleNames(sql, [...new Set(commits.flatMap(({ tables }) => tables))], visible))
+  return commits.map(({ id, number, ref, message, author, runId, tables, createdAt }) => ({
+    id,
+    number,
+    branch: ref,
+    message,
+    author,
+    run_id: runId,
+    build_id: null,
+    tables: seen === null ? tables : tables.filter((table) => seen.has(table)),
+    created_at: createdAt.toISOString(),
+  }))
+}
+
+async function visibleNames(sql: Sql, names: readonly string[], visible: Visible): Promise<string[]> {
+  const tables = names.map((name) => parseTableName(name, DEFAULT_NAMESPACE))
+  return (await visibleTables(sql, tables, visible)).map(tableKey)
+}
+
+const branchOf = (row: ShownBranch): Branch => ({
+  name: row.name,
+  base_commit: row.base,
+  head: row.head,
+  commits_ahead: row.ahead,
+  commits_behind: row.behind,
+  tables_changed: row.tablesChanged,
+  status: row.state,
+  protected: row.name === MAIN,
+  description: row.description,
+  created_by: row.createdBy,
+  created_at: row.createdAt.toISOString(),
+  updated_at: row.updatedAt.toISOString(),
+  expires_at: row.expiresAt?.toISOString() ?? null,
+})

@@ -1,0 +1,35 @@
+import type { Sql } from '../../drizzle/client.ts'
+import { exchangeOf } from '../http/exchange.ts'
+import { forbidden, noSuchWarehouse } from './errors.ts'
+import type { Sessions } from './session.ts'
+import { headOfMain } from './store/branches.ts'
+import { keptCommit } from './store/kept-commits.ts'
+import type { View } from './store/tables.ts'
+import { openBranchNamed } from './store/user-branches.ts'
+import { nameIn } from './warehouse.ts'
+
+/** Sessions of callers with the credentials of the API. */
+export function makeUserSessions({ sql }: { sql: Sql }): Sessions {
+  async function viewOf(warehouse: string): Promise<View> {
+    const name = nameIn(warehouse)
+    if (name === null) return { commit: await headOfMain(sql), branch: null }
+    const isNumber = /^\d{1,15}$/.test(name)
+    const branch = isNumber ? null : await openBranchNamed(sql, name)
+    if (branch !== null) return { commit: branch.base, branch: branch.name }
+    const { commit } = await keptCommit(sql, isNumber ? { commit: Number(name) } : { tag: name })
+    if (commit === null) throw noSuchWarehouse(warehouse)
+    return { commit, branch: null }
+  }
+
+  return {
+    session: async (request, prefix) => ({
+      view: await viewOf(prefix),
+      own: null,
+      visible: () => exchangeOf(request).access.visible(),
+    }),
+    async writer(_, prefix) {
+      await viewOf(prefix)
+      throw forbidden(`warehouse ${prefix} is read-only for users`)
+    },
+  }
+}

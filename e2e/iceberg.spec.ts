@@ -1,0 +1,37 @@
+// Iceberg REST for users: the protocol, as an engine speaks it.
+import { expect, test } from '@playwright/test'
+import { fresh, newNamespace } from './resources.ts'
+import { newTable } from './runs.ts'
+
+test('an engine finds a table of main and of a branch @iceberg.read', async ({ request }) => {
+  const namespace = await newNamespace(request)
+  const { name } = await newTable(request, { namespace, layer: 'gold' }, 'select 1 as id')
+  const branch = fresh('dev')
+  expect((await request.post('/api/v1/branches', { data: { name: branch } })).status()).toBe(201)
+  for (const warehouse of ['sluice', `sluice@${branch}`]) {
+    const config = await request.get('/iceberg/v1/config', { params: { warehouse } })
+    const { prefix } = (await config.json()).overrides
+    expect(prefix).toMatch(/^[A-Za-z0-9._-]+$/)
+    const tables = `/iceberg/v1/${prefix}/namespaces/${namespace}%1Fgold/tables`
+    expect(await (await request.get(tables)).json()).toEqual({
+      identifiers: [{ namespace: [namespace, 'gold'], name }],
+    })
+    const loaded = await request.get(`${tables}/${name}`)
+    const { metadata } = await loaded.json()
+    expect(metadata.schemas[0].fields).toMatchObject([{ name: 'id', type: 'int' }])
+    expect(metadata.properties['gc.enabled']).toBe('false')
+    const etag = loaded.headers().etag ?? ''
+    expect((await request.get(`${tables}/${name}`, { headers: { 'if-none-match': etag } })).status()).toBe(
+      304,
+    )
+  }
+})
+
+test('a refusal has the format of Iceberg @iceberg.errors', async ({ request }) => {
+  const answer = await request.get('/iceberg/v1/sluice/namespaces/default%1Fgold/tables/absent')
+  expect([answer.status(), await answer.json()]).toMatchObject([
+    404,
+    { error: { type: 'NoSuchTableException', code: 404 } },
+  ])
+  expect((await request.get('/iceberg/v1/absent')).status()).toBe(404)
+})
