@@ -121,33 +121,37 @@ export async function syncDirectory(directory: string): Promise<void> {
 }
 
 /**
- * The first `size` bytes of a file, or null when the file does not exist. The file is open only during the read of a piece, so
+ * The bytes of a file from `start` to `end`, or null when the file does not exist. The file is open only during the read of a piece, so
  * an abandoned reader leaves nothing open. A file that fits in one piece is read at once.
  */
-export async function streamOf(path: string, size: number): Promise<ReadableStream<Uint8Array> | null> {
-  const first = await orNull(readPiece(path, 0, size))
+export async function streamOf(
+  path: string,
+  end: number,
+  start = 0,
+): Promise<ReadableStream<Uint8Array> | null> {
+  const first = await orNull(readPiece(path, start, end))
   if (first === null) return null
-  let position = 0
+  let position = start
   return new ReadableStream<Uint8Array>(
     {
       async pull(controller) {
-        const piece = position === 0 ? first : await readPiece(path, position, size)
+        const piece = position === start ? first : await readPiece(path, position, end)
         position += piece.byteLength
         if (piece.byteLength > 0) controller.enqueue(piece)
-        if (position === size) controller.close()
+        if (position === end) controller.close()
       },
     },
     { highWaterMark: 0 },
   )
 }
 
-async function readPiece(path: string, position: number, size: number): Promise<Uint8Array> {
-  const buffer = new Uint8Array(Math.min(PIECE_BYTES, size - position))
+async function readPiece(path: string, position: number, end: number): Promise<Uint8Array> {
+  const buffer = new Uint8Array(Math.min(PIECE_BYTES, end - position))
   const file = await open(path)
   try {
     const { bytesRead } = await file.read(buffer, 0, buffer.byteLength, position)
-    if (bytesRead === 0 && position < size)
-      throw new Error(`object file ${path} is truncated: ${position} of ${size} bytes`)
+    if (bytesRead === 0 && position < end)
+      throw new Error(`object file ${path} is truncated: ${position} of ${end} bytes`)
     return buffer.subarray(0, bytesRead)
   } finally {
     await file.close()

@@ -13,7 +13,7 @@ import {
   versionName,
 } from './disk-names.ts'
 import { checkKey, isLakeKey } from './key.ts'
-import type { ObjectInfo, ObjectStore } from './port.ts'
+import type { ByteRange, ObjectInfo, ObjectStore } from './port.ts'
 
 /** Each method returns null for a key or a version that does not exist. */
 export function makeReads(root: string): Pick<ObjectStore, 'get' | 'head' | 'text'> {
@@ -32,9 +32,9 @@ export function makeReads(root: string): Pick<ObjectStore, 'get' | 'head' | 'tex
     }
   }
 
-  async function get(key: string, versionId?: string) {
+  async function get(key: string, versionId?: string, range?: ByteRange) {
     const found = await find(key, versionId)
-    const body = found && (await streamOf(found.path, found.size))
+    const body = found && (await streamOf(found.path, range?.end ?? found.size, range?.start))
     if (!body) return null
     const { path: _, ...info } = found
     return { ...info, body }

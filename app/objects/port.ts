@@ -19,6 +19,12 @@ export interface ObjectBody extends ObjectInfo {
   /** Must be read to its end or cancelled. Until then it holds a file or a connection. */
   body: ReadableStream<Uint8Array>
 }
+/** Bytes of an object. Both must lie inside the object. */
+export interface ByteRange {
+  start: number
+  /** The position after the last byte. */
+  end: number
+}
 export interface ObjectText extends ObjectInfo {
   text: string
 }
@@ -81,7 +87,8 @@ export interface ObjectStore {
   put(key: string, body: Body, options?: PutOptions): Promise<{ versionId: string; size: number }>
   /** The first half of a put, for a body whose name or fate is decided only after its arrival. */
   stage(body: Body, options?: StageOptions): Promise<StagedObject>
-  get(key: string, versionId?: string): Promise<ObjectBody | null>
+  /** `range`: only these bytes. The info is always that of the whole object. */
+  get(key: string, versionId?: string, range?: ByteRange): Promise<ObjectBody | null>
   head(key: string, versionId?: string): Promise<ObjectInfo | null>
   /** The object as UTF-8 text. Throws ObjectTooLarge above `maxBytes`; the default is limits.uploadBytes. */
   text(key: string, versionId?: string, maxBytes?: number): Promise<ObjectText | null>

@@ -21,6 +21,7 @@ import { chunksOf, textOf } from './body.ts'
 import { checkFolder, checkKey, checkPrefix, compareKeys, isLakeKey } from './key.ts'
 import {
   type Body,
+  type ByteRange,
   type ObjectBody,
   type ObjectInfo,
   type ObjectPage,
@@ -110,14 +111,23 @@ function makeWrites({ client, Bucket }: Bucket): Pick<ObjectStore, 'put' | 'stag
 }
 
 function makeReads({ client, Bucket }: Bucket): Pick<ObjectStore, 'get' | 'head' | 'text'> {
-  async function get(key: string, versionId?: string): Promise<ObjectBody | null> {
+  async function get(key: string, versionId?: string, range?: ByteRange): Promise<ObjectBody | null> {
     checkKey(key)
     const found = await orNull(
-      client.send(new GetObjectCommand({ Bucket, Key: key, VersionId: requestedVersionId(key, versionId) })),
+      client.send(
+        new GetObjectCommand({
+          Bucket,
+          Key: key,
+          VersionId: requestedVersionId(key, versionId),
+          Range: range && `bytes=${range.start}-${range.end - 1}`,
+        }),
+      ),
       versionId,
     )
     if (!found?.Body) return null
-    return { ...infoOf(key, found), body: found.Body.transformToWebStream() }
+    const whole = /\/(\d+)$/.exec(found.ContentRange ?? '')?.[1]
+    const ContentLength = whole === undefined ? found.ContentLength : Number(whole)
+    return { ...infoOf(key, { ...found, ContentLength }), body: found.Body.transformToWebStream() }
   }
 
   return {

@@ -44,6 +44,25 @@ export function objectStoreSuite(
       expect(info).toMatchObject({ size: 8, versionId })
     })
 
+    test('reads only the bytes of a range', async () => {
+      for (const key of [`${newFolder()}a`, `_lake/${newFolder()}a`]) {
+        const { versionId } = await store.put(
+          key,
+          new Uint8Array(MIB).map((_, at) => at % 251),
+        )
+        for (const [start, end] of [
+          [0, 1],
+          [7, 400_000],
+          [MIB - 5, MIB],
+        ] as const) {
+          const found = await store.get(key, versionId, { start, end })
+          expect(found?.size).toBe(MIB)
+          const read = new Uint8Array(await new Response(found?.body).arrayBuffer())
+          expect([read.length, read[0], read.at(-1)]).toEqual([end - start, start % 251, (end - 1) % 251])
+        }
+      }
+    })
+
     test('a pinned version stays readable after later puts and deletes', async () => {
       const key = `${newFolder()}a.sql`
       const first = await store.put(key, bytes('one'))
