@@ -25,6 +25,8 @@ import { makeStreamSlots } from './core/stream-slots.ts'
 import { fileRoutes } from './files/routes.ts'
 import { makeFileService } from './files/service.ts'
 import { ping, type Readiness, weakest } from './health/service.ts'
+import { commitRoutes, tableHistoryRoutes } from './history/routes.ts'
+import { makeHistoryService } from './history/service.ts'
 import { makeInspectorFeeds } from './inspector/feed.ts'
 import { inspectorRoutes } from './inspector/routes.ts'
 import { makeInspectorService } from './inspector/service.ts'
@@ -111,6 +113,7 @@ export async function composeService(parts: ServiceParts) {
   const archive = makeArchive({ sql, objects })
   const clearUpUpload = makeClearUp({ sql, objects })
   const upkeep = startUpkeep(parts, runs)
+  const history = makeHistoryService({ sql, lists: patient.sql })
 
   const app = buildApp({
     config,
@@ -144,6 +147,8 @@ export async function composeService(parts: ServiceParts) {
       landingZoneRoutes(services.zones),
       branchRoutes(makeBranchService({ sql })),
       tagRoutes(makeTagService({ sql })),
+      commitRoutes(history),
+      tableHistoryRoutes(history),
       runRoutes(runs, streams.runs),
       queryRoutes(readers.queries),
       schemaRoutes(readers.queries),

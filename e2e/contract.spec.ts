@@ -270,6 +270,17 @@ test('branches and tags answer as specified', async ({ request }) => {
   await ok(request, 'DELETE /api/v1/tags/{name}', 204, { at: tag })
 })
 
+test('commits and states of tables answer as specified', async ({ request }) => {
+  const commit = 'id number branch message author? run_id? build_id? tables created_at'
+  await ok(request, 'GET /api/v1/commits', 200, { list: 'commits', has: commit })
+  const state = 'commit commit_id snapshot_id run_id operation row_count size_bytes rows_added rows_removed'
+  await ok(request, `GET ${TABLE}/history`, 200, {
+    at,
+    list: 'history',
+    has: `${state} schema_changed created_at`,
+  })
+})
+
 test('namespaces, retention, audit, features and health answer as specified', async ({ request }) => {
   const name = fresh('contract')
   const namespace = 'name description? created_at'

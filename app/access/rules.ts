@@ -361,6 +361,9 @@ export const RULES: Readonly<Record<string, Rule>> = {
   'POST /api/v1/tags': createsBranch,
   'DELETE /api/v1/tags/:name': checkedByRoute('the creator of the tag, and administrators'),
 
+  'GET /api/v1/commits': VISIBLE_ONLY,
+  [`GET ${T}/history`]: table('read'),
+
   'GET /api/v1/runs': VISIBLE_ONLY,
   'POST /api/v1/runs': pipelineOfBody,
   'GET /api/v1/runs/:id': partOfPipeline('read', 'run'),

@@ -3,6 +3,7 @@ import type { Sql, SqlTx } from '../../drizzle/client.ts'
 import { parseTableName, tableKey } from '../../lake/pipeline/names.ts'
 import { visibleTables } from '../access/service.ts'
 import {
+  type CommitFilter,
   closeUserBranch,
   commitsOf,
   countCommitsOf,
@@ -22,7 +23,7 @@ import { alreadyExists, failedPrecondition, forbidden, invalid, notFound } from 
 import { MAIN } from '../core/lake-version.ts'
 import { limits } from '../core/limits.ts'
 import { DEFAULT_NAMESPACE } from '../core/names.ts'
-import { pageOf } from '../core/pagination.ts'
+import { type Page, pageOf } from '../core/pagination.ts'
 import { answerOnce, type IdempotencyKey } from '../http/idempotency.ts'
 import type { Branch, BranchQuery, Commit, CreateBranch } from './schema.ts'
 
@@ -104,8 +105,7 @@ export function makeBranchService({ sql }: { sql: Sql }) {
     const { status } = await get(name)
     if (status !== 'open') throw noOpenBranch(name)
     const page = pageOf(query)
-    const [found, total] = await Promise.all([commitsOf(sql, name, page), countCommitsOf(sql, name)])
-    return { page, commits: await shownCommits(sql, found, visible), total }
+    return { page, ...(await listCommits(sql, { branch: name, visible }, page)) }
   }
 
   return { list, get, create, remove, commits }
@@ -116,6 +116,12 @@ export function checkName(name: string): void {
   if (RESERVED.test(name))
     throw invalid('name', 'must not begin with run- or build-: these names are reserved')
   if (name === MAIN) throw alreadyExists(`branch ${name}`)
+}
+
+/** One page of commits that changed a visible table. */
+export async function listCommits(sql: Sql, filter: CommitFilter & { visible: Visible }, page: Page) {
+  const [found, total] = await Promise.all([commitsOf(sql, filter, page), countCommitsOf(sql, filter)])
+  return { commits: await shownCommits(sql, found, filter.visible), total }
 }
 
 /** Commits as clients see them. Names of tables that the caller does not see are left out. */

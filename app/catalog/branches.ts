@@ -9,6 +9,7 @@ export {
   openedBranchesPart,
 } from './store/branches.ts'
 export {
+  type CommitFilter,
   closeUserBranch,
   commitsOf,
   countCommitsOf,

@@ -1,6 +1,7 @@
 /** The catalog for Iceberg clients: tables of main, and of the one branch that a token names. See ADR 8. */
 import { randomUUID } from 'node:crypto'
 import type { Sql } from '../../drizzle/client.ts'
+import { contentChange } from '../../lake/iceberg/format/content-change.ts'
 import { keyOf, tableLocation } from '../../lake/iceberg/format/location.ts'
 import {
   currentSchema,
@@ -81,7 +82,7 @@ export function makeCatalogService({ sql, files, clock, newId }: Deps) {
     checkDirectory(table, metadata.location)
     if (request['stage-create'])
       return { location: undefined, metadata: serializeMetadata(metadata), version: uuid, head: null }
-    return store(own, table, metadata, undefined)
+    return store(own, table, metadata, null)
   }
 
   async function commit(writer: Writer, table: TableName, body: string): Promise<LoadedTable> {
@@ -100,7 +101,12 @@ export function makeCatalogService({ sql, files, clock, newId }: Deps) {
       at: clock.now().getTime(),
       previousFile: current ?? undefined,
     })
-    return store(writer, table, next, current ?? undefined)
+    return store(
+      writer,
+      table,
+      next,
+      current === null || base === null ? null : { location: current, metadata: base },
+    )
   }
 
   /** Writes the metadata file before the catalog entry. A failure in between leaves only an unreferenced file. */
@@ -108,10 +114,10 @@ export function makeCatalogService({ sql, files, clock, newId }: Deps) {
     { branch }: Own,
     table: TableName,
     metadata: TableMetadata,
-    replaced: string | undefined,
+    replaced: { location: string; metadata: TableMetadata } | null,
   ): Promise<LoadedTable> {
     const text = serializeMetadata(metadata)
-    const location = await files.write(metadata.location, replaced, text)
+    const location = await files.write(metadata.location, replaced?.location, text)
     const snapshot = currentSnapshot(metadata)
     const total = (name: string) => Number(snapshot?.summary[name] ?? 0)
     const id = newId()
@@ -124,6 +130,7 @@ export function makeCatalogService({ sql, files, clock, newId }: Deps) {
       tableUuid: metadata['table-uuid'],
       snapshotId: snapshot ? String(snapshot['snapshot-id']) : null,
       message: `${snapshot?.summary.operation ?? 'create'} ${tableKey(table)}`,
+      change: contentChange(replaced?.metadata ?? null, metadata),
       content: {
         contentId,
         metadataLocation: location,

@@ -13,6 +13,7 @@ const TAGS = new Map([
   ['triggers', 'Events that start runs: uploads, times, webhooks and runs of other pipelines'],
   ['schedules', 'Cron schedules of pipelines; a `cron` trigger is the newer alternative'],
   ['branches', 'Views of the whole lake that change independently of main, with their commits'],
+  ['history', 'Commits of main, and earlier states of tables'],
   ['query', 'Read-only SQL over the tables'],
   ['tables', 'Tables that pipelines have written'],
   ['files', 'Source files of pipelines'],

@@ -15,6 +15,11 @@ export const lakeContents = pgTable('lake_content', (pg) => ({
   columns: pg.jsonb('columns').$type<ContentColumns>().notNull(),
   rowCount: pg.bigint('row_count', { mode: 'number' }).notNull(),
   sizeBytes: pg.bigint('size_bytes', { mode: 'number' }).notNull(),
+  /** How the state before became this one: an operation of Iceberg, `restore`, `expire`, `create` or `alter`. */
+  operation: pg.text('operation'),
+  /** Inserted or changed rows, and changed or removed rows. Null in states of an older program. */
+  rowsAdded: pg.bigint('rows_added', { mode: 'number' }),
+  rowsRemoved: pg.bigint('rows_removed', { mode: 'number' }),
   createdAt: createdAt(),
 }))
 

@@ -138,6 +138,8 @@ const ROUTES: Record<string, MatrixRequest> = {
   'GET /api/v1/tags': { expected: 'anybody' },
   'POST /api/v1/tags': { expected: 'anybody', body: () => ({ name: fresh('tag') }) },
   'DELETE /api/v1/tags/{name}': { expected: 'anybody', path: () => '/api/v1/tags/absent', isAbsent: true },
+  'GET /api/v1/commits': { expected: 'anybody' },
+  [`GET ${T}/history`]: { expected: thing('read') },
   'GET /api/v1/runs': { expected: 'anybody' },
   'POST /api/v1/runs': {
     expected: thing('write'),

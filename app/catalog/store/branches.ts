@@ -20,6 +20,7 @@ import {
 } from '../../../drizzle/rows.ts'
 import { branchEntries, lakeCommits, lakeRefs, mainEntries } from '../../../drizzle/schema/index.ts'
 import type { Part } from '../../../drizzle/sql.ts'
+import type { ContentChange } from '../../../lake/iceberg/format/content-change.ts'
 import { type TableName, tableKey } from '../../../lake/pipeline/names.ts'
 import type { Content } from './tables.ts'
 
@@ -140,6 +141,8 @@ export type BranchCommit = {
   tableUuid: string
   content: Content
   snapshotId: string | null
+  /** Numbers of the change for the history of the table; absent when they are unknown. */
+  change?: ContentChange
   message: string
 }
 
@@ -151,7 +154,7 @@ export type BranchCommit = {
  * missing and reports the branch as stale.
  */
 export async function commitToBranch(sql: Sql, commit: BranchCommit): Promise<boolean> {
-  const { table, content } = commit
+  const { table, content, change } = commit
   const [moved] = await sql`
     with quick as materialized (select set_config('synchronous_commit', 'off', true)),
     branch as (
@@ -161,10 +164,12 @@ export async function commitToBranch(sql: Sql, commit: BranchCommit): Promise<bo
       for update),
     content as (
       insert into lake_content
-        (id, table_uuid, metadata_location, snapshot_id, columns, row_count, size_bytes)
+        (id, table_uuid, metadata_location, snapshot_id, columns, row_count, size_bytes, operation, rows_added,
+          rows_removed)
       select ${content.contentId}::uuid, ${commit.tableUuid}::uuid, ${content.metadataLocation},
         ${commit.snapshotId}::text, ${sql.json(content.columns)}::jsonb, ${content.rowCount}::bigint,
-        ${content.sizeBytes}::bigint
+        ${content.sizeBytes}::bigint, ${change?.operation ?? null}::text, ${change?.rowsAdded ?? null}::bigint,
+        ${change?.rowsRemoved ?? null}::bigint
       from branch),
     -- Reads main as of the branch's base. Current main would hide merges of other branches, which are conflicts.
     entry as (

@@ -72,12 +72,24 @@ export async function replaceContents(
   const changes = replacements.filter(({ contentId }) => ids.includes(contentId))
   if (changes.length === 0) return []
   const entries = changes.map((change) => ({ ...change, contentId: change.id, fromCommit: number }))
+  const contents = changes.map((change) => ({ ...change, operation: 'expire', rowsAdded: 0, rowsRemoved: 0 }))
   await Promise.all([
     insertRows(
       tx,
       lakeContents,
-      ['id', 'tableUuid', 'metadataLocation', 'snapshotId', 'columns', 'rowCount', 'sizeBytes'],
-      changes,
+      [
+        'id',
+        'tableUuid',
+        'metadataLocation',
+        'snapshotId',
+        'columns',
+        'rowCount',
+        'sizeBytes',
+        'operation',
+        'rowsAdded',
+        'rowsRemoved',
+      ],
+      contents,
     ),
     tx`insert into lake_commit (id, ref, number, base, message, tables)
       values (${id}, 'main', ${number}, ${number - 1}, ${`old snapshots of ${changes.length} tables expired`},

@@ -4,6 +4,7 @@ import type { Sql, SqlTx } from '../../../drizzle/client.ts'
 import { COUNT, computed, only, pick, present, type RowOf, select } from '../../../drizzle/rows.ts'
 import { lakeCommits, lakeRefs } from '../../../drizzle/schema/index.ts'
 import type { Part } from '../../../drizzle/sql.ts'
+import { andVisibleTable, type VisibleTables } from '../../../drizzle/visibility.ts'
 import type { Page } from '../../core/pagination.ts'
 import { closeBranches } from './branches.ts'
 import { forgetBranches } from './history.ts'
@@ -129,13 +130,41 @@ const COMMIT = {
 }
 export type LakeCommit = RowOf<typeof COMMIT>
 
+/** Commits of main or of a branch that changed a visible table. Commits without tables are visible to everybody. */
+export interface CommitFilter {
+  branch: string
+  visible: VisibleTables
+  namespace?: string
+  /** `namespace.layer.name` */
+  table?: string
+  from?: Date
+  to?: Date
+}
+
 /** The commits of main, or of a branch since its opening, newest first. */
-export const commitsOf = (sql: Sql, branch: string, { limit, offset }: Page) => select(sql, COMMIT)`
-  from lake_commit c where ${isOn(sql, branch)}
+export const commitsOf = (sql: Sql, filter: CommitFilter, { limit, offset }: Page) => select(sql, COMMIT)`
+  from lake_commit c where ${isShown(sql, filter)}
   order by c.number desc nulls first, c.created_at desc, c.id desc limit ${limit} offset ${offset}`
 
-export async function countCommitsOf(sql: Sql, branch: string): Promise<number> {
-  return only(await select(sql, { total: COUNT })`from lake_commit c where ${isOn(sql, branch)}`).total
+export async function countCommitsOf(sql: Sql, filter: CommitFilter): Promise<number> {
+  return only(await select(sql, { total: COUNT })`from lake_commit c where ${isShown(sql, filter)}`).total
+}
+
+function isShown(sql: Sql, { branch, visible, namespace, table, from, to }: CommitFilter): Part {
+  const isAny = visible.pipelines === 'all' && visible.namespaces === 'all'
+  const entries = sql`
+    select from unnest(c.tables) changed (name)
+    cross join lateral (select split_part(changed.name, '.', 1) as namespace,
+      split_part(changed.name, '.', 2) as layer, split_part(changed.name, '.', 3) as name) entry
+    where ${table === undefined ? sql`true` : sql`changed.name = ${table}`}
+      ${namespace === undefined ? sql`` : sql`and entry.namespace = ${namespace}`} ${andVisibleTable(sql, visible)}`
+  const isOfTables =
+    isAny && namespace === undefined && table === undefined
+      ? sql``
+      : sql`and (exists (${entries}) ${namespace === undefined && table === undefined ? sql`or c.tables = '{}'` : sql``})`
+  return sql`${isOn(sql, branch)} ${isOfTables}
+    ${from === undefined ? sql`` : sql`and c.created_at >= ${from}`}
+    ${to === undefined ? sql`` : sql`and c.created_at < ${to}`}`
 }
 
 const isOn = (sql: Sql, branch: string): Part =>

@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { mkdirSync } from 'node:fs'
+import { ROWS_WRITTEN } from '../../../lake/iceberg/format/content-change.ts'
 import { dataLocation, keyOf, tableLocation } from '../../../lake/iceberg/format/location.ts'
 import { currentSchema, type TableMetadata } from '../../../lake/iceberg/format/metadata.ts'
 import { type Column, columnsOf } from '../../../lake/iceberg/format/types.ts'
@@ -245,7 +246,7 @@ export async function commitResult(
     at: Date.now(),
     uuid: randomUUID(),
     reader: lake.reader,
-    summary: { 'sluice.run-id': runId },
+    summary: { 'sluice.run-id': runId, [ROWS_WRITTEN]: String(change.rowsWritten) },
   })
   // Only this attempt reads the branch, and nothing is merged before the attempt has reported its end. So the attempt must wait
   // until the files are durable; the catalog need not.

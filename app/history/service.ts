@@ -1,0 +1,64 @@
+// The past of main and of its tables: commits and states.
+import type { Sql } from '../../drizzle/client.ts'
+import { type TableName, tableKey } from '../../lake/pipeline/names.ts'
+import { listCommits } from '../branches/service.ts'
+import { viewOf } from '../catalog/views.ts'
+import { EVERYTHING } from '../core/access.ts'
+import { notFound } from '../core/errors.ts'
+import { instantOf } from '../core/instants.ts'
+import { MAIN } from '../core/lake-version.ts'
+import { pageOf } from '../core/pagination.ts'
+import type { CommitsQuery, HistoryQuery, TableHistory } from './schema.ts'
+import { countStates, statesIn, type TableState } from './store.ts'
+
+export type HistoryService = ReturnType<typeof makeHistoryService>
+
+export interface HistoryDeps {
+  sql: Sql
+  /** Connections for lists, which may take long. */
+  lists: Sql
+}
+
+export function makeHistoryService({ sql, lists }: HistoryDeps) {
+  /** Lists the commits of main that changed a table which the caller sees. */
+  async function commits({ namespace, table, from, to, ...query }: CommitsQuery, visible = EVERYTHING) {
+    const page = pageOf(query)
+    const filter = {
+      branch: MAIN,
+      visible,
+      namespace,
+      table,
+      from: from === undefined ? undefined : instantOf('from', from),
+      to: to === undefined ? undefined : instantOf('to', to),
+    }
+    return { page, ...(await listCommits(lists, filter, page)) }
+  }
+
+  /** Lists the states of a table that are kept, newest first. */
+  async function history(table: TableName, { branch, ...query }: HistoryQuery) {
+    const page = pageOf(query)
+    const view = await viewOf(sql, { branch })
+    const [states, total] = await Promise.all([
+      statesIn(sql, view, table, page),
+      countStates(sql, view, table),
+    ])
+    if (total === 0) throw notFound(`table ${tableKey(table)}`)
+    return { page, history: states.map(stateOf), total }
+  }
+
+  return { commits, history }
+}
+
+const stateOf = (state: TableState): TableHistory['history'][number] => ({
+  commit: state.commit,
+  commit_id: state.commitId,
+  snapshot_id: state.snapshotId,
+  run_id: state.runId,
+  operation: state.operation,
+  row_count: state.rowCount,
+  size_bytes: state.sizeBytes,
+  rows_added: state.rowsAdded,
+  rows_removed: state.rowsRemoved,
+  schema_changed: state.hasNewColumns,
+  created_at: state.createdAt.toISOString(),
+})
