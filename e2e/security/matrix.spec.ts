@@ -139,7 +139,7 @@ const ROUTES: Record<string, MatrixRequest> = {
   'POST /api/v1/tags': { expected: 'anybody', body: () => ({ name: fresh('tag') }) },
   'DELETE /api/v1/tags/{name}': { expected: 'anybody', path: () => '/api/v1/tags/absent', isAbsent: true },
   'GET /api/v1/commits': { expected: 'anybody' },
-  [`GET ${T}/history`]: { expected: thing('read') },
+  [`GET ${T}/history`]: { expected: thing('read'), isAbsent: true },
   'GET /api/v1/runs': { expected: 'anybody' },
   'POST /api/v1/runs': {
     expected: thing('write'),
