@@ -82,7 +82,7 @@ test('the history of a table has the numbers of each state, newest first', async
   expect([page.history.map(({ commit }: { commit: number }) => commit), page.total]).toEqual([[3], 3])
 })
 
-test('the history of a branch has its own states over those of main at its base', async () => {
+test('the history of a branch shows its own states over those of main', async () => {
   const { sql } = catalog
   await run('select 1 as id', 'append')
   await sql.begin((tx) => openTestBranch(tx, 'dev', 1))
