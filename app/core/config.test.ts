@@ -42,6 +42,40 @@ describe('HOST', () => {
   })
 })
 
+describe('object store', () => {
+  const keys = { S3_ACCESS_KEY_ID: 'id', S3_SECRET_ACCESS_KEY: 'secret' }
+  const storeOf = (env: Record<string, string>) => parse(env).store
+  test('is on disk without a bucket', () => {
+    expect(storeOf(keys).kind).toBe('disk')
+  })
+  test('a bucket selects S3, with or without endpoint and keys', () => {
+    const S3_BUCKET = 'b'
+    const ofAws = { kind: 's3', endpoint: null, bucket: 'b', region: 'us-east-1', credentials: null } as const
+    expect(storeOf({ S3_BUCKET })).toEqual(ofAws)
+    expect(storeOf({ S3_BUCKET, AWS_REGION: 'eu-west-1' })).toEqual({ ...ofAws, region: 'eu-west-1' })
+    const credentials = { accessKeyId: 'id', secretAccessKey: 'secret' }
+    expect(storeOf({ S3_BUCKET, S3_ENDPOINT: 'http://s3', ...keys })).toEqual({
+      ...ofAws,
+      endpoint: 'http://s3',
+      credentials,
+    })
+    expect(storeOf({ S3_BUCKET, ...keys, S3_SESSION_TOKEN: 't' })).toEqual({
+      ...ofAws,
+      credentials: { ...credentials, sessionToken: 't' },
+    })
+  })
+  test('half of its settings is a problem that names the missing ones', () => {
+    const S3_BUCKET = 'b'
+    for (const [env, name] of [
+      [{ S3_ENDPOINT: 'http://s3' }, 'S3_BUCKET'],
+      [{ S3_BUCKET, S3_ACCESS_KEY_ID: 'id' }, 'S3_SECRET_ACCESS_KEY'],
+      [{ S3_BUCKET, S3_SECRET_ACCESS_KEY: 'secret' }, 'S3_ACCESS_KEY_ID'],
+      [{ S3_BUCKET, S3_SESSION_TOKEN: 't' }, 'S3_SESSION_TOKEN'],
+    ] as const)
+      expect(problems(env).map((problem) => problem.split(':')[0])).toEqual([name])
+  })
+})
+
 test('SIDECAR_TOKEN is optional; a short token is refused without being shown', () => {
   expect(parse({}).sidecarToken).toBeNull()
   const token = '0123456789abcdef0123456789abcdef'

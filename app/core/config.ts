@@ -45,11 +45,12 @@ export type StoreSettings =
   | { kind: 'disk'; root: string; floorBytes?: number | null }
   | {
       kind: 's3'
-      endpoint: string
+      /** Null: the endpoint of AWS in this region. */
+      endpoint: string | null
       bucket: string
       region: string
-      accessKeyId: string
-      secretAccessKey: string
+      /** Null: the default credential chain of AWS. */
+      credentials: { accessKeyId: string; secretAccessKey: string; sessionToken?: string } | null
     }
 
 export interface Config {
@@ -183,23 +184,33 @@ function parseStore(vars: Variables, dataDirBase: string): Pick<Config, 'dataDir
   const floor = vars.text('DISK_FLOOR')
   const floorBytes = floor === '' ? null : floor === 'off' ? 0 : vars.bytes('DISK_FLOOR', 0)
   const endpoint = vars.text('S3_ENDPOINT')
-  if (endpoint === '') return { dataDir, store: { kind: 'disk', root: `${dataDir}/objects`, floorBytes } }
-  const required = (name: string) => {
-    const value = vars.text(name)
-    if (value === '') vars.bad(name, 'is required with S3_ENDPOINT')
-    return value
-  }
+  const bucket = vars.text('S3_BUCKET')
+  if (endpoint === '' && bucket === '')
+    return { dataDir, store: { kind: 'disk', root: `${dataDir}/objects`, floorBytes } }
+  if (bucket === '') vars.bad('S3_BUCKET', 'is required with S3_ENDPOINT')
   return {
     dataDir,
     store: {
       kind: 's3',
-      endpoint,
-      bucket: required('S3_BUCKET'),
-      region: vars.text('S3_REGION', 'us-east-1'),
-      accessKeyId: required('S3_ACCESS_KEY_ID'),
-      secretAccessKey: required('S3_SECRET_ACCESS_KEY'),
+      endpoint: endpoint === '' ? null : endpoint,
+      bucket,
+      region: vars.text('S3_REGION', vars.text('AWS_REGION', 'us-east-1')),
+      credentials: parseS3Credentials(vars),
     },
   }
+}
+
+function parseS3Credentials(vars: Variables) {
+  const accessKeyId = vars.text('S3_ACCESS_KEY_ID')
+  const secretAccessKey = vars.text('S3_SECRET_ACCESS_KEY')
+  const sessionToken = vars.text('S3_SESSION_TOKEN')
+  if (accessKeyId === '' && secretAccessKey === '') {
+    if (sessionToken !== '') vars.bad('S3_SESSION_TOKEN', 'needs S3_ACCESS_KEY_ID and S3_SECRET_ACCESS_KEY')
+    return null
+  }
+  if (accessKeyId === '') vars.bad('S3_ACCESS_KEY_ID', 'is required with S3_SECRET_ACCESS_KEY')
+  if (secretAccessKey === '') vars.bad('S3_SECRET_ACCESS_KEY', 'is required with S3_ACCESS_KEY_ID')
+  return { accessKeyId, secretAccessKey, ...(sessionToken === '' ? {} : { sessionToken }) }
 }
 
 function parseSidecars(vars: Variables) {

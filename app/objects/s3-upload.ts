@@ -1,17 +1,20 @@
+import { randomUUID } from 'node:crypto'
 import {
   AbortMultipartUploadCommand,
   type CompletedPart,
   CompleteMultipartUploadCommand,
   CreateMultipartUploadCommand,
+  HeadObjectCommand,
+  NoSuchUpload,
   PutObjectCommand,
   type S3Client,
   UploadPartCommand,
 } from '@aws-sdk/client-s3'
 import { checkKey } from './key.ts'
+import { PART_BYTES, takeSpareBuffer } from './spare-buffers.ts'
 import { openSpool, type Spool } from './spool.ts'
 
-/** The smallest part that S3 accepts, and the size of an upload's only buffer. */
-const PART_BYTES = 5 * 1_048_576
+const MARK_NAME = 'sluice-upload'
 
 export interface ReceiveTarget {
   Bucket: string
@@ -30,23 +33,26 @@ export interface Received {
 }
 
 /**
- * Receives a body of unknown length with one buffer. Eight concurrent uploads of 32 MB take a third of the memory of the SDK's
- * own upload, which joins and queues its parts. A body that fits in the buffer waits there. A longer body is sent in parts,
- * which are invisible until completion. Without a key, a longer body waits on disk.
+ * Receives a body of unknown length with one buffer, and with spare buffers for parts that are still being sent. Eight concurrent
+ * uploads of 32 MB take less memory than with the SDK's own upload, which joins and queues its parts. A body that fits in the
+ * buffer waits there. A longer body is sent in parts, which are invisible until completion. Without a key, a longer body waits
+ * on disk.
  */
 export async function receiveChunks(
   client: S3Client,
   target: ReceiveTarget,
   chunks: AsyncIterable<Uint8Array>,
 ): Promise<Received> {
-  const buffer = new Uint8Array(PART_BYTES)
+  let buffer = new Uint8Array(PART_BYTES)
   let filled = 0
   let size = 0
   let parts: Parts | undefined
 
   const sendPart = async () => {
     parts ??= await startParts(client, target)
-    await parts.add(buffer.subarray(0, filled))
+    const part = buffer.subarray(0, filled)
+    const isKept = await parts.add(part)
+    if (isKept) buffer = new Uint8Array(PART_BYTES)
     filled = 0
   }
 
@@ -85,7 +91,8 @@ export async function receiveChunks(
 }
 
 interface Parts {
-  add(part: Uint8Array): Promise<void>
+  /** Resolves to true when the part is sent later. Its buffer must not change any more then. */
+  add(part: Uint8Array): Promise<boolean>
   complete(key: string): Promise<{ VersionId?: string }>
   abort(): Promise<void>
 }
@@ -102,33 +109,69 @@ async function startUpload(
   target: { Bucket: string; Key: string; ContentType?: string },
 ): Promise<Parts> {
   const { Bucket, Key } = target
+  // Tells the object of this upload from any other, if the answer to its completion is lost.
+  const uploadMark = randomUUID()
   // The client computes a checksum of each part by default; the upload must announce its algorithm.
   const created = await client.send(
-    new CreateMultipartUploadCommand({ ...target, ChecksumAlgorithm: 'CRC32' }),
+    new CreateMultipartUploadCommand({
+      ...target,
+      ChecksumAlgorithm: 'CRC32',
+      Metadata: { [MARK_NAME]: uploadMark },
+    }),
   )
   const upload = { Bucket, Key, UploadId: created.UploadId }
-  const parts: CompletedPart[] = []
+  const parts: Promise<CompletedPart>[] = []
   let isOver = false
+
+  async function send(PartNumber: number, Body: Uint8Array): Promise<CompletedPart> {
+    const sent = await client.send(new UploadPartCommand({ ...upload, PartNumber, Body }))
+    return { PartNumber, ETag: sent.ETag, ChecksumCRC32: sent.ChecksumCRC32 }
+  }
 
   /** A failed abort is ignored. The bucket's lifecycle rule removes the parts, and the first error is the one that matters. */
   async function abort() {
     if (isOver) return
     isOver = true
+    // A part that arrives after the abort would stay.
+    await Promise.allSettled(parts)
     await client.send(new AbortMultipartUploadCommand(upload)).catch(() => {})
   }
 
+  /** Finds the object of this upload. A repeated completion fails, or has an answer without version, on some servers. */
+  async function findStored() {
+    const found = await client.send(new HeadObjectCommand({ Bucket, Key })).catch(() => null)
+    return found?.Metadata?.[MARK_NAME] === uploadMark ? found : null
+  }
+
+  async function finish() {
+    const MultipartUpload = { Parts: await Promise.all(parts) }
+    try {
+      const stored = await client.send(new CompleteMultipartUploadCommand({ ...upload, MultipartUpload }))
+      return stored.VersionId === undefined ? ((await findStored()) ?? stored) : stored
+    } catch (error) {
+      const stored = error instanceof NoSuchUpload ? await findStored() : null
+      if (stored === null) throw error
+      return stored
+    }
+  }
+
   return {
-    async add(Body) {
-      const PartNumber = parts.length + 1
-      const sent = await client.send(new UploadPartCommand({ ...upload, PartNumber, Body }))
-      parts.push({ PartNumber, ETag: sent.ETag, ChecksumCRC32: sent.ChecksumCRC32 })
+    async add(part) {
+      const sent = send(parts.length + 1, part)
+      parts.push(sent)
+      const release = takeSpareBuffer()
+      if (release === null) {
+        await sent
+        return false
+      }
+      // `complete` reports the error of a part.
+      sent.catch(() => {}).finally(release)
+      return true
     },
     async complete(key) {
       if (key !== Key) throw new Error(`S3 upload to ${Key} cannot be completed under another key: ${key}`)
       try {
-        const stored = await client.send(
-          new CompleteMultipartUploadCommand({ ...upload, MultipartUpload: { Parts: parts } }),
-        )
+        const stored = await finish()
         isOver = true
         return stored
       } catch (error) {
@@ -143,7 +186,10 @@ async function startUpload(
 async function startSpool(client: S3Client, target: ReceiveTarget): Promise<Parts> {
   const spool: Spool = await openSpool()
   return {
-    add: (part) => spool.write(part),
+    async add(part) {
+      await spool.write(part)
+      return false
+    },
     async complete(Key) {
       try {
         const received = await receiveChunks(client, { ...target, Key }, spool.chunks())

@@ -9,29 +9,16 @@ import {
 import { openObjectStore } from './open.ts'
 import { StoreUnavailable } from './port.ts'
 import { bytes, objectStoreSuite, streamed } from './suite.ts'
+import { s3Settings as settings } from './test-s3-settings.ts'
 
 // Needs a real server. `npm run test:interop` runs it and starts one (tools/test/s3-server.ts); plain `bun test` does not.
 
 // A busy machine may be slow. The client itself gives up on a server that hangs.
 setDefaultTimeout(60_000)
 
-function required(name: string): string {
-  const value = process.env[name]
-  if (!value) throw new Error(`${name} is not set: this suite needs an S3 server with versioning`)
-  return value
-}
-
-const settings = {
-  kind: 's3' as const,
-  endpoint: required('S3_ENDPOINT'),
-  bucket: required('S3_BUCKET'),
-  region: required('S3_REGION'),
-  accessKeyId: required('S3_ACCESS_KEY_ID'),
-  secretAccessKey: required('S3_SECRET_ACCESS_KEY'),
-}
 const Bucket = settings.bucket
 /** Bypasses the store, to see the objects on the server. */
-const client = new S3Client({ ...settings, forcePathStyle: true, credentials: settings })
+const client = new S3Client({ ...settings, forcePathStyle: true })
 
 objectStoreSuite('S3 object store', () => openObjectStore(settings), {
   // The server of the interop suite stores keys as paths (docs/adr/0004-s3-server-in-tests.md).
@@ -106,7 +93,10 @@ test('a failed or discarded upload leaves no parts', async () => {
 })
 
 test('a server that refuses or is unreachable is one clear error', async () => {
-  const refused = openObjectStore({ ...settings, secretAccessKey: 'wrong' })
+  const refused = openObjectStore({
+    ...settings,
+    credentials: { ...settings.credentials, secretAccessKey: 'wrong' },
+  })
   await expect(refused).rejects.toThrow(StoreUnavailable)
   await expect(refused).rejects.toThrow(/^the versioned bucket '.*' at http.* cannot be used: access denied/)
   const absent = openObjectStore({ ...settings, endpoint: 'http://127.0.0.1:1' })

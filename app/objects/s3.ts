@@ -4,7 +4,6 @@ import {
   DeleteObjectCommand,
   DeleteObjectsCommand,
   GetBucketVersioningCommand,
-  GetObjectCommand,
   HeadBucketCommand,
   HeadObjectCommand,
   ListObjectVersionsCommand,
@@ -34,6 +33,7 @@ import {
   StoreUnavailable,
   type VersionPage,
 } from './port.ts'
+import { openDownload } from './s3-download.ts'
 import { receiveChunks } from './s3-upload.ts'
 
 // The object store on a versioned S3 bucket. It uses no conditional PUT, because servers differ in their support. Keys under
@@ -45,6 +45,8 @@ type S3Settings = Extract<StoreSettings, { kind: 's3' }>
 /** Versions in a page of a listing and in a delete request: the limit of S3. */
 const PAGE_SIZE = 1000
 const CONNECT_TIMEOUT_MS = 3_000
+/** The client repeats a request after 503, a lost connection or a time-out, with a growing delay. */
+const ATTEMPTS_MAX = 5
 /** A server that is silent for this long counts as dead; the client then retries. */
 const SILENCE_TIMEOUT_MS = 30_000
 
@@ -52,9 +54,11 @@ const SILENCE_TIMEOUT_MS = 30_000
 export async function openS3Store(settings: S3Settings): Promise<ObjectStore> {
   const client = new S3Client({
     region: settings.region,
-    endpoint: settings.endpoint,
-    forcePathStyle: true,
-    credentials: { accessKeyId: settings.accessKeyId, secretAccessKey: settings.secretAccessKey },
+    maxAttempts: ATTEMPTS_MAX,
+    // Servers other than AWS seldom have a host name for each bucket.
+    ...(settings.endpoint !== null && { endpoint: settings.endpoint, forcePathStyle: true }),
+    // Without keys, the client uses the default credential chain and renews credentials before they expire.
+    ...(settings.credentials !== null && { credentials: settings.credentials }),
     requestHandler: { connectionTimeout: CONNECT_TIMEOUT_MS, socketTimeout: SILENCE_TIMEOUT_MS },
   })
   await prepare(client, settings)
@@ -113,34 +117,27 @@ function makeWrites({ client, Bucket }: Bucket): Pick<ObjectStore, 'put' | 'stag
 function makeReads({ client, Bucket }: Bucket): Pick<ObjectStore, 'get' | 'head' | 'text'> {
   async function get(key: string, versionId?: string, range?: ByteRange): Promise<ObjectBody | null> {
     checkKey(key)
-    const found = await orNull(
-      client.send(
-        new GetObjectCommand({
-          Bucket,
-          Key: key,
-          VersionId: requestedVersionId(key, versionId),
-          Range: range && `bytes=${range.start}-${range.end - 1}`,
-        }),
-      ),
-      versionId,
-    )
-    if (!found?.Body) return null
-    const whole = /\/(\d+)$/.exec(found.ContentRange ?? '')?.[1]
-    const ContentLength = whole === undefined ? found.ContentLength : Number(whole)
-    return { ...infoOf(key, { ...found, ContentLength }), body: found.Body.transformToWebStream() }
+    const VersionId = requestedVersionId(key, versionId)
+    const found = await orNull(openDownload(client, { Bucket, Key: key, VersionId }, range), versionId)
+    return found && { ...infoOf(key, found), body: found.body }
   }
 
   return {
     get,
     async head(key, versionId) {
       checkKey(key)
-      const found = await orNull(
-        client.send(
-          new HeadObjectCommand({ Bucket, Key: key, VersionId: requestedVersionId(key, versionId) }),
-        ),
-        versionId,
-      )
-      return found && infoOf(key, found)
+      const VersionId = requestedVersionId(key, versionId)
+      const head = client.send(new HeadObjectCommand({ Bucket, Key: key, VersionId }))
+      try {
+        const found = await orNull(head, versionId)
+        return found && infoOf(key, found)
+      } catch (error) {
+        // An answer to HEAD has no body, so only a GET tells a wrong version id from wrong credentials.
+        if (versionId === undefined || statusOf(error) !== 400) throw error
+        const found = await get(key, versionId)
+        await found?.body.cancel()
+        return found && { size: found.size, modified: found.modified, versionId: found.versionId }
+      }
     },
     async text(key, versionId, maxBytes) {
       const found = await get(key, versionId)
@@ -257,7 +254,7 @@ async function* versionPages(bucket: Bucket, prefix: string, after?: string) {
 const versionPage = ({ client, Bucket }: Bucket, prefix: string, from: VersionMarker = {}) =>
   client.send(new ListObjectVersionsCommand({ Bucket, Prefix: prefix, MaxKeys: PAGE_SIZE, ...from }))
 
-async function prepare(client: S3Client, { endpoint, bucket: Bucket }: S3Settings): Promise<void> {
+async function prepare(client: S3Client, { endpoint, region, bucket: Bucket }: S3Settings): Promise<void> {
   try {
     if (!(await orNull(client.send(new HeadBucketCommand({ Bucket })))))
       await client.send(new CreateBucketCommand({ Bucket }))
@@ -271,7 +268,7 @@ async function prepare(client: S3Client, { endpoint, bucket: Bucket }: S3Setting
   } catch (error) {
     client.destroy()
     throw new StoreUnavailable(
-      `the versioned bucket '${Bucket}' at ${endpoint} cannot be used: ${reasonOf(error)}`,
+      `the versioned bucket '${Bucket}' at ${endpoint ?? `AWS (${region})`} cannot be used: ${reasonOf(error)}`,
       { cause: error },
     )
   }
@@ -279,23 +276,32 @@ async function prepare(client: S3Client, { endpoint, bucket: Bucket }: S3Setting
 
 /**
  * Returns null instead of an error for a missing object. Its status is 404, 405 for a version that is a delete marker, or 400
- * for a version id that this server cannot have issued.
+ * for a version id that this server cannot have issued. Expired credentials are a 400, too, and stay an error.
  */
 async function orNull<T>(found: Promise<T>, versionId?: string): Promise<T | null> {
   try {
     return await found
   } catch (error) {
-    const status = error instanceof S3ServiceException ? error.$metadata.httpStatusCode : undefined
-    if (status === 404 || (versionId !== undefined && (status === 400 || status === 405))) return null
+    const status = statusOf(error)
+    if (status === 404 || (versionId !== undefined && status === 405)) return null
+    if (versionId !== undefined && status === 400 && error instanceof Error && error.name === BAD_VERSION)
+      return null
     throw error
   }
 }
 
+const BAD_VERSION = 'InvalidArgument'
+
+const statusOf = (error: unknown) =>
+  error instanceof S3ServiceException ? error.$metadata.httpStatusCode : undefined
+
 /** Responses to HEAD have no body, so the client knows no names of their errors. The status is sufficient. */
 function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
-  const status = error instanceof S3ServiceException ? error.$metadata.httpStatusCode : undefined
+  const status = statusOf(error)
   if (status === 403) return 'access denied (check S3_ACCESS_KEY_ID and S3_SECRET_ACCESS_KEY)'
+  if (error.name === 'CredentialsProviderError')
+    return `no credentials (set S3_ACCESS_KEY_ID and S3_SECRET_ACCESS_KEY, or those of AWS): ${error.message}`
   return status === undefined ? error.message : `${error.name} (HTTP ${status})`
 }
 

@@ -37,6 +37,10 @@ test('a sidecar gets no database address and no key', () => {
 test("a sidecar gets the lake's directory unless an object store is set", () => {
   const env = sidecarEnv({}, readSettings({ DATA_DIR: '/data' }, '/srv'), { name: 'query', port: 4711 })
   expect(env).toMatchObject({ LAKE_DIR: '/data/objects', SCRATCH_DIR: '/data/scratch/query' })
+  for (const name of ['S3_ENDPOINT', 'S3_BUCKET']) {
+    const onS3 = sidecarEnv({}, readSettings({ [name]: 'x' }, '/srv'), { name: 'query', port: 4711 })
+    expect(onS3).not.toHaveProperty('LAKE_DIR')
+  }
 })
 
 test('API and sidecars share a configured token or a new one', () => {

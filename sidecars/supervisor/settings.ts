@@ -59,7 +59,7 @@ export function readSettings(env: Env, workingDirectory: string): Settings {
     sidecarToken: value('SIDECAR_TOKEN') ?? randomBytes(SIDECAR_TOKEN_BYTES).toString('hex'),
     isTokenMade: value('SIDECAR_TOKEN') === undefined,
     apiUrls: [value('PUBLIC_URL') ?? localUrl, ...(value('API_URLS')?.split(',') ?? [])],
-    isDiskStore: value('S3_ENDPOINT') === undefined,
+    isDiskStore: value('S3_ENDPOINT') === undefined && value('S3_BUCKET') === undefined,
     apiRuntime,
     logFormat: value('LOG_FORMAT') === 'json' ? 'json' : 'text',
   }

@@ -47,7 +47,7 @@ await inScratch(async () => {
   try {
     if (s3) {
       tally.heading('Object store on S3 (bun test)')
-      await runBunTest(tally, ['./app/objects/s3.interop.ts'], s3.env)
+      await runBunTest(tally, ['./app/objects/s3.interop.ts', './app/objects/s3-faults.interop.ts'], s3.env)
     }
     if (python) {
       tally.heading('Python pipelines in every sandbox, with data libraries (bun test)')
