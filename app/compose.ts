@@ -255,7 +255,7 @@ function makePipelineServices(parts: ServiceParts, { runner }: Sidecars) {
     requests: session('requests'),
     newId,
     notices,
-    runnable: (path) => pipelines.runnable(path),
+    runnable: (path, isDraft) => pipelines.runnable(path, isDraft),
     nudge: (about) => background.nudge(about),
   })
   const triggers = makeTriggerService({ sql, newId })

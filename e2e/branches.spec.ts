@@ -1,6 +1,16 @@
 // The second contract: Branches.
 import { expect, test } from '@playwright/test'
-import { expectError, fresh, getJson } from './resources.ts'
+import {
+  ENDLESS,
+  expectError,
+  fresh,
+  getJson,
+  newNamespace,
+  pipelineWith,
+  publishedPipeline,
+  writeFile,
+} from './resources.ts'
+import { cancel, ended, getRun, newTable, requestRun, runToSuccess } from './runs.ts'
 
 const path = '/api/v1/branches'
 
@@ -70,4 +80,74 @@ test('a tag names a commit of main until it is deleted @tags.life', async ({ req
   expect((await request.delete(`/api/v1/tags/${name}`)).status()).toBe(204)
   await expectError(await request.delete(`/api/v1/tags/${name}`), 404)
   expect((await request.post('/api/v1/query', { data: query })).status()).toBe(404)
+})
+
+test('a run on a branch changes the branch and leaves main as it was', {
+  tag: ['@runs.create.branch', '@runs.create.draft'],
+}, async ({ request }) => {
+  const namespace = await newNamespace(request)
+  const source = await newTable(request, { namespace, layer: 'bronze' }, 'select 1 as id')
+  const total = await pipelineWith(request, `select count(*) as n from {{ ref('bronze.${source.name}') }}`, {
+    namespace,
+    layer: 'gold',
+  })
+  await runToSuccess(request, total)
+  const branch = fresh('dev')
+  expect((await request.post(path, { data: { name: branch } })).status()).toBe(201)
+
+  await writeFile(request, `${source.prefix}pipeline.sql`, 'select range as id from range(5)')
+  const drafted = await ended(request, await requestRun(request, source, { branch, draft: true }))
+  expect(drafted).toMatchObject({
+    status: 'success',
+    error: null,
+    branch,
+    draft: true,
+    build_id: null,
+    version_number: null,
+    merged_commit: null,
+    rows_written: 5,
+  })
+  const counted = await ended(request, await requestRun(request, total, { branch }))
+  expect(counted).toMatchObject({ status: 'success', branch, draft: false })
+  const n = async (more: object) => {
+    const data = { sql: `select n from gold."${total.name}"`, namespace, ...more }
+    return (await (await request.post('/api/v1/query', { data })).json()).rows
+  }
+  expect([await n({ branch }), await n({})]).toEqual([[{ n: 5 }], [{ n: 1 }]])
+  expect(await getJson(request, `${path}/${branch}`)).toMatchObject({
+    commits_ahead: 2,
+    tables_changed: 2,
+    head: expect.any(String),
+  })
+  expect(await getJson(request, `${path}/${branch}/commits`)).toMatchObject({
+    total: 2,
+    commits: [
+      { run_id: counted.id, branch, number: null, tables: [`${namespace}.gold.${total.name}`] },
+      { run_id: drafted.id, branch, number: null, tables: [`${namespace}.bronze.${source.name}`] },
+    ],
+  })
+})
+
+test('a branch with unfinished runs cannot be deleted', {
+  tag: ['@branches.delete.409', '@runs.create.branch.404', '@runs.create.draft.400'],
+}, async ({ request }) => {
+  const branch = fresh('busy')
+  expect((await request.post(path, { data: { name: branch } })).status()).toBe(201)
+  const endless = await publishedPipeline(request, ENDLESS)
+  const id = await requestRun(request, endless, { branch })
+  const refused = await request.delete(`${path}/${branch}`)
+  expect([refused.status(), (await refused.json()).error]).toMatchObject([
+    409,
+    { code: 'FAILED_PRECONDITION', type: 'CONFLICT' },
+  ])
+  await cancel(request, id)
+  expect(await getRun(request, id)).toMatchObject({ status: 'cancelled', branch })
+  expect((await request.delete(`${path}/${branch}`)).status()).toBe(204)
+
+  const { namespace, layer, name: pipeline } = endless
+  const data = { namespace, layer, pipeline }
+  for (const absent of [branch, fresh('absent'), `run-${id}-1`])
+    await expectError(await request.post('/api/v1/runs', { data: { ...data, branch: absent } }), 404)
+  for (const wrong of [{ draft: true }, { branch: 'main', draft: true }, { branch: 'Main' }])
+    await expectError(await request.post('/api/v1/runs', { data: { ...data, ...wrong } }), 400)
 })

@@ -135,7 +135,8 @@ test('runs, their logs, tables, queries and lineage answer as specified', async 
   const run = { id: String(requested.run_id) }
   await ended(request, run.id)
   const has =
-    'id namespace layer pipeline status trigger started_at finished_at duration_ms rows_written created_at'
+    'id namespace layer pipeline status phase? trigger branch draft build_id? started_at finished_at duration_ms ' +
+    'rows_written created_at'
   await ok(request, 'GET /api/v1/runs/{id}', 200, { at: run, has: `${has} error?` })
   await ok(request, 'GET /api/v1/runs', 200, { params: named, list: 'runs', has, lacks: 'error' })
   const { logs } = await ok(request, 'GET /api/v1/runs/{id}/logs', 200, { at: run, has: 'logs status' })

@@ -19,7 +19,7 @@ export interface EndedRun {
 export async function requestRun(
   request: APIRequestContext,
   { namespace, layer, name }: Named,
-  more: { trigger?: string } = {},
+  more: { trigger?: string; branch?: string; draft?: boolean } = {},
 ) {
   const data = { namespace, layer, pipeline: name, ...more }
   const response = await request.post('/api/v1/runs', { data })

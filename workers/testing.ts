@@ -27,8 +27,9 @@ export async function addPipeline(
     runnable: async () => ({ pipelineId: id, pipelineType: 'sql', versionNumber: 1, pins: {}, landingZones }),
     nudge,
   })
-  const request = async (trigger = 'manual') =>
-    (await runs.request({ namespace: 'default', layer: 'gold', pipeline: name, trigger })).run_id as RunId
+  const request = async (trigger = 'manual', branch = 'main') =>
+    (await runs.request({ namespace: 'default', layer: 'gold', pipeline: name, trigger, branch }))
+      .run_id as RunId
   return { id, runs, request }
 }
 

@@ -1,5 +1,6 @@
 import { beforeAll, beforeEach, expect, test } from 'bun:test'
 import { useDatabase } from '../../tools/test/database.ts'
+import { addPipeline } from '../../workers/testing.ts'
 import { mergeBranches, openBranches } from '../catalog/branches.ts'
 import { expireLakeHistory } from '../catalog/duties.ts'
 import { commitToTestBranch } from '../catalog/test-rows.ts'
@@ -164,6 +165,31 @@ test('a deleted branch is shown until its name is used again', async () => {
     commits_ahead: 0,
   })
   expect(await database.sql`select from lake_content`).toHaveLength(0)
+})
+
+test('a branch with unfinished runs is neither deleted nor closed after its expiry', async () => {
+  await call('POST', '', { name: 'dev', expires_in_hours: 1 })
+  const { request, runs } = await addPipeline(database.sql, 'flights', { landingZones: [], nudge: () => {} })
+  const id = await request('manual', 'dev')
+  expect(await errorOf(await call('DELETE', '/dev'))).toEqual([409, 'FAILED_PRECONDITION'])
+  await database.sql`update lake_ref set expires_at = expires_at - interval '2 hours' where name = 'dev'`
+  await expireLakeHistory(await reapingNow(database.sql))
+  expect(await answer(call('GET', '/dev'))).toMatchObject({ status: 'open' })
+  await runs.cancel(id)
+  await expireLakeHistory(await reapingNow(database.sql))
+  expect(await answer(call('GET', '/dev'))).toMatchObject({ status: 'deleted' })
+})
+
+test('a run is not requested on a branch that is being deleted', async () => {
+  const { request } = await addPipeline(database.sql, 'raced', { landingZones: [], nudge: () => {} })
+  for (let round = 0; round < 8; round++) {
+    await call('POST', '', { name: 'dev' })
+    const [deleted, requested] = await Promise.allSettled([call('DELETE', '/dev'), request('manual', 'dev')])
+    const isDeleted = deleted.status === 'fulfilled' && deleted.value.status === 204
+    expect(isDeleted).toBe(requested.status === 'rejected')
+    await database.sql`update run set status = 'cancelled', waiting = false where branch = 'dev'`
+    if (!isDeleted) expect((await call('DELETE', '/dev')).status).toBe(204)
+  }
 })
 
 test('main cannot be deleted, and an absent branch is 404', async () => {

@@ -10,8 +10,10 @@ import {
   countOpenBranches,
   countShownBranches,
   headOfMain,
+  isInUse,
   type LakeCommit,
   lockedBranch,
+  type OpenBranch,
   openUserBranch,
   type ShownBranch,
   shownBranch,
@@ -95,10 +97,10 @@ export function makeBranchService({ sql }: { sql: Sql }) {
     const { created_by: creator } = await get(name)
     if (!caller.isAdmin && caller.name !== creator)
       throw forbidden(`branch ${name} belongs to another user: ask its creator or an administrator`)
-    const isClosed = await sql.begin(
-      async (tx) => (await lockedBranch(tx, name)) !== null && (await closeUserBranch(tx, name)),
-    )
-    if (!isClosed) throw noOpenBranch(name)
+    await sql.begin(async (tx) => {
+      await lockIdle(tx, name)
+      await closeUserBranch(tx, name)
+    })
   }
 
   async function commits(name: string, query: { limit?: string; offset?: string }, visible = EVERYTHING) {
@@ -109,6 +111,15 @@ export function makeBranchService({ sql }: { sql: Sql }) {
   }
 
   return { list, get, create, remove, commits }
+}
+
+/** Locks an open branch and returns it. Throws 404 when it is not open, and 409 while it has unfinished runs. */
+async function lockIdle(tx: SqlTx, name: string): Promise<OpenBranch> {
+  const branch = await lockedBranch(tx, name)
+  if (branch === null) throw noOpenBranch(name)
+  if (await isInUse(tx, name))
+    throw failedPrecondition(`branch ${name} has unfinished runs: wait for their end, or cancel them`)
+  return branch
 }
 
 /** Throws 400 for a name that is reserved. */

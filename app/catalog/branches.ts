@@ -9,6 +9,13 @@ export {
   openedBranchesPart,
 } from './store/branches.ts'
 export {
+  copiedEntriesPart,
+  lockParents,
+  mergeIntoParents,
+  type NestedOutcome,
+  openParentPart,
+} from './store/nested-branches.ts'
+export {
   type CommitFilter,
   closeUserBranch,
   commitsOf,
@@ -16,6 +23,7 @@ export {
   countOpenBranches,
   countShownBranches,
   deleteTag,
+  isInUse,
   type LakeCommit,
   lockedBranch,
   type OpenBranch,

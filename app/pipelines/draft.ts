@@ -56,7 +56,7 @@ export async function moveDraft(
 export interface Runnable {
   pipelineId: PipelineId
   pipelineType: PipelineType
-  /** Null: the pipeline was never published, so `pins` are the draft's files. */
+  /** Null: `pins` are the draft's files. */
   versionNumber: number | null
   pins: PinnedFiles
   /** `ns.zone` of each landing zone that the source names in a literal call. */
@@ -65,13 +65,14 @@ export interface Runnable {
 
 export function makeDrafts({ db, sql, objects }: { db: Db; sql: Sql; objects: ObjectStore }) {
   /**
-   * Code is fixed when a run is requested: the pins of the published version, else the newest versions of the draft's files.
+   * Code is fixed when a run is requested: the pins of the published version. A draft run, or a run of a pipeline that was never
+   * published, pins the newest versions of the draft's files.
    */
-  async function runnable(ref: PipelineRef): Promise<Runnable> {
+  async function runnable(ref: PipelineRef, isDraft = false): Promise<Runnable> {
     const found = await publishedPipeline(sql, ref)
     if (found === null) throw noPipeline(ref)
     const { pipelineId, type: pipelineType, versionNumber, pins, landingZones } = found
-    if (pins !== null && landingZones !== null)
+    if (!isDraft && pins !== null && landingZones !== null)
       return { pipelineId, pipelineType, versionNumber, pins, landingZones }
     const listed = await draftObjects(objects, ref)
     const code = await readCode(objects, ref, listed)

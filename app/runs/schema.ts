@@ -1,6 +1,7 @@
 import { Type as t } from '@sinclair/typebox'
 import { documentedAs } from '../core/documented.ts'
 import { eventsOf, StreamError } from '../core/event-schema.ts'
+import { REF_NAME } from '../core/lake-version.ts'
 import { Instant, Layer, literals, NamespaceName, nullable, PipelineName, Uuid } from '../core/names.ts'
 import { PageQuery, sortQuery } from '../core/pagination.ts'
 
@@ -35,6 +36,9 @@ const Fields = {
     nullable(RunPhase, { description: 'Null unless the run is running' }),
   ),
   trigger: t.String({ examples: ['manual', 'schedule:hourly', 'webhook'] }),
+  branch: t.String({ description: 'The branch that the run reads and changes', examples: ['main'] }),
+  draft: t.Boolean({ description: 'True when the request asked for the draft files' }),
+  build_id: nullable(Uuid),
   attempt: t.Integer({ description: 'Number of the latest attempt; 0 before the first' }),
   version_number: nullable(t.Integer({ description: 'Number of the executed version; null for a draft' })),
   started_at: nullable(Instant),
@@ -51,9 +55,12 @@ export const Run = t.Object(
   {
     ...Fields,
     error: nullable(t.String()),
-    base_commit: nullable(t.Integer({ description: 'Commit of main from which the latest attempt started' })),
+    base_commit: nullable(t.Integer({ description: 'Commit of main on which the latest attempt stands' })),
     merged_commit: nullable(
-      t.Integer({ description: 'Commit of main that the run created; null if it changed no table' }),
+      t.Integer({
+        description:
+          'Commit of main that the run created; null if it changed no table or ran on another branch',
+      }),
     ),
     trace_id: nullable(
       t.String({
@@ -80,6 +87,18 @@ export const CreateRun = t.Object(
       maxLength: 200,
       description: 'Cause of the run, as the caller names it',
     }),
+    branch: t.Optional(
+      t.String({
+        pattern: REF_NAME,
+        description: 'main or an open branch; default main',
+        examples: ['main'],
+      }),
+    ),
+    draft: t.Optional(
+      t.Boolean({
+        description: 'Execute the draft files; only with a branch other than main; default false',
+      }),
+    ),
   },
   { title: 'CreateRun', examples: [{ namespace: 'default', layer: 'gold', pipeline: 'route_delays' }] },
 )

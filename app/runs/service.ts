@@ -3,10 +3,13 @@
 import { Value } from '@sinclair/typebox/value'
 import type { Sql } from '../../drizzle/client.ts'
 import { clientTrace } from '../../proto/trace.ts'
+import { openBranchNamed } from '../catalog/branches.ts'
+import { noOpenBranch } from '../catalog/views.ts'
 import { EVERYTHING } from '../core/access.ts'
-import { AppError, alreadyEnded, notFound } from '../core/errors.ts'
+import { AppError, alreadyEnded, invalid, notFound } from '../core/errors.ts'
 import type { NewId, PipelineId, RunId } from '../core/ids.ts'
 import { instantOf } from '../core/instants.ts'
+import { MAIN } from '../core/lake-version.ts'
 import { limits } from '../core/limits.ts'
 import { makeMicroBatcher } from '../core/micro-batcher.ts'
 import { type Page, pageOf, sortOf } from '../core/pagination.ts'
@@ -50,8 +53,11 @@ export interface RunDeps {
   requests?: Sql
   notices: Notices
   newId: NewId
-  /** The files of the published version, else of the draft; 404 if the pipeline does not exist. */
-  runnable(path: { namespace: string; layer: string; name: string }): Promise<Runnable>
+  /**
+   * The files of the published version. A draft, or a pipeline that was never published, has the files of the draft. 404 if the
+   * pipeline does not exist.
+   */
+  runnable(path: { namespace: string; layer: string; name: string }, isDraft: boolean): Promise<Runnable>
   /** Hints for the dispatcher of this replica. A sweep finds work whose hint was lost. */
   nudge(about: 'runRequested' | 'outbox'): void
 }
@@ -143,36 +149,39 @@ export function makeRunService(deps: RunDeps) {
 function makeRequest({ sql, requests = sql, newId, runnable, nudge }: RunDeps) {
   const intake = makeIntake(requests, () => nudge('runRequested'))
 
+  const wantedRun = ({ namespace, layer, pipeline, trigger, branch = MAIN, draft = false }: CreateRun) => {
+    const id = newId() as RunId
+    return { id, namespace, layer, pipeline, trigger, branch, isDraft: draft, ...clientTrace() }
+  }
+
   /**
    * Pins the code now; the start fixes the data. Resolves once the pending row is durable. A repeated key gets the answer of
    * its first request.
    */
   async function request(body: CreateRun, key: IdempotencyKey | null = null): Promise<RunAccepted> {
+    const wanted = wantedRun(body)
+    if (wanted.isDraft && wanted.branch === MAIN)
+      throw invalid('draft', 'needs a branch other than main: publish the draft, or send branch')
     if (key !== null) return (await requestOnce(body, key)) ?? refuse(body)
-    const id = newId() as RunId
-    const { namespace, layer, pipeline, trigger } = body
-    const wanted = { id, namespace, layer, pipeline, trigger, ...clientTrace() }
-    const outcome = await intake(wanted)
+    const outcome = wanted.branch === MAIN ? await intake(wanted) : 'onBranch'
     if (outcome === 'full') return refuse(body)
     if (outcome !== 'requested') {
       // An unpublished pipeline runs its draft. If the pipeline does not exist, `runnable` throws 404.
-      const target = await runnable({ namespace, layer, name: pipeline })
+      const target = await runnable(refOf(body), wanted.isDraft)
       if (!(await insertRun(sql, { ...wanted, ...target }))) return refuse(body)
       nudge('runRequested')
     }
-    return { run_id: id, status: 'pending' }
+    return { run_id: wanted.id, status: 'pending' }
   }
 
   /** Inserts the run and the row of the key in one transaction. Null: the pipeline accepts no run now. */
   async function requestOnce(body: CreateRun, key: IdempotencyKey): Promise<RunAccepted | null> {
-    const { namespace, layer, pipeline, trigger } = body
     const outcome = await answerOnce(sql, key, {
-      prepare: () => runnable({ namespace, layer, name: pipeline }),
+      prepare: () => runnable(refOf(body), body.draft === true),
       async perform(tx, target) {
-        const id = newId() as RunId
-        const run = { id, namespace, layer, pipeline, trigger, ...clientTrace(), ...target }
+        const run = { ...wantedRun(body), ...target }
         return (await insertRun(tx, run))
-          ? { status: 202, body: { run_id: id, status: 'pending' as const } }
+          ? { status: 202, body: { run_id: run.id, status: 'pending' as const } }
           : null
       },
     })
@@ -181,9 +190,11 @@ function makeRequest({ sql, requests = sql, newId, runnable, nudge }: RunDeps) {
     return outcome.answer.body
   }
 
-  async function refuse({ namespace, layer, pipeline }: CreateRun): Promise<never> {
+  async function refuse(body: CreateRun): Promise<never> {
+    const { namespace, layer, pipeline, branch = MAIN } = body
     // If the pipeline was deleted meanwhile, `runnable` throws 404.
-    await runnable({ namespace, layer, name: pipeline })
+    await runnable(refOf(body), false)
+    if (branch !== MAIN && (await openBranchNamed(sql, branch)) === null) throw noOpenBranch(branch)
     throw new AppError(
       429,
       'RATE_LIMITED',
@@ -194,6 +205,8 @@ function makeRequest({ sql, requests = sql, newId, runnable, nudge }: RunDeps) {
 
   return request
 }
+
+const refOf = ({ namespace, layer, pipeline }: CreateRun) => ({ namespace, layer, name: pipeline })
 
 /**
  * Stores concurrent requests in one statement, and answers when they are durable. Before the answers, `stored` is called once

@@ -23,6 +23,10 @@ export const runs = pgTable(
     pipeline: pg.text('pipeline').notNull(),
     pipelineType: pg.text('pipeline_type').notNull(),
     trigger: pg.text('trigger').notNull(),
+    /** The branch that the run reads and merges into: `main` or a branch of a user. */
+    branch: pg.text('branch').notNull().default('main'),
+    /** True when the request asked for the draft. */
+    isDraft: pg.boolean('draft').notNull().default(false),
     /** Null when the run executes the draft. */
     versionNumber: pg.integer('version_number'),
     pins: pg.jsonb('pins').$type<PinnedFiles>().notNull(),
@@ -71,12 +75,19 @@ export const runs = pgTable(
   (t) => [
     uniqueIndex('run_of_trigger_event').on(t.triggerId, t.triggerEvent).where(sql`trigger_id is not null`),
     uniqueIndex('run_of_schedule').on(t.scheduleId, t.scheduleDue).where(sql`schedule_id is not null`),
-    /** For the latest success of a pipeline. Dependencies are compared with it, and it is never pruned. */
-    index('run_success').on(t.pipelineId, t.finishedAt, t.id).where(sql`status = 'success'`),
-    /** The order of a pipeline's waiting runs: a run between two attempts (`running`) comes before all `pending` runs. */
-    index('run_queue').on(t.pipelineId, t.status.desc(), t.createdAt, t.id).where(sql`waiting`),
+    /** For the latest success of a pipeline on main. Dependencies are compared with it, and it is never pruned. */
+    index('run_success')
+      .on(t.pipelineId, t.finishedAt, t.id)
+      .where(sql`status = 'success' and branch = 'main'`),
+    /**
+     * The order of a pipeline's waiting runs on one branch: a run between two attempts (`running`) comes before all `pending`
+     * runs.
+     */
+    index('run_queue').on(t.pipelineId, t.branch, t.status.desc(), t.createdAt, t.id).where(sql`waiting`),
     index('run_active').on(t.pipelineId).where(sql`status in ('pending', 'running')`),
-    uniqueIndex('run_one_running').on(t.pipelineId).where(sql`status = 'running'`),
+    uniqueIndex('run_one_running').on(t.pipelineId, t.branch).where(sql`status = 'running'`),
+    /** A branch of a user stays open while it has such runs. */
+    index('run_of_branch').on(t.branch).where(sql`status in ('pending', 'running') and branch <> 'main'`),
     index('run_followed').on(t.follower).where(sql`follower is not null`),
     // Indexes for lists: first the sort column, then the filter columns, so that Postgres skips runs without reading them.
     index('run_created').on(t.createdAt, t.id, t.status, t.namespace, t.layer),
@@ -89,7 +100,7 @@ export const runs = pgTable(
 // The tables below have no foreign key to `run`. A check would lock the run's row for every log line. A cascade would take a
 // query per run and table. So a deletion of runs deletes these rows first, as the reaper does in batches.
 
-/** One execution of a run on its own branch, computed from one commit of main. */
+/** One execution of a run on a branch of its own, computed from one state of the run's branch. */
 export const runAttempts = pgTable(
   'run_attempt',
   (pg) => ({
@@ -97,6 +108,8 @@ export const runAttempts = pgTable(
     attempt: pg.integer('attempt').notNull(),
     pipelineId: pg.uuid('pipeline_id').notNull(),
     branch: pg.text('branch').notNull(),
+    /** The branch into which `branch` merges. */
+    runBranch: pg.text('run_branch').notNull().default('main'),
     baseCommit: pg.bigint('base_commit', { mode: 'number' }).notNull(),
     /** The greatest landing file sequence when the attempt started. Later files are not its input. */
     landingWatermark: pg.bigint('landing_watermark', { mode: 'number' }).notNull(),
@@ -110,7 +123,7 @@ export const runAttempts = pgTable(
   }),
   (t) => [
     primaryKey({ columns: [t.runId, t.attempt] }),
-    uniqueIndex('run_attempt_one_open').on(t.pipelineId).where(sql`state = 'open'`),
+    uniqueIndex('run_attempt_one_open').on(t.pipelineId, t.runBranch).where(sql`state = 'open'`),
     check('run_attempt_state', sql`${t.state} in ('open', 'closed')`),
   ],
 )

@@ -26,7 +26,7 @@ import type { Content } from './tables.ts'
 
 const ref = alias(lakeRefs, 'ref')
 /** These columns are null for main only. */
-const BRANCH = {
+export const BRANCH = {
   ...pick(ref, 'name', 'state', 'head'),
   base: present(ref.base),
   runId: present(ref.runId),
@@ -34,7 +34,14 @@ const BRANCH = {
 }
 export type Branch = RowOf<typeof BRANCH>
 
-export type NewBranch = { branch: string; base: number; runId: string; attempt: number }
+export type NewBranch = {
+  branch: string
+  base: number
+  runId: string
+  attempt: number
+  /** The branch of a user into which the branch merges; by default main. */
+  parent?: string
+}
 
 export type MergeRequest = {
   branch: string
@@ -76,7 +83,7 @@ const insertBranches = (tx: SqlTx, branches: NewBranch[]) =>
   insertRows(
     tx,
     lakeRefs,
-    ['name', 'base', 'runId', 'attempt'],
+    ['name', 'base', 'runId', 'attempt', 'parent'],
     branches.map(({ branch, ...opened }) => ({ name: branch, ...opened })),
   )
 
@@ -279,7 +286,8 @@ const CHANGE = {
 }
 type MergedRow = MergeRequest & { number: number; changes: RowOf<typeof CHANGE>[] }
 
-function whyStale(branch: Branch | undefined, testedCommit: string): string | null {
+/** Why a branch cannot merge; null: it is open, and its head is the tested commit. */
+export function whyStale(branch: Branch | undefined, testedCommit: string): string | null {
   if (branch === undefined) return 'the branch does not exist'
   if (branch.state !== 'open') return `the branch is ${branch.state}`
   if (branch.head === testedCommit.toLowerCase()) return null

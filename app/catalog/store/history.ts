@@ -25,6 +25,10 @@ export const replacedAt = (sql: Sql | SqlTx) => sql`
 export const standsOn = (sql: Sql | SqlTx) => sql`
   f.state = 'open' and f.name <> 'main' and f.base >= e.from_commit and f.base < e.to_commit`
 
+/** A condition: pending or running runs read the branch `f` of a user and will merge into it. */
+export const hasUnfinishedRuns = (sql: Sql | SqlTx) => sql`
+  exists (select from run r where r.branch = f.name and r.branch <> 'main' and r.status in ('pending', 'running'))`
+
 /** Deletes the contents that neither main nor a branch references. */
 export async function removeUnusedContents(tx: SqlTx, contents: readonly { id: string }[]): Promise<number> {
   if (contents.length === 0) return 0
@@ -65,17 +69,22 @@ async function closeOrphans({ write, cutoffs, reaped, checkRunning }: Reaping): 
   }
 }
 
-/** Closes branches of users after their expiry. */
+/** Closes branches of users after their expiry. A branch with unfinished runs stays open until they end. */
 async function closeExpired({ write, now, reaped, checkRunning }: Reaping): Promise<void> {
   for (;;) {
     checkRunning()
     const closed = await write(async (tx) => {
       const expired = await select(tx, { name: alias(lakeRefs, 'f').name })`
-        from lake_ref f where f.kind = 'user' and f.state = 'open' and f.expires_at < ${now}
-        order by f.name limit ${ORPHANS_PER_BATCH}`
+        from lake_ref f
+        where f.kind = 'user' and f.state = 'open' and f.expires_at < ${now} and not ${hasUnfinishedRuns(tx)}
+        order by f.name limit ${ORPHANS_PER_BATCH} for update`
+      // A statement after the lock sees every run that was requested before it.
+      const idle = await select(tx, { name: alias(lakeRefs, 'f').name })`
+        from lake_ref f
+        where f.name = any(${expired.map(({ name }) => name)}) and not ${hasUnfinishedRuns(tx)}`
       return closeBranches(
         tx,
-        expired.map(({ name }) => name),
+        idle.map(({ name }) => name),
       )
     })
     if (closed === null) throw new NotLeading('another replica leads the reaper')
@@ -92,8 +101,8 @@ async function deleteBranches(reaping: Reaping): Promise<void> {
   const { cutoffs, reaped } = reaping
   await inBatches(reaping, async (tx) => {
     const branches = await select(tx, { name: alias(lakeRefs, 'f').name })`
-      from lake_ref f where f.closed_at < ${new Date(cutoffs.lakeHistory)} and f.name <> 'main'
-        and not exists (select from lake_ref p where p.name = f.parent and p.state = 'open')
+      from lake_ref f where f.closed_at < ${new Date(cutoffs.lakeHistory)} and f.name <> 'main' and (f.state = 'deleted'
+        or not exists (select from lake_ref p where p.name = f.parent and p.state = 'open'))
       order by f.closed_at limit ${BRANCHES_PER_BATCH}`
     const names = branches.map(({ name }) => name)
     if (names.length === 0) return false

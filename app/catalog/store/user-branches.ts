@@ -7,7 +7,7 @@ import type { Part } from '../../../drizzle/sql.ts'
 import { andVisibleTable, type VisibleTables } from '../../../drizzle/visibility.ts'
 import type { Page } from '../../core/pagination.ts'
 import { closeBranches } from './branches.ts'
-import { forgetBranches } from './history.ts'
+import { forgetBranches, hasUnfinishedRuns } from './history.ts'
 
 const ref = alias(lakeRefs, 'ref')
 const SHOWN = {
@@ -109,6 +109,12 @@ export async function openUserBranch(tx: SqlTx, branch: NewUserBranch): Promise<
 export async function countOpenBranches(sql: Sql | SqlTx, kind: NewUserBranch['kind']): Promise<number> {
   return only(await select(sql, { total: COUNT })`from lake_ref where kind = ${kind} and state = 'open'`)
     .total
+}
+
+/** Whether pending or running runs will merge into the branch. If the branch is locked, no further run is requested. */
+export async function isInUse(tx: SqlTx, name: string): Promise<boolean> {
+  const [used] = await tx`select from lake_ref f where f.name = ${name} and ${hasUnfinishedRuns(tx)}`
+  return used !== undefined
 }
 
 /** Closes a branch of a user. Returns false when it is not open. */

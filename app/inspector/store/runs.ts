@@ -129,11 +129,12 @@ async function pipelinesLike(sql: Sql, filter: InstanceFilter): Promise<string[]
 const HOLDUPS = {
   ...pick(alias(runs, 'own'), 'notBefore'),
   now: FOUND.now,
-  /** Older waiting runs of the same pipeline. */
+  /** Older waiting runs of the same pipeline on the same branch. */
   ahead: computed<number>('(select count(*)::int from ahead)'),
   firstAhead: computed<string | null>('(select id from ahead limit 1)'),
   running: computed<string | null>(`(
-    select r.id from run r where r.pipeline_id = own.pipeline_id and r.status = 'running' and r.id <> own.id)`),
+    select r.id from run r where r.pipeline_id = own.pipeline_id and r.branch = own.branch and r.status = 'running'
+      and r.id <> own.id)`),
   /** Runs of other pipelines that have waited longer, up to a limit. */
   aheadElsewhere: computed<number>(`(
     select count(*)::int from (select 1 from run r where r.waiting and r.pipeline_id <> own.pipeline_id
@@ -155,9 +156,9 @@ export async function holdupsOf(sql: Sql, runId: string): Promise<Holdups | unde
     sql,
     HOLDUPS,
     sql`
-      with own as (select id, pipeline_id, created_at, not_before, follower from run where id = ${runId}),
+      with own as (select id, pipeline_id, branch, created_at, not_before, follower from run where id = ${runId}),
       ahead as (
-        select r.id from own join run r on r.pipeline_id = own.pipeline_id and r.waiting
+        select r.id from own join run r on r.pipeline_id = own.pipeline_id and r.branch = own.branch and r.waiting
           and (r.created_at, r.id) < (own.created_at, own.id)
         order by r.created_at, r.id limit ${COUNT_MAX})`,
   )`from own`

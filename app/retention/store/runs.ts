@@ -136,6 +136,7 @@ const doomedRuns = ({ sql, now }: Reaping, ranges: readonly Range[], perRange: n
     "untilId" uuid, "keepsLatestSuccess" boolean)
   left join lateral (
     select s.id from run s where range."keepsLatestSuccess" and s.pipeline_id = range."pipelineId" and s.status = 'success'
+      and s.branch = 'main'
     order by s.finished_at desc, s.id desc limit 1) latest on true
   cross join lateral (
     select r.id, r.created_at, r.finished_at from run r

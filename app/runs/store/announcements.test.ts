@@ -26,6 +26,7 @@ const success = (pipeline: string, more: Partial<LockedRun> = {}) =>
     namespace: 'default',
     layer: 'gold',
     pipeline,
+    branch: 'main',
     status: 'success',
     effects: ['announce'],
     chainDepth: 2,

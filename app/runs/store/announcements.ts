@@ -2,6 +2,7 @@
 import type { JSONValue } from 'postgres'
 import type { SqlTx } from '../../../drizzle/client.ts'
 import type { Part } from '../../../drizzle/sql.ts'
+import { MAIN } from '../../core/lake-version.ts'
 import type { LockedRun } from './moves.ts'
 
 /** The source that triggers match: `pipeline:ns.layer.name`. */
@@ -9,12 +10,12 @@ export const pipelineSource = (run: { namespace: string; layer: string; pipeline
   `pipeline:${run.namespace}.${run.layer}.${run.pipeline}`
 
 /**
- * Inserts an event for each run that ended in success in this transaction, if any trigger listens. One listener is enough, and
+ * Inserts an event for each run on main that ended in success in this transaction, if any trigger listens. One listener is enough, and
  * an index finds it. With a plain `exists`, the planner may collect all listeners.
  */
 export function announcedPart(tx: SqlTx, runs: Iterable<LockedRun>): Part[] {
   const successes = [...runs].filter(
-    ({ status, effects }) => status === 'success' && effects.includes('announce'),
+    ({ branch, status, effects }) => branch === MAIN && status === 'success' && effects.includes('announce'),
   )
   if (successes.length === 0) return []
   const rows = successes.map((run) => ({

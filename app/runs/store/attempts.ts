@@ -58,9 +58,12 @@ const OPEN = {
    */
   tableMetadata: computed<string>(`coalesce((
     select c.metadata_location from lake_ref f
-    join main_entry e on e.namespace = r.namespace and e.layer = r.layer and e.name = r.pipeline
+    left join branch_entry own on own.ref = f.name
+      and own.namespace = r.namespace and own.layer = r.layer and own.name = r.pipeline
+    left join main_entry e on own.ref is null
+      and e.namespace = r.namespace and e.layer = r.layer and e.name = r.pipeline
       and e.from_commit <= f.base and (e.to_commit is null or e.to_commit > f.base)
-    join lake_content c on c.id = e.content_id
+    join lake_content c on c.id = case when own.ref is null then e.content_id else own.base_content end
     where f.name = a.branch), '')`),
 }
 

@@ -35,6 +35,7 @@ export const LOCKED = pick(
   'namespace',
   'layer',
   'pipeline',
+  'branch',
   'snapshot',
   'machineVersion',
   'status',
@@ -170,6 +171,10 @@ export function savedParts(tx: SqlTx, locked: Iterable<LockedRun>, now: Date): P
     where run.id = any(${moved.map(({ id }) => id)}::uuid[]))`,
   ]
 }
+
+/** Whether the attempt's branch has merged in this transaction. */
+export const hasMerged = ({ effects, status }: Pick<LockedRun, 'effects' | 'status'>): boolean =>
+  effects.includes('mergeBranch') && status === 'success'
 
 /** The run-completed events of runs that ended in this transaction. */
 export const completedOf = (runs: Iterable<LockedRun>): RunCompleted[] =>

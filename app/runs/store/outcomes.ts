@@ -4,14 +4,15 @@ import type { Row } from 'postgres'
 import { inTransaction, type Sql, type SqlTx } from '../../../drizzle/client.ts'
 import { cteStatement } from '../../../drizzle/cte-statement.ts'
 import { isTerminal, MAX_LOST_ALONE, type RunEvent, runColumns } from '../../../machines/run.ts'
-import { mergeBranches } from '../../catalog/branches.ts'
+import { mergeBranches, mergeIntoParents } from '../../catalog/branches.ts'
 import type { PipelineId, RunId } from '../../core/ids.ts'
+import { MAIN } from '../../core/lake-version.ts'
 import { limits } from '../../core/limits.ts'
 import type { Executed, Outcome, TestResult } from '../outcome.ts'
 import { announcedEvents, announcedPart } from './announcements.ts'
 import { branchOf } from './attempts.ts'
 import { type LogLevel, type LogLine, loggedPart, seqAfter, storableText } from './logs.ts'
-import { completedOf, type LockedRun, lockRuns, moveRun, savedParts } from './moves.ts'
+import { completedOf, hasMerged, type LockedRun, lockRuns, moveRun, savedParts } from './moves.ts'
 import { notifying, type RunCompleted } from './notices.ts'
 import { type Boot, settledParts } from './settle.ts'
 
@@ -262,7 +263,10 @@ function whyFailed({ error, value, samples = [] }: TestResult): string {
 
 const rowsText = (count: number) => `${count} ${count === 1 ? 'row' : 'rows'}`
 
-/** Merges tested branches. Main is locked once for all of them, and only if there is something to merge. */
+/**
+ * Merges tested branches. Main is locked once for all of them, and only if there is something to merge. The branches of users
+ * are locked after main.
+ */
 async function mergeTested(
   tx: SqlTx,
   runs: Map<RunId, LockedRun>,
@@ -272,19 +276,19 @@ async function mergeTested(
 ): Promise<void> {
   const merging = [...runs.values()].filter((run) => run.effects.includes('mergeBranch'))
   if (merging.length === 0) return
-  const results = await mergeBranches(
-    tx,
-    merging.map((run) => {
-      const testedCommit = executed.get(run.id)?.testedCommit
-      assert(testedCommit)
-      const branch = branchOf(run.id, run.snapshot.context.attempt)
-      return { branch, testedCommit, runId: run.id, message: `${run.namespace}.${run.layer}.${run.pipeline}` }
-    }),
-  )
+  const requestOf = (run: LockedRun) => {
+    const testedCommit = executed.get(run.id)?.testedCommit
+    assert(testedCommit)
+    const branch = branchOf(run.id, run.snapshot.context.attempt)
+    return { branch, testedCommit, runId: run.id, message: `${run.namespace}.${run.layer}.${run.pipeline}` }
+  }
+  const isOnMain = ({ branch }: LockedRun) => branch === MAIN
+  const onMain = await mergeBranches(tx, merging.filter(isOnMain).map(requestOf))
+  const nested = await mergeIntoParents(tx, merging.filter((run) => !isOnMain(run)).map(requestOf))
   for (const run of merging) {
     const { attempt } = run.snapshot.context
     const branch = branchOf(run.id, attempt)
-    const result = results.get(branch)
+    const result = onMain.get(branch) ?? nested.get(branch)
     if (result?.kind === 'merged') {
       run.mergedCommit = result.commit
       moveRun(run, { type: 'merged', attempt }, 'merge', now)
@@ -294,7 +298,7 @@ async function mergeTested(
       result === undefined
         ? `branch ${branch} no longer exists`
         : result.kind === 'conflict'
-          ? `${result.table} changed on main`
+          ? `${result.table} changed on ${run.branch}`
           : result.why
     appendLine(run, 1, 'warn', `merge conflict in attempt ${attempt}: ${why}`)
     moveRun(run, { type: 'conflicted', attempt }, 'merge', now)
@@ -305,20 +309,17 @@ async function mergeTested(
   }
 }
 
-function closingLine({
-  status,
-  error,
-  durationMs,
-  mergedCommit,
-  rowsWritten,
-}: LockedRun): [LogLevel, string] {
+function closingLine(run: LockedRun): [LogLevel, string] {
+  const { status, error, durationMs, branch, mergedCommit, rowsWritten } = run
   if (status !== 'success') {
     assert(error !== null)
     return ['error', error]
   }
   assert(durationMs !== null)
   const success = `success after ${durationMs} ms`
-  if (mergedCommit === null) return ['info', `${success}: no table changed`]
+  if (!hasMerged(run)) return ['info', `${success}: no table changed`]
   assert(rowsWritten !== null)
-  return ['info', `${success}: ${rowsText(rowsWritten)} merged as commit ${mergedCommit}`]
+  return branch === MAIN
+    ? ['info', `${success}: ${rowsText(rowsWritten)} merged as commit ${mergedCommit}`]
+    : ['info', `${success}: ${rowsText(rowsWritten)} merged into branch ${branch}`]
 }

@@ -7,7 +7,9 @@ import type { Part } from '../../../drizzle/sql.ts'
 import { store } from '../../../machines/advance.ts'
 import { newRun, RUN_MACHINE_VERSION } from '../../../machines/run.ts'
 import { begunTrace, type ClientTrace } from '../../../proto/trace.ts'
+import { openParentPart } from '../../catalog/branches.ts'
 import type { PipelineId, RunId } from '../../core/ids.ts'
+import { MAIN } from '../../core/lake-version.ts'
 import { limits } from '../../core/limits.ts'
 
 export interface RunRequest {
@@ -163,6 +165,8 @@ const NEW_COLUMNS = [
   'pipeline',
   'pipelineType',
   'trigger',
+  'branch',
+  'isDraft',
   'versionNumber',
   'pins',
   'landingZones',
@@ -176,18 +180,21 @@ export interface NewRun extends Pick<InsertedRun, (typeof NEW_COLUMNS)[number]>,
 
 /**
  * Inserts the pending row, which is the queue entry, and its first history entry in one statement. False: the pipeline was
- * deleted meanwhile, or too many of its runs wait.
+ * deleted meanwhile, too many of its runs wait, or no branch of a user with this name is open. The lock of the branch makes its
+ * end wait, so a branch never ends with an unfinished run.
  */
 export async function insertRun(sql: Sql | SqlTx, run: NewRun): Promise<boolean> {
   const columns = [...NEW_COLUMNS, ...PENDING_COLUMNS, 'traceparent', 'tracestate'] as const
   const row = { ...run, ...PENDING, ...begunTrace(run.id, run) }
+  const isOnMain = run.branch === MAIN
   const rows = await sql`
-    with requested as (
+    with ${isOnMain ? sql`` : sql`${openParentPart(sql, run.branch)},`} requested as (
       insert into run (${columnNames(sql, runs, columns)})
       select ${columnNames(sql, runs, columns, 'n.')} from ${recordset(sql, runs, columns, [row], 'n')}
       join pipeline p on p.id = n.pipeline_id and p.deleted_at is null and not exists (
         select 1 from run q where q.pipeline_id = p.id and q.waiting
         offset ${limits.waitingRunsPerPipeline - 1} limit 1)
+        and ${isOnMain ? sql`true` : sql`exists (select from open_parent)`}
       returning id, created_at)
     insert into transition (machine, entity_id, at, event, "from", "to", effects, cause)
     select 'run', id, created_at, 'requested', '', 'pending.waiting', '[]', ${run.trigger} from requested

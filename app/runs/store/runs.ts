@@ -17,6 +17,8 @@ export const LISTED = {
   status: runs.status,
   phase: runs.phase,
   trigger: runs.trigger,
+  branch: runs.branch,
+  draft: runs.isDraft,
   attempt: runs.attempt,
   version_number: runs.versionNumber,
   started_at: runs.startedAt,
@@ -29,6 +31,7 @@ const SHOWN = { ...LISTED, ...pick(runs, 'error', 'baseCommit', 'mergedCommit', 
 
 export const listed = ({ started_at, finished_at, created_at, ...run }: RowOf<typeof LISTED>): RunListed => ({
   ...run,
+  build_id: null,
   started_at: started_at?.toISOString() ?? null,
   finished_at: finished_at?.toISOString() ?? null,
   created_at: created_at.toISOString(),

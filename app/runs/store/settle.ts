@@ -5,11 +5,12 @@ import { qualityResults } from '../../../drizzle/schema/run.ts'
 import type { Part } from '../../../drizzle/sql.ts'
 import { closedBranchesPart } from '../../catalog/branches.ts'
 import type { RunId } from '../../core/ids.ts'
+import { MAIN } from '../../core/lake-version.ts'
 import { limits } from '../../core/limits.ts'
 import type { Executed } from '../outcome.ts'
 import { branchOf, handleOf } from './attempts.ts'
 import { ATTEMPT_LINES, seqAfter, storableText } from './logs.ts'
-import type { LockedRun } from './moves.ts'
+import { hasMerged, type LockedRun } from './moves.ts'
 
 /** The boot id of the runner that executes an attempt: one start of its process. */
 export interface Boot {
@@ -28,7 +29,7 @@ export function settledParts(
 ): Part[] {
   const all = [...runs.values()]
   const closing = all.filter((run) => run.effects.includes('closeBranch'))
-  const ended = all.filter((run) => run.effects.includes('closeBranch') || run.mergedCommit !== null)
+  const ended = all.filter((run) => run.effects.includes('closeBranch') || hasMerged(run))
   const cancelling = all.filter((run) => run.effects.includes('cancelAttempt'))
   for (const run of ended) run.follower = null
   return [
@@ -140,13 +141,14 @@ function storeResults(tx: SqlTx, runs: LockedRun[], executed: Map<RunId, Execute
 }
 
 /**
- * I6: this update archives the files; an effect moves their objects later. A file that another success has archived meanwhile
+ * I6: this update archives the files; an effect moves their objects later. Only runs on main archive files. A file that another success has archived meanwhile
  * stays with that success. A file that the run may only read stays active, and the run's log says so.
  */
 function archiveInputs(tx: SqlTx, runs: LockedRun[], executed: Map<RunId, Executed>, now: Date): Part[] {
   const inputs = runs.flatMap((run) => {
     const facts = executed.get(run.id)
-    if (run.status !== 'success' || facts === undefined || !facts.archivesLandingZones) return []
+    if (run.branch !== MAIN || run.status !== 'success' || facts === undefined || !facts.archivesLandingZones)
+      return []
     return facts.landingFileIds.map((id) => ({ run_id: run.id, attempt: run.snapshot.context.attempt, id }))
   })
   if (inputs.length === 0) return []

@@ -11,13 +11,15 @@ import { pipelines } from '../../../drizzle/schema/pipeline.ts'
 import { runAttempts, runs } from '../../../drizzle/schema/run.ts'
 import type { Part } from '../../../drizzle/sql.ts'
 import { executesAlone, RUN_MACHINE_VERSION } from '../../../machines/run.ts'
-import { openedBranchesPart } from '../../catalog/branches.ts'
+import { copiedEntriesPart, openedBranchesPart } from '../../catalog/branches.ts'
 import type { RunId } from '../../core/ids.ts'
+import { MAIN } from '../../core/lake-version.ts'
 import { announcedEvents, announcedPart } from './announcements.ts'
 import { branchOf, continueLogs, freezeInputs, type OpenAttempt } from './attempts.ts'
 import { ATTEMPT_LINES, type LogLevel, type LogLine, loggedPart, seqAfter } from './logs.ts'
 import { completedOf, LOCKED, type LockedRun, lockedRuns, moveRun, savedParts } from './moves.ts'
 import type { RunCompleted } from './notices.ts'
+import { type BranchStart, branchStarts } from './on-branches.ts'
 
 /** The result of one pass over the waiting runs. */
 export interface Started {
@@ -31,9 +33,9 @@ export interface Started {
 }
 
 /**
- * Starts the oldest waiting run of each pipeline, as many as there are slots, in one transaction. `runnerUrls` are runner
- * addresses, one per free slot. Some runs end here and take no slot: an earlier success archived their input, or their pipeline
- * was deleted after the request.
+ * Starts the oldest waiting run of each pipeline and branch, as many as there are slots, in one transaction. `runnerUrls` are
+ * runner addresses, one per free slot. Some runs end here and take no slot: an earlier success archived their input, their
+ * pipeline was deleted, or their branch was closed.
  */
 export const startWaiting = (
   sql: Sql,
@@ -52,11 +54,12 @@ export const startWaiting = (
         with recursive heads as (
           (${headOfQueue(tx, tx`true`)})
           union all
-          select next.* from heads h cross join lateral (${headOfQueue(tx, tx`q.pipeline_id > h.pipeline_id`)}) next),
+          select next.* from heads h cross join lateral (${headOfQueue(tx, tx`(q.pipeline_id, q.branch) > (h.pipeline_id, h.branch)`)}) next),
         chosen as materialized (
           select h.id from heads h
           where (h.not_before is null or h.not_before <= clock_timestamp()) and h.machine_version <= ${RUN_MACHINE_VERSION}
-            and (select a.attempt from run_attempt a where a.pipeline_id = h.pipeline_id and a.state = 'open') is null
+            and (select a.attempt from run_attempt a
+              where a.pipeline_id = h.pipeline_id and a.run_branch = h.branch and a.state = 'open') is null
           order by h.created_at, h.id limit ${runnerUrls.length}),
         inputs as materialized (
           select id, filename, archived_by_run from landing_file
@@ -73,37 +76,37 @@ export const startWaiting = (
     if (first === undefined) return { attempts: [], completed: [], events: 0, isFull: false }
     const { now } = first
     const waiting = lockedRuns(rows)
+    const starts = await branchStarts(tx, waiting.values())
     const lines: LogLine[] = []
     const opened: OpenAttempt[] = []
     for (const row of rows) {
       const run = waiting.get(row.id as RunId)
       if (run === undefined) continue
-      const ended = endUnstarted(run, row, now)
-      if (ended !== null) {
-        lines.push(ended)
-        continue
-      }
+      const start = run.branch === MAIN ? startOnMain(row) : starts.get(run.id)
+      const ended = endUnstarted(run, row, now, start)
+      if (ended !== null) lines.push(ended)
+      if (ended !== null || start === undefined) continue
       if (!moveRun(run, { type: 'start' }, 'dispatcher', now)) continue
       run.follower = follower
-      run.baseCommit = Number(first.base)
+      run.baseCommit = start.base
       run.notBefore = null
       const runnerUrl = runnerUrls[opened.length]
       assert(runnerUrl, 'more runs were chosen than slots are free')
-      opened.push(attemptOf(run, row, runnerUrl))
+      opened.push({ ...attemptOf(run, row, runnerUrl), tableMetadata: start.tableMetadata })
     }
     const rowOf = new Map(rows.map((row) => [row.id as RunId, row]))
     await freezeInputs(tx, opened, first.watermark, (id) => rowOf.get(id)?.landingZones ?? [], includesInputs)
     await continueLogs(tx, opened)
-    for (const attempt of opened) lines.push(...openingLines(attempt, rowOf.get(attempt.runId), now))
+    for (const attempt of opened)
+      lines.push(...openingLines(attempt, rowOf.get(attempt.runId), waiting.get(attempt.runId), now))
+    const branches = opened.map((attempt) => newBranchOf(attempt, waiting))
     const announced = announcedPart(tx, waiting.values())
     const statement = cteStatement(
       tx,
       [
         ...openedPart(tx, opened, first, waiting),
-        ...openedBranchesPart(
-          tx,
-          opened.map(({ branch, runId, attempt }) => ({ branch, base: Number(first.base), runId, attempt })),
-        ),
+        ...openedBranchesPart(tx, branches),
+        ...copiedEntriesPart(tx, branches),
         ...loggedPart(tx, lines),
         ...savedParts(tx, waiting.values(), now),
         ...announced,
@@ -119,18 +122,28 @@ export const startWaiting = (
     return started(await statement)
   })
 
-/** The first run in the queue of the first pipeline that meets the condition. */
+/** The first run in the queue of the first pipeline and branch that meet the condition. */
 const headOfQueue = (tx: SqlTx, condition: PendingQuery<Row[]>) => tx`
-  select q.pipeline_id, q.id, q.created_at, q.not_before, q.machine_version from run q
+  select q.pipeline_id, q.branch, q.id, q.created_at, q.not_before, q.machine_version from run q
   where q.waiting and ${condition}
-  order by q.pipeline_id, q.status desc nulls last, q.created_at, q.id limit 1`
+  order by q.pipeline_id, q.branch, q.status desc nulls last, q.created_at, q.id limit 1`
 
 const r = alias(runs, 'r')
 const p = alias(pipelines, 'p')
 const i = alias(landingFiles, 'i')
 const WAITING = {
   ...LOCKED,
-  ...pick(r, 'pipelineType', 'trigger', 'versionNumber', 'pins', 'landingZones', 'traceparent', 'tracestate'),
+  ...pick(
+    r,
+    'pipelineType',
+    'trigger',
+    'versionNumber',
+    'isDraft',
+    'pins',
+    'landingZones',
+    'traceparent',
+    'tracestate',
+  ),
   now: computed<Date>('clock_timestamp()'),
   /** Head of main, and the greatest number of a landing file. Both are int8, as text. */
   base: computed<string>("(select number from lake_ref where name = 'main')"),
@@ -153,7 +166,12 @@ const WAITING = {
 type WaitingRow = RowOf<typeof WAITING>
 
 /** Ends a run that has nothing left to do, and returns its last log line; null: the run must start. */
-function endUnstarted(run: LockedRun, row: WaitingRow, now: Date): LogLine | null {
+function endUnstarted(
+  run: LockedRun,
+  row: WaitingRow,
+  now: Date,
+  start: BranchStart | undefined,
+): LogLine | null {
   const line = (level: LogLevel, message: string): LogLine => ({
     runId: run.id,
     seq: seqAfter(run.snapshot.context.attempt, 9),
@@ -161,10 +179,11 @@ function endUnstarted(run: LockedRun, row: WaitingRow, now: Date): LogLine | nul
     level,
     message,
   })
-  if (!row.isLive)
-    return moveRun(run, { type: 'cancelRequested' }, 'pipeline deleted', now)
-      ? line('warn', 'cancelled: pipeline deleted')
-      : null
+  const cancelled = (cause: string) => moveRun(run, { type: 'cancelRequested' }, cause, now)
+  if (!row.isLive) return cancelled('pipeline deleted') ? line('warn', 'cancelled: pipeline deleted') : null
+  const { branch } = run
+  if (start === undefined)
+    return cancelled('branch closed') ? line('warn', `cancelled: branch ${branch} is not open`) : null
   const { inputFilename: filename, inputArchivedBy: archivedBy } = row
   if (archivedBy === null) return null
   run.startedAt ??= now
@@ -178,7 +197,26 @@ function endUnstarted(run: LockedRun, row: WaitingRow, now: Date): LogLine | nul
     : null
 }
 
-const attemptOf = (run: LockedRun, row: WaitingRow, runnerUrl: string): OpenAttempt => {
+const startOnMain = ({ base, tableMetadata }: WaitingRow): BranchStart => ({
+  base: Number(base),
+  tableMetadata,
+})
+
+function newBranchOf(
+  { runId, branch, attempt }: OpenAttempt,
+  started: Map<RunId, LockedRun>,
+): Parameters<typeof copiedEntriesPart>[1][number] {
+  const run = started.get(runId)
+  assert(run !== undefined && run.baseCommit !== null, 'a started run has a base')
+  const opening = { branch, base: run.baseCommit, runId, attempt }
+  return run.branch === MAIN ? opening : { ...opening, parent: run.branch }
+}
+
+const attemptOf = (
+  run: LockedRun,
+  row: WaitingRow,
+  runnerUrl: string,
+): Omit<OpenAttempt, 'tableMetadata'> => {
   const { attempt } = run.snapshot.context
   return {
     runId: run.id,
@@ -201,19 +239,28 @@ const attemptOf = (run: LockedRun, row: WaitingRow, runnerUrl: string): OpenAtte
     logLines: 0,
     logBytes: 0,
     landing: [],
-    tableMetadata: row.tableMetadata,
   }
 }
 
 /** The opening log lines of an attempt. They are added to the attempt's counts of lines and bytes. */
-function openingLines(attempt: OpenAttempt, row: WaitingRow | undefined, now: Date): LogLine[] {
-  if (row === undefined) return []
+function openingLines(
+  attempt: OpenAttempt,
+  row: WaitingRow | undefined,
+  run: LockedRun | undefined,
+  now: Date,
+): LogLine[] {
+  if (row === undefined || run === undefined) return []
   const { versionNumber: version, publishedVersion: published, isDraftDirty } = row
   const files = attempt.landing.reduce((sum, zone) => sum + zone.files.length, 0)
+  const { branch, baseCommit: base } = run
+  const code = version === null ? 'the draft' : `version ${version}`
+  const inputs = files > 0 ? `, landing files: ${files}` : ''
   const messages: [LogLevel, string | null][] = [
     [
       'info',
-      `attempt ${attempt.attempt}: ${version === null ? 'the draft' : `version ${version}`} on main at commit ${row.base}${files > 0 ? `, landing files: ${files}` : ''}`,
+      branch === MAIN
+        ? `attempt ${attempt.attempt}: ${code} on main at commit ${base}${inputs}`
+        : `attempt ${attempt.attempt}: ${code} on branch ${branch} at base commit ${base}${inputs}`,
     ],
     [
       'info',
@@ -221,7 +268,12 @@ function openingLines(attempt: OpenAttempt, row: WaitingRow | undefined, now: Da
         ? 'this attempt executes alone on its runner: earlier attempts lost their runners'
         : null,
     ],
-    ['warn', version === null ? 'the pipeline has never been published: this run executes its draft' : null],
+    [
+      'warn',
+      version === null && !row.isDraft
+        ? 'the pipeline has never been published: this run executes its draft'
+        : null,
+    ],
     [
       'info',
       version !== null && published !== null && published > version
@@ -248,7 +300,7 @@ function openingLines(attempt: OpenAttempt, row: WaitingRow | undefined, now: Da
 function openedPart(
   tx: SqlTx,
   opened: readonly OpenAttempt[],
-  { now, base, watermark }: WaitingRow,
+  { now, watermark }: WaitingRow,
   started: Map<RunId, LockedRun>,
 ): Part[] {
   if (opened.length === 0) return []
@@ -257,8 +309,9 @@ function openedPart(
     attempt,
     pipelineId: started.get(runId)?.pipelineId,
     branch,
+    runBranch: started.get(runId)?.branch,
     runnerUrl,
-    baseCommit: Number(base),
+    baseCommit: started.get(runId)?.baseCommit,
     landingWatermark: Number(watermark),
     openedAt: now,
   }))
@@ -266,7 +319,17 @@ function openedPart(
     tx`opened_attempts as (${insertRows(
       tx,
       runAttempts,
-      ['runId', 'attempt', 'pipelineId', 'branch', 'runnerUrl', 'baseCommit', 'landingWatermark', 'openedAt'],
+      [
+        'runId',
+        'attempt',
+        'pipelineId',
+        'branch',
+        'runBranch',
+        'runnerUrl',
+        'baseCommit',
+        'landingWatermark',
+        'openedAt',
+      ],
       rows,
     )})`,
   ]
