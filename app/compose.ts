@@ -11,6 +11,8 @@ import { branchRoutes, tagRoutes } from './branches/routes.ts'
 import { makeBranchService } from './branches/service.ts'
 import { makeTagService } from './branches/tags.ts'
 import { makeCatalog } from './catalog/catalog.ts'
+import { makeLakeReader } from './catalog/lake-reader.ts'
+import { makeRestores } from './catalog/restores.ts'
 import { attemptTokenKey } from './catalog/store/token-key.ts'
 import { makeTokens, type Tokens } from './catalog/tokens.ts'
 import { viewOf } from './catalog/views.ts'
@@ -113,7 +115,9 @@ export async function composeService(parts: ServiceParts) {
   const archive = makeArchive({ sql, objects })
   const clearUpUpload = makeClearUp({ sql, objects })
   const upkeep = startUpkeep(parts, runs)
-  const history = makeHistoryService({ sql, lists: patient.sql })
+  const { files } = catalog
+  const restores = makeRestores({ db, objects, files, reader: makeLakeReader(objects), clock, newId })
+  const history = makeHistoryService({ sql, lists: patient.sql, restores })
 
   const app = buildApp({
     config,

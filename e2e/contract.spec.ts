@@ -280,6 +280,8 @@ test('commits and states of tables answer as specified', async ({ request }) => 
     list: 'history',
     has: `${state} schema_changed created_at`,
   })
+  const data = { time: new Date().toISOString() }
+  await ok(request, `POST ${TABLE}/restore`, 200, { at, data, has: 'commit restored_from' })
 })
 
 test('namespaces, retention, audit, features and health answer as specified', async ({ request }) => {

@@ -1,6 +1,16 @@
 // The second contract: History.
 import { expect, test } from '@playwright/test'
-import { expectError, fresh, getJson, newNamespace, pipelineWith, publish, writeFile } from './resources.ts'
+import {
+  expectError,
+  fresh,
+  getJson,
+  newNamespace,
+  newZone,
+  pipelineWith,
+  publish,
+  rowsOf,
+  writeFile,
+} from './resources.ts'
 import { runToSuccess } from './runs.ts'
 
 test('each success is a commit of main and a state of its table', {
@@ -55,4 +65,52 @@ test('each success is a commit of main and a state of its table', {
   expect((await getJson(request, path, { branch })).history).toMatchObject([{ commit: first.merged_commit }])
   await expectError(await request.get(`${path}?branch=absent`), 404)
   await expectError(await request.get(`/api/v1/tables/${namespace}/gold/absent/history`), 404)
+})
+
+test('a restored table has its earlier rows for readers and for the next run', {
+  tag: ['@history.restore', '@history.restore.400', '@history.restore.404', '@history.restore.watermark'],
+}, async ({ request }) => {
+  const namespace = await newNamespace(request)
+  const zone = await newZone(request, namespace)
+  const sql = `select *, '{{ watermark_value }}' as mark from read_csv('{{ landing_zone("${zone.name}") }}')`
+  const pipeline = await pipelineWith(request, sql, { namespace, layer: 'silver' })
+  const config =
+    'archive_landing_zones: true\nmerge_strategy: incremental\nunique_key: id\nwatermark_column: seen\n'
+  await writeFile(request, `${pipeline.prefix}config.yaml`, config)
+  await publish(request, pipeline)
+  const deliver = async (lines: string) => {
+    await zone.upload('batch.csv', `id,seen\n${lines}\n`)
+    return runToSuccess(request, pipeline)
+  }
+  const rows = async () =>
+    rowsOf(request, `select id, seen from silver."${pipeline.name}" order by id`, namespace)
+  const first = await deliver('1,10\n2,20')
+  await deliver('2,90\n3,99')
+  const path = `/api/v1/tables/${namespace}/silver/${pipeline.name}/restore`
+  const response = await request.post(path, { data: { commit: first.merged_commit } })
+  expect(response.status()).toBe(200)
+  const { commit, restored_from } = await response.json()
+  expect(restored_from).toBe(first.merged_commit)
+  expect(commit).toBeGreaterThan(first.merged_commit)
+  expect(await rows()).toEqual([
+    { id: 1, seen: 10 },
+    { id: 2, seen: 20 },
+  ])
+
+  await deliver('4,40')
+  expect(await rows()).toEqual([
+    { id: 1, seen: 10 },
+    { id: 2, seen: 20 },
+    { id: 4, seen: 40 },
+  ])
+  const marks = await rowsOf(request, `select mark from silver."${pipeline.name}" where id = 4`, namespace)
+  expect(marks).toEqual([{ mark: '20' }])
+
+  await expectError(
+    await request.post(path, { data: { commit: 999_999_999 } }),
+    404,
+    /the oldest kept commit is \d+/,
+  )
+  await expectError(await request.post(path, { data: {} }), 400, /^commit: /)
+  await expectError(await request.post(path, { data: { commit: 1, time: '2026-01-01' } }), 400, /^time: /)
 })

@@ -363,6 +363,7 @@ export const RULES: Readonly<Record<string, Rule>> = {
 
   'GET /api/v1/commits': VISIBLE_ONLY,
   [`GET ${T}/history`]: table('read'),
+  [`POST ${T}/restore`]: table('write'),
 
   'GET /api/v1/runs': VISIBLE_ONLY,
   'POST /api/v1/runs': pipelineOfBody,

@@ -34,8 +34,10 @@ export function makeCatalog({ codeVisibility = seesAll, ...rest }: CatalogDeps) 
   const deps = { ...rest, codeVisibility }
   const { log } = deps
   const access = makeAccess(deps)
-  const catalog = makeCatalogService({ ...deps, files: makeMetadataFiles(deps) })
+  const files = makeMetadataFiles(deps)
+  const catalog = makeCatalogService({ ...deps, files })
   return {
+    files,
     routes: new Elysia()
       .use(icebergRoutes({ base: '/catalog', catalog, sessions: access.sessions, log }))
       .use(sluiceRoutes(deps, access)),

@@ -4,7 +4,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api'
-import { openDatabase, type Sql } from '../../drizzle/client.ts'
+import { type Db, openDatabase, type Sql } from '../../drizzle/client.ts'
 import { dataLocation, keyOf } from '../../lake/iceberg/format/location.ts'
 import { currentSchema, type TableMetadata } from '../../lake/iceberg/format/metadata.ts'
 import type { Schema } from '../../lake/iceberg/format/types.ts'
@@ -39,6 +39,7 @@ import { makeTokens, type Tokens } from './tokens.ts'
 export const ROOT = 'sluice://lake/'
 
 export interface TestCatalog {
+  db: Db
   sql: Sql
   objects: ObjectStore
   /** The directory of the store. */
@@ -88,7 +89,7 @@ export async function openTestCatalog(
   appParts: Parameters<typeof testApp>[0] = {},
 ): Promise<TestCatalog> {
   const postgres = await testDatabase()
-  const { sql, close } = openDatabase(postgres.url, {
+  const { db, sql, close } = openDatabase(postgres.url, {
     connections: 1,
     rawConnections: 4,
     application: 'test',
@@ -192,6 +193,7 @@ export async function openTestCatalog(
   }
 
   return {
+    db,
     sql,
     objects,
     objectsRoot: join(directory, 'objects'),

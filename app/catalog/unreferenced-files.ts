@@ -1,6 +1,7 @@
 /**
  * Removes unreferenced lake files: files of unsuccessful attempts and of expired states. An unreferenced file stays
- * unreferenced. New states reference only files of their base and files that their own attempt wrote. Files of an attempt are
+ * unreferenced. New states reference only files of their base and files that their own attempt wrote. A restore references files
+ * of an earlier state, which main still has when the restore commits. Files of an attempt are
  * younger than any file removed here. So the scan and the removal need no lock. See ADR 16.
  */
 import { keyOf, LAKE_PREFIX } from '../../lake/iceberg/format/location.ts'

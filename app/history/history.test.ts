@@ -7,11 +7,12 @@ import type { App } from '../server.ts'
 import { requestTo, testApp } from '../test-app.ts'
 import { commitRoutes, tableHistoryRoutes } from './routes.ts'
 import { makeHistoryService } from './service.ts'
+import { testHistory } from './testing.ts'
 
 const catalog = duringTests(() => openTestCatalog())
 let app: App
 beforeAll(() => {
-  const history = makeHistoryService({ sql: catalog.sql, lists: catalog.sql })
+  const history = makeHistoryService(testHistory(catalog))
   app = testApp({ api: [commitRoutes(history), tableHistoryRoutes(history)] })
 })
 beforeEach(async () => {
@@ -145,7 +146,7 @@ test('commits of main are listed by table, namespace and time', async () => {
 
 test('a caller sees only commits of visible tables', async () => {
   await run('select 1 as id', 'append')
-  const history = makeHistoryService({ sql: catalog.sql, lists: catalog.sql })
+  const history = makeHistoryService(testHistory(catalog))
   const sees = (...namespaces: string[]) => ({ pipelines: [], zones: [], namespaces })
   expect(await history.commits({}, sees('default'))).toMatchObject({ total: 1 })
   expect(await history.commits({}, sees('other'))).toMatchObject({ commits: [], total: 0 })

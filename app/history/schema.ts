@@ -61,3 +61,21 @@ export const TableHistory = t.Object(
   { title: 'TableHistory' },
 )
 export type TableHistory = typeof TableHistory.static
+
+export const RestoreTable = t.Object(
+  {
+    commit: t.Optional(t.Integer({ minimum: 0, description: 'A commit of main', examples: [42] })),
+    time: t.Optional(t.String({ maxLength: 64, description: 'ISO 8601, UTC by default' })),
+  },
+  { title: 'RestoreTable', description: 'Either `commit` or `time`', examples: [{ commit: 42 }] },
+)
+export type RestoreTable = typeof RestoreTable.static
+
+export const TableRestored = t.Object(
+  {
+    commit: t.Integer({ description: 'The commit of main that has the earlier content now' }),
+    restored_from: t.Integer({ description: 'The commit of main whose content the table has again' }),
+  },
+  { title: 'TableRestored' },
+)
+export type TableRestored = typeof TableRestored.static

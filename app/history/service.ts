@@ -2,13 +2,14 @@
 import type { Sql } from '../../drizzle/client.ts'
 import { type TableName, tableKey } from '../../lake/pipeline/names.ts'
 import { listCommits } from '../branches/service.ts'
-import { viewOf } from '../catalog/views.ts'
+import type { Restores } from '../catalog/restores.ts'
+import { commitAsOf, viewOf } from '../catalog/views.ts'
 import { EVERYTHING } from '../core/access.ts'
-import { notFound } from '../core/errors.ts'
+import { invalid, notFound } from '../core/errors.ts'
 import { instantOf } from '../core/instants.ts'
 import { MAIN } from '../core/lake-version.ts'
 import { pageOf } from '../core/pagination.ts'
-import type { CommitsQuery, HistoryQuery, TableHistory } from './schema.ts'
+import type { CommitsQuery, HistoryQuery, RestoreTable, TableHistory, TableRestored } from './schema.ts'
 import { countStates, statesIn, type TableState } from './store.ts'
 
 export type HistoryService = ReturnType<typeof makeHistoryService>
@@ -17,9 +18,10 @@ export interface HistoryDeps {
   sql: Sql
   /** Connections for lists, which may take long. */
   lists: Sql
+  restores: Restores
 }
 
-export function makeHistoryService({ sql, lists }: HistoryDeps) {
+export function makeHistoryService({ sql, lists, restores }: HistoryDeps) {
   /** Lists the commits of main that changed a table which the caller sees. */
   async function commits({ namespace, table, from, to, ...query }: CommitsQuery, visible = EVERYTHING) {
     const page = pageOf(query)
@@ -46,7 +48,21 @@ export function makeHistoryService({ sql, lists }: HistoryDeps) {
     return { page, history: states.map(stateOf), total }
   }
 
-  return { commits, history }
+  /** Gives a table of main the content that it had at a commit or a time. */
+  async function restore(
+    table: TableName,
+    { commit, time }: RestoreTable,
+    author: string | null,
+  ): Promise<TableRestored> {
+    if (commit !== undefined && time !== undefined)
+      throw invalid('time', 'cannot be used with commit: send one of the two')
+    if (commit === undefined && time === undefined) throw invalid('commit', 'is required, or time')
+    const from = await commitAsOf(sql, commit ?? instantOf('time', time ?? '').toISOString())
+    const restored = await restores.restore({ table, commit: from, author }, async () => {})
+    return { commit: restored.commit, restored_from: from }
+  }
+
+  return { commits, history, restore }
 }
 
 const stateOf = (state: TableState): TableHistory['history'][number] => ({

@@ -140,6 +140,7 @@ const ROUTES: Record<string, MatrixRequest> = {
   'DELETE /api/v1/tags/{name}': { expected: 'anybody', path: () => '/api/v1/tags/absent', isAbsent: true },
   'GET /api/v1/commits': { expected: 'anybody' },
   [`GET ${T}/history`]: { expected: thing('read'), isAbsent: true },
+  [`POST ${T}/restore`]: { expected: thing('write'), body: () => ({ commit: 1 }), isAbsent: true },
   'GET /api/v1/runs': { expected: 'anybody' },
   'POST /api/v1/runs': {
     expected: thing('write'),

@@ -148,7 +148,8 @@ export async function liveEntries(
   return lists.flat().filter((entry) => entry.status !== 'deleted')
 }
 
-async function mapBounded<A, B>(items: readonly A[], map: (item: A) => Promise<B>): Promise<B[]> {
+/** Maps items in batches, so that not all objects are read at the same time. */
+export async function mapBounded<A, B>(items: readonly A[], map: (item: A) => Promise<B>): Promise<B[]> {
   const results: B[] = []
   for (let from = 0; from < items.length; from += READS_AT_ONCE_LIMIT) {
     results.push(...(await Promise.all(items.slice(from, from + READS_AT_ONCE_LIMIT).map(map))))

@@ -520,7 +520,7 @@ function updatesOf(
 }
 
 /** The oldest snapshots beyond the limit, except those of a branch or tag. */
-function expiredSnapshots({ snapshots, refs }: TableMetadata): bigint[] {
+export function expiredSnapshots({ snapshots, refs }: TableMetadata): bigint[] {
   const named = new Set(Object.values(refs).map((ref) => ref['snapshot-id']))
   return snapshots
     .slice(0, Math.max(0, snapshots.length + 1 - SNAPSHOTS_KEPT_LIMIT))

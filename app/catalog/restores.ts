@@ -1,0 +1,143 @@
+// Gives a table of main an earlier content. See ADR 41.
+import { randomUUID } from 'node:crypto'
+import type { Db, Tx } from '../../drizzle/client.ts'
+import { keyOf } from '../../lake/iceberg/format/location.ts'
+import { currentSchema, parseMetadata, serializeMetadata } from '../../lake/iceberg/format/metadata.ts'
+import { columnsOf } from '../../lake/iceberg/format/types.ts'
+import type { ManifestReader } from '../../lake/iceberg/read/scan.ts'
+import { planRestore } from '../../lake/iceberg/write/restore.ts'
+import { type TableName, tableKey } from '../../lake/pipeline/names.ts'
+import type { Clock } from '../core/clock.ts'
+import { AppError, failedPrecondition, notFound } from '../core/errors.ts'
+import type { NewId } from '../core/ids.ts'
+import type { ObjectStore } from '../objects/port.ts'
+import { LAKE_ROOT, type MetadataFiles } from './metadata-files.ts'
+import { commitContent, contentAt, type LakeContent, oldestCommitOf } from './store/restores.ts'
+
+/** Preparations of one restore. A run may change the table between a preparation and its commit. */
+const ATTEMPTS = 5
+
+export interface RestoreDeps {
+  db: Db
+  objects: ObjectStore
+  files: MetadataFiles
+  reader: ManifestReader
+  clock: Clock
+  newId: NewId
+}
+
+export interface RestoreRequest {
+  table: TableName
+  /** The commit of main whose content the table gets. */
+  commit: number
+  author: string | null
+}
+
+export type Restores = ReturnType<typeof makeRestores>
+
+export function makeRestores({ db, objects, files, reader, clock, newId }: RestoreDeps) {
+  async function existing(table: TableName, commit: number | null) {
+    const content = await contentAt(db, table, commit)
+    if (content !== null) return content
+    if (commit === null) throw notFound(`table ${tableKey(table)}`)
+    const oldest = await oldestCommitOf(db, table)
+    throw new AppError(
+      404,
+      'NOT_FOUND',
+      `table ${tableKey(table)} not found at commit ${commit}: its oldest kept commit is ${oldest}`,
+    )
+  }
+
+  /** Writes the objects of the commit. They stay unreferenced when the commit does not happen. */
+  async function prepare({ table, commit }: RestoreRequest) {
+    const [live, earlier] = await Promise.all([existing(table, null), existing(table, commit)])
+    if (live.id === earlier.id) return { live, earlier, content: null }
+    return { live, earlier, content: await contentOf(live, earlier, commit) }
+  }
+
+  async function contentOf(live: LakeContent, earlier: LakeContent, commit: number) {
+    const id = newId()
+    const stored = {
+      id,
+      tableUuid: earlier.tableUuid,
+      columns: earlier.columns,
+      rowCount: earlier.rowCount,
+      sizeBytes: earlier.sizeBytes,
+      operation: 'restore',
+    }
+    // A table that was created again does not share field ids with its predecessor.
+    if (live.tableUuid !== earlier.tableUuid) {
+      const { metadataLocation, snapshotId } = earlier
+      return {
+        ...stored,
+        metadataLocation,
+        snapshotId,
+        rowsAdded: earlier.rowCount,
+        rowsRemoved: live.rowCount,
+      }
+    }
+    const plan = await planRestore({
+      metadata: parseMetadata(await files.read(live.metadataLocation)),
+      earlier: parseMetadata(await files.read(earlier.metadataLocation)),
+      at: clock.now().getTime(),
+      uuid: randomUUID(),
+      reader,
+      summary: { 'sluice.restored-commit': String(commit) },
+      previousFile: live.metadataLocation,
+    })
+    await objects.put(keyOf(LAKE_ROOT, plan.manifestList.location), plan.manifestList.bytes)
+    const { metadata: next, rowsAdded, rowsRemoved } = plan
+    const text = serializeMetadata(next)
+    return {
+      ...stored,
+      metadataLocation: await files.write(next.location, live.metadataLocation, text),
+      snapshotId: String(next['current-snapshot-id']),
+      columns: columnsOf(currentSchema(next)),
+      rowsAdded,
+      rowsRemoved,
+    }
+  }
+
+  /**
+   * Restores the table in one transaction with `also`. A table that has the content already gets no commit: its latest one is
+   * returned.
+   */
+  async function restore<Result>(
+    request: RestoreRequest,
+    also: (tx: Tx) => Promise<Result>,
+  ): Promise<{ commit: number; result: Result }> {
+    const { table, commit, author } = request
+    for (let attempt = 1; attempt <= ATTEMPTS; attempt += 1) {
+      const { live, earlier, content } = await prepare(request)
+      const done = await db
+        .transaction(async (tx) => {
+          // The caller's rows are locked before main, as in every transaction that changes both.
+          const result = await also(tx)
+          const number = await commitContent(tx, {
+            id: newId(),
+            table,
+            content,
+            replaced: live.id,
+            source: earlier.id,
+            message: `restore ${tableKey(table)} to commit ${commit}`,
+            author,
+          })
+          if (number === null) throw new Outdated()
+          return { commit: number, result }
+        })
+        .catch((error: unknown) => {
+          if (error instanceof Outdated) return null
+          throw error
+        })
+      if (done !== null) return done
+    }
+    throw failedPrecondition(
+      `table ${tableKey(table)} changed during each of ${ATTEMPTS} tries to restore it: try again`,
+    )
+  }
+
+  return { restore }
+}
+
+/** The table or the earlier state changed after the preparation. Thrown to roll the transaction back. */
+class Outdated extends Error {}

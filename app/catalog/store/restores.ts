@@ -1,0 +1,86 @@
+// A commit of main that gives one table another content. Typed queries, because a rollback changes code in the same transaction.
+import { and, eq, gt, isNull, lte, min, or } from 'drizzle-orm'
+import type { Queryable, Tx } from '../../../drizzle/client.ts'
+import { only } from '../../../drizzle/rows.ts'
+import { lakeCommits, lakeContents, lakeRefs, mainEntries } from '../../../drizzle/schema/index.ts'
+import { type TableName, tableKey } from '../../../lake/pipeline/names.ts'
+
+export type LakeContent = typeof lakeContents.$inferSelect
+
+/** The content of a table of main at a commit, or now when `commit` is null; null when main has no such table there. */
+export async function contentAt(
+  db: Queryable,
+  table: TableName,
+  commit: number | null,
+): Promise<(LakeContent & { fromCommit: number }) | null> {
+  const isThen =
+    commit === null
+      ? isNull(mainEntries.toCommit)
+      : and(
+          lte(mainEntries.fromCommit, commit),
+          or(isNull(mainEntries.toCommit), gt(mainEntries.toCommit, commit)),
+        )
+  const [row] = await db
+    .select({ content: lakeContents, fromCommit: mainEntries.fromCommit })
+    .from(mainEntries)
+    .innerJoin(lakeContents, eq(lakeContents.id, mainEntries.contentId))
+    .where(and(isTable(table), isThen))
+  return row ? { ...row.content, fromCommit: row.fromCommit } : null
+}
+
+/** The oldest kept commit of main that changed a table; null when there is none. */
+export async function oldestCommitOf(db: Queryable, table: TableName): Promise<number | null> {
+  const [row] = await db
+    .select({ oldest: min(mainEntries.fromCommit) })
+    .from(mainEntries)
+    .where(isTable(table))
+  return row?.oldest ?? null
+}
+
+const isTable = ({ namespace, layer, name }: TableName) =>
+  and(eq(mainEntries.namespace, namespace), eq(mainEntries.layer, layer), eq(mainEntries.name, name))
+
+export interface ContentCommit {
+  id: string
+  table: TableName
+  /** Null: the table keeps its content. */
+  content: typeof lakeContents.$inferInsert | null
+  /** The content that the new one was computed from. */
+  replaced: string
+  /** The earlier content whose files the new one uses. */
+  source: string
+  message: string
+  author: string | null
+}
+
+/**
+ * Commits a content to main and returns the number of the commit that the table has then. Returns null and writes nothing when the table has changed, or
+ * when retention has removed the source. The lock on main orders this commit with merges and with the reaper.
+ */
+export async function commitContent(tx: Tx, commit: ContentCommit): Promise<number | null> {
+  const { id, table, content, replaced, source, message, author } = commit
+  const main = only(
+    await tx
+      .select({ number: lakeRefs.number })
+      .from(lakeRefs)
+      .where(eq(lakeRefs.name, 'main'))
+      .for('update'),
+  )
+  const head = main.number ?? 0
+  const live = await contentAt(tx, table, null)
+  const kept = await tx.$count(mainEntries, and(isTable(table), eq(mainEntries.contentId, source)))
+  if (live?.id !== replaced || kept === 0) return null
+  if (content === null) return live.fromCommit
+  const number = head + 1
+  await tx.insert(lakeContents).values(content)
+  await tx
+    .insert(lakeCommits)
+    .values({ id, ref: 'main', number, base: head, message, author, tables: [tableKey(table)] })
+  await tx
+    .update(mainEntries)
+    .set({ toCommit: number })
+    .where(and(isTable(table), isNull(mainEntries.toCommit)))
+  await tx.insert(mainEntries).values({ ...table, contentId: content.id, fromCommit: number })
+  await tx.update(lakeRefs).set({ number, head: id }).where(eq(lakeRefs.name, 'main'))
+  return number
+}
