@@ -1,5 +1,6 @@
 // Settings that the runner and the query service share, and the parser of their environments.
 import { mkdir, realpath } from 'node:fs/promises'
+import { join } from 'node:path'
 import type { EngineSize } from '../../lake/engine/instance.ts'
 import { isSidecarToken, SIDECAR_TOKEN_RULE } from '../../proto/sidecar-token.ts'
 
@@ -16,6 +17,8 @@ export interface Settings {
   apiUrls: string[]
   /** A directory that only this process uses. Its contents are removed at start. */
   scratchDir: string
+  /** Local copies of objects, for all sidecars of a machine that name the same directory. */
+  objectCache: { directory: string; maxBytes: number }
   /** The directory of the API's disk store, if the sidecar shares that disk. Otherwise null. */
   lakeDir: string | null
   /** Attempts or queries that execute concurrently. Each has its own engine. */
@@ -44,6 +47,7 @@ const API_URL = 'http://127.0.0.1:8080'
 
 export const MIB = 1_048_576
 export const GIB = 1_024 * MIB
+const OBJECT_CACHE_BYTES = 4 * GIB
 export const CONCURRENCY_MAX = 64
 export const THREADS_MAX = 1_024
 
@@ -114,6 +118,10 @@ export function readSettings(
     otherHosts,
     apiUrls,
     scratchDir: scratchDir ?? '',
+    objectCache: {
+      directory: text('OBJECT_CACHE_DIR') ?? join(scratchDir ?? '', 'objects'),
+      maxBytes: read.bytes('OBJECT_CACHE_LIMIT', OBJECT_CACHE_BYTES),
+    },
     lakeDir: text('LAKE_DIR') ?? null,
     ...ownSettings,
     logFormat: text('LOG_FORMAT') === 'json' ? 'json' : 'text',

@@ -22,7 +22,11 @@ beforeEach(async () => {
   requests = []
   failures = []
   directory = await mkdtemp(join(tmpdir(), 'sluice-lake-'))
-  const cache = await openObjectCache(join(directory, 'cache'), 1_000_000)
+  const cache = await openObjectCache({
+    leased: join(directory, 'leased'),
+    shared: join(directory, 'cache'),
+    maxBytes: 1_000_000,
+  })
   gateway = { url: `http://127.0.0.1:${server.port}/lake/objects`, token: 'the-token', authority: 'a', cache }
 })
 afterEach(() => rm(directory, { recursive: true }))
@@ -147,8 +151,9 @@ describe('the gateway', () => {
     stored.set('default/landing/z/größe 1.csv?version=7~3', bytes('a,b'))
     const read = async () => {
       const { path, release } = await openObject(gateway, 'default/landing/z/größe 1.csv', '7~3', 3)
+      const content = await readFile(path, 'utf8')
       release()
-      return readFile(path, 'utf8')
+      return content
     }
     expect([await read(), await read()]).toEqual(['a,b', 'a,b'])
     expect(requests).toEqual([

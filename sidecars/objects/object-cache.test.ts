@@ -1,9 +1,27 @@
-import { expect, test } from 'bun:test'
-import { readdir, readFile, writeFile } from 'node:fs/promises'
+import { beforeEach, expect, test } from 'bun:test'
+import { mkdir, readdir, readFile, utimes, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { testDirectory } from '../../tools/test/directory.ts'
 import { openObjectCache } from './object-cache.ts'
 
-const directory = testDirectory()
+const base = testDirectory()
+let tests = 0
+let directory = ''
+let shared = ''
+beforeEach(() => {
+  directory = join(base, String(++tests))
+  shared = join(directory, 'shared')
+})
+
+/** The cache as one process sees it. */
+const openCache = (maxBytes: number, name = 'one') =>
+  openObjectCache({ leased: join(directory, name), shared, maxBytes })
+
+async function sharedCopies(): Promise<string[]> {
+  const [current = ''] = await readdir(shared)
+  const copies = join(shared, current)
+  return (await readdir(copies)).map((name) => join(copies, name))
+}
 
 const object = (key: string, version = '', sizeBytes?: number) => ({
   authority: 'one',
@@ -15,7 +33,7 @@ const writing = (content: string) => (path: string) => writeFile(path, content)
 const refused = () => Promise.reject(new Error('not to be downloaded'))
 
 test('each version of an object is downloaded once', async () => {
-  const cache = await openObjectCache(directory, 1_000)
+  const cache = await openCache(1_000)
   const first = await cache.acquire(object('a', '1'), writing('one'))
   const again = await cache.acquire(object('a', '1'), refused)
   const other = await cache.acquire(object('a', '2'), writing('two'))
@@ -25,7 +43,7 @@ test('each version of an object is downloaded once', async () => {
 })
 
 test('a copy that one authority downloaded is not served to another', async () => {
-  const cache = await openObjectCache(directory, 1_000)
+  const cache = await openCache(1_000)
   await cache.acquire(object('a', '1'), writing('for one'))
   const others = { ...object('a', '1'), authority: 'another' }
   await expect(cache.acquire(others, refused)).rejects.toThrow('not to be downloaded')
@@ -34,7 +52,7 @@ test('a copy that one authority downloaded is not served to another', async () =
 })
 
 test('concurrent callers share one download', async () => {
-  const cache = await openObjectCache(directory, 1_000)
+  const cache = await openCache(1_000)
   const start = Promise.withResolvers<void>()
   let downloads = 0
   const download = async (path: string) => {
@@ -50,7 +68,7 @@ test('concurrent callers share one download', async () => {
 })
 
 test('a failed download leaves no file, and waiting callers retry themselves', async () => {
-  const cache = await openObjectCache(directory, 1_000)
+  const cache = await openCache(1_000)
   const half = Promise.withResolvers<void>()
   const fail = Promise.withResolvers<void>()
   const failing = cache.acquire(object('a'), async (path) => {
@@ -63,34 +81,69 @@ test('a failed download leaves no file, and waiting callers retry themselves', a
   fail.reject(new Error('lost'))
   await expect(failing).rejects.toThrow('lost')
   expect(await readFile((await waiting).path, 'utf8')).toBe('whole')
-  expect(await readdir(directory)).toHaveLength(1)
+  expect(await sharedCopies()).toHaveLength(1)
 })
 
 test('a download of an unexpected size is refused', async () => {
-  const cache = await openObjectCache(directory, 1_000)
+  const cache = await openCache(1_000)
   await expect(cache.acquire(object('a', '', 4), writing('xx'))).rejects.toThrow(
     '2 bytes downloaded, 4 expected',
   )
-  expect(await readdir(directory)).toEqual([])
+  expect([await sharedCopies(), await readdir(join(directory, 'one'))]).toEqual([[], []])
 })
 
-test('the cache evicts the least recently used copy that has no lease', async () => {
-  const cache = await openObjectCache(directory, 10)
-  const held = await cache.acquire(object('held'), writing('1234'))
-  for (const key of ['a', 'b']) (await cache.acquire(object(key), writing('123'))).release()
-  ;(await cache.acquire(object('a'), refused)).release()
-  ;(await cache.acquire(object('c'), writing('123'))).release()
-  // Before the eviction the cache held `held`, b, a and c (13 bytes). Only b was unused, and its removal was necessary.
-  ;(await cache.acquire(object('a'), refused)).release()
+test('processes share a download, also after the first of them has ended', async () => {
+  const one = await openCache(1_000)
+  ;(await one.acquire(object('a'), writing('content'))).release()
+  const two = await openCache(1_000, 'two')
+  const lease = await two.acquire(object('a', '', 7), refused)
+  expect(await readFile(lease.path, 'utf8')).toBe('content')
+  lease.release()
+  expect(await readdir(join(directory, 'two'))).toEqual([])
+})
+
+test('a copy in use is never evicted, whichever process uses it', async () => {
+  const one = await openCache(10)
+  const two = await openCache(10, 'two')
+  const held = await one.acquire(object('held'), writing('1234'))
+  for (const key of ['a', 'b', 'c', 'd']) (await two.acquire(object(key), writing('12345'))).release()
   expect(await readFile(held.path, 'utf8')).toBe('1234')
-  const b = await cache.acquire(object('b'), writing('new'))
-  expect(await readFile(b.path, 'utf8')).toBe('new')
+  const again = await two.acquire(object('held'), refused)
+  held.release()
+  expect(await readFile(again.path, 'utf8')).toBe('1234')
 })
 
-test('the cache ignores files of an earlier process', async () => {
-  const earlier = await openObjectCache(directory, 1_000)
-  await earlier.acquire(object('a'), writing('old'))
-  const cache = await openObjectCache(directory, 1_000)
-  const { path } = await cache.acquire(object('a'), writing('new'))
-  expect(await readFile(path, 'utf8')).toBe('new')
+test('the copies that were unused for longest are evicted above the limit', async () => {
+  const cache = await openCache(10)
+  const age = async (minutes: number) => {
+    const at = Date.now() / 1_000 - 60 * minutes
+    await Promise.all((await sharedCopies()).map((path) => utimes(path, at, at)))
+  }
+  ;(await cache.acquire(object('a'), writing('123'))).release()
+  await age(5)
+  ;(await cache.acquire(object('b'), writing('456'))).release()
+  ;(await cache.acquire(object('c'), writing('789'))).release()
+  // This use makes `a` newer than 5 minutes. Then b and c become the oldest.
+  await age(10)
+  ;(await cache.acquire(object('a'), refused)).release()
+  const last = await cache.acquire(object('d'), writing('0123'))
+  expect((await cache.acquire(object('a'), refused)).path).not.toBe(last.path)
+  await expect(cache.acquire(object('b'), refused)).rejects.toThrow('not to be downloaded')
+})
+
+test('copies from before the last start of the machine are removed', async () => {
+  await mkdir(join(shared, 'an-earlier-start'), { recursive: true })
+  await writeFile(join(shared, 'an-earlier-start', 'copy'), 'perhaps torn')
+  await openCache(1_000)
+  expect(await readdir(shared)).toHaveLength(1)
+  expect(await sharedCopies()).toEqual([])
+})
+
+test('a copy of an unexpected size is downloaded again', async () => {
+  const cache = await openCache(1_000)
+  ;(await cache.acquire(object('a'), writing('123'))).release()
+  const lease = await cache.acquire(object('a', '', 4), writing('1234'))
+  expect(await readFile(lease.path, 'utf8')).toBe('1234')
+  lease.release()
+  await cache.acquire(object('a', '', 4), refused)
 })

@@ -28,8 +28,6 @@ export const limits = {
   dataFiles: 200_000,
   /** Characters of cached statements. */
   statementCharacters: 4 * MIB,
-  /** Local copies of lake files, if the lake is not on a shared disk. */
-  cacheBytes: 4_096 * MIB,
   /** The time that a stopping service gives its queries to end. */
   drainMs: 3_000,
 } as const

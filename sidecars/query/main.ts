@@ -31,7 +31,11 @@ async function start(settings: Settings & { sandbox: SandboxMode }, log: Log) {
   const enginesDirectory = join(scratch, 'engines')
   const cacheDirectory = join(scratch, 'lake')
   await openScratch(scratch, ['engines', 'lake'], log)
-  const cache = await openObjectCache(cacheDirectory, limits.cacheBytes)
+  const cache = await openObjectCache({
+    leased: cacheDirectory,
+    shared: settings.objectCache.directory,
+    maxBytes: settings.objectCache.maxBytes,
+  })
   const readable = [...(await lakeDirectories(lakeDir)), cacheDirectory]
   const sandbox = await chooseEngineSandbox(settings.sandbox, { readable, writable: [] }, log)
   const engines = makeEngines({

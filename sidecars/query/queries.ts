@@ -2,6 +2,7 @@ import { LRUCache } from 'lru-cache'
 import type { TableReference } from '../../lake/engine/statement.ts'
 import { tableKey } from '../../lake/pipeline/names.ts'
 import type { LakeView } from '../../proto/gen/sluice/query/v1/query_pb.ts'
+import { authorityOf } from '../rpc/api-addresses.ts'
 import type { CommitTable, Tables, TablesAt } from './commits.ts'
 import type { AnswerOf, SchemaPath, ViewName } from './engine-messages.ts'
 import { type DefinedTable, type EngineLease, type Engines, type Statement, viewKey } from './engines.ts'
@@ -71,8 +72,8 @@ export function makeQueries({ tablesAt, openRelation, engines }: QueryDeps): Run
     return opened.flatMap((each, index) => {
       if (each.status === 'rejected') throw each.reason
       const table = named[index]
-      if (table === undefined || engine.has(viewOf(table), table.content_id)) return []
-      return [{ ...viewOf(table), state: table.content_id, from: each.value.from() }]
+      if (table === undefined || engine.has(viewOf(table), stateOf(table, lake))) return []
+      return [{ ...viewOf(table), state: stateOf(table, lake), from: each.value.from() }]
     })
   }
 
@@ -90,7 +91,9 @@ export function makeQueries({ tablesAt, openRelation, engines }: QueryDeps): Run
       // Tables of other callers would appear in the engine's lists and in the suggestions of its errors.
       const views = visibleTables === null ? null : viewsOf(tables)
       const hidden = views === null ? [] : engine.others((key) => views.has(key))
-      const listed = statement.listsTables ? listingOf(tables, named, engine) : { define: [], drop: hidden }
+      const listed = statement.listsTables
+        ? listingOf(tables, named, { engine, lake })
+        : { define: [], drop: hidden }
       return await engine.run(
         {
           statement: {
@@ -160,6 +163,9 @@ function placesOf(tables: Tables): SchemaPath[] {
   return [...places.values()]
 }
 
+/** Copies of the same files have other paths for another authority, so its views differ. */
+const stateOf = ({ content_id }: CommitTable, lake: LakeView) => `${authorityOf(lake)} ${content_id}`
+
 const viewOf = ({ namespace, layer, name }: CommitTable): ViewName => ({
   catalog: catalogOf(namespace),
   schema: layer,
@@ -183,7 +189,7 @@ function usesNamespace(
 function listingOf(
   tables: Tables,
   named: readonly CommitTable[],
-  engine: EngineLease,
+  { engine, lake }: Pick<QueryResources, 'engine' | 'lake'>,
 ): { define: DefinedTable[]; drop: ViewName[] } {
   const read = new Set(named)
   const all = [...tables.values()].filter((table) => !read.has(table))
@@ -193,7 +199,7 @@ function listingOf(
     define: all.flatMap((table) => {
       const view = viewOf(table)
       const state = `columns of ${table.content_id}`
-      if (engine.has(view, table.content_id) || engine.has(view, state)) return []
+      if (engine.has(view, stateOf(table, lake)) || engine.has(view, state)) return []
       return [{ ...view, state, from: emptyRelation(table) }]
     }),
   }

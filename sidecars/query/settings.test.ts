@@ -16,6 +16,7 @@ test('without settings an engine gets a share of the machine', () => {
     otherHosts: [],
     apiUrls: ['http://127.0.0.1:8080'],
     scratchDir: '/scratch',
+    objectCache: { directory: '/scratch/objects', maxBytes: 4 * GIB },
     lakeDir: null,
     concurrency: 4,
     engine: { memoryLimitBytes: GIB / 2, tempLimitBytes: 4 * GIB, threads: 3 },

@@ -63,6 +63,4 @@ export const limits = {
   sampleRows: 3,
   /** Text of a test's value or of a watermark. The process that serves all runs reads it as a whole. */
   valueCharacters: 65_536,
-  /** Local copies of objects, used when the lake is not on a shared disk. */
-  cacheBytes: 4_096 * MIB,
 } as const

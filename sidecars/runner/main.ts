@@ -52,7 +52,11 @@ async function run(settings: RunnerSettings, log: Log): Promise<void> {
   }
   // The attempts of an earlier process are lost, so nothing reads its files.
   await openScratch(settings.scratchDir, Object.keys(directories), log)
-  const cache = await openObjectCache(directories.cache, limits.cacheBytes)
+  const cache = await openObjectCache({
+    leased: directories.cache,
+    shared: settings.objectCache.directory,
+    maxBytes: settings.objectCache.maxBytes,
+  })
   const pythonDirectory = await walkable(directories.python, log)
   const view: EngineView = {
     readable: [...(await lakeDirectories(settings.lakeDir)), directories.cache, directories.inputs],

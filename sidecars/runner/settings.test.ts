@@ -15,6 +15,7 @@ test('only a scratch directory and the token are required', () => {
     otherHosts: [],
     apiUrls: ['http://127.0.0.1:8080'],
     scratchDir: '/scratch',
+    objectCache: { directory: '/scratch/objects', maxBytes: 4 * GIB },
     lakeDir: null,
     concurrency: 4,
     engine: { memoryLimitBytes: GIB, tempLimitBytes: 16 * GIB, threads: 1 },

@@ -31,6 +31,7 @@ test('a sidecar gets no database address and no key', () => {
     API_URLS: 'http://127.0.0.1:8080',
     DATA_DIR: '/srv/data',
     SCRATCH_DIR: '/srv/data/scratch/runner',
+    OBJECT_CACHE_DIR: '/srv/data/scratch/objects',
   })
 })
 

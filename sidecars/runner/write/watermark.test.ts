@@ -33,7 +33,11 @@ test('finding a watermark leaves no open instance in the engine', async () => {
     'overwrite',
   )
   const { signal } = new AbortController()
-  const cache = await openObjectCache(join(directory, 'cache'), MIB)
+  const cache = await openObjectCache({
+    leased: join(directory, 'leased'),
+    shared: join(directory, 'cache'),
+    maxBytes: MIB,
+  })
   const lake = makeLake({ lakeDir: null, cache })(
     create(LakeAccessSchema, {
       catalogUrl: `${catalog.url}/catalog`,
