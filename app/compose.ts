@@ -330,7 +330,7 @@ interface ReadLake {
 
 /** Services that read data through an engine. */
 function makeReaders(
-  { config, database: { db, sql }, objects, clock, newId }: ServiceParts,
+  { config, database: { db, sql }, objects, metrics, clock, newId }: ServiceParts,
   {
     sidecars,
     tokens,
@@ -368,6 +368,7 @@ function makeReaders(
     publicUrl,
     services: sidecars.queries,
     answerBytesMax,
+    metrics,
     engineRows,
   })
   return {

@@ -3,6 +3,7 @@
 import { benchControlPlane } from './control-plane.ts'
 import { benchLineage } from './lineage.ts'
 import { benchLists } from './lists.ts'
+import { benchManyFiles } from './many-files.ts'
 import { benchMerge } from './merge.ts'
 import { benchPreview } from './preview.ts'
 import { benchQuery } from './query.ts'
@@ -28,6 +29,7 @@ const BENCHMARKS: Record<string, () => Promise<void>> = {
   preview: benchPreview,
   sse: benchSse,
   query: benchQuery,
+  'many-files': benchManyFiles,
 }
 
 const names = process.argv.slice(2)

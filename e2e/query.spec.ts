@@ -1,7 +1,7 @@
 // Specification: Query and schema.
 import { type APIRequestContext, expect, test } from '@playwright/test'
-import { expectError, getJson, newNamespace } from './resources.ts'
-import { newTable } from './runs.ts'
+import { expectError, getJson, newNamespace, pipelineWith, writeFile } from './resources.ts'
+import { newTable, runToSuccess } from './runs.ts'
 
 const query = (request: APIRequestContext, data: object) => request.post('/api/v1/query', { data })
 async function answerOf(request: APIRequestContext, data: object) {
@@ -32,6 +32,30 @@ test('a query reads a just merged table by both its names @query', async ({ requ
   expect(await answerOf(request, { sql: 'show tables', namespace })).toMatchObject({
     rows: [{ name: 'gold.delays' }],
   })
+})
+
+test('a selective query reads only the files that can match @query.files', async ({ request }) => {
+  const FILES = 40
+  const namespace = await newNamespace(request)
+  const pipeline = await pipelineWith(
+    request,
+    `select (i // 10)::integer as part, i as id, 'row ' || i as name from range(${FILES * 10}) t(i)`,
+    { namespace, layer: 'gold', name: 'parts' },
+  )
+  const config = 'partition_by:\n  - {column: part, transform: identity}\n'
+  await writeFile(request, `${pipeline.prefix}config.yaml`, config)
+  await runToSuccess(request, pipeline)
+  const skipped = async () => {
+    const text = await (await request.get('/metrics')).text()
+    return Number(/^sluice_query_files_total\{use="skipped"\} (\d+)$/m.exec(text)?.[1] ?? 0)
+  }
+  const before = await skipped()
+  const sql = "select id from gold.parts where part = 7 and name like 'row 7%' order by id"
+  const { rows } = await answerOf(request, { sql, namespace })
+  expect(rows).toEqual(Array.from({ length: 10 }, (_, i) => ({ id: 70 + i })))
+  expect((await skipped()) - before).toBeGreaterThanOrEqual(FILES - 1)
+  const all = await answerOf(request, { sql: 'select count(*)::int as n from gold.parts', namespace })
+  expect(all.rows).toEqual([{ n: FILES * 10 }])
 })
 
 test('a query returns at most 1,000 rows unless it sets a limit @limit.query-rows', async ({ request }) => {

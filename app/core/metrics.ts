@@ -65,6 +65,7 @@ export function makeMetrics() {
       grpcRequests.inc({ method, code })
       grpcSeconds.observe({ method }, seconds)
     },
+    queryFiles: counter('query_files_total', 'Data files of the tables in queries, by use', ['use']),
     workerRestarts: counter('worker_restarts_total', 'Worker threads that ended unexpectedly', [
       'worker',
       'reason',

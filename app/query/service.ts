@@ -10,6 +10,7 @@ import { AppError, invalid, notConfigured, unavailable } from '../core/errors.ts
 import type { NewId } from '../core/ids.ts'
 import type { LakeVersion } from '../core/lake-version.ts'
 import { limits } from '../core/limits.ts'
+import type { Metrics } from '../core/metrics.ts'
 import { DEFAULT_NAMESPACE } from '../core/names.ts'
 import { limitOf, type Page } from '../core/pagination.ts'
 import type { QueryClient } from '../rpc/clients.ts'
@@ -52,6 +53,8 @@ export interface QueryDeps {
   services: Pool<QueryClient> | null
   /** Maximum bytes of JSON in one answer; default `limits.answerBytes`. */
   answerBytesMax?: number
+  /** Counts the files of queries. */
+  metrics?: Pick<Metrics, 'queryFiles'>
   /** Shared by all services that return rows; the default is not shared. */
   engineRows?: EngineRows
 }
@@ -68,6 +71,7 @@ export function makeQueryService({
   publicUrl,
   services,
   answerBytesMax = limits.answerBytes,
+  metrics,
   engineRows = makeEngineRows(),
 }: QueryDeps) {
   const configured = () => {
@@ -135,9 +139,11 @@ export function makeQueryService({
           scope: await scopeOf(lake, visible),
         }
         const options = { signal: AbortSignal.any([signal, lost]) }
-        const { arrowIpc, rowCount, truncated, durationMs } = await pool
+        const { arrowIpc, rowCount, truncated, durationMs, filesTotal, filesRead } = await pool
           .call((service) => service.executeQuery(request, options))
           .catch(throwApiError)
+        metrics?.queryFiles.inc({ use: 'read' }, Number(filesRead))
+        metrics?.queryFiles.inc({ use: 'skipped' }, Number(filesTotal - filesRead))
         const total = Number(rowCount)
         const rows = await engineRows(arrowIpc, {
           shape: 'objects',

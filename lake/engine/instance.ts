@@ -36,6 +36,8 @@ export interface EngineAccess {
   keepsNoFiles?: boolean
   /** Receives the profile of the last statement as JSON. Without it, statements are not profiled. */
   profilePath?: string
+  /** The only optimizers that may change a plan. Without it, all of them. */
+  optimizers?: readonly string[]
 }
 
 export interface Column {
@@ -65,7 +67,14 @@ export async function prepareEngine(size: EngineSize): Promise<PreparedEngine> {
   // Loads the time zone data of the built-in ICU, and makes the text of a time equal on every machine.
   await engine.run("SET GLOBAL TimeZone = 'UTC'")
   return {
-    lock: async ({ tempDirectory, allowedDirectories, allowedPaths, keepsNoFiles, profilePath }) => {
+    lock: async ({
+      tempDirectory,
+      allowedDirectories,
+      allowedPaths,
+      keepsNoFiles,
+      profilePath,
+      optimizers,
+    }) => {
       const profiling =
         profilePath === undefined
           ? ''
@@ -73,6 +82,7 @@ export async function prepareEngine(size: EngineSize): Promise<PreparedEngine> {
       await engine.run(
         // Setting the directory resets its size limit, so the limit is set after the directory.
         `${profiling}
+         ${optimizers ? await disablingOthers(engine, optimizers) : ''}
          ${keepsNoFiles ? 'SET enable_external_file_cache = false;' : ''}
          SET temp_directory = ${quoteLiteral(tempDirectory)};
          SET max_temp_directory_size = '${size.tempLimitBytes}B';
@@ -85,6 +95,13 @@ export async function prepareEngine(size: EngineSize): Promise<PreparedEngine> {
     },
     close: () => engine.close(),
   }
+}
+
+async function disablingOthers(engine: Engine, optimizers: readonly string[]): Promise<string> {
+  const reader = await engine.read('SELECT name FROM duckdb_optimizers()')
+  const names = reader.getRows().map(([name]) => String(name))
+  const others = names.filter((name) => !optimizers.includes(name))
+  return `SET disabled_optimizers = ${quoteLiteral(others.join(','))};`
 }
 
 /** Prepares and locks an instance. */

@@ -81,11 +81,12 @@ export const foldName = (name: string): string => name.replace(/[A-Z]+/g, (lette
 const NO_JSON = /"(?:[^"\\]|\\.)*"|-?\b(?:Infinity|NaN)\b/g
 const NO_JSON_WORD = /Infinity|NaN/
 
+/** The engine's tree as JSON. Numbers that JSON does not have become null. */
+export const jsonText = (tree: string): string =>
+  NO_JSON_WORD.test(tree) ? tree.replace(NO_JSON, (token) => (token.startsWith('"') ? token : 'null')) : tree
+
 /** Parses the engine's tree. */
-export function jsonOf(tree: string): Json {
-  if (!NO_JSON_WORD.test(tree)) return JSON.parse(tree)
-  return JSON.parse(tree.replace(NO_JSON, (token) => (token.startsWith('"') ? token : 'null')))
-}
+export const jsonOf = (tree: string): Json => JSON.parse(jsonText(tree))
 
 /**
  * Converts a byte position in the UTF-8 text to an offset in the string. The engine counts bytes for the position of a name.

@@ -21,6 +21,8 @@ export interface ReadStatement {
   listsTables: boolean
   /** The statement calls setseed(), which determines later random numbers. */
   setsSeed: boolean
+  /** The statement may mean something else a moment later, because it names the current time or transaction. */
+  isMomentary: boolean
 }
 
 /** The statement parses, but it is not allowed. */
@@ -63,6 +65,30 @@ const REFUSED_FUNCTIONS: ReadonlySet<string> = new Set([
   'pg_get_viewdef',
   'pg_get_constraintdef',
   'get_block_size',
+])
+
+/**
+ * Functions and macros whose value depends on the time or the transaction of the call. The engine computes them while it plans.
+ * Some can be written like a column.
+ */
+export const MOMENTARY_NAMES: ReadonlySet<string> = new Set([
+  'age',
+  'ago',
+  'current_date',
+  'current_localtime',
+  'current_localtimestamp',
+  'current_time',
+  'current_timestamp',
+  'get_current_time',
+  'get_current_timestamp',
+  'localtime',
+  'localtimestamp',
+  'now',
+  'pg_conf_load_time',
+  'pg_postmaster_start_time',
+  'today',
+  'transaction_timestamp',
+  'txid_current',
 ])
 
 /** Clients need these views to find tables. The other views of these schemas reveal files and settings. */
@@ -148,9 +174,10 @@ const FROM_TYPES: ReadonlySet<Json | undefined> = new Set([
 
 function readTree(
   statement: JsonObject,
-): Pick<ReadStatement, 'tables' | 'listsTables'> & { functions: ReadonlySet<string> } {
+): Pick<ReadStatement, 'tables' | 'listsTables' | 'isMomentary'> & { functions: ReadonlySet<string> } {
   const tables = new Map<string, TableReference>()
   let listsTables = false
+  let isMomentary = false
   const functions = new Set<string>()
   visitTree(statement, (node, isCte) => {
     if (node.type === 'BASE_TABLE') {
@@ -162,8 +189,10 @@ function readTree(
       listsTables = true
     } else checkNode(node)
     if (textOf(node.function_name) !== '') functions.add(textOf(node.function_name).toLowerCase())
+    if (MOMENTARY_NAMES.has(columnOf(node))) isMomentary = true
   })
-  return { tables: [...tables.values()], listsTables, functions }
+  isMomentary ||= !functions.isDisjointFrom(MOMENTARY_NAMES)
+  return { tables: [...tables.values()], listsTables, isMomentary, functions }
 }
 
 /** Visits every node of a statement's tree. `isCte` says whether a table name refers to a CTE at that node. */
@@ -227,6 +256,10 @@ function checkNode(node: JsonObject): void {
 /** The lower-case name of the scalar function that a node calls. */
 const functionOf = (node: JsonObject): string =>
   node.class === 'FUNCTION' ? textOf(node.function_name).toLowerCase() : ''
+
+/** The lower-case name of a column that a node names without its table. */
+const columnOf = ({ column_names: names }: JsonObject): string =>
+  Array.isArray(names) && names.length === 1 ? textOf(names[0]).toLowerCase() : ''
 
 function checkListing(node: JsonObject): void {
   if (node.show_type === 'SHOW_FROM' || LISTINGS.has(textOf(node.table_name))) return

@@ -1,6 +1,7 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { TypeCompiler } from '@sinclair/typebox/compiler'
 import type { EngineAccess, EngineSize } from '../../lake/engine/instance.ts'
+import { COMPARISONS } from '../../lake/iceberg/read/scan-filter.ts'
 import type * as engineProcess from '../engine/engine-process.ts'
 import { limits } from './limits.ts'
 
@@ -12,6 +13,8 @@ export type EngineRequest =
   | ({ kind: 'open' } & EngineSize & EngineAccess)
   /** Returns the kind of a statement and the tables it names. Executes nothing. */
   | { kind: 'check'; sql: string }
+  /** Returns the filters of a checked statement on these tables. Executes nothing. */
+  | ({ kind: 'plan' } & Plan)
   /** Executes a checked statement, after the definition and removal of tables. */
   | ({ kind: 'run' } & Run)
 
@@ -28,6 +31,12 @@ export interface Run {
   bytesLimit: number
   /** The maximum size of the answer as JSON, in bytes, that the caller accepts. */
   jsonBytesMax: number
+}
+
+export interface Plan extends Pick<Run, 'catalog' | 'rowsLimit'> {
+  statement: Pick<Run['statement'], 'sql' | 'kind'>
+  /** All tables of the statement, without rows. */
+  tables: readonly TableView[]
 }
 
 export interface SchemaPath {
@@ -55,7 +64,40 @@ const Checked = Type.Object({
   tables: Type.Array(TableReference),
   listsTables: Type.Boolean(),
   setsSeed: Type.Boolean(),
+  isMomentary: Type.Boolean(),
 })
+
+const Column = Type.Integer({ minimum: 0 })
+const Value = Type.Union([
+  Type.Boolean(),
+  Type.Number(),
+  Type.BigInt(),
+  Type.String(),
+  Type.Uint8Array({ maxByteLength: limits.requestBytes }),
+])
+const FilterStep = Type.Union([
+  Type.Object({ op: Type.Literal('any') }),
+  Type.Object({
+    op: Type.Literal('compare'),
+    column: Column,
+    comparison: Type.Union(COMPARISONS.map((comparison) => Type.Literal(comparison))),
+    value: Value,
+  }),
+  Type.Object({
+    op: Type.Literal('in'),
+    column: Column,
+    values: Type.Array(Value, { maxItems: limits.filterValues }),
+  }),
+  Type.Object({ op: Type.Union([Type.Literal('isNull'), Type.Literal('isNotNull')]), column: Column }),
+  Type.Object({
+    op: Type.Union([Type.Literal('and'), Type.Literal('or')]),
+    count: Type.Integer({ minimum: 1 }),
+  }),
+])
+/** For each table of the request: its filter, or null when every file may be needed. */
+const Filters = Type.Array(
+  Type.Union([Type.Null(), Type.Array(FilterStep, { maxItems: limits.filterSteps })]),
+)
 const Rows = Type.Object({
   arrow: Type.Uint8Array({ maxByteLength: limits.resultBytes }),
   /** The limit bounds the memory of the JSON, which each row costs independently of its content. */
@@ -66,6 +108,7 @@ const Rows = Type.Object({
 const answers = {
   open: Type.Null(),
   check: Checked,
+  plan: Filters,
   run: Rows,
 }
 
@@ -75,6 +118,7 @@ export type QueryAnswers = { [Kind in RequestKind]: AnswerOf<Kind> }
 const answerChecks = {
   open: TypeCompiler.Compile(answers.open),
   check: TypeCompiler.Compile(answers.check),
+  plan: TypeCompiler.Compile(answers.plan),
   run: TypeCompiler.Compile(answers.run),
 }
 export const isAnswerOf = (kind: RequestKind, answer: unknown): boolean => answerChecks[kind].Check(answer)

@@ -79,6 +79,8 @@ async function answerTo(request: EngineRequest): Promise<AnswerOf<RequestKind>> 
       return null
     case 'check':
       return opened().check(request.sql)
+    case 'plan':
+      return opened().plan(request)
     case 'run': {
       setsSeed = request.statement.setsSeed
       const answer = await opened().run(request)

@@ -12,6 +12,7 @@ import {
   type Fault,
   isAnswerOf,
   isFromEngine,
+  type Plan,
   type QueryAnswers,
   type Run,
   type TableView,
@@ -33,6 +34,8 @@ export interface DefinedTable extends TableView {
 /** An engine that is reserved for one query. */
 export interface EngineLease {
   check(sql: string, signal: AbortSignal): Promise<Statement>
+  /** The filters of a checked statement on each of its tables. Null: every file may be needed. */
+  plan(plan: Plan, signal: AbortSignal): Promise<AnswerOf<'plan'>>
   /** Whether this engine has the table in that state. */
   has(view: ViewName, state: string): boolean
   /** The tables of this engine that `isKept` rejects. */
@@ -161,6 +164,10 @@ class Lease implements EngineLease {
 
   check(sql: string, signal: AbortSignal): Promise<Statement> {
     return this.#trusted(this.#engine.process.call({ kind: 'check', sql }, signal))
+  }
+
+  plan(plan: Plan, signal: AbortSignal): Promise<AnswerOf<'plan'>> {
+    return this.#trusted(this.#engine.process.call({ kind: 'plan', ...plan }, signal))
   }
 
   has(view: ViewName, state: string): boolean {

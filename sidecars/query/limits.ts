@@ -24,8 +24,18 @@ export const limits = {
   engineIdleMs: 60_000,
   /** Commits of main whose tables are cached. Queries use the newest commit; a slow query may use a slightly older one. */
   commits: 16,
-  /** Data files of cached table states. */
-  dataFiles: 200_000,
+  /** Memory of cached table states: their files, and the bounds of one table's columns. */
+  contentBytes: 128 * MIB,
+  boundsBytes: 32 * MIB,
+  /** A table with fewer files is read as a whole. Planning first would cost more than opening these files. */
+  filesPlanned: 8,
+  /** Steps of a filter on one table, and values of one step. A longer filter is not applied to files. */
+  filterSteps: 1_000,
+  filterValues: 10_000,
+  /** Tables that an engine knows for planning. Beyond this number the planner starts again. */
+  plannedTables: 1_000,
+  /** Memory of the planner, whose tables have no rows. */
+  plannerBytes: 64 * MIB,
   /** Characters of cached statements. */
   statementCharacters: 4 * MIB,
   /** The time that a stopping service gives its queries to end. */

@@ -50,8 +50,8 @@ async function start(settings: Settings & { sandbox: SandboxMode }, log: Log) {
     log,
   })
   const tablesAt = makeCommits()
-  const openRelation = makeRelations({ lakeDir, cache })
-  const runQuery = makeQueries({ tablesAt, openRelation, engines })
+  const openTable = makeRelations({ lakeDir, cache })
+  const runQuery = makeQueries({ tablesAt, openTable, engines })
   const service = makeQueryService({
     runQuery,
     tablesAt,

@@ -8,7 +8,7 @@ import type { AnswerOf, SchemaPath, ViewName } from './engine-messages.ts'
 import { type DefinedTable, type EngineLease, type Engines, type Statement, viewKey } from './engines.ts'
 import { limits } from './limits.ts'
 import { catalogOf, quoteNamespaces, tableOf, writtenName } from './names.ts'
-import { emptyRelation, type OpenRelation, type Relation } from './relations.ts'
+import { emptyRelation, type OpenTable, type Relation, type TableState } from './relations.ts'
 
 // Executes one query: finds its tables, opens their state at its commit, and returns rows.
 
@@ -23,7 +23,10 @@ export interface Query {
   visibleTables: ReadonlySet<string> | null
 }
 
-export type QueryResult = AnswerOf<'run'>
+export interface QueryResult extends AnswerOf<'run'> {
+  /** Data files of the tables in the statement, and those of them that may hold rows of the answer. */
+  files: { total: number; read: number }
+}
 
 /** The query names a table that does not exist. */
 export class NoSuchTable extends Error {
@@ -37,7 +40,7 @@ export class NoSuchTable extends Error {
 
 export interface QueryDeps {
   tablesAt: TablesAt
-  openRelation: OpenRelation
+  openTable: OpenTable
   engines: Engines
 }
 
@@ -47,7 +50,7 @@ export interface QueryDeps {
  */
 export type RunQuery = (query: Query, signal: AbortSignal) => Promise<QueryResult>
 
-export function makeQueries({ tablesAt, openRelation, engines }: QueryDeps): RunQuery {
+export function makeQueries({ tablesAt, openTable, engines }: QueryDeps): RunQuery {
   /** Statements by their text. The result of a check depends only on the text. */
   const checked = new LRUCache<string, Statement>({
     maxSize: limits.statementCharacters,
@@ -62,19 +65,27 @@ export function makeQueries({ tablesAt, openRelation, engines }: QueryDeps): Run
     return statement
   }
 
-  /** Opens tables, and returns the ones that the engine has not defined yet. */
+  /** Opens the files that the statement needs, and returns the tables that the engine has not defined so yet. */
   async function undefinedTables(
     named: readonly CommitTable[],
+    planned: Planned,
     { lake, engine, relations, signal }: QueryResources,
-  ): Promise<DefinedTable[]> {
-    const opened = await Promise.allSettled(named.map((table) => openRelation(table, lake, signal)))
+  ): Promise<{ define: DefinedTable[]; files: QueryResult['files'] }> {
+    const states = await Promise.all(named.map((table) => openTable(table, lake, signal)))
+    const filters = await filtersOn(named, states, planned, { engine, signal })
+    const opened = await Promise.allSettled(
+      states.map((state, index) => state.open(filters?.[index] ?? null)),
+    )
     for (const each of opened) if (each.status === 'fulfilled') relations.push(each.value)
-    return opened.flatMap((each, index) => {
+    const define = opened.flatMap((each, index) => {
       if (each.status === 'rejected') throw each.reason
       const table = named[index]
-      if (table === undefined || engine.has(viewOf(table), stateOf(table, lake))) return []
-      return [{ ...viewOf(table), state: stateOf(table, lake), from: each.value.from() }]
+      const { state } = each.value
+      if (table === undefined || engine.has(viewOf(table), state)) return []
+      return [{ ...viewOf(table), state, from: each.value.from() }]
     })
+    const total = states.reduce((sum, { files }) => sum + files, 0)
+    return { define, files: { total, read: relations.reduce((sum, { files }) => sum + files, 0) } }
   }
 
   return async function runQuery(query, signal) {
@@ -87,21 +98,23 @@ export function makeQueries({ tablesAt, openRelation, engines }: QueryDeps): Run
       const named = [
         ...new Set(statement.tables.map((reference) => tableAmong(tables, reference, namespace))),
       ]
-      const define = await undefinedTables(named, { lake, engine, relations, signal })
+      const catalog = usesNamespace(statement, tables, namespace) ? catalogOf(namespace) : null
+      const planned = { statement, catalog, rowsLimit }
+      const { define, files } = await undefinedTables(named, planned, { lake, engine, relations, signal })
       // Tables of other callers would appear in the engine's lists and in the suggestions of its errors.
       const views = visibleTables === null ? null : viewsOf(tables)
       const hidden = views === null ? [] : engine.others((key) => views.has(key))
       const listed = statement.listsTables
         ? listingOf(tables, named, { engine, lake })
         : { define: [], drop: hidden }
-      return await engine.run(
+      const answer = await engine.run(
         {
           statement: {
             sql: SHOW_TABLES.test(statement.sql) ? TABLES_BY_LAYER : statement.sql,
             kind: statement.kind,
             setsSeed: statement.setsSeed,
           },
-          catalog: usesNamespace(statement, tables, namespace) ? catalogOf(namespace) : null,
+          catalog,
           define: [...listed.define, ...define],
           drop: listed.drop,
           places: visibleTables === null ? null : placesOf(tables),
@@ -111,11 +124,37 @@ export function makeQueries({ tablesAt, openRelation, engines }: QueryDeps): Run
         },
         signal,
       )
+      return { ...answer, files }
     } finally {
       for (const { release } of relations) release()
       engine.release()
     }
   }
+}
+
+interface Planned {
+  statement: Statement
+  catalog: string | null
+  rowsLimit: number
+}
+
+/**
+ * The filters of a statement on its tables; null when all files are read. The engine computes a constant time when it plans, so a
+ * filter with the current time would exclude rows of a later moment.
+ */
+async function filtersOn(
+  named: readonly CommitTable[],
+  states: readonly TableState[],
+  { statement: { sql, kind, isMomentary }, catalog, rowsLimit }: Planned,
+  { engine, signal }: Pick<QueryResources, 'engine' | 'signal'>,
+): Promise<AnswerOf<'plan'> | null> {
+  const isWorthwhile = states.some(({ files }) => files >= limits.filesPlanned)
+  if (!isWorthwhile || kind === 'explain' || isMomentary) return null
+  const tables = named.map((table, index) => ({
+    ...viewOf(table),
+    from: states[index]?.empty() ?? emptyRelation(table),
+  }))
+  return engine.plan({ statement: { sql, kind }, catalog, tables, rowsLimit }, signal)
 }
 
 /** Resources of a running query. Opened relations are added to `relations`, so that the query releases them. */

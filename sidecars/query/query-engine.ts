@@ -5,7 +5,8 @@ import { plannedTreeOn, type SyntaxTree } from '../../lake/engine/parser.ts'
 import { BrokenStream } from '../../lake/engine/rows.ts'
 import { checkReadOnly, limited, withOwnLines } from '../../lake/engine/statement.ts'
 import { quoteIdentifier } from '../../lake/quote.ts'
-import type { AnswerOf, EngineRequest, Run, SchemaPath, ViewName } from './engine-messages.ts'
+import type { AnswerOf, EngineRequest, Plan, Run, SchemaPath, ViewName } from './engine-messages.ts'
+import { ScanPlanner } from './scan-planner.ts'
 
 // A locked DuckDB instance that answers one query after another. It receives only read-only statements, so `clear` removes
 // every trace of a query. Tables stay defined, because the next query is likely to use the same ones.
@@ -22,22 +23,29 @@ const NOWHERE = 'memory'
 export class QueryEngine {
   readonly #engine: Engine
   readonly #tree: SyntaxTree
+  readonly #planner: ScanPlanner
   readonly #schemas = new Map<string, SchemaPath>()
   readonly #catalogs = new Set<string>()
   #inUse = NOWHERE
 
-  private constructor(engine: Engine, tree: SyntaxTree) {
+  private constructor(engine: Engine, tree: SyntaxTree, planner: ScanPlanner) {
     this.#engine = engine
     this.#tree = tree
+    this.#planner = planner
   }
 
   static async open(request: Extract<EngineRequest, { kind: 'open' }>): Promise<QueryEngine> {
     const engine = await openLocked(request)
-    return new QueryEngine(engine, await plannedTreeOn(engine.connection))
+    const planner = new ScanPlanner(request.tempDirectory)
+    return new QueryEngine(engine, await plannedTreeOn(engine.connection), planner)
   }
 
   check(sql: string): Promise<AnswerOf<'check'>> {
     return checkReadOnly(this.#tree, sql)
+  }
+
+  plan(request: Plan): Promise<AnswerOf<'plan'>> {
+    return this.#planner.plan(request)
   }
 
   async run({ statement, catalog, define, drop, places, ...size }: Run): Promise<AnswerOf<'run'>> {
@@ -66,6 +74,7 @@ export class QueryEngine {
 
   interrupt(): void {
     this.#engine.interrupt()
+    this.#planner.interrupt()
   }
 
   /**

@@ -1,9 +1,17 @@
+import { createHash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import { parseDuckType, renderDuckType } from '../../lake/iceberg/format/duckdb-type.ts'
 import { keyOf } from '../../lake/iceberg/format/location.ts'
 import { currentSchema, currentSnapshot, parseMetadata } from '../../lake/iceberg/format/metadata.ts'
 import type { Schema } from '../../lake/iceberg/format/types.ts'
-import { dataFilesOf, type ManifestReader, makeManifestReader } from '../../lake/iceberg/read/scan.ts'
+import { type FileBounds, fileBounds } from '../../lake/iceberg/read/file-bounds.ts'
+import {
+  dataManifestsOf,
+  type ManifestReader,
+  makeManifestReader,
+  tableFilesOf,
+} from '../../lake/iceberg/read/scan.ts'
+import type { ScanFilter } from '../../lake/iceberg/read/scan-filter.ts'
 import { readTable } from '../../lake/iceberg/sql.ts'
 import { quoteIdentifier } from '../../lake/quote.ts'
 import type { LakeView } from '../../proto/gen/sluice/query/v1/query_pb.ts'
@@ -16,14 +24,26 @@ import { limits } from './limits.ts'
 // Tables as SQL expressions. A state of a table never changes, so its metadata is cached forever.
 
 export interface Relation {
+  /** Identifies the local copies and the files of the relation: `authority content`, and the files unless they are all. */
+  state: string
+  files: number
   /** A table expression over local files. */
   from(): string
   /** Releases the files, which stay in place until this call. */
   release(): void
 }
 
-/** Throws UnsupportedTable, HttpFailure, and the signal's reason. */
-export type OpenRelation = (table: CommitTable, lake: LakeView, signal: AbortSignal) => Promise<Relation>
+/** A table whose files are known. */
+export interface TableState {
+  files: number
+  /** A table expression with the same columns and without rows. */
+  empty(): string
+  /** Opens the files that may hold rows of the filter. Null opens all files. */
+  open(filter: ScanFilter | null): Promise<Relation>
+}
+
+/** Throws UnsupportedTable, HttpFailure, and the signal's reason. So does `open`. */
+export type OpenTable = (table: CommitTable, lake: LakeView, signal: AbortSignal) => Promise<TableState>
 
 export interface RelationOptions {
   /** The directory of the API's disk store, if this service shares that disk. */
@@ -33,21 +53,31 @@ export interface RelationOptions {
 
 interface Content {
   schema: Schema
-  files: { key: string; sizeBytes: number }[]
+  files: DataFileRef[]
+  /** Null for few files, which are always read. */
+  bounds: FileBounds | null
 }
+
+interface DataFileRef {
+  key: string
+  sizeBytes: number
+}
+
+/** Memory of a file's entry, in which the key is the largest part. */
+const FILE_BYTES = 400
 
 /** Files of one table that are downloaded concurrently. */
 const DOWNLOADS_AT_ONCE = 8
 
-export function makeRelations({ lakeDir, cache }: RelationOptions): OpenRelation {
+export function makeRelations({ lakeDir, cache }: RelationOptions): OpenTable {
   const shared = lakeDir === null ? null : sharedLake(lakeDir)
   const sharedReader = shared && readerOf(shared)
   const cachedContents = new LRUCache<string, Content>({
-    maxSize: limits.dataFiles,
-    sizeCalculation: ({ files }) => 1 + files.length,
+    maxSize: limits.contentBytes,
+    sizeCalculation: ({ files, bounds }) => FILE_BYTES * (1 + files.length) + (bounds?.bytes ?? 0),
   })
 
-  return async function openRelation(table, lake, signal) {
+  return async function openTable(table, lake, signal) {
     const authority = authorityOf(lake)
     const { objectsUrl: url, token } = lake
     const files = shared ?? gatewayLake({ url, token, authority, cache, signal })
@@ -57,21 +87,36 @@ export function makeRelations({ lakeDir, cache }: RelationOptions): OpenRelation
       content = await contentOf(table, files, sharedReader ?? readerOf(files))
       cachedContents.set(key, content)
     }
-    signal.throwIfAborted()
-    const { schema } = content
-    const leases = await openAll(content, files)
+    const { schema, files: all, bounds } = content
     return {
-      from: () =>
-        readTable(
-          schema,
-          leases.map(({ path }) => path),
-        ),
-      release: () => {
-        for (const lease of leases) lease.release()
+      files: all.length,
+      empty: () => readTable(schema, []),
+      async open(filter) {
+        signal.throwIfAborted()
+        const selected = filter === null ? null : (bounds?.select(filter) ?? null)
+        const leases = await openAll(
+          selected === null ? all : selected.flatMap((file) => all[file] ?? []),
+          files,
+        )
+        return {
+          state: selected === null ? key : `${key} ${digestOf(selected)}`,
+          files: leases.length,
+          from: () =>
+            readTable(
+              schema,
+              leases.map(({ path }) => path),
+            ),
+          release: () => {
+            for (const lease of leases) lease.release()
+          },
+        }
       },
     }
   }
 }
+
+const digestOf = (files: readonly number[]): string =>
+  createHash('sha256').update(Uint32Array.from(files)).digest('base64')
 
 /** Returns the columns of a table without rows. This suffices for a query that only lists tables. */
 export const emptyRelation = ({ columns }: CommitTable): string =>
@@ -89,14 +134,23 @@ async function contentOf(table: CommitTable, files: LakeFiles, reader: ManifestR
   const text = await files.read(keyOf(LAKE_ROOT, table.metadata_location))
   const metadata = parseMetadata(new TextDecoder().decode(text))
   const snapshot = currentSnapshot(metadata)
-  const dataFiles = snapshot ? await dataFilesOf(metadata, snapshot['snapshot-id'], reader) : []
+  const manifests = snapshot ? await dataManifestsOf(metadata, snapshot['snapshot-id'], reader) : []
+  const tableFiles = await tableFilesOf(manifests, reader)
+  const schema = currentSchema(metadata)
   return {
-    schema: currentSchema(metadata),
-    files: dataFiles.map(({ location, sizeBytes }) => ({ key: keyOf(LAKE_ROOT, location), sizeBytes })),
+    schema,
+    files: tableFiles.map(({ file: { location, sizeBytes } }) => ({
+      key: keyOf(LAKE_ROOT, location),
+      sizeBytes,
+    })),
+    bounds:
+      tableFiles.length < limits.filesPlanned
+        ? null
+        : fileBounds(tableFiles, metadata['partition-specs'], schema, limits.boundsBytes),
   }
 }
 
-async function openAll({ files: wanted }: Content, files: LakeFiles): Promise<Lease[]> {
+async function openAll(wanted: readonly DataFileRef[], files: LakeFiles): Promise<Lease[]> {
   const leases: Lease[] = []
   try {
     for (let from = 0; from < wanted.length; from += DOWNLOADS_AT_ONCE) {

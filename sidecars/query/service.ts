@@ -61,11 +61,16 @@ export function makeQueryService(deps: ServiceDeps): Partial<ServiceImpl<typeof 
           lake,
           visibleTables: visibleTablesOf(scope),
         }
-        const { arrow, rows, truncated } = await onceMoreIfKilled(() => runQuery(query, signal), signal)
+        const { arrow, rows, truncated, files } = await onceMoreIfKilled(
+          () => runQuery(query, signal),
+          signal,
+        )
         return {
           arrowIpc: arrow,
           rowCount: BigInt(rows),
           truncated,
+          filesTotal: BigInt(files.total),
+          filesRead: BigInt(files.read),
           durationMs: BigInt(Math.round(performance.now() - started)),
         }
       } catch (error) {

@@ -1,0 +1,94 @@
+// Finds the filters of a statement on its tables, in an instance of its own with empty tables. The engine resolves names, types
+// and casts there as it will do for the real tables.
+import { join } from 'node:path'
+import { type Engine, openLocked } from '../../lake/engine/instance.ts'
+import { limited } from '../../lake/engine/statement.ts'
+import { type ScanFilter, scanFilters } from '../../lake/iceberg/read/scan-filter.ts'
+import { quoteIdentifier, quoteLiteral } from '../../lake/quote.ts'
+import type { Plan, TableView } from './engine-messages.ts'
+import { limits } from './limits.ts'
+
+/** Optimizers that move filters to tables. The others could conclude something from the tables being empty. */
+const OPTIMIZERS = [
+  'expression_rewriter',
+  'filter_pullup',
+  'filter_pushdown',
+  'cte_inlining',
+  'cte_filter_pusher',
+]
+
+/** The planner starts with its first statement, so an engine that plans nothing has no second instance. */
+export class ScanPlanner {
+  readonly #tempDirectory: string
+  #engine: Engine | null = null
+  /** Statements that define the existing catalogs, schemas and tables. */
+  readonly #defined = new Map<string, string>()
+
+  constructor(tempDirectory: string) {
+    this.#tempDirectory = tempDirectory
+  }
+
+  /** The filter on each table, in order. Null: every file may be needed. */
+  async plan({ statement, catalog, tables, rowsLimit }: Plan): Promise<(ScanFilter | null)[]> {
+    try {
+      if (this.#defined.size > limits.plannedTables) this.close()
+      const engine = await this.#opened()
+      const definitions = tables.flatMap((table) => this.#missing(table))
+      await engine.run(
+        [...definitions.map(([, sql]) => sql), `USE ${quoteIdentifier(catalog ?? 'memory')}`].join(';'),
+      )
+      for (const [key, sql] of definitions) this.#defined.set(key, sql)
+      const text = quoteLiteral(limited(statement, rowsLimit))
+      const reader = await engine.read(
+        `SELECT CAST(json_serialize_plan(${text}, skip_null := true, optimize := true) AS VARCHAR)`,
+      )
+      const plan = String(reader.value(0, 0))
+      return scanFilters(plan, tables).map((filter) => (isShort(filter) ? filter : null))
+    } catch {
+      // The engine that executes the statement reports its errors. This instance may be unusable.
+      this.close()
+      return tables.map(() => null)
+    }
+  }
+
+  interrupt(): void {
+    this.#engine?.interrupt()
+  }
+
+  async #opened(): Promise<Engine> {
+    this.#engine ??= await openLocked({
+      memoryLimitBytes: limits.plannerBytes,
+      tempLimitBytes: 0,
+      threads: 1,
+      tempDirectory: join(this.#tempDirectory, 'planner'),
+      allowedDirectories: [],
+      allowedPaths: [],
+      optimizers: OPTIMIZERS,
+    })
+    return this.#engine
+  }
+
+  /** The definitions that this table needs, with their keys. */
+  #missing({ catalog, schema, name, from }: TableView): [key: string, sql: string][] {
+    const catalogName = quoteIdentifier(catalog)
+    const schemaName = `${catalogName}.${quoteIdentifier(schema)}`
+    const tableName = `${schemaName}.${quoteIdentifier(name)}`
+    const needed: [string, string][] = [
+      [catalogName, `ATTACH IF NOT EXISTS ':memory:' AS ${catalogName}`],
+      [schemaName, `CREATE SCHEMA IF NOT EXISTS ${schemaName}`],
+      [tableName, `CREATE OR REPLACE TABLE ${tableName} AS SELECT * FROM ${from}`],
+    ]
+    return needed.filter(([key, sql]) => this.#defined.get(key) !== sql)
+  }
+
+  close(): void {
+    this.#engine?.close()
+    this.#engine = null
+    this.#defined.clear()
+  }
+}
+
+const isShort = (filter: ScanFilter | null): boolean =>
+  filter !== null &&
+  filter.length <= limits.filterSteps &&
+  filter.every((step) => step.op !== 'in' || step.values.length <= limits.filterValues)
