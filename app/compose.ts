@@ -7,6 +7,7 @@ import { fileWriting } from './access/guard.ts'
 import { makeEnforcement, makeResources, makeSharing } from './access/service.ts'
 import { auditRoutes } from './audit/routes.ts'
 import { makeAuditService, noAudit } from './audit/service.ts'
+import { makeMergeService } from './branches/merges.ts'
 import { branchRoutes, tagRoutes } from './branches/routes.ts'
 import { makeBranchService } from './branches/service.ts'
 import { makeTagService } from './branches/tags.ts'
@@ -15,7 +16,7 @@ import { makeLakeReader } from './catalog/lake-reader.ts'
 import { makeRestores } from './catalog/restores.ts'
 import { attemptTokenKey } from './catalog/store/token-key.ts'
 import { makeTokens, type Tokens } from './catalog/tokens.ts'
-import { viewOf } from './catalog/views.ts'
+import { type View, viewOf } from './catalog/views.ts'
 import type { Background } from './core/background.ts'
 import type { Clock } from './core/clock.ts'
 import type { Config } from './core/config.ts'
@@ -48,6 +49,7 @@ import { pipelineRoutes, previewRoutes, versionRoutes } from './pipelines/routes
 import { makePipelineService } from './pipelines/service.ts'
 import { makeSourceReferences } from './pipelines/source-references.ts'
 import { makePlugins, type Plugins } from './plugins/plugins.ts'
+import { makeGate } from './quality-tests/gate.ts'
 import { qualityTestRoutes } from './quality-tests/routes.ts'
 import { makeQualityTestService } from './quality-tests/service.ts'
 import { makeEngineRows } from './query/engine-rows.ts'
@@ -149,7 +151,10 @@ export async function composeService(parts: ServiceParts) {
       scheduleRoutes(makeScheduleService({ db, clock, newId })),
       fileRoutes(services.files, fileWriting(ownership?.resources)),
       landingZoneRoutes(services.zones),
-      branchRoutes(makeBranchService({ sql })),
+      branchRoutes(
+        makeBranchService({ sql }),
+        makeMergeService({ sql, newId, gate: readers.gate, resources: ownership?.resources }),
+      ),
       tagRoutes(makeTagService({ sql })),
       commitRoutes(history),
       tableHistoryRoutes(history),
@@ -343,8 +348,10 @@ function makeReaders(
    * Addresses and a token to read main or a branch. `landing` is the namespace of a preview, whose landing files the token also
    * opens.
    */
-  async function readLake({ branch: name, landing, reader }: ReadLake) {
-    const { commit, branch } = await viewOf(sql, { branch: name })
+  const readLake = async ({ branch: name, landing, reader }: ReadLake) =>
+    accessTo(await viewOf(sql, { branch: name }), { landing, reader })
+
+  function accessTo({ commit, branch }: View, { landing, reader }: Pick<ReadLake, 'landing' | 'reader'>) {
     const expiresAt = new Date(clock.now().getTime() + READ_TOKEN_MS)
     return {
       catalogUrl: `${publicUrl}/catalog`,
@@ -379,6 +386,11 @@ function makeReaders(
       pipelines,
       runQualityTests: sidecars.runner.runQualityTests,
       readLake,
+    }),
+    gate: makeGate({
+      pipelines,
+      runQualityTests: sidecars.runner.runQualityTests,
+      readMerged: async (view, { reader }) => accessTo(view, { reader }),
     }),
     previews: makePreviewService({
       db,

@@ -1,12 +1,15 @@
 // The second contract: Branches.
-import { expect, test } from '@playwright/test'
+import { type APIRequestContext, expect, test } from '@playwright/test'
 import {
+  addTest,
   ENDLESS,
   expectError,
   fresh,
   getJson,
+  type MadePipeline,
   newNamespace,
   pipelineWith,
+  publish,
   publishedPipeline,
   writeFile,
 } from './resources.ts'
@@ -150,4 +153,108 @@ test('a branch with unfinished runs cannot be deleted', {
     await expectError(await request.post('/api/v1/runs', { data: { ...data, branch: absent } }), 404)
   for (const wrong of [{ draft: true }, { branch: 'main', draft: true }, { branch: 'Main' }])
     await expectError(await request.post('/api/v1/runs', { data: { ...data, ...wrong } }), 400)
+})
+
+/** A table, a sum over it with the test that the sum is below 100, and an open branch. */
+async function gatedSum(request: APIRequestContext) {
+  const namespace = await newNamespace(request)
+  const left = await newTable(request, { namespace, layer: 'bronze' }, 'select 1 as n')
+  const right = await newTable(request, { namespace, layer: 'bronze' }, 'select 2 as n')
+  const test = (severity: 'error' | 'warn') => ({
+    name: `total-${severity}`,
+    severity,
+    sql: `select l.n + r.n as total from {{ ref('bronze.${left.name}') }} l, {{ ref('bronze.${right.name}') }} r where l.n + r.n >= 100`,
+  })
+  for (const table of [left, right])
+    for (const severity of ['error', 'warn'] as const) await addTest(request, table, test(severity))
+  for (const table of [left, right]) await publish(request, table)
+  const branch = fresh('dev')
+  expect((await request.post(path, { data: { name: branch } })).status()).toBe(201)
+  const set = async (table: MadePipeline, n: number, on?: string) => {
+    await writeFile(request, `${table.prefix}pipeline.sql`, `select ${n} as n`)
+    if (on === undefined) await publish(request, table)
+    const more = on === undefined ? {} : { branch: on, draft: true }
+    const run = await ended(request, await requestRun(request, table, more))
+    expect(run).toMatchObject({ status: 'success', error: null })
+  }
+  const onMain = async (table: MadePipeline) => {
+    const data = { sql: `select n from bronze."${table.name}"`, namespace }
+    return (await (await request.post('/api/v1/query', { data })).json()).rows[0].n
+  }
+  const merge = (data?: object) => request.post(`${path}/${branch}/merge`, { data })
+  return { namespace, left, right, branch, set, onMain, merge }
+}
+
+test('a merge moves all tables of a branch to main in one commit', {
+  tag: ['@branches.merge', '@branches.merge.unchanged', '@branches.merge.404', '@branches.rebase'],
+}, async ({ request }) => {
+  const { namespace, left, right, branch, set, onMain, merge } = await gatedSum(request)
+  expect(await (await merge()).json()).toMatchObject({ status: 'unchanged', tables: [] })
+  await set(left, 10, branch)
+  await set(right, 20, branch)
+  expect([await onMain(left), await onMain(right)]).toEqual([1, 2])
+  const rebased = await request.post(`${path}/${branch}/rebase`)
+  expect([rebased.status(), await rebased.json()]).toMatchObject([200, { name: branch, tables_changed: 2 }])
+
+  const merged = await merge({ message: 'tenfold' })
+  const body = await merged.json()
+  const tables = [left, right].map(({ name }) => `${namespace}.bronze.${name}`).sort()
+  expect([merged.status(), body]).toEqual([200, { status: 'merged', commit: expect.any(Number), tables }])
+  expect([await onMain(left), await onMain(right)]).toEqual([10, 20])
+  const { commits } = await getJson(request, `${path}/main/commits?limit=200`)
+  expect(commits.find((commit: { number: number }) => commit.number === body.commit)).toMatchObject({
+    branch,
+    message: 'tenfold',
+    run_id: null,
+    tables,
+  })
+  expect(await getJson(request, `${path}/${branch}`)).toMatchObject({ status: 'merged' })
+  await expectError(await merge(), 404)
+  await expectError(await request.post(`${path}/${branch}/rebase`), 404)
+  expect((await request.post(path, { data: { name: branch } })).status()).toBe(201)
+})
+
+test('the tests of a merge read the tables as the merge would leave them', {
+  tag: ['@branches.merge.gate'],
+}, async ({ request }) => {
+  const { namespace, left, right, branch, set, onMain, merge } = await gatedSum(request)
+  // Each side alone passes its tests: 60 + 2 on the branch, 1 + 50 on main.
+  await set(left, 60, branch)
+  await set(right, 50)
+  const refused = await merge()
+  expect([refused.status(), await refused.json()]).toMatchObject([
+    409,
+    {
+      error: { code: 'FAILED_PRECONDITION', type: 'CONFLICT' },
+      results: [
+        {
+          table: `${namespace}.bronze.${left.name}`,
+          name: 'total-error',
+          status: 'failed',
+          severity: 'error',
+          value: 110,
+        },
+      ],
+    },
+  ])
+  expect(await onMain(left)).toBe(1)
+  expect(await getJson(request, `${path}/${branch}`)).toMatchObject({ status: 'open' })
+  await set(left, 40, branch)
+  expect((await merge()).status()).toBe(200)
+  expect(await onMain(left)).toBe(40)
+})
+
+test('a table that changed on both sides is neither merged nor rebased', {
+  tag: ['@branches.merge.conflict', '@branches.rebase.409'],
+}, async ({ request }) => {
+  const { namespace, left, right, branch, set, onMain, merge } = await gatedSum(request)
+  await set(left, 10, branch)
+  await set(right, 20, branch)
+  await set(right, 30)
+  for (const refused of [await merge(), await request.post(`${path}/${branch}/rebase`)])
+    expect([refused.status(), await refused.json()]).toMatchObject([
+      409,
+      { error: { code: 'FAILED_PRECONDITION' }, conflicts: [`${namespace}.bronze.${right.name}`] },
+    ])
+  expect([await onMain(left), await onMain(right)]).toEqual([1, 30])
 })

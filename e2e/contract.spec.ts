@@ -262,6 +262,8 @@ test('branches and tags answer as specified', async ({ request }) => {
   await ok(request, 'GET /api/v1/branches', 200, { list: 'branches', has })
   await ok(request, 'GET /api/v1/branches/{branch}', 200, { at: branch, has })
   await ok(request, 'GET /api/v1/branches/{branch}/commits', 200, { at: branch, has: 'commits total' })
+  await ok(request, 'POST /api/v1/branches/{branch}/rebase', 200, { at: branch, has })
+  await ok(request, 'POST /api/v1/branches/{branch}/merge', 200, { at: branch, has: 'status commit tables' })
   await ok(request, 'DELETE /api/v1/branches/{branch}', 204, { at: branch })
 
   const tag = { name: fresh('contract') }

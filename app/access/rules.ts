@@ -356,6 +356,10 @@ export const RULES: Readonly<Record<string, Rule>> = {
   'POST /api/v1/branches': createsBranch,
   'GET /api/v1/branches/:branch': AUTHENTICATED,
   'DELETE /api/v1/branches/:branch': checkedByRoute('the creator of the branch, and administrators'),
+  'POST /api/v1/branches/:branch/merge': checkedByRoute(
+    'write on the pipeline of every changed table, or on the namespace of a table without one',
+  ),
+  'POST /api/v1/branches/:branch/rebase': checkedByRoute('the creator of the branch, and administrators'),
   'GET /api/v1/branches/:branch/commits': VISIBLE_ONLY,
   'GET /api/v1/tags': AUTHENTICATED,
   'POST /api/v1/tags': createsBranch,

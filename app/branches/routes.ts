@@ -2,8 +2,9 @@ import { Type as t } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import { ErrorBody } from '../core/names.ts'
 import { setLink } from '../core/pagination.ts'
-import { exchangeOf, visibleTo } from '../http/exchange.ts'
+import { exchangeOf, readerBehind, visibleTo } from '../http/exchange.ts'
 import { IdempotencyHeaders, idempotencyKeyOf } from '../http/idempotency-key.ts'
+import type { Merger, MergeService } from './merges.ts'
 import {
   Branch,
   BranchList,
@@ -13,6 +14,9 @@ import {
   CommitQuery,
   CreateBranch,
   CreateTag,
+  MergeBranch,
+  Merged,
+  MergeRefused,
   Tag,
   TagList,
   TagPath,
@@ -21,7 +25,7 @@ import {
 import type { BranchService, Caller } from './service.ts'
 import type { TagService } from './tags.ts'
 
-export const branchRoutes = (branches: BranchService) =>
+export const branchRoutes = (branches: BranchService, merges: MergeService) =>
   new Elysia({ prefix: '/branches', strictPath: true, tags: ['branches'] })
     .get(
       '',
@@ -79,6 +83,44 @@ export const branchRoutes = (branches: BranchService) =>
           operationId: 'deleteBranch',
           summary: 'Delete a branch',
           description: 'Closes the branch without a merge. A branch with unfinished runs is 409.',
+        },
+      },
+    )
+    .post(
+      '/:branch/merge',
+      ({ params, body, request }) => merges.merge(params.branch, body?.message, mergerOf(request)),
+      {
+        params: BranchPath,
+        body: t.Optional(MergeBranch),
+        response: {
+          200: Merged,
+          403: ErrorBody,
+          404: ErrorBody,
+          409: MergeRefused,
+          503: ErrorBody,
+        },
+        detail: {
+          operationId: 'mergeBranch',
+          summary: 'Merge a branch into main',
+          description:
+            'Evaluates the published tests of severity error of every changed table on the result, then merges all tables as one commit of main. If a test fails, or if a table changed on both sides, nothing is merged. The merged branch is closed, and its name is free again.',
+        },
+      },
+    )
+    .post(
+      '/:branch/rebase',
+      async ({ params, request }) => {
+        await merges.rebase(params.branch, callerOf(request), await visibleTo(request))
+        return branches.get(params.branch)
+      },
+      {
+        params: BranchPath,
+        response: { 200: Branch, 403: ErrorBody, 404: ErrorBody, 409: MergeRefused },
+        detail: {
+          operationId: 'rebaseBranch',
+          summary: 'Rebase a branch',
+          description:
+            'Moves the branch to the head of main. Tables that the branch did not change are then those of main now. A table that changed on both sides is 409.',
         },
       },
     )
@@ -148,6 +190,13 @@ export const tagRoutes = (tags: TagService) =>
         },
       },
     )
+
+const mergerOf = (request: Request): Merger => ({
+  ...callerOf(request),
+  access: exchangeOf(request).access,
+  reader: readerBehind(request),
+  signal: request.signal,
+})
 
 /** The caller of a request, as branches and commits name their authors. */
 export function callerOf(request: Request): Caller {

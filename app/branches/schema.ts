@@ -1,8 +1,9 @@
 import { Type as t } from '@sinclair/typebox'
 import { AsOf, BranchName, REF_NAME } from '../core/lake-version.ts'
 import { limits } from '../core/limits.ts'
-import { Instant, literals, nullable, Uuid } from '../core/names.ts'
+import { ErrorBody, Instant, literals, nullable, Uuid } from '../core/names.ts'
 import { PageQuery, WholeListQuery } from '../core/pagination.ts'
+import { GateResult } from '../quality-tests/schema.ts'
 
 /** The longest life of a branch with an expiry: a year. */
 const EXPIRY_HOURS_MAX = 8_760
@@ -58,6 +59,43 @@ export const CreateBranch = t.Object(
   { title: 'CreateBranch', examples: [{ name: 'late-flights', expires_in_hours: 72 }] },
 )
 export type CreateBranch = typeof CreateBranch.static
+
+export const MergeBranch = t.Object(
+  {
+    message: t.Optional(
+      t.String({ minLength: 1, maxLength: limits.textCharacters, examples: ['late flights by airport'] }),
+    ),
+  },
+  { title: 'MergeBranch' },
+)
+export const Merged = t.Object(
+  {
+    status: literals(['merged', 'unchanged'], {
+      description: 'unchanged: the branch has no change, so it stays open',
+    }),
+    commit: t.Integer({
+      description: 'The commit of main that the merge created; if unchanged, the head of main',
+    }),
+    tables: t.Array(t.String({ examples: ['default.gold.route_delays'] })),
+  },
+  { title: 'BranchMerged' },
+)
+export type Merged = typeof Merged.static
+/** The refusal of a merge or rebase. */
+export const MergeRefused = t.Composite(
+  [
+    ErrorBody,
+    t.Object({
+      results: t.Optional(t.Array(GateResult, { description: 'Results of the tests, if one failed' })),
+      conflicts: t.Optional(
+        t.Array(t.String({ examples: ['default.gold.route_delays'] }), {
+          description: 'Tables that changed on main and on the branch',
+        }),
+      ),
+    }),
+  ],
+  { title: 'MergeRefused' },
+)
 
 export const Commit = t.Object(
   {

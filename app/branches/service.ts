@@ -94,9 +94,7 @@ export function makeBranchService({ sql }: { sql: Sql }) {
   /** Closes a branch. Its name is free again. In the Pro edition, only its creator and administrators may close it. */
   async function remove(name: string, caller: Caller): Promise<void> {
     if (name === MAIN) throw forbidden('branch main is protected: it cannot be deleted')
-    const { created_by: creator } = await get(name)
-    if (!caller.isAdmin && caller.name !== creator)
-      throw forbidden(`branch ${name} belongs to another user: ask its creator or an administrator`)
+    await checkCreator(sql, name, caller)
     await sql.begin(async (tx) => {
       await lockIdle(tx, name)
       await closeUserBranch(tx, name)
@@ -113,8 +111,16 @@ export function makeBranchService({ sql }: { sql: Sql }) {
   return { list, get, create, remove, commits }
 }
 
+/** Throws 404 for an unknown branch, and 403 for the branch of another user unless the caller is an administrator. */
+export async function checkCreator(sql: Sql, name: string, caller: Caller): Promise<void> {
+  const found = await shownBranch(sql, name)
+  if (found === null) throw notFound(`branch ${name}`)
+  if (!caller.isAdmin && caller.name !== found.createdBy)
+    throw forbidden(`branch ${name} belongs to another user: ask its creator or an administrator`)
+}
+
 /** Locks an open branch and returns it. Throws 404 when it is not open, and 409 while it has unfinished runs. */
-async function lockIdle(tx: SqlTx, name: string): Promise<OpenBranch> {
+export async function lockIdle(tx: SqlTx, name: string): Promise<OpenBranch> {
   const branch = await lockedBranch(tx, name)
   if (branch === null) throw noOpenBranch(name)
   if (await isInUse(tx, name))

@@ -3,6 +3,7 @@
 export {
   closedBranchesPart,
   headOfMain,
+  lockedHead,
   type MergeOutcome,
   mergeBranches,
   openBranches,
@@ -36,3 +37,12 @@ export {
   shownTag,
   shownTags,
 } from './store/user-branches.ts'
+export {
+  type BranchChange,
+  changesOf,
+  conflictsIn,
+  dropUnchanged,
+  hasMoved,
+  mergeUserBranch,
+  rebaseBranch,
+} from './store/user-merges.ts'

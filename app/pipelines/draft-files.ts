@@ -41,7 +41,7 @@ export const pinsOf = (found: readonly StoredObject[]): PinnedFiles =>
 export async function readCode(
   objects: ObjectStore,
   ref: PipelineRef,
-  found: readonly StoredObject[],
+  found: readonly Pick<StoredObject, 'key' | 'versionId' | 'size'>[],
 ): Promise<DraftFile[]> {
   const prefix = prefixOf(ref)
   const code = found.filter(({ key }) => CODE.test(key.slice(prefix.length)))
@@ -53,10 +53,18 @@ export async function readCode(
     files.push(...(await Promise.all(code.slice(at, at + READS_AT_ONCE).map(read))))
   return files
 
-  async function read({ key, versionId }: StoredObject): Promise<DraftFile> {
+  async function read({ key, versionId }: Pick<StoredObject, 'key' | 'versionId'>): Promise<DraftFile> {
     const object = await objects.text(key, versionId)
     // Versions are removed permanently only after their pipeline was deleted.
     if (object === null) throw noPipeline(ref)
     return { name: key.slice(prefix.length), text: object.text }
   }
 }
+
+/** Reads the code files of a published version. Their total size was checked when the version was published. */
+export const readPinnedCode = (objects: ObjectStore, ref: PipelineRef, pins: PinnedFiles) =>
+  readCode(
+    objects,
+    ref,
+    Object.entries(pins).map(([key, versionId]) => ({ key, versionId, size: 0 })),
+  )

@@ -14,7 +14,7 @@ import {
 import type { PipelineId } from '../core/ids.ts'
 import { noPipeline, type PipelineRef } from '../core/pipeline-ref.ts'
 import type { ObjectStore } from '../objects/port.ts'
-import { draftObjects, pinsOf, readCode } from './draft-files.ts'
+import { type DraftFile, draftObjects, pinsOf, readCode, readPinnedCode } from './draft-files.ts'
 import { landingZonesOf } from './references.ts'
 import {
   type Columns,
@@ -93,6 +93,12 @@ export function makeDrafts({ db, sql, objects }: { db: Db; sql: Sql; objects: Ob
     return { code, published: found.pins ?? {} }
   }
 
+  /** The code of the published version; null without a pipeline or a version. */
+  async function published(ref: PipelineRef): Promise<DraftFile[] | null> {
+    const found = await publishedPipeline(sql, ref)
+    return found === null || found.pins === null ? null : readPinnedCode(objects, ref, found.pins)
+  }
+
   /** Marks the draft as changed after a file was written. Does nothing if the pipeline does not exist. */
   async function fileWritten(ref: PipelineRef, cause: string) {
     await db.transaction(async (tx) => {
@@ -112,5 +118,5 @@ export function makeDrafts({ db, sql, objects }: { db: Db; sql: Sql; objects: Ob
     })
   }
 
-  return { runnable, draft, fileWritten, changeDraft }
+  return { runnable, draft, published, fileWritten, changeDraft }
 }

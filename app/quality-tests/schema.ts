@@ -70,6 +70,12 @@ export const TestResult = t.Object(
   },
   { title: 'QualityTestResult' },
 )
+/** A result of the gate of a merge. */
+export const GateResult = t.Composite(
+  [t.Object({ table: t.String({ examples: ['default.gold.route_delays'] }) }), TestResult],
+  { title: 'GateResult' },
+)
+export type GateResult = typeof GateResult.static
 export const TestResults = t.Object(
   {
     results: t.Array(TestResult),

@@ -2,6 +2,7 @@ import type { MessageInitShape } from '@bufbuild/protobuf'
 import { testNameOf, testPathOf } from '../../lake/pipeline/quality.ts'
 import {
   type LakeAccessSchema,
+  type QualityTestResult,
   type RunQualityTestsRequestSchema,
   type RunQualityTestsResponse,
   Severity,
@@ -80,21 +81,24 @@ export function makeQualityTestService({ objects, pipelines, runQualityTests, re
     }
     const response = await runQualityTests(request, signal)
     if (response === null) throw unavailable('runner')
-    const results = response.results.map((result) => ({
-      name: result.name,
-      status: result.passed ? ('passed' as const) : ('failed' as const),
-      severity: result.severity === Severity.WARN ? ('warn' as const) : ('error' as const),
-      value: Number(result.value),
-      expected: 0 as const,
-      duration_ms: Number(result.durationMs),
-      error: result.error || null,
-      samples: result.samples,
-    }))
+    const results = response.results.map(resultOf)
     const passed = results.filter(({ status }) => status === 'passed').length
     return { results, passed, failed: results.length - passed, total: results.length }
   }
 
   return { list, create, remove, run }
 }
+
+/** A result of a runner, as clients see it. */
+export const resultOf = (result: QualityTestResult) => ({
+  name: result.name,
+  status: result.passed ? ('passed' as const) : ('failed' as const),
+  severity: result.severity === Severity.WARN ? ('warn' as const) : ('error' as const),
+  value: Number(result.value),
+  expected: 0 as const,
+  duration_ms: Number(result.durationMs),
+  error: result.error || null,
+  samples: result.samples,
+})
 
 const pathOf = (ref: PipelineRef, name: string) => prefixOf(ref) + testPathOf(name)

@@ -130,6 +130,17 @@ const ROUTES: Record<string, MatrixRequest> = {
   'POST /api/v1/branches': { expected: 'anybody', body: () => ({ name: fresh('branch') }) },
   'GET /api/v1/branches/{branch}': { expected: 'anybody' },
   'GET /api/v1/branches/{branch}/commits': { expected: 'anybody' },
+  'POST /api/v1/branches/{branch}/merge': {
+    expected: 'anybody',
+    path: () => '/api/v1/branches/absent/merge',
+    body: () => ({}),
+    isAbsent: true,
+  },
+  'POST /api/v1/branches/{branch}/rebase': {
+    expected: 'anybody',
+    path: () => '/api/v1/branches/absent/rebase',
+    isAbsent: true,
+  },
   'DELETE /api/v1/branches/{branch}': {
     expected: 'anybody',
     path: () => '/api/v1/branches/absent',

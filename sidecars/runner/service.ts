@@ -58,7 +58,8 @@ export function makeRunnerService({
     async runQualityTests(request, { signal }) {
       const files = request.files.map((file) => textFile(file, prefixOf(request)))
       const lake = request.lake && apis.checked(request.lake)
-      return { results: (await testMain({ ...request, lake }, files, signal)).map(testOnWire) }
+      const { results, tables } = await testMain({ ...request, lake }, files, signal)
+      return { results: results.map(testOnWire), tables }
     },
   }
 }

@@ -47,7 +47,8 @@ export type MergeRequest = {
   branch: string
   /** Id of the branch commit that the quality tests checked. */
   testedCommit: string
-  runId: string
+  /** The run whose success the merge is; null for a merge by a user. */
+  runId: string | null
   message: string
 }
 

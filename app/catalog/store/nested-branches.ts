@@ -1,6 +1,6 @@
 /**
  * Branches of attempts on branches of users: their openings and merges. The dispatcher's thread loads this file, so it imports
- * nothing heavy. See ADR 39.
+ * nothing heavy. See ADR 43.
  */
 import { alias } from 'drizzle-orm/pg-core'
 import type { Sql, SqlTx } from '../../../drizzle/client.ts'

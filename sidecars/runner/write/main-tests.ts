@@ -24,25 +24,33 @@ import { variablesOf } from './watermark.ts'
 
 export type TestMain = ReturnType<typeof makeTestMain>
 
-/** Makes the function that runs quality tests against main, outside any run. It throws ConnectError. */
+/** The results of tests, and the `ns.layer.name` of every table that they name. */
+export interface TestedMain {
+  results: TestResult[]
+  tables: string[]
+}
+
+/** Makes the function that runs quality tests against main or a branch, outside any run. It throws ConnectError. */
 export function makeTestMain(options: AttemptResourcesOptions, time?: Shares['time']) {
   return async function testMain(
     request: RunQualityTestsRequest,
     files: readonly TextFile[],
     caller: AbortSignal,
-  ): Promise<TestResult[]> {
+  ): Promise<TestedMain> {
     const { lake } = request
     if (lake === undefined) throw new ConnectError('lake is missing', Code.InvalidArgument)
     const tests = testsIn(files)
-    if (tests.length === 0) return []
+    if (tests.length === 0) return { results: [], tables: [] }
     let resources: AttemptResources | null = null
     let bench: Bench | null = null
+    let tables: string[] = []
     const ready = async (signal: AbortSignal): Promise<void> => {
       if (bench !== null) return
       const previous = resources
       resources = null
       resources = await (previous?.reopen(signal) ?? openAttemptResources(options, lake, signal))
       bench = await prepare(request, files, tests, resources, signal)
+      tables = bench.tables
     }
     const judgeOnce = async (test: NamedTest, timeout: AbortSignal): Promise<TestResult> => {
       await ready(timeout)
@@ -67,7 +75,7 @@ export function makeTestMain(options: AttemptResourcesOptions, time?: Shares['ti
     }
     try {
       const shares = { ms: limits.testsMs, signal: caller, time }
-      return await inShares(tests, shares, { ready, work: judge, late: tooLong })
+      return { results: await inShares(tests, shares, { ready, work: judge, late: tooLong }), tables }
     } catch (error) {
       if (error instanceof EnginesBusy) throw new ConnectError(error.message, Code.ResourceExhausted)
       if (error instanceof NoTimeLeft)
@@ -129,6 +137,7 @@ async function prepare(
   return {
     drafted: new Map(drafted.map((each) => [each.test, each])),
     inputs,
+    tables: [...new Set(tables.map(tableKey))],
     own,
     find: findIn(lake, namespace),
     engine,

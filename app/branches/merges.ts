@@ -1,0 +1,178 @@
+// Gated merges of branches into main, and rebases. No transaction is open while tests are evaluated. See ADR 43.
+import type { Sql, SqlTx } from '../../drizzle/client.ts'
+import { parseTableName, type TableName, tableKey } from '../../lake/pipeline/names.ts'
+import type { Reader } from '../access/code-visibility.ts'
+import { type Resources, visibleTables } from '../access/service.ts'
+import {
+  type BranchChange,
+  changesOf,
+  conflictsIn,
+  dropUnchanged,
+  hasMoved,
+  headOfMain,
+  lockedBranch,
+  lockedHead,
+  mergeUserBranch,
+  rebaseBranch,
+} from '../catalog/branches.ts'
+import { noOpenBranch } from '../catalog/views.ts'
+import { type Access, EVERYTHING, type Visible } from '../core/access.ts'
+import { AppError, failedPrecondition, forbidden } from '../core/errors.ts'
+import type { NewId } from '../core/ids.ts'
+import { MAIN } from '../core/lake-version.ts'
+import { DEFAULT_NAMESPACE } from '../core/names.ts'
+import type { Gate, Judgement } from '../quality-tests/gate.ts'
+import type { Merged } from './schema.ts'
+import { type Caller, checkCreator, lockIdle } from './service.ts'
+
+/** A merge whose tested state changes before it commits is tested again, up to this number of tests. */
+const TESTS_MAX = 5
+
+/** Names of tables in an error text. The body contains all of them. */
+const NAMES_SHOWN = 10
+
+/** The caller of a merge. Tests see what the caller sees. */
+export interface Merger extends Caller {
+  access: Access
+  reader: Reader | null
+  /** Ends the tests when the caller leaves. */
+  signal: AbortSignal
+}
+
+export interface MergeDeps {
+  sql: Sql
+  newId: NewId
+  gate: Gate
+  /** Finds the owners of tables; undefined in the community edition. */
+  resources: Pick<Resources, 'table'> | undefined
+}
+
+export type MergeService = ReturnType<typeof makeMergeService>
+
+export function makeMergeService({ sql, newId, gate, resources }: MergeDeps) {
+  /** Merges a branch into main as one commit, after its tests passed on the result. */
+  async function merge(name: string, message: string | undefined, by: Merger): Promise<Merged> {
+    if (name === MAIN) throw forbidden('branch main is protected: it cannot be merged')
+    for (let tests = 0; tests < TESTS_MAX; tests++) {
+      const plan = await sql.begin((tx) => planOf(tx, name))
+      if (plan.changes.length === 0) return { status: 'unchanged', commit: plan.commit, tables: [] }
+      await requireWrite(plan.changes, by.access)
+      refuseConflicts(name, plan.changes)
+      const judged = await gate(plan.changes, { commit: plan.commit, branch: name }, by)
+      refuseFailures(name, judged)
+      // Tests may take minutes, and the right may have been revoked meanwhile.
+      if (judged.results.length > 0) await requireWrite(plan.changes, by.access)
+      const merged = await sql.begin((tx) => commitTested(tx, { name, message, by, plan, judged }))
+      if (merged !== null) return merged
+    }
+    throw failedPrecondition(
+      `branch ${name} was tested ${TESTS_MAX} times, but the tables that its tests read changed each time: merge it again`,
+    )
+  }
+
+  /** Null: the tested state is not the one that would be merged. */
+  async function commitTested(
+    tx: SqlTx,
+    { name, message, by, plan, judged }: Tested,
+  ): Promise<Merged | null> {
+    const head = await lockedHead(tx)
+    const branch = await lockIdle(tx, name)
+    const changes = await changesOf(tx, name)
+    if (!areSame(changes, plan.changes)) return null
+    refuseConflicts(name, changes)
+    const reads = judged.reads.map((table) => parseTableName(table, DEFAULT_NAMESPACE))
+    if (head !== plan.commit && (await hasMoved(tx, plan.commit, reads))) return null
+    const commit = await mergeUserBranch(tx, {
+      branch,
+      id: newId(),
+      author: by.name,
+      message: message ?? `merge of branch ${name}`,
+      changes,
+    })
+    return { status: 'merged', commit, tables: changes.map(tableKey) }
+  }
+
+  async function requireWrite(tables: readonly TableName[], access: Access): Promise<void> {
+    if (access.isAdmin || resources === undefined) return
+    for (const table of tables)
+      if (!(await access.may(await resources.table(table), 'write')))
+        throw forbidden(
+          `write permission on all ${tables.length} changed tables required: ask the owners of their pipelines`,
+        )
+  }
+
+  /** Moves a branch to the head of main. A refusal names the conflicting tables that the caller sees. */
+  async function rebase(name: string, caller: Caller, visible: Visible = EVERYTHING): Promise<void> {
+    if (name === MAIN) throw forbidden('branch main is protected: it cannot be rebased')
+    await checkCreator(sql, name, caller)
+    const conflicts = await sql.begin(async (tx) => {
+      await lockedHead(tx)
+      if ((await lockedBranch(tx, name)) === null) throw noOpenBranch(name)
+      await dropUnchanged(tx, name)
+      const clashes = conflictsIn(await changesOf(tx, name))
+      if (clashes.length === 0) await rebaseBranch(tx, name)
+      return clashes
+    })
+    if (conflicts.length === 0) return
+    const shown = (await visibleTables(sql, conflicts, visible)).map(tableKey)
+    throw conflicting(name, conflicts.length, shown)
+  }
+
+  return { merge, rebase }
+}
+
+interface Plan {
+  /** The head of main. */
+  commit: number
+  changes: BranchChange[]
+}
+
+interface Tested {
+  name: string
+  message: string | undefined
+  by: Merger
+  plan: Plan
+  judged: Judgement
+}
+
+async function planOf(tx: SqlTx, name: string): Promise<Plan> {
+  await lockIdle(tx, name)
+  await dropUnchanged(tx, name)
+  // The tests read main at this commit. Later changes of main show in `hasMoved`.
+  const commit = await headOfMain(tx)
+  return { commit, changes: await changesOf(tx, name) }
+}
+
+const areSame = (now: readonly BranchChange[], tested: readonly BranchChange[]) =>
+  now.length === tested.length &&
+  now.every((change, n) => {
+    const before = tested[n]
+    return (
+      before !== undefined && tableKey(change) === tableKey(before) && change.contentId === before.contentId
+    )
+  })
+
+function refuseConflicts(name: string, changes: readonly BranchChange[]): void {
+  const conflicts = conflictsIn(changes).map(tableKey)
+  if (conflicts.length > 0) throw conflicting(name, conflicts.length, conflicts)
+}
+
+/** `shown` are the conflicting tables that the caller may see. */
+const conflicting = (name: string, count: number, shown: readonly string[]) =>
+  new AppError(
+    409,
+    'FAILED_PRECONDITION',
+    `branch ${name} conflicts with main in tables: ${count} (${shown.slice(0, NAMES_SHOWN).join(', ')}); change them on a new branch`,
+    { body: { conflicts: shown } },
+  )
+
+function refuseFailures(name: string, { results }: Judgement): void {
+  const failed = results.filter(({ status }) => status === 'failed')
+  if (failed.length === 0) return
+  throw new AppError(
+    409,
+    'FAILED_PRECONDITION',
+    `merge of branch ${name} refused by ${failed.length} of ${results.length} quality tests: nothing was merged`,
+    { body: { results } },
+  )
+}
