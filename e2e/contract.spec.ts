@@ -305,6 +305,10 @@ test('namespaces, retention, audit, features and health answer as specified', as
     'audit_pruned updated_at'
   await ok(request, 'GET /api/v1/admin/retention/status', 200, { has: counters })
   await ok(request, 'POST /api/v1/admin/retention/run', 202, { has: counters })
+  await ok(request, 'POST /api/v1/admin/retention/run', 202, {
+    params: { dry_run: true },
+    has: `${counters} would_remove incomplete`,
+  })
   await ok(request, `PUT ${PIPELINE}/retention`, 204, { at, data: { runs_max_per_pipeline: 7 } })
   await ok(request, `GET ${PIPELINE}/retention`, 200, { at, has: 'system overrides effective' })
 

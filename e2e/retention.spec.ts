@@ -117,6 +117,19 @@ test('the reaper status can be read and a tick requested @retention.status @rete
   expect(Date.parse(last_run_at)).toBeGreaterThanOrEqual(Date.parse(status.last_run_at))
 })
 
+test('a dry run lists the removals of a tick and performs none @retention.run.dry', async ({ request }) => {
+  const { last_run_at } = await getJson(request, STATUS)
+  const response = await request.post(`${RUN}?dry_run=true`)
+  expect(response.status(), await response.text()).toBe(202)
+  expect(await response.json()).toMatchObject({
+    ...COUNTERS,
+    last_run_at,
+    would_remove: expect.any(Array),
+    incomplete: [],
+  })
+  expect((await request.post(`${RUN}?dry_run=perhaps`)).status()).toBe(400)
+})
+
 const set = async (request: APIRequestContext, config: object) => {
   const response = await request.put(CONFIG, { data: config })
   expect(response.status(), await response.text()).toBe(200)

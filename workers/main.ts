@@ -34,6 +34,10 @@ try {
         if (threads.reaper === null) throw new Error('reaper disabled: REAPER=off')
         await threads.reaper.run()
       },
+      async dryRun() {
+        if (threads.reaper === null) throw new Error('reaper disabled: REAPER=off')
+        return threads.reaper.dryRun()
+      },
       restart: threads.restart,
     },
     (error) => log.warn('connection of the API process closed', { error }),

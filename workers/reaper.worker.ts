@@ -1,17 +1,17 @@
 // Entry of the reaper's thread. It lives for one tick, which it performs when this replica leads.
 import { newId } from '../app/core/ids.ts'
-import { makeNotices } from '../app/runs/service.ts'
+import { makeNotices, type RunCompleted } from '../app/runs/service.ts'
 import { openDatabase } from '../drizzle/client.ts'
 import { startLeadership } from './leadership/leadership.ts'
-import { lookAtTime, TickEnded, tick } from './reaper/reaper.ts'
+import { dryRun, lookAtTime, TickEnded, tick } from './reaper/reaper.ts'
 import { makeObjectCalls } from './runtime/object-calls.ts'
-import { ToReaper } from './threads/channel.ts'
+import { type FromWorker, ToReaper } from './threads/channel.ts'
 import { serveThread } from './threads/serve-thread.ts'
 
 /** Until this replica leads, it checks this often whether a tick is still due after the ticks of other replicas. */
 const LOOK_MS = 1_000
 
-serveThread('reaper', ToReaper, async ({ databaseUrl, processId, isAsked }, { post, log }) => {
+serveThread('reaper', ToReaper, async ({ databaseUrl, processId, isAsked, isDry }, { post, log }) => {
   const { sql, close } = openDatabase(databaseUrl, {
     connections: 1,
     rawConnections: 2,
@@ -41,17 +41,17 @@ serveThread('reaper', ToReaper, async ({ databaseUrl, processId, isAsked }, { po
     if (isStopping) throw new TickEnded('reaper tick stopped early: the next tick continues')
   }
 
-  async function tickOnce(): Promise<string[]> {
+  async function tickOnce(): Promise<FromWorker> {
     while (!leadership.isLeading()) {
       checkRunning()
       const change = Promise.withResolvers<void>()
       changed = change.resolve
       // Also queried for a requested tick: without a database no replica leads, and the failed query reaches the caller.
       const { isDue } = await lookAtTime(sql)
-      if (!isAsked && !isDue) return []
+      if (!isAsked && !isDue) return { type: 'reaped', failures: [] }
       await Promise.race([pause(LOOK_MS), change.promise])
     }
-    const result = await tick({
+    const options = {
       sql,
       write: leadership.write,
       objects,
@@ -60,22 +60,21 @@ serveThread('reaper', ToReaper, async ({ databaseUrl, processId, isAsked }, { po
       isAsked,
       pause,
       checkRunning,
-      onCompleted(runs) {
+      onCompleted(runs: RunCompleted[]) {
         if (runs.length === 0) return
         notices.completed(runs)
         notices.changed(runs.map((run) => run.run_id))
         post({ type: 'runsEnded', status: 'failed', count: runs.length })
       },
-    })
-    return result?.failures ?? []
+    }
+    if (isDry) return { type: 'dryRunDone', result: await dryRun(options) }
+    const result = await tick(options)
+    return { type: 'reaped', failures: result?.failures ?? [] }
   }
 
-  const done = tickOnce().then(
-    (failures) => post({ type: 'reaped', failures }),
-    (error) => {
-      log[error instanceof TickEnded ? 'warn' : 'error']('reaper tick not completed', { error })
-    },
-  )
+  const done = tickOnce().then(post, (error) => {
+    log[error instanceof TickEnded ? 'warn' : 'error']('reaper tick not completed', { error })
+  })
   return {
     received: ({ id, answer }) => answered(id, answer),
     done,

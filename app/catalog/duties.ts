@@ -1,4 +1,4 @@
 // The reaper's duties in the lake, called by workers/reaper/reaper.ts. See ADR 16.
 export { expireSnapshots } from './snapshot-expiry.ts'
 export { expireLakeHistory } from './store/history.ts'
-export { removeUnreferencedFiles } from './unreferenced-files.ts'
+export { removeUnreferencedFiles, STORE_CLOCK } from './unreferenced-files.ts'

@@ -8,9 +8,9 @@ import { parseMetadata, serializeMetadata } from '../../lake/iceberg/format/meta
 import { applyUpdates } from '../../lake/iceberg/format/updates.ts'
 import { tableKey } from '../../lake/pipeline/names.ts'
 import { expiredSnapshots } from '../../machines/retention.ts'
-import { BATCH_ROWS, inBatches, NotLeading, type Reaping } from '../retention/reaping.ts'
+import { NotLeading, type Reaping } from '../retention/reaping.ts'
 import { LAKE_ROOT, versionAfter } from './metadata-files.ts'
-import { forgetEntries, type OldTable, oldTables, replaceContents } from './store/snapshots.ts'
+import { type OldTable, oldTables, replaceContents } from './store/snapshots.ts'
 
 /** The number of tables in one commit of main. `AT_ONCE` tables are prepared in parallel. */
 const TABLES_PER_COMMIT = 32
@@ -20,10 +20,10 @@ interface Trimmed {
   table: OldTable
   /** Location of the metadata file without the expired snapshots. */
   location: string
-  expired: number
+  expired: bigint[]
 }
 
-/** Expires snapshots before history. A busy table keeps its expired snapshots for now, so its history must stay. */
+/** Expires snapshots. A busy table keeps its expired snapshots for now, so its history must stay (`busyTables`). */
 export async function expireSnapshots(reaping: Reaping, newId: () => string): Promise<void> {
   const skippedTables = new Set<string>()
   const tables = await oldTables(reaping.sql, new Date(reaping.cutoffs.snapshots))
@@ -43,7 +43,7 @@ export async function expireSnapshots(reaping: Reaping, newId: () => string): Pr
     }
     for (const table of await commitTrimmed(reaping, trimmed, newId)) skippedTables.add(table)
   }
-  await deleteHistory(reaping, [...skippedTables])
+  reaping.busyTables = [...skippedTables]
 }
 
 /** Writes the table's metadata without its expired snapshots to a new file. Returns null when no snapshot has expired. */
@@ -76,7 +76,7 @@ async function trim(
   })
   const location = metadataLocation(metadata.location, versionAfter(table.metadataLocation), newId())
   await objects.put(keyOf(LAKE_ROOT, location), new TextEncoder().encode(serializeMetadata(next)))
-  return { table, location, expired: expired.length }
+  return { table, location, expired }
 }
 
 /**
@@ -85,7 +85,7 @@ async function trim(
  * main by commit number.
  */
 async function commitTrimmed(
-  { write, reaped }: Reaping,
+  { write, reaped, dryRun }: Reaping,
   trimmed: readonly Trimmed[],
   newId: () => string,
 ): Promise<string[]> {
@@ -99,17 +99,12 @@ async function commitTrimmed(
   if (changed === null) throw new NotLeading('another replica leads the reaper')
   const isChanged = new Set(changed)
   for (const { table, expired } of trimmed)
-    if (isChanged.has(table.contentId)) reaped.snapshotsExpired += expired
+    if (isChanged.has(table.contentId)) {
+      reaped.snapshotsExpired += expired.length
+      dryRun?.add(
+        'snapshots',
+        expired.map((id) => `${tableKey(table)} ${id}`),
+      )
+    }
   return trimmed.flatMap(({ table }) => (isChanged.has(table.contentId) ? [] : [tableKey(table)]))
-}
-
-/** Deletes old history of main. No reader and no open branch uses these entries, and no file's age depends on them. */
-async function deleteHistory(reaping: Reaping, except: readonly string[]): Promise<void> {
-  const { cutoffs, reaped } = reaping
-  const limit = BATCH_ROWS / 2
-  await inBatches(reaping, async (tx) => {
-    const deleted = await forgetEntries(tx, { before: new Date(cutoffs.lakeHistory), except, limit })
-    reaped.historyPruned += deleted.entries + deleted.contents
-    return deleted.entries === limit
-  })
 }

@@ -26,12 +26,12 @@ const PAUSE_MS = 50
 
 const DIRECTORY = /^_lake\/([^/]+)\/([^/]+)\/([^/]+)-[0-9a-f]{8}\//
 /** Each tick writes this object to read the store's clock. No namespace can have this name. */
-const STORE_CLOCK = `${LAKE_PREFIX}.clock`
+export const STORE_CLOCK = `${LAKE_PREFIX}.clock`
 
 interface Directory {
   table: TableName
-  /** Files that are old enough to be removed when no state references them. */
-  old: string[]
+  /** Files that are old enough to be removed when no state references them, with their sizes. */
+  old: Map<string, number>
 }
 
 export async function removeUnreferencedFiles(reaping: Reaping): Promise<void> {
@@ -44,9 +44,12 @@ export async function removeUnreferencedFiles(reaping: Reaping): Promise<void> {
   const failures: unknown[] = []
   for await (const { table, old } of oldDirectories(reaping, { writers, behindMs })) {
     reaping.checkRunning()
-    if (old.length === 0 || !isTurn(table)) continue
+    if (old.size === 0 || !isTurn(table)) continue
     try {
-      await removeAll(reaping, await unreferenced(reaping, table, old, reader))
+      const keys = await unreferenced(reaping, table, old, reader)
+      await removeAll(reaping, keys)
+      const bytes = keys.reduce((sum, key) => sum + (old.get(key) ?? 0), 0)
+      reaping.dryRun?.add('lake_files', keys, bytes)
     } catch (error) {
       // An unreadable file might reference any file, so this table keeps all its files. The other tables continue.
       failures.push(error)
@@ -115,7 +118,7 @@ async function* oldDirectories(
       limit: limits.listCap,
       ...(after !== undefined && { after }),
     })
-    for (const { key, modified } of page.objects) {
+    for (const { key, modified, size } of page.objects) {
       if (current === null || !key.startsWith(current.prefix)) {
         if (current !== null) yield current
         current = null
@@ -125,9 +128,9 @@ async function* oldDirectories(
         if (prefix === undefined || layer === undefined) continue
         const table: TableName = { namespace, layer, name }
         const since = writers.get(tableKey(table))?.getTime() ?? Number.POSITIVE_INFINITY
-        current = { table, prefix, old: [], before: Math.min(cutoffs.lakeFiles, since) - behindMs }
+        current = { table, prefix, old: new Map(), before: Math.min(cutoffs.lakeFiles, since) - behindMs }
       }
-      if (modified.getTime() < current.before) current.old.push(key)
+      if (modified.getTime() < current.before) current.old.set(key, size)
     }
     truncated = page.truncated
     after = page.objects.at(-1)?.key
@@ -142,14 +145,15 @@ async function* oldDirectories(
 async function unreferenced(
   reaping: Reaping,
   table: TableName,
-  old: readonly string[],
+  old: ReadonlyMap<string, number>,
   reader: ManifestReader,
 ): Promise<string[]> {
-  const candidates = new Set(old)
+  const candidates = new Set(old.keys())
   const graceFrom = new Date(reaping.now.getTime() - LAKE_GRACE_MS)
   const scannedSnapshots = new Set<string>()
-  for (const { location, snapshotId, isWhole } of await statesOf(reaping.sql, table, graceFrom)) {
+  for (const { contentId, location, snapshotId, isWhole } of await statesOf(reaping.sql, table, graceFrom)) {
     if (candidates.size === 0) return []
+    if (reaping.dryRun?.forgotten.has(contentId)) continue
     candidates.delete(keyOf(LAKE_ROOT, location))
     // For a state that main replaced earlier, only its own snapshot counts. A later state's metadata may already list that
     // snapshot.

@@ -22,6 +22,11 @@ export async function purgeArchivedFiles(reaping: Reaping): Promise<void> {
     }
     await inBatches(reaping, async (tx) => {
       reaped.lzFilesCleaned += await removePurged(tx, files)
+      reaping.dryRun?.add(
+        'landing_files',
+        files.map(({ path }) => path),
+        files.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0),
+      )
       return false
     })
     const last = files.at(-1)

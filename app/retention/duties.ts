@@ -1,4 +1,5 @@
 // The reaper's duties of this slice, and its record of a tick, as workers/reaper/reaper.ts calls them.
+export { DryRun, undone } from './dry-run.ts'
 export { purgeDeletedPipelines } from './purge-pipelines.ts'
 export { pruneAudit, pruneEvents, pruneHistory, pruneIdempotencyKeys } from './store/history.ts'
 export { pruneLogs } from './store/logs.ts'

@@ -37,11 +37,13 @@ export async function purgeDeletedPipelines(reaping: Reaping): Promise<void> {
 
 /** Deletes the row last, so that a crash in between repeats all steps. */
 async function purge(reaping: Reaping, pipeline: DeletedPipeline): Promise<void> {
+  reaping.dryRun?.add('pipelines', [`${pipeline.namespace}.${pipeline.layer}.${pipeline.name}`])
   await pruneAllRunsOf(reaping, pipeline.id, reaping.now)
   await removeFiles(reaping, pipeline)
   await inBatches(reaping, async (tx) => {
     const count = await deleteHistoryOf(tx, pipeline.id, BATCH_ROWS)
     reaping.reaped.historyPruned += count
+    reaping.dryRun?.add('transitions', count)
     return count === BATCH_ROWS
   })
   await inBatches(reaping, async (tx) => {
@@ -66,6 +68,11 @@ async function removeFiles(reaping: Reaping, pipeline: DeletedPipeline): Promise
         doomed.filter(({ size }) => size !== null),
         doomed.filter(({ size }) => size === null),
       ]
+      reaping.dryRun?.add(
+        'pipeline_files',
+        files.map(({ key }) => key),
+        files.reduce((sum, { size }) => sum + (size ?? 0), 0),
+      )
       for (const batch of [...chunked(files), ...chunked(markers)])
         await Promise.all(batch.map(({ key, versionId }) => objects.removeVersion(key, versionId)))
     }

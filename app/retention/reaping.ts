@@ -2,6 +2,7 @@
 export {
   BATCH_ROWS,
   inBatches,
+  inSequence,
   NotLeading,
   nothingReaped,
   type Reaped,

@@ -1,6 +1,7 @@
 import { beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
 import { useDatabase } from '../../tools/test/database.ts'
 import { addPipeline } from '../../workers/testing.ts'
+import type { DryRunResult } from '../core/removals.ts'
 import type { App } from '../server.ts'
 import { requestTo, testApp } from '../test-app.ts'
 import { retentionRoutes } from './routes.ts'
@@ -10,6 +11,10 @@ setDefaultTimeout(60_000)
 const database = useDatabase({ connections: 2, rawConnections: 2 })
 let app: App
 let reaped = 0
+const REMOVALS: DryRunResult = {
+  would_remove: [{ duty: 'runs', kind: 'runs', total: 2, size_bytes: 0, items: ['a', 'b'] }],
+  incomplete: [],
+}
 
 beforeAll(async () => {
   await addPipeline(database.sql, 'kept', { landingZones: [], nudge: () => {} })
@@ -17,6 +22,7 @@ beforeAll(async () => {
     async run() {
       reaped += 1
     },
+    dryRun: async () => REMOVALS,
   })
 })
 
@@ -40,8 +46,18 @@ test('a manual run performs one tick and answers the status', async () => {
   expect(body).toEqual((await ask('GET', '/api/v1/admin/retention/status')).body)
 })
 
+test('a dry run performs no tick and answers the removals beside the status', async () => {
+  const before = reaped
+  const { status, body } = await ask('POST', '/api/v1/admin/retention/run?dry_run=true')
+  expect([status, reaped]).toEqual([202, before])
+  const { body: current } = await ask('GET', '/api/v1/admin/retention/status')
+  expect(body).toEqual({ ...current, ...REMOVALS })
+  expect((await ask('POST', '/api/v1/admin/retention/run?dry_run=perhaps')).status).toBe(400)
+})
+
 test('a tick that fails is 503', async () => {
-  const failing = appThat({ run: () => Promise.reject(new Error('reaper tick not completed')) })
+  const fail = () => Promise.reject(new Error('reaper tick not completed'))
+  const failing = appThat({ run: fail, dryRun: fail })
   const { status, body } = await ask('POST', '/api/v1/admin/retention/run', undefined, failing)
   expect([status, body.error]).toEqual([503, expect.objectContaining({ code: 'UNAVAILABLE' })])
 })

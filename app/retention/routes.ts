@@ -4,10 +4,12 @@ import { ErrorBody, PipelinePath } from '../core/names.ts'
 import { refOf } from '../core/pipeline-ref.ts'
 import {
   PipelineRetention,
+  ReaperRun,
   ReaperStatus,
   RetentionConfigBody,
   RetentionConfigUpdated,
   RetentionOverrides,
+  RunReaper,
   UpdateRetentionConfig,
 } from './schema.ts'
 import type { RetentionService } from './service.ts'
@@ -40,13 +42,14 @@ export const retentionRoutes = (retention: RetentionService) =>
         description: 'Returns when the reaper last ran, and how many rows and files it removed.',
       },
     })
-    .post('/admin/retention/run', async ({ status }) => status(202, await retention.run()), {
-      response: { 202: ReaperStatus, 503: ErrorBody },
+    .post('/admin/retention/run', async ({ query, status }) => status(202, await retention.run(query)), {
+      query: RunReaper,
+      response: { 202: ReaperRun, 400: ErrorBody, 503: ErrorBody },
       detail: {
         operationId: 'runRetention',
         summary: 'Run the reaper now',
         description:
-          'Starts a tick of the reaper and responds when it has finished. If a tick is already running, the new one follows it.',
+          'Starts a tick of the reaper and responds when it has finished. If a tick is already running, the new one follows it. With `dry_run=true`, nothing is removed; the response lists the removals of a tick.',
       },
     })
     .get('/pipelines/:ns/:layer/:name/retention', ({ params }) => retention.ofPipeline(refOf(params)), {

@@ -1,5 +1,6 @@
 import { Type as t } from '@sinclair/typebox'
 import { Instant, nullable } from '../core/names.ts'
+import { DryRunResult } from '../core/removals.ts'
 
 /** A hundred years, in the units of the settings. */
 const DAYS_MAX = 36_500
@@ -79,3 +80,14 @@ export const ReaperStatus = t.Object(
   { title: 'ReaperStatus' },
 )
 export type ReaperStatus = typeof ReaperStatus.static
+
+export const RunReaper = t.Object({
+  dry_run: t.Boolean({
+    default: false,
+    description: 'Whether to list the removals instead of performing them',
+  }),
+})
+
+/** A dry run adds its removals to the status, whose counters are those of the last real tick. */
+export const ReaperRun = t.Composite([ReaperStatus, t.Partial(DryRunResult)], { title: 'ReaperRun' })
+export type ReaperRun = typeof ReaperRun.static

@@ -1,6 +1,7 @@
 // Retention settings, and requests to the reaper. workers/reaper/reaper.ts contains the reaper itself.
 import type { Db } from '../../drizzle/client.ts'
 import { effectiveRetention } from '../../machines/retention.ts'
+import type { Background } from '../core/background.ts'
 import { unavailable } from '../core/errors.ts'
 import { noPipeline, type PipelineRef } from '../core/pipeline-ref.ts'
 import { camelCased, snakeCased } from '../core/wire-names.ts'
@@ -15,8 +16,8 @@ import {
 
 export interface RetentionDeps {
   db: Db
-  /** `run` performs a tick and resolves after it; it rejects if the tick fails. Null: the reaper is switched off. */
-  reaper: { run(): Promise<void> } | null
+  /** Rejects if the tick fails. Null: the reaper is switched off. */
+  reaper: Background['reaper']
 }
 
 export type RetentionService = ReturnType<typeof makeRetentionService>
@@ -41,13 +42,13 @@ export function makeRetentionService({ db, reaper }: RetentionDeps) {
 
     status,
 
-    /** Performs a complete tick of the reaper. A tick that is already under way does not count. */
-    async run(): Promise<Wire.ReaperStatus> {
+    /** Performs a complete tick of the reaper, or a dry run. A tick that is already under way does not count. */
+    async run({ dry_run: isDry }: { dry_run: boolean }): Promise<Wire.ReaperRun> {
       if (reaper === null) throw unavailable('the reaper')
-      await reaper.run().catch((cause) => {
+      const result = await (isDry ? reaper.dryRun() : reaper.run()).catch((cause) => {
         throw unavailable('the reaper', cause)
       })
-      return status()
+      return { ...(await status()), ...result }
     },
 
     async ofPipeline(ref: PipelineRef): Promise<Wire.PipelineRetention> {

@@ -32,6 +32,8 @@ export async function reapingNow(sql: Sql, objects: ReaperObjects = noObjects): 
     cutoffs: cutoffsAt(now.getTime(), config),
     reaped: nothingReaped(),
     linesGone: [],
+    busyTables: null,
+    dryRun: null,
     pause: async () => {},
     checkRunning: () => {},
   }

@@ -1,6 +1,7 @@
 // The API process's side of the reaper's thread. Asks the database whether a tick is due, starts a thread for the tick, and
 // forwards its calls of the object store.
 import type { Log } from '../../app/core/log.ts'
+import type { DryRunResult } from '../../app/core/removals.ts'
 import type { Sql } from '../../drizzle/client.ts'
 import type { AnswerObjectCall } from '../runtime/object-calls.ts'
 import type { FromWorker, ThreadSettings, ToReaper } from '../threads/channel.ts'
@@ -20,6 +21,8 @@ export interface ReaperHost {
   start(): void
   /** Performs a complete tick. First waits for a tick under way, here or on another replica. Rejects if the tick fails. */
   run(): Promise<void>
+  /** Lists what a tick would remove, and removes nothing. Waits as `run` does. */
+  dryRun(): Promise<DryRunResult>
   stop(): Promise<void>
 }
 
@@ -45,17 +48,19 @@ export function makeReaper({
   let underWay: Promise<void> = Promise.resolve()
   /** A requested tick that has not begun. All requests until then share it. */
   let requested: Promise<void> | null = null
+  let requestedDryRun: Promise<DryRunResult> | null = null
   let notBefore = 0
   /** Time of this host's first check whether a tick is due. `over`: the tick that follows every start has been requested. */
   let firstLook: Date | 'over' | null = null
 
-  async function performTick(isAsked: boolean): Promise<void> {
+  async function performTick(mode: { isAsked: boolean; isDry: boolean }): Promise<DryRunResult | null> {
     if (ending.signal.aborted) throw new Error('reaper tick not started: the service is stopping')
     let isCompleted = false
+    let result: DryRunResult | null = null
     await runWorkerOnce<ToReaper>({
       name: 'reaper',
       path: new URL('../reaper.worker.ts', import.meta.url),
-      startMessage: { type: 'start', settings: { ...settings, isAsked } },
+      startMessage: { type: 'start', settings: { ...settings, ...mode } },
       timeoutMs: TICK_MS,
       log,
       signal: ending.signal,
@@ -65,17 +70,33 @@ export function makeReaper({
             thread.post({ type: 'objectAnswer', id: message.id, answer }),
           )
         if (message.type === 'reaped') isCompleted = true
+        if (message.type === 'dryRunDone') result = message.result
         // Every tick has its own thread, so `ready` is not worth reporting.
         if (message.type !== 'ready') onMessage(message)
       },
     })
-    if (!isCompleted) throw new Error('reaper tick not completed: see the log lines of the reaper')
+    if (!isCompleted && result === null)
+      throw new Error('reaper tick not completed: see the log lines of the reaper')
+    return result
   }
 
   /** Runs one tick at a time, because a process leads with one thread. */
   function queueTick(isAsked: boolean): Promise<void> {
-    const tick = underWay.then(() => performTick(isAsked))
-    underWay = tick.catch(() => {})
+    return queue({ isAsked, isDry: false }).then(() => {})
+  }
+
+  async function queueDryRun(): Promise<DryRunResult> {
+    const result = await queue({ isAsked: true, isDry: true })
+    if (result === null) throw new Error('reaper dry run not completed: see the log lines of the reaper')
+    return result
+  }
+
+  function queue(mode: { isAsked: boolean; isDry: boolean }): Promise<DryRunResult | null> {
+    const tick = underWay.then(() => performTick(mode))
+    underWay = tick.then(
+      () => {},
+      () => {},
+    )
     return tick
   }
 
@@ -109,6 +130,13 @@ export function makeReaper({
         return queueTick(true)
       })
       return requested
+    },
+    dryRun() {
+      requestedDryRun ??= underWay.then(() => {
+        requestedDryRun = null
+        return queueDryRun()
+      })
+      return requestedDryRun
     },
     async stop() {
       ending.abort()

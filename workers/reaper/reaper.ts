@@ -1,9 +1,16 @@
 // One tick of the reaper performs every duty in turn and records the result. A failing duty is named, and the others continue.
 // The files of the duties describe what each removes and keeps.
-import { expireLakeHistory, expireSnapshots, removeUnreferencedFiles } from '../../app/catalog/duties.ts'
+import {
+  expireLakeHistory,
+  expireSnapshots,
+  removeUnreferencedFiles,
+  STORE_CLOCK,
+} from '../../app/catalog/duties.ts'
 import type { Log } from '../../app/core/log.ts'
+import type { DryRunResult } from '../../app/core/removals.ts'
 import { purgeArchivedFiles, queueArchiving } from '../../app/landing-zones/archive-purge.ts'
 import {
+  DryRun,
   pruneAudit,
   pruneEvents,
   pruneHistory,
@@ -14,6 +21,7 @@ import {
   purgeDeletedPipelines,
   recordTick,
   tickState,
+  undone,
 } from '../../app/retention/duties.ts'
 import {
   NotLeading,
@@ -96,19 +104,19 @@ export async function tick(options: TickOptions): Promise<Tick | null> {
   const since = performance.now()
   const reaped = nothingReaped()
   const cutoffs = cutoffsAt(now.getTime(), config)
-  const reaping: Reaping = { ...options, config, now, cutoffs, reaped, linesGone: [] }
-  const failures: string[] = []
-  for (const [name, perform] of Object.entries(DUTIES)) {
-    options.checkRunning()
-    try {
-      await perform(reaping, options)
-    } catch (error) {
-      if (error instanceof NotLeading) throw error
-      options.checkRunning()
-      failures.push(name)
-      log.error('reaper duty failed: the next tick retries it', { duty: name, error })
-    }
+  const reaping: Reaping = {
+    ...options,
+    config,
+    now,
+    cutoffs,
+    reaped,
+    busyTables: null,
+    linesGone: [],
+    dryRun: null,
   }
+  const failures = await performDuties(reaping, options, (duty, error) =>
+    log.error('reaper duty failed: the next tick retries it', { duty, error }),
+  )
   const isRecorded = await options.write(async (tx) => {
     await recordTick(tx, { at: now, reaped, failures })
     return true
@@ -119,6 +127,62 @@ export async function tick(options: TickOptions): Promise<Tick | null> {
   return { reaped, failures }
 }
 
+/** Performs the duties of a tick without their writes, and returns what they would remove. */
+export async function dryRun(options: TickOptions): Promise<DryRunResult> {
+  const since = performance.now()
+  const { config, now } = await tickState(options.sql)
+  const dryRun = new DryRun()
+  const reaping: Reaping = {
+    ...options,
+    write: undone(options.write),
+    objects: unchanged(options.objects, STORE_CLOCK),
+    config,
+    now,
+    cutoffs: cutoffsAt(now.getTime(), config),
+    reaped: nothingReaped(),
+    busyTables: null,
+    linesGone: [],
+    dryRun,
+    pause: async () => {},
+  }
+  const dry = { ...options, onCompleted: () => {} }
+  const failures = await performDuties(reaping, dry, (duty, error) =>
+    options.log.warn('reaper duty failed in a dry run: its list is incomplete', { duty, error }),
+  )
+  options.log.info('reaper dry run completed', { ms: Math.round(performance.now() - since) })
+  return { would_remove: dryRun.removals, incomplete: [...new Set([...dryRun.incomplete, ...failures])] }
+}
+
+/** The store without its removals and writes, except of the object `scratch`. */
+const unchanged = (objects: ReaperObjects, scratch: string): ReaperObjects => ({
+  ...objects,
+  put: async (key, bytes) => (key === scratch ? objects.put(key, bytes) : undefined),
+  remove: async (key) => (key === scratch ? objects.remove(key) : undefined),
+  removeVersion: async () => {},
+})
+
+/** Returns the names of the duties that failed. */
+async function performDuties(
+  reaping: Reaping,
+  options: TickOptions,
+  onFailure: (duty: string, error: unknown) => void,
+): Promise<string[]> {
+  const failures: string[] = []
+  for (const [duty, perform] of Object.entries(DUTIES)) {
+    options.checkRunning()
+    reaping.dryRun?.begin(duty)
+    try {
+      await perform(reaping, options)
+    } catch (error) {
+      if (error instanceof NotLeading) throw error
+      options.checkRunning()
+      failures.push(duty)
+      onFailure(duty, error)
+    }
+  }
+  return failures
+}
+
 async function failStuck(reaping: Reaping, { onCompleted }: TickOptions): Promise<void> {
   for (;;) {
     const failed = await reaping.write((tx) =>
@@ -126,8 +190,10 @@ async function failStuck(reaping: Reaping, { onCompleted }: TickOptions): Promis
     )
     if (failed === null) throw new NotLeading('another replica leads the reaper')
     reaping.reaped.runsFailed += failed.ids.length
+    reaping.dryRun?.add('stuck_runs', failed.ids)
     onCompleted(failed.completed)
     if (failed.ids.length < STUCK_BATCH) return
+    if (reaping.dryRun !== null) return reaping.dryRun.stopEarly()
     reaping.checkRunning()
   }
 }

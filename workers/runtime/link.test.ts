@@ -1,6 +1,7 @@
 import { afterEach, expect, test } from 'bun:test'
 import { connect } from 'node:net'
 import { makeMetrics } from '../../app/core/metrics.ts'
+import type { DryRunResult } from '../../app/core/removals.ts'
 import type { ObjectStore } from '../../app/objects/port.ts'
 import { testLog } from '../../app/test-app.ts'
 import { freePort } from '../../sidecars/supervisor/ports.ts'
@@ -21,12 +22,19 @@ const objects = {
   get: async () => ({ body: new Blob([new Uint8Array([0, 255])]).stream() }),
 } as unknown as ObjectStore
 
+const NOTHING: DryRunResult = { would_remove: [], incomplete: ['runs'] }
+
 async function workers(link: LinkSettings, reap = async () => {}) {
   const nudges: string[] = []
   const errors: unknown[] = []
   const served: WorkersLink = await serveLink(
     link,
-    { nudge: (about) => nudges.push(about), reap, restart: () => nudges.push('restart') },
+    {
+      nudge: (about) => nudges.push(about),
+      reap,
+      dryRun: async () => NOTHING,
+      restart: () => nudges.push('restart'),
+    },
     (error) => errors.push(error),
   )
   ends.push(served.close)
@@ -55,6 +63,7 @@ test('a requested tick runs in the worker process and reports its outcome', asyn
         () => false,
       ),
   )
+  expect(await joined.reaper?.dryRun()).toEqual(NOTHING)
   outcome = async () => {
     throw new Error('no tick today')
   }

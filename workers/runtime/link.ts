@@ -9,6 +9,7 @@ import type { Config } from '../../app/core/config.ts'
 import type { Log } from '../../app/core/log.ts'
 import type { Metrics } from '../../app/core/metrics.ts'
 import { backoffMs } from '../../app/core/process/backoff.ts'
+import { DryRunResult } from '../../app/core/removals.ts'
 import type { ObjectStore } from '../../app/objects/port.ts'
 import { parseMessage } from '../threads/channel.ts'
 import { Counted, countInto } from '../threads/counted.ts'
@@ -35,8 +36,8 @@ const id = t.Integer()
 
 const ToWorkers = t.Union([
   t.Object({ type: t.Literal('nudge'), about: t.Union([t.Literal('runRequested'), t.Literal('outbox')]) }),
-  /** Perform a tick of the reaper and answer when it is over. */
-  t.Object({ type: t.Literal('reap'), id }),
+  /** Perform a tick of the reaper, or a dry run, and answer when it is over. */
+  t.Object({ type: t.Literal('reap'), id, isDry: t.Boolean() }),
   t.Object({ type: t.Literal('restart') }),
   t.Object({ type: t.Literal('objectAnswer'), id, answer: ObjectAnswer }),
 ])
@@ -44,8 +45,13 @@ type ToWorkers = Static<typeof ToWorkers>
 
 const FromWorkers = t.Union([
   t.Object({ type: t.Literal('counted'), counted: Counted }),
-  /** Null: the tick succeeded. */
-  t.Object({ type: t.Literal('reaped'), id, error: t.Union([t.String(), t.Null()]) }),
+  /** `error` is null when the tick succeeded. `result` is null except after a dry run. */
+  t.Object({
+    type: t.Literal('reaped'),
+    id,
+    error: t.Union([t.String(), t.Null()]),
+    result: t.Union([DryRunResult, t.Null()]),
+  }),
   t.Object({ type: t.Literal('objectCall'), id, call: ObjectCall }),
 ])
 type FromWorkers = Static<typeof FromWorkers>
@@ -62,6 +68,7 @@ const CONNECT_WAIT_MS = 10_000
 export interface WorkersSide {
   nudge(about: 'runRequested' | 'outbox'): void
   reap(): Promise<void>
+  dryRun(): Promise<DryRunResult>
   restart(): void
 }
 
@@ -92,9 +99,9 @@ export async function serveLink(
       case 'restart':
         return side.restart()
       case 'reap':
-        return void side.reap().then(
-          () => post({ type: 'reaped', id: message.id, error: null }),
-          (error) => post({ type: 'reaped', id: message.id, error: textOf(error) }),
+        return void (message.isDry ? side.dryRun() : side.reap()).then(
+          (result) => post({ type: 'reaped', id: message.id, error: null, result: result ?? null }),
+          (error) => post({ type: 'reaped', id: message.id, error: textOf(error), result: null }),
         )
       case 'objectAnswer':
         calls.get(message.id)?.(message.answer)
@@ -193,7 +200,7 @@ export function joinWorkers({
   link: { port, token },
 }: JoinOptions): ProcessBackground {
   const count = countInto(metrics)
-  const ticks = new Map<number, PromiseWithResolvers<void>>()
+  const ticks = new Map<number, PromiseWithResolvers<DryRunResult | null>>()
   let lastId = 0
   let isStopping = false
   let workers: Socket | null = null
@@ -212,7 +219,7 @@ export function joinWorkers({
       case 'reaped': {
         const tick = ticks.get(message.id)
         ticks.delete(message.id)
-        return message.error === null ? tick?.resolve() : tick?.reject(new Error(message.error))
+        return message.error === null ? tick?.resolve(message.result) : tick?.reject(new Error(message.error))
       }
       default:
         return message satisfies never
@@ -245,6 +252,15 @@ export function joinWorkers({
     })
   }
 
+  function requestTick(isDry: boolean): Promise<DryRunResult | null> {
+    if (workers === null)
+      return Promise.reject(new Error('reaper tick not started: worker process not connected'))
+    const tick = Promise.withResolvers<DryRunResult | null>()
+    ticks.set(++lastId, tick)
+    post({ type: 'reap', id: lastId, isDry })
+    return tick.promise
+  }
+
   return {
     start: openSocket,
     nudge: (about) => void post({ type: 'nudge', about }),
@@ -252,13 +268,14 @@ export function joinWorkers({
     eventRecorded: () => false,
     reaper: config.reaper
       ? {
-          run() {
-            if (workers === null)
-              return Promise.reject(new Error('reaper tick not started: worker process not connected'))
-            const tick = Promise.withResolvers<void>()
-            ticks.set(++lastId, tick)
-            post({ type: 'reap', id: lastId })
-            return tick.promise
+          async run() {
+            await requestTick(false)
+          },
+          async dryRun() {
+            const result = await requestTick(true)
+            if (result === null)
+              throw new Error('reaper dry run not completed: the worker process sent no result')
+            return result
           },
         }
       : null,

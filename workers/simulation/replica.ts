@@ -222,7 +222,9 @@ export function makeReplica({ name, process, runner, clock, newId, complain, app
       now,
       cutoffs: cutoffsAt(now.getTime(), config),
       reaped: nothingReaped(),
+      busyTables: null,
       linesGone: [],
+      dryRun: null,
       pause: async () => {},
       checkRunning: nothing,
     }

@@ -46,7 +46,7 @@ const toTriggers: OfEach<ToTriggers> = {
 }
 const toScheduler: OfEach<ToScheduler> = { start: [{ type: 'start', settings: THREAD }], stop: [STOP] }
 const toReaper: OfEach<ToReaper> = {
-  start: [{ type: 'start', settings: { ...THREAD, isAsked: true } }],
+  start: [{ type: 'start', settings: { ...THREAD, isAsked: true, isDry: false } }],
   objectAnswer: [
     { op: 'list', page: { objects: [], truncated: true } },
     { op: 'versions', page: { versions: [], truncated: false } },
@@ -72,6 +72,15 @@ const fromWorker: OfEach<FromWorker> = {
   ticked: [{ type: 'ticked', runsRequested: 0 }],
   led: [{ type: 'led', isLeading: true }],
   reaped: [{ type: 'reaped', failures: ['logs'] }],
+  dryRunDone: [
+    {
+      type: 'dryRunDone',
+      result: {
+        would_remove: [{ duty: 'runs', kind: 'runs', total: 1, size_bytes: 0, items: ['a'] }],
+        incomplete: ['logs'],
+      },
+    },
+  ],
   objectCall: [
     { op: 'list', prefix: 'a/', limit: 1 },
     { op: 'versions', prefix: 'a/' },

@@ -1,6 +1,7 @@
 // Messages between the API process and its worker threads. Messages are hints: a lost message costs a moment, never a run.
 import { type Static, type TSchema, Type as t } from '@sinclair/typebox'
 import { type TypeCheck, TypeCompiler } from '@sinclair/typebox/compiler'
+import { DryRunResult } from '../../app/core/removals.ts'
 import { ObjectAnswer, ObjectCall } from '../runtime/object-calls.ts'
 
 /** Settings that every thread gets at its start. */
@@ -58,8 +59,12 @@ export type ToScheduler = Static<typeof ToScheduler>
 
 export const ReaperSettings = t.Composite([
   ThreadSettings,
-  /** A client waits for this tick, so it is performed even if none is due. */
-  t.Object({ isAsked: t.Boolean() }),
+  t.Object({
+    /** A client waits for this tick, so it is performed even if none is due. */
+    isAsked: t.Boolean(),
+    /** The tick only lists what it would remove. */
+    isDry: t.Boolean(),
+  }),
 ])
 export type ReaperSettings = Static<typeof ReaperSettings>
 
@@ -95,6 +100,8 @@ export const FromWorker = t.Union([
   t.Object({ type: t.Literal('led'), isLeading: t.Boolean() }),
   /** The reaper's tick is over; its result is in the database. `failures` names the failed duties. */
   t.Object({ type: t.Literal('reaped'), failures: t.Array(t.String()) }),
+  /** A dry run of the reaper is over. */
+  t.Object({ type: t.Literal('dryRunDone'), result: DryRunResult }),
   /** A call of the reaper to the object store. */
   t.Object({ type: t.Literal('objectCall'), id: t.Integer(), call: ObjectCall }),
   t.Object({ type: t.Literal('stopped') }),

@@ -118,6 +118,7 @@ export function makeThreads({ config, processId, sql, answerObjectCall, log, cou
       case 'alive':
       case 'led':
       case 'reaped':
+      case 'dryRunDone':
       // `makeReaper` handles the object calls.
       case 'objectCall':
       case 'stopped':

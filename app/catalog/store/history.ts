@@ -1,10 +1,10 @@
 /** Closes orphaned branches, and deletes old records of closed branches and of commits. See ADR 16. */
 import { alias } from 'drizzle-orm/pg-core'
 import type { Sql, SqlTx } from '../../../drizzle/client.ts'
-import { computed, only, pick, returning, select } from '../../../drizzle/rows.ts'
-import { branchEntries, lakeRefs } from '../../../drizzle/schema/index.ts'
-import { inBatches, NotLeading, type Reaping } from '../../retention/reaping.ts'
-import { closeBranches } from './branches.ts'
+import { computed, only, pick, present, type RowOf, returning, select } from '../../../drizzle/rows.ts'
+import { branchEntries, lakeContents, lakeRefs, mainEntries } from '../../../drizzle/schema/index.ts'
+import { BATCH_ROWS, inBatches, inSequence, type Reaping } from '../../retention/reaping.ts'
+import { closeBranches, lockedHead } from './branches.ts'
 
 /** Each branch has an entry, a content, and one or two commits. */
 const BRANCHES_PER_BATCH = 1_000
@@ -29,68 +29,118 @@ export const standsOn = (sql: Sql | SqlTx) => sql`
 export const hasUnfinishedRuns = (sql: Sql | SqlTx) => sql`
   exists (select from run r where r.branch = f.name and r.branch <> 'main' and r.status in ('pending', 'running'))`
 
-/** Deletes the contents that neither main nor a branch references. */
-export async function removeUnusedContents(tx: SqlTx, contents: readonly { id: string }[]): Promise<number> {
-  if (contents.length === 0) return 0
-  const { count } = await tx`
-    delete from lake_content c where c.id = any(${contents.map(({ id }) => id)}::uuid[])
-      and not exists (select from main_entry e where e.content_id = c.id)
-      and not exists (select from branch_entry e where e.content_id = c.id)
-      and not exists (select from branch_entry e where e.base_content = c.id)`
-  return count
+const UNUSED = pick(lakeContents, 'id', 'metadataLocation')
+
+/** Deletes the contents that neither main nor a branch references, and returns them. */
+async function removeUnusedContents(
+  tx: SqlTx,
+  contents: readonly { id: string }[],
+): Promise<RowOf<typeof UNUSED>[]> {
+  if (contents.length === 0) return []
+  return returning(tx, UNUSED)`
+    delete from lake_content where id = any(${contents.map(({ id }) => id)}::uuid[])
+      and not exists (select from main_entry e where e.content_id = lake_content.id)
+      and not exists (select from branch_entry e where e.content_id = lake_content.id)
+      and not exists (select from branch_entry e where e.base_content = lake_content.id)`
 }
 
-export async function expireLakeHistory(reaping: Reaping): Promise<void> {
-  await closeOrphans(reaping)
-  await closeExpired(reaping)
-  await deleteBranches(reaping)
-  await deleteCommits(reaping)
+/** Notes the contents whose files a tick would find unreferenced. */
+function noteForgotten({ dryRun }: Reaping, contents: readonly RowOf<typeof UNUSED>[]) {
+  for (const { id } of contents) dryRun?.forgotten.add(id)
+  dryRun?.add(
+    'table_states',
+    contents.map(({ metadataLocation }) => metadataLocation),
+  )
+}
+
+export const expireLakeHistory = (reaping: Reaping): Promise<void> =>
+  inSequence(reaping, async (reaping) => {
+    if (reaping.busyTables !== null) await deleteHistory(reaping, reaping.busyTables)
+    await closeOrphans(reaping)
+    await closeExpired(reaping)
+    await deleteBranches(reaping)
+    await deleteCommits(reaping)
+  })
+
+/** Deletes old history of main. No reader and no open branch uses these entries, and no file's age depends on them. */
+async function deleteHistory(reaping: Reaping, except: readonly string[]): Promise<void> {
+  const { cutoffs, reaped } = reaping
+  const limit = BATCH_ROWS / 2
+  await inBatches(reaping, async (tx) => {
+    const deleted = await forgetEntries(tx, { before: new Date(cutoffs.lakeHistory), except, limit })
+    reaped.historyPruned += deleted.entries + deleted.contents.length
+    noteForgotten(reaping, deleted.contents)
+    return deleted.entries === limit
+  })
+}
+
+/**
+ * Deletes at most `limit` entries that main replaced before `before`, and contents that no other entry uses. Keeps entries that
+ * an open branch or a tag reads, and entries of the tables in `except` (`namespace.layer.name`). The lock on main makes a new
+ * branch on an old commit wait, so that the branch sees which commits are kept.
+ */
+async function forgetEntries(
+  tx: SqlTx,
+  { before, except, limit }: { before: Date; except: readonly string[]; limit: number },
+): Promise<{ entries: number; contents: RowOf<typeof UNUSED>[] }> {
+  await lockedHead(tx)
+  const deletedEntries = await returning(tx, {
+    id: mainEntries.contentId,
+    to: present(mainEntries.toCommit),
+  })`
+    delete from main_entry where ctid = any(array(
+      select e.ctid from main_entry e ${replacedAt(tx)}
+      where replaced.at < ${before}
+        and e.namespace || '.' || e.layer || '.' || e.name <> all(${except as string[]})
+        and not exists (select from lake_ref f where ${standsOn(tx)})
+      limit ${limit}))`
+  const oldestKept = Math.max(0, ...deletedEntries.map(({ to }) => to))
+  await tx`update lake_ref set base = greatest(base, ${oldestKept}) where name = 'main' and ${oldestKept} > 0`
+  return { entries: deletedEntries.length, contents: await removeUnusedContents(tx, deletedEntries) }
 }
 
 /** Closes open branches whose run ended, or was deleted, before the cut-off. */
-async function closeOrphans({ write, cutoffs, reaped, checkRunning }: Reaping): Promise<void> {
-  const cutoff = new Date(cutoffs.orphanBranches)
-  for (;;) {
-    checkRunning()
-    const closed = await write(async (tx) => {
-      const orphans = await select(tx, { name: alias(lakeRefs, 'f').name })`
-        from lake_ref f left join run r on r.id = f.run_id
-        where f.state = 'open' and f.name like 'run-%' and f.created_at < ${cutoff}
-          and (r.id is null or (r.status in ('success', 'failed', 'cancelled') and r.finished_at < ${cutoff}))
-        order by f.name limit ${ORPHANS_PER_BATCH}`
-      return closeBranches(
-        tx,
-        orphans.map(({ name }) => name),
-      )
-    })
-    if (closed === null) throw new NotLeading('another replica leads the reaper')
-    reaped.branchesCleaned += closed.length
-    if (closed.length < ORPHANS_PER_BATCH) return
-  }
+async function closeOrphans(reaping: Reaping): Promise<void> {
+  const cutoff = new Date(reaping.cutoffs.orphanBranches)
+  await closeAll(
+    reaping,
+    (tx) =>
+      select(tx, { name: alias(lakeRefs, 'f').name })`
+      from lake_ref f left join run r on r.id = f.run_id
+      where f.state = 'open' and f.name like 'run-%' and f.created_at < ${cutoff}
+        and (r.id is null or (r.status in ('success', 'failed', 'cancelled') and r.finished_at < ${cutoff}))
+      order by f.name limit ${ORPHANS_PER_BATCH}`,
+  )
 }
 
 /** Closes branches of users after their expiry. A branch with unfinished runs stays open until they end. */
-async function closeExpired({ write, now, reaped, checkRunning }: Reaping): Promise<void> {
-  for (;;) {
-    checkRunning()
-    const closed = await write(async (tx) => {
-      const expired = await select(tx, { name: alias(lakeRefs, 'f').name })`
-        from lake_ref f
-        where f.kind = 'user' and f.state = 'open' and f.expires_at < ${now} and not ${hasUnfinishedRuns(tx)}
-        order by f.name limit ${ORPHANS_PER_BATCH} for update`
-      // A statement after the lock sees every run that was requested before it.
-      const idle = await select(tx, { name: alias(lakeRefs, 'f').name })`
-        from lake_ref f
-        where f.name = any(${expired.map(({ name }) => name)}) and not ${hasUnfinishedRuns(tx)}`
-      return closeBranches(
-        tx,
-        idle.map(({ name }) => name),
-      )
-    })
-    if (closed === null) throw new NotLeading('another replica leads the reaper')
-    reaped.branchesCleaned += closed.length
-    if (closed.length < ORPHANS_PER_BATCH) return
-  }
+async function closeExpired(reaping: Reaping): Promise<void> {
+  await closeAll(reaping, async (tx) => {
+    const expired = await select(tx, { name: alias(lakeRefs, 'f').name })`
+      from lake_ref f
+      where f.kind = 'user' and f.state = 'open' and f.expires_at < ${reaping.now} and not ${hasUnfinishedRuns(tx)}
+      order by f.name limit ${ORPHANS_PER_BATCH} for update`
+    // A statement after the lock sees every run that was requested before it.
+    return select(tx, { name: alias(lakeRefs, 'f').name })`
+      from lake_ref f
+      where f.name = any(${expired.map(({ name }) => name)}) and not ${hasUnfinishedRuns(tx)}`
+  })
+}
+
+async function closeAll(
+  reaping: Reaping,
+  selected: (tx: SqlTx) => Promise<{ name: string }[]>,
+): Promise<void> {
+  await inBatches(reaping, async (tx) => {
+    const branches = await selected(tx)
+    const closed = await closeBranches(
+      tx,
+      branches.map(({ name }) => name),
+    )
+    reaping.reaped.branchesCleaned += closed.length
+    reaping.dryRun?.add('open_branches', closed)
+    return closed.length === ORPHANS_PER_BATCH
+  })
 }
 
 /**
@@ -106,13 +156,19 @@ async function deleteBranches(reaping: Reaping): Promise<void> {
       order by f.closed_at limit ${BRANCHES_PER_BATCH}`
     const names = branches.map(({ name }) => name)
     if (names.length === 0) return false
-    reaped.historyPruned += await forgetBranches(tx, names)
+    const forgotten = await forgetBranches(tx, names)
+    reaped.historyPruned += forgotten.rows
+    noteForgotten(reaping, forgotten.contents)
+    reaping.dryRun?.add('closed_branches', names)
     return names.length === BRANCHES_PER_BATCH
   })
 }
 
-/** Deletes closed branches with their entries, unused contents and unmerged commits. Returns the number of deleted rows. */
-export async function forgetBranches(tx: SqlTx, names: readonly string[]): Promise<number> {
+/** Deletes closed branches with their entries, unused contents and unmerged commits. Returns the contents and the number of deleted rows. */
+export async function forgetBranches(
+  tx: SqlTx,
+  names: readonly string[],
+): Promise<{ rows: number; contents: RowOf<typeof UNUSED>[] }> {
   const entries = await returning(tx, pick(branchEntries, 'contentId', 'baseContent'))`
     delete from branch_entry where ref = any(${names as string[]})`
   const ids = entries.flatMap(({ contentId, baseContent }) => [contentId, baseContent ?? []].flat())
@@ -122,11 +178,11 @@ export async function forgetBranches(tx: SqlTx, names: readonly string[]): Promi
   )
   const commits = await tx`delete from lake_commit where ref = any(${names as string[]}) and number is null`
   await tx`delete from lake_ref where name = any(${names as string[]})`
-  return names.length + entries.length + contents + commits.count
+  return { rows: names.length + entries.length + contents.length + commits.count, contents }
 }
 
 const DELETED = {
-  rowsDeleted: computed<number>('(select count(*) from gone)::int'),
+  deleted: computed<string[]>('array(select number::text from gone order by number)'),
   rowsScanned: computed<number>('(select count(*) from old)::int'),
   last: computed<string | null>('(select max(number) from old)'),
 }
@@ -146,10 +202,11 @@ async function deleteCommits(reaping: Reaping): Promise<void> {
           select o.ctid from old o where o.number < (select number from lake_ref where name = 'main')
             and not exists (select from main_entry e where e.from_commit = o.number)
             and not exists (select from main_entry e where e.to_commit = o.number)))
-        returning 1)`
-    const { rowsDeleted, rowsScanned, last } = only(await select(tx, DELETED, deleted)``)
+        returning number)`
+    const { deleted: numbers, rowsScanned, last } = only(await select(tx, DELETED, deleted)``)
     if (last === null) return false
-    reaped.historyPruned += rowsDeleted
+    reaped.historyPruned += numbers.length
+    reaping.dryRun?.add('commits', numbers)
     after = last
     return rowsScanned === COMMITS_PER_BATCH
   })

@@ -33,6 +33,7 @@ export const countTables = async (sql: Sql): Promise<number> =>
  * whole too.
  */
 const STATE = {
+  contentId: alias(lakeContents, 'c').id,
   location: alias(lakeContents, 'c').metadataLocation,
   snapshotId: alias(lakeContents, 'c').snapshotId,
   isWhole: computed<boolean>('state."isWhole"'),

@@ -1,11 +1,11 @@
 // SQL of the duty that expires snapshots: finds tables with old states and commits their replacements to main.
 import { alias } from 'drizzle-orm/pg-core'
 import type { Sql, SqlTx } from '../../../drizzle/client.ts'
-import { computed, insertRows, pick, present, type RowOf, returning, select } from '../../../drizzle/rows.ts'
+import { computed, insertRows, pick, type RowOf, select } from '../../../drizzle/rows.ts'
 import { lakeContents, mainEntries } from '../../../drizzle/schema/index.ts'
 import { tableKey } from '../../../lake/pipeline/names.ts'
 import { lockedHead } from './branches.ts'
-import { removeUnusedContents, replacedAt, standsOn } from './history.ts'
+import { replacedAt } from './history.ts'
 
 const CONTENT = {
   ...pick(alias(mainEntries, 'e'), 'namespace', 'layer', 'name', 'contentId'),
@@ -101,29 +101,4 @@ export async function replaceContents(
     tx`update lake_ref set number = ${number}, head = ${id} where name = 'main'`,
   ])
   return ids
-}
-
-/**
- * Deletes at most `limit` entries that main replaced before `before`, and contents that no other entry uses. Keeps entries that
- * an open branch or a tag reads, and entries of the tables in `except` (`namespace.layer.name`). The lock on main makes a new
- * branch on an old commit wait, so that the branch sees which commits are kept.
- */
-export async function forgetEntries(
-  tx: SqlTx,
-  { before, except, limit }: { before: Date; except: readonly string[]; limit: number },
-): Promise<{ entries: number; contents: number }> {
-  await lockedHead(tx)
-  const deletedEntries = await returning(tx, {
-    id: mainEntries.contentId,
-    to: present(mainEntries.toCommit),
-  })`
-    delete from main_entry where ctid = any(array(
-      select e.ctid from main_entry e ${replacedAt(tx)}
-      where replaced.at < ${before}
-        and e.namespace || '.' || e.layer || '.' || e.name <> all(${except as string[]})
-        and not exists (select from lake_ref f where ${standsOn(tx)})
-      limit ${limit}))`
-  const oldestKept = Math.max(0, ...deletedEntries.map(({ to }) => to))
-  await tx`update lake_ref set base = greatest(base, ${oldestKept}) where name = 'main' and ${oldestKept} > 0`
-  return { entries: deletedEntries.length, contents: await removeUnusedContents(tx, deletedEntries) }
 }

@@ -66,7 +66,10 @@ export async function recordMove(
   return row?.path === to.key && row.versionId === to.versionId
 }
 
-const PURGEABLE = { ...pick(f, 'id', 'path', 'versionId'), archivedAt: computed<Date>('f.archived_at') }
+const PURGEABLE = {
+  ...pick(f, 'id', 'path', 'versionId', 'sizeBytes'),
+  archivedAt: computed<Date>('f.archived_at'),
+}
 export type PurgeableFile = RowOf<typeof PURGEABLE>
 
 /** The position before all files, in the order of `purgeableFiles`. */

@@ -31,12 +31,14 @@ export async function pruneEvents(reaping: Reaping): Promise<void> {
   reaping.reaped.historyPruned += await pruneOlder(reaping, 'trigger_event', cutoff)
 }
 
+const KINDS = {
+  audit_entry: 'audit_entries',
+  idempotency_key: 'idempotency_keys',
+  trigger_event: 'trigger_events',
+} as const
+
 /** Walks a table by `created_at`, which is indexed on the large tables. Returns the number of deleted rows. */
-async function pruneOlder(
-  reaping: Reaping,
-  table: 'audit_entry' | 'idempotency_key' | 'trigger_event',
-  cutoff: number,
-): Promise<number> {
+async function pruneOlder(reaping: Reaping, table: keyof typeof KINDS, cutoff: number): Promise<number> {
   let from = new Date(0)
   let pruned = 0
   await inBatches(reaping, async (tx) => {
@@ -49,6 +51,7 @@ async function pruneOlder(
       select (select count(*) from gone)::int as gone, (select max(created_at) from old) as last`
     if (batch === undefined || batch.last === null) return false
     pruned += batch.gone
+    reaping.dryRun?.add(KINDS[table], batch.gone)
     from = batch.last
     return batch.gone === BATCH_ROWS
   })
@@ -128,6 +131,7 @@ async function pruneMoves(
           limit ${BATCH_ROWS}) gone
         limit ${BATCH_ROWS}))`
     reaping.reaped.historyPruned += count
+    reaping.dryRun?.add('transitions', count)
     return count === BATCH_ROWS
   })
 }

@@ -60,6 +60,7 @@ async function pruneByAge(reaping: Reaping, isOverridden: boolean): Promise<void
           : tx``
       }`
     reaped.logsPruned += count
+    reaping.dryRun?.add('log_lines', count)
     if (last === undefined) return false
     // The batch was deleted completely: no line in it was too young, or kept longer.
     if (count === BATCH_ROWS) gone = { after, until: last }
@@ -85,6 +86,7 @@ async function pruneOfPipeline(reaping: Reaping, pipelineId: string, cutoff: Dat
         where r.pipeline_id = ${pipelineId} and r.created_at < ${cutoff} and l.at < ${cutoff}
         limit ${BATCH_ROWS}))`
     reaped.logsPruned += count
+    reaping.dryRun?.add('log_lines', count)
     return count === BATCH_ROWS
   })
 }

@@ -4,6 +4,7 @@ import { pick, type RowOf } from '../../../drizzle/rows.ts'
 import { runLogs } from '../../../drizzle/schema/index.ts'
 import { breathMs, type Cutoffs, type RetentionConfig } from '../../../machines/retention.ts'
 import type { ObjectPage, VersionPage } from '../../objects/port.ts'
+import type { DryRun } from '../dry-run.ts'
 
 /** Maximum number of rows that one transaction deletes, which takes some milliseconds. */
 export const BATCH_ROWS = 2_500
@@ -18,6 +19,8 @@ const BREATH_MAX_MS = 2_000
 /** Number of tries for a batch that meets a lock. */
 const LOCK_TRIES = 10
 const LOCK_TIMEOUT_MS = 500
+/** A dry run holds its locks until it rolls back, so it looks at no more than the batches of this time. */
+const DRY_RUN_MS = 1_000
 
 /** Counters of a tick, named as in `reaper_status`. */
 export const nothingReaped = () => ({
@@ -62,8 +65,12 @@ export interface Reaping {
   cutoffs: Cutoffs
   /** Counted after each batch, so a duty that fails half way is counted half way. */
   reaped: Reaped
+  /** Tables whose expired snapshots and history stay until a later tick; null until the duty of snapshots has ended. */
+  busyTables: string[] | null
   /** Ranges of the log without lines after this tick, from `after` (exclusive) to `until` (inclusive), ascending. */
   linesGone: { after: LineKey; until: LineKey }[]
+  /** Null: the tick removes. Otherwise `write` and `objects` change nothing, and the duties list what they would remove. */
+  dryRun: DryRun | null
   /** Waits for this many milliseconds. */
   pause(ms: number): Promise<void>
   /** Throws if the tick must end early. */
@@ -77,9 +84,11 @@ export class NotLeading extends Error {
 
 /** Repeats `batch`, each time in a separate transaction, until it returns false. */
 export async function inBatches(
-  { write, pause, checkRunning }: Pick<Reaping, 'write' | 'pause' | 'checkRunning'>,
+  reaping: Pick<Reaping, 'write' | 'pause' | 'checkRunning' | 'dryRun'>,
   batch: (tx: SqlTx) => Promise<boolean>,
 ): Promise<void> {
+  if (reaping.dryRun !== null) return tryBatches(reaping, reaping.dryRun, batch)
+  const { write, pause, checkRunning } = reaping
   let isMore = true
   let lockTries = 0
   while (isMore) {
@@ -99,6 +108,39 @@ export async function inBatches(
     }
     await breathe(pause, since)
   }
+}
+
+/** Performs the batches in one transaction, because each batch selects the rows that the batches before it have left. */
+async function tryBatches(
+  { write, checkRunning }: Pick<Reaping, 'write' | 'checkRunning'>,
+  dryRun: DryRun,
+  batch: (tx: SqlTx) => Promise<boolean>,
+): Promise<void> {
+  const done = await write(async (tx) => {
+    const since = performance.now()
+    await setForBatch(tx)
+    while (await batch(tx)) {
+      checkRunning()
+      if (performance.now() - since < DRY_RUN_MS) continue
+      dryRun.stopEarly()
+      break
+    }
+    return true
+  })
+  if (done === null) throw new NotLeading('another replica leads the reaper')
+}
+
+/**
+ * Performs `work` in the transaction of a dry run, so that each part sees the deletions of the parts before it. A real tick
+ * performs each part in its own transactions.
+ */
+export async function inSequence(reaping: Reaping, work: (reaping: Reaping) => Promise<void>): Promise<void> {
+  if (reaping.dryRun === null) return work(reaping)
+  const done = await reaping.write(async (tx) => {
+    await work({ ...reaping, write: (part) => part(tx) })
+    return true
+  })
+  if (done === null) throw new NotLeading('another replica leads the reaper')
 }
 
 /**

@@ -67,6 +67,7 @@ async function pruneRanges(reaping: Reaping, ranges: readonly RowOf<typeof BOUND
           limit ${BATCH_ROWS}) gone
         limit ${BATCH_ROWS}))`
     reaping.reaped.qualityPruned += count
+    reaping.dryRun?.add('quality_results', count)
     return count === BATCH_ROWS
   })
 }

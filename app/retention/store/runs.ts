@@ -184,7 +184,8 @@ async function pruneInOrder(reaping: Reaping, runs: readonly Doomed[]): Promise<
     })
     isSecondTry = false
     reaped.logsPruned += removed.logs
-    reaped.runsPruned += removed.runs
+    reaped.runsPruned += removed.runs.length
+    reaping.dryRun?.add('runs', removed.runs)
     // The runs may have more rows, so they get another batch.
     if (removed.rows === rowsMax) rowsPerRun = rowsPerRun * 2 + 1
     else {
@@ -219,7 +220,7 @@ async function removeBatch(
   const removed = (kind: number) => tx`any(array(select d.ctid from doomed d where d.kind = ${kind}))`
   const hasEnded = tx`r.id = ${runs} and r.status in ('success', 'failed', 'cancelled')
     and (select c.rows from counted c) < ${rowsMax}`
-  const [counts] = await tx<{ rows: number; logs: number; runs: number }[]>`
+  const [counts] = await tx<{ rows: number; logs: number; runs: string[] }[]>`
     with batch as materialized (select ${ids as string[]}::uuid[] as ids, ${logged as string[]}::uuid[] as logged),
     doomed as materialized (
       select 1 as kind, c.ctid from run_log c where c.run_id = any((select logged from batch)::uuid[])
@@ -240,8 +241,8 @@ async function removeBatch(
           ? tx`r.ctid = any(array(select r.ctid from run r where ${hasEnded} for update of r skip locked))`
           : hasEnded
       }
-      returning 1)
-    select c.rows, c.logs, (select count(*) from gone)::int as runs from counted c`
+      returning id)
+    select c.rows, c.logs, array(select id from gone order by id) as runs from counted c`
   assert(counts)
   return counts
 }
