@@ -104,7 +104,7 @@ export type Service = Awaited<ReturnType<typeof composeService>>
 export async function composeService(parts: ServiceParts) {
   const { config, log, metrics, clock, newId, patient, objects, background } = parts
   const { db, sql } = parts.database
-  const tokens = makeTokens(await attemptTokenKey(sql))
+  const tokens = makeTokens(await attemptTokenKey(sql), config.lakeRoot)
   const sidecars = makeSidecars(parts)
   const plugins = makePlugins(config.plugins, { sql, log, clock, observe: metrics.rpcEnded })
   const { ownership, licensing, codeVisibility } = makeEdition(parts, plugins)
@@ -112,7 +112,16 @@ export async function composeService(parts: ServiceParts) {
   const { runs, pipelines, references } = services
   const readers = makeReaders(parts, { sidecars, tokens, pipelines })
   const streams = await makeStreams(parts, { runs, sidecars })
-  const catalog = makeCatalog({ sql, objects, tokens, clock, newId, log, codeVisibility })
+  const catalog = makeCatalog({
+    sql,
+    objects,
+    tokens,
+    lakeRoot: config.lakeRoot,
+    clock,
+    newId,
+    log,
+    codeVisibility,
+  })
   const audit = config.audit ? makeAuditService({ sql, lists: patient.sql, clock, newId, log }) : noAudit
   const archive = makeArchive({ sql, objects })
   const clearUpUpload = makeClearUp({ sql, objects })
@@ -342,7 +351,7 @@ function makeReaders(
     pipelines,
   }: { sidecars: Sidecars; tokens: Tokens; pipelines: PipelineServices['pipelines'] },
 ) {
-  const { answerBytesMax, metadataStore, publicUrl } = config
+  const { answerBytesMax, metadataStore, publicUrl, lakeRoot } = config
   const engineRows = makeEngineRows()
   /**
    * Addresses and a token to read main or a branch. `landing` is the namespace of a preview, whose landing files the token also
@@ -358,6 +367,7 @@ function makeReaders(
       objectsUrl: `${publicUrl}/lake/objects`,
       warehouse: 'sluice',
       catalogId: tokens.catalogId,
+      lakeRoot,
       token: tokens.read({
         commit,
         branch: branch ?? undefined,

@@ -44,11 +44,12 @@ async function start(settings: DispatcherSettings) {
         publicUrl: settings.publicUrl,
       }),
     ),
-    tokens: makeTokens(tokenKey),
+    tokens: makeTokens(tokenKey, settings.lakeRoot),
     clock: systemClock,
     log,
     replica: `${settings.processId}:${newId()}`,
     publicUrl: settings.publicUrl,
+    lakeRoot: settings.lakeRoot,
     includesInputs: settings.includesInputs,
     post,
   })

@@ -48,7 +48,7 @@ export async function commitContent(sql: Sql, request: SubmitPipelineRequest): P
     message: 'test',
     content: {
       contentId,
-      metadataLocation: `sluice://lake/${contentId}`,
+      metadataLocation: `s3://sluice/${contentId}`,
       columns: [{ name: 'a', type: 'BIGINT' }],
       rowCount: 1,
       sizeBytes: 100,

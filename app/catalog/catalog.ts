@@ -19,6 +19,8 @@ export type CatalogDeps = {
   sql: Sql
   objects: ObjectStore
   tokens: Tokens
+  /** The start of every location, see lake-root.ts. */
+  lakeRoot: string
   /** Limits what code may read; the default allows everything. */
   codeVisibility?: CodeVisibility
   clock: Clock
@@ -32,16 +34,16 @@ export type CatalogDeps = {
  */
 export function makeCatalog({ codeVisibility = seesAll, ...rest }: CatalogDeps) {
   const deps = { ...rest, codeVisibility }
-  const { log } = deps
+  const { log, lakeRoot } = deps
   const access = makeAccess(deps)
   const files = makeMetadataFiles(deps)
   const catalog = makeCatalogService({ ...deps, files })
   return {
     files,
     routes: new Elysia()
-      .use(icebergRoutes({ base: '/catalog', catalog, sessions: access.sessions, log }))
+      .use(icebergRoutes({ base: '/catalog', catalog, sessions: access.sessions, lakeRoot, log }))
       .use(sluiceRoutes(deps, access)),
     objectRoutes: objectRoutes(makeGateway(deps), deps),
-    userRoutes: icebergRoutes({ base: '/iceberg', catalog, sessions: makeUserSessions(deps), log }),
+    userRoutes: icebergRoutes({ base: '/iceberg', catalog, sessions: makeUserSessions(deps), lakeRoot, log }),
   }
 }

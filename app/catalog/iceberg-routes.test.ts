@@ -185,8 +185,8 @@ test('a commit may name only locations in the directory of its table', async () 
   const { metadata } = await attempt.write('select 1 as a', 'append')
   const planned = await attempt.plan('select 2 as a', 'append')
   const elsewhere = [
-    'sluice://lake/_lake/default/gold/other-01234567/metadata/x.avro',
-    'sluice://lake/default/pipelines/gold/placed/pipeline.sql',
+    's3://sluice/_lake/default/gold/other-01234567/metadata/x.avro',
+    's3://sluice/default/pipelines/gold/placed/pipeline.sql',
     'file:///etc/passwd',
     `${metadata.location}/../../../x`,
   ]

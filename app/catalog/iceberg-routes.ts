@@ -6,7 +6,6 @@ import type { Log } from '../core/log.ts'
 import { clientHasVersion, entityTag } from '../http/conditions.ts'
 import { badRequest, errorResponse, noSuchTable } from './errors.ts'
 import { bodyOf, levelsOf, namePageOf, namespaceFrom, tableIn } from './iceberg-requests.ts'
-import { LAKE_ROOT } from './metadata-files.ts'
 import { type SnapshotsShown, servedMetadata } from './served-metadata.ts'
 import type { CatalogService, LoadedTable } from './service.ts'
 import type { Sessions } from './session.ts'
@@ -17,6 +16,8 @@ export interface IcebergParts {
   base: '/catalog' | '/iceberg'
   catalog: CatalogService
   sessions: Sessions
+  /** The start of every location. */
+  lakeRoot: string
   log: Log
 }
 
@@ -41,12 +42,12 @@ export const icebergRoutes = (parts: IcebergParts) =>
     .use(tableRoutes(parts))
 
 /** The first route that a client calls: it returns the prefix of the warehouse's routes. */
-const configRoute = ({ sessions }: IcebergParts) =>
+const configRoute = ({ sessions, lakeRoot }: IcebergParts) =>
   new Elysia().get('/config', async ({ request, query }) => {
     const warehouse = query.warehouse || prefixOf(null)
     await sessions.session(request, warehouse)
     return {
-      defaults: { root: LAKE_ROOT },
+      defaults: { root: lakeRoot },
       overrides: { prefix: prefixOf(nameIn(warehouse)) },
       endpoints: ENDPOINTS,
     }
@@ -133,7 +134,8 @@ function briefResponse({ location, head }: LoadedTable): Response {
 const configOf = (head: string | null) => (head === null ? {} : { 'x-sluice-commit': head })
 
 /** The version in the entity tag. It names the form of the metadata, because a table is served in several forms. */
-const versionOf = ({ version }: LoadedTable, shown: SnapshotsShown | null) => `${version}-${shown ?? 'file'}`
+const versionOf = ({ location }: LoadedTable, shown: SnapshotsShown | null) =>
+  `${location}-${shown ?? 'file'}`
 
 /** Embeds the text of the metadata. A parsed file would lose its int64 ids. */
 function tableResponse(loaded: LoadedTable, shown: SnapshotsShown | null): Response {

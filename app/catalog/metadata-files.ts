@@ -1,10 +1,8 @@
 import { LRUCache } from 'lru-cache'
-import { keyOf, metadataLocation } from '../../lake/iceberg/format/location.ts'
+import { keyIn, metadataLocation } from '../../lake/iceberg/format/location.ts'
 import type { NewId } from '../core/ids.ts'
 import type { ObjectStore } from '../objects/port.ts'
 
-/** Every lake location starts with this root, independent of the object store, so tables survive a move of the store. */
-export const LAKE_ROOT = 'sluice://lake/'
 /** Limit of the metadata cache. Metadata of a table is about 2 KB and grows by about 1 KB per snapshot. */
 const CACHE_BYTES_MAX = 64 * 1_048_576
 
@@ -22,7 +20,7 @@ export function makeMetadataFiles({ objects, newId }: { objects: ObjectStore; ne
     async read(location: string): Promise<string> {
       const cached = cache.get(location)
       if (cached !== undefined) return cached
-      const file = await objects.text(keyOf(LAKE_ROOT, location))
+      const file = await objects.text(keyIn(location))
       if (file === null) throw new Error(`the metadata file ${location} is missing`)
       cache.set(location, file.text)
       return file.text
@@ -33,7 +31,7 @@ export function makeMetadataFiles({ objects, newId }: { objects: ObjectStore; ne
      */
     async write(tableLocation: string, replaced: string | undefined, text: string): Promise<string> {
       const location = metadataLocation(tableLocation, versionAfter(replaced), newId())
-      await objects.put(keyOf(LAKE_ROOT, location), new TextEncoder().encode(text))
+      await objects.put(keyIn(location), new TextEncoder().encode(text))
       cache.set(location, text)
       return location
     },

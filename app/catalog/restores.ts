@@ -1,7 +1,7 @@
 // Gives a table of main an earlier content. See ADR 41.
 import { randomUUID } from 'node:crypto'
 import type { Db, Tx } from '../../drizzle/client.ts'
-import { keyOf } from '../../lake/iceberg/format/location.ts'
+import { keyIn } from '../../lake/iceberg/format/location.ts'
 import { currentSchema, parseMetadata, serializeMetadata } from '../../lake/iceberg/format/metadata.ts'
 import { columnsOf } from '../../lake/iceberg/format/types.ts'
 import type { ManifestReader } from '../../lake/iceberg/read/scan.ts'
@@ -11,7 +11,7 @@ import type { Clock } from '../core/clock.ts'
 import { AppError, failedPrecondition, notFound } from '../core/errors.ts'
 import type { NewId } from '../core/ids.ts'
 import type { ObjectStore } from '../objects/port.ts'
-import { LAKE_ROOT, type MetadataFiles } from './metadata-files.ts'
+import type { MetadataFiles } from './metadata-files.ts'
 import { commitContent, contentAt, type LakeContent, oldestCommitOf } from './store/restores.ts'
 
 /** Preparations of one restore. A run may change the table between a preparation and its commit. */
@@ -85,7 +85,7 @@ export function makeRestores({ db, objects, files, reader, clock, newId }: Resto
       summary: { 'sluice.restored-commit': String(commit) },
       previousFile: live.metadataLocation,
     })
-    await objects.put(keyOf(LAKE_ROOT, plan.manifestList.location), plan.manifestList.bytes)
+    await objects.put(keyIn(plan.manifestList.location), plan.manifestList.bytes)
     const { metadata: next, rowsAdded, rowsRemoved } = plan
     const text = serializeMetadata(next)
     return {

@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import type { Sql } from '../../drizzle/client.ts'
 import { contentChange } from '../../lake/iceberg/format/content-change.ts'
-import { keyOf, tableLocation } from '../../lake/iceberg/format/location.ts'
+import { keyIn, rootIn, tableLocation } from '../../lake/iceberg/format/location.ts'
 import {
   currentSchema,
   currentSnapshot,
@@ -21,7 +21,7 @@ import type { Clock } from '../core/clock.ts'
 import type { NewId } from '../core/ids.ts'
 import { badRequest, forbidden, noSuchNamespace, noSuchTable, tableExists } from './errors.ts'
 import { isTableDirectory, isTableFile } from './lake-keys.ts'
-import { LAKE_ROOT, type MetadataFiles } from './metadata-files.ts'
+import type { MetadataFiles } from './metadata-files.ts'
 import { makeNamespaces, tableNamed } from './namespaces.ts'
 import type { Session, Writer } from './session.ts'
 import { commitToBranch, findBranch } from './store/branches.ts'
@@ -32,8 +32,6 @@ export type LoadedTable = {
   location: string | undefined
   /** The unparsed metadata file, because `JSON.parse` would round its int64 values. */
   metadata: string
-  /** Identifies this state of the table. */
-  version: string
   /** The branch's latest commit. A merge of this state must name this commit as tested. */
   head: string | null
 }
@@ -44,9 +42,9 @@ const visibilityFor = ({ own, visible }: Session, table: TableName): Promise<Vis
 
 export type CatalogService = ReturnType<typeof makeCatalogService>
 
-type Deps = { sql: Sql; files: MetadataFiles; clock: Clock; newId: NewId }
+type Deps = { sql: Sql; files: MetadataFiles; lakeRoot: string; clock: Clock; newId: NewId }
 
-export function makeCatalogService({ sql, files, clock, newId }: Deps) {
+export function makeCatalogService({ sql, files, lakeRoot, clock, newId }: Deps) {
   async function load(session: Session, table: TableName): Promise<LoadedTable> {
     const { view } = session
     const found = await tableIn(sql, view, table, await visibilityFor(session, table))
@@ -56,7 +54,6 @@ export function makeCatalogService({ sql, files, clock, newId }: Deps) {
     return {
       location: found.metadataLocation,
       metadata: await files.read(found.metadataLocation),
-      version: found.contentId,
       head: branch?.head ?? null,
     }
   }
@@ -72,16 +69,16 @@ export function makeCatalogService({ sql, files, clock, newId }: Deps) {
     const uuid = randomUUID()
     const metadata = newTable({
       uuid,
-      location: request.location ?? tableLocation(LAKE_ROOT, table, uuid),
+      location: request.location ?? tableLocation(lakeRoot, table, uuid),
       schema: request.schema,
       partitionSpec: request['partition-spec'],
       sortOrder: request['write-order'],
       properties: request.properties,
       at: clock.now().getTime(),
     })
-    checkDirectory(table, metadata.location)
+    checkDirectory(lakeRoot, table, metadata.location)
     if (request['stage-create'])
-      return { location: undefined, metadata: serializeMetadata(metadata), version: uuid, head: null }
+      return { location: undefined, metadata: serializeMetadata(metadata), head: null }
     return store(own, table, metadata, null)
   }
 
@@ -96,7 +93,7 @@ export function makeCatalogService({ sql, files, clock, newId }: Deps) {
       throw noSuchTable(tableKey(table))
     const base = current === null ? null : parseMetadata(await files.read(current))
     checkRequirements(base, requirements)
-    for (const update of updates) checkUpdateLocation(table, update)
+    for (const update of updates) checkUpdateLocation(lakeRoot, table, update)
     const next = applyUpdates(base, updates, {
       at: clock.now().getTime(),
       previousFile: current ?? undefined,
@@ -140,7 +137,7 @@ export function makeCatalogService({ sql, files, clock, newId }: Deps) {
       },
     })
     if (!isCommitted) throw new CommitFailed(`branch ${branch.name} is closed or has a newer commit`)
-    return { location, metadata: text, version: contentId, head: id }
+    return { location, metadata: text, head: id }
   }
 
   return {
@@ -168,15 +165,23 @@ function checkWritable({ claims: { target }, branch }: Own, table: TableName) {
 }
 
 /** A commit may only name locations inside its own table's directory, even if its token reads more. */
-function checkUpdateLocation(table: TableName, update: TableUpdate) {
-  if (update.action === 'set-location') checkDirectory(table, update.location)
+function checkUpdateLocation(root: string, table: TableName, update: TableUpdate) {
+  if (update.action === 'set-location') checkDirectory(root, table, update.location)
   if (update.action !== 'add-snapshot') return
   const list = update.snapshot['manifest-list']
-  if (!isTableFile(table, keyOf(LAKE_ROOT, list)))
+  if (!isTableFile(table, keyIn(list)))
     throw badRequest(`manifest-list: ${JSON.stringify(list)} is not a file of ${tableKey(table)}`)
+  checkRoot(root, list)
 }
 
-function checkDirectory(table: TableName, location: string) {
-  if (!isTableDirectory(table, keyOf(LAKE_ROOT, location)))
+function checkDirectory(root: string, table: TableName, location: string) {
+  if (!isTableDirectory(table, keyIn(location)))
     throw badRequest(`location: ${JSON.stringify(location)} is not a directory of ${tableKey(table)}`)
+  checkRoot(root, location)
+}
+
+/** A commit that was computed before the lake got a new root fails, and is computed again. */
+function checkRoot(root: string, location: string) {
+  if (rootIn(location) !== root)
+    throw new CommitFailed(`${JSON.stringify(location)} is outside the lake, whose root is ${root}`)
 }

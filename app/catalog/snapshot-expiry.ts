@@ -3,13 +3,13 @@
  * metadata. Older history of main is deleted. unreferenced-files.ts then removes files that only those states named. See ADR
  * 16.
  */
-import { keyOf, metadataLocation } from '../../lake/iceberg/format/location.ts'
+import { keyIn, metadataLocation } from '../../lake/iceberg/format/location.ts'
 import { parseMetadata, serializeMetadata } from '../../lake/iceberg/format/metadata.ts'
 import { applyUpdates } from '../../lake/iceberg/format/updates.ts'
 import { tableKey } from '../../lake/pipeline/names.ts'
 import { expiredSnapshots } from '../../machines/retention.ts'
 import { NotLeading, type Reaping } from '../retention/reaping.ts'
-import { LAKE_ROOT, versionAfter } from './metadata-files.ts'
+import { versionAfter } from './metadata-files.ts'
 import { type OldTable, oldTables, replaceContents } from './store/snapshots.ts'
 
 /** The number of tables in one commit of main. `AT_ONCE` tables are prepared in parallel. */
@@ -52,7 +52,7 @@ async function trim(
   table: OldTable,
   newId: () => string,
 ): Promise<Trimmed | null | 'busy'> {
-  const file = await objects.read(keyOf(LAKE_ROOT, table.metadataLocation))
+  const file = await objects.read(keyIn(table.metadataLocation))
   if (file === null) throw new Error(`the metadata file ${table.metadataLocation} is missing`)
   const metadata = parseMetadata(new TextDecoder().decode(file))
   const expired = expiredSnapshots(
@@ -75,7 +75,7 @@ async function trim(
     previousFile: table.metadataLocation,
   })
   const location = metadataLocation(metadata.location, versionAfter(table.metadataLocation), newId())
-  await objects.put(keyOf(LAKE_ROOT, location), new TextEncoder().encode(serializeMetadata(next)))
+  await objects.put(keyIn(location), new TextEncoder().encode(serializeMetadata(next)))
   return { table, location, expired }
 }
 

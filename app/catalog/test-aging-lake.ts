@@ -3,7 +3,7 @@ import { afterEach, beforeEach, expect, setDefaultTimeout } from 'bun:test'
 import assert from 'node:assert'
 import { readdir, stat, utimes } from 'node:fs/promises'
 import { join } from 'node:path'
-import { keyOf } from '../../lake/iceberg/format/location.ts'
+import { keyIn } from '../../lake/iceberg/format/location.ts'
 import { parseMetadata, type TableMetadata } from '../../lake/iceberg/format/metadata.ts'
 import type { TableName } from '../../lake/pipeline/names.ts'
 import { directObjects } from '../../workers/runtime/object-calls.ts'
@@ -14,7 +14,7 @@ import { expireSnapshots } from './snapshot-expiry.ts'
 import { closeBranches, headOfMain } from './store/branches.ts'
 import { expireLakeHistory } from './store/history.ts'
 import { tableAt } from './store/tables.ts'
-import { openTestCatalog, ROOT, type TestAttempt, type TestCatalog } from './test-catalog.ts'
+import { openTestCatalog, type TestAttempt, type TestCatalog } from './test-catalog.ts'
 import { removeUnreferencedFiles } from './unreferenced-files.ts'
 
 type Operation = 'append' | 'overwrite'
@@ -99,7 +99,7 @@ export function agingLake() {
       async metadata() {
         const found = await tableAt(sql, await headOfMain(sql), table)
         assert(found !== null)
-        const file = await lake.catalog.objects.text(keyOf(ROOT, found.metadataLocation))
+        const file = await lake.catalog.objects.text(keyIn(found.metadataLocation))
         assert(file !== null)
         return parseMetadata(file.text)
       },

@@ -4,8 +4,8 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api'
-import { type Db, openDatabase, type Sql } from '../../drizzle/client.ts'
-import { dataLocation, keyOf } from '../../lake/iceberg/format/location.ts'
+import { type Database, openDatabase } from '../../drizzle/client.ts'
+import { dataLocation, keyIn } from '../../lake/iceberg/format/location.ts'
 import { currentSchema, type TableMetadata } from '../../lake/iceberg/format/metadata.ts'
 import type { Schema } from '../../lake/iceberg/format/types.ts'
 import {
@@ -36,11 +36,13 @@ import { makeCatalog } from './catalog.ts'
 import { headOfMain, mergeBranches, openBranches } from './store/branches.ts'
 import { makeTokens, type Tokens } from './tokens.ts'
 
-export const ROOT = 'sluice://lake/'
+/** The root of a disk store. */
+export const ROOT = 's3://sluice/'
 
 export interface TestCatalog {
-  db: Db
-  sql: Sql
+  db: Database['db']
+  sql: Database['sql']
+  session: Database['session']
   objects: ObjectStore
   /** The directory of the store. */
   objectsRoot: string
@@ -83,24 +85,26 @@ export interface TestAttempt {
   ): Promise<{ metadata: TableMetadata; commit: string }>
 }
 
-/** `appParts` override an open installation. */
+/** `appParts` override an open installation. `lakeRoot` is the root of the lake when the test starts. */
 export async function openTestCatalog(
   codeVisibility?: CodeVisibility,
   appParts: Parameters<typeof testApp>[0] = {},
+  lakeRoot = ROOT,
 ): Promise<TestCatalog> {
   const postgres = await testDatabase()
-  const { db, sql, close } = openDatabase(postgres.url, {
+  const { db, sql, session, close } = openDatabase(postgres.url, {
     connections: 1,
     rawConnections: 4,
     application: 'test',
   })
   const directory = await mkdtemp(join(tmpdir(), 'sluice-catalog-'))
   const objects = await openObjectStore({ kind: 'disk', root: join(directory, 'objects') })
-  const tokens = makeTokens('a secret of the tests')
+  const tokens = makeTokens('a secret of the tests', lakeRoot)
   const { routes, objectRoutes, userRoutes } = makeCatalog({
     sql,
     objects,
     tokens,
+    lakeRoot,
     codeVisibility,
     clock: systemClock,
     newId,
@@ -129,7 +133,7 @@ export async function openTestCatalog(
   const connect = (warehouse: string, token: string) => connectClient(`${url}/catalog`, warehouse, token)
   const readerOf = (token: string) =>
     makeManifestReader(async (location) => {
-      const response = await request(`/lake/objects/${keyOf(ROOT, location)}`, token)
+      const response = await request(`/lake/objects/${keyIn(location)}`, token)
       if (!response.ok) throw new Error(`${location}: ${response.status}`)
       return new Uint8Array(await response.arrayBuffer())
     })
@@ -144,7 +148,7 @@ export async function openTestCatalog(
     const identifier = { namespace: [table.namespace, table.layer], name: table.name }
 
     const put = async (location: string, body: Uint8Array) => {
-      const path = `/lake/objects/${keyOf(ROOT, location)}`
+      const path = `/lake/objects/${keyIn(location)}`
       const response = await request(path, token, { method: 'PUT', body: new Uint8Array(body) })
       if (response.status !== 201) throw new Error(`${location}: ${response.status} ${await response.text()}`)
     }
@@ -195,6 +199,7 @@ export async function openTestCatalog(
   return {
     db,
     sql,
+    session,
     objects,
     objectsRoot: join(directory, 'objects'),
     tokens,
@@ -218,7 +223,7 @@ export async function openTestCatalog(
       const paths = await Promise.all(
         files.map(async ({ location }) => {
           const path = join(directory, `${newId()}.parquet`)
-          await Bun.write(path, await request(`/lake/objects/${keyOf(ROOT, location)}`, token))
+          await Bun.write(path, await request(`/lake/objects/${keyIn(location)}`, token))
           return path
         }),
       )

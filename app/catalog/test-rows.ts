@@ -62,7 +62,7 @@ export async function commitToTestBranch(sql: Sql, branch: string, table: string
     message: 'a commit',
     content: {
       contentId,
-      metadataLocation: `sluice://lake/${contentId}`,
+      metadataLocation: `s3://sluice/${contentId}`,
       columns: [{ name: 'a', type: 'BIGINT' }],
       rowCount: 3,
       sizeBytes: 2 ** 40,

@@ -3,7 +3,7 @@ import { makeTokens } from './tokens.ts'
 
 const now = new Date('2026-01-01T00:00:00Z')
 const expiresAt = new Date(now.getTime() + 60_000)
-const tokens = makeTokens('a secret')
+const tokens = makeTokens('a secret', 's3://sluice/')
 const attempt = {
   branch: 'run-1-1',
   runId: '01890000-0000-7000-8000-000000000001',
@@ -32,7 +32,7 @@ test('a token is invalid from its expiry time on', () => {
 })
 
 test('a token signed with another secret is refused', () => {
-  expect(makeTokens('another').verify(tokens.attempt(attempt), now)).toBeNull()
+  expect(makeTokens('another', 's3://sluice/').verify(tokens.attempt(attempt), now)).toBeNull()
 })
 
 test('a token with any single altered character is refused', () => {

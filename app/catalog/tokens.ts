@@ -46,8 +46,11 @@ const CATALOG_ID = 'sluice-catalog-1'
 
 export type Tokens = ReturnType<typeof makeTokens>
 
-/** @param secret the signing key; tokens signed with another key are rejected. */
-export function makeTokens(secret: string) {
+/**
+ * @param secret the signing key; tokens signed with another key are rejected.
+ * @param lakeRoot the start of the lake's locations. Sidecars forget what they cached under another root.
+ */
+export function makeTokens(secret: string, lakeRoot: string) {
   const mac = (payload: string) =>
     createHmac('sha256', secret)
       .update(SHAPE + payload)
@@ -61,7 +64,9 @@ export function makeTokens(secret: string) {
      * Identifies this catalog to sidecars, which use the id as a cache key. The id is the same from every replica. Only an API
      * process of this catalog can compute it.
      */
-    catalogId: createHmac('sha256', secret).update(CATALOG_ID).digest('base64url'),
+    catalogId: createHmac('sha256', secret)
+      .update(CATALOG_ID + lakeRoot)
+      .digest('base64url'),
 
     /** Creates the token that an attempt sends to the catalog and the object gateway. */
     attempt: (claims: Unsigned<AttemptClaims>) =>

@@ -4,7 +4,7 @@
  * of an earlier state, which main still has when the restore commits. Files of an attempt are
  * younger than any file removed here. So the scan and the removal need no lock. See ADR 16.
  */
-import { keyOf, LAKE_PREFIX } from '../../lake/iceberg/format/location.ts'
+import { keyIn, LAKE_PREFIX, rootIn } from '../../lake/iceberg/format/location.ts'
 import { currentSnapshot, parseMetadata, type TableMetadata } from '../../lake/iceberg/format/metadata.ts'
 import type { Snapshot } from '../../lake/iceberg/format/wire.ts'
 import { liveFiles, type ManifestReader, makeManifestReader } from '../../lake/iceberg/read/scan.ts'
@@ -13,7 +13,6 @@ import { LAKE_GRACE_MS } from '../../machines/retention.ts'
 import { limits } from '../core/limits.ts'
 import type { StoredObject } from '../objects/port.ts'
 import type { Reaping } from '../retention/reaping.ts'
-import { LAKE_ROOT } from './metadata-files.ts'
 import { branchesSince, countTables, databaseTime, statesOf } from './store/lake-files.ts'
 
 /** With more tables, each tick scans a different share, so that every table is scanned within a day. */
@@ -154,7 +153,7 @@ async function unreferenced(
   for (const { contentId, location, snapshotId, isWhole } of await statesOf(reaping.sql, table, graceFrom)) {
     if (candidates.size === 0) return []
     if (reaping.dryRun?.forgotten.has(contentId)) continue
-    candidates.delete(keyOf(LAKE_ROOT, location))
+    candidates.delete(keyIn(location))
     // For a state that main replaced earlier, only its own snapshot counts. A later state's metadata may already list that
     // snapshot.
     if (!isWhole && snapshotId !== null && scannedSnapshots.has(snapshotId)) continue
@@ -184,9 +183,9 @@ function otherFilesOf(metadata: TableMetadata): string[] {
       if (typeof path === 'string') locations.push(path)
     }
   }
-  return locations.flatMap((location) =>
-    location.startsWith(LAKE_ROOT) ? [location.slice(LAKE_ROOT.length)] : [],
-  )
+  return locations
+    .filter((location) => location.includes(`/${LAKE_PREFIX}`))
+    .map((location) => location.slice(rootIn(location).length))
 }
 
 /** Removes the files that a snapshot references from `candidates`. Row-level delete files of other engines need no special case. */
@@ -195,12 +194,12 @@ async function removeReferenced(
   snapshot: Snapshot,
   reader: ManifestReader,
 ): Promise<void> {
-  candidates.delete(keyOf(LAKE_ROOT, snapshot['manifest-list']))
+  candidates.delete(keyIn(snapshot['manifest-list']))
   for (const manifest of await reader.manifests(snapshot)) {
-    candidates.delete(keyOf(LAKE_ROOT, manifest.location))
+    candidates.delete(keyIn(manifest.location))
     if (candidates.size === 0 || liveFiles(manifest) === 0) continue
     for (const entry of await reader.entries(manifest))
-      if (entry.status !== 'deleted') candidates.delete(keyOf(LAKE_ROOT, entry.file.location))
+      if (entry.status !== 'deleted') candidates.delete(keyIn(entry.file.location))
   }
 }
 
@@ -215,7 +214,7 @@ async function removeAll({ objects, reaped, pause, checkRunning }: Reaping, keys
 }
 
 async function bytesAt({ objects }: Reaping, location: string): Promise<Uint8Array> {
-  const bytes = await objects.read(keyOf(LAKE_ROOT, location))
+  const bytes = await objects.read(keyIn(location))
   if (bytes === null) throw new Error(`lake file ${location} is missing`)
   return bytes
 }

@@ -64,6 +64,10 @@ describe('object store', () => {
       credentials: { ...credentials, sessionToken: 't' },
     })
   })
+  test('locations name the bucket, and sluice on disk', () => {
+    expect(parse({}).lakeRoot).toBe('s3://sluice/')
+    expect(parse({ S3_BUCKET: 'b' }).lakeRoot).toBe('s3://b/')
+  })
   test('half of its settings is a problem that names the missing ones', () => {
     const S3_BUCKET = 'b'
     for (const [env, name] of [

@@ -67,6 +67,8 @@ export interface Config {
   databaseTimeoutMs: number
   dataDir: string
   store: StoreSettings
+  /** The start of every location in the lake's metadata. It ends in a slash. */
+  lakeRoot: string
   /** Null: the part is off (`none`). */
   runnerUrls: string[] | null
   queryUrls: string[] | null
@@ -179,17 +181,22 @@ function parseDatabase(vars: Variables) {
 const queryOf = (address: string) =>
   [...new URLSearchParams(address.split('?').slice(1).join('?'))].flat().join(' ')
 
-function parseStore(vars: Variables, dataDirBase: string): Pick<Config, 'dataDir' | 'store'> {
+function parseStore(vars: Variables, dataDirBase: string): Pick<Config, 'dataDir' | 'store' | 'lakeRoot'> {
   const dataDir = vars.text('DATA_DIR', `${dataDirBase}/data`)
   const floor = vars.text('DISK_FLOOR')
   const floorBytes = floor === '' ? null : floor === 'off' ? 0 : vars.bytes('DISK_FLOOR', 0)
   const endpoint = vars.text('S3_ENDPOINT')
   const bucket = vars.text('S3_BUCKET')
   if (endpoint === '' && bucket === '')
-    return { dataDir, store: { kind: 'disk', root: `${dataDir}/objects`, floorBytes } }
+    return {
+      dataDir,
+      store: { kind: 'disk', root: `${dataDir}/objects`, floorBytes },
+      lakeRoot: lakeRootOf(DISK_BUCKET),
+    }
   if (bucket === '') vars.bad('S3_BUCKET', 'is required with S3_ENDPOINT')
   return {
     dataDir,
+    lakeRoot: lakeRootOf(bucket),
     store: {
       kind: 's3',
       endpoint: endpoint === '' ? null : endpoint,
@@ -199,6 +206,11 @@ function parseStore(vars: Variables, dataDirBase: string): Pick<Config, 'dataDir
     },
   }
 }
+
+/** The bucket in locations of a disk store. */
+const DISK_BUCKET = 'sluice'
+
+const lakeRootOf = (bucket: string) => `s3://${bucket}/`
 
 function parseS3Credentials(vars: Variables) {
   const accessKeyId = vars.text('S3_ACCESS_KEY_ID')

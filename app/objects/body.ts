@@ -1,5 +1,5 @@
 import { limits } from '../core/limits.ts'
-import { type Body, type ObjectBody, type ObjectText, ObjectTooLarge } from './port.ts'
+import { type Body, type ObjectBody, type ObjectStore, type ObjectText, ObjectTooLarge } from './port.ts'
 
 /**
  * The chunks of a body. Throws ObjectTooLarge as soon as they exceed `maxBytes`. However the reader ends, the source is
@@ -17,6 +17,12 @@ export async function* chunksOf(body: Body, maxBytes = Number.POSITIVE_INFINITY)
     if (size > maxBytes) throw new ObjectTooLarge(maxBytes)
     yield chunk
   }
+}
+
+/** The bytes of an object; null when it does not exist. */
+export async function bytesOf(objects: ObjectStore, key: string): Promise<Uint8Array | null> {
+  const found = await objects.get(key)
+  return found && new Uint8Array(await new Response(found.body).arrayBuffer())
 }
 
 /** Reads an object as UTF-8. Invalid bytes are replaced, and a byte order mark is preserved. */

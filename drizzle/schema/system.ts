@@ -89,7 +89,7 @@ export const auditEntries = pgTable(
   (t) => [index('audit_entry_created').on(t.createdAt, t.id)],
 )
 
-/** Secret values that all replicas share, such as the key that signs attempt tokens. */
+/** Values that all replicas share: the key that signs attempt tokens, and the root of the lake's locations. */
 export const secrets = pgTable('secret', (pg) => ({
   name: pg.text('name').primaryKey(),
   value: pg.text('value').notNull(),

@@ -39,9 +39,6 @@ export interface NewFile {
   bytes: Uint8Array
 }
 
-/** The prefix of every location in table metadata, independent of the store. */
-export const LAKE_ROOT = 'sluice://lake/'
-
 /**
  * Lake files in the directory of the API's disk store. Files are written in place, because their names are unique and no reader
  * opens a file before it is durable. Small calls are synchronous, because handing them to another thread costs more than the

@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import { parseDuckType, renderDuckType } from '../../lake/iceberg/format/duckdb-type.ts'
-import { keyOf } from '../../lake/iceberg/format/location.ts'
+import { keyIn } from '../../lake/iceberg/format/location.ts'
 import { currentSchema, currentSnapshot, parseMetadata } from '../../lake/iceberg/format/metadata.ts'
 import type { Schema } from '../../lake/iceberg/format/types.ts'
 import { type FileBounds, fileBounds } from '../../lake/iceberg/read/file-bounds.ts'
@@ -15,7 +15,7 @@ import type { ScanFilter } from '../../lake/iceberg/read/scan-filter.ts'
 import { readTable } from '../../lake/iceberg/sql.ts'
 import { quoteIdentifier } from '../../lake/quote.ts'
 import type { LakeView } from '../../proto/gen/sluice/query/v1/query_pb.ts'
-import { gatewayLake, LAKE_ROOT, type LakeFiles, sharedLake } from '../objects/lake-access.ts'
+import { gatewayLake, type LakeFiles, sharedLake } from '../objects/lake-access.ts'
 import type { Lease, ObjectCache } from '../objects/object-cache.ts'
 import { authorityOf } from '../rpc/api-addresses.ts'
 import type { CommitTable } from './commits.ts'
@@ -127,11 +127,10 @@ export const emptyRelation = ({ columns }: CommitTable): string =>
     )
     .join(', ')} WHERE false)`
 
-const readerOf = (files: LakeFiles) =>
-  makeManifestReader((location) => files.read(keyOf(LAKE_ROOT, location)))
+const readerOf = (files: LakeFiles) => makeManifestReader((location) => files.read(keyIn(location)))
 
 async function contentOf(table: CommitTable, files: LakeFiles, reader: ManifestReader): Promise<Content> {
-  const text = await files.read(keyOf(LAKE_ROOT, table.metadata_location))
+  const text = await files.read(keyIn(table.metadata_location))
   const metadata = parseMetadata(new TextDecoder().decode(text))
   const snapshot = currentSnapshot(metadata)
   const manifests = snapshot ? await dataManifestsOf(metadata, snapshot['snapshot-id'], reader) : []
@@ -140,7 +139,7 @@ async function contentOf(table: CommitTable, files: LakeFiles, reader: ManifestR
   return {
     schema,
     files: tableFiles.map(({ file: { location, sizeBytes } }) => ({
-      key: keyOf(LAKE_ROOT, location),
+      key: keyIn(location),
       sizeBytes,
     })),
     bounds:

@@ -100,8 +100,17 @@ export async function openTestService() {
   const directory = await mkdtemp(join(tmpdir(), 'sluice-service-'))
   const lakeDir = join(directory, 'objects')
   const objects = await openObjectStore({ kind: 'disk', root: lakeDir })
-  const tokens = makeTokens('a secret of the tests')
-  const catalog = makeCatalog({ sql, objects, tokens, clock: systemClock, newId, log: testLog })
+  const lakeRoot = 's3://sluice/'
+  const tokens = makeTokens('a secret of the tests', lakeRoot)
+  const catalog = makeCatalog({
+    sql,
+    objects,
+    tokens,
+    lakeRoot,
+    clock: systemClock,
+    newId,
+    log: testLog,
+  })
   const app = testApp({ internal: [catalog.routes, catalog.objectRoutes] })
   const requests: string[] = []
   const requestHeaders: Headers[] = []
@@ -118,6 +127,7 @@ export async function openTestService() {
     catalogUrl: `${url}/catalog`,
     objectsUrl: `${url}/lake/objects`,
     catalogId: tokens.catalogId,
+    lakeRoot,
   }
 
   /** Stores the files of a pipeline and opens a run with one attempt. Returns the request for a runner. */

@@ -1,4 +1,5 @@
 // Translates the runner's news about one attempt into outcomes and log lines. This file decides nothing.
+import type { MessageInitShape } from '@bufbuild/protobuf'
 import { timestampDate, timestampFromDate } from '@bufbuild/protobuf/wkt'
 import { limits } from '../../app/core/limits.ts'
 import type { Outcome } from '../../app/runs/outcome.ts'
@@ -13,6 +14,7 @@ import {
 } from '../../app/runs/service.ts'
 import {
   type GetRunStatusResponse,
+  type LakeAccessSchema,
   type LogEntry,
   LogLevel,
   RunPhase,
@@ -26,7 +28,7 @@ const LOG_BYTES_PER_RUN = 8 * 1_048_576
 
 export interface ReportDeps {
   /** The token and addresses with which the attempt reaches the lake. */
-  lake: { catalogUrl: string; objectsUrl: string; warehouse: string; token: string; catalogId: string }
+  lake: MessageInitShape<typeof LakeAccessSchema>
   report(outcome: Outcome): void
   appendLine(line: LogLine): void
   /** Called with the runner's free slots after it accepted this attempt. */

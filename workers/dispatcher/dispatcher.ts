@@ -38,6 +38,8 @@ export interface DispatcherDeps {
   /** Unique per start of this thread. Runs of another replica name are orphans after that name expires. */
   replica: string
   publicUrl: string
+  /** The start of every location in the lake's metadata. */
+  lakeRoot: string
   /** Whether a submission contains the landing files of its attempt; otherwise the runner requests them. */
   includesInputs?: boolean
   post(message: FromWorker): void
@@ -135,12 +137,13 @@ export function startDispatcher(deps: DispatcherDeps): Dispatcher {
 
 /** The token and addresses with which an attempt reaches the lake. */
 const lakeAccessOf =
-  ({ tokens, clock, publicUrl }: DispatcherDeps) =>
+  ({ tokens, clock, publicUrl, lakeRoot }: DispatcherDeps) =>
   ({ branch, runId, attempt, namespace, layer, pipeline }: OpenAttempt) => ({
     catalogUrl: `${publicUrl}/catalog`,
     objectsUrl: `${publicUrl}/lake/objects`,
     warehouse: `sluice@${branch}`,
     catalogId: tokens.catalogId,
+    lakeRoot,
     token: tokens.attempt({
       branch,
       runId,

@@ -1,6 +1,7 @@
 // Threads reach the object store by messages to the process that has the store's client, because the client is too heavy for
 // threads. Every call is answered. When the process ends, the thread ends too, or the call fails.
 import { type Static, Type as t } from '@sinclair/typebox'
+import { bytesOf } from '../../app/objects/body.ts'
 import type { ObjectPage, ObjectStore, VersionPage } from '../../app/objects/port.ts'
 import type { ReaperObjects } from '../../app/retention/reaping.ts'
 
@@ -115,11 +116,6 @@ export async function answerObjectCall(objects: ObjectStore, call: ObjectCall): 
   } catch (error) {
     return { op: 'failed', message: error instanceof Error ? error.message : String(error) }
   }
-}
-
-async function bytesOf(objects: ObjectStore, key: string): Promise<Uint8Array | null> {
-  const found = await objects.get(key)
-  return found && new Uint8Array(await new Response(found.body).arrayBuffer())
 }
 
 /** Direct access for the reaper, without a thread: for tests and for code that has the store itself. */

@@ -230,7 +230,7 @@ export function makeRunner({ random, newId }: { random: Random; newId: NewId }) 
       message: execution.handle,
       content: {
         contentId,
-        metadataLocation: `sluice://lake/${contentId}`,
+        metadataLocation: `s3://sluice/${contentId}`,
         columns: [{ name: 'a', type: 'BIGINT' }],
         rowCount: 1,
         sizeBytes: 100,

@@ -24,6 +24,7 @@ const toDispatcher: OfEach<ToDispatcher> = {
         ...THREAD,
         runnerUrls: ['http://r'],
         publicUrl: 'http://a',
+        lakeRoot: 's3://sluice/',
         sidecarToken: 'a secret',
         sidecarTokenUrls: ['http://r'],
         includesInputs: true,

@@ -19,6 +19,8 @@ export const DispatcherSettings = t.Composite([
     runnerUrls: t.Array(t.String()),
     /** The address where runners reach the catalog and the object gateway. */
     publicUrl: t.String(),
+    /** The start of every location in the lake's metadata. */
+    lakeRoot: t.String(),
     /** The token that runners accept from this API; null: calls carry no token. */
     sidecarToken: t.Union([t.String(), t.Null()]),
     /** The only addresses that get the token; null: all addresses. */

@@ -17,6 +17,7 @@ const START: ToDispatcher = {
     databaseUrl: 'postgres://nowhere',
     runnerUrls: [],
     publicUrl: 'http://127.0.0.1:1',
+    lakeRoot: 's3://sluice/',
     sidecarToken: null,
     sidecarTokenUrls: null,
     includesInputs: true,

@@ -21,6 +21,7 @@ export interface ThreadsOptions {
     Config,
     | 'databaseUrl'
     | 'edition'
+    | 'lakeRoot'
     | 'logFormat'
     | 'publicUrl'
     | 'reaper'
@@ -69,6 +70,7 @@ export function makeThreads({ config, processId, sql, answerObjectCall, log, cou
       ...settings,
       runnerUrls: config.runnerUrls ?? [],
       publicUrl: config.publicUrl,
+      lakeRoot: config.lakeRoot,
       sidecarToken: config.sidecarToken,
       sidecarTokenUrls: config.sidecarTokenUrls,
       includesInputs: config.edition === 'community',

@@ -83,7 +83,7 @@ test('the next run on a branch reads the tables of the branch', async () => {
   const nested = attempts.find(({ runId }) => runId === second)?.branch ?? ''
   expect(await contents(nested)).toEqual({ a: content })
   const metadata = attempts.find(({ runId }) => runId === again)?.tableMetadata
-  expect(metadata).toBe(`sluice://lake/${content}`)
+  expect(metadata).toBe(`s3://sluice/${content}`)
 
   // An attempt that another replica adopts after its commit still names the state before the commit.
   await commitToTestBranch(opened.sql, `run-${again}-1`, 'a')
@@ -104,7 +104,7 @@ test('a run starts again when its table changed on the branch meanwhile', async 
   expect(line?.message).toBe('merge conflict in attempt 1: default.gold.a changed on dev')
   await opened.sql`update run set not_before = null where id = ${id}`
   const { attempts } = await start()
-  expect(attempts).toMatchObject([{ attempt: 2, tableMetadata: `sluice://lake/${contentId}` }])
+  expect(attempts).toMatchObject([{ attempt: 2, tableMetadata: `s3://sluice/${contentId}` }])
   const content = await commits(id, 'a', 2)
   expect(await contents('dev')).toEqual({ a: content })
   expect(await stateOf(id)).toMatchObject({ status: 'success' })

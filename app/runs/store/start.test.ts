@@ -362,7 +362,7 @@ test("an attempt gets its table's metadata at the base, if any", async () => {
     const id = newId()
     await opened.sql`
       insert into lake_content (id, table_uuid, metadata_location, columns, row_count, size_bytes)
-      values (${id}, ${newId()}, ${`sluice://lake/_lake/v${number}`}, '[]', 0, 0)`
+      values (${id}, ${newId()}, ${`s3://sluice/_lake/v${number}`}, '[]', 0, 0)`
     await opened.sql`
       update main_entry set to_commit = ${number} where to_commit is null and name = 'there'`
     await opened.sql`
@@ -375,6 +375,6 @@ test("an attempt gets its table's metadata at the base, if any", async () => {
   await none.request()
   const { attempts } = await start()
   const metadata = attempts.map(({ pipeline, tableMetadata }) => [pipeline, tableMetadata])
-  expect(Object.fromEntries(metadata)).toEqual({ there: 'sluice://lake/_lake/v2', none: '' })
+  expect(Object.fromEntries(metadata)).toEqual({ there: 's3://sluice/_lake/v2', none: '' })
   await opened.sql`delete from main_entry`
 })

@@ -34,6 +34,8 @@ export interface AvroField {
 }
 
 export interface AvroFile {
+  /** The schema as JSON text. */
+  readonly schema: string
   /** Key metadata of the file, without avro.schema and avro.codec. */
   readonly metadata: Readonly<Record<string, string>>
   readonly records: readonly AvroRecord[]
@@ -211,7 +213,7 @@ function readContainer(buffer: Buffer, adapt: Adapt): AvroFile {
     readBlock(type, inflate(codec, buffer.subarray(size.offset, end)), count.value, records)
     offset = end + SYNC_BYTES
   }
-  return { metadata: customMetadata, records }
+  return { schema, metadata: customMetadata, records }
 }
 
 function readBlock(type: Type, block: Buffer, count: number, records: AvroRecord[]) {
@@ -222,6 +224,21 @@ function readBlock(type: Type, block: Buffer, count: number, records: AvroRecord
     records.push(record.value)
     offset = record.offset
   }
+}
+
+/**
+ * Copies a file with changed records. The schema and the metadata stay the same, and so does every value that `changeFor`
+ * leaves as it is. `adapt` must mark every long as INT64, or large values would change.
+ * @throws BadAvro
+ */
+export function mapAvro(
+  bytes: Uint8Array,
+  adapt: Adapt,
+  changeFor: (schema: AvroSchema) => (record: AvroRecord) => AvroRecord,
+): Uint8Array {
+  const { schema: text, metadata, records } = readAvro(bytes, adapt)
+  const schema = adapt(JSON.parse(text))
+  return writeAvro(schema, metadata, records.map(changeFor(schema)))
 }
 
 function inflate(codec: string, data: Buffer): Buffer {

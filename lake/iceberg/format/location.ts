@@ -1,5 +1,5 @@
-// Locations of a table's objects. Metadata stores full locations, but the object store uses keys below its root
-// (`s3://bucket/`, `file:///data/objects/`). Only `locationOf` and `keyOf` convert between them.
+// Locations of a table's objects. Metadata stores full locations, but the object store uses keys below its root, such as
+// `s3://bucket/`. Only the functions of this file convert between them.
 
 import type { TableName } from '../../pipeline/names.ts'
 
@@ -25,6 +25,20 @@ export function keyOf(root: string, location: string): string {
   const key = location.slice(root.length)
   checkKey(key)
   return key
+}
+
+/** The key in a location of the lake, whatever its root: a lake keeps its keys when its root changes. @throws BadLocation */
+export function keyIn(location: string): string {
+  const key = location.slice(rootIn(location).length)
+  checkKey(key)
+  return key
+}
+
+/** The root of a location of the lake, which ends in a slash. @throws BadLocation */
+export function rootIn(location: string): string {
+  const at = location.indexOf(`/${LAKE_PREFIX}`)
+  if (at < 0) throw new BadLocation(`${JSON.stringify(location)} is outside the lake`)
+  return location.slice(0, at + 1)
 }
 
 /**

@@ -96,7 +96,11 @@ async function write(
   const own = join(directory, 'written')
   const warn = (message: string) => log.write('warn', message)
   const change = await withinOutput({ directory: own, bytes, signal }, (within) =>
-    writeResult({ sql, name, table, rules, at }, { engine, instance, directory, own, lake, warn }, within),
+    writeResult(
+      { sql, name, table, rules, at, root: lake.root },
+      { engine, instance, directory, own, lake, warn },
+      within,
+    ),
   )
   log.write('info', `${summaryOf(change)} in ${since(started)}`)
   return change

@@ -1,5 +1,5 @@
 import { join } from 'node:path'
-import { keyOf } from '../../../lake/iceberg/format/location.ts'
+import { keyIn } from '../../../lake/iceberg/format/location.ts'
 import type { DataFile } from '../../../lake/iceberg/format/manifest.ts'
 import {
   currentSchema,
@@ -13,13 +13,7 @@ import { readTable } from '../../../lake/iceberg/sql.ts'
 import type { TableName } from '../../../lake/pipeline/names.ts'
 import { quoteIdentifier } from '../../../lake/quote.ts'
 import type { LakeAccess } from '../../../proto/gen/sluice/runner/v1/runner_pb.ts'
-import {
-  type Gateway,
-  gatewayLake,
-  LAKE_ROOT,
-  type LakeFiles,
-  sharedLake,
-} from '../../objects/lake-access.ts'
+import { type Gateway, gatewayLake, type LakeFiles, sharedLake } from '../../objects/lake-access.ts'
 import type { ObjectCache } from '../../objects/object-cache.ts'
 import { authorityOf } from '../../rpc/api-addresses.ts'
 import type { EngineLease } from '../engine/engine-leases.ts'
@@ -43,6 +37,8 @@ export interface LakeSession {
   catalog: BranchCatalog
   files: LakeFiles
   gateway: Gateway
+  /** The start of new locations. */
+  root: string
   reader: ManifestReader
   /** Reads and parses a metadata file. */
   metadataAt(location: string): Promise<TableMetadata>
@@ -62,8 +58,7 @@ export interface LakeOptions {
 /** Makes the function that opens sessions. Sessions share a cache of manifests when the lake is on a shared disk. */
 export function makeLake({ lakeDir, cache }: LakeOptions) {
   const shared = lakeDir === null ? null : sharedLake(lakeDir)
-  const readerOf = (files: LakeFiles) =>
-    makeManifestReader((location) => files.read(keyOf(LAKE_ROOT, location)))
+  const readerOf = (files: LakeFiles) => makeManifestReader((location) => files.read(keyIn(location)))
   const sharedReader = shared && readerOf(shared)
 
   return function openLake(lake: LakeAccess, signal: AbortSignal): LakeSession {
@@ -79,7 +74,7 @@ export function makeLake({ lakeDir, cache }: LakeOptions) {
     const releases: (() => void)[] = []
     const openFiles = async (dataFiles: readonly DataFile[]) => {
       const leases = await Promise.all(
-        dataFiles.map(({ location, sizeBytes }) => files.open(keyOf(LAKE_ROOT, location), sizeBytes)),
+        dataFiles.map(({ location, sizeBytes }) => files.open(keyIn(location), sizeBytes)),
       )
       releases.push(...leases.map(({ release }) => release))
       return leases.map(({ path }) => path)
@@ -88,9 +83,10 @@ export function makeLake({ lakeDir, cache }: LakeOptions) {
       catalog: openBranchCatalog(lake, signal),
       files,
       gateway,
+      root: lake.lakeRoot,
       reader,
       async metadataAt(location) {
-        return parseMetadata(new TextDecoder().decode(await files.read(keyOf(LAKE_ROOT, location))))
+        return parseMetadata(new TextDecoder().decode(await files.read(keyIn(location))))
       },
       async open(name, metadata) {
         const snapshot = currentSnapshot(metadata)

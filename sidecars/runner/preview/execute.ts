@@ -102,6 +102,9 @@ function reported(
   const { rowCount, columns } = outcome
   report.ended('sql_execute', executeMs, { rows: rowCount, columns: columns.length, ...metadata })
   report.log('info', `${counted(rowCount, 'row')} in ${since(started)}`)
-  report.unwritable({ name: own, table, rules: config, at: variables.runStartedAt, sql }, columns)
+  report.unwritable(
+    { name: own, table, rules: config, at: variables.runStartedAt, root: resources.lake.root, sql },
+    columns,
+  )
   return report.answer(outcome, resources.directory)
 }

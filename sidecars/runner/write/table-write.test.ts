@@ -73,7 +73,7 @@ test('narrower types match existing keys and are written as table types', async 
 test('a commit resolves only when all its files are durable', async () => {
   const metadata = newTable({
     uuid: crypto.randomUUID(),
-    location: 'sluice://lake/_lake/default/gold/t-01234567',
+    location: 's3://sluice/_lake/default/gold/t-01234567',
     schema: { type: 'struct', fields: [] },
     at: 0,
   })

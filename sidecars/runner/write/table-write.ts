@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import { mkdirSync } from 'node:fs'
 import { ROWS_WRITTEN } from '../../../lake/iceberg/format/content-change.ts'
-import { dataLocation, keyOf, tableLocation } from '../../../lake/iceberg/format/location.ts'
+import { dataLocation, keyIn, tableLocation } from '../../../lake/iceberg/format/location.ts'
 import { currentSchema, type TableMetadata } from '../../../lake/iceberg/format/metadata.ts'
 import { type Column, columnsOf } from '../../../lake/iceberg/format/types.ts'
 import type { WriteEngine } from '../../../lake/iceberg/write/merge.ts'
@@ -18,7 +18,6 @@ import {
 import { type NewDataFile, planCommit, replacedFiles } from '../../../lake/iceberg/write/write.ts'
 import type { TableName } from '../../../lake/pipeline/names.ts'
 import { quoteIdentifier } from '../../../lake/quote.ts'
-import { LAKE_ROOT } from '../../objects/lake-access.ts'
 import { type LakeSession, openInstance } from '../attempt/lake-session.ts'
 import { reasonOf } from '../author/wording.ts'
 import type { EngineLease } from '../engine/engine-leases.ts'
@@ -34,6 +33,8 @@ export interface Write {
   rules: WriteRules
   /** ISO 8601 time at which new versions of rows begin. */
   at: string
+  /** The start of the table's locations, if the table is new. */
+  root: string
 }
 
 export interface WriteMeans {
@@ -54,7 +55,7 @@ export interface WriteMeans {
  * IncompatibleColumn, UnsupportedWrite, UnsupportedPartition, UnsupportedTable.
  */
 export async function writeResult(
-  { sql, name, table, rules, at }: Write,
+  { sql, name, table, rules, at, root }: Write,
   { engine, instance, directory, own, lake, warn }: WriteMeans,
   signal: AbortSignal,
 ): Promise<TableChange> {
@@ -68,7 +69,7 @@ export async function writeResult(
     result,
     columns,
     table,
-    stage: stageOf(name),
+    stage: stageOf(name, root),
     at,
     directory: own,
     reader: lake.reader,
@@ -83,16 +84,16 @@ export async function writeResult(
 
 /** Metadata of a new table, for a table that does not exist yet. */
 const stageOf =
-  (name: TableName): ResultWrite['stage'] =>
+  (name: TableName, root: string): ResultWrite['stage'] =>
   ({ schema, partitionSpec }) => {
     const uuid = randomUUID()
-    const location = tableLocation(LAKE_ROOT, name, uuid)
+    const location = tableLocation(root, name, uuid)
     return newTable({ uuid, location, schema, partitionSpec, at: Date.now() })
   }
 
 /** Why a run could not write a result with these columns, whatever its rows. Null: the columns allow the write. */
 export function refusalOfWrite(
-  { sql, name, table, rules, at }: Write,
+  { sql, name, table, rules, at, root }: Write,
   columns: readonly Column[],
 ): string | null {
   const tableColumns = table === null ? [] : columnsOf(currentSchema(table))
@@ -103,7 +104,7 @@ export function refusalOfWrite(
     mayBeBare(column) ? { name: column.name, type: types.get(column.name.toLowerCase()) ?? UNTYPED } : column,
   )
   try {
-    checkWrite({ rules, columns: typed, table, stage: stageOf(name), at })
+    checkWrite({ rules, columns: typed, table, stage: stageOf(name, root), at })
     return null
   } catch (error) {
     const reason = reasonOf(error)
@@ -208,7 +209,7 @@ export function storeResult(change: TableChange, lake: LakeSession): StoredResul
         ...(await Promise.all(
           stored
             .slice(from, from + FILES_STORED_AT_ONCE)
-            .map(({ path, file }) => lake.files.adopt(keyOf(LAKE_ROOT, file.location), path)),
+            .map(({ path, file }) => lake.files.adopt(keyIn(file.location), path)),
         )),
       )
     return paths
@@ -253,7 +254,7 @@ export async function commitResult(
   const [committed, ...written] = await Promise.allSettled([
     lake.catalog.commit(name, plan),
     placed,
-    lake.files.write(plan.objects.map(({ location, bytes }) => ({ key: keyOf(LAKE_ROOT, location), bytes }))),
+    lake.files.write(plan.objects.map(({ location, bytes }) => ({ key: keyIn(location), bytes }))),
   ])
   const failed = written.find((each) => each.status === 'rejected')
   if (failed) throw failed.reason

@@ -1,0 +1,97 @@
+import { expect, test } from 'bun:test'
+import { type AvroSchema, BadAvro, INT64, readAvro, writeAvro } from './avro.ts'
+import { exactLongs } from './manifest-schema.ts'
+import { UnsupportedTable } from './metadata.ts'
+import { copyLocation, relocated, relocatedList, relocatedManifest } from './relocated.ts'
+
+const OLD = 'sluice://lake/_lake/a/gold/t-01234567'
+const NEW = 's3://b/_lake/a/gold/t-01234567'
+const BIG = 9007199254740993n
+
+/** A manifest of another writer: other names, a timestamp partition, and a field that no specification has. */
+const SCHEMA: AvroSchema = {
+  type: 'record',
+  name: 'manifest_entry',
+  fields: [
+    { name: 'state', type: 'int', 'field-id': 0 },
+    { name: 'snapshot', type: ['null', INT64], default: null, 'field-id': 1 },
+    {
+      name: 'file',
+      'field-id': 2,
+      type: {
+        type: 'record',
+        name: 'r2',
+        fields: [
+          { name: 'kind', type: 'int', 'field-id': 134 },
+          { name: 'path', type: 'string', 'field-id': 100 },
+          { name: 'at', type: ['null', { type: 'long', logicalType: 'timestamp-micros' }], 'field-id': 1000 },
+          { name: 'note', type: 'string' },
+        ],
+      },
+    },
+  ],
+}
+const entry = (over: Record<string, unknown> = {}, state = 1) => ({
+  state,
+  snapshot: BIG,
+  file: { kind: 0, path: `${OLD}/data/1.parquet`, at: BIG, note: OLD, ...over },
+})
+const manifest = (...entries: Record<string, unknown>[]) =>
+  writeAvro(exactLongs(SCHEMA), { schema: '{}', content: 'data' }, entries)
+
+test('copies a manifest of another writer and changes only the paths', () => {
+  const bytes = manifest(entry(), entry({ path: 'abfs://elsewhere/1.parquet' }))
+  const before = readAvro(bytes, exactLongs)
+  const { schema, metadata, records } = readAvro(relocatedManifest(bytes, 's3://b/'), exactLongs)
+  expect(JSON.parse(schema)).toEqual(JSON.parse(before.schema))
+  expect(metadata).toEqual({ schema: '{}', content: 'data' })
+  expect(records.map(({ file }) => ({ ...(file as object) }))).toEqual([
+    { kind: 0, path: `${NEW}/data/1.parquet`, at: BIG, note: OLD },
+    { kind: 0, path: 'abfs://elsewhere/1.parquet', at: BIG, note: OLD },
+  ])
+  expect(records.map(({ snapshot }) => snapshot)).toEqual([BIG, BIG])
+})
+
+test('refuses live position deletes, whose rows name data files by location', () => {
+  expect(() => relocatedManifest(manifest(entry({ kind: 1 })), 's3://b/')).toThrow(UnsupportedTable)
+  expect(() => relocatedManifest(manifest(entry({ kind: 1 }, 2)), 's3://b/')).not.toThrow()
+  expect(() => relocatedManifest(manifest(entry({ kind: 2 })), 's3://b/')).not.toThrow()
+})
+
+test('sets the path and the size of each copied manifest in a list', () => {
+  const list = writeAvro(
+    {
+      type: 'record',
+      name: 'manifest_file',
+      fields: [
+        { name: 'path', type: 'string', 'field-id': 500 },
+        { name: 'length', type: INT64, 'field-id': 501 },
+      ],
+    },
+    {},
+    [
+      { path: `${OLD}/metadata/a.avro`, length: 1n },
+      { path: `${OLD}/metadata/lost.avro`, length: 2n },
+    ],
+  )
+  const copies = new Map([[`${OLD}/metadata/a.avro`, { location: `${NEW}/metadata/a-r.avro`, sizeBytes: 7 }]])
+  const { records } = readAvro(relocatedList(list, 's3://b/', copies), exactLongs)
+  expect(records.map((record) => ({ ...record }))).toEqual([
+    { path: `${NEW}/metadata/a-r.avro`, length: 7n },
+    { path: `${NEW}/metadata/lost.avro`, length: 2n },
+  ])
+  expect(() => relocatedList(manifest(entry()), 's3://b/', copies)).toThrow(BadAvro)
+})
+
+test('names a copy by its root, and does not lengthen names', () => {
+  for (const name of ['00001-a.metadata.json', 'snap-1-a.avro', 'a-m0.avro']) {
+    const there = copyLocation('s3://b/', `${OLD}/metadata/${name}`)
+    expect(there).toMatch(
+      /^s3:\/\/b\/_lake\/a\/gold\/t-01234567\/metadata\/[\w-]+-r[0-9a-f]{8}\.(avro|metadata\.json)$/,
+    )
+    expect(copyLocation('s3://b/', there)).toBe(there)
+    expect(copyLocation('s3://c/', there)).toHaveLength(there.length)
+    expect(copyLocation('s3://c/', there)).not.toContain('//b/')
+  }
+  expect(relocated('s3://b/', 'abfs://elsewhere/x')).toBe('abfs://elsewhere/x')
+})
