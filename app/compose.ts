@@ -16,7 +16,8 @@ import { makeLakeReader } from './catalog/lake-reader.ts'
 import { makeRestores } from './catalog/restores.ts'
 import { attemptTokenKey } from './catalog/store/token-key.ts'
 import { makeTokens, type Tokens } from './catalog/tokens.ts'
-import { type View, viewOf } from './catalog/views.ts'
+import { makeVending } from './catalog/vending.ts'
+import { tableIn, type View, viewOf } from './catalog/views.ts'
 import type { Background } from './core/background.ts'
 import type { Clock } from './core/clock.ts'
 import type { Config } from './core/config.ts'
@@ -63,6 +64,9 @@ import { makeRunnerPort } from './rpc/runner-port.ts'
 import { makeRunFeeds } from './runs/feed.ts'
 import { runRoutes } from './runs/routes.ts'
 import { listen, makeNotices, makeRunService, type Notices, type RunService } from './runs/service.ts'
+import { makeCredentials, REGION } from './s3/credentials.ts'
+import { s3Routes } from './s3/routes.ts'
+import { makeS3Service } from './s3/service.ts'
 import { scheduleRoutes } from './schedules/routes.ts'
 import { makeScheduleService } from './schedules/service.ts'
 import { buildApp } from './server.ts'
@@ -104,7 +108,8 @@ export type Service = Awaited<ReturnType<typeof composeService>>
 export async function composeService(parts: ServiceParts) {
   const { config, log, metrics, clock, newId, patient, objects, background } = parts
   const { db, sql } = parts.database
-  const tokens = makeTokens(await attemptTokenKey(sql), config.lakeRoot)
+  const tokenKey = await attemptTokenKey(sql)
+  const tokens = makeTokens(tokenKey, config.lakeRoot)
   const sidecars = makeSidecars(parts)
   const plugins = makePlugins(config.plugins, { sql, log, clock, observe: metrics.rpcEnded })
   const { ownership, licensing, codeVisibility } = makeEdition(parts, plugins)
@@ -112,11 +117,13 @@ export async function composeService(parts: ServiceParts) {
   const { runs, pipelines, references } = services
   const readers = makeReaders(parts, { sidecars, tokens, pipelines })
   const streams = await makeStreams(parts, { runs, sidecars })
+  const { s3, vending } = makeFileAccess(parts, tokenKey, ownership)
   const catalog = makeCatalog({
     sql,
     objects,
     tokens,
     lakeRoot: config.lakeRoot,
+    vending,
     clock,
     newId,
     log,
@@ -177,7 +184,8 @@ export async function composeService(parts: ServiceParts) {
       sharingRoutes(ownership === undefined ? null : makeSharingService(ownership)),
     ],
     ownCredential: [webhookRoutes(services.webhooks)],
-    foreign: [catalog.userRoutes],
+    s3: s3.authenticate,
+    foreign: [catalog.userRoutes, s3Routes(s3)],
     internal: [catalog.routes, catalog.objectRoutes],
   })
 
@@ -199,6 +207,32 @@ export async function composeService(parts: ServiceParts) {
     /** Resolves when all entries of the audit log are written. */
     stop: () => audit.stop(),
   }
+}
+
+/** Credentials for lake files, and the S3 endpoint that accepts them. */
+function makeFileAccess(
+  { config, database: { sql }, objects, clock, newId, log }: ServiceParts,
+  tokenKey: string,
+  ownership: ReturnType<typeof makeEdition>['ownership'],
+) {
+  const { lakeRoot, shownUrl } = config
+  const credentials = makeCredentials(tokenKey, clock)
+  const s3 = makeS3Service({
+    config,
+    objects,
+    bucket: new URL(lakeRoot).host,
+    credentials,
+    maySee: async ({ table, view }, access) =>
+      (await tableIn(sql, view, table, await access.visible())) !== null,
+    mayWrite: async ({ table }, access) => {
+      const resource = await ownership?.resources.table(table)
+      return !!resource && access.may(resource, 'write')
+    },
+    clock,
+    newId,
+    log,
+  })
+  return { s3, vending: makeVending({ credentials, lakeRoot, region: REGION, shownUrl }) }
 }
 
 type Sidecars = ReturnType<typeof makeSidecars>

@@ -15,12 +15,14 @@ import { makeSenderOf, type Peer } from './core/client-address.ts'
 import type { Clock } from './core/clock.ts'
 import type { Config } from './core/config.ts'
 import { errorResponse } from './core/error-response.ts'
+import type { AppError } from './core/errors.ts'
 import type { NewId } from './core/ids.ts'
 import type { Log } from './core/log.ts'
 import type { Metrics } from './core/metrics.ts'
 import { makeCheckHost } from './core/own-host.ts'
 import { makeFailures, makeLimitRequest } from './core/rate-limit.ts'
 import { makeRouteTable, type Route } from './core/route-table.ts'
+import { targetOf } from './core/target.ts'
 import { refuseMisspelt } from './core/unknown-fields.ts'
 import { featureRoutes } from './features/routes.ts'
 import { healthRoutes } from './health/routes.ts'
@@ -39,6 +41,8 @@ import { routesOf } from './http/routes-of.ts'
 import { inspectorPage } from './inspector/page-routes.ts'
 import type { Licensing } from './licensing/service.ts'
 import type { Plugins } from './plugins/plugins.ts'
+import { isS3Path } from './s3/authenticate.ts'
+import { s3Error } from './s3/errors.ts'
 import { openApiDocument } from './swagger/openapi.ts'
 import { swaggerRoutes } from './swagger/routes.ts'
 
@@ -80,7 +84,9 @@ export interface AppParts {
   api: readonly AnyElysia[]
   /** Webhooks, mounted under /api/v1. They check a credential of their own. */
   ownCredential: readonly AnyElysia[]
-  /** Plugins mounted at the root. They require a credential of the API and answer errors in their own format: /iceberg. */
+  /** Authenticates requests of S3 clients by their signatures. */
+  s3: Authenticate
+  /** Plugins mounted at the root. They require a credential of the API and answer errors in their own format: /iceberg, /s3. */
   foreign: readonly AnyElysia[]
   /** Plugins mounted at the root that check a credential of their own: /catalog, /lake/objects. */
   internal: readonly AnyElysia[]
@@ -150,7 +156,8 @@ export function buildApp(parts: AppParts): App {
         ...apiRoutes,
       ]),
       perform: async (request) => await elysia.fetch(request),
-      authenticate,
+      authenticate: (request, sender) =>
+        isS3Path(targetOf(request.url).path) ? parts.s3(request, sender) : authenticate(request, sender),
       authorize: auth?.authorize ?? null,
       admitUser: parts.licensing?.admit ?? null,
       accessOf: ownership === undefined ? everythingToAll : accessBy(ownership.enforcement),
@@ -158,9 +165,15 @@ export function buildApp(parts: AppParts): App {
       cors: makeCors({ origins: config.corsOrigins, publicUrl: config.shownUrl, isOpen }),
       checkHost: makeCheckHost(config.allowedHosts),
       senderOf: makeSenderOf(config.trustedProxies),
-      refusal: (path, error) => (isOfEngine(path) ? icebergError(error) : errorResponse(error)),
+      refusal,
     }),
   }
+}
+
+/** The response to a request that was refused before its handler, in the format of the path. */
+function refusal(path: string, error: AppError, requestId: string): Response {
+  if (isS3Path(path)) return s3Error(error, { path, requestId })
+  return isOfEngine(path) ? icebergError(error) : errorResponse(error)
 }
 
 /** Checks the access rule of each route before its handler runs. */

@@ -6,6 +6,7 @@ import { newId } from './core/ids.ts'
 import type { Fields, Log } from './core/log.ts'
 import { makeMetrics } from './core/metrics.ts'
 import { NO_PLUGINS } from './core/plugin-settings.ts'
+import { accessDenied } from './s3/errors.ts'
 import { type App, type AppParts, buildApp } from './server.ts'
 
 export const testConfig: AppParts['config'] = {
@@ -52,7 +53,6 @@ export function testApp(
     config?: Partial<AppParts['config']> & { apiKey?: string | null }
   },
 ): App {
-  const apiKey = parts.config?.apiKey
   return buildApp({
     log: testLog,
     clock: systemClock,
@@ -64,14 +64,21 @@ export function testApp(
     foreign: [],
     ownCredential: [],
     internal: [],
+    s3: () => accessDenied(),
     ...parts,
-    config: {
-      ...testConfig,
-      ...(apiKey ? { apiKeys: [{ name: 'default', key: apiKey }] } : {}),
-      ...parts.config,
-    },
+    config: testConfigOf(parts.config),
   })
 }
+
+/** The configuration that `config` results in. */
+export const testConfigOf = ({
+  apiKey,
+  ...config
+}: Partial<AppParts['config']> & { apiKey?: string | null } = {}): AppParts['config'] => ({
+  ...testConfig,
+  ...(apiKey ? { apiKeys: [{ name: 'default', key: apiKey }] } : {}),
+  ...config,
+})
 
 /** Sends a request to an app under test; a plain object is sent as JSON. */
 export async function requestTo(

@@ -320,6 +320,11 @@ const BY_CATALOG = checkedByRoute(
   'write on the pipeline of the table, or on the namespace of a table without a pipeline',
 )
 
+/** S3 requests carry credentials for one table; the rest of its lake does not exist for them. */
+const BY_CREDENTIALS = checkedByRoute(
+  'the grant of the credentials; their caller must still have the right on the table',
+)
+
 /** The key is method and pattern. */
 export const RULES: Readonly<Record<string, Rule>> = {
   'GET /api/v1/features': AUTHENTICATED,
@@ -421,6 +426,14 @@ export const RULES: Readonly<Record<string, Rule>> = {
   [`GET ${N}/:namespace/tables/:table`]: VISIBLE_ONLY,
   [`POST ${N}/:namespace/tables/:table`]: BY_CATALOG,
   [`POST ${N}/:namespace/tables/:table/metrics`]: checkedByRoute('read on the table; nothing is stored'),
+
+  [`GET ${N}/:namespace/tables/:table/credentials`]: VISIBLE_ONLY,
+  'GET /s3/:bucket': BY_CREDENTIALS,
+  'GET /s3/:bucket/*': BY_CREDENTIALS,
+  'PUT /s3/:bucket/*': BY_CREDENTIALS,
+  'POST /s3/:bucket': BY_CREDENTIALS,
+  'POST /s3/:bucket/*': BY_CREDENTIALS,
+  'DELETE /s3/:bucket/*': BY_CREDENTIALS,
 
   'GET /api/v1/inspector/machines': AUTHENTICATED,
   'GET /api/v1/inspector/machines/run.svg': COUNTS_FOR_ADMINS,

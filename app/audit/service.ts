@@ -20,7 +20,7 @@ const ACTIONS = new Map([
   ['PUT', 'put'],
   ['DELETE', 'delete'],
 ])
-const AUDITED = ['/api/v1/', '/iceberg/v1/']
+const AUDITED = ['/api/v1/', '/iceberg/v1/', '/s3/']
 
 /** The recorded action of a method (in upper case) and a path; undefined: such requests are not recorded. */
 const actionOf = (method: string, path: string) =>

@@ -14,6 +14,7 @@ import { makeCatalogService } from './service.ts'
 import { sluiceRoutes } from './sluice-routes.ts'
 import type { Tokens } from './tokens.ts'
 import { makeUserSessions } from './user-sessions.ts'
+import type { Vending } from './vending.ts'
 
 export type CatalogDeps = {
   sql: Sql
@@ -21,6 +22,8 @@ export type CatalogDeps = {
   tokens: Tokens
   /** The start of every location, see lake-root.ts. */
   lakeRoot: string
+  /** Issues credentials for the files of a table to users; null: issues none. */
+  vending: Vending | null
   /** Limits what code may read; the default allows everything. */
   codeVisibility?: CodeVisibility
   clock: Clock
@@ -34,16 +37,25 @@ export type CatalogDeps = {
  */
 export function makeCatalog({ codeVisibility = seesAll, ...rest }: CatalogDeps) {
   const deps = { ...rest, codeVisibility }
-  const { log, lakeRoot } = deps
+  const { log, lakeRoot, vending } = deps
   const access = makeAccess(deps)
   const files = makeMetadataFiles(deps)
   const catalog = makeCatalogService({ ...deps, files })
   return {
     files,
     routes: new Elysia()
-      .use(icebergRoutes({ base: '/catalog', catalog, sessions: access.sessions, lakeRoot, log }))
+      .use(
+        icebergRoutes({ base: '/catalog', catalog, sessions: access.sessions, lakeRoot, vending: null, log }),
+      )
       .use(sluiceRoutes(deps, access)),
     objectRoutes: objectRoutes(makeGateway(deps), deps),
-    userRoutes: icebergRoutes({ base: '/iceberg', catalog, sessions: makeUserSessions(deps), lakeRoot, log }),
+    userRoutes: icebergRoutes({
+      base: '/iceberg',
+      catalog,
+      sessions: makeUserSessions(deps),
+      lakeRoot,
+      vending,
+      log,
+    }),
   }
 }

@@ -9,6 +9,7 @@ import { bodyOf, levelsOf, namePageOf, namespaceFrom, tableIn } from './iceberg-
 import { type SnapshotsShown, servedMetadata } from './served-metadata.ts'
 import type { CatalogService, LoadedTable } from './service.ts'
 import type { Sessions } from './session.ts'
+import type { Vended, Vending } from './vending.ts'
 import { nameIn, prefixOf } from './warehouse.ts'
 
 export interface IcebergParts {
@@ -18,6 +19,8 @@ export interface IcebergParts {
   sessions: Sessions
   /** The start of every location. */
   lakeRoot: string
+  /** Null: the clients reach the files by other means. */
+  vending: Vending | null
   log: Log
 }
 
@@ -33,6 +36,7 @@ const ENDPOINTS = [
   'POST /v1/{prefix}/namespaces/{namespace}/tables/{table}',
   'POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/metrics',
 ]
+const CREDENTIALS = 'GET /v1/{prefix}/namespaces/{namespace}/tables/{table}/credentials'
 
 export const icebergRoutes = (parts: IcebergParts) =>
   new Elysia({ prefix: `${parts.base}/v1`, detail: { hide: true } })
@@ -40,16 +44,17 @@ export const icebergRoutes = (parts: IcebergParts) =>
     .use(configRoute(parts))
     .use(namespaceRoutes(parts))
     .use(tableRoutes(parts))
+    .use(credentialRoutes(parts))
 
 /** The first route that a client calls: it returns the prefix of the warehouse's routes. */
-const configRoute = ({ sessions, lakeRoot }: IcebergParts) =>
+const configRoute = ({ sessions, lakeRoot, vending }: IcebergParts) =>
   new Elysia().get('/config', async ({ request, query }) => {
     const warehouse = query.warehouse || prefixOf(null)
     await sessions.session(request, warehouse)
     return {
       defaults: { root: lakeRoot },
       overrides: { prefix: prefixOf(nameIn(warehouse)) },
-      endpoints: ENDPOINTS,
+      endpoints: vending === null ? ENDPOINTS : [...ENDPOINTS, CREDENTIALS],
     }
   })
 
@@ -74,7 +79,19 @@ const namespaceRoutes = ({ sessions, catalog }: IcebergParts) =>
       return { namespace, properties: {} }
     })
 
-const tableRoutes = ({ base, sessions, catalog }: IcebergParts) =>
+const credentialRoutes = ({ sessions, catalog, vending }: IcebergParts) => {
+  const routes = new Elysia({ prefix: '/:prefix/namespaces/:namespace/tables' })
+  if (vending === null) return routes
+  /** Engines that run longer than their credentials ask for new ones here. */
+  return routes.get('/:table/credentials', async ({ request, params }) => {
+    const session = await sessions.session(request, params.prefix)
+    const table = tableIn(params)
+    const vended = vending.issue(request, session, table, await catalog.load(session, table))
+    return { 'storage-credentials': vended['storage-credentials'] }
+  })
+}
+
+const tableRoutes = ({ base, sessions, catalog, vending }: IcebergParts) =>
   new Elysia({ prefix: '/:prefix/namespaces/:namespace/tables' })
     .get('', async ({ request, params, query }) => {
       const session = await sessions.session(request, params.prefix)
@@ -91,8 +108,12 @@ const tableRoutes = ({ base, sessions, catalog }: IcebergParts) =>
     )
     .get('/:table', async ({ request, params, query }) => {
       const session = await sessions.session(request, params.prefix)
-      const loaded = await catalog.load(session, tableIn(params))
+      const table = tableIn(params)
+      const loaded = await catalog.load(session, table)
       const shown = shownTo(base, query.snapshots)
+      // Credentials expire, so an answer that holds them has no entity tag and is never replaced by 304.
+      if (vending?.isWanted(request))
+        return tableResponse(loaded, shown, vending.issue(request, session, table, loaded))
       const known = request.headers.get('if-none-match')
       if (known !== null && clientHasVersion({ 'if-none-match': known }, versionOf(loaded, shown)))
         return new Response(null, { status: 304, headers: { etag: entityTag(versionOf(loaded, shown)) } })
@@ -138,15 +159,15 @@ const versionOf = ({ location }: LoadedTable, shown: SnapshotsShown | null) =>
   `${location}-${shown ?? 'file'}`
 
 /** Embeds the text of the metadata. A parsed file would lose its int64 ids. */
-function tableResponse(loaded: LoadedTable, shown: SnapshotsShown | null): Response {
+function tableResponse(loaded: LoadedTable, shown: SnapshotsShown | null, vended?: Vended): Response {
   const { location, metadata, head } = loaded
-  const config = JSON.stringify(configOf(head))
+  const rest = JSON.stringify({ ...vended, config: { ...configOf(head), ...vended?.config } }).slice(1, -1)
   const start = location === undefined ? '' : `"metadata-location":${JSON.stringify(location)},`
   const text = shown === null ? metadata : servedMetadata(metadata, shown)
-  return new Response(`{${start}"config":${config},"metadata":${text}}`, {
+  return new Response(`{${start}${rest},"metadata":${text}}`, {
     headers: {
       'content-type': 'application/json',
-      ...(location !== undefined && { etag: entityTag(versionOf(loaded, shown)) }),
+      ...(location !== undefined && vended === undefined && { etag: entityTag(versionOf(loaded, shown)) }),
     },
   })
 }

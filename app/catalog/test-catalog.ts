@@ -31,13 +31,19 @@ import { systemClock } from '../core/clock.ts'
 import { newId } from '../core/ids.ts'
 import { openObjectStore } from '../objects/open.ts'
 import type { ObjectStore } from '../objects/port.ts'
-import { testApp, testLog } from '../test-app.ts'
+import { type CredentialIssuer, makeCredentials, REGION } from '../s3/credentials.ts'
+import { s3Routes } from '../s3/routes.ts'
+import { makeS3Service } from '../s3/service.ts'
+import { testApp, testConfigOf, testLog } from '../test-app.ts'
 import { makeCatalog } from './catalog.ts'
 import { headOfMain, mergeBranches, openBranches } from './store/branches.ts'
 import { makeTokens, type Tokens } from './tokens.ts'
+import { makeVending } from './vending.ts'
+import { tableIn } from './views.ts'
 
 /** The root of a disk store. */
 export const ROOT = 's3://sluice/'
+export const BUCKET = 'sluice'
 
 export interface TestCatalog {
   db: Database['db']
@@ -47,6 +53,7 @@ export interface TestCatalog {
   /** The directory of the store. */
   objectsRoot: string
   tokens: Tokens
+  credentials: CredentialIssuer
   /** The base URL without a trailing slash. */
   url: string
   /** The method and path of each HTTP request so far, in order, such as `GET /catalog/...`. */
@@ -100,6 +107,7 @@ export async function openTestCatalog(
   const directory = await mkdtemp(join(tmpdir(), 'sluice-catalog-'))
   const objects = await openObjectStore({ kind: 'disk', root: join(directory, 'objects') })
   const tokens = makeTokens('a secret of the tests', lakeRoot)
+  const credentials = makeCredentials('a secret of the tests', systemClock)
   const { routes, objectRoutes, userRoutes } = makeCatalog({
     sql,
     objects,
@@ -108,9 +116,27 @@ export async function openTestCatalog(
     codeVisibility,
     clock: systemClock,
     newId,
+    vending: makeVending({ credentials, lakeRoot: ROOT, region: REGION, shownUrl: null }),
     log: testLog,
   })
-  const app = testApp({ internal: [routes, objectRoutes], foreign: [userRoutes], ...appParts })
+  const s3 = makeS3Service({
+    config: testConfigOf(appParts.config),
+    objects,
+    bucket: BUCKET,
+    credentials,
+    maySee: async ({ table, view }, access) =>
+      (await tableIn(sql, view, table, await access.visible())) !== null,
+    mayWrite: async ({ table }) => table.name === 'orders',
+    clock: systemClock,
+    newId,
+    log: testLog,
+  })
+  const app = testApp({
+    internal: [routes, objectRoutes],
+    foreign: [userRoutes, s3Routes(s3)],
+    s3: s3.authenticate,
+    ...appParts,
+  })
   const requests: string[] = []
   const server = Bun.serve({
     hostname: '127.0.0.1',
@@ -203,6 +229,7 @@ export async function openTestCatalog(
     objects,
     objectsRoot: join(directory, 'objects'),
     tokens,
+    credentials,
     url,
     requests,
     fetch: request,

@@ -58,6 +58,21 @@ describe('files', () => {
     expect(await rows()).toEqual([{ a: 1 }, { a: 2 }])
   })
 
+  test('removes the parts of an abandoned upload to the S3 endpoint', async () => {
+    const { write, files, rows } = await someTable()
+    await write('select 1 as a')
+    const [key = ''] = await files()
+    const part = `${key.split('/').slice(0, 4).join('/')}/uploads/01a208b8-b88d-7038-be5b-b5b26c446a2a/00001`
+    await lake.catalog.objects.put(part, new Uint8Array(9))
+    await age(1)
+    await tick()
+    expect(await files()).toContain(part)
+    await age(3)
+    await tick()
+    expect(await files()).not.toContain(part)
+    expect(await rows()).toEqual([{ a: 1 }])
+  })
+
   test('removes files of failed attempts by the age of their closing', async () => {
     const { begin, fail, files } = await someTable()
     const attempt = await begin()

@@ -5,6 +5,7 @@ import { RULES } from '../access/rules.ts'
 import type { Resources } from '../access/service.ts'
 import { identityOf } from '../access/testing.ts'
 import type { Visible } from '../core/access.ts'
+import { type S3Parts, s3Routes } from '../s3/routes.ts'
 import { type IcebergParts, icebergRoutes } from './iceberg-routes.ts'
 import { openTestCatalog } from './test-catalog.ts'
 
@@ -208,8 +209,9 @@ test('client credentials are exchanged for a token that works', async () => {
 })
 
 test('every route has an access rule, and every access rule has a route', () => {
-  const { routes } = icebergRoutes({ base: '/iceberg' } as IcebergParts)
-  const ruled = Object.keys(RULES).filter((key) => key.includes(' /iceberg/'))
+  const { routes: ofIceberg } = icebergRoutes({ base: '/iceberg' } as IcebergParts)
+  const routes = [...ofIceberg, ...s3Routes({} as S3Parts).routes]
+  const ruled = Object.keys(RULES).filter((key) => / \/(iceberg|s3)\//.test(key))
   expect(ruled.sort()).toEqual(routes.map(({ method, path }) => `${method} ${path}`).sort())
 })
 

@@ -3,12 +3,23 @@ import { Elysia } from 'elysia'
 import { makeApiKeys } from '../auth/api-keys.ts'
 import { makeAuthenticate } from '../http/auth.ts'
 import { requestTo, testApp } from '../test-app.ts'
-import { makeBuckets, makeFailures, networkOf } from './rate-limit.ts'
+import { ANONYMOUS } from './identity.ts'
+import { makeBuckets, makeFailures, makeLimitRequest, networkOf } from './rate-limit.ts'
+import type { Route } from './route-table.ts'
 
 function clockAt() {
   const clock = { ms: 0, now: () => new Date(), elapsed: () => clock.ms }
   return clock
 }
+
+test('S3 requests count in a bucket of their own, twenty times as large', () => {
+  const limitRequest = makeLimitRequest({ perSecond: 1, burst: 1 }, clockAt())
+  const ask = (pattern: string) =>
+    limitRequest({ method: 'GET', pattern } as Route, ANONYMOUS, () => '127.0.0.1')?.retryAfterSeconds === 0
+  expect([ask('/api/v1/runs'), ask('/api/v1/runs')]).toEqual([true, false])
+  const files = Array.from({ length: 21 }, () => ask('/s3/:bucket/*'))
+  expect(files.filter(Boolean)).toHaveLength(20)
+})
 
 describe('buckets', () => {
   test('a bucket grants its burst, then its refill', () => {

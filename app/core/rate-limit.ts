@@ -121,6 +121,8 @@ export const COSTLY = new Set([
   'POST /api/v1/pipelines/:ns/:layer/:name/tests/run',
 ])
 const COSTLY_SHARE = 5
+/** An engine reads a table by thousands of ranges of its files, so S3 requests count in a bucket that is larger by this. */
+const FILES_FACTOR = 20
 
 /** Counts requests to the API. Probes, pages, runners and webhooks have limits of their own or need none. */
 export function makeLimitRequest(rateLimit: RateLimit | null, clock: Clock): LimitRequest {
@@ -133,9 +135,14 @@ export function makeLimitRequest(rateLimit: RateLimit | null, clock: Clock): Lim
     },
     { clock },
   )
+  const files = makeBuckets(
+    { perSecond: rateLimit.perSecond * FILES_FACTOR, burst: rateLimit.burst * FILES_FACTOR },
+    { clock },
+  )
   return (route, identity, address) => {
     if (identity === null) return null
     const client = clientOf(identity, address)
+    if (route?.pattern.startsWith('/s3/')) return files.consume(client)
     const allowed = all.consume(client)
     if (allowed.retryAfterSeconds > 0 || route === null) return allowed
     return COSTLY.has(`${route.method} ${route.pattern}`) ? costly.consume(client) : allowed

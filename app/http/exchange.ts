@@ -33,7 +33,7 @@ export interface ExchangeDeps extends Admission, Reporting {
   clock: Clock
   senderOf: SenderOf
   /** The response to a refused request. Foreign interfaces have their own formats. */
-  refusal(path: string, error: AppError): Response
+  refusal(path: string, error: AppError, requestId: string): Response
 }
 
 interface Answered {
@@ -45,6 +45,8 @@ interface Answered {
 export interface Exchange {
   requestId: string
   route: Route
+  /** The client reads only the headers. Elysia calls the handler of GET, and its body is cancelled. */
+  isHead: boolean
   /** Null on open routes, and on routes that check their own credential. */
   identity: Identity | null
   /** Rights of the caller: everything in the community edition, and on routes that check their own credential. */
@@ -134,9 +136,9 @@ async function answer(deps: ExchangeDeps, arrival: Arrival): Promise<Answered> {
   }
 }
 
-function refusedWith({ refusal }: ExchangeDeps, { target }: Arrival, error: unknown): Answered {
+function refusedWith({ refusal }: ExchangeDeps, { target, requestId }: Arrival, error: unknown): Answered {
   const failure = toAppError(error)
-  return { response: refusal(target.path, failure), failure }
+  return { response: refusal(target.path, failure, requestId), failure }
 }
 
 /** The response, or 499 if the client has closed the connection, which is no fault of the service. */
@@ -153,9 +155,10 @@ async function performed(
 ): Promise<Response> {
   const routed = asRouted(request, route)
   const access = identity === null ? UNLIMITED : deps.accessOf(identity)
-  exchanges.set(routed, { requestId, route, identity, access, client: () => sender.address, sender })
+  const isHead = request.method === 'HEAD'
+  exchanges.set(routed, { requestId, route, isHead, identity, access, client: () => sender.address, sender })
   const response = await deps.perform(routed)
-  return request.method === 'HEAD' ? headOf(response) : response
+  return isHead ? headOf(response) : response
 }
 
 /** For HEAD, Elysia would read the whole body of GET to measure it, even an endless event stream. */

@@ -65,6 +65,22 @@ test('every route except probes, metrics and webhooks requires a credential', as
   }
 })
 
+test('every S3 request requires a signature, and an API key is none', async ({ request }) => {
+  for (const path of [
+    '/s3',
+    '/s3/',
+    '/s3/sluice',
+    '/s3/sluice/',
+    '/s3/sluice/_lake/a',
+    '/s3/sluice/_lake/a?uploads',
+  ])
+    for (const method of ['GET', 'HEAD', 'PUT', 'POST', 'DELETE', 'PATCH'])
+      for (const caller of [anybody, request]) {
+        const response = await caller.fetch(path, { method })
+        expect([method, path, response.status()]).toEqual([method, path, 403])
+      }
+})
+
 test('every unknown path requires a credential too', async () => {
   for (const path of ['/api', '/api/', '/api/v1', '/api/v1/', '/api/v2/namespaces', '/admin', '/.env'])
     expect([path, (await anybody.get(path)).status()]).toEqual([path, 401])

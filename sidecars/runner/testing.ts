@@ -107,6 +107,7 @@ export async function openTestService() {
     objects,
     tokens,
     lakeRoot,
+    vending: null,
     clock: systemClock,
     newId,
     log: testLog,

@@ -1,0 +1,85 @@
+// Credentials for the files of one table, in the answer that describes the table. Source: Iceberg REST catalog OpenAPI,
+// LoadTableResult and LoadCredentialsResponse.
+import { keyIn } from '../../lake/iceberg/format/location.ts'
+import { parseMetadata } from '../../lake/iceberg/format/metadata.ts'
+import type { TableName } from '../../lake/pipeline/names.ts'
+import { exchangeOf } from '../http/exchange.ts'
+import type { CredentialIssuer } from '../s3/credentials.ts'
+import { isTableDirectory } from './lake-keys.ts'
+import type { LoadedTable } from './service.ts'
+import type { Session } from './session.ts'
+
+/** Directories of one table that credentials reach, the newest first. A table moves only when a client sets its location. */
+const DIRECTORIES_MAX = 16
+
+export interface VendingDeps {
+  credentials: CredentialIssuer
+  /** The start of every location. */
+  lakeRoot: string
+  region: string
+  /** The address of the S3 endpoint; null: below the address that the client itself used. */
+  shownUrl: string | null
+}
+
+export type Vending = ReturnType<typeof makeVending>
+
+/** Config and credentials of one table. */
+export interface Vended {
+  config: Record<string, string>
+  'storage-credentials': { prefix: string; config: Record<string, string> }[]
+}
+
+export function makeVending({ credentials, lakeRoot, region, shownUrl }: VendingDeps) {
+  return {
+    /** Whether the client asks for credentials. It lists the ways that it knows. */
+    isWanted: ({ headers }: Request): boolean =>
+      (headers.get('x-iceberg-access-delegation') ?? '')
+        .split(',')
+        .some((way) => way.trim() === 'vended-credentials'),
+
+    /** Issues credentials that read the files of this state of a table. */
+    issue(request: Request, session: Session, table: TableName, loaded: LoadedTable): Vended {
+      const { identity } = exchangeOf(request)
+      if (identity === null) throw new Error('credentials are issued to authenticated callers only')
+      const { kind, userId, name, roles } = identity
+      const directories = directoriesOf(table, loaded)
+      const issued = credentials.issue({
+        prefixes: directories.map((directory) => `${directory}/`),
+        write: null,
+        table,
+        view: session.view,
+        principal: { kind, userId, name, roles },
+      })
+      const config = {
+        's3.endpoint': `${shownUrl ?? new URL(request.url).origin}/s3`,
+        's3.path-style-access': 'true',
+        's3.region': region,
+        'client.region': region,
+        's3.access-key-id': issued.accessKeyId,
+        's3.secret-access-key': issued.secretAccessKey,
+        's3.session-token': issued.sessionToken,
+        's3.session-token-expires-at-ms': String(issued.expiresAt),
+      }
+      return {
+        config,
+        'storage-credentials': directories.map((directory) => ({
+          prefix: `${lakeRoot}${directory}`,
+          config,
+        })),
+      }
+    },
+  }
+}
+
+/** The directories of a table's files. A table that was given another location has older files in the earlier ones. */
+function directoriesOf(table: TableName, { location, metadata }: LoadedTable): string[] {
+  const { location: root, snapshots } = parseMetadata(metadata)
+  const files = [root, location, ...snapshots.map((snapshot) => snapshot['manifest-list']).reverse()]
+  const directories = new Set<string>()
+  for (const file of files) {
+    const directory = file === undefined ? '' : keyIn(file).split('/').slice(0, 4).join('/')
+    if (isTableDirectory(table, directory)) directories.add(directory)
+    if (directories.size === DIRECTORIES_MAX) break
+  }
+  return [...directories]
+}

@@ -1,0 +1,366 @@
+// The S3 endpoint with the client of AWS, on files that a run wrote.
+import { beforeAll, expect, test } from 'bun:test'
+import {
+  AbortMultipartUploadCommand,
+  type CompletedPart,
+  CompleteMultipartUploadCommand,
+  CopyObjectCommand,
+  CreateMultipartUploadCommand,
+  DeleteObjectCommand,
+  DeleteObjectsCommand,
+  GetBucketLocationCommand,
+  GetObjectCommand,
+  HeadBucketCommand,
+  HeadObjectCommand,
+  ListObjectsCommand,
+  ListObjectsV2Command,
+  ListObjectVersionsCommand,
+  ListPartsCommand,
+  PutObjectAclCommand,
+  PutObjectCommand,
+  S3Client,
+  S3ServiceException,
+  UploadPartCommand,
+} from '@aws-sdk/client-s3'
+import { duringTests } from '../../tools/test/during.ts'
+import { BUCKET as Bucket, openTestCatalog } from '../catalog/test-catalog.ts'
+import { makeCredentials, type S3Credentials } from './credentials.ts'
+
+const catalog = duringTests(() => openTestCatalog())
+const TABLES = '/iceberg/v1/sluice/namespaces/default%1Fgold/tables'
+
+beforeAll(async () => {
+  for (const name of ['orders', 'items']) {
+    const attempt = await catalog.attempt({ namespace: 'default', layer: 'gold', name })
+    const { commit } = await attempt.write('select range as id from range(1000)', 'append')
+    expect(await catalog.merge(attempt, commit)).toBe('merged')
+  }
+})
+
+const clientWith = (credentials: S3Credentials, at: Partial<{ systemClockOffset: number }> = {}) =>
+  new S3Client({
+    endpoint: `${catalog.url}/s3`,
+    region: 'eu-central-1',
+    forcePathStyle: true,
+    maxAttempts: 1,
+    credentials,
+    ...at,
+  })
+
+/** Loads a table as an engine does, and returns its credentials and its directory. */
+async function vended(name: string) {
+  const headers = { 'x-iceberg-access-delegation': 'remote-signing,vended-credentials' }
+  const answer = await catalog.fetch(`${TABLES}/${name}`, null, { headers })
+  expect(answer.headers.get('etag')).toBeNull()
+  const { config, 'storage-credentials': storage } = (await answer.json()) as {
+    config: Record<string, string>
+    'storage-credentials': { prefix: string; config: Record<string, string> }[]
+  }
+  const prefix = storage[0]?.prefix.replace(`s3://${Bucket}/`, '') ?? ''
+  const credentials = {
+    accessKeyId: config['s3.access-key-id'] ?? '',
+    secretAccessKey: config['s3.secret-access-key'] ?? '',
+    sessionToken: config['s3.session-token'] ?? '',
+    expiresAt: Number(config['s3.session-token-expires-at-ms']),
+  }
+  return { config, storage, prefix, credentials, client: clientWith(credentials) }
+}
+
+/** The name and the status of the error that a call is refused with. */
+async function refusal(call: Promise<unknown>): Promise<string> {
+  const error = await call.then(
+    () => null,
+    (caught: unknown) => caught,
+  )
+  if (!(error instanceof S3ServiceException)) throw new Error(`no refusal: ${error}`)
+  return `${error.$metadata.httpStatusCode} ${error.name}`
+}
+
+async function firstFile(name: string) {
+  const { client, prefix } = await vended(name)
+  const { Contents = [] } = await client.send(new ListObjectsV2Command({ Bucket, Prefix: `${prefix}/data/` }))
+  const [{ Key = '', Size = 0 } = {}] = Contents
+  return { Key, Size }
+}
+
+test('a loaded table comes with credentials only if the client asks for them', async () => {
+  const { config, storage, prefix } = await vended('orders')
+  expect(prefix).toMatch(/^_lake\/default\/gold\/orders-[0-9a-f]{8}$/)
+  expect(config).toEqual({
+    's3.endpoint': `${catalog.url}/s3`,
+    's3.path-style-access': 'true',
+    's3.region': 'us-east-1',
+    'client.region': 'us-east-1',
+    's3.access-key-id': expect.stringMatching(/^SLUICE[0-9A-F]{14}$/),
+    's3.secret-access-key': expect.any(String),
+    's3.session-token': expect.any(String),
+    's3.session-token-expires-at-ms': expect.stringMatching(/^\d+$/),
+  })
+  expect(Number(config['s3.session-token-expires-at-ms'])).toBeLessThanOrEqual(Date.now() + 900_000)
+  expect(storage).toEqual([{ prefix: `s3://${Bucket}/${prefix}`, config }])
+  for (const way of [undefined, 'remote-signing']) {
+    const headers: Record<string, string> = way === undefined ? {} : { 'x-iceberg-access-delegation': way }
+    const plain = await (await catalog.fetch(`${TABLES}/orders`, null, { headers })).json()
+    expect([plain.config, plain['storage-credentials']]).toEqual([{}, undefined])
+  }
+  const renewed = await (await catalog.fetch(`${TABLES}/orders/credentials`, null)).json()
+  expect(renewed['storage-credentials'][0].prefix).toBe(`s3://${Bucket}/${prefix}`)
+  expect((await catalog.fetch(`${TABLES}/absent/credentials`, null)).status).toBe(404)
+})
+
+test('a file is read whole, in parts, and on a condition', async () => {
+  const { client } = await vended('orders')
+  const { Key, Size } = await firstFile('orders')
+  const head = await client.send(new HeadObjectCommand({ Bucket, Key }))
+  expect(head).toMatchObject({ ContentLength: Size, AcceptRanges: 'bytes' })
+  const get = async (options = {}) => {
+    const answer = await client.send(new GetObjectCommand({ Bucket, Key, ...options }))
+    return { ...answer, bytes: await answer.Body?.transformToByteArray() }
+  }
+  const { bytes = new Uint8Array() } = await get()
+  expect([bytes.length, Buffer.from(bytes.subarray(0, 4)).toString()]).toEqual([Size, 'PAR1'])
+  const range = await get({ Range: 'bytes=-8' })
+  expect(range).toMatchObject({ ContentRange: `bytes ${Size - 8}-${Size - 1}/${Size}`, ContentLength: 8 })
+  expect(range.bytes).toEqual(bytes.subarray(-8))
+  expect((await get({ IfMatch: head.ETag })).bytes).toEqual(bytes)
+  expect(await refusal(get({ IfMatch: '"other"' }))).toBe('412 PreconditionFailed')
+  expect(await refusal(get({ IfNoneMatch: head.ETag }))).toStartWith('304')
+  expect(await refusal(get({ Range: `bytes=${Size}-` }))).toBe('416 InvalidRange')
+})
+
+test('a list has pages, and folders for a delimiter', async () => {
+  const { client, prefix } = await vended('orders')
+  const keys = async (token?: string): Promise<(string | undefined)[]> => {
+    const page = await client.send(
+      new ListObjectsV2Command({ Bucket, Prefix: `${prefix}/`, MaxKeys: 1, ContinuationToken: token }),
+    )
+    const here = (page.Contents ?? []).map(({ Key }) => Key)
+    return page.NextContinuationToken ? [...here, ...(await keys(page.NextContinuationToken))] : here
+  }
+  const all = await keys()
+  const stored = await catalog.objects.list(`${prefix}/`, { limit: 100 })
+  expect(all).toEqual(stored.objects.map(({ key }) => key))
+  expect(all.length).toBeGreaterThan(3)
+  const folders = async (after = '', found: unknown[] = []): Promise<unknown[]> => {
+    const { CommonPrefixes = [], NextMarker } = await client.send(
+      new ListObjectsCommand({ Bucket, Prefix: `${prefix}/`, Delimiter: '/', MaxKeys: 1, Marker: after }),
+    )
+    found.push(...CommonPrefixes.map(({ Prefix }) => Prefix))
+    return NextMarker ? folders(NextMarker, found) : found
+  }
+  expect(await folders()).toEqual([`${prefix}/data/`, `${prefix}/metadata/`])
+})
+
+test('credentials reach one table', async () => {
+  const { client, prefix } = await vended('orders')
+  const { Key: foreign } = await firstFile('items')
+  const get = (Key: string) => refusal(client.send(new GetObjectCommand({ Bucket, Key })))
+  expect(await get(foreign)).toBe('403 AccessDenied')
+  expect(await get('default/pipelines/gold/orders/pipeline.sql')).toBe('403 AccessDenied')
+  expect(await get(`${prefix}/data/absent.parquet`)).toBe('404 NoSuchKey')
+  for (const Prefix of [
+    '',
+    '_lake/',
+    '_lake/default/gold/items',
+    prefix,
+    `${prefix}/../`,
+    `${prefix}/%2e%2e/`,
+  ])
+    expect([Prefix, await refusal(client.send(new ListObjectsV2Command({ Bucket, Prefix })))]).toEqual([
+      Prefix,
+      '403 AccessDenied',
+    ])
+  const other = new ListObjectsV2Command({ Bucket: 'other', Prefix: `${prefix}/` })
+  expect(await refusal(client.send(other))).toBe('404 NoSuchBucket')
+  await client.send(new HeadBucketCommand({ Bucket }))
+  expect((await client.send(new GetBucketLocationCommand({ Bucket }))).LocationConstraint).toBeFalsy()
+})
+
+test('a key that leads out of the table is denied', async () => {
+  const { client, prefix } = await vended('orders')
+  const { Key: foreign } = await firstFile('items')
+  const name = foreign.slice('_lake/default/gold/'.length)
+  for (const Key of [
+    `${prefix}/%2e%2e/${name}`,
+    `${prefix}/..%2f${name}`,
+    `${prefix}//data`,
+    `${prefix}/data\\x`,
+    `${prefix}/data/\u0001`,
+    `${prefix}/data/${'a'.repeat(1_000)}`,
+    `/${prefix}/data`,
+  ])
+    expect([Key, await refusal(client.send(new GetObjectCommand({ Bucket, Key })))]).toEqual([
+      Key,
+      '403 AccessDenied',
+    ])
+})
+
+test('forged, foreign and expired credentials get the errors of S3', async () => {
+  const { credentials, prefix } = await vended('orders')
+  const list = (changed: Partial<S3Credentials>, at = {}) =>
+    refusal(
+      clientWith({ ...credentials, ...changed }, at).send(
+        new ListObjectsV2Command({ Bucket, Prefix: `${prefix}/` }),
+      ),
+    )
+  expect(await list({ secretAccessKey: 'x' })).toBe('403 SignatureDoesNotMatch')
+  expect(await list({ accessKeyId: 'SLUICE0123456789ABCD' })).toBe('403 InvalidAccessKeyId')
+  expect(await list({ sessionToken: `${credentials.sessionToken}x` })).toBe('400 InvalidToken')
+  expect(await list({ sessionToken: 'x' })).toBe('400 InvalidToken')
+  expect(await list({}, { systemClockOffset: 16 * 60_000 })).toBe('403 RequestTimeTooSkewed')
+  expect(await list({}, { systemClockOffset: -16 * 60_000 })).toBe('403 RequestTimeTooSkewed')
+  const grant = {
+    prefixes: [`${prefix}/`],
+    write: null,
+    table: { namespace: 'default', layer: 'gold', name: 'orders' },
+    view: { commit: 1, branch: null },
+    principal: { kind: 'anonymous', userId: '', name: '', roles: [] },
+  } as const
+  const past = { now: () => new Date(Date.now() - 900_001), elapsed: () => 0 }
+  expect(await list(makeCredentials('a secret of the tests', past).issue(grant))).toBe('400 ExpiredToken')
+  expect(await list(makeCredentials('another secret', past).issue(grant))).toBe('400 InvalidToken')
+  expect(
+    await list(catalog.credentials.issue({ ...grant, principal: { ...grant.principal, kind: 'user' } })),
+  ).toBe('400 InvalidToken')
+  const token = (await catalog.reader()).token
+  expect(await list({ sessionToken: token })).toBe('400 InvalidToken')
+})
+
+test('a table is never changed through read-only credentials', async () => {
+  const { client, prefix } = await vended('orders')
+  const Key = (await firstFile('orders')).Key
+  expect(await refusal(client.send(new DeleteObjectCommand({ Bucket, Key })))).toBe('403 AccessDenied')
+  for (const key of [Key, `${prefix}/data/new.parquet`])
+    expect(await refusal(client.send(new PutObjectCommand({ Bucket, Key: key, Body: 'x' })))).toBe(
+      '403 AccessDenied',
+    )
+})
+
+/** Credentials that also write files of a table, and a body of 6 MiB. */
+async function writer(name = 'orders', principal = ANYONE) {
+  const { prefix } = await vended(name)
+  const grant = {
+    prefixes: [`${prefix}/`],
+    write: `${prefix}/`,
+    table: { namespace: 'default', layer: 'gold', name } as const,
+    view: { commit: (await catalog.reader()).commit, branch: null },
+    principal,
+  }
+  const client = clientWith(catalog.credentials.issue(grant))
+  const read = async (Key: string) =>
+    (await client.send(new GetObjectCommand({ Bucket, Key }))).Body?.transformToString()
+  return { client, prefix, read }
+}
+const ANYONE = { kind: 'anonymous' as const, userId: '', name: '', roles: [] }
+const LARGE = 'sluice'.repeat(1_048_576)
+
+test('a new file is written once', async () => {
+  const { client, prefix, read } = await writer()
+  const Key = `${prefix}/data/day=2026-01-01/new.parquet`
+  const put = (Body: string, key = Key) => client.send(new PutObjectCommand({ Bucket, Key: key, Body }))
+  const { ETag } = await put('first')
+  expect((await client.send(new HeadObjectCommand({ Bucket, Key }))).ETag).toBe(ETag)
+  expect(await refusal(put('second'))).toBe('412 PreconditionFailed')
+  expect(await read(Key)).toBe('first')
+  const both = await Promise.allSettled([put(LARGE, `${Key}.2`), put('other', `${Key}.2`)])
+  expect(both.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected'])
+})
+
+test('a file is written only in the directories of its table', async () => {
+  const { client, prefix } = await writer()
+  const { prefix: foreign } = await vended('items')
+  for (const Key of [
+    `${foreign}/data/new.parquet`,
+    `${prefix}/new.parquet`,
+    `${prefix}/uploads/x/1`,
+    `${prefix}/data/`,
+    `${prefix}/data/%2e%2e/new`,
+    `${prefix}x/data/new`,
+    'default/pipelines/gold/orders/pipeline.sql',
+  ])
+    expect([Key, await refusal(client.send(new PutObjectCommand({ Bucket, Key, Body: '' })))]).toEqual([
+      Key,
+      '403 AccessDenied',
+    ])
+})
+
+test('a large file is written in parts that nobody sees before the end', async () => {
+  const { client, prefix, read } = await writer()
+  const Key = `${prefix}/data/large.parquet`
+  const { UploadId } = await client.send(new CreateMultipartUploadCommand({ Bucket, Key }))
+  const upload = { Bucket, Key, UploadId }
+  const sent = []
+  for (const [at, Body] of [LARGE, 'replaced', 'end'].entries()) {
+    const PartNumber = at === 0 ? 1 : 7
+    const { ETag } = await client.send(new UploadPartCommand({ ...upload, PartNumber, Body }))
+    if (at !== 1) sent.push({ PartNumber, ETag })
+  }
+  expect(await refusal(client.send(new HeadObjectCommand({ Bucket, Key })))).toStartWith('404')
+  const listed = await client.send(new ListObjectsV2Command({ Bucket, Prefix: `${prefix}/` }))
+  expect(JSON.stringify(listed.Contents)).not.toContain('uploads/')
+  const { Parts = [] } = await client.send(new ListPartsCommand(upload))
+  expect(Parts.map(({ PartNumber, Size }) => [PartNumber, Size])).toEqual([
+    [1, LARGE.length],
+    [7, 3],
+  ])
+  const complete = (Parts: CompletedPart[], changed = {}) =>
+    client.send(new CompleteMultipartUploadCommand({ ...upload, MultipartUpload: { Parts }, ...changed }))
+  expect(await refusal(complete(sent.toReversed()))).toBe('400 InvalidPartOrder')
+  expect(await refusal(complete([...sent, { PartNumber: 8, ETag: '"x"' }]))).toBe('400 InvalidPart')
+  expect(await refusal(complete([{ PartNumber: 1, ETag: '"x"' }]))).toBe('400 InvalidPart')
+  expect(await refusal(complete([]))).toBe('400 MalformedXML')
+  expect(await refusal(complete(sent, { Key: `${Key}.2` }))).toBe('404 NoSuchUpload')
+  expect(await refusal(complete(sent, { UploadId: '../x' }))).toBe('404 NoSuchUpload')
+  const { ETag } = await complete(sent)
+  expect((await client.send(new HeadObjectCommand({ Bucket, Key }))).ETag).toBe(ETag)
+  expect(await read(Key)).toBe(`${LARGE}end`)
+  expect(await refusal(complete(sent))).toBe('404 NoSuchUpload')
+  expect((await catalog.objects.list(`${prefix}/uploads/`, { limit: 1 })).objects).toEqual([])
+  expect(await refusal(client.send(new CreateMultipartUploadCommand({ Bucket, Key })))).toBe(
+    '412 PreconditionFailed',
+  )
+})
+
+test('an aborted upload leaves nothing, and its parts are refused', async () => {
+  const { client, prefix } = await writer()
+  const Key = `${prefix}/data/aborted.parquet`
+  const { UploadId } = await client.send(new CreateMultipartUploadCommand({ Bucket, Key }))
+  const part = () =>
+    client.send(new UploadPartCommand({ Bucket, Key, UploadId, PartNumber: 1, Body: 'part' }))
+  await part()
+  await client.send(new AbortMultipartUploadCommand({ Bucket, Key, UploadId }))
+  expect(await refusal(part())).toBe('404 NoSuchUpload')
+  expect((await catalog.objects.list(`${prefix}/uploads/`, { limit: 1 })).objects).toEqual([])
+})
+
+test('nothing is deleted or copied, and no other operation exists', async () => {
+  const { client, prefix } = await writer()
+  const { Key } = await firstFile('orders')
+  const calls = [
+    [client.send(new DeleteObjectCommand({ Bucket, Key })), '403 AccessDenied'],
+    [client.send(new DeleteObjectsCommand({ Bucket, Delete: { Objects: [{ Key }] } })), '403 AccessDenied'],
+    [
+      client.send(
+        new CopyObjectCommand({ Bucket, Key: `${prefix}/data/copy`, CopySource: `${Bucket}/${Key}` }),
+      ),
+      '501 NotImplemented',
+    ],
+    [client.send(new PutObjectAclCommand({ Bucket, Key, ACL: 'public-read' })), '501 NotImplemented'],
+    [client.send(new GetObjectCommand({ Bucket, Key, VersionId: '1' })), '501 NotImplemented'],
+    [client.send(new ListObjectVersionsCommand({ Bucket, Prefix: `${prefix}/` })), '501 NotImplemented'],
+  ] as const
+  for (const [call, expected] of calls) expect(await refusal(call)).toBe(expected)
+  expect(await catalog.objects.head(Key)).not.toBeNull()
+})
+
+test('a refusal names its request', async () => {
+  const answer = await catalog.fetch('/s3/sluice/_lake/a%26b', null)
+  expect(answer.status).toBe(403)
+  expect(answer.headers.get('content-type')).toBe('application/xml')
+  const id = answer.headers.get('x-amz-request-id')
+  expect(await answer.text()).toBe(
+    '<?xml version="1.0" encoding="UTF-8"?>\n<Error><Code>AccessDenied</Code><Message>Access Denied: the request is not signed.</Message>' +
+      `<Resource>/s3/sluice/_lake/a%26b</Resource><RequestId>${id}</RequestId></Error>`,
+  )
+  expect(id).toBe(answer.headers.get('x-request-id'))
+})
