@@ -15,6 +15,7 @@ import { columnsOf } from '../../lake/iceberg/format/types.ts'
 import { applyUpdates } from '../../lake/iceberg/format/updates.ts'
 import { parseCommitRequest, parseCreateTable, type TableUpdate } from '../../lake/iceberg/format/wire.ts'
 import { newTable } from '../../lake/iceberg/write/new-table.ts'
+import { rowCountOf } from '../../lake/iceberg/write/summary.ts'
 import { type TableName, tableKey } from '../../lake/pipeline/names.ts'
 import { EVERYTHING, type Visible } from '../core/access.ts'
 import type { Clock } from '../core/clock.ts'
@@ -132,7 +133,7 @@ export function makeCatalogService({ sql, files, lakeRoot, clock, newId }: Deps)
         contentId,
         metadataLocation: location,
         columns: columnsOf(currentSchema(metadata)),
-        rowCount: total('total-records'),
+        rowCount: snapshot ? rowCountOf(snapshot.summary) : 0,
         sizeBytes: total('total-files-size'),
       },
     })

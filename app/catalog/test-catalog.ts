@@ -7,7 +7,7 @@ import { type DuckDBConnection, DuckDBInstance } from '@duckdb/node-api'
 import { type Database, openDatabase } from '../../drizzle/client.ts'
 import { dataLocation, keyIn } from '../../lake/iceberg/format/location.ts'
 import { currentSchema, type TableMetadata } from '../../lake/iceberg/format/metadata.ts'
-import type { Schema } from '../../lake/iceberg/format/types.ts'
+import type { NestedField, Schema } from '../../lake/iceberg/format/types.ts'
 import {
   type CatalogClient,
   caller,
@@ -19,7 +19,8 @@ import {
   tableFrom,
 } from '../../lake/iceberg/read/client.ts'
 import { dataFilesOf, makeManifestReader } from '../../lake/iceberg/read/scan.ts'
-import { fieldIdsLiteral, fieldsWritten, readTable, selectForWrite } from '../../lake/iceberg/sql.ts'
+import { localFiles, POSITION_FIELDS, readTable, storedFilesOf } from '../../lake/iceberg/read/table-sql.ts'
+import { fieldIdsLiteral, fieldsWritten, selectForWrite } from '../../lake/iceberg/sql.ts'
 import { schemaForAppend, schemaForReplace } from '../../lake/iceberg/write/evolution.ts'
 import { type CopyResult, metricsOf } from '../../lake/iceberg/write/stats.ts'
 import { type CommitPlan, planCommit } from '../../lake/iceberg/write/write.ts'
@@ -90,6 +91,8 @@ export interface TestAttempt {
     query: string,
     operation: 'append' | 'overwrite',
   ): Promise<{ metadata: TableMetadata; commit: string }>
+  /** Deletes rows of the table's first data file by their positions, as another engine does. */
+  deletePositions(positions: readonly number[]): Promise<{ metadata: TableMetadata; commit: string }>
 }
 
 /** `appParts` override an open installation. `lakeRoot` is the root of the lake when the test starts. */
@@ -178,6 +181,17 @@ export async function openTestCatalog(
       const response = await request(path, token, { method: 'PUT', body: new Uint8Array(body) })
       if (response.status !== 201) throw new Error(`${location}: ${response.status} ${await response.text()}`)
     }
+    const copy = async (metadata: TableMetadata, select: string, fields: readonly NestedField[]) => {
+      const file = join(directory, `${newId()}.parquet`)
+      const result = await duckdb.runAndReadAll(
+        `COPY (${select}) TO ${quoteLiteral(file)} (FORMAT parquet, RETURN_STATS, FIELD_IDS ${fieldIdsLiteral(fields)})`,
+      )
+      const location = dataLocation(metadata.location, newId())
+      await put(location, await Bun.file(file).bytes())
+      const [copied] = result.getRowObjectsJS() as unknown as CopyResult[]
+      if (copied === undefined) throw new Error('nothing was written')
+      return { location, ...metricsOf({ type: 'struct', fields }, copied) }
+    }
     const plan: TestAttempt['plan'] = async (query, operation) => {
       const columns = await columnsOf(duckdb, query)
       const existing = await client.loadTable(identifier).catch(() => null)
@@ -190,22 +204,14 @@ export async function openTestCatalog(
         existing && operation === 'append'
           ? schemaForAppend(columns, previous)
           : schemaForReplace(columns, previous)
-      const file = join(directory, `${newId()}.parquet`)
       const fields = fieldsWritten(columns, next.schema)
-      const result = await duckdb.runAndReadAll(
-        `COPY (SELECT ${selectForWrite(columns, next.schema)} FROM (${query}))
-         TO ${quoteLiteral(file)} (FORMAT parquet, RETURN_STATS, FIELD_IDS ${fieldIdsLiteral(fields)})`,
-      )
-      const location = dataLocation(metadata.location, newId())
-      await put(location, await Bun.file(file).bytes())
-      const [copied] = result.getRowObjectsJS() as unknown as CopyResult[]
-      if (copied === undefined) throw new Error('nothing was written')
+      const select = `SELECT ${selectForWrite(columns, next.schema)} FROM (${query})`
       const planned = await planCommit({
         metadata,
         isStaged: existing === null,
         operation,
         schema: next.schema,
-        files: [{ location, ...metricsOf({ type: 'struct', fields }, copied) }],
+        files: [await copy(metadata, select, fields)],
         at: Date.now(),
         uuid: crypto.randomUUID(),
         reader: readerOf(token),
@@ -213,13 +219,35 @@ export async function openTestCatalog(
       for (const object of planned.objects) await put(object.location, object.bytes)
       return planned
     }
-    const write: TestAttempt['write'] = async (query, operation) => {
-      const { metadata, config } = await client.commit(identifier, await plan(query, operation))
+    const write: TestAttempt['write'] = async (query, operation) => commitPlan(await plan(query, operation))
+    const deletePositions: TestAttempt['deletePositions'] = async (positions) => {
+      const { metadata } = await client.loadTable(identifier)
+      const reader = readerOf(token)
+      const [file] = await dataFilesOf(metadata, metadata['current-snapshot-id'] ?? 0n, reader)
+      if (file === undefined) throw new Error('the table has no rows')
+      const select = `SELECT ${quoteLiteral(file.location)} AS file_path, unnest([${positions.join()}])::BIGINT AS pos`
+      const deleted = await copy(metadata, select, POSITION_FIELDS)
+      const specId = metadata['default-spec-id']
+      const planned = await planCommit({
+        metadata,
+        isStaged: false,
+        operation: 'append',
+        files: [],
+        deletes: [{ ...deleted, content: 'position-deletes', specId }],
+        at: Date.now(),
+        uuid: crypto.randomUUID(),
+        reader,
+      })
+      for (const object of planned.objects) await put(object.location, object.bytes)
+      return commitPlan(planned)
+    }
+    const commitPlan = async (planned: CommitPlan) => {
+      const { metadata, config } = await client.commit(identifier, planned)
       const commit = config['x-sluice-commit']
       assert(commit !== undefined, 'a commit names itself')
       return { metadata, commit }
     }
-    return { runId, branch, token, client, plan, write }
+    return { runId, branch, token, client, plan, write, deletePositions }
   }
 
   return {
@@ -248,14 +276,14 @@ export async function openTestCatalog(
     rows: async (token, metadata) => {
       const files = await dataFilesOf(metadata, metadata['current-snapshot-id'] ?? 0n, readerOf(token))
       const paths = await Promise.all(
-        files.map(async ({ location }) => {
+        storedFilesOf(files).map(async ({ location }) => {
           const path = join(directory, `${newId()}.parquet`)
           await Bun.write(path, await request(`/lake/objects/${keyIn(location)}`, token))
-          return path
+          return [location, path] as const
         }),
       )
       const result = await duckdb.runAndReadAll(
-        `FROM ${readTable(currentSchema(metadata), paths)} ORDER BY ALL`,
+        `FROM ${readTable(currentSchema(metadata), localFiles(files, new Map(paths)))} ORDER BY ALL`,
       )
       return result.getRowObjectsJson()
     },

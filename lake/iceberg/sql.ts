@@ -78,25 +78,20 @@ function idsOf(id: number, type: IcebergType): string {
 }
 
 /** The option `schema` of read_parquet: it selects columns by field id, and gives null for columns that a file lacks. */
-export function schemaMapLiteral(schema: Schema): string {
-  const fields = schema.fields.map(
-    ({ id, name, type }) =>
-      `${id}: {name: ${quoteLiteral(name)}, type: ${quoteLiteral(sqlType(type))}, default_value: NULL}`,
+export function schemaMapLiteral(
+  fields: readonly NestedField[],
+  nameOf: (field: NestedField, i: number) => string,
+) {
+  const entries = fields.map(
+    (field, i) =>
+      `${field.id}: {name: ${quoteLiteral(nameOf(field, i))}, type: ${quoteLiteral(sqlType(field.type))}, default_value: NULL}`,
   )
-  return `MAP {${fields.join(', ')}}`
+  return `MAP {${entries.join(', ')}}`
 }
 
 /**
- * A table expression over data files. Without files, it is an empty relation with the same columns. `fileColumn` names an
- * additional column with the path of each row's file.
+ * Reads the fields under the names c0, c1 and so on, because a column of the table could hide the engine's columns `filename`
+ * and `file_row_number`.
  */
-export function readTable(schema: Schema, paths: readonly string[], fileColumn?: string): string {
-  if (paths.length === 0) {
-    const nulls = schema.fields.map(
-      ({ name, type }) => `CAST(NULL AS ${sqlType(type)}) AS ${quoteIdentifier(name)}`,
-    )
-    return `(SELECT ${nulls.join(', ')} WHERE false)`
-  }
-  const more = fileColumn === undefined ? '' : `, filename = ${quoteLiteral(fileColumn)}`
-  return `read_parquet([${paths.map(quoteLiteral).join(', ')}], schema = ${schemaMapLiteral(schema)}${more})`
-}
+export const parquetScan = (fields: readonly NestedField[], paths: readonly string[]): string =>
+  `read_parquet([${paths.map(quoteLiteral).join(', ')}], schema = ${schemaMapLiteral(fields, (_, i) => `c${i}`)})`

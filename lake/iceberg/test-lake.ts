@@ -9,18 +9,21 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { DuckDBInstance } from '@duckdb/node-api'
 import { icebergRead } from 'icebird'
+import { quoteLiteral } from '../quote.ts'
 import { dataLocation, keyOf, metadataLocation, tableLocation } from './format/location.ts'
+import type { PartitionTuple } from './format/manifest.ts'
 import { currentSchema, parseMetadata, serializeMetadata, type TableMetadata } from './format/metadata.ts'
 import { checkRequirements } from './format/requirements.ts'
-import type { Column } from './format/types.ts'
+import type { Column, NestedField } from './format/types.ts'
 import { applyUpdates } from './format/updates.ts'
-import { dataFilesOf, type ManifestReader, makeManifestReader } from './read/scan.ts'
-import { readTable } from './sql.ts'
+import { dataFilesOf, type LiveFile, type ManifestReader, makeManifestReader } from './read/scan.ts'
+import { localFiles, POSITION_FIELDS, readTable, storedFilesOf } from './read/table-sql.ts'
+import { fieldIdsLiteral } from './sql.ts'
 import type { WriteEngine } from './write/merge.ts'
 import { newTable } from './write/new-table.ts'
-import { copyResultFrom } from './write/stats.ts'
+import { copyResultFrom, metricsOf } from './write/stats.ts'
 import { addedFiles, type TableChange, type WriteRules, writeByStrategy } from './write/strategy.ts'
-import { type NewDataFile, planCommit, replacedFiles, type Write } from './write/write.ts'
+import { type NewDataFile, type NewDeleteFile, planCommit, replacedFiles, type Write } from './write/write.ts'
 
 export interface TestLake {
   readonly root: string
@@ -40,6 +43,20 @@ export interface TestLake {
   ): Promise<{ table: TableMetadata; change: TableChange; opened: string[] }>
   /** SQL that reads the table's current snapshot. */
   source(table: TableMetadata): Promise<string>
+  /** Commits rows and row-level deletes of one partition in one snapshot, as another engine does. */
+  writeDelta(table: TableMetadata, delta: Delta): Promise<TableMetadata>
+}
+
+/** The additions of another engine in one commit. */
+export interface Delta {
+  readonly specId?: number
+  readonly partition?: PartitionTuple
+  /** A query with columns of the table. */
+  readonly rows?: string
+  /** A query with the columns `file_path` and `pos`. `location` stands for the location of the new rows. */
+  readonly positions?: (location: string) => string
+  /** A query with the columns whose values identify deleted rows. */
+  readonly equal?: string
 }
 
 const AT = Date.UTC(2026, 0, 1)
@@ -77,6 +94,8 @@ export async function useTestLake(): Promise<TestLake> {
     await mkdir(dirname(pathOf(location)), { recursive: true })
     await writeFile(pathOf(location), bytes, { flag: 'wx' })
   }
+  const localOf = (files: readonly LiveFile[]) =>
+    localFiles(files, new Map(storedFilesOf(files).map(({ location }) => [location, pathOf(location)])))
   const rows: TestLake['rows'] = async (sql) => (await duckdb.runAndReadAll(sql)).getRowObjectsJS()
   const describe: TestLake['describe'] = async (sql) =>
     (await rows(`DESCRIBE ${sql}`)).map((row) => ({
@@ -145,7 +164,7 @@ export async function useTestLake(): Promise<TestLake> {
         engine,
         open: async (files) => {
           opened.push(...files.map(({ file }) => file.location))
-          return { engine: other, paths: files.map(({ file }) => pathOf(file.location)) }
+          return { engine: other, files: localOf(files.map(({ file }) => file)) }
         },
       })
       if (change.operation === null) return { table: change.metadata, change, opened }
@@ -164,9 +183,11 @@ export async function useTestLake(): Promise<TestLake> {
         partitionSpec: change.partitionSpec,
         files: files.slice(0, change.files.length),
         replaced: replacedFiles(change.replaced),
+        deletedRows: change.deletedRows,
         compacted: {
           files: files.slice(change.files.length),
           replaced: replacedFiles(change.compacted.replaced),
+          deletedRows: change.compacted.deletedRows,
           uuid: crypto.randomUUID(),
         },
       })
@@ -175,6 +196,35 @@ export async function useTestLake(): Promise<TestLake> {
       engine.close()
       other.close()
     }
+  }
+
+  const writeDelta: TestLake['writeDelta'] = async (table, delta) => {
+    const { specId = table['default-spec-id'], partition = {}, rows: data, positions, equal } = delta
+    const copy = async (sql: string, fields: readonly NestedField[]) => {
+      const location = dataLocation(table.location, crypto.randomUUID())
+      await mkdir(dirname(pathOf(location)), { recursive: true })
+      const [copied] = await rows(
+        `COPY (${sql}) TO ${quoteLiteral(pathOf(location))} (FORMAT parquet, FIELD_IDS ${fieldIdsLiteral(fields)}, RETURN_STATS)`,
+      )
+      return { location, partition, ...metricsOf({ type: 'struct', fields }, copyResultFrom(copied ?? {})) }
+    }
+    const all = table.schemas.toReversed().flatMap(({ fields }) => fields)
+    const fieldsIn = async (sql: string) =>
+      (await describe(sql)).flatMap(({ name }) => all.find((field) => field.name === name) ?? [])
+    const files = data === undefined ? [] : [await copy(data, await fieldsIn(data))]
+    const deletes: NewDeleteFile[] = []
+    if (positions)
+      deletes.push({
+        ...(await copy(positions(files[0]?.location ?? ''), POSITION_FIELDS)),
+        content: 'position-deletes',
+        specId,
+      })
+    if (equal !== undefined) {
+      const fields = await fieldsIn(equal)
+      const equalityIds = fields.map(({ id }) => id)
+      deletes.push({ ...(await copy(equal, fields)), content: 'equality-deletes', specId, equalityIds })
+    }
+    return commit({ metadata: table, isStaged: false, operation: 'append', files, deletes })
   }
 
   afterAll(async () => {
@@ -198,12 +248,10 @@ export async function useTestLake(): Promise<TestLake> {
       return (await writeBy(table, sql, { mergeStrategy })).table
     },
     writeBy,
+    writeDelta,
     source: async (table) => {
       const files = await dataFilesOf(table, table['current-snapshot-id'] ?? 0n, reader)
-      return readTable(
-        currentSchema(table),
-        files.map((file) => pathOf(file.location)),
-      )
+      return readTable(currentSchema(table), localOf(files))
     },
   }
 }

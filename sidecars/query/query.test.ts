@@ -409,3 +409,19 @@ describe('visibility of some tables only', () => {
     expect((await queries.client.getSchema({ lake: await queries.lake(), scope: {} })).tables).toEqual([])
   })
 })
+
+test('a query leaves out rows that another engine has deleted', async () => {
+  const table = tableNamed('deletes.silver.pruned')
+  await queries.table('deletes.silver.pruned', 'SELECT range AS id FROM range(6)')
+  const attempt = await queries.catalog.attempt({ ...table, layer: 'silver' })
+  const { commit } = await attempt.deletePositions([0, 4])
+  expect(await queries.catalog.merge(attempt, commit)).toBe('merged')
+  expect(await rowsOf('SELECT id FROM deletes.silver.pruned ORDER BY id')).toEqual(
+    [1, 2, 3, 5].map((id) => ({ id })),
+  )
+  expect(await rowsOf('SELECT count(*) AS n FROM deletes.silver.pruned')).toEqual([{ n: 4 }])
+  await queries.table('deletes.silver.pruned', 'SELECT 0 AS id', 'append')
+  expect(await rowsOf('SELECT count(*) AS n FROM deletes.silver.pruned')).toEqual([{ n: 5 }])
+  await queries.table('deletes.silver.pruned', 'SELECT 0 AS id')
+  expect(await rowsOf('SELECT count(*) AS n FROM deletes.silver.pruned')).toEqual([{ n: 1 }])
+})

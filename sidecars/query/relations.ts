@@ -6,13 +6,13 @@ import { currentSchema, currentSnapshot, parseMetadata } from '../../lake/iceber
 import type { Schema } from '../../lake/iceberg/format/types.ts'
 import { type FileBounds, fileBounds } from '../../lake/iceberg/read/file-bounds.ts'
 import {
-  dataManifestsOf,
+  liveManifestsOf,
   type ManifestReader,
   makeManifestReader,
   tableFilesOf,
 } from '../../lake/iceberg/read/scan.ts'
 import type { ScanFilter } from '../../lake/iceberg/read/scan-filter.ts'
-import { readTable } from '../../lake/iceberg/sql.ts'
+import { localFiles, type ReadableFile, readTable, storedFilesOf } from '../../lake/iceberg/read/table-sql.ts'
 import { quoteIdentifier } from '../../lake/quote.ts'
 import type { LakeView } from '../../proto/gen/sluice/query/v1/query_pb.ts'
 import { gatewayLake, type LakeFiles, sharedLake } from '../objects/lake-access.ts'
@@ -53,14 +53,9 @@ export interface RelationOptions {
 
 interface Content {
   schema: Schema
-  files: DataFileRef[]
+  files: ReadableFile[]
   /** Null for few files, which are always read. */
   bounds: FileBounds | null
-}
-
-interface DataFileRef {
-  key: string
-  sizeBytes: number
 }
 
 /** Memory of a file's entry, in which the key is the largest part. */
@@ -74,7 +69,8 @@ export function makeRelations({ lakeDir, cache }: RelationOptions): OpenTable {
   const sharedReader = shared && readerOf(shared)
   const cachedContents = new LRUCache<string, Content>({
     maxSize: limits.contentBytes,
-    sizeCalculation: ({ files, bounds }) => FILE_BYTES * (1 + files.length) + (bounds?.bytes ?? 0),
+    sizeCalculation: ({ files, bounds }) =>
+      FILE_BYTES * (1 + files.length + storedFilesOf(files).length) + (bounds?.bytes ?? 0),
   })
 
   return async function openTable(table, lake, signal) {
@@ -94,20 +90,18 @@ export function makeRelations({ lakeDir, cache }: RelationOptions): OpenTable {
       async open(filter) {
         signal.throwIfAborted()
         const selected = filter === null ? null : (bounds?.select(filter) ?? null)
-        const leases = await openAll(
-          selected === null ? all : selected.flatMap((file) => all[file] ?? []),
-          files,
-        )
+        const wanted = selected === null ? all : selected.flatMap((file) => all[file] ?? [])
+        const opened = await openAll(wanted, files)
         return {
           state: selected === null ? key : `${key} ${digestOf(selected)}`,
-          files: leases.length,
+          files: wanted.length,
           from: () =>
             readTable(
               schema,
-              leases.map(({ path }) => path),
+              localFiles(wanted, new Map(Array.from(opened, ([location, { path }]) => [location, path]))),
             ),
           release: () => {
-            for (const lease of leases) lease.release()
+            for (const lease of opened.values()) lease.release()
           },
         }
       },
@@ -133,14 +127,15 @@ async function contentOf(table: CommitTable, files: LakeFiles, reader: ManifestR
   const text = await files.read(keyIn(table.metadata_location))
   const metadata = parseMetadata(new TextDecoder().decode(text))
   const snapshot = currentSnapshot(metadata)
-  const manifests = snapshot ? await dataManifestsOf(metadata, snapshot['snapshot-id'], reader) : []
-  const tableFiles = await tableFilesOf(manifests, reader)
+  const live = snapshot ? await liveManifestsOf(metadata, snapshot['snapshot-id'], reader) : null
+  const tableFiles = live ? await tableFilesOf(live, reader) : []
   const schema = currentSchema(metadata)
   return {
     schema,
-    files: tableFiles.map(({ file: { location, sizeBytes } }) => ({
-      key: keyIn(location),
+    files: tableFiles.map(({ file: { location, sizeBytes, deletes } }) => ({
+      location,
       sizeBytes,
+      ...(deletes && { deletes }),
     })),
     bounds:
       tableFiles.length < limits.filesPlanned
@@ -149,20 +144,23 @@ async function contentOf(table: CommitTable, files: LakeFiles, reader: ManifestR
   }
 }
 
-async function openAll(wanted: readonly DataFileRef[], files: LakeFiles): Promise<Lease[]> {
-  const leases: Lease[] = []
+/** Opens data files and their delete files. Returns the leases by location. */
+async function openAll(data: readonly ReadableFile[], files: LakeFiles): Promise<Map<string, Lease>> {
+  const wanted = storedFilesOf(data)
+  const leases = new Map<string, Lease>()
   try {
     for (let from = 0; from < wanted.length; from += DOWNLOADS_AT_ONCE) {
       const opened = await Promise.allSettled(
-        wanted.slice(from, from + DOWNLOADS_AT_ONCE).map(({ key, sizeBytes }) => files.open(key, sizeBytes)),
+        wanted.slice(from, from + DOWNLOADS_AT_ONCE).map(async ({ location, sizeBytes }) => {
+          leases.set(location, await files.open(keyIn(location), sizeBytes))
+        }),
       )
-      for (const each of opened) if (each.status === 'fulfilled') leases.push(each.value)
       const failed = opened.find((each) => each.status === 'rejected')
       if (failed) throw failed.reason
     }
     return leases
   } catch (error) {
-    for (const lease of leases) lease.release()
+    for (const lease of leases.values()) lease.release()
     throw error
   }
 }

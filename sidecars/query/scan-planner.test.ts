@@ -3,8 +3,8 @@ import { afterAll, describe, expect, setDefaultTimeout, test } from 'bun:test'
 import fc from 'fast-check'
 import { currentSchema, type TableMetadata } from '../../lake/iceberg/format/metadata.ts'
 import { fileBounds } from '../../lake/iceberg/read/file-bounds.ts'
-import { dataManifestsOf, tableFilesOf } from '../../lake/iceberg/read/scan.ts'
-import { readTable } from '../../lake/iceberg/sql.ts'
+import { liveManifestsOf, tableFilesOf } from '../../lake/iceberg/read/scan.ts'
+import { readTable } from '../../lake/iceberg/read/table-sql.ts'
 import { useTestLake } from '../../lake/iceberg/test-lake.ts'
 import { quoteLiteral } from '../../lake/quote.ts'
 import { testDirectory } from '../../tools/test/directory.ts'
@@ -71,13 +71,13 @@ async function written(partitionBy: { column: string; transform: 'identity' | 'd
 /** The table by its files, which can be read completely or selected by a statement. */
 async function opened(table: TableMetadata) {
   const schema = currentSchema(table)
-  const manifests = await dataManifestsOf(table, table['current-snapshot-id'] ?? 0n, lake.reader)
-  const files = await tableFilesOf(manifests, lake.reader)
+  const live = await liveManifestsOf(table, table['current-snapshot-id'] ?? 0n, lake.reader)
+  const files = await tableFilesOf(live, lake.reader)
   const bounds = (of: typeof files) => fileBounds(of, table['partition-specs'], schema, limits.boundsBytes)
   const read = (selected: typeof files) =>
     readTable(
       schema,
-      selected.map(({ file }) => lake.pathOf(file.location)),
+      selected.map(({ file }) => ({ path: lake.pathOf(file.location) })),
     )
   const planned = { catalog: 'ns', schema: 'gold', name: 't', from: readTable(schema, []) }
   async function selectedBy(sql: string, from = bounds(files)) {

@@ -116,6 +116,15 @@ export function decodeBound(type: string, bytes: Uint8Array): BoundValue {
   }
 }
 
+/** Another writer may have cut a text inside a character. Then the bound is unknown. */
+export function decoded(type: string, bytes: Uint8Array): BoundValue | undefined {
+  try {
+    return decodeBound(type, bytes)
+  } catch {
+    return undefined
+  }
+}
+
 /** Converts a value to this type from a manifest's partition tuple, or from an earlier, narrower type. */
 export function boundValueFrom(type: string, value: BoundValue): BoundValue {
   if (value instanceof Uint8Array) return type === 'binary' ? value : decodeBound(type, value)

@@ -41,6 +41,10 @@ export function rootIn(location: string): string {
   return location.slice(0, at + 1)
 }
 
+/** The part of a location that stays when the root of the lake changes; the whole text of a location outside the lake. */
+export const placeIn = (location: string): string =>
+  location.slice(Math.max(0, location.indexOf(`/${LAKE_PREFIX}`)))
+
 /**
  * The location of a table: `<root>_lake/<namespace>/<layer>/<name>-<first 8 digits of its uuid>`. The uuid distinguishes a
  * table from an earlier table of the same name. A retained commit may still need the files of the earlier table.

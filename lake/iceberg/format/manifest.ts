@@ -111,11 +111,12 @@ const MANIFEST_CONTENT = ['data', 'deletes'] as const
 export interface ManifestContext {
   readonly schema: Schema
   readonly spec: PartitionSpec
+  readonly content?: ManifestFile['content']
 }
 
-/** The bytes of a manifest of data files. */
+/** The bytes of a manifest of data files, or of delete files. */
 export function writeManifest(
-  { schema, spec }: ManifestContext,
+  { schema, spec, content = 'data' }: ManifestContext,
   entries: readonly ManifestEntry[],
 ): Uint8Array {
   const metadata = {
@@ -124,7 +125,7 @@ export function writeManifest(
     'partition-spec': JSON.stringify(spec.fields),
     'partition-spec-id': String(spec['spec-id']),
     'format-version': '2',
-    content: 'data',
+    content,
   }
   const types = partitionTypes(spec, schema)
   const records = entries.map((entry) => entryRecord(entry, partitionRecord(entry.file.partition, types)))
@@ -212,6 +213,7 @@ export function describeManifest(
     specId,
     snapshotId,
     sequenceNumber,
+    content = 'data',
     partitions = [],
   }: {
     readonly location: string
@@ -219,6 +221,7 @@ export function describeManifest(
     readonly specId: number
     readonly snapshotId: bigint
     readonly sequenceNumber: number
+    readonly content?: ManifestFile['content']
     /** The partition fields of the manifest's spec. */
     readonly partitions?: readonly PartitionType[]
   },
@@ -233,7 +236,7 @@ export function describeManifest(
     location,
     sizeBytes,
     specId,
-    content: 'data',
+    content,
     sequenceNumber,
     minSequenceNumber: live.reduce(
       (min, entry) => Math.min(min, entry.sequenceNumber ?? sequenceNumber),

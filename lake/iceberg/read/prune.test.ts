@@ -61,9 +61,16 @@ describe('the files that may hold the greatest value', () => {
     },
   )
 
-  test('excludes files with smaller ranges, but keeps files without metrics', () => {
+  test('excludes files with smaller ranges, but keeps files without metrics or with deletes', () => {
     const files = [0, 10, 20, 30].map((from) => fileWith('int', `f${from}`, [from, from + 9]))
     expect(filesWithMaximum(files, column('int')).map(({ location }) => location)).toEqual(['f30'])
+    const deletes = { sequenceNumber: 1, scope: '', files: [] }
+    const deleted = files.map((file, i) => (i < 2 ? file : { ...file, deletes }))
+    expect(filesWithMaximum(deleted, column('int')).map(({ location }) => location)).toEqual([
+      'f10',
+      'f20',
+      'f30',
+    ])
     const unknown = files.map((file) => ({ ...file, columns: new Map() }))
     expect(filesWithMaximum(unknown, column('int'))).toHaveLength(4)
     expect(filesWithMaximum(files, { ...column('int'), id: 2 })).toHaveLength(4)

@@ -3,13 +3,13 @@
 
 import { decimalText, isoTime } from '../../engine/json-values.ts'
 import { quoteIdentifier, quoteLiteral } from '../../quote.ts'
-import { type BoundValue, compareBounds, decodeBound } from '../format/bounds.ts'
+import { type BoundValue, compareBounds, decoded } from '../format/bounds.ts'
 import type { DataFile, ManifestFile } from '../format/manifest.ts'
 import type { PartitionSpec, TableMetadata } from '../format/metadata.ts'
 import { type ComputedPartition, computedPartitions, tupleValue } from '../format/partition.ts'
 import { decimalOf, type NestedField, type Schema } from '../format/types.ts'
 import { sqlType } from '../sql.ts'
-import type { TableFile } from './scan.ts'
+import type { LiveFile, TableFile } from './scan.ts'
 
 /** Runs SQL of the service. */
 export type Query = (sql: string) => Promise<readonly (readonly (string | null)[])[]>
@@ -90,12 +90,14 @@ export async function pruneFiles(
 
 /**
  * The files that may hold the greatest value of a column. A file is excluded when its values end below the start of another
- * file.
+ * file without deleted rows.
  */
-export function filesWithMaximum(files: readonly DataFile[], { id, type }: NestedField): DataFile[] {
+export function filesWithMaximum(files: readonly LiveFile[], { id, type }: NestedField): LiveFile[] {
   if (typeof type !== 'string') return [...files]
   const ranges = files.map((file) => boundsRange(file, id, type))
-  const lowers = ranges.map(({ lower }) => lower).filter((lower) => lower !== undefined)
+  const lowers = ranges
+    .filter((_, i) => files[i]?.deletes === undefined)
+    .flatMap(({ lower }) => (lower === undefined ? [] : [lower]))
   const [first] = lowers
   if (first === undefined) return files.filter((_, i) => ranges[i]?.hasValues)
   const floor = lowers.reduce((a, b) => (compareBounds(b, a) > 0 ? b : a), first)
@@ -143,15 +145,6 @@ function tupleRange({ partition }: DataFile, field: ComputedPartition): Range {
   const value = tupleValue(partition, field)
   if (value === null) return { hasNull: true, hasValues: false }
   return { lower: value, upper: value, hasNull: false, hasValues: true }
-}
-
-/** Another writer may have cut a text inside a character. Then the bound is unknown. */
-export function decoded(type: string, bytes: Uint8Array): BoundValue | undefined {
-  try {
-    return decodeBound(type, bytes)
-  } catch {
-    return undefined
-  }
 }
 
 async function overlapping<T>(

@@ -12,6 +12,7 @@ import {
 } from '../format/manifest.ts'
 import { snapshotById, type TableMetadata, UnsupportedTable } from '../format/metadata.ts'
 import type { Snapshot } from '../format/wire.ts'
+import { type DeletesOf, deletesIndex, type RowDeletes, type SpecEntry } from './deletes.ts'
 
 /** Reads a whole object of the lake by its location. */
 export type ReadObject = (location: string) => Promise<Uint8Array>
@@ -75,35 +76,45 @@ export function readerWith(
 const weightOf = (entries: readonly ManifestEntry[]): number =>
   entries.reduce((sum, entry) => sum + 1 + entry.file.columns.size, 1)
 
+/** A data file of a snapshot. */
+export interface LiveFile extends DataFile {
+  /** Absent when no row of the file is deleted. */
+  readonly deletes?: RowDeletes
+}
+
 /**
  * The data files of a snapshot, in the order in which they were added.
- * @throws UnsupportedTable for row-level deletes (of another engine) and for formats other than Parquet
+ * @throws UnsupportedTable for formats other than Parquet and for deletes that cannot be applied
  */
 export async function dataFilesOf(
   metadata: TableMetadata,
   snapshotId: bigint,
   reader: ManifestReader,
-): Promise<DataFile[]> {
-  const manifests = await dataManifestsOf(metadata, snapshotId, reader)
-  return (await tableFilesOf(manifests, reader)).map(({ file }) => file)
+): Promise<LiveFile[]> {
+  const live = await liveManifestsOf(metadata, snapshotId, reader)
+  return (await tableFilesOf(live, reader)).map(({ file }) => file)
 }
 
-/**
- * The manifests of a snapshot that have live data files.
- * @throws UnsupportedTable for row-level deletes (of another engine)
- */
-export async function dataManifestsOf(
+/** The manifests of a snapshot that have live data files, and its row-level deletes. */
+export interface LiveManifests {
+  readonly data: readonly ManifestFile[]
+  readonly deletesOf: DeletesOf
+}
+
+/** @throws UnsupportedTable for deletes that cannot be applied */
+export async function liveManifestsOf(
   metadata: TableMetadata,
   snapshotId: bigint,
   reader: ManifestReader,
-): Promise<ManifestFile[]> {
+): Promise<LiveManifests> {
   const snapshot = snapshotById(metadata, snapshotId)
   if (!snapshot) throw new UnsupportedTable(`the table has no snapshot ${snapshotId}`)
   const manifests = (await reader.manifests(snapshot)).filter((manifest) => liveFiles(manifest) > 0)
-  if (manifests.some(({ content }) => content === 'deletes')) {
-    throw new UnsupportedTable('the table has row-level deletes: compact it first')
+  const deletes = manifests.filter(({ content }) => content === 'deletes')
+  return {
+    data: manifests.filter(({ content }) => content === 'data'),
+    deletesOf: deletesIndex(await specEntries(deletes, reader), metadata),
   }
-  return manifests
 }
 
 /** A live data file with its manifest and its partition spec. */
@@ -111,22 +122,20 @@ export interface TableFile {
   /** The location of the file's manifest. */
   readonly manifest: string
   readonly specId: number
-  readonly file: DataFile
+  readonly file: LiveFile
 }
 
 /** The live files of manifests. @throws UnsupportedTable for formats other than Parquet */
 export async function tableFilesOf(
-  manifests: readonly ManifestFile[],
+  { data, deletesOf }: LiveManifests,
   reader: ManifestReader,
 ): Promise<TableFile[]> {
-  const lists = await mapBounded(manifests, async (manifest) => {
-    const { location, specId } = manifest
-    const entries = await reader.entries(manifest)
-    return entries
-      .filter(({ status }) => status !== 'deleted')
-      .map(({ file }): TableFile => ({ manifest: location, specId, file }))
+  const entries = await specEntries(data, reader)
+  const files = entries.map((each): TableFile => {
+    const deletes = deletesOf(each)
+    const { manifest, specId, entry } = each
+    return { manifest, specId, file: deletes ? { ...entry.file, deletes } : entry.file }
   })
-  const files = lists.flat()
   const other = files.find(({ file }) => file.format !== 'PARQUET')
   if (other)
     throw new UnsupportedTable(
@@ -135,15 +144,30 @@ export async function tableFilesOf(
   return files
 }
 
+/** The live entries of manifests, each with the location of its manifest. */
+async function specEntries(
+  manifests: readonly ManifestFile[],
+  reader: ManifestReader,
+): Promise<(SpecEntry & { manifest: string })[]> {
+  const lists = await mapBounded(manifests, async (manifest) => {
+    const { location, specId } = manifest
+    const entries = await reader.entries(manifest)
+    return entries
+      .filter(({ status }) => status !== 'deleted')
+      .map((entry) => ({ manifest: location, specId, entry }))
+  })
+  return lists.flat()
+}
+
 /** The number of files that a manifest adds or retains. */
 export const liveFiles = (manifest: ManifestFile): number => manifest.addedFiles + manifest.existingFiles
 
-/** The live entries of the data manifests in the list. */
+/** The live entries of manifests. */
 export async function liveEntries(
   manifests: readonly ManifestFile[],
   reader: ManifestReader,
 ): Promise<ManifestEntry[]> {
-  const live = manifests.filter((manifest) => manifest.content === 'data' && liveFiles(manifest) > 0)
+  const live = manifests.filter((manifest) => liveFiles(manifest) > 0)
   const lists = await mapBounded(live, (manifest) => reader.entries(manifest))
   return lists.flat().filter((entry) => entry.status !== 'deleted')
 }

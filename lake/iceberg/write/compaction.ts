@@ -4,16 +4,25 @@ import { GATHERED_BYTES, SMALL_BYTES, SMALL_FILES_LIMIT, SMALL_SHARE } from '../
 import { tupleText } from '../format/manifest.ts'
 import { currentSchema, currentSnapshot, type TableMetadata } from '../format/metadata.ts'
 import type { Schema } from '../format/types.ts'
-import { dataManifestsOf, type ManifestReader, type TableFile, tableFilesOf } from '../read/scan.ts'
-import { readTable } from '../sql.ts'
-import { FileWriter, type OpenFiles, type Target, type WrittenFile } from './merge.ts'
+import { liveManifestsOf, type ManifestReader, type TableFile, tableFilesOf } from '../read/scan.ts'
+import { readTable } from '../read/table-sql.ts'
+import {
+  FileWriter,
+  type OpenFiles,
+  openCounted,
+  type Target,
+  undeletedRows,
+  type WrittenFile,
+} from './merge.ts'
 
 export interface Compacted {
   readonly files: readonly WrittenFile[]
   readonly replaced: readonly TableFile[]
+  /** The change of the number of deleted rows in files of the table. */
+  readonly deletedRows: number
 }
 
-export const NO_FILES: Compacted = { files: [], replaced: [] }
+export const NO_FILES: Compacted = { files: [], replaced: [], deletedRows: 0 }
 
 export interface Compaction {
   /** Null when the table does not exist yet. */
@@ -49,12 +58,12 @@ export async function widenFiles(compaction: Compaction): Promise<Compacted> {
     ({ file }) => !isGone.has(file.location) && ids.some((id) => file.columns.has(id)),
   )
   if (replaced.length === 0) return NO_FILES
-  const { engine, paths } = await compaction.open(replaced)
+  const { engine, opened } = await openCounted(compaction.open, target.schema, replaced)
   const whole = { ...target, fileRows: Number.POSITIVE_INFINITY }
   const writer = new FileWriter(engine, whole, compaction.written)
-  for (const [i, { file }] of replaced.entries())
-    await writer.write(readTable(target.schema, paths.slice(i, i + 1)), file.recordCount, compaction.order)
-  return { files: writer.files, replaced }
+  for (const { local, rows } of opened)
+    await writer.write(readTable(target.schema, [local]), rows, compaction.order)
+  return { files: writer.files, replaced, deletedRows: undeletedRows(replaced, opened) }
 }
 
 /** Nested columns are absent: Spark reads tables with nested columns by its other reader, which accepts such files. */
@@ -74,17 +83,18 @@ async function gatherSmall({ table, reader, open, target, order, written }: Comp
     return NO_FILES
   const replaced = [...smallFiles(await liveFilesOf(table, reader), target.fileRows)]
   if (replaced.length === 0) return NO_FILES
-  const { engine, paths } = await open(replaced)
-  const rows = replaced.reduce((sum, { file }) => sum + file.recordCount, 0)
+  const { engine, opened } = await openCounted(open, target.schema, replaced)
+  const rows = opened.reduce((sum, file) => sum + file.rows, 0)
   const writer = new FileWriter(engine, target, written)
-  await writer.write(readTable(target.schema, paths), rows, order)
-  return { files: writer.files, replaced }
+  const locals = opened.map(({ local }) => local)
+  await writer.write(readTable(target.schema, locals), rows, order)
+  return { files: writer.files, replaced, deletedRows: undeletedRows(replaced, opened) }
 }
 
 async function liveFilesOf(table: TableMetadata, reader: ManifestReader): Promise<TableFile[]> {
   const snapshot = currentSnapshot(table)
   if (snapshot === undefined) return []
-  return tableFilesOf(await dataManifestsOf(table, snapshot['snapshot-id'], reader), reader)
+  return tableFilesOf(await liveManifestsOf(table, snapshot['snapshot-id'], reader), reader)
 }
 
 /** Selects small files of each partition that has many, up to the size of one full file. */

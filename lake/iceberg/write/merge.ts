@@ -1,8 +1,9 @@
 // Merges a batch of rows into the files of a table by copy-on-write: only files with affected rows are rewritten (docs/adr,
 // "Copy-on-write"). The engine decides which values are equal. This file generates the engine's SQL and orders the steps.
 
+import assert from 'node:assert/strict'
 import { quoteIdentifier, quoteLiteral } from '../../quote.ts'
-import { type BoundValue, InfiniteValue, valueFromText } from '../format/bounds.ts'
+import { type BoundValue, decoded, InfiniteValue, valueFromText } from '../format/bounds.ts'
 import { cut, PARTITIONS_LIMIT } from '../format/layout.ts'
 import type { PartitionTuple } from '../format/manifest.ts'
 import type { PartitionSpec } from '../format/metadata.ts'
@@ -13,9 +14,10 @@ import {
   UnsupportedPartition,
 } from '../format/partition.ts'
 import type { NestedField, Schema } from '../format/types.ts'
-import { decoded, type Query, valueSql } from '../read/prune.ts'
+import { type Query, valueSql } from '../read/prune.ts'
 import type { TableFile } from '../read/scan.ts'
-import { fieldIdsLiteral, readTable } from '../sql.ts'
+import { type LocalFile, readTable } from '../read/table-sql.ts'
+import { fieldIdsLiteral } from '../sql.ts'
 import { type CopyResult, type FileMetrics, metricsOf } from './stats.ts'
 
 /** An instance of the engine that runs SQL of the service. */
@@ -27,10 +29,45 @@ export interface WriteEngine {
   copy(sql: string): Promise<readonly CopyResult[]>
 }
 
-/** Opens an engine that can read these files of the table. Returns the engine and the files' local paths. */
+/** Opens an engine that can read these files of the table. Returns the engine and the local files, in the same order. */
 export type OpenFiles = (
   files: readonly TableFile[],
-) => Promise<{ engine: WriteEngine; paths: readonly string[] }>
+) => Promise<{ engine: WriteEngine; files: readonly LocalFile[] }>
+
+/** A local file of the table, with the number of its rows that are not deleted. */
+export interface OpenedFile {
+  readonly local: LocalFile
+  readonly rows: number
+}
+
+/** The change of the number of deleted rows when these files are replaced. */
+export const undeletedRows = (files: readonly TableFile[], opened: readonly OpenedFile[]): number =>
+  opened.reduce((sum, { rows }, i) => sum + rows - (files[i]?.file.recordCount ?? 0), 0)
+
+/** Opens files of the table, and counts the rows of those with deletes. */
+export async function openCounted(
+  open: OpenFiles,
+  schema: Schema,
+  files: readonly TableFile[],
+): Promise<{ engine: WriteEngine; opened: readonly OpenedFile[] }> {
+  const { engine, files: locals } = await open(files)
+  assert(locals.length === files.length, `${locals.length} of ${files.length} files of the table were opened`)
+  const deleted = locals.filter(({ deletes }) => deletes !== undefined)
+  const counts = new Map<string | null | undefined, number>()
+  if (deleted.length > 0) {
+    const { file } = ownNames(schema)
+    const rows = await engine.query(
+      `SELECT ${file}, CAST(count(*) AS VARCHAR) FROM ${readTable(schema, deleted, file)} GROUP BY ${file}`,
+    )
+    for (const [path, rowCount] of rows) counts.set(path, Number(rowCount))
+  }
+  const opened = locals.map((local, i): OpenedFile => {
+    const rows =
+      local.deletes === undefined ? (files[i]?.file.recordCount ?? 0) : (counts.get(local.path) ?? 0)
+    return { local, rows }
+  })
+  return { engine, opened }
+}
 
 /** A local Parquet file that becomes part of the table. */
 export interface WrittenFile extends FileMetrics {
@@ -74,14 +111,15 @@ export const SORTED = 'sluice_sorted'
 export interface Merged {
   readonly files: readonly WrittenFile[]
   readonly replaced: readonly TableFile[]
+  /** The change of the number of deleted rows in files of the table. */
+  readonly deletedRows: number
   /** The number of inserted or changed rows. */
   readonly rowsWritten: number
 }
 
-/** A file of the table that the merge may change, with its local path. */
-export interface Candidate {
+/** A file of the table that the merge may change. */
+export interface Candidate extends OpenedFile {
   readonly file: TableFile
-  readonly path: string
   /** The file is small. It is combined with new rows that no other file receives, if any exist. */
   readonly isGathered: boolean
 }
@@ -252,7 +290,7 @@ async function insertBatch(engine: WriteEngine, { keys }: MergeRules, target: Ta
     rowsWritten,
     keys.map(({ name }) => quoteIdentifier(name)),
   )
-  return { files: writer.files, replaced: [], rowsWritten }
+  return { files: writer.files, replaced: [], deletedRows: 0, rowsWritten }
 }
 
 class Merge {
@@ -379,13 +417,15 @@ class Merge {
     const replaced: TableFile[] = []
     const gathered: string[] = []
     let gatheredRows = 0
+    let deletedRows = 0
     for (const [i, candidate] of this.#candidates.entries()) {
       const hit = hits.get(i)
       const isGathered = candidate.isGathered && unassignedRows > 0
       if (hit === undefined && !isGathered) continue
       replaced.push(candidate.file)
+      deletedRows += candidate.rows - candidate.file.file.recordCount
       const { changed, homes } = hit ?? { changed: 0, homes: 0 }
-      const remainingRows = candidate.file.file.recordCount - (history === null ? changed : 0)
+      const remainingRows = candidate.rows - (history === null ? changed : 0)
       const relation = this.#rewritten(candidate, i, {
         isHit: hit !== undefined,
         hasRemaining: remainingRows > 0,
@@ -403,7 +443,7 @@ class Merge {
       await writer.write(`(${gathered.join(' UNION ALL ')})`, gatheredRows + unassignedRows, order)
     }
     const closed = history === null ? 0 : [...hits.values()].reduce((sum, { changed }) => sum + changed, 0)
-    return { files: writer.files, replaced, rowsWritten: inserted + closed }
+    return { files: writer.files, replaced, deletedRows, rowsWritten: inserted + closed }
   }
 
   /** The SQL for a file's new content; null when no row remains. */
@@ -447,8 +487,8 @@ class Merge {
   }
 
   #read(candidates: readonly Candidate[]): string {
-    const paths = candidates.map(({ path }) => path)
-    return readTable(this.#target.schema, paths, this.#names.file)
+    const files = candidates.map(({ local }) => local)
+    return readTable(this.#target.schema, files, this.#names.file)
   }
 
   #equal = (a: string, b: string): string =>
@@ -464,7 +504,7 @@ class Merge {
     const [first] = this.#rules.keys
     const { id = 0, type: keyType = 'int' } = first ?? {}
     const type = typeof keyType === 'string' ? keyType : 'int'
-    const files = this.#candidates.map(({ file: { file, specId }, path }, i) => {
+    const files = this.#candidates.map(({ file: { file, specId }, local: { path } }, i) => {
       const bounds = typeof keyType === 'string' ? file.columns.get(id) : undefined
       const bound = (bytes: Uint8Array | undefined) => valueSql(type, bytes && decoded(type, bytes))
       const values = this.#partitions.map((field) => valueSql(field.type, tupleValue(file.partition, field)))

@@ -13,6 +13,7 @@ import { applyUpdates, MAIN } from '../format/updates.ts'
 import type { Snapshot, TableUpdate } from '../format/wire.ts'
 import { type ChangedFiles, changedFiles, manifestsOf } from '../read/changed-files.ts'
 import { liveFiles, type ManifestReader } from '../read/scan.ts'
+import { DELETED_RECORDS } from './summary.ts'
 import { expiredSnapshots, type StoredObject, snapshotIdOf } from './write.ts'
 
 export interface Restore {
@@ -102,7 +103,9 @@ const NO_FILES = { 'total-data-files': '0', 'total-records': '0', 'total-files-s
 /** The totals are those of the earlier state; the other numbers are the files that the two states do not share. */
 function summaryOf(earlier: TableMetadata, { added, removed }: ChangedFiles): Record<string, string> {
   const { summary = NO_FILES } = currentSnapshot(earlier) ?? {}
-  const totals = Object.entries(summary).filter(([name]) => name.startsWith('total-'))
+  const totals = Object.entries(summary).filter(
+    ([name]) => name.startsWith('total-') || name === DELETED_RECORDS,
+  )
   const counts = {
     'added-data-files': added.length,
     'added-records': rowsOf(added),

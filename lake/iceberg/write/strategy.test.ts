@@ -9,8 +9,8 @@ import { currentSchema, currentSnapshot, snapshotById, type TableMetadata } from
 import { computedPartitions } from '../format/partition.ts'
 import type { Snapshot } from '../format/wire.ts'
 import { pruneManifests } from '../read/prune.ts'
-import { dataManifestsOf, tableFilesOf } from '../read/scan.ts'
-import { readTable } from '../sql.ts'
+import { liveManifestsOf, tableFilesOf } from '../read/scan.ts'
+import { readTable } from '../read/table-sql.ts'
 import { readIndependently, useTestLake } from '../test-lake.ts'
 import type { TableChange, WriteRules } from './strategy.ts'
 
@@ -20,7 +20,7 @@ const lake = await useTestLake()
 
 async function filesOf(table: TableMetadata) {
   const id = currentSnapshot(table)?.['snapshot-id']
-  return id === undefined ? [] : tableFilesOf(await dataManifestsOf(table, id, lake.reader), lake.reader)
+  return id === undefined ? [] : tableFilesOf(await liveManifestsOf(table, id, lake.reader), lake.reader)
 }
 
 /** The snapshots after `since` up to the current one, the oldest first. */
@@ -37,11 +37,11 @@ function snapshotsSince(table: TableMetadata, since: bigint | undefined): Snapsh
 
 async function rowsAddedBy(table: TableMetadata, snapshot: Snapshot): Promise<Row[]> {
   const id = snapshot['snapshot-id']
-  const paths: string[] = []
+  const paths: { path: string }[] = []
   for (const manifest of await lake.reader.manifests(snapshot))
     if (manifest.addedSnapshotId === id)
       for (const { status, snapshotId, file } of await lake.reader.entries(manifest))
-        if (status === 'added' && snapshotId === id) paths.push(lake.pathOf(file.location))
+        if (status === 'added' && snapshotId === id) paths.push({ path: lake.pathOf(file.location) })
   return rowsOf(await lake.rows(`FROM ${readTable(currentSchema(table), paths)}`))
 }
 
@@ -226,7 +226,7 @@ function applied(
 async function checkFiles(table: TableMetadata) {
   const schema = currentSchema(table)
   for (const { file, specId } of await filesOf(table)) {
-    const rows = readTable(schema, [lake.pathOf(file.location)])
+    const rows = readTable(schema, [{ path: lake.pathOf(file.location) }])
     const spec = table['partition-specs'].find((candidate) => candidate['spec-id'] === specId)
     const parts = spec ? computedPartitions(spec, schema) : []
     const values = parts.map(({ of, source }) => of(quoteIdentifier(source.name)))
@@ -250,7 +250,7 @@ async function checkReplaced(
     columnsBefore.has(name) ? `t.${name} IS NOT DISTINCT FROM b.${name}` : `b.${name} IS NULL`,
   )
   for (const { file } of replaced.filter(({ file }) => file.recordCount > 1)) {
-    const source = readTable(currentSchema(before), [lake.pathOf(file.location)])
+    const source = readTable(currentSchema(before), [{ path: lake.pathOf(file.location) }])
     const hits = await lake.rows(
       `SELECT 1 FROM ${source} t SEMI JOIN (${batchSql(columns, rows)}) b ON ${same.join(' AND ')}`,
     )
@@ -577,7 +577,7 @@ describe('a partitioned table', () => {
     for (let n = 0; n < 5; n += 1) ({ table } = await lake.writeBy(table, dates(n), byDay))
     if (table === null) throw new Error('no table')
     const id = currentSnapshot(table)?.['snapshot-id'] ?? 0n
-    const manifests = await dataManifestsOf(table, id, lake.reader)
+    const { data: manifests } = await liveManifestsOf(table, id, lake.reader)
     expect(manifests).toHaveLength(5)
     await lake.rows(`CREATE OR REPLACE TABLE batch AS ${dates(3)}`)
     const fields = currentSchema(table).fields

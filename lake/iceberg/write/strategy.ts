@@ -1,6 +1,5 @@
 // The write strategies convert a pipeline's result to the files that its table gains and loses (docs/semantics.md).
 
-import assert from 'node:assert/strict'
 import { AuthorError } from '../../pipeline/author-error.ts'
 import type { PipelineConfig } from '../../pipeline/config.ts'
 import { quoteIdentifier, quoteLiteral } from '../../quote.ts'
@@ -10,7 +9,7 @@ import { partitionSpecOf } from '../format/partition.ts'
 import type { Column, NestedField, Schema } from '../format/types.ts'
 import type { UnboundSpec } from '../format/wire.ts'
 import { pruneFiles, pruneManifests } from '../read/prune.ts'
-import { dataManifestsOf, type ManifestReader, type TableFile, tableFilesOf } from '../read/scan.ts'
+import { liveManifestsOf, type ManifestReader, type TableFile, tableFilesOf } from '../read/scan.ts'
 import { fieldIdsLiteral, fieldsWritten, selectForTable, selectForWrite } from '../sql.ts'
 import {
   type Compacted,
@@ -30,6 +29,7 @@ import {
   type MergeRules,
   mergeBatch,
   type OpenFiles,
+  openCounted,
   ownNames,
   SORTED,
   sortedColumns,
@@ -68,7 +68,7 @@ export interface ResultWrite {
   readonly directory: string
   readonly reader: ManifestReader
   readonly engine: WriteEngine
-  /** Opens another engine that can read these files of the table. Returns the engine and the files' local paths. */
+  /** Opens another engine that can read these files of the table. */
   readonly open: OpenFiles
   /** The number of rows per new file in a table with `tableRows` rows. */
   readonly fileRows?: (tableRows: number) => number
@@ -83,6 +83,8 @@ export interface TableChange {
   readonly files: readonly WrittenFile[]
   /** The table's files that `rewrite` replaces. */
   readonly replaced: readonly TableFile[]
+  /** The change of the number of deleted rows in files of the table, without compaction. */
+  readonly deletedRows: number
   /** New files with exactly the rows of the table's files that they replace. */
   readonly compacted: Compacted
   /** The number of inserted or changed rows. */
@@ -110,12 +112,21 @@ export async function writeByStrategy(write: ResultWrite): Promise<TableChange> 
   const files = isPlain ? await copyResult(write, shape) : await sortResult(write, shape)
   const rowsWritten = files.reduce((sum, { recordCount }) => sum + recordCount, 0)
   if (mergeStrategy === 'full_refresh')
-    return { ...shape.change, files, replaced: [], compacted: NO_FILES, rowsWritten, operation: 'overwrite' }
+    return {
+      ...shape.change,
+      files,
+      replaced: [],
+      deletedRows: 0,
+      compacted: NO_FILES,
+      rowsWritten,
+      operation: 'overwrite',
+    }
   const isUnchanged = write.table !== null && rowsWritten === 0
   return {
     ...shape.change,
     files,
     replaced: [],
+    deletedRows: 0,
     compacted: isUnchanged
       ? NO_FILES
       : await compactFiles(compactionOf(write, shape, { files, replaced: [] })),
@@ -290,16 +301,28 @@ async function mergeResult(write: ResultWrite, shape: Shape): Promise<TableChang
   if (table === null) {
     const files = await sortResult(write, shape)
     const rowsWritten = files.reduce((sum, { recordCount }) => sum + recordCount, 0)
-    return { ...change, operation: 'append', files, replaced: [], compacted: NO_FILES, rowsWritten }
+    return {
+      ...change,
+      operation: 'append',
+      files,
+      replaced: [],
+      deletedRows: 0,
+      compacted: NO_FILES,
+      rowsWritten,
+    }
   }
   let rows = await stageBatch(write, shape)
-  if (rows === 0)
-    return { ...change, operation: null, files: [], replaced: [], compacted: NO_FILES, rowsWritten: 0 }
+  if (rows === 0) return { ...change, ...NO_FILES, operation: null, compacted: NO_FILES, rowsWritten: 0 }
   if (isUnique(rules)) rows = await keepLastPerKey(engine, shape, rows)
   const target = targetOf(write, shape, rows)
   const candidates = await candidatesOf(table, shape, target.fileRows, write)
-  const opened = await copyBatch({ engine, open: write.open, directory }, candidates)
-  const { files, replaced, rowsWritten } = await mergeBatch(opened.engine, merge, target, opened.candidates)
+  const opened = await copyBatch({ engine, open: write.open, directory }, shape.schema, candidates)
+  const { files, replaced, deletedRows, rowsWritten } = await mergeBatch(
+    opened.engine,
+    merge,
+    target,
+    opened.candidates,
+  )
   const isNothing = files.length === 0 && replaced.length === 0
   const compacted = isNothing ? NO_FILES : await widenFiles(compactionOf(write, shape, { files, replaced }))
   const operation = replaced.length > 0 ? 'rewrite' : 'append'
@@ -308,6 +331,7 @@ async function mergeResult(write: ResultWrite, shape: Shape): Promise<TableChang
     operation: isNothing ? null : operation,
     files,
     replaced,
+    deletedRows,
     compacted,
     rowsWritten,
   }
@@ -359,7 +383,7 @@ async function keepLastPerKey(engine: WriteEngine, { schema, order }: Shape, row
   return remaining
 }
 
-type ChosenFile = Omit<Candidate, 'path'>
+type ChosenFile = Pick<Candidate, 'file' | 'isGathered'>
 
 /** The files that may hold keys of the batch. Also small files, when a partition has many of them. */
 async function candidatesOf(
@@ -372,9 +396,9 @@ async function candidatesOf(
   if (id === undefined) return []
   const keys = { relation: BATCH, fields: order }
   const query = engine.query
-  const manifests = await dataManifestsOf(table, id, reader)
-  const chosen = await pruneManifests(manifests, table, schema, keys, query)
-  const files = await tableFilesOf(chosen, reader)
+  const live = await liveManifestsOf(table, id, reader)
+  const chosen = await pruneManifests(live.data, table, schema, keys, query)
+  const files = await tableFilesOf({ ...live, data: chosen }, reader)
   const matching = new Set(await pruneFiles(files, table, schema, keys, query))
   const gathered = smallFiles(files, fileRows)
   return files
@@ -385,17 +409,18 @@ async function candidatesOf(
 /** Copies the batch to a second engine that can read the table's files. The engine of the author's SQL cannot read them. */
 async function copyBatch(
   { engine, open, directory }: Pick<ResultWrite, 'engine' | 'open' | 'directory'>,
+  schema: Schema,
   chosen: readonly ChosenFile[],
 ): Promise<{ engine: WriteEngine; candidates: Candidate[] }> {
   if (chosen.length === 0) return { engine, candidates: [] }
   const path = quoteLiteral(`${directory}/batch.parquet`)
   await engine.copy(`COPY ${BATCH} TO ${path} (FORMAT parquet, COMPRESSION lz4, RETURN_STATS)`)
-  const opened = await open(chosen.map(({ file }) => file))
-  await opened.engine.run(`CREATE TEMP TABLE ${BATCH} AS FROM read_parquet(${path})`)
-  const candidates = chosen.map((chosenFile, i): Candidate => {
-    const path = opened.paths[i]
-    assert(path !== undefined, `the merge engine did not open the file ${chosenFile.file.file.location}`)
-    return { ...chosenFile, path }
+  const files = chosen.map(({ file }) => file)
+  const { engine: other, opened } = await openCounted(open, schema, files)
+  await other.run(`CREATE TEMP TABLE ${BATCH} AS FROM read_parquet(${path})`)
+  const candidates = chosen.flatMap((chosenFile, i): Candidate[] => {
+    const file = opened[i]
+    return file ? [{ ...chosenFile, ...file }] : []
   })
-  return { engine: opened.engine, candidates }
+  return { engine: other, candidates }
 }

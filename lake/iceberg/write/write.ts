@@ -25,9 +25,18 @@ import {
 import { fieldsOf, type Schema } from '../format/types.ts'
 import { applyUpdates, MAIN, schemaIdIn } from '../format/updates.ts'
 import type { Snapshot, TableRequirement, TableUpdate, UnboundSpec } from '../format/wire.ts'
-import { liveEntries, liveFiles, type ManifestReader, readerWith, type TableFile } from '../read/scan.ts'
+import {
+  liveEntries,
+  liveFiles,
+  liveManifestsOf,
+  type ManifestReader,
+  readerWith,
+  type TableFile,
+  tableFilesOf,
+} from '../read/scan.ts'
 import { creationUpdates } from './new-table.ts'
 import type { FileMetrics } from './stats.ts'
+import { countsOf, DELETED_RECORDS, deletedRecordsOf, totalOf, totalsOf } from './summary.ts'
 
 /** A manifest with fewer files is small. Merging fills manifests up to this number. */
 export const MANIFEST_FILES_LIMIT = 5_000
@@ -45,6 +54,14 @@ export interface NewDataFile extends FileMetrics {
   readonly partition?: PartitionTuple
 }
 
+/** A delete file that is already stored. Its spec and partition are those of the data files concerned. */
+export interface NewDeleteFile extends NewDataFile {
+  readonly content: 'position-deletes' | 'equality-deletes'
+  readonly specId: number
+  /** The compared columns of equality deletes. */
+  readonly equalityIds?: readonly number[]
+}
+
 export interface Write {
   readonly metadata: TableMetadata
   /** The metadata belongs to a table created with `stage-create`, which exists only after this commit succeeds. */
@@ -60,6 +77,10 @@ export interface Write {
   /** The partitioning of the new files. Default: the table's own partitioning. */
   readonly partitionSpec?: UnboundSpec
   readonly files: readonly NewDataFile[]
+  /** Deletes of rows in files that stay. */
+  readonly deletes?: readonly NewDeleteFile[]
+  /** The change of the number of deleted rows in files of the table. Default: unknown. */
+  readonly deletedRows?: number
   /** Milliseconds since the epoch. */
   readonly at: number
   /** Unique to this attempt. The names of the objects and the id of the snapshot derive from this uuid. */
@@ -74,6 +95,7 @@ export type ReplacedFiles = ReadonlyMap<string, ReadonlySet<string>>
 export interface CompactedFiles {
   readonly files: readonly NewDataFile[]
   readonly replaced: ReplacedFiles
+  readonly deletedRows: number
   /** Names the objects of the snapshot, as `Write.uuid` does. */
   readonly uuid: string
 }
@@ -107,7 +129,7 @@ export interface StoredObject {
 export async function planCommit(write: Write): Promise<CommitPlan> {
   const { compacted, metadata, at, reader } = write
   if (compacted === undefined || compacted.files.length === 0) return planSnapshot(write)
-  const first = await planSnapshot({ ...write, operation: 'replace', ...compacted })
+  const first = await planSnapshot({ ...write, operation: 'replace', deletes: [], ...compacted })
   const second = await planSnapshot({
     ...write,
     metadata: applyUpdates(metadata, first.updates, { at }),
@@ -131,21 +153,36 @@ function movedTo(objects: readonly StoredObject[], replaced: ReplacedFiles = new
 type SnapshotWrite = Omit<Write, 'operation' | 'compacted'> & { operation: Write['operation'] | 'replace' }
 
 async function planSnapshot(write: SnapshotWrite): Promise<CommitPlan> {
-  const { metadata, operation, files, reader } = write
+  const { metadata, operation, files, deletes = [], reader } = write
   const parent = currentSnapshot(metadata)
   const context = contextOf(write)
   const objects = new ManifestWriter(context)
 
   const before = parent ? await reader.manifests(parent) : []
-  const added = files.map((file) => addedEntry(file, context.snapshotId))
+  const added = files.map((file) => addedEntry({ ...file, content: 'data' }, context.snapshotId))
   const removed = await carryOverOrRemove(write, before, objects, added)
+  const removedDeletes = await carryOverDeletes(write, before, objects, removed)
+  for (const [specId, group] of Map.groupBy(deletes, (file) => file.specId))
+    objects.add(
+      group.map((file) => addedEntry(file, context.snapshotId)),
+      { specId, content: 'deletes' },
+    )
 
-  const totalsBefore = operation !== 'overwrite' && parent ? await totalsOf(parent, before, reader) : NOTHING
+  const addedFiles = [...added.map(({ file }) => file), ...deletes]
+  const removedTotals = totalOf([...removed, ...removedDeletes])
   const snapshot = snapshotOf(write, context, parent, {
-    operation: operationName(files, removed, operation),
-    ...summaryOf(totalsBefore, totalOf(files), totalOf(removed), operation !== 'overwrite'),
-    'changed-partition-count': String(partitionsIn([...files, ...removed]).size),
-    ...(operation === 'append' && parent && rowLevelDeletes(parent)),
+    operation: operationName(
+      { added: files.length, deletes: deletes.length, removed: removed.length },
+      operation,
+    ),
+    ...countsOf({
+      // An overwrite starts from nothing, whatever another engine has counted.
+      before: parent && operation !== 'overwrite' ? await totalsOf(parent, before, reader) : removedTotals,
+      added: totalOf(addedFiles),
+      removed: removedTotals,
+    }),
+    'changed-partition-count': String(partitionsIn([...addedFiles, ...removed]).size),
+    ...deletedRecords(write, parent),
     ...write.summary,
   })
   const list = writeManifestList({ ...context, parentSnapshotId: parent?.['snapshot-id'] }, objects.manifests)
@@ -157,15 +194,26 @@ async function planSnapshot(write: SnapshotWrite): Promise<CommitPlan> {
   }
 }
 
+/** Tells the number of deleted rows when it is known and the table may have delete files. */
+function deletedRecords(
+  { operation, deletedRows }: SnapshotWrite,
+  parent: Snapshot | undefined,
+): Record<string, string> {
+  if (operation === 'overwrite' || deletedRows === undefined) return {}
+  const before = parent ? deletedRecordsOf(parent.summary) : 0
+  const mayHaveDeletes = deletedRows > 0 || Number(parent?.summary['total-delete-files'] ?? 0) > 0
+  if (before === null || !mayHaveDeletes) return {}
+  return { [DELETED_RECORDS]: String(Math.max(0, before + deletedRows)) }
+}
+
 /** The operation by the specification: an overwrite that removes nothing is an append. */
 function operationName(
-  added: readonly unknown[],
-  removed: readonly unknown[],
+  { added, deletes, removed }: Readonly<Record<'added' | 'deletes' | 'removed', number>>,
   requested: SnapshotWrite['operation'],
 ): Snapshot['summary']['operation'] {
   if (requested === 'replace') return 'replace'
-  if (removed.length === 0) return 'append'
-  return added.length === 0 ? 'delete' : 'overwrite'
+  if (removed + deletes === 0) return 'append'
+  return added === 0 ? 'delete' : 'overwrite'
 }
 
 interface Context {
@@ -236,13 +284,17 @@ export function snapshotIdOf(uuid: string): bigint {
   return folded === 0n ? 1n : folded
 }
 
-/** Adds existing manifests without the removed files to the snapshot, then the new files. Returns the removed files. */
+/**
+ * Adds existing manifests of data files without the removed files to the snapshot, then the new files. Returns the removed
+ * files.
+ */
 async function carryOverOrRemove(
   { operation, replaced, reader }: SnapshotWrite,
-  before: readonly ManifestFile[],
+  manifests: readonly ManifestFile[],
   objects: ManifestWriter,
   added: readonly ManifestEntry[],
 ): Promise<DataFile[]> {
+  const before = manifests.filter(({ content }) => content === 'data')
   switch (operation) {
     case 'append':
       await carryOver(before, reader, objects)
@@ -271,12 +323,44 @@ async function carryOverOrRemove(
 /** Keeps the existing manifests of an append. Many small manifests are merged. */
 async function carryOver(before: readonly ManifestFile[], reader: ManifestReader, objects: ManifestWriter) {
   const live = before.filter((manifest) => liveFiles(manifest) > 0)
-  const small = new Set(
-    live.filter((manifest) => manifest.content === 'data' && liveFiles(manifest) < MANIFEST_FILES_LIMIT),
-  )
+  const small = new Set(live.filter((manifest) => liveFiles(manifest) < MANIFEST_FILES_LIMIT))
   if (small.size < SMALL_MANIFESTS_LIMIT) return objects.carryOver(live)
   objects.carryOver(live.filter((manifest) => !small.has(manifest)))
   await objects.rewrite([...small], reader, asExisting)
+}
+
+/**
+ * Keeps the delete files that may concern rows of remaining data files. New data files are younger than all deletes. Returns
+ * the delete files that are dropped.
+ */
+async function carryOverDeletes(
+  { operation, metadata, reader }: SnapshotWrite,
+  before: readonly ManifestFile[],
+  objects: ManifestWriter,
+  removed: readonly DataFile[],
+): Promise<DataFile[]> {
+  const deletes = before.filter((manifest) => manifest.content === 'deletes' && liveFiles(manifest) > 0)
+  if (deletes.length === 0) return []
+  if (operation !== 'overwrite' && removed.length === 0) {
+    objects.carryOver(deletes)
+    return []
+  }
+  const used = new Set<string>()
+  if (operation !== 'overwrite') {
+    const isRemoved = new Set(removed.map(({ location }) => location))
+    const parent = currentSnapshot(metadata)?.['snapshot-id'] ?? 0n
+    const files = await tableFilesOf(await liveManifestsOf(metadata, parent, reader), reader)
+    for (const { file } of files)
+      if (!isRemoved.has(file.location))
+        for (const { location } of file.deletes?.files ?? []) used.add(location)
+  }
+  const dropped: DataFile[] = []
+  for (const manifest of deletes) {
+    const unused = (await liveEntries([manifest], reader)).filter(({ file }) => !used.has(file.location))
+    if (unused.length === 0) objects.carryOver([manifest])
+    else dropped.push(...(await objects.remove([manifest], reader, ({ file }) => !used.has(file.location))))
+  }
+  return dropped
 }
 
 /** The entry loses its metrics, because no reader prunes deleted files. */
@@ -290,7 +374,15 @@ const asDeleted = (entry: ManifestEntry, snapshotId: bigint): ManifestEntry => (
 const asExisting = (entry: ManifestEntry): ManifestEntry => ({ ...entry, status: 'existing' })
 
 const addedEntry = (
-  { location, partition = {}, recordCount, sizeBytes, columns }: NewDataFile,
+  {
+    content,
+    location,
+    partition = {},
+    recordCount,
+    sizeBytes,
+    columns,
+    equalityIds,
+  }: NewDataFile & Pick<DataFile, 'content' | 'equalityIds'>,
   snapshotId: bigint,
 ) =>
   ({
@@ -298,7 +390,16 @@ const addedEntry = (
     snapshotId,
     sequenceNumber: null,
     fileSequenceNumber: null,
-    file: { content: 'data', location, format: 'PARQUET', partition, recordCount, sizeBytes, columns },
+    file: {
+      content,
+      location,
+      format: 'PARQUET',
+      partition,
+      recordCount,
+      sizeBytes,
+      columns,
+      ...(equalityIds && { equalityIds }),
+    },
   }) satisfies ManifestEntry
 
 /** Collects the manifests of a snapshot: retained manifests and newly written ones. */
@@ -312,16 +413,16 @@ class ManifestWriter {
     this.manifests.push(...manifests)
   }
 
-  /** Rewrites the live entries of manifests through `change`, one manifest per spec. Returns the original entries. */
+  /** Rewrites the live entries of manifests through `change`, one manifest per spec and content. Returns the original entries. */
   async rewrite(
     manifests: readonly ManifestFile[],
     reader: ManifestReader,
     change: (entry: ManifestEntry) => ManifestEntry,
   ): Promise<ManifestEntry[]> {
     const all: ManifestEntry[] = []
-    for (const [specId, group] of Map.groupBy(manifests, (manifest) => manifest.specId)) {
+    for (const group of Map.groupBy(manifests, ({ specId, content }) => `${specId} ${content}`).values()) {
       const entries = await liveEntries(group, reader)
-      this.add(entries.map(change), specId)
+      this.add(entries.map(change), group[0])
       all.push(...entries)
     }
     return all
@@ -362,7 +463,13 @@ class ManifestWriter {
     return [...others, ...removedEntries.map((entry) => entry.file)]
   }
 
-  add(entries: readonly ManifestEntry[], specId = this.context.spec['spec-id']) {
+  add(
+    entries: readonly ManifestEntry[],
+    { specId, content }: Pick<ManifestFile, 'specId' | 'content'> = {
+      specId: this.context.spec['spec-id'],
+      content: 'data',
+    },
+  ) {
     const { table, snapshotId, sequenceNumber, uuid } = this.context
     const spec = this.specOf(specId)
     const schema = this.schemaOf(spec)
@@ -370,10 +477,18 @@ class ManifestWriter {
     for (let from = 0; from < entries.length; from += MANIFEST_FILES_LIMIT) {
       const part = entries.slice(from, from + MANIFEST_FILES_LIMIT)
       const location = manifestLocation(table.location, uuid, this.stored.length)
-      const bytes = writeManifest({ schema, spec }, part)
-      const size = { location, sizeBytes: bytes.length, specId, snapshotId, sequenceNumber, partitions }
+      const bytes = writeManifest({ schema, spec, content }, part)
       this.stored.push({ location, bytes })
-      this.manifests.push(describeManifest(part, size))
+      const described = {
+        location,
+        sizeBytes: bytes.length,
+        specId,
+        snapshotId,
+        sequenceNumber,
+        content,
+        partitions,
+      }
+      this.manifests.push(describeManifest(part, described))
     }
   }
 
@@ -401,71 +516,6 @@ class ManifestWriter {
 /** The partitions of files, each as a unique text. */
 const partitionsIn = (files: readonly Pick<NewDataFile, 'partition'>[]): Set<string> =>
   new Set(files.map(({ partition = {} }) => tupleText(partition)))
-
-interface Totals {
-  readonly files: number
-  readonly records: number
-  readonly bytes: number
-}
-
-const NOTHING: Totals = { files: 0, records: 0, bytes: 0 }
-
-const totalOf = (files: readonly Pick<DataFile, 'recordCount' | 'sizeBytes'>[]): Totals => ({
-  files: files.length,
-  records: files.reduce((sum, file) => sum + file.recordCount, 0),
-  bytes: files.reduce((sum, file) => sum + file.sizeBytes, 0),
-})
-
-/** The totals of a snapshot: from its summary, or counted when another engine omitted them. */
-async function totalsOf(
-  snapshot: Snapshot,
-  manifests: readonly ManifestFile[],
-  reader: ManifestReader,
-): Promise<Totals> {
-  const totalInSummary = (name: string) => Number.parseInt(snapshot.summary[name] ?? '', 10)
-  const [files, records, bytes] = [
-    totalInSummary('total-data-files'),
-    totalInSummary('total-records'),
-    totalInSummary('total-files-size'),
-  ]
-  if (Number.isSafeInteger(files + records + bytes)) return { files, records, bytes }
-  return totalOf((await liveEntries(manifests, reader)).map((entry) => entry.file))
-}
-
-function summaryOf(
-  before: Totals,
-  added: Totals,
-  removed: Totals,
-  isPartial: boolean,
-): Record<string, string> {
-  // The totals before an overwrite already exclude the removed files.
-  const removedFromTotals = isPartial ? removed : NOTHING
-  const counts = {
-    'added-data-files': added.files,
-    'added-records': added.records,
-    'added-files-size': added.bytes,
-    'deleted-data-files': removed.files,
-    'deleted-records': removed.records,
-    'removed-files-size': removed.bytes,
-    'total-data-files': before.files - removedFromTotals.files + added.files,
-    'total-records': before.records - removedFromTotals.records + added.records,
-    'total-files-size': before.bytes - removedFromTotals.bytes + added.bytes,
-    'total-delete-files': 0,
-    'total-position-deletes': 0,
-    'total-equality-deletes': 0,
-  }
-  return Object.fromEntries(Object.entries(counts).map(([name, count]) => [name, String(count)]))
-}
-
-/** Row-level deletes come from another engine. An append keeps them. */
-const rowLevelDeletes = ({ summary }: Snapshot): Record<string, string> =>
-  Object.fromEntries(Object.entries(summary).filter(([name]) => DELETE_TOTALS.has(name)))
-
-const DELETE_TOTALS: ReadonlySet<string> = new Set([
-  'total-delete-files',
-  'total-position-deletes',
-  'total-equality-deletes',
-])
 
 function snapshotOf(
   { metadata, at, uuid }: SnapshotWrite,

@@ -1,4 +1,5 @@
 import { join } from 'node:path'
+import { pathsOf } from '../../../lake/iceberg/read/table-sql.ts'
 import { addedFiles, type TableChange } from '../../../lake/iceberg/write/strategy.ts'
 import { explained } from '../author/slips.ts'
 import { counted, type Rendered, since, sized, withLocation } from '../author/wording.ts'
@@ -55,7 +56,7 @@ async function openFor(attempt: RenderedAttempt): Promise<OpenedInstance> {
     const texts = [draft.sql, ...draftsOf(tests).map(({ sql }) => sql)]
     return openForTexts(engine, { texts, tables, found, own: target.name }, resources, context.signal)
   }
-  const paths = found.flatMap((table) => table.paths)
+  const paths = found.flatMap(({ files }) => pathsOf(files))
   return { number: await openInstance(engine, tables, directory, context.signal, { paths, landing }), viewOf }
 }
 

@@ -231,8 +231,8 @@ export function renderPlain(
 }
 
 /** The log line about a table that the pipeline reads. */
-export const readsTable = ({ name, rowCount, paths }: TableInput): string =>
-  `reads ${tableKey(name)}: ${counted(rowCount, 'row')} in ${counted(paths.length, 'file')}`
+export const readsTable = ({ name, rowCount, files }: TableInput): string =>
+  `reads ${tableKey(name)}: ${counted(rowCount, 'row')} in ${counted(files.length, 'file')}`
 
 /** The log line about the files of a landing zone that the pipeline reads. */
 export function readsZone(zone: string, files: readonly LandingFile[]): string {

@@ -53,20 +53,20 @@ function onBranch(
   const removed = removedFiles(change).map(({ file }) => file)
   const before = operation === 'overwrite' ? null : cachedTable
   const removedLocations = new Set(removed.map((file) => file.location))
-  const pathAt = (i: number) => {
-    const path = before?.paths[i]
-    assert(path !== undefined, `no local file for data file ${i} of ${tableKey(name)}`)
-    return path
+  const fileAt = (i: number) => {
+    const file = before?.files[i]
+    assert(file !== undefined, `no local file for data file ${i} of ${tableKey(name)}`)
+    return file
   }
   const retained = (before?.locations ?? []).flatMap((location, i) =>
-    removedLocations.has(location) ? [] : [{ location, path: pathAt(i) }],
+    removedLocations.has(location) ? [] : [{ location, file: fileAt(i) }],
   )
   const rows = (files: readonly { recordCount: number }[]) =>
     files.reduce((sum, file) => sum + file.recordCount, 0)
   return {
     name,
     schema: schema.schema,
-    paths: [...retained.map(({ path }) => path), ...paths],
+    files: [...retained.map(({ file }) => file), ...paths.map((path) => ({ path }))],
     locations: [...retained, ...added].map(({ location }) => location),
     rowCount: (before?.rowCount ?? 0) - rows(removed) + rows(added),
   }

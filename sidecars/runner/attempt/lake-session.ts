@@ -1,6 +1,5 @@
 import { join } from 'node:path'
 import { keyIn } from '../../../lake/iceberg/format/location.ts'
-import type { DataFile } from '../../../lake/iceberg/format/manifest.ts'
 import {
   currentSchema,
   currentSnapshot,
@@ -8,8 +7,20 @@ import {
   type TableMetadata,
 } from '../../../lake/iceberg/format/metadata.ts'
 import type { Schema } from '../../../lake/iceberg/format/types.ts'
-import { dataFilesOf, type ManifestReader, makeManifestReader } from '../../../lake/iceberg/read/scan.ts'
-import { readTable } from '../../../lake/iceberg/sql.ts'
+import {
+  dataFilesOf,
+  type LiveFile,
+  type ManifestReader,
+  makeManifestReader,
+} from '../../../lake/iceberg/read/scan.ts'
+import {
+  type LocalFile,
+  localFiles,
+  pathsOf,
+  readTable,
+  storedFilesOf,
+} from '../../../lake/iceberg/read/table-sql.ts'
+import { rowCountOf } from '../../../lake/iceberg/write/summary.ts'
 import type { TableName } from '../../../lake/pipeline/names.ts'
 import { quoteIdentifier } from '../../../lake/quote.ts'
 import type { LakeAccess } from '../../../proto/gen/sluice/runner/v1/runner_pb.ts'
@@ -27,8 +38,8 @@ import type { LandingDirectory } from './landing.ts'
 export interface TableInput {
   name: TableName
   schema: Schema
-  paths: string[]
-  /** Locations in the lake of the files in `paths`. */
+  files: LocalFile[]
+  /** Locations in the lake of the data files in `files`. */
   locations: string[]
   rowCount: number
 }
@@ -44,8 +55,8 @@ export interface LakeSession {
   metadataAt(location: string): Promise<TableMetadata>
   /** Makes the data files of the table's current state local. */
   open(name: TableName, metadata: TableMetadata): Promise<TableInput>
-  /** Makes data files local and returns their paths. */
-  openFiles(files: readonly DataFile[]): Promise<string[]>
+  /** Makes data files and their delete files local. */
+  openFiles(files: readonly LiveFile[]): Promise<LocalFile[]>
   close(): void
 }
 
@@ -72,12 +83,15 @@ export function makeLake({ lakeDir, cache }: LakeOptions) {
     const files = shared ?? gatewayLake(gateway)
     const reader = sharedReader ?? readerOf(files)
     const releases: (() => void)[] = []
-    const openFiles = async (dataFiles: readonly DataFile[]) => {
-      const leases = await Promise.all(
-        dataFiles.map(({ location, sizeBytes }) => files.open(keyIn(location), sizeBytes)),
+    const openFiles = async (dataFiles: readonly LiveFile[]) => {
+      const opened = await Promise.all(
+        storedFilesOf(dataFiles).map(async ({ location, sizeBytes }) => {
+          const { path, release } = await files.open(keyIn(location), sizeBytes)
+          releases.push(release)
+          return [location, path] as const
+        }),
       )
-      releases.push(...leases.map(({ release }) => release))
-      return leases.map(({ path }) => path)
+      return localFiles(dataFiles, new Map(opened))
     }
     return {
       catalog: openBranchCatalog(lake, signal),
@@ -94,9 +108,9 @@ export function makeLake({ lakeDir, cache }: LakeOptions) {
         return {
           name,
           schema: currentSchema(metadata),
-          paths: await openFiles(dataFiles),
+          files: await openFiles(dataFiles),
           locations: dataFiles.map(({ location }) => location),
-          rowCount: dataFiles.reduce((sum, { recordCount }) => sum + recordCount, 0),
+          rowCount: snapshot ? rowCountOf(snapshot.summary) : 0,
         }
       },
       openFiles,
@@ -139,7 +153,7 @@ export async function openInstance(
         directory: landing?.from ?? undefined,
         tempDirectory: join(directory, `spill-${number}`),
         allowedDirectories: [directory, ...(landing ? [landing.directory] : [])],
-        allowedPaths: [...paths, ...tables.flatMap((table) => table.paths)],
+        allowedPaths: [...paths, ...tables.flatMap((table) => pathsOf(table.files))],
         profilePath,
         tables: tables.map(viewOf),
       },
@@ -154,10 +168,10 @@ export async function openInstance(
 }
 
 /** The view that an instance shows for a table. */
-export const viewOf = ({ name, schema, paths }: TableInput): TableView => ({
+export const viewOf = ({ name, schema, files }: TableInput): TableView => ({
   schema: schemaOf(name),
   name: name.name,
-  from: readTable(schema, paths),
+  from: readTable(schema, files),
 })
 
 export const schemaOf = ({ namespace, layer }: TableName) => `${namespace}.${layer}`

@@ -103,7 +103,7 @@ async function tableOf(name: string, sql: string): Promise<TableInput> {
       'schema-id': 0,
       fields: [{ id: 1, name: 'a', required: false, type: 'int' }],
     },
-    paths: [copy],
+    files: [{ path: copy }],
     locations: [copy],
     rowCount: 1,
   }
@@ -149,7 +149,7 @@ test('an instance is not shared again after a failure in it', async () => {
 
 test('an error about an unreadable file names the file, not its link', async () => {
   const table = await tableOf('t', 'select 7::integer as a')
-  const [path = ''] = table.paths
+  const [path = ''] = table.files.map((file) => file.path)
   await rm(path)
   await writeFile(path, 'PAR1 and nothing more')
   const query = { sql: 'select a from "default.gold"."t"', found: [table] }

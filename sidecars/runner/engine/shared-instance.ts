@@ -1,3 +1,4 @@
+import { movedTo, pathsOf } from '../../../lake/iceberg/read/table-sql.ts'
 import type { TableName } from '../../../lake/pipeline/names.ts'
 import type { AttemptResources } from '../attempt/attempt-resources.ts'
 import { openInstance, schemaOf, type TableInput, viewOf } from '../attempt/lake-session.ts'
@@ -38,7 +39,7 @@ export async function openForTexts(
   const opened = await enterShared(engine, preparedTexts, signal)
   if (opened !== null) return opened
   const { tables, found } = preparedTexts
-  const paths = found.flatMap((table) => table.paths)
+  const paths = found.flatMap(({ files }) => pathsOf(files))
   return { number: await openInstance(engine, tables, directory, signal, { paths, landing }), viewOf }
 }
 
@@ -48,14 +49,14 @@ async function enterShared(
   { texts, tables, found, own }: SharedTexts,
   signal: AbortSignal,
 ): Promise<OpenedInstance | null> {
-  const paths = new Set(found.flatMap((table) => table.paths))
+  const paths = new Set(found.flatMap(({ files }) => pathsOf(files)))
   const characters = texts.reduce((sum, text) => sum + text.length, 0)
   if (characters > limits.sharedTextCharacters || paths.size > limits.sharedFiles) return null
   const shared = await engine.shared()
   const links = await linksTo(paths, shared)
   if (links === null) return null
   const viewLinked = (table: TableInput) =>
-    viewOf({ ...table, paths: table.paths.map((path) => links.get(path) ?? path) })
+    viewOf({ ...table, files: movedTo(table.files, (path) => links.get(path) ?? path) })
   const { number } = shared
   const names = [...found.map(({ name }) => name), own].map((name) => ({
     schema: schemaOf(name),

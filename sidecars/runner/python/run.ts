@@ -1,7 +1,7 @@
 import { chmod, chown, copyFile, link, lstat, mkdir, readdir, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { currentSchema, type TableMetadata } from '../../../lake/iceberg/format/metadata.ts'
-import { readTable } from '../../../lake/iceberg/sql.ts'
+import { movedTo, pathsOf, readTable } from '../../../lake/iceberg/read/table-sql.ts'
 import { AuthorError } from '../../../lake/pipeline/author-error.ts'
 import { MERGE_STRATEGIES, type PipelineConfig } from '../../../lake/pipeline/config.ts'
 import {
@@ -233,20 +233,23 @@ class PythonService {
   }
 
   /** The locked instance can read the run's directory, so the files are linked into it. */
-  async #show({ name, schema, paths }: TableInput): Promise<void> {
+  async #show({ name, schema, files }: TableInput): Promise<void> {
     const { lease, resources, instance, signal } = this.#run
     const directory = join(lease.directory, 'late', String(this.#computedTables.size))
     await mkdir(directory, { recursive: true })
-    const links = await Promise.all(
-      paths.map(async (path, index) => {
-        const target = join(directory, `${index}.parquet`)
-        await link(path, target).catch(() => copyFile(path, target))
-        return target
-      }),
+    const links = new Map(
+      await Promise.all(
+        pathsOf(files).map(async (path, index) => {
+          const target = join(directory, `${index}.parquet`)
+          await link(path, target).catch(() => copyFile(path, target))
+          return [path, target] as const
+        }),
+      ),
     )
+    const linked = movedTo(files, (path) => links.get(path) ?? path)
     const expression = tableExpression(name)
     const inSchema = quoteIdentifier(`${name.namespace}.${name.layer}`)
-    const sql = `CREATE SCHEMA IF NOT EXISTS ${inSchema}; CREATE VIEW ${expression} AS SELECT * FROM ${readTable(schema, links)}`
+    const sql = `CREATE SCHEMA IF NOT EXISTS ${inSchema}; CREATE VIEW ${expression} AS SELECT * FROM ${readTable(schema, linked)}`
     await resources.engine.call({ kind: 'run', number: instance, sql }, signal)
   }
 

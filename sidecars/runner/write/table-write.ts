@@ -4,6 +4,7 @@ import { ROWS_WRITTEN } from '../../../lake/iceberg/format/content-change.ts'
 import { dataLocation, keyIn, tableLocation } from '../../../lake/iceberg/format/location.ts'
 import { currentSchema, type TableMetadata } from '../../../lake/iceberg/format/metadata.ts'
 import { type Column, columnsOf } from '../../../lake/iceberg/format/types.ts'
+import { pathsOf } from '../../../lake/iceberg/read/table-sql.ts'
 import type { WriteEngine } from '../../../lake/iceberg/write/merge.ts'
 import { newTable } from '../../../lake/iceberg/write/new-table.ts'
 import { copyResultFrom } from '../../../lake/iceberg/write/stats.ts'
@@ -75,9 +76,9 @@ export async function writeResult(
     reader: lake.reader,
     engine: writeEngine(engine, instance, signal),
     async open(files) {
-      const paths = await lake.openFiles(files.map(({ file }) => file))
-      const other = await openInstance(engine, [], directory, signal, { paths })
-      return { engine: writeEngine(engine, other, signal), paths }
+      const locals = await lake.openFiles(files.map(({ file }) => file))
+      const other = await openInstance(engine, [], directory, signal, { paths: pathsOf(locals) })
+      return { engine: writeEngine(engine, other, signal), files: locals }
     },
   })
 }
@@ -229,7 +230,7 @@ export async function commitResult(
   { name, table, runId }: { name: TableName; table: TableMetadata | null; runId: string },
   lake: LakeSession,
 ): Promise<string> {
-  const { metadata, schema, partitionSpec, operation, replaced, compacted } = change
+  const { metadata, schema, partitionSpec, operation, replaced, deletedRows, compacted } = change
   const changed = change.files.length
   const plan = await planCommit({
     metadata,
@@ -239,9 +240,11 @@ export async function commitResult(
     partitionSpec,
     files: files.slice(0, changed),
     replaced: replacedFiles(replaced),
+    deletedRows,
     compacted: {
       files: files.slice(changed),
       replaced: replacedFiles(compacted.replaced),
+      deletedRows: compacted.deletedRows,
       uuid: randomUUID(),
     },
     at: Date.now(),

@@ -71,9 +71,9 @@ export async function watermarkOf(
     }
   const files = filesWithMaximum(await dataFilesOf(table, snapshot['snapshot-id'], lake.reader), field)
   if (files.length === 0) return NO_WATERMARK
-  const paths = await lake.openFiles(files)
+  const locals = await lake.openFiles(files)
   const engine = await lease
-  const input = { name, schema, paths, locations: [], rowCount: 0 }
+  const input = { name, schema, files: locals, locations: [], rowCount: 0 }
   const number = await openInstance(engine, [input], directory, signal)
   const sql = `SELECT max(${quoteIdentifier(field.name)}) FROM ${tableExpression(name)}`
   try {

@@ -1,0 +1,209 @@
+import { describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { currentSchema, currentSnapshot, type TableMetadata } from '../format/metadata.ts'
+import { applyUpdates } from '../format/updates.ts'
+import { readIndependently, useTestLake } from '../test-lake.ts'
+import { rowCountOf } from '../write/summary.ts'
+import { liveManifestsOf, tableFilesOf } from './scan.ts'
+
+setDefaultTimeout(120_000)
+
+const lake = await useTestLake()
+
+async function filesOf(table: TableMetadata) {
+  const id = currentSnapshot(table)?.['snapshot-id'] ?? 0n
+  return tableFilesOf(await liveManifestsOf(table, id, lake.reader), lake.reader)
+}
+
+const rowsOf = async (table: TableMetadata, columns = '*') =>
+  lake.rows(`SELECT ${columns} FROM ${await lake.source(table)} ORDER BY ALL`)
+
+const summaryOf = (table: TableMetadata) =>
+  currentSnapshot(table)?.summary ?? { operation: 'append' as const }
+
+const position = (location: string, pos: number) => `SELECT '${location}' AS file_path, ${pos}::BIGINT AS pos`
+
+describe('position deletes', () => {
+  test('remove the named rows of a file and no others', async () => {
+    let table = await lake.write(null, 'SELECT i AS a FROM range(5) t(i)', 'append')
+    table = await lake.write(table, 'SELECT i + 5 AS a FROM range(5) t(i)', 'append')
+    const [first, second] = await filesOf(table)
+    if (!first || !second) throw new Error('no files')
+    table = await lake.writeDelta(table, {
+      positions: () => `${position(first.file.location, 1)} UNION ALL ${position(second.file.location, 4)}`,
+    })
+    expect((await rowsOf(table)).map(({ a }) => Number(a))).toEqual([0, 2, 3, 4, 5, 6, 7, 8])
+    expect(summaryOf(table)).toMatchObject({
+      operation: 'delete',
+      'total-records': '10',
+      'total-position-deletes': '2',
+      'total-delete-files': '1',
+    })
+    expect((await readIndependently(table)).map(({ a }) => Number(a)).toSorted()).toEqual([
+      0, 2, 3, 4, 5, 6, 7, 8,
+    ])
+  })
+
+  test('apply to rows of their own commit', async () => {
+    let table = await lake.write(null, 'SELECT 1 AS a', 'append')
+    table = await lake.writeDelta(table, {
+      rows: 'SELECT i::INTEGER AS a FROM range(3) t(i)',
+      positions: (location) => position(location, 2),
+    })
+    expect(await rowsOf(table)).toEqual([{ a: 0 }, { a: 1 }, { a: 1 }])
+  })
+
+  test('apply when the root of the lake has changed since', async () => {
+    let table = await lake.write(null, 'SELECT 1 AS a UNION ALL SELECT 2', 'append')
+    const [file] = await filesOf(table)
+    const before = (file?.file.location ?? '').replace(lake.root, 's3://before/')
+    table = await lake.writeDelta(table, { positions: () => position(before, 0) })
+    expect(await rowsOf(table)).toEqual([{ a: 2 }])
+  })
+
+  test('refuse a file without the required columns', async () => {
+    let table = await lake.write(null, 'SELECT 1 AS a', 'append')
+    const [file] = await filesOf(table)
+    table = await lake.writeDelta(table, {
+      positions: () => `SELECT '${file?.file.location}' AS file_path, NULL::BIGINT AS pos`,
+    })
+    await expect(rowsOf(table)).rejects.toThrow('a row without pos')
+  })
+
+  test("leave the engine's columns to tables with columns of the same names", async () => {
+    let table = await lake.write(null, "SELECT 1 AS file_row_number, 'x' AS filename, 2 AS c0", 'append')
+    const [file] = await filesOf(table)
+    table = await lake.write(table, "SELECT 2 AS file_row_number, 'y' AS filename, 3 AS c0", 'append')
+    table = await lake.writeDelta(table, { positions: () => position(file?.file.location ?? '', 0) })
+    expect(await rowsOf(table)).toEqual([{ file_row_number: 2, filename: 'y', c0: 3 }])
+  })
+})
+
+describe('a write', () => {
+  const byKey = { mergeStrategy: 'incremental', uniqueKey: ['a'] } as const
+  const batch = (from: number) => `SELECT i::INTEGER AS a, ${from} AS b FROM range(${from}, ${from + 5}) t(i)`
+
+  test('counts the rows that remain when it rewrites one of two files with deletes', async () => {
+    let { table } = await lake.writeBy(null, batch(0), byKey)
+    ;({ table } = await lake.writeBy(table, batch(10), byKey))
+    const [first, second] = (await filesOf(table)).map(({ file }) => file.location)
+    table = await lake.writeDelta(table, {
+      positions: () => `${position(first ?? '', 1)} UNION ALL ${position(second ?? '', 2)}`,
+    })
+    expect(rowCountOf(summaryOf(table))).toBe(8)
+    ;({ table } = await lake.writeBy(table, 'SELECT 0 AS a, 99 AS b', byKey))
+    expect((await rowsOf(table, 'a')).map(({ a }) => a)).toEqual([0, 2, 3, 4, 10, 11, 13, 14])
+    expect(rowCountOf(summaryOf(table))).toBe(8)
+    expect(summaryOf(table)).toMatchObject({ 'total-delete-files': '1', 'total-records': '9' })
+    ;({ table } = await lake.writeBy(table, 'SELECT 14 AS a, 99 AS b', byKey))
+    expect(rowCountOf(summaryOf(table))).toBe(8)
+    expect(summaryOf(table)).toMatchObject({
+      'total-delete-files': '0',
+      'total-position-deletes': '0',
+      'removed-delete-files': '1',
+    })
+  })
+
+  test('keeps deletes when it appends, and drops them when it refreshes the table', async () => {
+    let table = await lake.write(null, batch(0), 'append')
+    table = await lake.writeDelta(table, { equal: 'SELECT 3::INTEGER AS a' })
+    expect(rowCountOf(summaryOf(table))).toBe(5)
+    table = await lake.write(table, 'SELECT 3 AS a, 7 AS b', 'append')
+    expect(await rowsOf(table, 'count(*)::INTEGER AS n, sum(b)::INTEGER AS s')).toEqual([{ n: 5, s: 7 }])
+    expect(summaryOf(table)).toMatchObject({ operation: 'append', 'total-equality-deletes': '1' })
+    table = await lake.write(table, batch(0), 'overwrite')
+    expect(await rowsOf(table, 'count(*)::INTEGER AS n')).toEqual([{ n: 5 }])
+    expect(summaryOf(table)).toMatchObject({ 'total-equality-deletes': '0', 'total-delete-files': '0' })
+    expect(rowCountOf(summaryOf(table))).toBe(5)
+  })
+
+  test('reads around deletes when it combines small files', async () => {
+    let table = await lake.write(null, batch(0), 'append')
+    for (let n = 1; n < 8; n += 1) table = await lake.write(table, batch(n * 10), 'append')
+    table = await lake.writeDelta(table, { equal: 'SELECT 3::INTEGER AS a UNION ALL SELECT 71::INTEGER' })
+    table = await lake.write(table, batch(80), 'append')
+    table = await lake.write(table, batch(90), 'append')
+    expect(await rowsOf(table, 'count(*)::INTEGER AS n')).toEqual([{ n: 48 }])
+    expect(rowCountOf(summaryOf(table))).toBe(48)
+    expect(summaryOf(table)).toMatchObject({ 'total-equality-deletes': '0' })
+  })
+})
+
+describe('equality deletes', () => {
+  test('spare the rows of their own and later commits', async () => {
+    let table = await lake.write(null, 'SELECT 1 AS a, 1 AS b UNION ALL SELECT 2, 1', 'append')
+    table = await lake.writeDelta(table, { rows: 'SELECT 1 AS a, 2 AS b', equal: 'SELECT 1 AS a' })
+    table = await lake.write(table, 'SELECT 1 AS a, 3 AS b', 'append')
+    expect(await rowsOf(table)).toEqual([
+      { a: 1, b: 2 },
+      { a: 1, b: 3 },
+      { a: 2, b: 1 },
+    ])
+  })
+
+  test('match null with null, and need every column to match', async () => {
+    let table = await lake.write(
+      null,
+      "SELECT * FROM (VALUES (NULL, 'x'), (NULL, NULL), (1, NULL), (2, 'x')) t(a, b)",
+      'append',
+    )
+    table = await lake.writeDelta(table, { equal: "SELECT NULL::INTEGER AS a, 'x' AS b" })
+    table = await lake.writeDelta(table, { equal: 'SELECT 1 AS a, NULL::VARCHAR AS b' })
+    expect(await rowsOf(table)).toEqual([
+      { a: 2, b: 'x' },
+      { a: null, b: null },
+    ])
+  })
+
+  test('apply to widened, added and dropped columns', async () => {
+    let table = await lake.write(null, "SELECT i::INTEGER AS a, 'x' || i AS b FROM range(6) t(i)", 'append')
+    table = await lake.writeDelta(table, { equal: 'SELECT 1::INTEGER AS a' })
+    table = await lake.writeDelta(table, { equal: "SELECT 'x2' AS b" })
+    const { fields } = currentSchema(table)
+    const widened = fields
+      .filter(({ name }) => name === 'a')
+      .map((field) => ({ ...field, type: 'long' as const }))
+    const added = { id: table['last-column-id'] + 1, name: 'c', required: false, type: 'string' } as const
+    table = applyUpdates(
+      table,
+      [
+        { action: 'add-schema', schema: { type: 'struct', fields: [...widened, added] } },
+        { action: 'set-current-schema', 'schema-id': -1 },
+      ],
+      { at: 1 },
+    )
+    table = await lake.writeDelta(table, { rows: "SELECT 3::BIGINT AS a, 'new' AS c" })
+    table = await lake.writeDelta(table, { equal: 'SELECT 4::BIGINT AS a, NULL::VARCHAR AS c' })
+    table = await lake.writeDelta(table, { equal: "SELECT 3::BIGINT AS a, 'new' AS c" })
+    expect(await rowsOf(table)).toEqual([0n, 3n, 5n].map((a) => ({ a, c: null })))
+  })
+
+  test('stay in their partition, unless their spec has no partitions', async () => {
+    const rows = "SELECT * FROM (VALUES ('x', 1), ('y', 1), ('y', 2)) t(p, a)"
+    let { table } = await lake.writeBy(null, rows, { mergeStrategy: 'append_only' })
+    ;({ table } = await lake.writeBy(table, rows, {
+      mergeStrategy: 'append_only',
+      partitionBy: [{ column: 'p', transform: 'identity' }],
+    }))
+    const inY = (await filesOf(table)).find(({ file }) => Object.values(file.partition).includes('y'))
+    const scoped = await lake.writeDelta(table, {
+      equal: 'SELECT 1 AS a',
+      partition: inY?.file.partition ?? {},
+    })
+    expect(await rowsOf(scoped, 'p, a')).toEqual(
+      [
+        ['x', 1],
+        ['x', 1],
+        ['y', 1],
+        ['y', 2],
+        ['y', 2],
+      ].map(([p, a]) => ({ p, a })),
+    )
+    const global = await lake.writeDelta(table, { equal: 'SELECT 1 AS a', specId: 0 })
+    expect(await rowsOf(global, 'p, a')).toEqual(
+      [
+        ['y', 2],
+        ['y', 2],
+      ].map(([p, a]) => ({ p, a })),
+    )
+  })
+})

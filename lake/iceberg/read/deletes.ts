@@ -1,0 +1,114 @@
+// Finds the row-level deletes that apply to a data file. Sources: https://iceberg.apache.org/spec/#scan-planning,
+// #position-delete-files, #equality-delete-files
+
+import { type BoundValue, compareBounds, decoded } from '../format/bounds.ts'
+import { placeIn } from '../format/location.ts'
+import { type DataFile, type ManifestEntry, tupleText } from '../format/manifest.ts'
+import { schemaById, type TableMetadata, UnsupportedTable } from '../format/metadata.ts'
+import type { NestedField } from '../format/types.ts'
+
+/** The reserved field ids of a position delete file. */
+export const FILE_PATH_ID = 2_147_483_546
+export const POSITION_ID = 2_147_483_545
+
+/** A live delete file. */
+export interface DeleteFile {
+  readonly location: string
+  readonly sizeBytes: number
+  readonly recordCount: number
+  /** The number of the commit that deleted the rows. */
+  readonly sequenceNumber: number
+  /** The spec and the partition of the data files concerned. Null: all data files. */
+  readonly scope: string | null
+  /** The columns whose values identify deleted rows. Null: the file lists positions. */
+  readonly columns: readonly NestedField[] | null
+}
+
+/** The deletes that may concern rows of one data file. */
+export interface RowDeletes {
+  readonly sequenceNumber: number
+  readonly scope: string
+  readonly files: readonly DeleteFile[]
+}
+
+/** An entry of a manifest, with the partition spec of the manifest. */
+export interface SpecEntry {
+  readonly specId: number
+  readonly entry: ManifestEntry
+}
+
+/** Finds the deletes of a data file. Undefined: no row of the file is deleted. */
+export type DeletesOf = (data: SpecEntry) => RowDeletes | undefined
+
+export const NO_DELETES: DeletesOf = () => undefined
+
+/**
+ * Indexes the live delete files of a snapshot.
+ * @throws UnsupportedTable for formats other than Parquet and for nested or unknown equality columns
+ */
+export function deletesIndex(deletes: readonly SpecEntry[], metadata: TableMetadata): DeletesOf {
+  if (deletes.length === 0) return NO_DELETES
+  const byScope = Map.groupBy(
+    deletes.map((each) => ({ file: deleteFile(each, metadata), isConcerned: concerns(each.entry.file) })),
+    ({ file }) => file.scope,
+  )
+  return (data) => {
+    const sequenceNumber = numberOf(data.entry)
+    const scope = scopeOf(data)
+    const files = [...(byScope.get(null) ?? []), ...(byScope.get(scope) ?? [])]
+      .filter(({ file, isConcerned }) => isLater(file, sequenceNumber) && isConcerned(data.entry.file))
+      .map(({ file }) => file)
+    return files.length === 0 ? undefined : { sequenceNumber, scope, files }
+  }
+}
+
+/** An equality delete spares the rows of its own commit; a position delete may name them. */
+const isLater = ({ columns, sequenceNumber }: DeleteFile, dataNumber: number): boolean =>
+  columns === null ? dataNumber <= sequenceNumber : dataNumber < sequenceNumber
+
+/** Files from before format version 2 have no number, which means 0. */
+const numberOf = ({ sequenceNumber }: ManifestEntry): number => sequenceNumber ?? 0
+
+const scopeOf = ({ specId, entry }: SpecEntry): string => `${specId} ${tupleText(entry.file.partition)}`
+
+function deleteFile(each: SpecEntry, metadata: TableMetadata): DeleteFile {
+  const { location, sizeBytes, recordCount, format, content, equalityIds = [] } = each.entry.file
+  if (format !== 'PARQUET')
+    throw new UnsupportedTable(`${format} delete files are not supported, only Parquet: ${location}`)
+  const columns =
+    content === 'position-deletes' ? null : equalityIds.map((id) => equalityColumn(id, location, metadata))
+  if (columns?.length === 0)
+    throw new UnsupportedTable(`the equality delete file ${location} names no columns`)
+  const spec = metadata['partition-specs'].find((candidate) => candidate['spec-id'] === each.specId)
+  const isGlobal = columns !== null && spec?.fields.every(({ transform }) => transform === 'void') === true
+  const sequenceNumber = numberOf(each.entry)
+  return { location, sizeBytes, recordCount, sequenceNumber, scope: isGlobal ? null : scopeOf(each), columns }
+}
+
+/** A column may have left the current schema, so all schemas are searched, beginning with the newest. */
+function equalityColumn(id: number, location: string, metadata: TableMetadata): NestedField {
+  const current = schemaById(metadata, metadata['current-schema-id'])
+  const schemas = [current, ...metadata.schemas.toReversed()]
+  const field = schemas.flatMap(({ fields }) => fields).find((candidate) => candidate.id === id)
+  if (field !== undefined && typeof field.type === 'string') return field
+  throw new UnsupportedTable(
+    `the equality delete file ${location} compares field ${id}, which is nested or unknown: compact the table`,
+  )
+}
+
+/** Whether the bounds of a position delete file admit positions of a data file. Bounds below another root are unknown. */
+function concerns({ content, columns }: DataFile): (data: DataFile) => boolean {
+  const bounds = content === 'position-deletes' ? columns.get(FILE_PATH_ID) : undefined
+  const [lower, upper] = [bounds?.lower, bounds?.upper].map(
+    (bytes): BoundValue | undefined => bytes && decoded('string', bytes),
+  )
+  return ({ location }) => {
+    const root = location.slice(0, location.length - placeIn(location).length)
+    const isComparable = (bound: BoundValue | undefined) =>
+      bound !== undefined && String(bound).startsWith(root)
+    return (
+      !(isComparable(lower) && compareBounds(lower ?? '', location) > 0) &&
+      !(isComparable(upper) && compareBounds(upper ?? '', location) < 0)
+    )
+  }
+}

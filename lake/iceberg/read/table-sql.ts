@@ -1,0 +1,214 @@
+// SQL that reads data files without their deleted rows. One scan reads all files of a table that have deletes. Anti joins remove
+// the rows, by file and position or by the values of columns (docs/adr/0046-row-level-deletes.md).
+
+import assert from 'node:assert/strict'
+import { quoteIdentifier, quoteLiteral } from '../../quote.ts'
+import { LAKE_PREFIX, placeIn } from '../format/location.ts'
+import type { NestedField, Schema } from '../format/types.ts'
+import { parquetScan, schemaMapLiteral, sqlType } from '../sql.ts'
+import { type DeleteFile, FILE_PATH_ID, POSITION_ID, type RowDeletes } from './deletes.ts'
+import type { LiveFile } from './scan.ts'
+
+/** The facts about a data file that a reader of all its rows needs. */
+export type ReadableFile = Pick<LiveFile, 'location' | 'sizeBytes' | 'deletes'>
+
+/** A data file on this machine. */
+export interface LocalFile {
+  readonly path: string
+  readonly deletes?: LocalDeletes
+}
+
+/** The deletes of a data file, with the location of the data file in the lake and the paths of the delete files. */
+export interface LocalDeletes extends RowDeletes {
+  readonly location: string
+  readonly paths: readonly string[]
+}
+
+/** The paths of all files that a query on these data files reads. */
+export const pathsOf = (files: readonly LocalFile[]): string[] => [
+  ...new Set(files.flatMap(({ path, deletes }) => [path, ...(deletes?.paths ?? [])])),
+]
+
+/** All stored files that a query on these data files reads, each once. */
+export const storedFilesOf = (files: readonly ReadableFile[]): Pick<LiveFile, 'location' | 'sizeBytes'>[] => [
+  ...new Map(
+    files.flatMap((file) => [file, ...(file.deletes?.files ?? [])]).map((each) => [each.location, each]),
+  ).values(),
+]
+
+/** The data files with the local paths of their stored files, by location. */
+export function localFiles(files: readonly ReadableFile[], paths: ReadonlyMap<string, string>): LocalFile[] {
+  const pathOf = (location: string) => {
+    const path = paths.get(location)
+    assert(path !== undefined, `no local file for ${location}`)
+    return path
+  }
+  return files.map(({ location, deletes }) => ({
+    path: pathOf(location),
+    ...(deletes && {
+      deletes: { ...deletes, location, paths: deletes.files.map((file) => pathOf(file.location)) },
+    }),
+  }))
+}
+
+/** The same files below other paths. */
+export const movedTo = (files: readonly LocalFile[], pathFor: (path: string) => string): LocalFile[] =>
+  files.map(({ path, deletes }) => ({
+    path: pathFor(path),
+    ...(deletes && { deletes: { ...deletes, paths: deletes.paths.map(pathFor) } }),
+  }))
+
+/**
+ * A table expression over the rows of data files that are not deleted. Without files, it is an empty relation with the same
+ * columns. `fileColumn` names an additional column with the path of each row's file.
+ */
+export function readTable(schema: Schema, files: readonly LocalFile[], fileColumn?: string): string {
+  if (files.length === 0) {
+    const nulls = schema.fields.map(
+      ({ name, type }) => `CAST(NULL AS ${sqlType(type)}) AS ${quoteIdentifier(name)}`,
+    )
+    return `(SELECT ${nulls.join(', ')} WHERE false)`
+  }
+  const deleted = files.filter(hasDeletes)
+  if (deleted.length === 0) return wholeFiles(schema, files, fileColumn)
+  const whole = files.filter((file) => !hasDeletes(file))
+  const undeleted = selectUndeleted(schema, deleted, fileColumn)
+  return whole.length === 0
+    ? `(${undeleted})`
+    : `(SELECT * FROM ${wholeFiles(schema, whole, fileColumn)} UNION ALL ${undeleted})`
+}
+
+function wholeFiles({ fields }: Schema, files: readonly LocalFile[], fileColumn: string | undefined): string {
+  const more = fileColumn === undefined ? '' : `, filename = ${quoteLiteral(fileColumn)}`
+  const paths = files.map(({ path }) => quoteLiteral(path)).join(', ')
+  return `read_parquet([${paths}], schema = ${schemaMapLiteral(fields, ({ name }) => name)}${more})`
+}
+
+type Deleted = LocalFile & { readonly deletes: LocalDeletes }
+
+const hasDeletes = (file: LocalFile): file is Deleted => file.deletes !== undefined
+
+/** A SELECT of the rows that are not deleted. `fileColumn` names an additional column with the path of each row's file. */
+function selectUndeleted(schema: Schema, files: readonly Deleted[], fileColumn?: string): string {
+  const used = new Map(
+    files.flatMap(({ deletes }) =>
+      deletes.files.map((file, i) => [file.location, { file, path: deletes.paths[i] ?? '' }] as const),
+    ),
+  )
+  const scopes = new Map(
+    [...new Set(files.map(({ deletes }) => deletes.scope))].map((scope, i) => [scope, i]),
+  )
+  const context: Context = { files, used: [...used.values()], scopes }
+  const equalities = [...Map.groupBy(context.used, ({ file }) => idsOf(file)).values()].flatMap((group) => {
+    const columns = group[0]?.file.columns
+    return columns ? [{ group, columns }] : []
+  })
+  const fields = fieldsRead(
+    schema,
+    equalities.flatMap(({ columns }) => columns),
+  )
+  const columns = schema.fields.map(({ name }, i) => `t.c${i} AS ${quoteIdentifier(name)}`)
+  if (fileColumn !== undefined) columns.push(`t.filename AS ${quoteIdentifier(fileColumn)}`)
+  const indexOf = new Map(fields.map(({ id }, i) => [id, i]))
+  const scan = parquetScan(
+    fields,
+    files.map(({ path }) => path),
+  )
+  return [
+    `SELECT ${columns.join(', ')} FROM ${scan} t`,
+    equalities.length > 0 ? `JOIN ${dataFiles(context)} f ON f.path = t.filename` : '',
+    withoutPositions(context),
+    ...equalities.map((equality, n) => withoutEqual(context, equality, { n, indexOf })),
+  ].join(' ')
+}
+
+interface Context {
+  readonly files: readonly Deleted[]
+  readonly used: readonly UsedDelete[]
+  /** Numbers the scopes of the data files. */
+  readonly scopes: ReadonlyMap<string, number>
+}
+
+interface UsedDelete {
+  readonly file: DeleteFile
+  readonly path: string
+}
+
+const idsOf = ({ columns }: DeleteFile): string =>
+  columns === null
+    ? ''
+    : columns
+        .map(({ id }) => id)
+        .toSorted((a, b) => a - b)
+        .join()
+
+/** The columns of the table, and compared columns that the table no longer has. */
+function fieldsRead({ fields }: Schema, compared: readonly NestedField[]): NestedField[] {
+  const present = new Set(fields.map(({ id }) => id))
+  const missing = new Map(compared.filter(({ id }) => !present.has(id)).map((field) => [field.id, field]))
+  return [...fields, ...missing.values()]
+}
+
+function dataFiles({ files, scopes }: Context): string {
+  const rows = files.map(({ path, deletes: { location, sequenceNumber, scope } }) =>
+    rowSql([quoteLiteral(placeIn(location)), quoteLiteral(path), sequenceNumber, scopes.get(scope) ?? null]),
+  )
+  return `(FROM (VALUES ${rows.join(', ')}) f(location, path, number, scope))`
+}
+
+function deleteFiles(group: readonly UsedDelete[], { scopes }: Context): string {
+  const rows = group.map(({ file: { sequenceNumber, scope }, path }) =>
+    rowSql([quoteLiteral(path), sequenceNumber, scope === null ? null : (scopes.get(scope) ?? null)]),
+  )
+  return `(FROM (VALUES ${rows.join(', ')}) s(path, number, scope))`
+}
+
+const rowSql = (values: readonly (string | number | null)[]): string =>
+  `(${values.map((value) => value ?? 'NULL::INTEGER').join(', ')})`
+
+/** The columns of a position delete file. */
+export const POSITION_FIELDS: readonly NestedField[] = [
+  { id: FILE_PATH_ID, name: 'file_path', required: true, type: 'string' },
+  { id: POSITION_ID, name: 'pos', required: true, type: 'long' },
+]
+
+/** A file without the expected columns would otherwise delete nothing. */
+const required = (column: string, name: string): string =>
+  `CASE WHEN ${column} IS NULL THEN error('a position delete file has a row without ${name}') ELSE ${column} END`
+
+/** The SQL for `placeIn`. Delete files keep their texts when the root of the lake changes. */
+const placeSql = (location: string): string =>
+  `regexp_replace(${location}, '^.*?/${LAKE_PREFIX}', '/${LAKE_PREFIX}')`
+
+function withoutPositions(context: Context): string {
+  const group = context.used.filter(({ file }) => file.columns === null)
+  if (group.length === 0) return ''
+  const scan = parquetScan(
+    POSITION_FIELDS,
+    group.map(({ path }) => path),
+  )
+  return `ANTI JOIN (
+    SELECT f.path, ${required('d.c1', 'pos')} AS pos FROM ${scan} d
+    JOIN ${deleteFiles(group, context)} s ON s.path = d.filename
+    JOIN ${dataFiles(context)} f
+      ON f.location = ${placeSql(required('d.c0', 'file_path'))} AND f.scope = s.scope AND f.number <= s.number
+  ) p ON p.path = t.filename AND p.pos = t.file_row_number`
+}
+
+/** Equal values include two nulls. */
+function withoutEqual(
+  context: Context,
+  { group, columns }: { group: readonly UsedDelete[]; columns: readonly NestedField[] },
+  { n, indexOf }: { n: number; indexOf: ReadonlyMap<number, number> },
+): string {
+  const scan = parquetScan(
+    columns,
+    group.map(({ path }) => path),
+  )
+  const keys = columns.map((_, i) => `d.c${i} AS k${i}`)
+  const equal = columns.map(({ id }, i) => `e${n}.k${i} IS NOT DISTINCT FROM t.c${indexOf.get(id) ?? ''}`)
+  return `ANTI JOIN (
+    SELECT ${keys.join(', ')}, s.scope, max(s.number) AS number FROM ${scan} d
+    JOIN ${deleteFiles(group, context)} s ON s.path = d.filename GROUP BY ALL
+  ) e${n} ON ${equal.join(' AND ')} AND f.number < e${n}.number AND (e${n}.scope IS NULL OR e${n}.scope = f.scope)`
+}
