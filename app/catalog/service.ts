@@ -11,11 +11,11 @@ import {
   type TableMetadata,
 } from '../../lake/iceberg/format/metadata.ts'
 import { CommitFailed, checkRequirements } from '../../lake/iceberg/format/requirements.ts'
+import { rowCountOf } from '../../lake/iceberg/format/row-count.ts'
 import { columnsOf } from '../../lake/iceberg/format/types.ts'
 import { applyUpdates } from '../../lake/iceberg/format/updates.ts'
 import { parseCommitRequest, parseCreateTable, type TableUpdate } from '../../lake/iceberg/format/wire.ts'
 import { newTable } from '../../lake/iceberg/write/new-table.ts'
-import { rowCountOf } from '../../lake/iceberg/write/summary.ts'
 import { type TableName, tableKey } from '../../lake/pipeline/names.ts'
 import { EVERYTHING, type Visible } from '../core/access.ts'
 import type { Clock } from '../core/clock.ts'

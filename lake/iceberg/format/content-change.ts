@@ -1,5 +1,6 @@
 // The numbers of a change from one state of a table to the next, from the summaries of the snapshots in between.
 import { currentSnapshot, snapshotById, type TableMetadata } from './metadata.ts'
+import { rowCountOf } from './row-count.ts'
 import type { Snapshot } from './wire.ts'
 
 /** A property of a snapshot's summary: the rows that a run inserted or changed. Copied rows do not count. */
@@ -22,13 +23,14 @@ export function contentChange(before: TableMetadata | null, after: TableMetadata
   const { operation } = to.summary
   const written = numberIn(to, ROWS_WRITTEN)
   if (written !== undefined) {
-    const growth = (numberIn(to, 'total-records') ?? 0) - ((from && numberIn(from, 'total-records')) ?? 0)
+    const growth = rowCountOf(to.summary) - (from ? rowCountOf(from.summary) : 0)
     return { operation, rowsAdded: written, rowsRemoved: Math.max(0, written - growth) }
   }
   const changes = snapshotsSince(after, to, from).filter(({ summary }) => summary.operation !== 'replace')
   const sum = (name: string) =>
     changes.reduce((total, snapshot) => total + (numberIn(snapshot, name) ?? 0), 0)
-  return { operation, rowsAdded: sum('added-records'), rowsRemoved: sum('deleted-records') }
+  const rowsRemoved = sum('deleted-records') + sum('added-position-deletes')
+  return { operation, rowsAdded: sum('added-records'), rowsRemoved }
 }
 
 /** The ancestors of a snapshot, from the snapshot itself to `from` (exclusive). */

@@ -1,8 +1,8 @@
 import { describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { currentSchema, currentSnapshot, type TableMetadata } from '../format/metadata.ts'
+import { rowCountOf } from '../format/row-count.ts'
 import { applyUpdates } from '../format/updates.ts'
 import { readIndependently, useTestLake } from '../test-lake.ts'
-import { rowCountOf } from '../write/summary.ts'
 import { liveManifestsOf, tableFilesOf } from './scan.ts'
 
 setDefaultTimeout(120_000)

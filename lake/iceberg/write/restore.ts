@@ -9,11 +9,11 @@ import {
   defaultSpec,
   type TableMetadata,
 } from '../format/metadata.ts'
+import { DELETED_RECORDS } from '../format/row-count.ts'
 import { applyUpdates, MAIN } from '../format/updates.ts'
 import type { Snapshot, TableUpdate } from '../format/wire.ts'
 import { type ChangedFiles, changedFiles, manifestsOf } from '../read/changed-files.ts'
 import { liveFiles, type ManifestReader } from '../read/scan.ts'
-import { DELETED_RECORDS } from './summary.ts'
 import { expiredSnapshots, type StoredObject, snapshotIdOf } from './write.ts'
 
 export interface Restore {

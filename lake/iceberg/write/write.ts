@@ -22,6 +22,7 @@ import {
   type TableMetadata,
   UnsupportedTable,
 } from '../format/metadata.ts'
+import { DELETED_RECORDS, deletedRecordsOf } from '../format/row-count.ts'
 import { fieldsOf, type Schema } from '../format/types.ts'
 import { applyUpdates, MAIN, schemaIdIn } from '../format/updates.ts'
 import type { Snapshot, TableRequirement, TableUpdate, UnboundSpec } from '../format/wire.ts'
@@ -36,7 +37,7 @@ import {
 } from '../read/scan.ts'
 import { creationUpdates } from './new-table.ts'
 import type { FileMetrics } from './stats.ts'
-import { countsOf, DELETED_RECORDS, deletedRecordsOf, totalOf, totalsOf } from './summary.ts'
+import { countsOf, totalOf, totalsOf } from './summary.ts'
 
 /** A manifest with fewer files is small. Merging fills manifests up to this number. */
 export const MANIFEST_FILES_LIMIT = 5_000

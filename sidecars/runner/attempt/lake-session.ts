@@ -6,6 +6,7 @@ import {
   parseMetadata,
   type TableMetadata,
 } from '../../../lake/iceberg/format/metadata.ts'
+import { rowCountOf } from '../../../lake/iceberg/format/row-count.ts'
 import type { Schema } from '../../../lake/iceberg/format/types.ts'
 import {
   dataFilesOf,
@@ -20,7 +21,6 @@ import {
   readTable,
   storedFilesOf,
 } from '../../../lake/iceberg/read/table-sql.ts'
-import { rowCountOf } from '../../../lake/iceberg/write/summary.ts'
 import type { TableName } from '../../../lake/pipeline/names.ts'
 import { quoteIdentifier } from '../../../lake/quote.ts'
 import type { LakeAccess } from '../../../proto/gen/sluice/runner/v1/runner_pb.ts'
