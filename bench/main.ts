@@ -1,6 +1,7 @@
 // `npm run bench [name...]`: each benchmark prints its figures beside a peer or a limit measured in the same run. No benchmark
 // asserts a figure.
 import { benchControlPlane } from './control-plane.ts'
+import { benchLakeSize } from './lake-size.ts'
 import { benchLineage } from './lineage.ts'
 import { benchLists } from './lists.ts'
 import { benchManyFiles } from './many-files.ts'
@@ -26,6 +27,7 @@ const BENCHMARKS: Record<string, () => Promise<void>> = {
   lists: benchLists,
   lineage: benchLineage,
   merge: benchMerge,
+  'lake-size': benchLakeSize,
   preview: benchPreview,
   sse: benchSse,
   query: benchQuery,

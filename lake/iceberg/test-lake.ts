@@ -66,6 +66,7 @@ const RULES: WriteRules = {
   uniqueKey: [],
   partitionColumn: '',
   partitionBy: [],
+  targetFileSize: null,
   scdValidFrom: 'valid_from',
   scdValidTo: 'valid_to',
 }
@@ -152,10 +153,10 @@ export async function useTestLake(): Promise<TestLake> {
         result: 'sluice_result',
         columns: await engine.define(sql),
         table,
-        stage: ({ schema, partitionSpec }) => {
+        stage: (shape) => {
           const uuid = crypto.randomUUID()
           const name = { namespace: 'default', layer: 'silver', name: 'flights' } as const
-          return newTable({ uuid, location: tableLocation(root, name, uuid), schema, partitionSpec, at: AT })
+          return newTable({ ...shape, uuid, location: tableLocation(root, name, uuid), at: AT })
         },
         at,
         directory: local,
@@ -181,6 +182,7 @@ export async function useTestLake(): Promise<TestLake> {
         operation: change.operation,
         schema: change.schema.schema,
         partitionSpec: change.partitionSpec,
+        properties: change.properties,
         files: files.slice(0, change.files.length),
         replaced: replacedFiles(change.replaced),
         deletedRows: change.deletedRows,

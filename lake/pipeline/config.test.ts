@@ -18,6 +18,7 @@ describe('reading a configuration', () => {
         watermarkColumn: '',
         partitionColumn: '',
         partitionBy: [],
+        targetFileSize: null,
         archiveLandingZones: false,
         scdValidFrom: 'valid_from',
         scdValidTo: 'valid_to',
@@ -42,6 +43,7 @@ partition_column: day
 partition_by:
   - {column: ts, transform: month}
   - column: region
+target_file_size: 32 MB
 archive_landing_zones: true
 scd_valid_from: from
 scd_valid_to: to
@@ -60,6 +62,7 @@ retry_delay_seconds: 5
         { column: 'ts', transform: 'month' },
         { column: 'region', transform: 'identity' },
       ],
+      targetFileSize: 33_554_432,
       archiveLandingZones: true,
       scdValidFrom: 'from',
       scdValidTo: 'to',
@@ -137,6 +140,10 @@ describe('problems of a configuration', () => {
     ],
     ['partition_by: "[*x]"', 'partition_by: must be a list of {column, transform}'],
     ['materialized: view', 'materialized: view is not available yet: use table'],
+    ['target_file_size: 128', 'target_file_size: must be a size from 1MB to 512MB, not 128'],
+    ['target_file_size: 0MB', 'target_file_size: must be a size from 1MB to 512MB, not "0MB"'],
+    ['target_file_size: 513MB', 'target_file_size: must be a size from 1MB to 512MB, not "513MB"'],
+    ['target_file_size: 1GB', 'target_file_size: must be a size from 1MB to 512MB, not "1GB"'],
     ['materialized: index', 'materialized: must be table, not "index"'],
   ])('refuses %s', (line, message) => {
     const errors = errorsOf(line)

@@ -31,6 +31,8 @@ export interface PipelineConfig {
   /** Empty: no partition column. */
   partitionColumn: string
   partitionBy: readonly PartitionBy[]
+  /** Bytes; null: the table's own property, or the default. */
+  targetFileSize: number | null
   archiveLandingZones: boolean
   scdValidFrom: string
   scdValidTo: string
@@ -68,6 +70,8 @@ export const CONFIG_LIMITS = {
   columnNameCharacters: 255,
   descriptionCharacters: 10_000,
   retries: 100,
+  /** Smaller files cost a reader more than they save. The object gateway accepts files of up to 1 GiB. */
+  fileMegabytes: { min: 1, max: 512 },
   retryDelaySeconds: 86_400,
 } as const
 
@@ -79,6 +83,7 @@ const DEFAULTS: PipelineConfig = {
   watermarkColumn: '',
   partitionColumn: '',
   partitionBy: [],
+  targetFileSize: null,
   archiveLandingZones: false,
   scdValidFrom: 'valid_from',
   scdValidTo: 'valid_to',
@@ -106,6 +111,7 @@ const READERS: { [Name in keyof PipelineConfig]: (value: unknown) => PipelineCon
   watermarkColumn: (value) => (value === '' ? '' : columnName(value)),
   partitionColumn: (value) => (value === '' ? '' : columnName(value)),
   partitionBy: partitions,
+  targetFileSize: fileSize,
   archiveLandingZones: flag,
   scdValidFrom: columnName,
   scdValidTo: columnName,
@@ -278,6 +284,15 @@ function wholeNumber(value: unknown, max: number): number {
   if (typeof number !== 'number' || !Number.isSafeInteger(number) || number < 0 || number > max)
     return refuse(`must be a whole number from 0 to ${max}`, value)
   return number
+}
+
+/** A size such as 128MB, in bytes. */
+function fileSize(value: unknown): number {
+  const { min, max } = CONFIG_LIMITS.fileMegabytes
+  const megabytes = typeof value === 'string' ? Number(/^(\d{1,4})\s*MB$/i.exec(value)?.[1]) : Number.NaN
+  if (!(megabytes >= min && megabytes <= max))
+    return refuse(`must be a size from ${min}MB to ${max}MB`, value)
+  return megabytes * 1_048_576
 }
 
 function columnName(value: unknown): string {

@@ -1,18 +1,39 @@
 // The distribution of rows over files. A change rewrites whole files, so files are small compared to their table. A reader
 // opens every file, so files are no smaller than necessary (docs/adr/0014-copy-on-write.md).
 
-/** Rows per file. A row group of this size reads as fast as a larger one. */
+/**
+ * Rows per file of a table with a key, and per row group. A row group of this size reads as fast as a larger one. The engine
+ * holds a whole row group, and twice as many rows of 8 kB exhaust 1 GiB.
+ */
 export const FILE_ROWS = 65_536
 /** The largest number of rows per file of a large table. Rewriting such a file takes about a second. */
 export const FILE_ROWS_LIMIT = 1_048_576
-/** Limits the size of files with wide rows. The object gateway accepts files of up to 1 GiB. */
-export const FILE_BYTES = 536_870_912
+/** The size of a new file of a table without a key. */
+export const FILE_BYTES = 134_217_728
 /** A large table has at least this many files, so that a change in one place rewrites at most two of them. */
 const FILES_OF_LARGE_TABLE = 160
 
 /** The number of rows per new file in a table with `tableRows` rows. */
 export const fileRowsFor = (tableRows: number): number =>
   Math.min(FILE_ROWS_LIMIT, Math.max(FILE_ROWS, Math.ceil(tableRows / FILES_OF_LARGE_TABLE)))
+
+/** Properties of new tables. Other writers read them, so all files of a table have the same layout. */
+export const LAYOUT_PROPERTIES = {
+  'write.parquet.compression-codec': 'zstd',
+  'write.parquet.row-group-limit': String(FILE_ROWS),
+} as const
+export const FILE_SIZE_PROPERTY = 'write.target-file-size-bytes'
+/** Another engine may have stored any size. */
+const FILE_BYTES_MIN = 1_048_576
+const FILE_BYTES_MAX = 536_870_912
+
+/** The file size that a table's properties ask for, within the limits. */
+export function fileBytesOf(properties: Readonly<Record<string, string>> | undefined): number {
+  const bytes = Number(properties?.[FILE_SIZE_PROPERTY] ?? FILE_BYTES)
+  return Number.isFinite(bytes)
+    ? Math.min(FILE_BYTES_MAX, Math.max(FILE_BYTES_MIN, Math.floor(bytes)))
+    : FILE_BYTES
+}
 
 /** A file may grow by this factor before it is split. */
 const GROWTH = 1.5
@@ -30,8 +51,14 @@ export function cut(rows: number, fileRows: number): { from: number; to: number 
 
 /** When a partition has more small files than this, they are combined. */
 export const SMALL_FILES_LIMIT = 8
-/** A file with fewer rows than this share of a full file is small. */
+/** A file with a smaller share of a full file's rows or bytes is small. */
 export const SMALL_SHARE = 0.25
+/**
+ * Files of a table without a key are combined with files of a similar size: the factor between two sizes, and the first size. So
+ * a row is rewritten at most four times, however small its first file was.
+ */
+export const TIER_FACTOR = 8
+export const TIER_BYTES = 65_536
 /** Rows can be wide, so a larger file is not small. One write combines at most `GATHERED_BYTES` of small files. */
 export const SMALL_BYTES = 33_554_432
 export const GATHERED_BYTES = 134_217_728

@@ -1,6 +1,13 @@
 // Replaces files of a table by new files with the same rows. A commit records such files in their own `replace` snapshot.
 
-import { GATHERED_BYTES, SMALL_BYTES, SMALL_FILES_LIMIT, SMALL_SHARE } from '../format/layout.ts'
+import {
+  GATHERED_BYTES,
+  SMALL_BYTES,
+  SMALL_FILES_LIMIT,
+  SMALL_SHARE,
+  TIER_BYTES,
+  TIER_FACTOR,
+} from '../format/layout.ts'
 import { tupleText } from '../format/manifest.ts'
 import { currentSchema, currentSnapshot, type TableMetadata } from '../format/metadata.ts'
 import type { Schema } from '../format/types.ts'
@@ -59,7 +66,7 @@ export async function widenFiles(compaction: Compaction): Promise<Compacted> {
   )
   if (replaced.length === 0) return NO_FILES
   const { engine, opened } = await openCounted(compaction.open, target.schema, replaced)
-  const whole = { ...target, fileRows: Number.POSITIVE_INFINITY }
+  const whole = { ...target, fileRows: Number.POSITIVE_INFINITY, fileBytes: null }
   const writer = new FileWriter(engine, whole, compaction.written)
   for (const { local, rows } of opened)
     await writer.write(readTable(target.schema, [local]), rows, compaction.order)
@@ -81,7 +88,7 @@ async function gatherSmall({ table, reader, open, target, order, written }: Comp
   if (table === null || snapshot === undefined) return NO_FILES
   if (Number(snapshot.summary['total-data-files'] ?? Number.POSITIVE_INFINITY) <= SMALL_FILES_LIMIT)
     return NO_FILES
-  const replaced = [...smallFiles(await liveFilesOf(table, reader), target.fileRows)]
+  const replaced = [...smallFiles(await liveFilesOf(table, reader), target)]
   if (replaced.length === 0) return NO_FILES
   const { engine, opened } = await openCounted(open, target.schema, replaced)
   const rows = opened.reduce((sum, file) => sum + file.rows, 0)
@@ -98,7 +105,35 @@ async function liveFilesOf(table: TableMetadata, reader: ManifestReader): Promis
 }
 
 /** Selects small files of each partition that has many, up to the size of one full file. */
-export function smallFiles(files: readonly TableFile[], fileRows: number): Set<TableFile> {
+export function smallFiles(
+  files: readonly TableFile[],
+  { fileRows, fileBytes }: Pick<Target, 'fileRows' | 'fileBytes'>,
+): Set<TableFile> {
+  return fileBytes === null ? smallByRows(files, fileRows) : smallByBytes(files, fileBytes)
+}
+
+/** Selects files of a similar size. Combining the smallest files with a large one would rewrite the large one again and again. */
+function smallByBytes(files: readonly TableFile[], fileBytes: number): Set<TableFile> {
+  const small = files.filter(({ file }) => file.sizeBytes < fileBytes * SMALL_SHARE)
+  const tierOf = (bytes: number) =>
+    Math.max(0, Math.ceil(Math.log(bytes / TIER_BYTES) / Math.log(TIER_FACTOR)))
+  const chosen = new Set<TableFile>()
+  for (const group of Map.groupBy(
+    small,
+    ({ specId, file }) => `${tierOf(file.sizeBytes)} ${specId} ${tupleText(file.partition)}`,
+  ).values()) {
+    if (group.length <= SMALL_FILES_LIMIT) continue
+    let bytes = 0
+    for (const file of group) {
+      bytes += file.file.sizeBytes
+      if (bytes > fileBytes) break
+      chosen.add(file)
+    }
+  }
+  return chosen
+}
+
+function smallByRows(files: readonly TableFile[], fileRows: number): Set<TableFile> {
   const small = files.filter(
     ({ file }) => file.recordCount < fileRows * SMALL_SHARE && file.sizeBytes < SMALL_BYTES,
   )

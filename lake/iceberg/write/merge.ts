@@ -4,7 +4,7 @@
 import assert from 'node:assert/strict'
 import { quoteIdentifier, quoteLiteral } from '../../quote.ts'
 import { type BoundValue, decoded, InfiniteValue, valueFromText } from '../format/bounds.ts'
-import { cut, PARTITIONS_LIMIT } from '../format/layout.ts'
+import { cut, FILE_ROWS, PARTITIONS_LIMIT } from '../format/layout.ts'
 import type { PartitionTuple } from '../format/manifest.ts'
 import type { PartitionSpec } from '../format/metadata.ts'
 import {
@@ -98,6 +98,8 @@ export interface Target {
   readonly spec: PartitionSpec
   /** The number of rows per new file. */
   readonly fileRows: number
+  /** The size of a new file; null when files are cut by rows, because their rows are sorted by a key. */
+  readonly fileBytes: number | null
   /** The directory of new files. */
   readonly directory: string
 }
@@ -162,7 +164,7 @@ export class FileWriter {
    */
   async write(from: string, rows: number, order: readonly string[]): Promise<void> {
     if (rows === 0) return
-    const isOne = this.#partitions.length === 0 && cut(rows, this.#target.fileRows).length === 1
+    const isOne = this.#partitions.length === 0 && this.#cut(rows).length === 1
     if (isOne) {
       const columns = this.#names.map((name) => `s.${name}`).join(', ')
       return this.#copy(`SELECT ${columns} FROM ${from} s ${orderBy(order.map((name) => `s.${name}`))}`, {})
@@ -175,7 +177,7 @@ export class FileWriter {
   async cutSorted(rows: number): Promise<void> {
     const columns = sortedColumns(this.#target.schema)
     for (const { tuple, first, count } of await this.#partitionsOf(rows))
-      for (const slice of cut(count, this.#target.fileRows))
+      for (const slice of this.#cut(count))
         await this.#copy(
           `SELECT ${columns} FROM ${SORTED}
            WHERE rowid >= ${first + slice.from} AND rowid < ${first + slice.to}`,
@@ -229,16 +231,33 @@ export class FileWriter {
     }))
   }
 
+  /** Ranges of rows that are copied on their own. The engine cuts files by size. */
+  #cut(rows: number): { from: number; to: number }[] {
+    return this.#target.fileBytes === null ? cut(rows, this.#target.fileRows) : [{ from: 0, to: rows }]
+  }
+
   async #copy(select: string, partition: PartitionTuple): Promise<void> {
-    const { directory, schema } = this.#target
-    const path = `${directory}/part-${this.#written + this.files.length}.parquet`
-    const copied = await this.#engine.copy(
-      `COPY (${select}) TO ${quoteLiteral(path)}
-       (FORMAT parquet, COMPRESSION zstd, FIELD_IDS ${fieldIdsLiteral(schema.fields)}, RETURN_STATS)`,
-    )
-    for (const file of copied) this.files.push({ ...metricsOf(schema, file), path: file.filename, partition })
+    const { directory, schema, fileBytes } = this.#target
+    const path = `${directory}/part-${this.#written + this.files.length}${fileBytes === null ? '.parquet' : ''}`
+    const copied = await this.#engine.copy(copySql(select, path, { fields: schema.fields, fileBytes }))
+    for (const file of withRows(copied))
+      this.files.push({ ...metricsOf(schema, file), path: file.filename, partition })
   }
 }
+
+/** Writes rows to the file `path`, or to files of a size in the directory `path`. */
+export const copySql = (
+  select: string,
+  path: string,
+  { fields, fileBytes }: { fields: readonly NestedField[]; fileBytes: number | null },
+): string =>
+  `COPY (${select}) TO ${quoteLiteral(path)}
+   (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE ${FILE_ROWS}, ${fileBytes === null ? '' : `FILE_SIZE_BYTES ${fileBytes},`}
+    FIELD_IDS ${fieldIdsLiteral(fields)}, RETURN_STATS)`
+
+/** After the last cut, the engine may write a file without rows. */
+export const withRows = (copied: readonly CopyResult[]): CopyResult[] =>
+  copied.filter(({ count }) => count > 0n)
 
 /** The columns of SORTED under their names in the table. */
 export const sortedColumns = ({ fields }: Schema): string =>

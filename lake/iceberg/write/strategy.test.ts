@@ -405,9 +405,78 @@ describe('changes of large tables', () => {
     expect(await rowCounts(next.table)).toEqual([50, 49])
   })
 
-  test('writes a large result without a key as several files', async () => {
-    const { table } = await lake.writeBy(null, `SELECT range AS id FROM range(${2 * FILE_ROWS + 1})`, {})
-    expect((await rowCounts(table)).sort()).toEqual([1, FILE_ROWS, FILE_ROWS])
+  test('writes a large result with a key as several files', async () => {
+    const sql = `SELECT range AS id FROM range(${2 * FILE_ROWS + 1})`
+    const { table } = await lake.writeBy(null, sql, incremental)
+    expect(await rowCounts(table)).toHaveLength(3)
+  })
+})
+
+describe('a result without a key', () => {
+  const MEGABYTE = 1_048_576
+  /** Rows of 32 incompressible bytes. */
+  const wide = (rows: number, from = 0) =>
+    `SELECT range + ${from} AS id, range % 2 AS part, md5(range::VARCHAR) AS text FROM range(${rows})`
+  const sizesOf = async (table: TableMetadata) => (await filesOf(table)).map(({ file }) => file.sizeBytes)
+
+  test('is one file below the target size, whatever its number of rows', async () => {
+    const { table } = await lake.writeBy(null, wide(3 * FILE_ROWS), {})
+    expect(await rowCounts(table)).toEqual([3 * FILE_ROWS])
+    expect(table.properties).toEqual({
+      'write.parquet.compression-codec': 'zstd',
+      'write.parquet.row-group-limit': String(FILE_ROWS),
+      'write.target-file-size-bytes': '134217728',
+    })
+    const [groups] = await lake.rows(
+      `SELECT max(row_group_num_rows)::INTEGER AS rows FROM parquet_metadata('${lake.pathOf((await filesOf(table))[0]?.file.location ?? '')}')`,
+    )
+    expect(groups?.rows).toBe(FILE_ROWS)
+  })
+
+  test.each([
+    ['without partitions', []],
+    ['in partitions', [{ column: 'part', transform: 'identity' as const }]],
+  ])('is cut into files of the target size %s', async (_, partitionBy) => {
+    const rules = { targetFileSize: MEGABYTE, partitionBy }
+    const { table } = await lake.writeBy(null, wide(4 * FILE_ROWS), rules)
+    const sizes = await sizesOf(table)
+    expect(sizes.length).toBeGreaterThan(2)
+    // The engine cuts between row groups.
+    expect(Math.max(...sizes)).toBeLessThan(6 * MEGABYTE)
+    const [sums] = await lake.rows(`SELECT count(*)::INTEGER AS n FROM ${await lake.source(table)}`)
+    expect(sums).toEqual({ n: 4 * FILE_ROWS })
+    await checkFiles(table)
+  })
+
+  test('follows the property that another engine has set, unless the pipeline sets a size', async () => {
+    const { table } = await lake.writeBy(null, wide(10), {})
+    const property = 'write.target-file-size-bytes'
+    const foreign = { ...table, properties: { ...table.properties, [property]: String(MEGABYTE) } }
+    const small = await lake.writeBy(foreign, wide(2 * FILE_ROWS), {})
+    expect((await sizesOf(small.table)).length).toBeGreaterThan(1)
+    expect(small.table.properties?.[property]).toBe(String(MEGABYTE))
+    const large = await lake.writeBy(foreign, wide(2 * FILE_ROWS), { targetFileSize: 64 * MEGABYTE })
+    expect(await sizesOf(large.table)).toHaveLength(1)
+    expect(large.table.properties?.[property]).toBe(String(64 * MEGABYTE))
+  })
+
+  test('combines appended files of a similar size only', async () => {
+    const rules = { mergeStrategy: 'append_only', targetFileSize: 64 * MEGABYTE } as const
+    let { table } = await lake.writeBy(null, wide(FILE_ROWS), rules)
+    const [first] = await filesOf(table)
+    for (let n = 1; n <= 2 * SMALL_FILES_LIMIT + 4; n += 1)
+      ({ table } = await lake.writeBy(table, wide(10, n), rules))
+    const files = await filesOf(table)
+    expect(files.length).toBeLessThanOrEqual(SMALL_FILES_LIMIT + 2)
+    expect(files.map(({ file }) => file.location)).toContain(first?.file.location ?? '')
+  })
+
+  test('combines files with many rows but few bytes', async () => {
+    const rules = { mergeStrategy: 'append_only', targetFileSize: 64 * MEGABYTE } as const
+    let { table } = await lake.writeBy(null, wide(20_000), rules)
+    for (let n = 0; n <= SMALL_FILES_LIMIT; n += 1)
+      ({ table } = await lake.writeBy(table, wide(20_000), rules))
+    expect((await rowCounts(table)).toSorted((a, b) => b - a)[0]).toBe((SMALL_FILES_LIMIT + 1) * 20_000)
   })
 })
 

@@ -3,14 +3,14 @@
 import { AuthorError } from '../../pipeline/author-error.ts'
 import type { PipelineConfig } from '../../pipeline/config.ts'
 import { quoteIdentifier, quoteLiteral } from '../../quote.ts'
-import { FILE_BYTES, FILE_ROWS, fileRowsFor } from '../format/layout.ts'
+import { FILE_SIZE_PROPERTY, fileBytesOf, fileRowsFor, LAYOUT_PROPERTIES } from '../format/layout.ts'
 import { currentSchema, currentSnapshot, type TableMetadata } from '../format/metadata.ts'
 import { partitionSpecOf } from '../format/partition.ts'
 import type { Column, NestedField, Schema } from '../format/types.ts'
 import type { UnboundSpec } from '../format/wire.ts'
 import { pruneFiles, pruneManifests } from '../read/prune.ts'
 import { liveManifestsOf, type ManifestReader, type TableFile, tableFilesOf } from '../read/scan.ts'
-import { fieldIdsLiteral, fieldsWritten, selectForTable, selectForWrite } from '../sql.ts'
+import { fieldsWritten, selectForTable, selectForWrite } from '../sql.ts'
 import {
   type Compacted,
   type Compaction,
@@ -23,6 +23,7 @@ import { byName, type NextSchema, schemaForAppend, schemaForReplace } from './ev
 import {
   BATCH,
   type Candidate,
+  copySql,
   count,
   FileWriter,
   instantSql,
@@ -36,6 +37,7 @@ import {
   type Target,
   type WriteEngine,
   type WrittenFile,
+  withRows,
 } from './merge.ts'
 import { metricsOf } from './stats.ts'
 import { schemaAndSpecOf } from './write.ts'
@@ -44,7 +46,13 @@ import { schemaAndSpecOf } from './write.ts'
 export type WriteRules = Readonly<
   Pick<
     PipelineConfig,
-    'mergeStrategy' | 'uniqueKey' | 'partitionColumn' | 'partitionBy' | 'scdValidFrom' | 'scdValidTo'
+    | 'mergeStrategy'
+    | 'uniqueKey'
+    | 'partitionColumn'
+    | 'partitionBy'
+    | 'targetFileSize'
+    | 'scdValidFrom'
+    | 'scdValidTo'
   >
 >
 
@@ -61,7 +69,11 @@ export interface ResultWrite {
   /** Null when the table does not exist yet. */
   readonly table: TableMetadata | null
   /** Makes the metadata of a table that does not exist yet. */
-  readonly stage: (shape: { schema: Schema; partitionSpec: UnboundSpec }) => TableMetadata
+  readonly stage: (shape: {
+    schema: Schema
+    partitionSpec: UnboundSpec
+    properties: Readonly<Record<string, string>>
+  }) => TableMetadata
   /** The start time of new row versions, ISO 8601. */
   readonly at: string
   /** An absolute path to an empty directory. Both engines may write there. */
@@ -78,6 +90,8 @@ export interface TableChange {
   readonly metadata: TableMetadata
   readonly schema: NextSchema
   readonly partitionSpec: UnboundSpec
+  /** Properties that the table gets. */
+  readonly properties: Readonly<Record<string, string>>
   /** Null when the table stays unchanged. */
   readonly operation: 'append' | 'overwrite' | 'rewrite' | null
   readonly files: readonly WrittenFile[]
@@ -147,13 +161,15 @@ export function checkWrite(write: Pick<ResultWrite, 'rules' | 'columns' | 'table
 interface Shape {
   readonly schema: Schema
   readonly spec: Target['spec']
-  readonly change: Pick<TableChange, 'metadata' | 'schema' | 'partitionSpec'>
+  readonly change: Pick<TableChange, 'metadata' | 'schema' | 'partitionSpec' | 'properties'>
   /** The number of rows in the table before the write. */
   readonly tableRows: number
   /** How rows are matched; null when the strategy matches no rows. */
   readonly merge: MergeRules | null
   /** The columns by which large files are sorted. */
   readonly order: readonly NestedField[]
+  /** The size of a new file; null when rows are sorted by a key, because then files are cut by rows. */
+  readonly fileBytes: number | null
 }
 
 function shapeOfResult({
@@ -172,7 +188,8 @@ function shapeOfResult({
       ? schemaForAppend(all, previous)
       : schemaForReplace(all, previous)
   const partitionSpec = partitionSpecOf(rules.partitionBy, next.schema)
-  const metadata = table ?? stage({ schema: next.schema, partitionSpec })
+  const properties = propertiesOf(rules, table)
+  const metadata = table ?? stage({ schema: next.schema, partitionSpec, properties })
   const { schema, spec } = schemaAndSpecOf({ metadata, schema: next.schema, partitionSpec })
   const fields = byName(schema.fields)
   const fieldOf = (name: string): NestedField => {
@@ -195,11 +212,20 @@ function shapeOfResult({
   return {
     schema,
     spec,
-    change: { metadata, schema: next, partitionSpec },
+    change: { metadata, schema: next, partitionSpec, properties },
     tableRows: table ? Number(currentSnapshot(table)?.summary['total-records'] ?? 0) : 0,
     merge: isMerge(rules) ? { keys: keys.map(fieldOf), history } : null,
     order: keys.map(fieldOf),
+    fileBytes: keys.length > 0 ? null : (rules.targetFileSize ?? fileBytesOf(metadata.properties)),
   }
+}
+
+/** All properties of a new table, or the one that the pipeline changes. */
+function propertiesOf({ targetFileSize }: WriteRules, table: TableMetadata | null): Record<string, string> {
+  if (table === null)
+    return { ...LAYOUT_PROPERTIES, [FILE_SIZE_PROPERTY]: String(targetFileSize ?? fileBytesOf({})) }
+  if (targetFileSize === null || table.properties?.[FILE_SIZE_PROPERTY] === String(targetFileSize)) return {}
+  return { [FILE_SIZE_PROPERTY]: String(targetFileSize) }
 }
 
 const isMerge = ({ mergeStrategy }: WriteRules): boolean =>
@@ -245,18 +271,16 @@ function historyColumns({ scdValidFrom, scdValidTo }: WriteRules, columns: reado
 /** Copies rows to files in the result's order. Columns that the result lacks are omitted, so readers see null. */
 async function copyResult(
   { columns, result, directory, engine }: ResultWrite,
-  { schema, tableRows }: Shape,
+  { schema, fileBytes }: Shape,
 ): Promise<WrittenFile[]> {
   const fields = fieldsWritten(columns, schema)
-  const groups = Math.round(fileRowsFor(tableRows) / FILE_ROWS)
-  const copied = await engine.copy(
-    `COPY (SELECT ${selectForWrite(columns, schema)} FROM ${result}) TO ${quoteLiteral(`${directory}/result`)}
-     (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE ${FILE_ROWS}, ROW_GROUPS_PER_FILE ${groups},
-      FILE_SIZE_BYTES ${FILE_BYTES}, FIELD_IDS ${fieldIdsLiteral(fields)}, RETURN_STATS)`,
-  )
-  return copied
-    .filter(({ count }) => count > 0n)
-    .map((file) => ({ ...metricsOf({ type: 'struct', fields }, file), path: file.filename, partition: {} }))
+  const select = `SELECT ${selectForWrite(columns, schema)} FROM ${result}`
+  const copied = await engine.copy(copySql(select, `${directory}/result`, { fields, fileBytes }))
+  return withRows(copied).map((file) => ({
+    ...metricsOf({ type: 'struct', fields }, file),
+    path: file.filename,
+    partition: {},
+  }))
 }
 
 /**
@@ -315,7 +339,7 @@ async function mergeResult(write: ResultWrite, shape: Shape): Promise<TableChang
   if (rows === 0) return { ...change, ...NO_FILES, operation: null, compacted: NO_FILES, rowsWritten: 0 }
   if (isUnique(rules)) rows = await keepLastPerKey(engine, shape, rows)
   const target = targetOf(write, shape, rows)
-  const candidates = await candidatesOf(table, shape, target.fileRows, write)
+  const candidates = await candidatesOf(table, shape, target, write)
   const opened = await copyBatch({ engine, open: write.open, directory }, shape.schema, candidates)
   const { files, replaced, deletedRows, rowsWritten } = await mergeBatch(
     opened.engine,
@@ -353,9 +377,9 @@ const compactionOf = (
 
 const targetOf = (
   { directory, fileRows = fileRowsFor }: ResultWrite,
-  { schema, spec, tableRows }: Shape,
+  { schema, spec, tableRows, fileBytes }: Shape,
   rows: number,
-): Target => ({ schema, spec, fileRows: fileRows(tableRows + rows), directory })
+): Target => ({ schema, spec, fileRows: fileRows(tableRows + rows), fileBytes, directory })
 
 /** Stages the result as the table BATCH, with the types of its table. Returns the number of rows. */
 async function stageBatch(write: ResultWrite, shape: Shape): Promise<number> {
@@ -389,7 +413,7 @@ type ChosenFile = Pick<Candidate, 'file' | 'isGathered'>
 async function candidatesOf(
   table: TableMetadata,
   { schema, order }: Shape,
-  fileRows: number,
+  target: Target,
   { engine, reader }: ResultWrite,
 ): Promise<ChosenFile[]> {
   const id = currentSnapshot(table)?.['snapshot-id']
@@ -400,7 +424,7 @@ async function candidatesOf(
   const chosen = await pruneManifests(live.data, table, schema, keys, query)
   const files = await tableFilesOf({ ...live, data: chosen }, reader)
   const matching = new Set(await pruneFiles(files, table, schema, keys, query))
-  const gathered = smallFiles(files, fileRows)
+  const gathered = smallFiles(files, target)
   return files
     .filter((file) => matching.has(file) || gathered.has(file))
     .map((file) => ({ file, isGathered: gathered.has(file) }))

@@ -77,6 +77,8 @@ export interface Write {
   readonly schema?: Schema
   /** The partitioning of the new files. Default: the table's own partitioning. */
   readonly partitionSpec?: UnboundSpec
+  /** Properties that an existing table gets with the commit. */
+  readonly properties?: Readonly<Record<string, string>>
   readonly files: readonly NewDataFile[]
   /** Deletes of rows in files that stay. */
   readonly deletes?: readonly NewDeleteFile[]
@@ -128,6 +130,14 @@ export interface StoredObject {
  * @throws BadAvro for unreadable manifests, BadUpdate for an invalid partition spec
  */
 export async function planCommit(write: Write): Promise<CommitPlan> {
+  const plan = await planSnapshots(write)
+  const { properties = {}, isStaged } = write
+  // The updates that create a table contain its properties.
+  if (isStaged || Object.keys(properties).length === 0) return plan
+  return { ...plan, updates: [...plan.updates, { action: 'set-properties', updates: { ...properties } }] }
+}
+
+async function planSnapshots(write: Write): Promise<CommitPlan> {
   const { compacted, metadata, at, reader } = write
   if (compacted === undefined || compacted.files.length === 0) return planSnapshot(write)
   const first = await planSnapshot({ ...write, operation: 'replace', deletes: [], ...compacted })

@@ -86,10 +86,10 @@ export async function writeResult(
 /** Metadata of a new table, for a table that does not exist yet. */
 const stageOf =
   (name: TableName, root: string): ResultWrite['stage'] =>
-  ({ schema, partitionSpec }) => {
+  (shape) => {
     const uuid = randomUUID()
     const location = tableLocation(root, name, uuid)
-    return newTable({ uuid, location, schema, partitionSpec, at: Date.now() })
+    return newTable({ ...shape, uuid, location, at: Date.now() })
   }
 
 /** Why a run could not write a result with these columns, whatever its rows. Null: the columns allow the write. */
@@ -230,7 +230,7 @@ export async function commitResult(
   { name, table, runId }: { name: TableName; table: TableMetadata | null; runId: string },
   lake: LakeSession,
 ): Promise<string> {
-  const { metadata, schema, partitionSpec, operation, replaced, deletedRows, compacted } = change
+  const { metadata, schema, partitionSpec, properties, operation, replaced, deletedRows, compacted } = change
   const changed = change.files.length
   const plan = await planCommit({
     metadata,
@@ -238,6 +238,7 @@ export async function commitResult(
     operation: operation ?? 'append',
     schema: schema.schema,
     partitionSpec,
+    properties,
     files: files.slice(0, changed),
     replaced: replacedFiles(replaced),
     deletedRows,
