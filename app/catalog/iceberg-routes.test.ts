@@ -1,5 +1,5 @@
 import { expect, test } from 'bun:test'
-import { keyOf } from '../../lake/iceberg/format/location.ts'
+import { keyIn, keyOf } from '../../lake/iceberg/format/location.ts'
 import { currentSnapshot } from '../../lake/iceberg/format/metadata.ts'
 import { Conflict, NotFound } from '../../lake/iceberg/read/client.ts'
 import { schemaForReplace } from '../../lake/iceberg/write/evolution.ts'
@@ -61,8 +61,21 @@ test('a branch sees its own commits; main and other branches do not', async () =
   const { metadata } = await one.write('select 1 as a', 'append')
   const seen = await one.client.loadTable(identifierOf('private'))
   expect(seen.metadata).toEqual(metadata)
-  expect(seen.metadataLocation).toStartWith(`${metadata.location}/metadata/00000-`)
+  expect(seen.metadataLocation).toStartWith(`${metadata.location}/commits/00000-`)
   await expect(other.client.loadTable(identifierOf('private'))).rejects.toThrow(NotFound)
+})
+
+test('the metadata directory of a table holds no metadata file of any branch', async () => {
+  const merged = await catalog.attempt(tableNamed('apart'))
+  const { commit, metadata } = await merged.write('select 1 as a', 'append')
+  expect(await catalog.merge(merged, commit)).toBe('merged')
+  const failed = await catalog.attempt(tableNamed('apart'))
+  await failed.write('select 2 as a', 'append')
+  const found = await catalog.objects.list(`${keyIn(metadata.location)}/`, { limit: 100 })
+  const directories = found.objects
+    .filter(({ key }) => key.endsWith('.metadata.json'))
+    .map(({ key }) => key.split('/').at(-2))
+  expect(directories).toEqual(['commits', 'commits'])
 })
 
 test('the second merge of two runs with the same base conflicts', async () => {

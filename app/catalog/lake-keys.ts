@@ -1,8 +1,9 @@
 import { LAKE_PREFIX } from '../../lake/iceberg/format/location.ts'
 import type { TableName } from '../../lake/pipeline/names.ts'
 
-// Files of a table are in `_lake/<namespace>/<layer>/<name>-<8 digits>/{data,metadata}/`. Names may contain hyphens. So the
-// digits and the next separator distinguish `a-b-12345678`, a directory of table `a-b`, from a directory of `a`.
+// Files that an attempt writes are in `_lake/<namespace>/<layer>/<name>-<8 digits>/{data,metadata}/`. The catalog writes
+// `commits/` beside them. Names may contain hyphens. So the digits and the next separator distinguish `a-b-12345678`, a directory
+// of table `a-b`, from a directory of `a`.
 const DIRECTORY = /^[0-9a-f]{8}$/
 const FILE = /^[0-9a-f]{8}\/(data|metadata)\/[\w.=-]+$/
 

@@ -29,7 +29,7 @@ test('lists the tables of a commit and the changes since another commit', async 
         row_count: 1,
         content_id: expect.any(String),
         metadata_location: expect.stringMatching(
-          /^s3:\/\/sluice\/_lake\/default\/gold\/one-[0-9a-f]{8}\/metadata\//,
+          /^s3:\/\/sluice\/_lake\/default\/gold\/one-[0-9a-f]{8}\/commits\//,
         ),
         size_bytes: expect.any(Number),
       },

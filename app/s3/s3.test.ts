@@ -148,7 +148,7 @@ test('a list has pages, and folders for a delimiter', async () => {
     found.push(...CommonPrefixes.map(({ Prefix }) => Prefix))
     return NextMarker ? folders(NextMarker, found) : found
   }
-  expect(await folders()).toEqual([`${prefix}/data/`, `${prefix}/metadata/`])
+  expect(await folders()).toEqual([`${prefix}/commits/`, `${prefix}/data/`, `${prefix}/metadata/`])
 })
 
 test('credentials reach one table', async () => {

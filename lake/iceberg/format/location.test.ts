@@ -24,7 +24,7 @@ test.each(roots)('converts locations below %s to keys and back', (root) => {
     expect(locationOf(root, keyOf(root, location))).toBe(location)
   }
   expect(keyOf(root, metadataLocation(table, 3, 'b'))).toBe(
-    '_lake/default/gold/route_delays-0f8fad5b/metadata/00003-b.metadata.json',
+    '_lake/default/gold/route_delays-0f8fad5b/commits/00003-b.metadata.json',
   )
 })
 

@@ -55,9 +55,12 @@ export const tableLocation = (root: string, { namespace, layer, name }: TableNam
 /** The location of a data file. `unique` makes the name unique, because objects of the lake are never overwritten. */
 export const dataLocation = (table: string, unique: string): string => `${table}/data/${unique}.parquet`
 
-/** The location of a metadata file. `version` counts the commits, for people who look into the directory. */
+/**
+ * The location of a metadata file. `version` counts the commits, for people who look into the directory. Readers of directories
+ * take the newest file in `metadata`, which may belong to a branch that was never merged. So the files have another directory.
+ */
 export const metadataLocation = (table: string, version: number, unique: string): string =>
-  `${table}/metadata/${String(version).padStart(5, '0')}-${unique}.metadata.json`
+  `${table}/commits/${String(version).padStart(5, '0')}-${unique}.metadata.json`
 
 export const manifestLocation = (table: string, unique: string, part: number): string =>
   `${table}/metadata/${unique}-m${part}.avro`
