@@ -47,6 +47,7 @@ export async function commitContent(sql: Sql, request: SubmitPipelineRequest): P
     snapshotId: '1',
     message: 'test',
     content: {
+      kind: 'table',
       contentId,
       metadataLocation: `s3://sluice/${contentId}`,
       columns: [{ name: 'a', type: 'BIGINT' }],

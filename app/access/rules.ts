@@ -425,6 +425,9 @@ export const RULES: Readonly<Record<string, Rule>> = {
   [`POST ${N}/:namespace/tables`]: BY_CATALOG,
   [`GET ${N}/:namespace/tables/:table`]: VISIBLE_ONLY,
   [`POST ${N}/:namespace/tables/:table`]: BY_CATALOG,
+  [`GET ${N}/:namespace/views`]: VISIBLE_ONLY,
+  [`POST ${N}/:namespace/views`]: BY_CATALOG,
+  [`GET ${N}/:namespace/views/:view`]: VISIBLE_ONLY,
   [`POST ${N}/:namespace/tables/:table/metrics`]: checkedByRoute('read on the table; nothing is stored'),
 
   [`GET ${N}/:namespace/tables/:table/credentials`]: VISIBLE_ONLY,

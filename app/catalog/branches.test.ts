@@ -57,6 +57,7 @@ test('main shows the changes of a branch from its merge commit on', async () => 
   expect(await tableAt(database.sql, 1, tableNamed('flights'))).toEqual({
     ...tableNamed('flights'),
     contentId: branch.contentId,
+    kind: 'table',
     metadataLocation: `s3://sluice/${branch.contentId}`,
     columns: [{ name: 'a', type: 'BIGINT' }],
     rowCount: 3,

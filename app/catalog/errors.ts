@@ -34,6 +34,8 @@ export const noSuchNamespace = (levels: readonly string[]) =>
   new CatalogError(404, 'NoSuchNamespaceException', `namespace ${levels.join('.')} does not exist`)
 export const noSuchTable = (name: string) =>
   new CatalogError(404, 'NoSuchTableException', `table ${name} does not exist`)
+export const noSuchView = (name: string) =>
+  new CatalogError(404, 'NoSuchViewException', `view ${name} does not exist`)
 export const namespaceExists = (levels: readonly string[]) =>
   new CatalogError(409, 'AlreadyExistsException', `namespace ${levels.join('.')} already exists`)
 export const tableExists = (table: TableName) =>

@@ -2,7 +2,7 @@
 import { parseJson } from '../../lake/iceberg/format/json.ts'
 import type { TableName } from '../../lake/pipeline/names.ts'
 import { chunksOf } from '../objects/body.ts'
-import { badRequest, noSuchTable } from './errors.ts'
+import { badRequest, noSuchTable, noSuchView } from './errors.ts'
 import { tableNamed } from './namespaces.ts'
 import type { NamePage } from './store/tables.ts'
 
@@ -19,6 +19,14 @@ export function tableIn({ namespace, table }: { namespace: string; table: string
   const levels = levelsOf(namespace)
   const named = tableNamed(levels, table)
   if (named === null) throw noSuchTable([...levels, table].join('.'))
+  return named
+}
+
+/** The view of a path. */
+export function viewIn({ namespace, view }: { namespace: string; view: string }): TableName {
+  const levels = levelsOf(namespace)
+  const named = tableNamed(levels, view)
+  if (named === null) throw noSuchView([...levels, view].join('.'))
   return named
 }
 

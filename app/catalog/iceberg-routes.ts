@@ -5,7 +5,8 @@ import { BRIEF } from '../../lake/iceberg/read/client.ts'
 import type { Log } from '../core/log.ts'
 import { clientHasVersion, entityTag } from '../http/conditions.ts'
 import { badRequest, errorResponse, noSuchTable } from './errors.ts'
-import { bodyOf, levelsOf, namePageOf, namespaceFrom, tableIn } from './iceberg-requests.ts'
+import { bodyOf, levelsOf, namePageOf, namespaceFrom, tableIn, viewIn } from './iceberg-requests.ts'
+import type { LoadedView } from './iceberg-views.ts'
 import { type SnapshotsShown, servedMetadata } from './served-metadata.ts'
 import type { CatalogService, LoadedTable } from './service.ts'
 import type { Sessions } from './session.ts'
@@ -35,6 +36,10 @@ const ENDPOINTS = [
   'HEAD /v1/{prefix}/namespaces/{namespace}/tables/{table}',
   'POST /v1/{prefix}/namespaces/{namespace}/tables/{table}',
   'POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/metrics',
+  'GET /v1/{prefix}/namespaces/{namespace}/views',
+  'POST /v1/{prefix}/namespaces/{namespace}/views',
+  'GET /v1/{prefix}/namespaces/{namespace}/views/{view}',
+  'HEAD /v1/{prefix}/namespaces/{namespace}/views/{view}',
 ]
 const CREDENTIALS = 'GET /v1/{prefix}/namespaces/{namespace}/tables/{table}/credentials'
 
@@ -45,6 +50,7 @@ export const icebergRoutes = (parts: IcebergParts) =>
     .use(namespaceRoutes(parts))
     .use(tableRoutes(parts))
     .use(credentialRoutes(parts))
+    .use(viewRoutes(parts))
 
 /** The first route that a client calls: it returns the prefix of the warehouse's routes. */
 const configRoute = ({ sessions, lakeRoot, vending }: IcebergParts) =>
@@ -95,7 +101,7 @@ const tableRoutes = ({ base, sessions, catalog, vending }: IcebergParts) =>
   new Elysia({ prefix: '/:prefix/namespaces/:namespace/tables' })
     .get('', async ({ request, params, query }) => {
       const session = await sessions.session(request, params.prefix)
-      return catalog.tables(session, levelsOf(params.namespace), namePageOf(query))
+      return catalog.tables(session, levelsOf(params.namespace), namePageOf(query), 'table')
     })
     .post(
       '',
@@ -139,6 +145,31 @@ const tableRoutes = ({ base, sessions, catalog, vending }: IcebergParts) =>
       },
       { parse: 'none' },
     )
+
+const viewRoutes = ({ sessions, catalog }: IcebergParts) =>
+  new Elysia({ prefix: '/:prefix/namespaces/:namespace/views' })
+    .get('', async ({ request, params, query }) => {
+      const session = await sessions.session(request, params.prefix)
+      return catalog.tables(session, levelsOf(params.namespace), namePageOf(query), 'view')
+    })
+    .post(
+      '',
+      async ({ request, params }) => {
+        const session = await sessions.session(request, params.prefix)
+        return viewAnswer(await catalog.storeView(session, levelsOf(params.namespace), await bodyOf(request)))
+      },
+      { parse: 'none' },
+    )
+    .get('/:view', async ({ request, params }) => {
+      const session = await sessions.session(request, params.prefix)
+      return viewAnswer(await catalog.loadView(session, viewIn(params)))
+    })
+
+const viewAnswer = ({ location, metadata, commit }: LoadedView) => ({
+  'metadata-location': location,
+  metadata,
+  config: configOf(commit),
+})
 
 /** Null: the caller gets the metadata file unchanged. Only engines of users need the form of served-metadata.ts. */
 function shownTo(base: IcebergParts['base'], snapshots = 'all'): SnapshotsShown | null {

@@ -12,6 +12,7 @@ import {
   relocatedManifest,
   relocatedMetadata,
 } from '../../lake/iceberg/format/relocated.ts'
+import { parseViewMetadata, serializeView } from '../../lake/iceberg/view.ts'
 import type { Log } from '../core/log.ts'
 import { bytesOf } from '../objects/body.ts'
 import type { ObjectStore } from '../objects/port.ts'
@@ -37,8 +38,8 @@ export async function convertTable(
 ): Promise<{ id: string; metadataLocation: string }[]> {
   const table = new TableCopies(parts)
   const moved: { id: string; metadataLocation: string }[] = []
-  for (const { id, metadataLocation, isRead } of states) {
-    const copy = await table.metadata(metadataLocation)
+  for (const { id, kind, metadataLocation, isRead } of states) {
+    const copy = await table.metadata(metadataLocation, kind)
     if (copy === null && isRead)
       parts.log.error(`lake conversion: metadata file ${metadataLocation} is lost or damaged`)
     moved.push({ id, metadataLocation: copy ?? relocated(parts.root, metadataLocation) })
@@ -47,6 +48,13 @@ export async function convertTable(
 }
 
 const DAMAGE = [BadAvro, BadLocation, SyntaxError]
+
+/** Only the view's own location has the root: its SQL names tables. */
+function relocatedView(bytes: Uint8Array, root: string): Uint8Array {
+  const metadata = parseViewMetadata(new TextDecoder().decode(bytes))
+  const location = relocated(root, metadata.location)
+  return new TextEncoder().encode(serializeView({ ...metadata, location }))
+}
 
 /** The copied files of one table by their old locations. */
 class TableCopies {
@@ -60,10 +68,11 @@ class TableCopies {
     this.#parts = parts
   }
 
-  async metadata(location: string): Promise<string | null> {
+  async metadata(location: string, kind: OldState['kind']): Promise<string | null> {
     const known = this.#metadata.get(location)
     if (known !== undefined) return known
     const copy = await this.#copy(location, async (bytes) => {
+      if (kind === 'view') return relocatedView(bytes, this.#parts.root)
       const metadata = parseMetadata(new TextDecoder().decode(bytes))
       for (const snapshot of metadata.snapshots) await this.#list(snapshot['manifest-list'])
       const text = serializeMetadata(relocatedMetadata(metadata, this.#parts.root, this.#lists))

@@ -7,7 +7,7 @@ import { LAYERS, type TableName } from '../../lake/pipeline/names.ts'
 import { seesEverything } from '../core/access.ts'
 import { forbidden, namespaceExists, noSuchNamespace } from './errors.ts'
 import type { Session } from './session.ts'
-import { type NamePage, namespaceNames, tableNamesIn, tablesIn } from './store/tables.ts'
+import { type Content, type NamePage, namespaceNames, tableNamesIn, tablesIn } from './store/tables.ts'
 
 /** No name of a namespace contains an underscore. */
 const ONE_LEVEL_SEPARATOR = '__'
@@ -53,14 +53,14 @@ export function makeNamespaces({ sql }: { sql: Sql }) {
       throw namespaceExists(levels)
     },
 
-    /** The tables of one namespace that the session sees. A parent has none. */
-    async tables(session: Session, levels: readonly string[], page: NamePage) {
+    /** The tables, or views, of one namespace that the session sees. A parent has none. */
+    async tables(session: Session, levels: readonly string[], page: NamePage, kind: Content['kind']) {
       await checkNamespace(session, levels)
       const table = tableNamed(levels, '')
       if (table === null) return { identifiers: [] }
       const limit = page.limit === null ? null : page.limit + 1
       const { namespace, layer } = table
-      const wanted = { namespace, layer, after: page.after, limit }
+      const wanted = { kind, namespace, layer, after: page.after, limit }
       const names = await tableNamesIn(sql, session.view, wanted, await session.visible())
       const found = pageOfNames(names, page.limit)
       return { identifiers: found.names.map((name) => ({ namespace: levels, name })), ...found.next }

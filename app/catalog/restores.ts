@@ -59,14 +59,15 @@ export function makeRestores({ db, objects, files, reader, clock, newId }: Resto
     const id = newId()
     const stored = {
       id,
+      kind: earlier.kind,
       tableUuid: earlier.tableUuid,
       columns: earlier.columns,
       rowCount: earlier.rowCount,
       sizeBytes: earlier.sizeBytes,
       operation: 'restore',
     }
-    // A table that was created again does not share field ids with its predecessor.
-    if (live.tableUuid !== earlier.tableUuid) {
+    // A table that was created again does not share field ids with its predecessor. A view has no files to combine.
+    if (live.tableUuid !== earlier.tableUuid || earlier.kind === 'view') {
       const { metadataLocation, snapshotId } = earlier
       return {
         ...stored,

@@ -1,6 +1,5 @@
 /** The catalog for Iceberg clients: tables of main, and of the one branch that a token names. See ADR 8. */
 import { randomUUID } from 'node:crypto'
-import type { Sql } from '../../drizzle/client.ts'
 import { contentChange } from '../../lake/iceberg/format/content-change.ts'
 import { keyIn, rootIn, tableLocation } from '../../lake/iceberg/format/location.ts'
 import {
@@ -17,13 +16,11 @@ import { applyUpdates } from '../../lake/iceberg/format/updates.ts'
 import { parseCommitRequest, parseCreateTable, type TableUpdate } from '../../lake/iceberg/format/wire.ts'
 import { newTable } from '../../lake/iceberg/write/new-table.ts'
 import { type TableName, tableKey } from '../../lake/pipeline/names.ts'
-import { EVERYTHING, type Visible } from '../core/access.ts'
-import type { Clock } from '../core/clock.ts'
-import type { NewId } from '../core/ids.ts'
-import { badRequest, forbidden, noSuchNamespace, noSuchTable, tableExists } from './errors.ts'
+import { badRequest, noSuchNamespace, noSuchTable, tableExists } from './errors.ts'
+import { type CatalogServiceDeps, makeViews } from './iceberg-views.ts'
 import { isTableDirectory, isTableFile } from './lake-keys.ts'
-import type { MetadataFiles } from './metadata-files.ts'
 import { makeNamespaces, tableNamed } from './namespaces.ts'
+import { checkWritable, type Own, ownOf, visibilityFor } from './own-table.ts'
 import type { Session, Writer } from './session.ts'
 import { commitToBranch, findBranch } from './store/branches.ts'
 import { tableIn } from './store/tables.ts'
@@ -37,19 +34,13 @@ export type LoadedTable = {
   head: string | null
 }
 
-/** An attempt always sees its own target table. */
-const visibilityFor = ({ own, visible }: Session, table: TableName): Promise<Visible> =>
-  own !== null && tableKey(own.claims.target) === tableKey(table) ? Promise.resolve(EVERYTHING) : visible()
-
 export type CatalogService = ReturnType<typeof makeCatalogService>
 
-type Deps = { sql: Sql; files: MetadataFiles; lakeRoot: string; clock: Clock; newId: NewId }
-
-export function makeCatalogService({ sql, files, lakeRoot, clock, newId }: Deps) {
+export function makeCatalogService({ sql, files, lakeRoot, clock, newId }: CatalogServiceDeps) {
   async function load(session: Session, table: TableName): Promise<LoadedTable> {
     const { view } = session
     const found = await tableIn(sql, view, table, await visibilityFor(session, table))
-    if (found === null) throw noSuchTable(tableKey(table))
+    if (found?.kind !== 'table') throw noSuchTable(tableKey(table))
     // The head is read after the table. So a client that finds its own snapshot also gets the commit that created it.
     const branch = view.branch === null ? null : await findBranch(sql, view.branch)
     return {
@@ -65,7 +56,7 @@ export function makeCatalogService({ sql, files, lakeRoot, clock, newId }: Deps)
     if (table === null) throw noSuchNamespace(namespace)
     const own = ownOf(session)
     checkWritable(own, table)
-    if ((await tableIn(sql, session.view, table)) !== null) throw tableExists(table)
+    if ((await tableIn(sql, session.view, table))?.kind === 'table') throw tableExists(table)
     // The table location uses the first digits of the id. Ids from `newId` start with a timestamp, so a random UUID is used.
     const uuid = randomUUID()
     const metadata = newTable({
@@ -131,6 +122,7 @@ export function makeCatalogService({ sql, files, lakeRoot, clock, newId }: Deps)
       change: contentChange(replaced?.metadata ?? null, metadata),
       content: {
         contentId,
+        kind: 'table',
         metadataLocation: location,
         columns: columnsOf(currentSchema(metadata)),
         rowCount: snapshot ? rowCountOf(snapshot.summary) : 0,
@@ -143,26 +135,14 @@ export function makeCatalogService({ sql, files, lakeRoot, clock, newId }: Deps)
 
   return {
     ...makeNamespaces({ sql }),
+    ...makeViews({ sql, files, lakeRoot, clock, newId }),
     load,
     create,
     commit,
 
     exists: async (session: Session, table: TableName) =>
-      (await tableIn(sql, session.view, table, await visibilityFor(session, table))) !== null,
+      (await tableIn(sql, session.view, table, await visibilityFor(session, table)))?.kind === 'table',
   }
-}
-
-type Own = NonNullable<Session['own']>
-
-function ownOf({ own }: Session): Own {
-  if (own === null) throw forbidden('main is read-only: commit to the branch of an attempt')
-  return own
-}
-
-function checkWritable({ claims: { target }, branch }: Own, table: TableName) {
-  if (tableKey(target) !== tableKey(table))
-    throw forbidden(`this attempt may write table ${tableKey(target)} only`)
-  if (branch.state !== 'open') throw new CommitFailed(`branch ${branch.name} is ${branch.state}, not open`)
 }
 
 /** A commit may only name locations inside its own table's directory, even if its token reads more. */

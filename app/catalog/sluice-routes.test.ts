@@ -41,6 +41,7 @@ test('lists the tables of a commit and the changes since another commit', async 
     [
       'columns',
       'content_id',
+      'kind',
       'layer',
       'metadata_location',
       'name',

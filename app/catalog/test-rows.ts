@@ -61,6 +61,7 @@ export async function commitToTestBranch(sql: Sql, branch: string, table: string
     snapshotId: '9007199254740993',
     message: 'a commit',
     content: {
+      kind: 'table',
       contentId,
       metadataLocation: `s3://sluice/${contentId}`,
       columns: [{ name: 'a', type: 'BIGINT' }],

@@ -150,10 +150,16 @@ async function unreferenced(
   const candidates = new Set(old.keys())
   const graceFrom = new Date(reaping.now.getTime() - LAKE_GRACE_MS)
   const scannedSnapshots = new Set<string>()
-  for (const { contentId, location, snapshotId, isWhole } of await statesOf(reaping.sql, table, graceFrom)) {
+  for (const { contentId, kind, location, snapshotId, isWhole } of await statesOf(
+    reaping.sql,
+    table,
+    graceFrom,
+  )) {
     if (candidates.size === 0) return []
     if (reaping.dryRun?.forgotten.has(contentId)) continue
     candidates.delete(keyIn(location))
+    // A view has no other files.
+    if (kind === 'view') continue
     // For a state that main replaced earlier, only its own snapshot counts. A later state's metadata may already list that
     // snapshot.
     if (!isWhole && snapshotId !== null && scannedSnapshots.has(snapshotId)) continue

@@ -55,8 +55,11 @@ export const tableRoutes = (tables: TableService) =>
     })
     .get(
       '/:ns/:layer/:name/preview',
-      async ({ params, query, request }) =>
-        responseOf(await tables.preview(nameOf(params), query, limitOf(query.limit, ROWS), request.signal)),
+      async ({ params, query, request }) => {
+        const limit = limitOf(query.limit, ROWS)
+        const visible = await visibleTo(request)
+        return responseOf(await tables.preview(nameOf(params), query, limit, request.signal, visible))
+      },
       {
         params: PipelinePath,
         query: PreviewQuery,

@@ -82,12 +82,19 @@ export function makeTableService({ sql, objects, queries, metadataStore }: Table
       return tableViewOf(table, stored ?? null, file)
     },
 
-    async preview(name: TableName, version: LakeVersion, limit: number, signal: AbortSignal) {
+    /** The rows of a view come from other tables, so they need the caller's visibility. */
+    async preview(
+      name: TableName,
+      version: LakeVersion,
+      limit: number,
+      signal: AbortSignal,
+      visible = EVERYTHING,
+    ) {
       await queries.requireAvailable()
       await existing(name, version)
       const path = [name.namespace, name.layer, name.name].map(quoteIdentifier).join('.')
       const { branch, as_of } = version
-      return queries.run({ sql: `SELECT * FROM ${path}`, limit, branch, as_of }, signal)
+      return queries.run({ sql: `SELECT * FROM ${path}`, limit, branch, as_of }, signal, visible)
     },
 
     async describe(name: TableName, change: UpdateTableMetadata): Promise<TableMetadata> {

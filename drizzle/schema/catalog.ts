@@ -5,9 +5,13 @@ import { createdAt, instant, tableName } from './columns.ts'
 /** A table's columns in the order that readers see. `type` is the engine's name of the type. */
 export type ContentColumns = { name: string; type: string }[]
 
-/** One immutable state of one table: a metadata file and the values that readers need. */
+/** One immutable state of one table or view: a metadata file and the values that readers need. A view has no rows and no files. */
 export const lakeContents = pgTable('lake_content', (pg) => ({
   id: pg.uuid('id').primaryKey(),
+  kind: pg
+    .text('kind', { enum: ['table', 'view'] })
+    .notNull()
+    .default('table'),
   tableUuid: pg.uuid('table_uuid').notNull(),
   metadataLocation: pg.text('metadata_location').notNull(),
   /** int64 as text, because a JavaScript number cannot hold it. */

@@ -33,15 +33,20 @@ export async function isTraceless(
   sql: string,
   tables: readonly TableName[],
 ): Promise<boolean> {
-  const tableKeys = new Set(tables.map(keyOf))
-  const isTable = (table: TableReference) => table.catalog === '' && tableKeys.has(keyOf(table))
   try {
-    const { kind, listsTables, functions } = await readStatement(treeOn(connection), sql, { isTable })
+    const rules = { isTable: isOneOf(tables) }
+    const { kind, listsTables, functions } = await readStatement(treeOn(connection), sql, rules)
     return kind === 'select' && !listsTables && functions.isDisjointFrom(REVEALING_FUNCTIONS)
   } catch (error) {
     if (error instanceof StatementRefused || error instanceof EngineError) return false
     throw error
   }
+}
+
+/** Whether a reference is one of these tables, written as `schema.name`. */
+export function isOneOf(tables: readonly TableName[]): (table: TableReference) => boolean {
+  const tableKeys = new Set(tables.map(keyOf))
+  return (table) => table.catalog === '' && tableKeys.has(keyOf(table))
 }
 
 const keyOf = ({ schema, name }: TableName) => foldName(JSON.stringify([schema, name]))

@@ -139,16 +139,34 @@ describe('problems of a configuration', () => {
       'partition_by: the transform must be one of identity, year, month, day, hour, not {"column":"a","transform":"week"}',
     ],
     ['partition_by: "[*x]"', 'partition_by: must be a list of {column, transform}'],
-    ['materialized: view', 'materialized: view is not available yet: use table'],
     ['target_file_size: 128', 'target_file_size: must be a size from 1MB to 512MB, not 128'],
     ['target_file_size: 0MB', 'target_file_size: must be a size from 1MB to 512MB, not "0MB"'],
     ['target_file_size: 513MB', 'target_file_size: must be a size from 1MB to 512MB, not "513MB"'],
     ['target_file_size: 1GB', 'target_file_size: must be a size from 1MB to 512MB, not "1GB"'],
-    ['materialized: index', 'materialized: must be table, not "index"'],
+    ['materialized: index', 'materialized: must be one of table, view, not "index"'],
   ])('refuses %s', (line, message) => {
     const errors = errorsOf(line)
     expect(errors).toHaveLength(1)
     expect(errors[0]).toStartWith(`config.yaml line 1: ${message}`)
+  })
+
+  test('refuses keys about rows and Python beside a view', () => {
+    expect(errorsOf('materialized: view\nmerge_strategy: full_refresh')).toEqual([])
+    const keys = [
+      'watermark_column: a',
+      'partition_column: a',
+      'partition_by: [{column: a}]',
+      'unique_key: a',
+    ]
+    keys.push('archive_landing_zones: true', 'target_file_size: 64MB')
+    for (const line of [...keys, 'merge_strategy: append_only'])
+      expect(errorsOf(`materialized: view\n${line}`)).toEqual([
+        `config.yaml line 2: ${line.split(':')[0]} cannot be used with materialized: view, because a view stores no rows`,
+      ])
+    const source = { path: 'pipeline.py', text: '# @materialized: view\nresult = []' }
+    expect(parseConfig({ source }).errors.map(problemText)).toEqual([
+      'pipeline.py line 1: materialized: view needs a pipeline of type sql, not python',
+    ])
   })
 
   test('names the missing key that a strategy requires', () => {

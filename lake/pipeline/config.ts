@@ -15,6 +15,9 @@ export const MERGE_STRATEGIES = [
 ] as const
 export type MergeStrategy = (typeof MERGE_STRATEGIES)[number]
 
+/** How a result is stored: its rows in a table, or its SQL in a view. */
+export const MATERIALIZATIONS = ['table', 'view'] as const
+
 export const PARTITION_TRANSFORMS = ['identity', 'year', 'month', 'day', 'hour'] as const
 export interface PartitionBy {
   column: string
@@ -23,7 +26,7 @@ export interface PartitionBy {
 
 export interface PipelineConfig {
   description: string
-  materialized: 'table'
+  materialized: (typeof MATERIALIZATIONS)[number]
   mergeStrategy: MergeStrategy
   uniqueKey: readonly string[]
   /** Empty: no watermark. */
@@ -102,10 +105,7 @@ const NEEDS: Partial<Record<MergeStrategy, 'unique_key' | 'partition_column'>> =
 /** The readers of values. They throw `BadValue`, and accept the text of an annotation as well as a YAML value. */
 const READERS: { [Name in keyof PipelineConfig]: (value: unknown) => PipelineConfig[Name] } = {
   description: (value) => text(value, CONFIG_LIMITS.descriptionCharacters),
-  materialized: (value) => {
-    if (value === 'view') throw new BadValue('view is not available yet: use table')
-    return oneOf(value, ['table'])
-  },
+  materialized: (value) => oneOf(value, MATERIALIZATIONS),
   mergeStrategy: (value) => oneOf(value, MERGE_STRATEGIES),
   uniqueKey: columnNames,
   watermarkColumn: (value) => (value === '' ? '' : columnName(value)),
@@ -135,6 +135,7 @@ export function parseConfig(files: { config?: TextFile; source?: TextFile }): Pa
   if (files.source !== undefined) settings.push(...annotationSettings(files.source))
   const origin = apply(settings, parsed)
   checkHistoryColumns(parsed, origin)
+  checkView(parsed, origin, files.source)
   const need = NEEDS[parsed.config.mergeStrategy]
   if (need !== undefined && !has(parsed.config, need) && !parsed.errors.some(({ key }) => key === need)) {
     const { file, line } = origin.get('merge_strategy') ?? { file: 'config.yaml', line: undefined }
@@ -195,6 +196,36 @@ function checkHistoryColumns({ config, errors }: ParsedConfig, origin: ReadonlyM
     key: 'scd_valid_to',
     message: `scd_valid_to: names the same column as scd_valid_from, ${shown(scdValidTo)}`,
   })
+}
+
+/** Keys about stored rows. A view has none, so they must have their default. */
+const ROW_KEYS = [
+  'merge_strategy',
+  'unique_key',
+  'watermark_column',
+  'partition_column',
+  'partition_by',
+  'target_file_size',
+  'archive_landing_zones',
+]
+
+function checkView(
+  { config, errors }: ParsedConfig,
+  origin: ReadonlyMap<string, Setting>,
+  source: TextFile | undefined,
+): void {
+  if (config.materialized !== 'view') return
+  const refuseKey = (key: string, message: string) => {
+    const { file, line } = origin.get(key) ?? { file: 'config.yaml', line: undefined }
+    errors.push({ file, line, key, message })
+  }
+  if (source !== undefined && commentMarkOf(source.path) === '#')
+    refuseKey('materialized', 'materialized: view needs a pipeline of type sql, not python')
+  for (const key of ROW_KEYS) {
+    const name = NAMES.get(key)
+    if (name !== undefined && JSON.stringify(config[name]) !== JSON.stringify(DEFAULTS[name]))
+      refuseKey(key, `${key} cannot be used with materialized: view, because a view stores no rows`)
+  }
 }
 
 function has(config: PipelineConfig, key: 'unique_key' | 'partition_column'): boolean {

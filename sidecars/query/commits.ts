@@ -20,13 +20,14 @@ const TableName = {
 }
 const CommitTable = Type.Object({
   ...TableName,
+  kind: Type.Union([Type.Literal('table'), Type.Literal('view')]),
   content_id: Type.String(),
   metadata_location: Type.String(),
   columns: Type.Array(Type.Object({ name: Type.String(), type: Type.String() })),
   row_count: Type.Number(),
   size_bytes: Type.Number(),
 })
-/** A table at a commit. */
+/** A table or view at a commit. */
 export type CommitTable = Static<typeof CommitTable>
 
 const Changes = Type.Object({ tables: Type.Array(CommitTable), dropped: Type.Array(Type.Object(TableName)) })

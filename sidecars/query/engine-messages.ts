@@ -52,6 +52,8 @@ export interface ViewName extends SchemaPath {
 export interface TableView extends ViewName {
   /** A table expression of SQL. */
   from: string
+  /** The key of the stored view that the expression contains. It may read every table, and the views before it. */
+  storedView?: string
 }
 
 export type RequestKind = EngineRequest['kind']
@@ -134,6 +136,8 @@ const Fault = Type.Object({
     Type.Literal('interrupted'),
     /** The tables could not be defined, so the engine's definitions are uncertain. */
     Type.Literal('unprepared'),
+    /** A stored view does not bind to its tables. The engine has none of the request's stored views. */
+    Type.Literal('view'),
     /** A file of the lake could not be read. */
     Type.Literal('unreadable'),
     /** The engine failed, and its instance must not be used again. */

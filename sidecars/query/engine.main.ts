@@ -7,7 +7,7 @@ import { JsonTooLarge } from '../../lake/engine/json-bytes.ts'
 import { StatementRefused } from '../../lake/engine/statement.ts'
 import type { AnswerOf, EngineRequest, Fault, FromEngine, RequestKind, ToEngine } from './engine-messages.ts'
 import { limits } from './limits.ts'
-import { QueryEngine, Unprepared } from './query-engine.ts'
+import { QueryEngine, UnboundView, Unprepared } from './query-engine.ts'
 
 /** An interrupt may fall between two statements of a call, so it is repeated until the call has ended. */
 const INTERRUPT_EVERY_MS = 20
@@ -99,6 +99,7 @@ function faultOf(thrown: unknown): Fault {
   const error = engineError(thrown)
   const message = error instanceof Error ? error.message : String(error)
   if (error instanceof EngineError && error.kind === 'broken') return { kind: 'broken', message }
+  if (thrown instanceof UnboundView) return { kind: 'view', message }
   if (thrown instanceof Unprepared) return { kind: 'unprepared', message }
   if (FILE_ERROR.test(message) || lakeDirectories.some((directory) => message.includes(directory)))
     return { kind: 'unreadable', message }

@@ -191,7 +191,12 @@ class Lease implements EngineLease {
       record.characters += characters
       record.tables.set(viewKey(view), { view, state, characters })
     }
-    return this.#trusted(process.call({ kind: 'run', ...query, drop, define: define.map(viewIn) }, signal))
+    const request = { kind: 'run' as const, ...query, drop, define: define.map(viewIn) }
+    return this.#trusted(process.call(request, signal)).catch((error: unknown) => {
+      if (error instanceof EngineFault && error.kind === 'view')
+        for (const view of define) if (view.storedView !== undefined) this.#forget(view)
+      throw error
+    })
   }
 
   release(): void {

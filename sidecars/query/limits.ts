@@ -36,6 +36,8 @@ export const limits = {
   plannedTables: 1_000,
   /** Memory of the planner, whose tables have no rows. */
   plannerBytes: 64 * MIB,
+  /** Stored views that one query reads, directly or through other views. */
+  viewsPerQuery: 100,
   /** Characters of cached statements. */
   statementCharacters: 4 * MIB,
   /** The time that a stopping service gives its queries to end. */

@@ -21,6 +21,7 @@ import { makeQueries } from './queries.ts'
 import { makeRelations } from './relations.ts'
 import { makeQueryService } from './service.ts'
 import { parseSettings } from './settings.ts'
+import { makeReadViewSql } from './stored-views.ts'
 
 const SERVED = { services: [QueryService], readMaxBytes: limits.requestBytes }
 
@@ -51,7 +52,8 @@ async function start(settings: Settings & { sandbox: SandboxMode }, log: Log) {
   })
   const tablesAt = makeCommits()
   const openTable = makeRelations({ lakeDir, cache })
-  const runQuery = makeQueries({ tablesAt, openTable, engines })
+  const readViewSql = makeReadViewSql({ lakeDir, cache })
+  const runQuery = makeQueries({ tablesAt, openTable, readViewSql, engines })
   const service = makeQueryService({
     runQuery,
     tablesAt,

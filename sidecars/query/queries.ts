@@ -4,11 +4,12 @@ import { tableKey } from '../../lake/pipeline/names.ts'
 import type { LakeView } from '../../proto/gen/sluice/query/v1/query_pb.ts'
 import { authorityOf } from '../rpc/api-addresses.ts'
 import type { CommitTable, Tables, TablesAt } from './commits.ts'
-import type { AnswerOf, SchemaPath, ViewName } from './engine-messages.ts'
+import type { AnswerOf, SchemaPath, TableView, ViewName } from './engine-messages.ts'
 import { type DefinedTable, type EngineLease, type Engines, type Statement, viewKey } from './engines.ts'
 import { limits } from './limits.ts'
 import { catalogOf, quoteNamespaces, tableOf, writtenName } from './names.ts'
 import { emptyRelation, type OpenTable, type Relation, type TableState } from './relations.ts'
+import { type Readable, type ReadViewSql, withViews } from './stored-views.ts'
 
 // Executes one query: finds its tables, opens their state at its commit, and returns rows.
 
@@ -41,16 +42,17 @@ export class NoSuchTable extends Error {
 export interface QueryDeps {
   tablesAt: TablesAt
   openTable: OpenTable
+  readViewSql: ReadViewSql
   engines: Engines
 }
 
 /**
- * Throws NoSuchTable, EngineFault, EngineEnded, NoSlot, UnsupportedTable and HttpFailure. Throws the signal's reason after an
+ * Throws NoSuchTable, BrokenView, EngineFault, EngineEnded, NoSlot, UnsupportedTable and HttpFailure. Throws the signal's reason after an
  * abort, which stops the query.
  */
 export type RunQuery = (query: Query, signal: AbortSignal) => Promise<QueryResult>
 
-export function makeQueries({ tablesAt, openTable, engines }: QueryDeps): RunQuery {
+export function makeQueries({ tablesAt, openTable, readViewSql, engines }: QueryDeps): RunQuery {
   /** Statements by their text. The result of a check depends only on the text. */
   const checked = new LRUCache<string, Statement>({
     maxSize: limits.statementCharacters,
@@ -65,26 +67,32 @@ export function makeQueries({ tablesAt, openTable, engines }: QueryDeps): RunQue
     return statement
   }
 
-  /** Opens the files that the statement needs, and returns the tables that the engine has not defined so yet. */
+  /** Opens the files that the statement needs, and returns the tables and views that the engine has not defined so yet. */
   async function undefinedTables(
-    named: readonly CommitTable[],
+    readables: readonly Readable[],
     planned: Planned,
     { lake, engine, relations, signal }: QueryResources,
   ): Promise<{ define: DefinedTable[]; files: QueryResult['files'] }> {
-    const states = await Promise.all(named.map((table) => openTable(table, lake, signal)))
-    const filters = await filtersOn(named, states, planned, { engine, signal })
-    const opened = await Promise.allSettled(
-      states.map((state, index) => state.open(filters?.[index] ?? null)),
+    const states = await Promise.all(
+      readables.map(({ table, body }) => (body === null ? openTable(table, lake, signal) : null)),
     )
-    for (const each of opened) if (each.status === 'fulfilled') relations.push(each.value)
-    const define = opened.flatMap((each, index) => {
+    const filters = await filtersOn(readables, states, planned, { engine, signal })
+    const opened = await Promise.allSettled(
+      states.map((state, index) => state?.open(filters?.[index] ?? null) ?? null),
+    )
+    for (const each of opened) if (each.status === 'fulfilled' && each.value) relations.push(each.value)
+    const define = opened.flatMap((each, index): DefinedTable[] => {
       if (each.status === 'rejected') throw each.reason
-      const table = named[index]
-      const { state } = each.value
-      if (table === undefined || engine.has(viewOf(table), state)) return []
-      return [{ ...viewOf(table), state, from: each.value.from() }]
+      const readable = readables[index]
+      if (readable === undefined) return []
+      const { table } = readable
+      const state = each.value?.state ?? readable.state
+      if (engine.has(viewOf(table), state)) return []
+      return [
+        { ...(each.value ? { ...viewOf(table), from: each.value.from() } : storedView(readable)), state },
+      ]
     })
-    const total = states.reduce((sum, { files }) => sum + files, 0)
+    const total = states.reduce((sum, state) => sum + (state?.files ?? 0), 0)
     return { define, files: { total, read: relations.reduce((sum, { files }) => sum + files, 0) } }
   }
 
@@ -95,12 +103,18 @@ export function makeQueries({ tablesAt, openTable, engines }: QueryDeps): RunQue
     const relations: Relation[] = []
     try {
       const statement = await checkedStatement(sql, engine, signal)
-      const named = [
-        ...new Set(statement.tables.map((reference) => tableAmong(tables, reference, namespace))),
-      ]
+      const readables = await withViews(
+        [...new Set(statement.tables.map((reference) => tableAmong(tables, reference, namespace)))],
+        {
+          tables,
+          sqlOf: (view) => readViewSql(view, lake, signal),
+          check: (text) => checkedStatement(text, engine, signal),
+        },
+      )
+      const named = readables.map(({ table }) => table)
       const catalog = usesNamespace(statement, tables, namespace) ? catalogOf(namespace) : null
       const planned = { statement, catalog, rowsLimit }
-      const { define, files } = await undefinedTables(named, planned, { lake, engine, relations, signal })
+      const { define, files } = await undefinedTables(readables, planned, { lake, engine, relations, signal })
       // Tables of other callers would appear in the engine's lists and in the suggestions of its errors.
       const views = visibleTables === null ? null : viewsOf(tables)
       const hidden = views === null ? [] : engine.others((key) => views.has(key))
@@ -143,17 +157,18 @@ interface Planned {
  * filter with the current time would exclude rows of a later moment.
  */
 async function filtersOn(
-  named: readonly CommitTable[],
-  states: readonly TableState[],
+  readables: readonly Readable[],
+  states: readonly (TableState | null)[],
   { statement: { sql, kind, isMomentary }, catalog, rowsLimit }: Planned,
   { engine, signal }: Pick<QueryResources, 'engine' | 'signal'>,
 ): Promise<AnswerOf<'plan'> | null> {
-  const isWorthwhile = states.some(({ files }) => files >= limits.filesPlanned)
-  if (!isWorthwhile || kind === 'explain' || isMomentary) return null
-  const tables = named.map((table, index) => ({
-    ...viewOf(table),
-    from: states[index]?.empty() ?? emptyRelation(table),
-  }))
+  const isWorthwhile = states.some((state) => (state?.files ?? 0) >= limits.filesPlanned)
+  const dependsOnTime = isMomentary || readables.some(({ body }) => body?.isMomentary)
+  if (!isWorthwhile || kind === 'explain' || dependsOnTime) return null
+  const tables = readables.map((readable, index) => {
+    const state = states[index]
+    return state ? { ...viewOf(readable.table), from: state.empty() } : storedView(readable)
+  })
   return engine.plan({ statement: { sql, kind }, catalog, tables, rowsLimit }, signal)
 }
 
@@ -204,6 +219,13 @@ function placesOf(tables: Tables): SchemaPath[] {
 
 /** Copies of the same files have other paths for another authority, so its views differ. */
 const stateOf = ({ content_id }: CommitTable, lake: LakeView) => `${authorityOf(lake)} ${content_id}`
+
+/** The definition of a stored view. */
+const storedView = ({ table, body }: Readable): TableView => ({
+  ...viewOf(table),
+  from: `(\n${body?.sql}\n)`,
+  storedView: tableKey(table),
+})
 
 const viewOf = ({ namespace, layer, name }: CommitTable): ViewName => ({
   catalog: catalogOf(namespace),

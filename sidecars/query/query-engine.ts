@@ -1,11 +1,20 @@
 import { randomBytes } from 'node:crypto'
 import { type ArrowSummary, arrowBytes } from '../../lake/engine/arrow.ts'
+import { EngineError } from '../../lake/engine/error.ts'
 import { type Engine, openLocked } from '../../lake/engine/instance.ts'
 import { plannedTreeOn, type SyntaxTree } from '../../lake/engine/parser.ts'
 import { BrokenStream } from '../../lake/engine/rows.ts'
 import { checkReadOnly, limited, withOwnLines } from '../../lake/engine/statement.ts'
 import { quoteIdentifier } from '../../lake/quote.ts'
-import type { AnswerOf, EngineRequest, Plan, Run, SchemaPath, ViewName } from './engine-messages.ts'
+import type {
+  AnswerOf,
+  EngineRequest,
+  Plan,
+  Run,
+  SchemaPath,
+  TableView,
+  ViewName,
+} from './engine-messages.ts'
 import { ScanPlanner } from './scan-planner.ts'
 
 // A locked DuckDB instance that answers one query after another. It receives only read-only statements, so `clear` removes
@@ -13,6 +22,9 @@ import { ScanPlanner } from './scan-planner.ts'
 
 /** The tables of a query could not be defined, so the engine's definitions are uncertain. */
 export class Unprepared extends Error {}
+
+/** A stored view does not bind to its tables. The message is for the author of the query. */
+export class UnboundView extends Error {}
 
 /** The number of rows that the engine computes at a time. */
 const CHUNK_ROWS = 2_048
@@ -54,15 +66,34 @@ export class QueryEngine {
       ...this.#detachUnused(places),
       ...define.flatMap((view) => [
         ...this.#schemaStatements(view),
-        `CREATE OR REPLACE VIEW ${nameOf(view)} AS SELECT * FROM ${view.from}`,
+        ...(view.storedView === undefined ? [definitionOf(view)] : []),
       ]),
       ...this.#use(catalog ?? NOWHERE),
     ]
-    if (statements.length > 0)
-      await this.#engine.run(statements.join(';')).catch((error: unknown) => {
-        throw new Unprepared(error instanceof Error ? error.message : String(error), { cause: error })
-      })
+    await this.#prepare(statements)
+    await this.#defineViews(define.filter(({ storedView }) => storedView !== undefined))
     return this.#answer(statement, size)
+  }
+
+  async #prepare(statements: readonly string[]): Promise<void> {
+    if (statements.length === 0) return
+    await this.#engine.run(statements.join(';')).catch((error: unknown) => {
+      throw new Unprepared(error instanceof Error ? error.message : String(error), { cause: error })
+    })
+  }
+
+  /** Defines stored views in order. Removes all of them when one does not bind. */
+  async #defineViews(views: readonly TableView[]): Promise<void> {
+    for (const view of views) {
+      try {
+        await this.#engine.run(definitionOf(view))
+      } catch (error) {
+        if (!(error instanceof EngineError) || error.kind !== 'binder')
+          throw new Unprepared(error instanceof Error ? error.message : String(error), { cause: error })
+        await this.#prepare(views.map((each) => `DROP VIEW IF EXISTS ${nameOf(each)}`))
+        throw new UnboundView(`view ${view.storedView} cannot be read: ${error.message}`, { cause: error })
+      }
+    }
   }
 
   /** Removes the only state that a query can leave: the seed of random numbers. */
@@ -144,5 +175,7 @@ const answerOf = ({ bytes, rows, truncated }: ArrowSummary & { bytes: Uint8Array
   truncated,
 })
 
+const definitionOf = (view: TableView) =>
+  `CREATE OR REPLACE VIEW ${nameOf(view)} AS SELECT * FROM ${view.from}`
 const pathOf = ({ catalog, schema }: SchemaPath) => `${quoteIdentifier(catalog)}.${quoteIdentifier(schema)}`
 const nameOf = ({ catalog, schema, name }: ViewName) => [catalog, schema, name].map(quoteIdentifier).join('.')

@@ -69,14 +69,17 @@ export class ScanPlanner {
   }
 
   /** The definitions that this table needs, with their keys. */
-  #missing({ catalog, schema, name, from }: TableView): [key: string, sql: string][] {
+  #missing({ catalog, schema, name, from, storedView }: TableView): [key: string, sql: string][] {
     const catalogName = quoteIdentifier(catalog)
     const schemaName = `${catalogName}.${quoteIdentifier(schema)}`
     const tableName = `${schemaName}.${quoteIdentifier(name)}`
     const needed: [string, string][] = [
       [catalogName, `ATTACH IF NOT EXISTS ':memory:' AS ${catalogName}`],
       [schemaName, `CREATE SCHEMA IF NOT EXISTS ${schemaName}`],
-      [tableName, `CREATE OR REPLACE TABLE ${tableName} AS SELECT * FROM ${from}`],
+      [
+        tableName,
+        `CREATE OR REPLACE ${storedView === undefined ? 'TABLE' : 'VIEW'} ${tableName} AS SELECT * FROM ${from}`,
+      ],
     ]
     return needed.filter(([key, sql]) => this.#defined.get(key) !== sql)
   }

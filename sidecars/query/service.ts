@@ -15,6 +15,7 @@ import { EngineFault } from './engine-messages.ts'
 import { limits } from './limits.ts'
 import { DEFAULT_NAMESPACE } from './names.ts'
 import { NoSuchTable, type RunQuery } from './queries.ts'
+import { BrokenView } from './stored-views.ts'
 import { NoSlot } from './turns.ts'
 
 // The RPC interface of the query service: parses requests, enforces the time limit, and maps errors.
@@ -152,7 +153,8 @@ function toConnectError(
   if (error instanceof TimeLimit)
     return as(Code.DeadlineExceeded, `the query was stopped at its time limit of ${timeoutMs / 1_000} s`)
   if (error instanceof Cancelled) return as(Code.Canceled, 'the query was cancelled')
-  if (error instanceof NoSuchTable) return as(Code.InvalidArgument, error.message)
+  if (error instanceof NoSuchTable || error instanceof BrokenView)
+    return as(Code.InvalidArgument, error.message)
   if (error instanceof UnsupportedTable) return as(Code.FailedPrecondition, error.message)
   if (error instanceof NoSlot)
     return new ConnectError(error.message, Code.Unavailable, { [BUSY_HEADER]: '1' }, undefined, error)
@@ -161,6 +163,7 @@ function toConnectError(
       case 'refused':
       case 'syntax':
       case 'binder':
+      case 'view':
       case 'other':
       case 'too_large':
       case 'interrupted':

@@ -229,6 +229,7 @@ export function makeRunner({ random, newId }: { random: Random; newId: NewId }) 
       snapshotId: '1',
       message: execution.handle,
       content: {
+        kind: 'table',
         contentId,
         metadataLocation: `s3://sluice/${contentId}`,
         columns: [{ name: 'a', type: 'BIGINT' }],

@@ -127,7 +127,7 @@ export async function findBranchOf(
   { namespace, layer, name: table }: TableName,
 ): Promise<{ branch: Branch; metadataLocation: string | null } | null> {
   const location = computed<string | null>(sql`
-    (select content.metadata_location from lake_content content where content.id = coalesce(
+    (select content.metadata_location from lake_content content where content.kind = 'table' and content.id = coalesce(
       (select own.content_id from branch_entry own
        where own.ref = ref.name and own.namespace = ${namespace} and own.layer = ${layer} and own.name = ${table}),
       (select main.content_id from main_entry main
@@ -146,6 +146,7 @@ export type BranchCommit = {
   /** The head from which the new state was computed. */
   head: string | null
   table: TableName
+  /** The uuid of the table or view. */
   tableUuid: string
   content: Content
   snapshotId: string | null
@@ -172,9 +173,9 @@ export async function commitToBranch(sql: Sql, commit: BranchCommit): Promise<bo
       for update),
     content as (
       insert into lake_content
-        (id, table_uuid, metadata_location, snapshot_id, columns, row_count, size_bytes, operation, rows_added,
+        (id, kind, table_uuid, metadata_location, snapshot_id, columns, row_count, size_bytes, operation, rows_added,
           rows_removed)
-      select ${content.contentId}::uuid, ${commit.tableUuid}::uuid, ${content.metadataLocation},
+      select ${content.contentId}::uuid, ${content.kind}::text, ${commit.tableUuid}::uuid, ${content.metadataLocation},
         ${commit.snapshotId}::text, ${sql.json(content.columns)}::jsonb, ${content.rowCount}::bigint,
         ${content.sizeBytes}::bigint, ${change?.operation ?? null}::text, ${change?.rowsAdded ?? null}::bigint,
         ${change?.rowsRemoved ?? null}::bigint

@@ -34,6 +34,7 @@ export const countTables = async (sql: Sql): Promise<number> =>
  */
 const STATE = {
   contentId: alias(lakeContents, 'c').id,
+  kind: alias(lakeContents, 'c').kind,
   location: alias(lakeContents, 'c').metadataLocation,
   snapshotId: alias(lakeContents, 'c').snapshotId,
   isWhole: computed<boolean>('state."isWhole"'),

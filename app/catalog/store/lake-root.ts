@@ -31,6 +31,7 @@ export const liveReplicas = async (sql: Sql): Promise<number> =>
 const c = alias(lakeContents, 'c')
 const STATE = {
   id: c.id,
+  kind: c.kind,
   metadataLocation: c.metadataLocation,
   /** Whether main, an open branch or a tag reads this state. */
   isRead: computed<boolean>(`
@@ -39,9 +40,10 @@ const STATE = {
       where c.id in (e.content_id, e.base_content) and f.state = 'open')`),
 }
 
-/** A state of a table whose locations have another root. */
+/** A state of a table or view whose locations have another root. */
 export interface OldState {
   id: string
+  kind: 'table' | 'view'
   metadataLocation: string
   isRead: boolean
 }

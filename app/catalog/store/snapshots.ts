@@ -28,7 +28,7 @@ export interface OldTable extends RowOf<typeof CONTENT> {
   isBusy: boolean
 }
 
-/** Tables with a state that main replaced before the cut-off. */
+/** Tables with a state that main replaced before the cut-off. Views have no snapshots. */
 export async function oldTables(sql: Sql, cutoff: Date): Promise<OldTable[]> {
   const retained = computed<OldTable['retained']>(sql`
     (select array_agg(kept.snapshot_id) from main_entry e
@@ -42,7 +42,7 @@ export async function oldTables(sql: Sql, cutoff: Date): Promise<OldTable[]> {
   return select(sql, { ...CONTENT, retained, isBusy: computed<boolean>(isBusy(sql)) }, replaced)`
     from replaced r
     join main_entry e on e.to_commit is null and e.namespace = r.namespace and e.layer = r.layer and e.name = r.name
-    join lake_content c on c.id = e.content_id
+    join lake_content c on c.id = e.content_id and c.kind = 'table'
     order by e.namespace, e.layer, e.name`
 }
 

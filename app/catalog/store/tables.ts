@@ -9,7 +9,7 @@ import { EVERYTHING } from '../../core/access.ts'
 const content = alias(lakeContents, 'content')
 const CONTENT = {
   contentId: content.id,
-  ...pick(content, 'metadataLocation', 'columns', 'rowCount', 'sizeBytes'),
+  ...pick(content, 'kind', 'metadataLocation', 'columns', 'rowCount', 'sizeBytes'),
 }
 const NAME = pick(alias(mainEntries, 'entry'), 'namespace', 'layer', 'name')
 const TABLE = { ...NAME, ...CONTENT }
@@ -44,16 +44,17 @@ export const tablesIn = (sql: Sql, view: View, visible = EVERYTHING) => select(s
   where true ${andVisibleTable(sql, visible)}
   order by entry.namespace, entry.layer, entry.name`
 
-/** Names of the visible tables of one layer of a view, in order: at most `limit` names after the name `after`. */
+/** Names of the visible tables, or views, of one layer of a version, in order: at most `limit` names after the name `after`. */
 export async function tableNamesIn(
   sql: Sql,
   view: View,
-  { namespace, layer, after, limit }: Omit<TableName, 'name'> & NamePage,
+  { kind, namespace, layer, after, limit }: Omit<TableName, 'name'> & NamePage & Pick<Content, 'kind'>,
   visible = EVERYTHING,
 ): Promise<string[]> {
   const rows = await select(sql, { name: NAME.name })`
-    from (${entriesOf(sql, view)}) entry
-    where entry.namespace = ${namespace} and entry.layer = ${layer} and entry.name > ${after}
+    from (${entriesOf(sql, view)}) entry join lake_content content on content.id = entry.content_id
+    where content.kind = ${kind}
+      and entry.namespace = ${namespace} and entry.layer = ${layer} and entry.name > ${after}
       ${andVisibleTable(sql, visible)}
     order by entry.name ${limit === null ? sql`` : sql`limit ${limit}`}`
   return rows.map(({ name }) => name)
@@ -62,7 +63,7 @@ export async function tableNamesIn(
 /** `after` is the last name of the page before, empty for the first page. A null `limit` means all names. */
 export type NamePage = { after: string; limit: number | null }
 
-/** One table of a view; null when it does not exist or is not visible. */
+/** One table or view of a version; null when it does not exist or is not visible. */
 export async function tableIn(
   sql: Sql,
   view: View,

@@ -64,7 +64,7 @@ const OPEN = {
       and e.namespace = r.namespace and e.layer = r.layer and e.name = r.pipeline
       and e.from_commit <= f.base and (e.to_commit is null or e.to_commit > f.base)
     join lake_content c on c.id = case when own.ref is null then e.content_id else own.base_content end
-    where f.name = a.branch), '')`),
+    where f.name = a.branch and c.kind = 'table'), '')`),
 }
 
 /** All data to submit or follow an open attempt. */

@@ -45,7 +45,7 @@ export async function branchStarts(
       and main.namespace = r.namespace and main.layer = r.layer and main.name = r.pipeline
       and main.from_commit <= ref.base and (main.to_commit is null or main.to_commit > ref.base)
     left join lake_content content
-      on content.id = case when own.ref is null then main.content_id else own.content_id end
+      on content.id = case when own.ref is null then main.content_id else own.content_id end and content.kind = 'table'
     where r.id = any(${nested.map(({ id }) => id)}::uuid[])`
   return new Map(rows.map(({ id, ...start }) => [id, start]))
 }

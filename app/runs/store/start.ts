@@ -155,7 +155,8 @@ const WAITING = {
   /** Metadata of the written table on main at `base`: one statement has one snapshot of both. */
   tableMetadata: computed<string>(`coalesce((
     select c.metadata_location from main_entry e join lake_content c on c.id = e.content_id
-    where e.namespace = r.namespace and e.layer = r.layer and e.name = r.pipeline and e.to_commit is null limit 1), '')`),
+    where e.namespace = r.namespace and e.layer = r.layer and e.name = r.pipeline and e.to_commit is null
+      and c.kind = 'table' limit 1), '')`),
   /**
    * The name of the upload that requested the run, and the run that archived this upload. A row lock keeps others from
    * archiving it until this transaction ends. So the upload is still active when the run's input is frozen.

@@ -21,7 +21,7 @@ const IdOrLast = Type.Integer({ minimum: -1, maximum: MAX_INT })
 const Long = Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER })
 const SnapshotId = Type.BigInt({ minimum: 0n, maximum: 2n ** 63n - 1n })
 const Name = Type.String({ minLength: 1 })
-const Properties = Type.Record(Type.String(), Type.String())
+export const Properties = Type.Record(Type.String(), Type.String())
 const Uuid = Type.String({ pattern: '^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$' })
 
 /** `checkStruct` checks the nested fields and types. The catalog numbers schemas, so clients may omit the id. */
@@ -150,6 +150,24 @@ const CreateTable = Type.Object({
 })
 export type CreateTableRequest = Static<typeof CreateTable>
 
+export const ViewRepresentation = Type.Object({ type: Type.Literal('sql'), sql: Name, dialect: Name })
+/** The body of a request that stores a view. The catalog assigns the ids of the version and of the schema. */
+const CreateView = Type.Object({
+  name: Name,
+  schema: Schema,
+  'view-version': Type.Object({
+    summary: Properties,
+    representations: Type.Array(ViewRepresentation, { minItems: 1, maxItems: 1 }),
+    'default-namespace': Type.Array(Type.String()),
+  }),
+})
+export type CreateViewRequest = Static<typeof CreateView>
+
+/** The dialect of every view of a run. */
+export const DIALECT = 'duckdb'
+/** The longest SQL of a view. Queries have the same limit. */
+export const VIEW_SQL_BYTES = 102_400
+
 /** The body of a commit to one table. @throws BadUpdate */
 export function parseCommitRequest(text: string): CommitRequest {
   const body = parseBody(text)
@@ -175,6 +193,18 @@ export function parseCommitRequest(text: string): CommitRequest {
 export function parseCreateTable(text: string): CreateTableRequest {
   const body = checked(CreateTable, parseBody(text), '')
   checkStruct(body.schema, '/schema', 0)
+  return body
+}
+
+/** The body of a request that stores a view. @throws BadUpdate */
+export function parseCreateView(text: string): CreateViewRequest {
+  const body = checked(CreateView, parseBody(text), '')
+  checkStruct(body.schema, '/schema', 0)
+  for (const { dialect, sql } of body['view-version'].representations) {
+    if (dialect !== DIALECT) throw new BadUpdate(`dialect ${dialect} is not supported: use ${DIALECT}`)
+    if (new TextEncoder().encode(sql).length > VIEW_SQL_BYTES)
+      throw new BadUpdate(`the SQL of a view may have at most ${VIEW_SQL_BYTES} bytes`)
+  }
   return body
 }
 

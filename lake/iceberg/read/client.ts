@@ -5,6 +5,7 @@ import { traceHeaders } from '../../../proto/trace.ts'
 import { parseJson, stringifyJson } from '../format/json.ts'
 import { metadataFrom, type TableMetadata } from '../format/metadata.ts'
 import type { CommitRequest } from '../format/wire.ts'
+import { createViewBody, type StoredView, type ViewMetadata, viewMetadataFrom } from '../view.ts'
 
 /** The number of attempts for a read-only call. The pause before the second attempt doubles for each further one. */
 export const ATTEMPTS_LIMIT = 3
@@ -75,19 +76,33 @@ export interface CatalogClient {
     table: TableIdentifier,
     commit: Pick<CommitRequest, 'requirements' | 'updates'>,
   ): Promise<LoadedTable['config']>
+  /** @throws NotFound */
+  loadView(view: TableIdentifier): Promise<ViewMetadata>
+  /** Stores a view in place of a view or table of the same name, and returns its config. @throws Conflict */
+  storeView(view: TableIdentifier, stored: StoredView): Promise<LoadedTable['config']>
 }
 
 /** A client of one warehouse. Its calls throw CatalogError. */
 export function catalogClient(options: ClientOptions): CatalogClient {
   const call = caller(options)
+  const within = (namespace: readonly string[]) =>
+    `/v1/${options.prefix}/namespaces/${encodeNamespace(namespace)}`
   const pathOf = ({ namespace, name }: TableIdentifier) =>
-    `/v1/${options.prefix}/namespaces/${encodeNamespace(namespace)}/tables/${encodeURIComponent(name)}`
+    `${within(namespace)}/tables/${encodeURIComponent(name)}`
   return {
     loadTable: async (table) => tableFrom(await call('GET', pathOf(table))),
     commit: async ({ namespace, name }, { requirements, updates }) => {
       const body = { identifier: { namespace, name }, requirements, updates }
       const path = pathOf({ namespace, name })
       return textsFrom(objectIn(await call('POST', path, body, { prefer: BRIEF }), 'config'))
+    },
+    loadView: async ({ namespace, name }) => {
+      const path = `${within(namespace)}/views/${encodeURIComponent(name)}`
+      return viewMetadataFrom(objectIn(await call('GET', path), 'metadata'))
+    },
+    storeView: async (view, stored) => {
+      const answer = await call('POST', `${within(view.namespace)}/views`, createViewBody(view, stored))
+      return textsFrom(objectIn(answer, 'config'))
     },
   }
 }

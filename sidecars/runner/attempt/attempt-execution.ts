@@ -14,6 +14,7 @@ import { AttemptLostEngine, type Execute, type ExecutionContext } from './attemp
 import { type ExecuteOptions, execute } from './execute.ts'
 import { judge } from './judge.ts'
 import { isUploadArchived, lakeOf, type RenderedAttempt, render } from './render.ts'
+import { performView } from './view-attempt.ts'
 
 // One attempt, from its pinned files to its facts: render, execute, commit once to the branch, test the branch.
 
@@ -55,6 +56,7 @@ async function perform(
   if (isUploadArchived(attempt)) return
 
   enter('executing')
+  if (attempt.config.materialized === 'view') return performView(attempt)
   const { change, opened } = await execute(attempt, options)
   const stored = store(attempt, change)
   // The tests read the very files that are being committed. `judge` is called first, so that the engine gets its work first.

@@ -8,6 +8,7 @@ import {
   NotFound,
   ServerError,
 } from '../../../lake/iceberg/read/client.ts'
+import type { StoredView, ViewMetadata } from '../../../lake/iceberg/view.ts'
 import type { CommitPlan } from '../../../lake/iceberg/write/write.ts'
 import type { TableName } from '../../../lake/pipeline/names.ts'
 import type { LakeAccess } from '../../../proto/gen/sluice/runner/v1/runner_pb.ts'
@@ -25,6 +26,10 @@ export interface BranchCatalog {
    * changed.
    */
   commit(table: TableName, plan: CommitPlan): Promise<string>
+  /** Null: the view does not exist. */
+  loadView(view: TableName): Promise<ViewMetadata | null>
+  /** Stores a view. Returns the branch's commit; null when the branch has this very view already. */
+  storeView(view: TableName, stored: StoredView): Promise<string | null>
 }
 
 /** The configuration key under which the catalog returns the branch's commit that holds the table. */
@@ -51,6 +56,29 @@ export function openBranchCatalog(lake: LakeAccess, signal: AbortSignal): Branch
   return {
     load: async (table) => (await loaded(client, table))?.metadata ?? null,
     commit: (table, plan) => commitOnce(client, table, plan, signal),
+    loadView: (view) =>
+      client.loadView(identifierOf(view)).catch((error: unknown) => {
+        if (error instanceof NotFound) return null
+        throw error
+      }),
+    storeView: (view, stored) => storeOnce(client, view, stored, signal),
+  }
+}
+
+/** The catalog does not store the same view twice, so a request without a clear answer is repeated. */
+async function storeOnce(client: CatalogClient, view: TableName, stored: StoredView, signal: AbortSignal) {
+  const backoff = makeBackoff(signal)
+  for (let isUnclear = false; ; ) {
+    try {
+      const config = await client.storeView(identifierOf(view), stored)
+      return config[COMMIT] ?? null
+    } catch (error) {
+      signal.throwIfAborted()
+      const isOwnWork = isUnclear && error instanceof Conflict
+      if ((!isOwnWork && !(error instanceof ServerError)) || backoff.isOver()) throw error
+      isUnclear = true
+    }
+    await backoff.pause()
   }
 }
 

@@ -46,7 +46,7 @@ export async function execute(attempt: RenderedAttempt, options: ExecuteOptions)
 }
 
 /** Opens an instance that shows the inputs of the pipeline. It may also read the files that its tests will need. */
-async function openFor(attempt: RenderedAttempt): Promise<OpenedInstance> {
+export async function openFor(attempt: RenderedAttempt): Promise<OpenedInstance> {
   const { context, resources, target, inputs, draft, tests } = attempt
   const { engine, directory, landing, python } = resources
   const before = inputs.table(target.name)

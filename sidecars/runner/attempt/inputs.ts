@@ -13,6 +13,7 @@ import {
   type TemplateResolver,
   type TemplateVariables,
 } from '../../../lake/pipeline/template.ts'
+import { storedName } from '../../../lake/pipeline/view-sql.ts'
 import { quoteLiteral } from '../../../lake/quote.ts'
 import type { LandingFile } from '../../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import type { RefusedText } from '../author/slips.ts'
@@ -20,6 +21,7 @@ import { counted, sized } from '../author/wording.ts'
 import { limits } from '../limits.ts'
 import { type LakeSession, type TableInput, tableExpression } from './lake-session.ts'
 import { bringLanding, type LandingDirectory, type LandingOptions, objectOf } from './landing.ts'
+import { openInputs, withReads } from './table-inputs.ts'
 
 // The tables and landing zones that templates name. SQL names of tables and zones are known before their data is looked up. So
 // a template is rendered once, in advance. It is rendered again only to find the line that names a missing table or zone.
@@ -81,6 +83,16 @@ export class Inputs {
     return { template, sql, tables: [...tables.values()], zones: [...zones] }
   }
 
+  /** The SQL of a draft as a stored view has it. The draft must name no landing zone. */
+  storedSqlOf({ template }: Draft): string {
+    return this.#render(template, {
+      ref: (name) => storedName(parseTableName(name, this.#options.namespace)),
+      landingZone: (name) => {
+        throw new Error(`a view cannot read landing zone ${name}`)
+      },
+    })
+  }
+
   /** The text of a draft, with the tables and zones that it names. `own` is the table that `this` means. */
   textOf({ template, sql, tables, zones }: Draft, own: TableName): RefusedText {
     return {
@@ -115,19 +127,13 @@ export class Inputs {
     })
   }
 
-  /** Opens tables of the branch concurrently. `known` contains metadata that is already loaded. */
+  /** Opens tables and views of the branch. `cachedTables` contains metadata that is already loaded. */
   async openTables(
     tables: readonly TableName[],
     lake: LakeSession,
-    cachedTables: ReadonlyMap<string, TableMetadata | null> = new Map(),
+    cachedTables?: ReadonlyMap<string, TableMetadata | null>,
   ): Promise<void> {
-    const distinct = new Map(tables.map((table) => [tableKey(table), table]))
-    await Promise.all(
-      Array.from(distinct, async ([key, table]) => {
-        const metadata = cachedTables.has(key) ? cachedTables.get(key) : await lake.catalog.load(table)
-        this.#tables.set(key, metadata ? await lake.open(table, metadata) : null)
-      }),
-    )
+    for (const [key, input] of await openInputs(tables, lake, cachedTables)) this.#tables.set(key, input)
   }
 
   /** Fetches the files of landing zones concurrently. */
@@ -149,9 +155,9 @@ export class Inputs {
     return this.#tables.get(tableKey(name)) ?? null
   }
 
-  /** All tables that were found. */
+  /** All tables and views that were found. A view stands after the inputs that it reads. */
   found(): TableInput[] {
-    return [...this.#tables.values()].filter((table) => table !== null)
+    return withReads([...this.#tables.values()].filter((table) => table !== null))
   }
 
   /** Whether the zone was looked up. */
@@ -231,8 +237,10 @@ export function renderPlain(
 }
 
 /** The log line about a table that the pipeline reads. */
-export const readsTable = ({ name, rowCount, files }: TableInput): string =>
-  `reads ${tableKey(name)}: ${counted(rowCount, 'row')} in ${counted(files.length, 'file')}`
+export const readsTable = ({ name, rowCount, files, view }: TableInput): string =>
+  view
+    ? `reads view ${tableKey(name)}`
+    : `reads ${tableKey(name)}: ${counted(rowCount, 'row')} in ${counted(files.length, 'file')}`
 
 /** The log line about the files of a landing zone that the pipeline reads. */
 export function readsZone(zone: string, files: readonly LandingFile[]): string {

@@ -21,7 +21,7 @@ import {
   readTable,
   storedFilesOf,
 } from '../../../lake/iceberg/read/table-sql.ts'
-import type { TableName } from '../../../lake/pipeline/names.ts'
+import { type TableName, tableKey } from '../../../lake/pipeline/names.ts'
 import { quoteIdentifier } from '../../../lake/quote.ts'
 import type { LakeAccess } from '../../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import { type Gateway, gatewayLake, type LakeFiles, sharedLake } from '../../objects/lake-access.ts'
@@ -34,9 +34,11 @@ import type { LandingDirectory } from './landing.ts'
 
 // The lake as one piece of work sees it through its token: the tables of its branch, with local files.
 
-/** A table that SQL can read: its columns, and local files that stay until the session is closed. */
+/** A table or view that SQL can read: its columns, and local files that stay until the session is closed. */
 export interface TableInput {
   name: TableName
+  /** Only a view has SQL, which names the inputs that it reads by their `tableExpression`. A view has no files. */
+  view?: { sql: string; reads: readonly TableInput[] }
   schema: Schema
   files: LocalFile[]
   /** Locations in the lake of the data files in `files`. */
@@ -167,11 +169,11 @@ export async function openInstance(
   }
 }
 
-/** The view that an instance shows for a table. */
-export const viewOf = ({ name, schema, files }: TableInput): TableView => ({
+/** The view that an instance shows for a table, or for a stored view. */
+export const viewOf = ({ name, schema, files, view }: TableInput): TableView => ({
   schema: schemaOf(name),
   name: name.name,
-  from: readTable(schema, files),
+  ...(view ? { from: `(\n${view.sql}\n)`, storedView: tableKey(name) } : { from: readTable(schema, files) }),
 })
 
 export const schemaOf = ({ namespace, layer }: TableName) => `${namespace}.${layer}`

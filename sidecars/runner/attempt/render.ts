@@ -17,6 +17,8 @@ import { type Draft, Inputs, readsTable, readsZone } from './inputs.ts'
 import type { TableInput } from './lake-session.ts'
 import type { LandingOptions } from './landing.ts'
 import { fetchPipelineFiles, type PipelineFiles } from './pipeline-files.ts'
+import { withReads } from './table-inputs.ts'
+import { refusalOfView } from './view-text.ts'
 
 /** The table that an attempt writes. */
 export interface Target {
@@ -64,6 +66,8 @@ export async function render(
   const inputs = new Inputs({ namespace: request.namespace, variables, landing: resources.landing })
   const template = { file: files.source.path, source: files.source.text }
   const draft = resources.python ? pythonDraft(template, request.namespace) : inputs.draft(template)
+  const refusal = config.materialized === 'view' ? refusalOfView(draft, name) : null
+  if (refusal !== null) throw new AuthorError(refusal, { where: template.file })
   const tests = draftTests(files.tests, inputs)
   const landing = {
     namespace: request.namespace,
@@ -87,9 +91,9 @@ export function isUploadArchived({ context, draft, inputs }: RenderedAttempt): b
 const emptyZoneOf = ({ zones }: Draft, inputs: Inputs) =>
   zones.find((zone) => inputs.landing(zone).length === 0)
 
-/** The tables that the pipeline itself reads, without those of its tests. */
+/** The tables and views that the pipeline itself reads, without those of its tests. A view stands after its own inputs. */
 export const inputsOf = ({ draft, inputs }: RenderedAttempt): TableInput[] =>
-  draft.tables.flatMap((table) => inputs.table(table) ?? [])
+  withReads(draft.tables.flatMap((table) => inputs.table(table) ?? []))
 
 /** Lets a refused text be parsed in an open instance, to explain its error. */
 export const parsedIn = ({ context, resources }: RenderedAttempt, instance: number): ParsedIn => ({

@@ -1,9 +1,11 @@
 import type { DuckDBDataChunk, DuckDBPreparedStatement, DuckDBValue } from '@duckdb/node-api'
 import { EngineError, mapped } from '../../../lake/engine/error.ts'
 import { type Engine, type PreparedEngine, prepareEngine } from '../../../lake/engine/instance.ts'
+import { treeOn } from '../../../lake/engine/parser.ts'
 import { readQueryText } from '../../../lake/engine/query-text.ts'
 import { nextChunk } from '../../../lake/engine/rows.ts'
-import { isTraceless } from '../../../lake/engine/traceless.ts'
+import { readStatement, StatementRefused } from '../../../lake/engine/statement.ts'
+import { isOneOf, isTraceless } from '../../../lake/engine/traceless.ts'
 import { parseDuckType, renderDuckType } from '../../../lake/iceberg/format/duckdb-type.ts'
 import { quoteIdentifier, quoteLiteral } from '../../../lake/quote.ts'
 import { limits } from '../limits.ts'
@@ -16,6 +18,7 @@ import {
   type RequestOf,
   type SqlParameter,
   type SqlParameters,
+  type TableView,
 } from './engine-messages.ts'
 
 // One DuckDB instance, prepared in advance. It gets its input and is locked for good before it sees any text of a user. A fresh
@@ -84,6 +87,17 @@ export class EngineInstance {
     // again, which sniffs CSV files, so plain types skip it.
     const isCertain = columns.every(({ type }) => PLAIN_TYPE.test(type))
     return isCertain ? columns : this.#open.describe(`FROM ${RESULT}`)
+  }
+
+  async bind({ sql, tables }: Input<'bind'>): Promise<AnswerOf<'bind'>> {
+    const isTable = isOneOf(tables)
+    try {
+      const { kind, listsTables } = await readStatement(treeOn(this.#open.connection), sql, { isTable })
+      if (kind === 'explain' || listsTables) throw new Refused('a view can only be a SELECT of tables')
+    } catch (error) {
+      throw error instanceof StatementRefused ? new Refused(error.message) : error
+    }
+    return this.define({ sql })
   }
 
   async relate({ name, sql, params }: Input<'relate'>): Promise<AnswerOf<'relate'>> {
@@ -168,14 +182,25 @@ export class EngineInstance {
   async #show(tables: Input<'show'>['tables']): Promise<void> {
     const schemas = new Set(tables.map(({ schema }) => schema)).difference(this.#schemas)
     for (const schema of schemas) this.#schemas.add(schema)
+    const shown = ({ schema, name, from }: TableView) =>
+      `CREATE OR REPLACE VIEW ${quoteIdentifier(schema)}.${quoteIdentifier(name)} AS SELECT * FROM ${from}`
     const statements = [
       ...Array.from(schemas, (schema) => `CREATE SCHEMA ${quoteIdentifier(schema)}`),
-      ...tables.map(
-        ({ schema, name, from }) =>
-          `CREATE OR REPLACE VIEW ${quoteIdentifier(schema)}.${quoteIdentifier(name)} AS SELECT * FROM ${from}`,
-      ),
+      ...tables.filter(({ storedView }) => storedView === undefined).map(shown),
     ]
     if (statements.length > 0) await this.#open.run(statements.join(';'))
+    // A stored view may read any table and any view before it.
+    for (const table of tables) if (table.storedView !== undefined) await this.#showView(table, shown(table))
+  }
+
+  async #showView({ storedView }: TableView, sql: string): Promise<void> {
+    try {
+      await this.#open.run(sql)
+    } catch (error) {
+      if (!(error instanceof EngineError) || error.kind === 'broken') throw error
+      const message = `view ${storedView} cannot be read: ${error.message}`
+      throw new EngineError(error.kind, message, undefined, { cause: error })
+    }
   }
 
   /**

@@ -34,6 +34,8 @@ export type EngineRequest =
   | { kind: 'leave'; number: number }
   /** Checks that the text is one SELECT, and defines it as the instance's result, to be written. */
   | { kind: 'define'; number: number; sql: string }
+  /** Checks that a query service can run the text as a view of these tables, and defines it as the instance's result. */
+  | { kind: 'bind'; number: number; sql: string; tables: readonly TableName[] }
   /** Checks that the text is one SELECT, and stores it under a name. A text with parameters is stored as rows. */
   | { kind: 'relate'; number: number; name: string; sql: string; params: SqlParameters }
   /** Runs a statement that the runner wrote. */
@@ -71,6 +73,8 @@ export type RequestOf<K extends RequestKind> = Extract<EngineRequest, { kind: K 
 export interface TableView extends TableName {
   /** A table expression. */
   from: string
+  /** The key of the stored view that the expression contains. An error names it. */
+  storedView?: string
 }
 
 const Column = Type.Object({ name: Type.String(), type: Type.String() })
@@ -83,6 +87,7 @@ const answers = {
   enter: Type.Boolean(),
   leave: Type.Null(),
   define: Type.Array(Column),
+  bind: Type.Array(Column),
   relate: Type.Array(Column),
   run: Type.Null(),
   query: Type.Array(Type.Array(Type.Union([Type.String(), Type.Null()]))),

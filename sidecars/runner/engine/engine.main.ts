@@ -79,6 +79,8 @@ async function answerTo(request: EngineRequest): Promise<unknown> {
       return instanceOf(number).release()
     case 'define':
       return instanceOf(number).define(request)
+    case 'bind':
+      return instanceOf(number).bind(request)
     case 'relate':
       return instanceOf(number).relate(request)
     case 'run':

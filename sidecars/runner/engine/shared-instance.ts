@@ -46,9 +46,10 @@ export async function openForTexts(
 /** Null: the shared instance cannot serve these texts or these files. */
 async function enterShared(
   engine: EngineLease,
-  { texts, tables, found, own }: SharedTexts,
+  { texts: written, tables, found, own }: SharedTexts,
   signal: AbortSignal,
 ): Promise<OpenedInstance | null> {
+  const texts = [...written, ...found.flatMap(({ view }) => view?.sql ?? [])]
   const paths = new Set(found.flatMap(({ files }) => pathsOf(files)))
   const characters = texts.reduce((sum, text) => sum + text.length, 0)
   if (characters > limits.sharedTextCharacters || paths.size > limits.sharedFiles) return null

@@ -127,9 +127,10 @@ async function prepare(
   // Warnings are ignored here, because runs and previews report them.
   const variables = await variablesOf({ ...written, texts, warn: () => {} }, resources, signal)
   const inputs = new Inputs({ namespace, variables, landing: null })
-  const drafted = draftTests(tests, inputs).map((each) => (table === null ? withoutTable(each, own) : each))
-  const tables = [own, ...draftsOf(drafted).flatMap((draft) => draft.tables)]
+  const drafts = draftTests(tests, inputs)
+  const tables = [own, ...draftsOf(drafts).flatMap((draft) => draft.tables)]
   await inputs.openTables(tables, lake, new Map([[tableKey(own), table]]))
+  const drafted = inputs.table(own) === null ? drafts.map((each) => withoutTable(each, own)) : drafts
   const engine = await lease
   const sqls = draftsOf(drafted).map(({ sql }) => sql)
   const found = inputs.found()

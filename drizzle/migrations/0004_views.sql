@@ -1,0 +1,1 @@
+ALTER TABLE "lake_content" ADD COLUMN "kind" text DEFAULT 'table' NOT NULL;

@@ -1,0 +1,62 @@
+import { schemaForReplace } from '../../../lake/iceberg/write/evolution.ts'
+import { tableKey } from '../../../lake/pipeline/names.ts'
+import { explained } from '../author/slips.ts'
+import { counted, since, withLocation } from '../author/wording.ts'
+import type { AnswerOf } from '../engine/engine-messages.ts'
+import type { OpenedInstance } from '../engine/shared-instance.ts'
+import { openFor } from './execute.ts'
+import { judge } from './judge.ts'
+import { schemaOf } from './lake-session.ts'
+import { parsedIn, type RenderedAttempt } from './render.ts'
+import { statementOf, storedText } from './view-text.ts'
+
+// A run of a pipeline with `materialized: view` stores its SQL instead of rows. The SQL must bind to the tables of the branch, and
+// the quality tests read the view there.
+
+/** Binds the view, tests it, and commits it once to the branch. Throws AuthorError, and the errors of engines. */
+export async function performView(attempt: RenderedAttempt): Promise<void> {
+  const { context, resources, target, inputs, draft } = attempt
+  const { request, facts, log } = context
+  const { name } = target
+  const started = performance.now()
+  const sql = storedText(inputs.storedSqlOf(draft))
+  const opened = await openFor(attempt)
+  const columns = await bind(attempt, opened)
+  const { schema } = schemaForReplace(columns)
+  const reads = draft.tables.map(tableKey)
+  log.write(
+    'info',
+    `the view has ${counted(columns.length, 'column')} and reads ${reads.join(', ') || 'no table'}`,
+  )
+  const view = {
+    sql: statementOf(draft.sql),
+    reads: draft.tables.flatMap((table) => inputs.table(table) ?? []),
+  }
+  inputs.setTable({ name, schema, files: [], locations: [], rowCount: 0, view })
+  const stored = { sql, schema, reads, runId: request.runId }
+  // The tests read the very text that is being committed.
+  const [tested, committed] = await Promise.allSettled([
+    judge(attempt, null, opened),
+    resources.lake.catalog.storeView(name, stored),
+  ])
+  if (committed.status === 'rejected') throw committed.reason
+  if (tested.status === 'rejected') throw tested.reason
+  if (committed.value === null) log.write('info', 'the view is unchanged: it stays as it is')
+  facts.testedCommit = committed.value ?? ''
+  facts.tests = tested.value
+  log.write('info', `attempt ${request.attempt} done in ${since(started)}`)
+}
+
+async function bind(attempt: RenderedAttempt, { number }: OpenedInstance): Promise<AnswerOf<'bind'>> {
+  const { context, resources, target, template, inputs, draft } = attempt
+  const tables = draft.tables.map((table) => ({ schema: schemaOf(table), name: table.name }))
+  return resources.engine
+    .call({ kind: 'bind', number, sql: draft.sql, tables }, context.signal)
+    .catch(async (error: unknown) => {
+      const text = inputs.textOf(draft, target.name)
+      throw withLocation(await explained(error, text, parsedIn(attempt, number)), {
+        ...template,
+        sql: draft.sql,
+      })
+    })
+}
