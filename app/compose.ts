@@ -26,6 +26,9 @@ import type { Log } from './core/log.ts'
 import type { Metrics } from './core/metrics.ts'
 import { makeBuckets, makeFailures, PROXY_WEBHOOK_FAILURES_FACTOR } from './core/rate-limit.ts'
 import { makeStreamSlots } from './core/stream-slots.ts'
+import { diffRoutes } from './diff/routes.ts'
+import { makeDiffService } from './diff/service.ts'
+import { makeTableDiffs } from './diff/table-diff.ts'
 import { fileRoutes } from './files/routes.ts'
 import { makeFileService } from './files/service.ts'
 import { ping, type Readiness, weakest } from './health/service.ts'
@@ -134,7 +137,14 @@ export async function composeService(parts: ServiceParts) {
   const clearUpUpload = makeClearUp({ sql, objects })
   const upkeep = startUpkeep(parts, runs)
   const { files } = catalog
-  const restores = makeRestores({ db, objects, files, reader: makeLakeReader(objects), clock, newId })
+  const lakeReader = makeLakeReader(objects)
+  const restores = makeRestores({ db, objects, files, reader: lakeReader, clock, newId })
+  const diffs = makeDiffService({
+    sql,
+    queries: readers.queries,
+    tableDiffs: makeTableDiffs({ files, reader: lakeReader, queries: readers.queries, clock }),
+    uniqueKeyOf: (table) => pipelines.uniqueKeyOf(table),
+  })
   const history = makeHistoryService({ sql, lists: patient.sql, restores })
 
   const app = buildApp({
@@ -172,6 +182,7 @@ export async function composeService(parts: ServiceParts) {
         makeMergeService({ sql, newId, gate: readers.gate, resources: ownership?.resources }),
       ),
       tagRoutes(makeTagService({ sql })),
+      diffRoutes(diffs),
       commitRoutes(history),
       tableHistoryRoutes(history),
       runRoutes(runs, streams.runs),

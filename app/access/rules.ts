@@ -366,6 +366,8 @@ export const RULES: Readonly<Record<string, Rule>> = {
   ),
   'POST /api/v1/branches/:branch/rebase': checkedByRoute('the creator of the branch, and administrators'),
   'GET /api/v1/branches/:branch/commits': VISIBLE_ONLY,
+  'GET /api/v1/branches/:branch/diff': VISIBLE_ONLY,
+  'GET /api/v1/branches/:branch/diff/:ns/:layer/:name': table('read'),
   'GET /api/v1/tags': AUTHENTICATED,
   'POST /api/v1/tags': createsBranch,
   'DELETE /api/v1/tags/:name': checkedByRoute('the creator of the tag, and administrators'),

@@ -17,6 +17,7 @@ import {
   type PipelineWithLastRun,
 } from './store/pipelines.ts'
 import { type VersionRow, versionsOf } from './store/versions.ts'
+import { uniqueKeyOf } from './unique-key.ts'
 import { existingVersion, rollback, versionNumber } from './versions.ts'
 
 export type { Runnable } from './draft.ts'
@@ -102,6 +103,7 @@ export function makePipelineService(deps: PipelineDeps) {
     ) => publish(deps, ref, message, key, visible, by),
     versions,
     version,
+    uniqueKeyOf: (ref: PipelineRef) => uniqueKeyOf(deps, ref),
     rollback: (ref: PipelineRef, request: RollbackPipeline) => rollback(deps, ref, request),
     ...makeDrafts(deps),
     /** Performs the effect `pipelineDeleted`: finishes a deletion whose request was interrupted. */

@@ -50,11 +50,35 @@ const WHOLE_BYTES_MAX = 262_144
 /** The response `{"columns":[...],"rows":[...], ...}`. Rows are already JSON; the other fields are serialized here. */
 export function responseOf<Answer extends JsonRows>({ columns, chunks, ...others }: Answer): Response {
   const tail = JSON.stringify(others)
-  const pieces = [
+  return responseWith([
     encoder.encode(`{"columns":${JSON.stringify(columns)},"rows":[`),
     ...chunks,
     encoder.encode(tail === '{}' ? ']}' : `],${tail.slice(1)}`),
+  ])
+}
+
+/** The response `{"columns":[...],"added":[...],"removed":[...],"changed":[...],"truncated":...}` of compared rows. */
+export function listsResponseOf({
+  added,
+  removed,
+  changed,
+  truncated,
+}: Record<'added' | 'removed' | 'changed', JsonRows> & { truncated: boolean }): Response {
+  const list = (name: string, { chunks }: JsonRows) => [
+    encoder.encode(`,"${name}":[`),
+    ...chunks,
+    encoder.encode(']'),
   ]
+  return responseWith([
+    encoder.encode(`{"columns":${JSON.stringify(added.columns)}`),
+    ...list('added', added),
+    ...list('removed', removed),
+    ...list('changed', changed),
+    encoder.encode(`,"truncated":${truncated}}`),
+  ])
+}
+
+function responseWith(pieces: Uint8Array<ArrayBuffer>[]): Response {
   const bytes = pieces.reduce((sum, { length }) => sum + length, 0)
   const body = bytes > WHOLE_BYTES_MAX ? streamOf(pieces) : joined(pieces, bytes)
   return new Response(body, { headers: { 'content-type': 'application/json' } })

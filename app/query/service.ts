@@ -1,4 +1,3 @@
-import { Code, ConnectError } from '@connectrpc/connect'
 import type { Sql } from '../../drizzle/client.ts'
 import type { JsonRows } from '../../lake/engine/arrow-json.ts'
 import { LAYERS, tableKey } from '../../lake/pipeline/names.ts'
@@ -6,7 +5,7 @@ import type { Tokens } from '../catalog/tokens.ts'
 import { tablesIn, viewOf } from '../catalog/views.ts'
 import { EVERYTHING, seesEverything, type Visible } from '../core/access.ts'
 import type { Clock } from '../core/clock.ts'
-import { AppError, invalid, notConfigured, unavailable } from '../core/errors.ts'
+import { invalid, notConfigured, unavailable } from '../core/errors.ts'
 import type { NewId } from '../core/ids.ts'
 import type { LakeVersion } from '../core/lake-version.ts'
 import { limits } from '../core/limits.ts'
@@ -15,6 +14,8 @@ import { DEFAULT_NAMESPACE } from '../core/names.ts'
 import { limitOf, type Page } from '../core/pagination.ts'
 import type { QueryClient } from '../rpc/clients.ts'
 import type { Pool } from '../rpc/pool.ts'
+import { makeCompare } from './compare.ts'
+import { busy, type LakeView, SERVICE, throwApiError } from './engine-errors.ts'
 import { type EngineRows, makeEngineRows } from './engine-rows.ts'
 import type { ExecuteQuery, QueryResult } from './schema.ts'
 import { QUERY_ROWS, QUERY_ROWS_MAX, QUERY_SQL_BYTES } from './schema.ts'
@@ -29,18 +30,6 @@ const QUERIES_UNDER_WAY = 192
 
 /** A `QueryResult` with rows as JSON. The rows never become objects between the engine and the client. */
 export type QueryAnswer = Omit<QueryResult, 'rows'> & JsonRows
-
-/** Access of a query service to one version of the lake. */
-interface LakeView {
-  commit: bigint
-  /** Empty for main. */
-  branch: string
-  catalogUrl: string
-  objectsUrl: string
-  token: string
-  /** Identifies this catalog, see `Tokens.catalogId`. */
-  catalogId: string
-}
 
 export interface QueryDeps {
   sql: Sql
@@ -61,8 +50,6 @@ export interface QueryDeps {
 
 export type QueryService = ReturnType<typeof makeQueryService>
 
-const SERVICE = 'query service'
-
 export function makeQueryService({
   sql,
   tokens,
@@ -80,6 +67,16 @@ export function makeQueryService({
   }
 
   let underWay = 0
+  /** Does work that calls a query service. Throws 503 while too many calls are under way. */
+  async function admitted<Answer>(work: () => Promise<Answer>): Promise<Answer> {
+    if (underWay >= QUERIES_UNDER_WAY) throw busy(`${underWay} queries are running, try again later`)
+    underWay += 1
+    try {
+      return await work()
+    } finally {
+      underWay -= 1
+    }
+  }
 
   /** The named version, with a token that stays valid longer than any query that starts now. */
   async function lakeAt(version: LakeVersion): Promise<LakeView> {
@@ -122,11 +119,9 @@ export function makeQueryService({
       const pool = configured()
       if (new TextEncoder().encode(text).length > QUERY_SQL_BYTES)
         throw invalid('sql', `must be at most ${QUERY_SQL_BYTES} bytes`)
-      if (underWay >= QUERIES_UNDER_WAY) throw busy(`${underWay} queries are running, try again later`)
       // The query service enforces the time limit. This timeout covers a service that no longer answers.
       const lost = AbortSignal.timeout(QUERY_TIMEOUT_MS + limits.rpcTimeoutMs)
-      underWay += 1
-      try {
+      return admitted(async () => {
         const lake = await lakeAt(version)
         const request = {
           queryId: newId(),
@@ -157,10 +152,10 @@ export function makeQueryService({
           truncated,
           duration_ms: Number(durationMs),
         }
-      } finally {
-        underWay -= 1
-      }
+      })
     },
+
+    compare: makeCompare({ configured, lakeAt, admitted, newId, answerBytesMax, engineRows }),
 
     /** The columns of every visible table of a version, ordered by name. */
     async schema(version: LakeVersion, page: Page, visible = EVERYTHING) {
@@ -185,33 +180,4 @@ export function makeQueryService({
       }
     },
   }
-}
-
-/** Errors that the query itself causes; the client must change the query. */
-const OF_THE_QUERY: ReadonlySet<Code> = new Set([
-  Code.InvalidArgument,
-  Code.DeadlineExceeded,
-  Code.ResourceExhausted,
-  Code.FailedPrecondition,
-  Code.Aborted,
-])
-
-/** A query service sends this header when too many queries wait for it. */
-const BUSY_HEADER = 'sluice-busy'
-
-const busy = (why: string, cause?: unknown) =>
-  new AppError(503, 'UNAVAILABLE', `${SERVICE} is busy: ${why}`, { cause })
-
-/** Converts an error of a query service to an error of this API. */
-function throwApiError(error: unknown): never {
-  if (error instanceof AppError) {
-    const { cause } = error
-    throw cause instanceof ConnectError && cause.metadata.has(BUSY_HEADER)
-      ? busy(cause.rawMessage, cause)
-      : error
-  }
-  const { code, rawMessage } = ConnectError.from(error)
-  if (OF_THE_QUERY.has(code)) throw invalid('sql', rawMessage)
-  if (code === Code.Canceled) throw unavailable(SERVICE, error)
-  throw error
 }

@@ -15,6 +15,7 @@ import { surviveUndecodableMessages } from '../rpc/undecodable.ts'
 import { chooseEngineSandbox, FailedSandbox, lakeDirectories, NoSandbox } from '../sandbox/engine-sandbox.ts'
 import type { SandboxMode } from '../sandbox/ladder.ts'
 import { makeCommits } from './commits.ts'
+import { makeComparisons } from './comparisons.ts'
 import { makeEngines } from './engines.ts'
 import { limits } from './limits.ts'
 import { makeQueries } from './queries.ts'
@@ -54,8 +55,10 @@ async function start(settings: Settings & { sandbox: SandboxMode }, log: Log) {
   const openTable = makeRelations({ lakeDir, cache })
   const readViewSql = makeReadViewSql({ lakeDir, cache })
   const runQuery = makeQueries({ tablesAt, openTable, readViewSql, engines })
+  const compareStates = makeComparisons({ lakeDir, cache, engines })
   const service = makeQueryService({
     runQuery,
+    compareStates,
     tablesAt,
     apis: makeApiAddresses(settings.apiUrls),
     memoryLimitBytes: size.memoryLimitBytes,

@@ -121,7 +121,8 @@ export const emptyRelation = ({ columns }: CommitTable): string =>
     )
     .join(', ')} WHERE false)`
 
-const readerOf = (files: LakeFiles) => makeManifestReader((location) => files.read(keyIn(location)))
+/** Reads manifests of the lake. */
+export const readerOf = (files: LakeFiles) => makeManifestReader((location) => files.read(keyIn(location)))
 
 async function contentOf(table: CommitTable, files: LakeFiles, reader: ManifestReader): Promise<Content> {
   const text = await files.read(keyIn(table.metadata_location))
@@ -145,7 +146,7 @@ async function contentOf(table: CommitTable, files: LakeFiles, reader: ManifestR
 }
 
 /** Opens data files and their delete files. Returns the leases by location. */
-async function openAll(data: readonly ReadableFile[], files: LakeFiles): Promise<Map<string, Lease>> {
+export async function openAll(data: readonly ReadableFile[], files: LakeFiles): Promise<Map<string, Lease>> {
   const wanted = storedFilesOf(data)
   const leases = new Map<string, Lease>()
   try {

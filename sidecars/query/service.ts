@@ -11,6 +11,7 @@ import { EngineEnded, OUT_OF_MEMORY, onceMoreIfKilled } from '../engine/engine-p
 import type { ApiAddresses } from '../rpc/api-addresses.ts'
 import { HttpFailure } from '../rpc/http.ts'
 import type { CommitTable, TablesAt } from './commits.ts'
+import type { CompareStates } from './comparisons.ts'
 import { EngineFault } from './engine-messages.ts'
 import { limits } from './limits.ts'
 import { DEFAULT_NAMESPACE } from './names.ts'
@@ -22,6 +23,7 @@ import { NoSlot } from './turns.ts'
 
 export interface ServiceDeps {
   runQuery: RunQuery
+  compareStates: CompareStates
   tablesAt: TablesAt
   /** The API addresses that requests may use. */
   apis: ApiAddresses
@@ -38,48 +40,85 @@ class TimeLimit extends Error {}
 class Cancelled extends Error {}
 
 export function makeQueryService(deps: ServiceDeps): Partial<ServiceImpl<typeof QueryService>> {
-  const { runQuery, tablesAt, apis } = deps
+  const { runQuery, compareStates, tablesAt, apis } = deps
   /** Running queries by the name that their caller chose. */
   const running = new Map<string, AbortController>()
+
+  /** Runs work under a name until its time limit. */
+  async function limitedInTime<Answer>(
+    { queryId, timeoutMs, caller }: { queryId: string; timeoutMs: number; caller: AbortSignal },
+    work: (signal: AbortSignal) => Promise<Answer>,
+  ): Promise<Answer> {
+    if (timeoutMs < 1 || timeoutMs > limits.queryMs)
+      throw badRequest(`timeout_ms: must be from 1 to ${limits.queryMs}`)
+    if (running.has(queryId)) throw new ConnectError(`query_id: ${queryId} is in use`, Code.AlreadyExists)
+    const stop = new AbortController()
+    const deadline = setTimeout(() => stop.abort(new TimeLimit()), timeoutMs)
+    const signal = AbortSignal.any([stop.signal, caller])
+    if (queryId !== '') running.set(queryId, stop)
+    try {
+      return await onceMoreIfKilled(() => work(signal), signal)
+    } catch (error) {
+      if (error === caller.reason) throw ConnectError.from(error, Code.Canceled)
+      throw toConnectError(error, { ...deps, timeoutMs })
+    } finally {
+      clearTimeout(deadline)
+      running.delete(queryId)
+    }
+  }
 
   return {
     async executeQuery(request, context) {
       const { queryId, sql, namespace, limit, timeoutMs, scope, answerBytes, ...given } = parsed(request)
-      const lake = apis.checked(given.lake)
-      if (running.has(queryId)) throw new ConnectError(`query_id: ${queryId} is in use`, Code.AlreadyExists)
+      const query = {
+        sql,
+        namespace,
+        rowsLimit: limit,
+        jsonBytesMax: jsonBytesOf(answerBytes),
+        lake: apis.checked(given.lake),
+        visibleTables: visibleTablesOf(scope),
+      }
       const started = performance.now()
-      const stop = new AbortController()
-      const deadline = setTimeout(() => stop.abort(new TimeLimit()), timeoutMs)
-      const signal = AbortSignal.any([stop.signal, context.signal])
-      if (queryId !== '') running.set(queryId, stop)
-      try {
-        const jsonBytesMax = answerBytes > 0n ? Number(answerBytes) : Number.MAX_SAFE_INTEGER
-        const query = {
-          sql,
-          namespace,
-          rowsLimit: limit,
-          jsonBytesMax,
-          lake,
-          visibleTables: visibleTablesOf(scope),
-        }
-        const { arrow, rows, truncated, files } = await onceMoreIfKilled(
-          () => runQuery(query, signal),
-          signal,
-        )
-        return {
-          arrowIpc: arrow,
-          rowCount: BigInt(rows),
-          truncated,
-          filesTotal: BigInt(files.total),
-          filesRead: BigInt(files.read),
-          durationMs: BigInt(Math.round(performance.now() - started)),
-        }
-      } catch (error) {
-        if (error === context.signal.reason) throw ConnectError.from(error, Code.Canceled)
-        throw toConnectError(error, { ...deps, timeoutMs })
-      } finally {
-        clearTimeout(deadline)
-        running.delete(queryId)
+      const { arrow, rows, truncated, files } = await limitedInTime(
+        { queryId, timeoutMs, caller: context.signal },
+        (signal) => runQuery(query, signal),
+      )
+      return {
+        arrowIpc: arrow,
+        rowCount: BigInt(rows),
+        truncated,
+        filesTotal: BigInt(files.total),
+        filesRead: BigInt(files.read),
+        durationMs: BigInt(Math.round(performance.now() - started)),
+      }
+    },
+
+    async compareStates({ queryId, timeoutMs, before, after, key, limit, answerBytes, ...given }, context) {
+      const rowsLimit = Number(limit)
+      if (rowsLimit < 0 || rowsLimit > limits.rows)
+        throw badRequest(`limit: must be from 0 to ${limits.rows}`)
+      const comparison = {
+        lake: apis.checked(required(given.lake)),
+        before: before || null,
+        after: after || null,
+        key,
+        rowsLimit,
+        jsonBytesMax: jsonBytesOf(answerBytes),
+      }
+      const { counts, added, removed, changed } = await limitedInTime(
+        { queryId, timeoutMs, caller: context.signal },
+        (signal) => compareStates(comparison, signal),
+      )
+      const countOf = (list: typeof added) => BigInt(list?.rows ?? 0)
+      return {
+        counts: counts?.arrow,
+        added: added?.arrow,
+        removed: removed?.arrow,
+        changed: changed?.arrow,
+        addedCount: countOf(added),
+        removedCount: countOf(removed),
+        changedCount: countOf(changed),
+        truncated: [added, removed, changed].some((list) => list?.truncated),
       }
     },
 
@@ -112,8 +151,6 @@ export function makeQueryService(deps: ServiceDeps): Partial<ServiceImpl<typeof 
 function parsed(request: ExecuteQueryRequest) {
   const limit = Number(request.limit)
   if (limit < 1 || limit > limits.rows) throw badRequest(`limit: must be from 1 to ${limits.rows}`)
-  if (request.timeoutMs < 1 || request.timeoutMs > limits.queryMs)
-    throw badRequest(`timeout_ms: must be from 1 to ${limits.queryMs}`)
   return {
     ...request,
     namespace: request.namespace || DEFAULT_NAMESPACE,
@@ -126,6 +163,10 @@ function required(lake: LakeView | undefined): LakeView {
   if (lake === undefined) throw badRequest('lake: is required')
   return lake
 }
+
+/** The maximum size of an answer as JSON; 0 on the wire means no limit. */
+const jsonBytesOf = (answerBytes: bigint): number =>
+  answerBytes > 0n ? Number(answerBytes) : Number.MAX_SAFE_INTEGER
 
 const badRequest = (message: string) => new ConnectError(message, Code.InvalidArgument)
 const keyOf = (name: { namespace: string; layer: string; name: string }) =>

@@ -1,14 +1,14 @@
 // Finds the files that two states of a table do not share. A manifest of both states is not read.
 import type { DataFile, ManifestEntry, ManifestFile } from '../format/manifest.ts'
 import { currentSnapshot, type TableMetadata } from '../format/metadata.ts'
-import { type ManifestReader, mapBounded } from './scan.ts'
+import { liveFiles, type ManifestReader, mapBounded } from './scan.ts'
 
 export interface ChangedFiles {
   /** Data files of the second state only. */
   readonly added: readonly DataFile[]
   /** Data files of the first state only. */
   readonly removed: readonly DataFile[]
-  /** The states have different row-level deletes, so the record counts of files do not tell which rows differ. */
+  /** A state has row-level deletes, so the record counts of files also count deleted rows. */
   readonly hasRowDeletes: boolean
 }
 
@@ -29,19 +29,17 @@ export async function changedFiles(
 ): Promise<ChangedFiles> {
   const [old, now] = await Promise.all([manifestsOf(before, reader), manifestsOf(after, reader)])
   const [removed, added] = await Promise.all([filesOnlyIn(old, now, reader), filesOnlyIn(now, old, reader)])
-  const [removedAt, addedAt] = [
-    new Set(removed.map(({ location }) => location)),
-    new Set(added.map(({ location }) => location)),
-  ]
-  const isData = ({ content }: DataFile) => content === 'data'
-  const onlyRemoved = removed.filter(({ location }) => !addedAt.has(location))
-  const onlyAdded = added.filter(({ location }) => !removedAt.has(location))
+  const [removedAt, addedAt] = [locationsOf(removed), locationsOf(added)]
   return {
-    added: onlyAdded.filter(isData),
-    removed: onlyRemoved.filter(isData),
-    hasRowDeletes: ![...onlyAdded, ...onlyRemoved].every(isData),
+    added: added.filter(({ content, location }) => content === 'data' && !removedAt.has(location)),
+    removed: removed.filter(({ content, location }) => content === 'data' && !addedAt.has(location)),
+    hasRowDeletes: [...old, ...now].some(
+      (manifest) => manifest.content === 'deletes' && liveFiles(manifest) > 0,
+    ),
   }
 }
+
+const locationsOf = (files: readonly DataFile[]) => new Set(files.map(({ location }) => location))
 
 /** Live files of the manifests that `others` does not have. Other manifests may have some of these files, too. */
 async function filesOnlyIn(

@@ -35,8 +35,9 @@ export interface Restore {
 export interface RestorePlan {
   readonly manifestList: StoredObject
   readonly metadata: TableMetadata
-  readonly rowsAdded: number
-  readonly rowsRemoved: number
+  /** Rows of the files that only one state has; null when a state has row-level deletes. */
+  readonly rowsAdded: number | null
+  readonly rowsRemoved: number | null
 }
 
 /** Plans the restore. Both states must be of the same table. @throws BadAvro for unreadable manifests */
@@ -78,8 +79,8 @@ export async function planRestore(restore: Restore): Promise<RestorePlan> {
       at: snapshot['timestamp-ms'],
       previousFile: restore.previousFile,
     }),
-    rowsAdded: rowsOf(files.added),
-    rowsRemoved: rowsOf(files.removed),
+    rowsAdded: files.hasRowDeletes ? null : rowsOf(files.added),
+    rowsRemoved: files.hasRowDeletes ? null : rowsOf(files.removed),
   }
 }
 

@@ -12,7 +12,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file sluice/query/v1/query.proto.
  */
 export const file_sluice_query_v1_query: GenFile = /*@__PURE__*/
-  fileDesc("ChtzbHVpY2UvcXVlcnkvdjEvcXVlcnkucHJvdG8SD3NsdWljZS5xdWVyeS52MSJ3CghMYWtlVmlldxIOCgZjb21taXQYASABKAMSEwoLY2F0YWxvZ191cmwYAiABKAkSEwoLb2JqZWN0c191cmwYAyABKAkSDQoFdG9rZW4YBCABKAkSEgoKY2F0YWxvZ19pZBgFIAEoCRIOCgZicmFuY2gYBiABKAkihQIKE0V4ZWN1dGVRdWVyeVJlcXVlc3QSEAoIcXVlcnlfaWQYASABKAkSCwoDc3FsGAIgASgJEhEKCW5hbWVzcGFjZRgDIAEoCRINCgVsaW1pdBgEIAEoAxISCgp0aW1lb3V0X21zGAUgASgFEicKBGxha2UYBiABKAsyGS5zbHVpY2UucXVlcnkudjEuTGFrZVZpZXcSEwoLdHJhY2VwYXJlbnQYByABKAkSKgoFc2NvcGUYCCABKAsyGy5zbHVpY2UucXVlcnkudjEuVGFibGVTY29wZRIZCg1qc29uX2lmX3NtYWxsGAkgASgIQgIYARIUCgxhbnN3ZXJfYnl0ZXMYCiABKAMiugEKFEV4ZWN1dGVRdWVyeVJlc3BvbnNlEhEKCWFycm93X2lwYxgBIAEoDBIRCglyb3dfY291bnQYAiABKAMSEQoJdHJ1bmNhdGVkGAMgASgIEhMKC2R1cmF0aW9uX21zGAQgASgDEisKBGpzb24YBSABKAsyGS5zbHVpY2UucXVlcnkudjEuSnNvblJvd3NCAhgBEhMKC2ZpbGVzX3RvdGFsGAYgASgDEhIKCmZpbGVzX3JlYWQYByABKAMiQgoISnNvblJvd3MSKAoHY29sdW1ucxgBIAMoCzIXLnNsdWljZS5xdWVyeS52MS5Db2x1bW4SDAoEcm93cxgCIAEoDCI4CgpUYWJsZVNjb3BlEioKBnRhYmxlcxgBIAMoCzIaLnNsdWljZS5xdWVyeS52MS5UYWJsZU5hbWUiOwoJVGFibGVOYW1lEhEKCW5hbWVzcGFjZRgBIAEoCRINCgVsYXllchgCIAEoCRIMCgRuYW1lGAMgASgJIpMBChBHZXRTY2hlbWFSZXF1ZXN0EicKBGxha2UYASABKAsyGS5zbHVpY2UucXVlcnkudjEuTGFrZVZpZXcSKgoGdGFibGVzGAIgAygLMhouc2x1aWNlLnF1ZXJ5LnYxLlRhYmxlTmFtZRIqCgVzY29wZRgDIAEoCzIbLnNsdWljZS5xdWVyeS52MS5UYWJsZVNjb3BlIiQKBkNvbHVtbhIMCgRuYW1lGAEgASgJEgwKBHR5cGUYAiABKAkiiQEKC1RhYmxlU2NoZW1hEikKBXRhYmxlGAEgASgLMhouc2x1aWNlLnF1ZXJ5LnYxLlRhYmxlTmFtZRIoCgdjb2x1bW5zGAIgAygLMhcuc2x1aWNlLnF1ZXJ5LnYxLkNvbHVtbhIRCglyb3dfY291bnQYAyABKAMSEgoKc2l6ZV9ieXRlcxgEIAEoAyJBChFHZXRTY2hlbWFSZXNwb25zZRIsCgZ0YWJsZXMYASADKAsyHC5zbHVpY2UucXVlcnkudjEuVGFibGVTY2hlbWEinAIKFlByZXZpZXdQaXBlbGluZVJlcXVlc3QSEQoJbmFtZXNwYWNlGAEgASgJEg0KBWxheWVyGAIgASgJEhUKDXBpcGVsaW5lX25hbWUYAyABKAkSDAoEY29kZRgEIAEoCRIUCgxzYW1wbGVfZmlsZXMYBSADKAkSDQoFbGltaXQYBiABKAMSDAoEdHlwZRgHIAEoCRIrCgVmaWxlcxgIIAMoCzIcLnNsdWljZS5ydW5uZXIudjEuU291cmNlRmlsZRIqCgRsYWtlGAkgASgLMhwuc2x1aWNlLnJ1bm5lci52MS5MYWtlQWNjZXNzEi8KB3NhbXBsZXMYCiADKAsyHi5zbHVpY2UucnVubmVyLnYxLkxhbmRpbmdJbnB1dCKhAQoMUHJldmlld1BoYXNlEgwKBG5hbWUYASABKAkSEwoLZHVyYXRpb25fbXMYAiABKAMSPQoIbWV0YWRhdGEYAyADKAsyKy5zbHVpY2UucXVlcnkudjEuUHJldmlld1BoYXNlLk1ldGFkYXRhRW50cnkaLwoNTWV0YWRhdGFFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIuMBChdQcmV2aWV3UGlwZWxpbmVSZXNwb25zZRIRCglhcnJvd19pcGMYASABKAwSFwoPdG90YWxfcm93X2NvdW50GAIgASgDEi0KBnBoYXNlcxgDIAMoCzIdLnNsdWljZS5xdWVyeS52MS5QcmV2aWV3UGhhc2USFgoOZXhwbGFpbl9vdXRwdXQYBCABKAkSGQoRbWVtb3J5X3BlYWtfYnl0ZXMYBSABKAMSEAoId2FybmluZ3MYBiADKAkSKAoEbG9ncxgHIAMoCzIaLnNsdWljZS5ydW5uZXIudjEuTG9nRW50cnkiJgoSQ2FuY2VsUXVlcnlSZXF1ZXN0EhAKCHF1ZXJ5X2lkGAEgASgJIhUKE0NhbmNlbFF1ZXJ5UmVzcG9uc2Uy/wIKDFF1ZXJ5U2VydmljZRJbCgxFeGVjdXRlUXVlcnkSJC5zbHVpY2UucXVlcnkudjEuRXhlY3V0ZVF1ZXJ5UmVxdWVzdBolLnNsdWljZS5xdWVyeS52MS5FeGVjdXRlUXVlcnlSZXNwb25zZRJSCglHZXRTY2hlbWESIS5zbHVpY2UucXVlcnkudjEuR2V0U2NoZW1hUmVxdWVzdBoiLnNsdWljZS5xdWVyeS52MS5HZXRTY2hlbWFSZXNwb25zZRJkCg9QcmV2aWV3UGlwZWxpbmUSJy5zbHVpY2UucXVlcnkudjEuUHJldmlld1BpcGVsaW5lUmVxdWVzdBooLnNsdWljZS5xdWVyeS52MS5QcmV2aWV3UGlwZWxpbmVSZXNwb25zZRJYCgtDYW5jZWxRdWVyeRIjLnNsdWljZS5xdWVyeS52MS5DYW5jZWxRdWVyeVJlcXVlc3QaJC5zbHVpY2UucXVlcnkudjEuQ2FuY2VsUXVlcnlSZXNwb25zZWIGcHJvdG8z", [file_sluice_runner_v1_runner]);
+  fileDesc("ChtzbHVpY2UvcXVlcnkvdjEvcXVlcnkucHJvdG8SD3NsdWljZS5xdWVyeS52MSJ3CghMYWtlVmlldxIOCgZjb21taXQYASABKAMSEwoLY2F0YWxvZ191cmwYAiABKAkSEwoLb2JqZWN0c191cmwYAyABKAkSDQoFdG9rZW4YBCABKAkSEgoKY2F0YWxvZ19pZBgFIAEoCRIOCgZicmFuY2gYBiABKAkihQIKE0V4ZWN1dGVRdWVyeVJlcXVlc3QSEAoIcXVlcnlfaWQYASABKAkSCwoDc3FsGAIgASgJEhEKCW5hbWVzcGFjZRgDIAEoCRINCgVsaW1pdBgEIAEoAxISCgp0aW1lb3V0X21zGAUgASgFEicKBGxha2UYBiABKAsyGS5zbHVpY2UucXVlcnkudjEuTGFrZVZpZXcSEwoLdHJhY2VwYXJlbnQYByABKAkSKgoFc2NvcGUYCCABKAsyGy5zbHVpY2UucXVlcnkudjEuVGFibGVTY29wZRIZCg1qc29uX2lmX3NtYWxsGAkgASgIQgIYARIUCgxhbnN3ZXJfYnl0ZXMYCiABKAMiugEKFEV4ZWN1dGVRdWVyeVJlc3BvbnNlEhEKCWFycm93X2lwYxgBIAEoDBIRCglyb3dfY291bnQYAiABKAMSEQoJdHJ1bmNhdGVkGAMgASgIEhMKC2R1cmF0aW9uX21zGAQgASgDEisKBGpzb24YBSABKAsyGS5zbHVpY2UucXVlcnkudjEuSnNvblJvd3NCAhgBEhMKC2ZpbGVzX3RvdGFsGAYgASgDEhIKCmZpbGVzX3JlYWQYByABKAMiQgoISnNvblJvd3MSKAoHY29sdW1ucxgBIAMoCzIXLnNsdWljZS5xdWVyeS52MS5Db2x1bW4SDAoEcm93cxgCIAEoDCI4CgpUYWJsZVNjb3BlEioKBnRhYmxlcxgBIAMoCzIaLnNsdWljZS5xdWVyeS52MS5UYWJsZU5hbWUiOwoJVGFibGVOYW1lEhEKCW5hbWVzcGFjZRgBIAEoCRINCgVsYXllchgCIAEoCRIMCgRuYW1lGAMgASgJIpMBChBHZXRTY2hlbWFSZXF1ZXN0EicKBGxha2UYASABKAsyGS5zbHVpY2UucXVlcnkudjEuTGFrZVZpZXcSKgoGdGFibGVzGAIgAygLMhouc2x1aWNlLnF1ZXJ5LnYxLlRhYmxlTmFtZRIqCgVzY29wZRgDIAEoCzIbLnNsdWljZS5xdWVyeS52MS5UYWJsZVNjb3BlIiQKBkNvbHVtbhIMCgRuYW1lGAEgASgJEgwKBHR5cGUYAiABKAkiiQEKC1RhYmxlU2NoZW1hEikKBXRhYmxlGAEgASgLMhouc2x1aWNlLnF1ZXJ5LnYxLlRhYmxlTmFtZRIoCgdjb2x1bW5zGAIgAygLMhcuc2x1aWNlLnF1ZXJ5LnYxLkNvbHVtbhIRCglyb3dfY291bnQYAyABKAMSEgoKc2l6ZV9ieXRlcxgEIAEoAyJBChFHZXRTY2hlbWFSZXNwb25zZRIsCgZ0YWJsZXMYASADKAsyHC5zbHVpY2UucXVlcnkudjEuVGFibGVTY2hlbWEinAIKFlByZXZpZXdQaXBlbGluZVJlcXVlc3QSEQoJbmFtZXNwYWNlGAEgASgJEg0KBWxheWVyGAIgASgJEhUKDXBpcGVsaW5lX25hbWUYAyABKAkSDAoEY29kZRgEIAEoCRIUCgxzYW1wbGVfZmlsZXMYBSADKAkSDQoFbGltaXQYBiABKAMSDAoEdHlwZRgHIAEoCRIrCgVmaWxlcxgIIAMoCzIcLnNsdWljZS5ydW5uZXIudjEuU291cmNlRmlsZRIqCgRsYWtlGAkgASgLMhwuc2x1aWNlLnJ1bm5lci52MS5MYWtlQWNjZXNzEi8KB3NhbXBsZXMYCiADKAsyHi5zbHVpY2UucnVubmVyLnYxLkxhbmRpbmdJbnB1dCKhAQoMUHJldmlld1BoYXNlEgwKBG5hbWUYASABKAkSEwoLZHVyYXRpb25fbXMYAiABKAMSPQoIbWV0YWRhdGEYAyADKAsyKy5zbHVpY2UucXVlcnkudjEuUHJldmlld1BoYXNlLk1ldGFkYXRhRW50cnkaLwoNTWV0YWRhdGFFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAk6AjgBIuMBChdQcmV2aWV3UGlwZWxpbmVSZXNwb25zZRIRCglhcnJvd19pcGMYASABKAwSFwoPdG90YWxfcm93X2NvdW50GAIgASgDEi0KBnBoYXNlcxgDIAMoCzIdLnNsdWljZS5xdWVyeS52MS5QcmV2aWV3UGhhc2USFgoOZXhwbGFpbl9vdXRwdXQYBCABKAkSGQoRbWVtb3J5X3BlYWtfYnl0ZXMYBSABKAMSEAoId2FybmluZ3MYBiADKAkSKAoEbG9ncxgHIAMoCzIaLnNsdWljZS5ydW5uZXIudjEuTG9nRW50cnkitgEKFENvbXBhcmVTdGF0ZXNSZXF1ZXN0EhAKCHF1ZXJ5X2lkGAEgASgJEicKBGxha2UYAiABKAsyGS5zbHVpY2UucXVlcnkudjEuTGFrZVZpZXcSDgoGYmVmb3JlGAMgASgJEg0KBWFmdGVyGAQgASgJEgsKA2tleRgFIAMoCRINCgVsaW1pdBgGIAEoAxISCgp0aW1lb3V0X21zGAcgASgFEhQKDGFuc3dlcl9ieXRlcxgIIAEoAyKuAQoVQ29tcGFyZVN0YXRlc1Jlc3BvbnNlEg4KBmNvdW50cxgBIAEoDBINCgVhZGRlZBgCIAEoDBIPCgdyZW1vdmVkGAMgASgMEg8KB2NoYW5nZWQYBCABKAwSEwoLYWRkZWRfY291bnQYBSABKAMSFQoNcmVtb3ZlZF9jb3VudBgGIAEoAxIVCg1jaGFuZ2VkX2NvdW50GAcgASgDEhEKCXRydW5jYXRlZBgIIAEoCCImChJDYW5jZWxRdWVyeVJlcXVlc3QSEAoIcXVlcnlfaWQYASABKAkiFQoTQ2FuY2VsUXVlcnlSZXNwb25zZTLfAwoMUXVlcnlTZXJ2aWNlElsKDEV4ZWN1dGVRdWVyeRIkLnNsdWljZS5xdWVyeS52MS5FeGVjdXRlUXVlcnlSZXF1ZXN0GiUuc2x1aWNlLnF1ZXJ5LnYxLkV4ZWN1dGVRdWVyeVJlc3BvbnNlElIKCUdldFNjaGVtYRIhLnNsdWljZS5xdWVyeS52MS5HZXRTY2hlbWFSZXF1ZXN0GiIuc2x1aWNlLnF1ZXJ5LnYxLkdldFNjaGVtYVJlc3BvbnNlEmQKD1ByZXZpZXdQaXBlbGluZRInLnNsdWljZS5xdWVyeS52MS5QcmV2aWV3UGlwZWxpbmVSZXF1ZXN0Giguc2x1aWNlLnF1ZXJ5LnYxLlByZXZpZXdQaXBlbGluZVJlc3BvbnNlEl4KDUNvbXBhcmVTdGF0ZXMSJS5zbHVpY2UucXVlcnkudjEuQ29tcGFyZVN0YXRlc1JlcXVlc3QaJi5zbHVpY2UucXVlcnkudjEuQ29tcGFyZVN0YXRlc1Jlc3BvbnNlElgKC0NhbmNlbFF1ZXJ5EiMuc2x1aWNlLnF1ZXJ5LnYxLkNhbmNlbFF1ZXJ5UmVxdWVzdBokLnNsdWljZS5xdWVyeS52MS5DYW5jZWxRdWVyeVJlc3BvbnNlYgZwcm90bzM", [file_sluice_runner_v1_runner]);
 
 /**
  * Access of a query to the lake: the tables of one commit of main, or of a branch over it, and their objects.
@@ -530,6 +530,127 @@ export const PreviewPipelineResponseSchema: GenMessage<PreviewPipelineResponse> 
   messageDesc(file_sluice_query_v1_query, 12);
 
 /**
+ * @generated from message sluice.query.v1.CompareStatesRequest
+ */
+export type CompareStatesRequest = Message<"sluice.query.v1.CompareStatesRequest"> & {
+  /**
+   * @generated from field: string query_id = 1;
+   */
+  queryId: string;
+
+  /**
+   * @generated from field: sluice.query.v1.LakeView lake = 2;
+   */
+  lake?: LakeView | undefined;
+
+  /**
+   * Locations of the metadata of both states. Empty: the table does not exist in that state.
+   *
+   * @generated from field: string before = 3;
+   */
+  before: string;
+
+  /**
+   * @generated from field: string after = 4;
+   */
+  after: string;
+
+  /**
+   * Columns that identify a row. Rows of one key are paired as changed. Empty, or with a column that a state
+   * lacks: no row is paired.
+   *
+   * @generated from field: repeated string key = 5;
+   */
+  key: string[];
+
+  /**
+   * The maximum number of rows in each list. 0 asks for the numbers only.
+   *
+   * @generated from field: int64 limit = 6;
+   */
+  limit: bigint;
+
+  /**
+   * @generated from field: int32 timeout_ms = 7;
+   */
+  timeoutMs: number;
+
+  /**
+   * As in ExecuteQueryRequest, for each list.
+   *
+   * @generated from field: int64 answer_bytes = 8;
+   */
+  answerBytes: bigint;
+};
+
+/**
+ * Describes the message sluice.query.v1.CompareStatesRequest.
+ * Use `create(CompareStatesRequestSchema)` to create a new message.
+ */
+export const CompareStatesRequestSchema: GenMessage<CompareStatesRequest> = /*@__PURE__*/
+  messageDesc(file_sluice_query_v1_query, 13);
+
+/**
+ * Each field is an Arrow IPC stream as in ExecuteQueryResponse.
+ *
+ * @generated from message sluice.query.v1.CompareStatesResponse
+ */
+export type CompareStatesResponse = Message<"sluice.query.v1.CompareStatesResponse"> & {
+  /**
+   * One row with `rows_added` and `rows_removed`; empty when rows were asked for.
+   *
+   * @generated from field: bytes counts = 1;
+   */
+  counts: Uint8Array;
+
+  /**
+   * @generated from field: bytes added = 2;
+   */
+  added: Uint8Array;
+
+  /**
+   * @generated from field: bytes removed = 3;
+   */
+  removed: Uint8Array;
+
+  /**
+   * The columns `before` and `after`, each a structure with the columns of the table.
+   *
+   * @generated from field: bytes changed = 4;
+   */
+  changed: Uint8Array;
+
+  /**
+   * @generated from field: int64 added_count = 5;
+   */
+  addedCount: bigint;
+
+  /**
+   * @generated from field: int64 removed_count = 6;
+   */
+  removedCount: bigint;
+
+  /**
+   * @generated from field: int64 changed_count = 7;
+   */
+  changedCount: bigint;
+
+  /**
+   * True if a list has more rows than `limit`.
+   *
+   * @generated from field: bool truncated = 8;
+   */
+  truncated: boolean;
+};
+
+/**
+ * Describes the message sluice.query.v1.CompareStatesResponse.
+ * Use `create(CompareStatesResponseSchema)` to create a new message.
+ */
+export const CompareStatesResponseSchema: GenMessage<CompareStatesResponse> = /*@__PURE__*/
+  messageDesc(file_sluice_query_v1_query, 14);
+
+/**
  * @generated from message sluice.query.v1.CancelQueryRequest
  */
 export type CancelQueryRequest = Message<"sluice.query.v1.CancelQueryRequest"> & {
@@ -544,7 +665,7 @@ export type CancelQueryRequest = Message<"sluice.query.v1.CancelQueryRequest"> &
  * Use `create(CancelQueryRequestSchema)` to create a new message.
  */
 export const CancelQueryRequestSchema: GenMessage<CancelQueryRequest> = /*@__PURE__*/
-  messageDesc(file_sluice_query_v1_query, 13);
+  messageDesc(file_sluice_query_v1_query, 15);
 
 /**
  * @generated from message sluice.query.v1.CancelQueryResponse
@@ -557,7 +678,7 @@ export type CancelQueryResponse = Message<"sluice.query.v1.CancelQueryResponse">
  * Use `create(CancelQueryResponseSchema)` to create a new message.
  */
 export const CancelQueryResponseSchema: GenMessage<CancelQueryResponse> = /*@__PURE__*/
-  messageDesc(file_sluice_query_v1_query, 14);
+  messageDesc(file_sluice_query_v1_query, 16);
 
 /**
  * Answers read-only SQL about one commit of main.
@@ -601,6 +722,18 @@ export const QueryService: GenService<{
     methodKind: "unary";
     input: typeof PreviewPipelineRequestSchema;
     output: typeof PreviewPipelineResponseSchema;
+  },
+  /**
+   * Compares two states of one table: the numbers of differing rows, or these rows. A changed row counts as
+   * added and as removed.
+   * DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED: the comparison needs more time or memory than it may have.
+   *
+   * @generated from rpc sluice.query.v1.QueryService.CompareStates
+   */
+  compareStates: {
+    methodKind: "unary";
+    input: typeof CompareStatesRequestSchema;
+    output: typeof CompareStatesResponseSchema;
   },
   /**
    * Stops a query. Has no effect on a query that has ended.

@@ -1,0 +1,53 @@
+import { Elysia } from 'elysia'
+import { BranchPath } from '../branches/schema.ts'
+import { ErrorBody } from '../core/names.ts'
+import { setLink } from '../core/pagination.ts'
+import { visibleTo } from '../http/exchange.ts'
+import { listsResponseOf } from '../query/engine-rows.ts'
+import { Diff, DiffQuery, RowDiff, RowDiffPath, RowDiffQuery } from './schema.ts'
+import type { DiffService } from './service.ts'
+
+export const diffRoutes = (diffs: DiffService) =>
+  new Elysia({ prefix: '/branches', tags: ['branches'] })
+    .get(
+      '/:branch/diff',
+      async ({ params, query, request, set }) => {
+        const { page, ...diff } = await diffs.diff(
+          params.branch,
+          query,
+          request.signal,
+          await visibleTo(request),
+        )
+        setLink(set, request.url, page, diff.total)
+        return diff
+      },
+      {
+        params: BranchPath,
+        query: DiffQuery,
+        response: { 200: Diff, 400: ErrorBody, 404: ErrorBody, 503: ErrorBody },
+        detail: {
+          operationId: 'getBranchDiff',
+          summary: 'Compare a branch',
+          description:
+            'Returns the tables that the branch changed since its base, with the numbers of differing rows and columns.',
+        },
+      },
+    )
+    .get(
+      '/:branch/diff/:ns/:layer/:name',
+      async ({ params, query, request }) => {
+        const { branch, ns: namespace, layer, name } = params
+        return listsResponseOf(await diffs.rows(branch, { namespace, layer, name }, query, request.signal))
+      },
+      {
+        params: RowDiffPath,
+        query: RowDiffQuery,
+        response: { 200: RowDiff, 400: ErrorBody, 404: ErrorBody, 409: ErrorBody, 503: ErrorBody },
+        detail: {
+          operationId: 'getBranchTableDiff',
+          summary: 'Compare the rows of a table',
+          description:
+            'Returns rows that differ from the base of the branch. Rows with the same unique key of the pipeline are pairs of `before` and `after`.',
+        },
+      },
+    )

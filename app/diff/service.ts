@@ -1,0 +1,91 @@
+// Diffs of branches: the tables that a branch changed since its base, and the rows of one table.
+import type { Sql } from '../../drizzle/client.ts'
+import { type TableName, tableKey } from '../../lake/pipeline/names.ts'
+import { tableIn, type View, viewOf } from '../catalog/views.ts'
+import { EVERYTHING } from '../core/access.ts'
+import { failedPrecondition, invalid, notFound } from '../core/errors.ts'
+import { MAIN } from '../core/lake-version.ts'
+import { limitOf, pageOf } from '../core/pagination.ts'
+import { type ComparedRows, Incomparable, type StatePair } from '../query/compare.ts'
+import type { QueryService } from '../query/service.ts'
+import { DIFF_ROWS, type Diff, type DiffQuery, type RowDiffQuery } from './schema.ts'
+import { type ChangeFilter, changedTables, countChangedTables } from './store.ts'
+import type { TableDiffs } from './table-diff.ts'
+
+/** Time limit of the rows of one diff, that of a query. */
+const ROWS_MS = 30_000
+
+export interface DiffDeps {
+  sql: Sql
+  queries: QueryService
+  tableDiffs: TableDiffs
+  /** The columns that identify a row of the pipeline's table; empty without a pipeline or a key. */
+  uniqueKeyOf(table: TableName): Promise<readonly string[]>
+}
+
+export type RowLists = NonNullable<ComparedRows['lists']>
+export type DiffService = ReturnType<typeof makeDiffService>
+
+export function makeDiffService({ sql, queries, tableDiffs, uniqueKeyOf }: DiffDeps) {
+  /** The open branch, and the view that it is compared with. */
+  async function comparedViews(
+    branch: string,
+    against: string,
+  ): Promise<{ own: View; against: View | null }> {
+    if (branch === MAIN) throw invalid('branch', 'main has no base to compare it with: name another branch')
+    const own = await viewOf(sql, { branch })
+    return { own, against: against === MAIN ? null : await viewOf(sql, { branch: against }) }
+  }
+
+  /** The tables that the branch changed since its base. */
+  async function diff(
+    branch: string,
+    { against = MAIN, ...query }: DiffQuery,
+    signal: AbortSignal,
+    visible = EVERYTHING,
+  ) {
+    const page = pageOf(query)
+    const views = await comparedViews(branch, against)
+    const filter: ChangeFilter = { branch, against: views.against, visible }
+    const [tables, total] = await Promise.all([
+      changedTables(sql, filter, page),
+      countChangedTables(sql, filter),
+    ])
+    const body: Diff = { from: against, to: branch, tables: await tableDiffs.of(tables, signal), total }
+    return { ...body, page }
+  }
+
+  /** The differing rows of one table. The caller may read the table. */
+  async function rows(
+    branch: string,
+    table: TableName,
+    { against = MAIN, limit }: RowDiffQuery,
+    signal: AbortSignal,
+  ): Promise<RowLists> {
+    const views = await comparedViews(branch, against)
+    const filter: ChangeFilter = { branch, against: views.against, visible: EVERYTHING, table }
+    const [changed] = await changedTables(sql, filter, { limit: 1, offset: 0 })
+    const pair = changed
+      ? { before: changed.beforeLocation, after: changed.afterLocation }
+      : await unchanged(views.own, table)
+    const key = [...(await uniqueKeyOf(table))]
+    const rowsLimit = limitOf(limit, DIFF_ROWS)
+    try {
+      const { lists } = await queries.compare({ ...pair, key, rowsLimit, timeoutMs: ROWS_MS }, signal)
+      if (lists === null) throw new Error('the comparison has no rows')
+      return lists
+    } catch (error) {
+      if (!(error instanceof Incomparable)) throw error
+      throw failedPrecondition(`rows of table ${tableKey(table)} not compared: ${error.message}`)
+    }
+  }
+
+  /** A table that the branch did not change. */
+  async function unchanged(view: View, table: TableName): Promise<StatePair> {
+    const found = await tableIn(sql, view, table)
+    if (found === null) throw notFound(`table ${tableKey(table)}`)
+    return { before: found.metadataLocation, after: found.metadataLocation }
+  }
+
+  return { diff, rows }
+}
