@@ -262,6 +262,10 @@ test('branches and tags answer as specified', async ({ request }) => {
   await ok(request, 'GET /api/v1/branches', 200, { list: 'branches', has })
   await ok(request, 'GET /api/v1/branches/{branch}', 200, { at: branch, has })
   await ok(request, 'GET /api/v1/branches/{branch}/commits', 200, { at: branch, has: 'commits total' })
+  await ok(request, 'GET /api/v1/branches/{branch}/diff', 200, { at: branch, has: 'from to tables total' })
+  const rows = 'GET /api/v1/branches/{branch}/diff/{ns}/{layer}/{name}'
+  const lists = 'columns added removed changed truncated'
+  await ok(request, rows, 200, { at: { ...at, ...branch }, has: lists })
   await ok(request, 'POST /api/v1/branches/{branch}/rebase', 200, { at: branch, has })
   await ok(request, 'POST /api/v1/branches/{branch}/merge', 200, { at: branch, has: 'status commit tables' })
   await ok(request, 'DELETE /api/v1/branches/{branch}', 204, { at: branch })

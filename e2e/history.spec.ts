@@ -11,7 +11,7 @@ import {
   rowsOf,
   writeFile,
 } from './resources.ts'
-import { runToSuccess } from './runs.ts'
+import { ended, requestRun, runToSuccess } from './runs.ts'
 
 test('each success is a commit of main and a state of its table', {
   tag: ['@history.commits', '@history.table', '@history.table.404', '@history.commits.400'],
@@ -113,4 +113,54 @@ test('a restored table has its earlier rows for readers and for the next run', {
   )
   await expectError(await request.post(path, { data: {} }), 400, /^commit: /)
   await expectError(await request.post(path, { data: { commit: 1, time: '2026-01-01' } }), 400, /^time: /)
+})
+
+test('a diff shows what a run changed on a branch', {
+  tag: ['@branches.diff', '@branches.diff.400', '@branches.diff.404', '@branches.diff.table'],
+}, async ({ request }) => {
+  const namespace = await newNamespace(request)
+  const sql = (rows: string) => `select * from (values ${rows}) t(id, word)`
+  const pipeline = await pipelineWith(request, sql("(1, 'one'), (2, 'two')"), { namespace, layer: 'gold' })
+  const config = 'merge_strategy: incremental\nunique_key: id\n'
+  await writeFile(request, `${pipeline.prefix}config.yaml`, config)
+  await publish(request, pipeline)
+  await runToSuccess(request, pipeline)
+  const branch = fresh('diff')
+  await request.post('/api/v1/branches', { data: { name: branch } })
+  await writeFile(request, `${pipeline.prefix}pipeline.sql`, sql("(1, 'one'), (2, 'zwei'), (3, 'drei')"))
+  await publish(request, pipeline)
+  await ended(request, await requestRun(request, pipeline, { branch }))
+
+  const path = `/api/v1/branches/${branch}/diff`
+  const table = { namespace, layer: 'gold', name: pipeline.name }
+  expect(await getJson(request, path)).toEqual({
+    from: 'main',
+    to: branch,
+    tables: [
+      {
+        ...table,
+        change: 'changed',
+        rows_before: 2,
+        rows_after: 3,
+        rows_added: 2,
+        rows_removed: 1,
+        conflict: false,
+        schema: { added: [], removed: [], changed: [] },
+      },
+    ],
+    total: 1,
+  })
+  expect(await getJson(request, `${path}/${namespace}/gold/${pipeline.name}`)).toEqual({
+    columns: [
+      { name: 'id', type: 'INTEGER' },
+      { name: 'word', type: 'VARCHAR' },
+    ],
+    added: [{ id: 3, word: 'drei' }],
+    removed: [],
+    changed: [{ before: { id: 2, word: 'two' }, after: { id: 2, word: 'zwei' } }],
+    truncated: false,
+  })
+  await expectError(await request.get('/api/v1/branches/main/diff'), 400, /^branch: /)
+  await expectError(await request.get('/api/v1/branches/absent/diff'), 404)
+  await expectError(await request.get(`${path}/${namespace}/gold/absent`), 404)
 })

@@ -130,6 +130,8 @@ const ROUTES: Record<string, MatrixRequest> = {
   'POST /api/v1/branches': { expected: 'anybody', body: () => ({ name: fresh('branch') }) },
   'GET /api/v1/branches/{branch}': { expected: 'anybody' },
   'GET /api/v1/branches/{branch}/commits': { expected: 'anybody' },
+  'GET /api/v1/branches/{branch}/diff': { expected: 'anybody' },
+  'GET /api/v1/branches/{branch}/diff/{ns}/{layer}/{name}': { expected: thing('read') },
   'POST /api/v1/branches/{branch}/merge': {
     expected: 'anybody',
     path: () => '/api/v1/branches/absent/merge',

@@ -322,6 +322,8 @@ const TELLS_NOTHING = [
   '/api/v1/branches',
   '/api/v1/branches/{branch}',
   '/api/v1/branches/{branch}/commits',
+  '/api/v1/branches/{branch}/diff',
+  '/api/v1/branches/{branch}/diff/{ns}/{layer}/{name}',
   '/api/v1/features',
   '/api/v1/inspector/machines',
   '/api/v1/inspector/machines/draft.svg',

@@ -153,7 +153,7 @@ const schema = (...fields: [id: number, name: string, type: string][]): Schema =
   fields: fields.map(([id, name, type]) => ({ id, name, type, required: false })),
 })
 
-test('a renamed column is changed, and a column with another id is removed and added', () => {
+test('a renamed column is changed, and a column with another id is replaced', () => {
   const before = schema([1, 'id', 'int'], [2, 'word', 'string'], [3, 'old', 'date'], [4, 'same', 'int'])
   const after = schema([1, 'id', 'long'], [2, 'text', 'string'], [4, 'same', 'int'], [5, 'old', 'string'])
   expect(schemaChange(before, after)).toEqual({
