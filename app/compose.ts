@@ -13,6 +13,7 @@ import { makeBranchService } from './branches/service.ts'
 import { makeTagService } from './branches/tags.ts'
 import { makeCatalog } from './catalog/catalog.ts'
 import { makeLakeReader } from './catalog/lake-reader.ts'
+import type { MetadataFiles } from './catalog/metadata-files.ts'
 import { makeRestores } from './catalog/restores.ts'
 import { attemptTokenKey } from './catalog/store/token-key.ts'
 import { makeTokens, type Tokens } from './catalog/tokens.ts'
@@ -58,7 +59,7 @@ import { qualityTestRoutes } from './quality-tests/routes.ts'
 import { makeQualityTestService } from './quality-tests/service.ts'
 import { makeEngineRows } from './query/engine-rows.ts'
 import { queryRoutes, schemaRoutes } from './query/routes.ts'
-import { makeQueryService } from './query/service.ts'
+import { makeQueryService, type QueryService } from './query/service.ts'
 import { retentionRoutes } from './retention/routes.ts'
 import { makeRetentionService } from './retention/service.ts'
 import { queryAt, runnerAt, type SidecarAccess } from './rpc/clients.ts'
@@ -136,16 +137,7 @@ export async function composeService(parts: ServiceParts) {
   const archive = makeArchive({ sql, objects })
   const clearUpUpload = makeClearUp({ sql, objects })
   const upkeep = startUpkeep(parts, runs)
-  const { files } = catalog
-  const lakeReader = makeLakeReader(objects)
-  const restores = makeRestores({ db, objects, files, reader: lakeReader, clock, newId })
-  const diffs = makeDiffService({
-    sql,
-    queries: readers.queries,
-    tableDiffs: makeTableDiffs({ files, reader: lakeReader, queries: readers.queries, clock }),
-    uniqueKeyOf: (table) => pipelines.uniqueKeyOf(table),
-  })
-  const history = makeHistoryService({ sql, lists: patient.sql, restores })
+  const { diffs, history } = makePast(parts, { files: catalog.files, queries: readers.queries, pipelines })
 
   const app = buildApp({
     config,
@@ -385,6 +377,28 @@ interface ReadLake {
   branch?: string
   landing?: string
   reader: Reader | null
+}
+
+/** Services that compare and restore states of the lake. */
+function makePast(
+  { database: { db, sql }, patient, objects, clock, newId }: ServiceParts,
+  {
+    files,
+    queries,
+    pipelines,
+  }: { files: MetadataFiles; queries: QueryService; pipelines: PipelineServices['pipelines'] },
+) {
+  const reader = makeLakeReader(objects)
+  const restores = makeRestores({ db, objects, files, reader, clock, newId })
+  return {
+    history: makeHistoryService({ sql, lists: patient.sql, restores }),
+    diffs: makeDiffService({
+      sql,
+      queries,
+      tableDiffs: makeTableDiffs({ files, reader, queries, clock }),
+      uniqueKeyOf: (table) => pipelines.uniqueKeyOf(table),
+    }),
+  }
 }
 
 /** Services that read data through an engine. */
