@@ -36,6 +36,8 @@ export interface EngineAccess {
   keepsNoFiles?: boolean
   /** Receives the profile of the last statement as JSON. Without it, statements are not profiled. */
   profilePath?: string
+  /** Replaces the limits of the prepared instance. */
+  share?: Pick<EngineSize, 'memoryLimitBytes' | 'threads'>
   /** The only optimizers that may change a plan. Without it, all of them. */
   optimizers?: readonly string[]
 }
@@ -73,6 +75,7 @@ export async function prepareEngine(size: EngineSize): Promise<PreparedEngine> {
       allowedPaths,
       keepsNoFiles,
       profilePath,
+      share,
       optimizers,
     }) => {
       const profiling =
@@ -82,6 +85,7 @@ export async function prepareEngine(size: EngineSize): Promise<PreparedEngine> {
       await engine.run(
         // Setting the directory resets its size limit, so the limit is set after the directory.
         `${profiling}
+         ${share ? `SET memory_limit = '${share.memoryLimitBytes}B'; SET threads = ${share.threads};` : ''}
          ${optimizers ? await disablingOthers(engine, optimizers) : ''}
          ${keepsNoFiles ? 'SET enable_external_file_cache = false;' : ''}
          SET temp_directory = ${quoteLiteral(tempDirectory)};

@@ -14,7 +14,7 @@ const engine = new EngineProcess<{ kind: 'none' }, { none: null }, never>({
   directory,
   niceness: 0,
   sandbox: engineSandboxOf('none', { readable: [], writable: [] }),
-  residentBytesMax: Number.MAX_SAFE_INTEGER,
+  residentBytesMax: () => Number.MAX_SAFE_INTEGER,
   isFromEngine: (_): _ is never => false,
   isAnswerOf: () => false,
   errorOf: () => new Error('none'),

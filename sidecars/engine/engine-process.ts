@@ -24,8 +24,11 @@ export interface EngineProcessOptions<Kind extends string, Fault> {
   niceness: number
   /** The sandbox of the process. */
   sandbox: EngineSandbox
-  /** The process is ended when it holds more memory during a call. The engine's own limit does not cover everything. */
-  residentBytesMax: number
+  /**
+   * The process is ended when it holds more memory during a call. The engine's own limit does not cover everything. The limit
+   * may change.
+   */
+  residentBytesMax(): number
   /** Time from an interrupt to the end of a process whose SQL goes on. Tests may set a longer time. */
   cancelGraceMs?: number
   isFromEngine(message: unknown): message is FromEngine<Fault>
@@ -182,7 +185,7 @@ export class EngineProcess<
     }
     signal?.addEventListener('abort', interrupt, { once: true })
     const watch = setInterval(() => {
-      if (this.residentBytes > this.#options.residentBytesMax) this.end(OUT_OF_MEMORY)
+      if (this.residentBytes > this.#options.residentBytesMax()) this.end(OUT_OF_MEMORY)
     }, RESIDENT_CHECK_MS)
     this.#send({ type: 'call', id, request })
     try {

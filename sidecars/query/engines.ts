@@ -137,7 +137,7 @@ function startEngine(
     directory,
     niceness: NICENESS,
     sandbox,
-    residentBytesMax: RESIDENT_BASE_BYTES + RESIDENT_SHARE * size.memoryLimitBytes,
+    residentBytesMax: () => RESIDENT_BASE_BYTES + RESIDENT_SHARE * size.memoryLimitBytes,
     isFromEngine,
     isAnswerOf,
     errorOf: (fault) => new EngineFault(fault),

@@ -1,10 +1,10 @@
 // Entry of the query service: reads the environment, composes the parts, serves, and ends in order.
-import { availableParallelism, totalmem } from 'node:os'
 import { join } from 'node:path'
 import { endInOrder } from '../../app/core/process/lifeline.ts'
 import { LAKE_PREFIX } from '../../lake/iceberg/format/location.ts'
 import { QueryService } from '../../proto/gen/sluice/query/v1/query_pb.ts'
 import { type Log, makeLog, messageOf } from '../core/log.ts'
+import { readMachine } from '../core/machine.ts'
 import { openScratch } from '../core/scratch.ts'
 import { EX_CONFIG, type Settings, SettingsError, withRealDirectories } from '../core/settings.ts'
 import { openObjectCache } from '../objects/object-cache.ts'
@@ -78,8 +78,7 @@ async function start(settings: Settings & { sandbox: SandboxMode }, log: Log) {
 }
 
 try {
-  const machine = { cores: availableParallelism(), memoryBytes: totalmem() }
-  const settings = await withRealDirectories(parseSettings(process.env, machine))
+  const settings = await withRealDirectories(parseSettings(process.env, readMachine()))
   const log = makeLog('query', settings.logFormat)
   const stop = await start(settings, log).catch(async (error: unknown) => {
     if (!(error instanceof FailedSandbox)) throw error

@@ -19,7 +19,7 @@ test('without settings an engine gets a share of the machine', () => {
     objectCache: { directory: '/scratch/objects', maxBytes: 4 * GIB },
     lakeDir: null,
     concurrency: 4,
-    engine: { memoryLimitBytes: GIB / 2, tempLimitBytes: 4 * GIB, threads: 3 },
+    engine: { memoryLimitBytes: GIB / 2, tempLimitBytes: 4 * GIB, threads: 4 },
     logFormat: 'text',
     sandbox: 'auto',
   })

@@ -27,13 +27,13 @@ export function parseSettings(env: Env, machine: Machine): Settings & { sandbox:
         min: 1,
         max: CONCURRENCY_MAX,
       })
-      const memoryBytes = Math.min(GIB, Math.floor((machine.memoryBytes * MEMORY_SHARE) / concurrency))
+      const memoryBytes = Math.floor((machine.memoryBytes * MEMORY_SHARE) / concurrency)
       return {
         concurrency,
         engine: {
           memoryLimitBytes: bytes('QUERY_MEMORY_LIMIT', memoryBytes),
           tempLimitBytes: bytes('QUERY_TEMP_LIMIT', 4 * GIB),
-          threads: number('QUERY_THREADS', Math.max(1, machine.cores - 1), { min: 1, max: THREADS_MAX }),
+          threads: number('QUERY_THREADS', machine.cores, { min: 1, max: THREADS_MAX }),
         },
       }
     },

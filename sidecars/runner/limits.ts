@@ -38,6 +38,8 @@ export const limits = {
   /** Text and table files of a run on the shared instance. Beyond these, a fresh instance costs less. */
   sharedTextCharacters: 65_536,
   sharedFiles: 64,
+  /** Input of a run on the shared instance, which has the least memory. A fresh instance gets what is free. */
+  sharedBytes: 64 * MIB,
   /** Callers that wait for an engine. Each attempt has its engine, so these are quality tests outside runs. */
   enginesAwaited: 64,
   /** Delay of the next interpreter's start after the run that took the last one has begun. */

@@ -1,13 +1,14 @@
 // The runner process accepts attempts of runs over RPC and executes them in engine processes. Its only secret is the token of
 // its own port. Each attempt brings a token for the data that it may access.
-import { availableParallelism, totalmem } from 'node:os'
 import { join } from 'node:path'
 import { endInOrder } from '../../app/core/process/lifeline.ts'
 import { QueryService } from '../../proto/gen/sluice/query/v1/query_pb.ts'
 import { RunnerService } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import { type Log, makeLog, messageOf } from '../core/log.ts'
+import { availableBytes, readMachine } from '../core/machine.ts'
 import { clearAway, openScratch } from '../core/scratch.ts'
 import { EX_CONFIG, SettingsError, withRealDirectories } from '../core/settings.ts'
+import { makeShares } from '../engine/shares.ts'
 import { openObjectCache } from '../objects/object-cache.ts'
 import { makeApiAddresses } from '../rpc/api-addresses.ts'
 import { serveRefusal } from '../rpc/refusal-server.ts'
@@ -68,6 +69,12 @@ async function run(settings: RunnerSettings, log: Log): Promise<void> {
     directory: directories.engines,
     inputs: directories.inputs,
     size: settings.engine,
+    shares: makeShares({
+      total: settings.total,
+      floor: { memoryBytes: settings.engine.memoryLimitBytes, threads: settings.engine.threads },
+      concurrency: settings.concurrency,
+      availableBytes,
+    }),
     // One more than attempts, previews and checks use, so that quality tests outside runs find an engine too.
     leasesMax:
       settings.concurrency + limits.previewsAtOnce + limits.pythonPreviewsAtOnce + limits.sqlChecks + 1,
@@ -142,8 +149,7 @@ async function run(settings: RunnerSettings, log: Log): Promise<void> {
 }
 
 try {
-  const machine = { cores: availableParallelism(), memoryBytes: totalmem() }
-  const settings = await withRealDirectories(parseSettings(process.env, machine))
+  const settings = await withRealDirectories(parseSettings(process.env, readMachine()))
   const log = makeLog('runner', settings.logFormat)
   await run(settings, log).catch(async (error: unknown) => {
     if (!(error instanceof FailedSandbox)) throw error

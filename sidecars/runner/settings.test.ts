@@ -18,7 +18,8 @@ test('only a scratch directory and the token are required', () => {
     objectCache: { directory: '/scratch/objects', maxBytes: 4 * GIB },
     lakeDir: null,
     concurrency: 4,
-    engine: { memoryLimitBytes: GIB, tempLimitBytes: 16 * GIB, threads: 1 },
+    engine: { memoryLimitBytes: GIB, tempLimitBytes: 16 * GIB, threads: 2 },
+    total: { memoryBytes: Math.floor(machine.memoryBytes * 0.6), threads: 8 },
     logFormat: 'text',
     runSeconds: 21_600,
     outputBytes: 64 * GIB,
@@ -68,6 +69,11 @@ test('engines share the threads and a part of the memory', () => {
   expect(parseSettings({ ...env, ENGINE_MEMORY_LIMIT: '1.5GB' }, machine).engine.memoryLimitBytes).toBe(
     1.5 * GIB,
   )
+})
+
+test('a memory limit for one run is fixed, also for a run alone', () => {
+  const env = { ...NEEDED, RUNNER_CONCURRENCY: '2', ENGINE_MEMORY_LIMIT: '1.5GB', ENGINE_THREADS: '6' }
+  expect(parseSettings(env, machine).total).toEqual({ memoryBytes: 3 * GIB, threads: 6 })
 })
 
 test('every invalid variable is listed', () => {

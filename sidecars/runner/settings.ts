@@ -10,6 +10,7 @@ import {
   type Settings,
   THREADS_MAX,
 } from '../core/settings.ts'
+import type { ShareSize } from '../engine/shares.ts'
 import { type DiskLimit, SANDBOX_MODES, type SandboxMode } from '../sandbox/ladder.ts'
 
 const PORT = 8081
@@ -35,6 +36,8 @@ const RUN_SECONDS = 21_600
 const RUN_OUTPUT_BYTES = 64 * GIB
 
 export interface RunnerSettings extends Settings {
+  /** Limits of all engines together. One run alone may have nearly all of them. */
+  total: ShareSize
   /** Wall-clock limit of one execution of a run, from its turn to its facts. */
   runSeconds: number
   /** Bytes that the result of one run may write. */
@@ -60,19 +63,23 @@ export interface RunnerSettings extends Settings {
 /** Reads the environment. Throws one SettingsError that lists every invalid variable. */
 export function parseSettings(env: Env, machine: Machine): RunnerSettings {
   let own:
-    | Pick<RunnerSettings, 'runSeconds' | 'outputBytes' | 'floorBytes' | 'sandbox' | 'python'>
+    | Pick<RunnerSettings, 'total' | 'runSeconds' | 'outputBytes' | 'floorBytes' | 'sandbox' | 'python'>
     | undefined
   const common = readSettings(
     env,
     { port: PORT, grpcPort: 'RUNNER_GRPC_PORT' },
     ({ number, bytes, oneOf }) => {
       const concurrency = number('RUNNER_CONCURRENCY', 4, { min: 1, max: CONCURRENCY_MAX })
-      const threads = number('ENGINE_THREADS', Math.max(1, machine.cores - 1), { min: 1, max: THREADS_MAX })
+      const threads = number('ENGINE_THREADS', machine.cores, { min: 1, max: THREADS_MAX })
       const seconds = number('PYTHON_TIMEOUT', 3_600, { min: 1, max: DAY_SECONDS })
       const pythonMemory = Math.floor((machine.memoryBytes * PYTHON_MEMORY_SHARE) / concurrency)
       const inMemory = Math.floor((machine.memoryBytes * PYTHON_DISK_MEMORY_SHARE) / concurrency)
       const disk = bytes('PYTHON_DISK_LIMIT', 0)
+      const memory = Math.floor(machine.memoryBytes * MEMORY_SHARE)
+      const isFixed = (env.ENGINE_MEMORY_LIMIT?.trim() ?? '') !== ''
+      const memoryLimitBytes = bytes('ENGINE_MEMORY_LIMIT', Math.min(GIB, Math.floor(memory / concurrency)))
       own = {
+        total: { memoryBytes: isFixed ? memoryLimitBytes * concurrency : memory, threads },
         runSeconds: number('RUN_TIMEOUT', RUN_SECONDS, { min: 1, max: 7 * DAY_SECONDS }),
         outputBytes: bytes('RUN_OUTPUT_LIMIT', RUN_OUTPUT_BYTES),
         floorBytes: floorIn(env, bytes),
@@ -94,13 +101,12 @@ export function parseSettings(env: Env, machine: Machine): RunnerSettings {
           }),
         },
       }
-      const memoryBytes = Math.min(GIB, Math.floor((machine.memoryBytes * MEMORY_SHARE) / concurrency))
       return {
         concurrency,
         engine: {
-          memoryLimitBytes: bytes('ENGINE_MEMORY_LIMIT', memoryBytes),
+          memoryLimitBytes,
           tempLimitBytes: bytes('ENGINE_TEMP_LIMIT', 16 * GIB),
-          // ENGINE_THREADS counts the threads of all engines together. Each engine gets a fixed share at its start.
+          // ENGINE_THREADS counts the threads of all engines together. This is the least share of each engine.
           threads: Math.max(1, Math.floor(threads / concurrency)),
         },
       }

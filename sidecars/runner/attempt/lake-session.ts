@@ -157,6 +157,7 @@ export async function openInstance(
         allowedDirectories: [directory, ...(landing ? [landing.directory] : [])],
         allowedPaths: [...paths, ...tables.flatMap((table) => pathsOf(table.files))],
         profilePath,
+        share: engine.share(),
         tables: tables.map(viewOf),
       },
       signal,

@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { testDirectory } from '../../../tools/test/directory.ts'
 import { makeLog } from '../../core/log.ts'
 import { EngineEnded } from '../../engine/engine-process.ts'
+import { makeShares } from '../../engine/shares.ts'
 import type { EngineLease, RunEngines, RunEnginesOptions } from './engine-leases.ts'
 import { EngineFault } from './engine-messages.ts'
 import { TEST_SIZE, testEngines, testSandbox } from './test-engines.ts'
@@ -40,6 +41,7 @@ async function openOn(lease: EngineLease): Promise<number> {
     tempDirectory,
     allowedDirectories: [],
     allowedPaths: [],
+    share: lease.share(),
     tables: [],
   })
   return number
@@ -66,6 +68,29 @@ test('a released process is used again with a fresh instance', async () => {
     samples: ['7=7'],
   })
   await second.release()
+})
+
+test('an engine alone gets nearly all, and several get shares', async () => {
+  await pool.stop()
+  const floor = { memoryBytes: TEST_SIZE.memoryLimitBytes, threads: 1 }
+  const total = { memoryBytes: 9 * floor.memoryBytes, threads: 4 }
+  const availableBytes = () => Number.POSITIVE_INFINITY
+  pool = poolOf({ shares: makeShares({ total, floor, concurrency: 2, availableBytes }) })
+  const limitsOf = async (lease: EngineLease) => {
+    const settings = `select current_setting('threads') || ' ' || current_setting('memory_limit') as limits`
+    const [row] = await lease.call({ kind: 'query', number: await openOn(lease), sql: settings })
+    return row?.[0]
+  }
+  const alone = await pool.acquire()
+  expect(await limitsOf(alone)).toBe('4 400.0 MiB')
+  const second = await pool.acquire()
+  expect(await limitsOf(second)).toBe('2 100.0 MiB')
+  await alone.release()
+  expect(await limitsOf(second)).toBe('4 400.0 MiB')
+  await second.release()
+  const third = await pool.acquire()
+  expect(await limitsOf(third)).toBe('4 400.0 MiB')
+  await third.release()
 })
 
 test('exchange goes ahead of waiting callers and invalidates its lease', async () => {

@@ -8,6 +8,7 @@ import type { Log } from '../../core/log.ts'
 import { clearAway, removeTree } from '../../core/scratch.ts'
 import { EnginePool, type PooledEngine } from '../../engine/engine-pool.ts'
 import { EngineProcess } from '../../engine/engine-process.ts'
+import type { Share, Shares } from '../../engine/shares.ts'
 import type { EngineSandbox } from '../../sandbox/engine-sandbox.ts'
 import { limits } from '../limits.ts'
 import {
@@ -35,6 +36,8 @@ export interface EngineLease {
    * failure.
    */
   shared(): Promise<SharedInstance>
+  /** The limits of the next instance, from what the machine has left. A run has up to two instances at once. */
+  share(): Pick<EngineSize, 'memoryLimitBytes' | 'threads'>
   /** Same contract as EngineProcess.call. */
   call<R extends EngineRequest>(request: R, signal?: AbortSignal): Promise<AnswerOf<R['kind']>>
   /** Closes an instance before the lease ends. Throws the errors of EngineProcess.call; `release` then tries again. */
@@ -86,13 +89,18 @@ const RESIDENT_SHARE = 1.5
 const RESIDENT_BASE_BYTES = 268_435_456
 /** One instance for the pipeline, one for its tests. */
 const SPARES = 2
+/** Instances of a run that hold rows at once: the pipeline's, and the one that merges its rows. */
+const INSTANCES = 2
 
 export interface RunEnginesOptions {
   /** The parent of the working directories of the processes. */
   directory: string
   /** The parent of the directories whose files the processes can only read. */
   inputs: string
+  /** The least size of an instance. Instances that runs share have this size. */
   size: EngineSize
+  /** Divides the machine among the leased engines. */
+  shares: Shares
   /** Engines in use at once. */
   leasesMax: number
   /** The sandbox of the processes. */
@@ -104,7 +112,7 @@ export interface RunEnginesOptions {
 
 /** Makes the engines for runs. */
 export function makeRunEngines(options: RunEnginesOptions): RunEngines {
-  const { directory, size, leasesMax, log } = options
+  const { directory, leasesMax, log } = options
   const pool: Pool = new EnginePool({
     directory,
     idleMs: limits.engineIdleMs,
@@ -113,7 +121,7 @@ export function makeRunEngines(options: RunEnginesOptions): RunEngines {
     log,
   })
   return {
-    acquire: async (signal) => new Lease(await pool.acquire(signal), pool, size),
+    acquire: async (signal) => new Lease(await pool.acquire(signal), pool, options),
     isServing: () => pool.isServing,
     stop: () => pool.stop('the runner stops'),
   }
@@ -132,7 +140,7 @@ function startEngine(
     directory,
     niceness: NICENESS,
     sandbox,
-    residentBytesMax: RESIDENT_BASE_BYTES + PEAK_SHARE * size.memoryLimitBytes,
+    residentBytesMax: () => RESIDENT_BASE_BYTES + PEAK_SHARE * size.memoryLimitBytes + record.grownBytes,
     cancelGraceMs,
     isFromEngine,
     isAnswerOf,
@@ -147,6 +155,8 @@ function startEngine(
 class Instances {
   /** Leases so far. */
   runs = 0
+  /** Memory of the current lease beyond the least size. */
+  grownBytes = 0
   /** The process cannot write to this directory. */
   readonly inputs: string
   readonly #process: RunProcess
@@ -226,7 +236,8 @@ class Lease implements EngineLease {
   readonly directory: string
   readonly #engine: Engine
   readonly #pool: Pool
-  readonly #size: EngineSize
+  readonly #options: RunEnginesOptions
+  readonly #share: Share
   readonly #used = new Set<number>()
   /** Links in the directory of inputs, each with its file. */
   readonly #links = new Map<string, string>()
@@ -236,10 +247,11 @@ class Lease implements EngineLease {
   #isReleased = false
   #isSpoilt = false
 
-  constructor(engine: Engine, pool: Pool, size: EngineSize) {
+  constructor(engine: Engine, pool: Pool, options: RunEnginesOptions) {
     this.#engine = engine
     this.#pool = pool
-    this.#size = size
+    this.#options = options
+    this.#share = options.shares.join()
     this.pid = engine.process.pid
     this.directory = engine.directory
     engine.record.runs += 1
@@ -267,6 +279,13 @@ class Lease implements EngineLease {
     }
   }
 
+  share(): Pick<EngineSize, 'memoryLimitBytes' | 'threads'> {
+    const { memoryLimitBytes } = this.#options.size
+    const { memoryBytes, threads } = this.#share.size()
+    this.#engine.record.grownBytes = Math.max(0, memoryBytes - memoryLimitBytes)
+    return { memoryLimitBytes: Math.max(memoryLimitBytes, Math.floor(memoryBytes / INSTANCES)), threads }
+  }
+
   async call<R extends EngineRequest>(request: R, signal?: AbortSignal): Promise<AnswerOf<R['kind']>> {
     if (this.#isReleased)
       throw new Error('call to an engine after its release: another run may use the engine')
@@ -291,7 +310,7 @@ class Lease implements EngineLease {
 
   async exchange(clear?: () => Promise<void>): Promise<EngineLease> {
     const next = await this.#pool.exchange(this.#engine, await this.#isFitAfter(clear))
-    return new Lease(next, this.#pool, this.#size)
+    return new Lease(next, this.#pool, this.#options)
   }
 
   /** A process that cannot prepare an instance is not used again. */
@@ -319,7 +338,9 @@ class Lease implements EngineLease {
     await clear?.().catch(() => {
       this.#isSpoilt = true
     })
-    const residentLimit = RESIDENT_BASE_BYTES + RESIDENT_SHARE * this.#size.memoryLimitBytes
+    record.grownBytes = 0
+    this.#share.leave()
+    const residentLimit = RESIDENT_BASE_BYTES + RESIDENT_SHARE * this.#options.size.memoryLimitBytes
     const isWorn = record.runs >= limits.runsPerEngine || process.residentBytes >= residentLimit
     if (this.#isSpoilt || process.hasEnded || isWorn) return false
     if (record.runs === limits.runsPerEngine - RUNS_AHEAD) this.#pool.startAhead()

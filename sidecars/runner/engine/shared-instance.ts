@@ -1,3 +1,4 @@
+import { statSync } from 'node:fs'
 import { movedTo, pathsOf } from '../../../lake/iceberg/read/table-sql.ts'
 import type { TableName } from '../../../lake/pipeline/names.ts'
 import type { AttemptResources } from '../attempt/attempt-resources.ts'
@@ -53,6 +54,7 @@ async function enterShared(
   const paths = new Set(found.flatMap(({ files }) => pathsOf(files)))
   const characters = texts.reduce((sum, text) => sum + text.length, 0)
   if (characters > limits.sharedTextCharacters || paths.size > limits.sharedFiles) return null
+  if (bytesOf(paths) > limits.sharedBytes) return null
   const shared = await engine.shared()
   const links = await linksTo(paths, shared)
   if (links === null) return null
@@ -67,6 +69,10 @@ async function enterShared(
   const hasEntered = await engine.call({ kind: 'enter', number, texts, names, tables: views }, signal)
   return hasEntered ? { number, viewOf: viewLinked } : null
 }
+
+/** The size of the files. A missing file has none; the link to it fails later. */
+const bytesOf = (paths: ReadonlySet<string>): number =>
+  [...paths].reduce((sum, path) => sum + (statSync(path, { throwIfNoEntry: false })?.size ?? 0), 0)
 
 /** Null: a file cannot be linked, because it is on another disk or has another owner. */
 async function linksTo(

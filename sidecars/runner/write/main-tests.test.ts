@@ -35,6 +35,7 @@ function makeResources(take: (lease: EngineLease, untilLate: () => Promise<never
     pid: 0,
     directory,
     instance: async () => 1,
+    share: () => ({ memoryLimitBytes: 1, threads: 1 }),
     shared: async () => ({ number: 1, link: async (path) => path }),
     async call<R extends EngineRequest>(request: R, signal = never) {
       if (request.kind === 'judge' && request.sql.includes(STUCK)) await untilLate(signal)
