@@ -8,16 +8,19 @@ import { newId } from '../core/ids.ts'
 import { reapingNow } from '../retention/test-rows.ts'
 import type { App } from '../server.ts'
 import { requestTo, testApp } from '../test-app.ts'
-import { makeMergeService } from './merges.ts'
 import { branchRoutes, tagRoutes } from './routes.ts'
 import { makeBranchService } from './service.ts'
 import { makeTagService } from './tags.ts'
+import { mergesOf } from './test-merges.ts'
 
 const database = useDatabase({ rawConnections: 4 })
 let app: App
 beforeAll(() => {
   app = testApp({
-    api: [branchRoutes(makeBranchService(database), noMerges()), tagRoutes(makeTagService(database))],
+    api: [
+      branchRoutes(makeBranchService(database), mergesOf(database.sql).service),
+      tagRoutes(makeTagService(database)),
+    ],
   })
 })
 beforeEach(async () => {
@@ -25,13 +28,6 @@ beforeEach(async () => {
   await database.sql`insert into lake_ref (name, kind, state, number) values ('main', 'main', 'open', 0)`
 })
 
-const noMerges = () =>
-  makeMergeService({
-    ...database,
-    newId,
-    gate: async () => ({ results: [], reads: [] }),
-    resources: undefined,
-  })
 const call = (method: string, path: string, body?: object, headers = {}) =>
   requestTo(app, method, `/api/v1/branches${path}`, body, headers)
 const answer = async <Body = object>(response: Response | Promise<Response>) =>

@@ -7,9 +7,10 @@ import { type Access, UNLIMITED } from '../core/access.ts'
 import { newId } from '../core/ids.ts'
 import type { Gate, Judgement } from '../quality-tests/gate.ts'
 import { requestTo, testApp } from '../test-app.ts'
-import { type MergeDeps, type Merger, makeMergeService } from './merges.ts'
+import type { MergeDeps, Merger } from './merges.ts'
 import { branchRoutes } from './routes.ts'
 import { makeBranchService } from './service.ts'
+import { ADA, mergesOf } from './test-merges.ts'
 
 setDefaultTimeout(60_000)
 const database = useDatabase({ rawConnections: 8 })
@@ -18,7 +19,6 @@ beforeEach(async () => {
   await database.sql`insert into lake_ref (name, kind, state, number) values ('main', 'main', 'open', 0)`
 })
 
-const untested: Gate = async () => ({ results: [], reads: [] })
 const resultOf = (table: string, status: 'passed' | 'failed'): Judgement['results'][number] => ({
   table,
   name: 'no-nulls',
@@ -30,15 +30,7 @@ const resultOf = (table: string, status: 'passed' | 'failed'): Judgement['result
   error: null,
   samples: [],
 })
-const merges = (gate: Gate = untested, more: Partial<MergeDeps> = {}) =>
-  makeMergeService({ sql: database.sql, newId, gate, resources: undefined, ...more })
-const ada: Merger = {
-  name: 'ada',
-  isAdmin: true,
-  access: UNLIMITED,
-  reader: null,
-  signal: new AbortController().signal,
-}
+const merges = (gate?: Gate, more?: Partial<MergeDeps>) => mergesOf(database.sql, gate, more)
 const head = async () =>
   Number((await database.sql`select number from lake_ref where name = 'main'`)[0]?.number)
 const open = async (name: string) => {
@@ -66,7 +58,7 @@ test('a merge is one commit of main with all tables of the branch', async () => 
   const kept = await changeMain('kept')
   await open('dev')
   const [a, b] = [await change('dev', 'a'), await change('dev', 'b')]
-  const app = testApp({ api: [branchRoutes(makeBranchService(database), merges())] })
+  const app = testApp({ api: [branchRoutes(makeBranchService(database), merges().service)] })
   const merge = (body?: object) => requestTo(app, 'POST', '/api/v1/branches/dev/merge', body)
   const merged = await merge({ message: 'both' })
   expect([merged.status, await merged.json()]).toEqual([
@@ -91,7 +83,7 @@ test('a branch without changes stays open', async () => {
   await changeMain('a')
   await open('dev')
   await changeMain('a')
-  expect(await merges().merge('dev', undefined, ada)).toEqual({ status: 'unchanged', commit: 2, tables: [] })
+  expect(await merges().merge('dev')).toEqual({ status: 'unchanged', commit: 2, tables: [] })
   expect(await stateOf('dev')).toBe('open')
 })
 
@@ -100,7 +92,7 @@ test('tables that changed on both sides refuse the whole merge', async () => {
   await open('dev')
   for (const table of ['a', 'b', 'new']) await change('dev', table)
   const [theirs, created] = [await changeMain('a'), await changeMain('new')]
-  const app = testApp({ api: [branchRoutes(makeBranchService(database), merges())] })
+  const app = testApp({ api: [branchRoutes(makeBranchService(database), merges().service)] })
   for (const action of ['merge', 'rebase']) {
     const refused = await requestTo(app, 'POST', `/api/v1/branches/dev/${action}`)
     expect([refused.status, await refused.json()]).toMatchObject([
@@ -117,12 +109,7 @@ test('a failed test refuses the merge and shows all results', async () => {
   await change('dev', 'a')
   const results = [resultOf('default.gold.a', 'failed'), resultOf('default.gold.a', 'passed')]
   const app = testApp({
-    api: [
-      branchRoutes(
-        makeBranchService(database),
-        merges(async () => ({ results, reads: [] })),
-      ),
-    ],
+    api: [branchRoutes(makeBranchService(database), merges(async () => ({ results, reads: [] })).service)],
   })
   const refused = await requestTo(app, 'POST', '/api/v1/branches/dev/merge')
   expect([refused.status, await refused.json()]).toEqual([
@@ -154,7 +141,7 @@ test('a merge is tested again when main changed a table that its tests read', as
       reads: ['default.gold.a', 'default.gold.read', 'default.gold.absent'],
     }
   }
-  expect(await merges(gate).merge('dev', undefined, ada)).toMatchObject({ status: 'merged', commit: 5 })
+  expect(await merges(gate).merge('dev')).toMatchObject({ status: 'merged', commit: 5 })
   expect(tested).toEqual([1, 2, 3])
 })
 
@@ -167,7 +154,7 @@ test('a merge is tested at most 5 times while its branch changes', async () => {
     await change('dev', tests === 1 ? 'b' : 'a')
     return { results: [], reads: [] }
   }
-  await expect(merges(changing).merge('dev', undefined, ada)).rejects.toMatchObject({
+  await expect(merges(changing).merge('dev')).rejects.toMatchObject({
     status: 409,
     code: 'FAILED_PRECONDITION',
   })
@@ -177,7 +164,7 @@ test('a merge is tested at most 5 times while its branch changes', async () => {
     if (tests === 6) await change('dev', 'c')
     return { results: [], reads: tables.map(({ name }) => `default.gold.${name}`) }
   }
-  const merged = await merges(once).merge('dev', undefined, ada)
+  const merged = await merges(once).merge('dev')
   expect([tests, merged.tables]).toEqual([7, ['default.gold.a', 'default.gold.b', 'default.gold.c']])
 })
 
@@ -185,19 +172,17 @@ test('a branch that is deleted during its tests is not merged', async () => {
   await open('dev')
   await change('dev', 'a')
   const gate: Gate = async () => {
-    await makeBranchService(database).remove('dev', ada)
+    await makeBranchService(database).remove('dev', ADA)
     return { results: [], reads: [] }
   }
-  await expect(merges(gate).merge('dev', undefined, ada)).rejects.toMatchObject({ status: 404 })
+  await expect(merges(gate).merge('dev')).rejects.toMatchObject({ status: 404 })
   expect([await head(), await stateOf('dev')]).toEqual([0, 'deleted'])
 })
 
 test('one of many concurrent merges of a branch succeeds', async () => {
   await open('dev')
   await change('dev', 'a')
-  const results = await Promise.allSettled(
-    Array.from({ length: 8 }, () => merges().merge('dev', undefined, ada)),
-  )
+  const results = await Promise.allSettled(Array.from({ length: 8 }, () => merges().merge('dev')))
   expect(results.filter(({ status }) => status === 'fulfilled')).toHaveLength(1)
   expect(results.filter((r) => r.status === 'rejected' && r.reason.status === 404)).toHaveLength(7)
   expect(await head()).toBe(1)
@@ -207,7 +192,7 @@ test('concurrent merges of branches that changed one table merge one of them', a
   const names = Array.from({ length: 6 }, (_, n) => `dev-${n}`)
   for (const name of names) await open(name)
   for (const name of names) await change(name, 'shared')
-  const results = await Promise.allSettled(names.map((name) => merges().merge(name, undefined, ada)))
+  const results = await Promise.allSettled(names.map((name) => merges().merge(name)))
   expect(results.filter(({ status }) => status === 'fulfilled')).toHaveLength(1)
   expect(await head()).toBe(1)
   expect(await database.sql`select from lake_ref where state = 'merged'`).toHaveLength(1)
@@ -223,7 +208,7 @@ test('no transaction is open while the tests are evaluated', async () => {
     expect(busy).toHaveLength(0)
     return { results: [], reads: [] }
   }
-  expect(await merges(gate).merge('dev', undefined, ada)).toMatchObject({ status: 'merged' })
+  expect(await merges(gate).merge('dev')).toMatchObject({ status: 'merged' })
 })
 
 test('a rebase moves the base and shows the tables of main', async () => {
@@ -232,20 +217,20 @@ test('a rebase moves the base and shows the tables of main', async () => {
   const own = await change('dev', 'b')
   const a = await changeMain('a')
   expect(await contents('dev')).toEqual({ a: first, b: own })
-  const app = testApp({ api: [branchRoutes(makeBranchService(database), merges())] })
+  const app = testApp({ api: [branchRoutes(makeBranchService(database), merges().service)] })
   const rebased = await requestTo(app, 'POST', '/api/v1/branches/dev/rebase')
   expect([rebased.status, await rebased.json()]).toMatchObject([
     200,
     { base_commit: 2, commits_behind: 0, tables_changed: 1 },
   ])
   expect(await contents('dev')).toEqual({ a, b: own })
-  expect(await merges().merge('dev', undefined, ada)).toMatchObject({ commit: 3 })
+  expect(await merges().merge('dev')).toMatchObject({ commit: 3 })
   for (const name of ['dev', 'absent'])
-    await expect(merges().rebase(name, ada)).rejects.toMatchObject({ status: 404 })
+    await expect(merges().rebase(name)).rejects.toMatchObject({ status: 404 })
 })
 
 test('main and a branch with unfinished runs are not merged', async () => {
-  for (const refused of [merges().merge('main', undefined, ada), merges().rebase('main', ada)])
+  for (const refused of [merges().merge('main'), merges().rebase('main')])
     await expect(refused).rejects.toMatchObject({ status: 403 })
   await open('dev')
   await change('dev', 'a')
@@ -253,7 +238,7 @@ test('main and a branch with unfinished runs are not merged', async () => {
     insert into run (id, pipeline_id, namespace, layer, pipeline, pipeline_type, trigger, branch, pins, landing_zones,
       snapshot, machine_version, status)
     values (${newId()}, ${newId()}, 'default', 'gold', 'a', 'sql', 'manual', 'dev', '{}', '[]', '{}', 1, 'running')`
-  await expect(merges().merge('dev', undefined, ada)).rejects.toMatchObject({ code: 'FAILED_PRECONDITION' })
+  await expect(merges().merge('dev')).rejects.toMatchObject({ code: 'FAILED_PRECONDITION' })
 })
 
 test('a merge needs write on every changed table', async () => {
@@ -268,13 +253,13 @@ test('a merge needs write on every changed table', async () => {
     isAdmin: false,
     may: async ({ id }, permission) => permission === 'write' && writable.has(id),
   }
-  const user: Merger = { ...ada, isAdmin: false, access }
+  const user: Merger = { ...ADA, isAdmin: false, access }
   let tests = 0
   const gate: Gate = async () => {
     tests += 1
     return { results: [], reads: [] }
   }
-  const merge = () => merges(gate, { resources }).merge('dev', undefined, user)
+  const merge = () => merges(gate, { resources }).merge('dev', user)
   await expect(merge()).rejects.toMatchObject({ status: 403 })
   expect(tests).toBe(0)
   writable.add('theirs')
