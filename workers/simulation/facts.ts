@@ -6,6 +6,7 @@ export interface RunFact {
   id: string
   pipeline_id: string
   pipeline: string
+  branch: string
   trigger: string
   status: string
   phase: string | null
@@ -38,6 +39,7 @@ export interface AttemptFact {
   attempt: number
   pipeline_id: string
   branch: string
+  run_branch: string
   base_commit: number
   landing_watermark: number
   state: string
@@ -50,7 +52,9 @@ export interface RunFileFact {
 }
 export interface RefFact {
   name: string
+  kind: string
   state: string
+  parent: string | null
   number: number | null
   base: number | null
   head: string | null
@@ -62,7 +66,8 @@ export interface CommitFact {
   ref: string
   number: number
   base: number
-  run_id: string
+  /** Null for a merge of a branch of a user. */
+  run_id: string | null
 }
 export interface EntryFact {
   name: string
@@ -157,15 +162,15 @@ export async function readFacts(
   const [row] = await sql<Reading[]>`
     select pg_current_snapshot()::text as state, case when pg_current_snapshot()::text <> ${since} then json_build_object(
       'runs', (select coalesce(json_agg(r order by id), '[]') from (
-        select id, pipeline_id, pipeline, trigger, status, phase, attempt, waiting, snapshot, follower, version_number, pins,
+        select id, pipeline_id, pipeline, branch, trigger, status, phase, attempt, waiting, snapshot, follower, version_number, pins,
           landing_zones, base_commit, merged_commit, rows_written, error, finished_at, created_at, trigger_id,
           trigger_event, schedule_id, schedule_due, chain_depth, landing_file_id from run) r),
       'attempts', (select coalesce(json_agg(a order by run_id, attempt), '[]') from (
-        select run_id, attempt, pipeline_id, branch, base_commit, landing_watermark, state, opened_at from run_attempt) a),
+        select run_id, attempt, pipeline_id, branch, run_branch, base_commit, landing_watermark, state, opened_at from run_attempt) a),
       'runFiles', (select coalesce(json_agg(f order by run_id, attempt, landing_file_id), '[]') from (
         select run_id, attempt, landing_file_id from run_file) f),
       'refs', (select coalesce(json_agg(l order by name), '[]') from (
-        select name, state, number, base, head, run_id, attempt from lake_ref) l),
+        select name, kind, state, parent, number, base, head, run_id, attempt from lake_ref) l),
       'commits', (select coalesce(json_agg(c order by number), '[]') from (
         select id, ref, number, base, run_id from lake_commit where number is not null) c),
       'entries', (select coalesce(json_agg(e order by name, from_commit), '[]') from (

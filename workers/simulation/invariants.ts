@@ -14,6 +14,15 @@ import {
   runMachine,
 } from '../../machines/run.ts'
 import { triggerColumns, triggerMachine } from '../../machines/trigger.ts'
+import {
+  checkMergesIntoBranches,
+  checkOpenBranches,
+  checkUnmerged,
+  checkUserMerge,
+  hasMerged,
+  listOf,
+  newBranchMemory,
+} from './branch-invariants.ts'
 import type { AttemptFact, Facts, RunFact, RunFileFact } from './facts.ts'
 import type { Runner } from './runner.ts'
 import type { Retention } from './scene.ts'
@@ -49,6 +58,7 @@ export const newMemory = () => ({
     attempts: [] as AttemptFact[],
     runFiles: [] as RunFileFact[],
   },
+  branches: newBranchMemory(),
   /** Landing files that clients have requested to delete. */
   removals: new Set<string>(),
   lastTransition: 0,
@@ -122,11 +132,11 @@ export const INVARIANTS: Readonly<Record<string, Check>> = {
       const age = world.now() - Date.parse(run.created_at)
       if (newer < retention.runs && age <= retention.runDays * DAY_MS)
         fail(`run ${run.id} was removed with ${newer} newer runs at an age of ${age} ms`)
+      const isSuccess = (one: RunFact) => one.status === 'success' && one.branch === 'main'
       const isLatest = (one: RunFact) =>
-        one.status === 'success' &&
+        isSuccess(one) &&
         !others.some(
-          (other) =>
-            other.status === 'success' && isAfter([other.finished_at, other.id], [one.finished_at, one.id]),
+          (other) => isSuccess(other) && isAfter([other.finished_at, other.id], [one.finished_at, one.id]),
         )
       if (isLatest(run)) fail(`run ${run.id} was removed, but is the latest success of ${run.pipeline}`)
     }
@@ -230,6 +240,25 @@ export const INVARIANTS: Readonly<Record<string, Check>> = {
         fail(`key ${key} was answered with run ${id} of another request`)
   },
 
+  'no merge into a branch is lost'(facts, memory, _, fail) {
+    checkMergesIntoBranches(facts, memory.branches, fail)
+    checkOpenBranches(facts, isEnded, fail)
+  },
+
+  'readers of main see no row of an unmerged branch'(facts, memory, world, fail) {
+    const committed = new Map(world.runner.committed.map((one) => [one.content, one]))
+    checkUnmerged(facts, { committed, runs: byId(runsEver(facts, memory)) }, fail)
+  },
+
+  'runs on branches fire no triggers'(facts, memory, _, fail) {
+    const onBranches = new Set(
+      runsEver(facts, memory).flatMap(({ id, branch }) => (branch === 'main' ? [] : id)),
+    )
+    for (const { id, trigger_event } of facts.runs)
+      if (trigger_event !== null && onBranches.has(trigger_event))
+        fail(`run ${id} was fired by run ${trigger_event} on a branch`)
+  },
+
   'I3 main is a sequence of commits, each one success'(facts, memory, world, fail) {
     const main = facts.refs.find(({ name }) => name === 'main')
     const { commits } = facts
@@ -253,7 +282,12 @@ export const INVARIANTS: Readonly<Record<string, Check>> = {
     commits.forEach((commit) => {
       const before = changedFrom(memory.merged, String(commit.number), commit.id)
       if (before !== undefined) fail(`commit ${commit.number} changed its id from ${before} to ${commit.id}`)
+      if (commit.run_id === null) {
+        checkUserMerge(commit, { facts, memory: memory.branches, fail })
+        return
+      }
       const run = runs.get(commit.run_id)
+      if (run?.branch !== 'main') fail(`commit ${commit.number} belongs to a run on branch ${run?.branch}`)
       if (run?.status !== 'success' || run.merged_commit !== commit.number)
         fail(
           `commit ${commit.number} belongs to run ${commit.run_id}, which is ${run?.status} with commit ${run?.merged_commit}`,
@@ -265,11 +299,6 @@ export const INVARIANTS: Readonly<Record<string, Check>> = {
         fail(`commit ${commit.number} does not belong to the last attempt of its run`)
       const written = facts.entries.filter(({ from_commit }) => from_commit === commit.number)
       const changes = facts.branchEntries.filter(({ ref }) => ref === commit.ref)
-      const listOf = (rows: { name: string; content_id: string }[]) =>
-        rows
-          .map(({ name, content_id }) => `${name}=${content_id}`)
-          .sort()
-          .join()
       // The changes of a branch are removed together with the branch.
       if (branches.has(commit.ref) && listOf(written) !== listOf(changes))
         fail(`commit ${commit.number} wrote ${listOf(written)}, not ${listOf(changes)}`)
@@ -284,13 +313,13 @@ export const INVARIANTS: Readonly<Record<string, Check>> = {
       const isKnown = memory.merged.has(String(run.merged_commit))
       if (run.merged_commit !== null && (run.status !== 'success' || !isKnown))
         fail(`run ${run.id} is ${run.status} with commit ${run.merged_commit}`)
-      if (run.status !== 'success' || run.merged_commit !== null) continue
+      if (run.status !== 'success' || hasMerged(run, memory.branches)) continue
       if (memory.lastEvents.get(run.id) === 'inputTaken') {
         const by = facts.files.find(({ id }) => id === run.landing_file_id)?.archived_by_run
         if (by === null || by === run.id)
           fail(`run ${run.id} skipped its work, but its file is archived by ${by}`)
       } else if (!(world.runner.tested.get(`${run.id}:${run.attempt}`) ?? []).includes(null))
-        fail(`run ${run.id} succeeded, but main lacks its commit`)
+        fail(`run ${run.id} succeeded, but branch ${run.branch} lacks its commit`)
     }
     for (const [name, entries] of groupBy(facts.entries, (entry) => entry.name))
       entries.forEach((entry, index) => {
@@ -300,10 +329,10 @@ export const INVARIANTS: Readonly<Record<string, Check>> = {
             `table ${name} of commit ${entry.from_commit} ends at commit ${entry.to_commit}, not at ${next?.from_commit}`,
           )
       })
-    for (const { run_id, attempt, state, name } of facts.refs) {
+    for (const { run_id, attempt, state, name, kind } of facts.refs) {
       const run = run_id === null ? undefined : runs.get(run_id)
-      const isMerged = run?.status === 'success' && run.merged_commit !== null && run.attempt === attempt
-      if (name !== 'main' && (state === 'merged') !== isMerged)
+      const isMerged = run?.status === 'success' && hasMerged(run, memory.branches) && run.attempt === attempt
+      if (kind === 'run' && (state === 'merged') !== isMerged)
         fail(`branch ${name} is ${state}, but its run is ${run?.status}`)
     }
   },
@@ -313,6 +342,8 @@ export const INVARIANTS: Readonly<Record<string, Check>> = {
     const runs = byId(runsEver(facts, memory))
     const blocked = new Set(facts.failedTests.map(({ run_id }) => run_id))
     for (const commit of facts.commits) {
+      // Merges of branches have a gate of their own.
+      if (commit.run_id === null) continue
       const judgement = world.runner.judged.get(commit.id)
       if (judgement === undefined) fail(`commit ${commit.number} was merged without a test`)
       if (judgement?.isBlocked || blocked.has(commit.run_id))
@@ -325,6 +356,7 @@ export const INVARIANTS: Readonly<Record<string, Check>> = {
     }
     // A closed or merged branch never changes, because nothing can write to it.
     for (const { name, state, head } of facts.refs) {
+      if (state === 'open') memory.closedHeads.delete(name)
       if (state === 'open') continue
       if (changedFrom(memory.closedHeads, name, head) !== undefined)
         fail(`${state} branch ${name} has a new head`)
@@ -404,12 +436,13 @@ export const INVARIANTS: Readonly<Record<string, Check>> = {
       const hasRead = (readOf.get(`${run?.id}:${run?.attempt}`) ?? []).some(
         (one) => one.landing_file_id === file.id,
       )
-      if (run?.status !== 'success' || !hasRead || !world.archives(run.pipeline))
+      const isOnMain = run?.branch === 'main'
+      if (run?.status !== 'success' || !isOnMain || !hasRead || !world.archives(run.pipeline))
         fail(`file ${file.id} is archived by run ${run?.id}, which is ${run?.status}, read it: ${hasRead}`)
     }
     const readBy = new Map<string, string>()
     for (const run of all) {
-      if (run.status !== 'success' || !world.archives(run.pipeline)) continue
+      if (run.status !== 'success' || run.branch !== 'main' || !world.archives(run.pipeline)) continue
       // An attempt of the run came to nothing, and another run took its file before the next attempt.
       if (memory.lastEvents.get(run.id) === 'inputTaken') continue
       for (const { landing_file_id } of readOf.get(`${run.id}:${run.attempt}`) ?? []) {
@@ -456,15 +489,18 @@ export const INVARIANTS: Readonly<Record<string, Check>> = {
 
   'I8 only active runs have open attempts and branches'(facts, _, world, fail) {
     const runs = byId(facts.runs)
-    const atMostOne = (what: string, items: readonly { pipeline_id: string }[]) => {
-      for (const [pipeline, all] of groupBy(items, (item) => item.pipeline_id))
+    const atMostOne = (what: string, items: readonly { pipeline_id: string; on: string }[]) => {
+      for (const [pipeline, all] of groupBy(items, (item) => `${item.pipeline_id} on ${item.on}`))
         if (all.length > 1) fail(`pipeline ${pipeline} has ${all.length} ${what}`)
     }
     const open = facts.attempts.filter(({ state }) => state === 'open')
-    atMostOne('open attempts', open)
+    atMostOne(
+      'open attempts',
+      open.map((attempt) => ({ ...attempt, on: attempt.run_branch })),
+    )
     atMostOne(
       'running runs',
-      facts.runs.filter(({ status }) => status === 'running'),
+      facts.runs.filter(({ status }) => status === 'running').map((run) => ({ ...run, on: run.branch })),
     )
     const openHandles = new Set(open.map(handleOf))
     for (const attempt of facts.attempts) {
@@ -475,8 +511,8 @@ export const INVARIANTS: Readonly<Record<string, Check>> = {
           `attempt ${handleOf(attempt)} is ${attempt.state}, but its run is ${run?.status} (waiting: ${run?.waiting})`,
         )
     }
-    for (const { name, state, run_id, attempt } of facts.refs)
-      if (name !== 'main' && (state === 'open') !== openHandles.has(`${run_id}:${attempt}`))
+    for (const { name, kind, state, run_id, attempt } of facts.refs)
+      if (kind === 'run' && (state === 'open') !== openHandles.has(`${run_id}:${attempt}`))
         fail(`branch ${name} is ${state}, unlike its attempt`)
     for (const run of facts.runs) {
       if (run.chain_depth > world.depthLimit)

@@ -1,5 +1,7 @@
 // One simulated API process: the product's services and ticks on the process's own connections, and its dispatcher's memory.
 // The memory is lost with the process.
+import { makeMergeService } from '../../app/branches/merges.ts'
+import { makeBranchService } from '../../app/branches/service.ts'
 import { expireLakeHistory } from '../../app/catalog/duties.ts'
 import type { Clock } from '../../app/core/clock.ts'
 import type { NewId } from '../../app/core/ids.ts'
@@ -10,6 +12,7 @@ import { makeArchive } from '../../app/landing-zones/effects.ts'
 import { makeLandingZoneService } from '../../app/landing-zones/service.ts'
 import type { PipelineDeleted } from '../../app/pipelines/deletion.ts'
 import { makePipelineService } from '../../app/pipelines/service.ts'
+import type { Gate } from '../../app/quality-tests/gate.ts'
 import {
   pruneIdempotencyKeys,
   pruneLogs,
@@ -80,6 +83,8 @@ export interface ReplicaOptions {
   newId: NewId
   /** Called with errors and warnings that the product would have logged. */
   complain(message: string, error: unknown): void
+  /** Evaluates the tests of a merge. */
+  judgeMerge: Gate
   /** The outcome as it reaches the database; a mutation may change it. */
   applied(outcome: Outcome): Outcome
 }
@@ -87,7 +92,8 @@ export interface ReplicaOptions {
 export type Replica = ReturnType<typeof makeReplica>
 export type Role = 'triggers' | 'scheduler' | 'reaper'
 
-export function makeReplica({ name, process, runner, clock, newId, complain, applied }: ReplicaOptions) {
+export function makeReplica(options: ReplicaOptions) {
+  const { name, process, runner, clock, newId, complain, applied, judgeMerge } = options
   const { objects } = process
   const { db, sql } = process.connections
   const nothing = () => {}
@@ -102,7 +108,7 @@ export function makeReplica({ name, process, runner, clock, newId, complain, app
     sql,
     newId,
     notices,
-    runnable: (path) => pipelines.runnable(path),
+    runnable: (path, isDraft) => pipelines.runnable(path, isDraft),
     nudge: nothing,
   })
   const triggers = makeTriggerService({ sql, newId })
@@ -247,6 +253,8 @@ export function makeReplica({ name, process, runner, clock, newId, complain, app
     runs,
     pipelines,
     triggers,
+    branches: makeBranchService({ sql }),
+    merges: makeMergeService({ sql, newId, gate: judgeMerge, resources: undefined }),
     webhooks: makeWebhookService({ sql, newId, nudge: nothing }),
     schedules: makeScheduleService({ db, clock, newId }),
     files: makeFileService({ sql, objects, fileWritten: pipelines.fileWritten }),

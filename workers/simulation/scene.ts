@@ -51,11 +51,12 @@ export async function keepLittle(random: Random, admin: SimulatedDatabase['admin
 
 /** Creates the scene through a replica's services, without faults. */
 export async function setUp(
-  { zones, pipelines, triggers, schedules }: Replica,
+  { zones, pipelines, triggers, schedules, branches }: Replica,
   { secondReads, webhookCooldownSeconds }: Variant,
 ): Promise<Scene> {
   const names = new Map<string, string>()
   await zones.create({ namespace: NAMESPACE, name: 'inbox' })
+  await branches.create({ name: 'dev' }, { name: null, isAdmin: true }, null)
 
   const make = async (name: string, source?: string, isPublished = true) => {
     const { id } = await pipelines.create({ namespace: NAMESPACE, layer: LAYER, name, source })

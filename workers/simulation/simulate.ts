@@ -2,6 +2,9 @@
 // every step; at the end, all work must finish.
 import { createHash } from 'node:crypto'
 import { limits } from '../../app/core/limits.ts'
+import type { Gate } from '../../app/quality-tests/gate.ts'
+import type { GateResult } from '../../app/quality-tests/schema.ts'
+import { listOf } from './branch-invariants.ts'
 import {
   type DatabaseSnapshot,
   LOCK_TIMEOUT_MS,
@@ -126,6 +129,18 @@ export async function simulate(
 
   const rewrite = (statement: string) => waitingShortly(mutation.rewrite(statement))
 
+  /** The tests of a merge read the table `shared`, the changed tables, and one more. */
+  const judgeMerge: Gate = async (tables, { commit, branch }) => {
+    const changed = tables.map((table) => ({ name: table.name, content_id: contentOf(table) }))
+    const reads = [...changed.map(({ name }) => name), 'shared', chance.pick(['first', 'second', 'third'])]
+    const hasFailed = !stage.isFair && chance.chance(0.15)
+    memory.branches.gated.push({ branch, commit, changes: listOf(changed), reads, hasFailed })
+    return {
+      results: hasFailed ? [FAILED_TEST] : [],
+      reads: reads.map((name) => `default.gold.${name}`),
+    }
+  }
+
   async function restart(place: number) {
     const old = replicas[place]
     if (old !== undefined && !old.process.isDead) await old.process.kill()
@@ -147,6 +162,7 @@ export async function simulate(
           what: `${message}: ${textOf(error)}`,
         })
       },
+      judgeMerge,
       applied: (outcome) => mutation.outcome(outcome, memory.lastFacts),
     })
     replicas[place] = replica
@@ -307,6 +323,7 @@ async function sceneOf(bench: Bench, variant: Variant): Promise<KeptScene> {
     complain(message, error) {
       throw new Error(`scene set-up failed: ${message}`, { cause: error })
     },
+    judgeMerge: async () => ({ results: [], reads: [] }),
     applied: (outcome) => outcome,
   })
   const scene = await setUp(replica, variant)
@@ -337,10 +354,26 @@ function expectedFirings(stage: Stage, facts: Facts): ExpectedFiring[] {
         what: `upload ${event}`,
       }))
     return [...facts.runs, ...stage.memory.removedRows.runs.values()]
-      .filter(({ pipeline, status }) => pipeline === source && status === 'success')
+      .filter(
+        ({ pipeline, branch, status }) => pipeline === source && branch === 'main' && status === 'success',
+      )
       .map(({ id }) => ({ triggerId, event: id, what: `success ${id} of ${source}` }))
   })
 }
+
+const contentOf = (table: object): string => ('contentId' in table ? String(table.contentId) : '')
+
+const FAILED_TEST = {
+  table: 'default.gold.shared',
+  name: 'strict',
+  status: 'failed',
+  severity: 'error',
+  value: 1,
+  expected: 0,
+  duration_ms: 1,
+  error: null,
+  samples: [],
+} as const satisfies Omit<GateResult, 'samples'> & { samples: [] }
 
 const short = (value: unknown) =>
   value === undefined ? 'done' : (JSON.stringify(value) ?? 'done').slice(0, 160)

@@ -8,6 +8,7 @@ import { handleOf, seqOfRunner } from '../../app/runs/service.ts'
 import { inTransaction, type Sql } from '../../drizzle/client.ts'
 import { LEADER_LEASE_MS } from '../leadership/leadership.ts'
 import { beginEpoch, currentLeader, renewLease } from '../leadership/store.ts'
+import { BRANCH_STEPS, drawTarget, mergeableBranches } from './branch-steps.ts'
 import type { Memory } from './invariants.ts'
 import type { Mutation } from './mutations.ts'
 import type { Random } from './random.ts'
@@ -98,6 +99,10 @@ const WEIGHTS = {
   remove: 1.5,
   webhook: 4,
   toggle: 2,
+  openBranch: 4,
+  mergeBranch: 4,
+  rebaseBranch: 1,
+  deleteBranch: 0.7,
   start: 16,
   observe: 28,
   apply: 20,
@@ -130,18 +135,22 @@ const RIVALS: Partial<Record<Name, number>> = {
   hear: 2,
   live: 1,
   publish: 1,
+  mergeBranch: 2,
   lead: 2,
   reap: 1,
   clock: 1,
 }
 
 const MAKERS: Record<Name, Make> = {
+  ...BRANCH_STEPS,
+
   request(stage, replica) {
     const pipeline = stage.random.pick([...stage.names.keys()])
     const trigger = `request-${++stage.requests}`
+    const target = drawTarget(stage)
     return {
-      title: `a client requests a run of ${pipeline} (${trigger})`,
-      operation: () => replica.runs.request({ ...pipelineRef(pipeline), trigger }),
+      title: `a client requests a run of ${pipeline} (${trigger}) on ${target.branch ?? 'main'}`,
+      operation: () => replica.runs.request({ ...pipelineRef(pipeline), trigger, ...target }),
       done: (value) => void stage.memory.acknowledged.runs.add(runOf(value)),
     }
   },
@@ -419,7 +428,9 @@ export function chooseStep(stage: Stage): Step {
     const replica = able.length === 0 ? null : random.pick(able)
     // While one replica is paused inside a transaction, the other often chooses steps that lock the same rows.
     const usual = stage.retention === null ? WEIGHTS : WEIGHTS_OF_REAPING
-    const weights = stage.paused !== null && random.chance(0.5) ? RIVALS : usual
+    const isMergeable = mergeableBranches(stage).length > 0
+    const often = isMergeable ? { ...usual, mergeBranch: 25 } : usual
+    const weights = stage.paused !== null && random.chance(0.5) ? RIVALS : often
     const name = replica === null ? random.pick(['clock', 'reboot'] as const) : random.weighted(weights)
     const move = MAKERS[name](stage, replica as Replica)
     if (move !== null) return { replica, ...move }
@@ -469,6 +480,9 @@ export function drainSteps(stage: Stage, round: number): (() => Promise<Step | n
       : []),
     ...Array.from({ length: 5 }, () => [...both(followAll), turn(workAll)]).flat(),
     ...both(MAKERS.apply),
+    turn((_, replica) =>
+      mergeableBranches(stage).length > 0 ? BRANCH_STEPS.mergeBranch(stage, replica) : null,
+    ),
     ...EFFECTS.filter((kind) => kinds.has(kind)).map((kind) => turn((_, replica) => effects(replica, kind))),
   ]
 }
