@@ -1,5 +1,6 @@
 // `npm run bench [name...]`: each benchmark prints its figures beside a peer or a limit measured in the same run. No benchmark
 // asserts a figure.
+import { benchBranchMerges } from './branch-merges.ts'
 import { benchControlPlane } from './control-plane.ts'
 import { benchLakeSize } from './lake-size.ts'
 import { benchLineage } from './lineage.ts'
@@ -28,6 +29,7 @@ const BENCHMARKS: Record<string, () => Promise<void>> = {
   lineage: benchLineage,
   merge: benchMerge,
   'lake-size': benchLakeSize,
+  'branch-merges': benchBranchMerges,
   preview: benchPreview,
   sse: benchSse,
   query: benchQuery,

@@ -10,9 +10,11 @@ import {
   dropUnchanged,
   hasMoved,
   headOfMain,
+  isInUse,
   lockedBranch,
   lockedHead,
   mergeUserBranch,
+  openBranchNamed,
   rebaseBranch,
 } from '../catalog/branches.ts'
 import { noOpenBranch } from '../catalog/views.ts'
@@ -23,7 +25,7 @@ import { MAIN } from '../core/lake-version.ts'
 import { DEFAULT_NAMESPACE } from '../core/names.ts'
 import type { Gate, Judgement } from '../quality-tests/gate.ts'
 import type { Merged } from './schema.ts'
-import { type Caller, checkCreator, lockIdle } from './service.ts'
+import { type Caller, checkCreator, inUse } from './service.ts'
 
 /** A merge whose tested state changes before it commits is tested again, up to this number of tests. */
 const TESTS_MAX = 5
@@ -54,7 +56,7 @@ export function makeMergeService({ sql, newId, gate, resources }: MergeDeps) {
   async function merge(name: string, message: string | undefined, by: Merger): Promise<Merged> {
     if (name === MAIN) throw forbidden('branch main is protected: it cannot be merged')
     for (let tests = 0; tests < TESTS_MAX; tests++) {
-      const plan = await sql.begin((tx) => planOf(tx, name))
+      const plan = await planOf(sql, name)
       if (plan.changes.length === 0) return { status: 'unchanged', commit: plan.commit, tables: [] }
       await requireWrite(plan.changes, by.access)
       refuseConflicts(name, plan.changes)
@@ -75,9 +77,15 @@ export function makeMergeService({ sql, newId, gate, resources }: MergeDeps) {
     tx: SqlTx,
     { name, message, by, plan, judged }: Tested,
   ): Promise<Merged | null> {
-    const head = await lockedHead(tx)
-    const branch = await lockIdle(tx, name)
-    const changes = await changesOf(tx, name)
+    // The statements are pipelined. Those after the locks see every change that was committed before.
+    const [head, branch, isUsed, changes] = await Promise.all([
+      lockedHead(tx),
+      lockedBranch(tx, name),
+      isInUse(tx, name),
+      changesOf(tx, name),
+    ])
+    if (branch === null) throw noOpenBranch(name)
+    if (isUsed) throw inUse(name)
     if (!areSame(changes, plan.changes)) return null
     refuseConflicts(name, changes)
     const reads = judged.reads.map((table) => parseTableName(table, DEFAULT_NAMESPACE))
@@ -135,12 +143,22 @@ interface Tested {
   judged: Judgement
 }
 
-async function planOf(tx: SqlTx, name: string): Promise<Plan> {
-  await lockIdle(tx, name)
-  await dropUnchanged(tx, name)
-  // The tests read main at this commit. Later changes of main show in `hasMoved`.
-  const commit = await headOfMain(tx)
-  return { commit, changes: await changesOf(tx, name) }
+/** The transaction of the merge compares the plan with the state that it locks. So the plan needs no lock. */
+async function planOf(sql: Sql, name: string): Promise<Plan> {
+  const [branch, isUsed, commit, changes] = await Promise.all([
+    openBranchNamed(sql, name),
+    isInUse(sql, name),
+    headOfMain(sql),
+    changesOf(sql, name),
+  ])
+  if (branch === null) throw noOpenBranch(name)
+  if (isUsed) throw inUse(name)
+  if (!changes.some(({ contentId, baseContent }) => contentId === baseContent)) return { commit, changes }
+  await sql.begin(async (tx) => {
+    if ((await lockedBranch(tx, name)) === null) throw noOpenBranch(name)
+    await dropUnchanged(tx, name)
+  })
+  return planOf(sql, name)
 }
 
 const areSame = (now: readonly BranchChange[], tested: readonly BranchChange[]) =>

@@ -13,7 +13,6 @@ import {
   isInUse,
   type LakeCommit,
   lockedBranch,
-  type OpenBranch,
   openUserBranch,
   type ShownBranch,
   shownBranch,
@@ -96,7 +95,8 @@ export function makeBranchService({ sql }: { sql: Sql }) {
     if (name === MAIN) throw forbidden('branch main is protected: it cannot be deleted')
     await checkCreator(sql, name, caller)
     await sql.begin(async (tx) => {
-      await lockIdle(tx, name)
+      if ((await lockedBranch(tx, name)) === null) throw noOpenBranch(name)
+      if (await isInUse(tx, name)) throw inUse(name)
       await closeUserBranch(tx, name)
     })
   }
@@ -119,14 +119,9 @@ export async function checkCreator(sql: Sql, name: string, caller: Caller): Prom
     throw forbidden(`branch ${name} belongs to another user: ask its creator or an administrator`)
 }
 
-/** Locks an open branch and returns it. Throws 404 when it is not open, and 409 while it has unfinished runs. */
-export async function lockIdle(tx: SqlTx, name: string): Promise<OpenBranch> {
-  const branch = await lockedBranch(tx, name)
-  if (branch === null) throw noOpenBranch(name)
-  if (await isInUse(tx, name))
-    throw failedPrecondition(`branch ${name} has unfinished runs: wait for their end, or cancel them`)
-  return branch
-}
+/** The refusal to end a branch. */
+export const inUse = (name: string) =>
+  failedPrecondition(`branch ${name} has unfinished runs: wait for their end, or cancel them`)
 
 /** Throws 400 for a name that is reserved. */
 export function checkName(name: string): void {

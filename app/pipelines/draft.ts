@@ -1,5 +1,6 @@
 import type { Db, Sql, Tx } from '../../drizzle/client.ts'
 import type { LandingZoneNames, PinnedFiles } from '../../drizzle/schema/index.ts'
+import { testNameOf } from '../../lake/pipeline/quality.ts'
 import { restore, store } from '../../machines/advance.ts'
 import {
   advanceDraft,
@@ -12,7 +13,7 @@ import {
   newDraft,
 } from '../../machines/draft.ts'
 import type { PipelineId } from '../core/ids.ts'
-import { noPipeline, type PipelineRef } from '../core/pipeline-ref.ts'
+import { noPipeline, type PipelineRef, prefixOf } from '../core/pipeline-ref.ts'
 import type { ObjectStore } from '../objects/port.ts'
 import { type DraftFile, draftObjects, pinsOf, readCode, readPinnedCode } from './draft-files.ts'
 import { landingZonesOf } from './references.ts'
@@ -93,10 +94,12 @@ export function makeDrafts({ db, sql, objects }: { db: Db; sql: Sql; objects: Ob
     return { code, published: found.pins ?? {} }
   }
 
-  /** The code of the published version; null without a pipeline or a version. */
-  async function published(ref: PipelineRef): Promise<DraftFile[] | null> {
-    const found = await publishedPipeline(sql, ref)
-    return found === null || found.pins === null ? null : readPinnedCode(objects, ref, found.pins)
+  /** The code of the published version, if that version has quality tests; otherwise no files. */
+  async function publishedTested(ref: PipelineRef): Promise<DraftFile[]> {
+    const pins = (await publishedPipeline(sql, ref))?.pins ?? {}
+    const prefix = prefixOf(ref)
+    const isTested = Object.keys(pins).some((key) => testNameOf(key.slice(prefix.length)) !== undefined)
+    return isTested ? readPinnedCode(objects, ref, pins) : []
   }
 
   /** Marks the draft as changed after a file was written. Does nothing if the pipeline does not exist. */
@@ -118,5 +121,5 @@ export function makeDrafts({ db, sql, objects }: { db: Db; sql: Sql; objects: Ob
     })
   }
 
-  return { runnable, draft, published, fileWritten, changeDraft }
+  return { runnable, draft, publishedTested, fileWritten, changeDraft }
 }

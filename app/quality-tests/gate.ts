@@ -22,7 +22,7 @@ export interface MergedView {
 }
 
 export interface GateDeps {
-  pipelines: Pick<PipelineService, 'published'>
+  pipelines: Pick<PipelineService, 'publishedTested'>
   runQualityTests: QualityTestDeps['runQualityTests']
   readMerged(
     view: MergedView,
@@ -46,8 +46,7 @@ export function makeGate({ pipelines, runQualityTests, readMerged }: GateDeps) {
     as: { reader: Reader | null; signal: AbortSignal },
   ): Promise<Judgement> {
     const { namespace, layer, name: pipelineName } = table
-    const code = await pipelines.published(table)
-    const files = code?.filter(isJudged) ?? []
+    const files = (await pipelines.publishedTested(table)).filter(isJudged)
     if (!files.some(isTest)) return { results: [], reads: [] }
     const request = {
       namespace,

@@ -112,7 +112,7 @@ export async function countOpenBranches(sql: Sql | SqlTx, kind: NewUserBranch['k
 }
 
 /** Whether pending or running runs will merge into the branch. If the branch is locked, no further run is requested. */
-export async function isInUse(tx: SqlTx, name: string): Promise<boolean> {
+export async function isInUse(tx: Sql | SqlTx, name: string): Promise<boolean> {
   const [used] = await tx`select from lake_ref f where f.name = ${name} and ${hasUnfinishedRuns(tx)}`
   return used !== undefined
 }
