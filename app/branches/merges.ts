@@ -78,7 +78,7 @@ export function makeMergeService({ sql, newId, gate, resources }: MergeDeps) {
     { name, message, by, plan, judged }: Tested,
   ): Promise<Merged | null> {
     // The statements are pipelined. Those after the locks see every change that was committed before.
-    const [head, branch, isUsed, changes] = await Promise.all([
+    const [, branch, isUsed, changes] = await Promise.all([
       lockedHead(tx),
       lockedBranch(tx, name),
       isInUse(tx, name),
@@ -89,7 +89,7 @@ export function makeMergeService({ sql, newId, gate, resources }: MergeDeps) {
     if (!areSame(changes, plan.changes)) return null
     refuseConflicts(name, changes)
     const reads = judged.reads.map((table) => parseTableName(table, DEFAULT_NAMESPACE))
-    if (head !== plan.commit && (await hasMoved(tx, plan.commit, reads))) return null
+    if (await hasMoved(tx, plan.commit, reads)) return null
     const commit = await mergeUserBranch(tx, {
       branch,
       id: newId(),
@@ -145,12 +145,9 @@ interface Tested {
 
 /** The transaction of the merge compares the plan with the state that it locks. So the plan needs no lock. */
 async function planOf(sql: Sql, name: string): Promise<Plan> {
-  const [branch, isUsed, commit, changes] = await Promise.all([
-    openBranchNamed(sql, name),
-    isInUse(sql, name),
-    headOfMain(sql),
-    changesOf(sql, name),
-  ])
+  const [commit, changes] = await Promise.all([headOfMain(sql), changesOf(sql, name)])
+  // Read last: a branch that is open now was open when its changes were compared with main.
+  const [branch, isUsed] = await Promise.all([openBranchNamed(sql, name), isInUse(sql, name)])
   if (branch === null) throw noOpenBranch(name)
   if (isUsed) throw inUse(name)
   if (!changes.some(({ contentId, baseContent }) => contentId === baseContent)) return { commit, changes }

@@ -17,6 +17,8 @@ const ANYBODY: Merger = {
 
 interface BranchStage {
   random: Random
+  /** The share of requests that name a branch of a user. */
+  branchShare: number
   memory: { lastFacts: Facts | null }
 }
 
@@ -35,9 +37,13 @@ export function mergeableBranches({ memory: { lastFacts } }: Pick<BranchStage, '
 }
 
 /** The branch of a requested run, and whether the run executes the draft. */
-export function drawTarget({ random }: BranchStage): { branch?: string; draft?: boolean } {
-  if (random.chance(0.6)) return {}
-  return { branch: random.pick(NAMES), draft: random.chance(0.3) }
+export function drawTarget(stage: Pick<BranchStage, 'random' | 'branchShare'>): {
+  branch?: string
+  draft?: boolean
+} {
+  const { random, branchShare } = stage
+  if (!random.chance(branchShare)) return {}
+  return { branch: random.chance(0.8) ? 'dev' : 'lab', draft: random.chance(0.3) }
 }
 
 /** The steps by name; each returns a title and an operation. */

@@ -95,6 +95,7 @@ export async function simulate(
     runner,
     replicas,
     memory,
+    branchShare: random.pick([0.1, 0.3, 0.9]),
     clock,
     isFair: false,
     names: new Map(scene.names),
@@ -336,7 +337,7 @@ async function sceneOf(bench: Bench, variant: Variant): Promise<KeptScene> {
 /** Plans whether, where and how an operation fails. */
 function planOf(random: ReturnType<typeof makeRandom>, step: Step, isAnyPaused: boolean): Plan | null {
   // Pauses are most useful in transactions that lock contended rows.
-  const isContended = /^apply|cancels/.test(step.title)
+  const isContended = /^apply|cancels|merges branch/.test(step.title)
   if (!random.chance(isContended ? 0.3 : 0.14)) return null
   const kind = random.weighted({ crash: 3, disconnect: 4, pause: isContended ? 12 : 5 })
   const at = random.int(1, random.pick([3, 6, 12]))

@@ -46,6 +46,8 @@ export interface Stage {
   runner: Runner
   replicas: Replica[]
   memory: Memory
+  /** The share of requests that name a branch of a user. */
+  branchShare: number
   clock: Clock
   /** True when no more faults happen. */
   isFair: boolean

@@ -34,6 +34,7 @@ export const conflictsIn = (changes: readonly BranchChange[]): BranchChange[] =>
 
 /** Whether main changed one of these tables after the commit `since`. The caller has locked main. */
 export async function hasMoved(tx: SqlTx, since: number, tables: readonly TableName[]): Promise<boolean> {
+  if (tables.length === 0) return false
   const [moved] = await tx`
     select from ${recordset(tx, mainEntries, ['namespace', 'layer', 'name'], tables, 'read')}
     where exists (
