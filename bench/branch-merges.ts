@@ -1,6 +1,6 @@
 // Measures merges of branches of one and of 100 tables into main, with durable commits, one after the other and 8 at once. The
-// limit, measured in the same benchmark, is the least work of a merge: one transaction that locks main and has the same rows in
-// raw INSERTs and UPDATEs. No pipeline has a test, so no time of a runner is included.
+// limit, measured in the same benchmark, is one transaction that locks main and writes the same rows in raw INSERTs and UPDATEs.
+// No pipeline has a test, so no time of a runner is included.
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
