@@ -132,6 +132,7 @@ export async function composeService(parts: ServiceParts) {
     newId,
     log,
     codeVisibility,
+    resources: ownership?.resources,
   })
   const audit = config.audit ? makeAuditService({ sql, lists: patient.sql, clock, newId, log }) : noAudit
   const archive = makeArchive({ sql, objects })

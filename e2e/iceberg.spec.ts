@@ -27,6 +27,36 @@ test('an engine finds a table of main and of a branch @iceberg.read', async ({ r
   }
 })
 
+test('a table that an engine writes on a branch merges into main @iceberg.write', async ({ request }) => {
+  const namespace = await newNamespace(request)
+  const branch = fresh('dev')
+  expect((await request.post('/api/v1/branches', { data: { name: branch } })).status()).toBe(201)
+  const tables = (warehouse: string) => `/iceberg/v1/${warehouse}/namespaces/${namespace}%1Fgold/tables`
+  const schema = { type: 'struct', fields: [{ id: 1, name: 'id', type: 'long', required: false }] }
+  const data = { name: 'orders', schema }
+  expect((await request.post(tables('sluice'), { data })).status()).toBe(403)
+  expect((await request.post(tables(`sluice.${branch}`), { data })).status()).toBe(200)
+  const transaction = {
+    'table-changes': [
+      {
+        identifier: { namespace: [namespace, 'gold'], name: 'orders' },
+        requirements: [{ type: 'assert-current-schema-id', 'current-schema-id': 0 }],
+        updates: [{ action: 'set-properties', updates: { owner: 'ada' } }],
+      },
+    ],
+  }
+  const commit = `/iceberg/v1/sluice.${branch}/transactions/commit`
+  expect((await request.post(commit, { data: transaction })).status()).toBe(204)
+  expect(await (await request.get(`/api/v1/branches/${branch}`)).json()).toMatchObject({
+    commits_ahead: 2,
+    tables_changed: 1,
+  })
+  expect((await request.get(`${tables('sluice')}/orders`)).status()).toBe(404)
+  expect((await request.post(`/api/v1/branches/${branch}/merge`, { data: {} })).status()).toBe(200)
+  const { metadata } = await (await request.get(`${tables('sluice')}/orders`)).json()
+  expect(metadata.properties.owner).toBe('ada')
+})
+
 test('a refusal has the format of Iceberg @iceberg.errors', async ({ request }) => {
   const answer = await request.get('/iceberg/v1/sluice/namespaces/default%1Fgold/tables/absent')
   expect([answer.status(), await answer.json()]).toMatchObject([

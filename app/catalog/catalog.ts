@@ -1,6 +1,7 @@
 import { Elysia } from 'elysia'
 import type { Sql } from '../../drizzle/client.ts'
 import { type CodeVisibility, seesAll } from '../access/code-visibility.ts'
+import type { Resources } from '../access/service.ts'
 import type { Clock } from '../core/clock.ts'
 import type { NewId } from '../core/ids.ts'
 import type { Log } from '../core/log.ts'
@@ -14,6 +15,7 @@ import { makeCatalogService } from './service.ts'
 import { sluiceRoutes } from './sluice-routes.ts'
 import type { Tokens } from './tokens.ts'
 import { makeUserSessions } from './user-sessions.ts'
+import { makeUserWrites } from './user-writes.ts'
 import type { Vending } from './vending.ts'
 
 export type CatalogDeps = {
@@ -24,6 +26,8 @@ export type CatalogDeps = {
   lakeRoot: string
   /** Issues credentials for the files of a table to users; null: issues none. */
   vending: Vending | null
+  /** Finds the owners of tables; undefined in the community edition. */
+  resources?: Pick<Resources, 'table'> | undefined
   /** Limits what code may read; the default allows everything. */
   codeVisibility?: CodeVisibility
   clock: Clock
@@ -35,24 +39,34 @@ export type CatalogDeps = {
  * Routes for runners and query services with tokens: `/catalog` and `/lake/objects`. Routes for users with the credentials of the
  * API: `/iceberg`. All are mounted at the root.
  */
-export function makeCatalog({ codeVisibility = seesAll, ...rest }: CatalogDeps) {
+export function makeCatalog({ codeVisibility = seesAll, resources, ...rest }: CatalogDeps) {
   const deps = { ...rest, codeVisibility }
   const { log, lakeRoot, vending } = deps
   const access = makeAccess(deps)
   const files = makeMetadataFiles(deps)
   const catalog = makeCatalogService({ ...deps, files })
+  const sessions = makeUserSessions(deps)
   return {
     files,
     routes: new Elysia()
       .use(
-        icebergRoutes({ base: '/catalog', catalog, sessions: access.sessions, lakeRoot, vending: null, log }),
+        icebergRoutes({
+          base: '/catalog',
+          catalog,
+          sessions: access.sessions,
+          writes: null,
+          lakeRoot,
+          vending: null,
+          log,
+        }),
       )
       .use(sluiceRoutes(deps, access)),
     objectRoutes: objectRoutes(makeGateway(deps), deps),
     userRoutes: icebergRoutes({
       base: '/iceberg',
       catalog,
-      sessions: makeUserSessions(deps),
+      sessions,
+      writes: makeUserWrites({ ...deps, files, sessions, resources }),
       lakeRoot,
       vending,
       log,

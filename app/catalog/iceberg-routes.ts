@@ -10,6 +10,7 @@ import type { LoadedView } from './iceberg-views.ts'
 import { type SnapshotsShown, servedMetadata } from './served-metadata.ts'
 import type { CatalogService, LoadedTable } from './service.ts'
 import type { Sessions } from './session.ts'
+import type { UserWrites } from './user-writes.ts'
 import type { Vended, Vending } from './vending.ts'
 import { nameIn, prefixOf } from './warehouse.ts'
 
@@ -20,6 +21,8 @@ export interface IcebergParts {
   sessions: Sessions
   /** The start of every location. */
   lakeRoot: string
+  /** Writes to branches of users; null: the clients are attempts, which write to their own branch. */
+  writes: UserWrites | null
   /** Null: the clients reach the files by other means. */
   vending: Vending | null
   log: Log
@@ -41,6 +44,7 @@ const ENDPOINTS = [
   'GET /v1/{prefix}/namespaces/{namespace}/views/{view}',
   'HEAD /v1/{prefix}/namespaces/{namespace}/views/{view}',
 ]
+const TRANSACTIONS = 'POST /v1/{prefix}/transactions/commit'
 const CREDENTIALS = 'GET /v1/{prefix}/namespaces/{namespace}/tables/{table}/credentials'
 
 export const icebergRoutes = (parts: IcebergParts) =>
@@ -51,16 +55,21 @@ export const icebergRoutes = (parts: IcebergParts) =>
     .use(tableRoutes(parts))
     .use(credentialRoutes(parts))
     .use(viewRoutes(parts))
+    .use(transactionRoutes(parts))
 
 /** The first route that a client calls: it returns the prefix of the warehouse's routes. */
-const configRoute = ({ sessions, lakeRoot, vending }: IcebergParts) =>
+const configRoute = ({ sessions, lakeRoot, vending, writes }: IcebergParts) =>
   new Elysia().get('/config', async ({ request, query }) => {
     const warehouse = query.warehouse || prefixOf(null)
     await sessions.session(request, warehouse)
     return {
       defaults: { root: lakeRoot },
       overrides: { prefix: prefixOf(nameIn(warehouse)) },
-      endpoints: vending === null ? ENDPOINTS : [...ENDPOINTS, CREDENTIALS],
+      endpoints: [
+        ...ENDPOINTS,
+        ...(vending === null ? [] : [CREDENTIALS]),
+        ...(writes === null ? [] : [TRANSACTIONS]),
+      ],
     }
   })
 
@@ -97,7 +106,20 @@ const credentialRoutes = ({ sessions, catalog, vending }: IcebergParts) => {
   })
 }
 
-const tableRoutes = ({ base, sessions, catalog, vending }: IcebergParts) =>
+const transactionRoutes = ({ writes }: IcebergParts) => {
+  const routes = new Elysia({ prefix: '/:prefix/transactions' })
+  if (writes === null) return routes
+  return routes.post(
+    '/commit',
+    async ({ request, params }) => {
+      await writes.transact({ request, prefix: params.prefix, body: await bodyOf(request) })
+      return new Response(null, { status: 204 })
+    },
+    { parse: 'none' },
+  )
+}
+
+const tableRoutes = ({ base, sessions, catalog, vending, writes }: IcebergParts) =>
   new Elysia({ prefix: '/:prefix/namespaces/:namespace/tables' })
     .get('', async ({ request, params, query }) => {
       const session = await sessions.session(request, params.prefix)
@@ -107,8 +129,13 @@ const tableRoutes = ({ base, sessions, catalog, vending }: IcebergParts) =>
       '',
       async ({ request, params }) => {
         const session = await sessions.session(request, params.prefix)
-        const created = await catalog.create(session, levelsOf(params.namespace), await bodyOf(request))
-        return tableResponse(created, shownTo(base))
+        const [levels, body] = [levelsOf(params.namespace), await bodyOf(request)]
+        if (writes === null) return tableResponse(await catalog.create(session, levels, body), shownTo(base))
+        const { table, created } = await writes.create({ request, prefix: params.prefix, body }, levels)
+        const vended = vending?.isWanted(request)
+          ? vending.issue(request, session, table, created)
+          : undefined
+        return tableResponse(created, shownTo(base), vended)
       },
       { parse: 'none' },
     )
@@ -128,6 +155,10 @@ const tableRoutes = ({ base, sessions, catalog, vending }: IcebergParts) =>
     .post(
       '/:table',
       async ({ request, params }) => {
+        if (writes !== null) {
+          const write = { request, prefix: params.prefix, body: await bodyOf(request) }
+          return tableResponse(await writes.commit(write, tableIn(params)), shownTo(base))
+        }
         const writer = await sessions.writer(request, params.prefix, () => tableIn(params))
         const committed = await catalog.commit(writer, tableIn(params), await bodyOf(request))
         const isBrief = request.headers.get('prefer') === BRIEF

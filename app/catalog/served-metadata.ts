@@ -1,4 +1,5 @@
 import { parseMetadata, serializeMetadata, type TableMetadata } from '../../lake/iceberg/format/metadata.ts'
+import { forbidden } from './errors.ts'
 
 /** All snapshots, or only those that a branch or tag of the table names. */
 export type SnapshotsShown = 'all' | 'refs'
@@ -15,6 +16,20 @@ export function servedMetadata(text: string, shown: SnapshotsShown): string {
     ...(shown === 'refs' && { snapshots: namedSnapshots(metadata) }),
   })
 }
+
+/**
+ * Properties as stored: `gc.enabled` is only in served metadata, and engines send it back. Throws 403 for another value, because
+ * branches share the files of a table.
+ */
+export function withoutGarbageCollection(
+  properties: Readonly<Record<string, string>>,
+): Record<string, string> {
+  const { 'gc.enabled': value, ...others } = properties
+  if (value !== undefined && value !== 'false') throw forbidden(GC_REFUSED)
+  return others
+}
+
+export const GC_REFUSED = 'gc.enabled: must stay false, because branches share the files of a table'
 
 function namedSnapshots({ snapshots, refs }: TableMetadata) {
   const ids = new Set(Object.values(refs).map((ref) => ref['snapshot-id']))

@@ -107,8 +107,6 @@ export function makeCatalogService({ sql, files, lakeRoot, clock, newId }: Catal
   ): Promise<LoadedTable> {
     const text = serializeMetadata(metadata)
     const location = await files.write(metadata.location, replaced?.location, text)
-    const snapshot = currentSnapshot(metadata)
-    const total = (name: string) => Number(snapshot?.summary[name] ?? 0)
     const id = newId()
     const contentId = newId()
     const isCommitted = await commitToBranch(sql, {
@@ -117,17 +115,10 @@ export function makeCatalogService({ sql, files, lakeRoot, clock, newId }: Catal
       head: branch.head,
       table,
       tableUuid: metadata['table-uuid'],
-      snapshotId: snapshot ? String(snapshot['snapshot-id']) : null,
-      message: `${snapshot?.summary.operation ?? 'create'} ${tableKey(table)}`,
+      snapshotId: currentSnapshotId(metadata),
+      message: messageOf(table, metadata),
       change: contentChange(replaced?.metadata ?? null, metadata),
-      content: {
-        contentId,
-        kind: 'table',
-        metadataLocation: location,
-        columns: columnsOf(currentSchema(metadata)),
-        rowCount: snapshot ? rowCountOf(snapshot.summary) : 0,
-        sizeBytes: total('total-files-size'),
-      },
+      content: { contentId, kind: 'table', metadataLocation: location, ...figuresOf(metadata) },
     })
     if (!isCommitted) throw new CommitFailed(`branch ${branch.name} is closed or has a newer commit`)
     return { location, metadata: text, head: id }
@@ -144,6 +135,28 @@ export function makeCatalogService({ sql, files, lakeRoot, clock, newId }: Catal
       (await tableIn(sql, session.view, table, await visibilityFor(session, table)))?.kind === 'table',
   }
 }
+
+/** The columns of the current state, and its totals as its writer stored them. */
+export function figuresOf(metadata: TableMetadata) {
+  const summary = currentSnapshot(metadata)?.summary
+  return {
+    columns: columnsOf(currentSchema(metadata)),
+    rowCount: summary === undefined ? 0 : whole(rowCountOf(summary)),
+    sizeBytes: whole(Number(summary?.['total-files-size'])),
+  }
+}
+
+/** Another engine may have stored any text. */
+const whole = (value: number) => (Number.isSafeInteger(value) && value >= 0 ? value : 0)
+
+export function currentSnapshotId(metadata: TableMetadata): string | null {
+  const snapshot = currentSnapshot(metadata)
+  return snapshot ? String(snapshot['snapshot-id']) : null
+}
+
+/** The message of a commit that made this state. */
+export const messageOf = (table: TableName, metadata: TableMetadata) =>
+  `${currentSnapshot(metadata)?.summary.operation ?? 'create'} ${tableKey(table)}`
 
 /** A commit may only name locations inside its own table's directory, even if its token reads more. */
 function checkUpdateLocation(root: string, table: TableName, update: TableUpdate) {

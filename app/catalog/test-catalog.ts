@@ -119,6 +119,7 @@ export async function openTestCatalog(
     codeVisibility,
     clock: systemClock,
     newId,
+    resources: appParts.ownership?.resources,
     vending: makeVending({ credentials, lakeRoot: ROOT, region: REGION, shownUrl: null }),
     log: testLog,
   })

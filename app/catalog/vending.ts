@@ -37,7 +37,10 @@ export function makeVending({ credentials, lakeRoot, region, shownUrl }: Vending
         .split(',')
         .some((way) => way.trim() === 'vended-credentials'),
 
-    /** Issues credentials that read the files of this state of a table. */
+    /**
+     * Issues credentials that read the files of this state of a table. On a branch they also add files to its directory. The S3
+     * endpoint checks the write permission with each file.
+     */
     issue(request: Request, session: Session, table: TableName, loaded: LoadedTable): Vended {
       const { identity } = exchangeOf(request)
       if (identity === null) throw new Error('credentials are issued to authenticated callers only')
@@ -45,7 +48,7 @@ export function makeVending({ credentials, lakeRoot, region, shownUrl }: Vending
       const directories = directoriesOf(table, loaded)
       const issued = credentials.issue({
         prefixes: directories.map((directory) => `${directory}/`),
-        write: null,
+        write: session.view.branch === null ? null : writableDirectory(table, loaded),
         table,
         view: session.view,
         principal: { kind, userId, name, roles },
@@ -69,6 +72,12 @@ export function makeVending({ credentials, lakeRoot, region, shownUrl }: Vending
       }
     },
   }
+}
+
+/** The key of the table's directory, with a slash at its end; null when it is the directory of another table. */
+function writableDirectory(table: TableName, { metadata }: LoadedTable): string | null {
+  const directory = keyIn(parseMetadata(metadata).location)
+  return isTableDirectory(table, directory) ? `${directory}/` : null
 }
 
 /** The directories of a table's files. A table that was given another location has older files in the earlier ones. */

@@ -1,5 +1,5 @@
 import { alias } from 'drizzle-orm/pg-core'
-import type { Sql } from '../../../drizzle/client.ts'
+import type { Sql, SqlTx } from '../../../drizzle/client.ts'
 import { computed, pick, type RowOf, select } from '../../../drizzle/rows.ts'
 import { lakeContents, mainEntries, namespaces } from '../../../drizzle/schema/index.ts'
 import { andVisibleTable } from '../../../drizzle/visibility.ts'
@@ -65,7 +65,7 @@ export type NamePage = { after: string; limit: number | null }
 
 /** One table or view of a version; null when it does not exist or is not visible. */
 export async function tableIn(
-  sql: Sql,
+  sql: Sql | SqlTx,
   view: View,
   table: TableName,
   visible = EVERYTHING,
@@ -114,7 +114,7 @@ export async function changesOfBranch(sql: Sql, branch: string): Promise<Catalog
 }
 
 /** `namespace`, `layer`, `name` and `content_id` of each table of a view; null means main as it is now. */
-export function entriesOf(sql: Sql, view: View | null) {
+export function entriesOf(sql: Sql | SqlTx, view: View | null) {
   if (view === null)
     return sql`select namespace, layer, name, content_id from main_entry where to_commit is null`
   const { commit, branch } = view

@@ -44,7 +44,7 @@ export function relocatedMetadata(
     properties: Object.fromEntries(
       Object.entries(properties).map(([name, value]) => [
         name,
-        LOCATION.has(name) ? relocated(root, value) : value,
+        LOCATION_PROPERTIES.has(name) ? relocated(root, value) : value,
       ]),
     ),
     snapshots: snapshots.map((snapshot) => {
@@ -56,7 +56,7 @@ export function relocatedMetadata(
 }
 
 /** Table properties of Iceberg that hold a location. */
-const LOCATION: ReadonlySet<string> = new Set([
+export const LOCATION_PROPERTIES: ReadonlySet<string> = new Set([
   'write.data.path',
   'write.metadata.path',
   'write.object-storage.path',

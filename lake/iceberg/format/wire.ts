@@ -169,8 +169,31 @@ export const DIALECT = 'duckdb'
 export const VIEW_SQL_BYTES = 102_400
 
 /** The body of a commit to one table. @throws BadUpdate */
-export function parseCommitRequest(text: string): CommitRequest {
-  const body = parseBody(text)
+export const parseCommitRequest = (text: string): CommitRequest => commitRequestFrom(parseBody(text), '')
+
+/** A change of a transaction names its table. */
+export type TableChange = CommitRequest & Required<Pick<CommitRequest, 'identifier'>>
+
+/** The number of tables that one transaction changes. */
+export const TRANSACTION_TABLES_LIMIT = 100
+
+/** The body of a commit to several tables. @throws BadUpdate */
+export function parseTransaction(text: string): TableChange[] {
+  const changes = checked(
+    Type.Object({
+      'table-changes': Type.Array(Type.Unknown(), { minItems: 1, maxItems: TRANSACTION_TABLES_LIMIT }),
+    }),
+    parseBody(text),
+    '',
+  )['table-changes']
+  return changes.map((change, i) => {
+    const path = `/table-changes/${i}`
+    const { identifier } = checked(Type.Object({ identifier: TableIdentifier }), change, path)
+    return { ...commitRequestFrom(change, path), identifier }
+  })
+}
+
+function commitRequestFrom(body: unknown, path: string): CommitRequest {
   const { identifier, requirements, updates } = checked(
     Type.Object({
       identifier: Type.Optional(TableIdentifier),
@@ -178,14 +201,14 @@ export function parseCommitRequest(text: string): CommitRequest {
       updates: Type.Array(Type.Object({ action: Type.String() })),
     }),
     body,
-    '',
+    path,
   )
   return {
     ...(identifier && { identifier }),
     requirements: requirements.map((item, i) =>
-      checked(variant(REQUIREMENTS, item.type, 'requirement'), item, `/requirements/${i}`),
+      checked(variant(REQUIREMENTS, item.type, 'requirement'), item, `${path}/requirements/${i}`),
     ),
-    updates: updates.map((item, i) => checkedUpdate(item, `/updates/${i}`)),
+    updates: updates.map((item, i) => checkedUpdate(item, `${path}/updates/${i}`)),
   }
 }
 

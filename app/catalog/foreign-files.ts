@@ -1,0 +1,125 @@
+/**
+ * Checks of what engines of users commit. An engine writes manifests and data files itself, so a commit may name any file. All
+ * new files must be in the directory of the table, and the manifests must be readable.
+ */
+import { BadAvro } from '../../lake/iceberg/format/avro.ts'
+import { BadLocation, keyIn, rootIn } from '../../lake/iceberg/format/location.ts'
+import { type ManifestFile, readManifest, readManifestList } from '../../lake/iceberg/format/manifest.ts'
+import type { TableMetadata } from '../../lake/iceberg/format/metadata.ts'
+import type { Snapshot } from '../../lake/iceberg/format/wire.ts'
+import { bytesOf } from '../objects/body.ts'
+import type { ObjectStore } from '../objects/port.ts'
+import { badRequest } from './errors.ts'
+
+/** A manifest of 10,000 files takes some ten megabytes. */
+const MANIFEST_BYTES_MAX = 64 * 1_048_576
+/** New manifests of one commit. An engine writes one for each of its tasks. */
+const NEW_MANIFESTS_MAX = 1_000
+const READS_AT_ONCE = 4
+
+export interface ForeignCommit {
+  /** Null: the commit creates the table. */
+  base: TableMetadata | null
+  next: TableMetadata
+}
+
+/** Throws 400 for a snapshot of `next` that `base` does not have, if it names files outside of the table's directory. */
+export async function checkNewSnapshots(objects: ObjectStore, { base, next }: ForeignCommit): Promise<void> {
+  const existing = new Map(base?.snapshots.map((snapshot) => [snapshot['snapshot-id'], snapshot]))
+  const added = next.snapshots.filter((snapshot) => !existing.has(snapshot['snapshot-id']))
+  if (added.length === 0) return
+  const files = new TableFiles(objects, next.location)
+  const known = new Set<string>()
+  const parents = new Set([base?.['current-snapshot-id'], ...added.map((each) => each['parent-snapshot-id'])])
+  for (const id of parents) {
+    const parent = id === undefined ? undefined : existing.get(id)
+    if (parent !== undefined)
+      for (const manifest of await files.manifests(parent)) known.add(identityOf(manifest))
+  }
+  const specs = new Set(next['partition-specs'].map((spec) => spec['spec-id']))
+  for (const snapshot of added) {
+    files.requireOwn('manifest-list', snapshot['manifest-list'])
+    const manifests = (await files.manifests(snapshot)).filter((manifest) => !known.has(identityOf(manifest)))
+    if (manifests.length > NEW_MANIFESTS_MAX)
+      throw badRequest(`manifest-list: has ${manifests.length} new manifests, more than ${NEW_MANIFESTS_MAX}`)
+    for (let from = 0; from < manifests.length; from += READS_AT_ONCE)
+      await Promise.all(
+        manifests.slice(from, from + READS_AT_ONCE).map((manifest) => files.checkManifest(manifest, specs)),
+      )
+    for (const manifest of manifests) known.add(identityOf(manifest))
+  }
+}
+
+/** An entry of a list that describes a known manifest in another way is checked like a new one. */
+const identityOf = ({ location, sizeBytes, specId, content }: ManifestFile) =>
+  JSON.stringify([location, sizeBytes, specId, content])
+
+class TableFiles {
+  readonly #objects: ObjectStore
+  readonly #root: string
+  /** The key of the table's directory, with a slash at its end. */
+  readonly #directory: string
+
+  constructor(objects: ObjectStore, location: string) {
+    this.#objects = objects
+    this.#root = rootIn(location)
+    this.#directory = `${keyIn(location)}/`
+  }
+
+  /** Throws 400 for a file outside of the table's directory. */
+  requireOwn(what: string, location: string): void {
+    if (!this.#isOwn(location))
+      throw badRequest(
+        `${what}: ${JSON.stringify(location)} is not a file in the directory of the table, ${this.#root}${this.#directory}`,
+      )
+  }
+
+  #isOwn(location: string): boolean {
+    try {
+      return location.startsWith(this.#root + this.#directory) && keyIn(location).startsWith(this.#directory)
+    } catch (error) {
+      if (error instanceof BadLocation) return false
+      throw error
+    }
+  }
+
+  async manifests({ 'manifest-list': location }: Snapshot): Promise<ManifestFile[]> {
+    return readable(location, readManifestList, await this.#read('manifest-list', location))
+  }
+
+  async checkManifest(manifest: ManifestFile, specs: ReadonlySet<number>): Promise<void> {
+    const { location, sizeBytes, specId } = manifest
+    this.requireOwn('manifest', location)
+    if (!specs.has(specId)) throw badRequest(`manifest: ${location} has the unknown partition spec ${specId}`)
+    const bytes = await this.#read('manifest', location)
+    if (bytes.byteLength !== sizeBytes)
+      throw badRequest(`manifest: ${location} has ${bytes.byteLength} bytes, but its list says ${sizeBytes}`)
+    const entries = readable(location, (all) => readManifest(all, manifest), bytes)
+    for (const { status, file } of entries) {
+      if (status === 'deleted') continue
+      this.requireOwn('data file', file.location)
+      if (file.format !== 'PARQUET')
+        throw badRequest(`data file: ${file.location} has the format ${file.format}: only PARQUET is read`)
+    }
+  }
+
+  async #read(what: string, location: string): Promise<Uint8Array> {
+    const key = keyIn(location)
+    const found = await this.#objects.head(key)
+    if (found === null) throw badRequest(`${what}: ${location} does not exist`)
+    if (found.size > MANIFEST_BYTES_MAX)
+      throw badRequest(`${what}: ${location} has ${found.size} bytes, more than ${MANIFEST_BYTES_MAX}`)
+    const bytes = await bytesOf(this.#objects, key)
+    if (bytes === null) throw badRequest(`${what}: ${location} does not exist`)
+    return bytes
+  }
+}
+
+function readable<T>(location: string, read: (bytes: Uint8Array) => T, bytes: Uint8Array): T {
+  try {
+    return read(bytes)
+  } catch (error) {
+    if (error instanceof BadAvro) throw badRequest(`${location}: ${error.message}`)
+    throw error
+  }
+}

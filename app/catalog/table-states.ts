@@ -1,0 +1,142 @@
+/** Computes new states of tables for commits of users, and stores their metadata files. No state is visible yet. */
+import { randomUUID } from 'node:crypto'
+import type { Sql } from '../../drizzle/client.ts'
+import { contentChange } from '../../lake/iceberg/format/content-change.ts'
+import { keyIn, rootIn, tableLocation } from '../../lake/iceberg/format/location.ts'
+import { parseMetadata, serializeMetadata, type TableMetadata } from '../../lake/iceberg/format/metadata.ts'
+import { LOCATION_PROPERTIES } from '../../lake/iceberg/format/relocated.ts'
+import { checkRequirements } from '../../lake/iceberg/format/requirements.ts'
+import { applyUpdates } from '../../lake/iceberg/format/updates.ts'
+import type { CommitRequest, CreateTableRequest, TableUpdate } from '../../lake/iceberg/format/wire.ts'
+import { newTable } from '../../lake/iceberg/write/new-table.ts'
+import { type TableName, tableKey } from '../../lake/pipeline/names.ts'
+import type { Clock } from '../core/clock.ts'
+import type { NewId } from '../core/ids.ts'
+import type { ObjectStore } from '../objects/port.ts'
+import { badRequest, forbidden, noSuchTable, tableExists } from './errors.ts'
+import { checkNewSnapshots } from './foreign-files.ts'
+import { isTableDirectory } from './lake-keys.ts'
+import type { MetadataFiles } from './metadata-files.ts'
+import { GC_REFUSED, withoutGarbageCollection } from './served-metadata.ts'
+import { currentSnapshotId, figuresOf } from './service.ts'
+import { tableIn, type View } from './store/tables.ts'
+import type { UserChange } from './store/user-commits.ts'
+
+export interface TableStateDeps {
+  sql: Sql
+  objects: ObjectStore
+  files: MetadataFiles
+  lakeRoot: string
+  clock: Clock
+  newId: NewId
+}
+
+/** A new state of a table with its stored metadata file. */
+export interface NewState {
+  table: TableName
+  metadata: TableMetadata
+  location: string
+  change: UserChange
+}
+
+interface Base {
+  contentId: string
+  metadataLocation: string
+  metadata: TableMetadata
+}
+
+export function makeTableStates({ sql, objects, files, lakeRoot, clock, newId }: TableStateDeps) {
+  /** Writes the metadata file of a state. A failure before the commit leaves only an unreferenced file. */
+  async function stored(table: TableName, base: Base | null, metadata: TableMetadata): Promise<NewState> {
+    const location = await files.write(metadata.location, base?.metadataLocation, serializeMetadata(metadata))
+    const change = {
+      table,
+      base: base?.contentId ?? null,
+      tableUuid: metadata['table-uuid'],
+      snapshotId: currentSnapshotId(metadata),
+      change: contentChange(base?.metadata ?? null, metadata),
+      content: {
+        contentId: newId(),
+        kind: 'table' as const,
+        metadataLocation: location,
+        ...figuresOf(metadata),
+      },
+    }
+    return { table, metadata, location, change }
+  }
+
+  function checkNewLocation(table: TableName, { location }: TableMetadata): void {
+    if (rootIn(location) !== lakeRoot || !isTableDirectory(table, keyIn(location)))
+      throw badRequest(`location: ${JSON.stringify(location)} is not a directory of ${tableKey(table)}`)
+  }
+
+  return {
+    stored,
+
+    /** The metadata of a new table. */
+    created(table: TableName, wanted: CreateTableRequest): TableMetadata {
+      const uuid = randomUUID()
+      const metadata = newTable({
+        uuid,
+        location: wanted.location?.replace(/\/$/, '') ?? tableLocation(lakeRoot, table, uuid),
+        schema: wanted.schema,
+        partitionSpec: wanted['partition-spec'],
+        sortOrder: wanted['write-order'],
+        properties: withoutGarbageCollection(wanted.properties ?? {}),
+        at: clock.now().getTime(),
+      })
+      checkNewLocation(table, metadata)
+      checkPaths(metadata)
+      return metadata
+    },
+
+    /** Applies a commit to a table of a branch. Throws 404 for a missing table, unless the commit creates the table. */
+    async committed(view: View, table: TableName, request: CommitRequest): Promise<NewState> {
+      const { requirements, updates } = request
+      const current = await tableIn(sql, view, table)
+      const isCreation = requirements.some(({ type }) => type === 'assert-create')
+      if (current === null && !isCreation) throw noSuchTable(tableKey(table))
+      if (current?.kind === 'view') throw isCreation ? tableExists(table) : noSuchTable(tableKey(table))
+      const base = current && {
+        ...current,
+        metadata: parseMetadata(await files.read(current.metadataLocation)),
+      }
+      checkRequirements(base?.metadata ?? null, requirements)
+      const next = applyUpdates(base?.metadata ?? null, updates.map(permitted), {
+        // Clocks differ; the table's last update time must never go back.
+        at: Math.max(clock.now().getTime(), base?.metadata['last-updated-ms'] ?? 0),
+        previousFile: base?.metadataLocation,
+      })
+      if (base === null) checkNewLocation(table, next)
+      else if (next.location !== base.metadata.location)
+        throw badRequest(`set-location: the location of ${tableKey(table)} cannot change`)
+      checkPaths(next)
+      await checkNewSnapshots(objects, { base: base?.metadata ?? null, next })
+      return stored(table, base, next)
+    },
+  }
+}
+
+/** Refuses updates that only Sluice may make. */
+function permitted(update: TableUpdate): TableUpdate {
+  switch (update.action) {
+    case 'remove-snapshots':
+      throw forbidden('remove-snapshots: only Sluice removes snapshots, because branches share their files')
+    case 'remove-properties':
+      if (update.removals.includes('gc.enabled')) throw forbidden(GC_REFUSED)
+      return update
+    case 'set-properties':
+      return { ...update, updates: withoutGarbageCollection(update.updates) }
+    default:
+      return update
+  }
+}
+
+/** Refuses properties with which engines write files outside of the table's directory. */
+function checkPaths({ location, properties }: TableMetadata): void {
+  for (const name of LOCATION_PROPERTIES) {
+    const path = properties[name]
+    if (path !== undefined && !`${path}/`.startsWith(`${location}/`))
+      throw badRequest(`${name}: ${JSON.stringify(path)} is outside of the directory ${location}`)
+  }
+}

@@ -1,0 +1,379 @@
+import { beforeAll, expect, test } from 'bun:test'
+import { parseJson, stringifyJson } from '../../lake/iceberg/format/json.ts'
+import { keyIn } from '../../lake/iceberg/format/location.ts'
+import { readManifestList, writeManifest, writeManifestList } from '../../lake/iceberg/format/manifest.ts'
+import { currentSchema, metadataFrom, type TableMetadata } from '../../lake/iceberg/format/metadata.ts'
+import type { TableUpdate } from '../../lake/iceberg/format/wire.ts'
+import type { CommitPlan } from '../../lake/iceberg/write/write.ts'
+import { duringTests } from '../../tools/test/during.ts'
+import type { Resources } from '../access/service.ts'
+import { identityOf } from '../access/testing.ts'
+import type { Visible } from '../core/access.ts'
+import { bytesOf } from '../objects/body.ts'
+import { openTestCatalog, type TestCatalog } from './test-catalog.ts'
+
+// Writes of users with Iceberg REST, on branches.
+
+const open = duringTests(() => openTestCatalog())
+const NAMESPACE = '/namespaces/default%1Fgold/tables'
+const schema = { type: 'struct', fields: [{ id: 1, name: 'a', type: 'int', required: false }] }
+let names = 0
+const newName = (kind: string) => `${kind}-${names++}`
+
+interface Answer {
+  status: number
+  body: { error?: { type: string; message: string }; metadata: object; 'metadata-location'?: string }
+}
+
+async function send(
+  path: string,
+  body: unknown,
+  { method = 'POST', lake = open, token = null, ...headers }: SendOptions = {},
+): Promise<Answer> {
+  const answer = await lake.fetch(`/iceberg/v1/${path}`, token, {
+    method,
+    headers,
+    body: stringifyJson(body as object),
+  })
+  const text = await answer.text()
+  return { status: answer.status, body: text === '' ? {} : parseJson(text) } as Answer
+}
+type SendOptions = { method?: string; lake?: TestCatalog; token?: string | null; 'idempotency-key'?: string }
+
+/** Opens a branch of a user on the head of main. */
+async function newBranch(lake = open): Promise<string> {
+  const name = newName('dev')
+  await lake.sql`
+    insert into lake_ref (name, kind, base) select ${name}, 'user', number from lake_ref where name = 'main'`
+  return name
+}
+
+/** Makes a table of main with the row `a = 1`. */
+async function tableOnMain(lake = open): Promise<string> {
+  const name = newName('t')
+  const attempt = await lake.attempt({ namespace: 'default', layer: 'gold', name })
+  const { commit } = await attempt.write('select 1 as a', 'append')
+  expect(await lake.merge(attempt, commit)).toBe('merged')
+  return name
+}
+
+/** An append that an engine computed from main, with its files in the store. */
+const plan = async (name: string, query = 'select 2 as a', lake = open): Promise<CommitPlan> =>
+  (await lake.attempt({ namespace: 'default', layer: 'gold', name })).plan(query, 'append')
+
+const rowsOn = async (branch: string, name: string) => {
+  const answer = await open.fetch(`/iceberg/v1/sluice.${branch}${NAMESPACE}/${name}`, null)
+  const { metadata } = parseJson(await answer.text()) as { metadata: object }
+  return open.rows((await open.reader()).token, metadataFrom(metadata))
+}
+
+const commitsOf = async (branch: string): Promise<object[]> => [
+  ...(await open.sql<{ message: string; tables: string[] }[]>`
+    select message, tables from lake_commit where ref = ${branch} order by created_at`),
+]
+
+test('a user creates a table on a branch and commits to it', async () => {
+  const [branch, name] = [await newBranch(), newName('t')]
+  const tables = `sluice.${branch}${NAMESPACE}`
+  const created = await send(tables, { name, schema, properties: { owner: 'ada' } })
+  expect([created.status, created.body.metadata]).toMatchObject([200, { properties: { owner: 'ada' } }])
+  expect(await send(tables, { name, schema })).toMatchObject({
+    status: 409,
+    body: { error: { type: 'AlreadyExistsException' } },
+  })
+  const evolved = await send(`${tables}/${name}`, {
+    requirements: [{ type: 'assert-current-schema-id', 'current-schema-id': 0 }],
+    updates: [{ action: 'set-properties', updates: { owner: 'bob', 'gc.enabled': 'false' } }],
+  })
+  expect([evolved.status, evolved.body.metadata]).toMatchObject([200, { properties: { owner: 'bob' } }])
+  expect((await open.fetch(`/iceberg/v1/sluice${NAMESPACE}/${name}`, null)).status).toBe(404)
+  expect(await commitsOf(branch)).toEqual([
+    { message: `create default.gold.${name}`, tables: [`default.gold.${name}`] },
+    { message: `create default.gold.${name}`, tables: [`default.gold.${name}`] },
+  ])
+})
+
+test('a staged table exists only after its first commit', async () => {
+  const [branch, name] = [await newBranch(), newName('t')]
+  const tables = `sluice.${branch}${NAMESPACE}`
+  const staged = await send(tables, { name, schema, 'stage-create': true })
+  expect([staged.status, staged.body['metadata-location']]).toEqual([200, undefined])
+  expect((await send(`${tables}/${name}`, { requirements: [], updates: [] })).body.error?.type).toBe(
+    'NoSuchTableException',
+  )
+  const { updates, requirements } = await plan(name)
+  expect((await send(`${tables}/${name}`, { requirements, updates })).status).toBe(200)
+  expect(await rowsOn(branch, name)).toEqual([{ a: 2 }])
+  expect((await send(`${tables}/${name}`, { requirements, updates })).body.error?.type).toBe(
+    'CommitFailedException',
+  )
+})
+
+test('an append to a table of main shows on the branch only', async () => {
+  const [name, branch] = [await tableOnMain(), await newBranch()]
+  const { requirements, updates } = await plan(name)
+  expect((await send(`sluice.${branch}${NAMESPACE}/${name}`, { requirements, updates })).status).toBe(200)
+  expect(await rowsOn(branch, name)).toEqual([{ a: 1 }, { a: 2 }])
+  const other = await newBranch()
+  expect(await rowsOn(other, name)).toEqual([{ a: 1 }])
+})
+
+test('a commit that was computed from an older state is refused', async () => {
+  const [name, branch] = [await tableOnMain(), await newBranch()]
+  const plans = [await plan(name), await plan(name, 'select 3 as a')]
+  const answers = await Promise.all(
+    plans.map(({ requirements, updates }) =>
+      send(`sluice.${branch}${NAMESPACE}/${name}`, { requirements, updates }),
+    ),
+  )
+  expect(answers.map(({ status }) => status).sort()).toEqual([200, 409])
+  expect(answers.find(({ status }) => status === 409)?.body.error?.type).toBe('CommitFailedException')
+  expect(await rowsOn(branch, name)).toHaveLength(2)
+})
+
+test('a transaction commits all its tables or none', async () => {
+  const [one, two, branch] = [await tableOnMain(), await tableOnMain(), await newBranch()]
+  const change = async (name: string, { requirements, updates }: CommitPlan) => ({
+    identifier: { namespace: ['default', 'gold'], name },
+    requirements,
+    updates,
+  })
+  const [first, second] = [await plan(one), await plan(two)]
+  const path = `sluice.${branch}/transactions/commit`
+  const stale = {
+    ...second,
+    requirements: [{ type: 'assert-current-schema-id' as const, 'current-schema-id': 7 }],
+  }
+  const refused = await send(path, { 'table-changes': [await change(one, first), await change(two, stale)] })
+  expect([refused.status, refused.body.error?.type]).toEqual([409, 'CommitFailedException'])
+  expect([await rowsOn(branch, one), await rowsOn(branch, two), await commitsOf(branch)]).toEqual([
+    [{ a: 1 }],
+    [{ a: 1 }],
+    [],
+  ])
+  const done = await send(path, { 'table-changes': [await change(one, first), await change(two, second)] })
+  expect(done.status).toBe(204)
+  expect([await rowsOn(branch, one), await rowsOn(branch, two)]).toEqual([
+    [{ a: 1 }, { a: 2 }],
+    [{ a: 1 }, { a: 2 }],
+  ])
+  expect(await commitsOf(branch)).toHaveLength(1)
+  for (const changes of [[], [await change(one, first), await change(one, first)]])
+    expect((await send(path, { 'table-changes': changes })).body.error?.type).toBe('BadRequestException')
+  const none = { ...(await change(one, first)), identifier: { namespace: ['default', 'gold'], name: 'none' } }
+  expect((await send(path, { 'table-changes': [none] })).body.error?.type).toBe('NoSuchTableException')
+})
+
+test('a repeated request with the same idempotency key gets the first answer', async () => {
+  const [branch, name] = [await newBranch(), newName('t')]
+  const tables = `sluice.${branch}${NAMESPACE}`
+  const key = { 'idempotency-key': newName('key') }
+  const first = await send(tables, { name, schema }, key)
+  expect(await send(tables, { name, schema }, key)).toEqual(first)
+  expect(first.status).toBe(200)
+  expect(await commitsOf(branch)).toHaveLength(1)
+  expect((await send(tables, { name: newName('t'), schema }, key)).status).toBe(409)
+  expect((await send(tables, { name, schema }, { 'idempotency-key': 'é'.repeat(2) })).status).toBe(400)
+})
+
+test('main, past states and unknown branches refuse writes', async () => {
+  const name = await tableOnMain()
+  const { commit } = await open.reader()
+  await open.sql`insert into lake_ref (name, kind, base) values ('v-kept', 'tag', ${commit})`
+  const closed = await newBranch()
+  await open.sql`update lake_ref set state = 'deleted', closed_at = now() where name = ${closed}`
+  for (const [warehouse, status, type] of [
+    ['sluice', 403, 'ForbiddenException'],
+    [`sluice.${commit}`, 403, 'ForbiddenException'],
+    ['sluice.v-kept', 403, 'ForbiddenException'],
+    [`sluice.${closed}`, 404, 'NoSuchWarehouseException'],
+    ['sluice.nobody', 404, 'NoSuchWarehouseException'],
+  ] as const)
+    for (const [path, body] of [
+      [NAMESPACE, { name: 'x', schema }],
+      [`${NAMESPACE}/${name}`, { requirements: [], updates: [] }],
+      [
+        '/transactions/commit',
+        {
+          'table-changes': [
+            { identifier: { namespace: ['default', 'gold'], name }, requirements: [], updates: [] },
+          ],
+        },
+      ],
+    ] as const) {
+      const answer = await send(`${warehouse}${path}`, body)
+      expect([warehouse, path, answer.status, answer.body.error?.type]).toEqual([
+        warehouse,
+        path,
+        status,
+        type,
+      ])
+    }
+})
+
+test('updates that only Sluice may make are refused', async () => {
+  const [name, branch] = [await tableOnMain(), await newBranch()]
+  const { body } = await send(`sluice.${branch}${NAMESPACE}`, { name: newName('t'), schema })
+  const { location } = metadataFrom(body.metadata)
+  const updates: [object, string][] = [
+    [{ action: 'remove-snapshots', 'snapshot-ids': [1] }, 'ForbiddenException'],
+    [{ action: 'set-properties', updates: { 'gc.enabled': 'true' } }, 'ForbiddenException'],
+    [{ action: 'remove-properties', removals: ['gc.enabled'] }, 'ForbiddenException'],
+    [{ action: 'set-location', location }, 'BadRequestException'],
+    [{ action: 'set-properties', updates: { 'write.data.path': 's3://elsewhere/x' } }, 'BadRequestException'],
+    [{ action: 'upgrade-format-version', 'format-version': 3 }, 'BadRequestException'],
+  ]
+  for (const [update, type] of updates) {
+    const answer = await send(`sluice.${branch}${NAMESPACE}/${name}`, { requirements: [], updates: [update] })
+    expect([update, answer.body.error?.type]).toEqual([update, type])
+  }
+  for (const wanted of [
+    { properties: { 'gc.enabled': 'true' } },
+    { properties: { 'write.metadata.path': 'file:///etc' } },
+    { location: 's3://other/_lake/default/gold/x-01234567' },
+    { location: 's3://sluice/_lake/default/gold/other-01234567' },
+    { location: 'file:///etc' },
+  ])
+    expect((await send(`sluice.${branch}${NAMESPACE}`, { name: 'x', schema, ...wanted })).status).toBeOneOf([
+      400, 403,
+    ])
+  expect(await rowsOn(branch, name)).toEqual([{ a: 1 }])
+})
+
+test('a snapshot that names files outside of its table is refused', async () => {
+  const [name, other, branch] = [await tableOnMain(), await tableOnMain(), await newBranch()]
+  const table = `sluice.${branch}${NAMESPACE}/${name}`
+  const { requirements, updates, objects } = await plan(name)
+  const foreign = await plan(other)
+  const answer = await open.fetch(`/iceberg/v1/${table}`, null)
+  const metadata = metadataFrom((parseJson(await answer.text()) as { metadata: object }).metadata)
+  const list = updates.flatMap((update) => (update.action === 'add-snapshot' ? [update.snapshot] : []))[0]
+  if (list === undefined) throw new Error('the plan adds no snapshot')
+  const manifests = readManifestList(await read(list['manifest-list']))
+  const listOf = async (change: object) =>
+    put(
+      metadata,
+      writeManifestList(
+        { snapshotId: list['snapshot-id'], sequenceNumber: list['sequence-number'] },
+        manifests.map((manifest, n) => (n === 0 ? { ...manifest, ...change } : manifest)),
+      ),
+    )
+  const manifestOf = async (file: object) => {
+    const bytes = writeManifest({ schema: currentSchema(metadata), spec: { 'spec-id': 0, fields: [] } }, [
+      {
+        status: 'added',
+        snapshotId: null,
+        sequenceNumber: null,
+        fileSequenceNumber: null,
+        file: {
+          content: 'data',
+          location: `${metadata.location}/data/x.parquet`,
+          format: 'PARQUET',
+          partition: {},
+          recordCount: 1,
+          sizeBytes: 1,
+          columns: new Map(),
+          ...file,
+        },
+      },
+    ])
+    return listOf({ location: await put(metadata, bytes), sizeBytes: bytes.byteLength })
+  }
+  const foreignList = foreign.objects.at(-1)?.location ?? ''
+  const lists: [string, RegExp][] = [
+    [foreignList, /not a file in the directory/],
+    ['s3://other/_lake/default/gold/x-01234567/metadata/x.avro', /not a file in the directory/],
+    ['file:///etc/passwd', /not a file in the directory/],
+    [`${metadata.location}/metadata/../../../x.avro`, /not a file in the directory/],
+    [`${metadata.location}/metadata/missing.avro`, /does not exist/],
+    [await put(metadata, new TextEncoder().encode('no avro')), /not an Avro file/],
+    [
+      await listOf({ location: 's3://sluice/_lake/default/gold/other-01234567/metadata/m.avro' }),
+      /not a file/,
+    ],
+    [await listOf({ location: `${metadata.location}/metadata/missing-m0.avro` }), /does not exist/],
+    [await listOf({ sizeBytes: 7 }), /its list says 7/],
+    [await listOf({ specId: 9 }), /unknown partition spec 9/],
+    [await manifestOf({ location: 's3://sluice/default/pipelines/x.parquet' }), /not a file/],
+    [await manifestOf({ location: '/etc/passwd' }), /not a file/],
+    [await manifestOf({ location: `${metadata.location}-x/data/x.parquet` }), /not a file/],
+    [await manifestOf({ format: 'ORC' }), /only PARQUET is read/],
+  ]
+  for (const [location, text] of lists) {
+    const changed = updates.map(
+      (update): TableUpdate =>
+        update.action === 'add-snapshot'
+          ? { ...update, snapshot: { ...update.snapshot, 'manifest-list': location } }
+          : update,
+    )
+    const answer = await send(table, { requirements, updates: changed })
+    expect([location, answer.status]).toEqual([location, 400])
+    expect(answer.body.error?.message).toMatch(text)
+  }
+  expect(await rowsOn(branch, name)).toEqual([{ a: 1 }])
+  expect(await commitsOf(branch)).toEqual([])
+  expect(objects.length).toBeGreaterThan(0)
+})
+
+test('only credentials of a branch add files to the table', async () => {
+  const [name, branch] = [await tableOnMain(), await newBranch()]
+  const grant = async (warehouse: string) => {
+    const answer = await open.fetch(`/iceberg/v1/${warehouse}${NAMESPACE}/${name}`, null, {
+      headers: { 'x-iceberg-access-delegation': 'vended-credentials' },
+    })
+    const { config } = (await answer.json()) as { config: Record<string, string> }
+    const payload = config['s3.session-token']?.split('.')[0] ?? ''
+    return JSON.parse(Buffer.from(payload, 'base64url').toString()).write
+  }
+  expect(await grant('sluice')).toBeNull()
+  expect(await grant(`sluice.${branch}`)).toMatch(new RegExp(`^_lake/default/gold/${name}-[0-9a-f]{8}/$`))
+})
+
+const sees = (...namespaces: string[]): Visible => ({ pipelines: [], zones: [], namespaces })
+const pro = duringTests(() =>
+  openTestCatalog(undefined, {
+    config: { edition: 'pro', apiKey: 'key-of-the-tests' },
+    plugins: { auth: { tokens: { verify: identityOf }, authorize: () => true }, describe: async () => ({}) },
+    ownership: {
+      resources: {
+        table: async () => ({ type: 'namespace', id: 'default', namespace: 'default', owner: 'ada' }),
+      } as unknown as Resources,
+      enforcement: {
+        check: async ({ userId }, _, permission) =>
+          userId === 'ada' || (userId === 'eve' && permission === 'read'),
+        listVisible: async ({ userId }) => sees(...(userId === 'bob' ? [] : ['default'])),
+      },
+    },
+  }),
+)
+
+test('a user needs write permission, and an unseen table does not exist', async () => {
+  const [name, branch] = [await tableOnMain(pro), await newBranch(pro)]
+  const tables = `sluice.${branch}${NAMESPACE}`
+  const commit = (token: string, table = name) =>
+    send(`${tables}/${table}`, { requirements: [], updates: [] }, { lake: pro, token })
+  const create = (token: string) => send(tables, { name: newName('t'), schema }, { lake: pro, token })
+  expect((await commit('ada')).status).toBe(200)
+  expect((await create('ada')).status).toBe(200)
+  expect((await commit('eve')).body.error?.type).toBe('ForbiddenException')
+  expect((await create('eve')).body.error?.type).toBe('ForbiddenException')
+  const none = await commit('bob', 'none')
+  expect([none.status, none.body.error?.type]).toEqual([404, 'NoSuchTableException'])
+  expect((await commit('bob')).body.error?.message).toBe(none.body.error?.message.replace('none', name) ?? '')
+  expect((await create('bob')).body.error?.type).toBe('NoSuchNamespaceException')
+})
+
+async function read(location: string): Promise<Uint8Array> {
+  const bytes = await bytesOf(open.objects, keyIn(location))
+  if (bytes === null) throw new Error(`${location} is missing`)
+  return bytes
+}
+
+/** Stores a file in the table's directory, as an engine with write credentials could. */
+async function put({ location }: TableMetadata, bytes: Uint8Array): Promise<string> {
+  const path = `${location}/metadata/${newName('forged')}.avro`
+  await open.objects.put(keyIn(path), bytes)
+  return path
+}
+
+beforeAll(() => tableOnMain())
