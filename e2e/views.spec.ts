@@ -10,7 +10,7 @@ import {
   rowsOf,
   writeFile,
 } from './resources.ts'
-import { getRun, logOf, newTable, runToEnd, runToSuccess } from './runs.ts'
+import { ended, getRun, logOf, newTable, runToEnd, runToSuccess } from './runs.ts'
 
 const VIEW = '-- @materialized: view\n'
 
@@ -165,6 +165,98 @@ test('a view becomes a table and a view again in one commit each @views.change',
     ],
     schemas: [{ fields: [{ name: 'next', type: 'int' }] }],
   })
+})
+
+test('publish binds a view to the columns of its tables @views.publish', async ({ request }) => {
+  const namespace = await newNamespace(request)
+  const table = await newTable(request, { namespace, layer: 'silver' }, 'select 1 as id')
+  const from = `{{ ref('silver.${table.name}') }}`
+  const pipeline = await pipelineWith(request, '', { namespace, layer: 'gold' })
+  for (const [sql, reason] of [
+    [`select cost from ${from}`, /Binder Error: Referenced column "cost" not found/],
+    [`select id from {{ ref('silver.absent') }}`, /table .*\.silver\.absent does not exist on main/],
+    [`select id, id as ID from ${from}`, /two columns are named "ID"/],
+    [`select interval 1 day as span from ${from}`, /"span".*INTERVAL/],
+    [`select * from {{ this }}`, /a view cannot read itself/],
+    [`select * from read_parquet('/etc/passwd')`, /read_parquet\(\) is not allowed/],
+  ] as const) {
+    await writeFile(request, `${pipeline.prefix}pipeline.sql`, VIEW + sql)
+    const refused = await request.post(`${pipeline.url}/publish`)
+    expect([sql, refused.status(), (await refused.json()).error]).toEqual([
+      sql,
+      422,
+      expect.stringMatching(reason),
+    ])
+  }
+  const computed = `${VIEW}{% set t = 'silver.${table.name}' %}select id from {{ ref(t) }}`
+  await writeFile(request, `${pipeline.prefix}pipeline.sql`, computed)
+  await publish(request, pipeline)
+  await runToSuccess(request, pipeline)
+  const over = await pipelineWith(
+    request,
+    `${VIEW}select id + 1 as next from {{ ref('gold.${pipeline.name}') }}`,
+    {
+      namespace,
+      layer: 'gold',
+    },
+  )
+  await publish(request, over)
+})
+
+test('a view of a branch reads the tables of the branch @views.branch', async ({ request }) => {
+  const namespace = await newNamespace(request)
+  const table = await newTable(request, { namespace, layer: 'silver' }, 'select 1 as id')
+  const view = await newView(request, namespace, `select id from {{ ref('silver.${table.name}') }}`)
+  await runToSuccess(request, view)
+  const branch = fresh('dev')
+  expect((await request.post('/api/v1/branches', { data: { name: branch } })).status()).toBe(201)
+  await writeFile(request, `${table.prefix}pipeline.sql`, 'select 2 as id')
+  const run = async (name: string) => {
+    const data = { namespace, layer: 'silver', pipeline: name, branch, draft: true }
+    const response = await request.post('/api/v1/runs', { data })
+    expect(response.status(), await response.text()).toBe(202)
+    expect(await ended(request, (await response.json()).run_id)).toMatchObject({ status: 'success' })
+  }
+  await run(table.name)
+  const sql = `select * from gold."${view.name}"`
+  const onBranch = await request.post('/api/v1/query', { data: { sql, namespace, branch } })
+  expect((await onBranch.json()).rows).toEqual([{ id: 2 }])
+  expect(await rowsOf(request, sql, namespace)).toEqual([{ id: 1 }])
+  const path = `/api/v1/tables/${namespace}/gold/${view.name}`
+  expect(await getJson(request, path, { branch })).toMatchObject({
+    row_count: 0,
+    size_bytes: 0,
+    columns: [{ name: 'id', type: 'INTEGER' }],
+  })
+  expect((await getJson(request, `${path}/preview`, { branch })).rows).toEqual([{ id: 2 }])
+  expect((await request.post(`/api/v1/branches/${branch}/merge`)).status()).toBe(200)
+  expect(await rowsOf(request, sql, namespace)).toEqual([{ id: 2 }])
+  const { tables } = await getJson(request, '/api/v1/schema')
+  expect(tables).toContainEqual({
+    namespace,
+    layer: 'gold',
+    name: view.name,
+    columns: [{ name: 'id', type: 'INTEGER' }],
+  })
+})
+
+test('views that read each other are an error for every reader @views.cycle', async ({ request }) => {
+  const namespace = await newNamespace(request)
+  const first = await newView(request, namespace, 'select 1 as id')
+  await runToSuccess(request, first)
+  const second = await newView(request, namespace, `select id from {{ ref('gold.${first.name}') }}`)
+  await runToSuccess(request, second)
+  await writeFile(
+    request,
+    `${first.prefix}pipeline.sql`,
+    `${VIEW}select id from {{ ref('gold.${second.name}') }}`,
+  )
+  await publish(request, first)
+  expect(await runToEnd(request, first)).toMatchObject({
+    status: 'failed',
+    error: expect.stringContaining('reads itself'),
+  })
+  expect(await rowsOf(request, `select * from gold."${second.name}"`, namespace)).toEqual([{ id: 1 }])
 })
 
 test('a view reads neither itself nor landing zones nor files @views.refused', async ({ request }) => {

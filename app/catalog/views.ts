@@ -5,10 +5,10 @@ import { instantOf } from '../core/instants.ts'
 import { type LakeVersion, MAIN, REF_NAME } from '../core/lake-version.ts'
 import { headOfMain } from './store/branches.ts'
 import { type AsOf, keptCommit } from './store/kept-commits.ts'
-import { entriesOf, tableIn, tablesIn, type View } from './store/tables.ts'
+import { currentColumns, entriesOf, tableIn, tablesIn, type View } from './store/tables.ts'
 import { openBranchNamed } from './store/user-branches.ts'
 
-export { entriesOf, tableIn, tablesIn, type View }
+export { currentColumns, entriesOf, tableIn, tablesIn, type View }
 
 const IS_TAG = new RegExp(REF_NAME)
 

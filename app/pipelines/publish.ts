@@ -1,18 +1,20 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import type { Db, Sql, Tx } from '../../drizzle/client.ts'
+import { parseConfig } from '../../lake/pipeline/config.ts'
 import { tableKey } from '../../lake/pipeline/names.ts'
 import type {
   ValidatePipelineRequestSchema,
   ValidatePipelineResponse,
 } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import { visibleTables, visibleZones } from '../access/service.ts'
+import { currentColumns } from '../catalog/views.ts'
 import { type Access, EVERYTHING, seesEverything, UNLIMITED, type Visible } from '../core/access.ts'
 import type { NewId } from '../core/ids.ts'
 import { noPipeline, type PipelineRef, prefixOf } from '../core/pipeline-ref.ts'
 import { answerOnceTyped, type IdempotencyKey } from '../http/idempotency.ts'
 import type { ObjectStore } from '../objects/port.ts'
 import { moveDraft } from './draft.ts'
-import { draftObjects, pinsOf, readCode, sourceFileOf } from './draft-files.ts'
+import { type DraftFile, draftObjects, pinsOf, readCode, sourceFileOf } from './draft-files.ts'
 import {
   existing,
   landingZonesOf,
@@ -114,6 +116,10 @@ async function makeReady(
     files: code.map(({ name, text }) => ({ path: name, content: text })),
     knownTables: existingNames.tables,
     knownZones: existingNames.zones,
+    // Only a view is bound to the columns of its tables.
+    ...(isView(code, draft.type) && {
+      knownSchemas: { tables: await currentColumns(sql, existingNames.tables) },
+    }),
   }
   const validation = await validate(request, visible)
   const files =
@@ -173,6 +179,12 @@ const vouched = ({ handedBy, handedBefore }: PipelineRow, number: number) =>
 
 const isVouchedBy = (by: Access, { owner }: { owner: string | null }) =>
   by.isAdmin || (owner !== null && owner === by.owner)
+
+function isView(code: readonly DraftFile[], type: string): boolean {
+  const named = (path: string) => code.flatMap(({ name, text }) => (name === path ? { path, text } : []))[0]
+  const { config } = parseConfig({ config: named('config.yaml'), source: named(sourceFileOf(type)) })
+  return config.materialized === 'view'
+}
 
 async function seenAmong(sql: Sql, named: Named, visible: Visible): Promise<Named> {
   if (seesEverything(visible)) return named

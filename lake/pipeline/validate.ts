@@ -17,6 +17,8 @@ export interface PublishInput {
     /** Zones of the pipeline's namespace. */
     zones: ReadonlySet<string>
   }
+  /** The columns of tables on main, by key. If absent, a view is not bound to its tables. */
+  schemas?: ReadonlyMap<string, readonly { name: string; type: string }[]>
   /** The source tables of each table, by key. Cycles are searched in this graph. */
   sources?: ReadonlyMap<string, readonly string[]>
 }

@@ -1,5 +1,6 @@
 import { LRUCache } from 'lru-cache'
 import type { TableReference } from '../../lake/engine/statement.ts'
+import { emptyRelation } from '../../lake/iceberg/empty-relation.ts'
 import { tableKey } from '../../lake/pipeline/names.ts'
 import type { LakeView } from '../../proto/gen/sluice/query/v1/query_pb.ts'
 import { authorityOf } from '../rpc/api-addresses.ts'
@@ -8,7 +9,7 @@ import type { AnswerOf, SchemaPath, TableView, ViewName } from './engine-message
 import { type DefinedTable, type EngineLease, type Engines, type Statement, viewKey } from './engines.ts'
 import { limits } from './limits.ts'
 import { catalogOf, quoteNamespaces, tableOf, writtenName } from './names.ts'
-import { emptyRelation, type OpenTable, type Relation, type TableState } from './relations.ts'
+import type { OpenTable, Relation, TableState } from './relations.ts'
 import { type Readable, type ReadViewSql, withViews } from './stored-views.ts'
 
 // Executes one query: finds its tables, opens their state at its commit, and returns rows.

@@ -1,6 +1,5 @@
 import { createHash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
-import { parseDuckType, renderDuckType } from '../../lake/iceberg/format/duckdb-type.ts'
 import { keyIn } from '../../lake/iceberg/format/location.ts'
 import { currentSchema, currentSnapshot, parseMetadata } from '../../lake/iceberg/format/metadata.ts'
 import type { Schema } from '../../lake/iceberg/format/types.ts'
@@ -13,7 +12,6 @@ import {
 } from '../../lake/iceberg/read/scan.ts'
 import type { ScanFilter } from '../../lake/iceberg/read/scan-filter.ts'
 import { localFiles, type ReadableFile, readTable, storedFilesOf } from '../../lake/iceberg/read/table-sql.ts'
-import { quoteIdentifier } from '../../lake/quote.ts'
 import type { LakeView } from '../../proto/gen/sluice/query/v1/query_pb.ts'
 import { gatewayLake, type LakeFiles, sharedLake } from '../objects/lake-access.ts'
 import type { Lease, ObjectCache } from '../objects/object-cache.ts'
@@ -111,15 +109,6 @@ export function makeRelations({ lakeDir, cache }: RelationOptions): OpenTable {
 
 const digestOf = (files: readonly number[]): string =>
   createHash('sha256').update(Uint32Array.from(files)).digest('base64')
-
-/** Returns the columns of a table without rows. This suffices for a query that only lists tables. */
-export const emptyRelation = ({ columns }: CommitTable): string =>
-  `(SELECT ${columns
-    .map(
-      ({ name, type }) =>
-        `NULL::${renderDuckType(parseDuckType(type), quoteIdentifier)} AS ${quoteIdentifier(name)}`,
-    )
-    .join(', ')} WHERE false)`
 
 /** Reads manifests of the lake. */
 export const readerOf = (files: LakeFiles) => makeManifestReader((location) => files.read(keyIn(location)))

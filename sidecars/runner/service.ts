@@ -84,6 +84,9 @@ function publishInput(request: ValidatePipelineRequest): Parameters<typeof valid
       tables: new Set(request.knownTables),
       zones: new Set(zones.map((zone) => zone.slice(ownZone.length))),
     },
+    ...(request.knownSchemas && {
+      schemas: new Map(request.knownSchemas.tables.map(({ table, columns }) => [table, columns])),
+    }),
   }
 }
 

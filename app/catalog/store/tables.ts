@@ -77,6 +77,19 @@ export async function tableIn(
   return row ?? null
 }
 
+/** The columns of tables and views of main as it is now, by their keys. Absent keys name none. */
+export async function currentColumns(
+  sql: Sql,
+  keys: readonly string[],
+): Promise<{ table: string; columns: Content['columns'] }[]> {
+  const TABLE_KEY = computed<string>("entry.namespace || '.' || entry.layer || '.' || entry.name")
+  return select(sql, { table: TABLE_KEY, columns: content.columns })`
+    from unnest(${keys as string[]}::text[]) as wanted(key)
+    join main_entry entry on entry.to_commit is null and entry.namespace = split_part(key, '.', 1)
+      and entry.layer = split_part(key, '.', 2) and entry.name = split_part(key, '.', 3)
+    join lake_content content on content.id = entry.content_id`
+}
+
 /** The differences between main at `commit` and main at the earlier commit `since`. */
 export async function changesSince(
   sql: Sql,

@@ -1,4 +1,5 @@
 import { schemaForReplace } from '../../../lake/iceberg/write/evolution.ts'
+import { AuthorError } from '../../../lake/pipeline/author-error.ts'
 import { tableKey } from '../../../lake/pipeline/names.ts'
 import { explained } from '../author/slips.ts'
 import { counted, since, withLocation } from '../author/wording.ts'
@@ -7,7 +8,7 @@ import type { OpenedInstance } from '../engine/shared-instance.ts'
 import { openFor } from './execute.ts'
 import { judge } from './judge.ts'
 import { schemaOf } from './lake-session.ts'
-import { parsedIn, type RenderedAttempt } from './render.ts'
+import { inputsOf, parsedIn, type RenderedAttempt } from './render.ts'
 import { statementOf, storedText } from './view-text.ts'
 
 // A run of a pipeline with `materialized: view` stores its SQL instead of rows. The SQL must bind to the tables of the branch, and
@@ -20,6 +21,7 @@ export async function performView(attempt: RenderedAttempt): Promise<void> {
   const { name } = target
   const started = performance.now()
   const sql = storedText(inputs.storedSqlOf(draft))
+  checkCycle(attempt)
   const opened = await openFor(attempt)
   const columns = await bind(attempt, opened)
   const { schema } = schemaForReplace(columns)
@@ -45,6 +47,15 @@ export async function performView(attempt: RenderedAttempt): Promise<void> {
   facts.testedCommit = committed.value ?? ''
   facts.tests = tested.value
   log.write('info', `attempt ${request.attempt} done in ${since(started)}`)
+}
+
+/** A view that reads the stored view of its own name would read itself. Throws AuthorError. */
+function checkCycle(attempt: RenderedAttempt): void {
+  const { name } = attempt.target
+  const own = tableKey(name)
+  const reader = inputsOf(attempt).find(({ view }) => view?.reads.some((read) => tableKey(read.name) === own))
+  if (reader !== undefined)
+    throw new AuthorError(`view ${own} reads itself: view ${tableKey(reader.name)} reads it`, { where: '' })
 }
 
 async function bind(attempt: RenderedAttempt, { number }: OpenedInstance): Promise<AnswerOf<'bind'>> {

@@ -16,9 +16,10 @@ import { type AnswerOf, EngineFault } from '../engine/engine-messages.ts'
 import { limits } from '../limits.ts'
 import type { WrittenQuery } from '../python/messages.ts'
 import { type FindTables, hasBarePath, type RefusedText, readerFor, slipsIn } from './slips.ts'
+import { faultsOfView } from './view-check.ts'
 
-// Before a draft is published, the engine's parser checks its rendered templates. Names are not bound, because tables may be
-// created later.
+// Before a draft is published, the engine's parser checks its rendered templates. Names are bound in views only, because tables may
+// be created later.
 
 type Found = Pick<FileReport, 'errors' | 'warnings'>
 type Parse = (sql: string) => Promise<AnswerOf<'parse'>>
@@ -44,9 +45,14 @@ export function makeSqlCheck(pool: Pick<RunEngines, 'acquire'>): CheckSql {
     try {
       const release = await turns.acquire(signal)
       try {
-        const found = await inEngine(pool, signal, async (parse) => {
+        const found = await inEngine(pool, signal, async (parse, engine) => {
           const ofPython = await checkQueries(queries, input, parse)
-          return (await foundIn(files, input, parse)).set(PYTHON, ofPython)
+          const found = await foundIn(files, input, parse)
+          const faults = await faultsOfView(input, configOf(input), { engine, signal })
+          const ofSource = found.get(SQL_SOURCE)
+          // A text that does not parse cannot be bound, either.
+          if (ofSource?.errors.length === 0) ofSource.errors.push(...faults)
+          return found.set(PYTHON, ofPython)
         })
         return withFound(report, found)
       } finally {
@@ -70,18 +76,18 @@ export function makeSqlCheck(pool: Pick<RunEngines, 'acquire'>): CheckSql {
 /** The templates among the files. Quality tests are SQL in every pipeline. */
 const sqlFilesOf = ({ pipeline, files }: PublishInput): TextFile[] =>
   files.filter(
-    ({ path }) => (path === 'pipeline.sql' && pipeline.type === 'sql') || testNameOf(path) !== undefined,
+    ({ path }) => (path === SQL_SOURCE && pipeline.type === 'sql') || testNameOf(path) !== undefined,
   )
 
 async function inEngine<T>(
   pool: Pick<RunEngines, 'acquire'>,
   signal: AbortSignal,
-  work: (parse: Parse) => Promise<T>,
+  work: (parse: Parse, engine: EngineLease) => Promise<T>,
 ): Promise<T> {
   const engine = await pool.acquire(signal)
   try {
     const number = await openEmpty(engine, signal)
-    return await work((sql) => engine.call({ kind: 'parse', number, sql }, signal))
+    return await work((sql) => engine.call({ kind: 'parse', number, sql }, signal), engine)
   } finally {
     await engine.release()
   }
@@ -160,6 +166,7 @@ async function checkFile(
 }
 
 const PYTHON = 'pipeline.py'
+const SQL_SOURCE = 'pipeline.sql'
 
 /** All findings are warnings, because only execution shows whether a query is reached. */
 async function checkQueries(

@@ -138,7 +138,8 @@ async function prepare(
   return {
     drafted: new Map(drafted.map((each) => [each.test, each])),
     inputs,
-    tables: [...new Set(tables.map(tableKey))],
+    // A change of a table below a view may change the result of a test, too.
+    tables: [...new Set([...tables, ...found.map((input) => input.name)].map(tableKey))],
     own,
     find: findIn(lake, namespace),
     engine,
