@@ -13,8 +13,8 @@ import { makeBranchService } from './branches/service.ts'
 import { makeTagService } from './branches/tags.ts'
 import { makeCatalog } from './catalog/catalog.ts'
 import { makeLakeReader } from './catalog/lake-reader.ts'
-import type { MetadataFiles } from './catalog/metadata-files.ts'
-import { makeRestores } from './catalog/restores.ts'
+import { makeMetadataFiles } from './catalog/metadata-files.ts'
+import { makeRestores, type RestoreDeps, type Restores } from './catalog/restores.ts'
 import { attemptTokenKey } from './catalog/store/token-key.ts'
 import { makeTokens, type Tokens } from './catalog/tokens.ts'
 import { makeVending } from './catalog/vending.ts'
@@ -117,7 +117,10 @@ export async function composeService(parts: ServiceParts) {
   const sidecars = makeSidecars(parts)
   const plugins = makePlugins(config.plugins, { sql, log, clock, observe: metrics.rpcEnded })
   const { ownership, licensing, codeVisibility } = makeEdition(parts, plugins)
-  const services = makePipelineServices(parts, sidecars)
+  const files = makeMetadataFiles({ objects, newId })
+  const lake = { files, reader: makeLakeReader(objects) }
+  const restores = makeRestores({ db, objects, ...lake, clock, newId })
+  const services = makePipelineServices(parts, sidecars, restores)
   const { runs, pipelines, references } = services
   const readers = makeReaders(parts, { sidecars, tokens, pipelines })
   const streams = await makeStreams(parts, { runs, sidecars })
@@ -125,6 +128,7 @@ export async function composeService(parts: ServiceParts) {
   const catalog = makeCatalog({
     sql,
     objects,
+    files,
     tokens,
     lakeRoot: config.lakeRoot,
     vending,
@@ -138,7 +142,8 @@ export async function composeService(parts: ServiceParts) {
   const archive = makeArchive({ sql, objects })
   const clearUpUpload = makeClearUp({ sql, objects })
   const upkeep = startUpkeep(parts, runs)
-  const { diffs, history } = makePast(parts, { files: catalog.files, queries: readers.queries, pipelines })
+  const history = makeHistoryService({ sql, lists: patient.sql, restores })
+  const diffs = makeDiffs(parts, { lake, queries: readers.queries, pipelines })
 
   const app = buildApp({
     config,
@@ -298,7 +303,7 @@ function makeEdition(
 }
 
 /** Services for pipelines, their resources, and the causes of their runs. */
-function makePipelineServices(parts: ServiceParts, { runner }: Sidecars) {
+function makePipelineServices(parts: ServiceParts, { runner }: Sidecars, { restore }: Restores) {
   const { config, log, clock, newId, patient, objects, background } = parts
   const { db, sql, session } = parts.database
   const namespaces = makeNamespaceService({ db })
@@ -317,6 +322,7 @@ function makePipelineServices(parts: ServiceParts, { runner }: Sidecars) {
   const triggers = makeTriggerService({ sql, newId })
   const references = makeSourceReferences({ db, objects })
   const pipelines = makePipelineService({
+    restore,
     db,
     sql,
     objects,
@@ -380,27 +386,25 @@ interface ReadLake {
   reader: Reader | null
 }
 
-/** Services that compare and restore states of the lake. */
-function makePast(
-  { database: { db, sql }, patient, objects, clock, newId }: ServiceParts,
+/** Compares states of the lake. */
+const makeDiffs = (
+  { database: { sql }, clock }: ServiceParts,
   {
-    files,
+    lake,
     queries,
     pipelines,
-  }: { files: MetadataFiles; queries: QueryService; pipelines: PipelineServices['pipelines'] },
-) {
-  const reader = makeLakeReader(objects)
-  const restores = makeRestores({ db, objects, files, reader, clock, newId })
-  return {
-    history: makeHistoryService({ sql, lists: patient.sql, restores }),
-    diffs: makeDiffService({
-      sql,
-      queries,
-      tableDiffs: makeTableDiffs({ files, reader, queries, clock }),
-      uniqueKeyOf: (table) => pipelines.uniqueKeyOf(table),
-    }),
-  }
-}
+  }: {
+    lake: Pick<RestoreDeps, 'files' | 'reader'>
+    queries: QueryService
+    pipelines: PipelineServices['pipelines']
+  },
+) =>
+  makeDiffService({
+    sql,
+    queries,
+    tableDiffs: makeTableDiffs({ ...lake, queries, clock }),
+    uniqueKeyOf: (table) => pipelines.uniqueKeyOf(table),
+  })
 
 /** Services that read data through an engine. */
 function makeReaders(

@@ -164,3 +164,35 @@ test('a diff shows what a run changed on a branch', {
   await expectError(await request.get('/api/v1/branches/absent/diff'), 404)
   await expectError(await request.get(`${path}/${namespace}/gold/absent`), 404)
 })
+
+test('a rollback with data returns code and table together', {
+  tag: ['@history.rollback', '@history.rollback.409'],
+}, async ({ request }) => {
+  const namespace = await newNamespace(request)
+  const pipeline = await pipelineWith(request, 'select 1 as id', { namespace, layer: 'gold' })
+  const path = `/api/v1/pipelines/${namespace}/gold/${pipeline.name}/rollback`
+  await publish(request, pipeline)
+  const rows = () => rowsOf(request, `select * from gold."${pipeline.name}"`, namespace)
+  const published = Number((await getJson(request, path.replace('/rollback', ''))).published_version)
+  const refused = await request.post(path, { data: { version: published, data: true } })
+  expect([refused.status(), (await refused.json()).error]).toMatchObject([
+    409,
+    { code: 'FAILED_PRECONDITION' },
+  ])
+
+  const first = await runToSuccess(request, pipeline)
+  await writeFile(request, `${pipeline.prefix}pipeline.sql`, "select 2 as id, 'x' as word")
+  await publish(request, pipeline)
+  const second = await runToSuccess(request, pipeline)
+  const response = await request.post(path, { data: { version: published, data: true } })
+  expect(response.status(), await response.text()).toBe(200)
+  const body = await response.json()
+  expect(body).toMatchObject({ status: 'rolled_back', from_version: published, new_version: published + 2 })
+  expect(body.commit).toBeGreaterThan(second.merged_commit)
+  expect(await rows()).toEqual([{ id: 1 }])
+  await runToSuccess(request, pipeline)
+  expect(await rows()).toEqual([{ id: 1 }])
+  const { history } = await getJson(request, `/api/v1/tables/${namespace}/gold/${pipeline.name}/history`)
+  expect(history.at(-1)).toMatchObject({ commit: first.merged_commit })
+  expect(history).toContainEqual(expect.objectContaining({ commit: body.commit, operation: 'restore' }))
+})

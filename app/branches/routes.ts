@@ -2,7 +2,7 @@ import { Type as t } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import { ErrorBody } from '../core/names.ts'
 import { setLink } from '../core/pagination.ts'
-import { exchangeOf, readerBehind, visibleTo } from '../http/exchange.ts'
+import { callerNameOf, exchangeOf, readerBehind, visibleTo } from '../http/exchange.ts'
 import { IdempotencyHeaders, idempotencyKeyOf } from '../http/idempotency-key.ts'
 import type { Merger, MergeService } from './merges.ts'
 import {
@@ -200,6 +200,5 @@ const mergerOf = (request: Request): Merger => ({
 
 /** The caller of a request, as branches and commits name their authors. */
 export function callerOf(request: Request): Caller {
-  const { identity, access } = exchangeOf(request)
-  return { name: identity?.userId || identity?.name || null, isAdmin: access.isAdmin }
+  return { name: callerNameOf(request), isAdmin: exchangeOf(request).access.isAdmin }
 }

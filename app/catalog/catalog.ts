@@ -9,7 +9,7 @@ import type { ObjectStore } from '../objects/port.ts'
 import { makeAccess } from './access.ts'
 import { makeGateway } from './gateway.ts'
 import { icebergRoutes } from './iceberg-routes.ts'
-import { makeMetadataFiles } from './metadata-files.ts'
+import type { MetadataFiles } from './metadata-files.ts'
 import { objectRoutes } from './objects-routes.ts'
 import { makeCatalogService } from './service.ts'
 import { sluiceRoutes } from './sluice-routes.ts'
@@ -21,6 +21,7 @@ import type { Vending } from './vending.ts'
 export type CatalogDeps = {
   sql: Sql
   objects: ObjectStore
+  files: MetadataFiles
   tokens: Tokens
   /** The start of every location, see lake-root.ts. */
   lakeRoot: string
@@ -43,11 +44,9 @@ export function makeCatalog({ codeVisibility = seesAll, resources, ...rest }: Ca
   const deps = { ...rest, codeVisibility }
   const { log, lakeRoot, vending } = deps
   const access = makeAccess(deps)
-  const files = makeMetadataFiles(deps)
-  const catalog = makeCatalogService({ ...deps, files })
+  const catalog = makeCatalogService(deps)
   const sessions = makeUserSessions(deps)
   return {
-    files,
     routes: new Elysia()
       .use(
         icebergRoutes({

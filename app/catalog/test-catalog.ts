@@ -37,6 +37,7 @@ import { s3Routes } from '../s3/routes.ts'
 import { makeS3Service } from '../s3/service.ts'
 import { testApp, testConfigOf, testLog } from '../test-app.ts'
 import { makeCatalog } from './catalog.ts'
+import { makeMetadataFiles } from './metadata-files.ts'
 import { headOfMain, mergeBranches, openBranches } from './store/branches.ts'
 import { makeTokens, type Tokens } from './tokens.ts'
 import { makeVending } from './vending.ts'
@@ -114,6 +115,7 @@ export async function openTestCatalog(
   const { routes, objectRoutes, userRoutes } = makeCatalog({
     sql,
     objects,
+    files: makeMetadataFiles({ objects, newId }),
     tokens,
     lakeRoot,
     codeVisibility,

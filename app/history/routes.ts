@@ -1,9 +1,8 @@
 import { Elysia } from 'elysia'
-import { callerOf } from '../branches/routes.ts'
 import { CommitList } from '../branches/schema.ts'
 import { ErrorBody, PipelinePath } from '../core/names.ts'
 import { setLink } from '../core/pagination.ts'
-import { visibleTo } from '../http/exchange.ts'
+import { callerNameOf, visibleTo } from '../http/exchange.ts'
 import { CommitsQuery, HistoryQuery, RestoreTable, TableHistory, TableRestored } from './schema.ts'
 import type { HistoryService } from './service.ts'
 
@@ -52,7 +51,7 @@ export const tableHistoryRoutes = (history: HistoryService) =>
     )
     .post(
       '/:ns/:layer/:name/restore',
-      ({ params, body, request }) => history.restore(nameOf(params), body, callerOf(request).name),
+      ({ params, body, request }) => history.restore(nameOf(params), body, callerNameOf(request)),
       {
         params: PipelinePath,
         body: RestoreTable,

@@ -4,7 +4,7 @@ import { limits } from '../core/limits.ts'
 import { ErrorBody, PipelinePath } from '../core/names.ts'
 import { pageOf, setLink, WholeListQuery } from '../core/pagination.ts'
 import { refOf } from '../core/pipeline-ref.ts'
-import { exchangeOf, readerBehind, visibleTo } from '../http/exchange.ts'
+import { callerNameOf, exchangeOf, readerBehind, visibleTo } from '../http/exchange.ts'
 import { IdempotencyHeaders, idempotencyKeyOf } from '../http/idempotency-key.ts'
 import { responseOf } from '../query/engine-rows.ts'
 import type { PreviewService } from './preview.ts'
@@ -165,17 +165,21 @@ export const versionRoutes = (pipelines: PipelineService) =>
         },
       },
     )
-    .post('/:ns/:layer/:name/rollback', ({ params, body }) => pipelines.rollback(refOf(params), body), {
-      params: PipelinePath,
-      body: RollbackPipeline,
-      response: { 200: RolledBack, 400: ErrorBody, 404: ErrorBody },
-      detail: {
-        operationId: 'rollbackPipeline',
-        summary: 'Roll back',
-        description:
-          'Publishes the files of an earlier version as a new version. The history and the draft do not change.',
+    .post(
+      '/:ns/:layer/:name/rollback',
+      ({ params, body, request }) => pipelines.rollback(refOf(params), body, callerNameOf(request)),
+      {
+        params: PipelinePath,
+        body: RollbackPipeline,
+        response: { 200: RolledBack, 400: ErrorBody, 404: ErrorBody, 409: ErrorBody },
+        detail: {
+          operationId: 'rollbackPipeline',
+          summary: 'Roll back',
+          description:
+            'Publishes the files of an earlier version as a new version. The history and the draft do not change. With `data`, the table goes back in the same transaction.',
+        },
       },
-    })
+    )
 
 export const previewRoutes = (previews: PreviewService) =>
   new Elysia({ prefix: '/pipelines', tags: ['pipelines'] }).post(

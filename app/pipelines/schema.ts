@@ -186,7 +186,15 @@ export const VersionPath = t.Composite([
 ])
 
 export const RollbackPipeline = t.Object(
-  { version: VersionNumber, message: t.Optional(Message) },
+  {
+    version: VersionNumber,
+    message: t.Optional(Message),
+    data: t.Optional(
+      t.Boolean({
+        description: 'Also restore the table to the result of the latest successful run of this version',
+      }),
+    ),
+  },
   { title: 'RollbackPipeline' },
 )
 export type RollbackPipeline = typeof RollbackPipeline.static
@@ -196,6 +204,10 @@ export const RolledBack = t.Object(
     from_version: VersionNumber,
     new_version: VersionNumber,
     message: t.String(),
+    commit: t.Optional(
+      t.Integer({ description: 'With `data`: the commit of main that has the restored table' }),
+    ),
   },
   { title: 'RolledBack' },
 )
+export type RolledBack = typeof RolledBack.static

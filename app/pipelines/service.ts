@@ -18,11 +18,11 @@ import {
 } from './store/pipelines.ts'
 import { type VersionRow, versionsOf } from './store/versions.ts'
 import { uniqueKeyOf } from './unique-key.ts'
-import { existingVersion, rollback, versionNumber } from './versions.ts'
+import { existingVersion, type RollbackDeps, rollback, versionNumber } from './versions.ts'
 
 export type { Runnable } from './draft.ts'
 
-export interface PipelineDeps extends PublishDeps, DeletionDeps, CreationDeps {
+export interface PipelineDeps extends PublishDeps, DeletionDeps, CreationDeps, RollbackDeps {
   log: Log
 }
 
@@ -104,7 +104,8 @@ export function makePipelineService(deps: PipelineDeps) {
     versions,
     version,
     uniqueKeyOf: (ref: PipelineRef) => uniqueKeyOf(deps, ref),
-    rollback: (ref: PipelineRef, request: RollbackPipeline) => rollback(deps, ref, request),
+    rollback: (ref: PipelineRef, request: RollbackPipeline, author: string | null = null) =>
+      rollback(deps, ref, request, author),
     ...makeDrafts(deps),
     /** Performs the effect `pipelineDeleted`: finishes a deletion whose request was interrupted. */
     finishDeletion: (payload: PipelineDeleted) => finishDeletion(deps, payload),

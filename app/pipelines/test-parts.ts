@@ -4,6 +4,9 @@ import { join } from 'node:path'
 import { openDatabase } from '../../drizzle/client.ts'
 import { testDatabase } from '../../tools/test/database.ts'
 import { duringTests } from '../../tools/test/during.ts'
+import { makeLakeReader } from '../catalog/lake-reader.ts'
+import { makeMetadataFiles } from '../catalog/metadata-files.ts'
+import { makeRestores } from '../catalog/restores.ts'
 import { systemClock } from '../core/clock.ts'
 import { type NewId, newId } from '../core/ids.ts'
 import type { Log } from '../core/log.ts'
@@ -34,6 +37,14 @@ export async function openParts() {
     requireNamespace: (name) => namespaces.requireExisting(name),
     validate: async () => null,
     runs: { cancelAllOf: async (id) => void cancelled.push(id) },
+    restore: makeRestores({
+      db,
+      objects,
+      files: makeMetadataFiles({ objects, newId }),
+      reader: makeLakeReader(objects),
+      clock: systemClock,
+      newId,
+    }).restore,
     triggers: { retireAllOf: async () => {} },
     eventRecorded: () => {},
   }

@@ -8,6 +8,7 @@ import { timestampFromDate } from '@bufbuild/protobuf/wkt'
 import { type Client, createClient } from '@connectrpc/connect'
 import { headOfMain, mergeBranches, openBranches } from '../../app/catalog/branches.ts'
 import { makeCatalog } from '../../app/catalog/catalog.ts'
+import { makeMetadataFiles } from '../../app/catalog/metadata-files.ts'
 import { tableAt } from '../../app/catalog/store/tables.ts'
 import { makeTokens } from '../../app/catalog/tokens.ts'
 import { systemClock } from '../../app/core/clock.ts'
@@ -103,6 +104,7 @@ export async function openTestService() {
   const lakeRoot = 's3://sluice/'
   const tokens = makeTokens('a secret of the tests', lakeRoot)
   const catalog = makeCatalog({
+    files: makeMetadataFiles({ objects, newId }),
     sql,
     objects,
     tokens,

@@ -113,6 +113,7 @@ export function makeReplica(options: ReplicaOptions) {
   })
   const triggers = makeTriggerService({ sql, newId })
   const pipelines = makePipelineService({
+    restore: () => Promise.reject(new Error('the simulation restores no table')),
     db,
     sql,
     objects,

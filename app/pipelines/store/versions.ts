@@ -1,6 +1,6 @@
 import { and, desc, eq, lte, sql } from 'drizzle-orm'
 import type { Queryable, Tx } from '../../../drizzle/client.ts'
-import { pipelineVersions } from '../../../drizzle/schema/index.ts'
+import { pipelineVersions, runs } from '../../../drizzle/schema/index.ts'
 import type { Page } from '../../core/pagination.ts'
 
 export type VersionRow = typeof pipelineVersions.$inferSelect
@@ -59,4 +59,29 @@ export async function addVersion(
         lte(pipelineVersions.versionNumber, version.versionNumber - maxVersions),
       ),
     )
+}
+
+/**
+ * The commit of main that holds the result of the version's latest success on main: its merge, or the commit that it read when no
+ * table changed. Null without such a run.
+ */
+export async function commitOfSuccess(
+  db: Queryable,
+  pipelineId: string,
+  versionNumber: number,
+): Promise<number | null> {
+  const [run] = await db
+    .select({ base: runs.baseCommit, merged: runs.mergedCommit })
+    .from(runs)
+    .where(
+      and(
+        eq(runs.pipelineId, pipelineId),
+        eq(runs.versionNumber, versionNumber),
+        eq(runs.status, 'success'),
+        eq(runs.branch, 'main'),
+      ),
+    )
+    .orderBy(desc(runs.finishedAt), desc(runs.id))
+    .limit(1)
+  return run?.merged ?? run?.base ?? null
 }
