@@ -62,8 +62,8 @@ export async function addVersion(
 }
 
 /**
- * The commit of main that holds the result of the version's latest success on main: its merge, or the commit that it read when no
- * table changed. Null without such a run.
+ * The commit of main with the result of the version's latest success on main. A success without a change left the commit that it
+ * read. Null without such a run.
  */
 export async function commitOfSuccess(
   db: Queryable,
