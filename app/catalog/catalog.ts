@@ -65,7 +65,7 @@ export function makeCatalog({ codeVisibility = seesAll, resources, ...rest }: Ca
       base: '/iceberg',
       catalog,
       sessions,
-      writes: makeUserWrites({ ...deps, files, sessions, resources }),
+      writes: makeUserWrites({ ...deps, sessions, resources }),
       lakeRoot,
       vending,
       log,
