@@ -22,9 +22,9 @@ interface Row {
 
 const STRATEGIES = ['append_only', 'incremental', 'delete_insert', 'snapshot', 'full_refresh'] as const
 
-const id = fc.option(fc.integer({ min: 0, max: 5 }), { freq: 5 })
+const id = fc.option(fc.oneof(fc.integer({ min: 0, max: 5 }), fc.integer({ min: 6, max: 40 })), { freq: 5 })
 const code = fc.option(fc.constantFrom('a', 'b'), { freq: 3 })
-const cells = fc.array(fc.record({ id, code }), { minLength: 1, maxLength: 8 })
+const cells = fc.array(fc.record({ id, code }), { minLength: 1, maxLength: 24, size: 'max' })
 const columns = fc.constantFrom(['id'], ['code'], ['id', 'code'], ['code', 'id'])
 const fraction = fc.integer({ min: 0, max: 999 })
 const equal = fc.record({ columns, cells })
@@ -34,6 +34,8 @@ const stepArbitrary = fc.oneof(
     kind: fc.constant('write' as const),
     strategy: fc.constantFrom(...STRATEGIES, 'append_only' as const),
     partitioned: fc.boolean(),
+    isMarked: fc.boolean(),
+    isWide: fc.boolean(),
     cells,
   }),
   fc.record({
@@ -88,7 +90,13 @@ class World {
 
   numbered = (cells: readonly Omit<Row, 'n'>[]): Row[] => cells.map((cell) => ({ ...cell, n: this.#next++ }))
 
-  async write({ strategy, partitioned, cells }: Extract<Step, { kind: 'write' }>): Promise<void> {
+  async write({
+    strategy,
+    partitioned,
+    isMarked,
+    isWide,
+    cells,
+  }: Extract<Step, { kind: 'write' }>): Promise<void> {
     const batch = this.numbered(cells)
     const key = strategy === 'snapshot' ? 'code' : 'id'
     const inBatch = new Set(batch.map((row) => row[key]))
@@ -98,14 +106,14 @@ class World {
     this.rows.push(...(strategy === 'incremental' ? last : batch))
     const written = await lake.writeBy(
       this.table,
-      rowsSql(['id', 'code', 'n'], batch),
+      `SELECT * REPLACE (n::${isWide ? 'BIGINT' : 'INTEGER'} AS n) FROM (${rowsSql(['id', 'code', 'n'], batch)})`,
       {
         mergeStrategy: strategy,
         uniqueKey: ['id'],
         partitionColumn: 'code',
         partitionBy: partitioned ? [{ column: 'id', transform: 'identity' }] : [],
       },
-      { fileRows: 4 },
+      { fileRows: 40, ...(isMarked && { marking: { rewrittenBytes: 0, deletedShare: 1 } }) },
     )
     this.table = written.table
   }
@@ -158,7 +166,9 @@ class World {
 
   async check(table: TableMetadata): Promise<void> {
     const found = await lake.rows(`SELECT id, code, n FROM ${await lake.source(table)} ORDER BY n`)
-    expect(found).toEqual(this.rows.toSorted((a, b) => a.n - b.n).map((row) => ({ ...row })))
+    expect(found.map((row) => ({ ...row, n: Number(row.n) }))).toEqual(
+      this.rows.toSorted((a, b) => a.n - b.n).map((row) => ({ ...row })),
+    )
     const snapshot = currentSnapshot(table)
     if (snapshot === undefined) return
     const entries = await liveEntries(await lake.reader.manifests(snapshot), lake.reader)
@@ -188,6 +198,6 @@ test('reads and writes keep exactly the rows that no delete concerns', async () 
         if (world.table !== null) await world.check(world.table)
       }
     }),
-    { numRuns: 60 },
+    { numRuns: 40 },
   )
 })

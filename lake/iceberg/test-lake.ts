@@ -10,6 +10,7 @@ import { dirname, join } from 'node:path'
 import { DuckDBInstance } from '@duckdb/node-api'
 import { icebergRead } from 'icebird'
 import { quoteLiteral } from '../quote.ts'
+import type { Marking } from './format/layout.ts'
 import { dataLocation, keyOf, metadataLocation, tableLocation } from './format/location.ts'
 import type { PartitionTuple } from './format/manifest.ts'
 import { currentSchema, parseMetadata, serializeMetadata, type TableMetadata } from './format/metadata.ts'
@@ -19,11 +20,17 @@ import { applyUpdates } from './format/updates.ts'
 import { dataFilesOf, type LiveFile, type ManifestReader, makeManifestReader } from './read/scan.ts'
 import { localFiles, POSITION_FIELDS, readTable, storedFilesOf } from './read/table-sql.ts'
 import { fieldIdsLiteral } from './sql.ts'
-import type { WriteEngine } from './write/merge.ts'
 import { newTable } from './write/new-table.ts'
 import { copyResultFrom, metricsOf } from './write/stats.ts'
-import { addedFiles, type TableChange, type WriteRules, writeByStrategy } from './write/strategy.ts'
+import {
+  addedFiles,
+  storedParts,
+  type TableChange,
+  type WriteRules,
+  writeByStrategy,
+} from './write/strategy.ts'
 import { type NewDataFile, type NewDeleteFile, planCommit, replacedFiles, type Write } from './write/write.ts'
+import type { WriteEngine } from './write/write-engine.ts'
 
 export interface TestLake {
   readonly root: string
@@ -39,7 +46,7 @@ export interface TestLake {
     table: TableMetadata | null,
     sql: string,
     rules: Partial<WriteRules>,
-    more?: { at?: string; fileRows?: number },
+    more?: { at?: string; fileRows?: number; marking?: Marking },
   ): Promise<{ table: TableMetadata; change: TableChange; opened: string[] }>
   /** SQL that reads the table's current snapshot. */
   source(table: TableMetadata): Promise<string>
@@ -142,7 +149,7 @@ export async function useTestLake(): Promise<TestLake> {
     table,
     sql,
     rules,
-    { at = '2026-01-01T00:00:00Z', fileRows } = {},
+    { at = '2026-01-01T00:00:00Z', fileRows, marking } = {},
   ) => {
     const local = await mkdtemp(join(directory, 'write-'))
     const [engine, other] = await Promise.all([engineOf(), engineOf()])
@@ -161,6 +168,7 @@ export async function useTestLake(): Promise<TestLake> {
         at,
         directory: local,
         ...(fileRows !== undefined && { fileRows: () => fileRows }),
+        ...(marking !== undefined && { marking: () => marking }),
         reader,
         engine,
         open: async (files) => {
@@ -176,6 +184,7 @@ export async function useTestLake(): Promise<TestLake> {
         await rename(path, pathOf(location))
         files.push({ ...file, location })
       }
+      const parts = storedParts(change, files)
       const metadata = await commit({
         metadata: change.metadata,
         isStaged: table === null,
@@ -183,11 +192,12 @@ export async function useTestLake(): Promise<TestLake> {
         schema: change.schema.schema,
         partitionSpec: change.partitionSpec,
         properties: change.properties,
-        files: files.slice(0, change.files.length),
+        files: parts.files,
+        deletes: parts.deletes,
         replaced: replacedFiles(change.replaced),
         deletedRows: change.deletedRows,
         compacted: {
-          files: files.slice(change.files.length),
+          files: parts.compacted,
           replaced: replacedFiles(change.compacted.replaced),
           deletedRows: change.compacted.deletedRows,
           uuid: crypto.randomUUID(),

@@ -64,3 +64,28 @@ export const SMALL_BYTES = 33_554_432
 export const GATHERED_BYTES = 134_217_728
 /** The largest number of partitions per write. Each partition needs a file, and a larger number is usually a mistake. */
 export const PARTITIONS_LIMIT = 10_000
+
+/**
+ * A merge that touches more bytes than this, and than this share of the table, marks rows as deleted instead of rewriting their
+ * files (docs/adr/0050-position-deletes.md).
+ */
+const REWRITTEN_BYTES = 16_777_216
+const REWRITTEN_SHARE = 0.05
+/** A file with a larger share of deleted rows is rewritten. Readers pay for each deleted row. */
+const DELETED_SHARE = 0.1
+/** A file with more delete files is rewritten. Readers open each of them. */
+export const DELETE_FILES_LIMIT = 32
+
+/** When a merge marks rows as deleted. */
+export interface Marking {
+  /** Touched files of this size are rewritten. */
+  readonly rewrittenBytes: number
+  /** A file with a larger share of deleted rows is rewritten. */
+  readonly deletedShare: number
+}
+
+/** The marking of a table with `tableBytes` bytes. */
+export const markingFor = (tableBytes: number): Marking => ({
+  rewrittenBytes: Math.max(REWRITTEN_BYTES, tableBytes * REWRITTEN_SHARE),
+  deletedShare: DELETED_SHARE,
+})

@@ -103,6 +103,33 @@ describe('a write', () => {
     })
   })
 
+  test('marks few rows of large files, and rewrites a file with many deleted rows', async () => {
+    const rules = { mergeStrategy: 'delete_insert', uniqueKey: ['a'] } as const
+    const options = { marking: { rewrittenBytes: 0, deletedShare: 0.1 }, fileRows: 100 }
+    const rows = (from: number, to: number, b: number) =>
+      `SELECT i::INTEGER AS a, ${b} AS b FROM range(${from}, ${to}) t(i)`
+    let { table } = await lake.writeBy(null, rows(0, 200, 1), rules, options)
+    const before = await filesOf(table)
+    let next = await lake.writeBy(table, 'SELECT unnest([3, 150, 500]) AS a, 2 AS b', rules, options)
+    expect(next.change).toMatchObject({ replaced: [], deletes: [{ recordCount: 2 }], deletedRows: 2 })
+    table = next.table
+    const totals = { 'total-records': '203', 'total-position-deletes': '2', 'total-delete-files': '1' }
+    expect(summaryOf(table)).toMatchObject({ operation: 'overwrite', ...totals })
+    expect(rowCountOf(summaryOf(table))).toBe(201)
+    expect((await filesOf(table)).slice(0, 2).map(({ file }) => file.location)).toEqual(
+      before.map(({ file }) => file.location),
+    )
+    expect(await rowsOf(table, 'count(*)::INTEGER AS n, sum(b)::INTEGER AS s')).toEqual([{ n: 201, s: 204 }])
+    expect(await readIndependently(table)).toHaveLength(201)
+    next = await lake.writeBy(table, rows(0, 20, 3), rules, options)
+    expect(next.change).toMatchObject({ replaced: [{}, {}], deletes: [], deletedRows: -1 })
+    expect(rowCountOf(summaryOf(next.table))).toBe(201)
+    expect(await rowsOf(next.table, 'count(*)::INTEGER AS n, sum(b)::INTEGER AS s')).toEqual([
+      { n: 201, s: 243 },
+    ])
+    expect(await readIndependently(next.table)).toHaveLength(201)
+  })
+
   test('keeps deletes when it appends, and drops them when it refreshes the table', async () => {
     let table = await lake.write(null, batch(0), 'append')
     table = await lake.writeDelta(table, { equal: 'SELECT 3::INTEGER AS a' })

@@ -78,6 +78,20 @@ export function readTable(schema: Schema, files: readonly LocalFile[], fileColum
     : `(SELECT * FROM ${wholeFiles(schema, whole, fileColumn)} UNION ALL ${undeleted})`
 }
 
+/**
+ * Like `readTable`, with additional columns for the path of each row's file and for the row's number in the file. Some columns of
+ * the table suffice.
+ */
+export function readPositions(
+  schema: Schema,
+  files: readonly LocalFile[],
+  names: { readonly file: string; readonly row: string },
+): string {
+  const none: LocalDeletes = { location: '', sequenceNumber: 0, scope: '', files: [], paths: [] }
+  const all = files.map(({ path, deletes = none }) => ({ path, deletes }))
+  return `(${selectUndeleted(schema, all, names.file, names.row)})`
+}
+
 function wholeFiles({ fields }: Schema, files: readonly LocalFile[], fileColumn: string | undefined): string {
   const more = fileColumn === undefined ? '' : `, filename = ${quoteLiteral(fileColumn)}`
   const paths = files.map(({ path }) => quoteLiteral(path)).join(', ')
@@ -89,7 +103,12 @@ type Deleted = LocalFile & { readonly deletes: LocalDeletes }
 const hasDeletes = (file: LocalFile): file is Deleted => file.deletes !== undefined
 
 /** A SELECT of the rows that are not deleted. `fileColumn` names an additional column with the path of each row's file. */
-function selectUndeleted(schema: Schema, files: readonly Deleted[], fileColumn?: string): string {
+function selectUndeleted(
+  schema: Schema,
+  files: readonly Deleted[],
+  fileColumn?: string,
+  rowColumn?: string,
+): string {
   const used = new Map(
     files.flatMap(({ deletes }) =>
       deletes.files.map((file, i) => [file.location, { file, path: deletes.paths[i] ?? '' }] as const),
@@ -109,6 +128,7 @@ function selectUndeleted(schema: Schema, files: readonly Deleted[], fileColumn?:
   )
   const columns = schema.fields.map(({ name }, i) => `t.c${i} AS ${quoteIdentifier(name)}`)
   if (fileColumn !== undefined) columns.push(`t.filename AS ${quoteIdentifier(fileColumn)}`)
+  if (rowColumn !== undefined) columns.push(`t.file_row_number AS ${quoteIdentifier(rowColumn)}`)
   const indexOf = new Map(fields.map(({ id }, i) => [id, i]))
   const scan = parquetScan(
     fields,
@@ -191,7 +211,7 @@ function withoutPositions(context: Context): string {
     SELECT f.path, ${required('d.c1', 'pos')} AS pos FROM ${scan} d
     JOIN ${deleteFiles(group, context)} s ON s.path = d.filename
     JOIN ${dataFiles(context)} f
-      ON f.location = ${placeSql(required('d.c0', 'file_path'))} AND f.scope = s.scope AND f.number <= s.number
+      ON f.location = ${placeSql(required('d.c0', 'file_path'))} AND (s.scope IS NULL OR f.scope = s.scope) AND f.number <= s.number
   ) p ON p.path = t.filename AND p.pos = t.file_row_number`
 }
 

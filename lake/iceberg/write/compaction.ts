@@ -13,14 +13,8 @@ import { currentSchema, currentSnapshot, type TableMetadata } from '../format/me
 import type { Schema } from '../format/types.ts'
 import { liveManifestsOf, type ManifestReader, type TableFile, tableFilesOf } from '../read/scan.ts'
 import { readTable } from '../read/table-sql.ts'
-import {
-  FileWriter,
-  type OpenFiles,
-  openCounted,
-  type Target,
-  undeletedRows,
-  type WrittenFile,
-} from './merge.ts'
+import { FileWriter } from './merge.ts'
+import { type OpenFiles, openCounted, type Target, undeletedRows, type WrittenFile } from './write-engine.ts'
 
 export interface Compacted {
   readonly files: readonly WrittenFile[]
@@ -72,6 +66,10 @@ export async function widenFiles(compaction: Compaction): Promise<Compacted> {
     await writer.write(readTable(target.schema, [local]), rows, compaction.order)
   return { files: writer.files, replaced, deletedRows: undeletedRows(replaced, opened) }
 }
+
+/** Whether a schema widens columns of a table, so that files are rewritten. */
+export const isWidening = (table: TableMetadata | null, schema: Schema): boolean =>
+  table !== null && widenedIds(currentSchema(table), schema).length > 0
 
 /** Nested columns are absent: Spark reads tables with nested columns by its other reader, which accepts such files. */
 function widenedIds(before: Schema, after: Schema): number[] {

@@ -1,12 +1,10 @@
 // Merges a batch of rows into the files of a table by copy-on-write: only files with affected rows are rewritten (docs/adr,
 // "Copy-on-write"). The engine decides which values are equal. This file generates the engine's SQL and orders the steps.
 
-import assert from 'node:assert/strict'
 import { quoteIdentifier, quoteLiteral } from '../../quote.ts'
 import { type BoundValue, decoded, InfiniteValue, valueFromText } from '../format/bounds.ts'
 import { cut, FILE_ROWS, PARTITIONS_LIMIT } from '../format/layout.ts'
 import type { PartitionTuple } from '../format/manifest.ts'
-import type { PartitionSpec } from '../format/metadata.ts'
 import {
   type ComputedPartition,
   computedPartitions,
@@ -14,95 +12,22 @@ import {
   UnsupportedPartition,
 } from '../format/partition.ts'
 import type { NestedField, Schema } from '../format/types.ts'
-import { type Query, valueSql } from '../read/prune.ts'
+import { valueSql } from '../read/prune.ts'
 import type { TableFile } from '../read/scan.ts'
-import { type LocalFile, readTable } from '../read/table-sql.ts'
+import { readTable } from '../read/table-sql.ts'
 import { fieldIdsLiteral } from '../sql.ts'
-import { type CopyResult, type FileMetrics, metricsOf } from './stats.ts'
-
-/** An instance of the engine that runs SQL of the service. */
-export interface WriteEngine {
-  run(sql: string): Promise<void>
-  /** Returns a small result as text. */
-  query: Query
-  /** Runs a COPY with RETURN_STATS. */
-  copy(sql: string): Promise<readonly CopyResult[]>
-}
-
-/** Opens an engine that can read these files of the table. Returns the engine and the local files, in the same order. */
-export type OpenFiles = (
-  files: readonly TableFile[],
-) => Promise<{ engine: WriteEngine; files: readonly LocalFile[] }>
-
-/** A local file of the table, with the number of its rows that are not deleted. */
-export interface OpenedFile {
-  readonly local: LocalFile
-  readonly rows: number
-}
-
-/** The change of the number of deleted rows when these files are replaced. */
-export const undeletedRows = (files: readonly TableFile[], opened: readonly OpenedFile[]): number =>
-  opened.reduce((sum, { rows }, i) => sum + rows - (files[i]?.file.recordCount ?? 0), 0)
-
-/** Opens files of the table, and counts the rows of those with deletes. */
-export async function openCounted(
-  open: OpenFiles,
-  schema: Schema,
-  files: readonly TableFile[],
-): Promise<{ engine: WriteEngine; opened: readonly OpenedFile[] }> {
-  const { engine, files: locals } = await open(files)
-  assert(locals.length === files.length, `${locals.length} of ${files.length} files of the table were opened`)
-  const deleted = locals.filter(({ deletes }) => deletes !== undefined)
-  const counts = new Map<string | null | undefined, number>()
-  if (deleted.length > 0) {
-    const { file } = ownNames(schema)
-    const rows = await engine.query(
-      `SELECT ${file}, CAST(count(*) AS VARCHAR) FROM ${readTable(schema, deleted, file)} GROUP BY ${file}`,
-    )
-    for (const [path, rowCount] of rows) counts.set(path, Number(rowCount))
-  }
-  const opened = locals.map((local, i): OpenedFile => {
-    const rows =
-      local.deletes === undefined ? (files[i]?.file.recordCount ?? 0) : (counts.get(local.path) ?? 0)
-    return { local, rows }
-  })
-  return { engine, opened }
-}
-
-/** A local Parquet file that becomes part of the table. */
-export interface WrittenFile extends FileMetrics {
-  readonly path: string
-  readonly partition: PartitionTuple
-}
-
-/** How the rows of a batch change the rows of the table. */
-export interface MergeRules {
-  /** A row of the table is affected when a row of the batch has the same values in these columns. Never empty. */
-  readonly keys: readonly NestedField[]
-  /** With a history, affected rows are closed instead of replaced, and only when their values differ. */
-  readonly history: History | null
-}
-
-export interface History {
-  readonly from: NestedField
-  readonly to: NestedField
-  /** A change in one of these columns makes a new version. */
-  readonly values: readonly NestedField[]
-  /** The time of the change, ISO 8601. */
-  readonly at: string
-}
-
-export interface Target {
-  readonly schema: Schema
-  /** The partition spec with the final ids of its fields. */
-  readonly spec: PartitionSpec
-  /** The number of rows per new file. */
-  readonly fileRows: number
-  /** The size of a new file; null when files are cut by rows, because their rows are sorted by a key. */
-  readonly fileBytes: number | null
-  /** The directory of new files. */
-  readonly directory: string
-}
+import { filesToMark, type WrittenDeletes, writePositionDeletes } from './position-deletes.ts'
+import { type CopyResult, metricsOf } from './stats.ts'
+import {
+  type Candidate,
+  type History,
+  type MergeRules,
+  type OwnNames,
+  ownNames,
+  type Target,
+  type WriteEngine,
+  type WrittenFile,
+} from './write-engine.ts'
 
 /** The batch as a temporary table of the engine: every column of the schema, and `row`, the row's position in the result. */
 export const BATCH = 'sluice_batch'
@@ -112,31 +37,12 @@ export const SORTED = 'sluice_sorted'
 
 export interface Merged {
   readonly files: readonly WrittenFile[]
+  readonly deletes: readonly WrittenDeletes[]
   readonly replaced: readonly TableFile[]
   /** The change of the number of deleted rows in files of the table. */
   readonly deletedRows: number
   /** The number of inserted or changed rows. */
   readonly rowsWritten: number
-}
-
-/** A file of the table that the merge may change. */
-export interface Candidate extends OpenedFile {
-  readonly file: TableFile
-  /** The file is small. It is combined with new rows that no other file receives, if any exist. */
-  readonly isGathered: boolean
-}
-
-/** Names of helper columns that differ from all columns of the table. */
-export interface OwnNames {
-  readonly row: string
-  readonly file: string
-  readonly part: string
-}
-
-export function ownNames({ fields }: Schema): OwnNames {
-  const columnNames = new Set(fields.map(({ name }) => name.toLowerCase()))
-  const unusedName = (name: string): string => (columnNames.has(name) ? unusedName(`${name}_`) : name)
-  return { row: unusedName('sluice_row'), file: unusedName('sluice_file'), part: unusedName('sluice_part') }
 }
 
 /** Writes relations to files. Each file stays within the row limit and in one partition. */
@@ -290,8 +196,11 @@ export async function mergeBatch(
   if (candidates.length === 0) return insertBatch(engine, rules, target)
   const merge = new Merge(engine, rules, target, candidates)
   await merge.findHits()
+  const deletes = await merge.markRows()
   await merge.assignRows()
-  return merge.rewrite()
+  const merged = await merge.rewrite()
+  const marked = deletes.reduce((sum, { recordCount }) => sum + recordCount, 0)
+  return { ...merged, deletes, deletedRows: merged.deletedRows + marked }
 }
 
 /** Counts the rows of a relation. */
@@ -309,7 +218,7 @@ async function insertBatch(engine: WriteEngine, { keys }: MergeRules, target: Ta
     rowsWritten,
     keys.map(({ name }) => quoteIdentifier(name)),
   )
-  return { files: writer.files, replaced: [], deletedRows: 0, rowsWritten }
+  return { files: writer.files, deletes: [], replaced: [], deletedRows: 0, rowsWritten }
 }
 
 class Merge {
@@ -363,6 +272,25 @@ class Merge {
     )
   }
 
+  /** Marks the affected rows of files that are not rewritten. These files no longer count as affected. */
+  async markRows(): Promise<WrittenDeletes[]> {
+    const { marking } = this.#target
+    if (marking === null || this.#rules.history !== null) return []
+    const counts = await this.#engine.query(
+      'SELECT CAST(file AS VARCHAR), CAST(sum(changed) AS VARCHAR) FROM sluice_hits GROUP BY file',
+    )
+    const hits = new Map(counts.map(([file, changed]) => [Number(file), Number(changed)]))
+    const chosen = filesToMark(this.#candidates, hits, marking)
+    if (chosen.size === 0) return []
+    const marked = this.#candidates.filter((_, i) => chosen.has(i))
+    const deletes = await writePositionDeletes(this.#engine, marked, this.#target, {
+      keys: this.#rules.keys,
+      batch: BATCH,
+    })
+    await this.#engine.run(`DELETE FROM sluice_hits WHERE file IN (${[...chosen].join(', ')})`)
+    return deletes
+  }
+
   /**
    * Makes the table sluice_home: the affected file that receives a new row, if any. It is the file that held the row's key, or
    * the file whose key range includes the key. So files stay as clustered as before.
@@ -411,7 +339,7 @@ class Merge {
       )
   }
 
-  async rewrite(): Promise<Merged> {
+  async rewrite(): Promise<Omit<Merged, 'deletes'>> {
     const { history } = this.#rules
     const row = quoteIdentifier(this.#names.row)
     const [totals] = await this.#engine.query(

@@ -3,7 +3,14 @@
 import { AuthorError } from '../../pipeline/author-error.ts'
 import type { PipelineConfig } from '../../pipeline/config.ts'
 import { quoteIdentifier, quoteLiteral } from '../../quote.ts'
-import { FILE_SIZE_PROPERTY, fileBytesOf, fileRowsFor, LAYOUT_PROPERTIES } from '../format/layout.ts'
+import {
+  FILE_SIZE_PROPERTY,
+  fileBytesOf,
+  fileRowsFor,
+  LAYOUT_PROPERTIES,
+  type Marking,
+  markingFor,
+} from '../format/layout.ts'
 import { currentSchema, currentSnapshot, type TableMetadata } from '../format/metadata.ts'
 import { partitionSpecOf } from '../format/partition.ts'
 import type { Column, NestedField, Schema } from '../format/types.ts'
@@ -15,6 +22,7 @@ import {
   type Compacted,
   type Compaction,
   compactFiles,
+  isWidening,
   NO_FILES,
   smallFiles,
   widenFiles,
@@ -22,25 +30,28 @@ import {
 import { byName, type NextSchema, schemaForAppend, schemaForReplace } from './evolution.ts'
 import {
   BATCH,
-  type Candidate,
   copySql,
   count,
   FileWriter,
   instantSql,
-  type MergeRules,
   mergeBatch,
+  SORTED,
+  sortedColumns,
+  withRows,
+} from './merge.ts'
+import type { WrittenDeletes } from './position-deletes.ts'
+import { metricsOf } from './stats.ts'
+import { type NewDataFile, type NewDeleteFile, schemaAndSpecOf } from './write.ts'
+import {
+  type Candidate,
+  type MergeRules,
   type OpenFiles,
   openCounted,
   ownNames,
-  SORTED,
-  sortedColumns,
   type Target,
   type WriteEngine,
   type WrittenFile,
-  withRows,
-} from './merge.ts'
-import { metricsOf } from './stats.ts'
-import { schemaAndSpecOf } from './write.ts'
+} from './write-engine.ts'
 
 /** The settings of a pipeline that control writing. */
 export type WriteRules = Readonly<
@@ -84,6 +95,8 @@ export interface ResultWrite {
   readonly open: OpenFiles
   /** The number of rows per new file in a table with `tableRows` rows. */
   readonly fileRows?: (tableRows: number) => number
+  /** When rows of a table with `tableBytes` bytes are marked as deleted. */
+  readonly marking?: (tableBytes: number) => Marking
 }
 
 export interface TableChange {
@@ -97,6 +110,8 @@ export interface TableChange {
   readonly files: readonly WrittenFile[]
   /** The table's files that `rewrite` replaces. */
   readonly replaced: readonly TableFile[]
+  /** Positions of deleted rows in files that stay. */
+  readonly deletes: readonly WrittenDeletes[]
   /** The change of the number of deleted rows in files of the table, without compaction. */
   readonly deletedRows: number
   /** New files with exactly the rows of the table's files that they replace. */
@@ -105,8 +120,28 @@ export interface TableChange {
   readonly rowsWritten: number
 }
 
-/** All new files of a change: first those with changed rows. */
-export const addedFiles = ({ files, compacted }: TableChange): WrittenFile[] => [...files, ...compacted.files]
+/** All new files of a change: first those with changed rows, and delete files at the end. */
+export const addedFiles = ({ files, compacted, deletes }: TableChange): WrittenFile[] => [
+  ...files,
+  ...compacted.files,
+  ...deletes,
+]
+
+/** Divides the stored files of a change, which are in the order of `addedFiles`. */
+export function storedParts(
+  { files, compacted, deletes }: TableChange,
+  stored: readonly NewDataFile[],
+): { files: NewDataFile[]; compacted: NewDataFile[]; deletes: NewDeleteFile[] } {
+  const [first, second] = [files.length, files.length + compacted.files.length]
+  return {
+    files: stored.slice(0, first),
+    compacted: stored.slice(first, second),
+    deletes: stored.slice(second).flatMap((file, i) => {
+      const specId = deletes[i]?.specId
+      return specId === undefined ? [] : [{ ...file, specId, content: 'position-deletes' as const }]
+    }),
+  }
+}
 
 /** All files of the table that a change removes. */
 export const removedFiles = ({ replaced, compacted }: TableChange): TableFile[] => [
@@ -129,6 +164,7 @@ export async function writeByStrategy(write: ResultWrite): Promise<TableChange> 
     return {
       ...shape.change,
       files,
+      deletes: [],
       replaced: [],
       deletedRows: 0,
       compacted: NO_FILES,
@@ -139,6 +175,7 @@ export async function writeByStrategy(write: ResultWrite): Promise<TableChange> 
   return {
     ...shape.change,
     files,
+    deletes: [],
     replaced: [],
     deletedRows: 0,
     compacted: isUnchanged
@@ -164,6 +201,8 @@ interface Shape {
   readonly change: Pick<TableChange, 'metadata' | 'schema' | 'partitionSpec' | 'properties'>
   /** The number of rows in the table before the write. */
   readonly tableRows: number
+  /** The size of the table's files before the write. */
+  readonly tableBytes: number
   /** How rows are matched; null when the strategy matches no rows. */
   readonly merge: MergeRules | null
   /** The columns by which large files are sorted. */
@@ -214,6 +253,7 @@ function shapeOfResult({
     spec,
     change: { metadata, schema: next, partitionSpec, properties },
     tableRows: table ? Number(currentSnapshot(table)?.summary['total-records'] ?? 0) : 0,
+    tableBytes: table ? Number(currentSnapshot(table)?.summary['total-files-size'] ?? 0) : 0,
     merge: isMerge(rules) ? { keys: keys.map(fieldOf), history } : null,
     order: keys.map(fieldOf),
     fileBytes: keys.length > 0 ? null : (rules.targetFileSize ?? fileBytesOf(metadata.properties)),
@@ -329,6 +369,7 @@ async function mergeResult(write: ResultWrite, shape: Shape): Promise<TableChang
       ...change,
       operation: 'append',
       files,
+      deletes: [],
       replaced: [],
       deletedRows: 0,
       compacted: NO_FILES,
@@ -336,24 +377,26 @@ async function mergeResult(write: ResultWrite, shape: Shape): Promise<TableChang
     }
   }
   let rows = await stageBatch(write, shape)
-  if (rows === 0) return { ...change, ...NO_FILES, operation: null, compacted: NO_FILES, rowsWritten: 0 }
+  if (rows === 0)
+    return { ...change, ...NO_FILES, deletes: [], operation: null, compacted: NO_FILES, rowsWritten: 0 }
   if (isUnique(rules)) rows = await keepLastPerKey(engine, shape, rows)
   const target = targetOf(write, shape, rows)
   const candidates = await candidatesOf(table, shape, target, write)
   const opened = await copyBatch({ engine, open: write.open, directory }, shape.schema, candidates)
-  const { files, replaced, deletedRows, rowsWritten } = await mergeBatch(
+  const { files, deletes, replaced, deletedRows, rowsWritten } = await mergeBatch(
     opened.engine,
     merge,
     target,
     opened.candidates,
   )
-  const isNothing = files.length === 0 && replaced.length === 0
+  const isNothing = files.length === 0 && replaced.length === 0 && deletes.length === 0
   const compacted = isNothing ? NO_FILES : await widenFiles(compactionOf(write, shape, { files, replaced }))
   const operation = replaced.length > 0 ? 'rewrite' : 'append'
   return {
     ...change,
     operation: isNothing ? null : operation,
     files,
+    deletes,
     replaced,
     deletedRows,
     compacted,
@@ -376,10 +419,18 @@ const compactionOf = (
 })
 
 const targetOf = (
-  { directory, fileRows = fileRowsFor }: ResultWrite,
-  { schema, spec, tableRows, fileBytes }: Shape,
+  { table, directory, fileRows = fileRowsFor, marking = markingFor }: ResultWrite,
+  { schema, spec, tableRows, tableBytes, fileBytes }: Shape,
   rows: number,
-): Target => ({ schema, spec, fileRows: fileRows(tableRows + rows), fileBytes, directory })
+): Target => ({
+  schema,
+  spec,
+  fileRows: fileRows(tableRows + rows),
+  fileBytes,
+  directory,
+  // A file whose type widens is rewritten in any case, so the positions of its rows change.
+  marking: isWidening(table, schema) ? null : marking(tableBytes),
+})
 
 /** Stages the result as the table BATCH, with the types of its table. Returns the number of rows. */
 async function stageBatch(write: ResultWrite, shape: Shape): Promise<number> {

@@ -109,9 +109,9 @@ async function write(
 
 /** For example `3 rows inserted or changed, 2 files replaced, 14.2 kB of Parquet`. */
 function summaryOf(change: TableChange): string {
-  const { operation, rowsWritten, replaced } = change
+  const { operation, rowsWritten, replaced, deletes } = change
   const bytes = addedFiles(change).reduce((sum, { sizeBytes }) => sum + sizeBytes, 0)
   const parquet = `${sized(bytes)} of Parquet`
-  if (operation !== 'rewrite') return `${counted(rowsWritten, 'row')}, ${parquet}`
+  if (operation !== 'rewrite' && deletes.length === 0) return `${counted(rowsWritten, 'row')}, ${parquet}`
   return `${counted(rowsWritten, 'row')} inserted or changed, ${counted(replaced.length, 'file')} replaced, ${parquet}`
 }

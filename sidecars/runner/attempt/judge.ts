@@ -1,5 +1,8 @@
 import assert from 'node:assert'
-import { addedFiles, removedFiles } from '../../../lake/iceberg/write/strategy.ts'
+import type { DeleteFile } from '../../../lake/iceberg/read/deletes.ts'
+import type { LocalFile } from '../../../lake/iceberg/read/table-sql.ts'
+import { addedFiles, removedFiles, storedParts } from '../../../lake/iceberg/write/strategy.ts'
+import type { NewDeleteFile } from '../../../lake/iceberg/write/write.ts'
 import { type TableName, tableKey } from '../../../lake/pipeline/names.ts'
 import { since } from '../author/wording.ts'
 import type { OpenedInstance } from '../engine/shared-instance.ts'
@@ -63,11 +66,39 @@ function onBranch(
   )
   const rows = (files: readonly { recordCount: number }[]) =>
     files.reduce((sum, file) => sum + file.recordCount, 0)
+  const parts = storedParts(change, added)
+  const data = [...parts.files, ...parts.compacted]
   return {
     name,
     schema: schema.schema,
-    files: [...retained.map(({ file }) => file), ...paths.map((path) => ({ path }))],
-    locations: [...retained, ...added].map(({ location }) => location),
-    rowCount: (before?.rowCount ?? 0) - rows(removed) + rows(added),
+    files: [
+      ...withDeletes(retained, parts.deletes, paths.slice(data.length)),
+      ...paths.slice(0, data.length).map((path) => ({ path })),
+    ],
+    locations: [...retained, ...data].map(({ location }) => location),
+    rowCount:
+      (before?.rowCount ?? 0) -
+      rows(removed) +
+      rows(data) -
+      change.deletedRows -
+      change.compacted.deletedRows,
   }
+}
+
+/** The files, with new position deletes that may name rows of each of them. */
+function withDeletes(
+  retained: readonly { location: string; file: LocalFile }[],
+  added: readonly NewDeleteFile[],
+  paths: readonly string[],
+): LocalFile[] {
+  if (added.length === 0) return retained.map(({ file }) => file)
+  const files = added.map(({ location, sizeBytes, recordCount }): DeleteFile => {
+    const sequenceNumber = Number.MAX_SAFE_INTEGER
+    return { location, sizeBytes, recordCount, sequenceNumber, scope: null, columns: null }
+  })
+  const none = { sequenceNumber: 0, scope: '', files: [], paths: [] }
+  return retained.map(({ location, file: { path, deletes = { ...none, location } } }) => ({
+    path,
+    deletes: { ...deletes, files: [...deletes.files, ...files], paths: [...deletes.paths, ...paths] },
+  }))
 }

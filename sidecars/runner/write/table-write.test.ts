@@ -53,6 +53,26 @@ test('quality tests read each row once after files are compacted', async () => {
   await write('select 5000000000 as id', SMALL_FILES_LIMIT + 3)
 })
 
+test('quality tests and later runs ignore rows that a run has deleted', async () => {
+  const table: TableName = { namespace: 'default', layer: 'silver', name: 'marked' }
+  const write = async (sql: string, count: number, sum: number) => {
+    const submit = await service.attempt(table, {
+      'pipeline.sql': sql,
+      'config.yaml': 'merge_strategy: incremental\nunique_key: id',
+      'tests/quality/rows.sql': `select * from (select count(*) as n, sum(v) as s from {{ this }}) where n <> ${count} or s <> ${sum}`,
+    })
+    const { facts, lines } = await runToEnd(runner.client, submit)
+    expect(facts).toMatchObject({ error: '', tests: [{ passed: true }] })
+    await service.merge(submit, facts.testedCommit)
+    return lines.join('\n')
+  }
+  const rows = 'select i as id, 1 as v, sha256(i::varchar) as text from range(600000) t(i)'
+  await write(rows, 600_000, 600_000)
+  const scattered = "select i * 1000 as id, 2 as v, 'new' as text from range(600) t(i)"
+  expect(await write(scattered, 600_000, 600_600)).toContain('600 rows inserted or changed, 0 files replaced')
+  expect(await write(scattered.replace('2 as v', '3 as v'), 600_000, 601_200)).toContain('1 file replaced')
+})
+
 test('narrower types match existing keys and are written as table types', async () => {
   const table: TableName = { namespace: 'default', layer: 'silver', name: 'narrower' }
   const config = 'merge_strategy: incremental\nunique_key: [price, moment]'

@@ -5,18 +5,19 @@ import { dataLocation, keyIn, tableLocation } from '../../../lake/iceberg/format
 import { currentSchema, type TableMetadata } from '../../../lake/iceberg/format/metadata.ts'
 import { type Column, columnsOf } from '../../../lake/iceberg/format/types.ts'
 import { pathsOf } from '../../../lake/iceberg/read/table-sql.ts'
-import type { WriteEngine } from '../../../lake/iceberg/write/merge.ts'
 import { newTable } from '../../../lake/iceberg/write/new-table.ts'
 import { copyResultFrom } from '../../../lake/iceberg/write/stats.ts'
 import {
   addedFiles,
   checkWrite,
   type ResultWrite,
+  storedParts,
   type TableChange,
   type WriteRules,
   writeByStrategy,
 } from '../../../lake/iceberg/write/strategy.ts'
 import { type NewDataFile, planCommit, replacedFiles } from '../../../lake/iceberg/write/write.ts'
+import type { WriteEngine } from '../../../lake/iceberg/write/write-engine.ts'
 import type { TableName } from '../../../lake/pipeline/names.ts'
 import { quoteIdentifier } from '../../../lake/quote.ts'
 import { type LakeSession, openInstance } from '../attempt/lake-session.ts'
@@ -231,7 +232,7 @@ export async function commitResult(
   lake: LakeSession,
 ): Promise<string> {
   const { metadata, schema, partitionSpec, properties, operation, replaced, deletedRows, compacted } = change
-  const changed = change.files.length
+  const parts = storedParts(change, files)
   const plan = await planCommit({
     metadata,
     isStaged: table === null,
@@ -239,11 +240,12 @@ export async function commitResult(
     schema: schema.schema,
     partitionSpec,
     properties,
-    files: files.slice(0, changed),
+    files: parts.files,
+    deletes: parts.deletes,
     replaced: replacedFiles(replaced),
     deletedRows,
     compacted: {
-      files: files.slice(changed),
+      files: parts.compacted,
       replaced: replacedFiles(compacted.replaced),
       deletedRows: compacted.deletedRows,
       uuid: randomUUID(),
