@@ -287,7 +287,8 @@ describe('cache of commits', () => {
   const sql = 'SELECT count(*)::INTEGER AS n FROM bronze.flights'
 
   test('cached commits are shared per catalog, or per token without its name', async () => {
-    const readings = () => queries.catalog.requests.filter((path) => path.includes('/commits/')).length
+    const readings = () =>
+      queries.catalog.requests.filter((path) => path.includes('/sluice/v1/commits/')).length
     const [one, other] = [await queries.lake(), await queries.lake()]
     expect(await rowsOf(sql, { lake: one })).toEqual([{ n: 3_000 }])
     const before = readings()
