@@ -204,7 +204,7 @@ export function makeReplica(options: ReplicaOptions) {
   /** Performs one kind at a time. Effects of one batch run concurrently, so a replay could not reproduce their order. */
   const perform = (kind: keyof typeof effects) =>
     performDue(sql, { [kind]: effects[kind] }, (_, error) => {
-      if (!isPassing(error) && !/still being read/.test(String(error)))
+      if (!isPassing(error) && !/still reads them/.test(String(error)))
         complain(`effect ${kind} failed`, error)
     })
 
