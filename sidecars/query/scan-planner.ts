@@ -33,11 +33,10 @@ export class ScanPlanner {
     try {
       if (this.#defined.size > limits.plannedTables) this.close()
       const engine = await this.#opened()
-      const definitions = tables.flatMap((table) => this.#missing(table))
-      await engine.run(
-        [...definitions.map(([, sql]) => sql), `USE ${quoteIdentifier(catalog ?? 'memory')}`].join(';'),
-      )
-      for (const [key, sql] of definitions) this.#defined.set(key, sql)
+      // A stored view is bound in the catalog of the statement, as in the engine that executes the statement.
+      await this.#define(engine, tables.flatMap(placesOf))
+      await engine.run(`USE ${quoteIdentifier(catalog ?? 'memory')}`)
+      await this.#define(engine, tables.map(definitionOf))
       const text = quoteLiteral(limited(statement, rowsLimit))
       const reader = await engine.read(
         `SELECT CAST(json_serialize_plan(${text}, skip_null := true, optimize := true) AS VARCHAR)`,
@@ -68,20 +67,12 @@ export class ScanPlanner {
     return this.#engine
   }
 
-  /** The definitions that this table needs, with their keys. */
-  #missing({ catalog, schema, name, from, storedView }: TableView): [key: string, sql: string][] {
-    const catalogName = quoteIdentifier(catalog)
-    const schemaName = `${catalogName}.${quoteIdentifier(schema)}`
-    const tableName = `${schemaName}.${quoteIdentifier(name)}`
-    const needed: [string, string][] = [
-      [catalogName, `ATTACH IF NOT EXISTS ':memory:' AS ${catalogName}`],
-      [schemaName, `CREATE SCHEMA IF NOT EXISTS ${schemaName}`],
-      [
-        tableName,
-        `CREATE OR REPLACE ${storedView === undefined ? 'TABLE' : 'VIEW'} ${tableName} AS SELECT * FROM ${from}`,
-      ],
-    ]
-    return needed.filter(([key, sql]) => this.#defined.get(key) !== sql)
+  /** Runs the definitions that are not in effect yet. */
+  async #define(engine: Engine, definitions: readonly Definition[]): Promise<void> {
+    const missing = definitions.filter(([key, sql]) => this.#defined.get(key) !== sql)
+    if (missing.length === 0) return
+    await engine.run(missing.map(([, sql]) => sql).join(';'))
+    for (const [key, sql] of missing) this.#defined.set(key, sql)
   }
 
   close(): void {
@@ -89,6 +80,25 @@ export class ScanPlanner {
     this.#engine = null
     this.#defined.clear()
   }
+}
+
+type Definition = readonly [name: string, sql: string]
+
+const schemaNameOf = ({ catalog, schema }: TableView) =>
+  `${quoteIdentifier(catalog)}.${quoteIdentifier(schema)}`
+
+function placesOf(table: TableView): Definition[] {
+  const [catalog, schema] = [quoteIdentifier(table.catalog), schemaNameOf(table)]
+  return [
+    [catalog, `ATTACH IF NOT EXISTS ':memory:' AS ${catalog}`],
+    [schema, `CREATE SCHEMA IF NOT EXISTS ${schema}`],
+  ]
+}
+
+function definitionOf(table: TableView): Definition {
+  const name = `${schemaNameOf(table)}.${quoteIdentifier(table.name)}`
+  const kind = table.storedView === undefined ? 'TABLE' : 'VIEW'
+  return [name, `CREATE OR REPLACE ${kind} ${name} AS SELECT * FROM ${table.from}`]
 }
 
 const isShort = (filter: ScanFilter | null): boolean =>
