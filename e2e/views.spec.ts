@@ -7,6 +7,7 @@ import {
   newNamespace,
   pipelineWith,
   publish,
+  pythonOf,
   rowsOf,
   writeFile,
 } from './resources.ts'
@@ -238,6 +239,51 @@ test('a view of a branch reads the tables of the branch @views.branch', async ({
     name: view.name,
     columns: [{ name: 'id', type: 'INTEGER' }],
   })
+})
+
+test('a diff shows the columns of a view and no rows @views.diff', async ({ request }) => {
+  const namespace = await newNamespace(request)
+  const table = await newTable(request, { namespace, layer: 'silver' }, 'select 1 as id, 2 as price')
+  const from = `from {{ ref('silver.${table.name}') }}`
+  const view = await newView(request, namespace, `select id ${from}`)
+  await runToSuccess(request, view)
+  const branch = fresh('dev')
+  expect((await request.post('/api/v1/branches', { data: { name: branch } })).status()).toBe(201)
+  await writeFile(request, `${view.prefix}pipeline.sql`, `${VIEW}select price, id ${from}`)
+  const data = { namespace, layer: 'gold', pipeline: view.name, branch, draft: true }
+  const started = await (await request.post('/api/v1/runs', { data })).json()
+  expect(await ended(request, started.run_id)).toMatchObject({ status: 'success' })
+  const diff = `/api/v1/branches/${branch}/diff`
+  expect((await getJson(request, diff)).tables).toMatchObject([
+    {
+      name: view.name,
+      change: 'changed',
+      rows_added: 0,
+      rows_removed: 0,
+      schema: { added: [{ name: 'price', type: 'INTEGER' }], removed: [], changed: [] },
+    },
+  ])
+  const refused = await request.get(`${diff}/${namespace}/gold/${view.name}`)
+  expect([refused.status(), (await refused.json()).error]).toEqual([
+    409,
+    {
+      code: 'FAILED_PRECONDITION',
+      type: 'CONFLICT',
+      message: expect.stringContaining('a view stores no rows'),
+    },
+  ])
+})
+
+test('Python reads views by a computed name @views.python', async ({ request }) => {
+  if ((await pythonOf(request)) === null) return
+  const namespace = await newNamespace(request)
+  const table = await newTable(request, { namespace, layer: 'silver' }, 'select 3 as id')
+  const view = await newView(request, namespace, `select id from {{ ref('silver.${table.name}') }}`)
+  await runToSuccess(request, view)
+  const source = `result = sql("select id from " + ref('gold.' + '${view.name}'))`
+  const python = await pipelineWith(request, source, { namespace, layer: 'gold', type: 'python' })
+  await runToSuccess(request, python)
+  expect(await rowsOf(request, `select * from gold."${python.name}"`, namespace)).toEqual([{ id: 3 }])
 })
 
 test('views that read each other are an error for every reader @views.cycle', async ({ request }) => {

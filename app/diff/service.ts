@@ -15,6 +15,9 @@ import type { TableDiffs } from './table-diff.ts'
 /** Time limit of the rows of one diff, that of a query. */
 const ROWS_MS = 30_000
 
+const isView = (table: TableName) =>
+  failedPrecondition(`rows of view ${tableKey(table)} not compared: a view stores no rows`)
+
 export interface DiffDeps {
   sql: Sql
   queries: QueryService
@@ -65,6 +68,7 @@ export function makeDiffService({ sql, queries, tableDiffs, uniqueKeyOf }: DiffD
     const views = await comparedViews(branch, against)
     const filter: ChangeFilter = { branch, against: views.against, visible: EVERYTHING, table }
     const [changed] = await changedTables(sql, filter, { limit: 1, offset: 0 })
+    if (changed?.beforeKind === 'view' || changed?.afterKind === 'view') throw isView(table)
     const pair = changed
       ? { before: changed.beforeLocation, after: changed.afterLocation }
       : await unchanged(views.own, table)
@@ -84,6 +88,7 @@ export function makeDiffService({ sql, queries, tableDiffs, uniqueKeyOf }: DiffD
   async function unchanged(view: View, table: TableName): Promise<StatePair> {
     const found = await tableIn(sql, view, table)
     if (found === null) throw notFound(`table ${tableKey(table)}`)
+    if (found.kind === 'view') throw isView(table)
     return { before: found.metadataLocation, after: found.metadataLocation }
   }
 

@@ -14,10 +14,12 @@ const [before, after] = [alias(lakeContents, 'before'), alias(lakeContents, 'aft
 const CHANGE = {
   ...pick(alias(branchEntries, 'entry'), 'namespace', 'layer', 'name'),
   beforeId: nullable(before.id),
+  beforeKind: nullable(before.kind),
   beforeLocation: nullable(before.metadataLocation),
   beforeRows: nullable(before.rowCount),
   beforeColumns: nullable(before.columns),
   afterId: nullable(after.id),
+  afterKind: nullable(after.kind),
   afterLocation: nullable(after.metadataLocation),
   afterRows: nullable(after.rowCount),
   afterColumns: nullable(after.columns),

@@ -1,9 +1,11 @@
 // The numbers of a changed table: from the record counts of files where these suffice, otherwise from the query service.
 import { LRUCache } from 'lru-cache'
 import { currentSchema, parseMetadata, type TableMetadata } from '../../lake/iceberg/format/metadata.ts'
+import type { Schema } from '../../lake/iceberg/format/types.ts'
 import { changedFiles } from '../../lake/iceberg/read/changed-files.ts'
 import { comparedColumns, keepsRows, schemaChange } from '../../lake/iceberg/read/compare.ts'
 import type { ManifestReader } from '../../lake/iceberg/read/scan.ts'
+import { parseViewMetadata, viewSchema } from '../../lake/iceberg/view.ts'
 import type { MetadataFiles } from '../catalog/metadata-files.ts'
 import type { Clock } from '../core/clock.ts'
 import type { Layer } from '../core/names.ts'
@@ -31,23 +33,33 @@ export interface TableDiffDeps {
   clock: Clock
 }
 
+/** A view has columns, and neither rows nor table metadata. */
+interface State {
+  metadata: TableMetadata | null
+  schema: Schema | null
+}
+
 export type TableDiffs = ReturnType<typeof makeTableDiffs>
 
 export function makeTableDiffs({ files, reader, queries, clock }: TableDiffDeps) {
   const cached = new LRUCache<string, Numbers>({ max: CACHED_PAIRS })
 
-  const metadataAt = async (location: string | null): Promise<TableMetadata | null> =>
-    location === null ? null : parseMetadata(await files.read(location))
+  async function stateAt(location: string | null, kind: ChangedTable['afterKind']): Promise<State> {
+    if (location === null) return { metadata: null, schema: null }
+    const text = await files.read(location)
+    if (kind === 'view') return { metadata: null, schema: viewSchema(parseViewMetadata(text)) }
+    const metadata = parseMetadata(text)
+    return { metadata, schema: currentSchema(metadata) }
+  }
 
   async function numbersOf(table: ChangedTable, timeoutMs: number, signal: AbortSignal): Promise<Numbers> {
     const key = `${table.beforeId} ${table.afterId}`
     const known = cached.get(key)
     if (known !== undefined) return known
-    const [before, after] = await Promise.all([
-      metadataAt(table.beforeLocation),
-      metadataAt(table.afterLocation),
+    const [{ metadata: before, schema: old }, { metadata: after, schema: now }] = await Promise.all([
+      stateAt(table.beforeLocation, table.beforeKind),
+      stateAt(table.afterLocation, table.afterKind),
     ])
-    const [old, now] = [before && currentSchema(before), after && currentSchema(after)]
     const schema = schemaChange(old, now)
     const { added, removed, hasRowDeletes } = await changedFiles(before, after, reader)
     const isOneSided = added.length === 0 || removed.length === 0
@@ -62,12 +74,14 @@ export function makeTableDiffs({ files, reader, queries, clock }: TableDiffDeps)
   }
 
   async function countRows(
-    { beforeLocation, afterLocation }: ChangedTable,
+    { beforeKind, beforeLocation, afterKind, afterLocation }: ChangedTable,
     timeoutMs: number,
     signal: AbortSignal,
   ) {
     if (timeoutMs < USEFUL_MS) return null
-    const pair = { before: beforeLocation, after: afterLocation, key: [], rowsLimit: 0, timeoutMs }
+    const before = beforeKind === 'view' ? null : beforeLocation
+    const after = afterKind === 'view' ? null : afterLocation
+    const pair = { before, after, key: [], rowsLimit: 0, timeoutMs }
     try {
       const { counts } = await queries.compare(pair, signal)
       const text = (counts?.chunks ?? []).map((chunk) => new TextDecoder().decode(chunk)).join('')

@@ -1,3 +1,5 @@
+import { fieldsOf } from '../../../lake/iceberg/format/types.ts'
+import { type ViewMetadata, viewSchema } from '../../../lake/iceberg/view.ts'
 import { schemaForReplace } from '../../../lake/iceberg/write/evolution.ts'
 import { AuthorError } from '../../../lake/pipeline/author-error.ts'
 import { tableKey } from '../../../lake/pipeline/names.ts'
@@ -23,8 +25,8 @@ export async function performView(attempt: RenderedAttempt): Promise<void> {
   const sql = storedText(inputs.storedSqlOf(draft))
   checkCycle(attempt)
   const opened = await openFor(attempt)
-  const columns = await bind(attempt, opened)
-  const { schema } = schemaForReplace(columns)
+  const [columns, before] = await Promise.all([bind(attempt, opened), resources.lake.catalog.loadView(name)])
+  const { schema } = schemaForReplace(columns, before ? lastSchema(before) : undefined)
   const reads = draft.tables.map(tableKey)
   log.write(
     'info',
@@ -48,6 +50,15 @@ export async function performView(attempt: RenderedAttempt): Promise<void> {
   facts.tests = tested.value
   log.write('info', `attempt ${request.attempt} done in ${since(started)}`)
 }
+
+/** A column of the same name and type keeps its id, so that a diff can tell a renamed column from a new one. */
+const lastSchema = (view: ViewMetadata) => ({
+  schema: viewSchema(view),
+  lastColumnId: Math.max(
+    0,
+    ...view.schemas.flatMap((schema) => Array.from(fieldsOf(schema), ({ id }) => id)),
+  ),
+})
 
 /** A view that reads the stored view of its own name would read itself. Throws AuthorError. */
 function checkCycle(attempt: RenderedAttempt): void {

@@ -19,6 +19,7 @@ import type { AttemptResources } from '../attempt/attempt-resources.ts'
 import type { Inputs } from '../attempt/inputs.ts'
 import { type TableInput, tableExpression } from '../attempt/lake-session.ts'
 import type { LandingOptions } from '../attempt/landing.ts'
+import { openInputs, withReads } from '../attempt/table-inputs.ts'
 import { explained, findIn } from '../author/slips.ts'
 import { since, sized, sqlWords } from '../author/wording.ts'
 import { EngineFault } from '../engine/engine-messages.ts'
@@ -200,6 +201,7 @@ class PythonService {
     } catch (error) {
       if (error instanceof EngineFault) return { error: sqlWords(error) }
       if (error instanceof NameError || error instanceof Missing) return { error: error.message }
+      if (error instanceof AuthorError) return { error: error.text }
       this.failure ??= error
       this.#run.lease.interpreter.end('internal error of the runner')
       return { error: 'internal error' }
@@ -224,17 +226,18 @@ class PythonService {
     const name = parseTableName(text, own.namespace)
     const key = tableKey(name)
     if (inputs.table(name) === null && !this.#computedTables.has(key)) {
-      const metadata = await resources.lake.catalog.load(name)
-      if (metadata === null) throw new Missing(`table ${key} does not exist`)
-      await this.#show(await resources.lake.open(name, metadata))
-      this.#computedTables.set(key, name)
+      const input = (await openInputs([name], resources.lake)).get(key)
+      if (!input) throw new Missing(`table ${key} does not exist`)
+      for (const each of withReads([input])) await this.#show(each)
     }
     return tableExpression(name)
   }
 
-  /** The locked instance can read the run's directory, so the files are linked into it. */
-  async #show({ name, schema, files }: TableInput): Promise<void> {
-    const { lease, resources, instance, signal } = this.#run
+  /** The locked instance can read the run's directory, so the files are linked into it. Shows each table once. */
+  async #show({ name, schema, files, view }: TableInput): Promise<void> {
+    const { lease, resources, instance, inputs, signal } = this.#run
+    const key = tableKey(name)
+    if (inputs.found().some((shown) => tableKey(shown.name) === key) || this.#computedTables.has(key)) return
     const directory = join(lease.directory, 'late', String(this.#computedTables.size))
     await mkdir(directory, { recursive: true })
     const links = new Map(
@@ -249,8 +252,14 @@ class PythonService {
     const linked = movedTo(files, (path) => links.get(path) ?? path)
     const expression = tableExpression(name)
     const inSchema = quoteIdentifier(`${name.namespace}.${name.layer}`)
-    const sql = `CREATE SCHEMA IF NOT EXISTS ${inSchema}; CREATE VIEW ${expression} AS SELECT * FROM ${readTable(schema, linked)}`
-    await resources.engine.call({ kind: 'run', number: instance, sql }, signal)
+    const from = view ? `(\n${view.sql}\n)` : readTable(schema, linked)
+    const sql = `CREATE SCHEMA IF NOT EXISTS ${inSchema}; CREATE VIEW ${expression} AS SELECT * FROM ${from}`
+    await resources.engine.call({ kind: 'run', number: instance, sql }, signal).catch((error: unknown) => {
+      throw view && error instanceof EngineFault && error.kind === 'binder'
+        ? new Missing(`view ${key} cannot be read: ${sqlWords(error)}`)
+        : error
+    })
+    this.#computedTables.set(key, name)
   }
 
   async #landingZone(text: string): Promise<string> {
