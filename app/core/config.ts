@@ -96,6 +96,8 @@ export interface Config {
   metadataStore: boolean
   audit: boolean
   reaper: boolean
+  /** Null: tables are not maintained. */
+  maintenance: MaintenanceSettings | null
   /** Proxies whose X-Forwarded-For is trusted. */
   trustedProxies: BlockList
   /** Origins of other sites whose pages may use the API; `*` allows every origin. */
@@ -111,6 +113,13 @@ export interface Config {
   buildTime: string
 }
 
+/** Settings of the maintenance of tables, in bytes. */
+export interface MaintenanceSettings {
+  /** The largest number of bytes that the maintenance of one table, or of all tables in one tick, rewrites. */
+  tableBytes: number
+  tickBytes: number
+}
+
 /** All problems of the environment, one line each. */
 export class ConfigError extends Error {
   constructor(readonly problems: string[]) {
@@ -118,6 +127,8 @@ export class ConfigError extends Error {
   }
 }
 
+const MAINTENANCE_TABLE_BYTES = 1_073_741_824
+const MAINTENANCE_TICK_BYTES = 4_294_967_296
 const LOOPBACK = '127.0.0.0/8,::1'
 
 /** Reads the environment, or throws one ConfigError that lists every invalid variable. */
@@ -135,6 +146,7 @@ export function parseConfig(env: Env, dataDirBase: string): Config {
     metadataStore: vars.isOn('METADATA'),
     audit: vars.isOn('AUDIT'),
     reaper: vars.isOn('REAPER'),
+    maintenance: parseMaintenance(vars),
     logFormat: vars.either('LOG_FORMAT', 'text', 'json'),
     version: vars.text('SLUICE_VERSION', '0.1.0'),
     gitCommit: vars.text('GIT_COMMIT', 'unknown'),
@@ -245,6 +257,15 @@ function parseSidecars(vars: Variables) {
 }
 
 /** `isAtHome`: an installation for one person, where the rate limit is off by default. */
+function parseMaintenance(vars: Variables): MaintenanceSettings | null {
+  const isOn = vars.isOn('MAINTENANCE')
+  const settings = {
+    tableBytes: vars.bytes('MAINTENANCE_TABLE_LIMIT', MAINTENANCE_TABLE_BYTES),
+    tickBytes: vars.bytes('MAINTENANCE_TICK_LIMIT', MAINTENANCE_TICK_BYTES),
+  }
+  return isOn ? settings : null
+}
+
 function parseLimits(vars: Variables, isAtHome: boolean) {
   const perSecond = vars.limit('RATE_LIMIT', isAtHome ? 'off' : REQUESTS_PER_SECOND)
   return {

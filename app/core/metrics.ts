@@ -66,6 +66,10 @@ export function makeMetrics() {
       grpcSeconds.observe({ method }, seconds)
     },
     queryFiles: counter('query_files_total', 'Data files of the tables in queries, by use', ['use']),
+    maintainedTables: counter('maintained_tables_total', 'Tables that maintenance tried to rewrite', [
+      'outcome',
+    ]),
+    maintainedBytes: counter('maintained_bytes_total', 'Bytes that maintenance has replaced by larger files'),
     workerRestarts: counter('worker_restarts_total', 'Worker threads that ended unexpectedly', [
       'worker',
       'reason',

@@ -34,6 +34,7 @@ import { makeInterpreters, walkable } from './python/interpreters.ts'
 import { makeRunnerService } from './service.ts'
 import { parseSettings, type RunnerSettings } from './settings.ts'
 import { makeTestMain } from './write/main-tests.ts'
+import { makeMaintain } from './write/maintain-table.ts'
 
 const FIRST: InputsOptions = {
   namespace: 'default',
@@ -75,9 +76,9 @@ async function run(settings: RunnerSettings, log: Log): Promise<void> {
       concurrency: settings.concurrency,
       availableBytes,
     }),
-    // One more than attempts, previews and checks use, so that quality tests outside runs find an engine too.
+    // Two more than attempts, previews and checks use: quality tests outside runs and maintenance find an engine too.
     leasesMax:
-      settings.concurrency + limits.previewsAtOnce + limits.pythonPreviewsAtOnce + limits.sqlChecks + 1,
+      settings.concurrency + limits.previewsAtOnce + limits.pythonPreviewsAtOnce + limits.sqlChecks + 2,
     sandbox,
     log,
   })
@@ -122,6 +123,7 @@ async function run(settings: RunnerSettings, log: Log): Promise<void> {
     testMain: makeTestMain(resourceOptions),
     interpreters,
     checkSql: makeSqlCheck(pool),
+    maintain: makeMaintain(resourceOptions, attempts),
   })
   const server = await serveRpc(settings, {
     ...SERVED,

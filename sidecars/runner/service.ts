@@ -14,6 +14,7 @@ import type { CheckSql } from './author/sql-check.ts'
 import { makeSyntaxCheck, type SyntaxReport } from './python/check.ts'
 import type { Interpreters } from './python/interpreters.ts'
 import type { TestMain } from './write/main-tests.ts'
+import type { Maintain } from './write/maintain-table.ts'
 
 // Implements RunnerService of proto/sluice/runner/v1/runner.proto with the functions of this process.
 
@@ -24,6 +25,7 @@ export interface ServiceDeps {
   testMain: TestMain
   interpreters: Interpreters
   checkSql: CheckSql
+  maintain: Maintain
 }
 
 export function makeRunnerService({
@@ -32,6 +34,7 @@ export function makeRunnerService({
   testMain,
   interpreters,
   checkSql,
+  maintain,
 }: ServiceDeps): ServiceImpl<typeof RunnerService> {
   const checkSyntax = makeSyntaxCheck(interpreters)
   return {
@@ -47,6 +50,9 @@ export function makeRunnerService({
       const queries = 'queries' in syntax ? syntax.queries : []
       return checkSql({ input, queries, report: withSyntax(report, source.path, syntax) }, signal)
     },
+
+    maintainTable: (request, { signal }) =>
+      maintain({ ...request, lake: request.lake && apis.checked(request.lake) }, signal),
 
     async describeRunner() {
       await interpreters.chosen

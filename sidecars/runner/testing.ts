@@ -183,6 +183,10 @@ export async function openTestService() {
   return {
     sql,
     objects,
+    tokens,
+    lakeRoot,
+    /** The address of the service. */
+    url,
     /** The lake directory, for a runner that shares the disk. */
     lakeDir,
     /** Method and path of every request, in order. */

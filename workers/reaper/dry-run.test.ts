@@ -18,6 +18,7 @@ const options = (objects: ReaperObjects = agedObjects()): TickOptions => ({
   newId,
   log: testLog,
   isAsked: true,
+  maintenance: null,
   pause: async () => {},
   checkRunning: () => {},
   onCompleted: () => {},

@@ -4,7 +4,7 @@ import type { Log } from '../../app/core/log.ts'
 import type { DryRunResult } from '../../app/core/removals.ts'
 import type { Sql } from '../../drizzle/client.ts'
 import type { AnswerObjectCall } from '../runtime/object-calls.ts'
-import type { FromWorker, ThreadSettings, ToReaper } from '../threads/channel.ts'
+import type { FromWorker, MaintenanceMeans, ThreadSettings, ToReaper } from '../threads/channel.ts'
 import { type Loop, startLoop } from '../threads/loop.ts'
 import { runWorkerOnce } from '../threads/run-once.ts'
 import { lookAtTime } from './reaper.ts'
@@ -30,6 +30,8 @@ export interface ReaperHostOptions {
   sql: Sql
   answerObjectCall: AnswerObjectCall
   settings: ThreadSettings
+  /** By default tables are not maintained. */
+  maintenance?: MaintenanceMeans | null
   log: Log
   onMessage(message: FromWorker): void
   /** Milliseconds between two checks; tests may shorten it. */
@@ -40,6 +42,7 @@ export function makeReaper({
   sql,
   answerObjectCall,
   settings,
+  maintenance = null,
   log,
   onMessage,
   lookMs = LOOK_MS,
@@ -60,7 +63,7 @@ export function makeReaper({
     await runWorkerOnce<ToReaper>({
       name: 'reaper',
       path: new URL('../reaper.worker.ts', import.meta.url),
-      startMessage: { type: 'start', settings: { ...settings, ...mode } },
+      startMessage: { type: 'start', settings: { ...settings, ...mode, maintenance } },
       timeoutMs: TICK_MS,
       log,
       signal: ending.signal,

@@ -33,6 +33,7 @@ import {
 import { failStuckRuns, type RunCompleted } from '../../app/runs/service.ts'
 import type { Fenced, Sql } from '../../drizzle/client.ts'
 import { cutoffsAt, isTickDue } from '../../machines/retention.ts'
+import { type MaintenanceOptions, maintainTables } from './maintenance.ts'
 
 /** Maximum number of stuck runs that one transaction fails. */
 const STUCK_BATCH = 64
@@ -49,6 +50,8 @@ export interface TickOptions {
   pause(ms: number): Promise<void>
   /** Throws if the tick must end early; the next tick continues. */
   checkRunning(): void
+  /** Null: tables are not maintained. */
+  maintenance: MaintenanceOptions | null
   /** Called after the commit with the runs that were failed. */
   onCompleted(runs: RunCompleted[]): void
 }
@@ -93,6 +96,10 @@ const DUTIES: Readonly<Record<string, Duty>> = {
   'lake snapshots': (reaping, { newId }) => expireSnapshots(reaping, newId),
   'lake branches': expireLakeHistory,
   'lake files': removeUnreferencedFiles,
+  'table maintenance': async (reaping, { maintenance }) => {
+    // A dry run lists removals; maintenance removes nothing.
+    if (maintenance !== null && reaping.dryRun === null) await maintainTables(reaping, maintenance)
+  },
 }
 
 /** Null: no tick is due, or no longer. Rejects if another replica leads or the tick must end early. */

@@ -46,8 +46,17 @@ const toTriggers: OfEach<ToTriggers> = {
   stop: [STOP],
 }
 const toScheduler: OfEach<ToScheduler> = { start: [{ type: 'start', settings: THREAD }], stop: [STOP] }
+const MAINTENANCE = {
+  runnerUrls: ['http://127.0.0.1:1'],
+  publicUrl: 'http://127.0.0.1:2',
+  lakeRoot: 's3://sluice/',
+  sidecarToken: 'secret',
+  sidecarTokenUrls: ['http://127.0.0.1:1'],
+  tableBytes: 1,
+  tickBytes: 2,
+}
 const toReaper: OfEach<ToReaper> = {
-  start: [{ type: 'start', settings: { ...THREAD, isAsked: true, isDry: false } }],
+  start: [{ type: 'start', settings: { ...THREAD, isAsked: true, isDry: false, maintenance: MAINTENANCE } }],
   objectAnswer: [
     { op: 'list', page: { objects: [], truncated: true } },
     { op: 'versions', page: { versions: [], truncated: false } },
@@ -73,6 +82,7 @@ const fromWorker: OfEach<FromWorker> = {
   ticked: [{ type: 'ticked', runsRequested: 0 }],
   led: [{ type: 'led', isLeading: true }],
   reaped: [{ type: 'reaped', failures: ['logs'] }],
+  maintained: [{ type: 'maintained', outcome: 'replaced', bytes: 1 }],
   dryRunDone: [
     {
       type: 'dryRunDone',

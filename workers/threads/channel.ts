@@ -3,6 +3,7 @@ import { type Static, type TSchema, Type as t } from '@sinclair/typebox'
 import { type TypeCheck, TypeCompiler } from '@sinclair/typebox/compiler'
 import { DryRunResult } from '../../app/core/removals.ts'
 import { ObjectAnswer, ObjectCall } from '../runtime/object-calls.ts'
+import { MaintenanceOutcome } from './counted.ts'
 
 /** Settings that every thread gets at its start. */
 export const ThreadSettings = t.Object({
@@ -34,6 +35,8 @@ export const DispatcherSettings = t.Composite([
 ])
 export type DispatcherSettings = Static<typeof DispatcherSettings>
 
+const count = t.Integer({ minimum: 0 })
+
 const start = <Settings extends TSchema>(settings: Settings) =>
   t.Object({ type: t.Literal('start'), settings })
 const Stop = t.Object({ type: t.Literal('stop') })
@@ -59,6 +62,13 @@ export type ToTriggers = Static<typeof ToTriggers>
 export const ToScheduler = t.Union([start(ThreadSettings), Stop])
 export type ToScheduler = Static<typeof ToScheduler>
 
+/** The settings with which the reaper maintains tables through runners. */
+export const MaintenanceMeans = t.Composite([
+  t.Pick(DispatcherSettings, ['runnerUrls', 'publicUrl', 'lakeRoot', 'sidecarToken', 'sidecarTokenUrls']),
+  t.Object({ tableBytes: count, tickBytes: count }),
+])
+export type MaintenanceMeans = Static<typeof MaintenanceMeans>
+
 export const ReaperSettings = t.Composite([
   ThreadSettings,
   t.Object({
@@ -66,6 +76,8 @@ export const ReaperSettings = t.Composite([
     isAsked: t.Boolean(),
     /** The tick only lists what it would remove. */
     isDry: t.Boolean(),
+    /** Null: the tick maintains no tables. */
+    maintenance: t.Union([MaintenanceMeans, t.Null()]),
   }),
 ])
 export type ReaperSettings = Static<typeof ReaperSettings>
@@ -79,8 +91,6 @@ export const ToReaper = t.Union([
 export type ToReaper = Static<typeof ToReaper>
 
 export type ToWorker = ToDispatcher | ToTriggers | ToScheduler | ToReaper
-
-const count = t.Integer({ minimum: 0 })
 
 export const FromWorker = t.Union([
   t.Object({ type: t.Literal('ready') }),
@@ -102,6 +112,8 @@ export const FromWorker = t.Union([
   t.Object({ type: t.Literal('led'), isLeading: t.Boolean() }),
   /** The reaper's tick is over; its result is in the database. `failures` names the failed duties. */
   t.Object({ type: t.Literal('reaped'), failures: t.Array(t.String()) }),
+  /** The reaper has tried to maintain a table. */
+  t.Object({ type: t.Literal('maintained'), outcome: MaintenanceOutcome, bytes: count }),
   /** A dry run of the reaper is over. */
   t.Object({ type: t.Literal('dryRunDone'), result: DryRunResult }),
   /** A call of the reaper to the object store. */

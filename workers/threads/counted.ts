@@ -4,6 +4,14 @@ import type { Metrics } from '../../app/core/metrics.ts'
 
 const count = t.Integer({ minimum: 0 })
 
+/** `replaced`: main has the new files. `abandoned`: a run or another change came first. `failed`: see the log. */
+export const MaintenanceOutcome = t.Union([
+  t.Literal('replaced'),
+  t.Literal('abandoned'),
+  t.Literal('failed'),
+])
+export type MaintenanceOutcome = Static<typeof MaintenanceOutcome>
+
 export const Counted = t.Union([
   t.Object({
     what: t.Literal('runsEnded'),
@@ -13,6 +21,7 @@ export const Counted = t.Union([
   t.Object({ what: t.Literal('rpcEnded'), method: t.String(), code: t.String(), seconds: t.Number() }),
   /** The scheduler has checked for due schedules. */
   t.Object({ what: t.Literal('ticked'), runsRequested: count }),
+  t.Object({ what: t.Literal('maintained'), outcome: MaintenanceOutcome, bytes: count }),
   t.Object({ what: t.Literal('restarted'), worker: t.String(), reason: t.String() }),
 ])
 export type Counted = Static<typeof Counted>
@@ -31,6 +40,9 @@ export const countInto =
       case 'ticked':
         metrics.schedulerTicks.inc()
         return metrics.schedulerRuns.inc(counted.runsRequested)
+      case 'maintained':
+        metrics.maintainedTables.inc({ outcome: counted.outcome })
+        return metrics.maintainedBytes.inc(counted.bytes)
       case 'restarted':
         return metrics.workerRestarts.inc({ worker: counted.worker, reason: counted.reason })
       default:

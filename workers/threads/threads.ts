@@ -8,6 +8,7 @@ import type { AnswerObjectCall } from '../runtime/object-calls.ts'
 import {
   assertNever,
   type FromWorker,
+  type MaintenanceMeans,
   type ToDispatcher,
   type ToScheduler,
   type ToTriggers,
@@ -23,6 +24,7 @@ export interface ThreadsOptions {
     | 'edition'
     | 'lakeRoot'
     | 'logFormat'
+    | 'maintenance'
     | 'publicUrl'
     | 'reaper'
     | 'runnerUrls'
@@ -39,6 +41,16 @@ export interface ThreadsOptions {
 }
 
 export type Threads = ReturnType<typeof makeThreads>
+
+const meansOf = ({ maintenance, runnerUrls, ...config }: ThreadsOptions['config']): MaintenanceMeans | null =>
+  maintenance && {
+    ...maintenance,
+    runnerUrls: runnerUrls ?? [],
+    publicUrl: config.publicUrl,
+    lakeRoot: config.lakeRoot,
+    sidecarToken: config.sidecarToken,
+    sidecarTokenUrls: config.sidecarTokenUrls,
+  }
 
 /** Makes the dispatcher, the scheduler, the trigger evaluator and, unless it is switched off, the reaper. */
 export function makeThreads({ config, processId, sql, answerObjectCall, log, count }: ThreadsOptions) {
@@ -89,7 +101,14 @@ export function makeThreads({ config, processId, sql, answerObjectCall, log, cou
     },
   )
   const reaper = config.reaper
-    ? makeReaper({ sql, answerObjectCall, settings, log, onMessage: handlerOf('reaper') })
+    ? makeReaper({
+        sql,
+        answerObjectCall,
+        settings,
+        maintenance: meansOf(config),
+        log,
+        onMessage: handlerOf('reaper'),
+      })
     : null
 
   function eventRecorded(): boolean {
@@ -117,6 +136,8 @@ export function makeThreads({ config, processId, sql, answerObjectCall, log, cou
         return dispatcher.post({ type: 'nudge', about: 'runRequested' })
       case 'ticked':
         return count({ what: 'ticked', runsRequested: message.runsRequested })
+      case 'maintained':
+        return count({ what: 'maintained', outcome: message.outcome, bytes: message.bytes })
       case 'alive':
       case 'led':
       case 'reaped':

@@ -47,7 +47,7 @@ export async function oldTables(sql: Sql, cutoff: Date): Promise<OldTable[]> {
 }
 
 /** For a query about `e`: whether an open attempt writes this table, or an open branch of a user has changed it. */
-const isBusy = (sql: Sql | SqlTx) => sql`
+export const isBusy = (sql: Sql | SqlTx) => sql`
   (exists (select from run_attempt a join run r on r.id = a.run_id
     where a.state = 'open' and r.namespace = e.namespace and r.layer = e.layer and r.pipeline = e.name)
   or exists (select from branch_entry b join lake_ref f on f.name = b.ref and f.kind = 'user' and f.state = 'open'

@@ -110,11 +110,13 @@ export function smallFiles(
   return fileBytes === null ? smallByRows(files, fileRows) : smallByBytes(files, fileBytes)
 }
 
+/** Files of one tier have similar sizes. */
+export const tierOf = (bytes: number): number =>
+  Math.max(0, Math.ceil(Math.log(bytes / TIER_BYTES) / Math.log(TIER_FACTOR)))
+
 /** Selects files of a similar size. Combining the smallest files with a large one would rewrite the large one again and again. */
 function smallByBytes(files: readonly TableFile[], fileBytes: number): Set<TableFile> {
   const small = files.filter(({ file }) => file.sizeBytes < fileBytes * SMALL_SHARE)
-  const tierOf = (bytes: number) =>
-    Math.max(0, Math.ceil(Math.log(bytes / TIER_BYTES) / Math.log(TIER_FACTOR)))
   const chosen = new Set<TableFile>()
   for (const group of Map.groupBy(
     small,

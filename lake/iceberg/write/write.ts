@@ -155,13 +155,22 @@ async function planSnapshots(write: Write): Promise<CommitPlan> {
   }
 }
 
+/** Plans a `replace` snapshot: new files with exactly the rows of the files that they replace, and fewer small manifests. */
+export const planReplacement = (
+  write: Omit<Write, 'operation' | 'compacted'> & { smallManifestsLimit: number },
+): Promise<CommitPlan> => planSnapshot({ ...write, operation: 'replace' })
+
 /** The same files, after a snapshot has perhaps moved their entries to its own manifests. */
 function movedTo(objects: readonly StoredObject[], replaced: ReplacedFiles = new Map()): ReplacedFiles {
   const locations = new Set([...replaced.values()].flatMap((ofManifest) => [...ofManifest]))
   return new Map([...replaced, ...objects.map(({ location }) => [location, locations] as const)])
 }
 
-type SnapshotWrite = Omit<Write, 'operation' | 'compacted'> & { operation: Write['operation'] | 'replace' }
+type SnapshotWrite = Omit<Write, 'operation' | 'compacted'> & {
+  operation: Write['operation'] | 'replace'
+  /** Default: `SMALL_MANIFESTS_LIMIT`. */
+  smallManifestsLimit?: number
+}
 
 async function planSnapshot(write: SnapshotWrite): Promise<CommitPlan> {
   const { metadata, operation, files, deletes = [], reader } = write
@@ -300,7 +309,7 @@ export function snapshotIdOf(uuid: string): bigint {
  * files.
  */
 async function carryOverOrRemove(
-  { operation, replaced, reader }: SnapshotWrite,
+  { operation, replaced, reader, smallManifestsLimit }: SnapshotWrite,
   manifests: readonly ManifestFile[],
   objects: ManifestWriter,
   added: readonly ManifestEntry[],
@@ -320,6 +329,7 @@ async function carryOverOrRemove(
         before.filter((manifest) => !hasReplaced(manifest)),
         reader,
         objects,
+        smallManifestsLimit,
       )
       const removedLocations = new Set([...(replaced?.values() ?? [])].flatMap((locations) => [...locations]))
       const removed = await objects.remove(before.filter(hasReplaced), reader, ({ file }) =>
@@ -332,10 +342,15 @@ async function carryOverOrRemove(
 }
 
 /** Keeps the existing manifests of an append. Many small manifests are merged. */
-async function carryOver(before: readonly ManifestFile[], reader: ManifestReader, objects: ManifestWriter) {
+async function carryOver(
+  before: readonly ManifestFile[],
+  reader: ManifestReader,
+  objects: ManifestWriter,
+  smallManifestsLimit = SMALL_MANIFESTS_LIMIT,
+) {
   const live = before.filter((manifest) => liveFiles(manifest) > 0)
   const small = new Set(live.filter((manifest) => liveFiles(manifest) < MANIFEST_FILES_LIMIT))
-  if (small.size < SMALL_MANIFESTS_LIMIT) return objects.carryOver(live)
+  if (small.size < smallManifestsLimit) return objects.carryOver(live)
   objects.carryOver(live.filter((manifest) => !small.has(manifest)))
   await objects.rewrite([...small], reader, asExisting)
 }

@@ -16,8 +16,13 @@ import {
   type WriteRules,
   writeByStrategy,
 } from '../../../lake/iceberg/write/strategy.ts'
-import { type NewDataFile, planCommit, replacedFiles } from '../../../lake/iceberg/write/write.ts'
-import type { WriteEngine } from '../../../lake/iceberg/write/write-engine.ts'
+import {
+  type CommitPlan,
+  type NewDataFile,
+  planCommit,
+  replacedFiles,
+} from '../../../lake/iceberg/write/write.ts'
+import type { WriteEngine, WrittenFile } from '../../../lake/iceberg/write/write-engine.ts'
 import type { TableName } from '../../../lake/pipeline/names.ts'
 import { quoteIdentifier } from '../../../lake/quote.ts'
 import { type LakeSession, openInstance } from '../attempt/lake-session.ts'
@@ -176,7 +181,7 @@ async function isBareNull(
 }
 
 /** An engine instance for SQL that the runner wrote. */
-function writeEngine(engine: EngineLease, number: number, signal: AbortSignal): WriteEngine {
+export function writeEngine(engine: EngineLease, number: number, signal: AbortSignal): WriteEngine {
   return {
     run: async (sql) => {
       await engine.call({ kind: 'run', number, sql }, signal)
@@ -200,11 +205,20 @@ export interface StoredResult {
 const FILES_STORED_AT_ONCE = 16
 
 export function storeResult(change: TableChange, lake: LakeSession): StoredResult {
-  const stored = addedFiles(change).map(({ path, ...file }) => ({
+  return { change, ...storeFiles(addedFiles(change), change.metadata.location, lake) }
+}
+
+/** Begins to store local files in the directory of a table. */
+export function storeFiles(
+  written: readonly WrittenFile[],
+  tableLocation: string,
+  lake: LakeSession,
+): Pick<StoredResult, 'files' | 'placed'> {
+  const stored = written.map(({ path, ...file }) => ({
     path,
-    file: { ...file, location: dataLocation(change.metadata.location, randomUUID()) },
+    file: { ...file, location: dataLocation(tableLocation, randomUUID()) },
   }))
-  const storeFiles = async () => {
+  const storeAll = async () => {
     const paths: string[] = []
     for (let from = 0; from < stored.length; from += FILES_STORED_AT_ONCE)
       paths.push(
@@ -216,10 +230,10 @@ export function storeResult(change: TableChange, lake: LakeSession): StoredResul
       )
     return paths
   }
-  const placed = storeFiles()
+  const placed = storeAll()
   // The caller that awaits `placed` gets the error.
   placed.catch(() => {})
-  return { change, files: stored.map(({ file }) => file), placed }
+  return { files: stored.map(({ file }) => file), placed }
 }
 
 /**
@@ -255,6 +269,16 @@ export async function commitResult(
     reader: lake.reader,
     summary: { 'sluice.run-id': runId, [ROWS_WRITTEN]: String(change.rowsWritten) },
   })
+  return commitPlan(plan, placed, name, lake)
+}
+
+/** Commits a plan to the branch, once. Resolves to the branch's commit when the plan's objects and all files are durable. */
+export async function commitPlan(
+  plan: CommitPlan,
+  placed: Promise<unknown>,
+  name: TableName,
+  lake: LakeSession,
+): Promise<string> {
   // Only this attempt reads the branch, and nothing is merged before the attempt has reported its end. So the attempt must wait
   // until the files are durable; the catalog need not.
   const [committed, ...written] = await Promise.allSettled([
