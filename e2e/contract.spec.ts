@@ -277,6 +277,12 @@ test('branches and tags answer as specified', async ({ request }) => {
   await ok(request, 'DELETE /api/v1/tags/{name}', 204, { at: tag })
 })
 
+test('the diff of a run answers as specified', async ({ request }) => {
+  const { runs } = await getJson(request, '/api/v1/runs', named)
+  const id = String(runs[0].id)
+  await ok(request, 'GET /api/v1/runs/{id}/diff', 200, { at: { id }, has: 'from to tables total' })
+})
+
 test('commits and states of tables answer as specified', async ({ request }) => {
   const commit = 'id number branch message author? run_id? build_id? tables created_at'
   await ok(request, 'GET /api/v1/commits', 200, { list: 'commits', has: commit })

@@ -116,7 +116,14 @@ test('a restored table has its earlier rows for readers and for the next run', {
 })
 
 test('a diff shows what a run changed on a branch', {
-  tag: ['@branches.diff', '@branches.diff.400', '@branches.diff.404', '@branches.diff.table'],
+  tag: [
+    '@branches.diff',
+    '@branches.diff.400',
+    '@branches.diff.404',
+    '@branches.diff.table',
+    '@runs.diff',
+    '@runs.diff.404',
+  ],
 }, async ({ request }) => {
   const namespace = await newNamespace(request)
   const sql = (rows: string) => `select * from (values ${rows}) t(id, word)`
@@ -129,7 +136,11 @@ test('a diff shows what a run changed on a branch', {
   await request.post('/api/v1/branches', { data: { name: branch } })
   await writeFile(request, `${pipeline.prefix}pipeline.sql`, sql("(1, 'one'), (2, 'zwei'), (3, 'drei')"))
   await publish(request, pipeline)
-  await ended(request, await requestRun(request, pipeline, { branch }))
+  const run = await ended(request, await requestRun(request, pipeline, { branch }))
+  const ofRun = await getJson(request, `/api/v1/runs/${run.id}/diff`)
+  expect(ofRun).toMatchObject({ from: branch, tables: [{ rows_added: 2, rows_removed: 1, conflict: false }] })
+  expect(await getJson(request, `/api/v1/runs/${run.id}/diff`)).toEqual(ofRun)
+  await expectError(await request.get('/api/v1/runs/00000000-0000-7000-8000-000000000000/diff'), 404)
 
   const path = `/api/v1/branches/${branch}/diff`
   const table = { namespace, layer: 'gold', name: pipeline.name }

@@ -381,6 +381,7 @@ export const RULES: Readonly<Record<string, Rule>> = {
   'GET /api/v1/runs/:id': partOfPipeline('read', 'run'),
   'POST /api/v1/runs/:id/cancel': partOfPipeline('write', 'run'),
   'GET /api/v1/runs/:id/logs': partOfPipeline('read', 'run'),
+  'GET /api/v1/runs/:id/diff': partOfPipeline('read', 'run'),
 
   'GET /api/v1/schedules': VISIBLE_ONLY,
   'POST /api/v1/schedules': pipelineOfBody,

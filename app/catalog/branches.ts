@@ -16,6 +16,7 @@ export {
   type NestedOutcome,
   openParentPart,
 } from './store/nested-branches.ts'
+export { keepRunDiffs } from './store/run-diffs.ts'
 export {
   type CommitFilter,
   closeUserBranch,

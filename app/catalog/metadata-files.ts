@@ -6,6 +6,9 @@ import type { ObjectStore } from '../objects/port.ts'
 /** Limit of the metadata cache. Metadata of a table is about 2 KB and grows by about 1 KB per snapshot. */
 const CACHE_BYTES_MAX = 64 * 1_048_576
 
+/** A file that a state names is not in the object store. */
+export class MissingLakeFile extends Error {}
+
 export type MetadataFiles = ReturnType<typeof makeMetadataFiles>
 
 /** A cached metadata file never becomes stale, because each file is written once under a unique name. */
@@ -21,7 +24,7 @@ export function makeMetadataFiles({ objects, newId }: { objects: ObjectStore; ne
       const cached = cache.get(location)
       if (cached !== undefined) return cached
       const file = await objects.text(keyIn(location))
-      if (file === null) throw new Error(`the metadata file ${location} is missing`)
+      if (file === null) throw new MissingLakeFile(`the metadata file ${location} is missing`)
       cache.set(location, file.text)
       return file.text
     },

@@ -4,7 +4,8 @@ import { testAccess } from '../../sidecars/rpc/testing.ts'
 import { duringTests } from '../../tools/test/during.ts'
 import { makeLakeReader } from '../catalog/lake-reader.ts'
 import { makeMetadataFiles } from '../catalog/metadata-files.ts'
-import { openTestBranch } from '../catalog/test-rows.ts'
+import { forgetBranches } from '../catalog/store/history.ts'
+import { aRun, openTestBranch } from '../catalog/test-rows.ts'
 import { systemClock } from '../core/clock.ts'
 import { newId } from '../core/ids.ts'
 import { makeQueryService } from '../query/service.ts'
@@ -201,4 +202,24 @@ test('a caller sees only diffs of visible tables', async () => {
   const signal = AbortSignal.timeout(20_000)
   expect(await diffs.diff('dev', {}, signal, sees('default'))).toMatchObject({ total: 1 })
   expect(await diffs.diff('dev', {}, signal, sees('other'))).toMatchObject({ tables: [], total: 0 })
+})
+
+test('the diff of a run outlives the states of the run', async () => {
+  const { catalog } = queries
+  await queries.table('default.gold.orders', 'select unnest([1, 2]) as id')
+  const attempt = await catalog.attempt({ namespace: 'default', layer: 'gold', name: 'orders' })
+  await aRun(catalog.sql, attempt)
+  await catalog.sql`update run set attempt = 1 where id = ${attempt.runId}`
+  await attempt.write("select unnest([2, 3, 4]) as id, 'x' as word", 'overwrite')
+  const read = async () =>
+    (await requestTo(app, 'GET', `/api/v1/runs/${attempt.runId}/diff`)).json() as Promise<{
+      tables: object[]
+    }>
+  const live = await read()
+  expect(live.tables).toMatchObject([
+    { change: 'changed', rows_before: 2, rows_after: 3, rows_added: 3, rows_removed: 2 },
+  ])
+  await catalog.sql`update run set status = 'failed' where id = ${attempt.runId}`
+  await catalog.sql.begin((tx) => forgetBranches(tx, [attempt.branch]))
+  expect(await read()).toEqual(live)
 })

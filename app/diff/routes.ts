@@ -4,10 +4,14 @@ import { ErrorBody } from '../core/names.ts'
 import { setLink } from '../core/pagination.ts'
 import { visibleTo } from '../http/exchange.ts'
 import { listsResponseOf } from '../query/engine-rows.ts'
+import { RunPath } from '../runs/schema.ts'
 import { Diff, DiffQuery, RowDiff, RowDiffPath, RowDiffQuery } from './schema.ts'
 import type { DiffService } from './service.ts'
 
 export const diffRoutes = (diffs: DiffService) =>
+  new Elysia().use(branchDiffRoutes(diffs)).use(runDiffRoutes(diffs))
+
+const branchDiffRoutes = (diffs: DiffService) =>
   new Elysia({ prefix: '/branches', tags: ['branches'] })
     .get(
       '/:branch/diff',
@@ -51,3 +55,18 @@ export const diffRoutes = (diffs: DiffService) =>
         },
       },
     )
+
+const runDiffRoutes = (diffs: DiffService) =>
+  new Elysia({ prefix: '/runs', tags: ['runs'] }).get(
+    '/:id/diff',
+    ({ params, request }) => diffs.ofRun(params.id, request.signal),
+    {
+      params: RunPath,
+      response: { 200: Diff, 404: ErrorBody, 503: ErrorBody },
+      detail: {
+        operationId: 'getRunDiff',
+        summary: 'Compare the result of a run',
+        description: 'Returns what the run changed, or what it would change while it is not merged.',
+      },
+    },
+  )

@@ -8,6 +8,7 @@ import { MAIN } from '../core/lake-version.ts'
 import { limitOf, pageOf } from '../core/pagination.ts'
 import { type ComparedRows, Incomparable, type StatePair } from '../query/compare.ts'
 import type { QueryService } from '../query/service.ts'
+import { makeRunDiffs } from './run-diff.ts'
 import { DIFF_ROWS, type Diff, type DiffQuery, type RowDiffQuery } from './schema.ts'
 import { type ChangeFilter, changedTables, countChangedTables } from './store.ts'
 import type { TableDiffs } from './table-diff.ts'
@@ -92,5 +93,5 @@ export function makeDiffService({ sql, queries, tableDiffs, uniqueKeyOf }: DiffD
     return { before: found.metadataLocation, after: found.metadataLocation }
   }
 
-  return { diff, rows }
+  return { diff, rows, ofRun: makeRunDiffs({ sql, tableDiffs }) }
 }

@@ -2,13 +2,14 @@
 import { alias } from 'drizzle-orm/pg-core'
 import type { Sql } from '../../drizzle/client.ts'
 import { COUNT, computed, nullable, only, pick, type RowOf, select } from '../../drizzle/rows.ts'
-import { branchEntries, lakeContents } from '../../drizzle/schema/index.ts'
+import { branchEntries, lakeContents, runs } from '../../drizzle/schema/index.ts'
 import type { Part } from '../../drizzle/sql.ts'
 import { andVisibleTable } from '../../drizzle/visibility.ts'
 import type { TableName } from '../../lake/pipeline/names.ts'
 import { entriesOf, type View } from '../catalog/views.ts'
 import type { Visible } from '../core/access.ts'
 import type { Page } from '../core/pagination.ts'
+import type { Diff } from './schema.ts'
 
 const [before, after] = [alias(lakeContents, 'before'), alias(lakeContents, 'after')]
 const CHANGE = {
@@ -66,4 +67,29 @@ function changes(sql: Sql, { branch, against, visible, table }: ChangeFilter): P
           : sql`and entry.namespace = ${table.namespace} and entry.layer = ${table.layer} and entry.name = ${table.name}`
       }
       ${andVisibleTable(sql, visible)}`
+}
+
+const RUN = {
+  branch: computed<string>("'run-' || r.id || '-' || r.attempt"),
+  target: alias(runs, 'r').branch,
+  isMerged: computed<boolean>("r.status = 'success'"),
+  hasEnded: computed<boolean>("r.status in ('success', 'failed', 'cancelled')"),
+}
+
+/** The branch of a run's latest attempt, and the branch that the run merges into; null: no such run. */
+export async function runBranch(sql: Sql, id: string): Promise<RowOf<typeof RUN> | null> {
+  const [row] = await select(sql, RUN)`from run r where r.id = ${id}`
+  return row ?? null
+}
+
+/** The stored diff of a run; null while none is stored. */
+export async function keptRunDiff(sql: Sql, id: string): Promise<Diff | null> {
+  const [row] = await select(sql, { diff: computed<Diff>('diff') })`from run_diff where run_id = ${id}`
+  return row?.diff ?? null
+}
+
+/** Stores the diff of a run. A diff that is stored already stays. */
+export async function keepRunDiff(sql: Sql, id: string, diff: Diff): Promise<void> {
+  await sql`
+    insert into run_diff (run_id, diff) select id, ${sql.json(diff)} from run where id = ${id} on conflict do nothing`
 }

@@ -142,6 +142,12 @@ export const runFiles = pgTable(
   (t) => [primaryKey({ columns: [t.runId, t.attempt, t.landingFileId] })],
 )
 
+/** The diff of a run: as a client read it first, or as the reaper stored it before it deleted the states. */
+export const runDiffs = pgTable('run_diff', (pg) => ({
+  runId: pg.uuid('run_id').primaryKey(),
+  diff: pg.jsonb('diff').notNull(),
+}))
+
 /** `seq` is attempt * 1,000,000 + line, so a repeated line is dropped by its number. */
 export const runLogs = pgTable(
   'run_log',

@@ -5,6 +5,7 @@ import { computed, only, pick, present, type RowOf, returning, select } from '..
 import { branchEntries, lakeContents, lakeRefs, mainEntries } from '../../../drizzle/schema/index.ts'
 import { BATCH_ROWS, inBatches, inSequence, type Reaping } from '../../retention/reaping.ts'
 import { closeBranches, lockedHead } from './branches.ts'
+import { keepRunDiffs } from './run-diffs.ts'
 
 /** Each branch has an entry, a content, and one or two commits. */
 const BRANCHES_PER_BATCH = 1_000
@@ -169,6 +170,7 @@ export async function forgetBranches(
   tx: SqlTx,
   names: readonly string[],
 ): Promise<{ rows: number; contents: RowOf<typeof UNUSED>[] }> {
+  await keepRunDiffs(tx, names)
   const entries = await returning(tx, pick(branchEntries, 'contentId', 'baseContent'))`
     delete from branch_entry where ref = any(${names as string[]})`
   const ids = entries.flatMap(({ contentId, baseContent }) => [contentId, baseContent ?? []].flat())
