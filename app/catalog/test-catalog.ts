@@ -18,12 +18,23 @@ import {
   type TableIdentifier,
   tableFrom,
 } from '../../lake/iceberg/read/client.ts'
-import { dataFilesOf, makeManifestReader } from '../../lake/iceberg/read/scan.ts'
+import {
+  dataFilesOf,
+  type LiveFile,
+  liveManifestsOf,
+  makeManifestReader,
+  tableFilesOf,
+} from '../../lake/iceberg/read/scan.ts'
 import { localFiles, POSITION_FIELDS, readTable, storedFilesOf } from '../../lake/iceberg/read/table-sql.ts'
 import { fieldIdsLiteral, fieldsWritten, selectForWrite } from '../../lake/iceberg/sql.ts'
 import { schemaForAppend, schemaForReplace } from '../../lake/iceberg/write/evolution.ts'
 import { type CopyResult, metricsOf } from '../../lake/iceberg/write/stats.ts'
-import { type CommitPlan, planCommit } from '../../lake/iceberg/write/write.ts'
+import {
+  type CommitPlan,
+  planCommit,
+  planReplacement,
+  replacedFiles,
+} from '../../lake/iceberg/write/write.ts'
 import type { TableName } from '../../lake/pipeline/names.ts'
 import { quoteLiteral } from '../../lake/quote.ts'
 import { testDatabase } from '../../tools/test/database.ts'
@@ -63,8 +74,8 @@ export interface TestCatalog {
   fetch(path: string, token: string | null, init?: RequestInit): Promise<Response>
   /** Opens a branch on the head of main with a token and a client of its attempt. */
   attempt(table: TableName): Promise<TestAttempt>
-  /** A token for the head of main, with a client. */
-  reader(): Promise<{ token: string; client: TestClient; commit: number }>
+  /** A token for a commit of main, by default its head, with a client. */
+  reader(at?: number): Promise<{ token: string; client: TestClient; commit: number }>
   merge(attempt: TestAttempt, testedCommit: string): Promise<string | undefined>
   /** The rows of a table. DuckDB reads files that were fetched through the gateway. */
   rows(token: string, metadata: TableMetadata): Promise<Record<string, unknown>[]>
@@ -92,6 +103,8 @@ export interface TestAttempt {
     query: string,
     operation: 'append' | 'overwrite',
   ): Promise<{ metadata: TableMetadata; commit: string }>
+  /** Combines all data files of the table in a `replace` snapshot, as maintenance does. */
+  compact(): Promise<{ metadata: TableMetadata; commit: string }>
   /** Deletes rows of the table's first data file by their positions, as another engine does. */
   deletePositions(positions: readonly number[]): Promise<{ metadata: TableMetadata; commit: string }>
 }
@@ -170,6 +183,17 @@ export async function openTestCatalog(
       return new Uint8Array(await response.arrayBuffer())
     })
 
+  const localsOf = async (files: readonly LiveFile[], token: string) => {
+    const paths = await Promise.all(
+      storedFilesOf(files).map(async ({ location }) => {
+        const path = join(directory, `${newId()}.parquet`)
+        await Bun.write(path, await request(`/lake/objects/${keyIn(location)}`, token))
+        return [location, path] as const
+      }),
+    )
+    return localFiles(files, new Map(paths))
+  }
+
   const attempt: TestCatalog['attempt'] = async (table) => {
     const runId = newId()
     const branch = `run-${runId}-1`
@@ -244,13 +268,36 @@ export async function openTestCatalog(
       for (const object of planned.objects) await put(object.location, object.bytes)
       return commitPlan(planned)
     }
+    const compact: TestAttempt['compact'] = async () => {
+      const { metadata } = await client.loadTable(identifier)
+      const reader = readerOf(token)
+      const live = await liveManifestsOf(metadata, metadata['current-snapshot-id'] ?? 0n, reader)
+      const replaced = await tableFilesOf(live, reader)
+      const schema = currentSchema(metadata)
+      const locals = await localsOf(
+        replaced.map(({ file }) => file),
+        token,
+      )
+      const planned = await planReplacement({
+        metadata,
+        isStaged: false,
+        files: [await copy(metadata, `FROM ${readTable(schema, locals)}`, schema.fields)],
+        replaced: replacedFiles(replaced),
+        smallManifestsLimit: 2,
+        at: Date.now(),
+        uuid: crypto.randomUUID(),
+        reader,
+      })
+      for (const object of planned.objects) await put(object.location, object.bytes)
+      return commitPlan(planned)
+    }
     const commitPlan = async (planned: CommitPlan) => {
       const { metadata, config } = await client.commit(identifier, planned)
       const commit = config['x-sluice-commit']
       assert(commit !== undefined, 'a commit names itself')
       return { metadata, commit }
     }
-    return { runId, branch, token, client, plan, write, deletePositions }
+    return { runId, branch, token, client, plan, write, compact, deletePositions }
   }
 
   return {
@@ -265,8 +312,8 @@ export async function openTestCatalog(
     requests,
     fetch: request,
     attempt,
-    reader: async () => {
-      const commit = await headOfMain(sql)
+    reader: async (at) => {
+      const commit = at ?? (await headOfMain(sql))
       const token = tokens.read({ commit, expiresAt })
       return { token, commit, client: await connect('sluice', token) }
     },
@@ -278,15 +325,8 @@ export async function openTestCatalog(
     },
     rows: async (token, metadata) => {
       const files = await dataFilesOf(metadata, metadata['current-snapshot-id'] ?? 0n, readerOf(token))
-      const paths = await Promise.all(
-        storedFilesOf(files).map(async ({ location }) => {
-          const path = join(directory, `${newId()}.parquet`)
-          await Bun.write(path, await request(`/lake/objects/${keyIn(location)}`, token))
-          return [location, path] as const
-        }),
-      )
       const result = await duckdb.runAndReadAll(
-        `FROM ${readTable(currentSchema(metadata), localFiles(files, new Map(paths)))} ORDER BY ALL`,
+        `FROM ${readTable(currentSchema(metadata), await localsOf(files, token))} ORDER BY ALL`,
       )
       return result.getRowObjectsJson()
     },
