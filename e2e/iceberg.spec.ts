@@ -57,6 +57,28 @@ test('a table that an engine writes on a branch merges into main @iceberg.write'
   expect(metadata.properties.owner).toBe('ada')
 })
 
+test('a merge removes a table that the branch dropped @iceberg.drop', async ({ request }) => {
+  const namespace = await newNamespace(request)
+  const { name } = await newTable(request, { namespace, layer: 'gold' }, 'select 1 as id')
+  const branch = fresh('dev')
+  expect((await request.post('/api/v1/branches', { data: { name: branch } })).status()).toBe(201)
+  const table = (warehouse: string) =>
+    `/iceberg/v1/${warehouse}/namespaces/${namespace}%1Fgold/tables/${name}`
+  expect((await request.delete(table('sluice'))).status()).toBe(403)
+  expect((await request.delete(table(`sluice.${branch}`))).status()).toBe(204)
+  const query = (version: object) =>
+    request.post('/api/v1/query', {
+      data: { sql: `select * from "${namespace}".gold."${name}"`, ...version },
+    })
+  expect((await query({ branch })).status()).toBe(400)
+  expect((await query({})).status()).toBe(200)
+  const diff = await (await request.get(`/api/v1/branches/${branch}/diff`)).json()
+  expect(diff.tables).toMatchObject([{ namespace, name, change: 'removed', rows_removed: 1 }])
+  expect((await request.post(`/api/v1/branches/${branch}/merge`, { data: {} })).status()).toBe(200)
+  expect((await request.get(table('sluice'))).status()).toBe(404)
+  expect((await query({})).status()).toBe(400)
+})
+
 test('a refusal has the format of Iceberg @iceberg.errors', async ({ request }) => {
   const answer = await request.get('/iceberg/v1/sluice/namespaces/default%1Fgold/tables/absent')
   expect([answer.status(), await answer.json()]).toMatchObject([

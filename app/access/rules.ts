@@ -432,6 +432,7 @@ export const RULES: Readonly<Record<string, Rule>> = {
   [`POST ${N}/:namespace/views`]: BY_CATALOG,
   [`GET ${N}/:namespace/views/:view`]: VISIBLE_ONLY,
   [`POST ${V}/:prefix/transactions/commit`]: BY_CATALOG,
+  [`DELETE ${N}/:namespace/tables/:table`]: BY_CATALOG,
   [`POST ${N}/:namespace/tables/:table/metrics`]: checkedByRoute('read on the table; nothing is stored'),
 
   [`GET ${N}/:namespace/tables/:table/credentials`]: VISIBLE_ONLY,

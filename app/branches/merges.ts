@@ -60,7 +60,8 @@ export function makeMergeService({ sql, newId, gate, resources }: MergeDeps) {
       if (plan.changes.length === 0) return { status: 'unchanged', commit: plan.commit, tables: [] }
       await requireWrite(plan.changes, by.access)
       refuseConflicts(name, plan.changes)
-      const judged = await gate(plan.changes, { commit: plan.commit, branch: name }, by)
+      const present = plan.changes.filter(({ contentId }) => contentId !== null)
+      const judged = await gate(present, { commit: plan.commit, branch: name }, by)
       refuseFailures(name, judged)
       // Tests may take minutes, and the right may have been revoked meanwhile.
       if (judged.results.length > 0) await requireWrite(plan.changes, by.access)

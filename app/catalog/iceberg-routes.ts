@@ -44,7 +44,10 @@ const ENDPOINTS = [
   'GET /v1/{prefix}/namespaces/{namespace}/views/{view}',
   'HEAD /v1/{prefix}/namespaces/{namespace}/views/{view}',
 ]
-const TRANSACTIONS = 'POST /v1/{prefix}/transactions/commit'
+const WRITES = [
+  'DELETE /v1/{prefix}/namespaces/{namespace}/tables/{table}',
+  'POST /v1/{prefix}/transactions/commit',
+]
 const CREDENTIALS = 'GET /v1/{prefix}/namespaces/{namespace}/tables/{table}/credentials'
 
 export const icebergRoutes = (parts: IcebergParts) =>
@@ -55,7 +58,7 @@ export const icebergRoutes = (parts: IcebergParts) =>
     .use(tableRoutes(parts))
     .use(credentialRoutes(parts))
     .use(viewRoutes(parts))
-    .use(transactionRoutes(parts))
+    .use(writeRoutes(parts))
 
 /** The first route that a client calls: it returns the prefix of the warehouse's routes. */
 const configRoute = ({ sessions, lakeRoot, vending, writes }: IcebergParts) =>
@@ -68,7 +71,7 @@ const configRoute = ({ sessions, lakeRoot, vending, writes }: IcebergParts) =>
       endpoints: [
         ...ENDPOINTS,
         ...(vending === null ? [] : [CREDENTIALS]),
-        ...(writes === null ? [] : [TRANSACTIONS]),
+        ...(writes === null ? [] : WRITES),
       ],
     }
   })
@@ -106,16 +109,25 @@ const credentialRoutes = ({ sessions, catalog, vending }: IcebergParts) => {
   })
 }
 
-const transactionRoutes = ({ writes }: IcebergParts) => {
-  const routes = new Elysia({ prefix: '/:prefix/transactions' })
+/** Writes that only users make. */
+const writeRoutes = ({ writes }: IcebergParts) => {
+  const routes = new Elysia({ prefix: '/:prefix' })
   if (writes === null) return routes
-  return routes.post(
-    '/commit',
-    async ({ request, params }) => {
-      await writes.transact({ request, prefix: params.prefix, body: await bodyOf(request) })
-      return new Response(null, { status: 204 })
-    },
-    { parse: 'none' },
+  return (
+    routes
+      .post(
+        '/transactions/commit',
+        async ({ request, params }) => {
+          await writes.transact({ request, prefix: params.prefix, body: await bodyOf(request) })
+          return new Response(null, { status: 204 })
+        },
+        { parse: 'none' },
+      )
+      // `purgeRequested` changes nothing: only Sluice removes files.
+      .delete('/namespaces/:namespace/tables/:table', async ({ request, params }) => {
+        await writes.drop({ request, prefix: params.prefix, body: '' }, tableIn(params))
+        return new Response(null, { status: 204 })
+      })
   )
 }
 

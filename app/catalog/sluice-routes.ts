@@ -34,9 +34,9 @@ export const sluiceRoutes = ({ sql, objects, log }: SluiceDeps, access: Access) 
     .get('/branches/:branch/tables', async ({ request, params: { branch } }) => {
       access.claimsOf(request)
       await access.checkBranch(request, branch)
-      const tables = await changesOfBranch(sql, branch)
-      if (tables === null) throw noSuch(`open branch ${branch}`)
-      return { tables: tables.map(onWire), dropped: [] }
+      const changes = await changesOfBranch(sql, branch)
+      if (changes === null) throw noSuch(`open branch ${branch}`)
+      return { tables: changes.tables.map(onWire), dropped: changes.dropped }
     })
 
     /** The landing files of a zone that the attempt or the preview reads. */

@@ -18,7 +18,7 @@ import { checkNewSnapshots } from './foreign-files.ts'
 import { isTableDirectory } from './lake-keys.ts'
 import type { MetadataFiles } from './metadata-files.ts'
 import { GC_REFUSED, withoutGarbageCollection } from './served-metadata.ts'
-import { currentSnapshotId, figuresOf } from './service.ts'
+import { currentSnapshotId, figuresOf, messageOf } from './service.ts'
 import { tableIn, type View } from './store/tables.ts'
 import type { UserChange } from './store/user-commits.ts'
 
@@ -31,10 +31,11 @@ export interface TableStateDeps {
   newId: NewId
 }
 
-/** A new state of a table with its stored metadata file. */
+/** A new state of a table, or its end. */
 export interface NewState {
-  table: TableName
-  metadata: TableMetadata
+  /** The message of a commit with this change alone. */
+  message: string
+  /** The stored metadata file; empty for a dropped table. */
   location: string
   change: UserChange
 }
@@ -49,9 +50,7 @@ export function makeTableStates({ sql, objects, files, lakeRoot, clock, newId }:
   /** Writes the metadata file of a state. A failure before the commit leaves only an unreferenced file. */
   async function stored(table: TableName, base: Base | null, metadata: TableMetadata): Promise<NewState> {
     const location = await files.write(metadata.location, base?.metadataLocation, serializeMetadata(metadata))
-    const change = {
-      table,
-      base: base?.contentId ?? null,
+    const state = {
       tableUuid: metadata['table-uuid'],
       snapshotId: currentSnapshotId(metadata),
       change: contentChange(base?.metadata ?? null, metadata),
@@ -62,7 +61,8 @@ export function makeTableStates({ sql, objects, files, lakeRoot, clock, newId }:
         ...figuresOf(metadata),
       },
     }
-    return { table, metadata, location, change }
+    const change = { table, base: base?.contentId ?? null, state }
+    return { message: messageOf(table, metadata), location, change }
   }
 
   function checkNewLocation(table: TableName, { location }: TableMetadata): void {
@@ -88,6 +88,14 @@ export function makeTableStates({ sql, objects, files, lakeRoot, clock, newId }:
       checkNewLocation(table, metadata)
       checkPaths(metadata)
       return metadata
+    },
+
+    /** The end of a table of a branch. Its files stay, because main and other branches may read them. */
+    async dropped(view: View, table: TableName): Promise<NewState> {
+      const current = await tableIn(sql, view, table)
+      if (current?.kind !== 'table') throw noSuchTable(tableKey(table))
+      const change = { table, base: current.contentId, state: null }
+      return { message: `drop ${tableKey(table)}`, location: '', change }
     },
 
     /** Applies a commit to a table of a branch. Throws 404 for a missing table, unless the commit creates the table. */

@@ -9,7 +9,16 @@ import { duringTests } from '../../tools/test/during.ts'
 import type { Resources } from '../access/service.ts'
 import { identityOf } from '../access/testing.ts'
 import type { Visible } from '../core/access.ts'
+import { newId } from '../core/ids.ts'
 import { bytesOf } from '../objects/body.ts'
+import {
+  changesOf,
+  dropUnchanged,
+  headOfMain,
+  lockedBranch,
+  lockedHead,
+  mergeUserBranch,
+} from './branches.ts'
 import { openTestCatalog, type TestCatalog } from './test-catalog.ts'
 
 // Writes of users with Iceberg REST, on branches.
@@ -46,6 +55,17 @@ async function newBranch(lake = open): Promise<string> {
   await lake.sql`
     insert into lake_ref (name, kind, base) select ${name}, 'user', number from lake_ref where name = 'main'`
   return name
+}
+
+/** Merges a branch as POST /branches/{branch}/merge does after its tests. */
+async function mergeBranch(name: string): Promise<void> {
+  await open.sql.begin(async (tx) => {
+    await lockedHead(tx)
+    const branch = await lockedBranch(tx, name)
+    if (branch === null) throw new Error(`branch ${name} is not open`)
+    const changes = await changesOf(tx, name)
+    await mergeUserBranch(tx, { branch, id: newId(), author: null, message: 'merged', changes })
+  })
 }
 
 /** Makes a table of main with the row `a = 1`. */
@@ -162,6 +182,59 @@ test('a transaction commits all its tables or none', async () => {
     expect((await send(path, { 'table-changes': changes })).body.error?.type).toBe('BadRequestException')
   const none = { ...(await change(one, first)), identifier: { namespace: ['default', 'gold'], name: 'none' } }
   expect((await send(path, { 'table-changes': [none] })).body.error?.type).toBe('NoSuchTableException')
+})
+
+test('a table that a branch drops is gone from main after the merge only', async () => {
+  const [name, branch, other] = [await tableOnMain(), await newBranch(), await newBranch()]
+  const path = (warehouse: string) => `${warehouse}${NAMESPACE}/${name}`
+  const status = async (warehouse: string) =>
+    (await open.fetch(`/iceberg/v1/${path(warehouse)}`, null, { method: 'HEAD' })).status
+  const drop = (warehouse: string) => open.fetch(`/iceberg/v1/${path(warehouse)}`, null, { method: 'DELETE' })
+  expect((await drop('sluice')).status).toBe(403)
+  expect((await drop(`sluice.${branch}`)).status).toBe(204)
+  expect((await drop(`sluice.${branch}`)).status).toBe(404)
+  expect([await status(`sluice.${branch}`), await status(`sluice.${other}`), await status('sluice')]).toEqual(
+    [404, 200, 200],
+  )
+  const listed = await (await open.fetch(`/iceberg/v1/sluice.${branch}${NAMESPACE}`, null)).text()
+  expect(listed).not.toContain(`"${name}"`)
+  expect(await commitsOf(branch)).toEqual([
+    { message: `drop default.gold.${name}`, tables: [`default.gold.${name}`] },
+  ])
+  const base = await headOfMain(open.sql)
+  await mergeBranch(branch)
+  expect([await status('sluice'), await status(`sluice.${base}`), await status(`sluice.${other}`)]).toEqual([
+    404, 200, 200,
+  ])
+  // The name is free again.
+  const later = await newBranch()
+  expect((await send(`sluice.${later}${NAMESPACE}`, { name, schema })).status).toBe(200)
+  await mergeBranch(later)
+  expect(await status('sluice')).toBe(200)
+})
+
+test('a branch drops a table and creates another of the same name', async () => {
+  const [name, branch] = [await tableOnMain(), await newBranch()]
+  const table = `sluice.${branch}${NAMESPACE}/${name}`
+  const { requirements, updates } = await plan(name)
+  expect((await open.fetch(`/iceberg/v1/${table}`, null, { method: 'DELETE' })).status).toBe(204)
+  // The commit was computed from the dropped table.
+  expect((await send(table, { requirements, updates })).body.error?.type).toBe('NoSuchTableException')
+  expect((await send(`sluice.${branch}${NAMESPACE}`, { name, schema })).status).toBe(200)
+  expect((await send(table, { requirements, updates })).body.error?.type).toBe('CommitFailedException')
+  await mergeBranch(branch)
+  const own = newName('own')
+  const created = await newBranch()
+  expect((await send(`sluice.${created}${NAMESPACE}`, { name: own, schema })).status).toBe(200)
+  expect(
+    (await open.fetch(`/iceberg/v1/sluice.${created}${NAMESPACE}/${own}`, null, { method: 'DELETE' })).status,
+  ).toBe(204)
+  expect(
+    await open.sql.begin(async (tx) => {
+      await dropUnchanged(tx, created)
+      return [...(await changesOf(tx, created))]
+    }),
+  ).toHaveLength(0)
 })
 
 test('a repeated request with the same idempotency key gets the first answer', async () => {

@@ -13,7 +13,7 @@ import { answerOnce, type IdempotencyKey } from '../http/idempotency.ts'
 import { idempotencyKeyOf } from '../http/idempotency-key.ts'
 import { badRequest, forbidden, noSuchNamespace, noSuchTable, tableExists } from './errors.ts'
 import { makeNamespaces, tableNamed } from './namespaces.ts'
-import { type LoadedTable, messageOf } from './service.ts'
+import type { LoadedTable } from './service.ts'
 import type { Session, Sessions } from './session.ts'
 import { tableIn } from './store/tables.ts'
 import { commitToUserBranch } from './store/user-commits.ts'
@@ -111,6 +111,12 @@ export function makeUserWrites(deps: UserWriteDeps) {
       return { ...done, metadata: await files.read(done.location) }
     },
 
+    async drop(write: WriteRequest, table: TableName): Promise<void> {
+      const by = await onBranch(write)
+      await requireWrite(by, table, noSuchTable(tableKey(table)))
+      await commitOnce(by, write.body, async () => [await states.dropped(by.session.view, table)])
+    },
+
     /** Commits to several tables at once. */
     async transact(write: WriteRequest): Promise<void> {
       const changes = parseTransaction(write.body).map((change) => {
@@ -139,12 +145,11 @@ function makeCommitOnce({ sql, newId }: Pick<UserWriteDeps, 'sql' | 'newId'>) {
     const [first, ...others] = states
     if (first === undefined) throw new Error('a commit changes no table')
     const head = newId()
-    const message = messageOf(first.table, first.metadata)
     const outcome = await commitToUserBranch(tx, {
       id: head,
       branch,
       author,
-      message: others.length === 0 ? message : `${message} and ${others.length} more tables`,
+      message: others.length === 0 ? first.message : `${first.message} and ${others.length} more tables`,
       changes: states.map(({ change }) => change),
     })
     if (outcome.kind === 'closed') throw new CommitFailed(`branch ${branch} is not open`)

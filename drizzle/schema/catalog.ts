@@ -131,10 +131,8 @@ export const branchEntries = pgTable(
       .notNull()
       .references(() => lakeRefs.name, { onDelete: 'cascade' }),
     ...tableName(),
-    contentId: pg
-      .uuid('content_id')
-      .notNull()
-      .references(() => lakeContents.id),
+    /** Null: the branch dropped the table. */
+    contentId: pg.uuid('content_id').references(() => lakeContents.id),
     baseContent: pg.uuid('base_content'),
   }),
   (t) => [

@@ -92,11 +92,13 @@ export function makeCommits(): TablesAt {
 
   return async function tablesAt(lake, signal) {
     if (lake.branch === '') return mainAt(lake, signal)
-    const [main, { tables }] = await Promise.all([
+    const [main, { tables, dropped }] = await Promise.all([
       mainAt(lake, signal),
       fetchChanges(lake, `branches/${encodeURIComponent(lake.branch)}/tables`, signal),
     ])
-    return new Map([...main, ...tables.map((table) => [tableKey(table), table] as const)])
+    const result = new Map([...main, ...tables.map((table) => [tableKey(table), table] as const)])
+    for (const table of dropped) result.delete(tableKey(table))
+    return result
   }
 }
 

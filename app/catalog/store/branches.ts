@@ -127,12 +127,15 @@ export async function findBranchOf(
   { namespace, layer, name: table }: TableName,
 ): Promise<{ branch: Branch; metadataLocation: string | null } | null> {
   const location = computed<string | null>(sql`
-    (select content.metadata_location from lake_content content where content.kind = 'table' and content.id = coalesce(
-      (select own.content_id from branch_entry own
-       where own.ref = ref.name and own.namespace = ${namespace} and own.layer = ${layer} and own.name = ${table}),
-      (select main.content_id from main_entry main
-       where main.namespace = ${namespace} and main.layer = ${layer} and main.name = ${table}
-         and main.from_commit <= ref.base and (main.to_commit is null or main.to_commit > ref.base))))`)
+    (select content.metadata_location
+     from (select) as one
+     left join branch_entry own
+       on own.ref = ref.name and own.namespace = ${namespace} and own.layer = ${layer} and own.name = ${table}
+     left join main_entry main
+       on main.namespace = ${namespace} and main.layer = ${layer} and main.name = ${table}
+         and main.from_commit <= ref.base and (main.to_commit is null or main.to_commit > ref.base)
+     join lake_content content
+       on content.id = case when own.ref is null then main.content_id else own.content_id end and content.kind = 'table')`)
   const [row] = await select(sql, { ...BRANCH, metadataLocation: location })`
     from lake_ref ref where ref.name = ${name} and ref.name <> 'main'`
   if (row === undefined) return null
@@ -267,7 +270,12 @@ async function writeMerged(tx: SqlTx, merged: MergedRow[]): Promise<void> {
       from ${recordset(tx, mainEntries, MOVED, moves, 'moved')}
       where live.to_commit is null and live.namespace = moved.namespace
         and live.layer = moved.layer and live.name = moved.name`,
-    insertRows(tx, mainEntries, MOVED, moves),
+    insertRows(
+      tx,
+      mainEntries,
+      MOVED,
+      moves.filter(({ contentId }) => contentId !== null),
+    ),
     // The creation time of a commit of main is the time of its merge.
     tx`
       update lake_commit set number = merged.number, message = merged.message, run_id = merged.run_id,

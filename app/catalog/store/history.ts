@@ -173,7 +173,7 @@ export async function forgetBranches(
   await keepRunDiffs(tx, names)
   const entries = await returning(tx, pick(branchEntries, 'contentId', 'baseContent'))`
     delete from branch_entry where ref = any(${names as string[]})`
-  const ids = entries.flatMap(({ contentId, baseContent }) => [contentId, baseContent ?? []].flat())
+  const ids = entries.flatMap(({ contentId, baseContent }) => [contentId ?? [], baseContent ?? []].flat())
   const contents = await removeUnusedContents(
     tx,
     ids.map((id) => ({ id })),

@@ -113,17 +113,26 @@ export async function changesSince(
   return { tables, dropped }
 }
 
-/** The tables that a branch changed, ordered by name; null when no such branch of a user is open. */
-export async function changesOfBranch(sql: Sql, branch: string): Promise<CatalogTable[] | null> {
+/** The tables that a branch changed or dropped, ordered by name; null when no such branch of a user is open. */
+export async function changesOfBranch(
+  sql: Sql,
+  branch: string,
+): Promise<{ tables: CatalogTable[]; dropped: TableName[] } | null> {
   // One statement reads one Postgres snapshot: if the branch closes afterwards, it still had these changes.
-  const rows = await select(sql, { ...TABLE, isTable: computed<boolean>('entry.ref is not null') })`
+  const change = { ...TABLE, isChange: computed<boolean>('entry.ref is not null') }
+  const rows = await select(sql, { ...change, isTable: computed<boolean>('content.id is not null') })`
     from lake_ref ref
     left join branch_entry entry on entry.ref = ref.name
     left join lake_content content on content.id = entry.content_id
     where ref.name = ${branch} and ref.kind = 'user' and ref.state = 'open'
     order by entry.namespace, entry.layer, entry.name`
   if (rows.length === 0) return null
-  return rows.flatMap(({ isTable, ...table }) => (isTable ? [table] : []))
+  return {
+    tables: rows.flatMap(({ isChange: _, isTable, ...table }) => (isTable ? [table] : [])),
+    dropped: rows.flatMap(({ isChange, isTable, namespace, layer, name }) =>
+      isChange && !isTable ? [{ namespace, layer, name }] : [],
+    ),
+  }
 }
 
 /** `namespace`, `layer`, `name` and `content_id` of each table of a view; null means main as it is now. */
@@ -136,7 +145,7 @@ export function entriesOf(sql: Sql | SqlTx, view: View | null) {
     where from_commit <= ${commit} and (to_commit is null or to_commit > ${commit})`
   if (branch === null) return main
   return sql`
-    select namespace, layer, name, content_id from branch_entry where ref = ${branch}
+    select namespace, layer, name, content_id from branch_entry where ref = ${branch} and content_id is not null
     union all
     select main.namespace, main.layer, main.name, main.content_id from (${main}) main
     where not exists (

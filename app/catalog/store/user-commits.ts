@@ -12,10 +12,8 @@ export interface UserChange {
   table: TableName
   /** The content from which the new state was computed; null: the table did not exist. */
   base: string | null
-  tableUuid: string
-  snapshotId: string | null
-  change: ContentChange
-  content: Content
+  /** Null: the table is dropped. */
+  state: { tableUuid: string; snapshotId: string | null; change: ContentChange; content: Content } | null
 }
 
 export interface UserCommit {
@@ -38,9 +36,9 @@ export async function commitToUserBranch(tx: SqlTx, commit: UserCommit): Promise
   const { id, branch: name, author, message } = commit
   const branch = await lockedBranch(tx, name)
   if (branch === null) return { kind: 'closed' }
-  const entries = commit.changes.map(({ table, base, content }) => ({
+  const entries = commit.changes.map(({ table, base, state }) => ({
     ...table,
-    contentId: content.contentId,
+    contentId: state?.content.contentId ?? null,
     base,
   }))
   const current = await select(tx, CURRENT)`
@@ -53,15 +51,11 @@ export async function commitToUserBranch(tx: SqlTx, commit: UserCommit): Promise
   const contentOf = new Map(current.map((entry) => [tableKey(entry), entry]))
   const changed = entries.find((entry) => contentOf.get(tableKey(entry))?.contentId !== entry.base)
   if (changed !== undefined) return { kind: 'changed', table: tableKey(changed) }
-  const contents = commit.changes.map(
-    ({ content: { contentId, ...content }, change, tableUuid, snapshotId }) => ({
-      id: contentId,
-      tableUuid,
-      snapshotId,
-      ...content,
-      ...change,
-    }),
-  )
+  const contents = commit.changes.flatMap(({ state }) => {
+    if (state === null) return []
+    const { content, change, tableUuid, snapshotId } = state
+    return [{ id: content.contentId, tableUuid, snapshotId, ...content, ...change }]
+  })
   const moved = entries.map(({ base: _, ...entry }) => ({
     ...entry,
     ref: name,

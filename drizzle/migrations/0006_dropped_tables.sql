@@ -1,0 +1,1 @@
+ALTER TABLE "branch_entry" ALTER COLUMN "content_id" DROP NOT NULL;
