@@ -193,7 +193,7 @@ export async function composeService(parts: ServiceParts) {
       sharingRoutes(ownership === undefined ? null : makeSharingService(ownership)),
     ],
     ownCredential: [webhookRoutes(services.webhooks)],
-    s3: s3.authenticate,
+    s3,
     foreign: [catalog.userRoutes, s3Routes(s3)],
     internal: [catalog.routes, catalog.objectRoutes],
   })

@@ -43,6 +43,7 @@ import type { Licensing } from './licensing/service.ts'
 import type { Plugins } from './plugins/plugins.ts'
 import { isS3Path } from './s3/authenticate.ts'
 import { s3Error } from './s3/errors.ts'
+import type { S3Service } from './s3/service.ts'
 import { openApiDocument } from './swagger/openapi.ts'
 import { swaggerRoutes } from './swagger/routes.ts'
 
@@ -84,8 +85,8 @@ export interface AppParts {
   api: readonly AnyElysia[]
   /** Webhooks, mounted under /api/v1. They check a credential of their own. */
   ownCredential: readonly AnyElysia[]
-  /** Authenticates requests of S3 clients by their signatures. */
-  s3: Authenticate
+  /** Authenticates requests of S3 clients by their signatures, and finds the endpoint for addresses without its prefix. */
+  s3: Pick<S3Service, 'authenticate' | 'endpointOf'>
   /** Plugins mounted at the root. They require a credential of the API and answer errors in their own format: /iceberg, /s3. */
   foreign: readonly AnyElysia[]
   /** Plugins mounted at the root that check a credential of their own: /catalog, /lake/objects. */
@@ -146,28 +147,30 @@ export function buildApp(parts: AppParts): App {
     .use(inEdition(plainForeign))
     .use(api)
 
-  return {
-    fetch: makeFetch({
-      ...parts,
-      routes: makeRouteTable([
-        ...routesOf(open, 'open'),
-        ...routesOf(internal, 'own-credential'),
-        ...routesOf(ownCredential, 'own-credential'),
-        ...apiRoutes,
-      ]),
-      perform: async (request) => await elysia.fetch(request),
-      authenticate: (request, sender) =>
-        isS3Path(targetOf(request.url).path) ? parts.s3(request, sender) : authenticate(request, sender),
-      authorize: auth?.authorize ?? null,
-      admitUser: parts.licensing?.admit ?? null,
-      accessOf: ownership === undefined ? everythingToAll : accessBy(ownership.enforcement),
-      limitRequest: makeLimitRequest(config.rateLimit, parts.clock),
-      cors: makeCors({ origins: config.corsOrigins, publicUrl: config.shownUrl, isOpen }),
-      checkHost: makeCheckHost(config.allowedHosts),
-      senderOf: makeSenderOf(config.trustedProxies),
-      refusal,
-    }),
-  }
+  const routes = makeRouteTable([
+    ...routesOf(open, 'open'),
+    ...routesOf(internal, 'own-credential'),
+    ...routesOf(ownCredential, 'own-credential'),
+    ...apiRoutes,
+  ])
+  const fetch = makeFetch({
+    ...parts,
+    routes,
+    perform: async (request) => await elysia.fetch(request),
+    authenticate: (request, sender) =>
+      isS3Path(targetOf(request.url).path)
+        ? parts.s3.authenticate(request, sender)
+        : authenticate(request, sender),
+    authorize: auth?.authorize ?? null,
+    admitUser: parts.licensing?.admit ?? null,
+    accessOf: ownership === undefined ? everythingToAll : accessBy(ownership.enforcement),
+    limitRequest: makeLimitRequest(config.rateLimit, parts.clock),
+    cors: makeCors({ origins: config.corsOrigins, publicUrl: config.shownUrl, isOpen }),
+    checkHost: makeCheckHost(config.allowedHosts),
+    senderOf: makeSenderOf(config.trustedProxies),
+    refusal,
+  })
+  return { fetch: (request, peer) => fetch(parts.s3.endpointOf(request), peer) }
 }
 
 /** The response to a request that was refused before its handler, in the format of the path. */

@@ -64,7 +64,7 @@ export function testApp(
     foreign: [],
     ownCredential: [],
     internal: [],
-    s3: () => accessDenied(),
+    s3: { authenticate: () => accessDenied(), endpointOf: (request) => request },
     ...parts,
     config: testConfigOf(parts.config),
   })

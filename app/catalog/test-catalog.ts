@@ -153,7 +153,7 @@ export async function openTestCatalog(
   const app = testApp({
     internal: [routes, objectRoutes],
     foreign: [userRoutes, s3Routes(s3)],
-    s3: s3.authenticate,
+    s3,
     ...appParts,
   })
   const requests: string[] = []

@@ -18,6 +18,20 @@ import {
 
 const PREFIX = '/s3'
 
+/** First segments of other addresses of the service. A bucket with such a name has no address of its own. */
+const TAKEN = ['api', 'catalog', 'health', 'iceberg', 'inspector', 'lake', 'metrics', 'swagger']
+
+/**
+ * Some clients know no endpoint below a path, such as ClickHouse: for them the address begins with the bucket. The request moves
+ * to the endpoint, where all rules for S3 apply.
+ */
+export function endpointOf(request: Request, bucket: string): Request {
+  const { path, query } = targetOf(request.url)
+  const hasBucket = path === `/${bucket}` || path.startsWith(`/${bucket}/`)
+  if (!hasBucket || TAKEN.includes(bucket)) return request
+  return new Request(`http://localhost${PREFIX}${path}${query && `?${query}`}`, request)
+}
+
 /** Whether S3 clients use this path. */
 export const isS3Path = (path: string) => path === PREFIX || path.startsWith(`${PREFIX}/`)
 
@@ -91,13 +105,15 @@ const isSigned = (key: Buffer, request: SignedRequest, signature: Signature) =>
   isSameSignature(expectedSignature(key, request, signature), signature.value)
 
 /**
- * The request as it arrived, and as the client may have signed it. A reverse proxy may change the host, and may remove a prefix
- * of the path.
+ * The request as the client may have signed it. Its address may have begun with the bucket. A reverse proxy may change the host,
+ * and may remove a prefix of the path.
  */
 function formsOf(request: SignedRequest, shownUrl: string | null): SignedRequest[] {
-  if (shownUrl === null) return [request]
+  const forms = [request, { ...request, path: request.path.slice(PREFIX.length) }]
+  if (shownUrl === null) return forms
   const { host, pathname } = new URL(shownUrl)
   const headers = new Headers(request.headers)
   headers.set('host', host)
-  return [request, { ...request, path: `${pathname.replace(/\/$/, '')}${request.path}`, headers }]
+  const base = pathname.replace(/\/$/, '')
+  return [...forms, ...forms.map((form) => ({ ...form, path: `${base}${form.path}`, headers }))]
 }

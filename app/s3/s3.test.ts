@@ -37,7 +37,7 @@ beforeAll(async () => {
   }
 })
 
-const clientWith = (credentials: S3Credentials, at: Partial<{ systemClockOffset: number }> = {}) =>
+const clientWith = (credentials: S3Credentials, at: { systemClockOffset?: number; endpoint?: string } = {}) =>
   new S3Client({
     endpoint: `${catalog.url}/s3`,
     region: 'eu-central-1',
@@ -126,6 +126,19 @@ test('a file is read whole, in parts, and on a condition', async () => {
   expect(await refusal(get({ IfMatch: '"other"' }))).toBe('412 PreconditionFailed')
   expect(await refusal(get({ IfNoneMatch: head.ETag }))).toStartWith('304')
   expect(await refusal(get({ Range: `bytes=${Size}-` }))).toBe('416 InvalidRange')
+})
+
+test('a client without an endpoint below a path addresses the bucket at the root', async () => {
+  const { credentials, prefix } = await vended('orders')
+  const client = clientWith(credentials, { endpoint: catalog.url })
+  const { Contents = [] } = await client.send(new ListObjectsV2Command({ Bucket, Prefix: `${prefix}/data/` }))
+  const Key = Contents[0]?.Key
+  const { Body } = await client.send(new GetObjectCommand({ Bucket, Key, Range: 'bytes=0-3' }))
+  expect(await Body?.transformToString()).toBe('PAR1')
+  expect((await catalog.fetch(`/${Bucket}/${Key}`, null)).headers.get('content-type')).toBe('application/xml')
+  expect((await catalog.fetch(`/${Bucket}s/${Key}`, null)).headers.get('content-type')).not.toBe(
+    'application/xml',
+  )
 })
 
 test('a list has pages, and folders for a delimiter', async () => {

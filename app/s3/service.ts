@@ -4,7 +4,7 @@ import type { NewId } from '../core/ids.ts'
 import type { Log } from '../core/log.ts'
 import { makeFailures } from '../core/rate-limit.ts'
 import type { ObjectStore } from '../objects/port.ts'
-import { makeS3Authenticate } from './authenticate.ts'
+import { endpointOf, makeS3Authenticate } from './authenticate.ts'
 import type { CredentialIssuer, Grant } from './credentials.ts'
 import { type FileDeps, makeLakeFiles } from './files.ts'
 import { makeLakeWrites, type WriteDeps } from './writes.ts'
@@ -35,6 +35,8 @@ export function makeS3Service(deps: S3Deps) {
     log,
     files: makeLakeFiles(deps),
     writes: makeLakeWrites(deps),
+    /** The request at the endpoint, if its address begins with the bucket. */
+    endpointOf: (request: Request) => endpointOf(request, bucket),
     authenticate: makeS3Authenticate({
       credentials,
       clock,
