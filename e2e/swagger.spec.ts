@@ -92,7 +92,17 @@ test('documented API errors use the error envelope @errors.envelope', () => {
       // The specification defines a separate body for a refused publish.
       if (!/^[45]/.test(status) || (status === '422' && path.endsWith('/publish'))) continue
       const schema = response.content?.['application/json']?.schema
-      expect(schema, `${at} ${status}`).toEqual({ $ref: '#/components/schemas/Error' })
+      // A refused merge has its reasons beside the envelope.
+      const name = status === '409' && path.endsWith('/merge') ? 'MergeRefused' : 'Error'
+      expect(schema, `${at} ${status}`).toEqual({ $ref: `#/components/schemas/${name}` })
+      expect(document.components).toMatchObject({
+        schemas: {
+          [name]: {
+            required: ['error'],
+            properties: { error: { $ref: '#/components/schemas/ErrorDetail' } },
+          },
+        },
+      })
     }
   }
 })

@@ -82,10 +82,12 @@ export const ReaperStatus = t.Object(
 export type ReaperStatus = typeof ReaperStatus.static
 
 export const RunReaper = t.Object({
-  dry_run: t.Boolean({
-    default: false,
-    description: 'Whether to list the removals instead of performing them',
-  }),
+  dry_run: t.Optional(
+    t.Boolean({
+      default: false,
+      description: 'Whether to list the removals instead of performing them',
+    }),
+  ),
 })
 
 /** A dry run adds its removals to the status, whose counters are those of the last real tick. */

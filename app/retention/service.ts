@@ -43,7 +43,7 @@ export function makeRetentionService({ db, reaper }: RetentionDeps) {
     status,
 
     /** Performs a complete tick of the reaper, or a dry run. A tick that is already under way does not count. */
-    async run({ dry_run: isDry }: { dry_run: boolean }): Promise<Wire.ReaperRun> {
+    async run({ dry_run: isDry = false }: { dry_run?: boolean }): Promise<Wire.ReaperRun> {
       if (reaper === null) throw unavailable('the reaper')
       const result = await (isDry ? reaper.dryRun() : reaper.run()).catch((cause) => {
         throw unavailable('the reaper', cause)

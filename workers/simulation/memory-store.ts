@@ -64,9 +64,11 @@ export function openMemoryStore(clock: Clock, contents?: Contents): MemoryStore 
         discard: async () => {},
       }
     },
-    async get(key, versionId) {
+    async get(key, versionId, range) {
       const version = findVersion(key, versionId)
-      return version && { ...infoOf(version), body: streamOf(version.bytes) }
+      return (
+        version && { ...infoOf(version), body: streamOf(version.bytes.subarray(range?.start, range?.end)) }
+      )
     },
     async head(key, versionId) {
       const version = findVersion(key, versionId)

@@ -72,7 +72,8 @@ function makeResources(take: (lease: EngineLease, untilLate: () => Promise<never
   return { pool, time, calls }
 }
 
-const lake = { catalog: { load: async () => null }, close: () => {} } as unknown as LakeSession
+const catalog = { load: async () => null, loadView: async () => null }
+const lake = { catalog, close: () => {} } as unknown as LakeSession
 
 async function judge(tests: Record<string, string>, { pool, time }: ReturnType<typeof makeResources>) {
   const testMain = makeTestMain(
