@@ -92,8 +92,8 @@ test('documented API errors use the error envelope @errors.envelope', () => {
       // The specification defines a separate body for a refused publish.
       if (!/^[45]/.test(status) || (status === '422' && path.endsWith('/publish'))) continue
       const schema = response.content?.['application/json']?.schema
-      // A refused merge has its reasons beside the envelope.
-      const name = status === '409' && path.endsWith('/merge') ? 'MergeRefused' : 'Error'
+      // A refused merge or rebase has its reasons beside the envelope.
+      const name = status === '409' && /\/(merge|rebase)$/.test(path) ? 'MergeRefused' : 'Error'
       expect(schema, `${at} ${status}`).toEqual({ $ref: `#/components/schemas/${name}` })
       expect(document.components).toMatchObject({
         schemas: {
