@@ -159,6 +159,8 @@ test('search, statechart and keys navigate a list, and Escape returns to it', as
   await page.keyboard.press('ArrowDown')
   await page.keyboard.press('Enter')
   await expect(page).toHaveURL(new RegExp(`#/run/${ids[0]}$`))
+  // The list lights the same state, so only a part of the instance tells that its page is there.
+  await expect(page.locator('#panel')).toBeVisible()
   await expect(lit(page)).toHaveAttribute('data-state', 'success')
   await page.keyboard.press('Escape')
   await expect(page.locator('.summary')).toHaveText('2 runs in success')
