@@ -1,5 +1,5 @@
 import { beforeEach, expect, test } from 'bun:test'
-import { mkdir, readdir, readFile, utimes, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readdir, readFile, rm, utimes, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { testDirectory } from '../../tools/test/directory.ts'
 import { openObjectCache } from './object-cache.ts'
@@ -146,4 +146,17 @@ test('a copy of an unexpected size is downloaded again', async () => {
   expect(await readFile(lease.path, 'utf8')).toBe('1234')
   lease.release()
   await cache.acquire(object('a', '', 4), refused)
+})
+
+test.if(process.platform === 'linux')('a process on another file system has copies of its own', async () => {
+  const own = await mkdtemp('/dev/shm/sluice-cache-')
+  try {
+    const cache = await openObjectCache({ leased: join(own, 'leased'), shared, maxBytes: 1_000 })
+    ;(await cache.acquire(object('a'), writing('content'))).release()
+    const { path } = await cache.acquire(object('a'), refused)
+    expect(await readFile(path, 'utf8')).toBe('content')
+    expect(await readdir(shared)).toEqual([])
+  } finally {
+    await rm(own, { recursive: true })
+  }
 })

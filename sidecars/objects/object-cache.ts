@@ -31,7 +31,10 @@ export interface ObjectCache {
 export interface ObjectCacheOptions {
   /** An empty directory of this process for the copies in use. */
   leased: string
-  /** The directory of all copies, which the processes of this machine share. On the same file system as `leased`. */
+  /**
+   * The directory of all copies, which the processes of this machine share. If it is on another file system than `leased`, this
+   * process has copies of its own beside `leased`.
+   */
   shared: string
   /** Copies that nobody uses are evicted above this size, the least recently used first. */
   maxBytes: number
@@ -53,21 +56,17 @@ interface LeasedCopy {
   leases: number
 }
 
-/**
- * Opens the cache. Copies are not synced to the disk, so copies from before the last start of the machine are removed. Throws
- * when both directories are on different file systems.
- */
+/** Opens the cache. Copies are not synced to the disk, so copies from before the last start of the machine are removed. */
 export async function openObjectCache({
   leased,
   shared,
   maxBytes,
 }: ObjectCacheOptions): Promise<ObjectCache> {
-  const copies = await openShared(shared)
   await mkdir(leased, { recursive: true })
-  if ((await stat(leased)).dev !== (await stat(copies)).dev)
-    throw new Error(
-      `the object cache ${shared} must be on the file system of ${leased}: set OBJECT_CACHE_DIR`,
-    )
+  await mkdir(shared, { recursive: true })
+  // A file has names on one file system only.
+  const isLinkable = (await stat(leased)).dev === (await stat(shared)).dev
+  const copies = await openShared(isLinkable ? shared : `${leased}-copies`)
   const inUse = new Map<string, LeasedCopy>()
   const underway = new Map<string, Promise<void>>()
   let addedBytes = maxBytes
