@@ -4,7 +4,7 @@
 import { Buffer } from 'node:buffer'
 import { createHash } from 'node:crypto'
 import { deflateRawSync, inflateRawSync } from 'node:zlib'
-import { type Schema, Type, types } from 'avsc'
+import avsc, { type Schema, type Type } from 'avsc'
 
 /** An Avro schema as stored in a file, with Iceberg's attributes (`field-id`, `element-id`). */
 export type AvroSchema =
@@ -66,7 +66,7 @@ export const INT64 = { type: 'long', logicalType: 'sluice-int64' } as const
 /** INT64 that a file declares as `declared`, for example as a timestamp. */
 export const int64As = (declared: AvroSchema): AvroSchema => ({ ...INT64, declared })
 
-const int64 = types.LongType.__with({
+const int64 = avsc.types.LongType.__with({
   fromBuffer: (buffer: Buffer) => buffer.readBigInt64LE(),
   toBuffer: (value: bigint) => {
     const buffer = Buffer.alloc(8)
@@ -79,7 +79,7 @@ const int64 = types.LongType.__with({
   compare: (a: bigint, b: bigint) => (a === b ? 0 : a < b ? -1 : 1),
 })
 
-const headerType = Type.forSchema({
+const headerType = avsc.Type.forSchema({
   type: 'record',
   name: 'Header',
   fields: [
@@ -88,7 +88,7 @@ const headerType = Type.forSchema({
     { name: 'sync', type: { type: 'fixed', name: 'Sync', size: SYNC_BYTES } },
   ],
 })
-const longType = Type.forSchema('long')
+const longType = avsc.Type.forSchema('long')
 
 interface Compiled {
   readonly type: Type
@@ -103,7 +103,7 @@ function compile(schema: AvroSchema): Compiled {
   const cached = compiled.get(key)
   if (cached) return cached
   // Our schema type includes Iceberg's attributes, which avsc's own type lacks.
-  const type = Type.forSchema(schema as Schema, {
+  const type = avsc.Type.forSchema(schema as Schema, {
     typeHook: (part) =>
       typeof part === 'object' && 'logicalType' in part && part.logicalType === INT64.logicalType
         ? int64
