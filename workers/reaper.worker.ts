@@ -46,7 +46,7 @@ async function maintenanceOf(
 serveThread(
   'reaper',
   ToReaper,
-  async ({ databaseUrl, processId, isAsked, isDry, maintenance }, { post, log }) => {
+  async ({ databaseUrl, processId, isRequested, isDry, maintenance }, { post, log }) => {
     const { sql, close } = openDatabase(databaseUrl, {
       connections: 1,
       rawConnections: 2,
@@ -87,7 +87,7 @@ serveThread(
         changed = change.resolve
         // Also queried for a requested tick: without a database no replica leads, and the failed query reaches the caller.
         const { isDue } = await lookAtTime(sql)
-        if (!isAsked && !isDue) return { type: 'reaped', failures: [] }
+        if (!isRequested && !isDue) return { type: 'reaped', failures: [] }
         await Promise.race([pause(LOOK_MS), change.promise])
       }
       const options: TickOptions = {
@@ -97,7 +97,7 @@ serveThread(
         objects,
         newId,
         log,
-        isAsked,
+        isRequested,
         pause,
         checkRunning,
         onCompleted(runs: RunCompleted[]) {

@@ -61,7 +61,7 @@ export interface LeadershipOptions {
   silenceMs?: number
 }
 
-interface Held extends Lease {
+interface HeldLease extends Lease {
   /** Start of the last successful renewal, by a monotonic clock. */
   renewedAt: number
 }
@@ -69,7 +69,7 @@ interface Held extends Lease {
 export function startLeadership(options: LeadershipOptions): Leadership {
   const { databaseUrl, role, holder, log, onChange = () => {} } = options
   const { leaseMs = LEADER_LEASE_MS, renewMs = LEADER_RENEW_MS, silenceMs = LEADER_SILENCE_MS } = options
-  let held: Held | null = null
+  let held: HeldLease | null = null
   let isStopping = false
   /**
    * The epoch whose lease this thread may take before its expiry: the last epoch held here. At first, any epoch of this
@@ -113,7 +113,7 @@ export function startLeadership(options: LeadershipOptions): Leadership {
   })
 
   /** True while this process leads. An expired lease is renewed too, unless another epoch has begun. */
-  async function renew(lease: Held): Promise<boolean> {
+  async function renew(lease: HeldLease): Promise<boolean> {
     const sentAt = performance.now()
     const isRenewed = await renewLease(sql, lease, leaseMs)
     if (isRenewed) lease.renewedAt = sentAt
@@ -145,7 +145,7 @@ export function startLeadership(options: LeadershipOptions): Leadership {
     onChange(true)
   }
 
-  function lose(lost: Held) {
+  function lose(lost: HeldLease) {
     if (held !== lost) return
     held = null
     if (!isStopping) log.warn(`leadership of the ${role} lost`, { epoch: lost.epoch })

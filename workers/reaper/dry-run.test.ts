@@ -17,7 +17,7 @@ const options = (objects: ReaperObjects = agedObjects()): TickOptions => ({
   objects,
   newId,
   log: testLog,
-  isAsked: true,
+  isRequested: true,
   maintenance: null,
   pause: async () => {},
   checkRunning: () => {},

@@ -56,7 +56,7 @@ export function makeReaper({
   /** Time of this host's first check whether a tick is due. `over`: the tick that follows every start has been requested. */
   let firstLook: Date | 'over' | null = null
 
-  async function performTick(mode: { isAsked: boolean; isDry: boolean }): Promise<DryRunResult | null> {
+  async function performTick(mode: { isRequested: boolean; isDry: boolean }): Promise<DryRunResult | null> {
     if (ending.signal.aborted) throw new Error('reaper tick not started: the service is stopping')
     let isCompleted = false
     let result: DryRunResult | null = null
@@ -84,17 +84,17 @@ export function makeReaper({
   }
 
   /** Runs one tick at a time, because a process leads with one thread. */
-  function queueTick(isAsked: boolean): Promise<void> {
-    return queue({ isAsked, isDry: false }).then(() => {})
+  function queueTick(isRequested: boolean): Promise<void> {
+    return queue({ isRequested, isDry: false }).then(() => {})
   }
 
   async function queueDryRun(): Promise<DryRunResult> {
-    const result = await queue({ isAsked: true, isDry: true })
+    const result = await queue({ isRequested: true, isDry: true })
     if (result === null) throw new Error('reaper dry run not completed: see the log lines of the reaper')
     return result
   }
 
-  function queue(mode: { isAsked: boolean; isDry: boolean }): Promise<DryRunResult | null> {
+  function queue(mode: { isRequested: boolean; isDry: boolean }): Promise<DryRunResult | null> {
     const tick = underWay.then(() => performTick(mode))
     underWay = tick.then(
       () => {},

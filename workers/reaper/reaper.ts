@@ -46,7 +46,7 @@ export interface TickOptions {
   newId(): string
   log: Log
   /** A client waits for the tick, so it is performed even if none is due. */
-  isAsked: boolean
+  isRequested: boolean
   pause(ms: number): Promise<void>
   /** Throws if the tick must end early; the next tick continues. */
   checkRunning(): void
@@ -104,9 +104,9 @@ const DUTIES: Readonly<Record<string, Duty>> = {
 
 /** Null: no tick is due, or no longer. Rejects if another replica leads or the tick must end early. */
 export async function tick(options: TickOptions): Promise<Tick | null> {
-  const { sql, log, isAsked } = options
+  const { sql, log, isRequested } = options
   const { config, now, lastRunAt } = await tickState(sql)
-  if (!isAsked && !isTickDue(now.getTime(), lastRunAt?.getTime() ?? null, config.reaperIntervalMinutes))
+  if (!isRequested && !isTickDue(now.getTime(), lastRunAt?.getTime() ?? null, config.reaperIntervalMinutes))
     return null
   const since = performance.now()
   const reaped = nothingReaped()

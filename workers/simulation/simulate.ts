@@ -151,7 +151,7 @@ export async function simulate(
     const replica: Replica = makeReplica({
       name: `replica-${place}:${started}`,
       process: makeProcess(database, connections, store, rewrite, () => {
-        isAsked = true
+        isRequested = true
       }),
       runner,
       clock: { now: () => new Date(time + (skews[place] ?? 0)), elapsed: () => time },
@@ -171,10 +171,10 @@ export async function simulate(
 
   let state = ''
   /** Whether a statement was sent since the last reading. Without a statement, nothing can have changed. */
-  let isAsked = true
+  let isRequested = true
   async function checkFacts(): Promise<Facts> {
-    if (!isAsked && memory.lastFacts !== null) return memory.lastFacts
-    isAsked = false
+    if (!isRequested && memory.lastFacts !== null) return memory.lastFacts
+    isRequested = false
     const reading = await readFacts(database.admin, {
       afterTransition: memory.lastTransition - IN_FLIGHT,
       since: memory.lastFacts === null ? '' : state,

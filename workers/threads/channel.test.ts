@@ -56,7 +56,9 @@ const MAINTENANCE = {
   tickBytes: 2,
 }
 const toReaper: OfEach<ToReaper> = {
-  start: [{ type: 'start', settings: { ...THREAD, isAsked: true, isDry: false, maintenance: MAINTENANCE } }],
+  start: [
+    { type: 'start', settings: { ...THREAD, isRequested: true, isDry: false, maintenance: MAINTENANCE } },
+  ],
   objectAnswer: [
     { op: 'list', page: { objects: [], truncated: true } },
     { op: 'versions', page: { versions: [], truncated: false } },

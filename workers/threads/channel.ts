@@ -73,7 +73,7 @@ export const ReaperSettings = t.Composite([
   ThreadSettings,
   t.Object({
     /** A client waits for this tick, so it is performed even if none is due. */
-    isAsked: t.Boolean(),
+    isRequested: t.Boolean(),
     /** The tick only lists what it would remove. */
     isDry: t.Boolean(),
     /** Null: the tick maintains no tables. */

@@ -71,7 +71,7 @@ export interface PythonRun {
 export interface PythonResult {
   /** A SELECT that returns the result. */
   sql: string
-  /** The source, with the line that set the result if known. Errors of the SELECT name this place. */
+  /** Name of the source, with the line that set the result if known. Errors of the SELECT name it. */
   path: string
 }
 
