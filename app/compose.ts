@@ -13,7 +13,7 @@ import { makeBranchService } from './branches/service.ts'
 import { makeTagService } from './branches/tags.ts'
 import { makeCatalog } from './catalog/catalog.ts'
 import { makeLakeReader } from './catalog/lake-reader.ts'
-import { makeMetadataFiles } from './catalog/metadata-files.ts'
+import { type MetadataFiles, makeMetadataFiles } from './catalog/metadata-files.ts'
 import { makeRestores, type RestoreDeps, type Restores } from './catalog/restores.ts'
 import { attemptTokenKey } from './catalog/store/token-key.ts'
 import { makeTokens, type Tokens } from './catalog/tokens.ts'
@@ -124,20 +124,9 @@ export async function composeService(parts: ServiceParts) {
   const { runs, pipelines, references } = services
   const readers = makeReaders(parts, { sidecars, tokens, pipelines })
   const streams = await makeStreams(parts, { runs, sidecars })
-  const { s3, vending } = makeFileAccess(parts, tokenKey, ownership)
-  const catalog = makeCatalog({
-    sql,
-    objects,
-    files,
-    tokens,
-    lakeRoot: config.lakeRoot,
-    vending,
-    clock,
-    newId,
-    log,
-    codeVisibility,
-    resources: ownership?.resources,
-  })
+  const merges = makeMergeService({ sql, newId, gate: readers.gate, resources: ownership?.resources })
+  const edition = { ownership, codeVisibility }
+  const { s3, catalog } = makeLakeAccess(parts, { tokenKey, tokens, files, edition, services })
   const audit = config.audit ? makeAuditService({ sql, lists: patient.sql, clock, newId, log }) : noAudit
   const archive = makeArchive({ sql, objects })
   const clearUpUpload = makeClearUp({ sql, objects })
@@ -175,10 +164,7 @@ export async function composeService(parts: ServiceParts) {
       scheduleRoutes(makeScheduleService({ db, clock, newId })),
       fileRoutes(services.files, fileWriting(ownership?.resources)),
       landingZoneRoutes(services.zones),
-      branchRoutes(
-        makeBranchService({ sql }),
-        makeMergeService({ sql, newId, gate: readers.gate, resources: ownership?.resources }),
-      ),
+      branchRoutes(makeBranchService({ sql }), merges),
       tagRoutes(makeTagService({ sql })),
       diffRoutes(diffs),
       commitRoutes(history),
@@ -218,11 +204,22 @@ export async function composeService(parts: ServiceParts) {
   }
 }
 
-/** Credentials for lake files, and the S3 endpoint that accepts them. */
-function makeFileAccess(
+/** The catalog, credentials for lake files, and the S3 endpoint that accepts them. */
+function makeLakeAccess(
   { config, database: { sql }, objects, clock, newId, log }: ServiceParts,
-  tokenKey: string,
-  ownership: ReturnType<typeof makeEdition>['ownership'],
+  {
+    tokenKey,
+    tokens,
+    files,
+    edition: { ownership, codeVisibility },
+    services: { namespaces },
+  }: {
+    tokenKey: string
+    tokens: Tokens
+    files: MetadataFiles
+    edition: Pick<ReturnType<typeof makeEdition>, 'ownership' | 'codeVisibility'>
+    services: PipelineServices
+  },
 ) {
   const { lakeRoot, shownUrl } = config
   const credentials = makeCredentials(tokenKey, clock)
@@ -241,7 +238,21 @@ function makeFileAccess(
     newId,
     log,
   })
-  return { s3, vending: makeVending({ credentials, lakeRoot, region: REGION, shownUrl }) }
+  const catalog = makeCatalog({
+    sql,
+    objects,
+    files,
+    tokens,
+    lakeRoot,
+    vending: makeVending({ credentials, lakeRoot, region: REGION, shownUrl }),
+    clock,
+    newId,
+    log,
+    codeVisibility,
+    resources: ownership?.resources,
+    namespaces,
+  })
+  return { s3, catalog }
 }
 
 type Sidecars = ReturnType<typeof makeSidecars>

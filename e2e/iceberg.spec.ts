@@ -79,6 +79,26 @@ test('a merge removes a table that the branch dropped @iceberg.drop', async ({ r
   expect((await query({})).status()).toBe(400)
 })
 
+test('an engine creates, describes and drops a namespace @iceberg.namespaces', async ({ request }) => {
+  const [branch, name] = [fresh('dev'), fresh('shop')]
+  expect((await request.post('/api/v1/branches', { data: { name: branch } })).status()).toBe(201)
+  const path = `/iceberg/v1/sluice.${branch}/namespaces`
+  const data = { namespace: [name], properties: { comment: 'Sales' } }
+  expect(await (await request.post(path, { data })).json()).toEqual(data)
+  expect((await request.post(path, { data })).status()).toBe(409)
+  const { namespaces } = await (await request.get('/api/v1/namespaces')).json()
+  expect(namespaces).toContainEqual(expect.objectContaining({ name, description: 'Sales' }))
+  const changed = await request.post(`${path}/${name}/properties`, { data: { updates: { tier: '1' } } })
+  expect(await changed.json()).toEqual({ updated: ['tier'], removed: [], missing: [] })
+  const schema = { type: 'struct', fields: [{ id: 1, name: 'id', type: 'long', required: false }] }
+  const tables = `${path}/${name}%1Fgold/tables`
+  expect((await request.post(tables, { data: { name: 'orders', schema } })).status()).toBe(200)
+  expect((await request.delete(`${path}/${name}`)).status()).toBe(409)
+  expect((await request.delete(`${tables}/orders`)).status()).toBe(204)
+  expect((await request.delete(`${path}/${name}`)).status()).toBe(204)
+  expect((await request.get(`${path}/${name}`)).status()).toBe(404)
+})
+
 test('a refusal has the format of Iceberg @iceberg.errors', async ({ request }) => {
   const answer = await request.get('/iceberg/v1/sluice/namespaces/default%1Fgold/tables/absent')
   expect([answer.status(), await answer.json()]).toMatchObject([

@@ -9,7 +9,7 @@ import { DEFAULT_NAMESPACE } from '../core/names.ts'
 import { filePath, pathFromUrl } from '../core/paths.ts'
 import { noPipeline, type PipelineRef } from '../core/pipeline-ref.ts'
 import { noZone } from '../core/zone-ref.ts'
-import type { PipelinePart, Resources } from './service.ts'
+import { checkNewNamespace, type PipelinePart, type Resources } from './service.ts'
 
 /** One request, after validation against the schemas of its route. */
 export interface RuleRequest {
@@ -201,12 +201,7 @@ const createsZone = creates(
 
 const createsNamespace: Rule = {
   summary: 'any authenticated caller, unless data remains in a namespace of that name',
-  async check({ body }, resources) {
-    const name = textOf(body, 'name')
-    if ((await resources.namespace(name)) !== null) throw alreadyExists(`namespace ${name}`)
-    if (await resources.isLeftoverOfNamespace(name))
-      throw forbidden(`namespace ${name} still has data of other owners: only an administrator may create it`)
-  },
+  check: ({ body }, resources) => checkNewNamespace(textOf(body, 'name'), resources),
 }
 
 const createsBranch: Rule = {
@@ -422,8 +417,10 @@ export const RULES: Readonly<Record<string, Rule>> = {
 
   [`GET ${V}/config`]: AUTHENTICATED,
   [`GET ${N}`]: VISIBLE_ONLY,
-  [`POST ${N}`]: checkedByRoute('nobody: namespaces are created in the Sluice API'),
+  [`POST ${N}`]: checkedByRoute(createsNamespace.summary),
   [`GET ${N}/:namespace`]: VISIBLE_ONLY,
+  [`DELETE ${N}/:namespace`]: checkedByRoute('admin on the namespace'),
+  [`POST ${N}/:namespace/properties`]: checkedByRoute('write on the namespace'),
   [`GET ${N}/:namespace/tables`]: VISIBLE_ONLY,
   [`POST ${N}/:namespace/tables`]: BY_CATALOG,
   [`GET ${N}/:namespace/tables/:table`]: VISIBLE_ONLY,

@@ -1,8 +1,9 @@
 // Access control for other slices and the composition. rules.ts defines who may use which route.
 import type { Tx } from '../../drizzle/client.ts'
 import type { Access, Resource } from '../core/access.ts'
-import { forbidden } from '../core/errors.ts'
+import { alreadyExists, forbidden } from '../core/errors.ts'
 import { forgetOwner } from './store/hand-over.ts'
+import type { Resources } from './store/resources.ts'
 
 export { makeEnforcement } from './store/enforcement.ts'
 export { assignUnowned, deleteGrantsOf } from './store/hand-over.ts'
@@ -26,4 +27,14 @@ export async function handOver(
   if (!by.isAdmin && (owner === null || owner !== by.owner))
     throw forbidden('only the owner or an administrator may change the owner')
   if (owner !== null) await forgetOwner(tx, { type, id, owner }, by.isAdmin)
+}
+
+/** Throws unless any caller may create a namespace of this name: 409 when it exists, 403 while data of others remains in it. */
+export async function checkNewNamespace(
+  name: string,
+  resources: Pick<Resources, 'namespace' | 'isLeftoverOfNamespace'>,
+): Promise<void> {
+  if ((await resources.namespace(name)) !== null) throw alreadyExists(`namespace ${name}`)
+  if (await resources.isLeftoverOfNamespace(name))
+    throw forbidden(`namespace ${name} still has data of other owners: only an administrator may create it`)
 }

@@ -51,9 +51,19 @@ export function makeAccess({ sql, tokens, clock, codeVisibility }: AccessDeps) {
       const claims = claimsFor(request, prefix)
       const visible = () => visibilityOf(codeVisibility, claims)
       if (claims.kind === 'read')
-        return { view: { commit: claims.commit, branch: claims.branch ?? null }, own: null, visible }
+        return {
+          view: { commit: claims.commit, branch: claims.branch ?? null },
+          isMain: false,
+          own: null,
+          visible,
+        }
       const branch = await branchOf(claims)
-      return { view: { commit: branch.base, branch: branch.name }, own: { claims, branch }, visible }
+      return {
+        view: { commit: branch.base, branch: branch.name },
+        isMain: false,
+        own: { claims, branch },
+        visible,
+      }
     },
 
     /**

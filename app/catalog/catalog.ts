@@ -1,10 +1,10 @@
 import { Elysia } from 'elysia'
 import type { Sql } from '../../drizzle/client.ts'
 import { type CodeVisibility, seesAll } from '../access/code-visibility.ts'
-import type { Resources } from '../access/service.ts'
 import type { Clock } from '../core/clock.ts'
 import type { NewId } from '../core/ids.ts'
 import type { Log } from '../core/log.ts'
+import type { NamespaceService } from '../namespaces/service.ts'
 import type { ObjectStore } from '../objects/port.ts'
 import { makeAccess } from './access.ts'
 import { makeGateway } from './gateway.ts'
@@ -16,6 +16,7 @@ import { sluiceRoutes } from './sluice-routes.ts'
 import type { Tokens } from './tokens.ts'
 import { makeUserSessions } from './user-sessions.ts'
 import { makeUserWrites } from './user-writes.ts'
+import type { UserWritingDeps } from './user-writing.ts'
 import type { Vending } from './vending.ts'
 
 export type CatalogDeps = {
@@ -28,7 +29,8 @@ export type CatalogDeps = {
   /** Issues credentials for the files of a table to users; null: issues none. */
   vending: Vending | null
   /** Finds the owners of tables; undefined in the community edition. */
-  resources?: Pick<Resources, 'table'> | undefined
+  resources?: UserWritingDeps['resources']
+  namespaces: NamespaceService
   /** Limits what code may read; the default allows everything. */
   codeVisibility?: CodeVisibility
   clock: Clock
@@ -42,7 +44,7 @@ export type CatalogDeps = {
  */
 export function makeCatalog({ codeVisibility = seesAll, resources, ...rest }: CatalogDeps) {
   const deps = { ...rest, codeVisibility }
-  const { log, lakeRoot, vending } = deps
+  const { log, lakeRoot, vending, namespaces } = deps
   const access = makeAccess(deps)
   const catalog = makeCatalogService(deps)
   const sessions = makeUserSessions(deps)
@@ -53,6 +55,7 @@ export function makeCatalog({ codeVisibility = seesAll, resources, ...rest }: Ca
           base: '/catalog',
           catalog,
           sessions: access.sessions,
+          namespaces,
           writes: null,
           lakeRoot,
           vending: null,
@@ -65,6 +68,7 @@ export function makeCatalog({ codeVisibility = seesAll, resources, ...rest }: Ca
       base: '/iceberg',
       catalog,
       sessions,
+      namespaces,
       writes: makeUserWrites({ ...deps, sessions, resources }),
       lakeRoot,
       vending,

@@ -41,6 +41,18 @@ export const namespaceExists = (levels: readonly string[]) =>
 export const tableExists = (table: TableName) =>
   new CatalogError(409, 'AlreadyExistsException', `table ${tableKey(table)} already exists`)
 
+export const namespaceNotEmpty = (name: string) =>
+  new CatalogError(
+    409,
+    'NamespaceNotEmptyException',
+    `namespace ${name} is not empty: it has tables or views on main or an open branch, pipelines, or landing zones`,
+  )
+/** The specification allows the request, but this catalog does not perform it. */
+export const unsupported = (message: string) =>
+  new CatalogError(406, 'UnsupportedOperationException', message)
+export const unprocessable = (message: string) =>
+  new CatalogError(422, 'UnprocessableEntityException', message)
+
 /** The response to a failed request. Logs errors with status 500 or above. */
 export function errorResponse(error: unknown, log: Log): Response {
   const described = describe(error)

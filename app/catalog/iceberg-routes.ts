@@ -4,12 +4,15 @@ import { Elysia } from 'elysia'
 import { BRIEF } from '../../lake/iceberg/read/client.ts'
 import type { Log } from '../core/log.ts'
 import { clientHasVersion, entityTag } from '../http/conditions.ts'
+import type { NamespaceService } from '../namespaces/service.ts'
 import { badRequest, errorResponse, noSuchTable } from './errors.ts'
 import { bodyOf, levelsOf, namePageOf, namespaceFrom, tableIn, viewIn } from './iceberg-requests.ts'
 import type { LoadedView } from './iceberg-views.ts'
+import { twoLevels } from './namespaces.ts'
 import { type SnapshotsShown, servedMetadata } from './served-metadata.ts'
 import type { CatalogService, LoadedTable } from './service.ts'
 import type { Sessions } from './session.ts'
+import { USER_WRITES, userWriteRoutes, writeOf } from './user-write-routes.ts'
 import type { UserWrites } from './user-writes.ts'
 import type { Vended, Vending } from './vending.ts'
 import { nameIn, prefixOf } from './warehouse.ts'
@@ -19,6 +22,7 @@ export interface IcebergParts {
   base: '/catalog' | '/iceberg'
   catalog: CatalogService
   sessions: Sessions
+  namespaces: Pick<NamespaceService, 'propertiesOf'>
   /** The start of every location. */
   lakeRoot: string
   /** Writes to branches of users; null: the clients are attempts, which write to their own branch. */
@@ -44,10 +48,6 @@ const ENDPOINTS = [
   'GET /v1/{prefix}/namespaces/{namespace}/views/{view}',
   'HEAD /v1/{prefix}/namespaces/{namespace}/views/{view}',
 ]
-const WRITES = [
-  'DELETE /v1/{prefix}/namespaces/{namespace}/tables/{table}',
-  'POST /v1/{prefix}/transactions/commit',
-]
 const CREDENTIALS = 'GET /v1/{prefix}/namespaces/{namespace}/tables/{table}/credentials'
 
 export const icebergRoutes = (parts: IcebergParts) =>
@@ -58,7 +58,7 @@ export const icebergRoutes = (parts: IcebergParts) =>
     .use(tableRoutes(parts))
     .use(credentialRoutes(parts))
     .use(viewRoutes(parts))
-    .use(writeRoutes(parts))
+    .use(userWriteRoutes(parts.writes))
 
 /** The first route that a client calls: it returns the prefix of the warehouse's routes. */
 const configRoute = ({ sessions, lakeRoot, vending, writes }: IcebergParts) =>
@@ -71,12 +71,12 @@ const configRoute = ({ sessions, lakeRoot, vending, writes }: IcebergParts) =>
       endpoints: [
         ...ENDPOINTS,
         ...(vending === null ? [] : [CREDENTIALS]),
-        ...(writes === null ? [] : WRITES),
+        ...(writes === null ? [] : USER_WRITES),
       ],
     }
   })
 
-const namespaceRoutes = ({ sessions, catalog }: IcebergParts) =>
+const namespaceRoutes = ({ sessions, catalog, namespaces, writes }: IcebergParts) =>
   new Elysia({ prefix: '/:prefix/namespaces' })
     .get('', async ({ request, params, query }) => {
       const session = await sessions.session(request, params.prefix)
@@ -85,8 +85,9 @@ const namespaceRoutes = ({ sessions, catalog }: IcebergParts) =>
     .post(
       '',
       async ({ request, params }) => {
+        if (writes !== null) return writes.namespaces.create(await writeOf(request, params))
         const session = await sessions.session(request, params.prefix)
-        await catalog.createNamespace(session, namespaceFrom(await bodyOf(request)))
+        return catalog.createNamespace(session, namespaceFrom(await bodyOf(request)))
       },
       { parse: 'none' },
     )
@@ -94,7 +95,7 @@ const namespaceRoutes = ({ sessions, catalog }: IcebergParts) =>
       const session = await sessions.session(request, params.prefix)
       const namespace = levelsOf(params.namespace)
       await catalog.checkNamespace(session, namespace)
-      return { namespace, properties: {} }
+      return { namespace, properties: await namespaces.propertiesOf(twoLevels(namespace)[0] ?? '') }
     })
 
 const credentialRoutes = ({ sessions, catalog, vending }: IcebergParts) => {
@@ -107,28 +108,6 @@ const credentialRoutes = ({ sessions, catalog, vending }: IcebergParts) => {
     const vended = vending.issue(request, session, table, await catalog.load(session, table))
     return { 'storage-credentials': vended['storage-credentials'] }
   })
-}
-
-/** Writes that only users make. */
-const writeRoutes = ({ writes }: IcebergParts) => {
-  const routes = new Elysia({ prefix: '/:prefix' })
-  if (writes === null) return routes
-  return (
-    routes
-      .post(
-        '/transactions/commit',
-        async ({ request, params }) => {
-          await writes.transact({ request, prefix: params.prefix, body: await bodyOf(request) })
-          return new Response(null, { status: 204 })
-        },
-        { parse: 'none' },
-      )
-      // `purgeRequested` changes nothing: only Sluice removes files.
-      .delete('/namespaces/:namespace/tables/:table', async ({ request, params }) => {
-        await writes.drop({ request, prefix: params.prefix, body: '' }, tableIn(params))
-        return new Response(null, { status: 204 })
-      })
-  )
 }
 
 const tableRoutes = ({ base, sessions, catalog, vending, writes }: IcebergParts) =>
@@ -168,7 +147,7 @@ const tableRoutes = ({ base, sessions, catalog, vending, writes }: IcebergParts)
       '/:table',
       async ({ request, params }) => {
         if (writes !== null) {
-          const write = { request, prefix: params.prefix, body: await bodyOf(request) }
+          const write = await writeOf(request, params)
           return tableResponse(await writes.commit(write, tableIn(params)), shownTo(base))
         }
         const writer = await sessions.writer(request, params.prefix, () => tableIn(params))

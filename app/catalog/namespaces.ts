@@ -13,13 +13,17 @@ import { type Content, type NamePage, namespaceNames, tableNamesIn, tablesIn } f
 const ONE_LEVEL_SEPARATOR = '__'
 
 export function makeNamespaces({ sql }: { sql: Sql }) {
-  /** Namespaces of the tables that the session sees, and the namespace of its own table. */
+  /** Namespaces that the session sees, those of the tables that it sees, and the namespace of its own table. */
   async function namesFor(session: Session): Promise<string[]> {
     const visible = await session.visible()
-    if (seesEverything(visible)) return namespaceNames(sql)
+    const existing = await namespaceNames(sql)
+    if (seesEverything(visible)) return existing
     const own = session.own === null ? [] : [session.own.claims.target]
     const tables = [...own, ...(await tablesIn(sql, session.view, visible))]
-    return [...new Set(tables.map(({ namespace }) => namespace))].sort()
+    const names = new Set(tables.map(({ namespace }) => namespace))
+    for (const name of existing)
+      if (visible.namespaces === 'all' || visible.namespaces.includes(name)) names.add(name)
+    return [...names].sort()
   }
 
   async function checkNamespace(session: Session, levels: readonly string[]): Promise<void> {
@@ -75,7 +79,8 @@ export function tableNamed(levels: readonly string[], name: string): TableName |
   return namespace === undefined || layer === undefined || rest.length > 0 ? null : { namespace, layer, name }
 }
 
-const twoLevels = (levels: readonly string[]): readonly string[] =>
+/** The namespace of Sluice, and the layer if the levels name one. */
+export const twoLevels = (levels: readonly string[]): readonly string[] =>
   levels.length === 1 ? (levels[0]?.split(ONE_LEVEL_SEPARATOR) ?? []) : levels
 
 const isParent = (levels: readonly string[]) => twoLevels(levels).length === 1

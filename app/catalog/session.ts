@@ -8,6 +8,8 @@ import type { AttemptClaims } from './tokens.ts'
 
 export type Session = {
   view: View
+  /** The session sees main as it is now, and is no token of an attempt or a reader. */
+  isMain: boolean
   /** Null for a session that may not commit. */
   own: { claims: AttemptClaims; branch: Branch } | null
   /** The visibility of the caller. An attempt also sees its own table. */

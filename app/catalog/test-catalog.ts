@@ -41,6 +41,7 @@ import { testDatabase } from '../../tools/test/database.ts'
 import type { CodeVisibility } from '../access/code-visibility.ts'
 import { systemClock } from '../core/clock.ts'
 import { newId } from '../core/ids.ts'
+import { makeNamespaceService } from '../namespaces/service.ts'
 import { openObjectStore } from '../objects/open.ts'
 import type { ObjectStore } from '../objects/port.ts'
 import { type CredentialIssuer, makeCredentials, REGION } from '../s3/credentials.ts'
@@ -135,6 +136,7 @@ export async function openTestCatalog(
     clock: systemClock,
     newId,
     resources: appParts.ownership?.resources,
+    namespaces: makeNamespaceService({ db }),
     vending: makeVending({ credentials, lakeRoot: ROOT, region: REGION, shownUrl: null }),
     log: testLog,
   })

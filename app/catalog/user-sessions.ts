@@ -24,6 +24,7 @@ export function makeUserSessions({ sql }: { sql: Sql }): Sessions {
   return {
     session: async (request, prefix) => ({
       view: await viewOf(prefix),
+      isMain: nameIn(prefix) === null,
       own: null,
       visible: () => exchangeOf(request).access.visible(),
     }),

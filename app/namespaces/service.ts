@@ -1,4 +1,4 @@
-import type { Db } from '../../drizzle/client.ts'
+import type { Db, Tx } from '../../drizzle/client.ts'
 import { assignUnowned, deleteGrantsOf } from '../access/service.ts'
 import { EVERYTHING } from '../core/access.ts'
 import { alreadyExists, forbidden, invalid, notFound } from '../core/errors.ts'
@@ -8,13 +8,25 @@ import type { Page } from '../core/pagination.ts'
 import type { CreateNamespace, UpdateNamespace } from './schema.ts'
 import {
   describeNamespace,
+  detailsOf,
+  hasContents,
   insertNamespace,
   isNamespace,
+  lockedDetails,
   type NamespaceRef,
   namespaceCount,
   namespacesOn,
+  type Properties,
   removeNamespace,
+  setDetails,
 } from './store.ts'
+
+export type { NamespaceRef, Properties } from './store.ts'
+
+/** Properties of a namespace. */
+const PROPERTIES_MAX = 1_000
+/** The property that is the description. */
+const COMMENT = 'comment'
 
 export type NamespaceService = ReturnType<typeof makeNamespaceService>
 
@@ -45,24 +57,74 @@ export const makeNamespaceService = ({ db }: { db: Db }) => ({
    * Deletes a namespace. Its contents remain and keep working. Its resources without an owner pass to the namespace's owner.
    */
   async remove(ref: NamespaceRef) {
-    const { name } = ref
-    if (name === DEFAULT_NAMESPACE) throw forbidden(`namespace ${DEFAULT_NAMESPACE} cannot be deleted`)
-    const isRemoved = await db.transaction(async (tx) => {
-      const removed = await removeNamespace(tx, ref)
-      if (removed === null) return false
-      const { id, owner } = removed
-      await deleteGrantsOf(tx, { type: 'namespace', id })
-      if (owner !== null) await assignUnowned(tx, name, owner)
-      return true
-    })
-    if (!isRemoved) throw notFound(`namespace ${name}`)
+    if (!(await db.transaction((tx) => removeIn(tx, ref)))) throw notFound(`namespace ${ref.name}`)
   },
+
+  /** Deletes a namespace without contents. Returns false for a namespace with contents. */
+  removeEmpty: (ref: NamespaceRef): Promise<boolean> =>
+    db.transaction(async (tx) => {
+      if (await hasContents(tx, ref.name)) return false
+      if (!(await removeIn(tx, ref))) throw notFound(`namespace ${ref.name}`)
+      return true
+    }),
+
+  /** Creates a namespace with properties of an engine. */
+  async createWith(name: string, properties: Properties, owner: string | null) {
+    const details = detailsFrom(properties)
+    const created = await insertNamespace(db, { name, ...details }, owner)
+    if (created === null) throw alreadyExists(`namespace ${name}`)
+  },
+
+  /** The properties as engines see them; none for a deleted namespace that still has tables. */
+  async propertiesOf(name: string): Promise<Properties> {
+    const details = await detailsOf(db, name)
+    return details === null ? {} : propertiesIn(details)
+  },
+
+  /** Removes properties, sets others, and returns the properties from before. */
+  changeProperties: (
+    ref: NamespaceRef,
+    { removals, updates }: { removals: readonly string[]; updates: Properties },
+  ): Promise<Properties> =>
+    db.transaction(async (tx) => {
+      const details = await lockedDetails(tx, ref)
+      if (details === null) throw notFound(`namespace ${ref.name}`)
+      const before = propertiesIn(details)
+      const kept = Object.entries(before).filter(([name]) => !removals.includes(name))
+      await setDetails(tx, ref.name, detailsFrom({ ...Object.fromEntries(kept), ...updates }))
+      return before
+    }),
 
   /** For slices that create resources in a namespace: throws 400 with the field name when the namespace does not exist. */
   async requireExisting(name: string) {
     if (!(await isNamespace(db, name))) throw invalid('namespace', `${name} does not exist`)
   },
 })
+
+/** Returns false when the namespace does not exist. */
+async function removeIn(tx: Tx, ref: NamespaceRef): Promise<boolean> {
+  const { name } = ref
+  if (name === DEFAULT_NAMESPACE) throw forbidden(`namespace ${DEFAULT_NAMESPACE} cannot be deleted`)
+  const removed = await removeNamespace(tx, ref)
+  if (removed === null) return false
+  const { id, owner } = removed
+  await deleteGrantsOf(tx, { type: 'namespace', id })
+  if (owner !== null) await assignUnowned(tx, name, owner)
+  return true
+}
+
+type Details = { description: string; properties: Properties }
+
+const propertiesIn = ({ description, properties }: Details): Properties =>
+  description === '' ? properties : { ...properties, [COMMENT]: description }
+
+function detailsFrom({ [COMMENT]: description = '', ...properties }: Properties): Details {
+  if (description.length > limits.textCharacters)
+    throw invalid(COMMENT, `its length must be at most ${limits.textCharacters}`)
+  if (Object.keys(properties).length > PROPERTIES_MAX)
+    throw invalid('properties', `at most ${PROPERTIES_MAX} are allowed`)
+  return { description, properties }
+}
 
 /** The limit is not in the schema, because the first release's API document has none (docs/adr/0021-api-compatibility.md). */
 function requireShort(description = '') {

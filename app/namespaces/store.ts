@@ -1,7 +1,14 @@
 import assert from 'node:assert'
-import { and, asc, count, eq } from 'drizzle-orm'
-import type { Queryable } from '../../drizzle/client.ts'
-import { namespaces } from '../../drizzle/schema/index.ts'
+import { and, asc, count, eq, isNotNull, isNull } from 'drizzle-orm'
+import type { Queryable, Tx } from '../../drizzle/client.ts'
+import {
+  branchEntries,
+  lakeRefs,
+  landingZones,
+  mainEntries,
+  namespaces,
+  pipelines,
+} from '../../drizzle/schema/index.ts'
 import { isVisibleName } from '../../drizzle/visibility.ts'
 import type { Visible } from '../core/access.ts'
 import type { Page } from '../core/pagination.ts'
@@ -13,6 +20,8 @@ export interface NamespaceRef {
   /** If set, only the namespace with this id matches: the one whose access was checked. */
   boundTo?: string
 }
+/** Properties that engines set. */
+export type Properties = Row['properties']
 type VisibleNamespaces = Visible['namespaces']
 
 /** Visible namespaces, ordered by name. */
@@ -48,12 +57,12 @@ export async function isNamespace(db: Queryable, name: string): Promise<boolean>
 /** Returns null when the name is taken. */
 export async function insertNamespace(
   db: Queryable,
-  { name, description = '' }: CreateNamespace,
+  { name, description = '', properties = {} }: CreateNamespace & { properties?: Properties },
   owner: string | null,
 ): Promise<Namespace | null> {
   const [row] = await db
     .insert(namespaces)
-    .values({ name, description, owner })
+    .values({ name, description, owner, properties })
     .onConflictDoNothing()
     .returning()
   return row ? namespaceOf(row) : null
@@ -73,6 +82,60 @@ export async function describeNamespace(
     .where(matches({ name, boundTo }))
     .returning({ name: namespaces.name })
   return rows.length > 0
+}
+
+/** The description and the properties; null when the namespace does not exist. */
+export async function detailsOf(
+  db: Queryable,
+  name: string,
+): Promise<Pick<Row, 'description' | 'properties'> | null> {
+  const [row] = await db.select().from(namespaces).where(eq(namespaces.name, name))
+  return row ?? null
+}
+
+/** `detailsOf`, and locks the namespace until the transaction ends. */
+export async function lockedDetails(
+  tx: Tx,
+  ref: NamespaceRef,
+): Promise<Pick<Row, 'description' | 'properties'> | null> {
+  const [row] = await tx.select().from(namespaces).where(matches(ref)).for('update')
+  return row ?? null
+}
+
+export async function setDetails(
+  tx: Tx,
+  name: string,
+  details: Pick<Row, 'description' | 'properties'>,
+): Promise<void> {
+  await tx.update(namespaces).set(details).where(eq(namespaces.name, name))
+}
+
+/** Whether the namespace has tables or views on main or an open branch, pipelines, or landing zones. */
+export async function hasContents(db: Queryable, name: string): Promise<boolean> {
+  const found = await Promise.all([
+    db
+      .select({ name: mainEntries.name })
+      .from(mainEntries)
+      .where(and(eq(mainEntries.namespace, name), isNull(mainEntries.toCommit)))
+      .limit(1),
+    db
+      .select({ name: branchEntries.name })
+      .from(branchEntries)
+      .innerJoin(lakeRefs, and(eq(lakeRefs.name, branchEntries.ref), eq(lakeRefs.state, 'open')))
+      .where(and(eq(branchEntries.namespace, name), isNotNull(branchEntries.contentId)))
+      .limit(1),
+    db
+      .select({ name: pipelines.name })
+      .from(pipelines)
+      .where(and(eq(pipelines.namespace, name), isNull(pipelines.deletedAt)))
+      .limit(1),
+    db
+      .select({ name: landingZones.name })
+      .from(landingZones)
+      .where(eq(landingZones.namespace, name))
+      .limit(1),
+  ])
+  return found.some((rows) => rows.length > 0)
 }
 
 /** Returns the id and owner of the deleted namespace; null when it did not exist. */

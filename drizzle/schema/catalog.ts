@@ -141,3 +141,23 @@ export const branchEntries = pgTable(
     index('branch_entry_base_content').on(t.baseContent),
   ],
 )
+
+/**
+ * New names of renamed tables. The files from before a rename stay in the directory of the old name, where the reaper finds them
+ * by this record. A record never ends, because it only keeps files.
+ */
+export const lakeRenames = pgTable(
+  'lake_rename',
+  (pg) => ({
+    ...tableName(),
+    toNamespace: pg.text('to_namespace').notNull(),
+    toLayer: pg.text('to_layer').notNull(),
+    toName: pg.text('to_name').notNull(),
+  }),
+  (t) => [
+    primaryKey({
+      name: 'lake_rename_key',
+      columns: [t.namespace, t.layer, t.name, t.toNamespace, t.toLayer, t.toName],
+    }),
+  ],
+)

@@ -12,6 +12,8 @@ export const namespaces = pgTable(
     /** Null: no owner, as always in the community edition. */
     owner: pg.text('owner'),
     description: pg.text('description').notNull().default(''),
+    /** Properties that engines set. Their `comment` is the description. */
+    properties: pg.jsonb('properties').$type<Record<string, string>>().notNull().default({}),
     createdAt: createdAt(),
   }),
   (t) => [

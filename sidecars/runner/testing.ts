@@ -13,6 +13,7 @@ import { tableAt } from '../../app/catalog/store/tables.ts'
 import { makeTokens } from '../../app/catalog/tokens.ts'
 import { systemClock } from '../../app/core/clock.ts'
 import { newId } from '../../app/core/ids.ts'
+import { makeNamespaceService } from '../../app/namespaces/service.ts'
 import { openObjectStore } from '../../app/objects/open.ts'
 import { testApp, testLog } from '../../app/test-app.ts'
 import { openDatabase } from '../../drizzle/client.ts'
@@ -93,7 +94,7 @@ export type TestService = Awaited<ReturnType<typeof openTestService>>
 /** The part of the service that runners call, with the actions of a dispatcher around an attempt. */
 export async function openTestService() {
   const postgres = await testDatabase()
-  const { sql, close } = openDatabase(postgres.url, {
+  const { db, sql, close } = openDatabase(postgres.url, {
     connections: 1,
     rawConnections: 4,
     application: 'test',
@@ -110,6 +111,7 @@ export async function openTestService() {
     tokens,
     lakeRoot,
     vending: null,
+    namespaces: makeNamespaceService({ db }),
     clock: systemClock,
     newId,
     log: testLog,

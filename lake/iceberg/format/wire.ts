@@ -131,7 +131,7 @@ const UPDATES = {
 }
 export type TableUpdate = Static<(typeof UPDATES)[keyof typeof UPDATES]>
 
-const TableIdentifier = Type.Object({ namespace: Type.Array(Type.String()), name: Type.String() })
+export const TableIdentifier = Type.Object({ namespace: Type.Array(Type.String()), name: Type.String() })
 
 export interface CommitRequest {
   readonly identifier?: Static<typeof TableIdentifier>
@@ -231,7 +231,8 @@ export function parseCreateView(text: string): CreateViewRequest {
   return body
 }
 
-function parseBody(text: string): unknown {
+/** The JSON value of a body. @throws BadUpdate */
+export function parseBody(text: string): unknown {
   try {
     return withoutNulls(parseJson(text))
   } catch (cause) {
@@ -263,7 +264,8 @@ function variant<V extends Record<string, TSchema>>(variants: V, name: string, k
   return schema
 }
 
-function checked<S extends TSchema>(schema: S, value: unknown, path: string): Static<S> {
+/** The value, if the schema accepts it. @throws BadUpdate */
+export function checked<S extends TSchema>(schema: S, value: unknown, path: string): Static<S> {
   if (Value.Check(schema, value)) return value
   const error = Value.Errors(schema, value).First()
   const location = `${path}${error?.path ?? ''}` || 'the body'

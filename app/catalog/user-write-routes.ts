@@ -1,0 +1,52 @@
+// Routes of the Iceberg REST catalog for writes that only users make. Source: https://iceberg.apache.org/rest-catalog-spec/
+import { Elysia } from 'elysia'
+import { bodyOf, levelsOf, tableIn } from './iceberg-requests.ts'
+import type { UserWrites } from './user-writes.ts'
+
+/** The endpoints of these routes, as `/config` lists them. */
+export const USER_WRITES = [
+  'DELETE /v1/{prefix}/namespaces/{namespace}',
+  'POST /v1/{prefix}/namespaces/{namespace}/properties',
+  'DELETE /v1/{prefix}/namespaces/{namespace}/tables/{table}',
+  'POST /v1/{prefix}/transactions/commit',
+]
+
+export const userWriteRoutes = (writes: UserWrites | null) => {
+  const routes = new Elysia({ prefix: '/:prefix' })
+  if (writes === null) return routes
+  return (
+    routes
+      .delete('/namespaces/:namespace', async ({ request, params }) => {
+        await writes.namespaces.drop(await writeOf(request, params), levelsOf(params.namespace))
+        return done()
+      })
+      .post(
+        '/namespaces/:namespace/properties',
+        async ({ request, params }) =>
+          writes.namespaces.changeProperties(await writeOf(request, params), levelsOf(params.namespace)),
+        { parse: 'none' },
+      )
+      .post(
+        '/transactions/commit',
+        async ({ request, params }) => {
+          await writes.transact(await writeOf(request, params))
+          return done()
+        },
+        { parse: 'none' },
+      )
+      // `purgeRequested` changes nothing: only Sluice removes files.
+      .delete('/namespaces/:namespace/tables/:table', async ({ request, params }) => {
+        await writes.drop(await writeOf(request, params), tableIn(params))
+        return done()
+      })
+  )
+}
+
+/** A write without a body, such as DELETE, has an empty one. */
+export const writeOf = async (request: Request, { prefix }: { prefix: string }) => ({
+  request,
+  prefix,
+  body: await bodyOf(request),
+})
+
+const done = () => new Response(null, { status: 204 })
