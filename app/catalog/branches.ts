@@ -3,6 +3,7 @@
 export {
   closedBranchesPart,
   headOfMain,
+  keptBranchesPart,
   lockedHead,
   type MergeOutcome,
   mergeBranches,

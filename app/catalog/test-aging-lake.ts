@@ -121,7 +121,8 @@ export function agingLake() {
     ages.push({ at: Date.now(), ms: days * 86_400_000 })
     const shift = sql`${days} * interval '1 day'`
     await sql`update lake_commit set created_at = created_at - ${shift}`
-    await sql`update lake_ref set created_at = created_at - ${shift}, closed_at = closed_at - ${shift}`
+    await sql`update lake_ref set created_at = created_at - ${shift}, closed_at = closed_at - ${shift},
+      kept_until = kept_until - ${shift}`
     await sql`update run set created_at = created_at - ${shift}, finished_at = finished_at - ${shift}`
     const entries = await readdir(join(lake.catalog.objectsRoot, '_lake'), {
       recursive: true,

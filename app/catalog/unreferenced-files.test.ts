@@ -38,6 +38,33 @@ describe('files', () => {
     expect((await tick()).lakeFilesRemoved).toBe(0)
   })
 
+  test('removes the files of a kept branch and its base only after its time', async () => {
+    const { begin, write, rows, files } = await someTable()
+    await write('select 1 as a')
+    const refused = await begin()
+    await refused.write('select 7 as a', 'append')
+    const { sql } = lake.catalog
+    await sql`update run set status = 'failed', finished_at = clock_timestamp() where id = ${refused.runId}`
+    await sql`update run_attempt set state = 'closed', closed_at = clock_timestamp() where run_id = ${refused.runId}`
+    await sql`update lake_ref set state = 'deleted', kept_until = clock_timestamp() + interval '40 days'
+      where name = ${refused.branch}`
+    await write('select 2 as a')
+    const all = await files()
+    for (let ticks = 0; ticks < 3; ticks++) {
+      await age(10)
+      await tick()
+      expect(await files()).toEqual(expect.arrayContaining(all))
+    }
+    await age(11)
+    expect((await tick()).branchesCleaned).toBe(1)
+    await age(20)
+    await tick()
+    await age(20)
+    await tick()
+    expect((await files()).filter((key) => key.includes('/data/'))).toHaveLength(1)
+    expect(await rows()).toEqual([{ a: 2 }])
+  })
+
   test('removes the former metadata of a lake that got another root', async () => {
     const { write, rows, files } = await someTable()
     await write('select 1 as a')

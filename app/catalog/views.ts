@@ -1,12 +1,13 @@
 // Finds the version of the lake that a request names by `branch` or `as_of`.
 import type { Sql, SqlTx } from '../../drizzle/client.ts'
+import type { VisibleTables } from '../../drizzle/visibility.ts'
 import { AppError, invalid, notFound } from '../core/errors.ts'
 import { instantOf } from '../core/instants.ts'
 import { type LakeVersion, MAIN, REF_NAME } from '../core/lake-version.ts'
 import { headOfMain } from './store/branches.ts'
 import { type AsOf, keptCommit } from './store/kept-commits.ts'
 import { currentColumns, entriesOf, tableIn, tablesIn, type View } from './store/tables.ts'
-import { openBranchNamed } from './store/user-branches.ts'
+import { keptBranchNamed, openBranchNamed } from './store/user-branches.ts'
 
 export { currentColumns, entriesOf, tableIn, tablesIn, type View }
 
@@ -19,6 +20,15 @@ export async function viewOf(sql: Sql, { branch, as_of: asOf }: LakeVersion): Pr
   if (asOf !== undefined) return { commit: await commitAsOf(sql, asOf), branch: null }
   if (branch === undefined || branch === MAIN) return { commit: await headOfMain(sql), branch: null }
   const found = await openBranchNamed(sql, branch)
+  if (found === null) throw noOpenBranch(branch)
+  return { commit: found.base, branch }
+}
+
+/** `viewOf` for readers. They may also name the kept branch of a run that they see. */
+export async function readableView(sql: Sql, version: LakeVersion, visible: VisibleTables): Promise<View> {
+  const { branch, as_of: asOf } = version
+  if (branch === undefined || asOf !== undefined || !branch.startsWith('run-')) return viewOf(sql, version)
+  const found = await keptBranchNamed(sql, branch, visible)
   if (found === null) throw noOpenBranch(branch)
   return { commit: found.base, branch }
 }

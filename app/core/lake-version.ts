@@ -25,7 +25,17 @@ export const AsOf = t.Union([t.Integer({ minimum: 0 }), t.String(asOfText)], {
   examples: [42],
 })
 
-const ReadBranch = t.String({ description: 'An open branch; default main', examples: ['late-flights'] })
+/** A branch whose whole state the caller works with. */
+export const OpenBranch = t.String({
+  description: 'An open branch; default main',
+  examples: ['late-flights'],
+})
+
+/** A branch that the caller only reads. */
+const ReadBranch = t.String({
+  description: 'An open branch, or the kept branch of a failed run; default main',
+  examples: ['late-flights'],
+})
 
 /** Fields of a JSON body. At most one may be given. */
 export const ReadVersion = { branch: t.Optional(ReadBranch), as_of: t.Optional(AsOf) }

@@ -17,6 +17,7 @@ const KINDS = [
   'snapshots',
   'table_states',
   'open_branches',
+  'kept_branches',
   'closed_branches',
   'commits',
   'lake_files',

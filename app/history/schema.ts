@@ -1,5 +1,5 @@
 import { Type as t } from '@sinclair/typebox'
-import { VersionQuery } from '../core/lake-version.ts'
+import { OpenBranch } from '../core/lake-version.ts'
 import { Instant, NamespaceName, nullable, Uuid } from '../core/names.ts'
 import { PageQuery } from '../core/pagination.ts'
 
@@ -24,7 +24,7 @@ export const CommitsQuery = t.Composite([
 ])
 export type CommitsQuery = typeof CommitsQuery.static
 
-export const HistoryQuery = t.Composite([t.Object({ branch: VersionQuery.branch }), PageQuery])
+export const HistoryQuery = t.Composite([t.Object({ branch: t.Optional(OpenBranch) }), PageQuery])
 export type HistoryQuery = typeof HistoryQuery.static
 
 export const TableState = t.Object(

@@ -1,6 +1,6 @@
 import { Type as t } from '@sinclair/typebox'
 import { documentedAs } from '../core/documented.ts'
-import { ReadVersion } from '../core/lake-version.ts'
+import { OpenBranch } from '../core/lake-version.ts'
 import { limits } from '../core/limits.ts'
 import { AnyObject, literals } from '../core/names.ts'
 import { numberText } from '../core/pagination.ts'
@@ -48,7 +48,7 @@ export const PreviewPipeline = t.Optional(
           examples: [['default/landing/flights/_samples/flights.csv']],
         }),
       ),
-      branch: ReadVersion.branch,
+      branch: t.Optional(OpenBranch),
     },
     { title: 'PreviewPipeline' },
   ),

@@ -2,7 +2,7 @@ import type { Sql } from '../../drizzle/client.ts'
 import type { JsonRows } from '../../lake/engine/arrow-json.ts'
 import { LAYERS, tableKey } from '../../lake/pipeline/names.ts'
 import type { Tokens } from '../catalog/tokens.ts'
-import { tablesIn, viewOf } from '../catalog/views.ts'
+import { readableView, tablesIn } from '../catalog/views.ts'
 import { EVERYTHING, seesEverything, type Visible } from '../core/access.ts'
 import type { Clock } from '../core/clock.ts'
 import { invalid, notConfigured, unavailable } from '../core/errors.ts'
@@ -79,8 +79,8 @@ export function makeQueryService({
   }
 
   /** The named version, with a token that stays valid longer than any query that starts now. */
-  async function lakeAt(version: LakeVersion): Promise<LakeView> {
-    const { commit, branch } = await viewOf(sql, version)
+  async function lakeAt(version: LakeVersion, visible = EVERYTHING): Promise<LakeView> {
+    const { commit, branch } = await readableView(sql, version, visible)
     const expiresAt = new Date(clock.now().getTime() + QUERY_TIMEOUT_MS + limits.rpcTimeoutMs)
     return {
       commit: BigInt(commit),
@@ -122,7 +122,7 @@ export function makeQueryService({
       // The query service enforces the time limit. This timeout covers a service that no longer answers.
       const lost = AbortSignal.timeout(QUERY_TIMEOUT_MS + limits.rpcTimeoutMs)
       return admitted(async () => {
-        const lake = await lakeAt(version)
+        const lake = await lakeAt(version, visible)
         const request = {
           queryId: newId(),
           sql: text,
@@ -160,7 +160,7 @@ export function makeQueryService({
     /** The columns of every visible table of a version, ordered by name. */
     async schema(version: LakeVersion, page: Page, visible = EVERYTHING) {
       const pool = configured()
-      const lake = await lakeAt(version)
+      const lake = await lakeAt(version, visible)
       const scope = await scopeOf(lake, visible)
       const options = { signal: AbortSignal.timeout(limits.rpcTimeoutMs) }
       const { tables } = await pool

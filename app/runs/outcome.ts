@@ -25,6 +25,8 @@ export type Outcome = { runId: RunId; attempt: number; runnerBoot?: string } & (
       tests: TestResult[]
       landingFileIds: string[]
       archivesLandingZones: boolean
+      /** Hours for which the branch stays readable if the gate fails. */
+      keepFailedHours: number
     }
   /** `retry`: the pipeline's settings for retries, where they were read. */
   | { kind: 'failed'; error: string; retry?: { max: number; delaySeconds: number } }

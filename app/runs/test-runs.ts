@@ -33,6 +33,7 @@ export const executed = (runId: RunId, more: Partial<Executed> = {}): Outcome =>
   tests: [],
   landingFileIds: [],
   archivesLandingZones: false,
+  keepFailedHours: 0,
   ...more,
 })
 

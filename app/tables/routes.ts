@@ -42,17 +42,22 @@ export const tableRoutes = (tables: TableService) =>
         },
       },
     )
-    .get('/:ns/:layer/:name', ({ params, query }) => tables.get(nameOf(params), query), {
-      params: PipelinePath,
-      query: TableVersionQuery,
-      response: { 200: Table, 400: ErrorBody, 404: ErrorBody, 500: ErrorBody, 503: ErrorBody },
-      detail: {
-        operationId: 'getTable',
-        summary: 'Get a table',
-        tags,
-        description: 'Descriptions come from the stored metadata, or else from `.meta.yaml` of the pipeline.',
+    .get(
+      '/:ns/:layer/:name',
+      async ({ params, query, request }) => tables.get(nameOf(params), query, await visibleTo(request)),
+      {
+        params: PipelinePath,
+        query: TableVersionQuery,
+        response: { 200: Table, 400: ErrorBody, 404: ErrorBody, 500: ErrorBody, 503: ErrorBody },
+        detail: {
+          operationId: 'getTable',
+          summary: 'Get a table',
+          tags,
+          description:
+            'Descriptions come from the stored metadata, or else from `.meta.yaml` of the pipeline.',
+        },
       },
-    })
+    )
     .get(
       '/:ns/:layer/:name/preview',
       async ({ params, query, request }) => {

@@ -1,8 +1,8 @@
 import type { Sql } from '../../drizzle/client.ts'
 import { type TableName, tableKey } from '../../lake/pipeline/names.ts'
 import { quoteIdentifier } from '../../lake/quote.ts'
-import { type View, viewOf } from '../catalog/views.ts'
-import { EVERYTHING } from '../core/access.ts'
+import { readableView, type View } from '../catalog/views.ts'
+import { EVERYTHING, type Visible } from '../core/access.ts'
 import { notFound, unavailable } from '../core/errors.ts'
 import type { LakeVersion } from '../core/lake-version.ts'
 import { limits } from '../core/limits.ts'
@@ -43,11 +43,11 @@ export function makeTableService({ sql, objects, queries, metadataStore }: Table
     metadataStore ? metadataOf(sql, tables) : tables.map(() => null)
 
   /** Null: main as it is now. */
-  const viewAt = async ({ branch, as_of }: LakeVersion): Promise<View | null> =>
-    branch === undefined && as_of === undefined ? null : viewOf(sql, { branch, as_of })
+  const viewAt = async ({ branch, as_of }: LakeVersion, visible: Visible): Promise<View | null> =>
+    branch === undefined && as_of === undefined ? null : readableView(sql, { branch, as_of }, visible)
 
-  async function existing(name: TableName, version: LakeVersion = {}) {
-    const table = await tableAt(sql, name, await viewAt(version))
+  async function existing(name: TableName, version: LakeVersion = {}, visible = EVERYTHING) {
+    const table = await tableAt(sql, name, await viewAt(version, visible))
     if (table === null) throw notFound(`table ${tableKey(name)}`)
     return table
   }
@@ -57,7 +57,7 @@ export function makeTableService({ sql, objects, queries, metadataStore }: Table
     async list({ namespace, layer, ...query }: TableQuery, visible = EVERYTHING) {
       await queries.requireAvailable()
       const page: Page = pageOf(query, limits.listCap)
-      const filter = { namespace, layer, visible, view: await viewAt(query) }
+      const filter = { namespace, layer, visible, view: await viewAt(query, visible) }
       const [tables, total] = await Promise.all([listedTables(sql, filter, page), countTables(sql, filter)])
       const stored = await storedOf(tables)
       const descriptions = await inTurns(tables, async (table, index) =>
@@ -75,9 +75,9 @@ export function makeTableService({ sql, objects, queries, metadataStore }: Table
       }
     },
 
-    async get(name: TableName, version: LakeVersion = {}): Promise<Table> {
+    async get(name: TableName, version: LakeVersion = {}, visible = EVERYTHING): Promise<Table> {
       await queries.requireAvailable()
-      const table = await existing(name, version)
+      const table = await existing(name, version, visible)
       const [[stored], file] = await Promise.all([storedOf([name]), readMetaFile(objects, name)])
       return tableViewOf(table, stored ?? null, file)
     },
@@ -91,7 +91,7 @@ export function makeTableService({ sql, objects, queries, metadataStore }: Table
       visible = EVERYTHING,
     ) {
       await queries.requireAvailable()
-      await existing(name, version)
+      await existing(name, version, visible)
       const path = [name.namespace, name.layer, name.name].map(quoteIdentifier).join('.')
       const { branch, as_of } = version
       return queries.run({ sql: `SELECT * FROM ${path}`, limit, branch, as_of }, signal, visible)

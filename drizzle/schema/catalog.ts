@@ -60,6 +60,11 @@ export const lakeRefs = pgTable(
     /** The latest rebase, or merge of a run into the branch. */
     updatedAt: instant('updated_at'),
     closedAt: instant('closed_at'),
+    /**
+     * Set while the branch of a run with a failed gate is readable. Its state is `deleted`, and it has no closing time. The reaper
+     * closes the branch after this time.
+     */
+    keptUntil: instant('kept_until'),
   }),
   (t) => [
     /** For closed branches that are old enough to be deleted. */
@@ -67,6 +72,7 @@ export const lakeRefs = pgTable(
     index('lake_ref_open').on(t.createdAt).where(sql`state = 'open' and name <> 'main'`),
     /** For lists of branches and tags, which leave out the many branches of attempts. */
     index('lake_ref_listed').on(t.kind, t.name).where(sql`kind in ('user', 'tag')`),
+    index('lake_ref_kept').on(t.keptUntil).where(sql`kept_until is not null`),
     index('lake_ref_parent').on(t.parent).where(sql`parent is not null`),
     check('lake_ref_state', sql`${t.state} in ('open', 'merged', 'deleted')`),
     check('lake_ref_kind', sql`${t.kind} in ('main', 'run', 'user', 'tag')`),

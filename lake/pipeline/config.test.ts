@@ -24,6 +24,7 @@ describe('reading a configuration', () => {
         scdValidTo: 'valid_to',
         maxRetries: 0,
         retryDelaySeconds: 30,
+        keepFailedHours: 0,
       },
       errors: [],
       warnings: [],
@@ -49,6 +50,7 @@ scd_valid_from: from
 scd_valid_to: to
 max_retries: 3
 retry_delay_seconds: 5
+keep_failed_hours: 0.5
 `)
     expect([errors, warnings]).toEqual([[], []])
     expect(config).toEqual({
@@ -68,6 +70,7 @@ retry_delay_seconds: 5
       scdValidTo: 'to',
       maxRetries: 3,
       retryDelaySeconds: 5,
+      keepFailedHours: 0.5,
     })
   })
 
@@ -126,6 +129,13 @@ describe('problems of a configuration', () => {
     ['max_retries: many', 'max_retries: must be a whole number from 0 to 100, not "many"'],
     ['max_retries: 1.5', 'max_retries: must be a whole number from 0 to 100, not 1.5'],
     ['retry_delay_seconds: -1', 'retry_delay_seconds: must be a whole number from 0 to 86400, not -1'],
+    ['keep_failed_hours: -1', 'keep_failed_hours: must be a number from 0 to 8760, not -1'],
+    ['keep_failed_hours: 8761', 'keep_failed_hours: must be a number from 0 to 8760, not 8761'],
+    ['keep_failed_hours: 1d', 'keep_failed_hours: must be a number from 0 to 8760, not "1d"'],
+    ['keep_failed_hours: .inf', 'keep_failed_hours: must be a number from 0 to 8760, not '],
+    ['keep_failed_hours: .nan', 'keep_failed_hours: must be a number from 0 to 8760, not '],
+    ['keep_failed_hours: [1]', 'keep_failed_hours: must be a number from 0 to 8760, not [1]'],
+    ['keep_failed_hours: true', 'keep_failed_hours: must be a number from 0 to 8760, not true'],
     ['archive_landing_zones: "yes"', 'archive_landing_zones: must be true or false, not "yes"'],
     ['description: [a]', 'description: must be text, not ["a"]'],
     ['unique_key: {a: 1}', 'unique_key: must be a list of columns, not {"a":1}'],

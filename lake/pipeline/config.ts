@@ -41,6 +41,8 @@ export interface PipelineConfig {
   scdValidTo: string
   maxRetries: number
   retryDelaySeconds: number
+  /** Hours for which the branch of a run with a failed gate stays readable. */
+  keepFailedHours: number
 }
 
 export interface ConfigProblem {
@@ -76,6 +78,8 @@ export const CONFIG_LIMITS = {
   /** Smaller files cost a reader more than they save. The object gateway accepts files of up to 1 GiB. */
   fileMegabytes: { min: 1, max: 512 },
   retryDelaySeconds: 86_400,
+  /** One year: kept branches keep files and history of main. */
+  keepFailedHours: 8_760,
 } as const
 
 const DEFAULTS: PipelineConfig = {
@@ -92,6 +96,7 @@ const DEFAULTS: PipelineConfig = {
   scdValidTo: 'valid_to',
   maxRetries: 0,
   retryDelaySeconds: 30,
+  keepFailedHours: 0,
 }
 
 /** The key that a strategy requires. */
@@ -117,6 +122,7 @@ const READERS: { [Name in keyof PipelineConfig]: (value: unknown) => PipelineCon
   scdValidTo: columnName,
   maxRetries: (value) => wholeNumber(value, CONFIG_LIMITS.retries),
   retryDelaySeconds: (value) => wholeNumber(value, CONFIG_LIMITS.retryDelaySeconds),
+  keepFailedHours: (value) => decimal(value, CONFIG_LIMITS.keepFailedHours),
 }
 type Name = keyof PipelineConfig
 /** Names by the key in a file: `merge_strategy` is `mergeStrategy`. */
@@ -314,6 +320,14 @@ function wholeNumber(value: unknown, max: number): number {
   const number = typeof value === 'string' && /^\d{1,15}$/.test(value) ? Number(value) : value
   if (typeof number !== 'number' || !Number.isSafeInteger(number) || number < 0 || number > max)
     return refuse(`must be a whole number from 0 to ${max}`, value)
+  return number
+}
+
+/** A number that may have a fraction. */
+function decimal(value: unknown, max: number): number {
+  const number = typeof value === 'string' && /^\d{1,15}(\.\d{1,15})?$/.test(value) ? Number(value) : value
+  if (typeof number !== 'number' || !(number >= 0 && number <= max))
+    return refuse(`must be a number from 0 to ${max}`, value)
   return number
 }
 

@@ -249,5 +249,6 @@ function outcomeOf(
     })),
     landingFileIds: facts.landingFileIds,
     archivesLandingZones: facts.archiveLandingZones,
+    keepFailedHours: facts.keepFailedHours,
   }
 }

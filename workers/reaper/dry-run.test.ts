@@ -65,6 +65,12 @@ async function oldService() {
   await orphan.write('select 9 as a', 'overwrite')
   await sql`update run set status = 'failed', finished_at = clock_timestamp() where id = ${orphan.runId}`
   await sql`update run_attempt set state = 'closed' where run_id = ${orphan.runId}`
+  const refused = await begin()
+  await refused.write('select 10 as a', 'overwrite')
+  await sql`update run set status = 'failed', finished_at = clock_timestamp() where id = ${refused.runId}`
+  await sql`update run_attempt set state = 'closed' where run_id = ${refused.runId}`
+  await sql`update lake_ref set state = 'deleted', kept_until = clock_timestamp() + interval '19 days'
+    where name = ${refused.branch}`
   const { id } = await addPipeline(sql, 'old', { landingZones: [], nudge: () => {} })
   const pipeline = { namespace: 'default', layer: 'gold', name: 'old' }
   const runs = await addRuns(sql, { pipelineId: id, pipeline, count: 7, status: 'failed', daysAgo: 80 })
@@ -105,13 +111,20 @@ test('a dry run changes nothing and lists the removals of the next tick', async 
     removals.filter((removal) => removal.kind === kind).reduce((sum, found) => sum + found.total, 0)
   expect(done?.reaped).toMatchObject({
     logsPruned: total('log_lines'),
-    branchesCleaned: total('open_branches'),
+    branchesCleaned: total('open_branches') + total('kept_branches'),
     snapshotsExpired: total('snapshots'),
     lakeFilesRemoved: total('lake_files'),
     pipelinesPurged: 1,
     historyPruned: expect.any(Number),
   })
-  for (const kind of ['open_branches', 'snapshots', 'table_states', 'commits', 'idempotency_keys'] as const)
+  for (const kind of [
+    'open_branches',
+    'kept_branches',
+    'snapshots',
+    'table_states',
+    'commits',
+    'idempotency_keys',
+  ] as const)
     expect([kind, total(kind)]).not.toEqual([kind, 0])
 })
 

@@ -147,3 +147,38 @@ export function checkUnmerged(
       fail(`main shows table ${name} of run ${runId} on branch ${run.branch} without a merge`)
   }
 }
+
+/** Only closed branches are removed. A kept branch ends after its time, or with its run. */
+export function checkRemovedBranches(facts: Facts, before: Facts, now: number, fail: Fail): void {
+  const refs = new Map(facts.refs.map((ref) => [ref.name, ref]))
+  const runs = new Set(facts.runs.map(({ id }) => id))
+  const entriesOf = Map.groupBy(facts.branchEntries, ({ ref }) => ref)
+  const entriesBefore = Map.groupBy(before.branchEntries, ({ ref }) => ref)
+  for (const { name, state, kept_until, run_id } of before.refs) {
+    const ref = refs.get(name)
+    if (ref === undefined && state === 'open') fail(`open branch ${name} was removed`)
+    if (kept_until === null) continue
+    if (ref === undefined) fail(`kept branch ${name} was removed before it was closed`)
+    const isOver = Date.parse(kept_until) < now || !runs.has(run_id ?? '')
+    if (ref?.kept_until === null && !isOver) fail(`kept branch ${name} was closed before ${kept_until}`)
+    if (listOf(entriesOf.get(name) ?? []) !== listOf(entriesBefore.get(name) ?? []))
+      fail(`kept branch ${name} has other entries`)
+  }
+}
+
+/** Only the branch of a run with a failed gate is kept. */
+export function checkKeptBranches(
+  facts: Facts,
+  judged: ReadonlyMap<string, { isBlocked: boolean }>,
+  fail: Fail,
+): void {
+  const runs = new Map(facts.runs.map((run) => [run.id, run]))
+  for (const { name, state, kept_until, head, run_id } of facts.refs) {
+    if (kept_until === null) continue
+    const run = runs.get(run_id ?? '')
+    if (state !== 'deleted') fail(`kept branch ${name} is ${state}`)
+    if (head !== null && !judged.get(head)?.isBlocked) fail(`branch ${name} is kept, but passed its gate`)
+    if (run !== undefined && run.status !== 'failed')
+      fail(`branch ${name} is kept, but its run is ${run.status}`)
+  }
+}

@@ -55,6 +55,7 @@ export interface RefFact {
   kind: string
   state: string
   parent: string | null
+  kept_until: string | null
   number: number | null
   base: number | null
   head: string | null
@@ -170,7 +171,7 @@ export async function readFacts(
       'runFiles', (select coalesce(json_agg(f order by run_id, attempt, landing_file_id), '[]') from (
         select run_id, attempt, landing_file_id from run_file) f),
       'refs', (select coalesce(json_agg(l order by name), '[]') from (
-        select name, kind, state, parent, number, base, head, run_id, attempt from lake_ref) l),
+        select name, kind, state, parent, kept_until, number, base, head, run_id, attempt from lake_ref) l),
       'commits', (select coalesce(json_agg(c order by number), '[]') from (
         select id, ref, number, base, run_id from lake_commit where number is not null) c),
       'entries', (select coalesce(json_agg(e order by name, from_commit), '[]') from (

@@ -15,8 +15,10 @@ import {
 } from '../../machines/run.ts'
 import { triggerColumns, triggerMachine } from '../../machines/trigger.ts'
 import {
+  checkKeptBranches,
   checkMergesIntoBranches,
   checkOpenBranches,
+  checkRemovedBranches,
   checkUnmerged,
   checkUserMerge,
   hasMerged,
@@ -148,9 +150,7 @@ export const INVARIANTS: Readonly<Record<string, Check>> = {
     for (const { id, name, deleted_at } of before.pipelines)
       if (!pipelinesNow.has(id) && (retention === null || !isPurgeable(deleted_at, retention, world)))
         fail(`pipeline ${name}, deleted at ${deleted_at}, was purged too early`)
-    const refs = new Set(facts.refs.map(({ name }) => name))
-    for (const { name, state } of before.refs)
-      if (!refs.has(name) && state === 'open') fail(`open branch ${name} was removed`)
+    checkRemovedBranches(facts, before, world.now(), fail)
     const files = byId(facts.files)
     for (const { id, archived_by_run } of before.files)
       if (!files.has(id) && archived_by_run === null && !removals.has(id))
@@ -240,9 +240,10 @@ export const INVARIANTS: Readonly<Record<string, Check>> = {
         fail(`key ${key} was answered with run ${id} of another request`)
   },
 
-  'no merge into a branch is lost'(facts, memory, _, fail) {
+  'no merge into a branch is lost'(facts, memory, world, fail) {
     checkMergesIntoBranches(facts, memory.branches, fail)
     checkOpenBranches(facts, isEnded, fail)
+    checkKeptBranches(facts, world.runner.judged, fail)
   },
 
   'readers of main see no row of an unmerged branch'(facts, memory, world, fail) {

@@ -23,6 +23,8 @@ export interface Execution {
     ends: 'well' | 'badly' | 'deadly' | 'killed'
     isBlocked: boolean
     isWarned: boolean
+    /** The hours for which the pipeline keeps the branch of a run with a failed gate. */
+    keepHours: number
     /** The retry setting of the pipeline. */
     retry: Retry | undefined
   }
@@ -127,6 +129,7 @@ export function makeRunner({ random, newId }: { random: Random; newId: NewId }) 
               : random.pick(['badly', 'badly', 'badly', 'killed', 'deadly']),
           isBlocked: !isFair && random.chance(0.12),
           isWarned: random.chance(0.1),
+          keepHours: random.pick([0, 0.01, 24]),
           retry: retryOf(request.runId),
         },
         head: null,
@@ -269,5 +272,6 @@ function executed(execution: Execution, archivesLandingZones: boolean): Outcome 
     tests: [test('strict', 'error', !plan.isBlocked), test('mild', 'warn', !plan.isWarned)],
     landingFileIds: request.landing.flatMap(({ files }) => files.map(({ id }) => id)),
     archivesLandingZones,
+    keepFailedHours: plan.keepHours,
   }
 }

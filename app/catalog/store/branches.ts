@@ -108,8 +108,22 @@ const updateClosed = (tx: SqlTx, names: string[]) => returning(tx, { name: lakeR
     select name from lake_ref
     where name = any(${names}) and closed_at is null and name <> 'main'
     order by name for update)
-  update lake_ref set state = 'deleted', closed_at = clock_timestamp()
+  update lake_ref set state = 'deleted', closed_at = clock_timestamp(), kept_until = null
   where lake_ref.name = any(array(select name from open))`
+
+/**
+ * A CTE that ends open branches, which stay readable for some hours. Such a branch accepts no commit and no merge, as a closed
+ * one. It has no closing time until the reaper closes it, because readers reach its states.
+ */
+export const keptBranchesPart = (tx: SqlTx, kept: readonly { branch: string; hours: number }[]): Part[] =>
+  kept.length === 0
+    ? []
+    : [
+        tx`kept_branches as (
+    update lake_ref set state = 'deleted', kept_until = clock_timestamp() + kept.hours * interval '1 hour'
+    from unnest(${kept.map(({ branch }) => branch)}::text[], ${kept.map(({ hours }) => hours)}::float8[]) as kept(name, hours)
+    where lake_ref.name = kept.name and lake_ref.state = 'open')`,
+      ]
 
 /** Finds a branch by name in any state; null when it does not exist. Never returns `main`. */
 export async function findBranch(sql: Sql | SqlTx, name: string): Promise<Branch | null> {

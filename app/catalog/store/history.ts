@@ -3,6 +3,7 @@ import { alias } from 'drizzle-orm/pg-core'
 import type { Sql, SqlTx } from '../../../drizzle/client.ts'
 import { computed, only, pick, present, type RowOf, returning, select } from '../../../drizzle/rows.ts'
 import { branchEntries, lakeContents, lakeRefs, mainEntries } from '../../../drizzle/schema/index.ts'
+import type { Removal } from '../../core/removals.ts'
 import { BATCH_ROWS, inBatches, inSequence, type Reaping } from '../../retention/reaping.ts'
 import { closeBranches, lockedHead } from './branches.ts'
 import { keepRunDiffs } from './run-diffs.ts'
@@ -22,9 +23,12 @@ export const replacedAt = (sql: Sql | SqlTx) => sql`
     left join lake_ref branch on branch.name = ending.ref and branch.name <> 'main'
     where ending.number = e.to_commit) replaced on true`
 
-/** A condition: the open branch or tag `f` is based on a commit of main where the entry `e` was current. */
+/** A condition: readers reach the states of the branch or tag `f`. */
+export const isReadable = (sql: Sql | SqlTx) => sql`(f.state = 'open' or f.kept_until is not null)`
+
+/** A condition: the readable branch or tag `f` is based on a commit of main where the entry `e` was current. */
 export const standsOn = (sql: Sql | SqlTx) => sql`
-  f.state = 'open' and f.name <> 'main' and f.base >= e.from_commit and f.base < e.to_commit`
+  ${isReadable(sql)} and f.name <> 'main' and f.base >= e.from_commit and f.base < e.to_commit`
 
 /** A condition: pending or running runs read the branch `f` of a user and will merge into it. */
 export const hasUnfinishedRuns = (sql: Sql | SqlTx) => sql`
@@ -59,6 +63,7 @@ export const expireLakeHistory = (reaping: Reaping): Promise<void> =>
     if (reaping.busyTables !== null) await deleteHistory(reaping, reaping.busyTables)
     await closeOrphans(reaping)
     await closeExpired(reaping)
+    await closeKept(reaping)
     await deleteBranches(reaping)
     await deleteCommits(reaping)
   })
@@ -128,9 +133,24 @@ async function closeExpired(reaping: Reaping): Promise<void> {
   })
 }
 
+/** Closes branches of runs with a failed gate after the time for which they were kept, or when their run was deleted. */
+async function closeKept(reaping: Reaping): Promise<void> {
+  await closeAll(
+    reaping,
+    (tx) =>
+      select(tx, { name: alias(lakeRefs, 'f').name })`
+      from lake_ref f
+      where f.kept_until is not null
+        and (f.kept_until < ${reaping.now} or not exists (select from run r where r.id = f.run_id))
+      order by f.name limit ${ORPHANS_PER_BATCH}`,
+    'kept_branches',
+  )
+}
+
 async function closeAll(
   reaping: Reaping,
   selected: (tx: SqlTx) => Promise<{ name: string }[]>,
+  kind: Removal['kind'] = 'open_branches',
 ): Promise<void> {
   await inBatches(reaping, async (tx) => {
     const branches = await selected(tx)
@@ -139,7 +159,7 @@ async function closeAll(
       branches.map(({ name }) => name),
     )
     reaping.reaped.branchesCleaned += closed.length
-    reaping.dryRun?.add('open_branches', closed)
+    reaping.dryRun?.add(kind, closed)
     return closed.length === ORPHANS_PER_BATCH
   })
 }

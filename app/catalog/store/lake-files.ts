@@ -4,7 +4,7 @@ import type { Sql } from '../../../drizzle/client.ts'
 import { COUNT, computed, only, select } from '../../../drizzle/rows.ts'
 import { lakeContents, runs } from '../../../drizzle/schema/index.ts'
 import type { Layer, TableName } from '../../../lake/pipeline/names.ts'
-import { replacedAt, standsOn } from './history.ts'
+import { isReadable, replacedAt, standsOn } from './history.ts'
 
 const r = alias(runs, 'r')
 const WRITTEN = {
@@ -29,7 +29,7 @@ export const countTables = async (sql: Sql): Promise<number> =>
 
 /**
  * A state of a table. `isWhole` is true when the state is current, or was current after `graceFrom`. The same
- * holds for states of a branch that is open, or was open after `graceFrom`. States at the base of an open branch or a tag are
+ * holds for states of a branch that is readable, or was readable after `graceFrom`. States at the base of an open branch or a tag are
  * whole too.
  */
 const STATE = {
@@ -53,7 +53,7 @@ export const statesOf = (sql: Sql, { namespace, layer, name }: TableName, graceF
     left ${replacedAt(sql)}
     union all
     select unnest(array[b.content_id, b.base_content]), null, true from branch_entry b
-    join lake_ref f on f.name = b.ref and (f.state = 'open' or f.closed_at > ${graceFrom})
+    join lake_ref f on f.name = b.ref and (${isReadable(sql)} or f.closed_at > ${graceFrom})
     where b.namespace = ${namespace} and b.layer = ${layer} and b.name = ${name}) state
   join lake_content c on c.id = state.content_id
   order by state."isWhole" desc, state.from_commit desc nulls first`

@@ -37,7 +37,7 @@ const STATE = {
   isRead: computed<boolean>(`
     exists (select from main_entry e where e.content_id = c.id)
     or exists (select from branch_entry e join lake_ref f on f.name = e.ref
-      where c.id in (e.content_id, e.base_content) and f.state = 'open')`),
+      where c.id in (e.content_id, e.base_content) and (f.state = 'open' or f.kept_until is not null))`),
 }
 
 /** A state of a table or view whose locations have another root. */

@@ -113,7 +113,7 @@ export async function changesSince(
   return { tables, dropped }
 }
 
-/** The tables that a branch changed or dropped, ordered by name; null when no such branch of a user is open. */
+/** The tables that a readable branch changed or dropped, ordered by name; null when no such branch is readable. */
 export async function changesOfBranch(
   sql: Sql,
   branch: string,
@@ -124,7 +124,7 @@ export async function changesOfBranch(
     from lake_ref ref
     left join branch_entry entry on entry.ref = ref.name
     left join lake_content content on content.id = entry.content_id
-    where ref.name = ${branch} and ref.kind = 'user' and ref.state = 'open'
+    where ref.name = ${branch} and (ref.kind = 'user' and ref.state = 'open' or ref.kept_until is not null)
     order by entry.namespace, entry.layer, entry.name`
   if (rows.length === 0) return null
   return {

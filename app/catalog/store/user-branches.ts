@@ -4,7 +4,7 @@ import type { Sql, SqlTx } from '../../../drizzle/client.ts'
 import { COUNT, computed, only, pick, present, type RowOf, select } from '../../../drizzle/rows.ts'
 import { lakeCommits, lakeRefs } from '../../../drizzle/schema/index.ts'
 import type { Part } from '../../../drizzle/sql.ts'
-import { andVisibleTable, type VisibleTables } from '../../../drizzle/visibility.ts'
+import { andVisibleId, andVisibleTable, type VisibleTables } from '../../../drizzle/visibility.ts'
 import type { Page } from '../../core/pagination.ts'
 import { closeBranches } from './branches.ts'
 import { forgetBranches, hasUnfinishedRuns } from './history.ts'
@@ -61,6 +61,20 @@ export async function openBranchNamed(sql: Sql | SqlTx, name: string): Promise<O
   return row ?? null
 }
 
+/**
+ * The kept branch of a run with a failed gate. Null when no kept branch has this name, or when the caller may not see the run.
+ */
+export async function keptBranchNamed(
+  sql: Sql,
+  name: string,
+  { pipelines }: VisibleTables,
+): Promise<{ base: number } | null> {
+  const [row] = await select(sql, { base: OPEN.base })`
+    from lake_ref ref join run r on r.id = ref.run_id
+    where ref.name = ${name} and ref.kept_until > clock_timestamp() ${andVisibleId(sql, sql`r.pipeline_id`, pipelines)}`
+  return row ?? null
+}
+
 /** `openBranchNamed`, and locks the branch until the transaction ends. */
 export async function lockedBranch(tx: SqlTx, name: string): Promise<OpenBranch | null> {
   const [row] = await select(tx, OPEN)`
@@ -86,7 +100,8 @@ export type NewUserBranch = {
 export async function openUserBranch(tx: SqlTx, branch: NewUserBranch): Promise<boolean> {
   const { name, kind, base, from, description, createdBy, expiresInHours } = branch
   const closed = await select(tx, { name: alias(lakeRefs, 'f').name })`
-    from lake_ref f where f.state <> 'open' and (f.name = ${name} or f.parent = ${name}) order by f.name for update`
+    from lake_ref f where f.state <> 'open' and f.kept_until is null and (f.name = ${name} or f.parent = ${name})
+    order by f.name for update`
   if (closed.some((found) => found.name === name))
     await forgetBranches(
       tx,

@@ -78,6 +78,8 @@ export interface LockedRun extends Omit<LockedRow, 'id' | 'pipelineId' | 'snapsh
   id: RunId
   pipelineId: PipelineId
   snapshot: RunSnapshot
+  /** Hours for which the closed branch of the attempt stays readable; 0 unless the gate failed in this transaction. */
+  keepBranchHours: number
   /** Effects of the moves made in this transaction, in order. */
   effects: string[]
   moves: Transition[]
@@ -103,6 +105,7 @@ export function lockedRuns(rows: readonly LockedRow[]): Map<RunId, LockedRun> {
       id,
       pipelineId: row.pipelineId as PipelineId,
       snapshot: restore(runMachine, migrateRun(machineVersion, snapshot)),
+      keepBranchHours: 0,
       effects: [],
       moves: [],
     })

@@ -94,8 +94,11 @@ export const applyOutcomes = (
           break
         case 'executed':
           executed.set(run.id, outcome)
-          if (run.status === 'failed') run.error = storableText(gateError(outcome.tests))
-          else run.rowsWritten = outcome.rowsWritten
+          if (run.status === 'failed') {
+            run.error = storableText(gateError(outcome.tests))
+            run.keepBranchHours = outcome.keepFailedHours
+            if (run.keepBranchHours > 0) appendLine(run, 1, 'info', keptLine(run))
+          } else run.rowsWritten = outcome.rowsWritten
           break
         case 'failed':
           if (isTerminal(run.status) || outcome.retry === undefined) run.error = storableText(outcome.error)
@@ -251,6 +254,9 @@ function gateError(tests: readonly TestResult[]): string {
   const more = failed.length > shown.length ? `, and ${failed.length - shown.length} more` : ''
   return `testing: ${failed.length} quality ${failed.length === 1 ? 'test' : 'tests'} failed: ${shown.join(', ')}${more}`
 }
+
+const keptLine = ({ id, snapshot, keepBranchHours }: LockedRun) =>
+  `branch ${branchOf(id, snapshot.context.attempt)} stays readable for ${keepBranchHours} ${keepBranchHours === 1 ? 'hour' : 'hours'}: send its name as branch of a query`
 
 /** Maximum number of failed tests in the error text. The run's results contain all of them. */
 const FAILED_TESTS_SHOWN = 20

@@ -3,7 +3,7 @@ import type { Sql, SqlTx } from '../../../drizzle/client.ts'
 import { insertRows } from '../../../drizzle/rows.ts'
 import { qualityResults } from '../../../drizzle/schema/run.ts'
 import type { Part } from '../../../drizzle/sql.ts'
-import { closedBranchesPart } from '../../catalog/branches.ts'
+import { closedBranchesPart, keptBranchesPart } from '../../catalog/branches.ts'
 import type { RunId } from '../../core/ids.ts'
 import { MAIN } from '../../core/lake-version.ts'
 import { limits } from '../../core/limits.ts'
@@ -39,7 +39,13 @@ export function settledParts(
     ),
     ...closedBranchesPart(
       tx,
-      closing.map((run) => branchOf(run.id, run.snapshot.context.attempt)),
+      closing.filter(({ keepBranchHours }) => keepBranchHours === 0).map(branchOfRun),
+    ),
+    ...keptBranchesPart(
+      tx,
+      closing
+        .filter(({ keepBranchHours }) => keepBranchHours > 0)
+        .map((run) => ({ branch: branchOfRun(run), hours: run.keepBranchHours })),
     ),
     ...closeAttempts(tx, ended, boots, now),
     ...cancelsPart(
@@ -50,6 +56,8 @@ export function settledParts(
     ...archiveInputs(tx, all, executed, now),
   ]
 }
+
+const branchOfRun = (run: LockedRun) => branchOf(run.id, run.snapshot.context.attempt)
 
 function storeBoots(tx: SqlTx, boots: Boot[]): Part[] {
   if (boots.length === 0) return []

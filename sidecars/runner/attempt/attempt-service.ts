@@ -142,6 +142,7 @@ const factsOf = ({ status, phase, error, isEngineLost, facts }: Attempt, bootId:
   archiveLandingZones: facts.archiveLandingZones,
   maxRetries: facts.maxRetries,
   retryDelaySeconds: facts.retryDelaySeconds,
+  keepFailedHours: facts.keepFailedHours,
 })
 
 const STATUS = {

@@ -21,6 +21,7 @@ export interface Facts {
   archiveLandingZones: boolean
   maxRetries: number
   retryDelaySeconds: number
+  keepFailedHours: number
 }
 
 export interface TestResult {
@@ -64,6 +65,7 @@ export class Attempt {
     archiveLandingZones: false,
     maxRetries: 0,
     retryDelaySeconds: 0,
+    keepFailedHours: 0,
   }
   status: Status = 'running'
   phase: Phase = 'rendering'

@@ -122,6 +122,7 @@ function configure(
   facts.archiveLandingZones = config.archiveLandingZones
   facts.maxRetries = config.maxRetries
   facts.retryDelaySeconds = config.retryDelaySeconds
+  facts.keepFailedHours = config.keepFailedHours
   for (const warning of warnings) log.write('warn', problemText(warning))
   if (errors.length > 0) throw new AuthorError(errors.map(problemText).join('; '), { where: '' })
   return config
