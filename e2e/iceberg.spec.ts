@@ -106,4 +106,8 @@ test('a refusal has the format of Iceberg @iceberg.errors', async ({ request }) 
     { error: { type: 'NoSuchTableException', code: 404 } },
   ])
   expect((await request.get('/iceberg/v1/absent')).status()).toBe(404)
+  for (const path of ['absent', 'default%1Fgold/tables/absent', 'default%1Fgold/views/absent']) {
+    const headers = { 'accept-encoding': 'gzip, x-gzip, deflate' }
+    expect((await request.head(`/iceberg/v1/sluice/namespaces/${path}`, { headers })).status()).toBe(404)
+  }
 })

@@ -173,7 +173,8 @@ const asRouted = (request: Request, route: Route) =>
     request.method === 'HEAD' && route.method === 'GET' ? new Request(request, { method: 'GET' }) : request,
   )
 
-async function headOf(response: Response) {
-  await response.body?.cancel()
-  return new Response(null, response)
+/** srvx reads no status from a response that is passed as the init of another, so that such a 404 would become 200. */
+async function headOf({ body, status, headers }: Response) {
+  await body?.cancel()
+  return new Response(null, { status, headers })
 }
