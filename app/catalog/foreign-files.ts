@@ -4,9 +4,20 @@
  */
 import { BadAvro } from '../../lake/iceberg/format/avro.ts'
 import { BadLocation, keyIn, rootIn } from '../../lake/iceberg/format/location.ts'
-import { type ManifestFile, readManifest, readManifestList } from '../../lake/iceberg/format/manifest.ts'
-import type { TableMetadata } from '../../lake/iceberg/format/metadata.ts'
+import {
+  type DataFile,
+  type ManifestFile,
+  readManifest,
+  readManifestList,
+} from '../../lake/iceberg/format/manifest.ts'
+import {
+  type FormatVersion,
+  type TableMetadata,
+  UnsupportedTable,
+} from '../../lake/iceberg/format/metadata.ts'
 import type { Snapshot } from '../../lake/iceberg/format/wire.ts'
+import { vectorOf } from '../../lake/iceberg/read/deletes.ts'
+import { liveManifestsOf, makeManifestReader } from '../../lake/iceberg/read/scan.ts'
 import { bytesOf } from '../objects/body.ts'
 import type { ObjectStore } from '../objects/port.ts'
 import { badRequest } from './errors.ts'
@@ -16,6 +27,10 @@ const MANIFEST_BYTES_MAX = 64 * 1_048_576
 /** New manifests of one commit. An engine writes one for each of its tasks. */
 const NEW_MANIFESTS_MAX = 1_000
 const READS_AT_ONCE = 4
+/** A Puffin file begins with a magic number. */
+const PUFFIN_MAGIC_BYTES = 4
+/** Length, magic number, number of bitmaps, and checksum. */
+const VECTOR_BYTES_MIN = 20
 
 export interface ForeignCommit {
   /** Null: the commit creates the table. */
@@ -37,6 +52,7 @@ export async function checkNewSnapshots(objects: ObjectStore, { base, next }: Fo
       for (const manifest of await files.manifests(parent)) known.add(identityOf(manifest))
   }
   const specs = new Set(next['partition-specs'].map((spec) => spec['spec-id']))
+  const version = next['format-version']
   for (const snapshot of added) {
     files.requireOwn('manifest-list', snapshot['manifest-list'])
     const manifests = (await files.manifests(snapshot)).filter((manifest) => !known.has(identityOf(manifest)))
@@ -44,9 +60,28 @@ export async function checkNewSnapshots(objects: ObjectStore, { base, next }: Fo
       throw badRequest(`manifest-list: has ${manifests.length} new manifests, more than ${NEW_MANIFESTS_MAX}`)
     for (let from = 0; from < manifests.length; from += READS_AT_ONCE)
       await Promise.all(
-        manifests.slice(from, from + READS_AT_ONCE).map((manifest) => files.checkManifest(manifest, specs)),
+        manifests
+          .slice(from, from + READS_AT_ONCE)
+          .map((manifest) => files.checkManifest(manifest, { specs, version })),
       )
     for (const manifest of manifests) known.add(identityOf(manifest))
+    await checkDeletes(objects, next, snapshot)
+  }
+}
+
+/** Throws 400 for delete files that no reader could apply, such as two deletion vectors of one data file. */
+async function checkDeletes(objects: ObjectStore, next: TableMetadata, snapshot: Snapshot): Promise<void> {
+  const reader = makeManifestReader(async (location) => {
+    const bytes = await bytesOf(objects, keyIn(location))
+    if (bytes === null) throw badRequest(`manifest: ${location} does not exist`)
+    return bytes
+  })
+  try {
+    await liveManifestsOf(next, snapshot['snapshot-id'], reader)
+  } catch (error) {
+    if (error instanceof UnsupportedTable || error instanceof BadAvro)
+      throw badRequest(`delete file: ${error.message}`)
+    throw error
   }
 }
 
@@ -87,7 +122,10 @@ class TableFiles {
     return readable(location, readManifestList, await this.#read('manifest-list', location))
   }
 
-  async checkManifest(manifest: ManifestFile, specs: ReadonlySet<number>): Promise<void> {
+  async checkManifest(
+    manifest: ManifestFile,
+    { specs, version }: { specs: ReadonlySet<number>; version: FormatVersion },
+  ): Promise<void> {
     const { location, sizeBytes, specId } = manifest
     this.requireOwn('manifest', location)
     if (!specs.has(specId)) throw badRequest(`manifest: ${location} has the unknown partition spec ${specId}`)
@@ -98,9 +136,28 @@ class TableFiles {
     for (const { status, file } of entries) {
       if (status === 'deleted') continue
       this.requireOwn('data file', file.location)
-      if (file.format !== 'PARQUET')
+      if (version >= 3 && file.format === 'PUFFIN') this.#checkVector(file)
+      else if (file.format !== 'PARQUET')
         throw badRequest(`data file: ${file.location} has the format ${file.format}: only PARQUET is read`)
+      else if (version >= 3 && status === 'added' && file.content === 'position-deletes')
+        throw badRequest(
+          `delete file: ${file.location} lists positions: format version 3 requires deletion vectors`,
+        )
     }
+  }
+
+  #checkVector(file: DataFile): void {
+    const vector = vectorOf(file)
+    if (vector === undefined)
+      throw badRequest(
+        `delete file: ${file.location} is no deletion vector: content, referenced_data_file, content_offset or content_size_in_bytes is missing`,
+      )
+    this.requireOwn('referenced_data_file', vector.dataFile)
+    const end = vector.offset + vector.sizeBytes
+    if (vector.offset < PUFFIN_MAGIC_BYTES || vector.sizeBytes < VECTOR_BYTES_MIN || !(end <= file.sizeBytes))
+      throw badRequest(
+        `delete file: the deletion vector at ${vector.offset} with ${vector.sizeBytes} bytes is not in ${file.location}, which has ${file.sizeBytes} bytes`,
+      )
   }
 
   async #read(what: string, location: string): Promise<Uint8Array> {

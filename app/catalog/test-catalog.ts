@@ -18,6 +18,7 @@ import {
   type TableIdentifier,
   tableFrom,
 } from '../../lake/iceberg/read/client.ts'
+import { deletedLines } from '../../lake/iceberg/read/deletion-vector.ts'
 import {
   dataFilesOf,
   type LiveFile,
@@ -187,10 +188,16 @@ export async function openTestCatalog(
 
   const localsOf = async (files: readonly LiveFile[], token: string) => {
     const paths = await Promise.all(
-      storedFilesOf(files).map(async ({ location }) => {
+      storedFilesOf(files).map(async ({ id, location, recordCount, vector }) => {
         const path = join(directory, `${newId()}.parquet`)
-        await Bun.write(path, await request(`/lake/objects/${keyIn(location)}`, token))
-        return [location, path] as const
+        const content = await request(`/lake/objects/${keyIn(location)}`, token)
+        if (vector === undefined) await Bun.write(path, content)
+        else {
+          const puffin = new Uint8Array(await content.arrayBuffer())
+          const blob = puffin.subarray(vector.offset, vector.offset + vector.sizeBytes)
+          await Bun.write(path, [...deletedLines(blob, recordCount)].join(''))
+        }
+        return [id, path] as const
       }),
     )
     return localFiles(files, new Map(paths))

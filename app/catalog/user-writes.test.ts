@@ -294,7 +294,7 @@ test('updates that only Sluice may make are refused', async () => {
     [{ action: 'remove-properties', removals: ['gc.enabled'] }, 'ForbiddenException'],
     [{ action: 'set-location', location }, 'BadRequestException'],
     [{ action: 'set-properties', updates: { 'write.data.path': 's3://elsewhere/x' } }, 'BadRequestException'],
-    [{ action: 'upgrade-format-version', 'format-version': 3 }, 'BadRequestException'],
+    [{ action: 'upgrade-format-version', 'format-version': 4 }, 'BadRequestException'],
   ]
   for (const [update, type] of updates) {
     const answer = await send(`sluice.${branch}${NAMESPACE}/${name}`, { requirements: [], updates: [update] })

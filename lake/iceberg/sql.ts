@@ -2,9 +2,11 @@
 // quoted.
 
 import { quoteIdentifier, quoteLiteral } from '../quote.ts'
+import { defaultText, hasDefault } from './format/default-values.ts'
 import { renderDuckType } from './format/duckdb-type.ts'
 import {
   type Column,
+  type DefaultValue,
   type IcebergType,
   type NestedField,
   parseColumn,
@@ -16,22 +18,26 @@ import { byName } from './write/evolution.ts'
 /** Returns the DuckDB type for reading a column of `type`, quoted for SQL. */
 export const sqlType = (type: IcebergType): string => renderDuckType(toDuckDb(type), quoteIdentifier)
 
-/** The fields of `schema` that a result with these columns writes, in the schema's order. */
+/**
+ * The fields of `schema` that a result with these columns writes, in the schema's order. A column with a default value is always
+ * written, because an absent column means its initial default.
+ */
 export function fieldsWritten(columns: readonly Column[], schema: Schema): NestedField[] {
   const present = byName(columns)
-  return schema.fields.filter((field) => present.has(field.name.toLowerCase()))
+  return schema.fields.filter((field) => present.has(field.name.toLowerCase()) || hasDefault(field))
 }
 
 /**
  * The SELECT list inside COPY, which converts a result to the types and names of the table: `"a", CAST("b" AS BIGINT) AS "b"`.
- * Columns of the table that the result lacks are not written; readers see null.
+ * Columns of the table that the result lacks are not written, or have their default value; otherwise readers see null.
  */
 export function selectForWrite(columns: readonly Column[], schema: Schema): string {
   const present = byName(columns)
   return schema.fields
     .flatMap((field) => {
       const column = present.get(field.name.toLowerCase())
-      return column ? [projection(column, field)] : []
+      if (column) return [projection(column, field)]
+      return hasDefault(field) ? [constant(writeDefault(field), field)] : []
     })
     .join(', ')
 }
@@ -43,7 +49,7 @@ function projection(column: Column, field: NestedField): string {
   return isSame && column.name === field.name ? value : `${value} AS ${quoteIdentifier(field.name)}`
 }
 
-/** Like `selectForWrite`, but for every column of the schema. A missing column is NULL or the SQL in `overrides`. */
+/** Like `selectForWrite`, but for every column of the schema. `overrides` has the SQL of columns that the result lacks. */
 export function selectForTable(
   columns: readonly Column[],
   schema: Schema,
@@ -55,9 +61,20 @@ export function selectForTable(
       const column = present.get(field.name.toLowerCase())
       const override = overrides.get(field.id)
       if (override === undefined && column) return projection(column, field)
-      return `CAST(${override ?? 'NULL'} AS ${sqlType(field.type)}) AS ${quoteIdentifier(field.name)}`
+      return constant(override ?? writeDefault(field), field)
     })
     .join(', ')
+}
+
+const constant = (value: string, { name, type }: NestedField): string =>
+  `CAST(${value} AS ${sqlType(type)}) AS ${quoteIdentifier(name)}`
+
+/** The value of a column that new rows do not name. */
+const writeDefault = ({ type, 'write-default': value }: NestedField): string => literal(type, value)
+
+function literal(type: IcebergType, value: DefaultValue | undefined): string {
+  const text = value === undefined ? null : defaultText(type, value)
+  return text === null ? 'NULL' : quoteLiteral(text)
 }
 
 /** COPY's option FIELD_IDS for the written fields: `{'a': 1, 'l': {__duckdb_field_id: 2, 'element': 3}}`. */
@@ -77,14 +94,14 @@ function idsOf(id: number, type: IcebergType): string {
   }
 }
 
-/** The option `schema` of read_parquet: it selects columns by field id, and gives null for columns that a file lacks. */
+/** The option `schema` of read_parquet: it selects columns by field id, and gives the initial default for columns that a file lacks. */
 export function schemaMapLiteral(
   fields: readonly NestedField[],
   nameOf: (field: NestedField, i: number) => string,
 ) {
   const entries = fields.map(
     (field, i) =>
-      `${field.id}: {name: ${quoteLiteral(nameOf(field, i))}, type: ${quoteLiteral(sqlType(field.type))}, default_value: NULL}`,
+      `${field.id}: {name: ${quoteLiteral(nameOf(field, i))}, type: ${quoteLiteral(sqlType(field.type))}, default_value: ${literal(field.type, field['initial-default'])}}`,
   )
   return `MAP {${entries.join(', ')}}`
 }

@@ -2,6 +2,7 @@
 // map. A write takes all steps of a run (DuckDB's COPY, manifests, commit).
 
 import { afterAll } from 'bun:test'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { mkdir, mkdtemp, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -17,8 +18,10 @@ import { currentSchema, parseMetadata, serializeMetadata, type TableMetadata } f
 import { checkRequirements } from './format/requirements.ts'
 import type { Column, NestedField } from './format/types.ts'
 import { applyUpdates } from './format/updates.ts'
+import { deletedLines } from './read/deletion-vector.ts'
 import { dataFilesOf, type LiveFile, type ManifestReader, makeManifestReader } from './read/scan.ts'
-import { localFiles, POSITION_FIELDS, readTable, storedFilesOf } from './read/table-sql.ts'
+import { localFiles, POSITION_FIELDS, readTable, type StoredFile, storedFilesOf } from './read/table-sql.ts'
+import { deletionVector } from './read/test-vector.ts'
 import { fieldIdsLiteral } from './sql.ts'
 import { newTable } from './write/new-table.ts'
 import { copyResultFrom, metricsOf } from './write/stats.ts'
@@ -62,6 +65,8 @@ export interface Delta {
   readonly rows?: string
   /** A query with the columns `file_path` and `pos`. `location` stands for the location of the new rows. */
   readonly positions?: (location: string) => string
+  /** Deleted rows by the locations of their data files, in one Puffin file. */
+  readonly vectors?: readonly (readonly [dataFile: string, rows: readonly number[]])[]
   /** A query with the columns whose values identify deleted rows. */
   readonly equal?: string
 }
@@ -103,7 +108,15 @@ export async function useTestLake(): Promise<TestLake> {
     await writeFile(pathOf(location), bytes, { flag: 'wx' })
   }
   const localOf = (files: readonly LiveFile[]) =>
-    localFiles(files, new Map(storedFilesOf(files).map(({ location }) => [location, pathOf(location)])))
+    localFiles(files, new Map(storedFilesOf(files).map((stored) => [stored.id, localPath(stored)])))
+  /** The file itself, or a new file with the rows of a deletion vector. */
+  const localPath = ({ id, location, recordCount, vector }: StoredFile) => {
+    if (vector === undefined) return pathOf(location)
+    const path = join(directory, `${Bun.hash(id)}.csv`)
+    const blob = readFileSync(pathOf(location)).subarray(vector.offset, vector.offset + vector.sizeBytes)
+    writeFileSync(path, [...deletedLines(blob, recordCount)].join(''))
+    return path
+  }
   const rows: TestLake['rows'] = async (sql) => (await duckdb.runAndReadAll(sql)).getRowObjectsJS()
   const describe: TestLake['describe'] = async (sql) =>
     (await rows(`DESCRIBE ${sql}`)).map((row) => ({
@@ -210,6 +223,24 @@ export async function useTestLake(): Promise<TestLake> {
     }
   }
 
+  const storeVectors = async (
+    vectors: NonNullable<Delta['vectors']>,
+    { table, ...scope }: { table: TableMetadata; partition: PartitionTuple; specId: number },
+  ): Promise<NewDeleteFile[]> => {
+    const location = dataLocation(table.location, crypto.randomUUID()).replace(/parquet$/, 'puffin')
+    const magic = new TextEncoder().encode('PFA1')
+    const blobs = vectors.map(([, rows]) => deletionVector(rows))
+    await store(location, new Uint8Array(await new Blob([magic, ...blobs, magic]).arrayBuffer()))
+    let offset = magic.length
+    return vectors.map(([referencedDataFile, rows], i): NewDeleteFile => {
+      const contentSizeBytes = blobs[i]?.length ?? 0
+      const vector = { referencedDataFile, contentOffset: offset, contentSizeBytes }
+      offset += contentSizeBytes
+      const metrics = { recordCount: rows.length, sizeBytes: offset + magic.length, columns: new Map() }
+      return { content: 'position-deletes', location, format: 'PUFFIN', ...vector, ...metrics, ...scope }
+    })
+  }
+
   const writeDelta: TestLake['writeDelta'] = async (table, delta) => {
     const { specId = table['default-spec-id'], partition = {}, rows: data, positions, equal } = delta
     const copy = async (sql: string, fields: readonly NestedField[]) => {
@@ -231,6 +262,7 @@ export async function useTestLake(): Promise<TestLake> {
         content: 'position-deletes',
         specId,
       })
+    if (delta.vectors) deletes.push(...(await storeVectors(delta.vectors, { table, partition, specId })))
     if (equal !== undefined) {
       const fields = await fieldsIn(equal)
       const equalityIds = fields.map(({ id }) => id)

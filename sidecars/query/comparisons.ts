@@ -60,7 +60,8 @@ export function makeComparisons({
 
   return async function compareStates({ lake, before, after, key, rowsLimit, jsonBytesMax }, signal) {
     const { objectsUrl: url, token } = lake
-    const files = shared ?? gatewayLake({ url, token, authority: authorityOf(lake), cache, signal })
+    const authority = authorityOf(lake)
+    const files = shared ?? gatewayLake({ url, token, authority, cache, signal })
     const [old, now] = await Promise.all([stateOf(before, files), stateOf(after, files)])
     const columns = comparedColumns(old.schema, now.schema)
     const leases: Lease[] = []
@@ -81,9 +82,9 @@ export function makeComparisons({
       )
     try {
       const read = async (state: 'before' | 'after', wanted: readonly ReadableFile[]) => {
-        const opened = await openAll(wanted, files)
+        const opened = await openAll(wanted, { files, cache, authority })
         leases.push(...opened.values())
-        const paths = new Map(Array.from(opened, ([location, { path }]) => [location, path]))
+        const paths = new Map(Array.from(opened, ([id, { path }]) => [id, path]))
         return readTable(fieldsOfState(columns, state), localFiles(wanted, paths))
       }
       const [oldFiles, newFiles] = filesToRead(old, now, columns)
@@ -137,4 +138,4 @@ function filesToRead(
 
 /** Identifies the rows of a data file without its deleted rows. */
 const contentOf = ({ location, deletes }: ReadableFile): string =>
-  JSON.stringify([location, ...(deletes?.files ?? []).map((file) => file.location)])
+  JSON.stringify([location, ...(deletes?.files ?? []).map(({ id }) => id)])

@@ -44,7 +44,8 @@ async function start(settings: Settings & { sandbox: SandboxMode }, log: Log) {
     directory: enginesDirectory,
     size,
     access: {
-      allowedDirectories: [lakeDir === null ? cacheDirectory : join(lakeDir, LAKE_PREFIX)],
+      // With a shared lake, the cache has only the positions of deletion vectors.
+      allowedDirectories: [cacheDirectory, ...(lakeDir === null ? [] : [join(lakeDir, LAKE_PREFIX)])],
       allowedPaths: [],
     },
     concurrency: settings.concurrency,

@@ -15,6 +15,7 @@ import { localFiles, type ReadableFile, readTable, storedFilesOf } from '../../l
 import type { LakeView } from '../../proto/gen/sluice/query/v1/query_pb.ts'
 import { gatewayLake, type LakeFiles, sharedLake } from '../objects/lake-access.ts'
 import type { Lease, ObjectCache } from '../objects/object-cache.ts'
+import { type FileAccess, openStored } from '../objects/stored-files.ts'
 import { authorityOf } from '../rpc/api-addresses.ts'
 import type { CommitTable } from './commits.ts'
 import { limits } from './limits.ts'
@@ -89,14 +90,14 @@ export function makeRelations({ lakeDir, cache }: RelationOptions): OpenTable {
         signal.throwIfAborted()
         const selected = filter === null ? null : (bounds?.select(filter) ?? null)
         const wanted = selected === null ? all : selected.flatMap((file) => all[file] ?? [])
-        const opened = await openAll(wanted, files)
+        const opened = await openAll(wanted, { files, cache, authority })
         return {
           state: selected === null ? key : `${key} ${digestOf(selected)}`,
           files: wanted.length,
           from: () =>
             readTable(
               schema,
-              localFiles(wanted, new Map(Array.from(opened, ([location, { path }]) => [location, path]))),
+              localFiles(wanted, new Map(Array.from(opened, ([id, { path }]) => [id, path]))),
             ),
           release: () => {
             for (const lease of opened.values()) lease.release()
@@ -134,15 +135,18 @@ async function contentOf(table: CommitTable, files: LakeFiles, reader: ManifestR
   }
 }
 
-/** Opens data files and their delete files. Returns the leases by location. */
-export async function openAll(data: readonly ReadableFile[], files: LakeFiles): Promise<Map<string, Lease>> {
+/** Opens data files and their delete files. Returns the leases by the ids of the files. */
+export async function openAll(
+  data: readonly ReadableFile[],
+  access: FileAccess,
+): Promise<Map<string, Lease>> {
   const wanted = storedFilesOf(data)
   const leases = new Map<string, Lease>()
   try {
     for (let from = 0; from < wanted.length; from += DOWNLOADS_AT_ONCE) {
       const opened = await Promise.allSettled(
-        wanted.slice(from, from + DOWNLOADS_AT_ONCE).map(async ({ location, sizeBytes }) => {
-          leases.set(location, await files.open(keyIn(location), sizeBytes))
+        wanted.slice(from, from + DOWNLOADS_AT_ONCE).map(async (stored) => {
+          leases.set(stored.id, await openStored(access, stored))
         }),
       )
       const failed = opened.find((each) => each.status === 'rejected')

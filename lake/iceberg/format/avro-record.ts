@@ -26,6 +26,11 @@ export function text(record: AvroRecord, name: string): string {
   return value
 }
 
+export function optionalText(record: AvroRecord, name: string): string | undefined {
+  const value = record[name]
+  return typeof value === 'string' ? value : undefined
+}
+
 export function optionalInteger(record: AvroRecord, name: string): number | undefined {
   const value = record[name]
   return typeof value === 'number' ? value : undefined

@@ -29,7 +29,9 @@ export function contentChange(before: TableMetadata | null, after: TableMetadata
   const changes = snapshotsSince(after, to, from).filter(({ summary }) => summary.operation !== 'replace')
   const sum = (name: string) =>
     changes.reduce((total, snapshot) => total + (numberIn(snapshot, name) ?? 0), 0)
-  const rowsRemoved = sum('deleted-records') + sum('added-position-deletes')
+  // A removed delete file names rows of removed files, or rows that a new delete file names again.
+  const deletes = sum('added-position-deletes') - sum('removed-position-deletes')
+  const rowsRemoved = Math.max(0, sum('deleted-records') + deletes)
   return { operation, rowsAdded: sum('added-records'), rowsRemoved }
 }
 

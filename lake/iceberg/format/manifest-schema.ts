@@ -2,7 +2,7 @@
 // https://iceberg.apache.org/spec/#manifests, #manifest-lists, #avro
 
 import { type AvroField, type AvroSchema, INT64, int64As } from './avro.ts'
-import type { PartitionSpec } from './metadata.ts'
+import type { FormatVersion, PartitionSpec } from './metadata.ts'
 import { decimalOf, fieldsOf, type IcebergType, type Schema } from './types.ts'
 
 const field = (id: number, name: string, type: AvroSchema): AvroField => ({ name, type, 'field-id': id })
@@ -30,7 +30,15 @@ const listOf = (elementId: number, items: AvroSchema): AvroSchema => ({
   'element-id': elementId,
 })
 
-export const manifestSchema = (partition: AvroSchema): AvroSchema => ({
+/** Fields of a file entry that only format version 3 has. */
+const FILE_FIELDS_V3 = [
+  optional(142, 'first_row_id', 'long'),
+  optional(143, 'referenced_data_file', 'string'),
+  optional(144, 'content_offset', 'long'),
+  optional(145, 'content_size_in_bytes', 'long'),
+]
+
+export const manifestSchema = (partition: AvroSchema, version: FormatVersion): AvroSchema => ({
   type: 'record',
   name: 'manifest_entry',
   fields: [
@@ -58,12 +66,13 @@ export const manifestSchema = (partition: AvroSchema): AvroSchema => ({
         optional(132, 'split_offsets', listOf(133, 'long')),
         optional(135, 'equality_ids', listOf(136, 'int')),
         optional(140, 'sort_order_id', 'int'),
+        ...(version >= 3 ? FILE_FIELDS_V3 : []),
       ],
     }),
   ],
 })
 
-export const LIST_SCHEMA: AvroSchema = {
+export const listSchema = (version: FormatVersion): AvroSchema => ({
   type: 'record',
   name: 'manifest_file',
   fields: [
@@ -94,8 +103,9 @@ export const LIST_SCHEMA: AvroSchema = {
         ],
       }),
     ),
+    ...(version >= 3 ? [optional(520, 'first_row_id', 'long')] : []),
   ],
-}
+})
 
 /** The Avro schema of partition tuples in a manifest of this spec. */
 export function partitionSchema(spec: PartitionSpec, schema: Schema): AvroSchema {
@@ -252,5 +262,5 @@ const isArray = (schema: AvroSchema): schema is Extract<AvroSchema, { type: 'arr
 const isRecord = (schema: AvroSchema): schema is Extract<AvroSchema, { type: 'record' }> =>
   typeof schema === 'object' && 'fields' in schema
 
-export const ENTRY_NAMES = namesById(manifestSchema({ type: 'record', name: 'r102', fields: [] }))
-export const LIST_NAMES = namesById(LIST_SCHEMA)
+export const ENTRY_NAMES = namesById(manifestSchema({ type: 'record', name: 'r102', fields: [] }, 3))
+export const LIST_NAMES = namesById(listSchema(3))

@@ -1,10 +1,19 @@
-// Manifests (lists of data files) and manifest lists (lists of manifests), format version 2. Sources:
+// Manifests (lists of data files) and manifest lists (lists of manifests). Sources:
 // https://iceberg.apache.org/spec/#manifests, #manifest-lists. Fields are found by id and not by name, because engines use
 // different names for some fields.
 
 import { Buffer } from 'node:buffer'
 import { type Adapt, type AvroRecord, BadAvro, readAvro, writeAvro } from './avro.ts'
-import { integer, integers, list, nested, optionalId, optionalInteger, text } from './avro-record.ts'
+import {
+  integer,
+  integers,
+  list,
+  nested,
+  optionalId,
+  optionalInteger,
+  optionalText,
+  text,
+} from './avro-record.ts'
 import {
   type BoundValue,
   boundValueFrom,
@@ -18,14 +27,14 @@ import {
   decimalBytes,
   ENTRY_NAMES,
   LIST_NAMES,
-  LIST_SCHEMA,
+  listSchema,
   manifestSchema,
   type PartitionType,
   partitionIdOf,
   partitionSchema,
   partitionTypes,
 } from './manifest-schema.ts'
-import type { PartitionSpec } from './metadata.ts'
+import type { FormatVersion, PartitionSpec } from './metadata.ts'
 import { decimalOf, type Schema } from './types.ts'
 
 export interface ColumnMetrics {
@@ -73,6 +82,13 @@ export interface DataFile {
   readonly splitOffsets?: readonly number[]
   readonly equalityIds?: readonly number[]
   readonly sortOrderId?: number
+  /** The id of the file's first row. Only data files of format version 3 have row ids. */
+  readonly firstRowId?: number
+  /** The only data file whose rows a position delete file or a deletion vector deletes. */
+  readonly referencedDataFile?: string
+  /** The part of a Puffin file that is a deletion vector. */
+  readonly contentOffset?: number
+  readonly contentSizeBytes?: number
 }
 
 export interface ManifestEntry {
@@ -102,6 +118,8 @@ export interface ManifestFile {
   readonly deletedRows: number
   /** One summary per field of the partition spec, in order; absent when the writer stored none. */
   readonly partitions?: readonly PartitionSummary[] | undefined
+  /** The id of the first row in the files that have no `firstRowId` of their own. */
+  readonly firstRowId?: number | undefined
 }
 
 const STATUS = ['existing', 'added', 'deleted'] as const
@@ -112,11 +130,13 @@ export interface ManifestContext {
   readonly schema: Schema
   readonly spec: PartitionSpec
   readonly content?: ManifestFile['content']
+  /** Default: 2. */
+  readonly formatVersion?: FormatVersion
 }
 
 /** The bytes of a manifest of data files, or of delete files. */
 export function writeManifest(
-  { schema, spec, content = 'data' }: ManifestContext,
+  { schema, spec, content = 'data', formatVersion = 2 }: ManifestContext,
   entries: readonly ManifestEntry[],
 ): Uint8Array {
   const metadata = {
@@ -124,12 +144,12 @@ export function writeManifest(
     'schema-id': String(schema['schema-id']),
     'partition-spec': JSON.stringify(spec.fields),
     'partition-spec-id': String(spec['spec-id']),
-    'format-version': '2',
+    'format-version': String(formatVersion),
     content,
   }
   const types = partitionTypes(spec, schema)
   const records = entries.map((entry) => entryRecord(entry, partitionRecord(entry.file.partition, types)))
-  return writeAvro(manifestSchema(partitionSchema(spec, schema)), metadata, records)
+  return writeAvro(manifestSchema(partitionSchema(spec, schema), formatVersion), metadata, records)
 }
 
 const canonicalEntries: Adapt = (schema) => canonical(schema, ENTRY_NAMES)
@@ -141,20 +161,25 @@ const canonicalList: Adapt = (schema) => canonical(schema, LIST_NAMES)
  */
 export function readManifest(
   bytes: Uint8Array,
-  inherited: Pick<ManifestFile, 'sequenceNumber' | 'addedSnapshotId'>,
+  inherited: Pick<ManifestFile, 'sequenceNumber' | 'addedSnapshotId' | 'firstRowId'>,
 ) {
   const { records } = readAvro(bytes, canonicalEntries)
+  let nextRowId = inherited.firstRowId
   return records.map((record): ManifestEntry => {
     const code = integer(record, 'status')
     const status = STATUS[code]
     if (!status) throw new BadAvro(`manifest entry with unknown status ${code}`)
+    const file = dataFile(nested(record, 'data_file'))
+    const inheritsRowId = file.content === 'data' && status !== 'deleted' && file.firstRowId === undefined
+    const firstRowId = inheritsRowId ? nextRowId : file.firstRowId
+    if (inheritsRowId && nextRowId !== undefined) nextRowId += file.recordCount
     const inheritedNumber = status === 'added' ? inherited.sequenceNumber : null
     return {
       status,
       snapshotId: optionalId(record, 'snapshot_id') ?? inherited.addedSnapshotId,
       sequenceNumber: optionalInteger(record, 'sequence_number') ?? inheritedNumber,
       fileSequenceNumber: optionalInteger(record, 'file_sequence_number') ?? inheritedNumber,
-      file: dataFile(nested(record, 'data_file')),
+      file: { ...file, ...(firstRowId !== undefined && { firstRowId }) },
     }
   })
 }
@@ -163,17 +188,22 @@ export interface ListContext {
   readonly snapshotId: bigint
   readonly parentSnapshotId?: bigint | undefined
   readonly sequenceNumber: number
+  /** Default: 2. */
+  readonly formatVersion?: FormatVersion
 }
 
 /** The bytes of a manifest list. */
-export function writeManifestList(context: ListContext, manifests: readonly ManifestFile[]): Uint8Array {
+export function writeManifestList(
+  { formatVersion = 2, ...context }: ListContext,
+  manifests: readonly ManifestFile[],
+): Uint8Array {
   const metadata = {
     'snapshot-id': String(context.snapshotId),
     'parent-snapshot-id': String(context.parentSnapshotId ?? null),
     'sequence-number': String(context.sequenceNumber),
-    'format-version': '2',
+    'format-version': String(formatVersion),
   }
-  return writeAvro(LIST_SCHEMA, metadata, manifests.map(manifestRecord))
+  return writeAvro(listSchema(formatVersion), metadata, manifests.map(manifestRecord))
 }
 
 /** @throws BadAvro */
@@ -193,6 +223,7 @@ export function readManifestList(bytes: Uint8Array): ManifestFile[] {
     addedRows: integer(record, 'added_rows_count'),
     existingRows: integer(record, 'existing_rows_count'),
     deletedRows: integer(record, 'deleted_rows_count'),
+    firstRowId: optionalInteger(record, 'first_row_id'),
     ...(Array.isArray(record.partitions) && {
       partitions: list(record, 'partitions').map((summary) => ({
         containsNull: summary.contains_null !== false,
@@ -329,6 +360,10 @@ function entryRecord(
       split_offsets: file.splitOffsets ?? null,
       equality_ids: file.equalityIds ?? null,
       sort_order_id: file.sortOrderId ?? null,
+      first_row_id: file.firstRowId ?? null,
+      referenced_data_file: file.referencedDataFile ?? null,
+      content_offset: file.contentOffset ?? null,
+      content_size_in_bytes: file.contentSizeBytes ?? null,
     },
   }
 }
@@ -350,7 +385,13 @@ const bytesOf = (value: unknown): Uint8Array | undefined =>
 function dataFile(record: AvroRecord): DataFile {
   const splitOffsets = integers(record, 'split_offsets')
   const equalityIds = integers(record, 'equality_ids')
-  const sortOrderId = optionalInteger(record, 'sort_order_id')
+  const present = {
+    sortOrderId: optionalInteger(record, 'sort_order_id'),
+    firstRowId: optionalInteger(record, 'first_row_id'),
+    referencedDataFile: optionalText(record, 'referenced_data_file'),
+    contentOffset: optionalInteger(record, 'content_offset'),
+    contentSizeBytes: optionalInteger(record, 'content_size_in_bytes'),
+  }
   return {
     content: CONTENT[optionalInteger(record, 'content') ?? 0] ?? 'equality-deletes',
     location: text(record, 'file_path'),
@@ -361,9 +402,14 @@ function dataFile(record: AvroRecord): DataFile {
     columns: columnsMetrics(record),
     ...(splitOffsets && { splitOffsets }),
     ...(equalityIds && { equalityIds }),
-    ...(sortOrderId !== undefined && { sortOrderId }),
+    ...withoutUndefined(present),
   }
 }
+
+const withoutUndefined = <T extends object>(fields: T) =>
+  Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as {
+    [K in keyof T]?: Exclude<T[K], undefined>
+  }
 
 const partitionTuple = (record: AvroRecord): PartitionTuple =>
   Object.fromEntries(Object.entries(record).map(([key, value]) => [partitionIdOf(key), valueFrom(value)]))
@@ -424,6 +470,7 @@ const manifestRecord = (manifest: ManifestFile): AvroRecord => ({
   added_rows_count: manifest.addedRows,
   existing_rows_count: manifest.existingRows,
   deleted_rows_count: manifest.deletedRows,
+  first_row_id: manifest.firstRowId ?? null,
   partitions:
     manifest.partitions?.map(({ containsNull, containsNan, lower, upper }) => ({
       contains_null: containsNull,

@@ -120,8 +120,8 @@ describe('a new table', () => {
   })
 
   test('refuses a new table of another format version', () => {
-    const wanted = { uuid, location: 'x', schema, properties: { 'format-version': '3' }, at: 1 }
-    expect(() => newTable(wanted)).toThrow('format-version 3 is not supported')
+    const wanted = { uuid, location: 'x', schema, properties: { 'format-version': '4' }, at: 1 }
+    expect(() => newTable(wanted)).toThrow('format-version 4 is not supported')
   })
 
   test.each([
@@ -269,7 +269,7 @@ describe('updates', () => {
   const bad: [TableUpdate[], message: string][] = [
     [[{ action: 'assign-uuid', uuid: uuid.replace('0', '1') }], 'never changes'],
     [[{ action: 'upgrade-format-version', 'format-version': 1 }], '1 is not supported'],
-    [[{ action: 'upgrade-format-version', 'format-version': 3 }], '3 is not supported'],
+    [[{ action: 'upgrade-format-version', 'format-version': 4 }], '4 is not supported'],
     [
       [{ action: 'add-schema', schema: { ...schema, fields: [...schema.fields, ...schema.fields] } }],
       'used twice',
@@ -375,7 +375,7 @@ describe('a metadata file', () => {
   })
 
   test('refuses metadata with another format version or none', () => {
-    expect(() => parseMetadata('{"format-version": 3}')).toThrow(UnsupportedTable)
+    expect(() => parseMetadata('{"format-version": 4}')).toThrow(UnsupportedTable)
     expect(() => parseMetadata('{"format-version": 2}')).toThrow(SyntaxError)
     expect(() => parseMetadata('[]')).toThrow(UnsupportedTable)
     expect(() => parseMetadata('null')).toThrow(SyntaxError)

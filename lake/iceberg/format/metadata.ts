@@ -1,4 +1,4 @@
-// The metadata of one table in format version 2. The object in memory has the same structure as the file. Source:
+// The metadata of one table in format version 2 or 3. The object in memory has the same structure as the file. Source:
 // https://iceberg.apache.org/spec/#table-metadata-fields
 
 import { AuthorError } from '../../pipeline/author-error.ts'
@@ -18,8 +18,14 @@ export interface PartitionSpec {
   readonly fields: readonly PartitionField[]
 }
 
+/** The format versions of tables. Version 3 adds deletion vectors, row ids and default values (docs/adr/0059-format-version-3.md). */
+export const FORMAT_VERSIONS = [2, 3] as const
+export type FormatVersion = (typeof FORMAT_VERSIONS)[number]
+
 export interface TableMetadata {
-  readonly 'format-version': 2
+  readonly 'format-version': FormatVersion
+  /** Above the ids of all rows. Only format version 3 has row ids. */
+  readonly 'next-row-id'?: number
   readonly 'table-uuid': string
   readonly location: string
   readonly 'last-sequence-number': number
@@ -63,9 +69,9 @@ export function parseMetadata(text: string): TableMetadata {
  */
 export function metadataFrom(value: object): TableMetadata {
   const version: unknown = Reflect.get(value, 'format-version')
-  if (version !== 2)
+  if (!FORMAT_VERSIONS.some((known) => known === version))
     throw new UnsupportedTable(
-      `Iceberg format version ${String(version)} is not supported: tables need version 2`,
+      `Iceberg format version ${String(version)} is not supported: tables need version 2 or 3`,
     )
   const { 'current-snapshot-id': current, ...fields } = value as TableMetadata
   for (const list of [fields.schemas, fields['partition-specs'], fields['sort-orders']]) {

@@ -1,4 +1,4 @@
-// Iceberg v2 schemas, and the mapping of DuckDB types to Iceberg types. COPY changes some types silently: HUGEINT becomes
+// Iceberg schemas, and the mapping of DuckDB types to Iceberg types. COPY changes some types silently: HUGEINT becomes
 // DOUBLE, UNION becomes STRUCT. So every column is first cast to its stored type. A type without a faithful stored type is
 // refused with its name. Source: https://iceberg.apache.org/spec/#schemas-and-data-types
 
@@ -15,7 +15,13 @@ export interface NestedField {
   readonly required: boolean
   readonly type: IcebergType
   readonly doc?: string
+  /** The value of rows in files without the column, as JSON (format version 3). */
+  readonly 'initial-default'?: DefaultValue
+  /** The value of new rows that do not name the column, as JSON (format version 3). */
+  readonly 'write-default'?: DefaultValue
 }
+
+export type DefaultValue = boolean | number | bigint | string
 
 export interface StructType {
   readonly type: 'struct'

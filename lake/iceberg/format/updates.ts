@@ -2,16 +2,25 @@
 // TableUpdate; https://iceberg.apache.org/spec/#table-metadata-fields
 
 import { sameFields } from '../write/evolution.ts'
+import { checkDefaults } from './default-values.ts'
 import {
   currentSchema,
   defaultSortOrder,
   defaultSpec,
+  FORMAT_VERSIONS,
   type PartitionField,
   type PartitionSpec,
   type TableMetadata,
 } from './metadata.ts'
 import { fieldsOf, type Schema } from './types.ts'
-import { BadUpdate, type SnapshotRef, type SortOrder, type TableUpdate, type UnboundSpec } from './wire.ts'
+import {
+  BadUpdate,
+  type Snapshot,
+  type SnapshotRef,
+  type SortOrder,
+  type TableUpdate,
+  type UnboundSpec,
+} from './wire.ts'
 
 /** The number of earlier metadata files in the log (Iceberg's default for write.metadata.previous-versions-max). */
 export const METADATA_LOG_LIMIT = 100
@@ -103,10 +112,7 @@ class Draft {
       case 'assign-uuid':
         return this.assignUuid(update.uuid)
       case 'upgrade-format-version':
-        if (update['format-version'] === 2) return
-        throw new BadUpdate(
-          `upgrade-format-version: ${update['format-version']} is not supported: tables have version 2`,
-        )
+        return this.upgrade(update['format-version'])
       case 'set-location':
         table.location = update.location.replace(/\/+$/, '')
         return
@@ -177,6 +183,17 @@ class Draft {
     return table
   }
 
+  private upgrade(wanted: number) {
+    const { table } = this
+    const version = FORMAT_VERSIONS.find((known) => known === wanted)
+    if (version === undefined)
+      throw new BadUpdate(`upgrade-format-version: ${wanted} is not supported: tables have version 2 or 3`)
+    if (version < table['format-version'])
+      throw new BadUpdate(`upgrade-format-version: a table of version 3 cannot return to version ${version}`)
+    table['format-version'] = version
+    if (version === 3) table['next-row-id'] ??= 0
+  }
+
   private assignUuid(uuid: string) {
     const { 'table-uuid': current } = this.table
     if (current !== '' && current !== uuid)
@@ -205,6 +222,7 @@ class Draft {
 
   private addSchema(schema: Omit<Schema, 'schema-id'>) {
     const { table } = this
+    checkDefaults(schema, table['format-version'])
     const fields = [...fieldsOf(schema)]
     const ids = new Set(fields.map(({ id }) => id))
     if (ids.size !== fields.length) throw new BadUpdate('add-schema: a field id is used twice')
@@ -281,10 +299,29 @@ class Draft {
     if (schema !== undefined && !this.schemaIds().includes(schema)) {
       throw new BadUpdate(`add-snapshot: schema ${schema} does not exist`)
     }
+    this.reserveRowIds(snapshot)
     table.snapshots = [...table.snapshots, snapshot]
     table['last-sequence-number'] = sequence
     this.addedSnapshots.add(id)
     limited('add-snapshot', table.snapshots.length, SNAPSHOTS_LIMIT)
+  }
+
+  /** Source: https://iceberg.apache.org/spec/#snapshot-row-ids */
+  private reserveRowIds({ 'first-row-id': first, 'added-rows': rows }: Snapshot) {
+    const { table } = this
+    if (table['format-version'] < 3) {
+      if (first !== undefined)
+        throw new BadUpdate('add-snapshot: first-row-id is set, but the table has format version 2')
+      return
+    }
+    const next = table['next-row-id'] ?? 0
+    if (first === undefined || rows === undefined)
+      throw new BadUpdate('add-snapshot: format version 3 requires first-row-id and added-rows')
+    if (first < next)
+      throw new BadUpdate(`add-snapshot: first-row-id ${first} is below the table's next-row-id ${next}`)
+    if (!Number.isSafeInteger(first + rows))
+      throw new BadUpdate(`add-snapshot: row ids above ${Number.MAX_SAFE_INTEGER} are not supported`)
+    table['next-row-id'] = first + rows
   }
 
   private setRef({ action, 'ref-name': name, ...ref }: Extract<TableUpdate, { action: 'set-snapshot-ref' }>) {

@@ -118,9 +118,13 @@ const withType = (type: unknown) =>
   })
 
 test.each([
-  [withType('varchar'), '/schema/fields/0/type: "varchar" is not a type'],
-  [withType('timestamp_ns'), 'not a type of format version 2'],
-  [withType('decimal(39, 0)'), 'not a type'],
+  [withType('varchar'), '/schema/fields/0/type: the type "varchar" of column "a" is not supported'],
+  [withType('timestamp_ns'), 'the type "timestamp_ns" of column "a" is not supported'],
+  [
+    withType({ type: 'struct', fields: [{ id: 2, name: 'b', required: false, type: 'variant' }] }),
+    'column "a.b"',
+  ],
+  [withType('decimal(39, 0)'), 'of column "a" is not supported'],
   [withType(5), '/schema/fields/0/type'],
   [withType({ type: 'set' }), '/schema/fields/0/type/type'],
   [withType({ type: 'list', element: 'int' }), '/schema/fields/0/type/element-id'],

@@ -72,6 +72,8 @@ const Snapshot = Type.Object({
     Properties,
   ]),
   'schema-id': Type.Optional(Int),
+  'first-row-id': Type.Optional(Long),
+  'added-rows': Type.Optional(Long),
 })
 export type Snapshot = Static<typeof Snapshot>
 
@@ -272,12 +274,17 @@ export function checked<S extends TSchema>(schema: S, value: unknown, path: stri
   throw new BadUpdate(`${location}: ${error?.message ?? 'not valid'}`)
 }
 
+/** `default-values.ts` compares the value with the type of the column. */
+const DefaultValue = Type.Union([Type.Boolean(), Type.Number(), Type.BigInt(), Type.String()])
+
 const Field = Type.Object({
   id: Int,
   name: Name,
   required: Type.Boolean(),
   type: Type.Unknown(),
   doc: Type.Optional(Type.String()),
+  'initial-default': Type.Optional(DefaultValue),
+  'write-default': Type.Optional(DefaultValue),
 })
 const List = Type.Object({
   type: Type.Literal('list'),
@@ -297,32 +304,34 @@ const MapOf = Type.Object({
 const PRIMITIVE =
   /^(boolean|int|long|float|double|date|time|timestamp|timestamptz|string|uuid|binary|fixed\[\d{1,9}\]|decimal\(\s*([1-9]|[12]\d|3[0-8])\s*,\s*(\d|[12]\d|3[0-8])\s*\))$/
 
-function checkStruct(struct: StructType, path: string, depth: number) {
+function checkStruct(struct: StructType, path: string, depth: number, parent = '') {
   struct.fields.forEach((field, i) => {
-    checked(Field, field, `${path}/fields/${i}`)
-    checkType(field.type, `${path}/fields/${i}/type`, depth + 1)
+    const { name } = checked(Field, field, `${path}/fields/${i}`)
+    checkType(field.type, `${path}/fields/${i}/type`, depth + 1, `${parent}${name}`)
   })
 }
 
-function checkType(type: IcebergType, path: string, depth: number) {
+function checkType(type: IcebergType, path: string, depth: number, column: string) {
   if (depth > SCHEMA_DEPTH_LIMIT)
     throw new BadUpdate(`${path}: nested deeper than ${SCHEMA_DEPTH_LIMIT} levels`)
   if (typeof type === 'string') {
     if (!PRIMITIVE.test(type))
-      throw new BadUpdate(`${path}: ${JSON.stringify(type)} is not a type of format version 2`)
+      throw new BadUpdate(
+        `${path}: the type ${JSON.stringify(type)} of column ${JSON.stringify(column)} is not supported`,
+      )
     return
   }
   const { type: kind } = checked(Type.Object({ type: Type.String() }), type, path)
   if (kind === 'struct') {
     checked(Type.Object({ fields: Type.Array(Type.Unknown()) }), type, path)
-    checkStruct(type as StructType, path, depth)
+    checkStruct(type as StructType, path, depth, `${column}.`)
   } else if (kind === 'list') {
     checked(List, type, path)
-    checkType((type as ListType).element, `${path}/element`, depth + 1)
+    checkType((type as ListType).element, `${path}/element`, depth + 1, `${column}.element`)
   } else if (kind === 'map') {
     checked(MapOf, type, path)
-    checkType((type as MapType).key, `${path}/key`, depth + 1)
-    checkType((type as MapType).value, `${path}/value`, depth + 1)
+    checkType((type as MapType).key, `${path}/key`, depth + 1, `${column}.key`)
+    checkType((type as MapType).value, `${path}/value`, depth + 1, `${column}.value`)
   } else {
     throw new BadUpdate(`${path}/type: ${JSON.stringify(kind)} is not a type`)
   }

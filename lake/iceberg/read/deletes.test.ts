@@ -78,6 +78,190 @@ describe('position deletes', () => {
   })
 })
 
+describe('deletion vectors', () => {
+  const range = (rows: number) => `SELECT i::BIGINT AS a FROM range(${rows}) t(i)`
+  const numbers = async (table: TableMetadata) => (await rowsOf(table)).map(({ a }) => Number(a))
+  const upgraded = (table: TableMetadata) =>
+    applyUpdates(table, [{ action: 'upgrade-format-version', 'format-version': 3 }], { at: 1 })
+
+  test('remove the rows of their own file, not of others in one Puffin file', async () => {
+    let table = await lake.write(null, range(5), 'append')
+    table = upgraded(await lake.write(table, 'SELECT i + 5 AS a FROM range(5) t(i)', 'append'))
+    const [first, second] = (await filesOf(table)).map(({ file }) => file.location)
+    table = await lake.writeDelta(table, {
+      vectors: [
+        [first ?? '', [1, 2]],
+        [second ?? '', [4]],
+      ],
+    })
+    expect(await numbers(table)).toEqual([0, 3, 4, 5, 6, 7, 8])
+    expect(rowCountOf(summaryOf(table))).toBe(7)
+    const entries = (await filesOf(table)).flatMap(({ file }) => file.deletes?.files ?? [])
+    expect(new Set(entries.map(({ location }) => location)).size).toBe(1)
+    expect(new Set(entries.map(({ id }) => id)).size).toBe(2)
+  })
+
+  test('replace the position deletes of their data file', async () => {
+    let table = await lake.write(null, range(5), 'append')
+    const [location = ''] = (await filesOf(table)).map(({ file }) => file.location)
+    table = upgraded(await lake.writeDelta(table, { positions: () => position(location, 0) }))
+    expect(await numbers(table)).toEqual([1, 2, 3, 4])
+    table = await lake.writeDelta(table, { vectors: [[location, [3]]] })
+    expect(await numbers(table)).toEqual([0, 1, 2, 4])
+  })
+
+  test('are refused when a data file has two', async () => {
+    let table = upgraded(await lake.write(null, range(5), 'append'))
+    const [location = ''] = (await filesOf(table)).map(({ file }) => file.location)
+    table = await lake.writeDelta(table, { vectors: [[location, [0]]] })
+    table = await lake.writeDelta(table, { vectors: [[location, [1]]] })
+    await expect(rowsOf(table)).rejects.toThrow('two deletion vectors')
+  })
+
+  test('disappear when a write rewrites their data file, and other vectors stay', async () => {
+    const byKey = { mergeStrategy: 'incremental', uniqueKey: ['a'] } as const
+    let { table } = await lake.writeBy(null, 'SELECT i::INTEGER AS a, 0 AS b FROM range(5) t(i)', byKey)
+    ;({ table } = await lake.writeBy(table, 'SELECT i::INTEGER AS a, 0 AS b FROM range(10, 15) t(i)', byKey))
+    table = upgraded(table)
+    const [first = '', second = ''] = (await filesOf(table)).map(({ file }) => file.location)
+    table = await lake.writeDelta(table, {
+      vectors: [
+        [first, [1]],
+        [second, [2]],
+      ],
+    })
+    const marking = { rewrittenBytes: 0, deletedShare: 1 }
+    ;({ table } = await lake.writeBy(table, 'SELECT 0 AS a, 9 AS b', byKey, { marking }))
+    expect((await rowsOf(table, 'a')).map(({ a }) => a)).toEqual([0, 2, 3, 4, 10, 11, 13, 14])
+    expect(summaryOf(table)).toMatchObject({ 'total-delete-files': '1', 'total-position-deletes': '1' })
+    expect(rowCountOf(summaryOf(table))).toBe(8)
+    ;({ table } = await lake.writeBy(table, 'SELECT 7 AS a, 7 AS b', { mergeStrategy: 'full_refresh' }))
+    expect(summaryOf(table)['total-delete-files']).toBe('0')
+  })
+})
+
+describe('row ids of format version 3', () => {
+  const idsOf = async (table: TableMetadata) =>
+    (await filesOf(table)).map(({ file }) => [file.firstRowId, file.recordCount])
+  const upgrade = { action: 'upgrade-format-version', 'format-version': 3 } as const
+  const range = (rows: number) => `SELECT i::INTEGER AS a FROM range(${rows}) t(i)`
+
+  test('start with the first commit after the upgrade, and stay the same', async () => {
+    let table = await lake.write(null, range(5), 'append')
+    table = applyUpdates(await lake.write(table, range(3), 'append'), [upgrade], { at: 1 })
+    expect(await idsOf(table)).toEqual([
+      [undefined, 5],
+      [undefined, 3],
+    ])
+    table = await lake.write(table, range(4), 'append')
+    const ids = new Map((await filesOf(table)).map(({ file }) => [file.location, file.firstRowId]))
+    expect(currentSnapshot(table)).toMatchObject({ 'first-row-id': 0, 'added-rows': 12 })
+    expect(table['next-row-id']).toBe(12)
+    expect(rangesOf(await idsOf(table))).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11])
+    table = await lake.write(table, range(2), 'append')
+    for (const { file } of await filesOf(table)) expect(file.firstRowId).toBe(ids.get(file.location) ?? 12)
+    expect(table['next-row-id']).toBe(14)
+  })
+
+  test('stay with a file whose manifest is rewritten, and are never used again', async () => {
+    const byKey = { mergeStrategy: 'incremental', uniqueKey: ['a'] } as const
+    let { table } = await lake.writeBy(null, range(100), byKey, { fileRows: 40 })
+    table = applyUpdates(table, [upgrade], { at: 1 })
+    ;({ table } = await lake.writeBy(table, 'SELECT 200 AS a', byKey, { fileRows: 40 }))
+    const before = new Map((await filesOf(table)).map(({ file }) => [file.location, file.firstRowId]))
+    ;({ table } = await lake.writeBy(table, 'SELECT 1 AS a', byKey, { fileRows: 40 }))
+    const after = (await filesOf(table)).map(({ file }) => file)
+    const kept = after.filter(({ location }) => before.has(location))
+    expect(kept.length).toBeGreaterThan(1)
+    for (const { location, firstRowId } of kept) expect(firstRowId).toBe(before.get(location))
+    const ids = rangesOf(after.map(({ firstRowId, recordCount }) => [firstRowId, recordCount]))
+    expect(new Set(ids).size).toBe(ids.length)
+    expect(Math.max(...ids)).toBeLessThan(table['next-row-id'] ?? 0)
+  })
+
+  const rangesOf = (files: (number | undefined)[][]): number[] =>
+    files
+      .flatMap(([first = Number.NaN, rows = 0]) => Array.from({ length: rows }, (_, i) => first + i))
+      .toSorted((a, b) => a - b)
+})
+
+describe('default values of format version 3', () => {
+  const withDefaults = (
+    table: TableMetadata,
+    type: string,
+    initial: string | number,
+    write?: string | number,
+  ) => {
+    const schema = currentSchema(table)
+    const id = table['last-column-id'] + 1
+    const field = {
+      id,
+      name: 'd',
+      required: false,
+      type,
+      'initial-default': initial,
+      ...(write !== undefined && { 'write-default': write }),
+    }
+    return applyUpdates(
+      table,
+      [
+        { action: 'upgrade-format-version', 'format-version': 3 },
+        { action: 'add-schema', schema: { ...schema, fields: [...schema.fields, field] } },
+        { action: 'set-current-schema', 'schema-id': -1 },
+      ],
+      { at: 1 },
+    )
+  }
+
+  test.each([
+    ['int', 7, '7'],
+    ['decimal(9, 2)', '-1.50', '-1.50'],
+    ['date', '2020-02-29', '2020-02-29'],
+    ['timestamptz', '2020-01-01T00:00:00.5+00:00', '2020-01-01 00:00:00.5+00'],
+    ['string', "it's", "it's"],
+    ['binary', '00ff', '\\x00\\xFF'],
+    ['boolean', true, 'true'],
+  ])('a column of type %s has its initial value in old files', async (type, initial, text) => {
+    const table = withDefaults(await lake.write(null, 'SELECT 1 AS a', 'append'), type, initial as string)
+    const source = await lake.source(table)
+    await lake.rows("SET TimeZone = 'UTC'")
+    expect(await lake.rows(`SELECT a, CAST(d AS VARCHAR) AS d FROM ${source}`)).toEqual([{ a: 1, d: text }])
+  })
+
+  test('new rows without the column get its write default, or null', async () => {
+    for (const write of [undefined, 8]) {
+      let table = withDefaults(await lake.write(null, 'SELECT 1 AS a', 'append'), 'int', 7, write)
+      table = await lake.write(table, 'SELECT 2 AS a', 'append')
+      expect(await rowsOf(table)).toEqual([
+        { a: 1, d: 7 },
+        { a: 2, d: write ?? null },
+      ])
+      ;({ table } = await lake.writeBy(table, 'SELECT 2 AS a', {
+        mergeStrategy: 'incremental',
+        uniqueKey: ['a'],
+      }))
+      expect(await rowsOf(table)).toEqual([
+        { a: 1, d: 7 },
+        { a: 2, d: write ?? null },
+      ])
+    }
+  })
+
+  test('other values are refused with the name of the column', async () => {
+    const table = await lake.write(null, 'SELECT 1 AS a', 'append')
+    expect(() => withDefaults(table, 'int', 'x')).toThrow('column "d": the default value x')
+    expect(() => withDefaults(table, 'int', 2 ** 31)).toThrow('column "d"')
+    const schema = currentSchema(table)
+    const nested = { id: 8, name: 'b', required: false, type: 'int', 'initial-default': 1 }
+    const s = { id: 9, name: 's', required: false, type: { type: 'struct' as const, fields: [nested] } }
+    const add = { action: 'add-schema' as const, schema: { ...schema, fields: [...schema.fields, s] } }
+    expect(() => applyUpdates(table, [add], { at: 1 })).toThrow('column "s.b": default values need')
+    expect(() =>
+      applyUpdates(table, [{ action: 'upgrade-format-version', 'format-version': 3 }, add], { at: 1 }),
+    ).toThrow('column "s.b": default values of nested columns')
+  })
+})
+
 describe('a write', () => {
   const byKey = { mergeStrategy: 'incremental', uniqueKey: ['a'] } as const
   const batch = (from: number) => `SELECT i::INTEGER AS a, ${from} AS b FROM range(${from}, ${from + 5}) t(i)`

@@ -1,5 +1,5 @@
 // Finds the row-level deletes that apply to a data file. Sources: https://iceberg.apache.org/spec/#scan-planning,
-// #position-delete-files, #equality-delete-files
+// #position-delete-files, #equality-delete-files, #deletion-vectors
 
 import { type BoundValue, compareBounds, decoded } from '../format/bounds.ts'
 import { placeIn } from '../format/location.ts'
@@ -11,10 +11,20 @@ import type { NestedField } from '../format/types.ts'
 export const FILE_PATH_ID = 2_147_483_546
 export const POSITION_ID = 2_147_483_545
 
-/** A live delete file. */
+/** The part of a Puffin file that lists the deleted rows of one data file. */
+export interface DeletionVector {
+  readonly dataFile: string
+  readonly offset: number
+  readonly sizeBytes: number
+}
+
+/** A live delete file, or a deletion vector. */
 export interface DeleteFile {
+  /** Unique in a table: a Puffin file has several deletion vectors. */
+  readonly id: string
   readonly location: string
   readonly sizeBytes: number
+  readonly vector?: DeletionVector
   readonly recordCount: number
   /** The number of the commit that deleted the rows. */
   readonly sequenceNumber: number
@@ -42,22 +52,44 @@ export type DeletesOf = (data: SpecEntry) => RowDeletes | undefined
 
 export const NO_DELETES: DeletesOf = () => undefined
 
+export const deleteId = ({
+  location,
+  contentOffset,
+}: Pick<DataFile, 'location' | 'contentOffset'>): string =>
+  contentOffset === undefined ? location : `${location}#${contentOffset}`
+
 /**
- * Indexes the live delete files of a snapshot.
- * @throws UnsupportedTable for formats other than Parquet and for nested or unknown equality columns
+ * Indexes the live delete files of a snapshot. A deletion vector replaces all position deletes of its data file.
+ * @throws UnsupportedTable for unknown formats, nested or unknown equality columns, and two deletion vectors of a data file
  */
 export function deletesIndex(deletes: readonly SpecEntry[], metadata: TableMetadata): DeletesOf {
   if (deletes.length === 0) return NO_DELETES
+  const all = deletes.map((each) => ({
+    file: deleteFile(each, metadata),
+    isConcerned: concerns(each.entry.file),
+  }))
+  const vectors = new Map<string, DeleteFile>()
+  for (const { file } of all) {
+    if (file.vector === undefined) continue
+    const { dataFile } = file.vector
+    if (vectors.has(dataFile)) throw new UnsupportedTable(`data file ${dataFile} has two deletion vectors`)
+    vectors.set(dataFile, file)
+  }
   const byScope = Map.groupBy(
-    deletes.map((each) => ({ file: deleteFile(each, metadata), isConcerned: concerns(each.entry.file) })),
+    all.filter(({ file }) => file.vector === undefined),
     ({ file }) => file.scope,
   )
   return (data) => {
     const sequenceNumber = numberOf(data.entry)
     const scope = scopeOf(data)
+    const own = vectors.get(data.entry.file.location)
+    const vector = own?.scope === scope && isLater(own, sequenceNumber) ? own : undefined
+    const applies = (file: DeleteFile) =>
+      isLater(file, sequenceNumber) && (vector === undefined || file.columns !== null)
     const files = [...(byScope.get(null) ?? []), ...(byScope.get(scope) ?? [])]
-      .filter(({ file, isConcerned }) => isLater(file, sequenceNumber) && isConcerned(data.entry.file))
+      .filter(({ file, isConcerned }) => applies(file) && isConcerned(data.entry.file))
       .map(({ file }) => file)
+    if (vector !== undefined) files.push(vector)
     return files.length === 0 ? undefined : { sequenceNumber, scope, files }
   }
 }
@@ -73,7 +105,8 @@ const scopeOf = ({ specId, entry }: SpecEntry): string => `${specId} ${tupleText
 
 function deleteFile(each: SpecEntry, metadata: TableMetadata): DeleteFile {
   const { location, sizeBytes, recordCount, format, content, equalityIds = [] } = each.entry.file
-  if (format !== 'PARQUET')
+  const vector = vectorOf(each.entry.file)
+  if (format !== 'PARQUET' && vector === undefined)
     throw new UnsupportedTable(`${format} delete files are not supported, only Parquet: ${location}`)
   const columns =
     content === 'position-deletes' ? null : equalityIds.map((id) => equalityColumn(id, location, metadata))
@@ -82,7 +115,30 @@ function deleteFile(each: SpecEntry, metadata: TableMetadata): DeleteFile {
   const spec = metadata['partition-specs'].find((candidate) => candidate['spec-id'] === each.specId)
   const isGlobal = columns !== null && spec?.fields.every(({ transform }) => transform === 'void') === true
   const sequenceNumber = numberOf(each.entry)
-  return { location, sizeBytes, recordCount, sequenceNumber, scope: isGlobal ? null : scopeOf(each), columns }
+  return {
+    id: deleteId(each.entry.file),
+    location,
+    sizeBytes,
+    recordCount,
+    sequenceNumber,
+    scope: isGlobal ? null : scopeOf(each),
+    columns,
+    ...(vector && { vector }),
+  }
+}
+
+/** The deletion vector that an entry describes. Undefined: the entry describes a file, or lacks a required field. */
+export function vectorOf({
+  content,
+  format,
+  referencedDataFile,
+  contentOffset,
+  contentSizeBytes,
+}: DataFile): DeletionVector | undefined {
+  if (content !== 'position-deletes' || format !== 'PUFFIN') return undefined
+  if (referencedDataFile === undefined || contentOffset === undefined || contentSizeBytes === undefined)
+    return undefined
+  return { dataFile: referencedDataFile, offset: contentOffset, sizeBytes: contentSizeBytes }
 }
 
 /** A column may have left the current schema, so all schemas are searched, beginning with the newest. */
@@ -97,7 +153,11 @@ function equalityColumn(id: number, location: string, metadata: TableMetadata): 
 }
 
 /** Whether the bounds of a position delete file admit positions of a data file. Bounds below another root are unknown. */
-function concerns({ content, columns }: DataFile): (data: DataFile) => boolean {
+function concerns({ content, columns, referencedDataFile }: DataFile): (data: DataFile) => boolean {
+  if (content === 'position-deletes' && referencedDataFile !== undefined) {
+    const place = placeIn(referencedDataFile)
+    return ({ location }) => placeIn(location) === place
+  }
   const bounds = content === 'position-deletes' ? columns.get(FILE_PATH_ID) : undefined
   const [lower, upper] = [bounds?.lower, bounds?.upper].map(
     (bytes): BoundValue | undefined => bytes && decoded('string', bytes),

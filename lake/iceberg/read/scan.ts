@@ -40,7 +40,9 @@ export function makeManifestReader(
   return {
     manifests: async (snapshot) => readManifestList(await readObject(snapshot['manifest-list'])),
     entries: async (manifest) => {
-      const cached = cache.get(manifest.location)
+      // Row ids are inherited from the list, so two lists may give them different ids.
+      const key = `${manifest.location} ${manifest.firstRowId}`
+      const cached = cache.get(key)
       if (cached) return cached
       const bytes = await readObject(manifest.location)
       // A manifest that is cut off between two blocks is still a valid Avro file, but with fewer rows.
@@ -49,7 +51,7 @@ export function makeManifestReader(
           `the manifest ${manifest.location} has ${bytes.length} bytes instead of ${manifest.sizeBytes}`,
         )
       const entries = readManifest(bytes, manifest)
-      cache.set(manifest.location, entries)
+      cache.set(key, entries)
       return entries
     },
   }

@@ -29,14 +29,19 @@ export const pathsOf = (files: readonly LocalFile[]): string[] => [
   ...new Set(files.flatMap(({ path, deletes }) => [path, ...(deletes?.paths ?? [])])),
 ]
 
+/** A stored file, or a deletion vector in a stored file. */
+export type StoredFile = Pick<DeleteFile, 'id' | 'location' | 'sizeBytes' | 'recordCount' | 'vector'>
+
 /** All stored files that a query on these data files reads, each once. */
-export const storedFilesOf = (files: readonly ReadableFile[]): Pick<LiveFile, 'location' | 'sizeBytes'>[] => [
+export const storedFilesOf = (files: readonly ReadableFile[]): StoredFile[] => [
   ...new Map(
-    files.flatMap((file) => [file, ...(file.deletes?.files ?? [])]).map((each) => [each.location, each]),
+    files
+      .flatMap((file) => [{ ...file, id: file.location, recordCount: 0 }, ...(file.deletes?.files ?? [])])
+      .map((each) => [each.id, each]),
   ).values(),
 ]
 
-/** The data files with the local paths of their stored files, by location. */
+/** The data files with the local paths of their stored files, by id. */
 export function localFiles(files: readonly ReadableFile[], paths: ReadonlyMap<string, string>): LocalFile[] {
   const pathOf = (location: string) => {
     const path = paths.get(location)
@@ -46,7 +51,7 @@ export function localFiles(files: readonly ReadableFile[], paths: ReadonlyMap<st
   return files.map(({ location, deletes }) => ({
     path: pathOf(location),
     ...(deletes && {
-      deletes: { ...deletes, location, paths: deletes.files.map((file) => pathOf(file.location)) },
+      deletes: { ...deletes, location, paths: deletes.files.map(({ id }) => pathOf(id)) },
     }),
   }))
 }
@@ -111,7 +116,7 @@ function selectUndeleted(
 ): string {
   const used = new Map(
     files.flatMap(({ deletes }) =>
-      deletes.files.map((file, i) => [file.location, { file, path: deletes.paths[i] ?? '' }] as const),
+      deletes.files.map((file, i) => [file.id, { file, path: deletes.paths[i] ?? '' }] as const),
     ),
   )
   const scopes = new Map(
@@ -201,18 +206,43 @@ const placeSql = (location: string): string =>
   `regexp_replace(${location}, '^.*?/${LAKE_PREFIX}', '/${LAKE_PREFIX}')`
 
 function withoutPositions(context: Context): string {
-  const group = context.used.filter(({ file }) => file.columns === null)
-  if (group.length === 0) return ''
+  const lists = [...inFiles(context), ...inVectors(context)]
+  if (lists.length === 0) return ''
+  return `ANTI JOIN (${lists.join(' UNION ALL ')}) p ON p.path = t.filename AND p.pos = t.file_row_number`
+}
+
+/** Positions in delete files. */
+function inFiles(context: Context): string[] {
+  const group = context.used.filter(({ file }) => file.columns === null && file.vector === undefined)
+  if (group.length === 0) return []
   const scan = parquetScan(
     POSITION_FIELDS,
     group.map(({ path }) => path),
   )
-  return `ANTI JOIN (
-    SELECT f.path, ${required('d.c1', 'pos')} AS pos FROM ${scan} d
+  return [
+    `SELECT f.path, ${required('d.c1', 'pos')} AS pos FROM ${scan} d
     JOIN ${deleteFiles(group, context)} s ON s.path = d.filename
     JOIN ${dataFiles(context)} f
-      ON f.location = ${placeSql(required('d.c0', 'file_path'))} AND (s.scope IS NULL OR f.scope = s.scope) AND f.number <= s.number
-  ) p ON p.path = t.filename AND p.pos = t.file_row_number`
+      ON f.location = ${placeSql(required('d.c0', 'file_path'))} AND (s.scope IS NULL OR f.scope = s.scope) AND f.number <= s.number`,
+  ]
+}
+
+/** Positions in deletion vectors. Their local files list ranges of positions (`deletedLines`). */
+function inVectors({ files, used }: Context): string[] {
+  const paths = new Map(files.map(({ path, deletes }) => [deletes.location, path]))
+  const vectors = used.flatMap(({ file: { vector }, path }) =>
+    vector === undefined ? [] : [{ path, dataPath: paths.get(vector.dataFile) ?? null }],
+  )
+  if (vectors.length === 0) return []
+  const rows = vectors.map(
+    ({ path, dataPath }) => `(${quoteLiteral(path)}, ${dataPath === null ? 'NULL' : quoteLiteral(dataPath)})`,
+  )
+  const list = vectors.map(({ path }) => quoteLiteral(path)).join(', ')
+  return [
+    `SELECT v.data_path AS path, unnest(range(d.start, d.stop)) AS pos
+    FROM read_csv([${list}], columns = {'start': 'BIGINT', 'stop': 'BIGINT'}, header = false, auto_detect = false, delim = ',', filename = true) d
+    JOIN (VALUES ${rows.join(', ')}) v(path, data_path) ON v.path = d.filename`,
+  ]
 }
 
 /** Equal values include two nulls. */

@@ -104,7 +104,14 @@ function described(type: IcebergType): unknown {
   if (typeof type === 'string') return normal(type)
   switch (type.type) {
     case 'struct':
-      return type.fields.map((f) => [f.id, f.name, f.required, f.doc, described(f.type)])
+      return type.fields.map((f) => [
+        f.id,
+        f.name,
+        f.required,
+        f.doc,
+        described(f.type),
+        defaultsOf(f).map(String),
+      ])
     case 'list':
       return ['list', type['element-id'], type['element-required'], described(type.element)]
     case 'map': {
@@ -114,6 +121,8 @@ function described(type: IcebergType): unknown {
   }
 }
 
+const defaultsOf = (field: NestedField) => [field['initial-default'], field['write-default']]
+
 const normal = (primitive: string): string => primitive.replaceAll(' ', '')
 
 function replacedFields(stored: readonly StructField[], previous: readonly NestedField[], nextId: NextId) {
@@ -121,7 +130,7 @@ function replacedFields(stored: readonly StructField[], previous: readonly Neste
   return stored.map(({ name, type }): NestedField => {
     const old = previousByName.get(name.toLowerCase())
     return old && isReadableAs(old.type, type)
-      ? { ...docOf(old), id: old.id, name, required: false, type: replacedType(type, old.type, nextId) }
+      ? { ...old, name, required: false, type: replacedType(type, old.type, nextId) }
       : newField({ name, type }, nextId)
   })
 }
@@ -132,8 +141,6 @@ const newField = ({ name, type }: StructField, nextId: NextId): NestedField => (
   required: false,
   type: toIceberg(type, nextId),
 })
-
-const docOf = ({ doc }: NestedField) => (doc === undefined ? {} : { doc })
 
 function replacedType(stored: DuckType, old: IcebergType, nextId: NextId): IcebergType {
   if (typeof old === 'string') return toIceberg(stored, nextId)

@@ -1,7 +1,14 @@
 // The metadata of a table that does not exist yet, and the updates that create the table.
 
 import { withUsableIds } from '../format/fresh-ids.ts'
-import { currentSchema, defaultSortOrder, defaultSpec, type TableMetadata } from '../format/metadata.ts'
+import {
+  currentSchema,
+  defaultSortOrder,
+  defaultSpec,
+  FORMAT_VERSIONS,
+  type FormatVersion,
+  type TableMetadata,
+} from '../format/metadata.ts'
 import type { Schema } from '../format/types.ts'
 import { applyUpdates } from '../format/updates.ts'
 import { BadUpdate, type SortOrder, type TableUpdate, type UnboundSpec } from '../format/wire.ts'
@@ -31,21 +38,27 @@ export function newTable({
   properties,
   at,
 }: NewTable): TableMetadata {
-  const { 'format-version': version = '2', ...tableProperties } = properties ?? {}
-  if (version !== '2')
-    throw new BadUpdate(`format-version ${version} is not supported: tables have version 2`)
+  const { 'format-version': wanted = '2', ...tableProperties } = properties ?? {}
+  const formatVersion = FORMAT_VERSIONS.find((known) => String(known) === wanted)
+  if (formatVersion === undefined)
+    throw new BadUpdate(`format-version ${wanted} is not supported: tables have version 2 or 3`)
   const usable = withUsableIds({
     schema,
     partitionSpec: partitionSpec ?? { fields: [] },
     sortOrder: sortOrder ?? { 'order-id': 0, fields: [] },
   })
-  return applyUpdates(null, creation({ uuid, location, properties: tableProperties, ...usable }), { at })
+  return applyUpdates(
+    null,
+    creation({ uuid, location, formatVersion, properties: tableProperties, ...usable }),
+    { at },
+  )
 }
 
 /** The updates that create a staged table. A client commits them with `assert-create`. */
 export function creationUpdates(staged: TableMetadata): TableUpdate[] {
   return creation({
     uuid: staged['table-uuid'],
+    formatVersion: staged['format-version'],
     location: staged.location,
     schema: currentSchema(staged),
     partitionSpec: { fields: [...defaultSpec(staged).fields] },
@@ -55,10 +68,14 @@ export function creationUpdates(staged: TableMetadata): TableUpdate[] {
 }
 
 const creation = (
-  table: Required<Omit<NewTable, 'at'>> & { partitionSpec: UnboundSpec; sortOrder: SortOrder },
+  table: Required<Omit<NewTable, 'at'>> & {
+    formatVersion: FormatVersion
+    partitionSpec: UnboundSpec
+    sortOrder: SortOrder
+  },
 ): TableUpdate[] => [
   { action: 'assign-uuid', uuid: table.uuid },
-  { action: 'upgrade-format-version', 'format-version': 2 },
+  { action: 'upgrade-format-version', 'format-version': table.formatVersion },
   { action: 'set-location', location: table.location },
   { action: 'add-schema', schema: table.schema },
   { action: 'set-current-schema', 'schema-id': -1 },

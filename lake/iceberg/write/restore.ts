@@ -14,6 +14,7 @@ import { applyUpdates, MAIN } from '../format/updates.ts'
 import type { Snapshot, TableUpdate } from '../format/wire.ts'
 import { type ChangedFiles, changedFiles, manifestsOf } from '../read/changed-files.ts'
 import { liveFiles, type ManifestReader } from '../read/scan.ts'
+import { withRowIds } from './row-ids.ts'
 import { expiredSnapshots, type StoredObject, snapshotIdOf } from './write.ts'
 
 export interface Restore {
@@ -51,10 +52,12 @@ export async function planRestore(restore: Restore): Promise<RestorePlan> {
   const sequenceNumber = metadata['last-sequence-number'] + 1
   const parentSnapshotId = metadata['current-snapshot-id']
   const location = manifestListLocation(metadata.location, snapshotId, uuid)
-  const bytes = writeManifestList(
-    { snapshotId, parentSnapshotId, sequenceNumber },
+  const { manifests: restored, rowIds } = withRowIds(
     manifests.filter((each) => liveFiles(each) > 0),
+    metadata,
   )
+  const formatVersion = metadata['format-version']
+  const bytes = writeManifestList({ snapshotId, parentSnapshotId, sequenceNumber, formatVersion }, restored)
   // The number of the schema depends on the schemas that the table has now.
   const shaped = applyUpdates(metadata, shapeOf(earlier), { at: metadata['last-updated-ms'] })
   const snapshot: Snapshot = {
@@ -65,6 +68,7 @@ export async function planRestore(restore: Restore): Promise<RestorePlan> {
     'manifest-list': location,
     summary: { ...summaryOf(earlier, files), ...restore.summary, operation: 'overwrite' },
     'schema-id': shaped['current-schema-id'],
+    ...rowIds,
   }
   const expired = expiredSnapshots(metadata)
   const updates: TableUpdate[] = [

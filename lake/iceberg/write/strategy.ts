@@ -428,8 +428,9 @@ const targetOf = (
   fileRows: fileRows(tableRows + rows),
   fileBytes,
   directory,
-  // A file whose type widens is rewritten in any case, so the positions of its rows change.
-  marking: isWidening(table, schema) ? null : marking(tableBytes),
+  // A file whose type widens is rewritten in any case, so the positions of its rows change. Format version 3 has deletion vectors
+  // instead of position delete files.
+  marking: table?.['format-version'] === 3 || isWidening(table, schema) ? null : marking(tableBytes),
 })
 
 /** Stages the result as the table BATCH, with the types of its table. Returns the number of rows. */

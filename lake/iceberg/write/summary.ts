@@ -4,7 +4,7 @@ import type { DataFile, ManifestFile } from '../format/manifest.ts'
 import type { Snapshot } from '../format/wire.ts'
 import { liveEntries, type ManifestReader } from '../read/scan.ts'
 
-type CountedFile = Pick<DataFile, 'content' | 'recordCount' | 'sizeBytes'>
+type CountedFile = Pick<DataFile, 'content' | 'recordCount' | 'sizeBytes' | 'contentSizeBytes'>
 
 /** Numbers of live files and their rows. The sizes include delete files. */
 export interface Totals {
@@ -24,7 +24,8 @@ export function totalOf(files: readonly CountedFile[]): Totals {
   const [positions, equalities] = [count('position-deletes'), count('equality-deletes')]
   return {
     ...count('data'),
-    bytes: files.reduce((sum, { sizeBytes }) => sum + sizeBytes, 0),
+    // A Puffin file holds several deletion vectors.
+    bytes: files.reduce((sum, { sizeBytes, contentSizeBytes }) => sum + (contentSizeBytes ?? sizeBytes), 0),
     deleteFiles: positions.files + equalities.files,
     positionDeletes: positions.records,
     equalityDeletes: equalities.records,

@@ -18,6 +18,7 @@ import {
   currentSchema,
   currentSnapshot,
   defaultSpec,
+  type FormatVersion,
   type PartitionSpec,
   type TableMetadata,
   UnsupportedTable,
@@ -26,6 +27,7 @@ import { DELETED_RECORDS, deletedRecordsOf } from '../format/row-count.ts'
 import { fieldsOf, type Schema } from '../format/types.ts'
 import { applyUpdates, MAIN, schemaIdIn } from '../format/updates.ts'
 import type { Snapshot, TableRequirement, TableUpdate, UnboundSpec } from '../format/wire.ts'
+import { deleteId } from '../read/deletes.ts'
 import {
   liveEntries,
   liveFiles,
@@ -36,6 +38,7 @@ import {
   tableFilesOf,
 } from '../read/scan.ts'
 import { creationUpdates } from './new-table.ts'
+import { withRowIds } from './row-ids.ts'
 import type { FileMetrics } from './stats.ts'
 import { countsOf, totalOf, totalsOf } from './summary.ts'
 
@@ -61,6 +64,11 @@ export interface NewDeleteFile extends NewDataFile {
   readonly specId: number
   /** The compared columns of equality deletes. */
   readonly equalityIds?: readonly number[]
+  /** `PUFFIN` for a deletion vector. Default: `PARQUET`. */
+  readonly format?: string
+  readonly referencedDataFile?: string
+  readonly contentOffset?: number
+  readonly contentSizeBytes?: number
 }
 
 export interface Write {
@@ -190,6 +198,7 @@ async function planSnapshot(write: SnapshotWrite): Promise<CommitPlan> {
 
   const addedFiles = [...added.map(({ file }) => file), ...deletes]
   const removedTotals = totalOf([...removed, ...removedDeletes])
+  const { manifests, rowIds } = withRowIds(objects.manifests, metadata)
   const snapshot = snapshotOf(write, context, parent, {
     operation: operationName(
       { added: files.length, deletes: deletes.length, removed: removed.length },
@@ -205,12 +214,12 @@ async function planSnapshot(write: SnapshotWrite): Promise<CommitPlan> {
     ...deletedRecords(write, parent),
     ...write.summary,
   })
-  const list = writeManifestList({ ...context, parentSnapshotId: parent?.['snapshot-id'] }, objects.manifests)
+  const list = writeManifestList({ ...context, parentSnapshotId: parent?.['snapshot-id'] }, manifests)
   return {
     objects: [...objects.stored, { location: snapshot['manifest-list'], bytes: list }],
     requirements: requirementsOf(write, parent),
-    updates: updatesOf(write, context, snapshot),
-    snapshot,
+    updates: updatesOf(write, context, { ...snapshot, ...rowIds }),
+    snapshot: { ...snapshot, ...rowIds },
   }
 }
 
@@ -244,6 +253,7 @@ interface Context {
   /** The spec of the new files, with the id that the catalog will assign. */
   readonly spec: PartitionSpec
   readonly table: TableMetadata
+  readonly formatVersion: FormatVersion
   readonly uuid: string
 }
 
@@ -254,6 +264,7 @@ function contextOf(write: SnapshotWrite): Context {
     snapshotId: snapshotIdOf(uuid),
     sequenceNumber: metadata['last-sequence-number'] + 1,
     table: metadata,
+    formatVersion: metadata['format-version'],
     uuid,
   }
 }
@@ -377,14 +388,13 @@ async function carryOverDeletes(
     const parent = currentSnapshot(metadata)?.['snapshot-id'] ?? 0n
     const files = await tableFilesOf(await liveManifestsOf(metadata, parent, reader), reader)
     for (const { file } of files)
-      if (!isRemoved.has(file.location))
-        for (const { location } of file.deletes?.files ?? []) used.add(location)
+      if (!isRemoved.has(file.location)) for (const { id } of file.deletes?.files ?? []) used.add(id)
   }
   const dropped: DataFile[] = []
   for (const manifest of deletes) {
-    const unused = (await liveEntries([manifest], reader)).filter(({ file }) => !used.has(file.location))
+    const unused = (await liveEntries([manifest], reader)).filter(({ file }) => !used.has(deleteId(file)))
     if (unused.length === 0) objects.carryOver([manifest])
-    else dropped.push(...(await objects.remove([manifest], reader, ({ file }) => !used.has(file.location))))
+    else dropped.push(...(await objects.remove([manifest], reader, ({ file }) => !used.has(deleteId(file)))))
   }
   return dropped
 }
@@ -400,15 +410,7 @@ const asDeleted = (entry: ManifestEntry, snapshotId: bigint): ManifestEntry => (
 const asExisting = (entry: ManifestEntry): ManifestEntry => ({ ...entry, status: 'existing' })
 
 const addedEntry = (
-  {
-    content,
-    location,
-    partition = {},
-    recordCount,
-    sizeBytes,
-    columns,
-    equalityIds,
-  }: NewDataFile & Pick<DataFile, 'content' | 'equalityIds'>,
+  { specId: _, ...file }: NewDataFile & Pick<DataFile, 'content'> & { readonly specId?: number },
   snapshotId: bigint,
 ) =>
   ({
@@ -416,16 +418,7 @@ const addedEntry = (
     snapshotId,
     sequenceNumber: null,
     fileSequenceNumber: null,
-    file: {
-      content,
-      location,
-      format: 'PARQUET',
-      partition,
-      recordCount,
-      sizeBytes,
-      columns,
-      ...(equalityIds && { equalityIds }),
-    },
+    file: { format: 'PARQUET', partition: {}, ...file },
   }) satisfies ManifestEntry
 
 /** Collects the manifests of a snapshot: retained manifests and newly written ones. */
@@ -496,14 +489,14 @@ class ManifestWriter {
       content: 'data',
     },
   ) {
-    const { table, snapshotId, sequenceNumber, uuid } = this.context
+    const { table, formatVersion, snapshotId, sequenceNumber, uuid } = this.context
     const spec = this.specOf(specId)
     const schema = this.schemaOf(spec)
     const partitions = partitionTypes(spec, schema)
     for (let from = 0; from < entries.length; from += MANIFEST_FILES_LIMIT) {
       const part = entries.slice(from, from + MANIFEST_FILES_LIMIT)
       const location = manifestLocation(table.location, uuid, this.stored.length)
-      const bytes = writeManifest({ schema, spec, content }, part)
+      const bytes = writeManifest({ schema, spec, content, formatVersion }, part)
       this.stored.push({ location, bytes })
       const described = {
         location,

@@ -94,7 +94,7 @@ function withDeletes(
   if (added.length === 0) return retained.map(({ file }) => file)
   const files = added.map(({ location, sizeBytes, recordCount }): DeleteFile => {
     const sequenceNumber = Number.MAX_SAFE_INTEGER
-    return { location, sizeBytes, recordCount, sequenceNumber, scope: null, columns: null }
+    return { id: location, location, sizeBytes, recordCount, sequenceNumber, scope: null, columns: null }
   })
   const none = { sequenceNumber: 0, scope: '', files: [], paths: [] }
   return retained.map(({ location, file: { path, deletes = { ...none, location } } }) => ({

@@ -26,6 +26,7 @@ import { quoteIdentifier } from '../../../lake/quote.ts'
 import type { LakeAccess } from '../../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import { type Gateway, gatewayLake, type LakeFiles, sharedLake } from '../../objects/lake-access.ts'
 import type { ObjectCache } from '../../objects/object-cache.ts'
+import { openStored } from '../../objects/stored-files.ts'
 import { authorityOf } from '../../rpc/api-addresses.ts'
 import type { EngineLease } from '../engine/engine-leases.ts'
 import type { TableView } from '../engine/engine-messages.ts'
@@ -87,10 +88,10 @@ export function makeLake({ lakeDir, cache }: LakeOptions) {
     const releases: (() => void)[] = []
     const openFiles = async (dataFiles: readonly LiveFile[]) => {
       const opened = await Promise.all(
-        storedFilesOf(dataFiles).map(async ({ location, sizeBytes }) => {
-          const { path, release } = await files.open(keyIn(location), sizeBytes)
+        storedFilesOf(dataFiles).map(async (stored) => {
+          const { path, release } = await openStored({ files, cache, authority: gateway.authority }, stored)
           releases.push(release)
-          return [location, path] as const
+          return [stored.id, path] as const
         }),
       )
       return localFiles(dataFiles, new Map(opened))
