@@ -19,15 +19,19 @@ export interface Run {
   phase: string | null
   error: string | null
   attempt: number
+  merged_commit: number | null
+  version_number: number | null
 }
 export const isOver = ({ status }: Run) => ['success', 'failed', 'cancelled'].includes(status)
 
 export interface Tree {
   url: string
+  dataDir: string
   call<Answer = unknown>(
     method: string,
     path: string,
     body?: object | FormData,
+    headers?: Record<string, string>,
   ): Promise<{ status: number; body: Answer }>
   /** Makes a pipeline in `default.gold` if it does not exist, writes its source and publishes it. */
   publish(name: string, content: string, type?: 'sql' | 'python'): Promise<void>
@@ -52,11 +56,16 @@ export async function startTree(env: Record<string, string> = {}): Promise<Tree>
   const registry = async (): Promise<{ database_url: string; processes: ProcessRecord[] }> =>
     JSON.parse(await readFile(join(dataDir, 'run', 'processes.json'), 'utf8'))
 
-  async function call<Answer>(method: string, path: string, body?: object | FormData) {
+  async function call<Answer>(
+    method: string,
+    path: string,
+    body?: object | FormData,
+    headers: Record<string, string> = {},
+  ) {
     const isJson = body !== undefined && !(body instanceof FormData)
     const response = await fetch(`${url}/api/v1${path}`, {
       method,
-      headers: isJson ? { 'content-type': 'application/json' } : {},
+      headers: isJson ? { ...headers, 'content-type': 'application/json' } : headers,
       body: isJson ? JSON.stringify(body) : body,
       signal: AbortSignal.timeout(ANSWER_LIMIT_MS),
     })
@@ -75,6 +84,7 @@ export async function startTree(env: Record<string, string> = {}): Promise<Tree>
 
   return {
     url,
+    dataDir,
     call,
     run,
     ended: (id, timeoutMs) => until(() => run(id), isOver, timeoutMs),
@@ -107,6 +117,7 @@ export async function until<T>(
   ask: () => Promise<T>,
   holds: (answer: T) => boolean,
   timeoutMs = PATIENCE_MS,
+  pauseMs = 10,
 ): Promise<T> {
   const giveUpAt = Date.now() + timeoutMs
   let last: unknown
@@ -118,13 +129,13 @@ export async function until<T>(
     } catch (error) {
       last = String(error)
     }
-    await new Promise((resolve) => setTimeout(resolve, 10))
+    await new Promise((resolve) => setTimeout(resolve, pauseMs))
   }
   throw new Error(`condition not met in time; last result: ${JSON.stringify(last)}`)
 }
 
-/** Holds a lock in an open transaction until `release`, or until the server dies. */
-export function holding(sql: postgres.Sql, statement: string) {
+/** Holds a lock in an open transaction until `release`, or until the server dies. `isUndone`: the transaction rolls back. */
+export function holding(sql: postgres.Sql, statement: string, isUndone = false) {
   let letGo: () => void = () => {}
   const released = new Promise<void>((resolve) => {
     letGo = resolve
@@ -136,6 +147,7 @@ export function holding(sql: postgres.Sql, statement: string) {
         await tx.unsafe(statement)
         resolve()
         await released
+        if (isUndone) throw new Error('rolled back')
       })
       .catch(reject)
   })
