@@ -10,8 +10,11 @@ test('an engine finds a table of main and of a branch @iceberg.read', async ({ r
   expect((await request.post('/api/v1/branches', { data: { name: branch } })).status()).toBe(201)
   for (const warehouse of ['sluice', `sluice@${branch}`]) {
     const config = await request.get('/iceberg/v1/config', { params: { warehouse } })
-    const { prefix } = (await config.json()).overrides
+    const { defaults, overrides } = await config.json()
+    const { prefix } = overrides
     expect(prefix).toMatch(/^[A-Za-z0-9._-]+$/)
+    // Spark asks for credentials only with this setting.
+    expect(defaults['header.X-Iceberg-Access-Delegation']).toBe('vended-credentials')
     const tables = `/iceberg/v1/${prefix}/namespaces/${namespace}%1Fgold/tables`
     expect(await (await request.get(tables)).json()).toEqual({
       identifiers: [{ namespace: [namespace, 'gold'], name }],

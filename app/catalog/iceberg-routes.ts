@@ -14,7 +14,7 @@ import type { CatalogService, LoadedTable } from './service.ts'
 import type { Sessions } from './session.ts'
 import { USER_WRITES, userWriteRoutes, writeOf } from './user-write-routes.ts'
 import type { UserWrites } from './user-writes.ts'
-import type { Vended, Vending } from './vending.ts'
+import { DELEGATION, VENDED, type Vended, type Vending } from './vending.ts'
 import { nameIn, prefixOf } from './warehouse.ts'
 
 export interface IcebergParts {
@@ -66,7 +66,8 @@ const configRoute = ({ sessions, lakeRoot, vending, writes }: IcebergParts) =>
     const warehouse = query.warehouse || prefixOf(null)
     await sessions.session(request, warehouse)
     return {
-      defaults: { root: lakeRoot },
+      // Spark asks for credentials only when a header of its catalog says so.
+      defaults: { root: lakeRoot, ...(vending !== null && { [`header.${DELEGATION}`]: VENDED }) },
       overrides: { prefix: prefixOf(nameIn(warehouse)) },
       endpoints: [
         ...ENDPOINTS,

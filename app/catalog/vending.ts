@@ -12,6 +12,10 @@ import type { Session } from './session.ts'
 /** Directories of one table that credentials reach, the newest first. A table moves only when a client sets its location. */
 const DIRECTORIES_MAX = 16
 
+/** With this header a client asks for credentials. It lists the ways that it knows. */
+export const DELEGATION = 'X-Iceberg-Access-Delegation'
+export const VENDED = 'vended-credentials'
+
 export interface VendingDeps {
   credentials: CredentialIssuer
   /** The start of every location. */
@@ -31,11 +35,9 @@ export interface Vended {
 
 export function makeVending({ credentials, lakeRoot, region, shownUrl }: VendingDeps) {
   return {
-    /** Whether the client asks for credentials. It lists the ways that it knows. */
+    /** Whether the client asks for credentials. */
     isWanted: ({ headers }: Request): boolean =>
-      (headers.get('x-iceberg-access-delegation') ?? '')
-        .split(',')
-        .some((way) => way.trim() === 'vended-credentials'),
+      (headers.get(DELEGATION) ?? '').split(',').some((way) => way.trim() === VENDED),
 
     /**
      * Issues credentials that read the files of this state of a table. On a branch they also add files to its directory. The S3

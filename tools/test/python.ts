@@ -12,7 +12,7 @@ const LIMIT_MS = 5 * 60_000
 export const pythonWithLibraries = () => pythonWith(LIBRARIES)
 
 /** Creates a virtual environment with `packages`, such as `mypy==2.4.1`. Resolves with the path of its interpreter. */
-export async function pythonWith(packages: readonly string[]): Promise<string> {
+export async function pythonWith(packages: readonly string[], limitMs = LIMIT_MS): Promise<string> {
   const python = Bun.which('python3') ?? (await installed('python3', () => Bun.which('python3')))
   const directory = await mkdtemp(join(tmpdir(), 'sluice-venv-'))
   // Pipelines run as another user, who must be able to read the environment.
@@ -24,7 +24,7 @@ export async function pythonWith(packages: readonly string[]): Promise<string> {
   await insisting('pip install', async () => {
     const { code, output } = await run({
       command: [bin, '-m', 'pip', 'install', '--quiet', ...packages],
-      limitMs: LIMIT_MS,
+      limitMs,
     })
     if (code !== 0) throw new Error(`pip ended with code ${code}\n${output}`)
   })

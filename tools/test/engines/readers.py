@@ -6,6 +6,7 @@ DuckDB executes that query for the expected rows. Prints one line for each diffe
 
 import datetime
 import decimal
+import functools
 import glob
 import importlib
 import json
@@ -32,6 +33,8 @@ def canonical(value, column_type):
         value = list(zip(value["key"], value["value"]))
     if isinstance(value, dict):
         value = list(value.items())
+    if type(value).__name__ == "NamedRowTuple":
+        value = list(zip(value.__annotations__["names"], value))
     if hasattr(value, "asDict"):
         value = list(value.asDict().items())
     if isinstance(value, (list, tuple)) or type(value).__name__ == "ndarray":
@@ -68,21 +71,21 @@ def values_of(arrow, columns):
     return zip(*(arrow[column].to_pylist() for column in columns))
 
 
-def with_pyiceberg(table, columns):
+def with_pyiceberg(table, columns, warehouse):
     from pyiceberg.catalog import load_catalog
 
-    catalog = load_catalog("sluice", uri=f"{URL}/iceberg", warehouse="sluice")
+    catalog = load_catalog("sluice", uri=f"{URL}/iceberg", warehouse=warehouse)
     found = catalog.load_table(("default", "gold", table)).scan(selected_fields=tuple(columns)).to_arrow()
     return values_of(found, columns)
 
 
-def with_duckdb(table, columns):
+def with_duckdb(table, columns, warehouse):
     connection = duckdb.connect()
     for extension in ("httpfs", "avro", "iceberg"):
         package = importlib.import_module(f"duckdb_extension_{extension}")
         files = os.path.join(os.path.dirname(package.__file__), "extensions", "*", "*.duckdb_extension")
         connection.load_extension(glob.glob(files)[0])
-    connection.sql(f"attach 'sluice' as lake (type iceberg, endpoint '{URL}/iceberg', authorization_type 'none')")
+    connection.sql(f"attach '{warehouse}' as lake (type iceberg, endpoint '{URL}/iceberg', authorization_type 'none')")
     query = f'select {", ".join(columns)} from lake."default__gold".{table}'
     return values_of(connection.sql(query).to_arrow_table(), columns)
 
@@ -95,7 +98,7 @@ def loaded(table):
     return json.load(urllib.request.urlopen(request))
 
 
-def with_chdb(table, columns):
+def with_chdb(table, columns, _):
     import chdb
 
     found = loaded(table)
@@ -109,7 +112,7 @@ def with_chdb(table, columns):
     return values_of(arrow, columns)
 
 
-def with_sail(table, columns):
+def with_sail(table, columns, _):
     # The server reads the credentials at its start, and one process has one server. So each table has its own process.
     config = loaded(table)["config"]
     os.environ.update(
@@ -135,16 +138,66 @@ def with_sail(table, columns):
     return values_of(arrow, columns)
 
 
-READERS = {"pyiceberg": with_pyiceberg, "duckdb": with_duckdb, "chdb": with_chdb, "sail": with_sail}
+@functools.cache
+def spark_session():
+    from spark import session
+
+    return session(URL, TASK["jars"])
+
+
+def with_spark(table, columns, warehouse):
+    from spark import catalog_of
+
+    name = catalog_of(spark_session(), URL, warehouse)
+    return spark_session().sql(f"select {', '.join(columns)} from {name}.default.gold.{table}").collect()
+
+
+def with_trino(table, columns, warehouse):
+    from trino_catalogs import catalog_of, connect
+
+    connection = connect(TASK["port"])
+    name = catalog_of(connection, URL, warehouse)
+    cursor = connection.cursor()
+    cursor.execute(f'select {", ".join(columns)} from {name}."default.gold".{table}')
+    return cursor.fetchall()
+
+
+def with_sluice(table, columns, warehouse):
+    """The rows of the query service. Values are compared as texts of DuckDB."""
+    _, _, branch = warehouse.partition("@")
+    texts = ", ".join(f"{column}::varchar as {column}" for column in columns)
+    body = {"sql": f"select {texts} from gold.{table}", "limit": 10000, **({"branch": branch} if branch else {})}
+    request = urllib.request.Request(
+        f"{URL}/api/v1/query", json.dumps(body).encode(), {"content-type": "application/json"}
+    )
+    rows = json.load(urllib.request.urlopen(request))["rows"]
+    return [[row[column] for column in columns] for row in rows]
+
+
+READERS = {
+    "pyiceberg": with_pyiceberg,
+    "duckdb": with_duckdb,
+    "chdb": with_chdb,
+    "sail": with_sail,
+    "spark": with_spark,
+    "trino": with_trino,
+    "sluice": with_sluice,
+}
 
 
 def compare(table):
-    own = duckdb.connect().sql(table["query"])
+    model = duckdb.connect()
+    for statement in table.get("prepare", []):
+        model.execute(statement)
+    own = model.sql(table["query"])
     left_out = table.get("without", {}).get(ENGINE, [])
     columns = [column for column in own.columns if column not in left_out]
     types = {column: str(kind).lower() for column, kind in zip(own.columns, own.types)}
+    if ENGINE == "sluice":
+        own = own.select(", ".join(f"{column}::varchar as {column}" for column in columns))
+        types = {}
     expected = rows_of(values_of(own.to_arrow_table(), columns), columns, types)
-    found = rows_of(READERS[ENGINE](table["name"], columns), columns, types)
+    found = rows_of(READERS[ENGINE](table["name"], columns, table.get("warehouse", "sluice")), columns, types)
     if len(found) != len(expected):
         yield f"{table['name']}: {len(found)} rows instead of {len(expected)}"
     for one, other in list(zip(found, expected)):

@@ -1,0 +1,30 @@
+import { homedir } from 'node:os'
+import { join } from 'node:path'
+import { installed } from './apt.ts'
+import { insisting } from './installing.ts'
+import { run } from './run.ts'
+
+const LIMIT_MS = 10 * 60_000
+
+/** An artifact of Maven Central, such as `io.trino:trino-server:476:tar.gz`. Without a packaging it is a jar. */
+export interface Artifact {
+  group: string
+  name: string
+  version: string
+  packaging?: string
+}
+
+/** Downloads an artifact into Maven's own repository, which stays on the machine. Resolves with the path of the file. */
+export async function fromMaven({ group, name, version, packaging = 'jar' }: Artifact): Promise<string> {
+  const maven = Bun.which('mvn') ?? (await installed('maven', () => Bun.which('mvn')))
+  const options = [`-Dartifact=${group}:${name}:${version}:${packaging}`, '-Dtransitive=false']
+  await insisting(`download of ${name}`, async () => {
+    const { code, output } = await run({
+      command: [maven, '--batch-mode', '--quiet', 'dependency:get', ...options],
+      limitMs: LIMIT_MS,
+    })
+    if (code !== 0) throw new Error(`Maven ended with code ${code}\n${output}`)
+  })
+  const folder = join(homedir(), '.m2', 'repository', ...group.split('.'), name, version)
+  return join(folder, `${name}-${version}.${packaging}`)
+}
