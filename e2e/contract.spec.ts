@@ -2,8 +2,18 @@
 // specification lists and the form that the service's OpenAPI document declares. No operation is left out.
 import { type APIRequestContext, type APIResponse, expect, test } from '@playwright/test'
 import { type Json, type Operation, operationsOf, type ValidatorOf, validatorsOf } from './document.ts'
-import { csv, ENDLESS, fresh, getJson, publishedPipeline, readiness } from './resources.ts'
-import { ended } from './runs.ts'
+import {
+  csv,
+  ENDLESS,
+  fresh,
+  getJson,
+  pipelineWith,
+  publish,
+  publishedPipeline,
+  readiness,
+  writeFile,
+} from './resources.ts'
+import { ended, getRun, requestRun } from './runs.ts'
 
 test.describe.configure({ mode: 'serial' })
 
@@ -176,6 +186,22 @@ test('runs, their logs, tables, queries and lineage answer as specified', async 
     at: { id: String(endless.run_id) },
     has: 'run_id status',
   })
+
+  for (const [decision, body] of [
+    ['approve', undefined],
+    ['reject', { message: 'No' }],
+  ] as const) {
+    const { prefix, ...reviewed } = await pipelineWith(request, 'select 1 as a')
+    await writeFile(request, `${prefix}config.yaml`, 'merge: review')
+    await publish(request, reviewed)
+    const id = await requestRun(request, reviewed)
+    await expect.poll(async () => (await getRun(request, id)).phase).toBe('review')
+    await ok(request, `POST /api/v1/runs/{id}/${decision}`, 200, {
+      at: { id },
+      data: body,
+      has: 'run_id status',
+    })
+  }
 
   const machine = { machine: 'run' }
   await ok(request, 'GET /api/v1/inspector/machines', 200)

@@ -22,6 +22,8 @@ import {
   walkSimplePaths,
 } from './test-paths.ts'
 
+const CHANGE = 'a change'
+
 /** Facts of the open attempt, of the attempt before, and of an attempt that does not exist yet. */
 const ATTEMPTS = { '': 0, ' of the attempt before': -1, ' of a later attempt': 1 }
 const FACTS: Record<string, (attempt: number) => RunEvent> = {
@@ -30,6 +32,20 @@ const FACTS: Record<string, (attempt: number) => RunEvent> = {
   executing: (attempt) => ({ type: 'entered', attempt, phase: 'executing' }),
   testing: (attempt) => ({ type: 'entered', attempt, phase: 'testing' }),
   'executed clear': (attempt) => ({ type: 'executed', attempt, isBlocked: false, hasChanged: true }),
+  'executed, to be reviewed': (attempt) => ({
+    type: 'executed',
+    attempt,
+    isBlocked: false,
+    hasChanged: true,
+    change: CHANGE,
+  }),
+  'executed, another change to be reviewed': (attempt) => ({
+    type: 'executed',
+    attempt,
+    isBlocked: false,
+    hasChanged: true,
+    change: 'another change',
+  }),
   'executed unchanged': (attempt) => ({ type: 'executed', attempt, isBlocked: false, hasChanged: false }),
   'executed blocked': (attempt) => ({ type: 'executed', attempt, isBlocked: true, hasChanged: true }),
   'executed blocked, unchanged': (attempt) => ({
@@ -57,6 +73,9 @@ const EVENTS: Model<typeof runMachine>['events'] = {
   'cancel requested': () => ({ type: 'cancelRequested' }),
   'input taken': () => ({ type: 'inputTaken' }),
   'timed out': () => ({ type: 'timedOut' }),
+  approved: () => ({ type: 'approved' }),
+  rejected: () => ({ type: 'rejected' }),
+  'review expired': () => ({ type: 'reviewExpired' }),
   ...Object.fromEntries(
     Object.entries(FACTS).flatMap(([name, make]) =>
       Object.entries(ATTEMPTS).map(([of, difference]) => [
@@ -84,6 +103,7 @@ const model: Model<typeof runMachine> = {
     waitingWith({ lostEngines: MAX_LOST_ENGINES }),
     waitingWith({ conflicts: MAX_CONFLICTS }),
     waitingWith({ retries: 1 }),
+    waitingWith({ proposed: CHANGE, approved: CHANGE }),
   ],
   events: EVENTS,
   // No simple path loses two runners or conflicts twice, so only the counters of the beginning matter to guards.
@@ -106,6 +126,8 @@ const model: Model<typeof runMachine> = {
     expect(snapshot.context.lostEngines).toBeLessThanOrEqual(MAX_LOST_ENGINES + last)
     expect(snapshot.context.conflicts).toBeLessThanOrEqual(MAX_CONFLICTS)
     expect(snapshot.context.retries).toBeLessThanOrEqual(1)
+    // Only a change that was in review can be approved.
+    if (snapshot.context.approved !== null) expect(snapshot.context.proposed).not.toBeNull()
   },
 }
 
@@ -123,6 +145,7 @@ describe('run', () => {
     conflicts: walkEvery('conflicts', 'retries'),
     runners: walkEvery('lostRunners', 'lostAlone', 'lostTogether'),
     engines: walkEvery('lostEngines', 'retries'),
+    reviews: walkEvery('proposed', 'approved'),
   }
 
   test('walks all simple paths of the run statechart', () => {

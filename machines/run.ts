@@ -11,6 +11,8 @@ export const { version: RUN_MACHINE_VERSION, migrate: migrateRun } = makeMigrate
     ...stored,
     context: { ...(stored.context as RunContext), lostAlone: 0, lostTogether: 0, lostEngines: 0 },
   }),
+  // Version 4 has the state `running.review`, and remembers the change that was reviewed.
+  (stored) => ({ ...stored, context: { ...(stored.context as RunContext), proposed: null, approved: null } }),
 ])
 
 /** A run fails after this many lost runners on which it executed alone, because then the run is the likely cause. */
@@ -43,16 +45,21 @@ export interface RunContext {
   conflicts: number
   /** Attempts made because the previous attempt had failed. */
   retries: number
+  /** Fingerprint of the change that is or was in review; null: no review yet. */
+  proposed: string | null
+  /** Fingerprint of the approved change. A later attempt with the same change merges without another review. */
+  approved: string | null
 }
 
-export type RunPhase = 'rendering' | 'executing' | 'testing' | 'merging' | 'waiting'
+export type RunPhase = 'rendering' | 'executing' | 'testing' | 'review' | 'merging' | 'waiting'
 
 export type RunEvent =
   | { type: 'start' }
   | { type: 'accepted'; attempt: number }
   | { type: 'refused'; attempt: number }
   | { type: 'entered'; attempt: number; phase: 'executing' | 'testing' }
-  | { type: 'executed'; attempt: number; isBlocked: boolean; hasChanged: boolean }
+  /** `change`: the fingerprint of a change that needs a review; missing or null: the run merges without a review. */
+  | { type: 'executed'; attempt: number; isBlocked: boolean; hasChanged: boolean; change?: string | null }
   /** `maxRetries` is the pipeline's setting. It is missing where the setting was not read, which allows no retry. */
   | { type: 'executionFailed'; attempt: number; maxRetries?: number }
   /** `hasBegun`: the runner had begun to execute the attempt. `hasCompany`: other attempts may have executed there too. */
@@ -60,6 +67,10 @@ export type RunEvent =
   | { type: 'engineLost'; attempt: number }
   | { type: 'merged'; attempt: number }
   | { type: 'conflicted'; attempt: number }
+  | { type: 'approved' }
+  | { type: 'rejected' }
+  /** Nobody has approved or rejected the change in time. */
+  | { type: 'reviewExpired' }
   | { type: 'cancelRequested' }
   /** An earlier success archived the upload that requested this run, so nothing is left to do. */
   | { type: 'inputTaken' }
@@ -95,6 +106,7 @@ const whileAttempting = {
   executed: [
     { target: '#run.failed', guard: 'isBlocked', actions: ['closeBranch', 'announce'] },
     { target: '#run.success', guard: 'isUnchanged', actions: ['closeBranch', 'announce'] },
+    { target: '#run.running.review', guard: 'needsReview', actions: ['propose', 'openReview'] },
     { target: '#run.running.merging', guard: 'isCurrent', actions: ['mergeBranch'] },
   ],
   executionFailed: [
@@ -124,7 +136,8 @@ const whileAttempting = {
 
 /**
  * A run is a pull request for data. It waits, works on a branch, is judged there, and merges or leaves no trace. Effects:
- * openAttempt (fixes branch, base and input), submitAttempt, closeBranch, cancelAttempt, mergeBranch, announce.
+ * openAttempt (fixes branch, base and input), submitAttempt, openReview (releases the runner and keeps the branch), closeBranch,
+ * cancelAttempt, mergeBranch, announce.
  */
 export const runMachine = setup({
   types: { context: {} as RunContext, events: {} as RunEvent },
@@ -134,6 +147,11 @@ export const runMachine = setup({
       isCurrent({ context, event }) && event.type === 'executed' && event.isBlocked,
     isUnchanged: ({ context, event }) =>
       isCurrent({ context, event }) && event.type === 'executed' && !event.hasChanged,
+    needsReview: ({ context, event }) =>
+      isCurrent({ context, event }) &&
+      event.type === 'executed' &&
+      (event.change ?? null) !== null &&
+      event.change !== context.approved,
     entersExecuting: ({ context, event }) =>
       isCurrent({ context, event }) && event.type === 'entered' && event.phase === 'executing',
     entersTesting: ({ context, event }) =>
@@ -159,10 +177,15 @@ export const runMachine = setup({
     countLostEngine: assign({ lostEngines: ({ context }) => context.lostEngines + 1 }),
     countConflict: assign({ conflicts: ({ context }) => context.conflicts + 1 }),
     countRetry: assign({ retries: ({ context }) => context.retries + 1 }),
+    propose: assign({
+      proposed: ({ event }) => (event.type === 'executed' ? (event.change ?? null) : null),
+    }),
+    approve: assign({ approved: ({ context }) => context.proposed }),
     openAttempt: () => {},
     submitAttempt: () => {},
     closeBranch: () => {},
     cancelAttempt: () => {},
+    openReview: () => {},
     mergeBranch: () => {},
     announce: () => {},
   },
@@ -176,6 +199,8 @@ export const runMachine = setup({
     lostEngines: 0,
     conflicts: 0,
     retries: 0,
+    proposed: null,
+    approved: null,
   },
   initial: 'pending',
   states: {
@@ -222,7 +247,7 @@ export const runMachine = setup({
     running: {
       initial: 'rendering',
       states: {
-        // Between two attempts the run stays running, so no other run of its pipeline starts.
+        // Between two attempts the run stays running and is first in the queue, so no other run of its pipeline starts.
         waiting: {
           on: {
             start: { target: 'rendering', actions: ['countAttempt', 'openAttempt', 'submitAttempt'] },
@@ -245,6 +270,15 @@ export const runMachine = setup({
         },
         executing: { on: { ...whileAttempting, entered: { target: 'testing', guard: 'entersTesting' } } },
         testing: { on: { ...whileAttempting } },
+        // The branch stays open for reviewers. The run no longer needs its runner, and another run of its pipeline may start.
+        review: {
+          on: {
+            approved: { target: 'merging', actions: ['approve', 'mergeBranch'] },
+            rejected: { target: '#run.failed', actions: ['closeBranch', 'announce'] },
+            reviewExpired: { target: '#run.failed', actions: ['closeBranch', 'announce'] },
+            cancelRequested: { target: '#run.cancelled', actions: ['closeBranch', 'announce'] },
+          },
+        },
         merging: {
           on: {
             merged: { target: '#run.success', guard: 'isCurrent', actions: ['announce'] },

@@ -25,6 +25,8 @@ const runsWith = (counters: object): Stored[] => [
   ),
 ]
 
+const COUNTED = { lostAlone: 1, lostTogether: 1, lostEngines: 2, retries: 0 }
+
 /**
  * Snapshots of every state by version, as the program of that version wrote them. Entries never change; a new version adds its
  * own.
@@ -33,6 +35,17 @@ const RUNS: Record<number, Stored[]> = {
   1: runsWith({}),
   2: runsWith({ retries: 0 }),
   3: runsWith({ lostAlone: 1, lostTogether: 1, lostEngines: 2, retries: 0 }),
+  4: [
+    ...runsWith({ ...COUNTED, proposed: 'a change', approved: 'a change' }),
+    written('running.review', {
+      attempt: 4,
+      lostRunners: 2,
+      conflicts: 1,
+      ...COUNTED,
+      proposed: 'a change',
+      approved: null,
+    }),
+  ],
 }
 
 const DRAFTS: Record<number, Stored[]> = {
@@ -67,8 +80,15 @@ test('every machine version and every current state has a snapshot here', () => 
   }
 })
 
-/** Counters that earlier versions did not have. */
-const NOT_COUNTED_THEN = { retries: 0, lostAlone: 0, lostTogether: 0, lostEngines: 0 }
+/** Fields that earlier versions did not have. */
+const NOT_COUNTED_THEN = {
+  retries: 0,
+  lostAlone: 0,
+  lostTogether: 0,
+  lostEngines: 0,
+  proposed: null,
+  approved: null,
+}
 
 test.each(ofVersions(RUNS))('a run of version %p continues from snapshot %j', (version, stored) => {
   const run = restore(runMachine, migrateRun(version, stored))

@@ -375,6 +375,8 @@ export const RULES: Readonly<Record<string, Rule>> = {
   'POST /api/v1/runs': pipelineOfBody,
   'GET /api/v1/runs/:id': partOfPipeline('read', 'run'),
   'POST /api/v1/runs/:id/cancel': partOfPipeline('write', 'run'),
+  'POST /api/v1/runs/:id/approve': partOfPipeline('write', 'run'),
+  'POST /api/v1/runs/:id/reject': partOfPipeline('write', 'run'),
   'GET /api/v1/runs/:id/logs': partOfPipeline('read', 'run'),
   'GET /api/v1/runs/:id/diff': partOfPipeline('read', 'run'),
 

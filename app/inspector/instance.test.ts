@@ -41,7 +41,7 @@ describe('an instance', () => {
       [2, 'start', 'pending.starting', 'pending.waiting:start:0', 250],
       [3, 'accepted', 'running.rendering', 'pending.starting:accepted:0', 250],
       [4, 'entered', 'running.executing', 'running.rendering:entered:0', 250],
-      [5, 'executed', 'running.merging', 'running.executing:executed:2', 250],
+      [5, 'executed', 'running.merging', 'running.executing:executed:3', 250],
       [6, 'merged', 'success', 'running.merging:merged:0', null],
     ])
     expect(found.history.steps[1]).toMatchObject({ effects: ['openAttempt', 'submitAttempt'], cause: 'test' })

@@ -73,6 +73,12 @@ function ofWaiting(holdups: Holdups, runner: RunnerState): Reason[] {
 }
 
 function ofWorking(holdups: Holdups, runner: RunnerState, state: string): Reason[] {
+  if (state === 'running.review')
+    return [
+      reason('review', 'The run waits for a reviewer to approve or reject it.', {
+        until: holdups.reviewExpiresAt,
+      }),
+    ]
   const reasons = ofRunner(runner)
   if (!holdups.isFollowed)
     reasons.unshift(

@@ -13,10 +13,12 @@ export const DESCRIPTIONS: Record<keyof typeof SUMMARIES, Record<string, string>
       'The run waits in the queue for older runs of its pipeline, and for a runner with a free slot.',
     'pending.starting': 'An attempt is open, and the dispatcher has sent it to a runner.',
     running: 'A runner has accepted an attempt.',
-    'running.waiting': 'The run waits between two attempts. No other run of its pipeline executes meanwhile.',
+    'running.waiting': 'The run waits between two attempts. No later run of its pipeline starts meanwhile.',
     'running.rendering': 'The runner reads the pinned files and renders the template.',
     'running.executing': "The runner executes the SQL or Python, and writes the result to the run's branch.",
     'running.testing': 'The quality tests check the branch.',
+    'running.review':
+      'The tests have passed, and the run waits for a reviewer. Main is unchanged, and other runs of its pipeline execute.',
     'running.merging': 'The branch is merged into main, in the transaction that makes the run a success.',
     success: 'The branch is merged, or there was nothing to change. Final.',
     failed: 'The run failed, and main is unchanged. Final.',

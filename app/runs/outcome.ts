@@ -27,6 +27,8 @@ export type Outcome = { runId: RunId; attempt: number; runnerBoot?: string } & (
       archivesLandingZones: boolean
       /** Hours for which the branch stays readable if the gate fails. */
       keepFailedHours: number
+      /** Set when the pipeline wants a review of the change. */
+      review?: { change: string; timeoutHours: number; isFourEyes: boolean }
     }
   /** `retry`: the pipeline's settings for retries, where they were read. */
   | { kind: 'failed'; error: string; retry?: { max: number; delaySeconds: number } }

@@ -1,25 +1,33 @@
+import { Type as t } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import { described } from '../core/documented.ts'
 import { ErrorBody } from '../core/names.ts'
 import { setLink } from '../core/pagination.ts'
 import { acceptsEvents, eventStream, lastEventId } from '../http/event-stream.ts'
-import { exchangeOf, visibleTo } from '../http/exchange.ts'
+import { callerNameOf, exchangeOf, visibleTo } from '../http/exchange.ts'
 import { IdempotencyHeaders, idempotencyKeyOf } from '../http/idempotency-key.ts'
 import type { RunFeeds } from './feed.ts'
 import {
+  Approve,
   CreateRun,
+  Reject,
   Run,
   RunAccepted,
+  RunApproved,
   RunCancelled,
   RunList,
   RunLogEvents,
   RunLogs,
   RunPath,
   RunQuery,
+  RunRejected,
 } from './schema.ts'
 import type { RunService } from './service.ts'
 
 export const runRoutes = (runs: RunService, feeds: RunFeeds) =>
+  new Elysia().use(requestRoutes(runs, feeds)).use(reviewRoutes(runs))
+
+const requestRoutes = (runs: RunService, feeds: RunFeeds) =>
   new Elysia({ prefix: '/runs', tags: ['runs'] })
     .get(
       '',
@@ -41,7 +49,10 @@ export const runRoutes = (runs: RunService, feeds: RunFeeds) =>
     .post(
       '',
       async ({ body, headers, request, status }) =>
-        status(202, await runs.request(body, idempotencyKeyOf(request, headers, body))),
+        status(
+          202,
+          await runs.request(body, idempotencyKeyOf(request, headers, body), callerNameOf(request)),
+        ),
       {
         body: CreateRun,
         headers: IdempotencyHeaders,
@@ -99,3 +110,32 @@ export const runRoutes = (runs: RunService, feeds: RunFeeds) =>
         },
       },
     )
+
+const reviewRoutes = (runs: RunService) =>
+  new Elysia({ prefix: '/runs', tags: ['runs'] })
+    .post(
+      '/:id/approve',
+      ({ params, body, request }) => runs.approve(params.id, body ?? {}, callerNameOf(request)),
+      {
+        params: RunPath,
+        body: t.Optional(Approve),
+        response: { 200: RunApproved, 400: ErrorBody, 403: ErrorBody, 404: ErrorBody, 409: ErrorBody },
+        detail: {
+          operationId: 'approveRun',
+          summary: 'Approve a run in review',
+          description:
+            'Merges the run into main: `status` is `success`. If main has changed the table of the run since, the run executes again (`running`), and needs another review only if its change differs. A run that is not in review is 409. With `reviewers: four-eyes` (Pro), the requester of the run gets 403.',
+        },
+      },
+    )
+    .post('/:id/reject', ({ params, body, request }) => runs.reject(params.id, body, callerNameOf(request)), {
+      params: RunPath,
+      body: Reject,
+      response: { 200: RunRejected, 400: ErrorBody, 404: ErrorBody, 409: ErrorBody },
+      detail: {
+        operationId: 'rejectRun',
+        summary: 'Reject a run in review',
+        description:
+          'Closes the branch of the run. The run is failed, with the message as its error. A run that is not in review is 409.',
+      },
+    })

@@ -19,7 +19,7 @@ export const RunStatus = literals(['pending', 'running', 'success', 'failed', 'c
   title: 'RunStatus',
   description: 'pending and running runs are active; the others have ended',
 })
-const RunPhase = literals(['rendering', 'executing', 'testing', 'merging', 'waiting'], {
+const RunPhase = literals(['rendering', 'executing', 'testing', 'review', 'merging', 'waiting'], {
   title: 'RunPhase',
   description: 'Step of a running run',
 })
@@ -110,6 +110,27 @@ export const RunCancelled = t.Object(
   { run_id: Uuid, status: t.Literal('cancelled') },
   { title: 'RunCancelled' },
 )
+/** Characters of a reviewer's message. */
+const MESSAGE_CHARACTERS = 2_000
+
+export const Approve = t.Object(
+  { message: t.Optional(t.String({ maxLength: MESSAGE_CHARACTERS, description: 'For the log of the run' })) },
+  { title: 'ApproveRun', examples: [{ message: 'numbers match the invoice' }] },
+)
+export type Approve = typeof Approve.static
+export const Reject = t.Object(
+  {
+    message: t.String({
+      minLength: 1,
+      maxLength: MESSAGE_CHARACTERS,
+      description: 'Becomes the error of the run',
+    }),
+  },
+  { title: 'RejectRun', examples: [{ message: 'the prices of May are missing' }] },
+)
+export type Reject = typeof Reject.static
+export const RunApproved = t.Object({ run_id: Uuid, status: RunStatus }, { title: 'RunApproved' })
+export const RunRejected = t.Object({ run_id: Uuid, status: t.Literal('failed') }, { title: 'RunRejected' })
 export const RunPath = t.Object({ id: Uuid })
 
 export const RunQuery = t.Object({

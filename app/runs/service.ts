@@ -6,7 +6,7 @@ import { clientTrace } from '../../proto/trace.ts'
 import { openBranchNamed } from '../catalog/branches.ts'
 import { noOpenBranch } from '../catalog/views.ts'
 import { EVERYTHING } from '../core/access.ts'
-import { AppError, alreadyEnded, invalid, notFound } from '../core/errors.ts'
+import { AppError, alreadyEnded, failedPrecondition, forbidden, invalid, notFound } from '../core/errors.ts'
 import type { NewId, PipelineId, RunId } from '../core/ids.ts'
 import { instantOf } from '../core/instants.ts'
 import { MAIN } from '../core/lake-version.ts'
@@ -15,12 +15,20 @@ import { makeMicroBatcher } from '../core/micro-batcher.ts'
 import { type Page, pageOf, sortOf } from '../core/pagination.ts'
 import { refusalOfValue } from '../core/validation.ts'
 import { answerOnce, type IdempotencyKey } from '../http/idempotency.ts'
-import { type CreateRun, type RunAccepted, type RunQuery, RunQueryNames } from './schema.ts'
-import { cancelRuns } from './store/endings.ts'
+import {
+  type Approve,
+  type CreateRun,
+  type Reject,
+  type RunAccepted,
+  type RunQuery,
+  RunQueryNames,
+} from './schema.ts'
+import { cancelRuns, rejectRun } from './store/endings.ts'
 import { foldRunTotal, listRuns } from './store/list.ts'
 import { completedOf } from './store/moves.ts'
 import type { Notices } from './store/notices.ts'
 import { insertRun, type NamedRequest, type NewRun, requestNamed } from './store/requests.ts'
+import { approveRun } from './store/reviews.ts'
 import { activeRunsOf, countActiveRuns, findRun, tailOf } from './store/runs.ts'
 
 export {
@@ -34,7 +42,7 @@ export {
 
 /** Maximum number of requests that one statement stores. */
 export const REQUEST_BATCH = 256
-export { failStuckRuns } from './store/endings.ts'
+export { failExpiredReviews, failStuckRuns } from './store/endings.ts'
 export { type LogLevel, type LogLine, loggedPart, runnerLine, seqAfter, seqOfRunner } from './store/logs.ts'
 export { type Announcement, listen, makeNotices, type Notices, type RunCompleted } from './store/notices.ts'
 export { type Applied, applyOutcomes } from './store/outcomes.ts'
@@ -76,6 +84,31 @@ export function makeRunService(deps: RunDeps) {
     }
     ended(runs)
     return { run_id: id, status: 'cancelled' as const }
+  }
+
+  /** Merges a run in review. Between two approvals, a rejection and a cancel, the first commit wins. */
+  async function approve(id: string, { message }: Approve, by: string | null) {
+    const approved = await sql.begin((tx) => approveRun(tx, id as RunId, { by, message: message ?? null }))
+    if (approved === 'refused')
+      throw forbidden('another user must approve the run: its pipeline says reviewers: four-eyes')
+    if (approved === null) throw await notInReview(id)
+    const { run, events } = approved
+    ended(new Map([[run.id, run]]))
+    if (events > 0) notices.recorded()
+    return { run_id: id, status: run.status }
+  }
+
+  /** Fails a run in review. */
+  async function reject(id: string, { message }: Reject, by: string | null) {
+    const runs = await sql.begin((tx) => rejectRun(tx, id as RunId, { by, message }))
+    if (runs === null) throw await notInReview(id)
+    ended(runs)
+    return { run_id: id, status: 'failed' as const }
+  }
+
+  async function notInReview(id: string) {
+    const { status, phase } = await get(id)
+    return failedPrecondition(`run ${id} is not in review: it is ${phase ?? status}`)
   }
 
   /** Cancels all pending and running runs of a pipeline. */
@@ -137,6 +170,8 @@ export function makeRunService(deps: RunDeps) {
     foldTotal: () => foldRunTotal(lists),
     request: makeRequest(deps),
     cancel,
+    approve,
+    reject,
     cancelAllOf,
     get,
     list,
@@ -149,20 +184,27 @@ export function makeRunService(deps: RunDeps) {
 function makeRequest({ sql, requests = sql, newId, runnable, nudge }: RunDeps) {
   const intake = makeIntake(requests, () => nudge('runRequested'))
 
-  const wantedRun = ({ namespace, layer, pipeline, trigger, branch = MAIN, draft = false }: CreateRun) => {
+  const wantedRun = (
+    { namespace, layer, pipeline, trigger, branch = MAIN, draft = false }: CreateRun,
+    requestedBy: string | null,
+  ) => {
     const id = newId() as RunId
-    return { id, namespace, layer, pipeline, trigger, branch, isDraft: draft, ...clientTrace() }
+    return { id, namespace, layer, pipeline, trigger, branch, isDraft: draft, requestedBy, ...clientTrace() }
   }
 
   /**
    * Pins the code now; the start fixes the data. Resolves once the pending row is durable. A repeated key gets the answer of
    * its first request.
    */
-  async function request(body: CreateRun, key: IdempotencyKey | null = null): Promise<RunAccepted> {
-    const wanted = wantedRun(body)
+  async function request(
+    body: CreateRun,
+    key: IdempotencyKey | null = null,
+    requestedBy: string | null = null,
+  ): Promise<RunAccepted> {
+    const wanted = wantedRun(body, requestedBy)
     if (wanted.isDraft && wanted.branch === MAIN)
       throw invalid('draft', 'needs a branch other than main: publish the draft, or send branch')
-    if (key !== null) return (await requestOnce(body, key)) ?? refuse(body)
+    if (key !== null) return (await requestOnce(body, key, requestedBy)) ?? refuse(body)
     const outcome = wanted.branch === MAIN ? await intake(wanted) : 'onBranch'
     if (outcome === 'full') return refuse(body)
     if (outcome !== 'requested') {
@@ -175,11 +217,15 @@ function makeRequest({ sql, requests = sql, newId, runnable, nudge }: RunDeps) {
   }
 
   /** Inserts the run and the row of the key in one transaction. Null: the pipeline accepts no run now. */
-  async function requestOnce(body: CreateRun, key: IdempotencyKey): Promise<RunAccepted | null> {
+  async function requestOnce(
+    body: CreateRun,
+    key: IdempotencyKey,
+    requestedBy: string | null,
+  ): Promise<RunAccepted | null> {
     const outcome = await answerOnce(sql, key, {
       prepare: () => runnable(refOf(body), body.draft === true),
       async perform(tx, target) {
-        const run = { ...wantedRun(body), ...target }
+        const run = { ...wantedRun(body, requestedBy), ...target }
         return (await insertRun(tx, run))
           ? { status: 202, body: { run_id: run.id, status: 'pending' as const } }
           : null

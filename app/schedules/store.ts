@@ -111,7 +111,8 @@ const DUE_COLUMNS = {
   isLive: computed<boolean>('p.deleted_at is null'),
   isPublished: computed<boolean>('p.published_version is not null'),
   isActive: computed<boolean>(`s.next_run_at is not null and exists (
-    select 1 from run r where r.pipeline_id = s.pipeline_id and r.status in ('pending', 'running'))`),
+    select 1 from run r where r.pipeline_id = s.pipeline_id and r.status in ('pending', 'running')
+      and r.phase is distinct from 'review')`),
 }
 
 /** A due schedule, or a new one that the scheduler has not seen; then its next time is null. */

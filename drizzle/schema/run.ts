@@ -67,6 +67,8 @@ export const runs = pgTable(
     chainDepth: pg.integer('chain_depth').notNull().default(0),
     /** The upload that requested the run. If an earlier success has archived that file, the run has nothing left to do. */
     landingFileId: pg.uuid('landing_file_id'),
+    /** The user or API key that requested the run; null for the service's own requests and without a credential. */
+    requestedBy: pg.text('requested_by'),
     /** The trace of the run's cause; the run's attempts belong to the same trace. */
     traceparent: pg.text('traceparent'),
     tracestate: pg.text('tracestate'),
@@ -85,7 +87,11 @@ export const runs = pgTable(
      */
     index('run_queue').on(t.pipelineId, t.branch, t.status.desc(), t.createdAt, t.id).where(sql`waiting`),
     index('run_active').on(t.pipelineId).where(sql`status in ('pending', 'running')`),
-    uniqueIndex('run_one_running').on(t.pipelineId, t.branch).where(sql`status = 'running'`),
+    /** A run in review does not hold the queue. An approved run may wait for its next attempt while another run executes. */
+    uniqueIndex('run_one_running')
+      .on(t.pipelineId, t.branch)
+      .where(sql`status = 'running' and phase not in ('review', 'waiting')`),
+    index('run_in_review').on(t.id).where(sql`status = 'running' and phase = 'review'`),
     /** A branch of a user stays open while it has such runs. */
     index('run_of_branch').on(t.branch).where(sql`status in ('pending', 'running') and branch <> 'main'`),
     index('run_followed').on(t.follower).where(sql`follower is not null`),
@@ -141,6 +147,24 @@ export const runFiles = pgTable(
   }),
   (t) => [primaryKey({ columns: [t.runId, t.attempt, t.landingFileId] })],
 )
+
+/** The review of a run: the facts of the attempt that waits for a reviewer, or was reviewed last. */
+export const runReviews = pgTable('run_review', (pg) => ({
+  runId: pg.uuid('run_id').primaryKey(),
+  attempt: pg.integer('attempt').notNull(),
+  enteredAt: instant('entered_at').notNull(),
+  /** The run fails if nobody has decided by then. */
+  expiresAt: instant('expires_at').notNull(),
+  timeoutHours: pg.integer('timeout_hours').notNull(),
+  /** The requester of the run may not approve it (Pro). */
+  fourEyes: pg.boolean('four_eyes').notNull(),
+  /** Milliseconds of earlier reviews of this run, which do not count as time of the run. */
+  reviewedMs: pg.bigint('reviewed_ms', { mode: 'number' }).notNull().default(0),
+  testedCommit: pg.uuid('tested_commit').notNull(),
+  rowsWritten: pg.bigint('rows_written', { mode: 'number' }).notNull(),
+  landingFileIds: pg.uuid('landing_file_ids').array().notNull(),
+  archivesLandingZones: pg.boolean('archives_landing_zones').notNull(),
+}))
 
 /** The diff of a run: as a client read it first, or as the reaper stored it before it deleted the states. */
 export const runDiffs = pgTable('run_diff', (pg) => ({

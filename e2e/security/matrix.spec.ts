@@ -234,6 +234,8 @@ const ROUTES: Record<string, MatrixRequest> = {
     body: ({ pipelineId }) => ({ resource_type: 'pipeline', resource_id: pipelineId, to_user_id: 'OWNER' }),
   },
   'POST /api/v1/runs/{id}/cancel': { expected: thing('write') },
+  'POST /api/v1/runs/{id}/approve': { expected: thing('write') },
+  'POST /api/v1/runs/{id}/reject': { expected: thing('write'), body: () => ({ message: 'no' }) },
   'DELETE /api/v1/schedules/{id}': { expected: thing('write') },
   [`DELETE ${P}/triggers/{id}`]: { expected: thing('write') },
   [`DELETE ${P}/tests/{testName}`]: { expected: thing('write') },

@@ -25,6 +25,9 @@ describe('reading a configuration', () => {
         maxRetries: 0,
         retryDelaySeconds: 30,
         keepFailedHours: 0,
+        merge: 'auto',
+        reviewTimeoutHours: 72,
+        reviewers: 'any',
       },
       errors: [],
       warnings: [],
@@ -51,6 +54,9 @@ scd_valid_to: to
 max_retries: 3
 retry_delay_seconds: 5
 keep_failed_hours: 0.5
+merge: review
+review_timeout_hours: 4
+reviewers: four-eyes
 `)
     expect([errors, warnings]).toEqual([[], []])
     expect(config).toEqual({
@@ -71,6 +77,9 @@ keep_failed_hours: 0.5
       maxRetries: 3,
       retryDelaySeconds: 5,
       keepFailedHours: 0.5,
+      merge: 'review',
+      reviewTimeoutHours: 4,
+      reviewers: 'four-eyes',
     })
   })
 
@@ -95,6 +104,9 @@ SELECT 1
       archiveLandingZones: true,
       maxRetries: 2,
       retryDelaySeconds: 30,
+      merge: 'auto',
+      reviewTimeoutHours: 72,
+      reviewers: 'any',
     })
   })
 
@@ -124,7 +136,18 @@ describe('problems of a configuration', () => {
     expect(yaml('__proto__: 1').warnings).toHaveLength(1)
   })
 
+  test('warns about settings of a review that the pipeline does not have', () => {
+    expect(yaml('reviewers: four-eyes\nreview_timeout_hours: 4').warnings.map(problemText)).toEqual([
+      'config.yaml line 1: reviewers has no effect without merge: review',
+      'config.yaml line 2: review_timeout_hours has no effect without merge: review',
+    ])
+    expect(yaml('reviewers: four-eyes\nmerge: review').warnings).toEqual([])
+  })
+
   test.each([
+    ['merge: manual', 'merge: must be one of auto, review, not "manual"'],
+    ['review_timeout_hours: 0', 'review_timeout_hours: must be a whole number from 1 to 8760, not 0'],
+    ['reviewers: two', 'reviewers: must be one of any, four-eyes, not "two"'],
     ['merge_strategy: upsert', 'merge_strategy: must be one of full_refresh, append_only, incremental, '],
     ['max_retries: many', 'max_retries: must be a whole number from 0 to 100, not "many"'],
     ['max_retries: 1.5', 'max_retries: must be a whole number from 0 to 100, not 1.5'],

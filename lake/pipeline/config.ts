@@ -18,6 +18,11 @@ export type MergeStrategy = (typeof MERGE_STRATEGIES)[number]
 /** How a result is stored: its rows in a table, or its SQL in a view. */
 export const MATERIALIZATIONS = ['table', 'view'] as const
 
+/** Whether a run on main merges as soon as its tests pass, or waits for a reviewer. */
+export const MERGES = ['auto', 'review'] as const
+/** `four-eyes` (Pro): the requester of a run may not approve it. */
+export const REVIEWERS = ['any', 'four-eyes'] as const
+
 export const PARTITION_TRANSFORMS = ['identity', 'year', 'month', 'day', 'hour'] as const
 export interface PartitionBy {
   column: string
@@ -43,6 +48,9 @@ export interface PipelineConfig {
   retryDelaySeconds: number
   /** Hours for which the branch of a run with a failed gate stays readable. */
   keepFailedHours: number
+  merge: (typeof MERGES)[number]
+  reviewTimeoutHours: number
+  reviewers: (typeof REVIEWERS)[number]
 }
 
 export interface ConfigProblem {
@@ -80,6 +88,8 @@ export const CONFIG_LIMITS = {
   retryDelaySeconds: 86_400,
   /** One year: kept branches keep files and history of main. */
   keepFailedHours: 8_760,
+  /** A year; the branch of a run in review keeps its files as long. */
+  reviewTimeoutHours: 8_760,
 } as const
 
 const DEFAULTS: PipelineConfig = {
@@ -97,6 +107,9 @@ const DEFAULTS: PipelineConfig = {
   maxRetries: 0,
   retryDelaySeconds: 30,
   keepFailedHours: 0,
+  merge: 'auto',
+  reviewTimeoutHours: 72,
+  reviewers: 'any',
 }
 
 /** The key that a strategy requires. */
@@ -123,6 +136,9 @@ const READERS: { [Name in keyof PipelineConfig]: (value: unknown) => PipelineCon
   maxRetries: (value) => wholeNumber(value, CONFIG_LIMITS.retries),
   retryDelaySeconds: (value) => wholeNumber(value, CONFIG_LIMITS.retryDelaySeconds),
   keepFailedHours: (value) => decimal(value, CONFIG_LIMITS.keepFailedHours),
+  merge: (value) => oneOf(value, MERGES),
+  reviewTimeoutHours: (value) => wholeNumber(value, CONFIG_LIMITS.reviewTimeoutHours, 1),
+  reviewers: (value) => oneOf(value, REVIEWERS),
 }
 type Name = keyof PipelineConfig
 /** Names by the key in a file: `merge_strategy` is `mergeStrategy`. */
@@ -142,6 +158,7 @@ export function parseConfig(files: { config?: TextFile; source?: TextFile }): Pa
   const origin = apply(settings, parsed)
   checkHistoryColumns(parsed, origin)
   checkView(parsed, origin, files.source)
+  warnWithoutReview(parsed, origin)
   const need = NEEDS[parsed.config.mergeStrategy]
   if (need !== undefined && !has(parsed.config, need) && !parsed.errors.some(({ key }) => key === need)) {
     const { file, line } = origin.get('merge_strategy') ?? { file: 'config.yaml', line: undefined }
@@ -202,6 +219,17 @@ function checkHistoryColumns({ config, errors }: ParsedConfig, origin: ReadonlyM
     key: 'scd_valid_to',
     message: `scd_valid_to: names the same column as scd_valid_from, ${shown(scdValidTo)}`,
   })
+}
+
+/** Only a pipeline with `merge: review` has reviews. */
+function warnWithoutReview({ config, warnings }: ParsedConfig, origin: ReadonlyMap<string, Setting>): void {
+  if (config.merge === 'review') return
+  for (const key of ['reviewers', 'review_timeout_hours']) {
+    const setting = origin.get(key)
+    if (setting === undefined) continue
+    const { file, line } = setting
+    warnings.push({ file, line, key, message: `${key} has no effect without merge: review` })
+  }
 }
 
 /** Keys about stored rows. A view has none, so they must have their default. */
@@ -316,10 +344,10 @@ function flag(value: unknown): boolean {
   return refuse('must be true or false', value)
 }
 
-function wholeNumber(value: unknown, max: number): number {
+function wholeNumber(value: unknown, max: number, min = 0): number {
   const number = typeof value === 'string' && /^\d{1,15}$/.test(value) ? Number(value) : value
-  if (typeof number !== 'number' || !Number.isSafeInteger(number) || number < 0 || number > max)
-    return refuse(`must be a whole number from 0 to ${max}`, value)
+  if (typeof number !== 'number' || !Number.isSafeInteger(number) || number < min || number > max)
+    return refuse(`must be a whole number from ${min} to ${max}`, value)
   return number
 }
 

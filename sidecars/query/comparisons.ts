@@ -2,12 +2,11 @@ import { keyIn } from '../../lake/iceberg/format/location.ts'
 import { currentSchema, currentSnapshot, parseMetadata } from '../../lake/iceberg/format/metadata.ts'
 import type { Schema } from '../../lake/iceberg/format/types.ts'
 import {
-  type ComparedColumn,
   type Comparison,
   comparedColumns,
   countsSql,
+  differingFiles,
   fieldsOfState,
-  keepsRows,
   rowsSql,
 } from '../../lake/iceberg/read/compare.ts'
 import { dataFilesOf } from '../../lake/iceberg/read/scan.ts'
@@ -87,7 +86,7 @@ export function makeComparisons({
         const paths = new Map(Array.from(opened, ([id, { path }]) => [id, path]))
         return readTable(fieldsOfState(columns, state), localFiles(wanted, paths))
       }
-      const [oldFiles, newFiles] = filesToRead(old, now, columns)
+      const [oldFiles, newFiles] = differingFiles(old.files, now.files, columns)
       const comparison: Comparison = {
         columns,
         before: await read('before', oldFiles),
@@ -121,21 +120,3 @@ async function stateOf(location: string | null, files: LakeFiles): Promise<State
     files: snapshot ? await dataFilesOf(metadata, snapshot['snapshot-id'], readerOf(files)) : [],
   }
 }
-
-/** The files of each state that may hold differing rows. */
-function filesToRead(
-  before: State,
-  after: State,
-  columns: readonly ComparedColumn[],
-): [before: readonly ReadableFile[], after: readonly ReadableFile[]] {
-  if (!keepsRows(columns)) return [before.files, after.files]
-  const only = (own: readonly ReadableFile[], other: readonly ReadableFile[]) => {
-    const others = new Set(other.map(contentOf))
-    return own.filter((file) => !others.has(contentOf(file)))
-  }
-  return [only(before.files, after.files), only(after.files, before.files)]
-}
-
-/** Identifies the rows of a data file without its deleted rows. */
-const contentOf = ({ location, deletes }: ReadableFile): string =>
-  JSON.stringify([location, ...(deletes?.files ?? []).map(({ id }) => id)])

@@ -250,5 +250,10 @@ function outcomeOf(
     landingFileIds: facts.landingFileIds,
     archivesLandingZones: facts.archiveLandingZones,
     keepFailedHours: facts.keepFailedHours,
+    review: facts.review && {
+      change: facts.review.change,
+      timeoutHours: facts.review.timeoutHours,
+      isFourEyes: facts.review.fourEyes,
+    },
   }
 }

@@ -30,12 +30,12 @@ import {
   type ReaperObjects,
   type Reaping,
 } from '../../app/retention/reaping.ts'
-import { failStuckRuns, type RunCompleted } from '../../app/runs/service.ts'
-import type { Fenced, Sql } from '../../drizzle/client.ts'
+import { failExpiredReviews, failStuckRuns, type RunCompleted } from '../../app/runs/service.ts'
+import type { Fenced, Sql, SqlTx } from '../../drizzle/client.ts'
 import { cutoffsAt, isTickDue } from '../../machines/retention.ts'
 import { type MaintenanceOptions, maintainTables } from './maintenance.ts'
 
-/** Maximum number of stuck runs that one transaction fails. */
+/** Maximum number of runs that one transaction fails. */
 const STUCK_BATCH = 64
 
 export interface TickOptions {
@@ -82,7 +82,12 @@ type Duty = (reaping: Reaping, options: TickOptions) => Promise<void>
  * whose lines are all gone then skip the search for lines.
  */
 const DUTIES: Readonly<Record<string, Duty>> = {
-  'stuck runs': failStuck,
+  'stuck runs': (reaping, options) =>
+    failRuns(reaping, options, (tx) =>
+      failStuckRuns(tx, { timeoutMinutes: reaping.config.stuckRunTimeoutMinutes, limit: STUCK_BATCH }),
+    ),
+  'expired reviews': (reaping, options) =>
+    failRuns(reaping, options, (tx) => failExpiredReviews(tx, STUCK_BATCH)),
   logs: pruneLogs,
   runs: pruneRuns,
   'quality results': pruneQualityResults,
@@ -190,11 +195,13 @@ async function performDuties(
   return failures
 }
 
-async function failStuck(reaping: Reaping, { onCompleted }: TickOptions): Promise<void> {
+async function failRuns(
+  reaping: Reaping,
+  { onCompleted }: TickOptions,
+  fail: (tx: SqlTx) => ReturnType<typeof failStuckRuns>,
+): Promise<void> {
   for (;;) {
-    const failed = await reaping.write((tx) =>
-      failStuckRuns(tx, { timeoutMinutes: reaping.config.stuckRunTimeoutMinutes, limit: STUCK_BATCH }),
-    )
+    const failed = await reaping.write(fail)
     if (failed === null) throw new NotLeading('another replica leads the reaper')
     reaping.reaped.runsFailed += failed.ids.length
     reaping.dryRun?.add('stuck_runs', failed.ids)

@@ -24,7 +24,7 @@ const CONTENT = {
 export interface OldTable extends RowOf<typeof CONTENT> {
   /** Snapshots that are on main, or were until the cut-off. */
   retained: (string | null)[]
-  /** An attempt or a branch of a user has the table's next state, so a change now would cause a merge conflict. */
+  /** An attempt, a review or a branch of a user has the table's next state, so a change now would cause a merge conflict. */
   isBusy: boolean
 }
 
@@ -46,10 +46,15 @@ export async function oldTables(sql: Sql, cutoff: Date): Promise<OldTable[]> {
     order by e.namespace, e.layer, e.name`
 }
 
-/** For a query about `e`: whether an open attempt writes this table, or an open branch of a user has changed it. */
+/**
+ * For a query about `e`: whether an open attempt writes this table. A run in review, or an open branch of a user, may also have
+ * changed it.
+ */
 export const isBusy = (sql: Sql | SqlTx) => sql`
   (exists (select from run_attempt a join run r on r.id = a.run_id
     where a.state = 'open' and r.namespace = e.namespace and r.layer = e.layer and r.pipeline = e.name)
+  or exists (select from run r where r.status = 'running' and r.phase = 'review'
+    and r.namespace = e.namespace and r.layer = e.layer and r.pipeline = e.name)
   or exists (select from branch_entry b join lake_ref f on f.name = b.ref and f.kind = 'user' and f.state = 'open'
     where b.base_content = e.content_id))`
 

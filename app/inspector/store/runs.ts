@@ -134,7 +134,8 @@ const HOLDUPS = {
   firstAhead: computed<string | null>('(select id from ahead limit 1)'),
   running: computed<string | null>(`(
     select r.id from run r where r.pipeline_id = own.pipeline_id and r.branch = own.branch and r.status = 'running'
-      and r.id <> own.id)`),
+      and r.phase not in ('review', 'waiting') and r.id <> own.id)`),
+  reviewExpiresAt: computed<Date | null>('(select v.expires_at from run_review v where v.run_id = own.id)'),
   /** Runs of other pipelines that have waited longer, up to a limit. */
   aheadElsewhere: computed<number>(`(
     select count(*)::int from (select 1 from run r where r.waiting and r.pipeline_id <> own.pipeline_id

@@ -228,6 +228,7 @@ async function removeBatch(
       union all select 3, c.ctid from run_attempt c where c.run_id = ${runs}
       union all select 4, c.ctid from quality_result c where c.run_id = ${runs}
       union all select 6, c.ctid from run_diff c where c.run_id = ${runs}
+      union all select 7, c.ctid from run_review c where c.run_id = ${runs}
       union all select 5, c.ctid from transition c where c.machine = 'run' and c.entity_id = ${runs}
       limit ${rowsMax}),
     counted as (select count(*)::int as rows, (count(*) filter (where kind = 1))::int as logs from doomed),
@@ -236,6 +237,7 @@ async function removeBatch(
     attempts as (delete from run_attempt where ctid = ${removed(3)}),
     results as (delete from quality_result where ctid = ${removed(4)}),
     diffs as (delete from run_diff where ctid = ${removed(6)}),
+    reviews as (delete from run_review where ctid = ${removed(7)}),
     history as (delete from transition where ctid = ${removed(5)}),
     gone as (
       delete from run r where ${

@@ -34,7 +34,15 @@ test('a run of an older machine version continues and is migrated', async () => 
   expect(row).toEqual({
     snapshot: {
       value: 'cancelled',
-      context: { ...stored.context, retries: 0, lostAlone: 0, lostTogether: 0, lostEngines: 0 },
+      context: {
+        ...stored.context,
+        retries: 0,
+        lostAlone: 0,
+        lostTogether: 0,
+        lostEngines: 0,
+        proposed: null,
+        approved: null,
+      },
       status: 'done',
     },
     machine_version: RUN_MACHINE_VERSION,

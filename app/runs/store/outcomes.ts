@@ -1,19 +1,19 @@
 // Applies outcomes of attempts, many in one transaction. Success and merge are the same transaction (I3).
-import assert from 'node:assert/strict'
 import type { Row } from 'postgres'
 import { inTransaction, type Sql, type SqlTx } from '../../../drizzle/client.ts'
 import { cteStatement } from '../../../drizzle/cte-statement.ts'
 import { isTerminal, MAX_LOST_ALONE, type RunEvent, runColumns } from '../../../machines/run.ts'
-import { mergeBranches, mergeIntoParents } from '../../catalog/branches.ts'
 import type { PipelineId, RunId } from '../../core/ids.ts'
 import { MAIN } from '../../core/lake-version.ts'
 import { limits } from '../../core/limits.ts'
 import type { Executed, Outcome, TestResult } from '../outcome.ts'
 import { announcedEvents, announcedPart } from './announcements.ts'
 import { branchOf } from './attempts.ts'
-import { type LogLevel, type LogLine, loggedPart, seqAfter, storableText } from './logs.ts'
-import { completedOf, hasMerged, type LockedRun, lockRuns, moveRun, savedParts } from './moves.ts'
+import { type LogLine, loggedPart, seqAfter, storableText } from './logs.ts'
+import { type AppendLine, closingLine, mergeTested, rowsText } from './merging.ts'
+import { completedOf, type LockedRun, lockRuns, moveRun, savedParts } from './moves.ts'
 import { notifying, type RunCompleted } from './notices.ts'
+import { openedReviews, openedReviewsPart } from './reviews.ts'
 import { type Boot, settledParts } from './settle.ts'
 
 export interface Applied {
@@ -22,7 +22,7 @@ export interface Applied {
   completed: RunCompleted[]
   /** Attempts that a runner accepted after their runs had moved on; no run needs them. */
   unwanted: { runId: RunId; attempt: number }[]
-  /** Pipelines that may start another run, because their runs have ended here or earlier. */
+  /** Pipelines that may start another run, because their runs have ended here or earlier, or are in review. */
   freed: PipelineId[]
   /** A freed pipeline had another run waiting when the statement began. */
   isAwaited: boolean
@@ -60,7 +60,7 @@ export const applyOutcomes = (
     )
     const accompanied = await accompaniedRuns(tx, outcomes)
     const newLines: LogLine[] = []
-    const appendLine = (run: LockedRun, line: number, level: LogLevel, message: string) =>
+    const appendLine: AppendLine = (run, line, level, message) =>
       newLines.push({
         runId: run.id,
         seq: seqAfter(run.snapshot.context.attempt, line),
@@ -81,7 +81,7 @@ export const applyOutcomes = (
         outcome.runnerBoot !== undefined
       )
         boots.push({ run_id: run.id, attempt: outcome.attempt, boot: outcome.runnerBoot })
-      if (run === undefined || !moveRun(run, eventOf(outcome, accompanied), 'runner', now)) {
+      if (run === undefined || !moveRun(run, eventOf(outcome, run, accompanied), 'runner', now)) {
         if (outcome.kind === 'accepted' && !isCurrentAttempt(run, outcome.attempt)) unwanted.push(outcome)
         continue
       }
@@ -99,6 +99,7 @@ export const applyOutcomes = (
             run.keepBranchHours = outcome.keepFailedHours
             if (run.keepBranchHours > 0) appendLine(run, 1, 'info', keptLine(run))
           } else run.rowsWritten = outcome.rowsWritten
+          if (run.effects.includes('openReview')) appendLine(run, 2, 'info', inReviewLine(outcome))
           break
         case 'failed':
           if (isTerminal(run.status) || outcome.retry === undefined) run.error = storableText(outcome.error)
@@ -129,12 +130,15 @@ export const applyOutcomes = (
       if (run.moves.length > 0 && isTerminal(run.status)) appendLine(run, 9, ...closingLine(run))
     }
     const completed = completedOf(runs.values())
-    const freed = [...runs.values()].flatMap((run) => (isTerminal(run.status) ? run.pipelineId : []))
+    const freed = [...runs.values()].flatMap((run) =>
+      isTerminal(run.status) || run.effects.includes('openReview') ? run.pipelineId : [],
+    )
     const announced = announcedPart(tx, runs.values())
     const statement = cteStatement(
       tx,
       [
         ...settledParts(tx, runs, executed, boots, now),
+        ...openedReviewsPart(tx, openedReviews(runs, executed, now)),
         ...loggedPart(tx, [...lines, ...newLines]),
         ...savedParts(tx, runs.values(), now),
         ...announced,
@@ -167,7 +171,7 @@ function nextStartOf(runs: Iterable<LockedRun>, now: Date): number | null {
   return delays.length === 0 ? null : Math.min(...delays)
 }
 
-function eventOf(outcome: Outcome, accompanied: ReadonlySet<RunId>): RunEvent {
+function eventOf(outcome: Outcome, run: LockedRun, accompanied: ReadonlySet<RunId>): RunEvent {
   const { attempt } = outcome
   switch (outcome.kind) {
     case 'accepted':
@@ -182,6 +186,8 @@ function eventOf(outcome: Outcome, accompanied: ReadonlySet<RunId>): RunEvent {
         attempt,
         isBlocked: outcome.tests.some(blocks),
         hasChanged: outcome.testedCommit !== null,
+        // On another branch, the merge of the branch is the review.
+        change: run.branch === MAIN ? outcome.review?.change : null,
       }
     case 'failed':
       return { type: 'executionFailed', attempt, maxRetries: outcome.retry?.max }
@@ -258,6 +264,9 @@ function gateError(tests: readonly TestResult[]): string {
 const keptLine = ({ id, snapshot, keepBranchHours }: LockedRun) =>
   `branch ${branchOf(id, snapshot.context.attempt)} stays readable for ${keepBranchHours} ${keepBranchHours === 1 ? 'hour' : 'hours'}: send its name as branch of a query`
 
+const inReviewLine = ({ review }: Executed) =>
+  `in review: approve or reject the run within ${review?.timeoutHours} ${review?.timeoutHours === 1 ? 'hour' : 'hours'}`
+
 /** Maximum number of failed tests in the error text. The run's results contain all of them. */
 const FAILED_TESTS_SHOWN = 20
 
@@ -265,67 +274,4 @@ function whyFailed({ error, value, samples = [] }: TestResult): string {
   if (error !== null) return error
   const count = value < 0 ? `value ${value}` : rowsText(value)
   return samples.length === 0 ? count : `${count}: ${samples.join('; ')}`
-}
-
-const rowsText = (count: number) => `${count} ${count === 1 ? 'row' : 'rows'}`
-
-/**
- * Merges tested branches. Main is locked once for all of them, and only if there is something to merge. The branches of users
- * are locked after main.
- */
-async function mergeTested(
-  tx: SqlTx,
-  runs: Map<RunId, LockedRun>,
-  executed: Map<RunId, Executed>,
-  now: Date,
-  appendLine: (run: LockedRun, line: number, level: LogLevel, message: string) => void,
-): Promise<void> {
-  const merging = [...runs.values()].filter((run) => run.effects.includes('mergeBranch'))
-  if (merging.length === 0) return
-  const requestOf = (run: LockedRun) => {
-    const testedCommit = executed.get(run.id)?.testedCommit
-    assert(testedCommit)
-    const branch = branchOf(run.id, run.snapshot.context.attempt)
-    return { branch, testedCommit, runId: run.id, message: `${run.namespace}.${run.layer}.${run.pipeline}` }
-  }
-  const isOnMain = ({ branch }: LockedRun) => branch === MAIN
-  const onMain = await mergeBranches(tx, merging.filter(isOnMain).map(requestOf))
-  const nested = await mergeIntoParents(tx, merging.filter((run) => !isOnMain(run)).map(requestOf))
-  for (const run of merging) {
-    const { attempt } = run.snapshot.context
-    const branch = branchOf(run.id, attempt)
-    const result = onMain.get(branch) ?? nested.get(branch)
-    if (result?.kind === 'merged') {
-      run.mergedCommit = result.commit
-      moveRun(run, { type: 'merged', attempt }, 'merge', now)
-      continue
-    }
-    const why =
-      result === undefined
-        ? `branch ${branch} no longer exists`
-        : result.kind === 'conflict'
-          ? `${result.table} changed on ${run.branch}`
-          : result.why
-    appendLine(run, 1, 'warn', `merge conflict in attempt ${attempt}: ${why}`)
-    moveRun(run, { type: 'conflicted', attempt }, 'merge', now)
-    run.rowsWritten = null
-    if (isTerminal(run.status))
-      run.error = `merging: gave up after ${run.snapshot.context.conflicts + 1} conflicts: ${why}`
-    else run.notBefore = new Date(now.getTime() + Math.min(5_000, 25 * 2 ** run.snapshot.context.conflicts))
-  }
-}
-
-function closingLine(run: LockedRun): [LogLevel, string] {
-  const { status, error, durationMs, branch, mergedCommit, rowsWritten } = run
-  if (status !== 'success') {
-    assert(error !== null)
-    return ['error', error]
-  }
-  assert(durationMs !== null)
-  const success = `success after ${durationMs} ms`
-  if (!hasMerged(run)) return ['info', `${success}: no table changed`]
-  assert(rowsWritten !== null)
-  return branch === MAIN
-    ? ['info', `${success}: ${rowsText(rowsWritten)} merged as commit ${mergedCommit}`]
-    : ['info', `${success}: ${rowsText(rowsWritten)} merged into branch ${branch}`]
 }

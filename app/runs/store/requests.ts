@@ -69,6 +69,7 @@ export interface NamedRequest extends ClientTrace {
   layer: string
   pipeline: string
   trigger: string
+  requestedBy?: string | null
 }
 
 /** Like `requestedRuns`, but by pipeline name and without a unique cause. One statement that commits by itself. */
@@ -102,6 +103,7 @@ const REQUESTED_COLUMNS = [
   'scheduleDue',
   'chainDepth',
   'landingFileId',
+  'requestedBy',
   'traceparent',
   'tracestate',
 ] as const
@@ -137,10 +139,10 @@ const insertRequested = (
     inserted as (
       insert into run (id, pipeline_id, namespace, layer, pipeline, pipeline_type, trigger, version_number, pins,
         landing_zones, snapshot, machine_version, status, trigger_id, trigger_event, schedule_id, schedule_due,
-        chain_depth, landing_file_id, traceparent, tracestate)
+        chain_depth, landing_file_id, requested_by, traceparent, tracestate)
       select w.id, w.found_id, w.ns, w.ly, w.name, w.pipeline_type, w.trigger, w.version_number, w.published_versions,
         w.landing_zones, ${sql.json(PENDING.snapshot as unknown as JSONValue)}, ${PENDING.machineVersion}, ${PENDING.status}, w.trigger_id, w.trigger_event,
-        w.schedule_id, w.schedule_due, w.chain_depth, w.landing_file_id, w.traceparent, w.tracestate
+        w.schedule_id, w.schedule_due, w.chain_depth, w.landing_file_id, w.requested_by, w.traceparent, w.tracestate
       from wanted w
       where w.version_number is not null and w.found_id not in (select found_id from full_queue)
       ${onRepeat}
@@ -174,6 +176,7 @@ const NEW_COLUMNS = [
 
 /** A run to insert with its code; `versionNumber` is null for a draft. */
 export interface NewRun extends Pick<InsertedRun, (typeof NEW_COLUMNS)[number]>, ClientTrace {
+  requestedBy?: string | null
   id: RunId
   pipelineId: PipelineId
 }
@@ -184,7 +187,7 @@ export interface NewRun extends Pick<InsertedRun, (typeof NEW_COLUMNS)[number]>,
  * end wait, so a branch never ends with an unfinished run.
  */
 export async function insertRun(sql: Sql | SqlTx, run: NewRun): Promise<boolean> {
-  const columns = [...NEW_COLUMNS, ...PENDING_COLUMNS, 'traceparent', 'tracestate'] as const
+  const columns = [...NEW_COLUMNS, ...PENDING_COLUMNS, 'requestedBy', 'traceparent', 'tracestate'] as const
   const row = { ...run, ...PENDING, ...begunTrace(run.id, run) }
   const isOnMain = run.branch === MAIN
   const rows = await sql`

@@ -3,6 +3,7 @@ import type { Sql, SqlTx } from '../../../drizzle/client.ts'
 import { insertRows } from '../../../drizzle/rows.ts'
 import { qualityResults } from '../../../drizzle/schema/run.ts'
 import type { Part } from '../../../drizzle/sql.ts'
+import { runColumns } from '../../../machines/run.ts'
 import { closedBranchesPart, keptBranchesPart } from '../../catalog/branches.ts'
 import type { RunId } from '../../core/ids.ts'
 import { MAIN } from '../../core/lake-version.ts'
@@ -19,17 +20,23 @@ export interface Boot {
   boot: string
 }
 
+/** The facts of an attempt that are settled with its run. */
+export type Settled = Pick<Executed, 'tests' | 'landingFileIds' | 'archivesLandingZones'>
+
 /** All settlements as parts of one statement. No two parts write the same row. */
 export function settledParts(
   tx: SqlTx,
   runs: Map<RunId, LockedRun>,
-  executed: Map<RunId, Executed>,
+  executed: ReadonlyMap<RunId, Settled>,
   boots: Boot[],
   now: Date,
 ): Part[] {
   const all = [...runs.values()]
   const closing = all.filter((run) => run.effects.includes('closeBranch'))
-  const ended = all.filter((run) => run.effects.includes('closeBranch') || hasMerged(run))
+  const ended = all.filter(
+    ({ effects, ...run }) =>
+      effects.includes('closeBranch') || effects.includes('openReview') || hasMerged({ effects, ...run }),
+  )
   const cancelling = all.filter((run) => run.effects.includes('cancelAttempt'))
   for (const run of ended) run.follower = null
   return [
@@ -77,7 +84,10 @@ function closeAttempts(tx: SqlTx, runs: LockedRun[], boots: Boot[], now: Date): 
   const ended = Object.fromEntries(
     runs.map((run) => [
       handleOf(run.id, run.snapshot.context.attempt),
-      { outcome: run.status, boot: bootOf.get(run.id) ?? null },
+      {
+        outcome: runColumns(run.snapshot).phase === 'review' ? 'review' : run.status,
+        boot: bootOf.get(run.id) ?? null,
+      },
     ]),
   )
   return [
@@ -126,7 +136,7 @@ const RESULT_COLUMNS = [
   'error',
 ] as const
 
-function storeResults(tx: SqlTx, runs: LockedRun[], executed: Map<RunId, Executed>): Part[] {
+function storeResults(tx: SqlTx, runs: LockedRun[], executed: ReadonlyMap<RunId, Settled>): Part[] {
   const results = runs.flatMap((run) =>
     (executed.get(run.id)?.tests ?? []).map((test) => ({
       runId: run.id,
@@ -152,7 +162,12 @@ function storeResults(tx: SqlTx, runs: LockedRun[], executed: Map<RunId, Execute
  * I6: this update archives the files; an effect moves their objects later. Only runs on main archive files. A file that another success has archived meanwhile
  * stays with that success. A file that the run may only read stays active, and the run's log says so.
  */
-function archiveInputs(tx: SqlTx, runs: LockedRun[], executed: Map<RunId, Executed>, now: Date): Part[] {
+function archiveInputs(
+  tx: SqlTx,
+  runs: LockedRun[],
+  executed: ReadonlyMap<RunId, Settled>,
+  now: Date,
+): Part[] {
   const inputs = runs.flatMap((run) => {
     const facts = executed.get(run.id)
     if (run.branch !== MAIN || run.status !== 'success' || facts === undefined || !facts.archivesLandingZones)

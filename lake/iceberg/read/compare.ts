@@ -11,6 +11,7 @@ import {
 } from '../format/types.ts'
 import { sqlType } from '../sql.ts'
 import { sameFields } from '../write/evolution.ts'
+import type { ReadableFile } from './table-sql.ts'
 
 /** A column of at least one state. */
 export interface ComparedColumn {
@@ -104,6 +105,24 @@ export const fieldsOfState = (columns: readonly ComparedColumn[], state: 'before
   fields: columns.flatMap(({ type, [state]: field }) => (field === null ? [] : [{ ...field, type }])),
 })
 
+/** The files of each state that may hold differing rows. */
+export function differingFiles<File extends ReadableFile>(
+  before: readonly File[],
+  after: readonly File[],
+  columns: readonly ComparedColumn[],
+): [before: readonly File[], after: readonly File[]] {
+  if (!keepsRows(columns)) return [before, after]
+  const only = (own: readonly File[], other: readonly File[]) => {
+    const others = new Set(other.map(contentOf))
+    return own.filter((file) => !others.has(contentOf(file)))
+  }
+  return [only(before, after), only(after, before)]
+}
+
+/** Identifies the rows of a data file without its deleted rows. */
+const contentOf = ({ location, deletes }: ReadableFile): string =>
+  JSON.stringify([location, ...(deletes?.files ?? []).map(({ id }) => id)])
+
 export interface Comparison {
   readonly columns: readonly ComparedColumn[]
   /** Table expressions of the rows that may differ, with the columns of `fieldsOfState`. */
@@ -116,6 +135,15 @@ export const countsSql = (comparison: Comparison): string => `
   SELECT CAST(coalesce(sum(greatest(d, 0)), 0) AS BIGINT) AS rows_added,
     CAST(coalesce(sum(greatest(-d, 0)), 0) AS BIGINT) AS rows_removed
   FROM ${differenceSql(comparison)}`
+
+/** A query with one text, which is the same for equal changes: numbers of added and removed rows, and sums of their hashes. */
+export function fingerprintSql(comparison: Comparison): string {
+  const names = comparison.columns.map((_, i) => `c${i}`).join(', ')
+  const sums = (sign: '' | '-') => `
+    CAST(coalesce(sum(greatest(${sign}d, 0)), 0) AS VARCHAR),
+    CAST(coalesce(sum(greatest(${sign}d, 0) * CAST(hash(${names}) AS HUGEINT)), 0) AS VARCHAR)`
+  return `SELECT concat_ws(' ', ${sums('')}, ${sums('-')}) AS rows FROM ${differenceSql(comparison)}`
+}
 
 /** The differing rows with their number of copies `d`: positive for added rows. Columns are named c0, c1 and so on. */
 function differenceSql({ columns, before, after }: Comparison): string {

@@ -14,6 +14,7 @@ import { AttemptLostEngine, type Execute, type ExecutionContext } from './attemp
 import { type ExecuteOptions, execute } from './execute.ts'
 import { judge } from './judge.ts'
 import { isUploadArchived, lakeOf, type RenderedAttempt, render } from './render.ts'
+import { noteReview } from './review.ts'
 import { performView } from './view-attempt.ts'
 
 // One attempt, from its pinned files to its facts: render, execute, commit once to the branch, test the branch.
@@ -70,6 +71,7 @@ async function perform(
   facts.rowsWritten = change.rowsWritten
   facts.testedCommit = committed.value
   facts.tests = tested.value
+  await noteReview(attempt)
   log.write('info', `attempt ${request.attempt} done in ${since(started)}`)
 }
 

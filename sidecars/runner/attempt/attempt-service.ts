@@ -143,6 +143,13 @@ const factsOf = ({ status, phase, error, isEngineLost, facts }: Attempt, bootId:
   maxRetries: facts.maxRetries,
   retryDelaySeconds: facts.retryDelaySeconds,
   keepFailedHours: facts.keepFailedHours,
+  review: facts.review
+    ? {
+        change: facts.review.change,
+        timeoutHours: facts.review.timeoutHours,
+        fourEyes: facts.review.isFourEyes,
+      }
+    : undefined,
 })
 
 const STATUS = {

@@ -22,6 +22,8 @@ export interface Facts {
   maxRetries: number
   retryDelaySeconds: number
   keepFailedHours: number
+  /** Null: the attempt changed nothing, or its pipeline merges without a review. */
+  review: { change: string; timeoutHours: number; isFourEyes: boolean } | null
 }
 
 export interface TestResult {
@@ -66,6 +68,7 @@ export class Attempt {
     maxRetries: 0,
     retryDelaySeconds: 0,
     keepFailedHours: 0,
+    review: null,
   }
   status: Status = 'running'
   phase: Phase = 'rendering'

@@ -11,6 +11,7 @@ import { openFor } from './execute.ts'
 import { judge } from './judge.ts'
 import { schemaOf } from './lake-session.ts'
 import { inputsOf, parsedIn, type RenderedAttempt } from './render.ts'
+import { noteReview } from './review.ts'
 import { statementOf, storedText } from './view-text.ts'
 
 // A run of a pipeline with `materialized: view` stores its SQL instead of rows. The SQL must bind to the tables of the branch, and
@@ -48,6 +49,7 @@ export async function performView(attempt: RenderedAttempt): Promise<void> {
   if (committed.value === null) log.write('info', 'the view is unchanged: it stays as it is')
   facts.testedCommit = committed.value ?? ''
   facts.tests = tested.value
+  await noteReview(attempt, before)
   log.write('info', `attempt ${request.attempt} done in ${since(started)}`)
 }
 

@@ -12,7 +12,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file sluice/runner/v1/runner.proto.
  */
 export const file_sluice_runner_v1_runner: GenFile = /*@__PURE__*/
-  fileDesc("Ch1zbHVpY2UvcnVubmVyL3YxL3J1bm5lci5wcm90bxIQc2x1aWNlLnJ1bm5lci52MSJDCgtGaWxlVmVyc2lvbhIMCgRwYXRoGAEgASgJEhIKCnZlcnNpb25faWQYAiABKAkSEgoKc2l6ZV9ieXRlcxgDIAEoAyJdCgxMYW5kaW5nSW5wdXQSEQoJbmFtZXNwYWNlGAEgASgJEgwKBHpvbmUYAiABKAkSLAoFZmlsZXMYAyADKAsyHS5zbHVpY2UucnVubmVyLnYxLkxhbmRpbmdGaWxlIloKC0xhbmRpbmdGaWxlEgoKAmlkGAEgASgJEhAKCGZpbGVuYW1lGAIgASgJEi0KBm9iamVjdBgDIAEoCzIdLnNsdWljZS5ydW5uZXIudjEuRmlsZVZlcnNpb24ifwoKTGFrZUFjY2VzcxITCgtjYXRhbG9nX3VybBgBIAEoCRITCgtvYmplY3RzX3VybBgCIAEoCRIRCgl3YXJlaG91c2UYAyABKAkSDQoFdG9rZW4YBCABKAkSEgoKY2F0YWxvZ19pZBgFIAEoCRIRCglsYWtlX3Jvb3QYBiABKAki3AMKFVN1Ym1pdFBpcGVsaW5lUmVxdWVzdBIRCgluYW1lc3BhY2UYASABKAkSDQoFbGF5ZXIYAiABKAkSFQoNcGlwZWxpbmVfbmFtZRgDIAEoCRIPCgd0cmlnZ2VyGAQgASgJEg4KBnJ1bl9pZBgFIAEoCRIPCgdhdHRlbXB0GAYgASgFEgwKBHR5cGUYByABKAkSLAoFZmlsZXMYCCADKAsyHS5zbHVpY2UucnVubmVyLnYxLkZpbGVWZXJzaW9uEi8KB2xhbmRpbmcYCSADKAsyHi5zbHVpY2UucnVubmVyLnYxLkxhbmRpbmdJbnB1dBIqCgRsYWtlGAogASgLMhwuc2x1aWNlLnJ1bm5lci52MS5MYWtlQWNjZXNzEjIKDnJ1bl9zdGFydGVkX2F0GAsgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIgChhlbXB0eV9sYW5kaW5nX2lzX3N1Y2Nlc3MYDCABKAgSEwoLdHJhY2VwYXJlbnQYDSABKAkSGwoOdGFibGVfbWV0YWRhdGEYDiABKAlIAIgBARISCgp0cmFjZXN0YXRlGA8gASgJEhAKCGlzX2Fsb25lGBAgASgIQhEKD190YWJsZV9tZXRhZGF0YSJ/ChZTdWJtaXRQaXBlbGluZVJlc3BvbnNlEg4KBmhhbmRsZRgBIAEoCRIPCgdib290X2lkGAIgASgJEhcKCmZyZWVfc2xvdHMYAyABKAVIAIgBARISCgVzbG90cxgEIAEoBUgBiAEBQg0KC19mcmVlX3Nsb3RzQggKBl9zbG90cyIlChNHZXRSdW5TdGF0dXNSZXF1ZXN0Eg4KBmhhbmRsZRgBIAEoCSKjAQoRUXVhbGl0eVRlc3RSZXN1bHQSDAoEbmFtZRgBIAEoCRIsCghzZXZlcml0eRgCIAEoDjIaLnNsdWljZS5ydW5uZXIudjEuU2V2ZXJpdHkSDgoGcGFzc2VkGAMgASgIEg0KBXZhbHVlGAQgASgDEhMKC2R1cmF0aW9uX21zGAUgASgDEg0KBWVycm9yGAYgASgJEg8KB3NhbXBsZXMYByADKAkijQMKFEdldFJ1blN0YXR1c1Jlc3BvbnNlEisKBnN0YXR1cxgBIAEoDjIbLnNsdWljZS5ydW5uZXIudjEuUnVuU3RhdHVzEikKBXBoYXNlGAIgASgOMhouc2x1aWNlLnJ1bm5lci52MS5SdW5QaGFzZRIPCgdib290X2lkGAMgASgJEhQKDHJvd3Nfd3JpdHRlbhgEIAEoAxIVCg10ZXN0ZWRfY29tbWl0GAUgASgJEjIKBXRlc3RzGAYgAygLMiMuc2x1aWNlLnJ1bm5lci52MS5RdWFsaXR5VGVzdFJlc3VsdBINCgVlcnJvchgHIAEoCRIYChBsYW5kaW5nX2ZpbGVfaWRzGAggAygJEh0KFWFyY2hpdmVfbGFuZGluZ196b25lcxgJIAEoCBITCgttYXhfcmV0cmllcxgKIAEoBRIbChNyZXRyeV9kZWxheV9zZWNvbmRzGAsgASgFEhYKDmlzX2VuZ2luZV9sb3N0GAwgASgIEhkKEWtlZXBfZmFpbGVkX2hvdXJzGA0gASgBIjYKEVN0cmVhbUxvZ3NSZXF1ZXN0Eg4KBmhhbmRsZRgBIAEoCRIRCglhZnRlcl9zZXEYAiABKAMiggEKCExvZ0VudHJ5Ei0KCXRpbWVzdGFtcBgBIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASKQoFbGV2ZWwYAiABKA4yGi5zbHVpY2UucnVubmVyLnYxLkxvZ0xldmVsEg8KB21lc3NhZ2UYAyABKAkSCwoDc2VxGAQgASgDIrIBChJTdHJlYW1Mb2dzUmVzcG9uc2USKQoFZW50cnkYASABKAsyGi5zbHVpY2UucnVubmVyLnYxLkxvZ0VudHJ5EikKBXBoYXNlGAIgASgOMhouc2x1aWNlLnJ1bm5lci52MS5SdW5QaGFzZRIPCgdib290X2lkGAMgASgJEjUKBWZhY3RzGAQgASgLMiYuc2x1aWNlLnJ1bm5lci52MS5HZXRSdW5TdGF0dXNSZXNwb25zZSJmChZTdWJtaXRQaXBlbGluZXNSZXF1ZXN0EjkKCHJlcXVlc3RzGAEgAygLMicuc2x1aWNlLnJ1bm5lci52MS5TdWJtaXRQaXBlbGluZVJlcXVlc3QSEQoJc3RyZWFtX2lkGAIgASgJIrYBChdTdWJtaXRQaXBlbGluZXNSZXNwb25zZRIvCgdyZXN1bHRzGAEgAygLMh4uc2x1aWNlLnJ1bm5lci52MS5TdWJtaXRSZXN1bHQSDwoHYm9vdF9pZBgCIAEoCRIXCgpmcmVlX3Nsb3RzGAMgASgFSACIAQESEwoLaXNfZm9sbG93ZWQYBCABKAgSEgoFc2xvdHMYBSABKAVIAYgBAUINCgtfZnJlZV9zbG90c0IICgZfc2xvdHMiPQoMU3VibWl0UmVzdWx0Eg4KBmhhbmRsZRgBIAEoCRIMCgRjb2RlGAIgASgFEg8KB21lc3NhZ2UYAyABKAkiNAoPRm9sbG93ZWRBdHRlbXB0Eg4KBmhhbmRsZRgBIAEoCRIRCglhZnRlcl9zZXEYAiABKAMibQoRRm9sbG93UnVuc1JlcXVlc3QSEQoJc3RyZWFtX2lkGAEgASgJEjMKCGF0dGVtcHRzGAIgAygLMiEuc2x1aWNlLnJ1bm5lci52MS5Gb2xsb3dlZEF0dGVtcHQSEAoIcmVwbGFjZXMYAyABKAkiUgoSRm9sbG93UnVuc1Jlc3BvbnNlEg8KB2Jvb3RfaWQYASABKAkSKwoEbmV3cxgCIAMoCzIdLnNsdWljZS5ydW5uZXIudjEuQXR0ZW1wdE5ld3MiwQEKC0F0dGVtcHROZXdzEg4KBmhhbmRsZRgBIAEoCRIrCgdlbnRyaWVzGAIgAygLMhouc2x1aWNlLnJ1bm5lci52MS5Mb2dFbnRyeRIqCgZwaGFzZXMYAyADKA4yGi5zbHVpY2UucnVubmVyLnYxLlJ1blBoYXNlEjUKBWZhY3RzGAQgASgLMiYuc2x1aWNlLnJ1bm5lci52MS5HZXRSdW5TdGF0dXNSZXNwb25zZRISCgppc191bmtub3duGAUgASgIImAKFlVwZGF0ZUZvbGxvd2luZ1JlcXVlc3QSEQoJc3RyZWFtX2lkGAEgASgJEjMKCGF0dGVtcHRzGAIgAygLMiEuc2x1aWNlLnJ1bm5lci52MS5Gb2xsb3dlZEF0dGVtcHQiKgoXVXBkYXRlRm9sbG93aW5nUmVzcG9uc2USDwoHaXNfb3BlbhgBIAEoCCIiChBDYW5jZWxSdW5SZXF1ZXN0Eg4KBmhhbmRsZRgBIAEoCSIoChFDYW5jZWxSdW5SZXNwb25zZRITCgtpbnRlcnJ1cHRlZBgBIAEoCCIrCgpTb3VyY2VGaWxlEgwKBHBhdGgYASABKAkSDwoHY29udGVudBgCIAEoCSLvAQoXVmFsaWRhdGVQaXBlbGluZVJlcXVlc3QSEQoJbmFtZXNwYWNlGAEgASgJEg0KBWxheWVyGAIgASgJEhUKDXBpcGVsaW5lX25hbWUYAyABKAkSDAoEdHlwZRgEIAEoCRIrCgVmaWxlcxgFIAMoCzIcLnNsdWljZS5ydW5uZXIudjEuU291cmNlRmlsZRIUCgxrbm93bl90YWJsZXMYBiADKAkSEwoLa25vd25fem9uZXMYByADKAkSNQoNa25vd25fc2NoZW1hcxgIIAEoCzIeLnNsdWljZS5ydW5uZXIudjEuS25vd25TY2hlbWFzIj0KDEtub3duU2NoZW1hcxItCgZ0YWJsZXMYASADKAsyHS5zbHVpY2UucnVubmVyLnYxLktub3duU2NoZW1hIkwKC0tub3duU2NoZW1hEg0KBXRhYmxlGAEgASgJEi4KB2NvbHVtbnMYAiADKAsyHS5zbHVpY2UucnVubmVyLnYxLktub3duQ29sdW1uIikKC0tub3duQ29sdW1uEgwKBG5hbWUYASABKAkSDAoEdHlwZRgCIAEoCSJPCg5GaWxlVmFsaWRhdGlvbhIMCgRwYXRoGAEgASgJEg0KBXZhbGlkGAIgASgIEg4KBmVycm9ycxgDIAMoCRIQCgh3YXJuaW5ncxgEIAMoCSJaChhWYWxpZGF0ZVBpcGVsaW5lUmVzcG9uc2USDQoFdmFsaWQYASABKAgSLwoFZmlsZXMYAiADKAsyIC5zbHVpY2UucnVubmVyLnYxLkZpbGVWYWxpZGF0aW9uIqoBChZSdW5RdWFsaXR5VGVzdHNSZXF1ZXN0EhEKCW5hbWVzcGFjZRgBIAEoCRINCgVsYXllchgCIAEoCRIVCg1waXBlbGluZV9uYW1lGAMgASgJEisKBWZpbGVzGAQgAygLMhwuc2x1aWNlLnJ1bm5lci52MS5Tb3VyY2VGaWxlEioKBGxha2UYBSABKAsyHC5zbHVpY2UucnVubmVyLnYxLkxha2VBY2Nlc3MiXwoXUnVuUXVhbGl0eVRlc3RzUmVzcG9uc2USNAoHcmVzdWx0cxgBIAMoCzIjLnNsdWljZS5ydW5uZXIudjEuUXVhbGl0eVRlc3RSZXN1bHQSDgoGdGFibGVzGAIgAygJIrUBChRNYWludGFpblRhYmxlUmVxdWVzdBIRCgluYW1lc3BhY2UYASABKAkSDQoFbGF5ZXIYAiABKAkSEgoKdGFibGVfbmFtZRgDIAEoCRIqCgRsYWtlGAQgASgLMhwuc2x1aWNlLnJ1bm5lci52MS5MYWtlQWNjZXNzEhMKC2J5dGVzX2xpbWl0GAUgASgDEhAKCGlzX2tleWVkGAYgASgIEhQKDHNvcnRfY29sdW1ucxgHIAMoCSJ9ChVNYWludGFpblRhYmxlUmVzcG9uc2USDgoGY29tbWl0GAEgASgJEhQKDGZpbGVzX2JlZm9yZRgCIAEoBRITCgtmaWxlc19hZnRlchgDIAEoBRIUCgxieXRlc19iZWZvcmUYBCABKAMSEwoLYnl0ZXNfYWZ0ZXIYBSABKAMiFwoVRGVzY3JpYmVSdW5uZXJSZXF1ZXN0IkEKFkRlc2NyaWJlUnVubmVyUmVzcG9uc2USDwoHc2FuZGJveBgBIAEoCRIWCg5weXRob25fdmVyc2lvbhgCIAEoCSpSCgVMYXllchIVChFMQVlFUl9VTlNQRUNJRklFRBAAEhAKDExBWUVSX0JST05aRRABEhAKDExBWUVSX1NJTFZFUhACEg4KCkxBWUVSX0dPTEQQAyqiAQoJUnVuU3RhdHVzEhoKFlJVTl9TVEFUVVNfVU5TUEVDSUZJRUQQABIWChJSVU5fU1RBVFVTX1BFTkRJTkcQARIWChJSVU5fU1RBVFVTX1JVTk5JTkcQAhIYChRSVU5fU1RBVFVTX0NPTVBMRVRFRBADEhUKEVJVTl9TVEFUVVNfRkFJTEVEEAQSGAoUUlVOX1NUQVRVU19DQU5DRUxMRUQQBSpuCghSdW5QaGFzZRIZChVSVU5fUEhBU0VfVU5TUEVDSUZJRUQQABIXChNSVU5fUEhBU0VfUkVOREVSSU5HEAESFwoTUlVOX1BIQVNFX0VYRUNVVElORxACEhUKEVJVTl9QSEFTRV9URVNUSU5HEAMqdwoITG9nTGV2ZWwSGQoVTE9HX0xFVkVMX1VOU1BFQ0lGSUVEEAASEwoPTE9HX0xFVkVMX0RFQlVHEAESEgoOTE9HX0xFVkVMX0lORk8QAhISCg5MT0dfTEVWRUxfV0FSThADEhMKD0xPR19MRVZFTF9FUlJPUhAEKksKCFNldmVyaXR5EhgKFFNFVkVSSVRZX1VOU1BFQ0lGSUVEEAASEgoOU0VWRVJJVFlfRVJST1IQARIRCg1TRVZFUklUWV9XQVJOEAIyyQgKDVJ1bm5lclNlcnZpY2USYwoOU3VibWl0UGlwZWxpbmUSJy5zbHVpY2UucnVubmVyLnYxLlN1Ym1pdFBpcGVsaW5lUmVxdWVzdBooLnNsdWljZS5ydW5uZXIudjEuU3VibWl0UGlwZWxpbmVSZXNwb25zZRJdCgxHZXRSdW5TdGF0dXMSJS5zbHVpY2UucnVubmVyLnYxLkdldFJ1blN0YXR1c1JlcXVlc3QaJi5zbHVpY2UucnVubmVyLnYxLkdldFJ1blN0YXR1c1Jlc3BvbnNlElkKClN0cmVhbUxvZ3MSIy5zbHVpY2UucnVubmVyLnYxLlN0cmVhbUxvZ3NSZXF1ZXN0GiQuc2x1aWNlLnJ1bm5lci52MS5TdHJlYW1Mb2dzUmVzcG9uc2UwARJmCg9TdWJtaXRQaXBlbGluZXMSKC5zbHVpY2UucnVubmVyLnYxLlN1Ym1pdFBpcGVsaW5lc1JlcXVlc3QaKS5zbHVpY2UucnVubmVyLnYxLlN1Ym1pdFBpcGVsaW5lc1Jlc3BvbnNlElkKCkZvbGxvd1J1bnMSIy5zbHVpY2UucnVubmVyLnYxLkZvbGxvd1J1bnNSZXF1ZXN0GiQuc2x1aWNlLnJ1bm5lci52MS5Gb2xsb3dSdW5zUmVzcG9uc2UwARJmCg9VcGRhdGVGb2xsb3dpbmcSKC5zbHVpY2UucnVubmVyLnYxLlVwZGF0ZUZvbGxvd2luZ1JlcXVlc3QaKS5zbHVpY2UucnVubmVyLnYxLlVwZGF0ZUZvbGxvd2luZ1Jlc3BvbnNlElQKCUNhbmNlbFJ1bhIiLnNsdWljZS5ydW5uZXIudjEuQ2FuY2VsUnVuUmVxdWVzdBojLnNsdWljZS5ydW5uZXIudjEuQ2FuY2VsUnVuUmVzcG9uc2USaQoQVmFsaWRhdGVQaXBlbGluZRIpLnNsdWljZS5ydW5uZXIudjEuVmFsaWRhdGVQaXBlbGluZVJlcXVlc3QaKi5zbHVpY2UucnVubmVyLnYxLlZhbGlkYXRlUGlwZWxpbmVSZXNwb25zZRJmCg9SdW5RdWFsaXR5VGVzdHMSKC5zbHVpY2UucnVubmVyLnYxLlJ1blF1YWxpdHlUZXN0c1JlcXVlc3QaKS5zbHVpY2UucnVubmVyLnYxLlJ1blF1YWxpdHlUZXN0c1Jlc3BvbnNlEmAKDU1haW50YWluVGFibGUSJi5zbHVpY2UucnVubmVyLnYxLk1haW50YWluVGFibGVSZXF1ZXN0Gicuc2x1aWNlLnJ1bm5lci52MS5NYWludGFpblRhYmxlUmVzcG9uc2USYwoORGVzY3JpYmVSdW5uZXISJy5zbHVpY2UucnVubmVyLnYxLkRlc2NyaWJlUnVubmVyUmVxdWVzdBooLnNsdWljZS5ydW5uZXIudjEuRGVzY3JpYmVSdW5uZXJSZXNwb25zZWIGcHJvdG8z", [file_google_protobuf_timestamp]);
+  fileDesc("Ch1zbHVpY2UvcnVubmVyL3YxL3J1bm5lci5wcm90bxIQc2x1aWNlLnJ1bm5lci52MSJDCgtGaWxlVmVyc2lvbhIMCgRwYXRoGAEgASgJEhIKCnZlcnNpb25faWQYAiABKAkSEgoKc2l6ZV9ieXRlcxgDIAEoAyJdCgxMYW5kaW5nSW5wdXQSEQoJbmFtZXNwYWNlGAEgASgJEgwKBHpvbmUYAiABKAkSLAoFZmlsZXMYAyADKAsyHS5zbHVpY2UucnVubmVyLnYxLkxhbmRpbmdGaWxlIloKC0xhbmRpbmdGaWxlEgoKAmlkGAEgASgJEhAKCGZpbGVuYW1lGAIgASgJEi0KBm9iamVjdBgDIAEoCzIdLnNsdWljZS5ydW5uZXIudjEuRmlsZVZlcnNpb24ifwoKTGFrZUFjY2VzcxITCgtjYXRhbG9nX3VybBgBIAEoCRITCgtvYmplY3RzX3VybBgCIAEoCRIRCgl3YXJlaG91c2UYAyABKAkSDQoFdG9rZW4YBCABKAkSEgoKY2F0YWxvZ19pZBgFIAEoCRIRCglsYWtlX3Jvb3QYBiABKAki3AMKFVN1Ym1pdFBpcGVsaW5lUmVxdWVzdBIRCgluYW1lc3BhY2UYASABKAkSDQoFbGF5ZXIYAiABKAkSFQoNcGlwZWxpbmVfbmFtZRgDIAEoCRIPCgd0cmlnZ2VyGAQgASgJEg4KBnJ1bl9pZBgFIAEoCRIPCgdhdHRlbXB0GAYgASgFEgwKBHR5cGUYByABKAkSLAoFZmlsZXMYCCADKAsyHS5zbHVpY2UucnVubmVyLnYxLkZpbGVWZXJzaW9uEi8KB2xhbmRpbmcYCSADKAsyHi5zbHVpY2UucnVubmVyLnYxLkxhbmRpbmdJbnB1dBIqCgRsYWtlGAogASgLMhwuc2x1aWNlLnJ1bm5lci52MS5MYWtlQWNjZXNzEjIKDnJ1bl9zdGFydGVkX2F0GAsgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIgChhlbXB0eV9sYW5kaW5nX2lzX3N1Y2Nlc3MYDCABKAgSEwoLdHJhY2VwYXJlbnQYDSABKAkSGwoOdGFibGVfbWV0YWRhdGEYDiABKAlIAIgBARISCgp0cmFjZXN0YXRlGA8gASgJEhAKCGlzX2Fsb25lGBAgASgIQhEKD190YWJsZV9tZXRhZGF0YSJ/ChZTdWJtaXRQaXBlbGluZVJlc3BvbnNlEg4KBmhhbmRsZRgBIAEoCRIPCgdib290X2lkGAIgASgJEhcKCmZyZWVfc2xvdHMYAyABKAVIAIgBARISCgVzbG90cxgEIAEoBUgBiAEBQg0KC19mcmVlX3Nsb3RzQggKBl9zbG90cyIlChNHZXRSdW5TdGF0dXNSZXF1ZXN0Eg4KBmhhbmRsZRgBIAEoCSKjAQoRUXVhbGl0eVRlc3RSZXN1bHQSDAoEbmFtZRgBIAEoCRIsCghzZXZlcml0eRgCIAEoDjIaLnNsdWljZS5ydW5uZXIudjEuU2V2ZXJpdHkSDgoGcGFzc2VkGAMgASgIEg0KBXZhbHVlGAQgASgDEhMKC2R1cmF0aW9uX21zGAUgASgDEg0KBWVycm9yGAYgASgJEg8KB3NhbXBsZXMYByADKAkiugMKFEdldFJ1blN0YXR1c1Jlc3BvbnNlEisKBnN0YXR1cxgBIAEoDjIbLnNsdWljZS5ydW5uZXIudjEuUnVuU3RhdHVzEikKBXBoYXNlGAIgASgOMhouc2x1aWNlLnJ1bm5lci52MS5SdW5QaGFzZRIPCgdib290X2lkGAMgASgJEhQKDHJvd3Nfd3JpdHRlbhgEIAEoAxIVCg10ZXN0ZWRfY29tbWl0GAUgASgJEjIKBXRlc3RzGAYgAygLMiMuc2x1aWNlLnJ1bm5lci52MS5RdWFsaXR5VGVzdFJlc3VsdBINCgVlcnJvchgHIAEoCRIYChBsYW5kaW5nX2ZpbGVfaWRzGAggAygJEh0KFWFyY2hpdmVfbGFuZGluZ196b25lcxgJIAEoCBITCgttYXhfcmV0cmllcxgKIAEoBRIbChNyZXRyeV9kZWxheV9zZWNvbmRzGAsgASgFEhYKDmlzX2VuZ2luZV9sb3N0GAwgASgIEhkKEWtlZXBfZmFpbGVkX2hvdXJzGA0gASgBEisKBnJldmlldxgOIAEoCzIbLnNsdWljZS5ydW5uZXIudjEuUnVuUmV2aWV3IkUKCVJ1blJldmlldxIOCgZjaGFuZ2UYASABKAkSFQoNdGltZW91dF9ob3VycxgCIAEoBRIRCglmb3VyX2V5ZXMYAyABKAgiNgoRU3RyZWFtTG9nc1JlcXVlc3QSDgoGaGFuZGxlGAEgASgJEhEKCWFmdGVyX3NlcRgCIAEoAyKCAQoITG9nRW50cnkSLQoJdGltZXN0YW1wGAEgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIpCgVsZXZlbBgCIAEoDjIaLnNsdWljZS5ydW5uZXIudjEuTG9nTGV2ZWwSDwoHbWVzc2FnZRgDIAEoCRILCgNzZXEYBCABKAMisgEKElN0cmVhbUxvZ3NSZXNwb25zZRIpCgVlbnRyeRgBIAEoCzIaLnNsdWljZS5ydW5uZXIudjEuTG9nRW50cnkSKQoFcGhhc2UYAiABKA4yGi5zbHVpY2UucnVubmVyLnYxLlJ1blBoYXNlEg8KB2Jvb3RfaWQYAyABKAkSNQoFZmFjdHMYBCABKAsyJi5zbHVpY2UucnVubmVyLnYxLkdldFJ1blN0YXR1c1Jlc3BvbnNlImYKFlN1Ym1pdFBpcGVsaW5lc1JlcXVlc3QSOQoIcmVxdWVzdHMYASADKAsyJy5zbHVpY2UucnVubmVyLnYxLlN1Ym1pdFBpcGVsaW5lUmVxdWVzdBIRCglzdHJlYW1faWQYAiABKAkitgEKF1N1Ym1pdFBpcGVsaW5lc1Jlc3BvbnNlEi8KB3Jlc3VsdHMYASADKAsyHi5zbHVpY2UucnVubmVyLnYxLlN1Ym1pdFJlc3VsdBIPCgdib290X2lkGAIgASgJEhcKCmZyZWVfc2xvdHMYAyABKAVIAIgBARITCgtpc19mb2xsb3dlZBgEIAEoCBISCgVzbG90cxgFIAEoBUgBiAEBQg0KC19mcmVlX3Nsb3RzQggKBl9zbG90cyI9CgxTdWJtaXRSZXN1bHQSDgoGaGFuZGxlGAEgASgJEgwKBGNvZGUYAiABKAUSDwoHbWVzc2FnZRgDIAEoCSI0Cg9Gb2xsb3dlZEF0dGVtcHQSDgoGaGFuZGxlGAEgASgJEhEKCWFmdGVyX3NlcRgCIAEoAyJtChFGb2xsb3dSdW5zUmVxdWVzdBIRCglzdHJlYW1faWQYASABKAkSMwoIYXR0ZW1wdHMYAiADKAsyIS5zbHVpY2UucnVubmVyLnYxLkZvbGxvd2VkQXR0ZW1wdBIQCghyZXBsYWNlcxgDIAEoCSJSChJGb2xsb3dSdW5zUmVzcG9uc2USDwoHYm9vdF9pZBgBIAEoCRIrCgRuZXdzGAIgAygLMh0uc2x1aWNlLnJ1bm5lci52MS5BdHRlbXB0TmV3cyLBAQoLQXR0ZW1wdE5ld3MSDgoGaGFuZGxlGAEgASgJEisKB2VudHJpZXMYAiADKAsyGi5zbHVpY2UucnVubmVyLnYxLkxvZ0VudHJ5EioKBnBoYXNlcxgDIAMoDjIaLnNsdWljZS5ydW5uZXIudjEuUnVuUGhhc2USNQoFZmFjdHMYBCABKAsyJi5zbHVpY2UucnVubmVyLnYxLkdldFJ1blN0YXR1c1Jlc3BvbnNlEhIKCmlzX3Vua25vd24YBSABKAgiYAoWVXBkYXRlRm9sbG93aW5nUmVxdWVzdBIRCglzdHJlYW1faWQYASABKAkSMwoIYXR0ZW1wdHMYAiADKAsyIS5zbHVpY2UucnVubmVyLnYxLkZvbGxvd2VkQXR0ZW1wdCIqChdVcGRhdGVGb2xsb3dpbmdSZXNwb25zZRIPCgdpc19vcGVuGAEgASgIIiIKEENhbmNlbFJ1blJlcXVlc3QSDgoGaGFuZGxlGAEgASgJIigKEUNhbmNlbFJ1blJlc3BvbnNlEhMKC2ludGVycnVwdGVkGAEgASgIIisKClNvdXJjZUZpbGUSDAoEcGF0aBgBIAEoCRIPCgdjb250ZW50GAIgASgJIu8BChdWYWxpZGF0ZVBpcGVsaW5lUmVxdWVzdBIRCgluYW1lc3BhY2UYASABKAkSDQoFbGF5ZXIYAiABKAkSFQoNcGlwZWxpbmVfbmFtZRgDIAEoCRIMCgR0eXBlGAQgASgJEisKBWZpbGVzGAUgAygLMhwuc2x1aWNlLnJ1bm5lci52MS5Tb3VyY2VGaWxlEhQKDGtub3duX3RhYmxlcxgGIAMoCRITCgtrbm93bl96b25lcxgHIAMoCRI1Cg1rbm93bl9zY2hlbWFzGAggASgLMh4uc2x1aWNlLnJ1bm5lci52MS5Lbm93blNjaGVtYXMiPQoMS25vd25TY2hlbWFzEi0KBnRhYmxlcxgBIAMoCzIdLnNsdWljZS5ydW5uZXIudjEuS25vd25TY2hlbWEiTAoLS25vd25TY2hlbWESDQoFdGFibGUYASABKAkSLgoHY29sdW1ucxgCIAMoCzIdLnNsdWljZS5ydW5uZXIudjEuS25vd25Db2x1bW4iKQoLS25vd25Db2x1bW4SDAoEbmFtZRgBIAEoCRIMCgR0eXBlGAIgASgJIk8KDkZpbGVWYWxpZGF0aW9uEgwKBHBhdGgYASABKAkSDQoFdmFsaWQYAiABKAgSDgoGZXJyb3JzGAMgAygJEhAKCHdhcm5pbmdzGAQgAygJIloKGFZhbGlkYXRlUGlwZWxpbmVSZXNwb25zZRINCgV2YWxpZBgBIAEoCBIvCgVmaWxlcxgCIAMoCzIgLnNsdWljZS5ydW5uZXIudjEuRmlsZVZhbGlkYXRpb24iqgEKFlJ1blF1YWxpdHlUZXN0c1JlcXVlc3QSEQoJbmFtZXNwYWNlGAEgASgJEg0KBWxheWVyGAIgASgJEhUKDXBpcGVsaW5lX25hbWUYAyABKAkSKwoFZmlsZXMYBCADKAsyHC5zbHVpY2UucnVubmVyLnYxLlNvdXJjZUZpbGUSKgoEbGFrZRgFIAEoCzIcLnNsdWljZS5ydW5uZXIudjEuTGFrZUFjY2VzcyJfChdSdW5RdWFsaXR5VGVzdHNSZXNwb25zZRI0CgdyZXN1bHRzGAEgAygLMiMuc2x1aWNlLnJ1bm5lci52MS5RdWFsaXR5VGVzdFJlc3VsdBIOCgZ0YWJsZXMYAiADKAkitQEKFE1haW50YWluVGFibGVSZXF1ZXN0EhEKCW5hbWVzcGFjZRgBIAEoCRINCgVsYXllchgCIAEoCRISCgp0YWJsZV9uYW1lGAMgASgJEioKBGxha2UYBCABKAsyHC5zbHVpY2UucnVubmVyLnYxLkxha2VBY2Nlc3MSEwoLYnl0ZXNfbGltaXQYBSABKAMSEAoIaXNfa2V5ZWQYBiABKAgSFAoMc29ydF9jb2x1bW5zGAcgAygJIn0KFU1haW50YWluVGFibGVSZXNwb25zZRIOCgZjb21taXQYASABKAkSFAoMZmlsZXNfYmVmb3JlGAIgASgFEhMKC2ZpbGVzX2FmdGVyGAMgASgFEhQKDGJ5dGVzX2JlZm9yZRgEIAEoAxITCgtieXRlc19hZnRlchgFIAEoAyIXChVEZXNjcmliZVJ1bm5lclJlcXVlc3QiQQoWRGVzY3JpYmVSdW5uZXJSZXNwb25zZRIPCgdzYW5kYm94GAEgASgJEhYKDnB5dGhvbl92ZXJzaW9uGAIgASgJKlIKBUxheWVyEhUKEUxBWUVSX1VOU1BFQ0lGSUVEEAASEAoMTEFZRVJfQlJPTlpFEAESEAoMTEFZRVJfU0lMVkVSEAISDgoKTEFZRVJfR09MRBADKqIBCglSdW5TdGF0dXMSGgoWUlVOX1NUQVRVU19VTlNQRUNJRklFRBAAEhYKElJVTl9TVEFUVVNfUEVORElORxABEhYKElJVTl9TVEFUVVNfUlVOTklORxACEhgKFFJVTl9TVEFUVVNfQ09NUExFVEVEEAMSFQoRUlVOX1NUQVRVU19GQUlMRUQQBBIYChRSVU5fU1RBVFVTX0NBTkNFTExFRBAFKm4KCFJ1blBoYXNlEhkKFVJVTl9QSEFTRV9VTlNQRUNJRklFRBAAEhcKE1JVTl9QSEFTRV9SRU5ERVJJTkcQARIXChNSVU5fUEhBU0VfRVhFQ1VUSU5HEAISFQoRUlVOX1BIQVNFX1RFU1RJTkcQAyp3CghMb2dMZXZlbBIZChVMT0dfTEVWRUxfVU5TUEVDSUZJRUQQABITCg9MT0dfTEVWRUxfREVCVUcQARISCg5MT0dfTEVWRUxfSU5GTxACEhIKDkxPR19MRVZFTF9XQVJOEAMSEwoPTE9HX0xFVkVMX0VSUk9SEAQqSwoIU2V2ZXJpdHkSGAoUU0VWRVJJVFlfVU5TUEVDSUZJRUQQABISCg5TRVZFUklUWV9FUlJPUhABEhEKDVNFVkVSSVRZX1dBUk4QAjLJCAoNUnVubmVyU2VydmljZRJjCg5TdWJtaXRQaXBlbGluZRInLnNsdWljZS5ydW5uZXIudjEuU3VibWl0UGlwZWxpbmVSZXF1ZXN0Giguc2x1aWNlLnJ1bm5lci52MS5TdWJtaXRQaXBlbGluZVJlc3BvbnNlEl0KDEdldFJ1blN0YXR1cxIlLnNsdWljZS5ydW5uZXIudjEuR2V0UnVuU3RhdHVzUmVxdWVzdBomLnNsdWljZS5ydW5uZXIudjEuR2V0UnVuU3RhdHVzUmVzcG9uc2USWQoKU3RyZWFtTG9ncxIjLnNsdWljZS5ydW5uZXIudjEuU3RyZWFtTG9nc1JlcXVlc3QaJC5zbHVpY2UucnVubmVyLnYxLlN0cmVhbUxvZ3NSZXNwb25zZTABEmYKD1N1Ym1pdFBpcGVsaW5lcxIoLnNsdWljZS5ydW5uZXIudjEuU3VibWl0UGlwZWxpbmVzUmVxdWVzdBopLnNsdWljZS5ydW5uZXIudjEuU3VibWl0UGlwZWxpbmVzUmVzcG9uc2USWQoKRm9sbG93UnVucxIjLnNsdWljZS5ydW5uZXIudjEuRm9sbG93UnVuc1JlcXVlc3QaJC5zbHVpY2UucnVubmVyLnYxLkZvbGxvd1J1bnNSZXNwb25zZTABEmYKD1VwZGF0ZUZvbGxvd2luZxIoLnNsdWljZS5ydW5uZXIudjEuVXBkYXRlRm9sbG93aW5nUmVxdWVzdBopLnNsdWljZS5ydW5uZXIudjEuVXBkYXRlRm9sbG93aW5nUmVzcG9uc2USVAoJQ2FuY2VsUnVuEiIuc2x1aWNlLnJ1bm5lci52MS5DYW5jZWxSdW5SZXF1ZXN0GiMuc2x1aWNlLnJ1bm5lci52MS5DYW5jZWxSdW5SZXNwb25zZRJpChBWYWxpZGF0ZVBpcGVsaW5lEikuc2x1aWNlLnJ1bm5lci52MS5WYWxpZGF0ZVBpcGVsaW5lUmVxdWVzdBoqLnNsdWljZS5ydW5uZXIudjEuVmFsaWRhdGVQaXBlbGluZVJlc3BvbnNlEmYKD1J1blF1YWxpdHlUZXN0cxIoLnNsdWljZS5ydW5uZXIudjEuUnVuUXVhbGl0eVRlc3RzUmVxdWVzdBopLnNsdWljZS5ydW5uZXIudjEuUnVuUXVhbGl0eVRlc3RzUmVzcG9uc2USYAoNTWFpbnRhaW5UYWJsZRImLnNsdWljZS5ydW5uZXIudjEuTWFpbnRhaW5UYWJsZVJlcXVlc3QaJy5zbHVpY2UucnVubmVyLnYxLk1haW50YWluVGFibGVSZXNwb25zZRJjCg5EZXNjcmliZVJ1bm5lchInLnNsdWljZS5ydW5uZXIudjEuRGVzY3JpYmVSdW5uZXJSZXF1ZXN0Giguc2x1aWNlLnJ1bm5lci52MS5EZXNjcmliZVJ1bm5lclJlc3BvbnNlYgZwcm90bzM", [file_google_protobuf_timestamp]);
 
 /**
  * One version of an object in the store.
@@ -457,6 +457,13 @@ export type GetRunStatusResponse = Message<"sluice.runner.v1.GetRunStatusRespons
    * @generated from field: double keep_failed_hours = 13;
    */
   keepFailedHours: number;
+
+  /**
+   * Set when the pipeline's merge setting is `review` and the attempt changed its table.
+   *
+   * @generated from field: sluice.runner.v1.RunReview review = 14;
+   */
+  review?: RunReview | undefined;
 };
 
 /**
@@ -465,6 +472,39 @@ export type GetRunStatusResponse = Message<"sluice.runner.v1.GetRunStatusRespons
  */
 export const GetRunStatusResponseSchema: GenMessage<GetRunStatusResponse> = /*@__PURE__*/
   messageDesc(file_sluice_runner_v1_runner, 8);
+
+/**
+ * Facts of an attempt for its review.
+ *
+ * @generated from message sluice.runner.v1.RunReview
+ */
+export type RunReview = Message<"sluice.runner.v1.RunReview"> & {
+  /**
+   * Fingerprint of the change: its columns and its added and removed rows. Equal changes have equal fingerprints.
+   *
+   * @generated from field: string change = 1;
+   */
+  change: string;
+
+  /**
+   * @generated from field: int32 timeout_hours = 2;
+   */
+  timeoutHours: number;
+
+  /**
+   * The requester of the run may not approve it.
+   *
+   * @generated from field: bool four_eyes = 3;
+   */
+  fourEyes: boolean;
+};
+
+/**
+ * Describes the message sluice.runner.v1.RunReview.
+ * Use `create(RunReviewSchema)` to create a new message.
+ */
+export const RunReviewSchema: GenMessage<RunReview> = /*@__PURE__*/
+  messageDesc(file_sluice_runner_v1_runner, 9);
 
 /**
  * @generated from message sluice.runner.v1.StreamLogsRequest
@@ -486,7 +526,7 @@ export type StreamLogsRequest = Message<"sluice.runner.v1.StreamLogsRequest"> & 
  * Use `create(StreamLogsRequestSchema)` to create a new message.
  */
 export const StreamLogsRequestSchema: GenMessage<StreamLogsRequest> = /*@__PURE__*/
-  messageDesc(file_sluice_runner_v1_runner, 9);
+  messageDesc(file_sluice_runner_v1_runner, 10);
 
 /**
  * @generated from message sluice.runner.v1.LogEntry
@@ -520,7 +560,7 @@ export type LogEntry = Message<"sluice.runner.v1.LogEntry"> & {
  * Use `create(LogEntrySchema)` to create a new message.
  */
 export const LogEntrySchema: GenMessage<LogEntry> = /*@__PURE__*/
-  messageDesc(file_sluice_runner_v1_runner, 10);
+  messageDesc(file_sluice_runner_v1_runner, 11);
 
 /**
  * @generated from message sluice.runner.v1.StreamLogsResponse
@@ -558,7 +598,7 @@ export type StreamLogsResponse = Message<"sluice.runner.v1.StreamLogsResponse"> 
  * Use `create(StreamLogsResponseSchema)` to create a new message.
  */
 export const StreamLogsResponseSchema: GenMessage<StreamLogsResponse> = /*@__PURE__*/
-  messageDesc(file_sluice_runner_v1_runner, 11);
+  messageDesc(file_sluice_runner_v1_runner, 12);
 
 /**
  * @generated from message sluice.runner.v1.SubmitPipelinesRequest
@@ -582,7 +622,7 @@ export type SubmitPipelinesRequest = Message<"sluice.runner.v1.SubmitPipelinesRe
  * Use `create(SubmitPipelinesRequestSchema)` to create a new message.
  */
 export const SubmitPipelinesRequestSchema: GenMessage<SubmitPipelinesRequest> = /*@__PURE__*/
-  messageDesc(file_sluice_runner_v1_runner, 12);
+  messageDesc(file_sluice_runner_v1_runner, 13);
 
 /**
  * @generated from message sluice.runner.v1.SubmitPipelinesResponse
@@ -629,7 +669,7 @@ export type SubmitPipelinesResponse = Message<"sluice.runner.v1.SubmitPipelinesR
  * Use `create(SubmitPipelinesResponseSchema)` to create a new message.
  */
 export const SubmitPipelinesResponseSchema: GenMessage<SubmitPipelinesResponse> = /*@__PURE__*/
-  messageDesc(file_sluice_runner_v1_runner, 13);
+  messageDesc(file_sluice_runner_v1_runner, 14);
 
 /**
  * @generated from message sluice.runner.v1.SubmitResult
@@ -661,7 +701,7 @@ export type SubmitResult = Message<"sluice.runner.v1.SubmitResult"> & {
  * Use `create(SubmitResultSchema)` to create a new message.
  */
 export const SubmitResultSchema: GenMessage<SubmitResult> = /*@__PURE__*/
-  messageDesc(file_sluice_runner_v1_runner, 14);
+  messageDesc(file_sluice_runner_v1_runner, 15);
 
 /**
  * The position of a reader, which has received every line of the attempt up to this one.
@@ -685,7 +725,7 @@ export type FollowedAttempt = Message<"sluice.runner.v1.FollowedAttempt"> & {
  * Use `create(FollowedAttemptSchema)` to create a new message.
  */
 export const FollowedAttemptSchema: GenMessage<FollowedAttempt> = /*@__PURE__*/
-  messageDesc(file_sluice_runner_v1_runner, 15);
+  messageDesc(file_sluice_runner_v1_runner, 16);
 
 /**
  * @generated from message sluice.runner.v1.FollowRunsRequest
@@ -717,7 +757,7 @@ export type FollowRunsRequest = Message<"sluice.runner.v1.FollowRunsRequest"> & 
  * Use `create(FollowRunsRequestSchema)` to create a new message.
  */
 export const FollowRunsRequestSchema: GenMessage<FollowRunsRequest> = /*@__PURE__*/
-  messageDesc(file_sluice_runner_v1_runner, 16);
+  messageDesc(file_sluice_runner_v1_runner, 17);
 
 /**
  * @generated from message sluice.runner.v1.FollowRunsResponse
@@ -741,7 +781,7 @@ export type FollowRunsResponse = Message<"sluice.runner.v1.FollowRunsResponse"> 
  * Use `create(FollowRunsResponseSchema)` to create a new message.
  */
 export const FollowRunsResponseSchema: GenMessage<FollowRunsResponse> = /*@__PURE__*/
-  messageDesc(file_sluice_runner_v1_runner, 17);
+  messageDesc(file_sluice_runner_v1_runner, 18);
 
 /**
  * The news of one attempt since the previous message.
@@ -787,7 +827,7 @@ export type AttemptNews = Message<"sluice.runner.v1.AttemptNews"> & {
  * Use `create(AttemptNewsSchema)` to create a new message.
  */
 export const AttemptNewsSchema: GenMessage<AttemptNews> = /*@__PURE__*/
-  messageDesc(file_sluice_runner_v1_runner, 18);
+  messageDesc(file_sluice_runner_v1_runner, 19);
 
 /**
  * @generated from message sluice.runner.v1.UpdateFollowingRequest
@@ -813,7 +853,7 @@ export type UpdateFollowingRequest = Message<"sluice.runner.v1.UpdateFollowingRe
  * Use `create(UpdateFollowingRequestSchema)` to create a new message.
  */
 export const UpdateFollowingRequestSchema: GenMessage<UpdateFollowingRequest> = /*@__PURE__*/
-  messageDesc(file_sluice_runner_v1_runner, 19);
+  messageDesc(file_sluice_runner_v1_runner, 20);
 
 /**
  * @generated from message sluice.runner.v1.UpdateFollowingResponse
@@ -832,7 +872,7 @@ export type UpdateFollowingResponse = Message<"sluice.runner.v1.UpdateFollowingR
  * Use `create(UpdateFollowingResponseSchema)` to create a new message.
  */
 export const UpdateFollowingResponseSchema: GenMessage<UpdateFollowingResponse> = /*@__PURE__*/
-  messageDesc(file_sluice_runner_v1_runner, 20);
+  messageDesc(file_sluice_runner_v1_runner, 21);
 
 /**
  * @generated from message sluice.runner.v1.CancelRunRequest
@@ -849,7 +889,7 @@ export type CancelRunRequest = Message<"sluice.runner.v1.CancelRunRequest"> & {
  * Use `create(CancelRunRequestSchema)` to create a new message.
  */
 export const CancelRunRequestSchema: GenMessage<CancelRunRequest> = /*@__PURE__*/
-  messageDesc(file_sluice_runner_v1_runner, 21);
+  messageDesc(file_sluice_runner_v1_runner, 22);
 
 /**
  * @generated from message sluice.runner.v1.CancelRunResponse
@@ -868,7 +908,7 @@ export type CancelRunResponse = Message<"sluice.runner.v1.CancelRunResponse"> & 
  * Use `create(CancelRunResponseSchema)` to create a new message.
  */
 export const CancelRunResponseSchema: GenMessage<CancelRunResponse> = /*@__PURE__*/
-  messageDesc(file_sluice_runner_v1_runner, 22);
+  messageDesc(file_sluice_runner_v1_runner, 23);
 
 /**
  * A file with its content, because drafts are validated before their files are pinned.
@@ -892,7 +932,7 @@ export type SourceFile = Message<"sluice.runner.v1.SourceFile"> & {
  * Use `create(SourceFileSchema)` to create a new message.
  */
 export const SourceFileSchema: GenMessage<SourceFile> = /*@__PURE__*/
-  messageDesc(file_sluice_runner_v1_runner, 23);
+  messageDesc(file_sluice_runner_v1_runner, 24);
 
 /**
  * @generated from message sluice.runner.v1.ValidatePipelineRequest
@@ -950,7 +990,7 @@ export type ValidatePipelineRequest = Message<"sluice.runner.v1.ValidatePipeline
  * Use `create(ValidatePipelineRequestSchema)` to create a new message.
  */
 export const ValidatePipelineRequestSchema: GenMessage<ValidatePipelineRequest> = /*@__PURE__*/
-  messageDesc(file_sluice_runner_v1_runner, 24);
+  messageDesc(file_sluice_runner_v1_runner, 25);
 
 /**
  * @generated from message sluice.runner.v1.KnownSchemas
@@ -967,7 +1007,7 @@ export type KnownSchemas = Message<"sluice.runner.v1.KnownSchemas"> & {
  * Use `create(KnownSchemasSchema)` to create a new message.
  */
 export const KnownSchemasSchema: GenMessage<KnownSchemas> = /*@__PURE__*/
-  messageDesc(file_sluice_runner_v1_runner, 25);
+  messageDesc(file_sluice_runner_v1_runner, 26);
 
 /**
  * @generated from message sluice.runner.v1.KnownSchema
@@ -991,7 +1031,7 @@ export type KnownSchema = Message<"sluice.runner.v1.KnownSchema"> & {
  * Use `create(KnownSchemaSchema)` to create a new message.
  */
 export const KnownSchemaSchema: GenMessage<KnownSchema> = /*@__PURE__*/
-  messageDesc(file_sluice_runner_v1_runner, 26);
+  messageDesc(file_sluice_runner_v1_runner, 27);
 
 /**
  * @generated from message sluice.runner.v1.KnownColumn
@@ -1015,7 +1055,7 @@ export type KnownColumn = Message<"sluice.runner.v1.KnownColumn"> & {
  * Use `create(KnownColumnSchema)` to create a new message.
  */
 export const KnownColumnSchema: GenMessage<KnownColumn> = /*@__PURE__*/
-  messageDesc(file_sluice_runner_v1_runner, 27);
+  messageDesc(file_sluice_runner_v1_runner, 28);
 
 /**
  * @generated from message sluice.runner.v1.FileValidation
@@ -1047,7 +1087,7 @@ export type FileValidation = Message<"sluice.runner.v1.FileValidation"> & {
  * Use `create(FileValidationSchema)` to create a new message.
  */
 export const FileValidationSchema: GenMessage<FileValidation> = /*@__PURE__*/
-  messageDesc(file_sluice_runner_v1_runner, 28);
+  messageDesc(file_sluice_runner_v1_runner, 29);
 
 /**
  * @generated from message sluice.runner.v1.ValidatePipelineResponse
@@ -1069,7 +1109,7 @@ export type ValidatePipelineResponse = Message<"sluice.runner.v1.ValidatePipelin
  * Use `create(ValidatePipelineResponseSchema)` to create a new message.
  */
 export const ValidatePipelineResponseSchema: GenMessage<ValidatePipelineResponse> = /*@__PURE__*/
-  messageDesc(file_sluice_runner_v1_runner, 29);
+  messageDesc(file_sluice_runner_v1_runner, 30);
 
 /**
  * @generated from message sluice.runner.v1.RunQualityTestsRequest
@@ -1106,7 +1146,7 @@ export type RunQualityTestsRequest = Message<"sluice.runner.v1.RunQualityTestsRe
  * Use `create(RunQualityTestsRequestSchema)` to create a new message.
  */
 export const RunQualityTestsRequestSchema: GenMessage<RunQualityTestsRequest> = /*@__PURE__*/
-  messageDesc(file_sluice_runner_v1_runner, 30);
+  messageDesc(file_sluice_runner_v1_runner, 31);
 
 /**
  * @generated from message sluice.runner.v1.RunQualityTestsResponse
@@ -1130,7 +1170,7 @@ export type RunQualityTestsResponse = Message<"sluice.runner.v1.RunQualityTestsR
  * Use `create(RunQualityTestsResponseSchema)` to create a new message.
  */
 export const RunQualityTestsResponseSchema: GenMessage<RunQualityTestsResponse> = /*@__PURE__*/
-  messageDesc(file_sluice_runner_v1_runner, 31);
+  messageDesc(file_sluice_runner_v1_runner, 32);
 
 /**
  * @generated from message sluice.runner.v1.MaintainTableRequest
@@ -1183,7 +1223,7 @@ export type MaintainTableRequest = Message<"sluice.runner.v1.MaintainTableReques
  * Use `create(MaintainTableRequestSchema)` to create a new message.
  */
 export const MaintainTableRequestSchema: GenMessage<MaintainTableRequest> = /*@__PURE__*/
-  messageDesc(file_sluice_runner_v1_runner, 32);
+  messageDesc(file_sluice_runner_v1_runner, 33);
 
 /**
  * @generated from message sluice.runner.v1.MaintainTableResponse
@@ -1222,7 +1262,7 @@ export type MaintainTableResponse = Message<"sluice.runner.v1.MaintainTableRespo
  * Use `create(MaintainTableResponseSchema)` to create a new message.
  */
 export const MaintainTableResponseSchema: GenMessage<MaintainTableResponse> = /*@__PURE__*/
-  messageDesc(file_sluice_runner_v1_runner, 33);
+  messageDesc(file_sluice_runner_v1_runner, 34);
 
 /**
  * @generated from message sluice.runner.v1.DescribeRunnerRequest
@@ -1235,7 +1275,7 @@ export type DescribeRunnerRequest = Message<"sluice.runner.v1.DescribeRunnerRequ
  * Use `create(DescribeRunnerRequestSchema)` to create a new message.
  */
 export const DescribeRunnerRequestSchema: GenMessage<DescribeRunnerRequest> = /*@__PURE__*/
-  messageDesc(file_sluice_runner_v1_runner, 34);
+  messageDesc(file_sluice_runner_v1_runner, 35);
 
 /**
  * @generated from message sluice.runner.v1.DescribeRunnerResponse
@@ -1262,7 +1302,7 @@ export type DescribeRunnerResponse = Message<"sluice.runner.v1.DescribeRunnerRes
  * Use `create(DescribeRunnerResponseSchema)` to create a new message.
  */
 export const DescribeRunnerResponseSchema: GenMessage<DescribeRunnerResponse> = /*@__PURE__*/
-  messageDesc(file_sluice_runner_v1_runner, 35);
+  messageDesc(file_sluice_runner_v1_runner, 36);
 
 /**
  * @generated from enum sluice.runner.v1.Layer

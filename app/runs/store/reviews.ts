@@ -1,0 +1,167 @@
+// Reviews of runs: a run whose pipeline says `merge: review` waits for a person before it merges into main.
+
+import { alias } from 'drizzle-orm/pg-core'
+import type { SqlTx } from '../../../drizzle/client.ts'
+import { cteStatement } from '../../../drizzle/cte-statement.ts'
+import { computed, insertRows, only, pick, select } from '../../../drizzle/rows.ts'
+import { landingFiles, runReviews } from '../../../drizzle/schema/index.ts'
+import type { Part } from '../../../drizzle/sql.ts'
+import { isTerminal, RUN_MACHINE_VERSION } from '../../../machines/run.ts'
+import { lockedHead } from '../../catalog/branches.ts'
+import type { RunId } from '../../core/ids.ts'
+import type { Executed } from '../outcome.ts'
+import { announcedEvents, announcedPart } from './announcements.ts'
+import { type LogLine, loggedPart, seqAfter } from './logs.ts'
+import { type AppendLine, closingLine, conflicted, mergeTested } from './merging.ts'
+import { type LockedRun, lockRuns, moveRun, savedParts } from './moves.ts'
+import { settledParts } from './settle.ts'
+
+type Review = typeof runReviews.$inferSelect
+
+const REVIEW_COLUMNS = [
+  'runId',
+  'attempt',
+  'enteredAt',
+  'expiresAt',
+  'timeoutHours',
+  'fourEyes',
+  'testedCommit',
+  'rowsWritten',
+  'landingFileIds',
+  'archivesLandingZones',
+] as const
+type OpenedReview = Pick<Review, (typeof REVIEW_COLUMNS)[number]> & { runId: RunId }
+
+/** The reviews that begin in this transaction. */
+export const openedReviews = (
+  runs: ReadonlyMap<RunId, LockedRun>,
+  executed: ReadonlyMap<RunId, Executed>,
+  now: Date,
+): OpenedReview[] =>
+  [...runs.values()].flatMap(({ id, effects, snapshot }) => {
+    const facts = executed.get(id)
+    if (!effects.includes('openReview') || !facts?.review || facts.testedCommit === null) return []
+    const { timeoutHours, isFourEyes } = facts.review
+    return {
+      runId: id,
+      attempt: snapshot.context.attempt,
+      enteredAt: now,
+      expiresAt: new Date(now.getTime() + timeoutHours * 3_600_000),
+      timeoutHours,
+      fourEyes: isFourEyes,
+      testedCommit: facts.testedCommit,
+      rowsWritten: facts.rowsWritten,
+      landingFileIds: facts.landingFileIds,
+      archivesLandingZones: facts.archivesLandingZones,
+    }
+  })
+
+/** Stores reviews. A run that is reviewed again keeps the time of its earlier reviews. */
+export const openedReviewsPart = (tx: SqlTx, reviews: readonly OpenedReview[]): Part[] =>
+  reviews.length === 0
+    ? []
+    : [
+        tx`opened_reviews as (
+          ${insertRows(tx, runReviews, REVIEW_COLUMNS, reviews)}
+          on conflict (run_id) do update set attempt = excluded.attempt, entered_at = excluded.entered_at,
+            expires_at = excluded.expires_at, timeout_hours = excluded.timeout_hours, four_eyes = excluded.four_eyes,
+            tested_commit = excluded.tested_commit, rows_written = excluded.rows_written,
+            landing_file_ids = excluded.landing_file_ids, archives_landing_zones = excluded.archives_landing_zones)`,
+      ]
+
+export interface Approval {
+  /** The reviewer; null without a credential. */
+  by: string | null
+  message: string | null
+}
+
+export interface Approved {
+  run: LockedRun
+  /** Number of events that a trigger listens for. */
+  events: number
+}
+
+/**
+ * Approves a run and merges its branch in the same transaction. If main has changed the table of the run, the run executes again
+ * and merges the same change without another review. `refused`: the requester may not approve. Null: the run is not in review.
+ */
+export async function approveRun(
+  tx: SqlTx,
+  id: RunId,
+  { by, message }: Approval,
+): Promise<Approved | 'refused' | null> {
+  const { runs, now } = await lockRuns(tx, [id])
+  const run = runs.get(id)
+  if (run === undefined || !moveRun(run, { type: 'approved' }, by ?? 'reviewer', now)) return null
+  const review = only(
+    await select(tx, {
+      ...pick(
+        alias(runReviews, 'v'),
+        'fourEyes',
+        'testedCommit',
+        'rowsWritten',
+        'landingFileIds',
+        'archivesLandingZones',
+      ),
+      requestedBy: computed<string | null>('r.requested_by'),
+    })`from run_review v join run r on r.id = v.run_id where v.run_id = ${id}`,
+  )
+  if (review.fourEyes && by !== null && by === review.requestedBy) return 'refused'
+  const lines: LogLine[] = []
+  const appendLine: AppendLine = (moved, line, level, text) =>
+    lines.push({
+      runId: moved.id,
+      seq: seqAfter(moved.snapshot.context.attempt, line),
+      at: now,
+      level,
+      message: text,
+    })
+  appendLine(run, 3, 'info', `approved${by === null ? '' : ` by ${by}`}${message ? `: ${message}` : ''}`)
+  const executed = new Map([[id, { ...review, tests: [] }]])
+  if (await areInputsTaken(tx, review))
+    conflicted(run, 'another run archived its landing files', now, appendLine)
+  else await mergeTested(tx, runs, executed, now, appendLine)
+  if (isTerminal(run.status)) appendLine(run, 9, ...closingLine(run))
+  const announced = announcedPart(tx, [run])
+  const [answer] = await cteStatement(
+    tx,
+    [
+      ...settledParts(tx, runs, executed, [], now),
+      endedReviewPart(tx, id, now),
+      ...loggedPart(tx, lines),
+      ...savedParts(tx, [run], now),
+      ...announced,
+    ],
+    tx`select ${announcedEvents(tx, announced)}`,
+  )
+  return { run, events: answer?.events ?? 0 }
+}
+
+/**
+ * Whether another run has archived landing files of the run since its attempt. Their rows stay locked, so nobody archives them
+ * before this transaction ends. Main is locked first, as in every transaction that merges.
+ */
+async function areInputsTaken(
+  tx: SqlTx,
+  { archivesLandingZones, landingFileIds }: Pick<Review, 'archivesLandingZones' | 'landingFileIds'>,
+): Promise<boolean> {
+  if (!archivesLandingZones || landingFileIds.length === 0) return false
+  await lockedHead(tx)
+  const files = await select(tx, { archivedByRun: alias(landingFiles, 'f').archivedByRun })`
+    from landing_file f where f.id = any(${landingFileIds}::uuid[]) order by f.id for no key update`
+  return files.some(({ archivedByRun }) => archivedByRun !== null)
+}
+
+/** The time in review does not count as time of the run. */
+const endedReviewPart = (tx: SqlTx, id: RunId, now: Date): Part => tx`
+  ended_review as (
+    update run_review set reviewed_ms = reviewed_ms + greatest(0, extract(epoch from ${now}::timestamptz - entered_at) * 1000)::bigint
+    where run_id = ${id})`
+
+/** Runs in review whose time is over. The text of their error names the setting. */
+export const expiredReviews = (tx: SqlTx, limit: number) =>
+  select(tx, { id: computed<RunId>('r.id'), timeoutHours: alias(runReviews, 'v').timeoutHours })`
+    from run r join run_review v on v.run_id = r.id
+    where r.status = 'running' and r.phase = 'review' and r.machine_version <= ${RUN_MACHINE_VERSION}
+      and v.expires_at < clock_timestamp()
+    order by r.id limit ${limit}`
