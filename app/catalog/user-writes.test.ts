@@ -331,8 +331,9 @@ test('a snapshot that names files outside of its table is refused', async () => 
         manifests.map((manifest, n) => (n === 0 ? { ...manifest, ...change } : manifest)),
       ),
     )
-  const manifestOf = async (file: object) => {
-    const bytes = writeManifest({ schema: currentSchema(metadata), spec: { 'spec-id': 0, fields: [] } }, [
+  const manifestOf = async (file: object, formatVersion: 2 | 3 = 2) => {
+    const spec = { 'spec-id': 0, fields: [] }
+    const bytes = writeManifest({ schema: currentSchema(metadata), spec, formatVersion }, [
       {
         status: 'added',
         snapshotId: null,
@@ -382,6 +383,45 @@ test('a snapshot that names files outside of its table is refused', async () => 
     const answer = await send(table, { requirements, updates: changed })
     expect([location, answer.status]).toEqual([location, 400])
     expect(answer.body.error?.message).toMatch(text)
+  }
+  const vector = {
+    content: 'position-deletes',
+    location: `${metadata.location}/data/x.puffin`,
+    format: 'PUFFIN',
+    referencedDataFile: `${metadata.location}/data/x.parquet`,
+    contentOffset: 4,
+    contentSizeBytes: 44,
+    sizeBytes: 200,
+  }
+  const vectors: [object, RegExp][] = [
+    [{ ...vector, format: 'PARQUET' }, /requires deletion vectors/],
+    [{ ...vector, referencedDataFile: undefined }, /is no deletion vector/],
+    [{ ...vector, content: 'data' }, /is no deletion vector/],
+    [
+      { ...vector, referencedDataFile: 's3://sluice/default/x.parquet' },
+      /referenced_data_file: .* is not a file/,
+    ],
+    [{ ...vector, contentOffset: 180 }, /is not in .* 200 bytes/],
+    [{ ...vector, contentSizeBytes: 3 }, /is not in/],
+    [{ ...vector, format: 'AVRO' }, /only PARQUET is read/],
+  ]
+  for (const [file, text] of vectors) {
+    const location = await manifestOf(file, 3)
+    const changed = updates.map(
+      (update): TableUpdate =>
+        update.action === 'add-snapshot'
+          ? {
+              ...update,
+              snapshot: { ...update.snapshot, 'manifest-list': location, 'first-row-id': 0, 'added-rows': 1 },
+            }
+          : update,
+    )
+    const upgrade = { action: 'upgrade-format-version', 'format-version': 3 }
+    const answer = await send(table, { requirements, updates: [upgrade, ...changed] })
+    expect([file, answer.status]).toEqual([file, 400])
+    expect(answer.body.error?.message).toMatch(text)
+    const withoutUpgrade = await send(table, { requirements, updates: changed })
+    expect(withoutUpgrade.body.error?.message).toMatch(/first-row-id is set/)
   }
   expect(await rowsOn(branch, name)).toEqual([{ a: 1 }])
   expect(await commitsOf(branch)).toEqual([])

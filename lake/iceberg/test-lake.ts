@@ -16,7 +16,7 @@ import { dataLocation, keyOf, metadataLocation, tableLocation } from './format/l
 import type { PartitionTuple } from './format/manifest.ts'
 import { currentSchema, parseMetadata, serializeMetadata, type TableMetadata } from './format/metadata.ts'
 import { checkRequirements } from './format/requirements.ts'
-import type { Column, NestedField } from './format/types.ts'
+import type { Column, NestedField, Schema } from './format/types.ts'
 import { applyUpdates } from './format/updates.ts'
 import { deletedLines } from './read/deletion-vector.ts'
 import { dataFilesOf, type LiveFile, type ManifestReader, makeManifestReader } from './read/scan.ts'
@@ -51,8 +51,8 @@ export interface TestLake {
     rules: Partial<WriteRules>,
     more?: { at?: string; fileRows?: number; marking?: Marking },
   ): Promise<{ table: TableMetadata; change: TableChange; opened: string[] }>
-  /** SQL that reads the table's current snapshot. */
-  source(table: TableMetadata): Promise<string>
+  /** SQL that reads the table's current snapshot. Default: its current columns. */
+  source(table: TableMetadata, schema?: Schema): Promise<string>
   /** Commits rows and row-level deletes of one partition in one snapshot, as another engine does. */
   writeDelta(table: TableMetadata, delta: Delta): Promise<TableMetadata>
 }
@@ -293,9 +293,9 @@ export async function useTestLake(): Promise<TestLake> {
     },
     writeBy,
     writeDelta,
-    source: async (table) => {
+    source: async (table, schema = currentSchema(table)) => {
       const files = await dataFilesOf(table, table['current-snapshot-id'] ?? 0n, reader)
-      return readTable(currentSchema(table), localOf(files))
+      return readTable(schema, localOf(files))
     },
   }
 }

@@ -1,5 +1,6 @@
 import { expect, test } from 'bun:test'
 import { type AvroSchema, BadAvro, INT64, readAvro, writeAvro } from './avro.ts'
+import { readManifest, writeManifest } from './manifest.ts'
 import { exactLongs } from './manifest-schema.ts'
 import { UnsupportedTable } from './metadata.ts'
 import { copyLocation, relocated, relocatedList, relocatedManifest } from './relocated.ts'
@@ -56,6 +57,46 @@ test('refuses live position deletes, whose rows name data files by location', ()
   expect(() => relocatedManifest(manifest(entry({ kind: 1 })), 's3://b/')).toThrow(UnsupportedTable)
   expect(() => relocatedManifest(manifest(entry({ kind: 1 }, 2)), 's3://b/')).not.toThrow()
   expect(() => relocatedManifest(manifest(entry({ kind: 2 })), 's3://b/')).not.toThrow()
+})
+
+test('moves a deletion vector together with the name of its data file', () => {
+  const location = `${OLD}/data/1.puffin`
+  const bytes = writeManifest(
+    {
+      schema: { type: 'struct', 'schema-id': 0, fields: [] },
+      spec: { 'spec-id': 0, fields: [] },
+      content: 'deletes',
+      formatVersion: 3,
+    },
+    [
+      {
+        status: 'added',
+        snapshotId: null,
+        sequenceNumber: null,
+        fileSequenceNumber: null,
+        file: {
+          content: 'position-deletes',
+          location,
+          format: 'PUFFIN',
+          partition: {},
+          recordCount: 1,
+          sizeBytes: 60,
+          columns: new Map(),
+          referencedDataFile: `${OLD}/data/1.parquet`,
+          contentOffset: 4,
+          contentSizeBytes: 44,
+        },
+      },
+    ],
+  )
+  const inherited = { sequenceNumber: 1, addedSnapshotId: 1n }
+  const [before] = readManifest(bytes, inherited)
+  const [after] = readManifest(relocatedManifest(bytes, 's3://b/'), inherited)
+  expect(after?.file).toEqual({
+    ...(before?.file ?? after?.file),
+    location: `${NEW}/data/1.puffin`,
+    referencedDataFile: `${NEW}/data/1.parquet`,
+  } as never)
 })
 
 test('sets the path and the size of each copied manifest in a list', () => {

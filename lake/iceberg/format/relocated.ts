@@ -100,7 +100,7 @@ const POSITION_DELETES = 1
 
 /**
  * @throws BadAvro
- * @throws UnsupportedTable for position deletes, whose rows name data files by location
+ * @throws UnsupportedTable for position delete files, whose rows name data files by location
  */
 export function relocatedManifest(bytes: Uint8Array, root: string): Uint8Array {
   return mapAvro(bytes, exactLongs, (schema) => {
@@ -108,14 +108,22 @@ export function relocatedManifest(bytes: Uint8Array, root: string): Uint8Array {
     const fileSchema = fieldById(schema, 2)?.type ?? 'null'
     const path = nameOf(fileSchema, 100)
     const content = fieldById(fileSchema, 134)?.name
+    const dataFile = fieldById(fileSchema, 143)?.name
+    const offset = fieldById(fileSchema, 144)?.name
     return (record) => {
       const entry = nested(record, file)
       const location = text(entry, path)
       const moved = relocated(root, location)
       const isDelete = content !== undefined && entry[content] === POSITION_DELETES
-      if (isDelete && record[status] !== DELETED && moved !== location)
+      const isVector = offset !== undefined && entry[offset] !== null
+      const referenced = dataFile === undefined ? null : entry[dataFile]
+      if (isDelete && !isVector && record[status] !== DELETED && moved !== location)
         throw new UnsupportedTable(`position deletes name data files by their location: ${location}`)
-      return { ...record, [file]: { ...entry, [path]: moved } satisfies AvroRecord }
+      const reference =
+        dataFile !== undefined && typeof referenced === 'string'
+          ? { [dataFile]: relocated(root, referenced) }
+          : {}
+      return { ...record, [file]: { ...entry, [path]: moved, ...reference } satisfies AvroRecord }
     }
   })
 }

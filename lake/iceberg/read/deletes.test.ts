@@ -3,6 +3,7 @@ import { currentSchema, currentSnapshot, type TableMetadata } from '../format/me
 import { rowCountOf } from '../format/row-count.ts'
 import { applyUpdates } from '../format/updates.ts'
 import { readIndependently, useTestLake } from '../test-lake.ts'
+import { withLineage } from './lineage.ts'
 import { liveManifestsOf, tableFilesOf } from './scan.ts'
 
 setDefaultTimeout(120_000)
@@ -177,6 +178,30 @@ describe('row ids of format version 3', () => {
     const ids = rangesOf(after.map(({ firstRowId, recordCount }) => [firstRowId, recordCount]))
     expect(new Set(ids).size).toBe(ids.length)
     expect(Math.max(...ids)).toBeLessThan(table['next-row-id'] ?? 0)
+  })
+
+  test('stay with rows that are compacted', async () => {
+    let table = applyUpdates(await lake.write(null, range(20), 'append'), [upgrade], { at: 1 })
+    for (let i = 0; i < 8; i++) table = await lake.write(table, `SELECT ${100 + i}::INTEGER AS a`, 'append')
+    const [location = ''] = (await filesOf(table)).map(({ file }) => file.location)
+    table = await lake.writeDelta(table, { vectors: [[location, [0, 7]]] })
+    const lineageOf = async (of: TableMetadata) =>
+      lake.rows(
+        `SELECT a, _row_id AS id, _last_updated_sequence_number AS number FROM ${await lake.source(of, withLineage(currentSchema(of), of))} ORDER BY a`,
+      )
+    const before = await lineageOf(table)
+    expect(before).toHaveLength(26)
+    expect(before.every(({ id, number }) => id !== null && number !== null)).toBe(true)
+    const files = (await filesOf(table)).length
+    table = await lake.write(table, 'SELECT 200 AS a', 'append')
+    expect((await filesOf(table)).length).toBeLessThan(files)
+    const after = await lineageOf(table)
+    expect(after.slice(0, -1)).toEqual(before)
+    expect(Number(after.at(-1)?.id)).toBeGreaterThan(Math.max(...before.map(({ id }) => Number(id))))
+    expect(Number(after.at(-1)?.id)).toBeLessThan(table['next-row-id'] ?? 0)
+    expect(await lake.rows(`SELECT * FROM ${await lake.source(table)} LIMIT 1`)).toEqual([
+      { a: expect.anything() },
+    ])
   })
 
   const rangesOf = (files: (number | undefined)[][]): number[] =>

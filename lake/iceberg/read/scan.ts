@@ -13,6 +13,7 @@ import {
 import { snapshotById, type TableMetadata, UnsupportedTable } from '../format/metadata.ts'
 import type { Snapshot } from '../format/wire.ts'
 import { type DeletesOf, deletesIndex, type RowDeletes, type SpecEntry } from './deletes.ts'
+import type { Lineage } from './lineage.ts'
 
 /** Reads a whole object of the lake by its location. */
 export type ReadObject = (location: string) => Promise<Uint8Array>
@@ -82,6 +83,8 @@ const weightOf = (entries: readonly ManifestEntry[]): number =>
 export interface LiveFile extends DataFile {
   /** Absent when no row of the file is deleted. */
   readonly deletes?: RowDeletes
+  /** Absent before format version 3. */
+  readonly lineage?: Lineage
 }
 
 /**
@@ -136,7 +139,9 @@ export async function tableFilesOf(
   const files = entries.map((each): TableFile => {
     const deletes = deletesOf(each)
     const { manifest, specId, entry } = each
-    return { manifest, specId, file: deletes ? { ...entry.file, deletes } : entry.file }
+    const lineage = lineageOf(entry)
+    const file = lineage ? { ...entry.file, lineage } : entry.file
+    return { manifest, specId, file: deletes ? { ...file, deletes } : file }
   })
   const other = files.find(({ file }) => file.format !== 'PARQUET')
   if (other)
@@ -145,6 +150,9 @@ export async function tableFilesOf(
     )
   return files
 }
+
+const lineageOf = ({ file: { firstRowId }, sequenceNumber }: ManifestEntry): Lineage | undefined =>
+  firstRowId === undefined ? undefined : { firstRowId, sequenceNumber: sequenceNumber ?? 0 }
 
 /** The live entries of manifests, each with the location of its manifest. */
 async function specEntries(

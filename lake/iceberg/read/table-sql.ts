@@ -7,15 +7,18 @@ import { LAKE_PREFIX, placeIn } from '../format/location.ts'
 import type { NestedField, Schema } from '../format/types.ts'
 import { parquetScan, schemaMapLiteral, sqlType } from '../sql.ts'
 import { type DeleteFile, FILE_PATH_ID, POSITION_ID, type RowDeletes } from './deletes.ts'
+import { hasLineage, inheritedSql, type Lineage } from './lineage.ts'
 import type { LiveFile } from './scan.ts'
 
 /** The facts about a data file that a reader of all its rows needs. */
-export type ReadableFile = Pick<LiveFile, 'location' | 'sizeBytes' | 'deletes'>
+export type ReadableFile = Pick<LiveFile, 'location' | 'sizeBytes' | 'deletes' | 'lineage'>
 
 /** A data file on this machine. */
 export interface LocalFile {
   readonly path: string
   readonly deletes?: LocalDeletes
+  /** Only rows that keep their ids need it. */
+  readonly lineage?: Lineage
 }
 
 /** The deletes of a data file, with the location of the data file in the lake and the paths of the delete files. */
@@ -48,8 +51,9 @@ export function localFiles(files: readonly ReadableFile[], paths: ReadonlyMap<st
     assert(path !== undefined, `no local file for ${location}`)
     return path
   }
-  return files.map(({ location, deletes }) => ({
+  return files.map(({ location, deletes, lineage }) => ({
     path: pathOf(location),
+    ...(lineage && { lineage }),
     ...(deletes && {
       deletes: { ...deletes, location, paths: deletes.files.map(({ id }) => pathOf(id)) },
     }),
@@ -58,7 +62,8 @@ export function localFiles(files: readonly ReadableFile[], paths: ReadonlyMap<st
 
 /** The same files below other paths. */
 export const movedTo = (files: readonly LocalFile[], pathFor: (path: string) => string): LocalFile[] =>
-  files.map(({ path, deletes }) => ({
+  files.map(({ path, deletes, ...file }) => ({
+    ...file,
     path: pathFor(path),
     ...(deletes && { deletes: { ...deletes, paths: deletes.paths.map(pathFor) } }),
   }))
@@ -74,6 +79,7 @@ export function readTable(schema: Schema, files: readonly LocalFile[], fileColum
     )
     return `(SELECT ${nulls.join(', ')} WHERE false)`
   }
+  if (hasLineage(schema)) return `(${selectUndeleted(schema, files.map(withAnyDeletes), fileColumn)})`
   const deleted = files.filter(hasDeletes)
   if (deleted.length === 0) return wholeFiles(schema, files, fileColumn)
   const whole = files.filter((file) => !hasDeletes(file))
@@ -92,9 +98,7 @@ export function readPositions(
   files: readonly LocalFile[],
   names: { readonly file: string; readonly row: string },
 ): string {
-  const none: LocalDeletes = { location: '', sequenceNumber: 0, scope: '', files: [], paths: [] }
-  const all = files.map(({ path, deletes = none }) => ({ path, deletes }))
-  return `(${selectUndeleted(schema, all, names.file, names.row)})`
+  return `(${selectUndeleted(schema, files.map(withAnyDeletes), names.file, names.row)})`
 }
 
 function wholeFiles({ fields }: Schema, files: readonly LocalFile[], fileColumn: string | undefined): string {
@@ -104,6 +108,9 @@ function wholeFiles({ fields }: Schema, files: readonly LocalFile[], fileColumn:
 }
 
 type Deleted = LocalFile & { readonly deletes: LocalDeletes }
+
+const NO_DELETES: LocalDeletes = { location: '', sequenceNumber: 0, scope: '', files: [], paths: [] }
+const withAnyDeletes = (file: LocalFile): Deleted => ({ ...file, deletes: file.deletes ?? NO_DELETES })
 
 const hasDeletes = (file: LocalFile): file is Deleted => file.deletes !== undefined
 
@@ -131,7 +138,9 @@ function selectUndeleted(
     schema,
     equalities.flatMap(({ columns }) => columns),
   )
-  const columns = schema.fields.map(({ name }, i) => `t.c${i} AS ${quoteIdentifier(name)}`)
+  const columns = schema.fields.map(
+    ({ id, name }, i) => `${inheritedSql(id, `t.c${i}`)} AS ${quoteIdentifier(name)}`,
+  )
   if (fileColumn !== undefined) columns.push(`t.filename AS ${quoteIdentifier(fileColumn)}`)
   if (rowColumn !== undefined) columns.push(`t.file_row_number AS ${quoteIdentifier(rowColumn)}`)
   const indexOf = new Map(fields.map(({ id }, i) => [id, i]))
@@ -141,6 +150,7 @@ function selectUndeleted(
   )
   return [
     `SELECT ${columns.join(', ')} FROM ${scan} t`,
+    hasLineage(schema) ? `LEFT JOIN ${lineages(files)} l ON l.path = t.filename` : '',
     equalities.length > 0 ? `JOIN ${dataFiles(context)} f ON f.path = t.filename` : '',
     withoutPositions(context),
     ...equalities.map((equality, n) => withoutEqual(context, equality, { n, indexOf })),
@@ -186,6 +196,13 @@ function deleteFiles(group: readonly UsedDelete[], { scopes }: Context): string 
     rowSql([quoteLiteral(path), sequenceNumber, scope === null ? null : (scopes.get(scope) ?? null)]),
   )
   return `(FROM (VALUES ${rows.join(', ')}) s(path, number, scope))`
+}
+
+function lineages(files: readonly Deleted[]): string {
+  const rows = files.map(({ path, lineage }) =>
+    rowSql([quoteLiteral(path), lineage?.firstRowId ?? null, lineage?.sequenceNumber ?? null]),
+  )
+  return `(FROM (VALUES ${rows.join(', ')}) l(path, first_row_id, number))`
 }
 
 const rowSql = (values: readonly (string | number | null)[]): string =>

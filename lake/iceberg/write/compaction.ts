@@ -11,6 +11,7 @@ import {
 import { tupleText } from '../format/manifest.ts'
 import { currentSchema, currentSnapshot, type TableMetadata } from '../format/metadata.ts'
 import type { Schema } from '../format/types.ts'
+import { withLineage } from '../read/lineage.ts'
 import { liveManifestsOf, type ManifestReader, type TableFile, tableFilesOf } from '../read/scan.ts'
 import { readTable } from '../read/table-sql.ts'
 import { FileWriter } from './merge.ts'
@@ -42,7 +43,15 @@ export interface Compaction {
 /** Widens the files of a table whose types change. Otherwise combines small files. */
 export async function compactFiles(compaction: Compaction): Promise<Compacted> {
   const widened = await widenFiles(compaction)
-  return widened.replaced.length > 0 ? widened : gatherSmall(compaction)
+  return widened.replaced.length > 0 ? widened : gatherSmall(keepingLineage(compaction))
+}
+
+/** The rows of the new files keep their ids. */
+const keepingLineage = (compaction: Compaction): Compaction => {
+  const { table, target } = compaction
+  return table === null
+    ? compaction
+    : { ...compaction, target: { ...target, schema: withLineage(target.schema, table) } }
 }
 
 /**
@@ -59,11 +68,11 @@ export async function widenFiles(compaction: Compaction): Promise<Compacted> {
     ({ file }) => !isGone.has(file.location) && ids.some((id) => file.columns.has(id)),
   )
   if (replaced.length === 0) return NO_FILES
-  const { engine, opened } = await openCounted(compaction.open, target.schema, replaced)
-  const whole = { ...target, fileRows: Number.POSITIVE_INFINITY, fileBytes: null }
+  const { schema } = keepingLineage(compaction).target
+  const { engine, opened } = await openCounted(compaction.open, schema, replaced)
+  const whole = { ...target, schema, fileRows: Number.POSITIVE_INFINITY, fileBytes: null }
   const writer = new FileWriter(engine, whole, compaction.written)
-  for (const { local, rows } of opened)
-    await writer.write(readTable(target.schema, [local]), rows, compaction.order)
+  for (const { local, rows } of opened) await writer.write(readTable(schema, [local]), rows, compaction.order)
   return { files: writer.files, replaced, deletedRows: undeletedRows(replaced, opened) }
 }
 

@@ -6,6 +6,7 @@ import { FILE_BYTES, fileBytesOf, fileRowsFor, SMALL_FILES_LIMIT, SMALL_SHARE } 
 import { tupleText } from '../format/manifest.ts'
 import { currentSnapshot, type TableMetadata } from '../format/metadata.ts'
 import type { Schema } from '../format/types.ts'
+import { withLineage } from '../read/lineage.ts'
 import {
   liveFiles,
   liveManifestsOf,
@@ -151,7 +152,8 @@ export interface Rewritten {
  */
 export async function rewriteGroup(rewrite: Rewrite): Promise<Rewritten> {
   const { table, group, rules, directory, written } = rewrite
-  const { schema, spec } = schemaAndSpecOf({ metadata: table })
+  const { schema: ofTable, spec } = schemaAndSpecOf({ metadata: table })
+  const schema = withLineage(ofTable, table)
   const { engine, opened } = await openCounted(rewrite.open, schema, group)
   const locals = opened.map(({ local }) => local)
   const before = await fingerprint(engine, schema, locals)
