@@ -2,6 +2,7 @@
 // asserts a figure.
 import { benchBranchMerges } from './branch-merges.ts'
 import { benchControlPlane } from './control-plane.ts'
+import { benchEnginesRead } from './engines-read.ts'
 import { benchLakeSize } from './lake-size.ts'
 import { benchLineage } from './lineage.ts'
 import { benchLists } from './lists.ts'
@@ -34,6 +35,7 @@ const BENCHMARKS: Record<string, () => Promise<void>> = {
   sse: benchSse,
   query: benchQuery,
   'many-files': benchManyFiles,
+  'engines-read': benchEnginesRead,
 }
 
 const names = process.argv.slice(2)

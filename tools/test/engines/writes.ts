@@ -1,4 +1,5 @@
 /** Tables that other engines write on a branch, with the same statements for DuckDB, which computes the expected rows. */
+import type { Engine } from './tables.ts'
 
 export type Author = 'spark' | 'trino' | 'pyiceberg'
 
@@ -24,6 +25,8 @@ export interface WrittenTable {
   statements: Statement[]
   /** The owner's query after the merge. It replaces the rows with the same `id`. */
   next: string
+  /** Engines that refuse the whole table (docs/engines.md). */
+  refusedBy?: Engine[]
 }
 
 const UPSERT = '-- @merge_strategy: incremental\n-- @unique_key: id'
@@ -83,6 +86,7 @@ export const WRITTEN: WrittenTable[] = [
       "insert into {t} values (5, 50, 'again', null)",
     ],
     next: next("s, date '2026-01-01' as d"),
+    refusedBy: ['pyiceberg'],
   },
   {
     name: 'written_by_trino',
