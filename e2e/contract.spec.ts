@@ -164,7 +164,7 @@ test('runs, their logs, tables, queries and lineage answer as specified', async 
   })
   const { tables } = await ok(request, 'GET /api/v1/schema', 200)
   expect(tables).toContainEqual({ namespace: at.ns, layer: at.layer, name: at.name, columns })
-  const table = 'namespace layer name row_count size_bytes description?'
+  const table = 'namespace layer name kind row_count size_bytes description?'
   await ok(request, 'GET /api/v1/tables', 200, {
     params: { namespace: at.ns },
     list: 'tables',

@@ -13,6 +13,7 @@ test('tables are listed with sizes and shown with columns @tables.list @tables.g
     namespace,
     layer: 'gold',
     name,
+    kind: 'table',
     row_count: 60,
     size_bytes: expect.any(Number),
     description: null,

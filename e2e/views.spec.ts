@@ -224,7 +224,13 @@ test('a view of a branch reads the tables of the branch @views.branch', async ({
   expect((await onBranch.json()).rows).toEqual([{ id: 2 }])
   expect(await rowsOf(request, sql, namespace)).toEqual([{ id: 1 }])
   const path = `/api/v1/tables/${namespace}/gold/${view.name}`
+  const listed = await getJson(request, '/api/v1/tables', { namespace })
+  expect(listed.tables).toMatchObject([
+    { name: view.name, kind: 'view' },
+    { name: table.name, kind: 'table' },
+  ])
   expect(await getJson(request, path, { branch })).toMatchObject({
+    kind: 'view',
     row_count: 0,
     size_bytes: 0,
     columns: [{ name: 'id', type: 'INTEGER' }],

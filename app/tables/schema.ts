@@ -19,6 +19,7 @@ const listed = {
   namespace: NamespaceName,
   layer: Layer,
   name: PipelineName,
+  kind: t.Union([t.Literal('table'), t.Literal('view')], { description: 'A view has no rows of its own' }),
   row_count: t.Integer(),
   size_bytes: t.Integer(),
   description: nullable(t.String()),

@@ -115,10 +115,11 @@ export function makeTableService({ sql, objects, queries, metadataStore }: Table
   }
 }
 
-const sizeOf = ({ namespace, layer, name, rowCount, sizeBytes }: ListedTable) => ({
+const sizeOf = ({ namespace, layer, name, kind, rowCount, sizeBytes }: ListedTable) => ({
   namespace,
   layer,
   name,
+  kind,
   row_count: rowCount,
   size_bytes: sizeBytes,
 })

@@ -11,7 +11,7 @@ import type { Page } from '../core/pagination.ts'
 const content = alias(lakeContents, 'content')
 const LISTED = {
   ...pick(alias(mainEntries, 'entry'), 'namespace', 'layer', 'name'),
-  ...pick(content, 'rowCount', 'sizeBytes'),
+  ...pick(content, 'kind', 'rowCount', 'sizeBytes'),
 }
 export type ListedTable = RowOf<typeof LISTED>
 const STORED = pick(alias(tableMetadata, 'stored'), 'description', 'owner', 'columnDescriptions')
