@@ -1,6 +1,7 @@
-// Clients choose the ids in a new table's schema. Some clients count from 0, some repeat ids.
+// Clients number the fields of a new table as they like. Some count from 0, some repeat ids. The catalog numbers them anew, as
+// Apache's own catalogs do.
 
-import { fieldsOf, type IcebergType, type NestedField, type Schema } from './types.ts'
+import type { IcebergType, NestedField, Schema } from './types.ts'
 import type { SortOrder, UnboundSpec } from './wire.ts'
 
 interface TableShape {
@@ -9,10 +10,8 @@ interface TableShape {
   readonly sortOrder: SortOrder
 }
 
-/** Returns the same shape with unique field ids above 0. A shape with such ids is returned unchanged. */
-export function withUsableIds(shape: TableShape): TableShape {
-  const ids = [...fieldsOf(shape.schema)].map(({ id }) => id)
-  if (new Set(ids).size === ids.length && ids.every((id) => id > 0)) return shape
+/** Returns the same shape with field ids that count from 1. */
+export function withFreshIds(shape: TableShape): TableShape {
   const freshOf = new Map<number, number>()
   let last = 0
   const fresh = (id: number): number => {

@@ -96,6 +96,19 @@ describe('a new table', () => {
     expect(partitioned.properties).not.toHaveProperty('format-version')
   })
 
+  test('numbers the fields of a new table from 1', () => {
+    const fields: Schema['fields'] = [
+      { id: 3, name: 'a', required: true, type: 'int' },
+      { id: 4, name: 'b', required: true, type: 'string' },
+    ]
+    const shape = { type: 'struct' as const, fields, 'identifier-field-ids': [4] }
+    const created = newTable({ uuid, location: 'x', schema: shape, at: 1 })
+    expect(currentSchema(created)).toMatchObject({
+      'identifier-field-ids': [2],
+      fields: [{ id: 1 }, { id: 2 }],
+    })
+  })
+
   test('replaces field ids that start at 0, also in the spec', () => {
     const fields: Schema['fields'] = [
       {
@@ -240,14 +253,22 @@ describe('updates', () => {
     },
   )
 
-  test('removes the main branch, which empties the table but keeps snapshots', () => {
+  test('removes the main branch, which empties the table but keeps its snapshots and history', () => {
     const { 'current-snapshot-id': current, ...rest } = apply(filled, {
       action: 'remove-snapshot-ref',
       'ref-name': 'main',
     })
     expect(current).toBeUndefined()
-    expect(rest).toMatchObject({ 'snapshot-log': [], refs: { audit: { type: 'tag', 'snapshot-id': 6n } } })
+    expect(rest).toMatchObject({
+      'snapshot-log': [{ 'snapshot-id': 5n }],
+      refs: { audit: { type: 'tag', 'snapshot-id': 6n } },
+    })
     expect(rest.snapshots).toHaveLength(2)
+  })
+
+  test('accepts a replacement with an earlier number and keeps the later number', () => {
+    const replaced = apply(filled, addSnapshot(9n, 1), setRef(9n))
+    expect(replaced).toMatchObject({ 'current-snapshot-id': 9n, 'last-sequence-number': 2 })
   })
 
   test('removes a snapshot with its branches, tags and earlier history', () => {
@@ -303,7 +324,10 @@ describe('updates', () => {
     [[{ action: 'set-default-sort-order', 'sort-order-id': 4 }], 'id 4 does not exist'],
     [useOrder({ 'order-id': 1, fields: [sortBy(9)] }), 'no field 9'],
     [[addSnapshot(5n, 3)], 'snapshot 5 already exists'],
-    [[addSnapshot(9n, 2)], 'sequence number 2 is not above 2'],
+    [
+      [{ action: 'add-snapshot', snapshot: { ...snapshot(9n, 2), 'parent-snapshot-id': 5n } }],
+      'sequence number 2 is not above 2',
+    ],
     [
       [{ action: 'add-snapshot', snapshot: { ...snapshot(9n, 3), 'schema-id': 4 } }],
       'schema 4 does not exist',
@@ -334,6 +358,24 @@ describe('updates', () => {
 })
 
 describe('limits of the metadata', () => {
+  test.each([
+    ['2', 2],
+    ['0', 1],
+    ['none', 1],
+    ['1000', METADATA_LOG_LIMIT],
+  ])(
+    'lists as many earlier metadata files as write.metadata.previous-versions-max = %s allows',
+    (max, length) => {
+      let next = apply(filled, {
+        action: 'set-properties',
+        updates: { 'write.metadata.previous-versions-max': max },
+      })
+      for (let i = 0; i < METADATA_LOG_LIMIT + 1; i += 1)
+        next = applyUpdates(next, [], { at: 3000 + i, previousFile: `file-${i}` })
+      expect(next['metadata-log']).toHaveLength(length)
+    },
+  )
+
   test('keeps only the latest entries of the logs', () => {
     let next = filled
     for (let i = 0; i < SNAPSHOT_LOG_LIMIT + 20; i += 1) {

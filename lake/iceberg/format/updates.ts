@@ -22,8 +22,9 @@ import {
   type UnboundSpec,
 } from './wire.ts'
 
-/** The number of earlier metadata files in the log (Iceberg's default for write.metadata.previous-versions-max). */
+/** The number of earlier metadata files in the log, which the property of the table may lower. */
 export const METADATA_LOG_LIMIT = 100
+const METADATA_LOG_PROPERTY = 'write.metadata.previous-versions-max'
 /** The number of entries in the history of the main branch. */
 export const SNAPSHOT_LOG_LIMIT = 1_000
 /** The number of snapshots of one table. Every commit reads and writes the whole metadata file. */
@@ -291,7 +292,8 @@ class Draft {
     if (table.snapshots.some((existing) => existing['snapshot-id'] === id)) {
       throw new BadUpdate(`add-snapshot: snapshot ${id} already exists`)
     }
-    if (sequence <= table['last-sequence-number']) {
+    // A snapshot without a parent replaces the content, and two replacements may have the same number.
+    if (snapshot['parent-snapshot-id'] !== undefined && sequence <= table['last-sequence-number']) {
       throw new BadUpdate(
         `add-snapshot: sequence number ${sequence} is not above ${table['last-sequence-number']}`,
       )
@@ -301,7 +303,7 @@ class Draft {
     }
     this.reserveRowIds(snapshot)
     table.snapshots = [...table.snapshots, snapshot]
-    table['last-sequence-number'] = sequence
+    table['last-sequence-number'] = Math.max(table['last-sequence-number'], sequence)
     this.addedSnapshots.add(id)
     limited('add-snapshot', table.snapshots.length, SNAPSHOTS_LIMIT)
   }
@@ -343,9 +345,7 @@ class Draft {
   private removeRef(name: string) {
     const { table } = this
     table.refs = without(table.refs, (refName) => refName === name)
-    if (name !== MAIN) return
-    delete table['current-snapshot-id']
-    table['snapshot-log'] = []
+    if (name === MAIN) delete table['current-snapshot-id']
   }
 
   private removeSnapshots(ids: ReadonlySet<bigint>) {
@@ -395,7 +395,9 @@ class Draft {
 
 function withPreviousFile(next: TableMetadata, base: TableMetadata, file: string): TableMetadata {
   const entry = { 'timestamp-ms': base['last-updated-ms'], 'metadata-file': file }
-  return { ...next, 'metadata-log': [...next['metadata-log'], entry].slice(-METADATA_LOG_LIMIT) }
+  const wanted = Number(next.properties[METADATA_LOG_PROPERTY] ?? METADATA_LOG_LIMIT)
+  const limit = wanted >= 1 ? Math.min(Math.floor(wanted), METADATA_LOG_LIMIT) : 1
+  return { ...next, 'metadata-log': [...next['metadata-log'], entry].slice(-limit) }
 }
 
 const sameSchema = (a: Omit<Schema, 'schema-id'>, b: Omit<Schema, 'schema-id'>): boolean =>

@@ -1,6 +1,6 @@
 // The metadata of a table that does not exist yet, and the updates that create the table.
 
-import { withUsableIds } from '../format/fresh-ids.ts'
+import { withFreshIds } from '../format/fresh-ids.ts'
 import {
   currentSchema,
   defaultSortOrder,
@@ -25,8 +25,8 @@ export interface NewTable {
 }
 
 /**
- * Makes the metadata of a table that does not exist yet. Usable field ids (unique and above 0) are kept; otherwise all ids are
- * reassigned. The REST specification allows this: a client uses the schema in the answer.
+ * Makes the metadata of a table that does not exist yet. Its field ids count from 1, whatever ids the client sent: a client uses
+ * the schema in the answer.
  * @throws BadUpdate for an invalid schema, partition spec or property
  */
 export function newTable({
@@ -42,14 +42,14 @@ export function newTable({
   const formatVersion = FORMAT_VERSIONS.find((known) => String(known) === wanted)
   if (formatVersion === undefined)
     throw new BadUpdate(`format-version ${wanted} is not supported: tables have version 2 or 3`)
-  const usable = withUsableIds({
+  const shape = withFreshIds({
     schema,
     partitionSpec: partitionSpec ?? { fields: [] },
     sortOrder: sortOrder ?? { 'order-id': 0, fields: [] },
   })
   return applyUpdates(
     null,
-    creation({ uuid, location, formatVersion, properties: tableProperties, ...usable }),
+    creation({ uuid, location, formatVersion, properties: tableProperties, ...shape }),
     { at },
   )
 }
