@@ -102,6 +102,35 @@ test('an engine creates, describes and drops a namespace @iceberg.namespaces', a
   expect((await request.get(`${path}/${name}`)).status()).toBe(404)
 })
 
+test('an engine renames a table and registers it again @iceberg.names', async ({ request }) => {
+  const namespace = await newNamespace(request)
+  const { name } = await newTable(request, { namespace, layer: 'gold' }, 'select 1 as id')
+  const branch = fresh('dev')
+  expect((await request.post('/api/v1/branches', { data: { name: branch } })).status()).toBe(201)
+  const gold = `/iceberg/v1/sluice.${branch}/namespaces/${namespace}%1Fgold`
+  const identifier = (name: string) => ({ namespace: [namespace, 'gold'], name })
+  const data = { source: identifier(name), destination: identifier('renamed') }
+  expect((await request.post(`/iceberg/v1/sluice.${branch}/tables/rename`, { data })).status()).toBe(204)
+  const rows = async (table: string) => {
+    const sql = `select id from "${namespace}".gold."${table}"`
+    return (await (await request.post('/api/v1/query', { data: { sql, branch } })).json()).rows
+  }
+  expect(await rows('renamed')).toEqual([{ id: 1 }])
+  const { tables } = await (await request.get(`/api/v1/branches/${branch}/diff`)).json()
+  expect(tables.map(({ name, change }: Record<string, string>) => [name, change]).sort()).toEqual(
+    [
+      [name, 'removed'],
+      ['renamed', 'added'],
+    ].sort(),
+  )
+  const loaded = await (await request.get(`${gold}/tables/renamed`)).json()
+  expect((await request.delete(`${gold}/tables/renamed`)).status()).toBe(204)
+  const again = { name: 'again', 'metadata-location': loaded['metadata-location'] }
+  expect((await request.post(`${gold}/register`, { data: again })).status()).toBe(200)
+  expect(await rows('again')).toEqual([{ id: 1 }])
+  expect((await request.post(`/api/v1/branches/${branch}/merge`, { data: {} })).status()).toBe(200)
+})
+
 test('a refusal has the format of Iceberg @iceberg.errors', async ({ request }) => {
   const answer = await request.get('/iceberg/v1/sluice/namespaces/default%1Fgold/tables/absent')
   expect([answer.status(), await answer.json()]).toMatchObject([

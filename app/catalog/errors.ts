@@ -39,7 +39,7 @@ export const noSuchView = (name: string) =>
 export const namespaceExists = (levels: readonly string[]) =>
   new CatalogError(409, 'AlreadyExistsException', `namespace ${levels.join('.')} already exists`)
 export const tableExists = (table: TableName) =>
-  new CatalogError(409, 'AlreadyExistsException', `table ${tableKey(table)} already exists`)
+  new CatalogError(409, 'AlreadyExistsException', `table or view ${tableKey(table)} already exists`)
 
 export const namespaceNotEmpty = (name: string) =>
   new CatalogError(
@@ -47,6 +47,9 @@ export const namespaceNotEmpty = (name: string) =>
     'NamespaceNotEmptyException',
     `namespace ${name} is not empty: it has tables or views on main or an open branch, pipelines, or landing zones`,
   )
+/** The metadata file of a request that registers a table. */
+export const notKept = (file: string) =>
+  badRequest(`metadata-location: ${JSON.stringify(file)} does not exist, or its state is not kept`)
 /** The specification allows the request, but this catalog does not perform it. */
 export const unsupported = (message: string) =>
   new CatalogError(406, 'UnsupportedOperationException', message)

@@ -12,6 +12,7 @@ import {
 } from '../../lake/iceberg/format/manifest.ts'
 import {
   type FormatVersion,
+  formerDirectories,
   type TableMetadata,
   UnsupportedTable,
 } from '../../lake/iceberg/format/metadata.ts'
@@ -43,7 +44,7 @@ export async function checkNewSnapshots(objects: ObjectStore, { base, next }: Fo
   const existing = new Map(base?.snapshots.map((snapshot) => [snapshot['snapshot-id'], snapshot]))
   const added = next.snapshots.filter((snapshot) => !existing.has(snapshot['snapshot-id']))
   if (added.length === 0) return
-  const files = new TableFiles(objects, next.location)
+  const files = new TableFiles(objects, next)
   const known = new Set<string>()
   const parents = new Set([base?.['current-snapshot-id'], ...added.map((each) => each['parent-snapshot-id'])])
   for (const id of parents) {
@@ -92,26 +93,28 @@ const identityOf = ({ location, sizeBytes, specId, content }: ManifestFile) =>
 class TableFiles {
   readonly #objects: ObjectStore
   readonly #root: string
-  /** The key of the table's directory, with a slash at its end. */
-  readonly #directory: string
+  /** The keys of the table's directory and its former ones, with a slash at their ends. */
+  readonly #directories: readonly string[]
 
-  constructor(objects: ObjectStore, location: string) {
+  constructor(objects: ObjectStore, metadata: TableMetadata) {
     this.#objects = objects
-    this.#root = rootIn(location)
-    this.#directory = `${keyIn(location)}/`
+    this.#root = rootIn(metadata.location)
+    this.#directories = [keyIn(metadata.location), ...formerDirectories(metadata)].map((key) => `${key}/`)
   }
 
-  /** Throws 400 for a file outside of the table's directory. */
+  /** Throws 400 for a file outside of the table's directories. */
   requireOwn(what: string, location: string): void {
     if (!this.#isOwn(location))
       throw badRequest(
-        `${what}: ${JSON.stringify(location)} is not a file in the directory of the table, ${this.#root}${this.#directory}`,
+        `${what}: ${JSON.stringify(location)} is not a file in the directory of the table, ${this.#root}${this.#directories[0]}`,
       )
   }
 
   #isOwn(location: string): boolean {
     try {
-      return location.startsWith(this.#root + this.#directory) && keyIn(location).startsWith(this.#directory)
+      if (!location.startsWith(this.#root)) return false
+      const key = keyIn(location)
+      return this.#directories.some((directory) => key.startsWith(directory))
     } catch (error) {
       if (error instanceof BadLocation) return false
       throw error

@@ -12,7 +12,7 @@ import { twoLevels } from './namespaces.ts'
 import { type SnapshotsShown, servedMetadata } from './served-metadata.ts'
 import type { CatalogService, LoadedTable } from './service.ts'
 import type { Sessions } from './session.ts'
-import { USER_WRITES, userWriteRoutes, writeOf } from './user-write-routes.ts'
+import { type AnswerTable, USER_WRITES, userWriteRoutes, writeOf } from './user-write-routes.ts'
 import type { UserWrites } from './user-writes.ts'
 import { DELEGATION, VENDED, type Vended, type Vending } from './vending.ts'
 import { nameIn, prefixOf } from './warehouse.ts'
@@ -55,10 +55,10 @@ export const icebergRoutes = (parts: IcebergParts) =>
     .onError(({ error }) => errorResponse(error, parts.log))
     .use(configRoute(parts))
     .use(namespaceRoutes(parts))
-    .use(tableRoutes(parts))
+    .use(tableRoutes(parts, answerTable(parts)))
     .use(credentialRoutes(parts))
     .use(viewRoutes(parts))
-    .use(userWriteRoutes(parts.writes))
+    .use(userWriteRoutes(parts.writes, answerTable(parts)))
 
 /** The first route that a client calls: it returns the prefix of the warehouse's routes. */
 const configRoute = ({ sessions, lakeRoot, vending, writes }: IcebergParts) =>
@@ -111,7 +111,15 @@ const credentialRoutes = ({ sessions, catalog, vending }: IcebergParts) => {
   })
 }
 
-const tableRoutes = ({ base, sessions, catalog, vending, writes }: IcebergParts) =>
+const answerTable =
+  ({ base, sessions, vending }: IcebergParts): AnswerTable =>
+  async ({ request, prefix }, { table, loaded }) => {
+    if (!vending?.isWanted(request)) return tableResponse(loaded, shownTo(base))
+    const session = await sessions.session(request, prefix)
+    return tableResponse(loaded, shownTo(base), vending.issue(request, session, table, loaded))
+  }
+
+const tableRoutes = ({ base, sessions, catalog, vending, writes }: IcebergParts, answerMade: AnswerTable) =>
   new Elysia({ prefix: '/:prefix/namespaces/:namespace/tables' })
     .get('', async ({ request, params, query }) => {
       const session = await sessions.session(request, params.prefix)
@@ -120,14 +128,10 @@ const tableRoutes = ({ base, sessions, catalog, vending, writes }: IcebergParts)
     .post(
       '',
       async ({ request, params }) => {
+        const [levels, write] = [levelsOf(params.namespace), await writeOf(request, params)]
+        if (writes !== null) return answerMade(write, await writes.create(write, levels))
         const session = await sessions.session(request, params.prefix)
-        const [levels, body] = [levelsOf(params.namespace), await bodyOf(request)]
-        if (writes === null) return tableResponse(await catalog.create(session, levels, body), shownTo(base))
-        const { table, created } = await writes.create({ request, prefix: params.prefix, body }, levels)
-        const vended = vending?.isWanted(request)
-          ? vending.issue(request, session, table, created)
-          : undefined
-        return tableResponse(created, shownTo(base), vended)
+        return tableResponse(await catalog.create(session, levels, write.body), shownTo(base))
       },
       { parse: 'none' },
     )

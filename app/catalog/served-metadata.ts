@@ -1,4 +1,9 @@
-import { parseMetadata, serializeMetadata, type TableMetadata } from '../../lake/iceberg/format/metadata.ts'
+import {
+  parseMetadata,
+  serializeMetadata,
+  type TableMetadata,
+  withFormerDirectories,
+} from '../../lake/iceberg/format/metadata.ts'
 import { forbidden } from './errors.ts'
 
 /** All snapshots, or only those that a branch or tag of the table names. */
@@ -9,7 +14,7 @@ export type SnapshotsShown = 'all' | 'refs'
  * read these files. So the property `gc.enabled` forbids it.
  */
 export function servedMetadata(text: string, shown: SnapshotsShown): string {
-  const metadata = parseMetadata(text)
+  const metadata = withFormerDirectories(parseMetadata(text), [])
   return serializeMetadata({
     ...metadata,
     properties: { ...metadata.properties, 'gc.enabled': 'false' },

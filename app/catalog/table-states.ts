@@ -1,5 +1,6 @@
 /** Computes new states of tables for commits of users, and stores their metadata files. No state is visible yet. */
 import { randomUUID } from 'node:crypto'
+import { Value } from '@sinclair/typebox/value'
 import type { Sql } from '../../drizzle/client.ts'
 import { contentChange } from '../../lake/iceberg/format/content-change.ts'
 import { keyIn, rootIn, tableLocation } from '../../lake/iceberg/format/location.ts'
@@ -12,6 +13,7 @@ import { newTable } from '../../lake/iceberg/write/new-table.ts'
 import { type TableName, tableKey } from '../../lake/pipeline/names.ts'
 import type { Clock } from '../core/clock.ts'
 import type { NewId } from '../core/ids.ts'
+import { PipelineName } from '../core/names.ts'
 import type { ObjectStore } from '../objects/port.ts'
 import { badRequest, forbidden, noSuchTable, tableExists } from './errors.ts'
 import { checkNewSnapshots } from './foreign-files.ts'
@@ -38,6 +40,8 @@ export interface NewState {
   /** The stored metadata file; empty for a dropped table. */
   location: string
   change: UserChange
+  /** The commit happens only while main has this state of a table, or had it and keeps it. */
+  keptState?: { table: TableName; file: string }
 }
 
 interface Base {
@@ -47,9 +51,17 @@ interface Base {
 }
 
 export function makeTableStates({ sql, objects, files, lakeRoot, clock, newId }: TableStateDeps) {
-  /** Writes the metadata file of a state. A failure before the commit leaves only an unreferenced file. */
-  async function stored(table: TableName, base: Base | null, metadata: TableMetadata): Promise<NewState> {
-    const location = await files.write(metadata.location, base?.metadataLocation, serializeMetadata(metadata))
+  /**
+   * Writes the metadata file of a state, unless the state has one. A failure before the commit leaves only an unreferenced file.
+   */
+  async function stored(
+    table: TableName,
+    base: Base | null,
+    metadata: TableMetadata,
+    file?: string,
+  ): Promise<NewState> {
+    const location =
+      file ?? (await files.write(metadata.location, base?.metadataLocation, serializeMetadata(metadata)))
     const state = {
       tableUuid: metadata['table-uuid'],
       snapshotId: currentSnapshotId(metadata),
@@ -66,6 +78,7 @@ export function makeTableStates({ sql, objects, files, lakeRoot, clock, newId }:
   }
 
   function checkNewLocation(table: TableName, { location }: TableMetadata): void {
+    checkNewName(table)
     if (rootIn(location) !== lakeRoot || !isTableDirectory(table, keyIn(location)))
       throw badRequest(`location: ${JSON.stringify(location)} is not a directory of ${tableKey(table)}`)
   }
@@ -123,6 +136,12 @@ export function makeTableStates({ sql, objects, files, lakeRoot, clock, newId }:
       return stored(table, base, next)
     },
   }
+}
+
+/** Throws 400 for a name that no table of Sluice can have. */
+export function checkNewName({ name }: TableName): void {
+  if (!Value.Check(PipelineName, name))
+    throw badRequest(`name: ${JSON.stringify(name)} must have ${PipelineName.description}`)
 }
 
 /** Refuses updates that only Sluice may make. */

@@ -1,17 +1,28 @@
 // Routes of the Iceberg REST catalog for writes that only users make. Source: https://iceberg.apache.org/rest-catalog-spec/
 import { Elysia } from 'elysia'
+import type { TableName } from '../../lake/pipeline/names.ts'
 import { bodyOf, levelsOf, tableIn } from './iceberg-requests.ts'
+import type { LoadedTable } from './service.ts'
 import type { UserWrites } from './user-writes.ts'
+import type { WriteRequest } from './user-writing.ts'
 
 /** The endpoints of these routes, as `/config` lists them. */
 export const USER_WRITES = [
   'DELETE /v1/{prefix}/namespaces/{namespace}',
   'POST /v1/{prefix}/namespaces/{namespace}/properties',
   'DELETE /v1/{prefix}/namespaces/{namespace}/tables/{table}',
+  'POST /v1/{prefix}/tables/rename',
+  'POST /v1/{prefix}/namespaces/{namespace}/register',
   'POST /v1/{prefix}/transactions/commit',
 ]
 
-export const userWriteRoutes = (writes: UserWrites | null) => {
+/** The answer with a table that a write made, with credentials if the client wants them. */
+export type AnswerTable = (
+  write: WriteRequest,
+  made: { table: TableName; loaded: LoadedTable },
+) => Promise<Response>
+
+export const userWriteRoutes = (writes: UserWrites | null, answerTable: AnswerTable) => {
   const routes = new Elysia({ prefix: '/:prefix' })
   if (writes === null) return routes
   return (
@@ -24,6 +35,22 @@ export const userWriteRoutes = (writes: UserWrites | null) => {
         '/namespaces/:namespace/properties',
         async ({ request, params }) =>
           writes.namespaces.changeProperties(await writeOf(request, params), levelsOf(params.namespace)),
+        { parse: 'none' },
+      )
+      .post(
+        '/tables/rename',
+        async ({ request, params }) => {
+          await writes.rename(await writeOf(request, params))
+          return done()
+        },
+        { parse: 'none' },
+      )
+      .post(
+        '/namespaces/:namespace/register',
+        async ({ request, params }) => {
+          const write = await writeOf(request, params)
+          return answerTable(write, await writes.register(write, levelsOf(params.namespace)))
+        },
         { parse: 'none' },
       )
       .post(

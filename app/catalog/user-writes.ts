@@ -4,13 +4,16 @@
  */
 import { serializeMetadata } from '../../lake/iceberg/format/metadata.ts'
 import { parseCommitRequest, parseCreateTable, parseTransaction } from '../../lake/iceberg/format/wire.ts'
+import { parseRegister, parseRename } from '../../lake/iceberg/format/wire-catalog.ts'
 import { type TableName, tableKey } from '../../lake/pipeline/names.ts'
+import { exchangeOf } from '../http/exchange.ts'
 import type { NamespaceService } from '../namespaces/service.ts'
-import { badRequest, noSuchNamespace, noSuchTable, tableExists } from './errors.ts'
+import { badRequest, noSuchNamespace, noSuchTable, tableExists, unsupported } from './errors.ts'
 import { makeNamespaces, tableNamed } from './namespaces.ts'
 import type { LoadedTable } from './service.ts'
 import { tableIn } from './store/tables.ts'
-import { makeTableStates, type NewState, type TableStateDeps } from './table-states.ts'
+import { makeTableMoves } from './table-moves.ts'
+import { checkNewName, makeTableStates, type NewState, type TableStateDeps } from './table-states.ts'
 import { makeUserNamespaces } from './user-namespaces.ts'
 import { makeUserWriting, type UserWritingDeps, type WriteRequest } from './user-writing.ts'
 
@@ -21,9 +24,10 @@ export interface UserWriteDeps extends TableStateDeps, UserWritingDeps {
 export type UserWrites = ReturnType<typeof makeUserWrites>
 
 export function makeUserWrites(deps: UserWriteDeps) {
-  const { sql, files } = deps
+  const { sql, files, resources } = deps
   const { checkNamespace } = makeNamespaces(deps)
   const states = makeTableStates(deps)
+  const moves = makeTableMoves(deps)
   const { writing, requireWrite, commitOnce } = makeUserWriting(deps)
 
   return {
@@ -33,10 +37,9 @@ export function makeUserWrites(deps: UserWriteDeps) {
     async create(
       write: WriteRequest,
       levels: readonly string[],
-    ): Promise<{ table: TableName; created: LoadedTable }> {
+    ): Promise<{ table: TableName; loaded: LoadedTable }> {
       const wanted = parseCreateTable(write.body)
-      const table = tableNamed(levels, wanted.name)
-      if (table === null) throw noSuchNamespace(levels)
+      const table = newNamed(levels, wanted.name)
       const by = await writing(write)
       await checkNamespace(by.session, levels)
       await requireWrite(by, table)
@@ -46,13 +49,13 @@ export function makeUserWrites(deps: UserWriteDeps) {
       }
       if (wanted['stage-create']) {
         await checkNew()
-        return { table, created: { location: undefined, metadata: serializeMetadata(metadata), head: null } }
+        return { table, loaded: { location: undefined, metadata: serializeMetadata(metadata), head: null } }
       }
       const done = await commitOnce(by, write.body, async () => {
         await checkNew()
         return [await states.stored(table, null, metadata)]
       })
-      return { table, created: { ...done, metadata: await files.read(done.location) } }
+      return { table, loaded: { ...done, metadata: await files.read(done.location) } }
     },
 
     async commit(write: WriteRequest, table: TableName): Promise<LoadedTable> {
@@ -71,6 +74,35 @@ export function makeUserWrites(deps: UserWriteDeps) {
       const by = await writing(write)
       await requireWrite(by, table, noSuchTable(tableKey(table)))
       await commitOnce(by, write.body, async () => [await states.dropped(by.session.view, table)])
+    },
+
+    async rename(write: WriteRequest): Promise<void> {
+      const { source, destination } = parseRename(write.body)
+      const from = tableNamed(source.namespace, source.name)
+      if (from === null) throw noSuchTable([...source.namespace, source.name].join('.'))
+      const to = newNamed(destination.namespace, destination.name)
+      const by = await writing(write)
+      await requireWrite(by, from, noSuchTable(tableKey(from)))
+      await checkNamespace(by.session, destination.namespace)
+      await requireWrite(by, to)
+      await commitOnce(by, write.body, () => moves.renamed(by.session.view, from, to))
+    },
+
+    /** Makes a table of a metadata file of a table that was dropped. */
+    async register(write: WriteRequest, levels: readonly string[]) {
+      const { name, 'metadata-location': file, overwrite } = parseRegister(write.body)
+      if (overwrite) throw unsupported('overwrite: a table that exists is changed by commits only')
+      const table = newNamed(levels, name)
+      const by = await writing(write)
+      await checkNamespace(by.session, levels)
+      await requireWrite(by, table)
+      const { access } = exchangeOf(write.request)
+      const mayRead = async (source: TableName) =>
+        resources === undefined || access.isAdmin || access.may(await resources.table(source), 'read')
+      const done = await commitOnce(by, write.body, async () => [
+        await moves.registered(by.session.view, table, file, mayRead),
+      ])
+      return { table, loaded: { ...done, metadata: await files.read(done.location) } }
     },
 
     /** Commits to several tables at once. */
@@ -93,4 +125,12 @@ export function makeUserWrites(deps: UserWriteDeps) {
       })
     },
   }
+}
+
+/** The name of a new table. Throws 404 for a namespace that has no tables. */
+function newNamed(levels: readonly string[], name: string): TableName {
+  const table = tableNamed(levels, name)
+  if (table === null) throw noSuchNamespace(levels)
+  checkNewName(table)
+  return table
 }

@@ -7,9 +7,10 @@ import type { NewId } from '../core/ids.ts'
 import { callerNameOf, exchangeOf } from '../http/exchange.ts'
 import { answerOnce, type IdempotencyKey } from '../http/idempotency.ts'
 import { idempotencyKeyOf } from '../http/idempotency-key.ts'
-import { badRequest, forbidden } from './errors.ts'
+import { badRequest, forbidden, notKept } from './errors.ts'
 import type { Session, Sessions } from './session.ts'
-import { tableIn } from './store/tables.ts'
+import { lockedHead } from './store/branches.ts'
+import { isKept, tableIn } from './store/tables.ts'
 import { commitToUserBranch } from './store/user-commits.ts'
 import type { NewState } from './table-states.ts'
 
@@ -65,12 +66,17 @@ export function makeUserWriting({ sql, newId, sessions, resources }: UserWriting
   async function perform(tx: SqlTx, { branch, author }: Writing, states: readonly NewState[]) {
     const [first, ...others] = states
     if (first === undefined) throw new Error('a commit changes no table')
+    const kept = states.flatMap(({ keptState }) => keptState ?? [])
+    if (kept.length > 0) await lockedHead(tx)
+    for (const { table, file } of kept) if (!(await isKept(tx, table, file))) throw notKept(file)
     const head = newId()
+    const isOne = others.every(({ change }) => change.state === null)
+    const message = isOne ? first.message : `${first.message} and ${others.length} more tables`
     const outcome = await commitToUserBranch(tx, {
       id: head,
       branch,
       author,
-      message: others.length === 0 ? first.message : `${first.message} and ${others.length} more tables`,
+      message,
       changes: states.map(({ change }) => change),
     })
     if (outcome.kind === 'closed') throw new CommitFailed(`branch ${branch} is not open`)

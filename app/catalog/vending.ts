@@ -1,7 +1,7 @@
 // Credentials for the files of one table, in the answer that describes the table. Source: Iceberg REST catalog OpenAPI,
 // LoadTableResult and LoadCredentialsResponse.
 import { keyIn } from '../../lake/iceberg/format/location.ts'
-import { parseMetadata } from '../../lake/iceberg/format/metadata.ts'
+import { formerDirectories, parseMetadata } from '../../lake/iceberg/format/metadata.ts'
 import type { TableName } from '../../lake/pipeline/names.ts'
 import { exchangeOf } from '../http/exchange.ts'
 import type { CredentialIssuer } from '../s3/credentials.ts'
@@ -9,7 +9,7 @@ import { isTableDirectory } from './lake-keys.ts'
 import type { LoadedTable } from './service.ts'
 import type { Session } from './session.ts'
 
-/** Directories of one table that credentials reach, the newest first. A table moves only when a client sets its location. */
+/** Directories of one table that credentials reach. */
 const DIRECTORIES_MAX = 16
 
 /** With this header a client asks for credentials. It lists the ways that it knows. */
@@ -82,11 +82,12 @@ function writableDirectory(table: TableName, { metadata }: LoadedTable): string 
   return isTableDirectory(table, directory) ? `${directory}/` : null
 }
 
-/** The directories of a table's files. A table that was given another location has older files in the earlier ones. */
-function directoriesOf(table: TableName, { location, metadata }: LoadedTable): string[] {
-  const { location: root, snapshots } = parseMetadata(metadata)
+/** The directories of a table's files. A table that was given another location or name has older files in the earlier ones. */
+function directoriesOf(table: TableName, { location, metadata: text }: LoadedTable): string[] {
+  const metadata = parseMetadata(text)
+  const { location: root, snapshots } = metadata
   const files = [root, location, ...snapshots.map((snapshot) => snapshot['manifest-list']).reverse()]
-  const directories = new Set<string>()
+  const directories = new Set<string>(formerDirectories(metadata))
   for (const file of files) {
     const directory = file === undefined ? '' : keyIn(file).split('/').slice(0, 4).join('/')
     if (isTableDirectory(table, directory)) directories.add(directory)

@@ -41,7 +41,7 @@ export const TableState = t.Object(
     operation: nullable(
       t.String({
         description:
-          'append, overwrite, delete or replace of Iceberg; `restore`; `expire` when only old snapshots were removed; `create`, or `alter` of the metadata; null when unknown',
+          'append, overwrite, delete or replace of Iceberg; `restore`; `expire` when only old snapshots were removed; `create`, or `alter` of the metadata; `rename`; `register`; null when unknown',
         examples: ['append'],
       }),
     ),

@@ -40,20 +40,27 @@ const STATE = {
   isWhole: computed<boolean>('state."isWhole"'),
 }
 
-/** Returns the newest states first, because later metadata lists most of the earlier states. */
+/**
+ * The states of a table, and those of its later names, which still use files of the directory of this name. Returns the newest
+ * states first, because later metadata lists most of the earlier states.
+ */
 export const statesOf = (sql: Sql, { namespace, layer, name }: TableName, graceFrom: Date) => select(
   sql,
   STATE,
+  sql`
+  with recursive named as (
+    select ${namespace}::text as namespace, ${layer}::text as layer, ${name}::text as name
+    union
+    select r.to_namespace, r.to_layer, r.to_name from lake_rename r join named using (namespace, layer, name))`,
 )`
   from (
     select e.content_id, e.from_commit, e.to_commit is null or replaced.at > ${graceFrom}
       or exists (select from lake_ref f where ${standsOn(sql)}) as "isWhole"
-    from (select * from main_entry
-      where namespace = ${namespace} and layer = ${layer} and name = ${name}) e
+    from (select * from main_entry where (namespace, layer, name) in (select * from named)) e
     left ${replacedAt(sql)}
     union all
     select unnest(array[b.content_id, b.base_content]), null, true from branch_entry b
     join lake_ref f on f.name = b.ref and (${isReadable(sql)} or f.closed_at > ${graceFrom})
-    where b.namespace = ${namespace} and b.layer = ${layer} and b.name = ${name}) state
+    where (b.namespace, b.layer, b.name) in (select * from named)) state
   join lake_content c on c.id = state.content_id
   order by state."isWhole" desc, state.from_commit desc nulls first`

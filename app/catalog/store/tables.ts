@@ -77,6 +77,27 @@ export async function tableIn(
   return row ?? null
 }
 
+/** The name of a table of a version by its uuid; null when the version has no such table. */
+export async function tableOfUuid(sql: Sql, view: View, uuid: string): Promise<TableName | null> {
+  const [row] = await select(sql, NAME)`
+    from (${entriesOf(sql, view)}) entry join lake_content content on content.id = entry.content_id
+    where content.table_uuid = ${uuid}::uuid limit 1`
+  return row ?? null
+}
+
+/** Whether main has or had this state of a table, and the state is kept. Expiry waits for the lock on main. */
+export async function isKept(
+  tx: SqlTx,
+  { namespace, layer, name }: TableName,
+  metadataLocation: string,
+): Promise<boolean> {
+  const [kept] = await tx`
+    select from main_entry entry join lake_content content on content.id = entry.content_id
+    where entry.namespace = ${namespace} and entry.layer = ${layer} and entry.name = ${name}
+      and content.metadata_location = ${metadataLocation} limit 1`
+  return kept !== undefined
+}
+
 /** The columns of tables and views of main as it is now, by their keys. Absent keys name none. */
 export async function currentColumns(
   sql: Sql,

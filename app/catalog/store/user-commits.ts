@@ -2,7 +2,7 @@
 import { alias } from 'drizzle-orm/pg-core'
 import type { SqlTx } from '../../../drizzle/client.ts'
 import { computed, insertRows, recordset, select } from '../../../drizzle/rows.ts'
-import { branchEntries, lakeContents } from '../../../drizzle/schema/index.ts'
+import { branchEntries, lakeContents, lakeRenames } from '../../../drizzle/schema/index.ts'
 import type { ContentChange } from '../../../lake/iceberg/format/content-change.ts'
 import { type TableName, tableKey } from '../../../lake/pipeline/names.ts'
 import type { Content } from './tables.ts'
@@ -14,6 +14,8 @@ export interface UserChange {
   base: string | null
   /** Null: the table is dropped. */
   state: { tableUuid: string; snapshotId: string | null; change: ContentChange; content: Content } | null
+  /** The name of the directory that has files of the new state, if it is another name. */
+  renamedFrom?: TableName
 }
 
 export interface UserCommit {
@@ -61,8 +63,16 @@ export async function commitToUserBranch(tx: SqlTx, commit: UserCommit): Promise
     ref: name,
     baseContent: contentOf.get(tableKey(entry))?.mainContent ?? null,
   }))
+  const renames = commit.changes.flatMap(({ table, renamedFrom }) =>
+    renamedFrom
+      ? [{ ...renamedFrom, toNamespace: table.namespace, toLayer: table.layer, toName: table.name }]
+      : [],
+  )
   await Promise.all([
     insertRows(tx, lakeContents, NEW_CONTENT, contents),
+    ...(renames.length === 0
+      ? []
+      : [tx`${insertRows(tx, lakeRenames, RENAME, renames)} on conflict do nothing`]),
     tx`
       ${insertRows(tx, branchEntries, ['ref', 'namespace', 'layer', 'name', 'contentId', 'baseContent'], moved)}
       on conflict (ref, namespace, layer, name) do update set content_id = excluded.content_id`,
@@ -85,6 +95,7 @@ const CURRENT = {
   /** The content on main at the base of the branch. */
   mainContent: computed<string | null>('main.content_id'),
 }
+const RENAME = ['namespace', 'layer', 'name', 'toNamespace', 'toLayer', 'toName'] as const
 const NEW_CONTENT = [
   'id',
   'kind',

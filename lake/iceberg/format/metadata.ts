@@ -45,7 +45,20 @@ export interface TableMetadata {
   readonly 'snapshot-log': readonly { readonly 'timestamp-ms': number; readonly 'snapshot-id': bigint }[]
   readonly 'metadata-log': readonly { readonly 'timestamp-ms': number; readonly 'metadata-file': string }[]
   readonly refs: Readonly<Record<string, SnapshotRef>>
+  /** Keys of the directories that have files of this table from before it was renamed. No update of a client changes them. */
+  readonly [FORMER_DIRECTORIES]?: readonly string[]
 }
+
+const FORMER_DIRECTORIES = 'sluice.former-directories'
+
+export const formerDirectories = (metadata: TableMetadata): readonly string[] =>
+  metadata[FORMER_DIRECTORIES] ?? []
+
+/** Copies of metadata with other former directories; engines of users get none. */
+export const withFormerDirectories = (
+  { [FORMER_DIRECTORIES]: _, ...metadata }: TableMetadata,
+  directories: readonly string[],
+): TableMetadata => (directories.length === 0 ? metadata : { ...metadata, [FORMER_DIRECTORIES]: directories })
 
 /** This implementation does not support the table, or the requested use of the table. */
 export class UnsupportedTable extends AuthorError {
