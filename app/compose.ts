@@ -7,8 +7,8 @@ import { fileWriting } from './access/guard.ts'
 import { makeEnforcement, makeResources, makeSharing } from './access/service.ts'
 import { auditRoutes } from './audit/routes.ts'
 import { makeAuditService, noAudit } from './audit/service.ts'
-import { makeMergeService } from './branches/merges.ts'
-import { branchRoutes, tagRoutes } from './branches/routes.ts'
+import { type MergeService, makeMergeService } from './branches/merges.ts'
+import { branchRoutes, mergerOf, tagRoutes } from './branches/routes.ts'
 import { makeBranchService } from './branches/service.ts'
 import { makeTagService } from './branches/tags.ts'
 import { makeCatalog } from './catalog/catalog.ts'
@@ -126,7 +126,7 @@ export async function composeService(parts: ServiceParts) {
   const streams = await makeStreams(parts, { runs, sidecars })
   const merges = makeMergeService({ sql, newId, gate: readers.gate, resources: ownership?.resources })
   const edition = { ownership, codeVisibility }
-  const { s3, catalog } = makeLakeAccess(parts, { tokenKey, tokens, files, edition, services })
+  const { s3, catalog } = makeLakeAccess(parts, { tokenKey, tokens, files, edition, services, merges })
   const audit = config.audit ? makeAuditService({ sql, lists: patient.sql, clock, newId, log }) : noAudit
   const archive = makeArchive({ sql, objects })
   const clearUpUpload = makeClearUp({ sql, objects })
@@ -213,15 +213,17 @@ function makeLakeAccess(
     files,
     edition: { ownership, codeVisibility },
     services: { namespaces },
+    merges,
   }: {
     tokenKey: string
     tokens: Tokens
     files: MetadataFiles
     edition: Pick<ReturnType<typeof makeEdition>, 'ownership' | 'codeVisibility'>
     services: PipelineServices
+    merges: MergeService
   },
 ) {
-  const { lakeRoot, shownUrl } = config
+  const { lakeRoot, shownUrl, icebergMainWrites: writesMain } = config
   const credentials = makeCredentials(tokenKey, clock)
   const s3 = makeS3Service({
     config,
@@ -244,13 +246,16 @@ function makeLakeAccess(
     files,
     tokens,
     lakeRoot,
-    vending: makeVending({ credentials, lakeRoot, region: REGION, shownUrl }),
+    vending: makeVending({ credentials, lakeRoot, region: REGION, writesMain, shownUrl }),
     clock,
     newId,
     log,
     codeVisibility,
     resources: ownership?.resources,
     namespaces,
+    mergeToMain: writesMain
+      ? (branch, message, request) => merges.merge(branch, message, mergerOf(request))
+      : null,
   })
   return { s3, catalog }
 }

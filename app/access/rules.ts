@@ -432,6 +432,7 @@ export const RULES: Readonly<Record<string, Rule>> = {
   [`GET ${N}/:namespace/views/:view`]: VISIBLE_ONLY,
   [`POST ${V}/:prefix/transactions/commit`]: BY_CATALOG,
   [`DELETE ${N}/:namespace/tables/:table`]: BY_CATALOG,
+  [`DELETE ${N}/:namespace/views/:view`]: BY_CATALOG,
   [`POST ${V}/:prefix/tables/rename`]: BY_CATALOG,
   [`POST ${N}/:namespace/register`]: BY_CATALOG,
   [`POST ${N}/:namespace/tables/:table/metrics`]: checkedByRoute('read on the table; nothing is stored'),

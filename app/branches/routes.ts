@@ -191,7 +191,8 @@ export const tagRoutes = (tags: TagService) =>
       },
     )
 
-const mergerOf = (request: Request): Merger => ({
+/** The caller of a request that merges. */
+export const mergerOf = (request: Request): Merger => ({
   ...callerOf(request),
   access: exchangeOf(request).access,
   reader: readerBehind(request),

@@ -30,6 +30,8 @@ export type CatalogDeps = {
   vending: Vending | null
   /** Finds the owners of tables; undefined in the community edition. */
   resources?: UserWritingDeps['resources']
+  /** Merges writes of users to main after their tests; null: main is read-only for users. */
+  mergeToMain: UserWritingDeps['mergeToMain']
   namespaces: NamespaceService
   /** Limits what code may read; the default allows everything. */
   codeVisibility?: CodeVisibility

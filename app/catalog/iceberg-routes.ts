@@ -5,7 +5,7 @@ import { BRIEF } from '../../lake/iceberg/read/client.ts'
 import type { Log } from '../core/log.ts'
 import { clientHasVersion, entityTag } from '../http/conditions.ts'
 import type { NamespaceService } from '../namespaces/service.ts'
-import { badRequest, errorResponse, noSuchTable } from './errors.ts'
+import { badRequest, errorResponse, noSuchTable, unsupported } from './errors.ts'
 import { bodyOf, levelsOf, namePageOf, namespaceFrom, tableIn, viewIn } from './iceberg-requests.ts'
 import type { LoadedView } from './iceberg-views.ts'
 import { twoLevels } from './namespaces.ts'
@@ -44,10 +44,10 @@ const ENDPOINTS = [
   'POST /v1/{prefix}/namespaces/{namespace}/tables/{table}',
   'POST /v1/{prefix}/namespaces/{namespace}/tables/{table}/metrics',
   'GET /v1/{prefix}/namespaces/{namespace}/views',
-  'POST /v1/{prefix}/namespaces/{namespace}/views',
   'GET /v1/{prefix}/namespaces/{namespace}/views/{view}',
   'HEAD /v1/{prefix}/namespaces/{namespace}/views/{view}',
 ]
+const STORE_VIEW = 'POST /v1/{prefix}/namespaces/{namespace}/views'
 const CREDENTIALS = 'GET /v1/{prefix}/namespaces/{namespace}/tables/{table}/credentials'
 
 export const icebergRoutes = (parts: IcebergParts) =>
@@ -72,7 +72,7 @@ const configRoute = ({ sessions, lakeRoot, vending, writes }: IcebergParts) =>
       endpoints: [
         ...ENDPOINTS,
         ...(vending === null ? [] : [CREDENTIALS]),
-        ...(writes === null ? [] : USER_WRITES),
+        ...(writes === null ? [STORE_VIEW] : USER_WRITES),
       ],
     }
   })
@@ -173,7 +173,7 @@ const tableRoutes = ({ base, sessions, catalog, vending, writes }: IcebergParts,
       { parse: 'none' },
     )
 
-const viewRoutes = ({ sessions, catalog }: IcebergParts) =>
+const viewRoutes = ({ sessions, catalog, writes }: IcebergParts) =>
   new Elysia({ prefix: '/:prefix/namespaces/:namespace/views' })
     .get('', async ({ request, params, query }) => {
       const session = await sessions.session(request, params.prefix)
@@ -183,6 +183,8 @@ const viewRoutes = ({ sessions, catalog }: IcebergParts) =>
       '',
       async ({ request, params }) => {
         const session = await sessions.session(request, params.prefix)
+        if (writes !== null)
+          throw unsupported('views are stored by pipelines with `materialized: view`, not by engines')
         return viewAnswer(await catalog.storeView(session, levelsOf(params.namespace), await bodyOf(request)))
       },
       { parse: 'none' },

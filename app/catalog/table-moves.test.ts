@@ -62,7 +62,7 @@ async function merge(): Promise<void> {
   branch = await newBranch()
 }
 
-test('a renamed table keeps its rows, snapshots and files, also after the reaper and new writes', async () => {
+test('a renamed table keeps its rows and files after the reaper and new writes', async () => {
   const { table, write } = await someTable()
   await write('select 1 as a')
   await write('select 2 as a', 'append')
@@ -98,7 +98,7 @@ test('a renamed table keeps its rows, snapshots and files, also after the reaper
   expect((await load(table.name)).body.metadata).toMatchObject({ location: before.location })
 })
 
-test('a rename to a taken name, of a missing table, or into a missing namespace changes nothing', async () => {
+test('a rename with a taken or missing name changes nothing', async () => {
   const one = await someTable()
   await one.write('select 1 as a')
   branch = await newBranch()

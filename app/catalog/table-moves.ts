@@ -143,7 +143,7 @@ const oldestTimeIn = (metadata: TableMetadata): number =>
     ...metadata['metadata-log'].map((entry) => entry['timestamp-ms']),
   )
 
-/** Of an older state of main only the current snapshot is sure to have its files. */
+/** The reaper keeps only the current snapshot of an older state of main. */
 function onlyCurrent(metadata: TableMetadata): TableUpdate[] {
   const current = metadata['current-snapshot-id']
   const others = metadata.snapshots.map((each) => each['snapshot-id']).filter((id) => id !== current)

@@ -15,13 +15,13 @@ import type { Clock } from '../core/clock.ts'
 import type { NewId } from '../core/ids.ts'
 import { PipelineName } from '../core/names.ts'
 import type { ObjectStore } from '../objects/port.ts'
-import { badRequest, forbidden, noSuchTable, tableExists } from './errors.ts'
+import { badRequest, forbidden, noSuchTable, noSuchView, tableExists } from './errors.ts'
 import { checkNewSnapshots } from './foreign-files.ts'
 import { isTableDirectory } from './lake-keys.ts'
 import type { MetadataFiles } from './metadata-files.ts'
 import { GC_REFUSED, withoutGarbageCollection } from './served-metadata.ts'
 import { currentSnapshotId, figuresOf, messageOf } from './service.ts'
-import { tableIn, type View } from './store/tables.ts'
+import { type Content, tableIn, type View } from './store/tables.ts'
 import type { UserChange } from './store/user-commits.ts'
 
 export interface TableStateDeps {
@@ -103,10 +103,10 @@ export function makeTableStates({ sql, objects, files, lakeRoot, clock, newId }:
       return metadata
     },
 
-    /** The end of a table of a branch. Its files stay, because main and other branches may read them. */
-    async dropped(view: View, table: TableName): Promise<NewState> {
+    /** The end of a table or view of a branch. Its files stay, because main and other branches may read them. */
+    async dropped(view: View, table: TableName, kind: Content['kind'] = 'table'): Promise<NewState> {
       const current = await tableIn(sql, view, table)
-      if (current?.kind !== 'table') throw noSuchTable(tableKey(table))
+      if (current?.kind !== kind) throw noSuch[kind](tableKey(table))
       const change = { table, base: current.contentId, state: null }
       return { message: `drop ${tableKey(table)}`, location: '', change }
     },
@@ -137,6 +137,8 @@ export function makeTableStates({ sql, objects, files, lakeRoot, clock, newId }:
     },
   }
 }
+
+const noSuch = { table: noSuchTable, view: noSuchView }
 
 /** Throws 400 for a name that no table of Sluice can have. */
 export function checkNewName({ name }: TableName): void {

@@ -53,6 +53,7 @@ import { makeCatalog } from './catalog.ts'
 import { makeMetadataFiles } from './metadata-files.ts'
 import { headOfMain, mergeBranches, openBranches } from './store/branches.ts'
 import { makeTokens, type Tokens } from './tokens.ts'
+import type { MergeToMain } from './user-writing.ts'
 import { makeVending } from './vending.ts'
 import { tableIn } from './views.ts'
 
@@ -111,11 +112,15 @@ export interface TestAttempt {
   deletePositions(positions: readonly number[]): Promise<{ metadata: TableMetadata; commit: string }>
 }
 
-/** `appParts` override an open installation. `lakeRoot` is the root of the lake when the test starts. */
+/**
+ * `appParts` override an open installation. `lakeRoot` is the root of the lake when the test starts. With `mergeToMain`, users
+ * commit to main.
+ */
 export async function openTestCatalog(
   codeVisibility?: CodeVisibility,
   appParts: Parameters<typeof testApp>[0] = {},
   lakeRoot = ROOT,
+  mergeToMain: ((sql: Database['sql']) => MergeToMain) | null = null,
 ): Promise<TestCatalog> {
   const postgres = await testDatabase()
   const { db, sql, session, close } = openDatabase(postgres.url, {
@@ -138,7 +143,14 @@ export async function openTestCatalog(
     newId,
     resources: appParts.ownership?.resources,
     namespaces: makeNamespaceService({ db }),
-    vending: makeVending({ credentials, lakeRoot: ROOT, region: REGION, shownUrl: null }),
+    mergeToMain: mergeToMain === null ? null : mergeToMain(sql),
+    vending: makeVending({
+      credentials,
+      lakeRoot: ROOT,
+      region: REGION,
+      writesMain: mergeToMain !== null,
+      shownUrl: null,
+    }),
     log: testLog,
   })
   const s3 = makeS3Service({

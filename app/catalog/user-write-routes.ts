@@ -1,7 +1,7 @@
 // Routes of the Iceberg REST catalog for writes that only users make. Source: https://iceberg.apache.org/rest-catalog-spec/
 import { Elysia } from 'elysia'
 import type { TableName } from '../../lake/pipeline/names.ts'
-import { bodyOf, levelsOf, tableIn } from './iceberg-requests.ts'
+import { bodyOf, levelsOf, tableIn, viewIn } from './iceberg-requests.ts'
 import type { LoadedTable } from './service.ts'
 import type { UserWrites } from './user-writes.ts'
 import type { WriteRequest } from './user-writing.ts'
@@ -11,6 +11,7 @@ export const USER_WRITES = [
   'DELETE /v1/{prefix}/namespaces/{namespace}',
   'POST /v1/{prefix}/namespaces/{namespace}/properties',
   'DELETE /v1/{prefix}/namespaces/{namespace}/tables/{table}',
+  'DELETE /v1/{prefix}/namespaces/{namespace}/views/{view}',
   'POST /v1/{prefix}/tables/rename',
   'POST /v1/{prefix}/namespaces/{namespace}/register',
   'POST /v1/{prefix}/transactions/commit',
@@ -61,6 +62,10 @@ export const userWriteRoutes = (writes: UserWrites | null, answerTable: AnswerTa
         },
         { parse: 'none' },
       )
+      .delete('/namespaces/:namespace/views/:view', async ({ request, params }) => {
+        await writes.dropView(await writeOf(request, params), viewIn(params))
+        return done()
+      })
       // `purgeRequested` changes nothing: only Sluice removes files.
       .delete('/namespaces/:namespace/tables/:table', async ({ request, params }) => {
         await writes.drop(await writeOf(request, params), tableIn(params))

@@ -4,6 +4,7 @@ import { keyIn } from '../../lake/iceberg/format/location.ts'
 import { readManifestList, writeManifest, writeManifestList } from '../../lake/iceberg/format/manifest.ts'
 import { currentSchema, metadataFrom, type TableMetadata } from '../../lake/iceberg/format/metadata.ts'
 import type { TableUpdate } from '../../lake/iceberg/format/wire.ts'
+import { createViewBody } from '../../lake/iceberg/view.ts'
 import type { CommitPlan } from '../../lake/iceberg/write/write.ts'
 import { duringTests } from '../../tools/test/during.ts'
 import type { Resources } from '../access/service.ts'
@@ -211,6 +212,31 @@ test('a table that a branch drops is gone from main after the merge only', async
   expect((await send(`sluice.${later}${NAMESPACE}`, { name, schema })).status).toBe(200)
   await mergeBranch(later)
   expect(await status('sluice')).toBe(200)
+})
+
+test('an engine drops a view on a branch, and creates none', async () => {
+  const name = newName('v')
+  const attempt = await open.attempt({ namespace: 'default', layer: 'gold', name })
+  const stored = createViewBody(
+    { namespace: ['default', 'gold'], name },
+    { sql: 'select 1 as a', schema: { ...schema, 'schema-id': 0 } as never, reads: [], runId: attempt.runId },
+  )
+  const views = '/namespaces/default%1Fgold/views'
+  const answer = await open.fetch(`/catalog/v1/sluice.${attempt.branch}${views}`, attempt.token, {
+    method: 'POST',
+    body: JSON.stringify(stored),
+  })
+  const { config } = (await answer.json()) as { config: Record<string, string> }
+  expect(await open.merge(attempt, config['x-sluice-commit'] ?? '')).toBe('merged')
+  const branch = await newBranch()
+  const path = `/iceberg/v1/sluice.${branch}${views}`
+  expect((await send(`sluice.${branch}${views}`, stored)).body.error?.type).toBe(
+    'UnsupportedOperationException',
+  )
+  const drop = (address: string) => open.fetch(address, null, { method: 'DELETE' })
+  expect((await drop(`/iceberg/v1/sluice.${branch}${NAMESPACE}/${name}`)).status).toBe(404)
+  expect([(await drop(`${path}/${name}`)).status, (await drop(`${path}/${name}`)).status]).toEqual([204, 404])
+  expect((await open.fetch(`/iceberg/v1/sluice${views}/${name}`, null)).status).toBe(200)
 })
 
 test('a branch drops a table and creates another of the same name', async () => {

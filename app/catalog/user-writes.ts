@@ -8,7 +8,7 @@ import { parseRegister, parseRename } from '../../lake/iceberg/format/wire-catal
 import { type TableName, tableKey } from '../../lake/pipeline/names.ts'
 import { exchangeOf } from '../http/exchange.ts'
 import type { NamespaceService } from '../namespaces/service.ts'
-import { badRequest, noSuchNamespace, noSuchTable, tableExists, unsupported } from './errors.ts'
+import { badRequest, noSuchNamespace, noSuchTable, noSuchView, tableExists, unsupported } from './errors.ts'
 import { makeNamespaces, tableNamed } from './namespaces.ts'
 import type { LoadedTable } from './service.ts'
 import { tableIn } from './store/tables.ts'
@@ -74,6 +74,12 @@ export function makeUserWrites(deps: UserWriteDeps) {
       const by = await writing(write)
       await requireWrite(by, table, noSuchTable(tableKey(table)))
       await commitOnce(by, write.body, async () => [await states.dropped(by.session.view, table)])
+    },
+
+    async dropView(write: WriteRequest, view: TableName): Promise<void> {
+      const by = await writing(write)
+      await requireWrite(by, view, noSuchView(tableKey(view)))
+      await commitOnce(by, write.body, async () => [await states.dropped(by.session.view, view, 'view')])
     },
 
     async rename(write: WriteRequest): Promise<void> {

@@ -3,14 +3,16 @@ import type { Sql, SqlTx } from '../../drizzle/client.ts'
 import { CommitFailed } from '../../lake/iceberg/format/requirements.ts'
 import { type TableName, tableKey } from '../../lake/pipeline/names.ts'
 import type { Resources } from '../access/service.ts'
+import { AppError } from '../core/errors.ts'
 import type { NewId } from '../core/ids.ts'
 import { callerNameOf, exchangeOf } from '../http/exchange.ts'
-import { answerOnce, type IdempotencyKey } from '../http/idempotency.ts'
+import { answerOnce, type IdempotencyKey, type Once } from '../http/idempotency.ts'
 import { idempotencyKeyOf } from '../http/idempotency-key.ts'
 import { badRequest, forbidden, notKept } from './errors.ts'
 import type { Session, Sessions } from './session.ts'
 import { lockedHead } from './store/branches.ts'
 import { isKept, tableIn } from './store/tables.ts'
+import { closeUserBranch, openUserBranch } from './store/user-branches.ts'
 import { commitToUserBranch } from './store/user-commits.ts'
 import type { NewState } from './table-states.ts'
 
@@ -20,7 +22,16 @@ export interface UserWritingDeps {
   sessions: Sessions
   /** Finds the owners of tables; undefined in the community edition. */
   resources: Pick<Resources, 'table' | 'namespace' | 'isLeftoverOfNamespace'> | undefined
+  /** Merges a hidden branch into main after its tests; null: main is read-only. Throws AppError. */
+  mergeToMain: MergeToMain | null
 }
+
+export type MergeToMain = (branch: string, message: string, request: Request) => Promise<unknown>
+
+/** Names of hidden branches begin with a character that no name of a user has. */
+const HIDDEN = '_'
+/** A hidden branch that its process left behind closes after this time. Tests of a merge take at most ten minutes. */
+const HIDDEN_HOURS = 1
 
 /** A request with the path that names its warehouse. */
 export interface WriteRequest {
@@ -29,24 +40,22 @@ export interface WriteRequest {
   body: string
 }
 
-/** A caller who may write to an open branch. */
+/** A caller who may write to an open branch, or to main. */
 export interface Writing {
   request: Request
   session: Session
-  branch: string
   author: string | null
 }
 
 export type UserWriting = ReturnType<typeof makeUserWriting>
 
-export function makeUserWriting({ sql, newId, sessions, resources }: UserWritingDeps) {
-  /** Throws 403 for a warehouse that is no branch. */
+export function makeUserWriting({ sql, newId, sessions, resources, mergeToMain }: UserWritingDeps) {
+  /** Throws 403 for a read-only warehouse. */
   async function writing({ request, prefix }: WriteRequest): Promise<Writing> {
     const session = await sessions.session(request, prefix)
-    const { branch } = session.view
-    if (branch === null)
+    if (session.view.branch === null && !(session.isMain && mergeToMain))
       throw forbidden(`warehouse ${prefix} is read-only: write to an open branch, then merge the branch`)
-    return { request, session, branch, author: callerNameOf(request) }
+    return { request, session, author: callerNameOf(request) }
   }
 
   /** Throws 403 without write permission, and `unseen` for a table that the caller does not see. */
@@ -63,45 +72,111 @@ export function makeUserWriting({ sql, newId, sessions, resources }: UserWriting
     throw forbidden(`write permission required on the pipeline or the namespace of ${tableKey(table)}`)
   }
 
-  async function perform(tx: SqlTx, { branch, author }: Writing, states: readonly NewState[]) {
-    const [first, ...others] = states
-    if (first === undefined) throw new Error('a commit changes no table')
+  async function perform(
+    tx: SqlTx,
+    { branch, author, message }: { branch: string; author: string | null; message: string },
+    states: readonly NewState[],
+  ): Promise<Done> {
     const kept = states.flatMap(({ keptState }) => keptState ?? [])
     if (kept.length > 0) await lockedHead(tx)
     for (const { table, file } of kept) if (!(await isKept(tx, table, file))) throw notKept(file)
     const head = newId()
-    const isOne = others.every(({ change }) => change.state === null)
-    const message = isOne ? first.message : `${first.message} and ${others.length} more tables`
-    const outcome = await commitToUserBranch(tx, {
-      id: head,
-      branch,
-      author,
-      message,
-      changes: states.map(({ change }) => change),
-    })
+    const changes = states.map(({ change }) => change)
+    const outcome = await commitToUserBranch(tx, { id: head, branch, author, message, changes })
     if (outcome.kind === 'closed') throw new CommitFailed(`branch ${branch} is not open`)
     if (outcome.kind === 'changed')
       throw new CommitFailed(`table ${outcome.table} has changed: load it and commit again`)
-    return { status: 200, body: { location: first.location, head } }
+    return { location: states[0]?.location ?? '', head }
+  }
+
+  /** Commits to a hidden branch on the state that the caller read, and merges it into main like a branch of a user. */
+  async function performOnMain(
+    { request, session, author }: Writing,
+    merge: MergeToMain,
+    states: readonly NewState[],
+  ): Promise<Done> {
+    const branch = `${HIDDEN}${newId()}`
+    const message = messageOf(states)
+    const opened = {
+      name: branch,
+      kind: 'user',
+      base: session.view.commit,
+      from: null,
+      description: message,
+      createdBy: author,
+      expiresInHours: HIDDEN_HOURS,
+    } as const
+    const { location } = await sql.begin(async (tx) => {
+      await openUserBranch(tx, opened)
+      return perform(tx, { branch, author, message }, states)
+    })
+    try {
+      await merge(branch, message, request)
+    } catch (error) {
+      throw refusalOf(error)
+    } finally {
+      await sql.begin((tx) => closeUserBranch(tx, branch))
+    }
+    return { location, head: null }
   }
 
   /** Commits states, once per idempotency key. Returns the metadata file of the first table. */
-  async function commitOnce(
-    by: Writing,
-    body: string,
-    prepare: () => Promise<NewState[]>,
-  ): Promise<{ location: string; head: string }> {
+  async function commitOnce(by: Writing, body: string, prepare: () => Promise<NewState[]>): Promise<Done> {
+    const { author, session } = by
+    const { branch } = session.view
     const key = keyOf(by.request, body)
+    if (branch === null) {
+      if (mergeToMain === null) throw new Error('a write to main was not refused')
+      const onMain = async () => performOnMain(by, mergeToMain, await prepare())
+      // The merge has its own transactions, so the answer is stored after it. A repetition after a crash in between is a conflict.
+      return key === null
+        ? onMain()
+        : answerOf(await answerOnce(sql, key, { prepare: onMain, perform: asAnswer }))
+    }
+    const commit = (tx: SqlTx, states: NewState[]) =>
+      perform(tx, { branch, author, message: messageOf(states) }, states)
     if (key === null) {
       const states = await prepare()
-      return (await sql.begin((tx) => perform(tx, by, states))).body
+      return sql.begin((tx) => commit(tx, states))
     }
-    const done = await answerOnce(sql, key, { prepare, perform: (tx, states) => perform(tx, by, states) })
-    if (done === null) throw new Error('a commit was neither performed nor refused')
-    return done.answer.body
+    return answerOf(
+      await answerOnce(sql, key, {
+        prepare,
+        perform: async (tx, states) => asAnswer(tx, await commit(tx, states)),
+      }),
+    )
   }
 
   return { writing, requireWrite, commitOnce }
+}
+
+/** The metadata file of the first table, and the commit of the branch; null on main. */
+interface Done {
+  location: string
+  head: string | null
+}
+
+const asAnswer = async (_: SqlTx, body: Done) => ({ status: 200, body })
+
+function answerOf(done: Once<Done> | null): Done {
+  if (done === null) throw new Error('a commit was neither performed nor refused')
+  return done.answer.body
+}
+
+function messageOf([first, ...others]: readonly NewState[]): string {
+  if (first === undefined) throw new Error('a commit changes no table')
+  const isOne = others.every(({ change }) => change.state === null)
+  return isOne ? first.message : `${first.message} and ${others.length} more tables`
+}
+
+/** Engines repeat a commit after a conflict. After failed tests they must not. */
+function refusalOf(error: unknown): unknown {
+  if (!(error instanceof AppError) || error.code !== 'FAILED_PRECONDITION') return error
+  const { results } = error.body
+  if (!Array.isArray(results)) return new CommitFailed('main has changed: load the tables and commit again')
+  const failed = results.filter((result) => result.status === 'failed')
+  const names = failed.map((result) => `${result.table} ${result.name}`)
+  return badRequest(`quality tests failed: ${names.join(', ')}; nothing was committed`)
 }
 
 function keyOf(request: Request, body: string): IdempotencyKey | null {

@@ -21,6 +21,8 @@ export interface VendingDeps {
   /** The start of every location. */
   lakeRoot: string
   region: string
+  /** Whether users may commit to main. */
+  writesMain: boolean
   /** The address of the S3 endpoint; null: below the address that the client itself used. */
   shownUrl: string | null
 }
@@ -33,14 +35,14 @@ export interface Vended {
   'storage-credentials': { prefix: string; config: Record<string, string> }[]
 }
 
-export function makeVending({ credentials, lakeRoot, region, shownUrl }: VendingDeps) {
+export function makeVending({ credentials, lakeRoot, region, writesMain, shownUrl }: VendingDeps) {
   return {
     /** Whether the client asks for credentials. */
     isWanted: ({ headers }: Request): boolean =>
       (headers.get(DELEGATION) ?? '').split(',').some((way) => way.trim() === VENDED),
 
     /**
-     * Issues credentials that read the files of this state of a table. On a branch they also add files to its directory. The S3
+     * Issues credentials that read the files of this state of a table. On a writable warehouse they also add files to its directory. The S3
      * endpoint checks the write permission with each file.
      */
     issue(request: Request, session: Session, table: TableName, loaded: LoadedTable): Vended {
@@ -50,7 +52,10 @@ export function makeVending({ credentials, lakeRoot, region, shownUrl }: Vending
       const directories = directoriesOf(table, loaded)
       const issued = credentials.issue({
         prefixes: directories.map((directory) => `${directory}/`),
-        write: session.view.branch === null ? null : writableDirectory(table, loaded),
+        write:
+          session.view.branch !== null || (writesMain && session.isMain)
+            ? writableDirectory(table, loaded)
+            : null,
         table,
         view: session.view,
         principal: { kind, userId, name, roles },

@@ -94,6 +94,8 @@ export interface Config {
   /** Wrong credentials that one address may send per minute; null: no limit. */
   authFailures: number | null
   metadataStore: boolean
+  /** Engines of users may commit to main through Iceberg REST. */
+  icebergMainWrites: boolean
   audit: boolean
   reaper: boolean
   /** Null: tables are not maintained. */
@@ -144,6 +146,7 @@ export function parseConfig(env: Env, dataDirBase: string): Config {
     ...access,
     ...parseLimits(vars, access.edition === 'community' && isLoopback(addresses.host)),
     metadataStore: vars.isOn('METADATA'),
+    icebergMainWrites: vars.either('ICEBERG_MAIN_WRITES', 'off', 'on') === 'on',
     audit: vars.isOn('AUDIT'),
     reaper: vars.isOn('REAPER'),
     maintenance: parseMaintenance(vars),

@@ -30,7 +30,7 @@ export type ShownBranch = RowOf<typeof SHOWN>
 
 export type BranchFilter = { state: ShownBranch['state']; search: string }
 
-/** `main` and the branches of users, `main` first. */
+/** `main` and the branches of users, `main` first, without the hidden branches of writes to main. */
 export const shownBranches = (sql: Sql, filter: BranchFilter, { limit, offset }: Page) =>
   select(sql, SHOWN)`
     from lake_ref ref where ${isListed(sql, filter)}
@@ -41,7 +41,7 @@ export async function countShownBranches(sql: Sql, filter: BranchFilter): Promis
 }
 
 const isListed = (sql: Sql, { state, search }: BranchFilter): Part => sql`
-  (ref.kind = 'user' or ref.name = 'main') and ref.state = ${state} and strpos(ref.name, ${search}) > 0`
+  (ref.kind = 'user' and not starts_with(ref.name, '_') or ref.name = 'main') and ref.state = ${state} and strpos(ref.name, ${search}) > 0`
 
 /** `main` or a branch of a user, in any state; null when it does not exist. */
 export async function shownBranch(sql: Sql | SqlTx, name: string): Promise<ShownBranch | null> {

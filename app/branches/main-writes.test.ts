@@ -1,0 +1,128 @@
+import { beforeEach, expect, test } from 'bun:test'
+import { duringTests } from '../../tools/test/during.ts'
+import { openTestCatalog } from '../catalog/test-catalog.ts'
+import type { Judgement } from '../quality-tests/gate.ts'
+import { ADA, mergesOf } from './test-merges.ts'
+
+// Writes of engines to main with ICEBERG_MAIN_WRITES=on: each commit is a merge after the tests of its tables.
+
+let judgement: Judgement = { results: [], reads: [] }
+let judged: string[] = []
+const lake = duringTests(() =>
+  openTestCatalog(undefined, {}, undefined, (sql) => {
+    const { service } = mergesOf(sql, async (tables) => {
+      judged.push(...tables.map(({ name }) => name))
+      return judgement
+    })
+    return (branch, message) => service.merge(branch, message, ADA)
+  }),
+)
+beforeEach(() => {
+  judgement = { results: [], reads: [] }
+  judged = []
+})
+
+const schema = { type: 'struct', fields: [{ id: 1, name: 'a', type: 'int', required: false }] }
+const GOLD = 'namespaces/default%1Fgold'
+let names = 0
+const newName = () => `t-${names++}`
+
+async function call(method: string, path: string, body?: object, headers = {}) {
+  const init = { method, headers, ...(body && { body: JSON.stringify(body) }) }
+  const answer = await lake.fetch(`/iceberg/v1/sluice/${path}`, null, init)
+  const text = await answer.text()
+  return { status: answer.status, body: text === '' ? {} : JSON.parse(text) }
+}
+const create = (name: string, headers = {}) => call('POST', `${GOLD}/tables`, { name, schema }, headers)
+const describe = (name: string) => ({
+  identifier: { namespace: ['default', 'gold'], name },
+  requirements: [{ type: 'assert-current-schema-id', 'current-schema-id': 0 }],
+  updates: [{ action: 'set-properties', updates: { owner: 'ada' } }],
+})
+const commits = async () => [
+  ...(await lake.sql`select message, tables from lake_commit where number is not null order by number`),
+]
+const openBranches = () => lake.sql`select from lake_ref where kind = 'user' and state = 'open'`
+
+test('each write is one tested commit of main', async () => {
+  const [one, two] = [newName(), newName()]
+  expect((await create(one)).status).toBe(200)
+  expect((await create(two)).status).toBe(200)
+  const before = (await commits()).length
+  const changes = { 'table-changes': [describe(one), describe(two)] }
+  expect((await call('POST', 'transactions/commit', changes)).status).toBe(204)
+  expect((await commits()).slice(before)).toEqual([
+    {
+      message: `create default.gold.${one} and 1 more tables`,
+      tables: [one, two].map((name) => `default.gold.${name}`),
+    },
+  ])
+  expect((await call('GET', `${GOLD}/tables/${two}`)).body.metadata.properties.owner).toBe('ada')
+  const names = {
+    source: describe(two).identifier,
+    destination: { ...describe(two).identifier, name: 'moved' },
+  }
+  expect((await call('POST', 'tables/rename', names)).status).toBe(204)
+  expect((await call('DELETE', `${GOLD}/tables/${one}`)).status).toBe(204)
+  const { identifiers } = (await call('GET', `${GOLD}/tables`)).body
+  expect(identifiers).toEqual([{ namespace: ['default', 'gold'], name: 'moved' }])
+  expect(judged).toEqual([one, two, one, two, 'moved'])
+  expect(await openBranches()).toHaveLength(0)
+})
+
+test('failed tests refuse the commit by their names, and nothing changes', async () => {
+  const name = newName()
+  await create(name)
+  const before = await commits()
+  const result = { table: `default.gold.${name}`, name: 'no-nulls', status: 'failed', severity: 'error' }
+  judgement = { results: [result as Judgement['results'][number]], reads: [] }
+  const { requirements, updates } = describe(name)
+  const refused = await call('POST', `${GOLD}/tables/${name}`, { requirements, updates })
+  expect([refused.status, refused.body.error.type]).toEqual([400, 'BadRequestException'])
+  expect(refused.body.error.message).toContain(`default.gold.${name} no-nulls`)
+  expect(await commits()).toEqual(before)
+  expect((await call('GET', `${GOLD}/tables/${name}`)).body.metadata.properties.owner).toBeUndefined()
+  expect(await openBranches()).toHaveLength(0)
+})
+
+test('the second of two commits from one state is a conflict', async () => {
+  const name = newName()
+  await create(name)
+  const add = (property: string) =>
+    call('POST', `${GOLD}/tables/${name}`, {
+      requirements: [{ type: 'assert-current-schema-id', 'current-schema-id': 0 }],
+      updates: [
+        {
+          action: 'add-schema',
+          schema: { ...schema, fields: [...schema.fields, { ...schema.fields[0], id: 2, name: property }] },
+        },
+        { action: 'set-current-schema', 'schema-id': -1 },
+      ],
+    })
+  const answers = await Promise.all([add('b'), add('c')])
+  expect(answers.map(({ status }) => status).sort()).toEqual([200, 409])
+  expect(answers.find(({ status }) => status === 409)?.body.error.type).toBe('CommitFailedException')
+})
+
+test('a repeated write to main with the same idempotency key gets the first answer', async () => {
+  const [name, headers] = [newName(), { 'idempotency-key': newName() }]
+  const first = await create(name, headers)
+  expect(first.status).toBe(200)
+  expect(await create(name, headers)).toEqual(first)
+})
+
+test('credentials of main write to the table; those of the past do not', async () => {
+  const name = newName()
+  await create(name)
+  const { commit } = await lake.reader()
+  const grant = async (warehouse: string) => {
+    const answer = await lake.fetch(`/iceberg/v1/${warehouse}/${GOLD}/tables/${name}`, null, {
+      headers: { 'x-iceberg-access-delegation': 'vended-credentials' },
+    })
+    const { config } = (await answer.json()) as { config: Record<string, string> }
+    const payload = config['s3.session-token']?.split('.')[0] ?? ''
+    return JSON.parse(Buffer.from(payload, 'base64url').toString()).write
+  }
+  expect(await grant('sluice')).toStartWith(`_lake/default/gold/${name}-`)
+  expect(await grant(`sluice.${commit}`)).toBeNull()
+})
