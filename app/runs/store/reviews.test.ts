@@ -1,0 +1,95 @@
+import { expect, test } from 'bun:test'
+import { expireLakeHistory } from '../../catalog/store/history.ts'
+import { commitToTestBranch } from '../../catalog/test-rows.ts'
+import type { RunId } from '../../core/ids.ts'
+import { reapingNow } from '../../retention/test-rows.ts'
+import { accepted, executed, useRuns } from '../test-runs.ts'
+import { failExpiredReviews, failStuckRuns } from './endings.ts'
+import { approveRun } from './reviews.ts'
+
+const { opened, pipelineNamed, start, tell } = useRuns()
+
+/** A run in review, requested by `ann`. */
+async function inReview(name: string, { change = 'same', isFourEyes = false } = {}) {
+  const { runs } = await pipelineNamed(name)
+  const at = { namespace: 'default', layer: 'gold', pipeline: name, trigger: 'manual' } as const
+  const id = (await runs.request(at, null, 'ann')).run_id as RunId
+  await propose(id, name, { change, isFourEyes })
+  return id
+}
+
+async function propose(
+  id: RunId,
+  name: string,
+  review: { change: string; isFourEyes?: boolean },
+  attempt = 1,
+) {
+  await start()
+  const { id: testedCommit } = await commitToTestBranch(opened.sql, `run-${id}-${attempt}`, name)
+  const facts = { attempt, testedCommit, rowsWritten: 1 }
+  await tell(
+    accepted(id, attempt),
+    executed(id, { ...facts, review: { isFourEyes: false, ...review, timeoutHours: 2 } }),
+  )
+}
+
+const approve = (id: RunId, by: string | null = 'ben') =>
+  opened.sql.begin((tx) => approveRun(tx, id, { by, message: null }))
+const stateOf = async (id: RunId) =>
+  (await opened.sql`select status, phase, attempt, error from run where id = ${id}`)[0]
+const stuck = () => opened.sql.begin((tx) => failStuckRuns(tx, { timeoutMinutes: 60, limit: 10 }))
+
+test('the time in review does not count as time of a stuck run', async () => {
+  const id = await inReview('patient')
+  const early = `interval '5 hours'`
+  await opened.sql.unsafe(`update run set started_at = started_at - ${early} where id = '${id}'`)
+  await opened.sql.unsafe(`update run_review set entered_at = entered_at - ${early} where run_id = '${id}'`)
+  expect((await stuck()).ids).toEqual([])
+  // The base of the branch is old now, so the approved run executes again.
+  await opened.sql`update branch_entry set base_content = content_id where ref = ${`run-${id}-1`}`
+  expect(await approve(id)).toMatchObject({ run: { status: 'running' } })
+  expect((await stuck()).ids).toEqual([])
+  await opened.sql`update run set started_at = started_at - interval '2 hours' where id = ${id}`
+  expect((await stuck()).ids).toEqual([id])
+})
+
+test('a review that nobody decides fails the run after its own time', async () => {
+  const id = await inReview('forgotten')
+  const expire = () => opened.sql.begin((tx) => failExpiredReviews(tx, 10))
+  expect((await expire()).ids).toEqual([])
+  await opened.sql`update run_review set expires_at = clock_timestamp() - interval '1 ms' where run_id = ${id}`
+  expect((await expire()).ids).toEqual([id])
+  expect(await stateOf(id)).toMatchObject({
+    status: 'failed',
+    error: 'review timed out: nobody approved or rejected the run within 2 hours (review_timeout_hours)',
+  })
+  expect(await approve(id)).toBeNull()
+})
+
+test('with four eyes only another user approves the run', async () => {
+  const id = await inReview('eyes', { isFourEyes: true })
+  expect(await approve(id, 'ann')).toBe('refused')
+  expect(await stateOf(id)).toMatchObject({ phase: 'review' })
+  expect(await approve(id, 'ben')).toMatchObject({ run: { status: 'success' } })
+})
+
+test('the reaper keeps the branch of a run in review', async () => {
+  const id = await inReview('kept')
+  await opened.sql`update lake_ref set created_at = created_at - interval '90 days' where name = ${`run-${id}-1`}`
+  await expireLakeHistory(await reapingNow(opened.sql, {} as never))
+  expect(await approve(id)).toMatchObject({ run: { status: 'success' } })
+})
+
+test('an approved run merges the same change and asks again for another one', async () => {
+  for (const [name, change, phase] of [
+    ['again_same', 'same', null],
+    ['again_other', 'other', 'review'],
+  ] as const) {
+    const id = await inReview(name)
+    await opened.sql`update branch_entry set base_content = content_id where ref = ${`run-${id}-1`}`
+    expect(await approve(id)).toMatchObject({ run: { status: 'running' } })
+    await opened.sql`update run set not_before = null where id = ${id}`
+    await propose(id, name, { change }, 2)
+    expect(await stateOf(id)).toMatchObject({ phase, attempt: 2 })
+  }
+})
