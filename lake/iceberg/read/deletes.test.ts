@@ -3,6 +3,7 @@ import { currentSchema, currentSnapshot, type TableMetadata } from '../format/me
 import { rowCountOf } from '../format/row-count.ts'
 import { applyUpdates } from '../format/updates.ts'
 import { readIndependently, useTestLake } from '../test-lake.ts'
+import { MAINTAINED_DELETES_LIMIT, planMaintenance } from '../write/maintenance.ts'
 import { withLineage } from './lineage.ts'
 import { liveManifestsOf, tableFilesOf } from './scan.ts'
 
@@ -284,6 +285,35 @@ describe('default values of format version 3', () => {
     expect(() =>
       applyUpdates(table, [{ action: 'upgrade-format-version', 'format-version': 3 }, add], { at: 1 }),
     ).toThrow('column "s.b": default values of nested columns')
+  })
+})
+
+describe('maintenance', () => {
+  const rules = { bytesLimit: 1e9, isKeyed: false }
+  const planOf = async (table: TableMetadata) => planMaintenance(table, rules, lake.reader)
+
+  test('rewrites a file with many delete files, although few of its rows are deleted', async () => {
+    let table = await lake.write(null, 'SELECT i AS a FROM range(1000) t(i)', 'append')
+    const [location = ''] = (await filesOf(table)).map(({ file }) => file.location)
+    for (let i = 0; i < MAINTAINED_DELETES_LIMIT; i++)
+      table = await lake.writeDelta(table, { positions: () => position(location, i) })
+    expect(await planOf(table)).toBeNull()
+    table = await lake.writeDelta(table, { positions: () => position(location, 500) })
+    expect((await planOf(table))?.groups.flat().map(({ file }) => file.location)).toEqual([location])
+  })
+
+  test('rewrites a file whose deletion vector deletes many rows, and no others', async () => {
+    let table = await lake.write(null, 'SELECT i AS a FROM range(10) t(i)', 'append')
+    table = await lake.write(table, 'SELECT i AS a FROM range(10) t(i)', 'append')
+    table = applyUpdates(table, [{ action: 'upgrade-format-version', 'format-version': 3 }], { at: 1 })
+    const [first = '', second = ''] = (await filesOf(table)).map(({ file }) => file.location)
+    table = await lake.writeDelta(table, {
+      vectors: [
+        [first, [0]],
+        [second, [0, 1]],
+      ],
+    })
+    expect((await planOf(table))?.groups.flat().map(({ file }) => file.location)).toEqual([second])
   })
 })
 

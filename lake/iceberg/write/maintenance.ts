@@ -2,7 +2,14 @@
 // result as one `replace` snapshot. See ADR 53.
 
 import { quoteIdentifier } from '../../quote.ts'
-import { FILE_BYTES, fileBytesOf, fileRowsFor, SMALL_FILES_LIMIT, SMALL_SHARE } from '../format/layout.ts'
+import {
+  DELETE_FILES_LIMIT,
+  FILE_BYTES,
+  fileBytesOf,
+  fileRowsFor,
+  SMALL_FILES_LIMIT,
+  SMALL_SHARE,
+} from '../format/layout.ts'
 import { tupleText } from '../format/manifest.ts'
 import { currentSnapshot, type TableMetadata } from '../format/metadata.ts'
 import type { Schema } from '../format/types.ts'
@@ -30,6 +37,8 @@ import {
 export const MAINTAINED_MANIFESTS_LIMIT = 16
 /** A file in which more than this share of the rows is deleted is rewritten. */
 export const DELETED_SHARE = 0.1
+/** A file with more delete files is rewritten, before a merge has to do it. Readers open each of them. */
+export const MAINTAINED_DELETES_LIMIT = DELETE_FILES_LIMIT / 2
 
 export interface MaintenanceRules {
   /** One maintenance of a table reads at most this many bytes. */
@@ -57,7 +66,8 @@ export function groupsToRewrite(
   const fileRows = fileRowsFor(files.reduce((sum, { file }) => sum + file.recordCount, 0))
   const isSmall = ({ file }: TableFile) =>
     file.sizeBytes < fileBytes * SMALL_SHARE && (!isKeyed || file.recordCount < fileRows * SMALL_SHARE)
-  const hasDeletes = (file: TableFile) => deletedShareOf(file) > DELETED_SHARE
+  const hasDeletes = (each: TableFile) =>
+    deletedShareOf(each) > DELETED_SHARE || (each.file.deletes?.files.length ?? 0) > MAINTAINED_DELETES_LIMIT
   const tier = ({ file }: TableFile) => (isKeyed ? 0 : tierOf(file.sizeBytes))
   const limit = { bytes: fileBytes, rows: isKeyed ? fileRows : Number.POSITIVE_INFINITY }
   const similar = Map.groupBy(
