@@ -15,6 +15,7 @@ import { benchRunLatency } from './run-latency.ts'
 import { benchSchedulerTick } from './scheduler-tick.ts'
 import { benchSse } from './sse.ts'
 import { benchStart } from './start.ts'
+import { benchTpch } from './tpch.ts'
 import { benchTriggerLatency } from './trigger-latency.ts'
 import { benchUploads } from './uploads.ts'
 
@@ -36,6 +37,7 @@ const BENCHMARKS: Record<string, () => Promise<void>> = {
   query: benchQuery,
   'many-files': benchManyFiles,
   'engines-read': benchEnginesRead,
+  tpch: benchTpch,
 }
 
 const names = process.argv.slice(2)

@@ -32,7 +32,7 @@ export interface EngineAccess {
   allowedDirectories: readonly string[]
   /** Absolute paths of single files. */
   allowedPaths: readonly string[]
-  /** The engine reads a file again for each use and caches none of its bytes. */
+  /** The engine reads a file again for each use and caches nothing of it. */
   keepsNoFiles?: boolean
   /** Receives the profile of the last statement as JSON. Without it, statements are not profiled. */
   profilePath?: string
@@ -87,7 +87,7 @@ export async function prepareEngine(size: EngineSize): Promise<PreparedEngine> {
         `${profiling}
          ${share ? `SET memory_limit = '${share.memoryLimitBytes}B'; SET threads = ${share.threads};` : ''}
          ${optimizers ? await disablingOthers(engine, optimizers) : ''}
-         ${keepsNoFiles ? 'SET enable_external_file_cache = false;' : ''}
+         ${keepsNoFiles ? 'SET enable_external_file_cache = false;' : 'SET parquet_metadata_cache = true;'}
          SET temp_directory = ${quoteLiteral(tempDirectory)};
          SET max_temp_directory_size = '${size.tempLimitBytes}B';
          SET allowed_directories = ${quoteList(allowedDirectories)};

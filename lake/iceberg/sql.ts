@@ -110,5 +110,5 @@ export function schemaMapLiteral(
  * Reads the fields under the names c0, c1 and so on, because a column of the table could hide the engine's columns `filename`
  * and `file_row_number`.
  */
-export const parquetScan = (fields: readonly NestedField[], paths: readonly string[]): string =>
-  `read_parquet([${paths.map(quoteLiteral).join(', ')}], schema = ${schemaMapLiteral(fields, (_, i) => `c${i}`)})`
+export const parquetScan = (fields: readonly NestedField[], paths: readonly string[], options = ''): string =>
+  `read_parquet([${paths.map(quoteLiteral).join(', ')}], schema = ${schemaMapLiteral(fields, (_, i) => `c${i}`)}${options})`

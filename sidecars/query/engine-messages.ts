@@ -1,6 +1,7 @@
 import { type Static, Type } from '@sinclair/typebox'
 import { TypeCompiler } from '@sinclair/typebox/compiler'
 import type { EngineAccess, EngineSize } from '../../lake/engine/instance.ts'
+import type { Source } from '../../lake/iceberg/read/by-name.ts'
 import { COMPARISONS } from '../../lake/iceberg/read/scan-filter.ts'
 import type * as engineProcess from '../engine/engine-process.ts'
 import { limits } from './limits.ts'
@@ -49,9 +50,7 @@ export interface ViewName extends SchemaPath {
   name: string
 }
 
-export interface TableView extends ViewName {
-  /** A table expression of SQL. */
-  from: string
+export interface TableView extends ViewName, Source {
   /** The key of the stored view that the expression contains. It may read every table, and the views before it. */
   storedView?: string
 }

@@ -187,7 +187,7 @@ class Lease implements EngineLease {
     for (const view of drop) this.#forget(view)
     for (const { state, ...view } of define) {
       this.#forget(view)
-      const characters = view.from.length
+      const characters = view.from.length + (view.byName?.from.length ?? 0)
       record.characters += characters
       record.tables.set(viewKey(view), { view, state, characters })
     }

@@ -90,7 +90,7 @@ export function makeQueries({ tablesAt, openTable, readViewSql, engines }: Query
       const state = each.value?.state ?? readable.state
       if (engine.has(viewOf(table), state)) return []
       return [
-        { ...(each.value ? { ...viewOf(table), from: each.value.from() } : storedView(readable)), state },
+        { ...(each.value ? { ...viewOf(table), ...each.value.source() } : storedView(readable)), state },
       ]
     })
     const total = states.reduce((sum, state) => sum + (state?.files ?? 0), 0)

@@ -5,6 +5,7 @@ import { type Engine, openLocked } from '../../lake/engine/instance.ts'
 import { plannedTreeOn, type SyntaxTree } from '../../lake/engine/parser.ts'
 import { BrokenStream } from '../../lake/engine/rows.ts'
 import { checkReadOnly, limited, withOwnLines } from '../../lake/engine/statement.ts'
+import { sourceIn } from '../../lake/iceberg/read/by-name.ts'
 import { quoteIdentifier } from '../../lake/quote.ts'
 import type {
   AnswerOf,
@@ -61,13 +62,14 @@ export class QueryEngine {
   }
 
   async run({ statement, catalog, define, drop, places, ...size }: Run): Promise<AnswerOf<'run'>> {
+    const tables: TableView[] = []
+    for (const view of define)
+      if (view.storedView === undefined) tables.push({ ...view, from: await sourceIn(this.#engine, view) })
     const statements = [
       ...drop.map((view) => `DROP VIEW IF EXISTS ${nameOf(view)}`),
       ...this.#detachUnused(places),
-      ...define.flatMap((view) => [
-        ...this.#schemaStatements(view),
-        ...(view.storedView === undefined ? [definitionOf(view)] : []),
-      ]),
+      ...define.flatMap((view) => this.#schemaStatements(view)),
+      ...tables.map(definitionOf),
       ...this.#use(catalog ?? NOWHERE),
     ]
     await this.#prepare(statements)

@@ -3,6 +3,7 @@ import { LRUCache } from 'lru-cache'
 import { keyIn } from '../../lake/iceberg/format/location.ts'
 import { currentSchema, currentSnapshot, parseMetadata } from '../../lake/iceberg/format/metadata.ts'
 import type { Schema } from '../../lake/iceberg/format/types.ts'
+import { readByName, type Source } from '../../lake/iceberg/read/by-name.ts'
 import { type FileBounds, fileBounds } from '../../lake/iceberg/read/file-bounds.ts'
 import {
   liveManifestsOf,
@@ -26,8 +27,8 @@ export interface Relation {
   /** Identifies the local copies and the files of the relation: `authority content`, and the files unless they are all. */
   state: string
   files: number
-  /** A table expression over local files. */
-  from(): string
+  /** Table expressions over local files. */
+  source(): Source
   /** Releases the files, which stay in place until this call. */
   release(): void
 }
@@ -94,11 +95,11 @@ export function makeRelations({ lakeDir, cache }: RelationOptions): OpenTable {
         return {
           state: selected === null ? key : `${key} ${digestOf(selected)}`,
           files: wanted.length,
-          from: () =>
-            readTable(
-              schema,
-              localFiles(wanted, new Map(Array.from(opened, ([id, { path }]) => [id, path]))),
-            ),
+          source() {
+            const paths = new Map(Array.from(opened, ([id, { path }]) => [id, path]))
+            const local = localFiles(wanted, paths)
+            return { from: readTable(schema, local), byName: readByName(schema, local) }
+          },
           release: () => {
             for (const lease of opened.values()) lease.release()
           },
@@ -123,9 +124,10 @@ async function contentOf(table: CommitTable, files: LakeFiles, reader: ManifestR
   const schema = currentSchema(metadata)
   return {
     schema,
-    files: tableFiles.map(({ file: { location, sizeBytes, deletes } }) => ({
+    files: tableFiles.map(({ file: { location, sizeBytes, recordCount, deletes } }) => ({
       location,
       sizeBytes,
+      recordCount,
       ...(deletes && { deletes }),
     })),
     bounds:

@@ -11,11 +11,13 @@ import { hasLineage, inheritedSql, type Lineage } from './lineage.ts'
 import type { LiveFile } from './scan.ts'
 
 /** The facts about a data file that a reader of all its rows needs. */
-export type ReadableFile = Pick<LiveFile, 'location' | 'sizeBytes' | 'deletes' | 'lineage'>
+export type ReadableFile = Pick<LiveFile, 'location' | 'sizeBytes' | 'recordCount' | 'deletes' | 'lineage'>
 
 /** A data file on this machine. */
 export interface LocalFile {
   readonly path: string
+  /** Rows in the file, deleted ones included. */
+  readonly recordCount?: number
   readonly deletes?: LocalDeletes
   /** Only rows that keep their ids need it. */
   readonly lineage?: Lineage
@@ -51,8 +53,9 @@ export function localFiles(files: readonly ReadableFile[], paths: ReadonlyMap<st
     assert(path !== undefined, `no local file for ${location}`)
     return path
   }
-  return files.map(({ location, deletes, lineage }) => ({
+  return files.map(({ location, recordCount, deletes, lineage }) => ({
     path: pathOf(location),
+    recordCount,
     ...(lineage && { lineage }),
     ...(deletes && {
       deletes: { ...deletes, location, paths: deletes.files.map(({ id }) => pathOf(id)) },
@@ -67,6 +70,14 @@ export const movedTo = (files: readonly LocalFile[], pathFor: (path: string) => 
     path: pathFor(path),
     ...(deletes && { deletes: { ...deletes, paths: deletes.paths.map(pathFor) } }),
   }))
+
+/** The rows in files, deleted ones included. Undefined: unknown. */
+export const rowsOf = (files: readonly LocalFile[]): number | undefined =>
+  files.reduce<number | undefined>(
+    (sum, { recordCount }) =>
+      sum === undefined || recordCount === undefined ? undefined : sum + recordCount,
+    0,
+  )
 
 /**
  * A table expression over the rows of data files that are not deleted. Without files, it is an empty relation with the same
@@ -104,7 +115,14 @@ export function readPositions(
 function wholeFiles({ fields }: Schema, files: readonly LocalFile[], fileColumn: string | undefined): string {
   const more = fileColumn === undefined ? '' : `, filename = ${quoteLiteral(fileColumn)}`
   const paths = files.map(({ path }) => quoteLiteral(path)).join(', ')
-  return `read_parquet([${paths}], schema = ${schemaMapLiteral(fields, ({ name }) => name)}${more})`
+  const schema = schemaMapLiteral(fields, ({ name }) => name)
+  return `read_parquet([${paths}], schema = ${schema}${cardinalityOption(files)}${more})`
+}
+
+/** Without it, the engine takes every file for a small one and orders joins badly. Zero would mean unknown. */
+function cardinalityOption(files: readonly LocalFile[]): string {
+  const rows = rowsOf(files) ?? 0
+  return rows === 0 ? '' : `, explicit_cardinality = ${rows}`
 }
 
 type Deleted = LocalFile & { readonly deletes: LocalDeletes }
@@ -147,6 +165,7 @@ function selectUndeleted(
   const scan = parquetScan(
     fields,
     files.map(({ path }) => path),
+    cardinalityOption(files),
   )
   return [
     `SELECT ${columns.join(', ')} FROM ${scan} t`,

@@ -8,6 +8,7 @@ import {
 } from '../../../lake/iceberg/format/metadata.ts'
 import { rowCountOf } from '../../../lake/iceberg/format/row-count.ts'
 import type { Schema } from '../../../lake/iceberg/format/types.ts'
+import { readByName } from '../../../lake/iceberg/read/by-name.ts'
 import {
   dataFilesOf,
   type LiveFile,
@@ -175,7 +176,9 @@ export async function openInstance(
 export const viewOf = ({ name, schema, files, view }: TableInput): TableView => ({
   schema: schemaOf(name),
   name: name.name,
-  ...(view ? { from: `(\n${view.sql}\n)`, storedView: tableKey(name) } : { from: readTable(schema, files) }),
+  ...(view
+    ? { from: `(\n${view.sql}\n)`, storedView: tableKey(name) }
+    : { from: readTable(schema, files), byName: readByName(schema, files) }),
 })
 
 export const schemaOf = ({ namespace, layer }: TableName) => `${namespace}.${layer}`

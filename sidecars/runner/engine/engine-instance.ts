@@ -7,6 +7,7 @@ import { nextChunk } from '../../../lake/engine/rows.ts'
 import { readStatement, StatementRefused } from '../../../lake/engine/statement.ts'
 import { isOneOf, isTraceless } from '../../../lake/engine/traceless.ts'
 import { parseDuckType, renderDuckType } from '../../../lake/iceberg/format/duckdb-type.ts'
+import { sourceIn } from '../../../lake/iceberg/read/by-name.ts'
 import { quoteIdentifier, quoteLiteral } from '../../../lake/quote.ts'
 import { limits } from '../limits.ts'
 import { previewSelect } from '../preview/preview-select.ts'
@@ -182,15 +183,15 @@ export class EngineInstance {
   async #show(tables: Input<'show'>['tables']): Promise<void> {
     const schemas = new Set(tables.map(({ schema }) => schema)).difference(this.#schemas)
     for (const schema of schemas) this.#schemas.add(schema)
-    const shown = ({ schema, name, from }: TableView) =>
+    const shown = ({ schema, name }: TableView, from: string) =>
       `CREATE OR REPLACE VIEW ${quoteIdentifier(schema)}.${quoteIdentifier(name)} AS SELECT * FROM ${from}`
-    const statements = [
-      ...Array.from(schemas, (schema) => `CREATE SCHEMA ${quoteIdentifier(schema)}`),
-      ...tables.filter(({ storedView }) => storedView === undefined).map(shown),
-    ]
+    const statements = Array.from(schemas, (schema) => `CREATE SCHEMA ${quoteIdentifier(schema)}`)
+    for (const table of tables)
+      if (table.storedView === undefined) statements.push(shown(table, await sourceIn(this.#open, table)))
     if (statements.length > 0) await this.#open.run(statements.join(';'))
     // A stored view may read any table and any view before it.
-    for (const table of tables) if (table.storedView !== undefined) await this.#showView(table, shown(table))
+    for (const table of tables)
+      if (table.storedView !== undefined) await this.#showView(table, shown(table, table.from))
   }
 
   async #showView({ storedView }: TableView, sql: string): Promise<void> {

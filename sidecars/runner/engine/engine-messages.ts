@@ -2,6 +2,7 @@ import { type Static, type TSchema, Type } from '@sinclair/typebox'
 import { TypeCompiler } from '@sinclair/typebox/compiler'
 import type { EngineAccess, EngineSize } from '../../../lake/engine/instance.ts'
 import type { TableName } from '../../../lake/engine/traceless.ts'
+import type { Source } from '../../../lake/iceberg/read/by-name.ts'
 import type { FromEngine } from '../../engine/engine-process.ts'
 import { limits } from '../limits.ts'
 
@@ -70,9 +71,7 @@ export type RequestKind = EngineRequest['kind']
 export type RequestOf<K extends RequestKind> = Extract<EngineRequest, { kind: K }>
 
 /** A relation of the instance, by schema and name. */
-export interface TableView extends TableName {
-  /** A table expression. */
-  from: string
+export interface TableView extends TableName, Source {
   /** The key of the stored view that the expression contains. An error names it. */
   storedView?: string
 }
