@@ -332,6 +332,7 @@ function makePipelineServices(parts: ServiceParts, { runner }: Sidecars, { resto
     requests: session('requests'),
     newId,
     notices,
+    hasFourEyes: config.edition === 'pro',
     runnable: (path, isDraft) => pipelines.runnable(path, isDraft),
     nudge: (about) => background.nudge(about),
   })

@@ -33,8 +33,8 @@ async function propose(
   )
 }
 
-const approve = (id: RunId, by: string | null = 'ben') =>
-  opened.sql.begin((tx) => approveRun(tx, id, { by, message: null }))
+const approve = (id: RunId, by: string | null = 'ben', hasFourEyes = true) =>
+  opened.sql.begin((tx) => approveRun(tx, id, { by, message: null, hasFourEyes }))
 const stateOf = async (id: RunId) =>
   (await opened.sql`select status, phase, attempt, error from run where id = ${id}`)[0]
 const stuck = () => opened.sql.begin((tx) => failStuckRuns(tx, { timeoutMinutes: 60, limit: 10 }))
@@ -71,6 +71,11 @@ test('with four eyes only another user approves the run', async () => {
   expect(await approve(id, 'ann')).toBe('refused')
   expect(await stateOf(id)).toMatchObject({ phase: 'review' })
   expect(await approve(id, 'ben')).toMatchObject({ run: { status: 'success' } })
+})
+
+test('an edition without four eyes lets the requester approve the run', async () => {
+  const id = await inReview('alone', { isFourEyes: true })
+  expect(await approve(id, 'ann', false)).toMatchObject({ run: { status: 'success' } })
 })
 
 test('the reaper keeps the branch of a run in review', async () => {

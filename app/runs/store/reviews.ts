@@ -73,6 +73,8 @@ export interface Approval {
   /** The reviewer; null without a credential. */
   by: string | null
   message: string | null
+  /** Whether `reviewers: four-eyes` counts. */
+  hasFourEyes: boolean
 }
 
 export interface Approved {
@@ -88,7 +90,7 @@ export interface Approved {
 export async function approveRun(
   tx: SqlTx,
   id: RunId,
-  { by, message }: Approval,
+  { by, message, hasFourEyes }: Approval,
 ): Promise<Approved | 'refused' | null> {
   const { runs, now } = await lockRuns(tx, [id])
   const run = runs.get(id)
@@ -106,7 +108,7 @@ export async function approveRun(
       requestedBy: computed<string | null>('r.requested_by'),
     })`from run_review v join run r on r.id = v.run_id where v.run_id = ${id}`,
   )
-  if (review.fourEyes && by !== null && by === review.requestedBy) return 'refused'
+  if (hasFourEyes && review.fourEyes && by !== null && by === review.requestedBy) return 'refused'
   const lines: LogLine[] = []
   const appendLine: AppendLine = (moved, line, level, text) =>
     lines.push({
