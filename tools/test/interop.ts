@@ -7,6 +7,7 @@ import { findChromium } from './chromium.ts'
 import { runEndToEnd, runLongPauses } from './e2e.ts'
 import { judgeByEngines } from './engines.ts'
 import { pythonWithLibraries } from './python.ts'
+import { judgeByRestKit } from './rest-kit.ts'
 import { type S3Server, startS3Server } from './s3-server.ts'
 import { inScratch } from './scratch.ts'
 import { type SystemPostgres, startSystemPostgres } from './system-postgres.ts'
@@ -60,6 +61,7 @@ await inScratch(async () => {
     tally.heading('Sandboxes of engine processes, with a trace of their system calls (bun test)')
     await runBunTest(tally, ['./sidecars/sandbox'], { REQUIRE_SANDBOXES: '1' })
     await judgeByEngines(tally)
+    await judgeByRestKit(tally)
     await runEndToEnd(tally, { title: 'Pages in a browser', browser: 'only' })
     await runLongPauses(tally)
     if (s3 && database) {
