@@ -1,4 +1,4 @@
-// Entry of the reaper's thread. It lives for one tick, which it performs when this replica leads.
+// Entry of a thread of the reaper. It lives for one task, which it performs when this replica leads.
 import { attemptTokenKey } from '../app/catalog/store/token-key.ts'
 import { makeTokens } from '../app/catalog/tokens.ts'
 import { systemClock } from '../app/core/clock.ts'
@@ -9,7 +9,7 @@ import { makeNotices, type RunCompleted } from '../app/runs/service.ts'
 import { openDatabase, type Sql } from '../drizzle/client.ts'
 import { startLeadership } from './leadership/leadership.ts'
 import type { MaintenanceOptions } from './reaper/maintenance.ts'
-import { dryRun, lookAtTime, TickEnded, type TickOptions, tick } from './reaper/reaper.ts'
+import { dryRun, lookAtTime, maintain, TickEnded, type TickOptions, tick } from './reaper/reaper.ts'
 import { makeObjectCalls } from './runtime/object-calls.ts'
 import { type FromWorker, type MaintenanceMeans, ToReaper } from './threads/channel.ts'
 import { serveThread } from './threads/serve-thread.ts'
@@ -43,87 +43,88 @@ async function maintenanceOf(
   }
 }
 
-serveThread(
-  'reaper',
-  ToReaper,
-  async ({ databaseUrl, processId, isRequested, isDry, maintenance }, { post, log }) => {
-    const { sql, close } = openDatabase(databaseUrl, {
-      connections: 1,
-      rawConnections: 2,
-      application: 'sluice reaper',
-      settings: {
-        lock_timeout: 5_000,
-        statement_timeout: 60_000,
-        idle_in_transaction_session_timeout: 10_000,
-      },
-    })
-    const { objects, answered } = makeObjectCalls((id, call) => post({ type: 'objectCall', id, call }))
-    const notices = makeNotices(sql, (error) =>
-      log.warn('announcement of changed runs not sent: log streams and triggers react at their next sweep', {
-        error,
-      }),
-    )
-    const pause = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms))
-    let changed = () => {}
-    const leadership = startLeadership({
-      databaseUrl,
-      role: 'reaper',
-      holder: processId,
+serveThread('reaper', ToReaper, async ({ databaseUrl, processId, isRequested, task }, { post, log }) => {
+  // Ticks go on during maintenance, and a process leads a role with one thread.
+  const role = task.kind === 'maintenance' ? 'maintenance' : 'reaper'
+  const { sql, close } = openDatabase(databaseUrl, {
+    connections: 1,
+    rawConnections: 2,
+    application: 'sluice reaper',
+    settings: {
+      lock_timeout: 5_000,
+      statement_timeout: 60_000,
+      idle_in_transaction_session_timeout: 10_000,
+    },
+  })
+  const { objects, answered } = makeObjectCalls((id, call) => post({ type: 'objectCall', id, call }))
+  const notices = makeNotices(sql, (error) =>
+    log.warn('announcement of changed runs not sent: log streams and triggers react at their next sweep', {
+      error,
+    }),
+  )
+  const pause = (ms: number) => new Promise<void>((resolve) => setTimeout(resolve, ms))
+  let changed = () => {}
+  const leadership = startLeadership({
+    databaseUrl,
+    role,
+    holder: processId,
+    log,
+    onChange(isLeading) {
+      if (role === 'reaper') post({ type: 'led', isLeading })
+      changed()
+    },
+  })
+  let isStopping = false
+  const checkRunning = () => {
+    if (isStopping) throw new TickEnded('reaper tick stopped early: the next tick continues')
+  }
+
+  async function tickOnce(): Promise<FromWorker> {
+    while (!leadership.isLeading()) {
+      checkRunning()
+      const change = Promise.withResolvers<void>()
+      changed = change.resolve
+      // Also queried for a requested tick: without a database no replica leads, and the failed query reaches the caller.
+      const { isDue } = await lookAtTime(sql)
+      if (!isRequested && !isDue) return { type: 'reaped', failures: [] }
+      await Promise.race([pause(LOOK_MS), change.promise])
+    }
+    const options: TickOptions = {
+      sql,
+      write: leadership.write,
+      objects,
+      newId,
       log,
-      onChange(isLeading) {
-        post({ type: 'led', isLeading })
-        changed()
-      },
-    })
-    let isStopping = false
-    const checkRunning = () => {
-      if (isStopping) throw new TickEnded('reaper tick stopped early: the next tick continues')
-    }
-
-    async function tickOnce(): Promise<FromWorker> {
-      while (!leadership.isLeading()) {
-        checkRunning()
-        const change = Promise.withResolvers<void>()
-        changed = change.resolve
-        // Also queried for a requested tick: without a database no replica leads, and the failed query reaches the caller.
-        const { isDue } = await lookAtTime(sql)
-        if (!isRequested && !isDue) return { type: 'reaped', failures: [] }
-        await Promise.race([pause(LOOK_MS), change.promise])
-      }
-      const options: TickOptions = {
-        maintenance: maintenance && (await maintenanceOf(maintenance, { sql, log, post })),
-        sql,
-        write: leadership.write,
-        objects,
-        newId,
-        log,
-        isRequested,
-        pause,
-        checkRunning,
-        onCompleted(runs: RunCompleted[]) {
-          if (runs.length === 0) return
-          notices.completed(runs)
-          notices.changed(runs.map((run) => run.run_id))
-          post({ type: 'runsEnded', status: 'failed', count: runs.length })
-        },
-      }
-      if (isDry) return { type: 'dryRunDone', result: await dryRun(options) }
-      const result = await tick(options)
-      return { type: 'reaped', failures: result?.failures ?? [] }
-    }
-
-    const done = tickOnce().then(post, (error) => {
-      log[error instanceof TickEnded ? 'warn' : 'error']('reaper tick not completed', { error })
-    })
-    return {
-      received: ({ id, answer }) => answered(id, answer),
-      done,
-      async stop() {
-        isStopping = true
-        await done
-        await leadership.stop()
-        await close()
+      isRequested,
+      pause,
+      checkRunning,
+      onCompleted(runs: RunCompleted[]) {
+        if (runs.length === 0) return
+        notices.completed(runs)
+        notices.changed(runs.map((run) => run.run_id))
+        post({ type: 'runsEnded', status: 'failed', count: runs.length })
       },
     }
-  },
-)
+    if (task.kind === 'dryRun') return { type: 'dryRunDone', result: await dryRun(options) }
+    if (task.kind === 'maintenance') {
+      await maintain(options, await maintenanceOf(task.means, { sql, log, post }))
+      return { type: 'maintenanceDone' }
+    }
+    const result = await tick(options)
+    return { type: 'reaped', failures: result?.failures ?? [] }
+  }
+
+  const done = tickOnce().then(post, (error) => {
+    log[error instanceof TickEnded ? 'warn' : 'error']('reaper tick not completed', { error })
+  })
+  return {
+    received: ({ id, answer }) => answered(id, answer),
+    done,
+    async stop() {
+      isStopping = true
+      await done
+      await leadership.stop()
+      await close()
+    },
+  }
+})

@@ -188,6 +188,7 @@ export async function openTestService() {
     objects,
     tokens,
     lakeRoot,
+    databaseUrl: postgres.url,
     /** The address of the service. */
     url,
     /** The lake directory, for a runner that shares the disk. */

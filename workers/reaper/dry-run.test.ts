@@ -18,7 +18,6 @@ const options = (objects: ReaperObjects = agedObjects()): TickOptions => ({
   newId,
   log: testLog,
   isRequested: true,
-  maintenance: null,
   pause: async () => {},
   checkRunning: () => {},
   onCompleted: () => {},

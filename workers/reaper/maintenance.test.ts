@@ -1,4 +1,6 @@
 import { beforeEach, expect, setDefaultTimeout, test } from 'bun:test'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { Code, ConnectError } from '@connectrpc/connect'
 import { headOfMain } from '../../app/catalog/branches.ts'
 import { tableAt } from '../../app/catalog/store/tables.ts'
@@ -9,9 +11,10 @@ import type { RunnerClient } from '../../app/rpc/clients.ts'
 import { testLog } from '../../app/test-app.ts'
 import type { TableName } from '../../lake/pipeline/names.ts'
 import { useRunner } from '../../sidecars/runner/test-runner.ts'
-import { directObjects } from '../runtime/object-calls.ts'
+import { answerObjectCall, directObjects } from '../runtime/object-calls.ts'
 import type { MaintenanceOutcome } from '../threads/counted.ts'
 import { maintainTables } from './maintenance.ts'
+import { makeReaper } from './reaper-host.ts'
 
 setDefaultTimeout(120_000)
 const { service, runner, aTable, publish, judgeMain } = await useRunner({})
@@ -144,4 +147,38 @@ test('a failed runner closes the branch, and other tables are maintained', async
   expect(outcomes.map(([outcome]) => outcome)).toEqual(['failed', 'replaced'])
   for (const table of tables) await expectIds(table, ONE_TO_NINE)
   expect(await branches()).toMatchObject([{ state: 'deleted' }])
+})
+
+test('a requested tick ends while a table is maintained', async () => {
+  const table = await tableOfManyFiles()
+  const asked = Promise.withResolvers<void>()
+  // A runner that accepts the work and never answers.
+  const silent = createServer((request) => {
+    if (request.url?.endsWith('/MaintainTable')) asked.resolve()
+  })
+  await new Promise<void>((resolve) => silent.listen(0, '127.0.0.1', resolve))
+  const host = makeReaper({
+    sql,
+    answerObjectCall: (call) => answerObjectCall(service.objects, call),
+    settings: { processId: newId(), databaseUrl: service.databaseUrl, logFormat: 'text' },
+    maintenance: {
+      runnerUrls: [`http://127.0.0.1:${(silent.address() as AddressInfo).port}`],
+      publicUrl: service.url,
+      lakeRoot: service.lakeRoot,
+      sidecarToken: '',
+      sidecarTokenUrls: [],
+      tableBytes: 1_073_741_824,
+      tickBytes: 4_294_967_296,
+    },
+    log: testLog,
+    onMessage: () => {},
+  })
+  await host.run()
+  await asked.promise
+  await host.run()
+  expect((await host.dryRun()).incomplete).toEqual([])
+  await host.stop()
+  silent.closeAllConnections()
+  silent.close()
+  await expectIds(table, ONE_TO_NINE)
 })

@@ -1,10 +1,16 @@
-// The API process's side of the reaper's thread. Asks the database whether a tick is due, starts a thread for the tick, and
-// forwards its calls of the object store.
+// The API process's side of the reaper's threads. Asks the database whether a tick is due, starts a thread for the tick and then
+// one for the maintenance of tables, and forwards their calls of the object store.
 import type { Log } from '../../app/core/log.ts'
 import type { DryRunResult } from '../../app/core/removals.ts'
 import type { Sql } from '../../drizzle/client.ts'
 import type { AnswerObjectCall } from '../runtime/object-calls.ts'
-import type { FromWorker, MaintenanceMeans, ThreadSettings, ToReaper } from '../threads/channel.ts'
+import type {
+  FromWorker,
+  MaintenanceMeans,
+  ReaperSettings,
+  ThreadSettings,
+  ToReaper,
+} from '../threads/channel.ts'
 import { type Loop, startLoop } from '../threads/loop.ts'
 import { runWorkerOnce } from '../threads/run-once.ts'
 import { lookAtTime } from './reaper.ts'
@@ -16,10 +22,12 @@ const TICK_MS = 2 * 3_600_000
 /** Minimum time between a failed tick and the next automatic one. */
 const AFTER_FAILURE_MS = 60_000
 
+type Task = ReaperSettings['task']
+
 export interface ReaperHost {
   /** Starts checking whether a tick is due. Call once. */
   start(): void
-  /** Performs a complete tick. First waits for a tick under way, here or on another replica. Rejects if the tick fails. */
+  /** Performs a complete tick, without the maintenance that follows. First waits for a tick under way, here or on another replica. Rejects if the tick fails. */
   run(): Promise<void>
   /** Lists what a tick would remove, and removes nothing. Waits as `run` does. */
   dryRun(): Promise<DryRunResult>
@@ -49,6 +57,7 @@ export function makeReaper({
 }: ReaperHostOptions): ReaperHost {
   const ending = new AbortController()
   let underWay: Promise<void> = Promise.resolve()
+  let maintaining: Promise<void> | null = null
   /** A requested tick that has not begun. All requests until then share it. */
   let requested: Promise<void> | null = null
   let requestedDryRun: Promise<DryRunResult> | null = null
@@ -56,14 +65,14 @@ export function makeReaper({
   /** Time of this host's first check whether a tick is due. `over`: the tick that follows every start has been requested. */
   let firstLook: Date | 'over' | null = null
 
-  async function performTick(mode: { isRequested: boolean; isDry: boolean }): Promise<DryRunResult | null> {
+  /** Returns the last message with a result. */
+  async function performTask(task: Task, isRequested: boolean): Promise<FromWorker | null> {
     if (ending.signal.aborted) throw new Error('reaper tick not started: the service is stopping')
-    let isCompleted = false
-    let result: DryRunResult | null = null
+    let result: FromWorker | null = null
     await runWorkerOnce<ToReaper>({
       name: 'reaper',
       path: new URL('../reaper.worker.ts', import.meta.url),
-      startMessage: { type: 'start', settings: { ...settings, ...mode, maintenance } },
+      startMessage: { type: 'start', settings: { ...settings, isRequested, task } },
       timeoutMs: TICK_MS,
       log,
       signal: ending.signal,
@@ -72,35 +81,46 @@ export function makeReaper({
           void answerObjectCall(message.call).then((answer) =>
             thread.post({ type: 'objectAnswer', id: message.id, answer }),
           )
-        if (message.type === 'reaped') isCompleted = true
-        if (message.type === 'dryRunDone') result = message.result
-        // Every tick has its own thread, so `ready` is not worth reporting.
+        if (message.type === 'reaped' || message.type === 'dryRunDone') result = message
+        // Every task has its own thread, so `ready` is not worth reporting.
         if (message.type !== 'ready') onMessage(message)
       },
     })
-    if (!isCompleted && result === null)
-      throw new Error('reaper tick not completed: see the log lines of the reaper')
     return result
+  }
+
+  /** Maintains tables beside the following ticks. Maintenance under way also covers the tick that asks for it. */
+  function startMaintenance() {
+    if (maintenance === null || ending.signal.aborted) return
+    maintaining ??= performTask({ kind: 'maintenance', means: maintenance }, true)
+      .catch((error) => log.error('maintenance of tables stopped: a later tick continues', { error }))
+      .then(() => {
+        maintaining = null
+      })
   }
 
   /** Runs one tick at a time, because a process leads with one thread. */
-  function queueTick(isRequested: boolean): Promise<void> {
-    return queue({ isRequested, isDry: false }).then(() => {})
+  async function queueTick(isRequested: boolean): Promise<void> {
+    const result = await queue({ kind: 'tick' }, isRequested)
+    if (result?.type !== 'reaped')
+      throw new Error('reaper tick not completed: see the log lines of the reaper')
+    startMaintenance()
   }
 
   async function queueDryRun(): Promise<DryRunResult> {
-    const result = await queue({ isRequested: true, isDry: true })
-    if (result === null) throw new Error('reaper dry run not completed: see the log lines of the reaper')
-    return result
+    const result = await queue({ kind: 'dryRun' }, true)
+    if (result?.type !== 'dryRunDone')
+      throw new Error('reaper dry run not completed: see the log lines of the reaper')
+    return result.result
   }
 
-  function queue(mode: { isRequested: boolean; isDry: boolean }): Promise<DryRunResult | null> {
-    const tick = underWay.then(() => performTick(mode))
-    underWay = tick.then(
+  function queue(task: Task, isRequested: boolean): Promise<FromWorker | null> {
+    const done = underWay.then(() => performTask(task, isRequested))
+    underWay = done.then(
       () => {},
       () => {},
     )
-    return tick
+    return done
   }
 
   let loop: Loop | undefined
@@ -143,7 +163,7 @@ export function makeReaper({
     },
     async stop() {
       ending.abort()
-      await Promise.all([loop?.stop(), underWay])
+      await Promise.all([loop?.stop(), underWay, maintaining])
     },
   }
 }

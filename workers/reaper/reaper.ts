@@ -50,8 +50,6 @@ export interface TickOptions {
   pause(ms: number): Promise<void>
   /** Throws if the tick must end early; the next tick continues. */
   checkRunning(): void
-  /** Null: tables are not maintained. */
-  maintenance: MaintenanceOptions | null
   /** Called after the commit with the runs that were failed. */
   onCompleted(runs: RunCompleted[]): void
 }
@@ -101,10 +99,6 @@ const DUTIES: Readonly<Record<string, Duty>> = {
   'lake snapshots': (reaping, { newId }) => expireSnapshots(reaping, newId),
   'lake branches': expireLakeHistory,
   'lake files': removeUnreferencedFiles,
-  'table maintenance': async (reaping, { maintenance }) => {
-    // A dry run lists removals; maintenance removes nothing.
-    if (maintenance !== null && reaping.dryRun === null) await maintainTables(reaping, maintenance)
-  },
 }
 
 /** Null: no tick is due, or no longer. Rejects if another replica leads or the tick must end early. */
@@ -114,18 +108,8 @@ export async function tick(options: TickOptions): Promise<Tick | null> {
   if (!isRequested && !isTickDue(now.getTime(), lastRunAt?.getTime() ?? null, config.reaperIntervalMinutes))
     return null
   const since = performance.now()
-  const reaped = nothingReaped()
-  const cutoffs = cutoffsAt(now.getTime(), config)
-  const reaping: Reaping = {
-    ...options,
-    config,
-    now,
-    cutoffs,
-    reaped,
-    busyTables: null,
-    linesGone: [],
-    dryRun: null,
-  }
+  const reaping = reapingOf(options, { config, now })
+  const { reaped } = reaping
   const failures = await performDuties(reaping, options, (duty, error) =>
     log.error('reaper duty failed: the next tick retries it', { duty, error }),
   )
@@ -139,21 +123,31 @@ export async function tick(options: TickOptions): Promise<Tick | null> {
   return { reaped, failures }
 }
 
+const reapingOf = (options: TickOptions, { config, now }: Pick<Reaping, 'config' | 'now'>): Reaping => ({
+  ...options,
+  config,
+  now,
+  cutoffs: cutoffsAt(now.getTime(), config),
+  reaped: nothingReaped(),
+  busyTables: null,
+  linesGone: [],
+  dryRun: null,
+})
+
+/** Maintains tables. Each table takes up to minutes and nothing is removed, so no tick waits for this. */
+export async function maintain(options: TickOptions, maintenance: MaintenanceOptions): Promise<void> {
+  await maintainTables(reapingOf(options, await tickState(options.sql)), maintenance)
+}
+
 /** Performs the duties of a tick without their writes, and returns what they would remove. */
 export async function dryRun(options: TickOptions): Promise<DryRunResult> {
   const since = performance.now()
   const { config, now } = await tickState(options.sql)
   const dryRun = new DryRun()
   const reaping: Reaping = {
-    ...options,
+    ...reapingOf(options, { config, now }),
     write: undone(options.write),
     objects: unchanged(options.objects, STORE_CLOCK),
-    config,
-    now,
-    cutoffs: cutoffsAt(now.getTime(), config),
-    reaped: nothingReaped(),
-    busyTables: null,
-    linesGone: [],
     dryRun,
     pause: async () => {},
   }

@@ -57,7 +57,10 @@ const MAINTENANCE = {
 }
 const toReaper: OfEach<ToReaper> = {
   start: [
-    { type: 'start', settings: { ...THREAD, isRequested: true, isDry: false, maintenance: MAINTENANCE } },
+    {
+      type: 'start',
+      settings: { ...THREAD, isRequested: true, task: { kind: 'maintenance', means: MAINTENANCE } },
+    },
   ],
   objectAnswer: [
     { op: 'list', page: { objects: [], truncated: true } },
@@ -85,6 +88,7 @@ const fromWorker: OfEach<FromWorker> = {
   led: [{ type: 'led', isLeading: true }],
   reaped: [{ type: 'reaped', failures: ['logs'] }],
   maintained: [{ type: 'maintained', outcome: 'replaced', bytes: 1 }],
+  maintenanceDone: [{ type: 'maintenanceDone' }],
   dryRunDone: [
     {
       type: 'dryRunDone',

@@ -74,15 +74,18 @@ export const ReaperSettings = t.Composite([
   t.Object({
     /** A client waits for this tick, so it is performed even if none is due. */
     isRequested: t.Boolean(),
-    /** The tick only lists what it would remove. */
-    isDry: t.Boolean(),
-    /** Null: the tick maintains no tables. */
-    maintenance: t.Union([MaintenanceMeans, t.Null()]),
+    task: t.Union([
+      t.Object({ kind: t.Literal('tick') }),
+      /** The tick only lists what it would remove. */
+      t.Object({ kind: t.Literal('dryRun') }),
+      /** Tables are maintained after a tick, in a thread of its own. */
+      t.Object({ kind: t.Literal('maintenance'), means: MaintenanceMeans }),
+    ]),
   }),
 ])
 export type ReaperSettings = Static<typeof ReaperSettings>
 
-/** The reaper's thread lives for one tick. It reaches objects through the process that has the store's client. */
+/** A thread of the reaper lives for one task. It reaches objects through the process that has the store's client. */
 export const ToReaper = t.Union([
   start(ReaperSettings),
   t.Object({ type: t.Literal('objectAnswer'), id: t.Integer(), answer: ObjectAnswer }),
@@ -112,6 +115,8 @@ export const FromWorker = t.Union([
   t.Object({ type: t.Literal('led'), isLeading: t.Boolean() }),
   /** The reaper's tick is over; its result is in the database. `failures` names the failed duties. */
   t.Object({ type: t.Literal('reaped'), failures: t.Array(t.String()) }),
+  /** The maintenance after a tick is over. */
+  t.Object({ type: t.Literal('maintenanceDone') }),
   /** The reaper has tried to maintain a table. */
   t.Object({ type: t.Literal('maintained'), outcome: MaintenanceOutcome, bytes: count }),
   /** A dry run of the reaper is over. */

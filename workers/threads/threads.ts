@@ -142,6 +142,7 @@ export function makeThreads({ config, processId, sql, answerObjectCall, log, cou
       case 'led':
       case 'reaped':
       case 'dryRunDone':
+      case 'maintenanceDone':
       // `makeReaper` handles the object calls.
       case 'objectCall':
       case 'stopped':
