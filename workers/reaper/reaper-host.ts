@@ -1,5 +1,5 @@
-// The API process's side of the reaper's threads. Asks the database whether a tick is due, starts a thread for the tick and then
-// one for the maintenance of tables, and forwards their calls of the object store.
+// The API process's side of the reaper's threads. Asks the database whether a tick is due. Starts a thread for the tick, then a
+// thread for the maintenance of tables. Forwards their calls of the object store.
 import type { Log } from '../../app/core/log.ts'
 import type { DryRunResult } from '../../app/core/removals.ts'
 import type { Sql } from '../../drizzle/client.ts'

@@ -17,6 +17,8 @@ export interface GatedMerge {
 export const newBranchMemory = () => ({
   /** Runs whose attempt has merged into the branch of a user. */
   mergedRuns: new Set<string>(),
+  /** Branches of attempts on branches of users that were checked at their start. */
+  startedAttempts: new Set<string>(),
   /** By branch of an attempt: seen as merged. */
   mergedAttempts: new Set<string>(),
   /** By open branch: the expected content of each table that runs have merged into it. */
@@ -56,6 +58,7 @@ export function checkMergesIntoBranches(facts: Facts, memory: BranchMemory, fail
     ])
     memory.expected.set(name, new Map(copied))
   }
+  checkStarts(facts, { entriesOf, memory }, fail)
   for (const attempt of facts.refs) {
     const { parent, run_id: runId, name } = attempt
     if (parent === null || attempt.state !== 'merged' || memory.mergedAttempts.has(name)) continue
@@ -69,6 +72,23 @@ export function checkMergesIntoBranches(facts: Facts, memory: BranchMemory, fail
     for (const [table, content] of memory.expected.get(name) ?? [])
       if (shown.get(table) !== content)
         fail(`branch ${name} lost content ${content} of ${table}: it shows ${shown.get(table)}`)
+  }
+}
+
+/** An attempt on the branch of a user starts from the tables of this branch. */
+function checkStarts(
+  { refs }: Facts,
+  { entriesOf, memory }: { entriesOf: ReadonlyMap<string, BranchEntryFact[]>; memory: BranchMemory },
+  fail: Fail,
+): void {
+  const tablesOf = (ref: string) => new Set((entriesOf.get(ref) ?? []).map(({ name }) => name))
+  for (const { name, parent, state } of refs) {
+    if (parent === null || state !== 'open' || memory.startedAttempts.has(name)) continue
+    memory.startedAttempts.add(name)
+    const [own, now] = [tablesOf(name), tablesOf(parent)]
+    // Tables that the branch had before and has now: it also had them when the attempt started.
+    for (const table of memory.expected.get(parent)?.keys() ?? [])
+      if (now.has(table) && !own.has(table)) fail(`${name} started without ${table} of branch ${parent}`)
   }
 }
 

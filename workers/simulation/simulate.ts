@@ -21,7 +21,7 @@ import { makeRandom, seededId } from './random.ts'
 import { makeReplica, type Replica } from './replica.ts'
 import { makeRunner } from './runner.ts'
 import { drawVariant, keepLittle, type Scene, setUp, type Variant } from './scene.ts'
-import { chooseStep, drainSteps, type Stage, type Step } from './steps.ts'
+import { chooseStep, drainSteps, type Stage, type Step, stepsOnMain } from './steps.ts'
 
 export interface Result {
   seed: number
@@ -130,17 +130,31 @@ export async function simulate(
 
   const rewrite = (statement: string) => waitingShortly(mutation.rewrite(statement))
 
-  /** The tests of a merge read the table `shared`, the changed tables, and one more. */
-  const judgeMerge: Gate = async (tables, { commit, branch }) => {
-    const changed = tables.map((table) => ({ name: table.name, content_id: contentOf(table) }))
-    const reads = [...changed.map(({ name }) => name), 'shared', chance.pick(['first', 'second', 'third'])]
-    const hasFailed = !stage.isFair && chance.chance(0.15)
-    memory.branches.gated.push({ branch, commit, changes: listOf(changed), reads, hasFailed })
-    return {
-      results: hasFailed ? [FAILED_TEST] : [],
-      reads: reads.map((name) => `default.gold.${name}`),
+  /** Runs of the other replica often merge into main while the tests of a merge are evaluated. */
+  async function performMeanwhile(place: number) {
+    if (stage.paused !== null || !chance.chance(0.5)) return
+    for (const next of stepsOnMain(stage, place)) {
+      const step = next()
+      if (step === null || violations.length > 0) continue
+      await performStep(step, null)
+      await checkFacts()
     }
   }
+
+  /** The tests of a merge read the table `shared`, the changed tables, and one more. */
+  const judgeMergeAt =
+    (place: number): Gate =>
+    async (tables, { commit, branch }) => {
+      const changed = tables.map((table) => ({ name: table.name, content_id: contentOf(table) }))
+      const reads = [...changed.map(({ name }) => name), 'shared', chance.pick(['first', 'second', 'third'])]
+      const hasFailed = !stage.isFair && chance.chance(0.15)
+      memory.branches.gated.push({ branch, commit, changes: listOf(changed), reads, hasFailed })
+      await performMeanwhile(1 - place)
+      return {
+        results: hasFailed ? [FAILED_TEST] : [],
+        reads: reads.map((name) => `default.gold.${name}`),
+      }
+    }
 
   async function restart(place: number) {
     const old = replicas[place]
@@ -163,7 +177,7 @@ export async function simulate(
           what: `${message}: ${textOf(error)}`,
         })
       },
-      judgeMerge,
+      judgeMerge: judgeMergeAt(place),
       applied: (outcome) => mutation.outcome(outcome, memory.lastFacts),
     })
     replicas[place] = replica

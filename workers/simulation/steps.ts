@@ -129,6 +129,29 @@ type Name = keyof typeof WEIGHTS
 /** Weights for seeds in which the reaper has work. */
 const WEIGHTS_OF_REAPING = { ...WEIGHTS, create: 5, remove: 5, reap: 40 }
 
+/** Weights for seeds with most runs on branches: several runs of one branch execute at once, one after the other merges. */
+const WEIGHTS_OF_BRANCHES: Partial<Record<Name, number>> = {
+  request: 25,
+  cancel: 1,
+  publish: 1,
+  upload: 1,
+  openBranch: 2,
+  mergeBranch: 2,
+  rebaseBranch: 1,
+  deleteBranch: 0.3,
+  start: 25,
+  observe: 50,
+  progress: 50,
+  apply: 30,
+  live: 3,
+  meddle: 1,
+  reboot: 0.5,
+  replay: 1,
+  clock: 6,
+}
+/** From this share of requests on branches, a seed has these weights. */
+const MOSTLY_ON_BRANCHES = 0.5
+
 /** Weights of steps that lock contended rows. */
 const RIVALS: Partial<Record<Name, number>> = {
   cancel: 3,
@@ -146,16 +169,7 @@ const RIVALS: Partial<Record<Name, number>> = {
 const MAKERS: Record<Name, Make> = {
   ...BRANCH_STEPS,
 
-  request(stage, replica) {
-    const pipeline = stage.random.pick([...stage.names.keys()])
-    const trigger = `request-${++stage.requests}`
-    const target = drawTarget(stage)
-    return {
-      title: `a client requests a run of ${pipeline} (${trigger}) on ${target.branch ?? 'main'}`,
-      operation: () => replica.runs.request({ ...pipelineRef(pipeline), trigger, ...target }),
-      done: (value) => void stage.memory.acknowledged.runs.add(runOf(value)),
-    }
-  },
+  request: (stage, replica) => requestOf(stage, replica, drawTarget(stage)),
 
   requestWithKey(stage, replica) {
     const { byKey } = stage.memory.acknowledged
@@ -419,6 +433,16 @@ const MAKERS: Record<Name, Make> = {
   },
 }
 
+function requestOf(stage: Stage, replica: Replica, target: ReturnType<typeof drawTarget>): Move {
+  const pipeline = stage.random.pick([...stage.names.keys()])
+  const trigger = `request-${++stage.requests}`
+  return {
+    title: `a client requests a run of ${pipeline} (${trigger}) on ${target.branch ?? 'main'}`,
+    operation: () => replica.runs.request({ ...pipelineRef(pipeline), trigger, ...target }),
+    done: (value) => void stage.memory.acknowledged.runs.add(runOf(value)),
+  }
+}
+
 /** Chooses a step that is possible now. Often replaces a dead process first. */
 export function chooseStep(stage: Stage): Step {
   const { random, replicas } = stage
@@ -429,14 +453,17 @@ export function chooseStep(stage: Stage): Step {
   for (;;) {
     const replica = able.length === 0 ? null : random.pick(able)
     // While one replica is paused inside a transaction, the other often chooses steps that lock the same rows.
-    const usual = stage.retention === null ? WEIGHTS : WEIGHTS_OF_REAPING
-    const isMergeable = mergeableBranches(stage).length > 0
-    const often = isMergeable ? { ...usual, mergeBranch: 25 } : usual
-    const weights = stage.paused !== null && random.chance(0.5) ? RIVALS : often
+    const weights = stage.paused !== null && random.chance(0.5) ? RIVALS : weightsOf(stage)
     const name = replica === null ? random.pick(['clock', 'reboot'] as const) : random.weighted(weights)
     const move = MAKERS[name](stage, replica as Replica)
     if (move !== null) return { replica, ...move }
   }
+}
+
+function weightsOf(stage: Stage): Partial<Record<Name, number>> {
+  if (stage.branchShare > MOSTLY_ON_BRANCHES) return WEIGHTS_OF_BRANCHES
+  const usual = stage.retention === null ? WEIGHTS : WEIGHTS_OF_REAPING
+  return mergeableBranches(stage).length > 0 ? { ...usual, mergeBranch: 25 } : usual
 }
 
 /** The steps of one round, in which every part with work has its turn. Each step is made at its turn. */
@@ -486,6 +513,26 @@ export function drainSteps(stage: Stage, round: number): (() => Promise<Step | n
       mergeableBranches(stage).length > 0 ? BRANCH_STEPS.mergeBranch(stage, replica) : null,
     ),
     ...EFFECTS.filter((kind) => kinds.has(kind)).map((kind) => turn((_, replica) => effects(replica, kind))),
+  ]
+}
+
+/** The steps of one replica that request a run on main and let all runs end. */
+export function stepsOnMain(stage: Stage, place: number): (() => Step | null)[] {
+  const turn = (make: Make) => (): Step | null => {
+    const replica = stage.replicas[place]
+    if (replica === undefined || replica.process.isDead || replica.process.isPaused) return null
+    const move = make(stage, replica)
+    return move && { replica, ...move }
+  }
+  return [
+    turn((_, replica) => requestOf(stage, replica, {})),
+    turn((_, replica) => ({
+      title: 'start',
+      operation: () => replica.start(Array(2).fill(stage.runner.url)),
+      mayStart: true,
+    })),
+    ...Array.from({ length: 6 }, () => [turn(followAll), turn(workAll)]).flat(),
+    turn(MAKERS.apply),
   ]
 }
 

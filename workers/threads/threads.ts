@@ -58,6 +58,8 @@ export function makeThreads({ config, processId, sql, answerObjectCall, log, cou
   /** True while this process is the replica that evaluates triggers. */
   let evaluatesHere = false
 
+  const handlerOf = (worker: string) => (message: FromWorker) => handle(worker, message)
+
   const supervise = <Message extends ToWorker>(
     name: string,
     startMessage: Message,
@@ -94,7 +96,7 @@ export function makeThreads({ config, processId, sql, answerObjectCall, log, cou
     { type: 'start', settings },
     (message) => {
       if (message.type === 'led') evaluatesHere = message.isLeading
-      handlerOf('triggers')(message)
+      handle('triggers', message)
     },
     () => {
       evaluatesHere = false
@@ -114,10 +116,6 @@ export function makeThreads({ config, processId, sql, answerObjectCall, log, cou
   function eventRecorded(): boolean {
     if (evaluatesHere) evaluator.post({ type: 'nudge', about: 'eventRecorded' })
     return evaluatesHere
-  }
-
-  function handlerOf(worker: string) {
-    return (message: FromWorker) => handle(worker, message)
   }
 
   function handle(worker: string, message: FromWorker) {
