@@ -546,9 +546,12 @@ function makeShortages({ config: { store } }: ServiceParts, { runners }: Sidecar
 
 function startUpkeep({ log, metrics }: ServiceParts, runs: RunService) {
   return setInterval(async () => {
-    // While the database is unreachable, the gauge keeps its last value.
-    const active = await runs.countActive().catch(() => null)
-    if (active !== null) metrics.activeRuns.set(active)
+    // While the database is unreachable, the gauges keep their last values.
+    const counts = await runs.countActive().catch(() => null)
+    if (counts !== null) {
+      metrics.activeRuns.set(counts.active)
+      metrics.runsInReview.set(counts.inReview)
+    }
     await runs
       .foldTotal()
       .catch((error) => log.warn('rows of table run_total not merged: retrying in 1 s', { error }))

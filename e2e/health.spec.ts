@@ -42,6 +42,7 @@ test('metrics are text with the names of the specification @metrics', async ({ r
     ['runs_total', 'counter'],
     ['pipeline_runs_total', 'counter'],
     ['active_runs', 'gauge'],
+    ['runs_in_review', 'gauge'],
     ['scheduler_ticks_total', 'counter'],
     ['scheduler_runs_triggered_total', 'counter'],
     ['grpc_requests_total', 'counter'],

@@ -58,6 +58,11 @@ export function makeMetrics() {
       help: 'Runs that are pending or running',
       registers,
     }),
+    runsInReview: new Gauge({
+      name: `${PREFIX}runs_in_review`,
+      help: 'Active runs that wait for a reviewer',
+      registers,
+    }),
     schedulerTicks: counter('scheduler_ticks_total', 'Scheduler passes that looked for due schedules'),
     schedulerRuns: counter('scheduler_runs_triggered_total', 'Runs requested by schedules'),
     /** `method` is `Service/Method`. */

@@ -167,7 +167,7 @@ export function makeRunService(deps: RunDeps) {
   }
 
   return {
-    /** Counts pending and running runs. */
+    /** Counts pending and running runs, and those in review among them. */
     countActive: () => countActiveRuns(sql),
     /** Keeps the total of all runs fast to read. Call it about every second. */
     foldTotal: () => foldRunTotal(lists),

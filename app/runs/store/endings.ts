@@ -83,7 +83,7 @@ export async function rejectRun(
     event: { type: 'rejected' },
     cause: by ?? 'reviewer',
     error: message,
-    line: ['error', `rejected${by === null ? '' : ` by ${by}`}: ${message}`],
+    line: ['error', `${by === null ? 'rejected' : `rejected by ${by}`}: ${message}`],
   })
   return runs.size === 0 ? null : runs
 }

@@ -118,7 +118,12 @@ export async function approveRun(
       level,
       message: text,
     })
-  appendLine(run, 3, 'info', `approved${by === null ? '' : ` by ${by}`}${message ? `: ${message}` : ''}`)
+  appendLine(
+    run,
+    3,
+    'info',
+    `${by === null ? 'approved' : `approved by ${by}`}${message ? `: ${message}` : ''}`,
+  )
   const executed = new Map([[id, { ...review, tests: [] }]])
   if (await areInputsTaken(tx, review))
     conflicted(run, 'another run archived its landing files', now, appendLine)

@@ -85,5 +85,10 @@ export async function activeRunsOf(sql: Sql, pipelineId: PipelineId): Promise<Ru
   return rows.map(({ id }) => id)
 }
 
-export const countActiveRuns = async (sql: Sql): Promise<number> =>
-  only(await select(sql, { active: COUNT })`from run where status in ('pending', 'running')`).active
+export const countActiveRuns = async (sql: Sql): Promise<{ active: number; inReview: number }> =>
+  only(
+    await select(sql, {
+      active: COUNT,
+      inReview: computed<number>(`count(*) filter (where phase = 'review')::int`),
+    })`from run where status in ('pending', 'running')`,
+  )
