@@ -37,9 +37,7 @@ export async function benchLakeSize() {
       rawGroup: [] as number[],
     }
     for (let round = 0; round < ROUNDS; round += 1) {
-      times.rawWrite.push(
-        await took(() => connection.run(`COPY (${SQL}) TO '${file}' (FORMAT parquet, COMPRESSION zstd)`)),
-      )
+      times.rawWrite.push(await took(() => connection.run(`COPY (${SQL}) TO '${file}' (FORMAT parquet)`)))
       times.write.push(await took(() => client.runToSuccess('rows')))
       times.rawGroup.push(await took(() => connection.runAndReadAll(GROUPS.replace('$table', `'${file}'`))))
       times.group.push(

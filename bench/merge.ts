@@ -115,12 +115,12 @@ async function duckdbAlone(size: number) {
     const since = performance.now()
     await connection.run(
       `copy (select * replace (if(id < ${CHANGED}, 0, amount) as amount) from '${join(directory, 'all.parquet')}' where id < ${count})
-       to '${join(directory, 'out.parquet')}' (format parquet, compression zstd)`,
+       to '${join(directory, 'out.parquet')}' (format parquet)`,
     )
     return performance.now() - since
   }
   await connection.run(
-    `copy (${rows('i', String(size))}) to '${join(directory, 'all.parquet')}' (format parquet, compression zstd)`,
+    `copy (${rows('i', String(size))}) to '${join(directory, 'all.parquet')}' (format parquet)`,
   )
   const oneFile: number[] = []
   for (let n = 0; n < RUNS; n += 1) oneFile.push(await copy(FILE_ROWS))

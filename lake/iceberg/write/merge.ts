@@ -3,7 +3,7 @@
 
 import { quoteIdentifier, quoteLiteral } from '../../quote.ts'
 import { type BoundValue, decoded, InfiniteValue, valueFromText } from '../format/bounds.ts'
-import { cut, FILE_ROWS, PARTITIONS_LIMIT } from '../format/layout.ts'
+import { CODEC, cut, FILE_ROWS, PARTITIONS_LIMIT } from '../format/layout.ts'
 import type { PartitionTuple } from '../format/manifest.ts'
 import {
   type ComputedPartition,
@@ -158,7 +158,7 @@ export const copySql = (
   { fields, fileBytes }: { fields: readonly NestedField[]; fileBytes: number | null },
 ): string =>
   `COPY (${select}) TO ${quoteLiteral(path)}
-   (FORMAT parquet, COMPRESSION zstd, ROW_GROUP_SIZE ${FILE_ROWS}, ${fileBytes === null ? '' : `FILE_SIZE_BYTES ${fileBytes},`}
+   (FORMAT parquet, COMPRESSION ${CODEC}, ROW_GROUP_SIZE ${FILE_ROWS}, ${fileBytes === null ? '' : `FILE_SIZE_BYTES ${fileBytes},`}
     FIELD_IDS ${fieldIdsLiteral(fields)}, RETURN_STATS)`
 
 /** After the last cut, the engine may write a file without rows. */

@@ -2,7 +2,7 @@
 
 import { quoteIdentifier, quoteLiteral } from '../../quote.ts'
 import { compareBounds, encodeBound } from '../format/bounds.ts'
-import { DELETE_FILES_LIMIT, type Marking } from '../format/layout.ts'
+import { CODEC, DELETE_FILES_LIMIT, type Marking } from '../format/layout.ts'
 import { tupleText } from '../format/manifest.ts'
 import { FILE_PATH_ID } from '../read/deletes.ts'
 import { POSITION_FIELDS, readPositions } from '../read/table-sql.ts'
@@ -76,7 +76,7 @@ export async function writePositionDeletes(
       `COPY (SELECT f.location AS file_path, t.${names.row} AS pos FROM ${positions} t
              JOIN (VALUES ${rows.join(', ')}) f(location, path) ON f.path = t.${names.file}
              SEMI JOIN ${batch} b ON ${equal} ORDER BY ALL)
-       TO ${quoteLiteral(path)} (FORMAT parquet, COMPRESSION zstd, FIELD_IDS ${fieldIdsLiteral(POSITION_FIELDS)}, RETURN_STATS)`,
+       TO ${quoteLiteral(path)} (FORMAT parquet, COMPRESSION ${CODEC}, FIELD_IDS ${fieldIdsLiteral(POSITION_FIELDS)}, RETURN_STATS)`,
     )
     if (copied === undefined || copied.count === 0n) continue
     const metrics = metricsOf({ type: 'struct', fields: POSITION_FIELDS }, copied)

@@ -423,7 +423,7 @@ describe('a result without a key', () => {
     const { table } = await lake.writeBy(null, wide(3 * FILE_ROWS), {})
     expect(await rowCounts(table)).toEqual([3 * FILE_ROWS])
     expect(table.properties).toEqual({
-      'write.parquet.compression-codec': 'zstd',
+      'write.parquet.compression-codec': 'snappy',
       'write.parquet.row-group-limit': String(FILE_ROWS),
       'write.target-file-size-bytes': '134217728',
     })
