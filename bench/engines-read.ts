@@ -1,4 +1,5 @@
 // Measures Spark and Trino on rows that Sluice wrote, and on the same rows written by Spark. BENCH_ROWS sets the number of rows.
+import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { javaOf, pythonWithEngines, sparkJars } from '../tools/test/engines/jvm.ts'
 import { installTrino, startTrino } from '../tools/test/engines/trino.ts'
@@ -39,5 +40,7 @@ export async function benchEnginesRead() {
   } finally {
     await trino.stop()
     await service.stop()
+    // The virtual environment.
+    await rm(join(python, '..', '..'), { recursive: true })
   }
 }
