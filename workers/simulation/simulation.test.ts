@@ -7,7 +7,7 @@ import { type Bench, closeBench, openBench, simulate } from './simulate.ts'
 setDefaultTimeout(240_000)
 
 /** Few seeds; `.ci/run` plays hundreds. */
-const SEEDS = 8
+const SEEDS = 12
 
 let server: TestPostgres
 const benches: Bench[] = []

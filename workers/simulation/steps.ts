@@ -461,9 +461,11 @@ export function chooseStep(stage: Stage): Step {
 }
 
 function weightsOf(stage: Stage): Partial<Record<Name, number>> {
-  if (stage.branchShare > MOSTLY_ON_BRANCHES) return WEIGHTS_OF_BRANCHES
-  const usual = stage.retention === null ? WEIGHTS : WEIGHTS_OF_REAPING
-  return mergeableBranches(stage).length > 0 ? { ...usual, mergeBranch: 25 } : usual
+  const isReaping = stage.retention !== null
+  const usual = isReaping ? WEIGHTS_OF_REAPING : WEIGHTS
+  const weights =
+    stage.branchShare > MOSTLY_ON_BRANCHES ? { ...WEIGHTS_OF_BRANCHES, reap: isReaping ? 20 : 0 } : usual
+  return mergeableBranches(stage).length > 0 ? { ...weights, mergeBranch: 25 } : weights
 }
 
 /** The steps of one round, in which every part with work has its turn. Each step is made at its turn. */
