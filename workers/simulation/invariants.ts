@@ -26,6 +26,7 @@ import {
   newBranchMemory,
 } from './branch-invariants.ts'
 import type { AttemptFact, Facts, RunFact, RunFileFact } from './facts.ts'
+import { checkReviews, isReviewed } from './review-invariants.ts'
 import type { Runner } from './runner.ts'
 import type { Retention } from './scene.ts'
 
@@ -61,6 +62,8 @@ export const newMemory = () => ({
     runFiles: [] as RunFileFact[],
   },
   branches: newBranchMemory(),
+  /** Runs that reviewers asked to approve, and the answers that they got. */
+  reviews: { asked: new Set<string>(), approved: new Set<string>(), rejected: new Set<string>() },
   /** Landing files that clients have requested to delete. */
   removals: new Set<string>(),
   lastTransition: 0,
@@ -364,6 +367,10 @@ export const INVARIANTS: Readonly<Record<string, Check>> = {
     }
   },
 
+  'a run with a review merges once, after its approval'(facts, memory, { runner }, fail) {
+    checkReviews(runsEver(facts, memory), facts, { reviews: memory.reviews, runner }, fail)
+  },
+
   'I4 a run is judged by its own last attempt'(facts, memory, world, fail) {
     const NEEDED: Record<string, 'executed' | 'failed'> = {
       executionFailed: 'failed',
@@ -501,12 +508,19 @@ export const INVARIANTS: Readonly<Record<string, Check>> = {
     )
     atMostOne(
       'running runs',
-      facts.runs.filter(({ status }) => status === 'running').map((run) => ({ ...run, on: run.branch })),
+      facts.runs
+        .filter((run) => run.status === 'running' && !isReviewed(run))
+        .map((run) => ({ ...run, on: run.branch })),
     )
-    const openHandles = new Set(open.map(handleOf))
+    const reviewed = facts.runs.filter(({ phase }) => phase === 'review')
+    const openHandles = new Set([
+      ...open.map(handleOf),
+      ...reviewed.map(({ id, attempt }) => handleOf({ run_id: id, attempt })),
+    ])
     for (const attempt of facts.attempts) {
       const run = runs.get(attempt.run_id)
-      const mayBeOpen = run !== undefined && !isEnded(run) && !run.waiting && run.attempt === attempt.attempt
+      const isWorking = run !== undefined && !isEnded(run) && !run.waiting && run.phase !== 'review'
+      const mayBeOpen = isWorking && run.attempt === attempt.attempt
       if ((attempt.state === 'open') !== mayBeOpen)
         fail(
           `attempt ${handleOf(attempt)} is ${attempt.state}, but its run is ${run?.status} (waiting: ${run?.waiting})`,

@@ -107,6 +107,11 @@ export const MUTATIONS: readonly Mutation[] = [
         ? { ...outcome, retry: { ...outcome.retry, max: outcome.retry.max + 1 } }
         : outcome,
   },
+  {
+    ...NO_MUTATION,
+    name: 'merge without a review',
+    outcome: (outcome) => (outcome.kind === 'executed' ? { ...outcome, review: undefined } : outcome),
+  },
   rewriting('prune the latest success', /and r\.id is distinct from latest\.id/, ''),
   rewriting('prune runs that have not ended', /and r\.status in \('success', 'failed', 'cancelled'\)/, ''),
   rewriting(

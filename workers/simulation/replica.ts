@@ -25,6 +25,7 @@ import { NotLeading, nothingReaped, type Reaping } from '../../app/retention/rea
 import type { Outcome } from '../../app/runs/outcome.ts'
 import {
   applyOutcomes,
+  failExpiredReviews,
   failStuckRuns,
   handleOf,
   type LogLine,
@@ -53,8 +54,8 @@ import type { Runner } from './runner.ts'
 const STUCK_MINUTES = 120
 
 /**
- * The reaper's duties, each a separate step, with the names of workers/reaper/reaper.ts. `failStuck` is the duty that moves
- * runs.
+ * The reaper's duties, each a separate step, with the names of workers/reaper/reaper.ts. `failStuck` and `failReviews` are the
+ * duties that move runs.
  */
 export const DUTIES = {
   logs: pruneLogs,
@@ -271,9 +272,10 @@ export function makeReplica(options: ReplicaOptions) {
     evaluator: new Evaluator({ sql, write: writeAs('triggers'), newId, log, post: nothing }),
     tickSchedules: () =>
       tickSchedules({ write: writeAs('scheduler'), newId, log: { ...log, info: nothing } }),
-    /** The reaper's duty that moves runs, as in workers/reaper/reaper.ts. */
+    /** The reaper's duties that move runs, as in workers/reaper/reaper.ts. */
     failStuck: () =>
       writeAs('reaper')((tx) => failStuckRuns(tx, { timeoutMinutes: STUCK_MINUTES, limit: 64 })),
+    failReviews: () => writeAs('reaper')((tx) => failExpiredReviews(tx, 64)),
     reap,
     live,
     start,

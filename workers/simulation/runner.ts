@@ -27,6 +27,8 @@ export interface Execution {
     keepHours: number
     /** The retry setting of the pipeline. */
     retry: Retry | undefined
+    /** Undefined: the pipeline merges without a review. */
+    review: Extract<Outcome, { kind: 'executed' }>['review']
   }
   /** The latest commit to its branch, as far as the attempt knows. */
   head: string | null
@@ -83,6 +85,18 @@ export function makeRunner({ random, newId }: { random: Random; newId: NewId }) 
       )
     return retries.get(runId)
   }
+  /** By run: the hours that its review may take; undefined: it merges without a review. */
+  const reviews = new Map<string, number | undefined>()
+  /** By handle: the fingerprints of the changes that its executions proposed. */
+  const changes = new Map<string, Set<string>>()
+  const reviewOf = (runId: string, handle: string): Execution['plan']['review'] => {
+    if (!reviews.has(runId)) reviews.set(runId, random.chance(0.3) ? random.pick([1, 72]) : undefined)
+    const timeoutHours = reviews.get(runId)
+    if (timeoutHours === undefined) return undefined
+    const change = random.pick(['usual', 'usual', 'other'])
+    changes.set(handle, (changes.get(handle) ?? new Set()).add(change))
+    return { change, timeoutHours, isFourEyes: false }
+  }
   /** Handles of stopped attempts; they fail whatever the retry setting is. */
   const stopped = new Set<string>()
   const recordResult = (handle: string, what: 'executed' | 'failed') =>
@@ -102,6 +116,8 @@ export function makeRunner({ random, newId }: { random: Random; newId: NewId }) 
     tested,
     told,
     retries,
+    reviews,
+    changes,
     stopped,
     zombies,
     losses,
@@ -133,6 +149,7 @@ export function makeRunner({ random, newId }: { random: Random; newId: NewId }) 
           isWarned: random.chance(0.1),
           keepHours: random.pick([0, 0.01, 24]),
           retry: retryOf(request.runId),
+          review: reviewOf(request.runId, handle),
         },
         head: null,
         tested: null,
@@ -275,5 +292,6 @@ function executed(execution: Execution, archivesLandingZones: boolean): Outcome 
     landingFileIds: request.landing.flatMap(({ files }) => files.map(({ id }) => id)),
     archivesLandingZones,
     keepFailedHours: plan.keepHours,
+    review: plan.review,
   }
 }

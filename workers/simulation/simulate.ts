@@ -351,7 +351,7 @@ async function sceneOf(bench: Bench, variant: Variant): Promise<KeptScene> {
 /** Plans whether, where and how an operation fails. */
 function planOf(random: ReturnType<typeof makeRandom>, step: Step, isAnyPaused: boolean): Plan | null {
   // Pauses are most useful in transactions that lock contended rows.
-  const isContended = /^apply|cancels|merges branch/.test(step.title)
+  const isContended = /^apply|cancels|merges branch|approves|rejects/.test(step.title)
   if (!random.chance(isContended ? 0.3 : 0.14)) return null
   const kind = random.weighted({ crash: 3, disconnect: 4, pause: isContended ? 12 : 5 })
   const at = random.int(1, random.pick([3, 6, 12]))

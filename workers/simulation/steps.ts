@@ -13,6 +13,7 @@ import type { Memory } from './invariants.ts'
 import type { Mutation } from './mutations.ts'
 import type { Random } from './random.ts'
 import type { Duty, Followed, Replica, Role } from './replica.ts'
+import { REVIEW_STEPS, reviewedRuns } from './review-steps.ts'
 import type { Execution, Runner } from './runner.ts'
 import type { Retention } from './scene.ts'
 
@@ -105,6 +106,9 @@ const WEIGHTS = {
   mergeBranch: 4,
   rebaseBranch: 1,
   deleteBranch: 0.7,
+  approve: 3,
+  reject: 1,
+  expireReviews: 1,
   start: 16,
   observe: 28,
   apply: 20,
@@ -161,6 +165,8 @@ const RIVALS: Partial<Record<Name, number>> = {
   live: 1,
   publish: 1,
   mergeBranch: 2,
+  approve: 3,
+  reject: 1,
   lead: 2,
   reap: 1,
   clock: 1,
@@ -168,6 +174,7 @@ const RIVALS: Partial<Record<Name, number>> = {
 
 const MAKERS: Record<Name, Make> = {
   ...BRANCH_STEPS,
+  ...REVIEW_STEPS,
 
   request: (stage, replica) => requestOf(stage, replica, drawTarget(stage)),
 
@@ -465,7 +472,8 @@ function weightsOf(stage: Stage): Partial<Record<Name, number>> {
   const usual = isReaping ? WEIGHTS_OF_REAPING : WEIGHTS
   const weights =
     stage.branchShare > MOSTLY_ON_BRANCHES ? { ...WEIGHTS_OF_BRANCHES, reap: isReaping ? 20 : 0 } : usual
-  return mergeableBranches(stage).length > 0 ? { ...weights, mergeBranch: 25 } : weights
+  const often = mergeableBranches(stage).length > 0 ? { ...weights, mergeBranch: 25 } : weights
+  return reviewedRuns(stage).length > 0 ? { ...often, approve: 15, reject: 3 } : often
 }
 
 /** The steps of one round, in which every part with work has its turn. Each step is made at its turn. */
@@ -513,6 +521,9 @@ export function drainSteps(stage: Stage, round: number): (() => Promise<Step | n
     ...both(MAKERS.apply),
     turn((_, replica) =>
       mergeableBranches(stage).length > 0 ? BRANCH_STEPS.mergeBranch(stage, replica) : null,
+    ),
+    ...reviewedRuns(stage).map(() =>
+      turn((_, replica) => (reviewedRuns(stage).length > 0 ? REVIEW_STEPS.approve(stage, replica) : null)),
     ),
     ...EFFECTS.filter((kind) => kinds.has(kind)).map((kind) => turn((_, replica) => effects(replica, kind))),
   ]
