@@ -1,5 +1,4 @@
 // The S3 endpoint for lake files, with the client of AWS as the engine.
-import { createHash, createHmac } from 'node:crypto'
 import {
   DeleteObjectCommand,
   DeleteObjectsCommand,
@@ -11,6 +10,7 @@ import {
   S3ServiceException,
 } from '@aws-sdk/client-s3'
 import { type APIRequestContext, expect, test } from '@playwright/test'
+import { presigned } from './presigned.ts'
 import { newNamespace } from './resources.ts'
 import { newTable } from './runs.ts'
 
@@ -149,36 +149,3 @@ test('files of the lake are neither overwritten nor deleted @s3.immutable', asyn
   expect(await refusal(client.send(new DeleteObjectsCommand({ Bucket, Delete })))).toBe('403 AccessDenied')
   await client.send(new HeadObjectCommand({ Bucket, Key }))
 })
-
-interface Credentials {
-  accessKeyId: string
-  secretAccessKey: string
-  sessionToken: string
-}
-
-/** A presigned address, written from the specification of Signature Version 4. */
-function presigned(
-  url: string,
-  credentials: Credentials,
-  { date, expires }: { date: Date; expires: number },
-) {
-  const { host, pathname } = new URL(url)
-  const at = date.toISOString().replace(/[-:]|\.\d+/g, '')
-  const scope = `${at.slice(0, 8)}/us-east-1/s3/aws4_request`
-  const query = Object.entries({
-    'X-Amz-Algorithm': 'AWS4-HMAC-SHA256',
-    'X-Amz-Credential': `${credentials.accessKeyId}/${scope}`,
-    'X-Amz-Date': at,
-    'X-Amz-Expires': String(expires),
-    'X-Amz-Security-Token': credentials.sessionToken,
-    'X-Amz-SignedHeaders': 'host',
-  })
-    .map((pair) => pair.map(encodeURIComponent).join('='))
-    .join('&')
-  const canonical = ['GET', pathname, query, `host:${host}\n`, 'host', 'UNSIGNED-PAYLOAD'].join('\n')
-  const hash = createHash('sha256').update(canonical).digest('hex')
-  const sign = (key: string | Buffer, text: string) => createHmac('sha256', key).update(text).digest()
-  const key = scope.split('/').reduce<string | Buffer>(sign, `AWS4${credentials.secretAccessKey}`)
-  const signature = sign(key, ['AWS4-HMAC-SHA256', at, scope, hash].join('\n')).toString('hex')
-  return `${url}?${query}&X-Amz-Signature=${signature}`
-}
