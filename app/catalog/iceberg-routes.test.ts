@@ -275,7 +275,10 @@ test('Iceberg lists Sluice namespaces with layers and creates none', async () =>
       ['default', 'gold'],
     ],
   })
-  expect(await list('/default%1Fgold')).toEqual({ namespace: ['default', 'gold'], properties: {} })
+  expect(await list('/default%1Fgold')).toEqual({
+    namespace: ['default', 'gold'],
+    properties: { comment: 'The namespace that always exists' },
+  })
 })
 
 test('a list of tables contains the tables that the branch sees', async () => {

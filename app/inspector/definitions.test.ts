@@ -34,6 +34,7 @@ const FIELDS: Record<MachineName, Record<string, unknown[]>> = {
     phase: ['executing', 'testing'],
     isBlocked: [true, false],
     hasChanged: [true, false],
+    change: [null, 'a change'],
     maxRetries: [1, 2],
     hasBegun: [true],
     hasCompany: [true],
