@@ -259,8 +259,10 @@ test('the reaper combines small files without a change of rows @reaper.maintenan
   const table = `default.${pipeline.layer}.${pipeline.name}`
   const runs = await getJson(request, `/api/v1/runs?pipeline=${pipeline.name}`)
   await reap(request)
-  const { commits } = await getJson(request, `/api/v1/commits?table=${table}`)
-  expect(commits[0]).toMatchObject({ author: 'maintenance', run_id: null, tables: [table] })
+  // Maintenance follows the tick.
+  await expect
+    .poll(async () => (await getJson(request, `/api/v1/commits?table=${table}`)).commits[0])
+    .toMatchObject({ author: 'maintenance', run_id: null, tables: [table] })
   const { history } = await getJson(
     request,
     `/api/v1/tables/default/${pipeline.layer}/${pipeline.name}/history`,
