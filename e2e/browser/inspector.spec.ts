@@ -108,7 +108,7 @@ test('keys and clicks step through a history; every step has a URL', async ({ pa
   await expect(page).toHaveURL(new RegExp(`#/run/${id}@\\d+$`))
   await expect(page.locator('#canvas .way.taken')).toHaveAttribute(
     'data-transitions',
-    /running\.\w+:executed:2/,
+    /running\.\w+:executed:3/,
   )
   await expect(page.locator('.history li[aria-current] .effect')).toHaveText(['mergeBranch'])
 
