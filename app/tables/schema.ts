@@ -4,7 +4,7 @@ import { documentedAs } from '../core/documented.ts'
 import { invalid } from '../core/errors.ts'
 import { VersionQuery } from '../core/lake-version.ts'
 import { limits } from '../core/limits.ts'
-import { Layer, NamespaceName, nullable, PipelineName } from '../core/names.ts'
+import { Layer, literals, NamespaceName, nullable, PipelineName } from '../core/names.ts'
 import { numberText, WholeListQuery } from '../core/pagination.ts'
 
 /** Default number of rows of a preview. */
@@ -15,11 +15,15 @@ const COLUMN_NAME_CHARACTERS = 1_000
 
 const OWNER_CHARACTERS = 255
 
+const TableKind = literals(['table', 'view'], {
+  title: 'TableKind',
+  description: 'A view has no rows of its own',
+})
 const listed = {
   namespace: NamespaceName,
   layer: Layer,
   name: PipelineName,
-  kind: t.Union([t.Literal('table'), t.Literal('view')], { description: 'A view has no rows of its own' }),
+  kind: TableKind,
   row_count: t.Integer(),
   size_bytes: t.Integer(),
   description: nullable(t.String()),
