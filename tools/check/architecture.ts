@@ -178,7 +178,9 @@ const sliceOf = (path: string) => posix.dirname(path).replace(/\/store$/, '')
 
 const layerOf = (path: string) => (path.startsWith(`${SHARED}/`) ? SHARED : (path.split('/')[0] ?? ''))
 const isAboveServices = (path: string) =>
-  /^app\/((.+\/)?(page-)?routes|server|compose|process|node-server|main(-\w+)?)\.ts$/.test(path)
+  /^app\/((.+\/)?(page-)?routes|composition\/[\w-]+|server|compose|process|node-server|main(-\w+)?)\.ts$/.test(
+    path,
+  )
 const mayNameBun = (path: string) =>
   ENTRY.test(path) || TEST.test(path) || /^(workers|sidecars|examples)\//.test(path)
 

@@ -4,7 +4,8 @@
  */
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { composeService, type ServiceParts } from '../../app/compose.ts'
+import { composeService } from '../../app/compose.ts'
+import type { ServiceParts } from '../../app/composition/parts.ts'
 import { systemClock } from '../../app/core/clock.ts'
 import { parseConfig } from '../../app/core/config.ts'
 import { newId } from '../../app/core/ids.ts'

@@ -1,0 +1,68 @@
+import type { MergeService } from '../branches/merges.ts'
+import { mergerOf } from '../branches/routes.ts'
+import { makeCatalog } from '../catalog/catalog.ts'
+import type { MetadataFiles } from '../catalog/metadata-files.ts'
+import type { Tokens } from '../catalog/tokens.ts'
+import { makeVending } from '../catalog/vending.ts'
+import { tableIn } from '../catalog/views.ts'
+import { makeCredentials, REGION } from '../s3/credentials.ts'
+import { makeS3Service } from '../s3/service.ts'
+import type { Edition } from './edition.ts'
+import type { ServiceParts } from './parts.ts'
+import type { PipelineServices } from './pipelines.ts'
+
+/** The catalog, credentials for lake files, and the S3 endpoint that accepts them. */
+export function makeLakeAccess(
+  { config, database: { sql }, objects, clock, newId, log }: ServiceParts,
+  {
+    tokenKey,
+    tokens,
+    files,
+    edition: { ownership, codeVisibility },
+    services: { namespaces },
+    merges,
+  }: {
+    tokenKey: string
+    tokens: Tokens
+    files: MetadataFiles
+    edition: Pick<Edition, 'ownership' | 'codeVisibility'>
+    services: PipelineServices
+    merges: MergeService
+  },
+) {
+  const { lakeRoot, shownUrl, icebergMainWrites: writesMain } = config
+  const credentials = makeCredentials(tokenKey, clock)
+  const s3 = makeS3Service({
+    config,
+    objects,
+    bucket: new URL(lakeRoot).host,
+    credentials,
+    maySee: async ({ table, view }, access) =>
+      (await tableIn(sql, view, table, await access.visible())) !== null,
+    mayWrite: async ({ table }, access) => {
+      const resource = await ownership?.resources.table(table)
+      return !!resource && access.may(resource, 'write')
+    },
+    clock,
+    newId,
+    log,
+  })
+  const catalog = makeCatalog({
+    sql,
+    objects,
+    files,
+    tokens,
+    lakeRoot,
+    vending: makeVending({ credentials, lakeRoot, region: REGION, writesMain, shownUrl }),
+    clock,
+    newId,
+    log,
+    codeVisibility,
+    resources: ownership?.resources,
+    namespaces,
+    mergeToMain: writesMain
+      ? (branch, message, request) => merges.merge(branch, message, mergerOf(request))
+      : null,
+  })
+  return { s3, catalog }
+}
