@@ -1,4 +1,4 @@
-// Rewrites the metadata of one table for another root of the lake. Data files stay where they are.
+// Rewrites the metadata and the position delete files of one table for another root of the lake. Data files stay where they are.
 
 import { BadAvro } from '../../lake/iceberg/format/avro.ts'
 import { BadLocation, keyIn } from '../../lake/iceberg/format/location.ts'
@@ -7,6 +7,8 @@ import { parseMetadata, serializeMetadata } from '../../lake/iceberg/format/meta
 import {
   type Copy,
   copyLocation,
+  type DeletesCopy,
+  positionDeletesIn,
   relocated,
   relocatedList,
   relocatedManifest,
@@ -16,6 +18,7 @@ import { parseViewMetadata, serializeView } from '../../lake/iceberg/view.ts'
 import type { Log } from '../core/log.ts'
 import { bytesOf } from '../objects/body.ts'
 import type { ObjectStore } from '../objects/port.ts'
+import { copyPositionDeletes } from './relocated-deletes.ts'
 import type { OldState } from './store/lake-root.ts'
 
 /** Manifests of one table that are copied in parallel. A manifest of 10,000 files takes some ten megabytes. */
@@ -29,7 +32,8 @@ export interface ConversionParts {
 }
 
 /**
- * Writes copies of the metadata files, manifest lists and manifests of these states of one table, each file once. Returns the
+ * Writes copies of the metadata files, manifest lists, manifests and position delete files of these states of one table, each
+ * file once. Returns the
  * states with their new metadata files. A lost or damaged file keeps its key, so its state stays as unreadable as before.
  */
 export async function convertTable(
@@ -63,6 +67,7 @@ class TableCopies {
   readonly #metadata = new Map<string, string | null>()
   readonly #lists = new Map<string, string>()
   readonly #manifests = new Map<string, Copy | null>()
+  readonly #deletes = new Map<string, DeletesCopy | null>()
 
   constructor(parts: ConversionParts) {
     this.#parts = parts
@@ -88,7 +93,10 @@ class TableCopies {
     const { root } = this.#parts
     const copy = await this.#copy(location, async (bytes) => {
       const copies = new Map<string, Copy>()
-      const manifests = readManifestList(bytes).map((manifest) => manifest.location)
+      const listed = readManifestList(bytes)
+      // One at a time, so that the deletes of one table take one engine.
+      for (const { location, content } of listed) if (content === 'deletes') await this.#manifest(location)
+      const manifests = listed.map(({ location }) => location)
       for (let from = 0; from < manifests.length; from += MANIFESTS_AT_ONCE)
         await Promise.all(
           manifests.slice(from, from + MANIFESTS_AT_ONCE).map(async (manifest) => {
@@ -104,8 +112,25 @@ class TableCopies {
   async #manifest(location: string): Promise<Copy | null> {
     const known = this.#manifests.get(location)
     if (known !== undefined) return known
-    const copy = await this.#copy(location, async (bytes) => relocatedManifest(bytes, this.#parts.root))
+    const copy = await this.#copy(location, async (bytes) => {
+      const { root } = this.#parts
+      const deletes = new Map<string, DeletesCopy>()
+      for (const each of positionDeletesIn(bytes, root)) {
+        const rewritten = await this.#positionDeletes(each)
+        if (rewritten !== null) deletes.set(each, rewritten)
+      }
+      return relocatedManifest(bytes, root, deletes)
+    })
     this.#manifests.set(location, copy)
+    return copy
+  }
+
+  /** Null: the file is lost or damaged. */
+  async #positionDeletes(location: string): Promise<DeletesCopy | null> {
+    const known = this.#deletes.get(location)
+    if (known !== undefined) return known
+    const copy = await copyPositionDeletes(this.#parts.objects, this.#parts.root, location)
+    this.#deletes.set(location, copy)
     return copy
   }
 

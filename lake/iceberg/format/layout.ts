@@ -92,3 +92,7 @@ export const markingFor = (tableBytes: number): Marking => ({
   rewrittenBytes: Math.max(REWRITTEN_BYTES, tableBytes * REWRITTEN_SHARE),
   deletedShare: DELETED_SHARE,
 })
+
+/** The reserved field ids of a position delete file. */
+export const FILE_PATH_ID = 2_147_483_546
+export const POSITION_ID = 2_147_483_545

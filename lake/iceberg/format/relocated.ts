@@ -1,10 +1,14 @@
 /**
  * Copies of metadata files, manifest lists and manifests for a lake with another root. Data files keep their keys, so only
- * locations change. Everything else stays as its writer stored it.
+ * locations change. Position delete files name data files in their rows, so a copy of each takes its place. Everything else
+ * stays as its writer stored it.
  */
+import { Buffer } from 'node:buffer'
 import { createHash } from 'node:crypto'
-import { type AvroRecord, type AvroSchema, BadAvro, mapAvro } from './avro.ts'
+import { type AvroRecord, type AvroSchema, BadAvro, mapAvro, readAvro } from './avro.ts'
 import { nested, text } from './avro-record.ts'
+import { encodeBound } from './bounds.ts'
+import { FILE_PATH_ID } from './layout.ts'
 import { LAKE_PREFIX, rootIn } from './location.ts'
 import { exactLongs, fieldById } from './manifest-schema.ts'
 import { type TableMetadata, UnsupportedTable } from './metadata.ts'
@@ -13,7 +17,7 @@ import { type TableMetadata, UnsupportedTable } from './metadata.ts'
 export const relocated = (root: string, location: string): string =>
   location.includes(`/${LAKE_PREFIX}`) ? root + location.slice(rootIn(location).length) : location
 
-const SUFFIX = /(-r[0-9a-f]{8})?(\.metadata\.json|\.avro)$/
+const SUFFIX = /(-r[0-9a-f]{8})?(\.metadata\.json|\.avro|\.parquet)?$/
 
 /**
  * The location of a copy for `root`. It depends only on the arguments, so a conversion that starts again writes the same
@@ -98,34 +102,115 @@ export function relocatedList(
 const DELETED = 2
 const POSITION_DELETES = 1
 
+/** A copy of a position delete file, with the first and the last location in its rows. */
+export interface DeletesCopy extends Copy {
+  first: string
+  last: string
+}
+
+/** The names in a manifest of any writer. */
+interface EntryNames {
+  status: string
+  file: string
+  path: string
+  fileSchema: AvroSchema
+  content: string | undefined
+  format: string | undefined
+  offset: string | undefined
+}
+
+function entryNames(schema: AvroSchema): EntryNames {
+  const fileSchema = fieldById(schema, 2)?.type ?? 'null'
+  return {
+    status: nameOf(schema, 0),
+    file: nameOf(schema, 2),
+    path: nameOf(fileSchema, 100),
+    fileSchema,
+    content: fieldById(fileSchema, 134)?.name,
+    format: fieldById(fileSchema, 101)?.name,
+    offset: fieldById(fileSchema, 144)?.name,
+  }
+}
+
 /**
+ * The live position delete files of a manifest that have another root. Deletion vectors name their data file in the manifest.
  * @throws BadAvro
- * @throws UnsupportedTable for position delete files, whose rows name data files by location
+ * @throws UnsupportedTable for a format that cannot be rewritten
  */
-export function relocatedManifest(bytes: Uint8Array, root: string): Uint8Array {
+export function positionDeletesIn(bytes: Uint8Array, root: string): string[] {
+  const { schema, records } = readAvro(bytes, exactLongs)
+  const names = entryNames(JSON.parse(schema))
+  const { status, file, path, content, format, offset } = names
+  return records.flatMap((record) => {
+    const entry = nested(record, file)
+    const location = text(entry, path)
+    const isVector = offset !== undefined && (entry[offset] ?? null) !== null
+    if (content === undefined || entry[content] !== POSITION_DELETES || isVector) return []
+    if (record[status] === DELETED || relocated(root, location) === location) return []
+    if (format === undefined || text(entry, format).toUpperCase() !== 'PARQUET')
+      throw new UnsupportedTable(`position deletes name data files by their location: ${location}`)
+    return [location]
+  })
+}
+
+/** `deletes` maps position delete files to their copies. A missing file keeps its key. @throws BadAvro */
+export function relocatedManifest(
+  bytes: Uint8Array,
+  root: string,
+  deletes: ReadonlyMap<string, DeletesCopy>,
+): Uint8Array {
   return mapAvro(bytes, exactLongs, (schema) => {
-    const [status, file] = [nameOf(schema, 0), nameOf(schema, 2)]
-    const fileSchema = fieldById(schema, 2)?.type ?? 'null'
-    const path = nameOf(fileSchema, 100)
-    const content = fieldById(fileSchema, 134)?.name
+    const { status, file, path, fileSchema } = entryNames(schema)
     const dataFile = fieldById(fileSchema, 143)?.name
-    const offset = fieldById(fileSchema, 144)?.name
+    const factsOf = rewrittenFacts(fileSchema)
     return (record) => {
       const entry = nested(record, file)
       const location = text(entry, path)
-      const moved = relocated(root, location)
-      const isDelete = content !== undefined && entry[content] === POSITION_DELETES
-      const isVector = offset !== undefined && entry[offset] !== null
       const referenced = dataFile === undefined ? null : entry[dataFile]
-      if (isDelete && !isVector && record[status] !== DELETED && moved !== location)
-        throw new UnsupportedTable(`position deletes name data files by their location: ${location}`)
       const reference =
         dataFile !== undefined && typeof referenced === 'string'
           ? { [dataFile]: relocated(root, referenced) }
           : {}
-      return { ...record, [file]: { ...entry, [path]: moved, ...reference } satisfies AvroRecord }
+      const copy = record[status] === DELETED ? undefined : deletes.get(location)
+      const moved = copy === undefined ? { [path]: relocated(root, location) } : factsOf(copy)
+      return { ...record, [file]: { ...entry, ...moved, ...reference } satisfies AvroRecord }
     }
   })
+}
+
+/** Metrics that describe the bytes of a rewritten file, by field id: sizes, counts, and offsets. All are optional. */
+const METRICS = [108, 109, 110, 137, 132]
+
+/** The values of a rewritten position delete file. Readers skip delete files by the bounds of their locations. */
+function rewrittenFacts(fileSchema: AvroSchema): (copy: DeletesCopy) => AvroRecord {
+  const [path, size] = [fieldById(fileSchema, 100)?.name, fieldById(fileSchema, 104)?.name]
+  const unknown = METRICS.flatMap((id) => {
+    const field = fieldById(fileSchema, id)
+    return field !== undefined && isOptional(field.type) ? [[field.name, null]] : []
+  })
+  const bounds = (id: number, keyId: number, location: string) => {
+    const field = fieldById(fileSchema, id)
+    const pair = field && itemsOf(field.type)
+    if (field === undefined || pair === undefined) return {}
+    const value = Buffer.from(encodeBound('string', location))
+    return { [field.name]: [{ [nameOf(pair, keyId)]: FILE_PATH_ID, [nameOf(pair, keyId + 1)]: value }] }
+  }
+  return ({ location, sizeBytes, first, last }) => ({
+    ...Object.fromEntries(unknown),
+    ...bounds(125, 126, first),
+    ...bounds(128, 129, last),
+    ...(path !== undefined && { [path]: location }),
+    ...(size !== undefined && { [size]: BigInt(sizeBytes) }),
+  })
+}
+
+const isOptional = (type: AvroSchema): boolean => Array.isArray(type) && type.includes('null')
+
+function itemsOf(type: AvroSchema): AvroSchema | undefined {
+  const branches: readonly AvroSchema[] = Array.isArray(type) ? type : [type]
+  for (const branch of branches)
+    if (typeof branch === 'object' && 'items' in branch) return branch.items as AvroSchema
+  return undefined
 }
 
 function nameOf(schema: AvroSchema, id: number): string {

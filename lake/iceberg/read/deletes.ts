@@ -2,14 +2,11 @@
 // #position-delete-files, #equality-delete-files, #deletion-vectors
 
 import { type BoundValue, compareBounds, decoded } from '../format/bounds.ts'
+import { FILE_PATH_ID } from '../format/layout.ts'
 import { placeIn } from '../format/location.ts'
 import { type DataFile, type ManifestEntry, tupleText } from '../format/manifest.ts'
 import { schemaById, type TableMetadata, UnsupportedTable } from '../format/metadata.ts'
 import type { NestedField } from '../format/types.ts'
-
-/** The reserved field ids of a position delete file. */
-export const FILE_PATH_ID = 2_147_483_546
-export const POSITION_ID = 2_147_483_545
 
 /** The part of a Puffin file that lists the deleted rows of one data file. */
 export interface DeletionVector {

@@ -3,10 +3,11 @@
 
 import assert from 'node:assert/strict'
 import { quoteIdentifier, quoteLiteral } from '../../quote.ts'
+import { FILE_PATH_ID, POSITION_ID } from '../format/layout.ts'
 import { LAKE_PREFIX, placeIn } from '../format/location.ts'
 import type { NestedField, Schema } from '../format/types.ts'
 import { parquetScan, schemaMapLiteral, sqlType } from '../sql.ts'
-import { type DeleteFile, FILE_PATH_ID, POSITION_ID, type RowDeletes } from './deletes.ts'
+import type { DeleteFile, RowDeletes } from './deletes.ts'
 import { hasLineage, inheritedSql, type Lineage } from './lineage.ts'
 import type { LiveFile } from './scan.ts'
 
@@ -234,7 +235,7 @@ export const POSITION_FIELDS: readonly NestedField[] = [
 ]
 
 /** A file without the expected columns would otherwise delete nothing. */
-const required = (column: string, name: string): string =>
+export const requiredPosition = (column: string, name: string): string =>
   `CASE WHEN ${column} IS NULL THEN error('a position delete file has a row without ${name}') ELSE ${column} END`
 
 /** The SQL for `placeIn`. Delete files keep their texts when the root of the lake changes. */
@@ -256,10 +257,10 @@ function inFiles(context: Context): string[] {
     group.map(({ path }) => path),
   )
   return [
-    `SELECT f.path, ${required('d.c1', 'pos')} AS pos FROM ${scan} d
+    `SELECT f.path, ${requiredPosition('d.c1', 'pos')} AS pos FROM ${scan} d
     JOIN ${deleteFiles(group, context)} s ON s.path = d.filename
     JOIN ${dataFiles(context)} f
-      ON f.location = ${placeSql(required('d.c0', 'file_path'))} AND (s.scope IS NULL OR f.scope = s.scope) AND f.number <= s.number`,
+      ON f.location = ${placeSql(requiredPosition('d.c0', 'file_path'))} AND (s.scope IS NULL OR f.scope = s.scope) AND f.number <= s.number`,
   ]
 }
 
