@@ -21,7 +21,7 @@ import { isTableDirectory } from './lake-keys.ts'
 import type { MetadataFiles } from './metadata-files.ts'
 import { GC_REFUSED, withoutGarbageCollection } from './served-metadata.ts'
 import { currentSnapshotId, figuresOf, messageOf } from './service.ts'
-import { type Content, tableIn, type View } from './store/tables.ts'
+import { type Content, tableIn, tableOfUuid, type View } from './store/tables.ts'
 import type { UserChange } from './store/user-commits.ts'
 
 export interface TableStateDeps {
@@ -83,10 +83,27 @@ export function makeTableStates({ sql, objects, files, lakeRoot, clock, newId }:
       throw badRequest(`location: ${JSON.stringify(location)} is not a directory of ${tableKey(table)}`)
   }
 
+  /**
+   * Refuses the directory of another table, whose files the new table's credentials would read. The other table may have a new
+   * name and a new owner. A repeated request finds a metadata file of its own first attempt.
+   */
+  async function checkOwnDirectory(view: View, { location, 'table-uuid': uuid }: TableMetadata) {
+    const commits = await objects.list(`${keyIn(location)}/commits/`, { limit: 1 })
+    const [first] = commits.objects
+    if (first === undefined) return
+    const text = (await objects.text(first.key))?.text
+    const isOwn =
+      text !== undefined &&
+      parseMetadata(text)['table-uuid'] === uuid &&
+      (await tableOfUuid(sql, view, uuid)) === null
+    if (!isOwn) throw badRequest(`location: ${JSON.stringify(location)} is the directory of another table`)
+  }
+
   return {
     stored,
+    checkOwnDirectory,
 
-    /** The metadata of a new table. */
+    /** The metadata of a new table. Its directory is not checked yet. */
     created(table: TableName, wanted: CreateTableRequest): TableMetadata {
       const uuid = randomUUID()
       const metadata = newTable({
@@ -128,8 +145,10 @@ export function makeTableStates({ sql, objects, files, lakeRoot, clock, newId }:
         at: Math.max(clock.now().getTime(), base?.metadata['last-updated-ms'] ?? 0),
         previousFile: base?.metadataLocation,
       })
-      if (base === null) checkNewLocation(table, next)
-      else if (next.location !== base.metadata.location)
+      if (base === null) {
+        checkNewLocation(table, next)
+        await checkOwnDirectory(view, next)
+      } else if (next.location !== base.metadata.location)
         throw badRequest(`set-location: the location of ${tableKey(table)} cannot change`)
       checkPaths(next)
       await checkNewSnapshots(objects, { base: base?.metadata ?? null, next })

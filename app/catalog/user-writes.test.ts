@@ -339,6 +339,37 @@ test('updates that only Sluice may make are refused', async () => {
   expect(await rowsOn(branch, name)).toEqual([{ a: 1 }])
 })
 
+test('a new table cannot take the directory of a renamed table', async () => {
+  const [name, branch] = [await tableOnMain(), await newBranch()]
+  const warehouse = `sluice.${branch}`
+  const loaded = await open.fetch(`/iceberg/v1/${warehouse}${NAMESPACE}/${name}`, null)
+  const metadata = metadataFrom((parseJson(await loaded.text()) as { metadata: object }).metadata)
+  const identifier = (each: string) => ({ namespace: ['default', 'gold'], name: each })
+  const rename = { source: identifier(name), destination: identifier(newName('renamed')) }
+  expect((await send(`${warehouse}/tables/rename`, rename)).status).toBe(204)
+
+  const { location } = metadata
+  const created = await send(`${warehouse}${NAMESPACE}`, { name, schema, location })
+  const staged = await send(`${warehouse}${NAMESPACE}`, { name, schema, location, 'stage-create': true })
+  const committed = await send(`${warehouse}${NAMESPACE}/${name}`, {
+    requirements: [{ type: 'assert-create' }],
+    updates: [
+      { action: 'assign-uuid', uuid: metadata['table-uuid'] },
+      { action: 'upgrade-format-version', 'format-version': 2 },
+      { action: 'add-schema', schema },
+      { action: 'set-current-schema', 'schema-id': -1 },
+      { action: 'add-spec', spec: { fields: [] } },
+      { action: 'set-default-spec', 'spec-id': -1 },
+      { action: 'add-sort-order', 'sort-order': { 'order-id': 0, fields: [] } },
+      { action: 'set-default-sort-order', 'sort-order-id': -1 },
+      { action: 'set-location', location },
+    ],
+  })
+  for (const answer of [created, staged, committed])
+    expect([answer.status, answer.body.error?.message]).toEqual([400, expect.stringMatching(/another table/)])
+  expect((await send(`${warehouse}${NAMESPACE}`, { name, schema })).status).toBe(200)
+})
+
 test('a snapshot that names files outside of its table is refused', async () => {
   const [name, other, branch] = [await tableOnMain(), await tableOnMain(), await newBranch()]
   const table = `sluice.${branch}${NAMESPACE}/${name}`

@@ -46,6 +46,7 @@ export function makeUserWrites(deps: UserWriteDeps) {
       const metadata = states.created(table, wanted)
       const checkNew = async () => {
         if ((await tableIn(sql, by.session.view, table)) !== null) throw tableExists(table)
+        if (wanted.location !== undefined) await states.checkOwnDirectory(by.session.view, metadata)
       }
       if (wanted['stage-create']) {
         await checkNew()
