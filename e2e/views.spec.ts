@@ -145,7 +145,7 @@ test('a view becomes a table and a view again in one commit each @views.change',
     expect(await getJson(request, tables)).toEqual({ identifiers: isView ? [] : [identifier] })
     expect(await getJson(request, views)).toEqual({ identifiers: isView ? [identifier] : [] })
     const [found, missing] = isView ? [views, tables] : [tables, views]
-    expect((await request.head(`${found}/${pipeline.name}`)).status()).toBe(200)
+    expect((await request.head(`${found}/${pipeline.name}`)).status()).toBe(204)
     expect((await request.get(`${missing}/${pipeline.name}`)).status()).toBe(404)
   }
   expect(new Set(commits).size).toBe(3)

@@ -56,11 +56,12 @@ export const unsupported = (message: string) =>
 export const unprocessable = (message: string) =>
   new CatalogError(422, 'UnprocessableEntityException', message)
 
-/** The response to a failed request. Logs errors with status 500 or above. */
-export function errorResponse(error: unknown, log: Log): Response {
+/** The response to a failed request. Logs errors with status 500 or above. An engine keeps its files if a commit may have happened. */
+export function errorResponse(error: unknown, log: Log, isCommit = false): Response {
   const described = describe(error)
   if (described.status >= 500) log.error('catalog request failed', { error })
-  return inIcebergFormat(described)
+  const isUnknown = isCommit && described.status === 500
+  return inIcebergFormat(isUnknown ? { ...described, type: 'CommitStateUnknownException' } : described)
 }
 
 /** The error of a request that did not reach its handler. */

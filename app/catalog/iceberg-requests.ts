@@ -1,16 +1,13 @@
-// Reads the parts of an Iceberg client's request: namespaces, pages and bodies.
+// Reads the parts of an Iceberg client's request: names and bodies.
 import { parseJson } from '../../lake/iceberg/format/json.ts'
 import type { TableName } from '../../lake/pipeline/names.ts'
 import { chunksOf } from '../objects/body.ts'
 import { badRequest, noSuchTable, noSuchView } from './errors.ts'
 import { tableNamed } from './namespaces.ts'
-import type { NamePage } from './store/tables.ts'
 
 /** A commit holds a schema and the summary of a snapshot. Its file list is in manifests, not in the body. */
 const BODY_BYTES_MAX = 4 * 1_048_576
 const LEVEL_SEPARATOR = '\x1f'
-/** Names of one page. */
-const PAGE_SIZE_MAX = 1_000
 
 export const levelsOf = (text: string | undefined) => (text ? text.split(LEVEL_SEPARATOR) : [])
 
@@ -28,18 +25,6 @@ export function viewIn({ namespace, view }: { namespace: string; view: string })
   const named = tableNamed(levels, view)
   if (named === null) throw noSuchView([...levels, view].join('.'))
   return named
-}
-
-/** A client that pages sends a token: empty for the first page, then the token of the page before. */
-export function namePageOf(query: Record<string, string | undefined>): NamePage {
-  const { pageToken, pageSize } = query
-  if (pageSize !== undefined && !/^[1-9]\d{0,8}$/.test(pageSize))
-    throw badRequest('pageSize: must be a number above 0')
-  if (pageToken === undefined) return { after: '', limit: null }
-  return {
-    after: Buffer.from(pageToken, 'base64url').toString(),
-    limit: Math.min(Number(pageSize ?? PAGE_SIZE_MAX), PAGE_SIZE_MAX),
-  }
 }
 
 export function namespaceFrom(body: string): string[] {

@@ -1,18 +1,22 @@
 // The routes of the Iceberg REST catalog: for attempts and readers with tokens under `/catalog`, for users under `/iceberg`.
-// HEAD is answered as GET without its body. Source: https://iceberg.apache.org/rest-catalog-spec/
+// HEAD calls the handler of GET. Source: https://iceberg.apache.org/rest-catalog-spec/
 import { Elysia } from 'elysia'
 import { BRIEF } from '../../lake/iceberg/read/client.ts'
+import { tableKey } from '../../lake/pipeline/names.ts'
 import type { Log } from '../core/log.ts'
 import { clientHasVersion, entityTag } from '../http/conditions.ts'
+import { exchangeOf } from '../http/exchange.ts'
+import { VALID_HOURS } from '../http/idempotency.ts'
 import type { NamespaceService } from '../namespaces/service.ts'
-import { badRequest, errorResponse, noSuchTable, unsupported } from './errors.ts'
-import { bodyOf, levelsOf, namePageOf, namespaceFrom, tableIn, viewIn } from './iceberg-requests.ts'
+import { badRequest, errorResponse, noSuchTable, noSuchView, unsupported } from './errors.ts'
+import { bodyOf, levelsOf, namespaceFrom, tableIn, viewIn } from './iceberg-requests.ts'
 import type { LoadedView } from './iceberg-views.ts'
+import { namePageOf } from './name-pages.ts'
 import { twoLevels } from './namespaces.ts'
 import { type SnapshotsShown, servedMetadata } from './served-metadata.ts'
 import type { CatalogService, LoadedTable } from './service.ts'
 import type { Sessions } from './session.ts'
-import { type AnswerTable, USER_WRITES, userWriteRoutes, writeOf } from './user-write-routes.ts'
+import { type AnswerTable, done, USER_WRITES, userWriteRoutes, writeOf } from './user-write-routes.ts'
 import type { UserWrites } from './user-writes.ts'
 import { DELEGATION, VENDED, type Vended, type Vending } from './vending.ts'
 import { nameIn, prefixOf } from './warehouse.ts'
@@ -52,13 +56,17 @@ const CREDENTIALS = 'GET /v1/{prefix}/namespaces/{namespace}/tables/{table}/cred
 
 export const icebergRoutes = (parts: IcebergParts) =>
   new Elysia({ prefix: `${parts.base}/v1`, detail: { hide: true } })
-    .onError(({ error }) => errorResponse(error, parts.log))
+    .onError(({ error, request, path }) => errorResponse(error, parts.log, isCommit(request.method, path)))
     .use(configRoute(parts))
     .use(namespaceRoutes(parts))
     .use(tableRoutes(parts, answerTable(parts)))
     .use(credentialRoutes(parts))
     .use(viewRoutes(parts))
     .use(userWriteRoutes(parts.writes, answerTable(parts)))
+
+/** A client must not clean up after a commit whose outcome is unknown. */
+const isCommit = (method: string, path: string) =>
+  method === 'POST' && /\/(transactions\/commit|namespaces\/[^/]+\/tables\/[^/]+)$/.test(path)
 
 /** The first route that a client calls: it returns the prefix of the warehouse's routes. */
 const configRoute = ({ sessions, lakeRoot, vending, writes }: IcebergParts) =>
@@ -69,6 +77,7 @@ const configRoute = ({ sessions, lakeRoot, vending, writes }: IcebergParts) =>
       // Spark asks for credentials only when a header of its catalog says so.
       defaults: { root: lakeRoot, ...(vending !== null && { [`header.${DELEGATION}`]: VENDED }) },
       overrides: { prefix: prefixOf(nameIn(warehouse)) },
+      ...(writes !== null && { 'idempotency-key-lifetime': `PT${VALID_HOURS}H` }),
       endpoints: [
         ...ENDPOINTS,
         ...(vending === null ? [] : [CREDENTIALS]),
@@ -96,6 +105,7 @@ const namespaceRoutes = ({ sessions, catalog, namespaces, writes }: IcebergParts
       const session = await sessions.session(request, params.prefix)
       const namespace = levelsOf(params.namespace)
       await catalog.checkNamespace(session, namespace)
+      if (exchangeOf(request).isHead) return done()
       return { namespace, properties: await namespaces.propertiesOf(twoLevels(namespace)[0] ?? '') }
     })
 
@@ -138,6 +148,10 @@ const tableRoutes = ({ base, sessions, catalog, vending, writes }: IcebergParts,
     .get('/:table', async ({ request, params, query }) => {
       const session = await sessions.session(request, params.prefix)
       const table = tableIn(params)
+      if (exchangeOf(request).isHead) {
+        if (!(await catalog.exists(session, table))) throw noSuchTable(tableKey(table))
+        return done()
+      }
       const loaded = await catalog.load(session, table)
       const shown = shownTo(base, query.snapshots)
       // Credentials expire, so an answer that holds them has no entity tag and is never replaced by 304.
@@ -166,9 +180,9 @@ const tableRoutes = ({ base, sessions, catalog, vending, writes }: IcebergParts,
       '/:table/metrics',
       async ({ request, params }) => {
         const session = await sessions.session(request, params.prefix)
-        const isThere = await catalog.exists(session, tableIn(params))
-        if (!isThere) throw noSuchTable(params.table)
-        return new Response(null, { status: 204 })
+        const table = tableIn(params)
+        if (!(await catalog.exists(session, table))) throw noSuchTable(tableKey(table))
+        return done()
       },
       { parse: 'none' },
     )
@@ -191,7 +205,12 @@ const viewRoutes = ({ sessions, catalog, writes }: IcebergParts) =>
     )
     .get('/:view', async ({ request, params }) => {
       const session = await sessions.session(request, params.prefix)
-      return viewAnswer(await catalog.loadView(session, viewIn(params)))
+      const view = viewIn(params)
+      if (exchangeOf(request).isHead) {
+        if (!(await catalog.exists(session, view, 'view'))) throw noSuchView(tableKey(view))
+        return done()
+      }
+      return viewAnswer(await catalog.loadView(session, view))
     })
 
 const viewAnswer = ({ location, metadata, commit }: LoadedView) => ({

@@ -6,6 +6,7 @@ import type { Sql } from '../../drizzle/client.ts'
 import { LAYERS, type TableName } from '../../lake/pipeline/names.ts'
 import { seesEverything } from '../core/access.ts'
 import { forbidden, namespaceExists, noSuchNamespace } from './errors.ts'
+import { pageOfNames } from './name-pages.ts'
 import type { Session } from './session.ts'
 import { type Content, type NamePage, namespaceNames, tableNamesIn, tablesIn } from './store/tables.ts'
 
@@ -37,7 +38,11 @@ export function makeNamespaces({ sql }: { sql: Sql }) {
       const [namespace] = parent
       if (namespace !== undefined) {
         checkLevels(parent, names)
-        return { namespaces: isParent(parent) ? LAYERS.map((layer) => [namespace, layer]) : [] }
+        if (!isParent(parent)) return { namespaces: [] }
+        // Layers have their own order, which is not the order of their names.
+        const layers: readonly string[] = LAYERS
+        const found = pageOfNames(layers.slice(layers.indexOf(page.after) + 1), page.limit)
+        return { namespaces: found.names.map((layer) => [namespace, layer]), ...found.next }
       }
       const later = [...names].sort().filter((name) => name > page.after)
       const found = pageOfNames(later, page.limit)
@@ -90,11 +95,4 @@ function checkLevels(levels: readonly string[], namespaces: readonly string[]) {
   const isKnown = namespace !== undefined && namespaces.includes(namespace)
   const isLayer = layer === undefined || LAYERS.some((known) => known === layer)
   if (!isKnown || !isLayer || rest.length > 0) throw noSuchNamespace(levels)
-}
-
-/** The first page of names, and the token of the next page. `names` has one name more than the page if a next page exists. */
-function pageOfNames(names: readonly string[], limit: number | null) {
-  if (limit === null || names.length <= limit) return { names, next: {} }
-  const page = names.slice(0, limit)
-  return { names: page, next: { 'next-page-token': Buffer.from(page.at(-1) ?? '').toString('base64url') } }
 }

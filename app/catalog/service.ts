@@ -23,7 +23,7 @@ import { makeNamespaces, tableNamed } from './namespaces.ts'
 import { checkWritable, type Own, ownOf, visibilityFor } from './own-table.ts'
 import type { Session, Writer } from './session.ts'
 import { commitToBranch, findBranch } from './store/branches.ts'
-import { tableIn } from './store/tables.ts'
+import { type Content, tableIn } from './store/tables.ts'
 
 export type LoadedTable = {
   /** Undefined: the table is staged, and its first commit will create it. */
@@ -131,8 +131,8 @@ export function makeCatalogService({ sql, files, lakeRoot, clock, newId }: Catal
     create,
     commit,
 
-    exists: async (session: Session, table: TableName) =>
-      (await tableIn(sql, session.view, table, await visibilityFor(session, table)))?.kind === 'table',
+    exists: async (session: Session, table: TableName, kind: Content['kind'] = 'table') =>
+      (await tableIn(sql, session.view, table, await visibilityFor(session, table)))?.kind === kind,
   }
 }
 

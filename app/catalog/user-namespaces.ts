@@ -25,9 +25,10 @@ import type { UserWriting, UserWritingDeps, WriteRequest, Writing } from './user
 export interface UserNamespaceDeps extends Pick<UserWritingDeps, 'sql' | 'resources'> {
   namespaces: NamespaceService
   writing: UserWriting['writing']
+  changeOnce: UserWriting['changeOnce']
 }
 
-export function makeUserNamespaces({ sql, namespaces, resources, writing }: UserNamespaceDeps) {
+export function makeUserNamespaces({ sql, namespaces, resources, writing, changeOnce }: UserNamespaceDeps) {
   const { checkNamespace } = makeNamespaces({ sql })
 
   /** The namespace, if the caller has this right on it. Throws 404 for one that the caller does not see, and 403. */
@@ -51,21 +52,27 @@ export function makeUserNamespaces({ sql, namespaces, resources, writing }: User
     async create(write: WriteRequest): Promise<{ namespace: string[]; properties: Properties }> {
       const { namespace, properties = {} } = parseCreateNamespace(write.body)
       const name = newName(namespace)
-      const { request } = await writing(write)
-      const { access } = exchangeOf(request)
-      try {
-        if (resources !== undefined && !access.isAdmin) await checkNewNamespace(name, resources)
-        await namespaces.createWith(name, properties, access.owner)
-      } catch (error) {
-        throw isError(error, 409) ? namespaceExists([name]) : error
-      }
-      return { namespace, properties }
+      const by = await writing(write)
+      const { access } = exchangeOf(by.request)
+      return changeOnce(by, write.body, async () => {
+        try {
+          if (resources !== undefined && !access.isAdmin) await checkNewNamespace(name, resources)
+          await namespaces.createWith(name, properties, access.owner)
+        } catch (error) {
+          throw isError(error, 409) ? namespaceExists([name]) : error
+        }
+        return { namespace, properties }
+      })
     },
 
     async drop(write: WriteRequest, levels: readonly string[]): Promise<void> {
-      const ref = await permitted(await writing(write), levels, 'admin')
-      const isRemoved = await namespaces.removeEmpty(ref).catch(missing(levels))
-      if (!isRemoved) throw namespaceNotEmpty(ref.name)
+      const by = await writing(write)
+      await changeOnce(by, write.body, async () => {
+        const ref = await permitted(by, levels, 'admin')
+        const isRemoved = await namespaces.removeEmpty(ref).catch(missing(levels))
+        if (!isRemoved) throw namespaceNotEmpty(ref.name)
+        return {}
+      })
     },
 
     async changeProperties(write: WriteRequest, levels: readonly string[]) {
@@ -73,14 +80,17 @@ export function makeUserNamespaces({ sql, namespaces, resources, writing }: User
       const both = removals.filter((name) => Object.hasOwn(updates, name))
       if (both.length > 0)
         throw unprocessable(`removals and updates: both have ${both.map((name) => JSON.stringify(name))}`)
-      const ref = await permitted(await writing(write), levels, 'write')
-      const before = await namespaces.changeProperties(ref, { removals, updates }).catch(missing(levels))
-      const isThere = (name: string) => Object.hasOwn(before, name)
-      return {
-        updated: Object.keys(updates),
-        removed: removals.filter(isThere),
-        missing: removals.filter((name) => !isThere(name)),
-      }
+      const by = await writing(write)
+      return changeOnce(by, write.body, async () => {
+        const ref = await permitted(by, levels, 'write')
+        const before = await namespaces.changeProperties(ref, { removals, updates }).catch(missing(levels))
+        const isThere = (name: string) => Object.hasOwn(before, name)
+        return {
+          updated: Object.keys(updates),
+          removed: removals.filter(isThere),
+          missing: removals.filter((name) => !isThere(name)),
+        }
+      })
     },
   }
 }

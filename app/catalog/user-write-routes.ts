@@ -81,4 +81,4 @@ export const writeOf = async (request: Request, { prefix }: { prefix: string }) 
   body: await bodyOf(request),
 })
 
-const done = () => new Response(null, { status: 204 })
+export const done = () => new Response(null, { status: 204 })

@@ -195,7 +195,7 @@ test('a table that a branch drops is gone from main after the merge only', async
   expect((await drop(`sluice.${branch}`)).status).toBe(204)
   expect((await drop(`sluice.${branch}`)).status).toBe(404)
   expect([await status(`sluice.${branch}`), await status(`sluice.${other}`), await status('sluice')]).toEqual(
-    [404, 200, 200],
+    [404, 204, 204],
   )
   const listed = await (await open.fetch(`/iceberg/v1/sluice.${branch}${NAMESPACE}`, null)).text()
   expect(listed).not.toContain(`"${name}"`)
@@ -205,13 +205,13 @@ test('a table that a branch drops is gone from main after the merge only', async
   const base = await headOfMain(open.sql)
   await mergeBranch(branch)
   expect([await status('sluice'), await status(`sluice.${base}`), await status(`sluice.${other}`)]).toEqual([
-    404, 200, 200,
+    404, 204, 204,
   ])
   // The name is free again.
   const later = await newBranch()
   expect((await send(`sluice.${later}${NAMESPACE}`, { name, schema })).status).toBe(200)
   await mergeBranch(later)
-  expect(await status('sluice')).toBe(200)
+  expect(await status('sluice')).toBe(204)
 })
 
 test('an engine drops a view on a branch, and creates none', async () => {

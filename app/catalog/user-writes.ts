@@ -28,10 +28,10 @@ export function makeUserWrites(deps: UserWriteDeps) {
   const { checkNamespace } = makeNamespaces(deps)
   const states = makeTableStates(deps)
   const moves = makeTableMoves(deps)
-  const { writing, requireWrite, commitOnce } = makeUserWriting(deps)
+  const { writing, requireWrite, commitOnce, changeOnce } = makeUserWriting(deps)
 
   return {
-    namespaces: makeUserNamespaces({ ...deps, writing }),
+    namespaces: makeUserNamespaces({ ...deps, writing, changeOnce }),
 
     /** Creates a table, or stages one: then nothing is stored, and the first commit creates the table. */
     async create(

@@ -147,7 +147,19 @@ export function makeUserWriting({ sql, newId, sessions, resources, mergeToMain }
     )
   }
 
-  return { writing, requireWrite, commitOnce }
+  /** Performs a change that belongs to no branch, once per idempotency key. Its answer is stored after it. */
+  async function changeOnce<Answer extends object>(
+    { request }: Writing,
+    body: string,
+    change: () => Promise<Answer>,
+  ): Promise<Answer> {
+    const key = keyOf(request, body)
+    if (key === null) return change()
+    const perform = async (_: SqlTx, answer: Answer) => ({ status: 200, body: answer })
+    return answerOf(await answerOnce(sql, key, { prepare: change, perform }))
+  }
+
+  return { writing, requireWrite, commitOnce, changeOnce }
 }
 
 /** The metadata file of the first table, and the commit of the branch; null on main. */
@@ -158,8 +170,8 @@ interface Done {
 
 const asAnswer = async (_: SqlTx, body: Done) => ({ status: 200, body })
 
-function answerOf(done: Once<Done> | null): Done {
-  if (done === null) throw new Error('a commit was neither performed nor refused')
+function answerOf<Answer>(done: Once<Answer> | null): Answer {
+  if (done === null) throw new Error('a change was neither performed nor refused')
   return done.answer.body
 }
 

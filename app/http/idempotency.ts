@@ -12,9 +12,10 @@ import {
   releaseKey,
   type StoredAnswer,
   typedExecutor,
+  VALID_HOURS,
 } from './store.ts'
 
-export type { IdempotencyKey } from './store.ts'
+export { type IdempotencyKey, VALID_HOURS }
 
 export interface OperationAnswer<Body> {
   status: number

@@ -38,7 +38,7 @@ export const typedExecutor =
 const dialect = new PgDialect()
 
 /** How long an answer is valid, by the clock of the database. The reaper removes it later. */
-const VALID_HOURS = 24
+export const VALID_HOURS = 24
 const isFresh = sql`idempotency_key.created_at > clock_timestamp() - ${VALID_HOURS}::int * interval '1 hour'`
 
 const isKey = ({ caller, operation, key }: IdempotencyKey) =>
