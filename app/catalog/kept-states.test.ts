@@ -1,12 +1,16 @@
-// Writers, tags, branches, maintenance and expiry in a random order. Every state that something keeps stays readable.
+// Writers, other engines, branches, tags, restores, maintenance and expiry at the same time. Every state that something keeps
+// stays readable.
 import { expect, test } from 'bun:test'
-import { openUserBranch } from './branches.ts'
-import { headOfMain } from './store/branches.ts'
-import { mergeMaintenance, openMaintenance } from './store/maintenance.ts'
-import { agingLake, newId, type SomeTable } from './test-aging-lake.ts'
+import { agingLake } from './test-aging-lake.ts'
+import { openForeignEngine } from './test-foreign-engine.ts'
+import { KeptStatesScenario } from './test-kept-scenario.ts'
+import { KeptStates } from './test-kept-states.ts'
 
-const { lake, someTable, age, tick } = agingLake()
-const SEEDS = [20_261_123, 7]
+const { lake, someTable, age, agedObjects, tick } = agingLake()
+
+const ROUNDS = 12
+const ACTIONS_PER_ROUND = 7
+const HOURS_BETWEEN_ROUNDS = [2, 5, 5, 24, 96, 192]
 
 function randomOf(start: number) {
   let seed = start
@@ -16,87 +20,58 @@ function randomOf(start: number) {
   }
 }
 
-/** Combines the files of a table on its own branch, and merges the branch as the reaper does. */
-async function maintain({ table }: SomeTable): Promise<string | null> {
+/** The number of each kind of action, of all seeds together. */
+const done = new Map<string, number>()
+
+test.each([
+  { seed: 20_261_123, days: 7 },
+  // States expire as soon as the grace of a query allows.
+  { seed: 4_711, days: 0 },
+])('kept states read the same rows beside any tick (seed $seed, $days days)', async ({ seed, days }) => {
   const { sql } = lake.catalog
-  const { runId, branch, compact } = await lake.catalog.attempt(table)
-  await sql`delete from lake_ref where name = ${branch}`
-  const work = { runId, branch, table }
-  await sql.begin((tx) => openMaintenance(tx, work))
-  const { commit } = await compact()
-  return sql.begin((tx) => mergeMaintenance(tx, work, { commit, message: 'maintenance' }))
-}
-
-test.each(SEEDS)('every kept state reads the same rows after any tick (seed %d)', async (seed) => {
-  const { sql } = lake.catalog
-  const random = randomOf(seed)
-  const tables = await Promise.all([1, 2].map(() => someTable()))
-  const expected = new Map<SomeTable, unknown[]>()
-  /** Tags and branches: the commit of main that each keeps, and the rows at that commit. */
-  const kept: { base: number; rows: Map<SomeTable, unknown[]> }[] = []
-  let [maintained, removed] = [0, 0]
-
-  const rowsAt = async ({ table }: SomeTable, commit: number): Promise<unknown[]> => {
-    const { token, client } = await lake.catalog.reader(commit)
-    const { metadata } = await client.loadTable({
-      namespace: [table.namespace, table.layer],
-      name: table.name,
-    })
-    return lake.catalog.rows(token, metadata)
-  }
-  const check = async (step: number) => {
-    for (const [table, rows] of expected)
-      expect({ seed, step, rows: await table.rows() }).toEqual({ seed, step, rows })
-    for (const { base, rows: then } of kept)
-      for (const [table, rows] of then)
-        expect({ seed, step, base, rows: await rowsAt(table, base) }).toEqual({
-          seed,
-          step,
-          base,
-          rows: rows as never,
-        })
-  }
-
-  for (let step = 0; step < 40; step++) {
-    const chosen = tables[random(tables.length)]
-    if (chosen === undefined) throw new Error('there are tables')
-    const known = expected.get(chosen)
-    switch (random(5)) {
-      case 0:
-      case 1: {
-        const operation = known !== undefined && random(3) > 0 ? 'append' : 'overwrite'
-        await chosen.write(`select ${step} as a`, operation)
-        expected.set(chosen, [...(operation === 'append' ? (known ?? []) : []), { a: step }])
-        break
-      }
-      case 2:
-        if (known !== undefined && (await maintain(chosen)) === null) maintained += 1
-        break
-      case 3: {
-        const base = await headOfMain(sql)
-        const kind = random(2) === 0 ? 'tag' : 'user'
-        const name = `kept-${step}-${newId().slice(0, 8)}`
-        await sql.begin((tx) =>
-          openUserBranch(tx, {
-            name,
-            kind,
-            base,
-            from: null,
-            description: '',
-            createdBy: null,
-            expiresInHours: null,
-          }),
-        )
-        kept.push({ base, rows: new Map(expected) })
-        break
-      }
-      case 4:
-        await age([1, 4, 8][random(3)] ?? 1)
-        removed += (await tick()).lakeFilesRemoved
-        await check(step)
+  await sql`update retention_config set iceberg_snapshot_max_age_days = ${days},
+      iceberg_orphan_file_max_age_days = ${Math.min(days, 3)}, nessie_orphan_branch_max_age_hours = ${days}`
+  const [random, meets] = [randomOf(seed), randomOf(seed + 1)]
+  const tables = [await someTable(), await someTable(), await someTable()]
+  const views = [await someTable(), await someTable()]
+  const engine = await openForeignEngine(lake.catalog)
+  const states = new KeptStates(lake.catalog, engine)
+  const scenario = new KeptStatesScenario({ random, tables, views, states })
+  let [removed, expired] = [0, 0]
+  try {
+    await scenario.play(tables.map(() => scenario.write()))
+    for (let round = 0; round < ROUNDS; round++) {
+      const hours = HOURS_BETWEEN_ROUNDS[random(HOURS_BETWEEN_ROUNDS.length)] ?? 0
+      await age(hours / 24)
+      await states.pass(hours, random)
+      const actions = Array.from({ length: ACTIONS_PER_ROUND }, () => scenario.action())
+      const meeting = scenario.meeting(agedObjects(), meets)
+      const [, reaped] = await Promise.all([scenario.play(actions), tick(meeting)])
+      removed += reaped.lakeFilesRemoved
+      expired += reaped.snapshotsExpired
+      await states.check({ seed, round })
     }
+    await states.end(0, random)
+    for (const after of ['all branches', 'all history']) {
+      await age(30)
+      await states.pass(30 * 24, random)
+      const reaped = await tick()
+      removed += reaped.lakeFilesRemoved
+      expired += reaped.snapshotsExpired
+      await states.check({ seed, after })
+    }
+  } finally {
+    await engine.close()
   }
-  await check(40)
-  expect(maintained).toBeGreaterThan(2)
-  expect(removed).toBeGreaterThan(0)
+  expect(removed).toBeGreaterThan(10)
+  expect(expired).toBeGreaterThan(0)
+  for (const [what, times] of scenario.done) done.set(what, (done.get(what) ?? 0) + times)
+})
+
+test('every kind of action has happened', () => {
+  for (const what of [
+    ...['write', 'rename', 'positions', 'vector', 'view', 'tag', 'user'],
+    ...['restore', 'maintenance', 'run', 'failed run', 'query'],
+  ])
+    expect(done.get(what) ?? 0, what).toBeGreaterThan(0)
 })

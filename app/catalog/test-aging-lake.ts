@@ -24,8 +24,10 @@ export interface SomeTable {
   table: TableName
   /** Starts a run with an open attempt. */
   begin(): Promise<TestAttempt>
-  /** Executes a run from its start to its merge. */
-  write(query: string, operation?: Operation): Promise<void>
+  /** Executes a run from its start to its merge. Returns the number of its commit on main. */
+  write(query: string, operation?: Operation): Promise<number>
+  /** Merges a commit of an attempt and ends its run. Returns the number of the commit on main; null: a conflict failed the run. */
+  merge(attempt: TestAttempt, commit: string): Promise<number | null>
   /** Closes an attempt without a merge and fails its run. */
   fail(attempt: TestAttempt): Promise<void>
   /** The current rows of main. */
@@ -76,6 +78,19 @@ export function agingLake() {
       await sql.begin((tx) => closeBranches(tx, [attempt.branch]))
       await end(attempt, 'failed')
     }
+    async function merge(attempt: TestAttempt, commit: string) {
+      const outcome = await lake.catalog.merge(attempt, commit)
+      if (outcome !== 'merged') {
+        expect(outcome).toBe('conflict')
+        await fail(attempt)
+        return null
+      }
+      await end(attempt, 'success')
+      const [row] = await sql<{ number: number }[]>`
+        select number::int as number from lake_commit where id = ${commit}`
+      assert(row !== undefined)
+      return row.number
+    }
     return {
       table,
       begin,
@@ -84,13 +99,12 @@ export function agingLake() {
         for (let conflicts = 0; conflicts < 20; conflicts++) {
           const attempt = await begin()
           const { commit } = await attempt.write(query, operation)
-          const outcome = await lake.catalog.merge(attempt, commit)
-          if (outcome === 'merged') return end(attempt, 'success')
-          expect(outcome).toBe('conflict')
-          await fail(attempt)
+          const number = await merge(attempt, commit)
+          if (number !== null) return number
         }
         throw new Error('20 conflicts')
       },
+      merge,
       fail,
       async rows() {
         const { token, client } = await lake.catalog.reader()

@@ -77,6 +77,8 @@ export interface TestCatalog {
   fetch(path: string, token: string | null, init?: RequestInit): Promise<Response>
   /** Opens a branch on the head of main with a token and a client of its attempt. */
   attempt(table: TableName): Promise<TestAttempt>
+  /** A client of a warehouse with this token. */
+  client(warehouse: string, token: string): Promise<TestClient>
   /** A token for a commit of main, by default its head, with a client. */
   reader(at?: number): Promise<{ token: string; client: TestClient; commit: number }>
   merge(attempt: TestAttempt, testedCommit: string): Promise<string | undefined>
@@ -333,6 +335,7 @@ export async function openTestCatalog(
     requests,
     fetch: request,
     attempt,
+    client: connect,
     reader: async (at) => {
       const commit = at ?? (await headOfMain(sql))
       const token = tokens.read({ commit, expiresAt })
