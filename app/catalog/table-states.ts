@@ -19,6 +19,7 @@ import { badRequest, forbidden, noSuchTable, noSuchView, tableExists } from './e
 import { checkNewSnapshots } from './foreign-files.ts'
 import { isTableDirectory } from './lake-keys.ts'
 import type { MetadataFiles } from './metadata-files.ts'
+import { checkNestedNames } from './nested-names.ts'
 import { GC_REFUSED, withoutGarbageCollection } from './served-metadata.ts'
 import { currentSnapshotId, figuresOf, messageOf } from './service.ts'
 import { type Content, tableIn, tableOfUuid, type View } from './store/tables.ts'
@@ -151,6 +152,7 @@ export function makeTableStates({ sql, objects, files, lakeRoot, clock, newId }:
       } else if (next.location !== base.metadata.location)
         throw badRequest(`set-location: the location of ${tableKey(table)} cannot change`)
       checkPaths(next)
+      if (base !== null) checkNestedNames(base.metadata, next)
       await checkNewSnapshots(objects, { base: base?.metadata ?? null, next })
       return stored(table, base, next)
     },

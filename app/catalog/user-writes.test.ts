@@ -1,7 +1,12 @@
 import { beforeAll, expect, test } from 'bun:test'
 import { parseJson, stringifyJson } from '../../lake/iceberg/format/json.ts'
 import { keyIn } from '../../lake/iceberg/format/location.ts'
-import { readManifestList, writeManifest, writeManifestList } from '../../lake/iceberg/format/manifest.ts'
+import {
+  type ManifestFile,
+  readManifestList,
+  writeManifest,
+  writeManifestList,
+} from '../../lake/iceberg/format/manifest.ts'
 import { currentSchema, metadataFrom, type TableMetadata } from '../../lake/iceberg/format/metadata.ts'
 import type { TableUpdate } from '../../lake/iceberg/format/wire.ts'
 import { createViewBody } from '../../lake/iceberg/view.ts'
@@ -483,6 +488,104 @@ test('a snapshot that names files outside of its table is refused', async () => 
   expect(await rowsOn(branch, name)).toEqual([{ a: 1 }])
   expect(await commitsOf(branch)).toEqual([])
   expect(objects.length).toBeGreaterThan(0)
+})
+
+test('equality deletes inside a list and renamed fields of a struct are refused', async () => {
+  const [name, branch] = [newName('t'), await newBranch()]
+  const field = (id: number, of: string, type: object | string) => ({ id, name: of, required: false, type })
+  const struct = (...fields: object[]) => ({ type: 'struct', fields })
+  const numbers = { type: 'list', 'element-id': 4, element: 'int', 'element-required': false }
+  const s = (...fields: object[]) => struct(field(1, 's', struct(...fields)))
+  const columns = s(field(2, 'a', 'int'), field(3, 'l', numbers))
+  const tables = `sluice.${branch}${NAMESPACE}`
+  const { body } = await send(tables, { name, schema: columns })
+  const metadata = metadataFrom(body.metadata)
+  const snapshot = async (equalityIds: readonly number[], snapshotId: bigint) => {
+    const spec = { 'spec-id': 0, fields: [] }
+    const bytes = writeManifest(
+      { schema: currentSchema(metadata), spec, formatVersion: 2, content: 'deletes' },
+      [
+        {
+          status: 'added',
+          snapshotId: null,
+          sequenceNumber: null,
+          fileSequenceNumber: null,
+          file: {
+            content: 'equality-deletes',
+            location: `${metadata.location}/data/x.parquet`,
+            format: 'PARQUET',
+            partition: {},
+            recordCount: 1,
+            sizeBytes: 1,
+            columns: new Map(),
+            equalityIds,
+          },
+        },
+      ],
+    )
+    const manifest: ManifestFile = {
+      location: await put(metadata, bytes),
+      sizeBytes: bytes.byteLength,
+      specId: 0,
+      content: 'deletes',
+      sequenceNumber: 1,
+      minSequenceNumber: 1,
+      addedSnapshotId: snapshotId,
+      addedFiles: 1,
+      existingFiles: 0,
+      deletedFiles: 0,
+      addedRows: 1,
+      existingRows: 0,
+      deletedRows: 0,
+      partitions: [],
+    }
+    const list = await put(metadata, writeManifestList({ snapshotId, sequenceNumber: 1 }, [manifest]))
+    const added = {
+      'snapshot-id': snapshotId,
+      'sequence-number': 1,
+      'timestamp-ms': Date.now(),
+      'manifest-list': list,
+      summary: { operation: 'delete' },
+      'schema-id': 0,
+    }
+    return send(`${tables}/${name}`, {
+      requirements: [],
+      updates: [
+        { action: 'add-snapshot', snapshot: added },
+        { action: 'set-snapshot-ref', 'ref-name': 'main', type: 'branch', 'snapshot-id': snapshotId },
+      ],
+    })
+  }
+  for (const [id, why] of [
+    [4, 'column "s.l.element", which is inside a list or a map'],
+    [1, 'column "s", which has no primitive type'],
+    [9, 'the unknown field 9'],
+  ] as const) {
+    const { status, body } = await snapshot([id], 7n)
+    expect([status, body.error?.type]).toEqual([400, 'BadRequestException'])
+    expect(body.error?.message).toEndWith(`compares ${why}`)
+  }
+  const alter = (next: object) =>
+    send(`${tables}/${name}`, {
+      requirements: [],
+      updates: [
+        { action: 'add-schema', schema: next },
+        { action: 'set-current-schema', 'schema-id': -1 },
+      ],
+    })
+  expect((await snapshot([2], 8n)).status).toBe(200)
+  const renamed = await alter(s(field(2, 'b', 'int'), field(3, 'l', numbers)))
+  expect([renamed.status, renamed.body.error?.message]).toEqual([
+    400,
+    'add-schema: field "s.a" cannot be renamed, because it is inside a struct: add a new field',
+  ])
+  expect((await alter(s(field(3, 'l', numbers)))).status).toBe(200)
+  const reused = await alter(s(field(3, 'l', numbers), field(5, 'A', 'string')))
+  expect([reused.status, reused.body.error?.message]).toEqual([
+    400,
+    'add-schema: the name "s.A" belonged to another field of the struct: use a new name',
+  ])
+  expect((await alter(s(field(3, 'l', numbers), field(5, 'b', 'string')))).status).toBe(200)
 })
 
 test('only credentials of a branch add files to the table', async () => {

@@ -19,6 +19,7 @@ import { checkRequirements } from './format/requirements.ts'
 import type { Column, NestedField, Schema } from './format/types.ts'
 import { applyUpdates } from './format/updates.ts'
 import { deletedLines } from './read/deletion-vector.ts'
+import { comparedFields, equalityColumn } from './read/equality-columns.ts'
 import { dataFilesOf, type LiveFile, type ManifestReader, makeManifestReader } from './read/scan.ts'
 import { localFiles, POSITION_FIELDS, readTable, type StoredFile, storedFilesOf } from './read/table-sql.ts'
 import { deletionVector } from './read/test-vector.ts'
@@ -69,6 +70,8 @@ export interface Delta {
   readonly vectors?: readonly (readonly [dataFile: string, rows: readonly number[]])[]
   /** A query with the columns whose values identify deleted rows. */
   readonly equal?: string
+  /** The ids of the compared fields, if some are inside structs. The query has the columns that contain these fields. */
+  readonly equalityIds?: readonly number[]
 }
 
 const AT = Date.UTC(2026, 0, 1)
@@ -264,8 +267,9 @@ export async function useTestLake(): Promise<TestLake> {
       })
     if (delta.vectors) deletes.push(...(await storeVectors(delta.vectors, { table, partition, specId })))
     if (equal !== undefined) {
-      const fields = await fieldsIn(equal)
-      const equalityIds = fields.map(({ id }) => id)
+      const named = await fieldsIn(equal)
+      const equalityIds = delta.equalityIds ?? named.map(({ id }) => id)
+      const fields = comparedFields(equalityIds.map((id) => equalityColumn(id, 'equal', table)))
       deletes.push({ ...(await copy(equal, fields)), content: 'equality-deletes', specId, equalityIds })
     }
     return commit({ metadata: table, isStaged: false, operation: 'append', files, deletes })

@@ -1,9 +1,11 @@
 import { describe, expect, setDefaultTimeout, test } from 'bun:test'
 import { currentSchema, currentSnapshot, type TableMetadata } from '../format/metadata.ts'
 import { rowCountOf } from '../format/row-count.ts'
+import { fieldsOf, type NestedField } from '../format/types.ts'
 import { applyUpdates } from '../format/updates.ts'
 import { readIndependently, useTestLake } from '../test-lake.ts'
 import { MAINTAINED_DELETES_LIMIT, planMaintenance } from '../write/maintenance.ts'
+import { equalityColumn } from './equality-columns.ts'
 import { withLineage } from './lineage.ts'
 import { liveManifestsOf, tableFilesOf } from './scan.ts'
 
@@ -471,5 +473,92 @@ describe('equality deletes', () => {
         ['y', 2],
       ].map(([p, a]) => ({ p, a })),
     )
+  })
+
+  describe('on fields inside structs', () => {
+    const idOf = (table: TableMetadata, path: string): number => {
+      const found = [...fieldsOf(currentSchema(table))].find((field) => field.path.join('.') === path)
+      if (found === undefined) throw new Error(`no field ${path}`)
+      return found.id
+    }
+    const childrenOf = (field: NestedField, map: (child: NestedField) => NestedField[]): NestedField =>
+      typeof field.type === 'string' || field.type.type !== 'struct'
+        ? field
+        : { ...field, type: { type: 'struct', fields: field.type.fields.flatMap(map) } }
+    const withoutField = (field: NestedField, id: number): NestedField =>
+      childrenOf(field, (child) => (child.id === id ? [] : [withoutField(child, id)]))
+    const widenedField = (field: NestedField, id: number): NestedField =>
+      field.id === id ? { ...field, type: 'long' } : childrenOf(field, (child) => [widenedField(child, id)])
+    const ROWS = `SELECT i::INTEGER AS id, CASE WHEN i = 9 THEN NULL ELSE
+      {'a': i::INTEGER, 'in': {'b': 'x' || i % 2, 'c': i::INTEGER}, 'l': [i::INTEGER]} END AS s
+      FROM range(10) t(i)`
+    const ids = async (table: TableMetadata) => (await rowsOf(table, 'id')).map(({ id }) => Number(id))
+
+    test('delete the rows with these values, and only in older files', async () => {
+      let table = await lake.write(null, ROWS, 'append')
+      const [b, c] = [idOf(table, 's.in.b'), idOf(table, 's.in.c')]
+      table = await lake.writeDelta(table, {
+        equal:
+          "SELECT {'in': {'b': 'x1', 'c': 3::INTEGER}} AS s UNION ALL SELECT {'in': {'b': 'x1', 'c': 4}}",
+        equalityIds: [c, b],
+      })
+      table = await lake.write(table, `SELECT * FROM (${ROWS}) WHERE id = 3`, 'append')
+      expect(await ids(table)).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8, 9])
+      table = await lake.writeDelta(table, { equal: "SELECT {'in': {'b': 'x1'}} AS s", equalityIds: [b] })
+      expect(await ids(table)).toEqual([0, 2, 4, 6, 8, 9])
+      expect(await rowsOf(table)).toEqual(
+        await lake.rows(`FROM (${ROWS}) WHERE id % 2 = 0 OR id = 9 ORDER BY ALL`),
+      )
+    })
+
+    test('count a field of a null struct as null', async () => {
+      let table = await lake.write(null, ROWS, 'append')
+      const equal = "SELECT {'a': NULL::INTEGER} AS s"
+      table = await lake.writeDelta(table, { equal, equalityIds: [idOf(table, 's.a')] })
+      expect(await ids(table)).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8])
+    })
+
+    test('compare several columns, also after one was widened or dropped', async () => {
+      let table = await lake.write(null, ROWS, 'append')
+      const [id, a, c] = [idOf(table, 'id'), idOf(table, 's.a'), idOf(table, 's.in.c')]
+      table = await lake.writeDelta(table, {
+        equal: "SELECT 1::INTEGER AS id, {'a': 1::INTEGER, 'in': {'c': 1::INTEGER}} AS s",
+        equalityIds: [id, a, c],
+      })
+      const changed = currentSchema(table).fields.map((field) => withoutField(widenedField(field, c), a))
+      table = applyUpdates(
+        table,
+        [
+          { action: 'add-schema', schema: { type: 'struct', fields: changed } },
+          { action: 'set-current-schema', 'schema-id': -1 },
+        ],
+        { at: 1 },
+      )
+      expect(await ids(table)).toEqual([0, 2, 3, 4, 5, 6, 7, 8, 9])
+      expect((await rowsOf(table))[1]).toEqual({
+        id: 2,
+        s: { in: { b: 'x0', c: 2n }, l: [2] },
+      })
+    })
+
+    test('leave the table with the next rewrite', async () => {
+      let table = await lake.write(null, ROWS, 'append')
+      table = await lake.writeDelta(table, {
+        equal: "SELECT {'a': 3::INTEGER} AS s",
+        equalityIds: [idOf(table, 's.a')],
+      })
+      const rules = { mergeStrategy: 'incremental', uniqueKey: ['id'] } as const
+      const next = await lake.writeBy(table, `SELECT * FROM (${ROWS}) WHERE id = 5`, rules)
+      expect(await ids(next.table)).toEqual([0, 1, 2, 4, 5, 6, 7, 8, 9])
+      expect(summaryOf(next.table)).toMatchObject({ 'total-delete-files': '0', 'total-records': '9' })
+    })
+
+    test('are refused inside lists and for whole structs, with the name of the column', async () => {
+      const table = await lake.write(null, ROWS, 'append')
+      const refused = (path: string) => () => equalityColumn(idOf(table, path), 'file', table)
+      expect(refused('s.l.element')).toThrow('compares column "s.l.element", which is inside a list or a map')
+      expect(refused('s.in')).toThrow('compares column "s.in", which has no primitive type')
+      expect(() => equalityColumn(77, 'file', table)).toThrow('compares the unknown field 77')
+    })
   })
 })

@@ -5,8 +5,8 @@ import { type BoundValue, compareBounds, decoded } from '../format/bounds.ts'
 import { FILE_PATH_ID } from '../format/layout.ts'
 import { placeIn } from '../format/location.ts'
 import { type DataFile, type ManifestEntry, tupleText } from '../format/manifest.ts'
-import { schemaById, type TableMetadata, UnsupportedTable } from '../format/metadata.ts'
-import type { NestedField } from '../format/types.ts'
+import { type TableMetadata, UnsupportedTable } from '../format/metadata.ts'
+import { type EqualityColumn, equalityColumn } from './equality-columns.ts'
 
 /** The part of a Puffin file that lists the deleted rows of one data file. */
 export interface DeletionVector {
@@ -28,7 +28,7 @@ export interface DeleteFile {
   /** The spec and the partition of the data files concerned. Null: all data files. */
   readonly scope: string | null
   /** The columns whose values identify deleted rows. Null: the file lists positions. */
-  readonly columns: readonly NestedField[] | null
+  readonly columns: readonly EqualityColumn[] | null
 }
 
 /** The deletes that may concern rows of one data file. */
@@ -57,7 +57,7 @@ export const deleteId = ({
 
 /**
  * Indexes the live delete files of a snapshot. A deletion vector replaces all position deletes of its data file.
- * @throws UnsupportedTable for unknown formats, nested or unknown equality columns, and two deletion vectors of a data file
+ * @throws UnsupportedTable for unknown formats, equality columns that are unknown or in lists or maps, and two deletion vectors of a data file
  */
 export function deletesIndex(deletes: readonly SpecEntry[], metadata: TableMetadata): DeletesOf {
   if (deletes.length === 0) return NO_DELETES
@@ -136,17 +136,6 @@ export function vectorOf({
   if (referencedDataFile === undefined || contentOffset === undefined || contentSizeBytes === undefined)
     return undefined
   return { dataFile: referencedDataFile, offset: contentOffset, sizeBytes: contentSizeBytes }
-}
-
-/** A column may have left the current schema, so all schemas are searched, beginning with the newest. */
-function equalityColumn(id: number, location: string, metadata: TableMetadata): NestedField {
-  const current = schemaById(metadata, metadata['current-schema-id'])
-  const schemas = [current, ...metadata.schemas.toReversed()]
-  const field = schemas.flatMap(({ fields }) => fields).find((candidate) => candidate.id === id)
-  if (field !== undefined && typeof field.type === 'string') return field
-  throw new UnsupportedTable(
-    `the equality delete file ${location} compares field ${id}, which is nested or unknown: compact the table`,
-  )
 }
 
 /** Whether the bounds of a position delete file admit positions of a data file. Bounds below another root are unknown. */

@@ -8,6 +8,7 @@ import { LAKE_PREFIX, placeIn } from '../format/location.ts'
 import type { NestedField, Schema } from '../format/types.ts'
 import { parquetScan, schemaMapLiteral, sqlType } from '../sql.ts'
 import type { DeleteFile, RowDeletes } from './deletes.ts'
+import { comparedFields, comparedSql, type EqualityColumn, withCompared } from './equality-columns.ts'
 import { hasLineage, inheritedSql, type Lineage } from './lineage.ts'
 import type { LiveFile } from './scan.ts'
 
@@ -153,13 +154,15 @@ function selectUndeleted(
     const columns = group[0]?.file.columns
     return columns ? [{ group, columns }] : []
   })
-  const fields = fieldsRead(
-    schema,
+  const fields = withCompared(
+    schema.fields,
     equalities.flatMap(({ columns }) => columns),
   )
-  const columns = schema.fields.map(
-    ({ id, name }, i) => `${inheritedSql(id, `t.c${i}`)} AS ${quoteIdentifier(name)}`,
-  )
+  const columns = schema.fields.map((field, i) => {
+    const read = inheritedSql(field.id, `t.c${i}`)
+    const value = fields[i] === field ? read : `CAST(${read} AS ${sqlType(field.type)})`
+    return `${value} AS ${quoteIdentifier(field.name)}`
+  })
   if (fileColumn !== undefined) columns.push(`t.filename AS ${quoteIdentifier(fileColumn)}`)
   if (rowColumn !== undefined) columns.push(`t.file_row_number AS ${quoteIdentifier(rowColumn)}`)
   const indexOf = new Map(fields.map(({ id }, i) => [id, i]))
@@ -196,13 +199,6 @@ const idsOf = ({ columns }: DeleteFile): string =>
         .map(({ id }) => id)
         .toSorted((a, b) => a - b)
         .join()
-
-/** The columns of the table, and compared columns that the table no longer has. */
-function fieldsRead({ fields }: Schema, compared: readonly NestedField[]): NestedField[] {
-  const present = new Set(fields.map(({ id }) => id))
-  const missing = new Map(compared.filter(({ id }) => !present.has(id)).map((field) => [field.id, field]))
-  return [...fields, ...missing.values()]
-}
 
 function dataFiles({ files, scopes }: Context): string {
   const rows = files.map(({ path, deletes: { location, sequenceNumber, scope } }) =>
@@ -285,15 +281,22 @@ function inVectors({ files, used }: Context): string[] {
 /** Equal values include two nulls. */
 function withoutEqual(
   context: Context,
-  { group, columns }: { group: readonly UsedDelete[]; columns: readonly NestedField[] },
+  { group, columns }: { group: readonly UsedDelete[]; columns: readonly EqualityColumn[] },
   { n, indexOf }: { n: number; indexOf: ReadonlyMap<number, number> },
 ): string {
+  const fields = comparedFields(columns)
   const scan = parquetScan(
-    columns,
+    fields,
     group.map(({ path }) => path),
   )
-  const keys = columns.map((_, i) => `d.c${i} AS k${i}`)
-  const equal = columns.map(({ id }, i) => `e${n}.k${i} IS NOT DISTINCT FROM t.c${indexOf.get(id) ?? ''}`)
+  const indexIn = new Map(fields.map(({ id }, i) => [id, i]))
+  const keys = columns.map(
+    (column, i) => `${comparedSql(column, `d.c${indexIn.get(column.column.id) ?? ''}`)} AS k${i}`,
+  )
+  const equal = columns.map(
+    (column, i) =>
+      `e${n}.k${i} IS NOT DISTINCT FROM ${comparedSql(column, `t.c${indexOf.get(column.column.id) ?? ''}`)}`,
+  )
   return `ANTI JOIN (
     SELECT ${keys.join(', ')}, s.scope, max(s.number) AS number FROM ${scan} d
     JOIN ${deleteFiles(group, context)} s ON s.path = d.filename GROUP BY ALL
