@@ -408,6 +408,28 @@ describe('equality deletes', () => {
     ])
   })
 
+  test('spare newer files in scans that also return row numbers or row ids', async () => {
+    let table = await lake.write(null, 'SELECT i::INTEGER AS a, 0 AS b FROM range(4) t(i)', 'append')
+    table = await lake.writeDelta(table, { equal: 'SELECT 1::INTEGER AS a' })
+    table = await lake.write(table, 'SELECT 1 AS a, 1 AS b', 'append')
+    const upgrade = { action: 'upgrade-format-version', 'format-version': 3 } as const
+    const third = applyUpdates(table, [upgrade], { at: 1 })
+    const withIds = await lake.source(third, withLineage(currentSchema(third), third))
+    expect(await lake.rows(`SELECT a, b FROM ${withIds} WHERE a = 1`)).toEqual([{ a: 1, b: 1 }])
+    const { table: merged } = await lake.writeBy(
+      table,
+      'SELECT 1 AS a, 2 AS b UNION ALL SELECT 0, 2',
+      { mergeStrategy: 'incremental', uniqueKey: ['a'] },
+      { marking: { rewrittenBytes: 0, deletedShare: 1 } },
+    )
+    expect(await rowsOf(merged)).toEqual([
+      { a: 0, b: 2 },
+      { a: 1, b: 2 },
+      { a: 2, b: 0 },
+      { a: 3, b: 0 },
+    ])
+  })
+
   test('match null with null, and need every column to match', async () => {
     let table = await lake.write(
       null,

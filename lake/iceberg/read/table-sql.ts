@@ -129,7 +129,14 @@ function cardinalityOption(files: readonly LocalFile[]): string {
 
 type Deleted = LocalFile & { readonly deletes: LocalDeletes }
 
-const NO_DELETES: LocalDeletes = { location: '', sequenceNumber: 0, scope: '', files: [], paths: [] }
+/** Newer than every delete file, because deletes of other files in the same scan may concern all partitions. */
+const NO_DELETES: LocalDeletes = {
+  location: '',
+  sequenceNumber: Number.MAX_SAFE_INTEGER,
+  scope: '',
+  files: [],
+  paths: [],
+}
 const withAnyDeletes = (file: LocalFile): Deleted => ({ ...file, deletes: file.deletes ?? NO_DELETES })
 
 const hasDeletes = (file: LocalFile): file is Deleted => file.deletes !== undefined
