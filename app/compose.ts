@@ -71,7 +71,15 @@ export async function composeService(parts: ServiceParts) {
   const streams = await makeStreams(parts, { runs, sidecars })
   const merges = makeMergeService({ sql, newId, gate: readers.gate, resources: ownership?.resources })
   const edition = { ownership, codeVisibility }
-  const { s3, catalog } = makeLakeAccess(parts, { tokenKey, tokens, files, edition, services, merges })
+  const { s3, catalog } = makeLakeAccess(parts, {
+    tokenKey,
+    tokens,
+    files,
+    edition,
+    services,
+    merges,
+    queries: readers.queries,
+  })
   const audit = config.audit ? makeAuditService({ sql, lists: patient.sql, clock, newId, log }) : noAudit
   const archive = makeArchive({ sql, objects })
   const clearUpUpload = makeClearUp({ sql, objects })

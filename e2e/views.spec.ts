@@ -334,3 +334,51 @@ test('a view reads neither itself nor landing zones nor files @views.refused', a
     'needs a pipeline of type sql',
   )
 })
+
+test('a pipeline reads a view that an engine stored on a branch @views.engines', async ({ request }) => {
+  const namespace = await newNamespace(request)
+  const table = await newTable(request, { namespace, layer: 'silver' }, 'select 1 as id')
+  const branch = fresh('dev')
+  expect((await request.post('/api/v1/branches', { data: { name: branch } })).status()).toBe(201)
+  const root = `/iceberg/v1/sluice.${branch}`
+  const views = `${root}/namespaces/${namespace}%1Fgold/views`
+  const identifier = (name: string) => ({ namespace: [namespace, 'gold'], name })
+  const from = `"${namespace}".silver."${table.name}"`
+  const schema = (name: string) => ({
+    type: 'struct',
+    fields: [{ id: 1, name, type: 'int', required: false }],
+  })
+  const version = (sql: string, dialect = 'duckdb') => ({
+    'version-id': 1,
+    'timestamp-ms': 0,
+    'schema-id': -1,
+    summary: {},
+    representations: [{ type: 'sql', sql, dialect }],
+    'default-namespace': [namespace, 'gold'],
+  })
+  const create = (sql: string, dialect?: string) =>
+    request.post(views, {
+      data: { name: 'v', schema: schema('id'), 'view-version': version(sql, dialect), properties: {} },
+    })
+  expect((await create(`select id from ${from}`, 'spark')).status()).toBe(400)
+  const created = await create(`select id from ${from}`)
+  expect(created.status()).toBe(200)
+  const { metadata } = await created.json()
+  const replaced = await request.post(`${views}/v`, {
+    data: {
+      requirements: [{ type: 'assert-view-uuid', uuid: metadata['view-uuid'] }],
+      updates: [
+        { action: 'add-schema', schema: schema('next') },
+        { action: 'add-view-version', 'view-version': version(`select id + 1 as next from ${from}`) },
+        { action: 'set-current-view-version', 'view-version-id': -1 },
+      ],
+    },
+  })
+  expect(replaced.status()).toBe(200)
+  const names = { source: identifier('v'), destination: identifier('w') }
+  expect((await request.post(`${root}/views/rename`, { data: names })).status()).toBe(204)
+  expect((await request.post(`/api/v1/branches/${branch}/merge`, { data: {} })).status()).toBe(200)
+  expect(await rowsOf(request, 'select * from gold.w', namespace)).toEqual([{ next: 2 }])
+  const reader = await newTable(request, { namespace, layer: 'gold' }, "select next from {{ ref('gold.w') }}")
+  expect(await rowsOf(request, `select * from gold."${reader.name}"`, namespace)).toEqual([{ next: 2 }])
+})

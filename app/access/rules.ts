@@ -430,6 +430,8 @@ export const RULES: Readonly<Record<string, Rule>> = {
   [`GET ${N}/:namespace/views`]: VISIBLE_ONLY,
   [`POST ${N}/:namespace/views`]: BY_CATALOG,
   [`GET ${N}/:namespace/views/:view`]: VISIBLE_ONLY,
+  [`POST ${N}/:namespace/views/:view`]: BY_CATALOG,
+  [`POST ${V}/:prefix/views/rename`]: BY_CATALOG,
   [`POST ${V}/:prefix/transactions/commit`]: BY_CATALOG,
   [`DELETE ${N}/:namespace/tables/:table`]: BY_CATALOG,
   [`DELETE ${N}/:namespace/views/:view`]: BY_CATALOG,

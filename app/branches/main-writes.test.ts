@@ -9,13 +9,20 @@ import { ADA, mergesOf } from './test-merges.ts'
 let judgement: Judgement = { results: [], reads: [] }
 let judged: string[] = []
 const lake = duringTests(() =>
-  openTestCatalog(undefined, {}, undefined, (sql) => {
-    const { service } = mergesOf(sql, async (tables) => {
-      judged.push(...tables.map(({ name }) => name))
-      return judgement
-    })
-    return (branch, message) => service.merge(branch, message, ADA)
-  }),
+  openTestCatalog(
+    undefined,
+    {},
+    undefined,
+    (sql) => {
+      const { service } = mergesOf(sql, async (tables) => {
+        judged.push(...tables.map(({ name }) => name))
+        return judgement
+      })
+      return (branch, message) => service.merge(branch, message, ADA)
+    },
+    // user-views.test.ts binds views with a real query service.
+    async () => [{ name: 'a', type: 'INTEGER' }],
+  ),
 )
 beforeEach(() => {
   judgement = { results: [], reads: [] }
@@ -83,6 +90,29 @@ test('failed tests refuse the commit by their names, and nothing changes', async
   expect(await commits()).toEqual(before)
   expect((await call('GET', `${GOLD}/tables/${name}`)).body.metadata.properties.owner).toBeUndefined()
   expect(await openBranches()).toHaveLength(0)
+})
+
+test('a view on main passes the tests of its name first', async () => {
+  const name = newName()
+  const view = {
+    name,
+    schema,
+    properties: {},
+    'view-version': {
+      summary: {},
+      representations: [{ type: 'sql', sql: 'select 1 as a', dialect: 'duckdb' }],
+      'default-namespace': ['default', 'gold'],
+    },
+  }
+  const create = () => call('POST', `${GOLD}/views`, view)
+  const result = { table: `default.gold.${name}`, name: 'no-nulls', status: 'failed', severity: 'error' }
+  judgement = { results: [result as Judgement['results'][number]], reads: [] }
+  expect((await create()).body.error?.type).toBe('BadRequestException')
+  expect((await call('GET', `${GOLD}/views/${name}`)).status).toBe(404)
+  judgement = { results: [], reads: [] }
+  expect((await create()).status).toBe(200)
+  expect((await call('GET', `${GOLD}/views/${name}`)).status).toBe(200)
+  expect(judged).toEqual([name, name])
 })
 
 test('the second of two commits from one state is a conflict', async () => {

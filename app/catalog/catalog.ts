@@ -18,6 +18,7 @@ import { makeUserSessions } from './user-sessions.ts'
 import { makeUserWrites } from './user-writes.ts'
 import type { UserWritingDeps } from './user-writing.ts'
 import type { Vending } from './vending.ts'
+import type { ViewBindingDeps } from './view-binding.ts'
 
 export type CatalogDeps = {
   sql: Sql
@@ -32,6 +33,8 @@ export type CatalogDeps = {
   resources?: UserWritingDeps['resources']
   /** Merges writes of users to main after their tests; null: main is read-only for users. */
   mergeToMain: UserWritingDeps['mergeToMain']
+  /** Binds the views of engines; null: no query service. */
+  columnsOfQuery: ViewBindingDeps['columnsOfQuery']
   namespaces: NamespaceService
   /** Limits what code may read; the default allows everything. */
   codeVisibility?: CodeVisibility

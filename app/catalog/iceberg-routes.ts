@@ -8,15 +8,22 @@ import { clientHasVersion, entityTag } from '../http/conditions.ts'
 import { exchangeOf } from '../http/exchange.ts'
 import { VALID_HOURS } from '../http/idempotency.ts'
 import type { NamespaceService } from '../namespaces/service.ts'
-import { badRequest, errorResponse, noSuchTable, noSuchView, unsupported } from './errors.ts'
+import { badRequest, errorResponse, noSuchTable, noSuchView } from './errors.ts'
 import { bodyOf, levelsOf, namespaceFrom, tableIn, viewIn } from './iceberg-requests.ts'
-import type { LoadedView } from './iceberg-views.ts'
 import { namePageOf } from './name-pages.ts'
 import { twoLevels } from './namespaces.ts'
 import { type SnapshotsShown, servedMetadata } from './served-metadata.ts'
 import type { CatalogService, LoadedTable } from './service.ts'
 import type { Sessions } from './session.ts'
-import { type AnswerTable, done, USER_WRITES, userWriteRoutes, writeOf } from './user-write-routes.ts'
+import {
+  type AnswerTable,
+  configOf,
+  done,
+  USER_WRITES,
+  userWriteRoutes,
+  viewAnswer,
+  writeOf,
+} from './user-write-routes.ts'
 import type { UserWrites } from './user-writes.ts'
 import { DELEGATION, VENDED, type Vended, type Vending } from './vending.ts'
 import { nameIn, prefixOf } from './warehouse.ts'
@@ -66,7 +73,7 @@ export const icebergRoutes = (parts: IcebergParts) =>
 
 /** A client must not clean up after a commit whose outcome is unknown. */
 const isCommit = (method: string, path: string) =>
-  method === 'POST' && /\/(transactions\/commit|namespaces\/[^/]+\/tables\/[^/]+)$/.test(path)
+  method === 'POST' && /\/(transactions\/commit|namespaces\/[^/]+\/(tables|views)\/[^/]+)$/.test(path)
 
 /** The first route that a client calls: it returns the prefix of the warehouse's routes. */
 const configRoute = ({ sessions, lakeRoot, vending, writes }: IcebergParts) =>
@@ -196,10 +203,11 @@ const viewRoutes = ({ sessions, catalog, writes }: IcebergParts) =>
     .post(
       '',
       async ({ request, params }) => {
-        const session = await sessions.session(request, params.prefix)
+        const levels = levelsOf(params.namespace)
         if (writes !== null)
-          throw unsupported('views are stored by pipelines with `materialized: view`, not by engines')
-        return viewAnswer(await catalog.storeView(session, levelsOf(params.namespace), await bodyOf(request)))
+          return viewAnswer(await writes.views.create(await writeOf(request, params), levels))
+        const session = await sessions.session(request, params.prefix)
+        return viewAnswer(await catalog.storeView(session, levels, await bodyOf(request)))
       },
       { parse: 'none' },
     )
@@ -213,12 +221,6 @@ const viewRoutes = ({ sessions, catalog, writes }: IcebergParts) =>
       return viewAnswer(await catalog.loadView(session, view))
     })
 
-const viewAnswer = ({ location, metadata, commit }: LoadedView) => ({
-  'metadata-location': location,
-  metadata,
-  config: configOf(commit),
-})
-
 /** Null: the caller gets the metadata file unchanged. Only engines of users need the form of served-metadata.ts. */
 function shownTo(base: IcebergParts['base'], snapshots = 'all'): SnapshotsShown | null {
   if (snapshots !== 'all' && snapshots !== 'refs') throw badRequest('snapshots: must be all or refs')
@@ -230,8 +232,6 @@ function briefResponse({ location, head }: LoadedTable): Response {
   const body = { 'metadata-location': location, config: configOf(head) }
   return Response.json(body, { headers: { 'preference-applied': BRIEF } })
 }
-
-const configOf = (head: string | null) => (head === null ? {} : { 'x-sluice-commit': head })
 
 /** The version in the entity tag. It names the form of the metadata, because a table is served in several forms. */
 const versionOf = ({ location }: LoadedTable, shown: SnapshotsShown | null) =>

@@ -14,6 +14,20 @@ const change = (name: string, requirements: object[] = [], updates: object[] = [
   requirements,
   updates,
 })
+const names = (source: string, destination: string) => ({
+  source: identifier(source),
+  destination: identifier(destination),
+})
+const view = (name: string) => ({
+  name,
+  schema,
+  properties: {},
+  'view-version': {
+    summary: {},
+    representations: [{ type: 'sql', sql: 'select 1 as a', dialect: 'duckdb' }],
+    'default-namespace': ['default', 'gold'],
+  },
+})
 
 beforeAll(async () => {
   for (const name of ['orders', 'items']) {
@@ -69,6 +83,9 @@ test.each([
   [`GET sluice.none/${GOLD}/views`, undefined, NO_WAREHOUSE],
   [`GET sluice.none/${GOLD}/views/v`, undefined, NO_WAREHOUSE],
   [`DELETE sluice.none/${GOLD}/views/v`, undefined, NO_WAREHOUSE],
+  [`POST sluice.none/${GOLD}/views`, view('v'), NO_WAREHOUSE],
+  [`POST sluice.none/${GOLD}/views/v`, { updates: [] }, NO_WAREHOUSE],
+  ['POST sluice.none/views/rename', names('v', 'w'), NO_WAREHOUSE],
 
   ['GET sluice.dev/namespaces?parent=none', undefined, NO_NAMESPACE],
   ['GET sluice.dev/namespaces/none', undefined, NO_NAMESPACE],
@@ -83,6 +100,7 @@ test.each([
     { source: identifier('orders'), destination: identifier('x', 'tin') },
     NO_NAMESPACE,
   ],
+  ['POST sluice.dev/namespaces/none%1Fgold/views', view('v'), NO_NAMESPACE],
   ['GET sluice.dev/namespaces/none%1Fgold/tables/orders', undefined, NO_TABLE],
   ['GET sluice.dev/namespaces/none%1Fgold/views/orders', undefined, NO_VIEW],
 
@@ -95,8 +113,11 @@ test.each([
   ['POST sluice.dev/transactions/commit', { 'table-changes': [change('none')] }, NO_TABLE],
   [`GET sluice.dev/${GOLD}/views/orders`, undefined, NO_VIEW],
   [`DELETE sluice.dev/${GOLD}/views/orders`, undefined, NO_VIEW],
+  [`POST sluice.dev/${GOLD}/views/orders`, { updates: [] }, NO_VIEW],
+  ['POST sluice.dev/views/rename', names('orders', 'w'), NO_VIEW],
 
   ['POST sluice.dev/namespaces', { namespace: ['default'] }, EXISTS],
+  [`POST sluice.dev/${GOLD}/views`, view('orders'), EXISTS],
   [`POST sluice.dev/${GOLD}/tables`, { name: 'orders', schema }, EXISTS],
   [`POST sluice.dev/${GOLD}/tables`, { name: 'orders', schema, 'stage-create': true }, EXISTS],
   [`POST sluice.dev/${GOLD}/register`, { name: 'orders', 'metadata-location': 'x' }, EXISTS],
@@ -116,8 +137,11 @@ test.each([
       'sluice.dev/namespaces',
       `sluice.dev/${GOLD}/tables`,
       `sluice.dev/${GOLD}/tables/orders`,
+      `sluice.dev/${GOLD}/views`,
+      `sluice.dev/${GOLD}/views/v`,
       `sluice.dev/${GOLD}/register`,
       'sluice.dev/tables/rename',
+      'sluice.dev/views/rename',
       'sluice.dev/transactions/commit',
     ].map((path): [string, string, typeof BAD] => [`POST ${path}`, body, BAD]),
   ),
@@ -192,12 +216,7 @@ test('the configuration lists exactly the endpoints that are served', async () =
   const { routes } = icebergRoutes({ base: '/iceberg', writes: {}, vending: {} } as IcebergParts)
   const served = routes
     .map(({ method, path }) => `${method} ${path.replace('/iceberg', '').replace(/:(\w+)/g, '{$1}')}`)
-    // Every client begins with the configuration. The creation of a view is refused, so it is not listed.
-    .filter(
-      (endpoint) =>
-        endpoint !== 'GET /v1/config' &&
-        !endpoint.startsWith('POST /v1/{prefix}/namespaces/{namespace}/views'),
-    )
+    .filter((endpoint) => endpoint !== 'GET /v1/config')
   const listed: string[] = body.endpoints
   expect(listed.filter((endpoint) => !endpoint.startsWith('HEAD')).sort()).toEqual(served.sort())
   // A HEAD of the specification is answered by the route of GET.

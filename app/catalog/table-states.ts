@@ -15,10 +15,11 @@ import type { Clock } from '../core/clock.ts'
 import type { NewId } from '../core/ids.ts'
 import { PipelineName } from '../core/names.ts'
 import type { ObjectStore } from '../objects/port.ts'
-import { badRequest, forbidden, noSuchTable, noSuchView, tableExists } from './errors.ts'
+import { badRequest, forbidden, noSuchNamespace, noSuchTable, noSuchView, tableExists } from './errors.ts'
 import { checkNewSnapshots } from './foreign-files.ts'
 import { isTableDirectory } from './lake-keys.ts'
 import type { MetadataFiles } from './metadata-files.ts'
+import { tableNamed } from './namespaces.ts'
 import { checkNestedNames } from './nested-names.ts'
 import { GC_REFUSED, withoutGarbageCollection } from './served-metadata.ts'
 import { currentSnapshotId, figuresOf, messageOf } from './service.ts'
@@ -160,6 +161,14 @@ export function makeTableStates({ sql, objects, files, lakeRoot, clock, newId }:
 }
 
 const noSuch = { table: noSuchTable, view: noSuchView }
+
+/** The name of a new table or view. Throws 404 for a namespace that has no tables. */
+export function newNamed(levels: readonly string[], name: string): TableName {
+  const table = tableNamed(levels, name)
+  if (table === null) throw noSuchNamespace(levels)
+  checkNewName(table)
+  return table
+}
 
 /** Throws 400 for a name that no table of Sluice can have. */
 export function checkNewName({ name }: TableName): void {

@@ -55,6 +55,7 @@ import { headOfMain, mergeBranches, openBranches } from './store/branches.ts'
 import { makeTokens, type Tokens } from './tokens.ts'
 import type { MergeToMain } from './user-writing.ts'
 import { makeVending } from './vending.ts'
+import type { ColumnsOfQuery } from './view-binding.ts'
 import { tableIn } from './views.ts'
 
 /** The root of a disk store. */
@@ -123,6 +124,7 @@ export async function openTestCatalog(
   appParts: Parameters<typeof testApp>[0] = {},
   lakeRoot = ROOT,
   mergeToMain: ((sql: Database['sql']) => MergeToMain) | null = null,
+  columnsOfQuery: ColumnsOfQuery | null = null,
 ): Promise<TestCatalog> {
   const postgres = await testDatabase()
   const { db, sql, session, close } = openDatabase(postgres.url, {
@@ -145,6 +147,7 @@ export async function openTestCatalog(
     newId,
     resources: appParts.ownership?.resources,
     namespaces: makeNamespaceService({ db }),
+    columnsOfQuery,
     mergeToMain: mergeToMain === null ? null : mergeToMain(sql),
     vending: makeVending({
       credentials,

@@ -2,6 +2,7 @@
 import { Elysia } from 'elysia'
 import type { TableName } from '../../lake/pipeline/names.ts'
 import { bodyOf, levelsOf, tableIn, viewIn } from './iceberg-requests.ts'
+import type { LoadedView } from './iceberg-views.ts'
 import type { LoadedTable } from './service.ts'
 import type { UserWrites } from './user-writes.ts'
 import type { WriteRequest } from './user-writing.ts'
@@ -11,7 +12,10 @@ export const USER_WRITES = [
   'DELETE /v1/{prefix}/namespaces/{namespace}',
   'POST /v1/{prefix}/namespaces/{namespace}/properties',
   'DELETE /v1/{prefix}/namespaces/{namespace}/tables/{table}',
+  'POST /v1/{prefix}/namespaces/{namespace}/views',
+  'POST /v1/{prefix}/namespaces/{namespace}/views/{view}',
   'DELETE /v1/{prefix}/namespaces/{namespace}/views/{view}',
+  'POST /v1/{prefix}/views/rename',
   'POST /v1/{prefix}/tables/rename',
   'POST /v1/{prefix}/namespaces/{namespace}/register',
   'POST /v1/{prefix}/transactions/commit',
@@ -44,6 +48,20 @@ export const userWriteRoutes = (writes: UserWrites | null, answerTable: AnswerTa
           await writes.rename(await writeOf(request, params))
           return done()
         },
+        { parse: 'none' },
+      )
+      .post(
+        '/views/rename',
+        async ({ request, params }) => {
+          await writes.views.rename(await writeOf(request, params))
+          return done()
+        },
+        { parse: 'none' },
+      )
+      .post(
+        '/namespaces/:namespace/views/:view',
+        async ({ request, params }) =>
+          viewAnswer(await writes.views.replace(await writeOf(request, params), viewIn(params))),
         { parse: 'none' },
       )
       .post(
@@ -82,3 +100,11 @@ export const writeOf = async (request: Request, { prefix }: { prefix: string }) 
 })
 
 export const done = () => new Response(null, { status: 204 })
+
+export const viewAnswer = ({ location, metadata, commit }: LoadedView) => ({
+  'metadata-location': location,
+  metadata,
+  config: configOf(commit),
+})
+
+export const configOf = (head: string | null) => (head === null ? {} : { 'x-sluice-commit': head })

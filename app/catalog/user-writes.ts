@@ -8,16 +8,18 @@ import { parseRegister, parseRename } from '../../lake/iceberg/format/wire-catal
 import { type TableName, tableKey } from '../../lake/pipeline/names.ts'
 import { exchangeOf } from '../http/exchange.ts'
 import type { NamespaceService } from '../namespaces/service.ts'
-import { badRequest, noSuchNamespace, noSuchTable, noSuchView, tableExists, unsupported } from './errors.ts'
+import { badRequest, noSuchTable, noSuchView, tableExists, unsupported } from './errors.ts'
 import { makeNamespaces, tableNamed } from './namespaces.ts'
 import type { LoadedTable } from './service.ts'
 import { tableIn } from './store/tables.ts'
 import { makeTableMoves } from './table-moves.ts'
-import { checkNewName, makeTableStates, type NewState, type TableStateDeps } from './table-states.ts'
+import { makeTableStates, type NewState, newNamed, type TableStateDeps } from './table-states.ts'
 import { makeUserNamespaces } from './user-namespaces.ts'
+import { makeUserViews } from './user-views.ts'
 import { makeUserWriting, type UserWritingDeps, type WriteRequest } from './user-writing.ts'
+import type { ViewBindingDeps } from './view-binding.ts'
 
-export interface UserWriteDeps extends TableStateDeps, UserWritingDeps {
+export interface UserWriteDeps extends TableStateDeps, UserWritingDeps, ViewBindingDeps {
   namespaces: NamespaceService
 }
 
@@ -32,6 +34,7 @@ export function makeUserWrites(deps: UserWriteDeps) {
 
   return {
     namespaces: makeUserNamespaces({ ...deps, writing, changeOnce }),
+    views: makeUserViews({ ...deps, writing, requireWrite, commitOnce }),
 
     /** Creates a table, or stages one: then nothing is stored, and the first commit creates the table. */
     async create(
@@ -132,12 +135,4 @@ export function makeUserWrites(deps: UserWriteDeps) {
       })
     },
   }
-}
-
-/** The name of a new table. Throws 404 for a namespace that has no tables. */
-function newNamed(levels: readonly string[], name: string): TableName {
-  const table = tableNamed(levels, name)
-  if (table === null) throw noSuchNamespace(levels)
-  checkNewName(table)
-  return table
 }

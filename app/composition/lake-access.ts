@@ -4,7 +4,10 @@ import { makeCatalog } from '../catalog/catalog.ts'
 import type { MetadataFiles } from '../catalog/metadata-files.ts'
 import type { Tokens } from '../catalog/tokens.ts'
 import { makeVending } from '../catalog/vending.ts'
+import type { ColumnsOfQuery } from '../catalog/view-binding.ts'
 import { tableIn } from '../catalog/views.ts'
+import { visibleTo } from '../http/exchange.ts'
+import type { QueryService } from '../query/service.ts'
 import { makeCredentials, REGION } from '../s3/credentials.ts'
 import { makeS3Service } from '../s3/service.ts'
 import type { Edition } from './edition.ts'
@@ -21,6 +24,7 @@ export function makeLakeAccess(
     edition: { ownership, codeVisibility },
     services: { namespaces },
     merges,
+    queries,
   }: {
     tokenKey: string
     tokens: Tokens
@@ -28,6 +32,7 @@ export function makeLakeAccess(
     edition: Pick<Edition, 'ownership' | 'codeVisibility'>
     services: PipelineServices
     merges: MergeService
+    queries: QueryService
   },
 ) {
   const { lakeRoot, shownUrl, icebergMainWrites: writesMain } = config
@@ -60,9 +65,18 @@ export function makeLakeAccess(
     codeVisibility,
     resources: ownership?.resources,
     namespaces,
+    columnsOfQuery: config.queryUrls === null ? null : columnsWith(queries),
     mergeToMain: writesMain
       ? (branch, message, request) => merges.merge(branch, message, mergerOf(request))
       : null,
   })
   return { s3, catalog }
 }
+
+/** Views of engines bind as a query of their caller would. */
+export const columnsWith =
+  (queries: Pick<QueryService, 'run'>): ColumnsOfQuery =>
+  async (sql, { namespace, branch }, request) => {
+    const query = { sql, namespace, ...(branch !== null && { branch }) }
+    return (await queries.run(query, request.signal, await visibleTo(request))).columns
+  }

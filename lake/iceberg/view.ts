@@ -37,12 +37,12 @@ const ViewMetadata = Type.Object({
 export type ViewMetadata = Static<typeof ViewMetadata>
 
 /** Versions and schemas that the metadata of a view lists. */
-const VERSIONS_MAX = 10
+export const VERSIONS_MAX = 10
 
 /** The name of the run that stored a version, in its summary. */
 export const RUN_ID = 'sluice.run-id'
 /** The tables and views that a version reads, in its summary: a JSON list of `namespace.layer.name`. */
-const READS = 'sluice.reads'
+export const READS = 'sluice.reads'
 
 /** @throws SyntaxError for text that is not view metadata */
 export function parseViewMetadata(text: string): ViewMetadata {

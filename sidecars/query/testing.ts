@@ -6,13 +6,19 @@ import { join } from 'node:path'
 import { type Client, createClient } from '@connectrpc/connect'
 import { headOfMain } from '../../app/catalog/branches.ts'
 import { openTestCatalog, type TestCatalog } from '../../app/catalog/test-catalog.ts'
+import { columnsWith } from '../../app/composition/lake-access.ts'
+import { systemClock } from '../../app/core/clock.ts'
+import { newId } from '../../app/core/ids.ts'
 import type { Layer } from '../../app/core/names.ts'
+import { makeQueryService } from '../../app/query/service.ts'
+import { queryAt } from '../../app/rpc/clients.ts'
+import { makePool } from '../../app/rpc/pool.ts'
 import { type JsonObject, objectsOf } from '../../lake/engine/test-json.ts'
 import { Health } from '../../proto/gen/grpc/health/v1/health_pb.ts'
 import { QueryService } from '../../proto/gen/sluice/query/v1/query_pb.ts'
 import { until } from '../../tools/test/until.ts'
 import { startSidecar } from '../core/testing.ts'
-import { transportToSidecar } from '../rpc/testing.ts'
+import { testAccess, transportToSidecar } from '../rpc/testing.ts'
 
 export interface TestQueries {
   catalog: TestCatalog
@@ -59,7 +65,7 @@ export async function startTestQueries(
   through: readonly string[] = [],
 ): Promise<TestQueries> {
   const [catalog, directory] = await Promise.all([
-    openTestCatalog(),
+    openTestCatalog(undefined, {}, undefined, null, (...asked) => columnsOfQuery(...asked)),
     mkdtemp(join(tmpdir(), 'sluice-query-')),
   ])
   const lines: string[] = []
@@ -73,6 +79,11 @@ export async function startTestQueries(
   const client = createClient(QueryService, transport)
   const health = createClient(Health, transport)
 
+  const services = makePool('query service', [queryAt(url, () => {}, testAccess(catalog.url))])
+  const { sql, tokens, url: publicUrl } = catalog
+  const columnsOfQuery = columnsWith(
+    makeQueryService({ sql, tokens, clock: systemClock, newId, publicUrl, services }),
+  )
   const isHealthy = () =>
     health.check({ service: '' }).then(
       ({ status }) => status === 1,

@@ -112,6 +112,7 @@ export async function openTestService() {
     lakeRoot,
     vending: null,
     namespaces: makeNamespaceService({ db }),
+    columnsOfQuery: null,
     mergeToMain: null,
     clock: systemClock,
     newId,

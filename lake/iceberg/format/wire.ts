@@ -17,15 +17,15 @@ const SCHEMA_DEPTH_LIMIT = 64
 const MAX_INT = 2 ** 31 - 1
 const Int = Type.Integer({ minimum: 0, maximum: MAX_INT })
 /** An id, or -1 for the item added last. */
-const IdOrLast = Type.Integer({ minimum: -1, maximum: MAX_INT })
+export const IdOrLast = Type.Integer({ minimum: -1, maximum: MAX_INT })
 const Long = Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER })
 const SnapshotId = Type.BigInt({ minimum: 0n, maximum: 2n ** 63n - 1n })
-const Name = Type.String({ minLength: 1 })
+export const Name = Type.String({ minLength: 1 })
 export const Properties = Type.Record(Type.String(), Type.String())
-const Uuid = Type.String({ pattern: '^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$' })
+export const Uuid = Type.String({ pattern: '^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$' })
 
 /** `checkStruct` checks the nested fields and types. The catalog numbers schemas, so clients may omit the id. */
-const Schema = Type.Unsafe<Omit<TableSchema, 'schema-id'>>(
+export const Schema = Type.Unsafe<Omit<TableSchema, 'schema-id'>>(
   Type.Object({
     type: Type.Literal('struct'),
     'identifier-field-ids': Type.Optional(Type.Array(Int)),
@@ -111,7 +111,7 @@ const REQUIREMENTS = {
 }
 export type TableRequirement = Static<(typeof REQUIREMENTS)[keyof typeof REQUIREMENTS]>
 
-const update = <Name extends string, Fields extends TProperties>(action: Name, fields: Fields) =>
+export const update = <Name extends string, Fields extends TProperties>(action: Name, fields: Fields) =>
   Type.Object({ action: Type.Literal(action), ...fields })
 
 const UPDATES = {
@@ -260,7 +260,11 @@ function checkedUpdate(item: { action: string }, path: string): TableUpdate {
   return update
 }
 
-function variant<V extends Record<string, TSchema>>(variants: V, name: string, kind: string): V[keyof V] {
+export function variant<V extends Record<string, TSchema>>(
+  variants: V,
+  name: string,
+  kind: string,
+): V[keyof V] {
   const schema = Object.hasOwn(variants, name) ? variants[name as keyof V] : undefined
   if (!schema) throw new BadUpdate(`${kind} ${JSON.stringify(name)} is not supported`)
   return schema
@@ -303,6 +307,9 @@ const MapOf = Type.Object({
 
 const PRIMITIVE =
   /^(boolean|int|long|float|double|date|time|timestamp|timestamptz|string|uuid|binary|fixed\[\d{1,9}\]|decimal\(\s*([1-9]|[12]\d|3[0-8])\s*,\s*(\d|[12]\d|3[0-8])\s*\))$/
+
+/** Checks the fields of a schema. @throws BadUpdate */
+export const checkSchema = (schema: StructType, path: string) => checkStruct(schema, path, 0)
 
 function checkStruct(struct: StructType, path: string, depth: number, parent = '') {
   struct.fields.forEach((field, i) => {
