@@ -12,12 +12,18 @@ export interface Artifact {
   name: string
   version: string
   packaging?: string
+  classifier?: string
 }
 
-/** Downloads an artifact into Maven's own repository, which stays on the machine. Resolves with the path of the file. */
-export async function fromMaven({ group, name, version, packaging = 'jar' }: Artifact): Promise<string> {
+/**
+ * Downloads an artifact into Maven's own repository, which stays on the machine. A wrong checksum is a failure. Resolves with
+ * the path of the file.
+ */
+export async function fromMaven(artifact: Artifact): Promise<string> {
+  const { group, name, version, packaging = 'jar', classifier } = artifact
+  const coordinates = [group, name, version, packaging, ...(classifier === undefined ? [] : [classifier])]
   const maven = Bun.which('mvn') ?? (await installed('maven', () => Bun.which('mvn')))
-  const options = [`-Dartifact=${group}:${name}:${version}:${packaging}`, '-Dtransitive=false']
+  const options = ['--strict-checksums', `-Dartifact=${coordinates.join(':')}`, '-Dtransitive=false']
   await insisting(`download of ${name}`, async () => {
     const { code, output } = await run({
       command: [maven, '--batch-mode', '--quiet', 'dependency:get', ...options],
@@ -26,5 +32,6 @@ export async function fromMaven({ group, name, version, packaging = 'jar' }: Art
     if (code !== 0) throw new Error(`Maven ended with code ${code}\n${output}`)
   })
   const folder = join(homedir(), '.m2', 'repository', ...group.split('.'), name, version)
-  return join(folder, `${name}-${version}.${packaging}`)
+  const file = classifier === undefined ? `${name}-${version}` : `${name}-${version}-${classifier}`
+  return join(folder, `${file}.${packaging}`)
 }
