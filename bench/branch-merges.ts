@@ -92,7 +92,7 @@ const measuredOf = (samples: readonly number[]): Measured => ({
 })
 
 /** Opens branches at the head of main. Each branch has changed tables of its own, which also exist on main. */
-async function addBranches(
+export async function addBranches(
   sql: Sql,
   { kind, tables, count }: { kind: string; tables: number; count: number },
 ) {

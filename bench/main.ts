@@ -8,6 +8,7 @@ import { benchLineage } from './lineage.ts'
 import { benchLists } from './lists.ts'
 import { benchManyFiles } from './many-files.ts'
 import { benchMerge } from './merge.ts'
+import { benchNessie } from './nessie.ts'
 import { benchPreview } from './preview.ts'
 import { benchQuery } from './query.ts'
 import { benchReaper } from './reaper.ts'
@@ -32,6 +33,7 @@ const BENCHMARKS: Record<string, () => Promise<void>> = {
   merge: benchMerge,
   'lake-size': benchLakeSize,
   'branch-merges': benchBranchMerges,
+  nessie: benchNessie,
   preview: benchPreview,
   sse: benchSse,
   query: benchQuery,
