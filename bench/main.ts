@@ -1,6 +1,7 @@
 // `npm run bench [name...]`: each benchmark prints its figures beside a peer or a limit measured in the same run. No benchmark
 // asserts a figure.
 import { benchBranchMerges } from './branch-merges.ts'
+import { benchCommit } from './commit.ts'
 import { benchControlPlane } from './control-plane.ts'
 import { benchEnginesRead } from './engines-read.ts'
 import { benchLakeSize } from './lake-size.ts'
@@ -33,6 +34,7 @@ const BENCHMARKS: Record<string, () => Promise<void>> = {
   merge: benchMerge,
   'lake-size': benchLakeSize,
   'branch-merges': benchBranchMerges,
+  commit: benchCommit,
   nessie: benchNessie,
   preview: benchPreview,
   sse: benchSse,
