@@ -1,5 +1,5 @@
 import { Elysia } from 'elysia'
-import { LAKE_PREFIX } from '../../lake/iceberg/format/location.ts'
+import { isLakeFileKey, LAKE_PREFIX } from '../../lake/iceberg/format/location.ts'
 import type { Clock } from '../core/clock.ts'
 import { AppError, invalid } from '../core/errors.ts'
 import { decodePath, targetOf } from '../core/target.ts'
@@ -44,14 +44,14 @@ export const objectRoutes = (gateway: Gateway, { tokens, clock }: { tokens: Toke
 
 /**
  * The object key from the path, decoded once; throws 400 for an invalid key. User-chosen names are not decoded again, so
- * `100%0A.csv` stays as it is. Such a key is readable only if it equals an input of the attempt exactly. Lake names never
- * contain a percent sign, so a lake key with one is rejected.
+ * `100%0A.csv` stays as it is. Such a key is readable only if it equals an input of the attempt exactly. A lake key must not lead
+ * elsewhere at any level of decoding.
  */
 function keyOf(request: Request): string {
   const key = decodePath(targetOf(request.url).path.slice(PREFIX.length + 1))
   checkKey(key)
-  if (key.startsWith(LAKE_PREFIX) && key.includes('%'))
-    throw invalid('path', 'must not contain % in the name of a lake file')
+  if (key.startsWith(LAKE_PREFIX) && !isLakeFileKey(key))
+    throw invalid('path', 'is not a valid object key of the lake')
   return key
 }
 

@@ -102,12 +102,16 @@ export interface TestAttempt {
   branch: string
   token: string
   client: TestClient
-  /** Writes the result of a query as data files and manifests, and plans the commit. */
-  plan(query: string, operation: 'append' | 'overwrite'): Promise<CommitPlan>
+  /**
+   * Writes the result of a query as data files and manifests, and plans the commit. With `directory`, the data files are there,
+   * below the table's directory, as another engine writes them.
+   */
+  plan(query: string, operation: 'append' | 'overwrite', directory?: string): Promise<CommitPlan>
   /** Plans and commits. Returns the new metadata and the commit's id. */
   write(
     query: string,
     operation: 'append' | 'overwrite',
+    directory?: string,
   ): Promise<{ metadata: TableMetadata; commit: string }>
   /** Combines all data files of the table in a `replace` snapshot, as maintenance does. */
   compact(): Promise<{ metadata: TableMetadata; commit: string }>
@@ -133,6 +137,7 @@ export async function openTestCatalog(
     application: 'test',
   })
   const directory = await mkdtemp(join(tmpdir(), 'sluice-catalog-'))
+  const scratch = directory
   const objects = await openObjectStore({ kind: 'disk', root: join(directory, 'objects') })
   const tokens = makeTokens('a secret of the tests', lakeRoot)
   const credentials = makeCredentials('a secret of the tests', systemClock)
@@ -198,7 +203,7 @@ export async function openTestCatalog(
   const connect = (warehouse: string, token: string) => connectClient(`${url}/catalog`, warehouse, token)
   const readerOf = (token: string) =>
     makeManifestReader(async (location) => {
-      const response = await request(`/lake/objects/${keyIn(location)}`, token)
+      const response = await request(`/lake/objects/${pathOf(location)}`, token)
       if (!response.ok) throw new Error(`${location}: ${response.status}`)
       return new Uint8Array(await response.arrayBuffer())
     })
@@ -207,7 +212,7 @@ export async function openTestCatalog(
     const paths = await Promise.all(
       storedFilesOf(files).map(async ({ id, location, recordCount, vector }) => {
         const path = join(directory, `${newId()}.parquet`)
-        const content = await request(`/lake/objects/${keyIn(location)}`, token)
+        const content = await request(`/lake/objects/${pathOf(location)}`, token)
         if (vector === undefined) await Bun.write(path, content)
         else {
           const puffin = new Uint8Array(await content.arrayBuffer())
@@ -230,22 +235,32 @@ export async function openTestCatalog(
     const identifier = { namespace: [table.namespace, table.layer], name: table.name }
 
     const put = async (location: string, body: Uint8Array) => {
-      const path = `/lake/objects/${keyIn(location)}`
+      const path = `/lake/objects/${pathOf(location)}`
       const response = await request(path, token, { method: 'PUT', body: new Uint8Array(body) })
       if (response.status !== 201) throw new Error(`${location}: ${response.status} ${await response.text()}`)
     }
-    const copy = async (metadata: TableMetadata, select: string, fields: readonly NestedField[]) => {
-      const file = join(directory, `${newId()}.parquet`)
+    const copy = async (
+      metadata: TableMetadata,
+      select: string,
+      fields: readonly NestedField[],
+      directory?: string,
+    ) => {
+      const file = join(scratch, `${newId()}.parquet`)
       const result = await duckdb.runAndReadAll(
         `COPY (${select}) TO ${quoteLiteral(file)} (FORMAT parquet, RETURN_STATS, FIELD_IDS ${fieldIdsLiteral(fields)})`,
       )
-      const location = dataLocation(metadata.location, newId())
-      await put(location, await Bun.file(file).bytes())
+      const location =
+        directory === undefined
+          ? dataLocation(metadata.location, newId())
+          : `${metadata.location}/${directory}/${newId()}.parquet`
+      const bytes = await Bun.file(file).bytes()
+      if (directory === undefined) await put(location, bytes)
+      else await objects.put(keyIn(location), bytes)
       const [copied] = result.getRowObjectsJS() as unknown as CopyResult[]
       if (copied === undefined) throw new Error('nothing was written')
       return { location, ...metricsOf({ type: 'struct', fields }, copied) }
     }
-    const plan: TestAttempt['plan'] = async (query, operation) => {
+    const plan: TestAttempt['plan'] = async (query, operation, directory) => {
       const columns = await columnsOf(duckdb, query)
       const existing = await client.loadTable(identifier).catch(() => null)
       const created =
@@ -264,7 +279,7 @@ export async function openTestCatalog(
         isStaged: existing === null,
         operation,
         schema: next.schema,
-        files: [await copy(metadata, select, fields)],
+        files: [await copy(metadata, select, fields, directory)],
         at: Date.now(),
         uuid: crypto.randomUUID(),
         reader: readerOf(token),
@@ -272,7 +287,7 @@ export async function openTestCatalog(
       for (const object of planned.objects) await put(object.location, object.bytes)
       return planned
     }
-    const write: TestAttempt['write'] = async (query, operation) => commitPlan(await plan(query, operation))
+    const write: TestAttempt['write'] = async (...query) => commitPlan(await plan(...query))
     const deletePositions: TestAttempt['deletePositions'] = async (positions) => {
       const { metadata } = await client.loadTable(identifier)
       const reader = readerOf(token)
@@ -368,6 +383,8 @@ export async function openTestCatalog(
     },
   }
 }
+
+const pathOf = (location: string) => keyIn(location).split('/').map(encodeURIComponent).join('/')
 
 async function columnsOf(duckdb: DuckDBConnection, query: string) {
   const described = await duckdb.runAndReadAll(`DESCRIBE ${query}`)

@@ -38,6 +38,29 @@ describe('files', () => {
     expect((await tick()).lakeFilesRemoved).toBe(0)
   })
 
+  test('keeps and removes files whose paths have percent-encoded partition values', async () => {
+    const { begin, write, rows, files } = await someTable()
+    const attempt = await begin()
+    const { commit } = await attempt.write("select 'a/b' as p", 'append', 'data/p=a%2Fb c+%25ü')
+    expect(await lake.catalog.merge(attempt, commit)).toBe('merged')
+    const { runId } = attempt
+    const { sql } = lake.catalog
+    await sql`update run set status = 'success', finished_at = clock_timestamp() where id = ${runId}`
+    await sql`update run_attempt set state = 'closed', closed_at = clock_timestamp() where run_id = ${runId}`
+    const encoded = async () => (await files()).filter((key) => key.includes('/data/p=a%2Fb c+%25ü/'))
+    await age(9)
+    await tick()
+    expect(await encoded()).toHaveLength(1)
+    expect(await rows()).toEqual([{ p: 'a/b' }])
+    await write("select 'c' as p")
+    for (let ticks = 0; ticks < 3; ticks++) {
+      await age(9)
+      await tick()
+    }
+    expect(await encoded()).toEqual([])
+    expect(await rows()).toEqual([{ p: 'c' }])
+  })
+
   test('removes the files of a kept branch and its base only after its time', async () => {
     const { begin, write, rows, files } = await someTable()
     await write('select 1 as a')

@@ -84,8 +84,12 @@ async function tableOnMain(lake = open): Promise<string> {
 }
 
 /** An append that an engine computed from main, with its files in the store. */
-const plan = async (name: string, query = 'select 2 as a', lake = open): Promise<CommitPlan> =>
-  (await lake.attempt({ namespace: 'default', layer: 'gold', name })).plan(query, 'append')
+const plan = async (
+  name: string,
+  query = 'select 2 as a',
+  { lake = open, directory }: { lake?: TestCatalog; directory?: string } = {},
+): Promise<CommitPlan> =>
+  (await lake.attempt({ namespace: 'default', layer: 'gold', name })).plan(query, 'append', directory)
 
 const rowsOn = async (branch: string, name: string) => {
   const answer = await open.fetch(`/iceberg/v1/sluice.${branch}${NAMESPACE}/${name}`, null)
@@ -375,6 +379,22 @@ test('a new table cannot take the directory of a renamed table', async () => {
   expect((await send(`${warehouse}${NAMESPACE}`, { name, schema })).status).toBe(200)
 })
 
+test('partition values in paths may be percent-encoded', async () => {
+  const name = await tableOnMain()
+  const directories = ['p=a%2Fb', 'p=50%25/q=a b+c', 'p=größe', 'p=%2E%2E%2E', 'p=%']
+  for (const [n, directory] of directories.entries()) {
+    const { updates } = await plan(name, `select ${n + 10} as a`, { directory: `data/${directory}` })
+    // Each plan is computed from main, so only its files are new here.
+    const answer = await send(`sluice.${await newBranch()}${NAMESPACE}/${name}`, {
+      requirements: [],
+      updates,
+    })
+    expect([directory, answer.status]).toEqual([directory, 200])
+    const metadata = metadataFrom(answer.body.metadata)
+    expect(await open.rows((await open.reader()).token, metadata)).toEqual([{ a: 1 }, { a: n + 10 }])
+  }
+})
+
 test('a snapshot that names files outside of its table is refused', async () => {
   const [name, other, branch] = [await tableOnMain(), await tableOnMain(), await newBranch()]
   const table = `sluice.${branch}${NAMESPACE}/${name}`
@@ -433,6 +453,7 @@ test('a snapshot that names files outside of its table is refused', async () => 
     [await manifestOf({ location: 's3://sluice/default/pipelines/x.parquet' }), /not a file/],
     [await manifestOf({ location: '/etc/passwd' }), /not a file/],
     [await manifestOf({ location: `${metadata.location}-x/data/x.parquet` }), /not a file/],
+    [await manifestOf({ location: `${metadata.location}/data/%252E%252e/x.parquet` }), /not a file/],
     [await manifestOf({ format: 'ORC' }), /only PARQUET is read/],
   ]
   for (const [location, text] of lists) {

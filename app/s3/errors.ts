@@ -21,6 +21,7 @@ const STATUS_OF = {
   InvalidRequest: 400,
   InvalidToken: 400,
   InvalidURI: 400,
+  KeyTooLongError: 400,
   MalformedXML: 400,
   MethodNotAllowed: 405,
   NoSuchBucket: 404,

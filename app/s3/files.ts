@@ -1,6 +1,6 @@
 // Files of the lake for holders of credentials.
 import { createHash } from 'node:crypto'
-import { LAKE_PREFIX } from '../../lake/iceberg/format/location.ts'
+import { isLakeFileKey } from '../../lake/iceberg/format/location.ts'
 import type { Access } from '../core/access.ts'
 import { checkKey, InvalidKey } from '../objects/key.ts'
 import type { ByteRange, ObjectBody, ObjectInfo, ObjectStore } from '../objects/port.ts'
@@ -54,7 +54,7 @@ export function makeLakeFiles({ objects, maySee }: FileDeps) {
 
 const noSuchKey = () => new S3Error('NoSuchKey', 'The specified key does not exist.')
 
-/** Throws AccessDenied for a key that is no plain lake key. Lake names contain no percent sign, so one hides an encoding. */
+/** Throws AccessDenied for a key that is no lake key, or that leads elsewhere after percent-decoding. */
 export function checkLakeKey(key: string): void {
   try {
     checkKey(key)
@@ -62,7 +62,7 @@ export function checkLakeKey(key: string): void {
     if (!(error instanceof InvalidKey)) throw error
     throw accessDenied()
   }
-  if (!key.startsWith(LAKE_PREFIX) || key.includes('%')) throw accessDenied()
+  if (!isLakeFileKey(key)) throw accessDenied()
 }
 
 /**

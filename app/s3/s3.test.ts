@@ -195,6 +195,9 @@ test('a key that leads out of the table is denied', async () => {
   const name = foreign.slice('_lake/default/gold/'.length)
   for (const Key of [
     `${prefix}/%2e%2e/${name}`,
+    `${prefix}/%252E%252e/${name}`,
+    `${prefix}/data/p=a%2F../${name}`,
+    `${prefix}/data/%2500`,
     `${prefix}/..%2f${name}`,
     `${prefix}//data`,
     `${prefix}/data\\x`,
@@ -279,6 +282,51 @@ test('a new file is written once', async () => {
   expect(both.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected'])
 })
 
+test('keys with percent signs, spaces and other letters are never decoded twice', async () => {
+  const { client, prefix, read } = await writer()
+  const names = [
+    'p=a%2Fb',
+    'p=a',
+    'p=50%25',
+    'p=50%',
+    'p=a b',
+    'p=a+b',
+    'p=a%20b',
+    'p=größe😀',
+    "p=(x)&=;,:@$!'",
+  ]
+  const keyOf = (name: string) => `${prefix}/data/odd/${name}/x.parquet`
+  for (const name of names) await client.send(new PutObjectCommand({ Bucket, Key: keyOf(name), Body: name }))
+  for (const name of names) {
+    expect([name, await read(keyOf(name))]).toEqual([name, name])
+    expect((await client.send(new HeadObjectCommand({ Bucket, Key: keyOf(name) }))).ContentLength).toBe(
+      Buffer.byteLength(name),
+    )
+    expect(await Array.fromAsync((await catalog.objects.get(keyOf(name)))?.body ?? [])).toEqual([
+      new Uint8Array(Buffer.from(name)),
+    ])
+  }
+  const list = async (options = {}) => {
+    const found = { Bucket, Prefix: `${prefix}/data/odd/`, ...options }
+    return ((await client.send(new ListObjectsV2Command(found))).Contents ?? []).map(({ Key }) => Key)
+  }
+  expect((await list()).toSorted()).toEqual(names.map(keyOf).toSorted())
+  const plain = (await list({ EncodingType: 'url' })).map((key) => decodeURIComponent(key ?? ''))
+  expect(plain.toSorted()).toEqual(names.map(keyOf).toSorted())
+  expect(await list({ Prefix: `${prefix}/data/odd/p=a%2` })).toEqual([keyOf('p=a%20b'), keyOf('p=a%2Fb')])
+  const { UploadId } = await client.send(
+    new CreateMultipartUploadCommand({ Bucket, Key: keyOf('p=%2Fpart') }),
+  )
+  const upload = { Bucket, Key: keyOf('p=%2Fpart'), UploadId }
+  const { ETag } = await client.send(new UploadPartCommand({ ...upload, PartNumber: 1, Body: 'part' }))
+  await client.send(
+    new CompleteMultipartUploadCommand({ ...upload, MultipartUpload: { Parts: [{ PartNumber: 1, ETag }] } }),
+  )
+  expect(await read(upload.Key)).toBe('part')
+  const long = client.send(new PutObjectCommand({ Bucket, Key: keyOf('a'.repeat(256)), Body: '' }))
+  expect(await refusal(long)).toBe('400 KeyTooLongError')
+})
+
 test('a file is written only in the directories of its table', async () => {
   const { client, prefix } = await writer()
   const { prefix: foreign } = await vended('items')
@@ -288,6 +336,9 @@ test('a file is written only in the directories of its table', async () => {
     `${prefix}/uploads/x/1`,
     `${prefix}/data/`,
     `${prefix}/data/%2e%2e/new`,
+    `${prefix}/data/p=%2F..%2F/new`,
+    `${prefix}/data/p=*/new`,
+    `${prefix}/data/~tmp`,
     `${prefix}x/data/new`,
     'default/pipelines/gold/orders/pipeline.sql',
   ])

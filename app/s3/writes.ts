@@ -12,7 +12,13 @@ import { checkLakeKey, entityTagOf } from './files.ts'
 const FILE_BYTES_MAX = 1_073_741_824
 /** Highest number of a part; the limit of S3. */
 const PART_NUMBER_MAX = 10_000
-const WRITABLE = /^(data|metadata)(\/[\w.=-]+)+$/
+/**
+ * Engines put partition values into paths, percent-encoded or not. A tilde marks files of the disk store, and the other excluded
+ * characters are patterns for the engine that reads the file.
+ */
+const WRITABLE = /^(data|metadata)(\/[^/~*?[\]{}]+)+$/
+/** The limit of file systems for a name. */
+const SEGMENT_BYTES_MAX = 255
 const UPLOAD_ID = /^[0-9a-f-]{36}$/
 
 export interface WriteDeps {
@@ -44,6 +50,8 @@ export function makeLakeWrites({ objects, newId, mayWrite }: WriteDeps) {
     const { write } = grant
     if (write === null || !key.startsWith(write) || !WRITABLE.test(key.slice(write.length)))
       throw accessDenied()
+    if (key.split('/').some((segment) => Buffer.byteLength(segment) > SEGMENT_BYTES_MAX))
+      throw new S3Error('KeyTooLongError', 'A name between two slashes is too long.')
     if (!access.isAdmin && !(await mayWrite(grant, access))) throw accessDenied()
     return `${write}uploads/`
   }

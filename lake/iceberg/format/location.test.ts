@@ -2,6 +2,7 @@ import { expect, test } from 'bun:test'
 import {
   BadLocation,
   dataLocation,
+  keyIn,
   keyOf,
   locationOf,
   manifestListLocation,
@@ -40,6 +41,11 @@ test.each([
   's3://bucket/_lake/a/..',
   's3://bucket/_lake/a\\..\\b',
   's3://bucket/_lake/%2e%2e/b',
+  's3://bucket/_lake/%2E./b',
+  's3://bucket/_lake/%25252e%252E/b',
+  's3://bucket/_lake/a%2F..%2fb',
+  's3://bucket/_lake/a%5C..%5Cb',
+  's3://bucket/_lake/a%2500b',
   's3://bucket/_lake/a\nb',
   's3://bucket/_lake/a?b',
   'file:///etc/passwd',
@@ -52,3 +58,12 @@ test('refuses a name that leads out of the lake', () => {
   expect(() => tableLocation('s3://bucket/', { ...name, name: '../../x' }, uuid)).toThrow(BadLocation)
   expect(() => locationOf('s3://bucket', '_lake/a')).toThrow('does not end in a slash')
 })
+
+test.each(['p=a%2Fb', 'p=50%25', 'p=%', 'p=100%zz', 'p=a b+c', 'p=größe😀', 'p=%2E', 'p=..%2F', 'p=%252Fx'])(
+  'accepts the partition directory %j and keeps its text',
+  (directory) => {
+    const key = `_lake/default/gold/t-01234567/data/${directory}/a.parquet`
+    expect(keyOf('s3://bucket/', `s3://bucket/${key}`)).toBe(key)
+    expect(keyIn(`s3://bucket/${key}`)).toBe(key)
+  },
+)

@@ -74,11 +74,37 @@ function checkRoot(root: string) {
 }
 
 function checkKey(key: string) {
-  const parts = key.split('/')
-  const isPlain = parts.every((part) => part !== '' && part !== '.' && part !== '..' && isPrintable(part))
-  if (!isPlain || !key.startsWith(LAKE_PREFIX))
+  if (!isLakeFileKey(key))
     throw new BadLocation(`${JSON.stringify(key)} is not a valid object key of the lake`)
 }
 
-/** Control characters, backslashes and percent escapes have different meanings in different stores. */
-const isPrintable = (part: string): boolean => !/[\p{Cc}\\%?#]/u.test(part) && part.isWellFormed()
+/**
+ * Whether a key names an object of the lake. Other engines percent-encode partition values in paths: `p=a%2Fb`. The escapes
+ * belong to the key and are never decoded. A later component might decode them, so no level of decoding may lead elsewhere.
+ */
+export function isLakeFileKey(key: string): boolean {
+  const parts = key.split('/')
+  return (
+    key.startsWith(LAKE_PREFIX) &&
+    parts.every((part) => part !== '' && isPrintable(part)) &&
+    isWithinLake(key)
+  )
+}
+
+/** Control characters and backslashes have different meanings in different stores. */
+const isPrintable = (part: string): boolean => !/[\p{Cc}\\?#]/u.test(part) && part.isWellFormed()
+
+const ESCAPES: Readonly<Record<string, string>> = { '25': '%', '2e': '.', '2f': '/', '5c': '\\', '00': '\0' }
+
+/** Whether the key has no segment `.` or `..` and no NUL at every level of percent-decoding. */
+function isWithinLake(key: string): boolean {
+  for (let text = key; ; ) {
+    if (text.includes('\0') || text.split(/[/\\]/).some((part) => part === '.' || part === '..')) return false
+    const decoded = text.replace(
+      /%(25|2e|2f|5c|00)/gi,
+      (_, code: string) => ESCAPES[code.toLowerCase()] ?? '',
+    )
+    if (decoded === text) return true
+    text = decoded
+  }
+}
