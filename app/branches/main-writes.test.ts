@@ -2,12 +2,14 @@ import { beforeEach, expect, test } from 'bun:test'
 import { duringTests } from '../../tools/test/during.ts'
 import { openTestCatalog } from '../catalog/test-catalog.ts'
 import type { Judgement } from '../quality-tests/gate.ts'
+import { listCommits } from './service.ts'
 import { ADA, mergesOf } from './test-merges.ts'
 
 // Writes of engines to main with ICEBERG_MAIN_WRITES=on: each commit is a merge after the tests of its tables.
 
 let judgement: Judgement = { results: [], reads: [] }
 let judged: string[] = []
+let afterMerge = async () => {}
 const lake = duringTests(() =>
   openTestCatalog(
     undefined,
@@ -18,7 +20,11 @@ const lake = duringTests(() =>
         judged.push(...tables.map(({ name }) => name))
         return judgement
       })
-      return (branch, message) => service.merge(branch, message, ADA)
+      return async (branch, message, _, within) => {
+        const merged = await service.merge(branch, message, ADA, within)
+        await afterMerge()
+        return merged
+      }
     },
     // user-views.test.ts binds views with a real query service.
     async () => [{ name: 'a', type: 'INTEGER' }],
@@ -27,6 +33,7 @@ const lake = duringTests(() =>
 beforeEach(() => {
   judgement = { results: [], reads: [] }
   judged = []
+  afterMerge = async () => {}
 })
 
 const schema = { type: 'struct', fields: [{ id: 1, name: 'a', type: 'int', required: false }] }
@@ -139,6 +146,67 @@ test('a repeated write to main with the same idempotency key gets the first answ
   const first = await create(name, headers)
   expect(first.status).toBe(200)
   expect(await create(name, headers)).toEqual(first)
+})
+
+test('a repeated key gets the first answer although its process died after the merge', async () => {
+  const name = newName()
+  const key = { 'idempotency-key': newName() }
+  const merged = Promise.withResolvers<void>()
+  // The first request never gets further, as if its process had been killed.
+  afterMerge = () => {
+    merged.resolve()
+    return new Promise(() => {})
+  }
+  const died = new AbortController()
+  const first = lake
+    .fetch(`/iceberg/v1/sluice/${GOLD}/tables`, null, {
+      method: 'POST',
+      headers: key,
+      body: JSON.stringify({ name, schema }),
+      signal: died.signal,
+    })
+    .catch(() => 'no answer')
+  await merged.promise
+  died.abort()
+  expect(await first).toBe('no answer')
+  afterMerge = async () => {}
+  const before = await commits()
+  const repeated = await create(name, key)
+  const loaded = await call('GET', `${GOLD}/tables/${name}`)
+  expect([repeated.status, repeated.body['metadata-location']]).toEqual([
+    200,
+    loaded.body['metadata-location'],
+  ])
+  expect(await create(name, { 'idempotency-key': newName() })).toMatchObject({ status: 409 })
+  expect(await commits()).toEqual(before)
+})
+
+test('concurrent writes to main with one key make one commit', async () => {
+  const [name, key] = [newName(), { 'idempotency-key': newName() }]
+  const before = (await commits()).length
+  const answers = await Promise.all(Array.from({ length: 4 }, () => create(name, key)))
+  expect(answers.map(({ status }) => status)).toEqual([200, 200, 200, 200])
+  expect(new Set(answers.map(({ body }) => body['metadata-location'])).size).toBe(1)
+  expect((await commits()).length).toBe(before + 1)
+})
+
+test('a write to main is shown as a commit of main with its author', async () => {
+  const name = newName()
+  await create(name)
+  const everything = { namespaces: 'all', pipelines: 'all', zones: 'all' } as const
+  const { commits } = await listCommits(
+    lake.sql,
+    { branch: 'main', visible: everything },
+    { limit: 1, offset: 0 },
+  )
+  expect(commits).toMatchObject([
+    {
+      branch: 'main',
+      author: 'ada',
+      message: `create default.gold.${name}`,
+      tables: [`default.gold.${name}`],
+    },
+  ])
 })
 
 test('credentials of main write to the table; those of the past do not', async () => {

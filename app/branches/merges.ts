@@ -52,8 +52,16 @@ export interface MergeDeps {
 export type MergeService = ReturnType<typeof makeMergeService>
 
 export function makeMergeService({ sql, newId, gate, resources }: MergeDeps) {
-  /** Merges a branch into main as one commit, after its tests passed on the result. */
-  async function merge(name: string, message: string | undefined, by: Merger): Promise<Merged> {
+  /**
+   * Merges a branch into main as one commit, after its tests passed on the result. `within` runs in the transaction of that
+   * commit.
+   */
+  async function merge(
+    name: string,
+    message: string | undefined,
+    by: Merger,
+    within: (tx: SqlTx) => Promise<void> = async () => {},
+  ): Promise<Merged> {
     if (name === MAIN) throw forbidden('branch main is protected: it cannot be merged')
     for (let tests = 0; tests < TESTS_MAX; tests++) {
       const plan = await planOf(sql, name)
@@ -65,7 +73,7 @@ export function makeMergeService({ sql, newId, gate, resources }: MergeDeps) {
       refuseFailures(name, judged)
       // Tests may take minutes, and the right may have been revoked meanwhile.
       if (judged.results.length > 0) await requireWrite(plan.changes, by.access)
-      const merged = await sql.begin((tx) => commitTested(tx, { name, message, by, plan, judged }))
+      const merged = await sql.begin((tx) => commitTested(tx, { name, message, by, plan, judged, within }))
       if (merged !== null) return merged
     }
     throw failedPrecondition(
@@ -76,7 +84,7 @@ export function makeMergeService({ sql, newId, gate, resources }: MergeDeps) {
   /** Null: the tested state is not the one that would be merged. */
   async function commitTested(
     tx: SqlTx,
-    { name, message, by, plan, judged }: Tested,
+    { name, message, by, plan, judged, within }: Tested,
   ): Promise<Merged | null> {
     // The statements are pipelined. Those after the locks see every change that was committed before.
     const [, branch, isUsed, changes] = await Promise.all([
@@ -98,6 +106,7 @@ export function makeMergeService({ sql, newId, gate, resources }: MergeDeps) {
       message: message ?? `merge of branch ${name}`,
       changes,
     })
+    await within(tx)
     return { status: 'merged', commit, tables: changes.map(tableKey) }
   }
 
@@ -142,6 +151,7 @@ interface Tested {
   by: Merger
   plan: Plan
   judged: Judgement
+  within(tx: SqlTx): Promise<void>
 }
 
 /** The transaction of the merge compares the plan with the state that it locks. So the plan needs no lock. */

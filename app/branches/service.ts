@@ -9,6 +9,7 @@ import {
   countCommitsOf,
   countOpenBranches,
   countShownBranches,
+  HIDDEN,
   headOfMain,
   isInUse,
   type LakeCommit,
@@ -144,7 +145,8 @@ async function shownCommits(sql: Sql, commits: readonly LakeCommit[], visible: V
   return commits.map(({ id, number, ref, message, author, runId, tables, createdAt }) => ({
     id,
     number,
-    branch: ref,
+    // A write of an engine to main is a merge of a branch that nobody sees.
+    branch: ref.startsWith(HIDDEN) ? MAIN : ref,
     message,
     author,
     run_id: runId,

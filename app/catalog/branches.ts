@@ -26,6 +26,7 @@ export {
   countOpenBranches,
   countShownBranches,
   deleteTag,
+  HIDDEN,
   isInUse,
   type LakeCommit,
   lockedBranch,

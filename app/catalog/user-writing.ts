@@ -6,13 +6,13 @@ import type { Resources } from '../access/service.ts'
 import { AppError } from '../core/errors.ts'
 import type { NewId } from '../core/ids.ts'
 import { callerNameOf, exchangeOf } from '../http/exchange.ts'
-import { answerOnce, type IdempotencyKey, type Once } from '../http/idempotency.ts'
+import { answerOnce, answerWithin, type IdempotencyKey, type Once } from '../http/idempotency.ts'
 import { idempotencyKeyOf } from '../http/idempotency-key.ts'
 import { badRequest, forbidden, notKept } from './errors.ts'
 import type { Session, Sessions } from './session.ts'
 import { lockedHead } from './store/branches.ts'
 import { isKept, tableIn } from './store/tables.ts'
-import { closeUserBranch, openUserBranch } from './store/user-branches.ts'
+import { closeUserBranch, HIDDEN, openUserBranch } from './store/user-branches.ts'
 import { commitToUserBranch } from './store/user-commits.ts'
 import type { NewState } from './table-states.ts'
 
@@ -26,10 +26,14 @@ export interface UserWritingDeps {
   mergeToMain: MergeToMain | null
 }
 
-export type MergeToMain = (branch: string, message: string, request: Request) => Promise<unknown>
+export type MergeToMain = (
+  branch: string,
+  message: string,
+  request: Request,
+  /** Runs in the transaction of the merge. */
+  within: (tx: SqlTx) => Promise<void>,
+) => Promise<unknown>
 
-/** Names of hidden branches begin with a character that no name of a user has. */
-const HIDDEN = '_'
 /** A hidden branch that its process left behind closes after this time. Tests of a merge take at most ten minutes. */
 const HIDDEN_HOURS = 1
 
@@ -94,6 +98,7 @@ export function makeUserWriting({ sql, newId, sessions, resources, mergeToMain }
     { request, session, author }: Writing,
     merge: MergeToMain,
     states: readonly NewState[],
+    record: (tx: SqlTx, done: Done) => Promise<void> = async () => {},
   ): Promise<Done> {
     const branch = `${HIDDEN}${newId()}`
     const message = messageOf(states)
@@ -111,7 +116,7 @@ export function makeUserWriting({ sql, newId, sessions, resources, mergeToMain }
       return perform(tx, { branch, author, message }, states)
     })
     try {
-      await merge(branch, message, request)
+      await merge(branch, message, request, (tx) => record(tx, { location, head: null }))
     } catch (error) {
       throw refusalOf(error)
     } finally {
@@ -127,11 +132,12 @@ export function makeUserWriting({ sql, newId, sessions, resources, mergeToMain }
     const key = keyOf(by.request, body)
     if (branch === null) {
       if (mergeToMain === null) throw new Error('a write to main was not refused')
-      const onMain = async () => performOnMain(by, mergeToMain, await prepare())
-      // The merge has its own transactions, so the answer is stored after it. A repetition after a crash in between is a conflict.
-      return key === null
-        ? onMain()
-        : answerOf(await answerOnce(sql, key, { prepare: onMain, perform: asAnswer }))
+      if (key === null) return performOnMain(by, mergeToMain, await prepare())
+      return answerOf(
+        await answerWithin<Done>(sql, key, async (record) =>
+          performOnMain(by, mergeToMain, await prepare(), record),
+        ),
+      )
     }
     const commit = (tx: SqlTx, states: NewState[]) =>
       perform(tx, { branch, author, message: messageOf(states) }, states)

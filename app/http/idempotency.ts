@@ -84,6 +84,42 @@ export const answerOnceTyped = <Prepared, Body extends object>(
 ): Promise<Once<Body> | null> =>
   once({ begin: (inside) => db.transaction(inside), executorFor: (tx) => typedExecutor(tx ?? db) }, key, work)
 
+/**
+ * Like `answerOnce`, for work with transactions of its own. `record` stores the answer in the transaction that makes the work
+ * take effect, so a crash after that transaction loses no answer. Work without such a transaction is answered after its end.
+ */
+export async function answerWithin<Body extends object>(
+  sql: Sql,
+  key: IdempotencyKey,
+  work: (record: (tx: SqlTx, body: Body) => Promise<void>) => Promise<Body>,
+): Promise<Once<Body>> {
+  const execute = rawExecutor(sql)
+  const repeated = async () => {
+    const stored = await findAnswer(execute, key)
+    return stored && { answer: sameRequest<Body>(key, stored), isRepeat: true }
+  }
+  const earlier = await repeated()
+  if (earlier !== null) return earlier
+  let isRecorded = false
+  const record = async (tx: SqlTx, body: Body) => {
+    const within = rawExecutor(tx)
+    if (!(await claimKey(within, key)))
+      throw new Error('a concurrent request with the same key was performed')
+    await completeKey(within, key, { status: 200, body: JSON.stringify(body) })
+    isRecorded = true
+  }
+  try {
+    const body = await work(record)
+    if (!isRecorded) await sql.begin((tx) => record(tx, body))
+    return { answer: { status: 200, body }, isRepeat: false }
+  } catch (error) {
+    // A concurrent request with the same key may have been performed, or this one before it failed.
+    const performed = await repeated()
+    if (performed !== null) return performed
+    throw error
+  }
+}
+
 export interface Once<Body> {
   answer: OperationAnswer<Body>
   isRepeat: boolean

@@ -9,6 +9,9 @@ import type { Page } from '../../core/pagination.ts'
 import { closeBranches } from './branches.ts'
 import { forgetBranches, hasUnfinishedRuns } from './history.ts'
 
+/** Names of hidden branches begin with a character that no name of a user has. */
+export const HIDDEN = '_'
+
 const ref = alias(lakeRefs, 'ref')
 const SHOWN = {
   ...pick(ref, 'name', 'state', 'head', 'description', 'createdBy', 'createdAt', 'expiresAt'),
@@ -41,7 +44,7 @@ export async function countShownBranches(sql: Sql, filter: BranchFilter): Promis
 }
 
 const isListed = (sql: Sql, { state, search }: BranchFilter): Part => sql`
-  (ref.kind = 'user' and not starts_with(ref.name, '_') or ref.name = 'main') and ref.state = ${state} and strpos(ref.name, ${search}) > 0`
+  (ref.kind = 'user' and not starts_with(ref.name, ${HIDDEN}) or ref.name = 'main') and ref.state = ${state} and strpos(ref.name, ${search}) > 0`
 
 /** `main` or a branch of a user, in any state; null when it does not exist. */
 export async function shownBranch(sql: Sql | SqlTx, name: string): Promise<ShownBranch | null> {
