@@ -3,11 +3,8 @@
 import { NotFoundError, ParseError, ValidationError } from 'elysia'
 import { isOfConnection } from '../../drizzle/errors.ts'
 import { isDiskFull } from '../../lake/disk-floor.ts'
-import { AppError, diskFull, invalid, notFound, TYPE_OF } from './errors.ts'
+import { AppError, diskFull, invalid, notFound, RETRY_AFTER_SECONDS, retryLater, TYPE_OF } from './errors.ts'
 import { refusalOf } from './validation.ts'
-
-/** Clients may retry after this time when a dependency is unavailable. */
-const RETRY_AFTER_SECONDS = 5
 
 /** The error envelope of the specification, with the headers of the error. */
 export const errorResponse = (error: AppError): Response =>
@@ -68,14 +65,6 @@ function fromDependency(error: unknown): AppError | null {
 }
 
 const dependencyUnavailable = (cause: unknown) =>
-  new AppError(
-    503,
-    'UNAVAILABLE',
-    `a dependency of the service is not available: retry in ${RETRY_AFTER_SECONDS} s`,
-    {
-      cause,
-      headers: { 'retry-after': String(RETRY_AFTER_SECONDS) },
-    },
-  )
+  retryLater(`a dependency of the service is not available: retry in ${RETRY_AFTER_SECONDS} s`, cause)
 
 const isError = (value: unknown): value is Error => value instanceof Error

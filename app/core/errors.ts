@@ -79,6 +79,14 @@ export const tooLarge = (message = 'file too large (max 32MB)') =>
 /** The client closed the connection before its answer. No client reads this error; the log and the metrics show its status. */
 export const clientGone = (cause?: unknown) =>
   new AppError(499, 'UNAVAILABLE', 'client closed the connection before the answer', { cause })
+/** Clients may retry after this time when a dependency is unavailable. */
+export const RETRY_AFTER_SECONDS = 5
+/** 503 for work that may succeed later without a change of the request. */
+export const retryLater = (message: string, cause?: unknown) =>
+  new AppError(503, 'UNAVAILABLE', message, {
+    cause,
+    headers: { 'retry-after': String(RETRY_AFTER_SECONDS) },
+  })
 export const unavailable = (what: string, cause?: unknown) =>
   new AppError(503, 'UNAVAILABLE', `${what} is not available`, { cause })
 /** The disk lacks space for the request. `why` contains the free space when it is known. */

@@ -4,7 +4,7 @@ import { type TableName, tableKey } from '../../lake/pipeline/names.ts'
 import { parseTest, testNameOf } from '../../lake/pipeline/quality.ts'
 import type { LakeAccessSchema } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import type { Reader } from '../access/code-visibility.ts'
-import { unavailable } from '../core/errors.ts'
+import { retryLater } from '../core/errors.ts'
 import type { DraftFile } from '../pipelines/draft-files.ts'
 import type { PipelineService } from '../pipelines/service.ts'
 import type { GateResult } from './schema.ts'
@@ -56,7 +56,7 @@ export function makeGate({ pipelines, runQualityTests, readMerged }: GateDeps) {
       lake: await readMerged(view, as),
     }
     const response = await runQualityTests(request, as.signal)
-    if (response === null) throw unavailable('runner')
+    if (response === null) throw retryLater('runner is not available')
     const key = tableKey(table)
     return {
       results: response.results.map((result) => ({ table: key, ...resultOf(result) })),

@@ -31,6 +31,15 @@ test.each([
   expect<unknown>(await refusal(port.runQualityTests({}, signal))).toEqual(expected)
 })
 
+test.each([
+  [Code.ResourceExhausted, 'every engine is in use'],
+  [Code.Aborted, 'engine process ended (start took longer than 20 s)'],
+])('a client may repeat tests for which no engine was free: %s', async (code, message) => {
+  const asked = portTo({ runQualityTests: refusing(code, message) }).runQualityTests({}, signal)
+  const error = await asked.catch((error: unknown) => error)
+  expect(error).toMatchObject({ status: 503, code: 'UNAVAILABLE', message, headers: { 'retry-after': '5' } })
+})
+
 test('returns null for an unreachable runner and for a late validation', async () => {
   const gone = portTo({ runQualityTests: refusing(Code.Unavailable, 'no') })
   expect(await gone.runQualityTests({}, signal)).toBeNull()

@@ -6,7 +6,7 @@ import type {
   ValidatePipelineRequestSchema,
   ValidatePipelineResponse,
 } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
-import { AppError, unavailable } from '../core/errors.ts'
+import { AppError, retryLater, unavailable } from '../core/errors.ts'
 import { limits } from '../core/limits.ts'
 import type { RunnerClient } from './clients.ts'
 import type { Pool } from './pool.ts'
@@ -58,12 +58,15 @@ const PIPELINE_ERRORS: ReadonlySet<Code> = new Set([
   Code.DeadlineExceeded,
 ])
 
+/** The runner has no engine now: all are in use, or a new one did not start in time. */
+const BUSY: ReadonlySet<Code> = new Set([Code.ResourceExhausted, Code.Aborted])
+
 /** Converts the refusal of a runner to an error of this API, for work with a waiting caller. */
 export function refusedByRunner(error: unknown): never {
   if (error instanceof AppError) throw error
   const { code, rawMessage } = ConnectError.from(error)
   if (PIPELINE_ERRORS.has(code)) throw new AppError(400, 'INVALID_ARGUMENT', rawMessage, { cause: error })
-  if (code === Code.ResourceExhausted) throw new AppError(503, 'UNAVAILABLE', rawMessage, { cause: error })
+  if (BUSY.has(code)) throw retryLater(rawMessage, error)
   if (code === Code.Canceled) throw unavailable('runner', error)
   throw error
 }

@@ -85,7 +85,7 @@ export function makeTestMain(options: AttemptResourcesOptions, time?: Shares['ti
         )
       const reason = caller.aborted ? null : reasonOf(error)
       if (reason === null) throw error
-      throw new ConnectError(reason, error instanceof EngineEnded ? Code.Internal : Code.FailedPrecondition)
+      throw new ConnectError(reason, error instanceof EngineEnded ? Code.Aborted : Code.FailedPrecondition)
     } finally {
       await (resources as AttemptResources | null)?.clear()
     }
