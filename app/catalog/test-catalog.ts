@@ -165,6 +165,7 @@ export async function openTestCatalog(
   })
   const s3 = makeS3Service({
     config: testConfigOf(appParts.config),
+    sql,
     objects,
     bucket: BUCKET,
     credentials,

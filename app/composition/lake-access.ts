@@ -39,6 +39,7 @@ export function makeLakeAccess(
   const credentials = makeCredentials(tokenKey, clock)
   const s3 = makeS3Service({
     config,
+    sql,
     objects,
     bucket: new URL(lakeRoot).host,
     credentials,

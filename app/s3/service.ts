@@ -1,3 +1,4 @@
+import type { Sql } from '../../drizzle/client.ts'
 import type { Clock } from '../core/clock.ts'
 import type { Config } from '../core/config.ts'
 import type { NewId } from '../core/ids.ts'
@@ -13,6 +14,7 @@ type S3Config = Pick<Config, 'apiKeys' | 'authFailures' | 'oidc' | 'plugins' | '
 
 export interface S3Deps {
   config: S3Config
+  sql: Sql
   objects: ObjectStore
   /** The name of the only bucket. */
   bucket: string

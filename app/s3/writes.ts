@@ -1,4 +1,5 @@
 // New files of the lake. A file is written once: an existing key is refused, and nothing is ever deleted.
+import type { Sql } from '../../drizzle/client.ts'
 import type { Access } from '../core/access.ts'
 import type { NewId } from '../core/ids.ts'
 import { limits } from '../core/limits.ts'
@@ -7,6 +8,7 @@ import type { S3Caller } from './authenticate.ts'
 import type { Grant } from './credentials.ts'
 import { accessDenied, S3Error } from './errors.ts'
 import { checkLakeKey, entityTagOf } from './files.ts'
+import { alone } from './store.ts'
 
 /** Maximum size of a file, and of a part. Engines split their output long before this limit. */
 const FILE_BYTES_MAX = 1_073_741_824
@@ -22,6 +24,7 @@ const SEGMENT_BYTES_MAX = 255
 const UPLOAD_ID = /^[0-9a-f-]{36}$/
 
 export interface WriteDeps {
+  sql: Sql
   objects: ObjectStore
   newId: NewId
   /** Whether the caller may still write the table of a grant. Asked for callers with restricted visibility only. */
@@ -40,10 +43,7 @@ export type LakeWrites = ReturnType<typeof makeLakeWrites>
  * The parts of an incomplete upload are lake files below `<directory of the table>/uploads/`. No table refers to them, so the
  * duty for unreferenced files removes abandoned ones (catalog/unreferenced-files.ts). Any replica can continue an upload.
  */
-export function makeLakeWrites({ objects, newId, mayWrite }: WriteDeps) {
-  /** Keys that this process is storing. Otherwise two writers of a key could both find it absent. */
-  const beingStored = new Set<string>()
-
+export function makeLakeWrites({ sql, objects, newId, mayWrite }: WriteDeps) {
   /** The directory that takes the parts of uploads. Throws AccessDenied for a key that is not writable. */
   async function uploadsFor({ grant }: S3Caller, access: Access, key: string): Promise<string> {
     checkLakeKey(key)
@@ -56,16 +56,20 @@ export function makeLakeWrites({ objects, newId, mayWrite }: WriteDeps) {
     return `${write}uploads/`
   }
 
+  /** The lock covers only the end of the write. Otherwise two replicas could both find the key absent. */
   async function store(key: string, body: Body): Promise<string> {
-    if (beingStored.has(key))
-      throw new S3Error('OperationAborted', 'Another request is storing an object under this key.')
-    beingStored.add(key)
+    await checkAbsent(key)
+    const staged = await objects.stage(body, { key, maxBytes: FILE_BYTES_MAX, usesReserve: false })
     try {
-      await checkAbsent(key)
-      const { size } = await objects.put(key, body, { maxBytes: FILE_BYTES_MAX, usesReserve: false })
-      return entityTagOf(key, size)
+      const wasAlone = await alone(sql, key, async () => {
+        await checkAbsent(key)
+        await staged.commit(key)
+      })
+      if (!wasAlone)
+        throw new S3Error('OperationAborted', 'Another request is storing an object under this key.')
+      return entityTagOf(key, staged.size)
     } finally {
-      beingStored.delete(key)
+      await staged.discard()
     }
   }
 
