@@ -37,6 +37,26 @@ test('attempts and readers read the exact bytes that an attempt added', async ()
   expect([described.status, described.headers.get('content-length')]).toEqual([200, String(bytes.length)])
 })
 
+test('HEAD reads nothing of the file', async () => {
+  const attempt = await catalog.attempt(target)
+  const key = ownFile()
+  expect((await put(key, attempt, 'content')).status).toBe(201)
+  const { get: read } = catalog.objects
+  let reads = 0
+  catalog.objects.get = (...asked) => {
+    reads += 1
+    return read(...asked)
+  }
+  try {
+    const described = await catalog.fetch(`/lake/objects/${key}`, attempt.token, { method: 'HEAD' })
+    expect([described.status, described.headers.get('content-length'), reads]).toEqual([200, '7', 0])
+    await get(key, attempt.token)
+    expect(reads).toBe(1)
+  } finally {
+    catalog.objects.get = read
+  }
+})
+
 test('a repeated write of a file succeeds, and other content is refused', async () => {
   const attempt = await catalog.attempt(target)
   const key = ownFile()
