@@ -60,6 +60,7 @@ function appBehind(settings: { url?: string; admins?: string[]; authFailures?: n
     ],
   })
   return {
+    authorized: auth.authorize,
     logged,
     audited,
     metrics,
@@ -155,6 +156,24 @@ test('a denied route is 403, and an allowed route is cached', async () => {
   expect((await call('t', 'HEAD')).status).toBe(403)
   advance(30)
   expect((await call('t', 'POST')).status).toBe(403)
+})
+
+test('an allowed route of S3 credentials is cached as the plugin says', async () => {
+  authorize = { ...ALLOWED, cacheSeconds: 5 }
+  const { authorized, advance } = appBehind()
+  // Each S3 request has a new identity with its own signature.
+  const holder = (userId = 'ann', roles = ['reader']) =>
+    ({ kind: 'user', userId, name: userId, roles, grant: {} }) as const
+  const read = { method: 'GET', pattern: '/s3/:bucket/*' }
+  for (let n = 0; n < 3; n++) expect(await authorized(holder(), read)).toBe(true)
+  expect(askedFor('Authorize')).toHaveLength(1)
+  authorize = DENIED
+  expect(await authorized(holder('bob'), read)).toBe(false)
+  expect(await authorized(holder('ann', ['admin']), read)).toBe(false)
+  expect(await authorized(holder(), { ...read, method: 'PUT' })).toBe(false)
+  expect(await authorized(holder(), read)).toBe(true)
+  advance(5)
+  expect(await authorized(holder(), read)).toBe(false)
 })
 
 test('authorizes neither refused callers nor unknown routes', async () => {

@@ -6,6 +6,7 @@ import { AuthService } from '../../proto/gen/sluice/auth/v1/auth_pb.ts'
 import type { User as UserMessage } from '../../proto/gen/sluice/plugin/v1/plugin_pb.ts'
 import { type AccessTokens, isPlainText, TokenRefusal, type User } from '../auth/access-tokens.ts'
 import type { Clock } from '../core/clock.ts'
+import type { Identity } from '../core/identity.ts'
 import { limits } from '../core/limits.ts'
 import { documentedPath } from '../core/route-table.ts'
 import type { Authorize } from '../http/auth.ts'
@@ -35,6 +36,18 @@ export function makeAuthPlugin({ channel, clock, admins }: AuthPluginDeps): Auth
   })
   /** Allowed routes of a cached user, each with its expiry. They are dropped together with the cached user. */
   const allowed = new WeakMap<object, Map<string, number>>()
+  /** The last description of the user behind S3 credentials. Each S3 request has an identity of its own. */
+  const holders = new LRUCache<string, object>({ max: limits.cachedAccessTokens })
+
+  /** The object whose allowed routes count for a caller. */
+  function cacheKeyOf(identity: Identity): object {
+    if (!('grant' in identity)) return identity
+    const { userId, name, roles } = identity
+    const key = JSON.stringify([userId, name, roles])
+    const holder = holders.get(key) ?? {}
+    holders.set(key, holder)
+    return holder
+  }
 
   async function authenticate(token: string, digest: string): Promise<User | TokenRefusal> {
     const askedMs = clock.elapsed()
@@ -80,15 +93,16 @@ export function makeAuthPlugin({ channel, clock, admins }: AuthPluginDeps): Auth
       if (identity.kind !== 'user') return true
       const key = `${method} ${pattern}`
       const askedMs = clock.elapsed()
-      if ((allowed.get(identity)?.get(key) ?? 0) > askedMs) return true
+      const holder = cacheKeyOf(identity)
+      if ((allowed.get(holder)?.get(key) ?? 0) > askedMs) return true
       const question = { user: userMessage(identity), method, route: documentedPath(pattern) }
       const { isGood, untilMs } = await channel.call(async (options) => {
         const response = await plugin.authorize(question, options)
         return { isGood: isAllowed(response.decision), untilMs: endOf(askedMs, response.cacheSeconds) }
       })
       if (isGood && untilMs > askedMs) {
-        const routes = allowed.get(identity) ?? new Map<string, number>()
-        allowed.set(identity, routes.set(key, untilMs))
+        const routes = allowed.get(holder) ?? new Map<string, number>()
+        allowed.set(holder, routes.set(key, untilMs))
       }
       return isGood
     },
