@@ -8,8 +8,9 @@ import { settleLakeRoot } from './lake-root.ts'
 import { headOfMain } from './store/branches.ts'
 import { keptCommit } from './store/kept-commits.ts'
 import { tableAt } from './store/tables.ts'
-import { agingLake, type SomeTable } from './test-aging-lake.ts'
+import { agingLake, newId, type SomeTable } from './test-aging-lake.ts'
 import type { TestAttempt } from './test-catalog.ts'
+import { openForeignEngine } from './test-foreign-engine.ts'
 import { openTestBranch } from './test-rows.ts'
 import { removeUnreferencedFiles } from './unreferenced-files.ts'
 
@@ -59,6 +60,39 @@ describe('files', () => {
     }
     expect(await encoded()).toEqual([])
     expect(await rows()).toEqual([{ p: 'c' }])
+  })
+
+  test('removes a Puffin file only when no state has one of its deletion vectors', async () => {
+    const { table, write, files } = await someTable()
+    await write('select unnest(range(3))::int as a')
+    const { objects, sql } = lake.catalog
+    const puffins = async () => (await files()).filter((key) => key.endsWith('.puffin'))
+    const [first = ''] = await files()
+    const orphan = `${first.split('/').slice(0, 4).join('/')}/data/orphan.puffin`
+    await objects.put(orphan, new Uint8Array(8))
+    await age(1)
+    const branch = newId()
+    const base = await headOfMain(sql)
+    await sql.begin((tx) => openTestBranch(tx, branch, base))
+    const engine = await openForeignEngine(lake.catalog)
+    try {
+      expect(await engine.deleteRow(branch, table.name, 'vector')).toEqual([0])
+      const referenced = (await puffins()).filter((key) => key !== orphan)
+      expect(referenced).toHaveLength(1)
+      await age(40)
+      await tick()
+      expect(await puffins()).toEqual(referenced)
+      const metadata = await engine.table(`sluice.${branch}`, table.name)
+      expect(metadata && (await engine.rows(metadata))).toEqual([{ a: 1 }, { a: 2 }])
+      await sql`update lake_ref set state = 'deleted', closed_at = clock_timestamp() where name = ${branch}`
+      for (let ticks = 0; ticks < 3; ticks++) {
+        await age(40)
+        await tick()
+      }
+      expect(await puffins()).toEqual([])
+    } finally {
+      await engine.close()
+    }
   })
 
   test('removes the files of a kept branch and its base only after its time', async () => {
