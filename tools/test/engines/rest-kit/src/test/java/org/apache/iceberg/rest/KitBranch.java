@@ -16,9 +16,10 @@ import org.apache.iceberg.catalog.TableIdentifier;
 
 /** A branch of Sluice for one test of the kit. Its end removes the namespaces that the test created, too. */
 final class KitBranch implements AutoCloseable {
+  private static final String PREFIX = "rck-";
   private static final HttpClient HTTP = HttpClient.newHttpClient();
 
-  private final String name = "rck-" + UUID.randomUUID();
+  private final String name = PREFIX + UUID.randomUUID();
   private final SluiceNames names = new SluiceNames();
   private final List<RESTCatalog> catalogs = new ArrayList<>();
   private RESTCatalog catalog;
@@ -48,15 +49,16 @@ final class KitBranch implements AutoCloseable {
     return opened;
   }
 
-  /** A location that Sluice accepts for the table. It must be a directory of the table. */
+  /** A location that Sluice accepts for the table: a directory of the table that no other branch has used. */
   String location(TableIdentifier table) {
     var named = names.table(table);
     return String.format(
-        "%s_lake/%s/%s/%s-00000000",
+        "%s_lake/%s/%s/%s-%s",
         catalog().properties().get("root"),
         named.namespace().level(0),
         named.namespace().level(1),
-        named.name());
+        named.name(),
+        name.substring(PREFIX.length(), PREFIX.length() + 8));
   }
 
   @Override
