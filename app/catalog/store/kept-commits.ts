@@ -29,7 +29,8 @@ export async function keptCommit(sql: Sql | SqlTx, asOf: AsOf, isLocked = false)
         ? sql`select base from lake_ref where name = ${asOf.tag} and kind = 'tag'`
         : sql`select coalesce(
             (select c.number from lake_commit c where c.number is not null and c.created_at <= ${asOf.time}
-              order by c.number desc limit 1), 0)`
+              order by c.number desc limit 1),
+            (select 0 from lake_ref where name = 'main' and created_at <= ${asOf.time}))`
   const before = sql`
     with main as materialized (
       select number, coalesce(base, 0) as oldest from lake_ref where name = 'main' ${isLocked ? sql`for share` : sql``}),
