@@ -51,6 +51,7 @@ async function start(settings: DispatcherSettings) {
     publicUrl: settings.publicUrl,
     lakeRoot: settings.lakeRoot,
     includesInputs: settings.includesInputs,
+    namespaceLimit: settings.namespaceLimit,
     post,
   })
   post({ type: 'ready' })

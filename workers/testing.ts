@@ -24,7 +24,14 @@ export async function addPipeline(
     sql,
     newId,
     notices: makeNotices(sql, () => {}),
-    runnable: async () => ({ pipelineId: id, pipelineType: 'sql', versionNumber: 1, pins: {}, landingZones }),
+    runnable: async () => ({
+      pipelineId: id,
+      pipelineType: 'sql',
+      versionNumber: 1,
+      pins: {},
+      landingZones,
+      placement: null,
+    }),
     nudge,
   })
   const request = async (trigger = 'manual', branch = 'main') =>

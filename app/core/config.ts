@@ -71,6 +71,8 @@ export interface Config {
   lakeRoot: string
   /** Null: the part is off (`none`). */
   runnerUrls: string[] | null
+  /** Runs of one namespace that execute at once; null: no limit. */
+  namespaceLimit: number | null
   queryUrls: string[] | null
   /** The secret that identifies this API to runners and query services; null: calls carry no token. */
   sidecarToken: string | null
@@ -253,6 +255,7 @@ function parseSidecars(vars: Variables) {
   if (sidecarToken !== '' && !isSidecarToken(sidecarToken)) vars.bad('SIDECAR_TOKEN', SIDECAR_TOKEN_RULE)
   return {
     runnerUrls: addresses('RUNNER_URLS'),
+    namespaceLimit: vars.limit('NAMESPACE_CONCURRENCY', 'off'),
     queryUrls: addresses('QUERY_URLS'),
     sidecarToken: sidecarToken === '' ? null : sidecarToken,
     sidecarTokenUrls: addresses('SIDECAR_TOKEN_URLS'),

@@ -1,5 +1,5 @@
 import type { Db, Sql, Tx } from '../../drizzle/client.ts'
-import type { LandingZoneNames, PinnedFiles } from '../../drizzle/schema/index.ts'
+import type { LandingZoneNames, PinnedFiles, Placement } from '../../drizzle/schema/index.ts'
 import { testNameOf } from '../../lake/pipeline/quality.ts'
 import { restore, store } from '../../machines/advance.ts'
 import {
@@ -16,6 +16,7 @@ import type { PipelineId } from '../core/ids.ts'
 import { noPipeline, type PipelineRef, prefixOf } from '../core/pipeline-ref.ts'
 import type { ObjectStore } from '../objects/port.ts'
 import { type DraftFile, draftObjects, pinsOf, readCode, readPinnedCode } from './draft-files.ts'
+import { placementOf } from './placement.ts'
 import { landingZonesOf } from './references.ts'
 import {
   type Columns,
@@ -62,6 +63,7 @@ export interface Runnable {
   pins: PinnedFiles
   /** `ns.zone` of each landing zone that the source names in a literal call. */
   landingZones: LandingZoneNames
+  placement: Placement | null
 }
 
 export function makeDrafts({ db, sql, objects }: { db: Db; sql: Sql; objects: ObjectStore }) {
@@ -72,9 +74,9 @@ export function makeDrafts({ db, sql, objects }: { db: Db; sql: Sql; objects: Ob
   async function runnable(ref: PipelineRef, isDraft = false): Promise<Runnable> {
     const found = await publishedPipeline(sql, ref)
     if (found === null) throw noPipeline(ref)
-    const { pipelineId, type: pipelineType, versionNumber, pins, landingZones } = found
+    const { pipelineId, type: pipelineType, versionNumber, pins, landingZones, placement } = found
     if (!isDraft && pins !== null && landingZones !== null)
-      return { pipelineId, pipelineType, versionNumber, pins, landingZones }
+      return { pipelineId, pipelineType, versionNumber, pins, landingZones, placement }
     const listed = await draftObjects(objects, ref)
     const code = await readCode(objects, ref, listed)
     return {
@@ -83,6 +85,7 @@ export function makeDrafts({ db, sql, objects }: { db: Db; sql: Sql; objects: Ob
       versionNumber: null,
       pins: pinsOf(listed),
       landingZones: landingZonesOf(code, pipelineType, ref),
+      placement: placementOf(code, pipelineType),
     }
   }
 

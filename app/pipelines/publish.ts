@@ -1,6 +1,5 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import type { Db, Sql, Tx } from '../../drizzle/client.ts'
-import { parseConfig } from '../../lake/pipeline/config.ts'
 import { tableKey } from '../../lake/pipeline/names.ts'
 import type {
   ValidatePipelineRequestSchema,
@@ -15,6 +14,7 @@ import { answerOnceTyped, type IdempotencyKey } from '../http/idempotency.ts'
 import type { ObjectStore } from '../objects/port.ts'
 import { moveDraft } from './draft.ts'
 import { type DraftFile, draftObjects, pinsOf, readCode, sourceFileOf } from './draft-files.ts'
+import { configOf, placementOf } from './placement.ts'
 import {
   existing,
   landingZonesOf,
@@ -147,6 +147,7 @@ async function makeReady(
         pipelineType: draft.type,
         publishedVersions: pins,
         landingZones: landingZonesOf(code, draft.type, ref),
+        placement: placementOf(code, draft.type),
       },
       pipeline.maxVersions,
     )
@@ -180,11 +181,8 @@ const vouched = ({ handedBy, handedBefore }: PipelineRow, number: number) =>
 const isVouchedBy = (by: Access, { owner }: { owner: string | null }) =>
   by.isAdmin || (owner !== null && owner === by.owner)
 
-function isView(code: readonly DraftFile[], type: string): boolean {
-  const named = (path: string) => code.flatMap(({ name, text }) => (name === path ? { path, text } : []))[0]
-  const { config } = parseConfig({ config: named('config.yaml'), source: named(sourceFileOf(type)) })
-  return config.materialized === 'view'
-}
+const isView = (code: readonly DraftFile[], type: string): boolean =>
+  configOf(code, type).materialized === 'view'
 
 async function seenAmong(sql: Sql, named: Named, visible: Visible): Promise<Named> {
   if (seesEverything(visible)) return named

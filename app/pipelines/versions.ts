@@ -82,6 +82,7 @@ async function addOldVersion(
       pipelineType: target.pipelineType,
       publishedVersions: target.publishedVersions,
       landingZones: target.landingZones,
+      placement: target.placement,
     },
     pipeline.maxVersions,
   )

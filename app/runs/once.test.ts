@@ -22,7 +22,14 @@ async function open(name: string) {
       notices: makeNotices(sql, () => {}),
       runnable: async () => {
         if (!isThere) throw notFound('pipeline')
-        return { pipelineId: id, pipelineType: 'sql', versionNumber: null, pins: {}, landingZones: [] }
+        return {
+          pipelineId: id,
+          pipelineType: 'sql',
+          versionNumber: null,
+          pins: {},
+          landingZones: [],
+          placement: null,
+        }
       },
       nudge: (about) => nudges.push(about),
     })

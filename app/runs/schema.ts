@@ -55,6 +55,11 @@ export const Run = t.Object(
   {
     ...Fields,
     error: nullable(t.String()),
+    waiting_reason: nullable(
+      t.String({
+        description: 'Why no runner can take the waiting run, by its runs_on and memory; otherwise null',
+      }),
+    ),
     base_commit: nullable(t.Integer({ description: 'Commit of main on which the latest attempt stands' })),
     merged_commit: nullable(
       t.Integer({

@@ -42,16 +42,21 @@ export {
 
 /** Maximum number of requests that one statement stores. */
 export const REQUEST_BATCH = 256
+export { anySlot, type RunnerSlot } from './placement.ts'
 export { failExpiredReviews, failStuckRuns } from './store/endings.ts'
 export { type LogLevel, type LogLine, loggedPart, runnerLine, seqAfter, seqOfRunner } from './store/logs.ts'
 export { type Announcement, listen, makeNotices, type Notices, type RunCompleted } from './store/notices.ts'
 export { type Applied, applyOutcomes } from './store/outcomes.ts'
+export { notePlacements } from './store/placements.ts'
 export { outcomesOf, type RequestOutcome, type RunRequest, requestedRuns } from './store/requests.ts'
 export { queueCancels } from './store/settle.ts'
 export { startWaiting } from './store/start.ts'
 
 /** The code that runs of a pipeline execute now. */
-type Runnable = Pick<NewRun, 'pipelineId' | 'pipelineType' | 'versionNumber' | 'pins' | 'landingZones'>
+type Runnable = Pick<
+  NewRun,
+  'pipelineId' | 'pipelineType' | 'versionNumber' | 'pins' | 'landingZones' | 'placement'
+>
 
 export interface RunDeps {
   sql: Sql

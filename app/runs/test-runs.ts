@@ -4,6 +4,7 @@ import { useDatabase } from '../../tools/test/database.ts'
 import { addPipeline } from '../../workers/testing.ts'
 import type { RunId } from '../core/ids.ts'
 import type { Executed, Outcome } from './outcome.ts'
+import { anySlot } from './placement.ts'
 import { applyOutcomes } from './store/outcomes.ts'
 import { startWaiting } from './store/start.ts'
 
@@ -47,7 +48,7 @@ export function useRuns(rawConnections = 4) {
     opened,
     pipelineNamed,
     requested: async (name: string) => (await pipelineNamed(name)).request(),
-    start: (slots = 4) => startWaiting(opened.sql, Array<string>(slots).fill(RUNNER), 'tester'),
+    start: (slots = 4) => startWaiting(opened.sql, Array(slots).fill(anySlot(RUNNER)), 'tester'),
     tell: (...outcomes: Outcome[]) => applyOutcomes(opened.sql, outcomes, []),
   }
 }

@@ -5,6 +5,15 @@ import { createdAt, instant, tableName, updatedAt } from './columns.ts'
 
 /** The zones that a set of pipeline files names literally, as `ns.zone`. Their files are frozen when a run starts. */
 export type LandingZoneNames = string[]
+/** The demands of a pipeline on the runner of its runs. A version stores them, and a run pins them like its code. */
+export interface Placement {
+  /** Labels that the runner must have. */
+  runsOn: readonly string[]
+  /** Memory that the engine needs; null: any runner is enough. */
+  memoryBytes: number | null
+  /** Waiting runs with a greater priority start first. */
+  priority: number
+}
 /** Maps an object path to a version id of the object store. */
 export type PinnedFiles = Record<string, string>
 
@@ -65,6 +74,8 @@ export const pipelineVersions = pgTable(
     pipelineType: pg.text('pipeline_type').$type<'sql' | 'python'>().notNull(),
     publishedVersions: pg.jsonb('published_versions').$type<PinnedFiles>().notNull(),
     landingZones: pg.jsonb('landing_zones').$type<LandingZoneNames>().notNull(),
+    /** Null: any runner is enough, and the priority is 0. */
+    placement: pg.jsonb('placement').$type<Placement>(),
     createdAt: createdAt(),
   }),
   (t) => [unique('pipeline_version_number').on(t.pipelineId, t.versionNumber)],

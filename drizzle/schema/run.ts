@@ -3,7 +3,7 @@ import { check, index, pgTable, primaryKey, uniqueIndex } from 'drizzle-orm/pg-c
 import type { Stored } from '../../machines/advance.ts'
 import type { RunStatus } from '../../machines/run.ts'
 import { createdAt, instant } from './columns.ts'
-import type { LandingZoneNames, PinnedFiles } from './pipeline.ts'
+import type { LandingZoneNames, PinnedFiles, Placement } from './pipeline.ts'
 
 /**
  * A run. The row is also its place in the queue: dispatchers find waiting runs through the partial index. Code is fixed at the
@@ -31,6 +31,8 @@ export const runs = pgTable(
     versionNumber: pg.integer('version_number'),
     pins: pg.jsonb('pins').$type<PinnedFiles>().notNull(),
     landingZones: pg.jsonb('landing_zones').$type<LandingZoneNames>().notNull(),
+    /** Null: any runner is enough, and the priority is 0. */
+    placement: pg.jsonb('placement').$type<Placement>(),
 
     /**
      * Snapshot of the run statechart: `{value, context, status}`. The same UPDATE writes `status`, `phase`, `attempt` and
@@ -43,6 +45,8 @@ export const runs = pgTable(
     attempt: pg.integer('attempt').notNull().default(0),
     /** True while the run waits for the start of an attempt. */
     waiting: pg.boolean('waiting').notNull().default(true),
+    /** Why no runner can take the waiting run; null while the run is not known to lack a runner. */
+    waitingReason: pg.text('waiting_reason'),
     /** No attempt starts before this time (backoff). */
     notBefore: instant('not_before'),
     /** The replica that follows the open attempt. */

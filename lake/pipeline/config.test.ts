@@ -28,6 +28,9 @@ describe('reading a configuration', () => {
         merge: 'auto',
         reviewTimeoutHours: 72,
         reviewers: 'any',
+        runsOn: [],
+        memory: null,
+        priority: 0,
       },
       errors: [],
       warnings: [],
@@ -57,6 +60,9 @@ keep_failed_hours: 0.5
 merge: review
 review_timeout_hours: 4
 reviewers: four-eyes
+runs_on: [gpu, eu]
+memory: 16GB
+priority: -5
 `)
     expect([errors, warnings]).toEqual([[], []])
     expect(config).toEqual({
@@ -80,6 +86,9 @@ reviewers: four-eyes
       merge: 'review',
       reviewTimeoutHours: 4,
       reviewers: 'four-eyes',
+      runsOn: ['gpu', 'eu'],
+      memory: 17_179_869_184,
+      priority: -5,
     })
   })
 
@@ -92,6 +101,9 @@ reviewers: four-eyes
 -- @archive_landing_zones: true
 
 -- @max_retries: 2
+-- @runs_on: gpu, eu
+-- @memory: 512 MB
+-- @priority: -1
 SELECT 1
 -- @retry_delay_seconds: 99
 `)
@@ -107,6 +119,9 @@ SELECT 1
       merge: 'auto',
       reviewTimeoutHours: 72,
       reviewers: 'any',
+      runsOn: ['gpu', 'eu'],
+      memory: 536_870_912,
+      priority: -1,
     })
   })
 
@@ -176,6 +191,12 @@ describe('problems of a configuration', () => {
     ['target_file_size: 0MB', 'target_file_size: must be a size from 1MB to 512MB, not "0MB"'],
     ['target_file_size: 513MB', 'target_file_size: must be a size from 1MB to 512MB, not "513MB"'],
     ['target_file_size: 1GB', 'target_file_size: must be a size from 1MB to 512MB, not "1GB"'],
+    ['runs_on: [GPU]', 'runs_on: must be labels that match ^[a-z0-9][a-z0-9._-]{0,62}$, not "GPU"'],
+    ['runs_on: {a: 1}', 'runs_on: must be a list of at most 16 labels, not {"a":1}'],
+    ['memory: 16', 'memory: must be a size such as 512MB or 16GB, not 16'],
+    ['memory: 1MB', 'memory: must be a size such as 512MB or 16GB, not "1MB"'],
+    ['priority: 101', 'priority: must be a whole number from -100 to 100, not 101'],
+    ['priority: high', 'priority: must be a whole number from -100 to 100, not "high"'],
     ['materialized: index', 'materialized: must be one of table, view, not "index"'],
   ])('refuses %s', (line, message) => {
     const errors = errorsOf(line)

@@ -29,6 +29,9 @@ export interface PartitionBy {
   transform: (typeof PARTITION_TRANSFORMS)[number]
 }
 
+/** A label of a runner (`RUNNER_LABELS`), which pipelines name in `runs_on`. */
+export const RUNNER_LABEL = /^[a-z0-9][a-z0-9._-]{0,62}$/
+
 export interface PipelineConfig {
   description: string
   materialized: (typeof MATERIALIZATIONS)[number]
@@ -51,6 +54,12 @@ export interface PipelineConfig {
   merge: (typeof MERGES)[number]
   reviewTimeoutHours: number
   reviewers: (typeof REVIEWERS)[number]
+  /** Labels that the runner must have. */
+  runsOn: readonly string[]
+  /** Bytes of memory that the engine needs; null: any runner is enough. */
+  memory: number | null
+  /** Waiting runs with a greater priority start first. */
+  priority: number
 }
 
 export interface ConfigProblem {
@@ -90,6 +99,10 @@ export const CONFIG_LIMITS = {
   keepFailedHours: 8_760,
   /** A year; the branch of a run in review keeps its files as long. */
   reviewTimeoutHours: 8_760,
+  labels: 16,
+  /** From 64 MB, with which an engine starts, to more than any machine has. */
+  memoryBytes: { min: 67_108_864, max: 1_125_899_906_842_624 },
+  priority: 100,
 } as const
 
 const DEFAULTS: PipelineConfig = {
@@ -110,6 +123,9 @@ const DEFAULTS: PipelineConfig = {
   merge: 'auto',
   reviewTimeoutHours: 72,
   reviewers: 'any',
+  runsOn: [],
+  memory: null,
+  priority: 0,
 }
 
 /** The key that a strategy requires. */
@@ -139,6 +155,9 @@ const READERS: { [Name in keyof PipelineConfig]: (value: unknown) => PipelineCon
   merge: (value) => oneOf(value, MERGES),
   reviewTimeoutHours: (value) => wholeNumber(value, CONFIG_LIMITS.reviewTimeoutHours, 1),
   reviewers: (value) => oneOf(value, REVIEWERS),
+  runsOn: labels,
+  memory: memorySize,
+  priority,
 }
 type Name = keyof PipelineConfig
 /** Names by the key in a file: `merge_strategy` is `mergeStrategy`. */
@@ -368,6 +387,36 @@ function fileSize(value: unknown): number {
   return megabytes * 1_048_576
 }
 
+/** A size such as 512MB or 16GB, in bytes. */
+function memorySize(value: unknown): number {
+  const { min, max } = CONFIG_LIMITS.memoryBytes
+  const [, digits, unit] = typeof value === 'string' ? (/^(\d{1,7})\s*(MB|GB)$/i.exec(value) ?? []) : []
+  const bytes = Number(digits) * (unit?.toUpperCase() === 'GB' ? 1_073_741_824 : 1_048_576)
+  if (!(bytes >= min && bytes <= max)) return refuse('must be a size such as 512MB or 16GB', value)
+  return bytes
+}
+
+function priority(value: unknown): number {
+  const number = typeof value === 'string' && /^-?\d{1,3}$/.test(value) ? Number(value) : value
+  const max = CONFIG_LIMITS.priority
+  if (typeof number !== 'number' || !Number.isInteger(number) || Math.abs(number) > max)
+    return refuse(`must be a whole number from -${max} to ${max}`, value)
+  return number
+}
+
+/** Reads a YAML list or comma-separated text, like `columnNames`. */
+function labels(value: unknown): string[] {
+  const names = listed(value)
+  const max = CONFIG_LIMITS.labels
+  if (names === null || names.length > max) return refuse(`must be a list of at most ${max} labels`, value)
+  return [...new Set(names.map(label))]
+}
+
+const label = (value: unknown): string =>
+  typeof value === 'string' && RUNNER_LABEL.test(value)
+    ? value
+    : refuse(`must be labels that match ${RUNNER_LABEL.source}`, value)
+
 function columnName(value: unknown): string {
   if (
     typeof value !== 'string' ||
@@ -381,11 +430,17 @@ function columnName(value: unknown): string {
 
 /** Reads a YAML list or comma-separated text. An annotation may also contain a one-line YAML list. */
 function columnNames(value: unknown): string[] {
+  const names = listed(value)
+  if (names === null) return refuse('must be a list of columns', value)
+  return bounded(names.map(columnName))
+}
+
+/** The entries of a list; null for another value. */
+function listed(value: unknown): unknown[] | null {
   refuseLongList(value)
   const isFlow = typeof value === 'string' && /^\[.*\]$/.test(value)
-  const names = typeof value === 'string' ? (isFlow ? yamlFlow(value) : splitList(value)) : value
-  if (!Array.isArray(names)) return refuse('must be a list of columns', value)
-  return bounded(names.map(columnName))
+  const entries = typeof value === 'string' ? (isFlow ? yamlFlow(value) : splitList(value)) : value
+  return Array.isArray(entries) ? entries : null
 }
 
 /** Reads a YAML list of `{column, transform}`. An annotation contains the list on one line. */

@@ -58,6 +58,8 @@ export interface EnvReader {
   bytes(name: string, fallback: number): number
   /** Reads one of these words. The first word is the fallback. */
   oneOf<Word extends string>(name: string, words: readonly [Word, ...Word[]]): Word
+  /** Texts separated by commas; empty if the variable is not set. `rule` says what each text must be. */
+  list(name: string, isValid: (text: string) => boolean, rule: string): string[]
 }
 
 /**
@@ -71,6 +73,11 @@ export function readSettings(
 ): Settings {
   const problems: string[] = []
   const text = (name: string) => env[name]?.trim() || undefined
+  const list = (name: string, fallback: string) =>
+    (text(name) ?? fallback)
+      .split(',')
+      .map((one) => one.trim())
+      .filter((one) => one !== '')
   const read: EnvReader = {
     number(name, fallback, { min, max }) {
       const value = Number(text(name) ?? fallback)
@@ -93,18 +100,20 @@ export function readSettings(
       if (match === undefined) problems.push(`${name} must be one of ${words.join(', ')}`)
       return match ?? words[0]
     },
+    list(name, isValid, rule) {
+      const texts = list(name, '')
+      if (!texts.every(isValid)) problems.push(`${name} must be ${rule}, separated by commas`)
+      return texts
+    },
   }
-  const list = (name: string, fallback: string) =>
-    (text(name) ?? fallback)
-      .split(',')
-      .map((one) => one.trim())
-      .filter((one) => one !== '')
   const ownSettings = own(read)
   const token = text('SIDECAR_TOKEN') ?? ''
   if (!isSidecarToken(token)) problems.push(`SIDECAR_TOKEN ${SIDECAR_TOKEN_RULE}`)
-  const otherHosts = list('SIDECAR_HOSTS', '')
-  if (!otherHosts.every((name) => HOST_NAME.test(name)))
-    problems.push('SIDECAR_HOSTS must be names or addresses without ports, separated by commas')
+  const otherHosts = read.list(
+    'SIDECAR_HOSTS',
+    (name) => HOST_NAME.test(name),
+    'names or addresses without ports',
+  )
   const apiUrls = list('API_URLS', API_URL)
   if (apiUrls.length === 0 || !apiUrls.every(isHttpAddress))
     problems.push('API_URLS must be http or https addresses, separated by commas')

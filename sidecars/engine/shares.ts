@@ -31,6 +31,14 @@ export interface SharesOptions {
 /** Other processes need memory too, and an engine uses some beyond its limit. */
 const AVAILABLE_SHARE = 0.8
 
+/** Memory of an engine at work alone: the others keep their floors. */
+export const memoryAlone = ({
+  total,
+  floor,
+  concurrency,
+}: Pick<SharesOptions, 'total' | 'floor' | 'concurrency'>) =>
+  Math.max(floor.memoryBytes, total.memoryBytes - (concurrency - 1) * floor.memoryBytes)
+
 export function makeShares({ total, floor, concurrency, availableBytes }: SharesOptions): Shares {
   /** The memory of each engine at work. */
   const held = new Map<Share, number>()

@@ -8,7 +8,7 @@ import { type Log, makeLog, messageOf } from '../core/log.ts'
 import { availableBytes, readMachine } from '../core/machine.ts'
 import { clearAway, openScratch } from '../core/scratch.ts'
 import { EX_CONFIG, SettingsError, withRealDirectories } from '../core/settings.ts'
-import { makeShares } from '../engine/shares.ts'
+import { makeShares, memoryAlone } from '../engine/shares.ts'
 import { openObjectCache } from '../objects/object-cache.ts'
 import { makeApiAddresses } from '../rpc/api-addresses.ts'
 import { serveRefusal } from '../rpc/refusal-server.ts'
@@ -66,16 +66,16 @@ async function run(settings: RunnerSettings, log: Log): Promise<void> {
     writable: [...new Set([directories.python, pythonDirectory])],
   }
   const sandbox = await chooseEngineSandbox(settings.sandbox, view, log)
+  const division = {
+    total: settings.total,
+    floor: { memoryBytes: settings.engine.memoryLimitBytes, threads: settings.engine.threads },
+    concurrency: settings.concurrency,
+  }
   const pool = makeRunEngines({
     directory: directories.engines,
     inputs: directories.inputs,
     size: settings.engine,
-    shares: makeShares({
-      total: settings.total,
-      floor: { memoryBytes: settings.engine.memoryLimitBytes, threads: settings.engine.threads },
-      concurrency: settings.concurrency,
-      availableBytes,
-    }),
+    shares: makeShares({ ...division, availableBytes }),
     // Two more than attempts, previews and checks use: quality tests outside runs and maintenance find an engine too.
     leasesMax:
       settings.concurrency + limits.previewsAtOnce + limits.pythonPreviewsAtOnce + limits.sqlChecks + 2,
@@ -124,6 +124,7 @@ async function run(settings: RunnerSettings, log: Log): Promise<void> {
     interpreters,
     checkSql: makeSqlCheck(pool),
     maintain: makeMaintain(resourceOptions, attempts),
+    offer: { labels: [...settings.labels], runMemoryBytes: BigInt(memoryAlone(division)) },
   })
   const server = await serveRpc(settings, {
     ...SERVED,

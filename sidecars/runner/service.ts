@@ -2,6 +2,7 @@ import { Code, ConnectError, type ServiceImpl } from '@connectrpc/connect'
 import { LAYERS } from '../../lake/pipeline/names.ts'
 import { type ValidationReport, validatePublish } from '../../lake/pipeline/validate.ts'
 import type {
+  DescribeRunnerResponse,
   RunnerService,
   SourceFile,
   ValidatePipelineRequest,
@@ -26,6 +27,8 @@ export interface ServiceDeps {
   interpreters: Interpreters
   checkSql: CheckSql
   maintain: Maintain
+  /** The labels of this runner, and the memory of an engine that executes alone. */
+  offer: Pick<DescribeRunnerResponse, 'labels' | 'runMemoryBytes'>
 }
 
 export function makeRunnerService({
@@ -35,6 +38,7 @@ export function makeRunnerService({
   interpreters,
   checkSql,
   maintain,
+  offer,
 }: ServiceDeps): ServiceImpl<typeof RunnerService> {
   const checkSyntax = makeSyntaxCheck(interpreters)
   return {
@@ -57,8 +61,8 @@ export function makeRunnerService({
     async describeRunner() {
       await interpreters.chosen
       const found = interpreters.sandbox()
-      if (found === null || 'reason' in found) return {}
-      return { sandbox: found.step, pythonVersion: found.python.version }
+      if (found === null || 'reason' in found) return offer
+      return { ...offer, sandbox: found.step, pythonVersion: found.python.version }
     },
 
     async runQualityTests(request, { signal }) {

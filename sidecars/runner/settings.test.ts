@@ -24,6 +24,7 @@ test('only a scratch directory and the token are required', () => {
     runSeconds: 21_600,
     outputBytes: 64 * GIB,
     floorBytes: null,
+    labels: [],
     sandbox: 'auto',
     python: {
       bin: null,

@@ -1,5 +1,6 @@
 // Parses the runner's part of the environment once. Other modules get the values as arguments.
 
+import { RUNNER_LABEL } from '../../lake/pipeline/config.ts'
 import {
   CONCURRENCY_MAX,
   type Env,
@@ -44,6 +45,8 @@ export interface RunnerSettings extends Settings {
   outputBytes: number
   /** DISK_FLOOR in bytes: runs wait while less space is free. Null: the default; 0: no floor. */
   floorBytes: number | null
+  /** Labels that pipelines may name in `runs_on`. */
+  labels: readonly string[]
   /** The sandbox for SQL and Python of users. */
   sandbox: SandboxMode
   python: {
@@ -63,12 +66,15 @@ export interface RunnerSettings extends Settings {
 /** Reads the environment. Throws one SettingsError that lists every invalid variable. */
 export function parseSettings(env: Env, machine: Machine): RunnerSettings {
   let own:
-    | Pick<RunnerSettings, 'total' | 'runSeconds' | 'outputBytes' | 'floorBytes' | 'sandbox' | 'python'>
+    | Pick<
+        RunnerSettings,
+        'total' | 'runSeconds' | 'outputBytes' | 'floorBytes' | 'labels' | 'sandbox' | 'python'
+      >
     | undefined
   const common = readSettings(
     env,
     { port: PORT, grpcPort: 'RUNNER_GRPC_PORT' },
-    ({ number, bytes, oneOf }) => {
+    ({ number, bytes, oneOf, list }) => {
       const concurrency = number('RUNNER_CONCURRENCY', 4, { min: 1, max: CONCURRENCY_MAX })
       const threads = number('ENGINE_THREADS', machine.cores, { min: 1, max: THREADS_MAX })
       const seconds = number('PYTHON_TIMEOUT', 3_600, { min: 1, max: DAY_SECONDS })
@@ -83,6 +89,11 @@ export function parseSettings(env: Env, machine: Machine): RunnerSettings {
         runSeconds: number('RUN_TIMEOUT', RUN_SECONDS, { min: 1, max: 7 * DAY_SECONDS }),
         outputBytes: bytes('RUN_OUTPUT_LIMIT', RUN_OUTPUT_BYTES),
         floorBytes: floorIn(env, bytes),
+        labels: list(
+          'RUNNER_LABELS',
+          (label) => RUNNER_LABEL.test(label),
+          `labels that match ${RUNNER_LABEL.source}`,
+        ),
         sandbox: oneOf('SANDBOX', SANDBOX_MODES),
         python: {
           bin: env.PYTHON_BIN?.trim() || null,

@@ -42,6 +42,8 @@ export interface DispatcherDeps {
   lakeRoot: string
   /** Whether a submission contains the landing files of its attempt; otherwise the runner requests them. */
   includesInputs?: boolean
+  /** Runs of one namespace that execute at once; null: no limit. */
+  namespaceLimit?: number | null
   post(message: FromWorker): void
   /** Intervals of the sweeps and of the heartbeats. Tests may shorten them. */
   sweepMs?: number
@@ -58,7 +60,17 @@ export interface Dispatcher {
 const ALIVE_MS = 1_000
 
 export function startDispatcher(deps: DispatcherDeps): Dispatcher {
-  const { sql, starts, moves, runners, log, replica, includesInputs = true, post } = deps
+  const {
+    sql,
+    starts,
+    moves,
+    runners,
+    log,
+    replica,
+    includesInputs = true,
+    namespaceLimit = null,
+    post,
+  } = deps
   const { sweepMs = limits.sweepMs, renewMs = REPLICA_RENEW_MS } = deps
   const stopping = new AbortController()
   const notices = makeNotices(sql, (error) =>
@@ -112,6 +124,7 @@ export function startDispatcher(deps: DispatcherDeps): Dispatcher {
     notices,
     replica,
     includesInputs,
+    namespaceLimit,
     log,
     sweepMs,
     onEnded,

@@ -1,4 +1,6 @@
 import { expect, test } from 'bun:test'
+import { Code, ConnectError } from '@connectrpc/connect'
+import { anySlot } from '../../app/runs/placement.ts'
 import { until } from '../../tools/test/until.ts'
 import { makeRunners, type RunnerSlots } from './runners.ts'
 
@@ -75,7 +77,7 @@ test('a runner that defers new work gets no attempts until it resumes', async ()
   expect(runners.acquireSlots(100)).toEqual([])
   reason = null
   await until(() => runners.probe())
-  expect(runners.acquireSlots(100)).toEqual([URL_A])
+  expect(runners.acquireSlots(100)).toEqual([anySlot(URL_A)])
 })
 
 test('the probe interval of a full runner doubles with each refusal', async () => {
@@ -90,4 +92,28 @@ test('the probe interval of a full runner doubles with each refusal', async () =
   await until(() => runners.probe())
   expect(probes).toBe(1)
   expect(performance.now() - since).toBeGreaterThanOrEqual(20 * 2 ** 3)
+})
+
+test('slots carry the labels and the memory of their runner', async () => {
+  const service = { describeRunner: async () => ({ labels: ['gpu'], runMemoryBytes: 8n }) }
+  const runners = makeRunners([URL_A], () => ({ url: URL_A, check: async () => null, service }) as never)
+  expect(runners.acquireSlots(1)).toEqual([anySlot(URL_A)])
+  expect([runners.offers(), runners.differ()]).toEqual([[], false])
+  expect([await runners.describe(), await runners.describe()]).toEqual([true, false])
+  expect(runners.acquireSlots(1)).toEqual([{ url: URL_A, labels: ['gpu'], memoryBytes: 8 }])
+  expect([runners.offers(), runners.differ()]).toEqual([[{ labels: ['gpu'], memoryBytes: 8 }], true])
+  runners.isDown(URL_A)
+  expect(runners.offers()).toEqual([])
+})
+
+test('a runner that does not describe itself takes runs without demands', async () => {
+  const describeRunner = async () => {
+    throw new ConnectError('unknown call', Code.Unimplemented)
+  }
+  const runners = makeRunners(
+    [URL_A],
+    () => ({ url: URL_A, check: async () => null, service: { describeRunner } }) as never,
+  )
+  expect(await runners.describe()).toBe(true)
+  expect(runners.offers()).toEqual([{ labels: [], memoryBytes: 0 }])
 })

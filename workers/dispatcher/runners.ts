@@ -1,6 +1,8 @@
+import { Code, ConnectError } from '@connectrpc/connect'
 import { limits } from '../../app/core/limits.ts'
 import { backoffMs } from '../../app/core/process/backoff.ts'
 import type { Remote, RunnerClient } from '../../app/rpc/clients.ts'
+import { NO_OFFER, type RunnerOffer, type RunnerSlot } from '../../app/runs/placement.ts'
 
 /** Assumed free slots of a runner before its first answer. */
 const ASSUMED_FREE_SLOTS = 4
@@ -11,6 +13,8 @@ const PROBE_AFTER_MAX_MS = 5_000
 interface Runner {
   remote: Remote<RunnerClient>
   isUp: boolean
+  /** Null: the runner has not described itself since it came up. */
+  offer: RunnerOffer | null
   /** Free slots, as far as this replica knows. */
   freeSlots: number
   /** Slots that this replica has acquired and not released. */
@@ -47,6 +51,7 @@ export function makeRunners(
     (url): Runner => ({
       remote: reach(url),
       isUp: true,
+      offer: null,
       freeSlots: ASSUMED_FREE_SLOTS,
       held: 0,
       slots: null,
@@ -57,45 +62,36 @@ export function makeRunners(
   const runnerOf = (url: string) => runners.find(({ remote }) => remote.url === url)
   let turn = 0
 
-  /** Acquires up to `max` slots, round-robin over available runners. Returns one address per slot. */
-  function acquireSlots(max: number): string[] {
+  /** Acquires up to `max` slots, round-robin over available runners. */
+  function acquireSlots(max: number): RunnerSlot[] {
     turn += 1
     const rotated = runners.map((_, n) => runners[(n + turn) % runners.length])
-    const slotUrls: string[] = []
-    for (let progressed = true; progressed && slotUrls.length < max; ) {
+    const slots: RunnerSlot[] = []
+    for (let progressed = true; progressed && slots.length < max; ) {
       progressed = false
       for (const runner of rotated) {
-        if (runner === undefined || !runner.isUp || runner.freeSlots <= 0 || slotUrls.length >= max) continue
+        if (runner === undefined || !runner.isUp || runner.freeSlots <= 0 || slots.length >= max) continue
         runner.freeSlots -= 1
         runner.held += 1
         if (runner.freeSlots === 0) runner.checkedAt = performance.now()
-        slotUrls.push(runner.remote.url)
+        slots.push({ url: runner.remote.url, ...(runner.offer ?? NO_OFFER) })
         progressed = true
       }
     }
-    return slotUrls
-  }
-
-  async function probeRunner(runner: Runner): Promise<boolean> {
-    runner.checkedAt = performance.now()
-    try {
-      await runner.remote.check(AbortSignal.timeout(limits.readinessTimeoutMs))
-    } catch {
-      runner.isUp = false
-      return false
-    }
-    runner.isUp = true
-    // The runner would refuse every attempt, so runs stay pending.
-    if ((runner.remote.waitsFor?.() ?? null) !== null) {
-      runner.freeSlots = 0
-      return false
-    }
-    runner.freeSlots = Math.max(runner.freeSlots, freeSlotsOf(runner, 1))
-    return runner.freeSlots > 0
+    return slots
   }
 
   return {
     acquireSlots,
+    /** Whether runners differ in what they offer, so that a free slot of one does not help each waiting run. */
+    differ: () => runners.some(({ offer }) => (offer?.labels.length ?? 0) > 0) || runners.length > 1,
+    /** The offers of the runners that have described themselves. */
+    offers: (): RunnerOffer[] => runners.flatMap(({ offer }) => offer ?? []),
+    /** Asks runners for their offers that have not described themselves since they came up. True: one did. */
+    async describe(): Promise<boolean> {
+      const unknown = runners.filter(({ isUp, offer }) => isUp && offer === null)
+      return (await Promise.all(unknown.map(describeRunner))).includes(true)
+    },
     /** The configured runners. */
     remotes: runners.map(({ remote }) => remote),
     /** Releases an acquired slot. */
@@ -133,6 +129,7 @@ export function makeRunners(
       // Further reports must not delay the next probe of a runner that is already down.
       if (runner === undefined || !runner.isUp) return
       runner.isUp = false
+      runner.offer = null
       runner.checkedAt = performance.now()
     },
     /** Probes due runners that are down or full. True: at least one has a free slot. */
@@ -146,4 +143,37 @@ export function makeRunners(
       return (await Promise.all(due.map(probeRunner))).includes(true)
     },
   }
+}
+
+/** True: the runner has a free slot. */
+async function probeRunner(runner: Runner): Promise<boolean> {
+  runner.checkedAt = performance.now()
+  try {
+    await runner.remote.check(AbortSignal.timeout(limits.readinessTimeoutMs))
+  } catch {
+    runner.isUp = false
+    runner.offer = null
+    return false
+  }
+  runner.isUp = true
+  // The runner would refuse every attempt, so runs stay pending.
+  if ((runner.remote.waitsFor?.() ?? null) !== null) {
+    runner.freeSlots = 0
+    return false
+  }
+  runner.freeSlots = Math.max(runner.freeSlots, freeSlotsOf(runner, 1))
+  return runner.freeSlots > 0
+}
+
+/** Asks a runner for its labels and its memory. A runner of another vendor may not know the call: it offers nothing special. */
+async function describeRunner(runner: Runner): Promise<boolean> {
+  try {
+    const signal = AbortSignal.timeout(limits.readinessTimeoutMs)
+    const { labels, runMemoryBytes } = await runner.remote.service.describeRunner({}, { signal })
+    runner.offer = { labels, memoryBytes: Number(runMemoryBytes) }
+  } catch (error) {
+    if (ConnectError.from(error).code !== Code.Unimplemented) return false
+    runner.offer = NO_OFFER
+  }
+  return true
 }

@@ -2,7 +2,13 @@
 
 import { limits } from '../../app/core/limits.ts'
 import type { Log } from '../../app/core/log.ts'
-import { type Notices, type RunCompleted, startWaiting } from '../../app/runs/service.ts'
+import {
+  type Notices,
+  notePlacements,
+  type RunCompleted,
+  type RunnerSlot,
+  startWaiting,
+} from '../../app/runs/service.ts'
 import type { Sql } from '../../drizzle/client.ts'
 import { hasMet } from '../../drizzle/errors.ts'
 import { startLoop } from '../threads/loop.ts'
@@ -11,6 +17,8 @@ import type { Runners } from './runners.ts'
 
 /** Minimum for the batch limit: in smaller batches the cost of a transaction outweighs its runs. */
 const START_BATCH = 16
+/** Interval of the search for runs that no runner can take. Such a run says so within a minute. */
+const NOTE_MS = 10_000
 
 export interface StarterDeps {
   /** The connection for starts of runs. */
@@ -21,6 +29,8 @@ export interface StarterDeps {
   replica: string
   /** Whether a submission contains the landing files of its attempt; otherwise the runner requests them. */
   includesInputs: boolean
+  /** Runs of one namespace that execute at once; null: no limit. */
+  namespaceLimit: number | null
   log: Log
   sweepMs: number
   /** Called with runs that ended instead of starting. */
@@ -38,7 +48,7 @@ export interface Starter {
 const RACED_INDEXES = ['run_attempt_one_open', 'run_one_running']
 
 export function startStarter(deps: StarterDeps): Starter {
-  const { runners, follower, log, sweepMs } = deps
+  const { runners, follower, notices, log, sweepMs } = deps
   /** True if runs may be waiting because no runner had a free slot. */
   let lacksSlots = false
 
@@ -47,11 +57,11 @@ export function startStarter(deps: StarterDeps): Starter {
     onError: (error) => log.error('starting waiting runs failed: retrying', { error }),
     async tick() {
       const batchLimit = startedAtOnce(follower.count())
-      const slotUrls = runners.acquireSlots(batchLimit)
-      lacksSlots = slotUrls.length === 0
+      const slots = runners.acquireSlots(batchLimit)
+      lacksSlots = slots.length === 0
       if (lacksSlots) return false
-      const { isFull, endedAny } = await startAt(deps, slotUrls)
-      lacksSlots = isFull && slotUrls.length < batchLimit
+      const { isFull, endedAny } = await startAt(deps, slots)
+      lacksSlots = isFull && slots.length < batchLimit
       // A run that ended at once lets the next run of its pipeline start.
       return isFull || endedAny
     },
@@ -62,7 +72,19 @@ export function startStarter(deps: StarterDeps): Starter {
     everyMs: sweepMs / 2,
     onError: (error) => log.error('probing runners for free slots failed: retrying', { error }),
     async tick() {
-      if (await runners.probe()) starting.nudge()
+      const found = await Promise.all([runners.probe(), runners.describe()])
+      if (found.includes(true)) starting.nudge()
+      return false
+    },
+  })
+
+  const noting = startLoop({
+    everyMs: NOTE_MS,
+    onError: (error) => log.error('noting runs that no runner can take failed: retrying', { error }),
+    async tick() {
+      const offers = runners.offers()
+      // Before the first description, nothing is known about the runners.
+      if (offers.length > 0) notices.changed(await notePlacements(deps.starts, offers))
       return false
     },
   })
@@ -70,27 +92,25 @@ export function startStarter(deps: StarterDeps): Starter {
   return {
     nudge: starting.nudge,
     slotFreed() {
-      if (lacksSlots) starting.nudge()
+      if (lacksSlots || runners.differ()) starting.nudge()
     },
     async stop() {
-      await Promise.all([starting.stop(), probing.stop()])
+      await Promise.all([starting.stop(), probing.stop(), noting.stop()])
     },
   }
 }
 
 /** Starts runs in these slots. Unused slots are released. */
 async function startAt(
-  { starts, runners, follower, notices, replica, includesInputs, onEnded }: StarterDeps,
-  slotUrls: readonly string[],
+  { starts, runners, follower, notices, replica, includesInputs, namespaceLimit, onEnded }: StarterDeps,
+  slots: readonly RunnerSlot[],
 ): Promise<{ isFull: boolean; endedAny: boolean }> {
-  const unusedUrls = [...slotUrls]
+  const unusedUrls = slots.map(({ url }) => url)
   try {
-    const { attempts, completed, events, isFull } = await startWaiting(
-      starts,
-      slotUrls,
-      replica,
+    const { attempts, completed, events, isFull } = await startWaiting(starts, slots, replica, {
       includesInputs,
-    )
+      namespaceLimit,
+    })
     notices.changed(completed.map((run) => run.run_id))
     notices.completed(completed)
     onEnded(completed, events)

@@ -24,6 +24,7 @@ import {
 import { NotLeading, nothingReaped, type Reaping } from '../../app/retention/reaping.ts'
 import type { Outcome } from '../../app/runs/outcome.ts'
 import {
+  anySlot,
   applyOutcomes,
   failExpiredReviews,
   failStuckRuns,
@@ -171,7 +172,7 @@ export function makeReplica(options: ReplicaOptions) {
   })
 
   async function start(slotUrls: readonly string[]) {
-    const { attempts, completed } = await startWaiting(sql, slotUrls, name)
+    const { attempts, completed } = await startWaiting(sql, slotUrls.map(anySlot), name)
     for (const attempt of attempts) follow(attempt)
     return {
       started: attempts.map(({ runId, attempt }) => handleOf(runId, attempt)),

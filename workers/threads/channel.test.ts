@@ -28,6 +28,7 @@ const toDispatcher: OfEach<ToDispatcher> = {
         sidecarToken: 'a secret',
         sidecarTokenUrls: ['http://r'],
         includesInputs: true,
+        namespaceLimit: 4,
       },
     },
   ],

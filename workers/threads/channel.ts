@@ -31,6 +31,8 @@ export const DispatcherSettings = t.Composite([
      * visibility of zones.
      */
     includesInputs: t.Boolean(),
+    /** Runs of one namespace that execute at once; null: no limit. */
+    namespaceLimit: t.Union([t.Integer({ minimum: 1 }), t.Null()]),
   }),
 ])
 export type DispatcherSettings = Static<typeof DispatcherSettings>

@@ -21,6 +21,7 @@ const START: ToDispatcher = {
     sidecarToken: null,
     sidecarTokenUrls: null,
     includesInputs: true,
+    namespaceLimit: null,
     logFormat: 'text',
   },
 }

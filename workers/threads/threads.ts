@@ -25,6 +25,7 @@ export interface ThreadsOptions {
     | 'lakeRoot'
     | 'logFormat'
     | 'maintenance'
+    | 'namespaceLimit'
     | 'publicUrl'
     | 'reaper'
     | 'runnerUrls'
@@ -42,15 +43,17 @@ export interface ThreadsOptions {
 
 export type Threads = ReturnType<typeof makeThreads>
 
-const meansOf = ({ maintenance, runnerUrls, ...config }: ThreadsOptions['config']): MaintenanceMeans | null =>
-  maintenance && {
-    ...maintenance,
-    runnerUrls: runnerUrls ?? [],
-    publicUrl: config.publicUrl,
-    lakeRoot: config.lakeRoot,
-    sidecarToken: config.sidecarToken,
-    sidecarTokenUrls: config.sidecarTokenUrls,
-  }
+/** The settings with which a thread reaches the runners, and the runners reach this API. */
+const runnersOf = (config: ThreadsOptions['config']) => ({
+  runnerUrls: config.runnerUrls ?? [],
+  publicUrl: config.publicUrl,
+  lakeRoot: config.lakeRoot,
+  sidecarToken: config.sidecarToken,
+  sidecarTokenUrls: config.sidecarTokenUrls,
+})
+
+const meansOf = (config: ThreadsOptions['config']): MaintenanceMeans | null =>
+  config.maintenance && { ...config.maintenance, ...runnersOf(config) }
 
 /** Makes the dispatcher, the scheduler, the trigger evaluator and, unless it is switched off, the reaper. */
 export function makeThreads({ config, processId, sql, answerObjectCall, log, count }: ThreadsOptions) {
@@ -82,12 +85,9 @@ export function makeThreads({ config, processId, sql, answerObjectCall, log, cou
     type: 'start',
     settings: {
       ...settings,
-      runnerUrls: config.runnerUrls ?? [],
-      publicUrl: config.publicUrl,
-      lakeRoot: config.lakeRoot,
-      sidecarToken: config.sidecarToken,
-      sidecarTokenUrls: config.sidecarTokenUrls,
+      ...runnersOf(config),
       includesInputs: config.edition === 'community',
+      namespaceLimit: config.namespaceLimit,
     },
   })
   const scheduler = supervise<ToScheduler>('scheduler', { type: 'start', settings })

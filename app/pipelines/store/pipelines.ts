@@ -5,6 +5,7 @@ import { isLive, isLiveRow } from '../../../drizzle/live-pipeline.ts'
 import {
   type LandingZoneNames,
   type PinnedFiles,
+  type Placement,
   pipelines,
   runs,
   transitions,
@@ -125,6 +126,7 @@ export interface PublishedPipeline {
   versionNumber: number | null
   pins: PinnedFiles | null
   landingZones: LandingZoneNames | null
+  placement: Placement | null
 }
 
 /**
@@ -134,7 +136,7 @@ export interface PublishedPipeline {
 export async function publishedPipeline(sql: Sql, ref: PipelineRef): Promise<PublishedPipeline | null> {
   const [row] = await sql<PublishedPipeline[]>`
     select p.id as "pipelineId", coalesce(v.pipeline_type, p.type) as type, v.version_number as "versionNumber",
-      v.published_versions as pins, v.landing_zones as "landingZones"
+      v.published_versions as pins, v.landing_zones as "landingZones", v.placement
     from pipeline p
     left join pipeline_version v on v.pipeline_id = p.id and v.version_number = p.published_version
     where ${isLiveRow(sql, ref)}`

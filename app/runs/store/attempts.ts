@@ -8,6 +8,7 @@ import { runAttempts, runs } from '../../../drizzle/schema/run.ts'
 import { restore } from '../../../machines/advance.ts'
 import { executesAlone, migrateRun, RUN_MACHINE_VERSION, runMachine } from '../../../machines/run.ts'
 import type { RunId } from '../../core/ids.ts'
+import { asksForRunner } from '../placement.ts'
 
 /** A replica whose sign of life is older than this counts as dead. */
 const REPLICA_EXPIRY_MS = 6_000
@@ -28,7 +29,7 @@ const OF_RUN = pick(
   'tracestate',
   'pins',
 )
-const STORED = pick(alias(runs, 'r'), 'snapshot', 'machineVersion')
+const STORED = pick(alias(runs, 'r'), 'snapshot', 'machineVersion', 'placement')
 const OF_ATTEMPT = pick(alias(runAttempts, 'a'), 'attempt', 'branch', 'runnerUrl', 'runnerBoot')
 const FIRST_OPENED = '(select f.opened_at from run_attempt f where f.run_id = r.id and f.attempt = 1)'
 
@@ -69,7 +70,10 @@ const OPEN = {
 
 /** All data to submit or follow an open attempt. */
 export interface OpenAttempt extends RowOf<typeof OPEN> {
-  /** The runner must execute nothing beside this attempt, because earlier attempts shared lost runners with others. */
+  /**
+   * The runner must execute nothing beside this attempt, because earlier attempts shared lost runners with others, or because the
+   * pipeline asks for memory.
+   */
   isAlone: boolean
   landing: { namespace: string; zone: string; files: LandingFile[] }[]
 }
@@ -155,9 +159,11 @@ export async function openAttemptsOf(
       where a.run_id = any(${ids as RunId[]}::uuid[]) and a.state = 'open' order by l.seq`,
   ])
   const filesOf = Map.groupBy(files, (file) => file.runId)
-  return attempts.map(({ snapshot, machineVersion, ...attempt }) => ({
+  return attempts.map(({ snapshot, machineVersion, placement, ...attempt }) => ({
     ...attempt,
-    isAlone: executesAlone(restore(runMachine, migrateRun(machineVersion, snapshot)).context),
+    isAlone:
+      executesAlone(restore(runMachine, migrateRun(machineVersion, snapshot)).context) ||
+      asksForRunner(placement),
     landing: includesInputs ? byZone(filesOf.get(attempt.runId) ?? []) : [],
   }))
 }

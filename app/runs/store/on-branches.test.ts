@@ -3,6 +3,7 @@ import { closeUserBranch, mergeBranches, openBranches } from '../../catalog/bran
 import { tablesIn } from '../../catalog/store/tables.ts'
 import { commitToTestBranch, openTestBranch } from '../../catalog/test-rows.ts'
 import { newId, type RunId } from '../../core/ids.ts'
+import { anySlot } from '../placement.ts'
 import { accepted, executed, RUNNER, useRuns } from '../test-runs.ts'
 import { openAttemptsOf } from './attempts.ts'
 import { startWaiting } from './start.ts'
@@ -127,7 +128,9 @@ test('concurrent starts of runs on a branch start each run once', async () => {
   const ids: RunId[] = []
   for (const name of ['a', 'b', 'c', 'd']) ids.push(await (await pipelineOn(name)).request('dev'))
   const results = await Promise.allSettled(
-    Array.from({ length: 4 }, (_, n) => startWaiting(opened.sql, [RUNNER, RUNNER], `replica-${n}`)),
+    Array.from({ length: 4 }, (_, n) =>
+      startWaiting(opened.sql, [anySlot(RUNNER), anySlot(RUNNER)], `replica-${n}`),
+    ),
   )
   const started = results.flatMap((result) =>
     result.status === 'fulfilled' ? result.value.attempts.map(({ runId }) => runId) : [],

@@ -2,6 +2,7 @@ import { afterEach, beforeEach, expect, test } from 'bun:test'
 import postgres from 'postgres'
 import type { Sql } from '../../../drizzle/client.ts'
 import { DISPATCHER_SESSION } from '../../../workers/dispatcher/dispatcher.ts'
+import { anySlot } from '../placement.ts'
 import { accepted, failed, RUNNER, useRuns } from '../test-runs.ts'
 import { applyOutcomes } from './outcomes.ts'
 import { startWaiting } from './start.ts'
@@ -50,7 +51,7 @@ async function readPerRun(count: number) {
     perRun[what] = plans.reduce((sum, plan) => sum + readBy(plan), 0) / count
     return done
   }
-  const start = () => startWaiting(observed, Array(count).fill(RUNNER), 'tester')
+  const start = () => startWaiting(observed, Array(count).fill(anySlot(RUNNER)), 'tester')
   const { attempts } = await measure('start', start)
   expect(attempts).toHaveLength(count)
   const ids = attempts.map(({ runId }) => runId)

@@ -128,7 +128,7 @@ const insertRequested = (
         select p.id as pipeline_id, p.namespace, p.layer, p.name, p.published_version
         from pipeline p where ${find} and p.deleted_at is null limit 1) p on true
       left join lateral (
-        select v.version_number, v.pipeline_type, v.published_versions, v.landing_zones
+        select v.version_number, v.pipeline_type, v.published_versions, v.landing_zones, v.placement
         from pipeline_version v
         where v.pipeline_id = p.pipeline_id and v.version_number = p.published_version limit 1) v on true),
     full_queue as materialized (
@@ -138,10 +138,10 @@ const insertRequested = (
         offset ${limits.waitingRunsPerPipeline - 1} limit 1)),
     inserted as (
       insert into run (id, pipeline_id, namespace, layer, pipeline, pipeline_type, trigger, version_number, pins,
-        landing_zones, snapshot, machine_version, status, trigger_id, trigger_event, schedule_id, schedule_due,
+        landing_zones, placement, snapshot, machine_version, status, trigger_id, trigger_event, schedule_id, schedule_due,
         chain_depth, landing_file_id, requested_by, traceparent, tracestate)
       select w.id, w.found_id, w.ns, w.ly, w.name, w.pipeline_type, w.trigger, w.version_number, w.published_versions,
-        w.landing_zones, ${sql.json(PENDING.snapshot as unknown as JSONValue)}, ${PENDING.machineVersion}, ${PENDING.status}, w.trigger_id, w.trigger_event,
+        w.landing_zones, w.placement, ${sql.json(PENDING.snapshot as unknown as JSONValue)}, ${PENDING.machineVersion}, ${PENDING.status}, w.trigger_id, w.trigger_event,
         w.schedule_id, w.schedule_due, w.chain_depth, w.landing_file_id, w.requested_by, w.traceparent, w.tracestate
       from wanted w
       where w.version_number is not null and w.found_id not in (select found_id from full_queue)
@@ -172,6 +172,7 @@ const NEW_COLUMNS = [
   'versionNumber',
   'pins',
   'landingZones',
+  'placement',
 ] as const
 
 /** A run to insert with its code; `versionNumber` is null for a draft. */

@@ -27,7 +27,11 @@ export const LISTED = {
   rows_written: runs.rowsWritten,
   created_at: runs.createdAt,
 }
-const SHOWN = { ...LISTED, ...pick(runs, 'error', 'baseCommit', 'mergedCommit', 'traceparent') }
+const SHOWN = {
+  ...LISTED,
+  ...pick(runs, 'error', 'baseCommit', 'mergedCommit', 'traceparent'),
+  waiting_reason: computed<string | null>('case when run.waiting then run.waiting_reason end'),
+}
 
 export const listed = ({ started_at, finished_at, created_at, ...run }: RowOf<typeof LISTED>): RunListed => ({
   ...run,
@@ -40,10 +44,11 @@ export const listed = ({ started_at, finished_at, created_at, ...run }: RowOf<ty
 export async function findRun(sql: Sql, id: string): Promise<Run | null> {
   const [row] = await select(sql, SHOWN)`from run where id = ${id}`
   if (row === undefined) return null
-  const { error, baseCommit, mergedCommit, traceparent, ...run } = row
+  const { error, waiting_reason, baseCommit, mergedCommit, traceparent, ...run } = row
   return {
     ...listed(run),
     error,
+    waiting_reason,
     base_commit: baseCommit,
     merged_commit: mergedCommit,
     trace_id: traceparent === null ? null : traceIdOf(traceparent),

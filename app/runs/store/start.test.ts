@@ -5,6 +5,7 @@ import { RUN_MACHINE_VERSION } from '../../../machines/run.ts'
 import { until } from '../../../tools/test/until.ts'
 import { newId, type RunId } from '../../core/ids.ts'
 import type { TestResult } from '../outcome.ts'
+import { anySlot } from '../placement.ts'
 import { accepted, executed, failed, lost, RUNNER, useRuns } from '../test-runs.ts'
 import { failStuckRuns } from './endings.ts'
 import { startWaiting } from './start.ts'
@@ -193,7 +194,7 @@ test('a run is not charged for a runner that a neighbour lost', async () => {
   await start()
   await tell(accepted(first), accepted(second))
   await tell(lost(first))
-  await startWaiting(opened.sql, ['http://127.0.0.1:2'], 'another replica')
+  await startWaiting(opened.sql, [anySlot('http://127.0.0.1:2')], 'another replica')
   await tell(accepted(first, 2))
   await tell(lost(second))
   for (const id of [first, second])

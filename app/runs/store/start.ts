@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict'
 import { alias } from 'drizzle-orm/pg-core'
-import type { PendingQuery, Row } from 'postgres'
+import type { JSONValue, PendingQuery, Row } from 'postgres'
 import { inTransaction, type Sql, type SqlTx } from '../../../drizzle/client.ts'
 import { cteStatement } from '../../../drizzle/cte-statement.ts'
 import { computed, insertRows, nullable, pick, type RowOf, select } from '../../../drizzle/rows.ts'
@@ -14,6 +14,7 @@ import { executesAlone, RUN_MACHINE_VERSION } from '../../../machines/run.ts'
 import { copiedEntriesPart, openedBranchesPart } from '../../catalog/branches.ts'
 import type { RunId } from '../../core/ids.ts'
 import { MAIN } from '../../core/lake-version.ts'
+import { asksForRunner, type RunnerSlot, takeSlot } from '../placement.ts'
 import { announcedEvents, announcedPart } from './announcements.ts'
 import { branchOf, continueLogs, freezeInputs, type OpenAttempt } from './attempts.ts'
 import { ATTEMPT_LINES, type LogLevel, type LogLine, loggedPart, seqAfter } from './logs.ts'
@@ -32,18 +33,28 @@ export interface Started {
   isFull: boolean
 }
 
+export interface StartOptions {
+  /** Whether the attempts contain their landing files. */
+  includesInputs?: boolean
+  /** Runs of one namespace that execute at once (`NAMESPACE_CONCURRENCY`); null: no limit. */
+  namespaceLimit?: number | null
+}
+
 /**
- * Starts the oldest waiting run of each pipeline and branch, as many as there are slots, in one transaction. `runnerUrls` are
- * runner addresses, one per free slot. Some runs end here and take no slot: an earlier success archived their input, their
+ * Starts the oldest waiting run of each pipeline and branch, as many as there are free slots, in one transaction. When slots are
+ * scarce, namespaces take turns: the run that would give its namespace the fewest executing runs starts first. Within a
+ * namespace, priority and then age decide. Some runs end here and take no slot: an earlier success archived their input, their
  * pipeline was deleted, or their branch was closed.
  */
 export const startWaiting = (
   sql: Sql,
-  runnerUrls: readonly string[],
+  slots: readonly RunnerSlot[],
   follower: string,
-  includesInputs = true,
+  { includesInputs = true, namespaceLimit = null }: StartOptions = {},
 ): Promise<Started> =>
   inTransaction(sql, async (tx) => {
+    // Replicas that count at the same time would exceed the limit together.
+    if (namespaceLimit !== null) await tx`select pg_advisory_xact_lock(${STARTS_LOCK})`
     // One statement has one snapshot, so the base is at least as new as the end of each pipeline's previous run. The statement
     // finds each pipeline's run between two attempts, or else the oldest waiting run. It probes `run_queue` once per pipeline,
     // for any length of the queue. Subqueries that end after one row leave the planner no other way.
@@ -55,12 +66,20 @@ export const startWaiting = (
           (${headOfQueue(tx, tx`true`)})
           union all
           select next.* from heads h cross join lateral (${headOfQueue(tx, tx`(q.pipeline_id, q.branch) > (h.pipeline_id, h.branch)`)}) next),
-        chosen as materialized (
-          select h.id from heads h
+        executing as materialized (
+          select r.namespace, count(*) as runs from run_attempt a join run r on r.id = a.run_id
+          where a.state = 'open' group by r.namespace),
+        ready as (
+          select h.id, h.created_at, h.priority, coalesce(e.runs, 0) + row_number() over (
+            partition by h.namespace order by h.priority desc, h.created_at, h.id) as turn
+          from heads h left join executing e on e.namespace = h.namespace
           where (h.not_before is null or h.not_before <= clock_timestamp()) and h.machine_version <= ${RUN_MACHINE_VERSION}
             and (select a.attempt from run_attempt a
               where a.pipeline_id = h.pipeline_id and a.run_branch = h.branch and a.state = 'open') is null
-          order by h.created_at, h.id limit ${runnerUrls.length}),
+            and (h.placement is null or ${isOfferedBy(tx, slots)})),
+        chosen as materialized (
+          select id from ready where turn <= ${namespaceLimit ?? UNLIMITED}::int8
+          order by turn, priority desc, created_at, id limit ${slots.length}),
         inputs as materialized (
           select id, filename, archived_by_run from landing_file
           where id = any(array(select landing_file_id from run where id = any(array(select id from chosen))))
@@ -79,6 +98,7 @@ export const startWaiting = (
     const starts = await branchStarts(tx, waiting.values())
     const lines: LogLine[] = []
     const opened: OpenAttempt[] = []
+    const free = [...slots]
     for (const row of rows) {
       const run = waiting.get(row.id as RunId)
       if (run === undefined) continue
@@ -86,13 +106,14 @@ export const startWaiting = (
       const ended = endUnstarted(run, row, now, start)
       if (ended !== null) lines.push(ended)
       if (ended !== null || start === undefined) continue
+      // The next pass starts a run whose slot went to another run.
+      const slot = takeSlot(free, row.placement)
+      if (slot === undefined) continue
       if (!moveRun(run, { type: 'start' }, 'dispatcher', now)) continue
       run.follower = follower
       run.baseCommit = start.base
       run.notBefore = null
-      const runnerUrl = runnerUrls[opened.length]
-      assert(runnerUrl, 'more runs were chosen than slots are free')
-      opened.push({ ...attemptOf(run, row, runnerUrl), tableMetadata: start.tableMetadata })
+      opened.push({ ...attemptOf(run, row, slot.url), tableMetadata: start.tableMetadata })
     }
     const rowOf = new Map(rows.map((row) => [row.id as RunId, row]))
     await freezeInputs(tx, opened, first.watermark, (id) => rowOf.get(id)?.landingZones ?? [], includesInputs)
@@ -117,16 +138,34 @@ export const startWaiting = (
       attempts: opened,
       completed: completedOf(waiting.values()),
       events: answer?.events,
-      isFull: rows.length === runnerUrls.length,
+      isFull: rows.length === slots.length,
     })
     return started(await statement)
   })
 
 /** The first run in the queue of the first pipeline and branch that meet the condition. */
 const headOfQueue = (tx: SqlTx, condition: PendingQuery<Row[]>) => tx`
-  select q.pipeline_id, q.branch, q.id, q.created_at, q.not_before, q.machine_version from run q
+  select q.pipeline_id, q.branch, q.id, q.created_at, q.not_before, q.machine_version, q.namespace, q.placement,
+    coalesce((q.placement->>'priority')::int, 0) as priority
+  from run q
   where q.waiting and ${condition}
   order by q.pipeline_id, q.branch, q.status desc nulls last, q.created_at, q.id limit 1`
+
+/** The key of the advisory lock under which replicas count the runs of a namespace. */
+const STARTS_LOCK = 1_817_004_211
+/** More runs than any installation executes. */
+const UNLIMITED = Number.MAX_SAFE_INTEGER
+
+/** Whether one of the slots has the labels and the memory that the run `h` demands. */
+const isOfferedBy = (tx: SqlTx, slots: readonly RunnerSlot[]) => {
+  const offers = [
+    ...new Map(slots.map(({ url, labels, memoryBytes }) => [url, { labels, memoryBytes }])).values(),
+  ]
+  return tx`exists (
+    select from jsonb_to_recordset(${tx.json(offers as unknown as JSONValue)}) o(labels jsonb, "memoryBytes" int8)
+    where h.placement->'runsOn' <@ o.labels
+      and coalesce((h.placement->>'memoryBytes')::int8, 0) <= o."memoryBytes")`
+}
 
 const r = alias(runs, 'r')
 const p = alias(pipelines, 'p')
@@ -141,6 +180,7 @@ const WAITING = {
     'isDraft',
     'pins',
     'landingZones',
+    'placement',
     'traceparent',
     'tracestate',
   ),
@@ -226,7 +266,7 @@ const attemptOf = (
     runnerUrl,
     runnerBoot: null,
     status: run.status,
-    isAlone: executesAlone(run.snapshot.context),
+    isAlone: executesAlone(run.snapshot.context) || asksForRunner(row.placement),
     namespace: run.namespace,
     layer: run.layer,
     pipeline: run.pipeline,
@@ -266,7 +306,7 @@ function openingLines(
     [
       'info',
       attempt.isAlone
-        ? 'this attempt executes alone on its runner: earlier attempts lost their runners'
+        ? `this attempt executes alone on its runner: ${asksForRunner(row.placement) ? 'its configuration demands memory' : 'earlier attempts lost their runners'}`
         : null,
     ],
     [

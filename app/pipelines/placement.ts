@@ -1,0 +1,16 @@
+import type { Placement } from '../../drizzle/schema/index.ts'
+import { type PipelineConfig, parseConfig } from '../../lake/pipeline/config.ts'
+import { type DraftFile, sourceFileOf } from './draft-files.ts'
+
+/** The configuration in the code of a pipeline. Bad values have their defaults: validation and runs report them. */
+export function configOf(code: readonly DraftFile[], type: string): PipelineConfig {
+  const named = (path: string) => code.flatMap(({ name, text }) => (name === path ? { path, text } : []))[0]
+  return parseConfig({ config: named('config.yaml'), source: named(sourceFileOf(type)) }).config
+}
+
+/** Null: any runner is enough, and the priority is 0. So most versions and runs store nothing. */
+export function placementOf(code: readonly DraftFile[], type: string): Placement | null {
+  const { runsOn, memory, priority } = configOf(code, type)
+  if (runsOn.length === 0 && memory === null && priority === 0) return null
+  return { runsOn, memoryBytes: memory, priority }
+}
