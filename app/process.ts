@@ -2,6 +2,7 @@
 // entry files supply the HTTP server and the background work.
 import process from 'node:process'
 import { type Database, migrate, openDatabase, type Sql, UnknownHistory } from '../drizzle/client.ts'
+import { startTracing } from '../proto/spans.ts'
 import { LAKE_FILE_BYTES_MAX } from './catalog/gateway.ts'
 import { settleLakeRoot } from './catalog/lake-root.ts'
 import { withCheckout } from './checkout.ts'
@@ -84,6 +85,7 @@ async function start(config: Config, { serve, makeBackground, startEffects }: Pr
   process.on('exit', lines.flush)
   const log = makeLog('api', config.logFormat, lines.write)
   const metrics = makeMetrics()
+  const stopTracing = await startTracing(config.tracing, 'api')
   const { database, patient } = await openMigrated(config)
   const { sql } = database
   const objects = await openObjectStore(config.store)
@@ -116,7 +118,7 @@ async function start(config: Config, { serve, makeBackground, startEffects }: Pr
       await Promise.all([background.stop(), effects.stop()])
       await server.close()
       await service.stop()
-      await Promise.all([database.close(), patient.close(), objects.close()])
+      await Promise.all([database.close(), patient.close(), objects.close(), stopTracing()])
     },
   }
 }

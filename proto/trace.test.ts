@@ -52,7 +52,7 @@ test('work started inside a request has its trace, work outside does not', async
   expect(traceHeaders()).toEqual({})
   expect(await inside).toEqual([
     { 'x-request-id': 'r-1', traceparent },
-    { request_id: 'r-1', trace_id: TRACE },
+    { request_id: 'r-1', trace_id: TRACE, span_id: PARENT },
   ])
   expect(traceFields()).toEqual({})
 })

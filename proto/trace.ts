@@ -24,9 +24,12 @@ const current = new AsyncLocalStorage<() => Trace>()
 /** Runs work of a request. `trace` is called only when the work needs its trace. */
 export const inTrace = <T>(trace: () => Trace, work: () => T): T => current.run(trace, work)
 
+/** The trace of the current work. */
+export const traceNow = (): Trace | undefined => current.getStore()?.()
+
 /** The headers that put an outgoing call into the trace of the current work. */
 export function traceHeaders(): Record<string, string> {
-  const trace = current.getStore()?.()
+  const trace = traceNow()
   if (trace === undefined) return {}
   const headers: Record<string, string> = {}
   if (trace.requestId !== null) headers['x-request-id'] = trace.requestId
@@ -37,15 +40,23 @@ export function traceHeaders(): Record<string, string> {
 
 /** The client's trace of the current work, for work that continues later or elsewhere. */
 export function clientTrace(): ClientTrace {
-  const { traceparent = null, tracestate = null } = current.getStore()?.() ?? {}
+  const { traceparent = null, tracestate = null } = traceNow() ?? {}
   return { traceparent, tracestate }
 }
 
-/** Returns `trace`, or without one a new trace whose id is `id`, a UUID. The service does not record the new trace. */
+let isRecorded: (traceId: string) => boolean = () => false
+
+/** Sets which of the traces that this thread begins are recorded; none by default. */
+export function begunAs(recorded: (traceId: string) => boolean): void {
+  isRecorded = recorded
+}
+
+/** Returns `trace`, or without one a new trace whose id is `id`, a UUID. */
 export function begunTrace(id: string, trace: ClientTrace): ClientTrace {
   if (trace.traceparent !== null) return { traceparent: trace.traceparent, tracestate: trace.tracestate }
   const digits = id.replaceAll('-', '')
-  return { traceparent: `00-${digits}-${digits.slice(16)}-00`, tracestate: null }
+  const flags = isRecorded(digits) ? '01' : '00'
+  return { traceparent: `00-${digits}-${digits.slice(16)}-${flags}`, tracestate: null }
 }
 
 /** Runs work in the client's trace from a message. An invalid trace is ignored. */
@@ -57,12 +68,18 @@ export const inClientTrace = <T>(message: { traceparent: string; tracestate: str
   }, work)
 
 /** Fields that a log line of the current work carries. */
-export function traceFields(): { request_id?: string; trace_id?: string } {
-  const trace = current.getStore()?.()
+export function traceFields(trace = traceNow()): {
+  request_id?: string
+  trace_id?: string
+  span_id?: string
+} {
   if (trace === undefined) return {}
   return {
     ...(trace.requestId !== null && { request_id: trace.requestId }),
-    ...(trace.traceparent !== null && { trace_id: traceIdOf(trace.traceparent) }),
+    ...(trace.traceparent !== null && {
+      trace_id: traceIdOf(trace.traceparent),
+      span_id: spanIdOf(trace.traceparent),
+    }),
   }
 }
 
@@ -84,6 +101,9 @@ export function requestIdIn(headers: Headers): string | null {
 
 /** The trace id in a valid `traceparent`. */
 export const traceIdOf = (traceparent: string) => traceparent.slice(3, 35)
+
+/** The span id in a valid `traceparent`. */
+const spanIdOf = (traceparent: string) => traceparent.slice(36, 52)
 
 const TRACEPARENT = /^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/
 const ZEROS = /^0+$/
@@ -116,10 +136,3 @@ export const sendsTrace: Interceptor = (next) => (request) => {
   for (const [name, value] of Object.entries(traceHeaders())) request.header.set(name, value)
   return next(request)
 }
-
-/** For servers: runs each handler in the trace of its call. */
-export const continueTrace: Interceptor = (next) => (request) =>
-  inTrace(
-    () => traceOf(request.header),
-    () => next(request),
-  )

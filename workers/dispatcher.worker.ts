@@ -6,6 +6,7 @@ import { newId } from '../app/core/ids.ts'
 import { makeLog } from '../app/core/log.ts'
 import { runnerAt } from '../app/rpc/clients.ts'
 import { openDatabase } from '../drizzle/client.ts'
+import { startTracing } from '../proto/spans.ts'
 import { DISPATCHER_SESSION, type Dispatcher, startDispatcher } from './dispatcher/dispatcher.ts'
 import { makeRunners } from './dispatcher/runners.ts'
 import { forgetReplicasOf } from './dispatcher/store.ts'
@@ -30,6 +31,7 @@ async function start(settings: DispatcherSettings) {
     application: 'sluice dispatcher',
     settings: DISPATCHER_SESSION,
   })
+  const stopTracing = await startTracing(settings.tracing, 'dispatcher')
   const tokenKey = await attemptTokenKey(database.sql)
   // A process has one dispatcher, so attempts that an earlier thread followed can be adopted at once.
   await forgetReplicasOf(database.sql, settings.processId)
@@ -55,7 +57,12 @@ async function start(settings: DispatcherSettings) {
     post,
   })
   post({ type: 'ready' })
-  return { dispatcher, close: database.close }
+  return {
+    dispatcher,
+    async close() {
+      await Promise.all([database.close(), stopTracing()])
+    },
+  }
 }
 
 async function stop() {

@@ -24,7 +24,7 @@ function scheduler(processId: string) {
     path: new URL('./scheduler.worker.ts', import.meta.url),
     startMessage: {
       type: 'start',
-      settings: { processId, databaseUrl: database.url, logFormat: 'text' },
+      settings: { processId, databaseUrl: database.url, logFormat: 'text', tracing: null },
     },
     log,
     onMessage: (message) => messages.push(message),

@@ -1,7 +1,9 @@
 // Parses the environment, once. No other file reads it; values are passed on from here.
 import { readFileSync } from 'node:fs'
 import type { BlockList } from 'node:net'
+import type { TracingSettings } from '../../proto/recorder.ts'
 import { isSidecarToken, SIDECAR_TOKEN_RULE } from '../../proto/sidecar-token.ts'
+import { parseTracing } from '../../proto/tracing-settings.ts'
 import { LICENSE_PUBLIC_KEY, type License, readLicense } from './license.ts'
 import { limits } from './limits.ts'
 import { hostName } from './own-host.ts'
@@ -71,6 +73,8 @@ export interface Config {
   lakeRoot: string
   /** Null: the part is off (`none`). */
   runnerUrls: string[] | null
+  /** Null: no collector of OpenTelemetry is named, and nothing is recorded. */
+  tracing: TracingSettings | null
   /** Runs of one namespace that execute at once; null: no limit. */
   namespaceLimit: number | null
   queryUrls: string[] | null
@@ -152,6 +156,7 @@ export function parseConfig(env: Env, dataDirBase: string): Config {
     audit: vars.isOn('AUDIT'),
     reaper: vars.isOn('REAPER'),
     maintenance: parseMaintenance(vars),
+    tracing: parseTracing(env, (name, rule) => vars.bad(name, rule)),
     logFormat: vars.either('LOG_FORMAT', 'text', 'json'),
     version: vars.text('SLUICE_VERSION', '0.1.0'),
     gitCommit: vars.text('GIT_COMMIT', 'unknown'),

@@ -1,5 +1,5 @@
 // Metrics and access log: one count per response, and one line for most routes.
-import { traceIdOf, traceparentIn } from '../../proto/trace.ts'
+import { type Trace, traceFields } from '../../proto/trace.ts'
 import type { AppError } from '../core/errors.ts'
 import type { Log } from '../core/log.ts'
 import type { Metrics } from '../core/metrics.ts'
@@ -15,6 +15,7 @@ const UNMATCHED = 'unmatched'
 const METHODS = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS'])
 /** Monitors request these routes every few seconds. The health check itself logs the findings of `/health/ready`. */
 const MONITORING = /^\/(health|metrics)(\/|$)/
+export const isMonitoring = (pattern: string): boolean => MONITORING.test(pattern)
 /** A run requests dozens of tables and files, and the log of the run shows the outcome. So these requests are not logged. */
 const INTERNAL = /^\/(catalog|lake\/objects)\//
 /** A slower internal response delays a run, so it is logged. */
@@ -22,7 +23,7 @@ const SLOW_INTERNAL_MS = 1_000
 
 interface Outcome {
   request: Request
-  requestId: string
+  trace: Trace | undefined
   route: Route | null
   response: Response
   failure?: AppError
@@ -33,7 +34,7 @@ interface Outcome {
 /** Counts a response, and logs it unless its route is monitoring or internal. */
 export function report(
   { log, metrics }: Reporting,
-  { request, requestId, route, response, failure, ms }: Outcome,
+  { request, trace, route, response, failure, ms }: Outcome,
 ): void {
   const method = METHODS.has(request.method) ? request.method : 'OTHER'
   const path = route?.pattern ?? UNMATCHED
@@ -41,18 +42,13 @@ export function report(
   const isFault = failure?.status === 500
   if (!isFault && !isWorthALine(path, response.status, ms)) return
   const line = `${method} ${path} ${response.status}`
-  const traceparent = traceparentIn(request.headers)
-  const fields = {
-    ms: Math.round(ms * 10) / 10,
-    request_id: requestId,
-    ...(traceparent !== null && { trace_id: traceIdOf(traceparent) }),
-  }
+  const fields = { ms: Math.round(ms * 10) / 10, ...traceFields(trace) }
   if (isFault) log.error(line, { ...fields, error: failure.cause ?? failure })
   else if (response.status < 500) log.info(line, fields)
   else log.warn(line, failure === undefined ? fields : { ...fields, error: failure.message })
 }
 
 function isWorthALine(path: string, status: number, ms: number) {
-  if (MONITORING.test(path)) return false
+  if (isMonitoring(path)) return false
   return !INTERNAL.test(path) || status >= 500 || ms > SLOW_INTERNAL_MS
 }

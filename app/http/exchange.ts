@@ -7,7 +7,8 @@
 // 5. set the headers of every response (answer-headers.ts, cors.ts) and compress the body (compression.ts).
 // 6. report: count the response, and write a line of the access log (access-log.ts).
 
-import { inTrace, requestIdIn, traceOf } from '../../proto/trace.ts'
+import { span } from '../../proto/spans.ts'
+import { inTrace, requestIdIn, type Trace, traceNow, traceOf } from '../../proto/trace.ts'
 import type { AccessOf } from '../access/access.ts'
 import { type Reader, readerOf } from '../access/code-visibility.ts'
 import { type Access, UNLIMITED, type Visible } from '../core/access.ts'
@@ -20,7 +21,7 @@ import type { NewId } from '../core/ids.ts'
 import { setAllowanceHeaders } from '../core/rate-limit.ts'
 import type { Route } from '../core/route-table.ts'
 import { targetOf, withPlainHost } from '../core/target.ts'
-import { type Reporting, report } from './access-log.ts'
+import { isMonitoring, type Reporting, report } from './access-log.ts'
 import { type Admission, type Arrival, admit } from './admission.ts'
 import { setCommonHeaders } from './answer-headers.ts'
 import { compressed } from './compression.ts'
@@ -87,9 +88,9 @@ export function makeFetch(deps: ExchangeDeps): (request: Request, peer?: Peer) =
     const began = deps.clock.elapsed()
     const arrival = arrive(deps, request, peer)
     const { requestId, route, sender, target } = arrival
-    const { response, failure } = await inTrace(
+    const { response, failure, trace } = await inTrace(
       () => traceOf(request.headers, requestId),
-      () => answer(deps, arrival),
+      () => inSpan(arrival, () => answer(deps, arrival)),
     )
     deps.audit.record({
       method: request.method,
@@ -110,9 +111,31 @@ export function makeFetch(deps: ExchangeDeps): (request: Request, peer?: Peer) =
     )
     sent.response.headers.set('x-request-id', requestId)
     deps.cors.allow(request, sent.response.headers)
-    report(deps, { request, requestId, route, ms: deps.clock.elapsed() - began, ...sent })
+    report(deps, { request, route, trace, ms: deps.clock.elapsed() - began, ...sent })
     return sent.response
   }
+}
+
+/** Answers a request in a span of its own, unless a monitor asks. Returns the trace, too, which names the span. */
+async function inSpan(
+  { request, route }: Arrival,
+  work: () => Promise<Answered>,
+): Promise<Answered & { trace: Trace | undefined }> {
+  const traced = async () => ({ ...(await work()), trace: traceNow() })
+  if (route === null || isMonitoring(route.pattern)) return traced()
+  const { method } = request
+  const attributes = { 'http.request.method': method, 'http.route': route.pattern }
+  return span(
+    `${method} ${route.pattern}`,
+    attributes,
+    async (active) => {
+      const answered = await traced()
+      active.set({ 'http.response.status_code': answered.response.status })
+      if (answered.failure !== undefined && answered.response.status >= 500) active.fail(answered.failure)
+      return answered
+    },
+    'server',
+  )
 }
 
 /** For a server that does not know its client. */

@@ -19,6 +19,8 @@ export type Outcome = { runId: RunId; attempt: number; runnerBoot?: string } & (
   | { kind: 'entered'; phase: 'executing' | 'testing' }
   | {
       kind: 'executed'
+      /** The trace of the run, if known. */
+      traceparent?: string | null
       /** The branch commit that was tested; null when no table changed. */
       testedCommit: string | null
       rowsWritten: number

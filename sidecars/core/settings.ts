@@ -2,7 +2,9 @@
 import { mkdir, realpath } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { EngineSize } from '../../lake/engine/instance.ts'
+import type { TracingSettings } from '../../proto/recorder.ts'
 import { isSidecarToken, SIDECAR_TOKEN_RULE } from '../../proto/sidecar-token.ts'
+import { parseTracing } from '../../proto/tracing-settings.ts'
 
 export interface Settings {
   host: string
@@ -26,6 +28,8 @@ export interface Settings {
   /** Limits of the engine of one attempt or query. */
   engine: EngineSize
   logFormat: 'text' | 'json'
+  /** The export of spans; null: nothing is recorded. */
+  tracing: TracingSettings | null
 }
 
 /** The exit code of sysexits.h for a wrong environment. A restart would not help. */
@@ -134,6 +138,7 @@ export function readSettings(
     lakeDir: text('LAKE_DIR') ?? null,
     ...ownSettings,
     logFormat: text('LOG_FORMAT') === 'json' ? 'json' : 'text',
+    tracing: parseTracing(env, (name, rule) => problems.push(`${name} ${rule}`)),
   }
   if (problems.length > 0) throw new SettingsError(`invalid configuration: ${problems.join('; ')}`)
   return settings

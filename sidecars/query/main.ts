@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { endInOrder } from '../../app/core/process/lifeline.ts'
 import { LAKE_PREFIX } from '../../lake/iceberg/format/location.ts'
 import { QueryService } from '../../proto/gen/sluice/query/v1/query_pb.ts'
+import { startTracing } from '../../proto/spans.ts'
 import { type Log, makeLog, messageOf } from '../core/log.ts'
 import { readMachine } from '../core/machine.ts'
 import { openScratch } from '../core/scratch.ts'
@@ -29,6 +30,7 @@ const SERVED = { services: [QueryService], readMaxBytes: limits.requestBytes }
 async function start(settings: Settings & { sandbox: SandboxMode }, log: Log) {
   const { engine: size, lakeDir } = settings
   surviveUndecodableMessages(log)
+  const stopTracing = await startTracing(settings.tracing, 'query')
   const { scratchDir: scratch } = settings
   const enginesDirectory = join(scratch, 'engines')
   const cacheDirectory = join(scratch, 'lake')
@@ -74,7 +76,7 @@ async function start(settings: Settings & { sandbox: SandboxMode }, log: Log) {
   log.info(`listening on ${server.urls.join(' and ')}`)
   return async () => {
     await server.stop(limits.drainMs)
-    await engines.stop()
+    await Promise.all([engines.stop(), stopTracing()])
   }
 }
 

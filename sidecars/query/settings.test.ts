@@ -21,6 +21,7 @@ test('without settings an engine gets a share of the machine', () => {
     concurrency: 4,
     engine: { memoryLimitBytes: GIB / 2, tempLimitBytes: 4 * GIB, threads: 4 },
     logFormat: 'text',
+    tracing: null,
     sandbox: 'auto',
   })
 })

@@ -9,7 +9,7 @@ import {
   Health,
   HealthCheckResponse_ServingStatus as ServingStatus,
 } from '../../proto/gen/grpc/health/v1/health_pb.ts'
-import { continueTrace } from '../../proto/trace.ts'
+import { continueTrace } from '../../proto/spans.ts'
 import { type Admit, answerOf } from './admission.ts'
 import { unknownApi } from './api-addresses.ts'
 

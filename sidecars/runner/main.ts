@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { endInOrder } from '../../app/core/process/lifeline.ts'
 import { QueryService } from '../../proto/gen/sluice/query/v1/query_pb.ts'
 import { RunnerService } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
+import { startTracing } from '../../proto/spans.ts'
 import { type Log, makeLog, messageOf } from '../core/log.ts'
 import { availableBytes, readMachine } from '../core/machine.ts'
 import { clearAway, openScratch } from '../core/scratch.ts'
@@ -46,6 +47,7 @@ const SERVED = { services: [RunnerService, QueryService], readMaxBytes: limits.r
 
 async function run(settings: RunnerSettings, log: Log): Promise<void> {
   surviveUndecodableMessages(log)
+  const stopTracing = await startTracing(settings.tracing, 'runner')
   const directories = {
     cache: join(settings.scratchDir, 'cache'),
     engines: join(settings.scratchDir, 'engines'),
@@ -146,7 +148,7 @@ async function run(settings: RunnerSettings, log: Log): Promise<void> {
     // The server stops first: followers must see that the process leaves, not that its attempts fail.
     await server.stop(limits.drainMs)
     disks.stop()
-    await Promise.all([pool.stop(), interpreters.stop()])
+    await Promise.all([pool.stop(), interpreters.stop(), stopTracing()])
     for (const directory of Object.values(directories)) await clearAway(directory, log)
   })
 }

@@ -21,6 +21,7 @@ test('only a scratch directory and the token are required', () => {
     engine: { memoryLimitBytes: GIB, tempLimitBytes: 16 * GIB, threads: 2 },
     total: { memoryBytes: Math.floor(machine.memoryBytes * 0.6), threads: 8 },
     logFormat: 'text',
+    tracing: null,
     runSeconds: 21_600,
     outputBytes: 64 * GIB,
     floorBytes: null,

@@ -99,7 +99,7 @@ function tokenEnv({ sidecarToken, isTokenMade }: Settings, { ownSidecars }: Chos
  * or the API.
  */
 const SIDECAR_NAMES =
-  /^(PATH|HOME|TZ|LANG|TMPDIR|LOG_FORMAT|SANDBOX|SIDECAR_HOSTS|RUN_TIMEOUT|RUN_OUTPUT_LIMIT|DISK_FLOOR|OBJECT_CACHE_LIMIT|(RUNNER|QUERY|ENGINE|PYTHON)_(?!URLS$)\w+)$/
+  /^(PATH|HOME|TZ|LANG|TMPDIR|LOG_FORMAT|SANDBOX|SIDECAR_HOSTS|RUN_TIMEOUT|RUN_OUTPUT_LIMIT|DISK_FLOOR|OBJECT_CACHE_LIMIT|(RUNNER|QUERY|ENGINE|PYTHON|OTEL)_(?!URLS$)\w+)$/
 
 export const sidecarEnv = (env: Env, settings: Settings, sidecar: { name: string; port: number }) => ({
   ...Object.fromEntries(Object.entries(env).filter(([name]) => SIDECAR_NAMES.test(name))),

@@ -224,7 +224,7 @@ const LEVELS: Record<LogLevel, Level> = {
 }
 
 function outcomeOf(
-  { runId, attempt }: OpenAttempt,
+  { runId, attempt, traceparent }: OpenAttempt,
   facts: GetRunStatusResponse,
 ): Extract<Outcome, { kind: 'executed' | 'failed' | 'engineLost' }> {
   if (facts.isEngineLost) return { runId, attempt, kind: 'engineLost', why: facts.error }
@@ -236,6 +236,7 @@ function outcomeOf(
     runId,
     attempt,
     kind: 'executed',
+    traceparent,
     testedCommit: facts.testedCommit === '' ? null : facts.testedCommit,
     rowsWritten: Number(facts.rowsWritten),
     tests: facts.tests.map((test) => ({

@@ -65,6 +65,7 @@ export function startDispatcher(deps: DispatcherDeps): Dispatcher {
     starts,
     moves,
     runners,
+    clock,
     log,
     replica,
     includesInputs = true,
@@ -99,6 +100,7 @@ export function startDispatcher(deps: DispatcherDeps): Dispatcher {
 
   const ender = startEnder({
     moves,
+    clock,
     log,
     sweepMs,
     onEnded,

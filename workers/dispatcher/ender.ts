@@ -1,17 +1,20 @@
 // Stores the outcomes and lines of attempts, in batches, and ends the runs that are done.
 
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { Clock } from '../../app/core/clock.ts'
 import type { Log } from '../../app/core/log.ts'
 import type { Outcome } from '../../app/runs/outcome.ts'
 import { type Applied, applyOutcomes, type LogLine, type RunCompleted } from '../../app/runs/service.ts'
 import type { Sql } from '../../drizzle/client.ts'
 import { isPassing } from '../../drizzle/errors.ts'
+import { recordSpan } from '../../proto/spans.ts'
 import { startLoop } from '../threads/loop.ts'
 import { type Batch, makeOutcomeQueue } from './outcome-queue.ts'
 
 export interface EnderDeps {
   /** The connection for transitions of runs. */
   moves: Sql
+  clock: Clock
   log: Log
   sweepMs: number
   /** Called when runs have ended. `events`: the number of successes that a trigger listens for. */
@@ -27,10 +30,19 @@ export type Ender = ReturnType<typeof startEnder>
 /** Lines and phases within this time share a transaction. An earlier outcome includes them in its transaction. */
 const STORE_WITHIN_MS = 25
 
+/** A span for each tested attempt of the batch: the transaction judges the tests and merges the branch. */
+function recordMerges({ outcomes }: Batch, { startedAt, endedAt }: { startedAt: Date; endedAt: Date }) {
+  for (const outcome of outcomes) {
+    if (outcome.kind !== 'executed' || !outcome.traceparent) continue
+    const attributes = { 'sluice.run_id': outcome.runId, 'sluice.batch': outcomes.length }
+    recordSpan({ name: 'merge', attributes, parent: outcome.traceparent, startedAt, endedAt })
+  }
+}
+
 /** Margin, because the timer of this process may be slightly ahead of the database's clock. */
 const TIMER_MS = 5
 
-export function startEnder({ moves, log, sweepMs, onEnded, onFreed, onUnwanted }: EnderDeps) {
+export function startEnder({ moves, clock, log, sweepMs, onEnded, onFreed, onUnwanted }: EnderDeps) {
   const queue = makeOutcomeQueue()
   /** A run was requested while a transaction stored outcomes: its view of waiting runs may be stale. */
   let isRequestedMeanwhile = false
@@ -72,7 +84,9 @@ export function startEnder({ moves, log, sweepMs, onEnded, onFreed, onUnwanted }
 
   async function apply(batch: Batch) {
     isRequestedMeanwhile = false
+    const startedAt = clock.now()
     const applied = await applyOutcomes(moves, batch.outcomes, batch.lines)
+    recordMerges(batch, { startedAt, endedAt: clock.now() })
     const { completed, events, unwanted, freed, isAwaited, nextStartMs } = applied
     queue.settle(batch)
     onEnded(completed, events)

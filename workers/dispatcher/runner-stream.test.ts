@@ -87,6 +87,7 @@ function follow(stream: RunnerStream): RecordedNews {
     trigger: 'manual',
     traceparent: null,
     tracestate: null,
+    createdAt: new Date(0),
     pins: {},
     runStartedAt: new Date(0),
     lastSeq: 0,

@@ -5,12 +5,14 @@ import type { Log } from '../../app/core/log.ts'
 import {
   type Notices,
   notePlacements,
+  type OpenAttempt,
   type RunCompleted,
   type RunnerSlot,
   startWaiting,
 } from '../../app/runs/service.ts'
 import type { Sql } from '../../drizzle/client.ts'
 import { hasMet } from '../../drizzle/errors.ts'
+import { recordSpan } from '../../proto/spans.ts'
 import { startLoop } from '../threads/loop.ts'
 import type { Follower } from './follower.ts'
 import type { Runners } from './runners.ts'
@@ -117,6 +119,7 @@ async function startAt(
     for (const attempt of attempts) {
       unusedUrls.splice(unusedUrls.indexOf(attempt.runnerUrl), 1)
       follower.follow(attempt, { hasSlot: true })
+      if (attempt.attempt === 1) recordQueue(attempt)
     }
     return { isFull, endedAny: completed.length > 0 }
   } catch (error) {
@@ -126,6 +129,16 @@ async function startAt(
   } finally {
     for (const url of unusedUrls) runners.release(url)
   }
+}
+
+/** The span from the request of a run to the start of its first attempt. */
+function recordQueue({
+  runId,
+  traceparent: parent,
+  createdAt: startedAt,
+  runStartedAt: endedAt,
+}: OpenAttempt) {
+  recordSpan({ name: 'queue', attributes: { 'sluice.run_id': runId }, parent, startedAt, endedAt })
 }
 
 /**

@@ -160,7 +160,7 @@ test('a requested tick ends while a table is maintained', async () => {
   const host = makeReaper({
     sql,
     answerObjectCall: (call) => answerObjectCall(service.objects, call),
-    settings: { processId: newId(), databaseUrl: service.databaseUrl, logFormat: 'text' },
+    settings: { processId: newId(), databaseUrl: service.databaseUrl, logFormat: 'text', tracing: null },
     maintenance: {
       runnerUrls: [`http://127.0.0.1:${(silent.address() as AddressInfo).port}`],
       publicUrl: service.url,

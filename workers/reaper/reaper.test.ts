@@ -67,7 +67,7 @@ function start({
   const host = makeReaper({
     sql,
     answerObjectCall: (call) => answerObjectCall(objects, call),
-    settings: { processId: newId(), databaseUrl, logFormat: 'text' },
+    settings: { processId: newId(), databaseUrl, logFormat: 'text', tracing: null },
     log: testLog,
     onMessage: (message) => messages.push(message),
     ...options,

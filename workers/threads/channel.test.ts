@@ -10,7 +10,12 @@ import {
   ToTriggers,
 } from './channel.ts'
 
-const THREAD = { processId: 'p', databaseUrl: 'postgres://user:secret@host/db', logFormat: 'text' } as const
+const THREAD = {
+  processId: 'p',
+  databaseUrl: 'postgres://user:secret@host/db',
+  logFormat: 'text',
+  tracing: null,
+} as const
 const STOP = { type: 'stop' } as const
 
 /** At least one message per variant; a missing variant does not compile. */
@@ -124,7 +129,7 @@ function* corrupted(message: object): Generator<object> {
     const { [key]: _, ...rest } = message as Record<string, unknown>
     yield rest
     yield { ...message, [key]: { not: 'this' } }
-    if (typeof value === 'object' && Object.getPrototypeOf(value) === Object.prototype)
+    if (typeof value === 'object' && value !== null && Object.getPrototypeOf(value) === Object.prototype)
       for (const inner of corrupted(value)) yield { ...message, [key]: inner }
   }
 }

@@ -11,6 +11,17 @@ export const ThreadSettings = t.Object({
   processId: t.String(),
   databaseUrl: t.String(),
   logFormat: t.Union([t.Literal('text'), t.Literal('json')]),
+  /** The export of spans; null: nothing is recorded. */
+  tracing: t.Union([
+    t.Object({
+      url: t.String(),
+      headers: t.Record(t.String(), t.String()),
+      resource: t.Record(t.String(), t.String()),
+      service: t.Union([t.String(), t.Null()]),
+      ratio: t.Number(),
+    }),
+    t.Null(),
+  ]),
 })
 export type ThreadSettings = Static<typeof ThreadSettings>
 

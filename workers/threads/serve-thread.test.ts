@@ -7,7 +7,7 @@ import { until } from '../../tools/test/until.ts'
 
 setDefaultTimeout(60_000)
 
-const SETTINGS = { processId: 'test', databaseUrl: 'postgres://nowhere', logFormat: 'text' }
+const SETTINGS = { processId: 'test', databaseUrl: 'postgres://nowhere', logFormat: 'text', tracing: null }
 
 const ended: (() => Promise<void>)[] = []
 afterEach(async () => {

@@ -3,6 +3,7 @@
 import type { TSchema } from '@sinclair/typebox'
 import type { Log } from '../../app/core/log.ts'
 import { makeLog } from '../../app/core/log.ts'
+import { sampleTraces } from '../../proto/spans.ts'
 import { type FromWorker, parseMessage, type ToWorker } from './channel.ts'
 
 declare const self: Worker
@@ -56,6 +57,7 @@ export function serveThread<Message extends ToWorker>(
       case 'start':
         if (running !== null) return log.error('second start message from the API process ignored')
         log = makeLog(name, message.settings.logFormat)
+        sampleTraces(message.settings.tracing)
         running = start(message.settings as SettingsOf<Message>, { post, log })
         void running.then(async ({ done }) => {
           post({ type: 'ready' })

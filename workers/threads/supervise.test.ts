@@ -23,6 +23,7 @@ const START: ToDispatcher = {
     includesInputs: true,
     namespaceLimit: null,
     logFormat: 'text',
+    tracing: null,
   },
 }
 const HOUR = 3_600_000

@@ -31,6 +31,7 @@ export interface ThreadsOptions {
     | 'runnerUrls'
     | 'sidecarToken'
     | 'sidecarTokenUrls'
+    | 'tracing'
   >
   /** Unique per start of the process, so a new thread can take over what earlier threads of the process held. */
   processId: string
@@ -57,7 +58,8 @@ const meansOf = (config: ThreadsOptions['config']): MaintenanceMeans | null =>
 
 /** Makes the dispatcher, the scheduler, the trigger evaluator and, unless it is switched off, the reaper. */
 export function makeThreads({ config, processId, sql, answerObjectCall, log, count }: ThreadsOptions) {
-  const settings = { processId, databaseUrl: config.databaseUrl, logFormat: config.logFormat }
+  const { databaseUrl, logFormat, tracing } = config
+  const settings = { processId, databaseUrl, logFormat, tracing }
   /** True while this process is the replica that evaluates triggers. */
   let evaluatesHere = false
 

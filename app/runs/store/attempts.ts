@@ -28,6 +28,7 @@ const OF_RUN = pick(
   'traceparent',
   'tracestate',
   'pins',
+  'createdAt',
 )
 const STORED = pick(alias(runs, 'r'), 'snapshot', 'machineVersion', 'placement')
 const OF_ATTEMPT = pick(alias(runAttempts, 'a'), 'attempt', 'branch', 'runnerUrl', 'runnerBoot')

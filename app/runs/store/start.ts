@@ -275,6 +275,7 @@ const attemptOf = (
     traceparent: row.traceparent,
     tracestate: row.tracestate,
     pins: row.pins,
+    createdAt: run.createdAt,
     runStartedAt: row.now,
     lastSeq: 0,
     logLines: 0,

@@ -1,5 +1,6 @@
 import type { TableChange } from '../../../lake/iceberg/write/strategy.ts'
 import { AuthorError } from '../../../lake/pipeline/author-error.ts'
+import { span } from '../../../proto/spans.ts'
 import { EngineEnded } from '../../engine/engine-process.ts'
 import { reasonOf, since } from '../author/wording.ts'
 import { InterpreterEnded } from '../python/interpreter.ts'
@@ -53,17 +54,17 @@ async function perform(
   const started = performance.now()
 
   enter('rendering')
-  const attempt = await render(context, resources)
+  const attempt = await span('render', {}, () => render(context, resources))
   if (isUploadArchived(attempt)) return
 
   enter('executing')
   if (attempt.config.materialized === 'view') return performView(attempt)
-  const { change, opened } = await execute(attempt, options)
+  const { change, opened } = await span('execute', {}, () => execute(attempt, options))
   const stored = store(attempt, change)
   // The tests read the very files that are being committed. `judge` is called first, so that the engine gets its work first.
   const [tested, committed] = await Promise.allSettled([
-    judge(attempt, stored, opened),
-    stored === null ? '' : commit(attempt, stored),
+    span('test', {}, () => judge(attempt, stored, opened)),
+    stored === null ? '' : span('commit', {}, () => commit(attempt, stored)),
   ])
   if (committed.status === 'rejected') throw committed.reason
   if (tested.status === 'rejected') throw tested.reason

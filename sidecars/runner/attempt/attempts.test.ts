@@ -116,7 +116,7 @@ test('the runner says why attempts wait while one executes alone', async () => {
   submit('first')
   expect(attempts.waitsFor()).toBe(null)
   submit('alone', { isAlone: true })
-  expect(attempts.waitsFor()).toBe('a run executes alone, because its earlier attempts lost their runners')
+  expect(attempts.waitsFor()).toBe('a run executes alone')
   await settled()
   of('first').end()
   of('first').clear()

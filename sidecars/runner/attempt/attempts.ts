@@ -3,6 +3,7 @@ import { LRUCache } from 'lru-cache'
 import { makeSlots } from '../../../app/core/process/slots.ts'
 import { AuthorError } from '../../../lake/pipeline/author-error.ts'
 import type { SubmitPipelineRequest } from '../../../proto/gen/sluice/runner/v1/runner_pb.ts'
+import { span } from '../../../proto/spans.ts'
 import { inClientTrace } from '../../../proto/trace.ts'
 import { type Log, messageOf } from '../../core/log.ts'
 import { limits } from '../limits.ts'
@@ -83,7 +84,7 @@ export class Attempt {
   constructor(request: SubmitPipelineRequest, options: AttemptOptions) {
     this.handle = handleOf(request)
     this.isAlone = request.isAlone
-    this.ended = inClientTrace(request, () => this.#run(request, options))
+    this.ended = inClientTrace(request, () => this.#traced(request, options))
   }
 
   /** Resolves when nothing of the attempt runs any more. Returns false when the attempt ended by itself. */
@@ -92,6 +93,20 @@ export class Attempt {
     this.#cancel.abort(new Cancelled())
     await this.ended
     return this.#isCancelled
+  }
+
+  #traced(request: SubmitPipelineRequest, options: AttemptOptions): Promise<void> {
+    const { runId, attempt, namespace, layer, pipelineName: name } = request
+    const attributes = {
+      'sluice.run_id': runId,
+      'sluice.attempt': attempt,
+      'sluice.pipeline': `${namespace}.${layer}.${name}`,
+    }
+    return span('attempt', attributes, async (active) => {
+      await this.#run(request, options)
+      active.set({ 'sluice.status': this.status, 'sluice.rows_written': this.facts.rowsWritten })
+      if (this.status === 'failed') active.fail(new AttemptFailed())
+    })
   }
 
   async #run(request: SubmitPipelineRequest, { execute, log, seconds }: AttemptOptions): Promise<void> {
@@ -139,6 +154,8 @@ export class Attempt {
 }
 
 class Cancelled extends Error {}
+/** The error of the span of a failed attempt. */
+class AttemptFailed extends Error {}
 
 const stackOf = (error: unknown) => (error instanceof Error && error.stack) || messageOf(error)
 const handleOf = ({ runId, attempt }: SubmitPipelineRequest) => `${runId}:${attempt}`
@@ -166,7 +183,7 @@ export interface AttemptsOptions {
   log: Log
 }
 
-const ALONE = 'a run executes alone, because its earlier attempts lost their runners'
+const ALONE = 'a run executes alone'
 
 /** Calls `begin` when the attempt gets its turn. */
 type ExecuteInTurn = (context: ExecutionContext, begin: () => void) => ReturnType<Execute>

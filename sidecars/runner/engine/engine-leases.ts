@@ -4,6 +4,7 @@ import { link, rm } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import { makeSlots, type Slots } from '../../../app/core/process/slots.ts'
 import type { EngineSize } from '../../../lake/engine/instance.ts'
+import { span } from '../../../proto/spans.ts'
 import type { Log } from '../../core/log.ts'
 import { clearAway, removeTree } from '../../core/scratch.ts'
 import { EnginePool, type PooledEngine } from '../../engine/engine-pool.ts'
@@ -290,7 +291,10 @@ class Lease implements EngineLease {
     if (this.#isReleased)
       throw new Error('call to an engine after its release: another run may use the engine')
     try {
-      return await this.#engine.process.call(request, signal)
+      const attributes = { 'db.system.name': 'duckdb', 'db.operation.name': request.kind }
+      return await span(`duckdb ${request.kind}`, attributes, () =>
+        this.#engine.process.call(request, signal),
+      )
     } catch (error) {
       // After a lack of memory or an internal fault, the heap may be damaged. The next run gets another process.
       if (error instanceof EngineFault && error.hasSpoilt) this.#isSpoilt = true
