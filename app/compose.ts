@@ -47,6 +47,7 @@ import { sharingRoutes } from './sharing/routes.ts'
 import { makeSharingService } from './sharing/service.ts'
 import { tableRoutes } from './tables/routes.ts'
 import { triggerRoutes } from './triggers/routes.ts'
+import type { TriggerService } from './triggers/service.ts'
 import { webhookRoutes } from './webhooks/routes.ts'
 
 const UPKEEP_MS = 1_000
@@ -83,7 +84,7 @@ export async function composeService(parts: ServiceParts) {
   const audit = config.audit ? makeAuditService({ sql, lists: patient.sql, clock, newId, log }) : noAudit
   const archive = makeArchive({ sql, objects })
   const clearUpUpload = makeClearUp({ sql, objects })
-  const upkeep = startUpkeep(parts, runs)
+  const upkeep = startUpkeep(parts, runs, services.triggers)
   const history = makeHistoryService({ sql, lists: patient.sql, restores })
   const diffs = makeDiffs(parts, { lake, queries: readers.queries, pipelines })
 
@@ -157,14 +158,18 @@ export async function composeService(parts: ServiceParts) {
   }
 }
 
-function startUpkeep({ log, metrics }: ServiceParts, runs: RunService) {
+function startUpkeep({ log, metrics }: ServiceParts, runs: RunService, triggers: TriggerService) {
   return setInterval(async () => {
     // While the database is unreachable, the gauges keep their last values.
     const counts = await runs.countActive().catch(() => null)
     if (counts !== null) {
       metrics.activeRuns.set(counts.active)
       metrics.runsInReview.set(counts.inReview)
+      metrics.unplacedRuns.set(counts.unplaced)
+      metrics.queueAge.set(counts.queueSeconds)
     }
+    const lag = await triggers.lagSeconds().catch(() => null)
+    if (lag !== null) metrics.triggerLag.set(lag)
     await runs
       .foldTotal()
       .catch((error) => log.warn('rows of table run_total not merged: retrying in 1 s', { error }))

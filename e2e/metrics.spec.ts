@@ -42,3 +42,18 @@ test('every run is counted once by its final status, whoever ends it @metrics.ru
   const cancels = await samples(request, 'http_requests_total{method="POST",path="/api/v1/runs/:id/cancel",')
   expect(cancels).toEqual({ 'status="200"}': 2, 'status="409"}': 1 })
 })
+
+test('the age of the queue and the leadership are gauges @metrics.operators', async ({ request }) => {
+  const gauge = async (name: string) => (await samples(request, name))['']
+  const both = { '{role="scheduler"}': 1, '{role="triggers"}': 1 }
+  await expect.poll(() => samples(request, 'leads')).toMatchObject(both)
+  expect(await samples(request, 'lease_changes_total')).toMatchObject(both)
+  expect(await gauge('trigger_lag_seconds')).toBe(0)
+  await expect.poll(() => gauge('queue_age_seconds')).toBe(0)
+  const pipeline = await pipelineWith(request, ENDLESS)
+  const [executing, waiting] = [await requestRun(request, pipeline), await requestRun(request, pipeline)]
+  await expect.poll(() => gauge('queue_age_seconds')).toBeGreaterThan(1)
+  expect(await gauge('unplaced_runs')).toBe(0)
+  for (const id of [waiting, executing]) await cancel(request, id)
+  await expect.poll(() => gauge('queue_age_seconds')).toBe(0)
+})

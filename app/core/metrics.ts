@@ -63,6 +63,28 @@ export function makeMetrics() {
       help: 'Active runs that wait for a reviewer',
       registers,
     }),
+    unplacedRuns: new Gauge({
+      name: `${PREFIX}unplaced_runs`,
+      help: 'Waiting runs that no runner can take',
+      registers,
+    }),
+    queueAge: new Gauge({
+      name: `${PREFIX}queue_age_seconds`,
+      help: 'Age of the oldest run that waits for its first attempt',
+      registers,
+    }),
+    triggerLag: new Gauge({
+      name: `${PREFIX}trigger_lag_seconds`,
+      help: 'Age of the oldest event that triggers have not consumed',
+      registers,
+    }),
+    leads: new Gauge<'role'>({
+      name: `${PREFIX}leads`,
+      help: '1 while this replica leads the role',
+      labelNames: ['role'],
+      registers,
+    }),
+    leaseChanges: counter('lease_changes_total', 'Roles that this replica began or ceased to lead', ['role']),
     schedulerTicks: counter('scheduler_ticks_total', 'Scheduler passes that looked for due schedules'),
     schedulerRuns: counter('scheduler_runs_triggered_total', 'Runs requested by schedules'),
     /** `method` is `Service/Method`. */

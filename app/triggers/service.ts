@@ -9,6 +9,7 @@ import type { Page } from '../core/pagination.ts'
 import { noPipeline, type PipelineRef } from '../core/pipeline-ref.ts'
 import { cronOf, dependenciesOf, noSource, parseConfig, sourceOf } from './config.ts'
 import type { CreateTrigger, Trigger, TypedConfig, UpdateTrigger } from './schema.ts'
+import { eventLagSeconds } from './store/events.ts'
 import {
   lockEnabledOf,
   lockedTrigger,
@@ -96,7 +97,16 @@ export function makeTriggerService({ sql, newId }: TriggerDeps) {
     return (await livePipelineId(sql, ref)) === null ? noPipeline(ref) : notFound(`trigger ${id}`)
   }
 
-  return { list, create, get, update, remove, retireAllOf }
+  return {
+    list,
+    create,
+    get,
+    update,
+    remove,
+    retireAllOf,
+    /** Age of the oldest event that triggers have not consumed. */
+    lagSeconds: () => eventLagSeconds(sql),
+  }
 }
 
 /** Maximum number of triggers per pipeline. */

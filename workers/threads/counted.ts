@@ -22,6 +22,8 @@ export const Counted = t.Union([
   /** The scheduler has checked for due schedules. */
   t.Object({ what: t.Literal('ticked'), runsRequested: count }),
   t.Object({ what: t.Literal('maintained'), outcome: MaintenanceOutcome, bytes: count }),
+  /** This replica began or ceased to lead a role. */
+  t.Object({ what: t.Literal('led'), role: t.String(), isLeading: t.Boolean() }),
   t.Object({ what: t.Literal('restarted'), worker: t.String(), reason: t.String() }),
 ])
 export type Counted = Static<typeof Counted>
@@ -43,6 +45,9 @@ export const countInto =
       case 'maintained':
         metrics.maintainedTables.inc({ outcome: counted.outcome })
         return metrics.maintainedBytes.inc(counted.bytes)
+      case 'led':
+        metrics.leads.set({ role: counted.role }, Number(counted.isLeading))
+        return metrics.leaseChanges.inc({ role: counted.role })
       case 'restarted':
         return metrics.workerRestarts.inc({ worker: counted.worker, reason: counted.reason })
       default:

@@ -138,8 +138,9 @@ export function makeThreads({ config, processId, sql, answerObjectCall, log, cou
         return count({ what: 'ticked', runsRequested: message.runsRequested })
       case 'maintained':
         return count({ what: 'maintained', outcome: message.outcome, bytes: message.bytes })
-      case 'alive':
       case 'led':
+        return count({ what: 'led', role: worker, isLeading: message.isLeading })
+      case 'alive':
       case 'reaped':
       case 'dryRunDone':
       case 'maintenanceDone':

@@ -90,10 +90,22 @@ export async function activeRunsOf(sql: Sql, pipelineId: PipelineId): Promise<Ru
   return rows.map(({ id }) => id)
 }
 
-export const countActiveRuns = async (sql: Sql): Promise<{ active: number; inReview: number }> =>
+export interface ActiveRuns {
+  active: number
+  inReview: number
+  /** Waiting runs that no runner can take. */
+  unplaced: number
+  /** Age of the oldest run that waits for its first attempt; 0 without such a run. */
+  queueSeconds: number
+}
+
+export const countActiveRuns = async (sql: Sql): Promise<ActiveRuns> =>
   only(
     await select(sql, {
       active: COUNT,
       inReview: computed<number>(`count(*) filter (where phase = 'review')::int`),
+      unplaced: computed<number>('count(*) filter (where waiting and waiting_reason is not null)::int'),
+      queueSeconds: computed<number>(`coalesce(extract(epoch from
+        clock_timestamp() - min(created_at) filter (where waiting and status = 'pending')), 0)::float8`),
     })`from run where status in ('pending', 'running')`,
   )

@@ -1,7 +1,7 @@
 // Recorded events, and the triggers that listen for them.
 import { alias } from 'drizzle-orm/pg-core'
 import type { Sql, SqlTx } from '../../../drizzle/client.ts'
-import { computed, pick, type RowOf, select } from '../../../drizzle/rows.ts'
+import { computed, only, pick, type RowOf, select } from '../../../drizzle/rows.ts'
 import { runs, triggerEvents } from '../../../drizzle/schema/index.ts'
 import type { Part } from '../../../drizzle/sql.ts'
 import type { RunId, TriggerId } from '../../core/ids.ts'
@@ -70,6 +70,12 @@ export const goneOnPart = (tx: SqlTx, id: number, triggerId: TriggerId | null): 
 /** Records that all triggers up to `triggerId` have processed the event. */
 export const goOnAfter = (tx: SqlTx, id: number, triggerId: TriggerId | null) =>
   tx`update trigger_event set after_trigger = ${triggerId} where id = ${id}`
+
+/** Age of the oldest event that no evaluation has consumed; 0 without such an event. */
+export const eventLagSeconds = async (sql: Sql): Promise<number> =>
+  only(await select(sql, { seconds: LAG })`from trigger_event`).seconds
+
+const LAG = computed<number>('coalesce(extract(epoch from clock_timestamp() - min(created_at)), 0)::float8')
 
 export const removeEvent = (tx: SqlTx, id: number) => tx`delete from trigger_event where id = ${id}`
 
