@@ -18,6 +18,7 @@ import { benchSchedulerTick } from './scheduler-tick.ts'
 import { benchSse } from './sse.ts'
 import { benchStart } from './start.ts'
 import { benchTpch } from './tpch.ts'
+import { benchTraces } from './traces.ts'
 import { benchTriggerLatency } from './trigger-latency.ts'
 import { benchUploads } from './uploads.ts'
 
@@ -42,6 +43,7 @@ const BENCHMARKS: Record<string, () => Promise<void>> = {
   'many-files': benchManyFiles,
   'engines-read': benchEnginesRead,
   tpch: benchTpch,
+  traces: benchTraces,
 }
 
 const names = process.argv.slice(2)

@@ -117,7 +117,8 @@ const stepOf = (message: string) => STEPS.find(([pattern]) => pattern.test(messa
  * Each pipeline requests its next run when the previous run has ended. Postgres notifies about the end, which costs the service
  * least.
  */
-async function manyAtOnce(client: Client, names: readonly string[], sql: Sql) {
+/** Each pipeline requests its next run when its last one has ended, for the time of the measurement. */
+export async function manyAtOnce(client: Client, names: readonly string[], sql: Sql) {
   const news = await listenToRuns(sql)
   const from = performance.now() + WARM_UP_MS
   const until = from + MEASURE_MS
@@ -170,7 +171,8 @@ type RunTimes = Record<'created_at' | 'started_at' | 'finished_at', string>
 type LogLine = Record<'timestamp' | 'message', string>
 
 /** Creates and publishes a pipeline with one quality test. */
-async function publish({ call, create }: Client, name: string) {
+/** Publishes a pipeline with one quality test. */
+export async function publish({ call, create }: Client, name: string) {
   const path = `/pipelines/default/gold/${name}`
   await create(name, SQL)
   const test = { name: 'one-row', severity: 'error', sql: 'select count(*) - 1 from {{ this }}' }

@@ -101,7 +101,7 @@ test('slots carry the labels and the memory of their runner', async () => {
   expect([runners.offers(), runners.differ()]).toEqual([[], false])
   expect([await runners.describe(), await runners.describe()]).toEqual([true, false])
   expect(runners.acquireSlots(1)).toEqual([{ url: URL_A, labels: ['gpu'], memoryBytes: 8 }])
-  expect([runners.offers(), runners.differ()]).toEqual([[{ labels: ['gpu'], memoryBytes: 8 }], true])
+  expect([runners.offers(), runners.differ()]).toEqual([[{ labels: ['gpu'], memoryBytes: 8 }], false])
   runners.isDown(URL_A)
   expect(runners.offers()).toEqual([])
 })
@@ -116,4 +116,15 @@ test('a runner that does not describe itself takes runs without demands', async 
   )
   expect(await runners.describe()).toBe(true)
   expect(runners.offers()).toEqual([{ labels: [], memoryBytes: 0 }])
+})
+
+test('runners differ when one of them offers something else', async () => {
+  const offers: Record<string, string[]> = { 'http://a': [], 'http://b': ['gpu'] }
+  const runners = makeRunners(Object.keys(offers), (url) => {
+    const describeRunner = async () => ({ labels: offers[url] ?? [], runMemoryBytes: 8n })
+    return { url, check: async () => null, service: { describeRunner } } as never
+  })
+  expect(runners.differ()).toBe(false)
+  await runners.describe()
+  expect(runners.differ()).toBe(true)
 })

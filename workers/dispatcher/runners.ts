@@ -9,12 +9,15 @@ const ASSUMED_FREE_SLOTS = 4
 /** First and longest interval between probes of a runner that is down or full; the interval doubles. */
 const PROBE_AFTER_MS = 500
 const PROBE_AFTER_MAX_MS = 5_000
+/** A runner may restart with other labels before anybody notices that it was down. */
+const DESCRIBE_MS = 30_000
 
 interface Runner {
   remote: Remote<RunnerClient>
   isUp: boolean
   /** Null: the runner has not described itself since it came up. */
   offer: RunnerOffer | null
+  describedAt: number
   /** Free slots, as far as this replica knows. */
   freeSlots: number
   /** Slots that this replica has acquired and not released. */
@@ -52,6 +55,7 @@ export function makeRunners(
       remote: reach(url),
       isUp: true,
       offer: null,
+      describedAt: Number.NEGATIVE_INFINITY,
       freeSlots: ASSUMED_FREE_SLOTS,
       held: 0,
       slots: null,
@@ -83,13 +87,16 @@ export function makeRunners(
 
   return {
     acquireSlots,
-    /** Whether runners differ in what they offer, so that a free slot of one does not help each waiting run. */
-    differ: () => runners.some(({ offer }) => (offer?.labels.length ?? 0) > 0) || runners.length > 1,
+    /** Whether runners differ in what they offer, so that a waiting run may need the slot of one of them. */
+    differ: () => new Set(runners.map(({ offer }) => JSON.stringify(offer ?? NO_OFFER))).size > 1,
     /** The offers of the runners that have described themselves. */
     offers: (): RunnerOffer[] => runners.flatMap(({ offer }) => offer ?? []),
-    /** Asks runners for their offers that have not described themselves since they came up. True: one did. */
+    /** Asks runners for their offers, when they came up and every half minute. True: an offer is new. */
     async describe(): Promise<boolean> {
-      const unknown = runners.filter(({ isUp, offer }) => isUp && offer === null)
+      const now = performance.now()
+      const unknown = runners.filter(
+        ({ isUp, offer, describedAt }) => isUp && (offer === null || now - describedAt >= DESCRIBE_MS),
+      )
       return (await Promise.all(unknown.map(describeRunner))).includes(true)
     },
     /** The configured runners. */
@@ -165,8 +172,12 @@ async function probeRunner(runner: Runner): Promise<boolean> {
   return runner.freeSlots > 0
 }
 
-/** Asks a runner for its labels and its memory. A runner of another vendor may not know the call: it offers nothing special. */
+/**
+ * Asks a runner for its labels and its memory. A runner of another vendor may not know the call: it offers nothing special. True:
+ * the offer is new.
+ */
 async function describeRunner(runner: Runner): Promise<boolean> {
+  const before = JSON.stringify(runner.offer)
   try {
     const signal = AbortSignal.timeout(limits.readinessTimeoutMs)
     const { labels, runMemoryBytes } = await runner.remote.service.describeRunner({}, { signal })
@@ -175,5 +186,6 @@ async function describeRunner(runner: Runner): Promise<boolean> {
     if (ConnectError.from(error).code !== Code.Unimplemented) return false
     runner.offer = NO_OFFER
   }
-  return true
+  runner.describedAt = performance.now()
+  return JSON.stringify(runner.offer) !== before
 }
