@@ -19,6 +19,8 @@ export function makeMetrics() {
   const registers = [registry]
   const counter = <Label extends string = never>(name: string, help: string, labelNames: Label[] = []) =>
     new Counter<Label>({ name: `${PREFIX}${name}`, help, labelNames, registers })
+  const gauge = <Label extends string = never>(name: string, help: string, labelNames: Label[] = []) =>
+    new Gauge<Label>({ name: `${PREFIX}${name}`, help, labelNames, registers })
   const histogram = <Label extends string>(name: string, help: string, labelNames: Label[]) =>
     new Histogram<Label>({ name: `${PREFIX}${name}`, help, labelNames, buckets: SECONDS, registers })
 
@@ -53,37 +55,12 @@ export function makeMetrics() {
       runs.inc({ status }, count)
       pipelineRuns.inc({ status }, count)
     },
-    activeRuns: new Gauge({
-      name: `${PREFIX}active_runs`,
-      help: 'Runs that are pending or running',
-      registers,
-    }),
-    runsInReview: new Gauge({
-      name: `${PREFIX}runs_in_review`,
-      help: 'Active runs that wait for a reviewer',
-      registers,
-    }),
-    unplacedRuns: new Gauge({
-      name: `${PREFIX}unplaced_runs`,
-      help: 'Waiting runs that no runner can take',
-      registers,
-    }),
-    queueAge: new Gauge({
-      name: `${PREFIX}queue_age_seconds`,
-      help: 'Age of the oldest run that waits for its first attempt',
-      registers,
-    }),
-    triggerLag: new Gauge({
-      name: `${PREFIX}trigger_lag_seconds`,
-      help: 'Age of the oldest event that triggers have not consumed',
-      registers,
-    }),
-    leads: new Gauge<'role'>({
-      name: `${PREFIX}leads`,
-      help: '1 while this replica leads the role',
-      labelNames: ['role'],
-      registers,
-    }),
+    activeRuns: gauge('active_runs', 'Runs that are pending or running'),
+    runsInReview: gauge('runs_in_review', 'Active runs that wait for a reviewer'),
+    unplacedRuns: gauge('unplaced_runs', 'Waiting runs that no runner can take'),
+    queueAge: gauge('queue_age_seconds', 'Age of the oldest run that waits for its first attempt'),
+    triggerLag: gauge('trigger_lag_seconds', 'Age of the oldest event that triggers have not consumed'),
+    leads: gauge('leads', '1 while this replica leads the role', ['role']),
     leaseChanges: counter('lease_changes_total', 'Roles that this replica began or ceased to lead', ['role']),
     schedulerTicks: counter('scheduler_ticks_total', 'Scheduler passes that looked for due schedules'),
     schedulerRuns: counter('scheduler_runs_triggered_total', 'Runs requested by schedules'),

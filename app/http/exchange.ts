@@ -67,13 +67,13 @@ export function exchangeOf(request: Request): Exchange {
   return exchange
 }
 
-/** The resources that the caller of a request may see. */
 /** The user or API key of a request, as commits name their authors; null without a credential. */
 export function callerNameOf(request: Request): string | null {
   const { identity } = exchangeOf(request)
   return identity?.userId || identity?.name || null
 }
 
+/** The resources that the caller of a request may see. */
 export const visibleTo = (request: Request): Promise<Visible> => exchangeOf(request).access.visible()
 
 /** The caller whose visibility limits the code that answers this request; null: the code sees everything. */
