@@ -85,7 +85,7 @@ async function start(config: Config, { serve, makeBackground, startEffects }: Pr
   process.on('exit', lines.flush)
   const log = makeLog('api', config.logFormat, lines.write)
   const metrics = makeMetrics()
-  const stopTracing = await startTracing(config.tracing, 'api')
+  const stopTelemetry = await startTelemetry(config, metrics)
   const { database, patient } = await openMigrated(config)
   const { sql } = database
   const objects = await openObjectStore(config.store)
@@ -118,9 +118,19 @@ async function start(config: Config, { serve, makeBackground, startEffects }: Pr
       await Promise.all([background.stop(), effects.stop()])
       await server.close()
       await service.stop()
-      await Promise.all([database.close(), patient.close(), objects.close(), stopTracing()])
+      await Promise.all([database.close(), patient.close(), objects.close(), stopTelemetry()])
     },
   }
+}
+
+/** Sends spans and metrics where the environment says so. Returns a function that sends the last ones. */
+async function startTelemetry({ tracing, metricsExport }: Config, metrics: Metrics) {
+  const stopTracing = await startTracing(tracing, 'api')
+  if (metricsExport === null) return stopTracing
+  // The packages are loaded only with a collector.
+  const { exportMetrics } = await import('./core/otlp-metrics.ts')
+  const stopMetrics = exportMetrics(metricsExport, metrics.objects, clock)
+  return async () => void (await Promise.all([stopTracing(), stopMetrics()]))
 }
 
 const WEAK_KEY_WARNING = `WARNING: PLATFORM_API_KEY has fewer than ${KEY_LENGTH_MIN} characters and can be guessed: set a longer key.\n`

@@ -1,4 +1,4 @@
-// OpenTelemetry: a collector of this file receives the spans of a service of this file.
+// OpenTelemetry: a collector of this file receives the spans and the metrics of a service of this file.
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { type APIRequestContext, expect, request as requests, test } from '@playwright/test'
@@ -18,6 +18,12 @@ interface ReceivedSpan {
 }
 
 const received: ReceivedSpan[] = []
+/** The last state of each metric. */
+const latest = new Map<string, { sum?: { dataPoints: DataPoint[] }; gauge?: { dataPoints: DataPoint[] } }>()
+interface DataPoint {
+  attributes: ReceivedSpan['attributes']
+  asDouble: number
+}
 let collector: Server
 let service: OwnService
 let request: APIRequestContext
@@ -27,8 +33,10 @@ test.beforeAll(async () => {
     const chunks: Buffer[] = []
     incoming.on('data', (chunk) => chunks.push(chunk))
     incoming.on('end', () => {
-      const { resourceSpans } = JSON.parse(Buffer.concat(chunks).toString())
+      const { resourceSpans = [], resourceMetrics = [] } = JSON.parse(Buffer.concat(chunks).toString())
       for (const { scopeSpans } of resourceSpans) for (const { spans } of scopeSpans) received.push(...spans)
+      for (const { scopeMetrics } of resourceMetrics)
+        for (const { metrics } of scopeMetrics) for (const metric of metrics) latest.set(metric.name, metric)
       answer.writeHead(200, { 'content-type': 'application/json' }).end('{}')
     })
   })
@@ -37,6 +45,7 @@ test.beforeAll(async () => {
   service = await startOwnService({
     OTEL_EXPORTER_OTLP_ENDPOINT: `http://127.0.0.1:${port}`,
     OTEL_RESOURCE_ATTRIBUTES: 'deployment.environment.name=test',
+    OTEL_METRIC_EXPORT_INTERVAL: '1000',
     LOG_FORMAT: 'json',
   })
   request = await requests.newContext({ baseURL: service.url })
@@ -113,6 +122,17 @@ test("a client's trace continues, and log lines name trace and span @traces.clie
   const line = service.log().match(/\{[^\n]*POST \/api\/v1\/query 200[^\n]*\}/)?.[0] ?? '{}'
   expect(line).toContain(`"trace_id":"${traceId}"`)
   expect(line).toContain(`"span_id":"${first?.spanId}"`)
+})
+
+test('the collector receives the metrics of /metrics @traces.metrics', async () => {
+  expect((await run('select 1 as a')).status).toBe('success')
+  const ended = () => latest.get('sluice_runs_total')?.sum?.dataPoints ?? []
+  const label = { key: 'status', value: { stringValue: 'success' } }
+  await expect.poll(ended).toContainEqual(expect.objectContaining({ attributes: [label] }))
+  expect(latest.get('sluice_active_runs')?.gauge?.dataPoints).toHaveLength(1)
+  const text = await (await request.get('/metrics')).text()
+  const names = [...text.matchAll(/^# TYPE (\w+) /gm)].map(([, name = '']) => name)
+  expect(names.filter((name) => !latest.has(name))).toEqual([])
 })
 
 test('a collector that is down delays no run @traces.down', async () => {

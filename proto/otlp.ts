@@ -9,7 +9,7 @@ import {
   TraceIdRatioBasedSampler,
   TracerProvider,
 } from '@opentelemetry/sdk-trace'
-import type { Recorder, TracingSettings } from './recorder.ts'
+import type { ExportSettings, Recorder, TracingSettings } from './recorder.ts'
 
 /** Spans that wait for the collector. A run has about thirty. */
 const QUEUED_SPANS = 4_096
@@ -24,12 +24,7 @@ export function openRecorder(
 ): Recorder {
   const exporter = new OTLPTraceExporter({ url, headers, timeoutMillis: SEND_MS })
   const provider = new TracerProvider({
-    resource: resourceFromAttributes({
-      'service.name': service ?? `sluice-${part}`,
-      'service.namespace': 'sluice',
-      'sluice.part': part,
-      ...resource,
-    }),
+    resource: resourceOf({ resource, service }, part),
     sampler: new ParentBasedSampler({ root: new TraceIdRatioBasedSampler(ratio) }),
     spanProcessors: [
       new BatchSpanProcessor({
@@ -64,6 +59,18 @@ export function openRecorder(
     stop: () => provider.shutdown().catch(() => {}),
   }
 }
+
+/** The resource of a part of Sluice. */
+export const resourceOf = (
+  { resource, service }: Pick<ExportSettings, 'resource' | 'service'>,
+  part: string,
+) =>
+  resourceFromAttributes({
+    'service.name': service ?? `sluice-${part}`,
+    'service.namespace': 'sluice',
+    'sluice.part': part,
+    ...resource,
+  })
 
 function contextOf(traceparent: string) {
   const [, traceId = '', spanId = '', flags = ''] = traceparent.split('-')

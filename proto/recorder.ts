@@ -2,15 +2,18 @@
 
 export type Attributes = Record<string, string | number | boolean>
 
-/** Settings of the export, from the standard variables of OpenTelemetry. */
-export interface TracingSettings {
-  /** The address that receives spans, such as http://127.0.0.1:4318/v1/traces */
+/** Settings of the export of one signal, from the standard variables of OpenTelemetry. */
+export interface ExportSettings {
+  /** The address of the collector, such as http://127.0.0.1:4318/v1/traces */
   url: string
   headers: Record<string, string>
-  /** Attributes of every span, besides the name of the part. */
+  /** Attributes of everything that is sent, besides the name of the part. */
   resource: Record<string, string>
   /** The name of the service; null: `sluice-` and the part. */
   service: string | null
+}
+
+export interface TracingSettings extends ExportSettings {
   /** The share of traces that Sluice begins and records. Traces of clients keep the decision of the client. */
   ratio: number
 }

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import type { BlockList } from 'node:net'
 import type { TracingSettings } from '../../proto/recorder.ts'
 import { isSidecarToken, SIDECAR_TOKEN_RULE } from '../../proto/sidecar-token.ts'
-import { parseTracing } from '../../proto/tracing-settings.ts'
+import { type MetricsSettings, parseMetricsExport, parseTracing } from '../../proto/telemetry-settings.ts'
 import { LICENSE_PUBLIC_KEY, type License, readLicense } from './license.ts'
 import { limits } from './limits.ts'
 import { hostName } from './own-host.ts'
@@ -75,6 +75,8 @@ export interface Config {
   runnerUrls: string[] | null
   /** Null: no collector of OpenTelemetry is named, and nothing is recorded. */
   tracing: TracingSettings | null
+  /** Null: metrics are only at /metrics. */
+  metricsExport: MetricsSettings | null
   /** Runs of one namespace that execute at once; null: no limit. */
   namespaceLimit: number | null
   queryUrls: string[] | null
@@ -157,6 +159,7 @@ export function parseConfig(env: Env, dataDirBase: string): Config {
     reaper: vars.isOn('REAPER'),
     maintenance: parseMaintenance(vars),
     tracing: parseTracing(env, (name, rule) => vars.bad(name, rule)),
+    metricsExport: parseMetricsExport(env, (name, rule) => vars.bad(name, rule)),
     logFormat: vars.either('LOG_FORMAT', 'text', 'json'),
     version: vars.text('SLUICE_VERSION', '0.1.0'),
     gitCommit: vars.text('GIT_COMMIT', 'unknown'),

@@ -81,6 +81,8 @@ export function makeMetrics() {
     contentType: registry.contentType,
     /** The metrics in the text exposition format. */
     text: () => registry.metrics(),
+    /** The metrics as objects of prom-client. */
+    objects: (): Promise<unknown[]> => registry.getMetricsAsJSON(),
   }
 }
 

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import type { EngineSize } from '../../lake/engine/instance.ts'
 import type { TracingSettings } from '../../proto/recorder.ts'
 import { isSidecarToken, SIDECAR_TOKEN_RULE } from '../../proto/sidecar-token.ts'
-import { parseTracing } from '../../proto/tracing-settings.ts'
+import { parseTracing } from '../../proto/telemetry-settings.ts'
 
 export interface Settings {
   host: string

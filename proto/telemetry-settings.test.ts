@@ -1,6 +1,6 @@
 import { expect, test } from 'bun:test'
 import { isSampled } from './spans.ts'
-import { parseTracing } from './tracing-settings.ts'
+import { parseTracing } from './telemetry-settings.ts'
 
 const NOTHING = { headers: {}, resource: {}, service: null, ratio: 1 }
 const COLLECTOR = { OTEL_EXPORTER_OTLP_ENDPOINT: 'http://collector:4318/' }
