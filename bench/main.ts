@@ -14,6 +14,7 @@ import { benchPreview } from './preview.ts'
 import { benchQuery } from './query.ts'
 import { benchReaper } from './reaper.ts'
 import { benchRunLatency } from './run-latency.ts'
+import { benchScale } from './scale.ts'
 import { benchSchedulerTick } from './scheduler-tick.ts'
 import { benchSse } from './sse.ts'
 import { benchStart } from './start.ts'
@@ -29,6 +30,7 @@ const BENCHMARKS: Record<string, () => Promise<void>> = {
   'scheduler-tick': benchSchedulerTick,
   'trigger-latency': benchTriggerLatency,
   uploads: benchUploads,
+  scale: benchScale,
   reaper: benchReaper,
   lists: benchLists,
   lineage: benchLineage,

@@ -5,10 +5,14 @@ import { DRAFT_MACHINE_VERSION, newDraft } from '../machines/draft.ts'
 
 /**
  * Inserts `count` published pipelines of `default.gold` as rows, and returns their names. Each version pins three files, as the
- * version of a small pipeline does.
+ * version of a small pipeline does. The first is named `p` and the number `first`.
  */
-export async function addPublished(sql: Sql, count: number): Promise<string[]> {
-  const rows = Array.from({ length: count }, (_, n) => ({ id: newId(), version: newId(), name: `p${n}` }))
+export async function addPublished(sql: Sql, count: number, first = 0): Promise<string[]> {
+  const rows = Array.from({ length: count }, (_, n) => ({
+    id: newId(),
+    version: newId(),
+    name: `p${first + n}`,
+  }))
   await sql`
     insert into pipeline (id, namespace, layer, name, type, draft_snapshot, draft_machine_version, draft_dirty, published_version)
     select p.id, 'default', 'gold', p.name, 'sql', ${sql.json({ ...(store(newDraft()) as object) })}, ${DRAFT_MACHINE_VERSION}, false, 1
