@@ -33,3 +33,14 @@ export function printFigures(rows: Record<string, Figures>, limit: string) {
   for (const [name, { p50, p99, max }] of Object.entries(rows))
     console.log(`  ${name.padEnd(44)}${[p50, p99, max, p50 / base].map(number).join(' ')}`)
 }
+
+/** Prints rows with the same keys as a table. */
+export function printTable(title: string, rows: readonly Record<string, number>[]) {
+  console.log(`\n  ${title}`)
+  const keys = Object.keys(rows[0] ?? {})
+  const line = (cells: string[]) =>
+    console.log(`  ${cells.map((cell, n) => cell.padStart(Math.max(keys[n]?.length ?? 0, 8) + 2)).join('')}`)
+  line(keys)
+  for (const row of rows)
+    line(Object.values(row).map((value) => value.toFixed(Math.abs(value) < 100 ? 3 : 0)))
+}

@@ -18,7 +18,7 @@ const costs: Costs = {
   walBytes: 10_000,
   diskBytes: 5_000,
 }
-const shard: Shard = { batch: 2, slots: 100, postgresCores: 1, replicaCores: 1 }
+const shard: Shard = { pipelines: 1_000_000, batch: 2, slots: 100, postgresCores: 1, replicaCores: 1 }
 const four = { due: new Float64Array(4), requested: new Float64Array(4), runSeconds: 10 }
 
 test('the second batch starts and ends when the first leaves its server', () => {
@@ -37,6 +37,12 @@ test('a start takes longer for each waiting run that it looks at', () => {
   expect(startDelay.max).toBe(5)
   expect(waitingMax).toBe(4)
   expect(busy.postgres * 86_400).toBeCloseTo(4 * 0.003 + 6 * 0.000001)
+})
+
+test('a start looks once at a pipeline with several waiting runs', () => {
+  // Each batch sees 1 pipeline: 1 s + 0.5 s, twice.
+  const slower = { ...costs, start: { ...costs.start, perWaitingMs: 500 } }
+  expect(simulateArrivals(four, slower, { ...shard, pipelines: 1 }).startDelay.max).toBe(3)
 })
 
 test('a run waits for a slot until an earlier run has ended', () => {

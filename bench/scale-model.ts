@@ -33,6 +33,8 @@ export interface Load {
 }
 
 export interface Shard {
+  /** A pipeline has one place in the queue, however many of its runs wait. */
+  pipelines: number
   batch: number
   slots: number
   postgresCores: number
@@ -97,7 +99,7 @@ export interface Arrivals {
 export function simulateArrivals(
   { due, requested, runSeconds }: Arrivals,
   { start, end, ...costs }: Costs,
-  { batch, slots, postgresCores, replicaCores }: Shard,
+  { pipelines, batch, slots, postgresCores, replicaCores }: Shard,
 ): Result {
   const total = requested.length
   const at = (times: Float64Array, n: number) => times[n] ?? Number.POSITIVE_INFINITY
@@ -128,10 +130,11 @@ export function simulateArrivals(
       while (at(requested, arrived) <= startAt) arrived++
       const waiting = arrived - started
       const size = Math.min(batch, waiting, slots - (started - ended))
-      const seconds = (start.fixedMs + size * start.perRunMs + waiting * start.perWaitingMs) / 1_000
+      const heads = Math.min(waiting, pipelines)
+      const seconds = (start.fixedMs + size * start.perRunMs + heads * start.perWaitingMs) / 1_000
       starterFree = startAt + seconds
       busy.starts += seconds
-      scanned += waiting
+      scanned += heads
       waitingMax = Math.max(waitingMax, waiting)
       for (const until = started + size; started < until; started++) {
         startDelays[started] = starterFree - at(due, started)
