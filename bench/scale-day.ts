@@ -7,9 +7,10 @@ import { costsPerMillion, DAY_SECONDS, type Load, type Prices, type Shard, simul
 const SHARDS = [10, 20, 40, 80]
 const REPLICAS_PER_SHARD = 3
 const LOAD: Load = { runsPerDay: 100_000_000, hourlyShare: 0.3, dayPeak: 1.6, runSeconds: 5 }
-const SHARD: Omit<Shard, 'pipelines'> = {
+/** Slots of all runners of all shards. */
+const SLOTS = 40_000
+const SHARD: Omit<Shard, 'pipelines' | 'slots'> = {
   batch: 128,
-  slots: 2_000,
   postgresCores: 8,
   replicaCores: REPLICAS_PER_SHARD * 2,
 }
@@ -39,36 +40,43 @@ export interface Measured {
 
 export function printDay({ smallest, largest, ...measured }: Measured) {
   // Two batch sizes give the fixed part of a transaction and the part of each run.
-  const line = (key: 'startMs' | 'endMs') => {
-    const perRunMs = (largest[key] - smallest[key]) / (largest.batch - smallest.batch)
-    return { fixedMs: Math.max(0, smallest[key] - perRunMs), perRunMs }
+  const line = (one: number, many: number) => {
+    const perRunMs = (many - one) / (largest.batch - 1)
+    return { fixedMs: Math.max(0, one - perRunMs), perRunMs }
   }
-  const { postgresMs, walBytes } = largest
+  const { perWaitingMs, postgresPerWaitingMs, dueRunMs, diskBytes } = measured
   const costs = {
-    ...measured,
-    start: { ...line('startMs'), perWaitingMs: measured.perWaitingMs },
-    end: line('endMs'),
-    postgresMs,
-    walBytes,
+    start: { ...line(smallest.startMs, largest.startMs), perWaitingMs },
+    end: line(smallest.endMs, largest.endMs),
+    postgres: {
+      ...line(smallest.postgresMs, largest.postgresMs * largest.batch),
+      perWaitingMs: postgresPerWaitingMs,
+    },
+    dueRunMs,
     replicaMs: REPLICA_MS,
+    walBytes: largest.walBytes,
+    diskBytes,
   }
   console.log('\n  assumptions of the day; measured costs in milliseconds and bytes')
   console.log(
-    `  ${JSON.stringify({ LOAD, SHARD, REPLICAS_PER_SHARD, CORES_PER_SLOT, PIPELINES, RUNS_KEPT, PUTS_PER_RUN, PRICES })}`,
+    `  ${JSON.stringify({ LOAD, SHARD, SLOTS, REPLICAS_PER_SHARD, CORES_PER_SLOT, PIPELINES, RUNS_KEPT, PUTS_PER_RUN, PRICES })}`,
   )
   console.log(`  ${JSON.stringify(costs)}`)
   console.log(
     '  equal shards; no failed or repeated run; a pipeline waits at most once; a Postgres core as fast as this one',
   )
-  const rows = SHARDS.map((shards) => {
+  const dayOf = (shards: number, hourlyShare: number) => {
+    const load = { ...LOAD, hourlyShare, runsPerDay: LOAD.runsPerDay / shards }
+    const shard = { ...SHARD, pipelines: PIPELINES / shards, slots: SLOTS / shards }
     const { startDelay, endDelay, busy, walBytesPerSecond, waitingMax, arrived, started, ended } = simulate(
-      { ...LOAD, runsPerDay: LOAD.runsPerDay / shards },
+      load,
       costs,
-      { ...SHARD, pipelines: PIPELINES / shards },
+      shard,
     )
     if (arrived !== started || started !== ended) throw new Error('the model lost a run')
     return {
       shards,
+      hourlyShare,
       'start p50 s': startDelay.p50,
       'p99 s': startDelay.p99,
       'max s': startDelay.max,
@@ -84,7 +92,8 @@ export function printDay({ smallest, largest, ...measured }: Measured) {
         (costs.start.fixedMs + Math.min(waitingMax, PIPELINES / shards) * costs.start.perWaitingMs) / 1_000,
       'GB/day': (LOAD.runsPerDay * costs.diskBytes) / shards / 1e9,
     }
-  })
+  }
+  const rows = [LOAD.hourlyShare, 0].flatMap((share) => SHARDS.map((shards) => dayOf(shards, share)))
   printTable('one shard of a day (shares of time for servers and resources)', rows)
   const kept = (PIPELINES * RUNS_KEPT * costs.diskBytes) / 1e9
   printTable(

@@ -12,8 +12,7 @@ const costs: Costs = {
   start: { fixedMs: 1_000, perRunMs: 0, perWaitingMs: 0 },
   end: { fixedMs: 2_000, perRunMs: 0 },
   dueRunMs: 1,
-  postgresMs: 3,
-  postgresPerWaitingMs: 0.001,
+  postgres: { fixedMs: 5, perRunMs: 3, perWaitingMs: 0.001 },
   replicaMs: 1,
   walBytes: 10_000,
   diskBytes: 5_000,
@@ -36,7 +35,8 @@ test('a start takes longer for each waiting run that it looks at', () => {
   const { startDelay, waitingMax, busy } = simulateArrivals(four, slower, shard)
   expect(startDelay.max).toBe(5)
   expect(waitingMax).toBe(4)
-  expect(busy.postgres * 86_400).toBeCloseTo(4 * 0.003 + 6 * 0.000001)
+  // Two batches, four runs, and six looks at a waiting run.
+  expect(busy.postgres * 86_400).toBeCloseTo(2 * 0.005 + 4 * 0.003 + 6 * 0.000001, 7)
 })
 
 test('a start looks once at a pipeline with several waiting runs', () => {
@@ -49,6 +49,12 @@ test('a run waits for a slot until an earlier run has ended', () => {
   // Two slots: the second batch starts at 13 s, when the first has ended, and takes 1 s.
   const { startDelay } = simulateArrivals(four, costs, { ...shard, slots: 2 })
   expect(startDelay).toEqual({ p50: 14, p99: 14, max: 14 })
+})
+
+test('slots of a batch that is ending are free only at its end', () => {
+  // Three slots: 2 runs start at 1 s and 1 at 2 s. The first 2 end from 11 s to 13 s, so the last starts then.
+  const { startDelay } = simulateArrivals(four, costs, { ...shard, slots: 3 })
+  expect(startDelay.max).toBe(14)
 })
 
 test('a run that arrives at an idle shard waits only for its own batch', () => {

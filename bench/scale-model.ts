@@ -14,9 +14,8 @@ export interface Costs {
   end: Batched
   /** Milliseconds in which the scheduler requests one due run. */
   dueRunMs: number
-  /** Processor time in Postgres: of one run, and of each waiting pipeline that one start looks at. */
-  postgresMs: number
-  postgresPerWaitingMs: number
+  /** Processor time in Postgres. `fixedMs` is for one start and one end of a batch. */
+  postgres: Batched & { perWaitingMs: number }
   /** Processor time of the API process for one run, with its dispatcher. */
   replicaMs: number
   walBytes: number
@@ -107,29 +106,36 @@ export function simulateArrivals(
   const startDelays = new Float64Array(total)
   const endDelays = new Float64Array(total)
   let [arrived, started, ended] = [0, 0, 0]
-  let [starterFree, enderFree, slotFree] = [0, 0, 0]
+  let [starterFree, enderFree] = [0, 0]
+  /** Time of the last event. Events are handled in the order of their times. */
+  let clock = 0
+  /** Runs that had ended before the batch that ends now. */
+  let released = 0
   const busy = { starts: 0, ends: 0 }
-  let [scanned, waitingMax] = [0, 0]
+  let [batches, scanned, waitingMax] = [0, 0, 0]
 
   while (ended < total) {
-    const hasSlot = started - ended < slots
-    const startAt = hasSlot
-      ? Math.max(starterFree, slotFree, at(requested, started))
-      : Number.POSITIVE_INFINITY
+    const ready = Math.max(clock, starterFree, at(requested, started))
+    const freeAt = (time: number) => slots - started + (time >= enderFree ? ended : released)
+    // Slots of the batch that is ending become free at its end.
+    const next = freeAt(ready) > 0 ? ready : Math.max(ready, enderFree)
+    const startAt = freeAt(next) > 0 ? next : Number.POSITIVE_INFINITY
     const endAt = ended < started ? Math.max(enderFree, at(executed, ended)) : Number.POSITIVE_INFINITY
+    clock = Math.min(startAt, endAt)
+    batches += 1
     if (endAt <= startAt) {
       let size = 0
       while (size < batch && at(executed, ended + size) <= endAt) size++
       const seconds = (end.fixedMs + size * end.perRunMs) / 1_000
       enderFree = endAt + seconds
-      slotFree = hasSlot ? slotFree : enderFree
       busy.ends += seconds
+      released = ended
       for (const until = ended + size; ended < until; ended++)
         endDelays[ended] = enderFree - at(executed, ended)
     } else {
       while (at(requested, arrived) <= startAt) arrived++
       const waiting = arrived - started
-      const size = Math.min(batch, waiting, slots - (started - ended))
+      const size = Math.min(batch, waiting, freeAt(startAt))
       const heads = Math.min(waiting, pipelines)
       const seconds = (start.fixedMs + size * start.perRunMs + heads * start.perWaitingMs) / 1_000
       starterFree = startAt + seconds
@@ -143,7 +149,9 @@ export function simulateArrivals(
     }
   }
   const seconds = Math.max(DAY_SECONDS, enderFree)
-  const postgresSeconds = (total * costs.postgresMs + scanned * costs.postgresPerWaitingMs) / 1_000
+  const { postgres } = costs
+  const postgresSeconds =
+    (total * postgres.perRunMs + (batches / 2) * postgres.fixedMs + scanned * postgres.perWaitingMs) / 1_000
   return {
     arrived,
     started,
