@@ -1,7 +1,6 @@
 // The simulated day of `npm run bench -- scale`: assumptions, shards, and costs. Change the constants for your own installation.
 
 import { printTable } from './figures.ts'
-import type { RunCosts } from './scale.ts'
 import { costsPerMillion, DAY_SECONDS, type Load, type Prices, type Shard, simulate } from './scale-model.ts'
 
 const SHARDS = [10, 20, 40, 80]
@@ -27,6 +26,19 @@ const PRICES: Prices = {
   runnerCoreHour: 0.04,
   diskGbMonth: 0.1,
   millionPuts: 5,
+}
+
+/** Costs of one run in batches of one size. */
+export type RunCosts = {
+  batch: number
+  startMs: number
+  endMs: number
+  postgresMs: number
+  statements: number
+  transactions: number
+  walBytes: number
+  fullPageImages: number
+  noticeBytes: number
 }
 
 export interface Measured {

@@ -26,7 +26,7 @@ import { tickSchedules } from '../workers/scheduler.ts'
 import { startServer } from './client.ts'
 import { figuresOf, printFigures, printTable, timed } from './figures.ts'
 import { addPublished } from './pipelines.ts'
-import { printDay } from './scale-day.ts'
+import { printDay, type RunCosts } from './scale-day.ts'
 
 const PIPELINES = 1_000_000
 const PIPELINES_AT_ONCE = 50_000
@@ -64,19 +64,6 @@ interface Sessions {
 interface Pipeline {
   id: PipelineId
   name: string
-}
-
-/** Costs of one run in batches of one size. */
-export type RunCosts = {
-  batch: number
-  startMs: number
-  endMs: number
-  postgresMs: number
-  statements: number
-  transactions: number
-  walBytes: number
-  fullPageImages: number
-  noticeBytes: number
 }
 
 export async function benchScale() {
