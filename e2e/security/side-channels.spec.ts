@@ -138,7 +138,7 @@ test('metric labels come from the service, never from requests', async () => {
   expect(text).not.toContain(invented)
   const labels = new Set([...text.matchAll(/\b(\w+)="/g)].map(([, label]) => label))
   // `outcome` and `use` appear with the first maintenance and query.
-  const known = ['code', 'le', 'method', 'outcome', 'path', 'status', 'use']
+  const known = ['code', 'le', 'method', 'outcome', 'path', 'role', 'status', 'use']
   expect(known).toEqual(expect.arrayContaining([...labels]))
   expect([...labels]).toEqual(expect.arrayContaining(['code', 'le', 'method', 'path', 'status']))
 })
