@@ -1,7 +1,15 @@
 // Runs that demand labels or memory of their runner. The labels belong to a service of this file.
 import { type APIRequestContext, expect } from '@playwright/test'
 import { test } from './own-service.ts'
-import { pipelineWith, publish, writeFile } from './resources.ts'
+import {
+  ENDLESS,
+  type MadePipeline,
+  newNamespace,
+  pipelineWith,
+  publish,
+  publishedPipeline,
+  writeFile,
+} from './resources.ts'
 import { cancel, getRun, logOf, requestRun, runToSuccess } from './runs.ts'
 
 test.use({ serviceEnv: { RUNNER_LABELS: 'gpu,eu', NAMESPACE_CONCURRENCY: '1' } })
@@ -39,6 +47,23 @@ for (const [config, reason] of [
     ])
     await cancel(request, id)
   })
+
+test('a namespace executes no more runs than NAMESPACE_CONCURRENCY @placement.turns', async ({ request }) => {
+  const namespaces = [await newNamespace(request), await newNamespace(request)]
+  const [first, second, other] = await Promise.all(
+    [0, 0, 1].map((n) => publishedPipeline(request, ENDLESS, { namespace: namespaces[n] })),
+  )
+  const ids = []
+  for (const pipeline of [first, second, other] as MadePipeline[])
+    ids.push(await requestRun(request, pipeline))
+  const [running = '', waiting = '', elsewhere = ''] = ids
+  const statusOf = async (id: string) => (await getRun(request, id)).status
+  for (const id of [running, elsewhere]) await expect.poll(() => statusOf(id)).toBe('running')
+  expect(await statusOf(waiting)).toBe('pending')
+  await cancel(request, running)
+  await expect.poll(() => statusOf(waiting)).toBe('running')
+  for (const id of [waiting, elsewhere]) await cancel(request, id)
+})
 
 for (const [config, message] of [
   ['runs_on: [GPU]', /runs_on: must be labels/],
