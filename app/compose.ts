@@ -134,6 +134,7 @@ export async function composeService(parts: ServiceParts) {
     ],
     ownCredential: [webhookRoutes(services.webhooks)],
     s3,
+    endpointOf: (request) => s3.endpointOf(catalog.endpointOf(request)),
     foreign: [catalog.userRoutes, s3Routes(s3)],
     internal: [catalog.routes, catalog.objectRoutes],
   })

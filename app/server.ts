@@ -85,8 +85,10 @@ export interface AppParts {
   api: readonly AnyElysia[]
   /** Webhooks, mounted under /api/v1. They check a credential of their own. */
   ownCredential: readonly AnyElysia[]
-  /** Authenticates requests of S3 clients by their signatures, and finds the endpoint for addresses without its prefix. */
-  s3: Pick<S3Service, 'authenticate' | 'endpointOf'>
+  /** Authenticates requests of S3 clients by their signatures. */
+  s3: Pick<S3Service, 'authenticate'>
+  /** The request at the address that answers it. Some engines use another address. */
+  endpointOf(request: Request): Request
   /** Plugins mounted at the root. They require a credential of the API and answer errors in their own format: /iceberg, /s3. */
   foreign: readonly AnyElysia[]
   /** Plugins mounted at the root that check a credential of their own: /catalog, /lake/objects. */
@@ -170,7 +172,7 @@ export function buildApp(parts: AppParts): App {
     senderOf: makeSenderOf(config.trustedProxies),
     refusal,
   })
-  return { fetch: (request, peer) => fetch(parts.s3.endpointOf(request), peer) }
+  return { fetch: (request, peer) => fetch(parts.endpointOf(request), peer) }
 }
 
 /** The response to a request that was refused before its handler, in the format of the path. */

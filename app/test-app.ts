@@ -64,7 +64,8 @@ export function testApp(
     foreign: [],
     ownCredential: [],
     internal: [],
-    s3: { authenticate: () => accessDenied(), endpointOf: (request) => request },
+    s3: { authenticate: () => accessDenied() },
+    endpointOf: (request) => request,
     ...parts,
     config: testConfigOf(parts.config),
   })

@@ -19,6 +19,7 @@ import { makeUserWrites } from './user-writes.ts'
 import type { UserWritingDeps } from './user-writing.ts'
 import type { Vending } from './vending.ts'
 import type { ViewBindingDeps } from './view-binding.ts'
+import { makeWorkEndpoint } from './work-endpoint.ts'
 
 export type CatalogDeps = {
   sql: Sql
@@ -54,6 +55,8 @@ export function makeCatalog({ codeVisibility = seesAll, resources, ...rest }: Ca
   const catalog = makeCatalogService(deps)
   const sessions = makeUserSessions(deps)
   return {
+    /** The address that answers a request of an engine with a token. */
+    endpointOf: makeWorkEndpoint(deps),
     routes: new Elysia()
       .use(
         icebergRoutes({

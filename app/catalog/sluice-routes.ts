@@ -5,13 +5,18 @@ import { Elysia } from 'elysia'
 import { LandingInputSchema } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import type { Log } from '../core/log.ts'
 import { type Access, commitNumber } from './access.ts'
-import { badRequest, errorResponse, noSuch } from './errors.ts'
+import { badRequest, errorResponse, forbidden, noSuch } from './errors.ts'
 import { frozenFiles, type LandingDeps, presentFiles } from './store/landing.ts'
 import { type CatalogTable, catalogAt, changesOfBranch, changesSince } from './store/tables.ts'
+import type { Vending } from './vending.ts'
 
-type SluiceDeps = LandingDeps & { log: Log }
+type SluiceDeps = LandingDeps & {
+  log: Log
+  /** Null: issues no credentials. */
+  vending: Vending | null
+}
 
-export const sluiceRoutes = ({ sql, objects, log }: SluiceDeps, access: Access) =>
+export const sluiceRoutes = ({ sql, objects, vending, log }: SluiceDeps, access: Access) =>
   new Elysia({ prefix: '/catalog/sluice/v1', detail: { hide: true } })
     .onError(({ error }) => errorResponse(error, log))
 
@@ -37,6 +42,13 @@ export const sluiceRoutes = ({ sql, objects, log }: SluiceDeps, access: Access) 
       const changes = await changesOfBranch(sql, branch)
       if (changes === null) throw noSuch(`open branch ${branch}`)
       return { tables: changes.tables.map(onWire), dropped: changes.dropped }
+    })
+
+    /** Addresses and credentials for an engine that works with this token, as properties of an Iceberg catalog. */
+    .post('/credentials', ({ request }) => {
+      const claims = access.claimsOf(request)
+      if (vending === null) throw forbidden('this service issues no credentials')
+      return vending.issueForWork(request, claims)
     })
 
     /** The landing files of a zone that the attempt or the preview reads. */

@@ -39,7 +39,7 @@ import {
 import type { TableName } from '../../lake/pipeline/names.ts'
 import { quoteLiteral } from '../../lake/quote.ts'
 import { testDatabase } from '../../tools/test/database.ts'
-import type { CodeVisibility } from '../access/code-visibility.ts'
+import { type CodeVisibility, seesAll } from '../access/code-visibility.ts'
 import { systemClock } from '../core/clock.ts'
 import { newId } from '../core/ids.ts'
 import { makeNamespaceService } from '../namespaces/service.ts'
@@ -57,6 +57,7 @@ import type { MergeToMain } from './user-writing.ts'
 import { makeVending } from './vending.ts'
 import type { ColumnsOfQuery } from './view-binding.ts'
 import { tableIn } from './views.ts'
+import { makeWorkFiles } from './work-files.ts'
 
 /** The root of a disk store. */
 export const ROOT = 's3://sluice/'
@@ -141,7 +142,7 @@ export async function openTestCatalog(
   const objects = await openObjectStore({ kind: 'disk', root: join(directory, 'objects') })
   const tokens = makeTokens('a secret of the tests', lakeRoot)
   const credentials = makeCredentials('a secret of the tests', systemClock)
-  const { routes, objectRoutes, userRoutes } = makeCatalog({
+  const { routes, objectRoutes, userRoutes, endpointOf } = makeCatalog({
     sql,
     objects,
     files: makeMetadataFiles({ objects, newId }),
@@ -169,6 +170,7 @@ export async function openTestCatalog(
     objects,
     bucket: BUCKET,
     credentials,
+    works: makeWorkFiles({ sql, objects, codeVisibility: codeVisibility ?? seesAll }),
     maySee: async ({ table, view }, access) =>
       (await tableIn(sql, view, table, await access.visible())) !== null,
     mayWrite: async ({ table }) => table.name === 'orders',
@@ -180,6 +182,7 @@ export async function openTestCatalog(
     internal: [routes, objectRoutes],
     foreign: [userRoutes, s3Routes(s3)],
     s3,
+    endpointOf: (request) => s3.endpointOf(endpointOf(request)),
     ...appParts,
   })
   const requests: string[] = []

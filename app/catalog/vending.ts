@@ -1,13 +1,14 @@
-// Credentials for the files of one table, in the answer that describes the table. Source: Iceberg REST catalog OpenAPI,
+// Credentials for files: of one table, in the answer that describes the table, or of everything that a token reaches. Source: Iceberg REST catalog OpenAPI,
 // LoadTableResult and LoadCredentialsResponse.
 import { keyIn } from '../../lake/iceberg/format/location.ts'
 import { formerDirectories, parseMetadata } from '../../lake/iceberg/format/metadata.ts'
 import type { TableName } from '../../lake/pipeline/names.ts'
 import { exchangeOf } from '../http/exchange.ts'
-import type { CredentialIssuer } from '../s3/credentials.ts'
+import type { CredentialIssuer, S3Credentials } from '../s3/credentials.ts'
 import { isTableDirectory } from './lake-keys.ts'
 import type { LoadedTable } from './service.ts'
 import type { Session } from './session.ts'
+import type { Claims } from './tokens.ts'
 
 /** Directories of one table that credentials reach. */
 const DIRECTORIES_MAX = 16
@@ -36,7 +37,24 @@ export interface Vended {
 }
 
 export function makeVending({ credentials, lakeRoot, region, writesMain, shownUrl }: VendingDeps) {
+  const configOf = (request: Request, issued: S3Credentials) => ({
+    's3.endpoint': `${shownUrl ?? new URL(request.url).origin}/s3`,
+    's3.path-style-access': 'true',
+    's3.region': region,
+    'client.region': region,
+    's3.access-key-id': issued.accessKeyId,
+    's3.secret-access-key': issued.secretAccessKey,
+    's3.session-token': issued.sessionToken,
+    's3.session-token-expires-at-ms': String(issued.expiresAt),
+  })
+
   return {
+    /** The config of an engine that works with a token. Its credentials reach the files that the token reaches. */
+    issueForWork: (request: Request, work: Claims): Record<string, string> => ({
+      uri: `${shownUrl ?? new URL(request.url).origin}/iceberg`,
+      ...configOf(request, credentials.issueForWork(work)),
+    }),
+
     /** Whether the client asks for credentials. */
     isWanted: ({ headers }: Request): boolean =>
       (headers.get(DELEGATION) ?? '').split(',').some((way) => way.trim() === VENDED),
@@ -60,16 +78,7 @@ export function makeVending({ credentials, lakeRoot, region, writesMain, shownUr
         view: session.view,
         principal: { kind, userId, name, roles },
       })
-      const config = {
-        's3.endpoint': `${shownUrl ?? new URL(request.url).origin}/s3`,
-        's3.path-style-access': 'true',
-        's3.region': region,
-        'client.region': region,
-        's3.access-key-id': issued.accessKeyId,
-        's3.secret-access-key': issued.secretAccessKey,
-        's3.session-token': issued.sessionToken,
-        's3.session-token-expires-at-ms': String(issued.expiresAt),
-      }
+      const config = configOf(request, issued)
       return {
         config,
         'storage-credentials': directories.map((directory) => ({

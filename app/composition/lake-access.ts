@@ -1,3 +1,4 @@
+import { seesAll } from '../access/code-visibility.ts'
 import type { MergeService } from '../branches/merges.ts'
 import { mergerOf } from '../branches/routes.ts'
 import { makeCatalog } from '../catalog/catalog.ts'
@@ -6,6 +7,7 @@ import type { Tokens } from '../catalog/tokens.ts'
 import { makeVending } from '../catalog/vending.ts'
 import type { ColumnsOfQuery } from '../catalog/view-binding.ts'
 import { tableIn } from '../catalog/views.ts'
+import { makeWorkFiles } from '../catalog/work-files.ts'
 import { visibleTo } from '../http/exchange.ts'
 import type { QueryService } from '../query/service.ts'
 import { makeCredentials, REGION } from '../s3/credentials.ts'
@@ -43,6 +45,7 @@ export function makeLakeAccess(
     objects,
     bucket: new URL(lakeRoot).host,
     credentials,
+    works: makeWorkFiles({ sql, objects, codeVisibility: codeVisibility ?? seesAll }),
     maySee: async ({ table, view }, access) =>
       (await tableIn(sql, view, table, await access.visible())) !== null,
     mayWrite: async ({ table }, access) => {

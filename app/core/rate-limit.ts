@@ -140,7 +140,8 @@ export function makeLimitRequest(rateLimit: RateLimit | null, clock: Clock): Lim
     { clock },
   )
   return (route, identity, address) => {
-    if (identity === null) return null
+    // An engine that works for the service is no client of its own.
+    if (identity === null || identity.kind === 'work') return null
     const client = clientOf(identity, address)
     if (route?.pattern.startsWith('/s3/')) return files.consume(client)
     const allowed = all.consume(client)
@@ -156,6 +157,7 @@ function clientOf({ kind, userId, name }: Identity, address: () => string) {
     case 'api-key':
       return `key ${name}`
     case 'anonymous':
+    case 'work':
       return networkOf(address())
   }
 }

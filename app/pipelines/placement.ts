@@ -1,5 +1,6 @@
 import type { Placement } from '../../drizzle/schema/index.ts'
-import { type PipelineConfig, parseConfig } from '../../lake/pipeline/config.ts'
+import { type PipelineConfig, parseConfig, SPARK_LABEL } from '../../lake/pipeline/config.ts'
+import { parseTest, testNameOf } from '../../lake/pipeline/quality.ts'
 import { type DraftFile, sourceFileOf } from './draft-files.ts'
 
 /** The configuration in the code of a pipeline. Bad values have their defaults: validation and runs report them. */
@@ -8,9 +9,19 @@ export function configOf(code: readonly DraftFile[], type: string): PipelineConf
   return parseConfig({ config: named('config.yaml'), source: named(sourceFileOf(type)) }).config
 }
 
+/** Whether the pipeline or one of its tests is Spark SQL. */
+function needsSpark(code: readonly DraftFile[], type: string): boolean {
+  if (configOf(code, type).engine === 'spark') return true
+  return code.some(({ name, text }) => {
+    const test = testNameOf(name)
+    return test !== undefined && parseTest(test, { path: name, text }).test.engine === 'spark'
+  })
+}
+
 /** Null: any runner is enough, and the priority is 0. So most versions and runs store nothing. */
 export function placementOf(code: readonly DraftFile[], type: string): Placement | null {
-  const { runsOn, memory, priority } = configOf(code, type)
+  const { runsOn: labels, memory, priority } = configOf(code, type)
+  const runsOn = needsSpark(code, type) ? [...new Set([...labels, SPARK_LABEL])] : labels
   if (runsOn.length === 0 && memory === null && priority === 0) return null
   return { runsOn, memoryBytes: memory, priority }
 }

@@ -16,12 +16,12 @@ export function testFile({ sql, severity, description }: TestToWrite): string {
   return `${header.join('\n')}\n${withoutAnnotations(sql, (key) => replaced.has(key))}`
 }
 
-/** Parses a test file. `sql` is the SQL without the annotations of tests. */
+/** Parses a test file. `sql` is the SQL without the annotations that the answer shows as fields. */
 export function readTestFile(
   name: string,
   file: { path: string; text: string },
-): QualityTest & { sql: string } {
-  const { test } = parseTest(name, file)
+): Omit<QualityTest, 'engine'> & { sql: string } {
+  const { engine: _, ...test } = parseTest(name, file).test
   return { ...test, sql: withoutAnnotations(file.text, (key) => OF_A_TEST.has(key)) }
 }
 

@@ -1,5 +1,6 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import { Code, ConnectError } from '@connectrpc/connect'
+import { NO_SPARK } from '../../lake/pipeline/config.ts'
 import type {
   RunQualityTestsRequestSchema,
   RunQualityTestsResponse,
@@ -34,14 +35,17 @@ export function makeRunnerPort(runners: Pool<RunnerClient>): RunnerPort {
       throw error
     })
   return {
-    validate: (request) =>
-      callOrNull((runner) => runner.validatePipeline(request, { timeoutMs: VALIDATION_MS })).catch(
-        (error): null => {
-          // A runner that has stopped answering counts as unreachable.
-          if (ConnectError.from(error).code === Code.DeadlineExceeded) return null
-          throw error
-        },
-      ),
+    async validate(request) {
+      const ask = (runner: RunnerClient) => runner.validatePipeline(request, { timeoutMs: VALIDATION_MS })
+      const answer = await callOrNull(ask).catch((error): null => {
+        // A runner that has stopped answering counts as unreachable.
+        if (ConnectError.from(error).code === Code.DeadlineExceeded) return null
+        throw error
+      })
+      if (answer === null || !lacksSpark(answer)) return answer
+      // Runs of the draft go to runners with this engine only, so one of them decides.
+      return (await runners.callAll(ask)).find((other) => !lacksSpark(other)) ?? answer
+    },
     runQualityTests(request, signal) {
       // The runner enforces the time limit. This timeout covers a runner that has stopped answering.
       const unresponsive = AbortSignal.timeout(QUALITY_TESTS_MS + limits.rpcTimeoutMs)
@@ -50,6 +54,9 @@ export function makeRunnerPort(runners: Pool<RunnerClient>): RunnerPort {
     },
   }
 }
+
+const lacksSpark = ({ files }: ValidatePipelineResponse) =>
+  files.some(({ errors }) => errors.includes(NO_SPARK))
 
 /** Codes of errors that the pipeline itself causes. */
 const PIPELINE_ERRORS: ReadonlySet<Code> = new Set([

@@ -1,5 +1,6 @@
 // Decides which runner may execute a run.
 import type { Placement } from '../../drizzle/schema/index.ts'
+import { SPARK_LABEL } from '../../lake/pipeline/config.ts'
 
 /** The offer of a runner to its runs. */
 export interface RunnerOffer {
@@ -44,7 +45,10 @@ export function takeSlot(slots: RunnerSlot[], placement: Placement | null): Runn
 /** Why none of the runners may execute the run; null: one of them may. */
 export function refusalOf(placement: Placement, offers: readonly RunnerOffer[]): string | null {
   if (offers.some((offer) => isOffered(placement, offer))) return null
-  const { runsOn, memoryBytes } = placement
+  const { memoryBytes } = placement
+  if (placement.runsOn.includes(SPARK_LABEL) && !offers.some(({ labels }) => labels.includes(SPARK_LABEL)))
+    return `no runner has engine spark: ${NO_SPARK_HELP}`
+  const runsOn = placement.runsOn.filter((label) => label !== SPARK_LABEL)
   const labels = `the labels ${runsOn.join(', ')} (runs_on)`
   if (memoryBytes === null) return `no runner has ${labels}`
   const most = Math.max(
@@ -56,5 +60,8 @@ export function refusalOf(placement: Placement, offers: readonly RunnerOffer[]):
   const memory = `${megabytes(memoryBytes)} of memory for one run (memory); the largest gives ${megabytes(most)}`
   return runsOn.length === 0 ? `no runner gives ${memory}` : `no runner with ${labels} gives ${memory}`
 }
+
+/** How an operator adds engine `spark` to a runner. */
+const NO_SPARK_HELP = 'set SPARK_REMOTE, or install pysail in the Python of a runner'
 
 const megabytes = (bytes: number) => `${Math.floor(bytes / 1_048_576)} MB`

@@ -1,10 +1,10 @@
 // Finds the caller of an S3 request by its signature.
 import type { Sender } from '../core/client-address.ts'
 import type { Clock } from '../core/clock.ts'
-import type { Identity } from '../core/identity.ts'
+import { type Identity, WORK } from '../core/identity.ts'
 import type { Failures } from '../core/rate-limit.ts'
 import { targetOf } from '../core/target.ts'
-import { type CredentialIssuer, type Grant, unknownKey } from './credentials.ts'
+import { type CredentialIssuer, type Grant, type TableGrant, unknownKey } from './credentials.ts'
 import { S3Error } from './errors.ts'
 import {
   checkTime,
@@ -54,7 +54,7 @@ export interface AuthenticateDeps {
   /** The address that clients are given; null: the address that the client itself used. */
   shownUrl: string | null
   /** Whether such callers still exist, such as an API key that was removed. */
-  admits(principal: Grant['principal']): boolean
+  admits(principal: TableGrant['principal']): boolean
 }
 
 export type S3Authenticate = ReturnType<typeof makeS3Authenticate>
@@ -86,9 +86,11 @@ export function makeS3Authenticate({ credentials, clock, failures, shownUrl, adm
       )
     credentials.checkUnexpired(grant)
     checkTime(signature, clock.now())
+    const caller = { grant, signature, signingKey: key }
+    if ('work' in grant) return { ...WORK, ...caller }
     if (!admits(grant.principal))
       throw new S3Error('InvalidToken', 'The caller of these credentials no longer exists.')
-    return { ...grant.principal, grant, signature, signingKey: key }
+    return { ...grant.principal, ...caller }
   }
 
   /** Counts a forgery. A correct signature is always accepted, because it cannot be guessed. */

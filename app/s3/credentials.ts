@@ -1,7 +1,9 @@
-// Keys for the files of one table, valid for a quarter of an hour. Nothing is stored: the session token holds the grant, and the
-// key id and the secret follow from the token by HMAC. All replicas share the key of the HMAC (catalog/store/token-key.ts).
+// Keys for files of the lake. Those for one table are valid for a quarter of an hour, and those for the work of a
+// token as long as the token. Nothing is stored: the session token holds the grant, and the key id and the secret follow from the token by
+// HMAC. All replicas share the key of the HMAC (catalog/store/token-key.ts).
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import type { TableName } from '../../lake/pipeline/names.ts'
+import type { Claims } from '../catalog/tokens.ts'
 import type { Clock } from '../core/clock.ts'
 import type { Identity } from '../core/identity.ts'
 import { S3Error } from './errors.ts'
@@ -16,7 +18,17 @@ const TOKEN_LENGTH_MAX = 12_288
 const PURPOSE = { token: 'sluice-s3-token-1.', id: 'sluice-s3-id-1.', secret: 'sluice-s3-secret-1.' }
 
 /** The rights of credentials. */
-export interface Grant {
+export type Grant = TableGrant | WorkGrant
+
+/** The rights of an engine that works with the token of an attempt or a preview: those of the token. */
+export interface WorkGrant {
+  work: Claims
+  /** Milliseconds since 1970. */
+  expiresAt: number
+}
+
+/** The rights of a caller on the files of one table. */
+export interface TableGrant {
   /** Keys that begin with one of these prefixes are readable. Each prefix ends in a slash. */
   prefixes: readonly string[]
   /** The directory of a table that takes new files; null: the credentials are read-only. */
@@ -44,21 +56,24 @@ export function makeCredentials(key: string, clock: Clock) {
   const mac = (purpose: string, text: string) => createHmac('sha256', key).update(purpose + text)
   const idOf = (token: string) => `SLUICE${mac(PURPOSE.id, token).digest('hex').slice(0, 14).toUpperCase()}`
   const secretOf = (token: string) => mac(PURPOSE.secret, token).digest('base64url')
+  const sign = (grant: Grant): S3Credentials => {
+    const payload = Buffer.from(JSON.stringify(grant)).toString('base64url')
+    const sessionToken = `${payload}.${mac(PURPOSE.token, payload).digest('base64url')}`
+    return {
+      accessKeyId: idOf(sessionToken),
+      secretAccessKey: secretOf(sessionToken),
+      sessionToken,
+      expiresAt: grant.expiresAt,
+    }
+  }
 
   return {
-    /** Credentials for a grant, valid for a quarter of an hour. */
-    issue(grant: Omit<Grant, 'expiresAt'>): S3Credentials {
-      const expiresAt = clock.now().getTime() + CREDENTIALS_MS
-      const claims: Grant = { ...grant, expiresAt }
-      const payload = Buffer.from(JSON.stringify(claims)).toString('base64url')
-      const sessionToken = `${payload}.${mac(PURPOSE.token, payload).digest('base64url')}`
-      return {
-        accessKeyId: idOf(sessionToken),
-        secretAccessKey: secretOf(sessionToken),
-        sessionToken,
-        expiresAt,
-      }
-    },
+    /** Credentials for the files of a table, valid for a quarter of an hour. */
+    issue: (grant: Omit<TableGrant, 'expiresAt'>): S3Credentials =>
+      sign({ ...grant, expiresAt: clock.now().getTime() + CREDENTIALS_MS }),
+
+    /** Credentials for the work of a token, valid as long as the token. */
+    issueForWork: (work: Claims): S3Credentials => sign({ work, expiresAt: work.expiresAt }),
 
     /**
      * The grant and the secret of presented credentials. Throws InvalidToken for a token of another key, and InvalidAccessKeyId

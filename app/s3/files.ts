@@ -1,11 +1,12 @@
 // Files of the lake for holders of credentials.
 import { createHash } from 'node:crypto'
 import { isLakeFileKey } from '../../lake/iceberg/format/location.ts'
+import type { WorkFiles, WorkObject } from '../catalog/work-files.ts'
 import type { Access } from '../core/access.ts'
 import { checkKey, InvalidKey } from '../objects/key.ts'
-import type { ByteRange, ObjectBody, ObjectInfo, ObjectStore } from '../objects/port.ts'
+import type { ByteRange, ObjectBody, ObjectInfo, ObjectPage, ObjectStore } from '../objects/port.ts'
 import type { S3Caller } from './authenticate.ts'
-import type { Grant } from './credentials.ts'
+import type { TableGrant } from './credentials.ts'
 import { accessDenied, S3Error } from './errors.ts'
 
 /** Parts of incomplete uploads are in `<directory of the table>/uploads/`. Nobody reads or lists them. */
@@ -15,39 +16,74 @@ export const isUploadPart = (key: string) => PART.test(key)
 export interface FileDeps {
   objects: ObjectStore
   /** Whether the caller may still see the table of a grant. Asked for callers with restricted visibility only. */
-  maySee(grant: Grant, access: Access): Promise<boolean>
+  maySee(grant: TableGrant, access: Access): Promise<boolean>
+  /** The files of engines that work with a token. */
+  works: WorkFiles
 }
+
+/** A readable file: its object in the store, and its facts. */
+export interface ReadableFile extends ObjectInfo {
+  object: WorkObject
+}
+
+/** A page of keys that begin with a prefix. */
+export type ListFiles = (prefix: string, page: { limit: number; after?: string }) => Promise<ObjectPage>
 
 export type LakeFiles = ReturnType<typeof makeLakeFiles>
 
-export function makeLakeFiles({ objects, maySee }: FileDeps) {
+export function makeLakeFiles({ objects, maySee, works }: FileDeps) {
   /** Throws AccessDenied without telling whether the object exists. */
-  async function checkReadable({ grant }: S3Caller, access: Access, key: string): Promise<void> {
+  async function objectOf({ grant }: S3Caller, access: Access, key: string): Promise<WorkObject> {
+    if (isUploadPart(key)) throw accessDenied()
+    if ('work' in grant) {
+      checkPlainKey(key)
+      const object = await works.object(grant.work, key)
+      if (object === null) throw accessDenied()
+      return object
+    }
     checkLakeKey(key)
-    if (isUploadPart(key) || !grant.prefixes.some((prefix) => key.startsWith(prefix))) throw accessDenied()
+    if (!grant.prefixes.some((prefix) => key.startsWith(prefix))) throw accessDenied()
     await checkVisible(grant, access)
+    return { key }
   }
 
   /** Rights may have ended since the credentials were issued. */
-  async function checkVisible(grant: Grant, access: Access): Promise<void> {
+  async function checkVisible(grant: TableGrant, access: Access): Promise<void> {
     if (!access.isAdmin && !(await maySee(grant, access))) throw accessDenied()
   }
 
   return {
-    checkVisible,
+    async describe(caller: S3Caller, access: Access, key: string): Promise<ReadableFile> {
+      const object = await objectOf(caller, access, key)
+      const found = await objects.head(object.key, object.version)
+      if (found === null) throw noSuchKey()
+      return { ...found, object }
+    },
 
-    async describe(caller: S3Caller, access: Access, key: string): Promise<ObjectInfo> {
-      await checkReadable(caller, access, key)
-      const found = await objects.head(key)
+    /** Call `describe` first: it checks the rights. */
+    async read({ key, version }: WorkObject, range: ByteRange | undefined): Promise<ObjectBody> {
+      const found = await objects.get(key, version, range)
       if (found === null) throw noSuchKey()
       return found
     },
 
-    /** Call `describe` first: it checks the rights. */
-    async read(key: string, range: ByteRange | undefined): Promise<ObjectBody> {
-      const found = await objects.get(key, undefined, range)
-      if (found === null) throw noSuchKey()
-      return found
+    /** Lists keys that begin with this prefix. Throws AccessDenied for a prefix that the credentials do not reach. */
+    async lister({ grant }: S3Caller, access: Access, prefix: string): Promise<ListFiles> {
+      if ('work' in grant) {
+        checkPlainKey(`${prefix}a`)
+        const found = await works.list(grant.work, prefix)
+        if (found === null) throw accessDenied()
+        return async (_, { after = '' }) => ({
+          objects: found.filter(({ key }) => key > after),
+          truncated: false,
+        })
+      }
+      // A shorter prefix would name files of other tables.
+      if (!grant.prefixes.some((allowed) => prefix.startsWith(allowed))) throw accessDenied()
+      // The folder itself is valid, and its name must be a plain key.
+      checkLakeKey(`${prefix}a`)
+      await checkVisible(grant, access)
+      return (from, page) => objects.list(from, page)
     },
   }
 }
@@ -56,13 +92,17 @@ const noSuchKey = () => new S3Error('NoSuchKey', 'The specified key does not exi
 
 /** Throws AccessDenied for a key that is no lake key, or that leads elsewhere after percent-decoding. */
 export function checkLakeKey(key: string): void {
+  checkPlainKey(key)
+  if (!isLakeFileKey(key)) throw accessDenied()
+}
+
+function checkPlainKey(key: string): void {
   try {
     checkKey(key)
   } catch (error) {
     if (!(error instanceof InvalidKey)) throw error
     throw accessDenied()
   }
-  if (!isLakeFileKey(key)) throw accessDenied()
 }
 
 /**

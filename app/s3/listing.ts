@@ -1,9 +1,8 @@
-// ListObjects and ListObjectsV2: the keys below one of the prefixes that the credentials reach.
+// ListObjects and ListObjectsV2: the keys below a prefix that the credentials reach.
 import { limits } from '../core/limits.ts'
-import type { ObjectStore, StoredObject } from '../objects/port.ts'
-import type { Grant } from './credentials.ts'
-import { accessDenied, S3Error } from './errors.ts'
-import { checkLakeKey, entityTagOf, isUploadPart } from './files.ts'
+import type { StoredObject } from '../objects/port.ts'
+import { S3Error } from './errors.ts'
+import { entityTagOf, isUploadPart, type ListFiles } from './files.ts'
 import { encoded } from './signature.ts'
 import { document, element, type Markup } from './xml.ts'
 
@@ -18,18 +17,16 @@ export interface ListRequest {
   bucket: string
 }
 
-/** The XML of a page. Throws AccessDenied for a prefix that the credentials do not reach. */
-export async function listing(objects: ObjectStore, grant: Grant, request: ListRequest): Promise<Markup> {
+/** The XML of a page of the keys that begin with the prefix. */
+export async function listing(list: ListFiles, prefix: string, request: ListRequest): Promise<Markup> {
   const { parameter, bucket } = request
-  const prefix = parameter('prefix') ?? ''
-  checkPrefix(grant, prefix)
   const isV2 = parameter('list-type') === '2'
   const token = parameter('continuation-token')
   const after =
     (isV2 ? (token === null ? parameter('start-after') : afterOf(token)) : parameter('marker')) ?? ''
   const limit = limitOf(parameter('max-keys'))
   const delimiter = parameter('delimiter') ?? ''
-  const page = await pageOf(objects, { prefix, delimiter, after, limit })
+  const page = await pageOf(list, { prefix, delimiter, after, limit })
   const isEncoded = parameter('encoding-type') === 'url'
   const shown = (text: string) => (isEncoded ? text.split('/').map(encoded).join('/') : text)
   const optional = (name: string, text: string | null) => (text ? [element(name, text)] : [])
@@ -66,13 +63,6 @@ const contents = ({ key, size, modified }: StoredObject, shown: (text: string) =
     element('StorageClass', 'STANDARD'),
   ])
 
-/** The prefix must lie inside the grant. A shorter one would name files of other tables. */
-function checkPrefix({ prefixes }: Grant, prefix: string): void {
-  if (!prefixes.some((allowed) => prefix.startsWith(allowed))) throw accessDenied()
-  // The folder itself is valid, and its name must be a plain key.
-  checkLakeKey(`${prefix}a`)
-}
-
 interface Wanted {
   prefix: string
   delimiter: string
@@ -87,13 +77,13 @@ interface Page {
   next: string | null
 }
 
-async function pageOf(objects: ObjectStore, { prefix, delimiter, after, limit }: Wanted): Promise<Page> {
+async function pageOf(list: ListFiles, { prefix, delimiter, after, limit }: Wanted): Promise<Page> {
   const entries: Page['entries'] = []
   if (limit === 0) return { entries, next: null }
   let position = after
   for (;;) {
     const batch = Math.min(limits.listCap, PAGE_MAX + 1)
-    const found = await objects.list(prefix, { limit: batch, after: position })
+    const found = await list(prefix, { limit: batch, after: position })
     for (const object of found.objects) {
       if (isUploadPart(object.key)) {
         position = object.key

@@ -18,7 +18,7 @@ import { pairsOf } from './signature.ts'
 import { uploadParts } from './upload-parts.ts'
 import { document, element, type Markup, xmlResponse } from './xml.ts'
 
-export type S3Parts = Pick<S3Service, 'objects' | 'files' | 'writes' | 'bucket' | 'log'>
+export type S3Parts = Pick<S3Service, 'files' | 'writes' | 'bucket' | 'log'>
 
 /** Parameters that sign or name a request, or that change headers of its answer. They change no operation. */
 const NEUTRAL = /^(x-id|x-amz-[\w-]+|response-[\w-]+)$/i
@@ -78,15 +78,16 @@ function callIn(request: Request, { bucket }: S3Parts): Call {
 
 async function bucketResponse(
   { request, caller, access, parameters }: Call,
-  { objects, files, bucket }: S3Parts,
+  { files, bucket }: S3Parts,
 ): Promise<Response> {
   checkParameters(parameters, ['location', ...LIST_PARAMETERS])
   if (exchangeOf(request).isHead) return new Response(null, { headers: { 'x-amz-bucket-region': REGION } })
   // The region us-east-1 has this empty answer.
   if (parameters.has('location')) return xmlResponse(document('LocationConstraint', ''))
-  await files.checkVisible(caller.grant, access)
   const parameter = (name: string) => parameters.get(name) ?? null
-  return xmlResponse(await listing(objects, caller.grant, { parameter, bucket }))
+  const prefix = parameter('prefix') ?? ''
+  const list = await files.lister(caller, access, prefix)
+  return xmlResponse(await listing(list, prefix, { parameter, bucket }))
 }
 
 async function objectResponse(call: Call, parts: S3Parts): Promise<Response> {
@@ -98,7 +99,7 @@ async function objectResponse(call: Call, parts: S3Parts): Promise<Response> {
   const { headers } = request
   const { isHead } = exchangeOf(request)
   const info = await files.describe(caller, access, key)
-  const etag = entityTagOf(key, info.size)
+  const etag = entityTagOf(info.object.key + (info.object.version ?? ''), info.size)
   const shown = { ...headersOf(info, etag), ...idOf(request) }
   const [required, known] = [headers.get('if-match'), headers.get('if-none-match')]
   if (required !== null && preconditionOf({ 'if-match': required })?.(etag) === false)
@@ -119,7 +120,7 @@ async function objectResponse(call: Call, parts: S3Parts): Promise<Response> {
   }
   const status = range === null ? 200 : 206
   if (isHead) return new Response(null, { status, headers: part })
-  const { body } = await files.read(key, range ?? undefined)
+  const { body } = await files.read(info.object, range ?? undefined)
   return new Response(body, { status, headers: part })
 }
 

@@ -6,7 +6,7 @@ import type { Log } from '../core/log.ts'
 import { makeFailures } from '../core/rate-limit.ts'
 import type { ObjectStore } from '../objects/port.ts'
 import { endpointOf, makeS3Authenticate } from './authenticate.ts'
-import type { CredentialIssuer, Grant } from './credentials.ts'
+import type { CredentialIssuer, TableGrant } from './credentials.ts'
 import { type FileDeps, makeLakeFiles } from './files.ts'
 import { makeLakeWrites, type WriteDeps } from './writes.ts'
 
@@ -19,6 +19,7 @@ export interface S3Deps {
   /** The name of the only bucket. */
   bucket: string
   credentials: CredentialIssuer
+  works: FileDeps['works']
   maySee: FileDeps['maySee']
   mayWrite: WriteDeps['mayWrite']
   clock: Clock
@@ -52,7 +53,7 @@ export function makeS3Service(deps: S3Deps) {
 /** Credentials end with the way in which their caller authenticated: a removed key, or an API that is no longer open. */
 function admitsOf({ apiKeys, oidc, plugins }: S3Config) {
   const hasUsers = oidc !== null || plugins.auth !== null
-  return ({ kind, name }: Grant['principal']): boolean => {
+  return ({ kind, name }: TableGrant['principal']): boolean => {
     switch (kind) {
       case 'anonymous':
         return apiKeys.length === 0 && !hasUsers
@@ -60,6 +61,8 @@ function admitsOf({ apiKeys, oidc, plugins }: S3Config) {
         return apiKeys.some((key) => key.name === name)
       case 'user':
         return hasUsers
+      case 'work':
+        return false
     }
   }
 }

@@ -1,6 +1,8 @@
 import { expect, test } from 'bun:test'
 import { duringTests } from '../../tools/test/during.ts'
+import { seesAll } from '../access/code-visibility.ts'
 import { openTestCatalog } from '../catalog/test-catalog.ts'
+import { makeWorkFiles } from '../catalog/work-files.ts'
 import { newId } from '../core/ids.ts'
 import { bytesOf } from '../objects/body.ts'
 import type { ObjectStore } from '../objects/port.ts'
@@ -28,7 +30,9 @@ const replica = (isReady: () => Promise<void>) => {
       }
     },
   }
-  return makeLakeWrites({ sql: catalog.sql, objects, newId, mayWrite: async () => true })
+  const { sql } = catalog
+  const works = makeWorkFiles({ sql, objects, codeVisibility: seesAll })
+  return makeLakeWrites({ sql, objects, newId, works, mayWrite: async () => true })
 }
 const codeOf = (error: { s3Code?: string }) => error.s3Code ?? String(error)
 

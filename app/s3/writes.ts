@@ -1,11 +1,12 @@
 // New files of the lake. A file is written once: an existing key is refused, and nothing is ever deleted.
 import type { Sql } from '../../drizzle/client.ts'
+import type { WorkFiles } from '../catalog/work-files.ts'
 import type { Access } from '../core/access.ts'
 import type { NewId } from '../core/ids.ts'
 import { limits } from '../core/limits.ts'
 import type { Body, ObjectStore, StoredObject } from '../objects/port.ts'
 import type { S3Caller } from './authenticate.ts'
-import type { Grant } from './credentials.ts'
+import type { TableGrant } from './credentials.ts'
 import { accessDenied, S3Error } from './errors.ts'
 import { checkLakeKey, entityTagOf } from './files.ts'
 import { alone } from './store.ts'
@@ -28,7 +29,9 @@ export interface WriteDeps {
   objects: ObjectStore
   newId: NewId
   /** Whether the caller may still write the table of a grant. Asked for callers with restricted visibility only. */
-  mayWrite(grant: Grant, access: Access): Promise<boolean>
+  mayWrite(grant: TableGrant, access: Access): Promise<boolean>
+  /** The directories of engines that work with a token. */
+  works: WorkFiles
 }
 
 /** A part in the order of a client: its number and its entity tag. */
@@ -43,16 +46,16 @@ export type LakeWrites = ReturnType<typeof makeLakeWrites>
  * The parts of an incomplete upload are lake files below `<directory of the table>/uploads/`. No table refers to them, so the
  * duty for unreferenced files removes abandoned ones (catalog/unreferenced-files.ts). Any replica can continue an upload.
  */
-export function makeLakeWrites({ sql, objects, newId, mayWrite }: WriteDeps) {
+export function makeLakeWrites({ sql, objects, newId, mayWrite, works }: WriteDeps) {
   /** The directory that takes the parts of uploads. Throws AccessDenied for a key that is not writable. */
   async function uploadsFor({ grant }: S3Caller, access: Access, key: string): Promise<string> {
     checkLakeKey(key)
-    const { write } = grant
+    const write = 'work' in grant ? await works.directory(grant.work, key) : grant.write
     if (write === null || !key.startsWith(write) || !WRITABLE.test(key.slice(write.length)))
       throw accessDenied()
     if (key.split('/').some((segment) => Buffer.byteLength(segment) > SEGMENT_BYTES_MAX))
       throw new S3Error('KeyTooLongError', 'A name between two slashes is too long.')
-    if (!access.isAdmin && !(await mayWrite(grant, access))) throw accessDenied()
+    if (!('work' in grant) && !access.isAdmin && !(await mayWrite(grant, access))) throw accessDenied()
     return `${write}uploads/`
   }
 

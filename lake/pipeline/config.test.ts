@@ -28,6 +28,7 @@ describe('reading a configuration', () => {
         merge: 'auto',
         reviewTimeoutHours: 72,
         reviewers: 'any',
+        engine: 'duckdb',
         runsOn: [],
         memory: null,
         priority: 0,
@@ -60,6 +61,7 @@ keep_failed_hours: 0.5
 merge: review
 review_timeout_hours: 4
 reviewers: four-eyes
+engine: spark
 runs_on: [gpu, eu]
 memory: 16GB
 priority: -5
@@ -86,6 +88,7 @@ priority: -5
       merge: 'review',
       reviewTimeoutHours: 4,
       reviewers: 'four-eyes',
+      engine: 'spark',
       runsOn: ['gpu', 'eu'],
       memory: 17_179_869_184,
       priority: -5,
@@ -119,6 +122,7 @@ SELECT 1
       merge: 'auto',
       reviewTimeoutHours: 72,
       reviewers: 'any',
+      engine: 'duckdb',
       runsOn: ['gpu', 'eu'],
       memory: 536_870_912,
       priority: -1,

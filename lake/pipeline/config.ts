@@ -29,6 +29,14 @@ export interface PartitionBy {
   transform: (typeof PARTITION_TRANSFORMS)[number]
 }
 
+/** The engine for the SQL of a pipeline. `auto`: DuckDB, and then Spark when DuckDB lacks memory. */
+export const ENGINES = ['duckdb', 'spark', 'auto'] as const
+/** The label of runners that can execute Spark SQL. */
+export const SPARK_LABEL = 'engine.spark'
+/** The error of a runner without this label. */
+export const NO_SPARK =
+  'engine spark: this runner has neither SPARK_REMOTE nor Sail: set SPARK_REMOTE, or install pysail in its Python'
+
 /** A label of a runner (`RUNNER_LABELS`), which pipelines name in `runs_on`. */
 export const RUNNER_LABEL = /^[a-z0-9][a-z0-9._-]{0,62}$/
 
@@ -54,6 +62,7 @@ export interface PipelineConfig {
   merge: (typeof MERGES)[number]
   reviewTimeoutHours: number
   reviewers: (typeof REVIEWERS)[number]
+  engine: (typeof ENGINES)[number]
   /** Labels that the runner must have. */
   runsOn: readonly string[]
   /** Bytes of memory that the engine needs; null: any runner is enough. */
@@ -123,6 +132,7 @@ const DEFAULTS: PipelineConfig = {
   merge: 'auto',
   reviewTimeoutHours: 72,
   reviewers: 'any',
+  engine: 'duckdb',
   runsOn: [],
   memory: null,
   priority: 0,
@@ -155,6 +165,7 @@ const READERS: { [Name in keyof PipelineConfig]: (value: unknown) => PipelineCon
   merge: (value) => oneOf(value, MERGES),
   reviewTimeoutHours: (value) => wholeNumber(value, CONFIG_LIMITS.reviewTimeoutHours, 1),
   reviewers: (value) => oneOf(value, REVIEWERS),
+  engine: (value) => oneOf(value, ENGINES),
   runsOn: labels,
   memory: memorySize,
   priority,
@@ -177,6 +188,7 @@ export function parseConfig(files: { config?: TextFile; source?: TextFile }): Pa
   const origin = apply(settings, parsed)
   checkHistoryColumns(parsed, origin)
   checkView(parsed, origin, files.source)
+  checkEngine(parsed, origin, files.source)
   warnWithoutReview(parsed, origin)
   const need = NEEDS[parsed.config.mergeStrategy]
   if (need !== undefined && !has(parsed.config, need) && !parsed.errors.some(({ key }) => key === need)) {
@@ -279,6 +291,21 @@ function checkView(
     if (name !== undefined && JSON.stringify(config[name]) !== JSON.stringify(DEFAULTS[name]))
       refuseKey(key, `${key} cannot be used with materialized: view, because a view stores no rows`)
   }
+}
+
+/** Python and stored views have engines of their own. */
+function checkEngine(
+  { config, errors }: ParsedConfig,
+  origin: ReadonlyMap<string, Setting>,
+  source: TextFile | undefined,
+): void {
+  const { engine, materialized } = config
+  if (engine === 'duckdb') return
+  const isPython = source !== undefined && commentMarkOf(source.path) === '#'
+  if (!isPython && materialized !== 'view') return
+  const { file, line } = origin.get('engine') ?? { file: 'config.yaml', line: undefined }
+  const kind = isPython ? 'a pipeline of type python' : 'materialized: view'
+  errors.push({ file, line, key: 'engine', message: `engine: ${engine} cannot be used with ${kind}` })
 }
 
 function has(config: PipelineConfig, key: 'unique_key' | 'partition_column'): boolean {

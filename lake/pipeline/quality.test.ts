@@ -15,6 +15,7 @@ test('finds quality tests by folder, extension and valid name', () => {
 
 test('reads the header of a quality test', () => {
   const text = `-- @severity: warn
+-- @engine: spark
 -- @description: no flight without a day
 -- @tags: nulls, , core
 -- @remediation: ask the airport
@@ -23,6 +24,7 @@ SELECT 1 -- @severity: error`
     test: {
       name: 'days',
       severity: 'warn',
+      engine: 'spark',
       description: 'no flight without a day',
       tags: ['nulls', 'core'],
       remediation: 'ask the airport',

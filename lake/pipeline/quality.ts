@@ -4,11 +4,14 @@ import type { ConfigProblem, TextFile } from './config.ts'
 import { shown } from './names.ts'
 
 export type Severity = 'error' | 'warn'
+export type TestEngine = 'duckdb' | 'spark'
 
 export interface QualityTest {
   /** The file's name without `.sql`. */
   name: string
   severity: Severity
+  /** The engine that executes the test. */
+  engine: TestEngine
   description: string
   tags: string[]
   remediation: string
@@ -37,7 +40,7 @@ export const testPathOf = (name: string) => `${FOLDER}${name}.sql`
 /** Reads the header of a test file. An unreadable severity counts as `error`, so the test still gates. Never throws. */
 export function parseTest(name: string, { path, text }: TextFile): ParsedTest {
   const parsed: ParsedTest = {
-    test: { name, severity: 'error', description: '', tags: [], remediation: '' },
+    test: { name, severity: 'error', engine: 'duckdb', description: '', tags: [], remediation: '' },
     errors: [],
     warnings: [],
   }
@@ -45,7 +48,16 @@ export function parseTest(name: string, { path, text }: TextFile): ParsedTest {
     if (key === 'description') parsed.test.description = value
     else if (key === 'remediation') parsed.test.remediation = value
     else if (key === 'tags') parsed.test.tags = splitList(value)
-    else if (key !== 'severity')
+    else if (key === 'engine') {
+      if (value === 'duckdb' || value === 'spark') parsed.test.engine = value
+      else
+        parsed.errors.push({
+          file: path,
+          line,
+          key,
+          message: `engine: must be duckdb or spark, not ${shown(value)}`,
+        })
+    } else if (key !== 'severity')
       parsed.warnings.push({ file: path, line, key, message: `unknown key ${shown(key)} is ignored` })
     else if (value === 'error' || value === 'warn') parsed.test.severity = value
     else

@@ -64,6 +64,8 @@ export interface EnvReader {
   oneOf<Word extends string>(name: string, words: readonly [Word, ...Word[]]): Word
   /** Texts separated by commas; empty if the variable is not set. `rule` says what each text must be. */
   list(name: string, isValid: (text: string) => boolean, rule: string): string[]
+  /** A parsed text; null if the variable is not set. `rule` says what the text must be; `parse` returns null for another. */
+  parsed<Value>(name: string, parse: (text: string) => Value | null, rule: string): Value | null
 }
 
 /**
@@ -108,6 +110,12 @@ export function readSettings(
       const texts = list(name, '')
       if (!texts.every(isValid)) problems.push(`${name} must be ${rule}, separated by commas`)
       return texts
+    },
+    parsed(name, parse, rule) {
+      const given = text(name)
+      const value = given === undefined ? null : parse(given)
+      if (given !== undefined && value === null) problems.push(`${name} must be ${rule}`)
+      return value
     },
   }
   const ownSettings = own(read)

@@ -2,6 +2,7 @@
 // its own port. Each attempt brings a token for the data that it may access.
 import { join } from 'node:path'
 import { endInOrder } from '../../app/core/process/lifeline.ts'
+import { SPARK_LABEL } from '../../lake/pipeline/config.ts'
 import { QueryService } from '../../proto/gen/sluice/query/v1/query_pb.ts'
 import { RunnerService } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import { startTracing } from '../../proto/spans.ts'
@@ -22,6 +23,7 @@ import {
   lakeDirectories,
   NoSandbox,
 } from '../sandbox/engine-sandbox.ts'
+import { findSpark } from '../spark/engines.ts'
 import { makeAttemptExecution } from './attempt/attempt-execution.ts'
 import { makeAttempts } from './attempt/attempts.ts'
 import { watchDisks } from './attempt/disk-watch.ts'
@@ -68,6 +70,14 @@ async function run(settings: RunnerSettings, log: Log): Promise<void> {
     writable: [...new Set([directories.python, pythonDirectory])],
   }
   const sandbox = await chooseEngineSandbox(settings.sandbox, view, log)
+  const spark = findSpark({
+    cluster: settings.spark,
+    pythonBin: settings.python.bin,
+    sandbox: sandbox.step,
+    isSandboxOff: settings.sandbox === 'off',
+    spillBytes: settings.engine.tempLimitBytes,
+    log,
+  })
   const division = {
     total: settings.total,
     floor: { memoryBytes: settings.engine.memoryLimitBytes, threads: settings.engine.threads },
@@ -110,6 +120,7 @@ async function run(settings: RunnerSettings, log: Log): Promise<void> {
     pool,
     interpreters,
     pythonLimits: settings.python,
+    spark: await spark,
   }
   const attempts = makeAttempts({
     concurrency: settings.concurrency,
@@ -118,15 +129,16 @@ async function run(settings: RunnerSettings, log: Log): Promise<void> {
     waitsFor: disks.shortage,
     log,
   })
+  const labels = [...settings.labels, ...(resourceOptions.spark === null ? [] : [SPARK_LABEL])]
   const apis = makeApiAddresses(settings.apiUrls)
   const service = makeRunnerService({
     apis,
     attempts,
     testMain: makeTestMain(resourceOptions),
     interpreters,
-    checkSql: makeSqlCheck(pool),
+    checkSql: makeSqlCheck(pool, resourceOptions.spark !== null),
     maintain: makeMaintain(resourceOptions, attempts),
-    offer: { labels: [...settings.labels], runMemoryBytes: BigInt(memoryAlone(division)) },
+    offer: { labels, runMemoryBytes: BigInt(memoryAlone(division)) },
   })
   const server = await serveRpc(settings, {
     ...SERVED,

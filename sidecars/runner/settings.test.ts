@@ -26,6 +26,8 @@ test('only a scratch directory and the token are required', () => {
     outputBytes: 64 * GIB,
     floorBytes: null,
     labels: [],
+    spark: null,
+    autoSpillBytes: null,
     sandbox: 'auto',
     python: {
       bin: null,

@@ -13,6 +13,7 @@ import {
 } from '../core/settings.ts'
 import type { ShareSize } from '../engine/shares.ts'
 import { type DiskLimit, SANDBOX_MODES, type SandboxMode } from '../sandbox/ladder.ts'
+import { type SparkAddress, sparkAddressIn } from '../spark/address.ts'
 
 const PORT = 8081
 /** Share of the machine's memory for all engines together. Everything else uses the rest. */
@@ -47,6 +48,10 @@ export interface RunnerSettings extends Settings {
   floorBytes: number | null
   /** Labels that pipelines may name in `runs_on`. */
   labels: readonly string[]
+  /** The Spark cluster (SPARK_REMOTE); null: none, but Sail may be installed. */
+  spark: SparkAddress | null
+  /** Spilled bytes at which a run with `engine: auto` moves to Spark; null: only a lack of memory moves it. */
+  autoSpillBytes: number | null
   /** The sandbox for SQL and Python of users. */
   sandbox: SandboxMode
   python: {
@@ -68,13 +73,21 @@ export function parseSettings(env: Env, machine: Machine): RunnerSettings {
   let own:
     | Pick<
         RunnerSettings,
-        'total' | 'runSeconds' | 'outputBytes' | 'floorBytes' | 'labels' | 'sandbox' | 'python'
+        | 'total'
+        | 'runSeconds'
+        | 'outputBytes'
+        | 'floorBytes'
+        | 'labels'
+        | 'spark'
+        | 'autoSpillBytes'
+        | 'sandbox'
+        | 'python'
       >
     | undefined
   const common = readSettings(
     env,
     { port: PORT, grpcPort: 'RUNNER_GRPC_PORT' },
-    ({ number, bytes, oneOf, list }) => {
+    ({ number, bytes, oneOf, list, parsed }) => {
       const concurrency = number('RUNNER_CONCURRENCY', 4, { min: 1, max: CONCURRENCY_MAX })
       const threads = number('ENGINE_THREADS', machine.cores, { min: 1, max: THREADS_MAX })
       const seconds = number('PYTHON_TIMEOUT', 3_600, { min: 1, max: DAY_SECONDS })
@@ -94,6 +107,8 @@ export function parseSettings(env: Env, machine: Machine): RunnerSettings {
           (label) => RUNNER_LABEL.test(label),
           `labels that match ${RUNNER_LABEL.source}`,
         ),
+        spark: parsed('SPARK_REMOTE', sparkAddressIn, 'an address such as sc://host:15002'),
+        autoSpillBytes: bytes('AUTO_SPILL_LIMIT', 0) || null,
         sandbox: oneOf('SANDBOX', SANDBOX_MODES),
         python: {
           bin: env.PYTHON_BIN?.trim() || null,

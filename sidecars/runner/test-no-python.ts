@@ -1,7 +1,7 @@
-// For tests of SQL: a runner on a machine without Python.
+// For tests of SQL: a runner on a machine without Python and Spark.
 import type { AttemptResourcesOptions } from './attempt/attempt-resources.ts'
 
-export const noPython: Pick<AttemptResourcesOptions, 'interpreters' | 'pythonLimits'> = {
+export const noPython: Pick<AttemptResourcesOptions, 'interpreters' | 'pythonLimits' | 'spark'> = {
   interpreters: {
     acquire: () => Promise.reject(new Error('there is no Python')),
     sandbox: () => null,
@@ -9,4 +9,5 @@ export const noPython: Pick<AttemptResourcesOptions, 'interpreters' | 'pythonLim
     stop: () => Promise.resolve(),
   },
   pythonLimits: { memoryBytes: 1, seconds: 1 },
+  spark: null,
 }

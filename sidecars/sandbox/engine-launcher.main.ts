@@ -22,8 +22,9 @@ try {
   for (const [name, value] of spec.limits) kernel.limit(name, value)
   kernel.dropCapabilities()
   kernel.settle()
-  if (spec.places !== null) kernel.seeOnly(spec.places)
-  kernel.become(spec.command, spec.env, spec.channel)
+  if (spec.places !== null) kernel.seeOnly(spec.places, spec.ports)
+  const own = Object.entries(process.env).map(([name, value]) => `${name}=${value}`)
+  kernel.become(spec.command, spec.env ?? own, spec.channel)
 } catch (error) {
   process.stderr.write(`engine process: ${error instanceof Error ? error.message : String(error)}\n`)
   process.exit(1)

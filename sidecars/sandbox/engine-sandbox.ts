@@ -4,7 +4,7 @@ import { dirname, join, resolve } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { LAKE_PREFIX } from '../../lake/iceberg/format/location.ts'
 import type { Log } from '../core/log.ts'
-import { type AccessPaths, type LimitName, openKernel, Unavailable } from './kernel.ts'
+import { type AccessPaths, type LimitName, openKernel, type Ports, Unavailable } from './kernel.ts'
 import { DEVICES, type SandboxMode } from './ladder.ts'
 
 // The sandbox around engine processes (docs/adr/0020-engine-sandbox.md), the second barrier after DuckDB's own lock. Code that
@@ -33,12 +33,15 @@ export interface EngineView {
 /** The argument of engine-launcher.main.ts. */
 export interface EngineSandboxSpec {
   command: readonly string[]
-  env: readonly string[]
+  /** Null: the environment of the launcher. */
+  env: readonly string[] | null
   /** The descriptor of the IPC channel through which the engine receives its work. */
   channel: number
   niceness: number
   limits: readonly (readonly [LimitName, number])[]
   places: AccessPaths | null
+  /** None if omitted. */
+  ports?: Ports
 }
 
 export interface EngineStart {
@@ -76,6 +79,7 @@ const PROBE = here('./sandbox-probe.main.ts')
 const PROBE_MS = 60_000
 /** The descriptor that Bun.spawn gives to the IPC channel of a child with three standard descriptors. */
 const CHANNEL = 3
+const STANDARD_ERROR = 2
 const OPEN_FILES = 8_192
 
 /** Directories of libraries that a program needs to start, and the engine to load. */
@@ -139,6 +143,41 @@ function commandOf(
           },
   }
   return [bun, LAUNCHER, JSON.stringify(spec)]
+}
+
+/** A program of others that works as an engine, such as Sail. */
+export interface ProgramStart {
+  command: readonly string[]
+  directory: string
+  niceness: number
+  /** Paths that the program reads to start. */
+  readable: readonly string[]
+  ports: Ports
+}
+
+/** The sandboxes of programs of others. They need more system calls than engines, so only Landlock confines them. */
+export type ProgramSandboxStep = Exclude<EngineSandboxStep, 'seccomp'>
+
+/** Returns the command that starts the program in the sandbox of this step, with the environment of the launcher. */
+export function programCommand(step: ProgramSandboxStep, start: ProgramStart): string[] {
+  const { command, directory, niceness, readable, ports } = start
+  if (step === 'none') return [...command]
+  const [program = ''] = command
+  const spec: EngineSandboxSpec = {
+    command,
+    env: null,
+    channel: STANDARD_ERROR,
+    niceness,
+    limits: [['CORE', 0]],
+    places: {
+      readable: [...SYSTEM_FILES, ...readable],
+      executable: [...LIBRARIES, program],
+      writable: [directory],
+      devices: DEVICES,
+    },
+    ports,
+  }
+  return [process.execPath, LAUNCHER, JSON.stringify(spec)]
 }
 
 /** Directories of packages, which may be installed anywhere above the service. */

@@ -61,7 +61,8 @@ const WRITE = READ | WRITE_FILE | REMOVE_DIR | REMOVE_FILE | MAKE_DIR | MAKE_REG
 const OF_A_FILE = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE
 /** File access rights that each version of Landlock can check. The last entry also serves all later versions. */
 const FILE_ACCESS = [13, 14, 15, 15, 16].map((rights) => 2 ** rights - 1)
-const BIND_AND_CONNECT = 3n
+const BIND = 1n
+const CONNECT = 2n
 const ABSTRACT_SOCKETS_AND_SIGNALS = 3n
 
 /** Numbers from /usr/include. `struct rlimit` is two words of 64 bits. */
@@ -76,6 +77,12 @@ export interface AccessPaths {
   writable: readonly string[]
   /** Special files that may be read and written. */
   devices: readonly string[]
+}
+
+/** TCP ports of any address. Older kernels cannot check ports, and allow all. */
+export interface Ports {
+  listen: readonly number[]
+  connect: readonly number[]
 }
 
 /** Opens the kernel interface of this machine. Throws Unavailable. */
@@ -157,15 +164,18 @@ export class Kernel {
     this.#syscall('capabilities', this.#numbers.capset, pointerTo(header), pointerTo(none))
   }
 
-  /** Restricts this thread, its children and its later programs to these paths, and forbids the network. */
-  seeOnly({ readable, executable, writable, devices }: AccessPaths): void {
+  /** Restricts this thread, its children and its later programs to these paths and TCP ports. */
+  seeOnly(
+    { readable, executable, writable, devices }: AccessPaths,
+    ports: Ports = { listen: [], connect: [] },
+  ): void {
     const version = this.#syscall('landlock_create_ruleset', LANDLOCK_CREATE, 0, 0, 1)
     if (version < 1) throw new Unavailable('the kernel has no Landlock')
     const handled = FILE_ACCESS[Math.min(version, FILE_ACCESS.length) - 1]
     assert(handled !== undefined, `no file access rights for Landlock version ${version}`)
     const attributes = new BigUint64Array([
       BigInt(handled),
-      ...(version >= 4 ? [BIND_AND_CONNECT] : []),
+      ...(version >= 4 ? [BIND | CONNECT] : []),
       ...(version >= 6 ? [ABSTRACT_SOCKETS_AND_SIGNALS] : []),
     ])
     const ruleset = this.#syscall(
@@ -178,6 +188,10 @@ export class Kernel {
     for (const path of executable) this.#addPath(ruleset, path, (READ | EXECUTE) & handled)
     for (const path of writable) this.#addPath(ruleset, path, WRITE & handled)
     for (const path of devices) this.#addPath(ruleset, path, READ_FILE | WRITE_FILE)
+    if (version >= 4) {
+      for (const port of ports.listen) this.#addPort(ruleset, port, BIND)
+      for (const port of ports.connect) this.#addPort(ruleset, port, CONNECT)
+    }
     this.#syscall('landlock_restrict_self', LANDLOCK_RESTRICT, ruleset, 0)
     closeSync(ruleset)
   }
@@ -240,6 +254,11 @@ export class Kernel {
     } finally {
       closeSync(descriptor)
     }
+  }
+
+  #addPort(ruleset: number, port: number, access: bigint): void {
+    const rule = new BigUint64Array([access, BigInt(port)])
+    this.#syscall('landlock_add_rule', LANDLOCK_ADD, ruleset, 2, pointerTo(rule))
   }
 
   #syscall(what: string, number: number, ...args: (number | bigint)[]): number {

@@ -8,6 +8,8 @@ export interface Python {
   executable: string
   /** The full version, such as `3.11.7`. */
   version: string
+  /** The version of Sail (package pysail); null: not installed. */
+  sail: string | null
   /** Absolute paths that the interpreter reads to start and to import, including its shared libraries. */
   readable: string[]
 }
@@ -21,14 +23,16 @@ const SHARED_PREFIXES = ['/', '/usr', '/usr/local']
 const QUESTION = `
 import json, os, sys, sysconfig
 if sys.version_info < (3, 9): sys.exit("found Python %d.%d" % sys.version_info[:2])
-import ctypes, decimal, datetime, uuid, zoneinfo
+import ctypes, decimal, datetime, uuid, zoneinfo, importlib.metadata
 paths = [sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix] + sys.path
 paths += [sysconfig.get_config_var("LIBDIR") or "", os.path.realpath(sys.executable)]
 try:
     maps = open("/proc/self/maps").read().split("\\n")
     paths += [os.path.dirname(line.split(None, 5)[5]) for line in maps if ".so" in line]
 except OSError: pass
-print(json.dumps({"executable": sys.executable, "version": sys.version.split()[0], "paths": [p for p in paths if os.path.isabs(p)]}))
+try: sail = importlib.metadata.version("pysail")
+except importlib.metadata.PackageNotFoundError: sail = None
+print(json.dumps({"executable": sys.executable, "version": sys.version.split()[0], "sail": sail, "paths": [p for p in paths if os.path.isabs(p)]}))
 `
 
 /**
@@ -72,12 +76,13 @@ async function describe(path: string): Promise<Python | string> {
   ])
   if (code !== 0)
     return `${path} cannot run pipelines: Python ${OLDEST} or newer with its standard library is required (${errorOutput.trim().split('\n').at(-1)})`
-  const { executable, version, paths } = JSON.parse(output) as {
+  const { executable, version, sail, paths } = JSON.parse(output) as {
     executable: string
     version: string
+    sail: string | null
     paths: string[]
   }
-  return { executable, version, readable: withoutNested([...paths, ...SYSTEM_PATHS]) }
+  return { executable, version, sail, readable: withoutNested([...paths, ...SYSTEM_PATHS]) }
 }
 
 const SYSTEM_PATHS = [

@@ -10,7 +10,8 @@ const ROOT = join(import.meta.dirname, '..', '..')
 const CODE =
   '{app,bench,drizzle,e2e,examples,inspector,lake,machines,proto,sidecars,tools,workers,.setup}/**/*.{ts,js,mjs,py,proto,sql}'
 const DOCUMENTS = '**/*.md'
-const GENERATED = /^(proto\/gen|drizzle\/migrations|docs\/statecharts|\.bun|\.git)\/|(^|\/)node_modules\//
+const GENERATED =
+  /^(proto\/gen|proto\/spark|drizzle\/migrations|docs\/statecharts|\.bun|\.git)\/|(^|\/)node_modules\//
 
 const SENTENCE_WORDS_MAX = 25
 const TITLE_WORDS_MAX = 14

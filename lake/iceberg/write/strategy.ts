@@ -195,6 +195,33 @@ export function checkWrite(write: Pick<ResultWrite, 'rules' | 'columns' | 'table
   shapeOfResult(write)
 }
 
+/**
+ * The change that gives a table the columns, partitions and properties of a result, without its rows. Another engine can then
+ * write the rows. `operation` is null when the table has all that already.
+ * @throws UnsupportedWrite, UnsupportedColumn, IncompatibleColumn, UnsupportedPartition, UnsupportedTable
+ */
+export function shapeTable(
+  write: Pick<ResultWrite, 'rules' | 'columns' | 'table' | 'stage' | 'at'>,
+): TableChange {
+  const { change } = shapeOfResult(write)
+  const { metadata, schema, partitionSpec, properties } = change
+  const { isNewSchema, spec } = schemaAndSpecOf({ metadata, schema: schema.schema, partitionSpec })
+  const isChanged =
+    write.table === null ||
+    isNewSchema ||
+    spec['spec-id'] !== metadata['default-spec-id'] ||
+    Object.keys(properties).length > 0
+  return {
+    ...change,
+    ...NO_FILES,
+    deletes: [],
+    deletedRows: 0,
+    compacted: NO_FILES,
+    rowsWritten: 0,
+    operation: isChanged ? 'append' : null,
+  }
+}
+
 interface Shape {
   readonly schema: Schema
   readonly spec: Target['spec']

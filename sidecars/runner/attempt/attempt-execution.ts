@@ -2,6 +2,7 @@ import type { TableChange } from '../../../lake/iceberg/write/strategy.ts'
 import { AuthorError } from '../../../lake/pipeline/author-error.ts'
 import { span } from '../../../proto/spans.ts'
 import { EngineEnded } from '../../engine/engine-process.ts'
+import { SparkLost } from '../../spark/session.ts'
 import { reasonOf, since } from '../author/wording.ts'
 import { InterpreterEnded } from '../python/interpreter.ts'
 import { NoPython } from '../python/interpreters.ts'
@@ -16,6 +17,7 @@ import { type ExecuteOptions, execute } from './execute.ts'
 import { judge } from './judge.ts'
 import { isUploadArchived, lakeOf, type RenderedAttempt, render } from './render.ts'
 import { noteReview } from './review.ts'
+import { performSpark } from './spark-attempt.ts'
 import { performView } from './view-attempt.ts'
 
 // One attempt, from its pinned files to its facts: render, execute, commit once to the branch, test the branch.
@@ -59,6 +61,7 @@ async function perform(
 
   enter('executing')
   if (attempt.config.materialized === 'view') return performView(attempt)
+  if (attempt.config.engine === 'spark') return performSpark(attempt)
   const { change, opened } = await span('execute', {}, () => execute(attempt, options))
   const stored = store(attempt, change)
   // The tests read the very files that are being committed. `judge` is called first, so that the engine gets its work first.
@@ -99,7 +102,8 @@ async function commit(
 function failureOf(error: unknown, { directory }: AttemptResources): unknown {
   const reason = reasonOf(error)
   if (reason === null) return error
-  const Failure = error instanceof EngineEnded && error.end !== 'ordered' ? AttemptLostEngine : AuthorError
+  const isLost = error instanceof SparkLost || (error instanceof EngineEnded && error.end !== 'ordered')
+  const Failure = isLost ? AttemptLostEngine : AuthorError
   // The author does not need the local directory of the attempt.
   return new Failure(reason.replaceAll(`${directory}/`, ''), { where: '', cause: error })
 }

@@ -1,7 +1,11 @@
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
+import { AuthorError } from '../../../lake/pipeline/author-error.ts'
+import { NO_SPARK } from '../../../lake/pipeline/config.ts'
 import type { LakeAccess } from '../../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import { randomName, removeTree } from '../../core/scratch.ts'
+import type { SparkEngines } from '../../spark/engines.ts'
+import type { SparkSession } from '../../spark/session.ts'
 import type { EngineLease, RunEngines } from '../engine/engine-leases.ts'
 import type { InterpreterLease, Interpreters, PythonLimits } from '../python/interpreters.ts'
 import type { LakeSession } from './lake-session.ts'
@@ -16,6 +20,10 @@ export interface AttemptResources {
   landing: LandingDirectory
   /** A Python process, if the request needs one. */
   python: InterpreterLease | null
+  /** The session on engine `spark`, opened at the first call. Throws AuthorError without such an engine. */
+  spark(): Promise<SparkSession>
+  /** The name of engine `spark` for people; null: this runner has none. */
+  sparkName: string | null
   /** Releases everything, and resolves when nothing is left. Call it exactly once. */
   clear(): Promise<void>
   /**
@@ -30,6 +38,8 @@ export interface AttemptResourcesOptions {
   pool: RunEngines
   interpreters: Interpreters
   pythonLimits: PythonLimits
+  /** Engine `spark`; null: this runner has none. */
+  spark: SparkEngines | null
 }
 
 /**
@@ -68,20 +78,33 @@ async function resourcesOf(
   }
   const lake = options.openLake(access, signal)
   const remove = () => removeTree(ownDirectory)
+  let session: Promise<SparkSession> | null = null
+  const closeSession = async () => {
+    const opened = await session?.catch(() => null)
+    await opened?.close()
+  }
   return {
     lake,
     engine,
+    sparkName: options.spark?.name ?? null,
+    spark() {
+      if (options.spark === null) throw new AuthorError(NO_SPARK, { where: '' })
+      session ??= options.spark.open({ lake: access, directory, share: () => engine.share() }, signal)
+      return session
+    },
     directory,
     landing: python ? landingOfPython(python.directories.inputs) : landingIn(ownDirectory),
     python,
     async clear() {
       // Python ends first, because it could still send requests to the engine.
       await python?.release()
+      await closeSession()
       await engine.release(remove)
       lake.close()
     },
     async reopen(signal) {
       await python?.release()
+      await closeSession()
       const next = await engine.exchange(remove).finally(() => lake.close())
       return resourcesOf(options, access, { python: null, engine: next }, signal)
     },

@@ -21,6 +21,8 @@ import { accepted, httpLimits, makeBackoff, patiently } from '../../rpc/http.ts'
 export interface BranchCatalog {
   /** Null: the table does not exist. */
   load(table: TableName): Promise<TableMetadata | null>
+  /** The table with the branch's newest commit, which is '' for a branch without commits. Null: the table does not exist. */
+  head(table: TableName): Promise<{ metadata: TableMetadata; commit: string } | null>
   /**
    * Commits exactly once, even if requests are repeated. Returns the branch's commit. Throws Conflict when the table has
    * changed.
@@ -55,6 +57,10 @@ export function openBranchCatalog(lake: LakeAccess, signal: AbortSignal): Branch
   })
   return {
     load: async (table) => (await loaded(client, table))?.metadata ?? null,
+    async head(table) {
+      const found = await loaded(client, table)
+      return found && { metadata: found.metadata, commit: found.config[COMMIT] ?? '' }
+    },
     commit: (table, plan) => commitOnce(client, table, plan, signal),
     loadView: (view) =>
       client.loadView(identifierOf(view)).catch((error: unknown) => {

@@ -6,7 +6,7 @@ import { counted, type Rendered, since, sized, withLocation } from '../author/wo
 import { type OpenedInstance, openForTexts } from '../engine/shared-instance.ts'
 import type { InterpreterLease, PythonLimits } from '../python/interpreters.ts'
 import { runPython } from '../python/run.ts'
-import { draftsOf } from '../write/quality-gate.ts'
+import { ofDuckdb } from '../write/quality-gate.ts'
 import { writeResult } from '../write/table-write.ts'
 import { openInstance, viewOf } from './lake-session.ts'
 import { withinOutput } from './output-limit.ts'
@@ -53,7 +53,7 @@ export async function openFor(attempt: RenderedAttempt): Promise<OpenedInstance>
   const found = inputs.found()
   const tables = [...new Set([...inputsOf(attempt), ...(before ? [before] : [])])]
   if (python === null && draft.zones.length === 0) {
-    const texts = [draft.sql, ...draftsOf(tests).map(({ sql }) => sql)]
+    const texts = [draft.sql, ...ofDuckdb(tests).map(({ sql }) => sql)]
     return openForTexts(engine, { texts, tables, found, own: target.name }, resources, context.signal)
   }
   const paths = found.flatMap(({ files }) => pathsOf(files))

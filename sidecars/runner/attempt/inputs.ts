@@ -20,15 +20,23 @@ import type { RefusedText } from '../author/slips.ts'
 import { counted, sized } from '../author/wording.ts'
 import { limits } from '../limits.ts'
 import { type LakeSession, type TableInput, tableExpression } from './lake-session.ts'
-import { bringLanding, type LandingDirectory, type LandingOptions, objectOf } from './landing.ts'
+import { bringLanding, findLanding, type LandingDirectory, type LandingOptions, objectOf } from './landing.ts'
 import { openInputs, withReads } from './table-inputs.ts'
 
 // The tables and landing zones that templates name. SQL names of tables and zones are known before their data is looked up. So
 // a template is rendered once, in advance. It is rendered again only to find the line that names a missing table or zone.
 
+/** The names of tables and landing zones in the SQL of an engine. */
+export interface Dialect {
+  engine: 'duckdb' | 'spark'
+  table(name: TableName): string
+  zone(name: string): string
+}
+
 /** Rendered SQL whose tables and zones have not been looked up yet. */
 export interface Draft {
   template: Template
+  dialect: Dialect
   sql: string
   tables: TableName[]
   zones: string[]
@@ -37,6 +45,8 @@ export interface Draft {
 export interface InputsOptions {
   /** The namespace of names that do not include one. */
   namespace: string
+  /** The table that `this` means. */
+  own?: TableName
   variables: TemplateVariables
   /** Each landing zone becomes a directory in it. Null: no landing zone can be read. */
   landing: LandingDirectory | null
@@ -44,6 +54,11 @@ export interface InputsOptions {
 
 export class Inputs {
   readonly #options: InputsOptions
+  readonly #duckdb: Dialect = {
+    engine: 'duckdb',
+    table: tableExpression,
+    zone: (zone) => this.#pathOf(zone),
+  }
   /** By table key; null: the table does not exist. */
   readonly #tables = new Map<string, TableInput | null>()
   /** By zone name; null: the zone does not exist. */
@@ -57,7 +72,13 @@ export class Inputs {
    * Renders a template, and records the tables and zones that it names. `inserted` transforms the path of a landing zone in the
    * text. Throws TemplateError.
    */
-  draft(template: Template, inserted = (path: string) => path): Draft {
+  draft(
+    template: Template,
+    {
+      inserted = (path: string) => path,
+      dialect = this.#duckdb,
+    }: { inserted?: (path: string) => string; dialect?: Dialect } = {},
+  ): Draft {
     const tables = new Map<string, TableName>()
     const zones = new Set<string>()
     const checkRoom = () => {
@@ -66,26 +87,26 @@ export class Inputs {
           `the template names more than ${limits.namesPerTemplate} tables and landing zones`,
         )
     }
-    const sql = this.#render(template, {
+    const sql = this.#render(template, dialect, {
       ref: (name) => {
         const table = parseTableName(name, this.#options.namespace)
         tables.set(tableKey(table), table)
         checkRoom()
-        return tableExpression(table)
+        return dialect.table(table)
       },
       landingZone: (name) => {
         const zone = parseZoneName(name)
         zones.add(zone)
         checkRoom()
-        return inserted(this.#pathOf(zone))
+        return inserted(dialect.zone(zone))
       },
     })
-    return { template, sql, tables: [...tables.values()], zones: [...zones] }
+    return { template, dialect, sql, tables: [...tables.values()], zones: [...zones] }
   }
 
   /** The SQL of a draft as a stored view has it. The draft must name no landing zone. */
   storedSqlOf({ template }: Draft): string {
-    return this.#render(template, {
+    return this.#render(template, this.#duckdb, {
       ref: (name) => storedName(parseTableName(name, this.#options.namespace)),
       landingZone: (name) => {
         throw new Error(`a view cannot read landing zone ${name}`)
@@ -101,28 +122,28 @@ export class Inputs {
       tables: [...tables, own],
       zones: new Map(zones.map((zone) => [this.#pathOf(zone), zone])),
       sql,
-      quotedSql: zones.length === 0 ? null : this.draft(template, quoteLiteral).sql,
+      quotedSql: zones.length === 0 ? null : this.draft(template, { inserted: quoteLiteral }).sql,
     }
   }
 
   /** The SQL of a draft, after its inputs were looked up. Throws TemplateError at the line that names a missing input. */
-  sqlOf({ template, sql, tables, zones }: Draft): string {
+  sqlOf({ template, dialect, sql, tables, zones }: Draft): string {
     const isComplete =
       tables.every((table) => this.#tables.get(tableKey(table))) &&
       zones.every((zone) => (this.#landings.get(zone)?.length ?? 0) > 0)
     if (isComplete) return sql
-    return this.#render(template, {
+    return this.#render(template, dialect, {
       ref: (name) => {
         const table = parseTableName(name, this.#options.namespace)
         if (!this.#tables.get(tableKey(table))) throw new Error(`table ${tableKey(table)} does not exist`)
-        return tableExpression(table)
+        return dialect.table(table)
       },
       landingZone: (name) => {
         const zone = parseZoneName(name)
         const files = this.#landings.get(zone)
         if (!files) throw new Error(`landing zone ${zone} does not exist in ${this.#options.namespace}`)
         if (files.length === 0) throw new Error(`landing zone ${zone} has no files`)
-        return this.#pathOf(zone)
+        return dialect.zone(zone)
       },
     })
   }
@@ -132,8 +153,10 @@ export class Inputs {
     tables: readonly TableName[],
     lake: LakeSession,
     cachedTables?: ReadonlyMap<string, TableMetadata | null>,
+    open?: LakeSession['open'],
   ): Promise<void> {
-    for (const [key, input] of await openInputs(tables, lake, cachedTables)) this.#tables.set(key, input)
+    for (const [key, input] of await openInputs(tables, lake, cachedTables, open))
+      this.#tables.set(key, input)
   }
 
   /** Fetches the files of landing zones concurrently. */
@@ -142,6 +165,13 @@ export class Inputs {
       [...new Set(zones)].map(async (zone) =>
         this.#landings.set(zone, await bringLanding(zone, join(this.#landing.directory, zone), options)),
       ),
+    )
+  }
+
+  /** Finds the files of landing zones that another engine reads. */
+  async findLandings(zones: readonly string[], options: LandingOptions): Promise<void> {
+    await Promise.all(
+      [...new Set(zones)].map(async (zone) => this.#landings.set(zone, await findLanding(zone, options))),
     )
   }
 
@@ -155,9 +185,9 @@ export class Inputs {
     return this.#tables.get(tableKey(name)) ?? null
   }
 
-  /** All tables and views that were found. A view stands after the inputs that it reads. */
+  /** All tables and views that were found, with local files. A view stands after the inputs that it reads. */
   found(): TableInput[] {
-    return withReads([...this.#tables.values()].filter((table) => table !== null))
+    return withReads([...this.#tables.values()].flatMap((table) => (table && !table.isRemote ? table : [])))
   }
 
   /** Whether the zone was looked up. */
@@ -191,8 +221,9 @@ export class Inputs {
     return join(this.#landing.name, zone, '*')
   }
 
-  #render(template: Template, resolver: TemplateResolver): string {
-    const { variables } = this.#options
+  #render(template: Template, dialect: Dialect, resolver: TemplateResolver): string {
+    const { variables: given, own } = this.#options
+    const variables = own === undefined ? given : { ...given, this: dialect.table(own) }
     return renderPlain(template, variables, resolver) ?? renderTemplate(template, variables, resolver)
   }
 }
@@ -237,10 +268,11 @@ export function renderPlain(
 }
 
 /** The log line about a table that the pipeline reads. */
-export const readsTable = ({ name, rowCount, files, view }: TableInput): string =>
-  view
-    ? `reads view ${tableKey(name)}`
-    : `reads ${tableKey(name)}: ${counted(rowCount, 'row')} in ${counted(files.length, 'file')}`
+export function readsTable({ name, rowCount, files, view, isRemote }: TableInput): string {
+  if (view) return `reads view ${tableKey(name)}`
+  const rows = `reads ${tableKey(name)}: ${counted(rowCount, 'row')}`
+  return isRemote ? rows : `${rows} in ${counted(files.length, 'file')}`
+}
 
 /** The log line about the files of a landing zone that the pipeline reads. */
 export function readsZone(zone: string, files: readonly LandingFile[]): string {

@@ -38,7 +38,13 @@ export async function judge(
     opened && engine.call({ kind: 'show', number: opened.number, tables: shown.map(opened.viewOf) }, signal)
   ready?.catch(() => {})
   const instance = opened?.number ?? (await openInstance(engine, shown, directory, signal))
-  const bench = { ...parsedIn(attempt, instance), inputs, own: target.name, write: log.write.bind(log) }
+  const bench = {
+    ...parsedIn(attempt, instance),
+    inputs,
+    own: target.name,
+    write: log.write.bind(log),
+    spark: resources.spark,
+  }
   const results = await runTests(tests, bench)
   await ready
   log.write('info', `${tally(results)} in ${since(started)}`)

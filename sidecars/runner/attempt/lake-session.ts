@@ -46,6 +46,8 @@ export interface TableInput {
   /** Locations in the lake of the data files in `files`. */
   locations: string[]
   rowCount: number
+  /** The files stay in the lake, because another engine reads them. */
+  isRemote?: true
 }
 
 export interface LakeSession {
@@ -59,6 +61,8 @@ export interface LakeSession {
   metadataAt(location: string): Promise<TableMetadata>
   /** Makes the data files of the table's current state local. */
   open(name: TableName, metadata: TableMetadata): Promise<TableInput>
+  /** Describes the table for an engine that reads its files itself. */
+  describe(name: TableName, metadata: TableMetadata): Promise<TableInput>
   /** Makes data files and their delete files local. */
   openFiles(files: readonly LiveFile[]): Promise<LocalFile[]>
   close(): void
@@ -116,6 +120,11 @@ export function makeLake({ lakeDir, cache }: LakeOptions) {
           locations: dataFiles.map(({ location }) => location),
           rowCount: snapshot ? rowCountOf(snapshot.summary) : 0,
         }
+      },
+      async describe(name, metadata) {
+        const snapshot = currentSnapshot(metadata)
+        const rowCount = snapshot ? rowCountOf(snapshot.summary) : 0
+        return { name, schema: currentSchema(metadata), files: [], locations: [], rowCount, isRemote: true }
       },
       openFiles,
       close() {

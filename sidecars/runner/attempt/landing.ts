@@ -54,19 +54,23 @@ export async function bringLanding(
   directory: string,
   options: LandingOptions,
 ): Promise<LandingFile[] | null> {
-  const { frozen, namespace } = options
-  const input =
-    frozen.find((input) => input.namespace === namespace && input.zone === zone) ??
-    (await freeze(zone, options))
-  if (input === null) return null
+  const files = await findLanding(zone, options)
+  if (files === null) return null
   await mkdir(directory, { recursive: true })
-  for (let from = 0; from < input.files.length; from += DOWNLOADS_AT_ONCE)
+  for (let from = 0; from < files.length; from += DOWNLOADS_AT_ONCE)
     await Promise.all(
-      input.files
+      files
         .slice(from, from + DOWNLOADS_AT_ONCE)
         .map((file) => bring(file, join(directory, localName(file)), options.gateway)),
     )
-  return input.files
+  return files
+}
+
+/** The files of a zone, for an engine that reads them itself. Null: the zone does not exist. */
+export async function findLanding(zone: string, options: LandingOptions): Promise<LandingFile[] | null> {
+  const { frozen, namespace } = options
+  const known = frozen.find((input) => input.namespace === namespace && input.zone === zone)
+  return (known ?? (await freeze(zone, options)))?.files ?? null
 }
 
 const DOWNLOADS_AT_ONCE = 8

@@ -17,6 +17,7 @@ import { type Draft, Inputs, readsTable, readsZone } from './inputs.ts'
 import type { TableInput } from './lake-session.ts'
 import type { LandingOptions } from './landing.ts'
 import { fetchPipelineFiles, type PipelineFiles } from './pipeline-files.ts'
+import { sparkDialect } from './spark-sql.ts'
 import { withReads } from './table-inputs.ts'
 import { refusalOfView } from './view-text.ts'
 
@@ -63,14 +64,18 @@ export async function render(
   const texts = [files.source, ...files.tests.map(({ file }) => file)].map(({ text }) => text)
   const warn = (message: string) => log.write('warn', message)
   const variables = await variablesOf({ ...target, config, texts, warn }, resources, context.signal)
-  const inputs = new Inputs({ namespace: request.namespace, variables, landing: resources.landing })
+  const { namespace } = request
+  const inputs = new Inputs({ namespace, own: name, variables, landing: resources.landing })
+  const spark = sparkDialect({ root: resources.lake.root, namespace })
   const template = { file: files.source.path, source: files.source.text }
-  const draft = resources.python ? pythonDraft(template, request.namespace) : inputs.draft(template)
+  const draft = resources.python
+    ? pythonDraft(template, namespace)
+    : inputs.draft(template, config.engine === 'spark' ? { dialect: spark } : {})
   const refusal = config.materialized === 'view' ? refusalOfView(draft, name) : null
   if (refusal !== null) throw new AuthorError(refusal, { where: template.file })
-  const tests = draftTests(files.tests, inputs)
+  const tests = draftTests(files.tests, inputs, spark)
   const landing = {
-    namespace: request.namespace,
+    namespace,
     frozen: request.landing,
     access: lakeOf(request),
     gateway: resources.lake.gateway,
@@ -133,16 +138,24 @@ async function open(attempt: RenderedAttempt): Promise<void> {
   const { context, resources, target, inputs, draft, tests, landing } = attempt
   const { request, facts, log } = context
   const { name, table, rules } = target
-  const drafts = [draft, ...draftsOf(tests)]
+  const all = [draft, ...draftsOf(tests)]
+  const [local, remote] = (['duckdb', 'spark'] as const).map((engine) =>
+    all.filter(({ dialect }) => dialect.engine === engine),
+  ) as [Draft[], Draft[]]
   // A pipeline needs the files of its own table only if it names `this`. Its tests also read the files that stay.
   const keepsFiles = rules.mergeStrategy !== 'full_refresh'
-  const readsOwn = /\bthis\b/.test(draft.template.source) || (keepsFiles && tests.length > 0)
-  const tables = [...drafts.flatMap((each) => each.tables), ...(readsOwn ? [name] : [])]
-  const zones = drafts.flatMap((each) => each.zones)
+  const readsOwn =
+    draft.dialect.engine === 'duckdb' &&
+    (/\bthis\b/.test(draft.template.source) || (keepsFiles && tests.length > 0))
+  const tables = [...local.flatMap((each) => each.tables), ...(readsOwn ? [name] : [])]
+  const known = new Map([[tableKey(name), table]])
+  const { lake } = resources
+  // First the descriptions: DuckDB may need the files of the same tables.
   await Promise.all([
-    inputs.openTables(tables, resources.lake, new Map([[tableKey(name), table]])),
-    inputs.openLandings(zones, landing),
+    inputs.openTables(tablesOf(remote), lake, known, lake.describe),
+    inputs.findLandings(zonesOf(remote), landing),
   ])
+  await Promise.all([inputs.openTables(tables, lake, known), inputs.openLandings(zonesOf(local), landing)])
   for (const input of inputsOf(attempt)) log.write('info', readsTable(input))
   for (const zone of draft.zones) {
     const files = inputs.landing(zone)
@@ -156,6 +169,9 @@ async function open(attempt: RenderedAttempt): Promise<void> {
       `landing zone ${empty} has no files: an earlier run has archived them, nothing is changed`,
     )
 }
+
+const tablesOf = (drafts: readonly Draft[]) => drafts.flatMap(({ tables }) => tables)
+const zonesOf = (drafts: readonly Draft[]) => drafts.flatMap(({ zones }) => zones)
 
 function targetOf({ namespace, layer: text, pipelineName: name }: SubmitPipelineRequest): TableName {
   const layer = LAYERS.find((candidate) => candidate === text)

@@ -19,26 +19,27 @@ export async function openInputs(
   tables: readonly TableName[],
   lake: LakeSession,
   cachedTables: ReadonlyMap<string, TableMetadata | null> = new Map(),
+  open: LakeSession['open'] = lake.open,
 ): Promise<Map<string, TableInput | null>> {
   const found = new Map<string, Found>()
-  let open = tables
-  for (let depth = 0; open.length > 0; depth += 1) {
+  let wanted = tables
+  for (let depth = 0; wanted.length > 0; depth += 1) {
     if (depth > VIEW_DEPTH_MAX)
       throw new AuthorError(`views read views more than ${VIEW_DEPTH_MAX} levels deep`, { where: '' })
-    const distinct = new Map(open.map((table) => [tableKey(table), table]))
+    const distinct = new Map(wanted.map((table) => [tableKey(table), table]))
     if (found.size + distinct.size > limits.namesPerTemplate)
       throw new AuthorError(`views read more than ${limits.namesPerTemplate} tables`, { where: '' })
     const loaded = await Promise.all(
       Array.from(distinct, async ([key, name]): Promise<Found> => {
         const cached = cachedTables.get(key)
         const metadata = cached === undefined ? await lake.catalog.load(name) : cached
-        if (metadata) return lake.open(name, metadata)
+        if (metadata) return open(name, metadata)
         const view = await lake.catalog.loadView(name)
         return view && { name, metadata: view }
       }),
     )
     for (const [index, key] of [...distinct.keys()].entries()) found.set(key, loaded[index] ?? null)
-    open = loaded
+    wanted = loaded
       .flatMap((input) => (input !== null && 'metadata' in input ? readsOf(input.metadata) : []))
       .filter((name) => !found.has(tableKey(name)))
   }

@@ -1,16 +1,18 @@
 import { join } from 'node:path'
-import { type PipelineConfig, parseConfig, type TextFile } from '../../../lake/pipeline/config.ts'
+import { NO_SPARK, type PipelineConfig, parseConfig, type TextFile } from '../../../lake/pipeline/config.ts'
 import { NameError, parseTableName, parseZoneName, type TableName } from '../../../lake/pipeline/names.ts'
-import { testNameOf } from '../../../lake/pipeline/quality.ts'
+import { parseTest, testNameOf } from '../../../lake/pipeline/quality.ts'
 import { lineCounter, type Position, sqlReferences } from '../../../lake/pipeline/references.ts'
 import { type SourceMap, sourceMapOf } from '../../../lake/pipeline/source-map.ts'
 import { TemplateError } from '../../../lake/pipeline/template.ts'
 import type { FileReport, PublishInput, ValidationReport } from '../../../lake/pipeline/validate.ts'
 import { quoteLiteral } from '../../../lake/quote.ts'
 import { EngineEnded } from '../../engine/engine-process.ts'
-import { type Draft, Inputs } from '../attempt/inputs.ts'
+import { refusalOfQuery } from '../../spark/query-check.ts'
+import { type Dialect, type Draft, Inputs } from '../attempt/inputs.ts'
 import { tableExpression } from '../attempt/lake-session.ts'
 import { landingIn } from '../attempt/landing.ts'
+import { sparkDialect } from '../attempt/spark-sql.ts'
 import { type EngineLease, EnginesBusy, makeRunSlots, type RunEngines } from '../engine/engine-leases.ts'
 import { type AnswerOf, EngineFault } from '../engine/engine-messages.ts'
 import { limits } from '../limits.ts'
@@ -35,10 +37,12 @@ export interface CheckInput {
 export type CheckSql = (check: CheckInput, signal: AbortSignal) => Promise<ValidationReport>
 
 /** A hostile text can crash a parser, so texts are parsed in the processes that run pipelines. */
-export function makeSqlCheck(pool: Pick<RunEngines, 'acquire'>): CheckSql {
+export function makeSqlCheck(pool: Pick<RunEngines, 'acquire'>, hasSpark: boolean): CheckSql {
   const turns = makeRunSlots(limits.sqlChecks)
-  return async ({ input, queries, report }, caller) => {
-    const files = sqlFilesOf(input)
+  return async ({ input, queries, report: given }, caller) => {
+    const all = sqlFilesOf(input)
+    const report = withFound(given, sparkFindings(all.filter(isSpark(input)), input, hasSpark))
+    const files = all.filter((file) => !isSpark(input)(file))
     if (files.length === 0 && queries.length === 0) return report
     const timeout = AbortSignal.timeout(limits.sqlCheckMs)
     const signal = AbortSignal.any([caller, timeout])
@@ -78,6 +82,42 @@ const sqlFilesOf = ({ pipeline, files }: PublishInput): TextFile[] =>
   files.filter(
     ({ path }) => (path === SQL_SOURCE && pipeline.type === 'sql') || testNameOf(path) !== undefined,
   )
+
+/** Whether a file of the draft is Spark SQL. */
+const isSpark =
+  (input: PublishInput) =>
+  (file: TextFile): boolean => {
+    const test = testNameOf(file.path)
+    return test === undefined
+      ? configOf(input).engine === 'spark'
+      : parseTest(test, file).test.engine === 'spark'
+  }
+
+/** Spark SQL is parsed by its own engine in a run. Only its effects and its engine are checked here. */
+function sparkFindings(
+  files: readonly TextFile[],
+  input: PublishInput,
+  hasSpark: boolean,
+): Map<string, Found> {
+  const { pipeline } = input
+  const dialect = sparkDialect({ root: 's3://lake/', namespace: pipeline.namespace })
+  const found = new Map<string, Found>()
+  for (const file of files) {
+    const { mergeStrategy: strategy } = configOf(input)
+    const variables = { strategy, this: '', runStartedAt: RUN_STARTED_AT, watermarkValue: null }
+    const inputs = new Inputs({
+      namespace: pipeline.namespace,
+      own: pipeline,
+      variables,
+      landing: landingIn('/'),
+    })
+    const draft = draftOf(inputs, file, dialect)
+    const refusal = draft && refusalOfQuery(draft.sql)
+    const errors = [...(hasSpark ? [] : [NO_SPARK]), ...(refusal === null ? [] : [refusal])]
+    found.set(file.path, { errors, warnings: [] })
+  }
+  return found
+}
 
 async function inEngine<T>(
   pool: Pick<RunEngines, 'acquire'>,
@@ -225,9 +265,9 @@ function textOf({ pieces }: WrittenQuery, own: TableName): RefusedText | null {
 const RUN_STARTED_AT = '1970-01-01T00:00:00.000Z'
 
 /** Null: the template has an error, and that is reported already. */
-function draftOf(inputs: Inputs, { path, text }: TextFile): Draft | null {
+function draftOf(inputs: Inputs, { path, text }: TextFile, dialect?: Dialect): Draft | null {
   try {
-    return inputs.draft({ file: path, source: text })
+    return inputs.draft({ file: path, source: text }, { dialect })
   } catch (error) {
     if (error instanceof TemplateError) return null
     throw error

@@ -3,6 +3,7 @@ import { CatalogError } from '../../../lake/iceberg/read/client.ts'
 import { AuthorError } from '../../../lake/pipeline/author-error.ts'
 import { EngineEnded } from '../../engine/engine-process.ts'
 import { HttpFailure } from '../../rpc/http.ts'
+import { SparkLost } from '../../spark/session.ts'
 import { EngineFault } from '../engine/engine-messages.ts'
 import { csvFault } from './csv-fault.ts'
 
@@ -23,7 +24,8 @@ export function reasonOf(error: unknown, rendered?: Rendered): string | null {
   if (error instanceof EngineFault) return rendered ? sqlReason(error, rendered) : plainMessage(error)
   if (error instanceof AuthorError)
     return rendered && error.where === undefined ? `${rendered.file}: ${error.text}` : error.message
-  if (error instanceof EngineEnded || error instanceof HttpFailure) return error.message
+  if (error instanceof EngineEnded || error instanceof SparkLost || error instanceof HttpFailure)
+    return error.message
   if (isDiskFull(error)) return DISK_FULL
   if (error instanceof CatalogError) return `catalog error: ${error.message}`
   if (error instanceof Error && error.name === 'TimeoutError')

@@ -1,5 +1,6 @@
 import { join } from 'node:path'
 import { openInstance } from '../attempt/lake-session.ts'
+import { previewQuery } from '../attempt/spark-sql.ts'
 import { explained, findIn } from '../author/slips.ts'
 import { counted, type Rendered, since, withLocation } from '../author/wording.ts'
 import type { AnswerOf } from '../engine/engine-messages.ts'
@@ -15,6 +16,7 @@ export async function execute(
   { pythonLimits }: { pythonLimits: PythonLimits },
 ): Promise<PreviewAnswer> {
   const { python, directory } = prepared.resources
+  if (prepared.draft.dialect.engine === 'spark') return executeSpark(prepared)
   return python === null
     ? executeSql(prepared, join(directory, 'profile.json'))
     : executePython(prepared, python, { limits: pythonLimits, profilePath: join(directory, 'profile.json') })
@@ -36,6 +38,19 @@ async function executeSql(prepared: PreparedPreview, profilePath: string): Promi
   )
   // Only the execution is timed, because the query has no influence on the time to open an instance.
   return reported(prepared, outcome, { sql: draft.sql, started, executeMs: outcome.executeMs })
+}
+
+async function executeSpark(prepared: PreparedPreview): Promise<PreviewAnswer> {
+  const { request, resources, report, template, inputs, draft } = prepared
+  report.unread(inputs)
+  const session = await resources.spark()
+  report.log('info', `session on ${resources.sparkName} opened in ${since(report.started)}`)
+  const started = performance.now()
+  const { sql } = draft
+  const outcome = await previewQuery(session, sql, Number(request.limit)).catch((error: unknown) => {
+    throw withLocation(error, { ...template, sql })
+  })
+  return reported(prepared, outcome, { sql, started, executeMs: outcome.executeMs })
 }
 
 async function executePython(

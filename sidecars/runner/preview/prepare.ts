@@ -6,6 +6,7 @@ import type { PreviewPipelineRequest } from '../../../proto/gen/sluice/query/v1/
 import type { AttemptResources } from '../attempt/attempt-resources.ts'
 import { type Draft, Inputs } from '../attempt/inputs.ts'
 import type { LandingOptions } from '../attempt/landing.ts'
+import { sparkDialect } from '../attempt/spark-sql.ts'
 import { pythonDraft } from '../python/draft.ts'
 import { variablesOf } from '../write/watermark.ts'
 import { accessOf, PreviewReport, previewedTable, sourcesOf } from './preview-report.ts'
@@ -45,18 +46,24 @@ export async function prepare(
   const written = { config, name: own, table, runStartedAt: new Date().toISOString() }
   const warn = (message: string) => report.warn(message)
   const variables = await variablesOf({ ...written, texts: [template.source], warn }, resources, signal)
-  const inputs = new Inputs({ namespace: own.namespace, variables, landing: resources.landing })
-  const draft = isPython ? pythonDraft(template, own.namespace) : inputs.draft(template)
+  const { namespace } = own
+  const inputs = new Inputs({ namespace, own, variables, landing: resources.landing })
+  const isSpark = config.engine === 'spark'
+  const draft = isPython
+    ? pythonDraft(template, namespace)
+    : inputs.draft(template, isSpark ? { dialect: sparkDialect({ root: lake.root, namespace }) } : {})
   const readsOwn = /\b(?:this|watermark_value)\b/.test(template.source)
   const landing = {
-    namespace: own.namespace,
+    namespace,
     frozen: request.samples,
     access: accessOf(request),
     gateway: lake.gateway,
   }
+  const tables = [...draft.tables, ...(readsOwn ? [own] : [])]
+  const known = new Map([[tableKey(own), table]])
   await Promise.all([
-    inputs.openTables([...draft.tables, ...(readsOwn ? [own] : [])], lake, new Map([[tableKey(own), table]])),
-    inputs.openLandings(draft.zones, landing),
+    inputs.openTables(tables, lake, known, isSpark ? lake.describe : lake.open),
+    isSpark ? inputs.findLandings(draft.zones, landing) : inputs.openLandings(draft.zones, landing),
   ])
   report.reads(inputs, draft)
   const sql = isPython ? null : inputs.sqlOf(draft)

@@ -7,7 +7,10 @@ import {
 } from '../../../lake/pipeline/names.ts'
 import { pythonReferences } from '../../../lake/pipeline/references.ts'
 import type { Template } from '../../../lake/pipeline/template.ts'
-import type { Draft } from '../attempt/inputs.ts'
+import type { Dialect, Draft } from '../attempt/inputs.ts'
+
+/** Python names tables and zones by its functions. */
+const PYTHON: Dialect = { engine: 'duckdb', table: tableKey, zone: (zone) => zone }
 
 /** The tables and zones that a Python source names in quotes. An invalid name fails when the source uses it. */
 export function pythonDraft(template: Template, namespace: string): Draft {
@@ -23,5 +26,6 @@ export function pythonDraft(template: Template, namespace: string): Draft {
     } catch (error) {
       if (!(error instanceof NameError)) throw error
     }
-  return { template, sql: '', tables: [...tables.values()], zones: [...zones] }
+  const dialect = PYTHON
+  return { template, dialect, sql: '', tables: [...tables.values()], zones: [...zones] }
 }

@@ -14,12 +14,13 @@ import { Inputs } from '../attempt/inputs.ts'
 import { tableExpression } from '../attempt/lake-session.ts'
 import { type NamedTest, testsIn } from '../attempt/pipeline-files.ts'
 import { inShares, NoTimeLeft, type Shares } from '../attempt/shares.ts'
+import { sparkDialect } from '../attempt/spark-sql.ts'
 import { findIn } from '../author/slips.ts'
 import { reasonOf } from '../author/wording.ts'
 import { EnginesBusy } from '../engine/engine-leases.ts'
 import { openForTexts } from '../engine/shared-instance.ts'
 import { limits } from '../limits.ts'
-import { type DraftedTest, draftsOf, draftTests, failedTest, runTest } from './quality-gate.ts'
+import { type DraftedTest, draftsOf, draftTests, failedTest, ofDuckdb, runTest } from './quality-gate.ts'
 import { variablesOf } from './watermark.ts'
 
 export type TestMain = ReturnType<typeof makeTestMain>
@@ -127,12 +128,12 @@ async function prepare(
   // Warnings are ignored here, because runs and previews report them.
   const variables = await variablesOf({ ...written, texts, warn: () => {} }, resources, signal)
   const inputs = new Inputs({ namespace, variables, landing: null })
-  const drafts = draftTests(tests, inputs)
+  const drafts = draftTests(tests, inputs, sparkDialect({ root: lake.root, namespace }))
   const tables = [own, ...draftsOf(drafts).flatMap((draft) => draft.tables)]
   await inputs.openTables(tables, lake, new Map([[tableKey(own), table]]))
   const drafted = inputs.table(own) === null ? drafts.map((each) => withoutTable(each, own)) : drafts
   const engine = await lease
-  const sqls = draftsOf(drafted).map(({ sql }) => sql)
+  const sqls = ofDuckdb(drafted).map(({ sql }) => sql)
   const found = inputs.found()
   const opened = await openForTexts(engine, { texts: sqls, tables: found, found, own }, resources, signal)
   return {
@@ -143,6 +144,7 @@ async function prepare(
     own,
     find: findIn(lake, namespace),
     engine,
+    spark: resources.spark,
     instance: opened.number,
   }
 }

@@ -1,11 +1,14 @@
+import { AuthorError } from '../../../lake/pipeline/author-error.ts'
 import { problemText } from '../../../lake/pipeline/config.ts'
 import type { TableName } from '../../../lake/pipeline/names.ts'
 import { parseTest, testValue } from '../../../lake/pipeline/quality.ts'
 import { TemplateError } from '../../../lake/pipeline/template.ts'
+import type { SparkSession } from '../../spark/session.ts'
 import type { Level } from '../attempt/attempt-log.ts'
 import type { TestResult } from '../attempt/attempts.ts'
-import type { Draft, Inputs } from '../attempt/inputs.ts'
+import type { Dialect, Draft, Inputs } from '../attempt/inputs.ts'
 import type { NamedTest } from '../attempt/pipeline-files.ts'
+import { judgeQuery } from '../attempt/spark-sql.ts'
 import { explained, type ParsedIn } from '../author/slips.ts'
 import { counted, reasonOf, since } from '../author/wording.ts'
 import { EngineFault } from '../engine/engine-messages.ts'
@@ -22,10 +25,13 @@ export interface DraftedTest {
   draft: Draft | TemplateError
 }
 
-export function draftTests(tests: readonly NamedTest[], inputs: Inputs): DraftedTest[] {
+/** `spark` is the dialect of tests in Spark SQL. */
+export function draftTests(tests: readonly NamedTest[], inputs: Inputs, spark: Dialect): DraftedTest[] {
   return tests.map((test) => {
+    const { engine } = parseTest(test.name, test.file).test
     try {
-      return { test, draft: inputs.draft({ file: test.file.path, source: test.file.text }) }
+      const template = { file: test.file.path, source: test.file.text }
+      return { test, draft: inputs.draft(template, engine === 'spark' ? { dialect: spark } : {}) }
     } catch (error) {
       if (!(error instanceof TemplateError)) throw error
       return { test, draft: error }
@@ -37,12 +43,18 @@ export function draftTests(tests: readonly NamedTest[], inputs: Inputs): Drafted
 export const draftsOf = (tests: readonly DraftedTest[]): Draft[] =>
   tests.flatMap(({ draft }) => (draft instanceof TemplateError ? [] : [draft]))
 
+/** The drafts of the tests that DuckDB executes. */
+export const ofDuckdb = (tests: readonly DraftedTest[]): Draft[] =>
+  draftsOf(tests).filter(({ dialect }) => dialect.engine === 'duckdb')
+
 /** An open instance that shows every table that the tests read. */
 export interface Bench extends ParsedIn {
   inputs: Inputs
   /** The table that is tested. */
   own: TableName
   write: WriteLog
+  /** The session for tests in Spark SQL. */
+  spark(): Promise<SparkSession>
 }
 
 /** Runs the tests one after the other. Throws EngineEnded, and the signal's reason. */
@@ -68,7 +80,10 @@ export async function runTest(
     if (draft instanceof TemplateError) throw draft
     const sql = bench.inputs.sqlOf(draft)
     const sampleRows = limits.sampleRows
-    const outcome = await engine.call({ kind: 'judge', number: instance, sql, sampleRows }, signal)
+    const outcome =
+      draft.dialect.engine === 'spark'
+        ? await judgeQuery(await bench.spark(), sql)
+        : await engine.call({ kind: 'judge', number: instance, sql, sampleRows }, signal)
     const value = testValue({ ...outcome, first: outcome.first ?? undefined })
     const isCount = outcome.rowCount === 1 && outcome.columnTypes.length === 1
     const samples = value === 0 || isCount ? [] : outcome.samples
@@ -106,7 +121,8 @@ export const failedTest = ({ name, file }: NamedTest, error: string): TestResult
 /** The message of an error in the test itself; null: the error has another cause. */
 function faultOf(error: unknown, draft: Draft | TemplateError): string | null {
   if (error instanceof TemplateError) return error.message
-  if (!(error instanceof EngineFault) || draft instanceof TemplateError) return null
+  const isOfTest = error instanceof EngineFault || error instanceof AuthorError
+  if (!isOfTest || draft instanceof TemplateError) return null
   return reasonOf(error, { ...draft.template, sql: draft.sql })
 }
 

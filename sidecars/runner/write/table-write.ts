@@ -90,7 +90,7 @@ export async function writeResult(
 }
 
 /** Metadata of a new table, for a table that does not exist yet. */
-const stageOf =
+export const stageOf =
   (name: TableName, root: string): ResultWrite['stage'] =>
   (shape) => {
     const uuid = randomUUID()

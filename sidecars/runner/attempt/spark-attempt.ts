@@ -1,0 +1,115 @@
+import { currentSchema, type TableMetadata } from '../../../lake/iceberg/format/metadata.ts'
+import { type Column, columnsOf } from '../../../lake/iceberg/format/types.ts'
+import { shapeTable } from '../../../lake/iceberg/write/strategy.ts'
+import { AuthorError } from '../../../lake/pipeline/author-error.ts'
+import { tableKey } from '../../../lake/pipeline/names.ts'
+import { span } from '../../../proto/spans.ts'
+import type { SparkProgress, SparkSession } from '../../spark/session.ts'
+import { writeStatement } from '../../spark/write-sql.ts'
+import { counted, since, sized, withLocation } from '../author/wording.ts'
+import { limits } from '../limits.ts'
+import { commitResult, stageOf, storeResult } from '../write/table-write.ts'
+import { judge } from './judge.ts'
+import { inputsOf, type RenderedAttempt } from './render.ts'
+import { noteReview } from './review.ts'
+import { checkedColumns } from './spark-sql.ts'
+
+// A run of a pipeline in Spark SQL. The runner gives the table the columns of the query, and one statement of the engine writes
+// the rows to the run's branch. Tests, review and merge are those of every run.
+
+/** Executes the query, tests its table, and notes the facts. Throws AuthorError, SparkLost, and the errors of engines. */
+export async function performSpark(attempt: RenderedAttempt): Promise<void> {
+  const { context, resources, target, inputs, draft, template } = attempt
+  const { request, facts, log } = context
+  const started = performance.now()
+  checkInputs(attempt)
+  const session = await span('session', {}, () => resources.spark())
+  log.write('info', `session on ${resources.sparkName} opened in ${since(started)}`)
+  const rendered = { ...template, sql: draft.sql }
+  const locate = (error: unknown) => {
+    throw withLocation(error, rendered)
+  }
+  const columns = typedAsTable(await checkedColumns(session, draft.sql).catch(locate), target.table)
+  const before = await span('commit', {}, () => shape(attempt, columns).catch(locate))
+  await span('execute', {}, () => write(attempt, session, before, columns).catch(locate))
+
+  const written = await resources.lake.catalog.head(target.name)
+  if (written === null) throw new Error(`table ${tableKey(target.name)} is missing after its write`)
+  const { rows, files } = addedBetween(before, written.metadata)
+  log.write('info', `${counted(rows, 'row')} in ${counted(files, 'file')} in ${since(started)}`)
+  if (attempt.tests.length > 0) inputs.setTable(await resources.lake.open(target.name, written.metadata))
+  const tests = await span('test', {}, () => judge(attempt, null, null))
+  facts.rowsWritten = rows
+  facts.testedCommit = written.commit
+  facts.tests = tests
+  await noteReview(attempt)
+  log.write('info', `attempt ${request.attempt} done in ${since(started)}`)
+}
+
+/** The SQL of a stored view is DuckDB's. */
+function checkInputs(attempt: RenderedAttempt): void {
+  const view = inputsOf(attempt).find((input) => input.view !== undefined)
+  if (view !== undefined)
+    throw new AuthorError(
+      `view ${tableKey(view.name)} is stored in the SQL of DuckDB: engine spark cannot read it`,
+      {
+        where: attempt.template.file,
+      },
+    )
+}
+
+/** A column that is only NULL gets the type that the table has for it. */
+function typedAsTable(columns: readonly Column[], table: TableMetadata | null): Column[] {
+  const known = table === null ? [] : columnsOf(currentSchema(table))
+  const typeOf = new Map(known.map(({ name, type }) => [name.toLowerCase(), type]))
+  return columns.map(({ name, type }) =>
+    type === '"NULL"' ? { name, type: typeOf.get(name.toLowerCase()) ?? 'VARCHAR' } : { name, type },
+  )
+}
+
+/** Gives the table on the branch the columns of the query. Returns the table before the engine writes to it. */
+async function shape(
+  { context, resources, target }: RenderedAttempt,
+  columns: Column[],
+): Promise<TableMetadata> {
+  const { name, table, rules, runStartedAt: at } = target
+  const { lake } = resources
+  const change = shapeTable({ rules, columns, table, stage: stageOf(name, lake.root), at })
+  if (change.operation === null && table !== null) return table
+  await commitResult(storeResult(change, lake), { name, table, runId: context.request.runId }, lake)
+  const shaped = await lake.catalog.load(name)
+  if (shaped === null) throw new Error(`table ${tableKey(name)} is missing after its creation`)
+  return shaped
+}
+
+async function write(
+  { context, target, draft }: RenderedAttempt,
+  session: SparkSession,
+  table: TableMetadata,
+  columns: readonly Column[],
+): Promise<void> {
+  const { name, rules, runStartedAt: at } = target
+  const statement = writeStatement({
+    name,
+    schema: currentSchema(table),
+    rules,
+    query: draft.sql,
+    columns: columns.map((column) => column.name),
+    at,
+  })
+  let shownAt = performance.now()
+  const show = ({ tasksDone, tasks, bytesRead }: SparkProgress) => {
+    if (performance.now() - shownAt < limits.progressMs) return
+    shownAt = performance.now()
+    context.log.write('info', `${tasksDone} of ${counted(tasks, 'task')} done, ${sized(bytesRead)} read`)
+  }
+  await session.execute(statement, show)
+}
+
+/** Rows and files that the snapshots since a state have added. A merge counts the rows of the files that it wrote. */
+function addedBetween(before: TableMetadata, after: TableMetadata) {
+  const known = new Set(before.snapshots.map((snapshot) => snapshot['snapshot-id']))
+  const added = after.snapshots.filter((snapshot) => !known.has(snapshot['snapshot-id']))
+  const total = (name: string) => added.reduce((sum, { summary }) => sum + Number(summary[name] ?? 0), 0)
+  return { rows: total('added-records'), files: total('added-data-files') }
+}
