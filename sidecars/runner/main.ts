@@ -70,14 +70,7 @@ async function run(settings: RunnerSettings, log: Log): Promise<void> {
     writable: [...new Set([directories.python, pythonDirectory])],
   }
   const sandbox = await chooseEngineSandbox(settings.sandbox, view, log)
-  const spark = findSpark({
-    cluster: settings.spark,
-    pythonBin: settings.python.bin,
-    sandbox: sandbox.step,
-    isSandboxOff: settings.sandbox === 'off',
-    spillBytes: settings.engine.tempLimitBytes,
-    log,
-  })
+  const spark = findSpark(settings, sandbox.step, log)
   const division = {
     total: settings.total,
     floor: { memoryBytes: settings.engine.memoryLimitBytes, threads: settings.engine.threads },
@@ -125,7 +118,11 @@ async function run(settings: RunnerSettings, log: Log): Promise<void> {
   const attempts = makeAttempts({
     concurrency: settings.concurrency,
     seconds: settings.runSeconds,
-    execute: makeAttemptExecution({ ...resourceOptions, outputBytes: settings.outputBytes }),
+    execute: makeAttemptExecution({
+      ...resourceOptions,
+      outputBytes: settings.outputBytes,
+      autoSpillBytes: settings.autoSpillBytes,
+    }),
     waitsFor: disks.shortage,
     log,
   })

@@ -4,6 +4,7 @@ import type { LakeAccess } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import type { Log } from '../core/log.ts'
 import { randomName } from '../core/scratch.ts'
 import type { EngineSandboxStep, ProgramSandboxStep } from '../sandbox/engine-sandbox.ts'
+import type { SandboxMode } from '../sandbox/ladder.ts'
 import { findPythons, type Python } from '../sandbox/python.ts'
 import type { SparkAddress } from './address.ts'
 import { type CatalogAccess, catalogAccess } from './catalog-access.ts'
@@ -17,6 +18,8 @@ export interface SparkWork {
   lake: LakeAccess
   /** A directory of the work, for spilled rows of Sail. */
   directory: string
+  /** The work has exceeded the memory of another engine, so joins must be able to spill. */
+  isLarge: boolean
   /** The share of this machine for Sail. */
   share(): { memoryLimitBytes: number; threads: number }
 }
@@ -87,7 +90,7 @@ export interface LocalSail {
 /** A Sail process for each session. */
 export const sailEngines = ({ python, sandbox, spillBytes }: LocalSail): SparkEngines => ({
   name: `Sail ${python.sail}`,
-  async open({ lake, directory, share }, signal) {
+  async open({ lake, directory, isLarge, share }, signal) {
     const own = join(directory, `sail-${randomName()}`)
     await mkdir(own)
     const { memoryLimitBytes: memoryBytes, threads } = share()
@@ -98,7 +101,7 @@ export const sailEngines = ({ python, sandbox, spillBytes }: LocalSail): SparkEn
       uri: `${origin}/iceberg`,
       endpoint: `${origin}/s3`,
     }
-    const options = { python, sandbox, directory: own, access, memoryBytes, threads, spillBytes }
+    const options = { python, sandbox, directory: own, access, memoryBytes, threads, spillBytes, isLarge }
     const server = await startSail(options, signal)
     const lost = new AbortController()
     server.ended.catch((error) => lost.abort(error))
@@ -110,38 +113,37 @@ export const sailEngines = ({ python, sandbox, spillBytes }: LocalSail): SparkEn
   },
 })
 
+/** The settings of a runner about engine `spark`. */
+export interface SparkSettings {
+  /** The configured cluster; null: none. */
+  spark: SparkAddress | null
+  python: { bin: string | null }
+  sandbox: SandboxMode
+  /** `tempLimitBytes` limits the spilled rows of a run. */
+  engine: { tempLimitBytes: number }
+}
+
 /**
  * Engine `spark` of this machine: the configured cluster, or Sail if the Python of pipelines has it. Null: none. Without Landlock,
  * SQL of users could read all files of this machine through Sail, so only `SANDBOX=off` allows Sail then.
  */
-export async function findSpark({
-  cluster,
-  pythonBin,
-  sandbox,
-  isSandboxOff,
-  spillBytes,
-  log,
-}: {
-  cluster: SparkAddress | null
-  pythonBin: string | null
-  sandbox: EngineSandboxStep
-  isSandboxOff: boolean
-  spillBytes: number
-  log: Log
-}): Promise<SparkEngines | null> {
-  const engines = cluster === null ? await findSail() : clusterEngines(cluster)
+export async function findSpark(
+  { spark, python: { bin }, sandbox, engine }: SparkSettings,
+  step: EngineSandboxStep,
+  log: Log,
+): Promise<SparkEngines | null> {
+  const engines = spark === null ? await findSail() : clusterEngines(spark)
   if (engines !== null) log.info(`engine spark: ${engines.name}`)
   return engines
 
   async function findSail(): Promise<SparkEngines | null> {
-    const { pythons } = await findPythons(pythonBin)
+    const { pythons } = await findPythons(bin)
     const python = pythons.find(({ sail }) => sail !== null)
     if (python === undefined) return null
-    if (sandbox === 'landlock' || isSandboxOff)
-      return sailEngines({ python, sandbox: sandbox === 'landlock' ? 'landlock' : 'none', spillBytes })
-    log.warn(
-      'Sail is not used: this machine has no Landlock, which keeps files of this machine from SQL of users',
-    )
+    const spillBytes = engine.tempLimitBytes
+    if (step === 'landlock') return sailEngines({ python, sandbox: 'landlock', spillBytes })
+    if (sandbox === 'off') return sailEngines({ python, sandbox: 'none', spillBytes })
+    log.warn('Sail is not used: this machine has no Landlock, which keeps its files from SQL of users')
     return null
   }
 }

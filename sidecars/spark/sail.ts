@@ -26,6 +26,8 @@ export interface SailOptions {
   threads: number
   /** Bytes of spilled rows. */
   spillBytes: number
+  /** Joins sort their rows, because a hash table cannot spill. */
+  isLarge: boolean
 }
 
 export interface SailServer {
@@ -98,7 +100,7 @@ export async function startSail(options: SailOptions, signal: AbortSignal): Prom
   return { url: `http://${HOST}:${port}`, ended, stop }
 }
 
-function environmentOf({ access, directory, memoryBytes, threads, spillBytes }: SailOptions) {
+function environmentOf({ access, directory, memoryBytes, threads, spillBytes, isLarge }: SailOptions) {
   const catalog = `[{name="${CATALOG}", type="iceberg-rest", uri="${access.uri}", warehouse="${access.warehouse}", bearer_access_token="${access.token}"}]`
   return {
     HOME: directory,
@@ -108,6 +110,7 @@ function environmentOf({ access, directory, memoryBytes, threads, spillBytes }: 
     SAIL_CATALOG__LIST: catalog,
     SAIL_CATALOG__DEFAULT_CATALOG: CATALOG,
     SAIL_EXECUTION__DEFAULT_PARALLELISM: String(threads),
+    SAIL_OPTIMIZER__PREFER_HASH_JOIN: String(!isLarge),
     SAIL_RUNTIME__MEMORY_POOL__TYPE: 'fair',
     SAIL_RUNTIME__MEMORY_POOL__FAIR__MAX_SIZE: String(Math.floor(memoryBytes * POOL_SHARE)),
     SAIL_RUNTIME__TEMPORARY_FILES__PATHS: JSON.stringify([directory]),

@@ -15,6 +15,7 @@ import {
 import { AttemptLostEngine, type Execute, type ExecutionContext } from './attempts.ts'
 import { type ExecuteOptions, execute } from './execute.ts'
 import { judge } from './judge.ts'
+import { NeedsLargerEngine } from './larger-engine.ts'
 import { isUploadArchived, lakeOf, type RenderedAttempt, render } from './render.ts'
 import { noteReview } from './review.ts'
 import { performSpark } from './spark-attempt.ts'
@@ -28,7 +29,7 @@ export type AttemptExecutionOptions = AttemptResourcesOptions & ExecuteOptions
 export function makeAttemptExecution(options: AttemptExecutionOptions): Execute {
   return async function executeAttempt(context: ExecutionContext) {
     const needsPython = context.request.type === 'python'
-    const resources = await openAttemptResources(options, lakeOf(context.request), context.signal, {
+    let resources = await openAttemptResources(options, lakeOf(context.request), context.signal, {
       needsPython,
     }).catch((error: unknown) => {
       context.signal.throwIfAborted()
@@ -36,7 +37,19 @@ export function makeAttemptExecution(options: AttemptExecutionOptions): Execute 
       throw isAboutPython ? new AuthorError(error.message, { where: 'python', cause: error }) : error
     })
     try {
-      await perform(context, resources, options)
+      try {
+        await perform(context, resources, options)
+      } catch (error) {
+        if (!(error instanceof NeedsLargerEngine)) throw error
+        const [why] = (reasonOf(error.cause) ?? String(error.cause)).split('\n')
+        context.log.write(
+          'warn',
+          `DuckDB lacks memory, so ${resources.sparkName} executes the attempt again: ${why}`,
+        )
+        resources = await resources.reopen(context.signal)
+        context.facts.landingFileIds.length = 0
+        await perform(context, resources, options, error)
+      }
     } catch (error) {
       await resources.clear()
       context.signal.throwIfAborted()
@@ -51,17 +64,19 @@ async function perform(
   context: ExecutionContext,
   resources: AttemptResources,
   options: ExecuteOptions,
+  /** Set if Spark executes the attempt instead of DuckDB. */
+  larger: NeedsLargerEngine | null = null,
 ): Promise<void> {
   const { request, facts, enter, log } = context
   const started = performance.now()
 
   enter('rendering')
-  const attempt = await span('render', {}, () => render(context, resources))
+  const attempt = await span('render', {}, () => render(context, resources, larger !== null))
   if (isUploadArchived(attempt)) return
 
   enter('executing')
   if (attempt.config.materialized === 'view') return performView(attempt)
-  if (attempt.config.engine === 'spark') return performSpark(attempt)
+  if (attempt.draft.dialect.engine === 'spark') return performSpark(attempt, larger?.columns)
   const { change, opened } = await span('execute', {}, () => execute(attempt, options))
   const stored = store(attempt, change)
   // The tests read the very files that are being committed. `judge` is called first, so that the engine gets its work first.

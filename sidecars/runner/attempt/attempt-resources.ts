@@ -20,8 +20,11 @@ export interface AttemptResources {
   landing: LandingDirectory
   /** A Python process, if the request needs one. */
   python: InterpreterLease | null
-  /** The session on engine `spark`, opened at the first call. Throws AuthorError without such an engine. */
-  spark(): Promise<SparkSession>
+  /**
+   * The session on engine `spark`, opened at the first call. `isLarge`: the work has exceeded the memory of DuckDB. Throws
+   * AuthorError without such an engine.
+   */
+  spark(isLarge?: boolean): Promise<SparkSession>
   /** The name of engine `spark` for people; null: this runner has none. */
   sparkName: string | null
   /** Releases everything, and resolves when nothing is left. Call it exactly once. */
@@ -87,9 +90,12 @@ async function resourcesOf(
     lake,
     engine,
     sparkName: options.spark?.name ?? null,
-    spark() {
+    spark(isLarge = false) {
       if (options.spark === null) throw new AuthorError(NO_SPARK, { where: '' })
-      session ??= options.spark.open({ lake: access, directory, share: () => engine.share() }, signal)
+      session ??= options.spark.open(
+        { lake: access, directory, isLarge, share: () => engine.share() },
+        signal,
+      )
       return session
     },
     directory,

@@ -1,4 +1,5 @@
 import { join } from 'node:path'
+import type { Column } from '../../../lake/iceberg/format/types.ts'
 import { pathsOf } from '../../../lake/iceberg/read/table-sql.ts'
 import { addedFiles, type TableChange } from '../../../lake/iceberg/write/strategy.ts'
 import { explained } from '../author/slips.ts'
@@ -7,8 +8,9 @@ import { type OpenedInstance, openForTexts } from '../engine/shared-instance.ts'
 import type { InterpreterLease, PythonLimits } from '../python/interpreters.ts'
 import { runPython } from '../python/run.ts'
 import { ofDuckdb } from '../write/quality-gate.ts'
-import { writeResult } from '../write/table-write.ts'
+import { type WriteMeans, writeResult } from '../write/table-write.ts'
 import { openInstance, viewOf } from './lake-session.ts'
+import { lacksMemory, NeedsLargerEngine, withinSpill } from './larger-engine.ts'
 import { withinOutput } from './output-limit.ts'
 import { inputsOf, parsedIn, type RenderedAttempt } from './render.ts'
 
@@ -16,6 +18,8 @@ export interface ExecuteOptions {
   pythonLimits: PythonLimits
   /** Bytes that the result of one attempt may write; no limit if omitted. */
   outputBytes?: number
+  /** Spilled bytes at which a run with `engine: auto` moves to Spark; null or omitted: no limit. */
+  autoSpillBytes?: number | null
 }
 
 interface Executed {
@@ -38,7 +42,14 @@ export async function execute(attempt: RenderedAttempt, options: ExecuteOptions)
     return { change, opened: null }
   }
   const rendered: Rendered = { ...template, sql: draft.sql }
-  const change = await write(attempt, draft.sql, { ...opened, ...options }).catch(async (error: unknown) => {
+  const isAuto = attempt.config.engine === 'auto' && resources.sparkName !== null
+  let columns: readonly Column[] | null = null
+  const onColumns = (found: readonly Column[]) => {
+    columns = found
+  }
+  const means = { ...opened, ...options, autoSpillBytes: isAuto ? options.autoSpillBytes : null, onColumns }
+  const change = await write(attempt, draft.sql, means).catch(async (error: unknown) => {
+    if (isAuto && columns !== null && lacksMemory(error)) throw new NeedsLargerEngine(error, columns)
     const text = inputs.textOf(draft, target.name)
     throw withLocation(await explained(error, text, parsedIn(attempt, opened.number)), rendered)
   })
@@ -88,7 +99,12 @@ function interpret(
 async function write(
   { context, resources, target }: RenderedAttempt,
   sql: string,
-  { number: instance, outputBytes: bytes = Number.POSITIVE_INFINITY }: OpenedInstance & ExecuteOptions,
+  {
+    number: instance,
+    outputBytes: bytes = Number.POSITIVE_INFINITY,
+    autoSpillBytes = null,
+    onColumns,
+  }: OpenedInstance & ExecuteOptions & Pick<WriteMeans, 'onColumns'>,
 ): Promise<TableChange> {
   const { engine, directory, lake } = resources
   const { name, table, rules, runStartedAt: at } = target
@@ -96,12 +112,16 @@ async function write(
   const started = performance.now()
   const own = join(directory, 'written')
   const warn = (message: string) => log.write('warn', message)
-  const change = await withinOutput({ directory: own, bytes, signal }, (within) =>
+  const work = (within: AbortSignal) =>
     writeResult(
       { sql, name, table, rules, at, root: lake.root },
-      { engine, instance, directory, own, lake, warn },
+      { engine, instance, directory, own, lake, warn, onColumns },
       within,
-    ),
+    )
+  const change = await withinOutput({ directory: own, bytes, signal }, (within) =>
+    autoSpillBytes === null
+      ? work(within)
+      : withinSpill({ directory, written: own, bytes: autoSpillBytes, signal: within }, work),
   )
   log.write('info', `${summaryOf(change)} in ${since(started)}`)
   return change

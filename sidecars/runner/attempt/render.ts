@@ -46,10 +46,14 @@ export interface RenderedAttempt {
   landing: LandingOptions
 }
 
-/** Fetches the files, renders the templates, and opens all tables and zones that they name. Throws AuthorError. */
+/**
+ * Fetches the files, renders the templates, and opens all tables and zones that they name. `isMoved`: Spark executes a pipeline
+ * with `engine: auto`. Throws AuthorError.
+ */
 export async function render(
   context: ExecutionContext,
   resources: AttemptResources,
+  isMoved = false,
 ): Promise<RenderedAttempt> {
   const { request, log } = context
   const started = performance.now()
@@ -70,7 +74,7 @@ export async function render(
   const template = { file: files.source.path, source: files.source.text }
   const draft = resources.python
     ? pythonDraft(template, namespace)
-    : inputs.draft(template, config.engine === 'spark' ? { dialect: spark } : {})
+    : inputs.draft(template, config.engine === 'spark' || isMoved ? { dialect: spark } : {})
   const refusal = config.materialized === 'view' ? refusalOfView(draft, name) : null
   if (refusal !== null) throw new AuthorError(refusal, { where: template.file })
   const tests = draftTests(files.tests, inputs, spark)

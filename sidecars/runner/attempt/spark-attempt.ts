@@ -10,6 +10,7 @@ import { counted, since, sized, withLocation } from '../author/wording.ts'
 import { limits } from '../limits.ts'
 import { commitResult, stageOf, storeResult } from '../write/table-write.ts'
 import { judge } from './judge.ts'
+import { sameColumns } from './larger-engine.ts'
 import { inputsOf, type RenderedAttempt } from './render.ts'
 import { noteReview } from './review.ts'
 import { checkedColumns } from './spark-sql.ts'
@@ -17,19 +18,23 @@ import { checkedColumns } from './spark-sql.ts'
 // A run of a pipeline in Spark SQL. The runner gives the table the columns of the query, and one statement of the engine writes
 // the rows to the run's branch. Tests, review and merge are those of every run.
 
-/** Executes the query, tests its table, and notes the facts. Throws AuthorError, SparkLost, and the errors of engines. */
-export async function performSpark(attempt: RenderedAttempt): Promise<void> {
+/**
+ * Executes the query, tests its table, and notes the facts. `expected` are the columns that the query must have. Throws AuthorError,
+ * SparkLost, and the errors of engines.
+ */
+export async function performSpark(attempt: RenderedAttempt, expected?: readonly Column[]): Promise<void> {
   const { context, resources, target, inputs, draft, template } = attempt
   const { request, facts, log } = context
   const started = performance.now()
   checkInputs(attempt)
-  const session = await span('session', {}, () => resources.spark())
+  const session = await span('session', {}, () => resources.spark(expected !== undefined))
   log.write('info', `session on ${resources.sparkName} opened in ${since(started)}`)
   const rendered = { ...template, sql: draft.sql }
   const locate = (error: unknown) => {
     throw withLocation(error, rendered)
   }
-  const columns = typedAsTable(await checkedColumns(session, draft.sql).catch(locate), target.table)
+  const found = await checkedColumns(session, draft.sql).catch(locate)
+  const columns = expected ? sameColumns(expected, found) : typedAsTable(found, target.table)
   const before = await span('commit', {}, () => shape(attempt, columns).catch(locate))
   await span('execute', {}, () => write(attempt, session, before, columns).catch(locate))
 
@@ -70,7 +75,7 @@ function typedAsTable(columns: readonly Column[], table: TableMetadata | null): 
 /** Gives the table on the branch the columns of the query. Returns the table before the engine writes to it. */
 async function shape(
   { context, resources, target }: RenderedAttempt,
-  columns: Column[],
+  columns: readonly Column[],
 ): Promise<TableMetadata> {
   const { name, table, rules, runStartedAt: at } = target
   const { lake } = resources

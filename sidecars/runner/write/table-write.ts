@@ -55,6 +55,8 @@ export interface WriteMeans {
   lake: LakeSession
   /** Called with each warning for the author of the pipeline. */
   warn(message: string): void
+  /** Called with the columns of the result, before any row is computed. */
+  onColumns?(columns: readonly Column[]): void
 }
 
 /**
@@ -63,13 +65,14 @@ export interface WriteMeans {
  */
 export async function writeResult(
   { sql, name, table, rules, at, root }: Write,
-  { engine, instance, directory, own, lake, warn }: WriteMeans,
+  { engine, instance, directory, own, lake, warn, onColumns }: WriteMeans,
   signal: AbortSignal,
 ): Promise<TableChange> {
   const defined = await engine.call({ kind: 'define', number: instance, sql }, signal)
   const { result, columns } = BARE_NULL.test(sql)
     ? await withTypesOfTable(defined, table, { engine, number: instance, warn }, signal)
     : { result: RESULT, columns: defined }
+  onColumns?.(columns)
   mkdirSync(own)
   return writeByStrategy({
     rules,
