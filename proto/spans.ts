@@ -24,6 +24,9 @@ export async function startTracing(
   return () => opened.stop()
 }
 
+/** Whether this thread records spans. */
+export const isTracing = (): boolean => recorder !== null
+
 /** Decides which of the traces that this thread begins are recorded, by this thread or by others. */
 export function sampleTraces(settings: TracingSettings | null): void {
   if (settings !== null) begunAs((traceId) => isSampled(traceId, settings.ratio))

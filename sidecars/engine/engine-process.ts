@@ -1,7 +1,7 @@
-import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import type { Subprocess } from 'bun'
 import { ENGINE_ENVIRONMENT, type EngineSandbox } from '../sandbox/engine-sandbox.ts'
+import { memoryOf, NO_COST, type ProcessUsage, usageOf } from './process-usage.ts'
 
 // An engine process is spawned by path without an environment, and called over IPC. It is ended when it does not obey. It
 // executes SQL of users, so every message from it is validated.
@@ -108,6 +108,9 @@ export class EngineProcess<
   readonly #pending = new Map<number, Pending<Request['kind']>>()
   #calls = 0
   #ended: EngineEnded | null = null
+  /** As of the last readings. */
+  #usage: ProcessUsage = NO_COST
+  #peakBytes = 0
 
   constructor(options: EngineProcessOptions<Request['kind'], Fault>) {
     this.#options = options
@@ -157,12 +160,25 @@ export class EngineProcess<
 
   /** Resident memory of the process. 0 when it is unknown, as on every system but Linux. */
   get residentBytes(): number {
-    try {
-      const status = readFileSync(`/proc/${this.pid}/status`, 'utf8')
-      return Number(/^VmRSS:\s+(\d+) kB$/m.exec(status)?.[1] ?? 0) * 1_024
-    } catch {
-      return 0
-    }
+    const { bytes, peakBytes } = memoryOf(this.pid)
+    if (peakBytes > 0) this.#peakBytes = peakBytes
+    return bytes
+  }
+
+  /** The peak of `residentBytes` since the last `resetPeak`. After the end of the process: as of the last reading. */
+  get peakBytes(): number {
+    return memoryOf(this.pid).peakBytes || this.#peakBytes
+  }
+
+  /** The most memory that the process may hold during a call. */
+  get residentBytesMax(): number {
+    return this.#options.residentBytesMax()
+  }
+
+  /** Counters since the start of the process. After its end: as of the last reading. */
+  usage(): ProcessUsage {
+    this.#usage = usageOf(this.pid) ?? this.#usage
+    return this.#usage
   }
 
   /**
@@ -185,7 +201,9 @@ export class EngineProcess<
     }
     signal?.addEventListener('abort', interrupt, { once: true })
     const watch = setInterval(() => {
-      if (this.residentBytes > this.#options.residentBytesMax()) this.end(OUT_OF_MEMORY)
+      // A process that is killed has its usage of this moment.
+      this.usage()
+      if (this.residentBytes > this.residentBytesMax) this.end(OUT_OF_MEMORY)
     }, RESIDENT_CHECK_MS)
     this.#send({ type: 'call', id, request })
     try {

@@ -2,7 +2,8 @@ import type { TableChange } from '../../../lake/iceberg/write/strategy.ts'
 import { AuthorError } from '../../../lake/pipeline/author-error.ts'
 import { span } from '../../../proto/spans.ts'
 import { EngineEnded } from '../../engine/engine-process.ts'
-import { reasonOf, since } from '../author/wording.ts'
+import type { Cost } from '../../engine/process-usage.ts'
+import { reasonOf, since, sized } from '../author/wording.ts'
 import { InterpreterEnded } from '../python/interpreter.ts'
 import { NoPython } from '../python/interpreters.ts'
 import { commitResult, type StoredResult, storeResult } from '../write/table-write.ts'
@@ -34,7 +35,7 @@ export function makeAttemptExecution(options: AttemptExecutionOptions): Execute 
       throw isAboutPython ? new AuthorError(error.message, { where: 'python', cause: error }) : error
     })
     try {
-      await perform(context, resources, options)
+      await perform(context, resources, options).finally(() => noteCost(context, resources.cost()))
     } catch (error) {
       await resources.clear()
       context.signal.throwIfAborted()
@@ -74,6 +75,17 @@ async function perform(
   facts.tests = tested.value
   await noteReview(attempt)
   log.write('info', `attempt ${request.attempt} done in ${since(started)}`)
+}
+
+function noteCost({ facts, log }: ExecutionContext, cost: Cost): void {
+  const { cpuSeconds, bytesRead, bytesWritten, peakMemoryBytes } = cost
+  // The system does not count, or the engine never started.
+  if (peakMemoryBytes === 0) return
+  facts.cost = cost
+  log.write(
+    'info',
+    `cost: ${cpuSeconds.toFixed(2)} CPU s, ${sized(bytesRead)} read, ${sized(bytesWritten)} written, ${sized(peakMemoryBytes)} peak memory`,
+  )
 }
 
 /** Null: the result changes nothing. */

@@ -2,6 +2,7 @@ import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import type { LakeAccess } from '../../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import { randomName, removeTree } from '../../core/scratch.ts'
+import { type Cost, costOfAll } from '../../engine/process-usage.ts'
 import type { EngineLease, RunEngines } from '../engine/engine-leases.ts'
 import type { InterpreterLease, Interpreters, PythonLimits } from '../python/interpreters.ts'
 import type { LakeSession } from './lake-session.ts'
@@ -16,6 +17,8 @@ export interface AttemptResources {
   landing: LandingDirectory
   /** A Python process, if the request needs one. */
   python: InterpreterLease | null
+  /** The cost of the engine and of the Python process so far. */
+  cost(): Cost
   /** Releases everything, and resolves when nothing is left. Call it exactly once. */
   clear(): Promise<void>
   /**
@@ -74,6 +77,7 @@ async function resourcesOf(
     directory,
     landing: python ? landingOfPython(python.directories.inputs) : landingIn(ownDirectory),
     python,
+    cost: () => costOfAll([engine.cost(), ...(python ? [python.interpreter.cost()] : [])]),
     async clear() {
       // Python ends first, because it could still send requests to the engine.
       await python?.release()
