@@ -35,7 +35,7 @@ async function firstRun(pipeline: MadePipeline) {
   return (await successes())[0].id as string
 }
 
-test('the evaluation of a schedule or cron is the first span of its run @traces.due', async () => {
+test('a schedule or cron begins the trace of its run @traces.due', async () => {
   const [bySchedule, byCron] = [await publishedPipeline(request), await publishedPipeline(request)]
   const { namespace, layer, name } = bySchedule
   const data = { namespace, layer, pipeline: name, cron: EVERY_MINUTE }

@@ -81,7 +81,7 @@ const RuleTests = t.Object({
   ),
 })
 
-test('each alert has a case in which it fires, and one in which it does not', async () => {
+test('each alert has a case that fires and a silent case', async () => {
   const { groups } = Value.Decode(Rules, parse(await readFile(join(FOLDER, 'alerts.yaml'), 'utf8')))
   const names = groups.flatMap(({ rules }) => rules.map(({ alert }) => alert)).toSorted()
   const { tests } = Value.Decode(RuleTests, parse(await readFile(join(FOLDER, 'alerts.test.yaml'), 'utf8')))
@@ -91,4 +91,10 @@ test('each alert has a case in which it fires, and one in which it does not', as
     each.alert_rule_test.some((one) => one.exp_alerts.length > 0)
   expect(namesIn(tests.filter(fires))).toEqual(names)
   expect(namesIn(tests.filter((each) => !fires(each)))).toEqual(names)
+})
+
+test('the page for operators lists each metric', async () => {
+  const page = await readFile(join(import.meta.dirname, '..', '..', 'docs', 'operations.md'), 'utf8')
+  const names = [...(await makeMetrics().text()).matchAll(/^# TYPE (\w+) /gm)].map(([, name = '']) => name)
+  expect(names.filter((name) => !page.includes(`\`${name}\``))).toEqual([])
 })
