@@ -1,7 +1,14 @@
 import { fileURLToPath } from 'node:url'
 import type { Subprocess } from 'bun'
 import { ENGINE_ENVIRONMENT, type EngineSandbox } from '../sandbox/engine-sandbox.ts'
-import { memoryOf, NO_COST, type ProcessUsage, usageOf } from './process-usage.ts'
+import {
+  type BytesMoved,
+  cpuSecondsOf,
+  memoryOf,
+  NO_COST,
+  type ProcessUsage,
+  resetPeak,
+} from './process-usage.ts'
 
 // An engine process is spawned by path without an environment, and called over IPC. It is ended when it does not obey. It
 // executes SQL of users, so every message from it is validated.
@@ -12,8 +19,8 @@ export type ToEngine<Request> =
 
 export type FromEngine<Fault> =
   | { type: 'ready' }
-  | { type: 'answer'; id: number; answer: unknown }
-  | { type: 'fault'; id: number; fault: Fault }
+  | ({ type: 'answer'; id: number; answer: unknown } & BytesMoved)
+  | ({ type: 'fault'; id: number; fault: Fault } & BytesMoved)
 
 export interface EngineProcessOptions<Kind extends string, Fault> {
   /** The entry file. */
@@ -110,7 +117,8 @@ export class EngineProcess<
   #ended: EngineEnded | null = null
   /** As of the last readings. */
   #usage: ProcessUsage = NO_COST
-  #peakBytes = 0
+  /** The kernel's peak at the last `beginPeak`, and the highest reading since then. */
+  #peak = { kernelBefore: 0, bytes: 0 }
 
   constructor(options: EngineProcessOptions<Request['kind'], Fault>) {
     this.#options = options
@@ -161,13 +169,23 @@ export class EngineProcess<
   /** Resident memory of the process. 0 when it is unknown, as on every system but Linux. */
   get residentBytes(): number {
     const { bytes, peakBytes } = memoryOf(this.pid)
-    if (peakBytes > 0) this.#peakBytes = peakBytes
+    // A peak that the kernel had before says nothing about this work.
+    const highest = peakBytes > this.#peak.kernelBefore ? peakBytes : bytes
+    this.#peak.bytes = Math.max(this.#peak.bytes, highest)
     return bytes
   }
 
-  /** The peak of `residentBytes` since the last `resetPeak`. After the end of the process: as of the last reading. */
+  /** From now on, `peakBytes` counts again. */
+  beginPeak(): void {
+    resetPeak(this.pid)
+    const { bytes, peakBytes } = memoryOf(this.pid)
+    this.#peak = { kernelBefore: peakBytes, bytes }
+  }
+
+  /** The peak of `residentBytes` since the last `beginPeak`, which covers at least every fifth of a second of a call. */
   get peakBytes(): number {
-    return memoryOf(this.pid).peakBytes || this.#peakBytes
+    void this.residentBytes
+    return this.#peak.bytes
   }
 
   /** The most memory that the process may hold during a call. */
@@ -175,9 +193,13 @@ export class EngineProcess<
     return this.#options.residentBytesMax()
   }
 
-  /** Counters since the start of the process. After its end: as of the last reading. */
+  /**
+   * Counters since the start of the process. After its end: as of the last reading. Bytes are those at its last answer, because
+   * the process lets nobody look into it.
+   */
   usage(): ProcessUsage {
-    this.#usage = usageOf(this.pid) ?? this.#usage
+    const cpuSeconds = cpuSecondsOf(this.pid) ?? this.#usage.cpuSeconds
+    this.#usage = { ...this.#usage, cpuSeconds }
     return this.#usage
   }
 
@@ -238,6 +260,8 @@ export class EngineProcess<
   }
 
   #settle(message: Exclude<FromEngine<Fault>, { type: 'ready' }>): void {
+    const { bytesRead, bytesWritten } = message
+    this.#usage = { ...this.#usage, bytesRead, bytesWritten }
     const pending = this.#pending.get(message.id)
     if (pending === undefined) return
     if (message.type === 'fault') pending.reject(this.#options.errorOf(message.fault))

@@ -3,7 +3,7 @@ import { expect, test } from 'bun:test'
 import { type Cost, RunStatus } from '../../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import { engineAtWork } from '../../core/testing.ts'
 import { useRunner } from '../test-runner.ts'
-import { runToEnd } from '../testing.ts'
+import { runToEnd, startRunner } from '../testing.ts'
 
 const { service, runner, aTable, publish } = await useRunner({ RUNNER_CONCURRENCY: '1' })
 
@@ -50,4 +50,16 @@ test('an attempt whose engine is killed reports its cost up to then', async () =
   const { facts } = await ended
   expect(facts.isEngineLost).toBe(true)
   expect(facts.cost?.cpuSeconds).toBeGreaterThan(0.3)
+})
+
+test('a runner that may not look into its engines reports costs, too', async () => {
+  // As root in a container; other users have no such right anyway.
+  const without = ['setpriv', '--bounding-set', '-sys_ptrace', '--inh-caps', '-sys_ptrace']
+  const ownRunner = await startRunner({}, process.getuid?.() === 0 ? without : [])
+  const large = await publish(aTable(), numbers(2_000_000), {}, ownRunner)
+  expect(megabytes(large.facts).written).toBeGreaterThan(16)
+  const small = await publish(aTable(), 'select 1 as a', {}, ownRunner)
+  expect(megabytes(small.facts).written).toBeLessThan(1)
+  expect(megabytes(small.facts).peak).toBeGreaterThan(50)
+  await ownRunner.stop()
 })

@@ -13,7 +13,6 @@ import {
   type Cost,
   NO_COST,
   type ProcessUsage,
-  resetPeak,
   usageAttributes,
   usedSince,
 } from '../../engine/process-usage.ts'
@@ -276,7 +275,7 @@ class Lease implements EngineLease {
       () => {
         const before = engine.process.usage()
         this.#usage = { before, last: before }
-        resetPeak(this.pid)
+        engine.process.beginPeak()
       },
       () => {},
     )

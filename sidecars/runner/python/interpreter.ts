@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import type { Subprocess } from 'bun'
 import { PipeWriter } from '../../engine/pipe-writer.ts'
-import { type Cost, costOfAll, memoryOf, NO_COST, usageOf } from '../../engine/process-usage.ts'
+import { bytesOf, type Cost, costOfAll, cpuSecondsOf, memoryOf, NO_COST } from '../../engine/process-usage.ts'
 import type { Launch } from '../../sandbox/ladder.ts'
 import { type Call, type FromInterpreter, type Job, type Outcome, readMessage } from './messages.ts'
 
@@ -123,8 +123,9 @@ export class Interpreter {
    */
   cost(): Cost {
     const costs = treeOf(this.pid).flatMap((pid) => {
-      const usage = usageOf(pid)
-      return usage === null ? [] : [{ ...usage, peakMemoryBytes: memoryOf(pid).peakBytes }]
+      const cpuSeconds = cpuSecondsOf(pid)
+      const { peakBytes } = memoryOf(pid)
+      return cpuSeconds === null ? [] : [{ cpuSeconds, ...bytesOf(pid), peakMemoryBytes: peakBytes }]
     })
     if (!this.hasEnded && costs.length > 0) this.#cost = costOfAll(costs)
     const seconds = Number(this.#child.resourceUsage()?.cpuTime.total ?? 0) / 1e6
