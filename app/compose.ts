@@ -17,7 +17,7 @@ import { makeLakeAccess } from './composition/lake-access.ts'
 import type { ServiceParts } from './composition/parts.ts'
 import { makePipelineServices } from './composition/pipelines.ts'
 import { makeDiffs, makeReaders } from './composition/readers.ts'
-import { makeShortages, makeSidecars } from './composition/sidecars.ts'
+import { makeShortages, makeSidecars, watchEngineMemory } from './composition/sidecars.ts'
 import { makeStreams } from './composition/streams.ts'
 import { diffRoutes } from './diff/routes.ts'
 import { fileRoutes } from './files/routes.ts'
@@ -85,6 +85,7 @@ export async function composeService(parts: ServiceParts) {
   const archive = makeArchive({ sql, objects })
   const clearUpUpload = makeClearUp({ sql, objects })
   const upkeep = startUpkeep(parts, runs, services.triggers)
+  const memory = watchEngineMemory(parts, sidecars)
   const history = makeHistoryService({ sql, lists: patient.sql, restores })
   const diffs = makeDiffs(parts, { lake, queries: readers.queries, pipelines })
 
@@ -151,6 +152,7 @@ export async function composeService(parts: ServiceParts) {
     /** Ends open event streams; requests are still answered. */
     endStreams() {
       clearInterval(upkeep)
+      clearInterval(memory)
       licensing?.stop()
       streams.stop()
     },

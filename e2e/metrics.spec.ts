@@ -2,7 +2,7 @@
 import { type APIRequestContext, expect } from '@playwright/test'
 import { test } from './own-service.ts'
 import { ENDLESS, pipelineWith } from './resources.ts'
-import { cancel, getRun, requestRun, runToEnd, runToSuccess } from './runs.ts'
+import { cancel, getRun, logOf, requestRun, runToEnd, runToSuccess } from './runs.ts'
 
 test.use({ serviceEnv: { QUERY_URLS: 'none' } })
 
@@ -41,6 +41,24 @@ test('every run is counted once by its final status, whoever ends it @metrics.ru
   await expect.poll(() => samples(request, 'active_runs'), { intervals: [100] }).toEqual({ '': 0 })
   const cancels = await samples(request, 'http_requests_total{method="POST",path="/api/v1/runs/:id/cancel",')
   expect(cancels).toEqual({ 'status="200"}': 2, 'status="409"}': 1 })
+})
+
+test('memory and costs of engines are metrics @metrics.engines', async ({ request }) => {
+  const counted = () => samples(request, 'engine_written_bytes')
+  const before = await counted()
+  const sql = 'select range as id, hash(range) as h from range(500000)'
+  const { id } = await runToSuccess(request, await pipelineWith(request, sql))
+  const [line] = (await logOf(request, id)).filter(({ message }) => message.startsWith('cost: '))
+  expect(line?.message).toMatch(/^cost: [\d.]+ CPU s, [\d.]+ [kM]?B read, [4-9]\.\d MB written, /)
+  const added = async (key: string) => ((await counted())[key] ?? 0) - (before[key] ?? 0)
+  await expect.poll(() => added('_count{work="run"}')).toBe(1)
+  expect(await added('_sum{work="run"}')).toBeGreaterThan(4_000_000)
+
+  const memory = async (name: string) => (await samples(request, name))['{part="runner-1"}'] ?? 0
+  await expect.poll(() => memory('engine_memory_bytes')).toBeGreaterThan(10_000_000)
+  expect(await memory('engine_memory_limit_bytes')).toBeGreaterThan(await memory('engine_memory_bytes'))
+  const fullest = await memory('engine_memory_fullest_ratio')
+  expect(fullest > 0 && fullest < 1).toBe(true)
 })
 
 test('the age of the queue and the leadership are gauges @metrics.operators', async ({ request }) => {

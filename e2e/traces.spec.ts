@@ -1,51 +1,20 @@
 // OpenTelemetry: a collector of this file receives the spans and the metrics of a service of this file.
-import { createServer, type Server } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { type APIRequestContext, expect, request as requests, test } from '@playwright/test'
+import { type Collector, numberOf, spansOfRun, startCollector } from './collector.ts'
 import { type OwnService, startOwnService } from './own-service.ts'
-import { pipelineWith, publish } from './resources.ts'
-import { ended, getRun, requestRun } from './runs.ts'
+import { type MadePipeline, newZone, pipelineWith, publish, publishedPipeline } from './resources.ts'
+import { ended, endedRuns, requestRun } from './runs.ts'
+import { addTrigger } from './triggers.ts'
 
-interface ReceivedSpan {
-  traceId: string
-  spanId: string
-  parentSpanId?: string
-  name: string
-  startTimeUnixNano: string
-  endTimeUnixNano: string
-  attributes: { key: string; value: Record<string, unknown> }[]
-  status: { code?: number }
-}
-
-const received: ReceivedSpan[] = []
-/** The last state of each metric. */
-const latest = new Map<string, { sum?: { dataPoints: DataPoint[] }; gauge?: { dataPoints: DataPoint[] } }>()
-interface DataPoint {
-  attributes: ReceivedSpan['attributes']
-  asDouble: number
-}
-let collector: Server
+let collector: Collector
 let service: OwnService
 let request: APIRequestContext
 
 test.beforeAll(async () => {
-  collector = createServer((incoming, answer) => {
-    const chunks: Buffer[] = []
-    incoming.on('data', (chunk) => chunks.push(chunk))
-    incoming.on('end', () => {
-      const { resourceSpans = [], resourceMetrics = [] } = JSON.parse(Buffer.concat(chunks).toString())
-      for (const { scopeSpans } of resourceSpans) for (const { spans } of scopeSpans) received.push(...spans)
-      for (const { scopeMetrics } of resourceMetrics)
-        for (const { metrics } of scopeMetrics) for (const metric of metrics) latest.set(metric.name, metric)
-      answer.writeHead(200, { 'content-type': 'application/json' }).end('{}')
-    })
-  })
-  await new Promise<void>((resolve) => collector.listen(0, '127.0.0.1', resolve))
-  const { port } = collector.address() as AddressInfo
+  collector = await startCollector()
   service = await startOwnService({
-    OTEL_EXPORTER_OTLP_ENDPOINT: `http://127.0.0.1:${port}`,
+    ...collector.env,
     OTEL_RESOURCE_ATTRIBUTES: 'deployment.environment.name=test',
-    OTEL_METRIC_EXPORT_INTERVAL: '1000',
     LOG_FORMAT: 'json',
   })
   request = await requests.newContext({ baseURL: service.url })
@@ -53,16 +22,11 @@ test.beforeAll(async () => {
 test.afterAll(async () => {
   await request?.dispose()
   await service?.stop()
-  collector?.close()
+  await collector?.stop()
 })
 
-/** Waits until the collector has spans of these names in the trace of the run. */
-async function spansOf(id: string, names: readonly string[]) {
-  const { trace_id: traceId } = await getRun(request, id)
-  const own = () => received.filter((span) => span.traceId === traceId)
-  await expect.poll(() => names.filter((name) => !own().some((span) => span.name === name))).toEqual([])
-  return own()
-}
+const spansOf = (id: string, names: readonly (string | RegExp)[]) =>
+  spansOfRun(collector, { request, id, names })
 
 async function run(sql: string) {
   const pipeline = await pipelineWith(request, sql, { layer: 'gold' })
@@ -71,11 +35,12 @@ async function run(sql: string) {
 }
 
 const REQUEST = 'POST /api/v1/runs'
+const COMMIT = /^POST \/catalog\/.*tables/
 
 test('the spans of a run form one tree @traces.run', async () => {
   const { id, status } = await run('select 1 as a')
   expect(status).toBe('success')
-  const spans = await spansOf(id, [
+  const { spans, parentOf, parentsOf } = await spansOf(id, [
     REQUEST,
     'queue',
     'attempt',
@@ -84,15 +49,13 @@ test('the spans of a run form one tree @traces.run', async () => {
     'test',
     'commit',
     'merge',
+    COMMIT,
   ])
-  const byId = new Map(spans.map((span) => [span.spanId, span]))
-  const parentOf = ({ parentSpanId = '' }: ReceivedSpan) => byId.get(parentSpanId)?.name ?? null
-  const parentsOf = (name: string) => [...new Set(spans.filter((span) => span.name === name).map(parentOf))]
   expect(parentsOf(REQUEST)).toEqual([null])
   for (const name of ['queue', 'attempt', 'merge']) expect(parentsOf(name)).toEqual([REQUEST])
   for (const name of ['render', 'execute', 'test', 'commit']) expect(parentsOf(name)).toEqual(['attempt'])
   expect(parentsOf('duckdb copy')).toEqual(['execute'])
-  const commit = spans.find(({ name }) => /^POST \/catalog\/.*tables/.test(name))
+  const commit = spans.find(({ name }) => COMMIT.test(name))
   expect(commit && parentOf(commit)).toBe('commit')
   // Only the first span has no parent, and no span ends before its start.
   expect(spans.filter((span) => parentOf(span) === null).map(({ name }) => name)).toEqual([REQUEST])
@@ -103,9 +66,52 @@ test('the spans of a run form one tree @traces.run', async () => {
 test('the span of a failed run has an error without data of users @traces.failed', async () => {
   const { id, status } = await run("select error('secret-text') as a")
   expect(status).toBe('failed')
-  const attempt = (await spansOf(id, ['attempt'])).find(({ name }) => name === 'attempt')
+  const { spans } = await spansOf(id, ['attempt'])
+  const attempt = spans.find(({ name }) => name === 'attempt')
   expect(attempt?.status.code).toBe(2)
-  expect(JSON.stringify(received)).not.toContain('secret-text')
+  expect(JSON.stringify(collector.spans)).not.toContain('secret-text')
+})
+
+test('spans name the cost of an attempt and of its statements @traces.cost', async () => {
+  const { id } = await run('select range as id, hash(range) as h from range(500000)')
+  const { spans } = await spansOf(id, ['attempt', 'duckdb copy'])
+  for (const name of ['attempt', 'duckdb copy']) {
+    const one = spans.find((span) => span.name === name)
+    expect([name, one && numberOf(one, 'sluice.bytes_written') > 4_000_000]).toEqual([name, true])
+    expect([name, one && numberOf(one, 'sluice.cpu_seconds') > 0]).toEqual([name, true])
+  }
+  const attempt = spans.find(({ name }) => name === 'attempt')
+  expect(attempt && numberOf(attempt, 'sluice.peak_memory_bytes')).toBeGreaterThan(50_000_000)
+})
+
+/** Checks the spans of a run that a trigger has started, and returns the name of the cause. */
+async function causeOf(pipeline: MadePipeline): Promise<string | null> {
+  const [started] = await endedRuns(request, pipeline, 1)
+  const { parentsOf } = await spansOf(started?.id ?? '', ['trigger', 'queue', 'attempt', 'merge'])
+  for (const name of ['queue', 'attempt', 'merge']) expect(parentsOf(name)).toContain('trigger')
+  return parentsOf('trigger')[0] ?? null
+}
+
+test('the firing of a trigger is between its cause and the queue @traces.triggers', async () => {
+  const zone = await newZone(request)
+  const [byFile, byWebhook, upstream, downstream] = await Promise.all([
+    publishedPipeline(request),
+    publishedPipeline(request),
+    publishedPipeline(request),
+    publishedPipeline(request),
+  ])
+  await addTrigger(request, byFile, 'landing_zone_upload', zone.config)
+  const { webhook_token: token } = await addTrigger(request, byWebhook, 'webhook', {})
+  const { namespace, layer, name } = upstream
+  await addTrigger(request, downstream, 'pipeline_success', { namespace, layer, pipeline: name })
+  await zone.upload('a.csv')
+  const called = await request.post('/api/v1/webhooks', { headers: { 'x-webhook-token': String(token) } })
+  expect(called.status()).toBe(201)
+  await ended(request, await requestRun(request, upstream))
+  expect(await causeOf(byFile)).toMatch(/^POST .*\/files$/)
+  expect(await causeOf(byWebhook)).toBe('POST /api/v1/webhooks')
+  // The success of a run continues the trace of that run.
+  expect(await causeOf(downstream)).toBe(REQUEST)
 })
 
 test("a client's trace continues, and log lines name trace and span @traces.client", async () => {
@@ -113,7 +119,7 @@ test("a client's trace continues, and log lines name trace and span @traces.clie
   const headers = { traceparent: `00-${traceId}-00f067aa0ba902b7-01` }
   const data = { sql: 'select 1 as a' }
   expect((await request.post('/api/v1/query', { headers, data })).status()).toBe(200)
-  const own = () => received.filter((span) => span.traceId === traceId)
+  const own = () => collector.spans.filter((span) => span.traceId === traceId)
   await expect
     .poll(() => own().map(({ name }) => name))
     .toContain('sluice.query.v1.QueryService/ExecuteQuery')
@@ -126,19 +132,20 @@ test("a client's trace continues, and log lines name trace and span @traces.clie
 
 test('the collector receives the metrics of /metrics @traces.metrics', async () => {
   expect((await run('select 1 as a')).status).toBe('success')
-  const ended = () => latest.get('sluice_runs_total')?.sum?.dataPoints ?? []
+  const ended = () => collector.metrics.get('sluice_runs_total')?.sum?.dataPoints ?? []
   const label = { key: 'status', value: { stringValue: 'success' } }
   await expect.poll(ended).toContainEqual(expect.objectContaining({ attributes: [label] }))
-  expect(latest.get('sluice_active_runs')?.gauge?.dataPoints).toHaveLength(1)
+  expect(collector.metrics.get('sluice_active_runs')?.gauge?.dataPoints).toHaveLength(1)
+  const data = { sql: 'select 1 as a' }
+  expect((await request.post('/api/v1/query', { data })).status()).toBe(200)
   const text = await (await request.get('/metrics')).text()
+  for (const work of ['run', 'query'])
+    expect(text).toMatch(new RegExp(`^sluice_engine_cpu_seconds_count\\{work="${work}"\\} [1-9]`, 'm'))
   const names = [...text.matchAll(/^# TYPE (\w+) /gm)].map(([, name = '']) => name)
-  expect(names.filter((name) => !latest.has(name))).toEqual([])
+  expect(names.filter((name) => !collector.metrics.has(name))).toEqual([])
 })
 
 test('a collector that is down delays no run @traces.down', async () => {
-  await new Promise((resolve) => {
-    collector.close(resolve)
-    collector.closeAllConnections()
-  })
+  await collector.stop()
   expect((await run('select 1 as a')).status).toBe('success')
 })

@@ -2,7 +2,7 @@
 // spans need no context of their own. Without a collector, nothing is recorded and no package is loaded.
 import type { Interceptor } from '@connectrpc/connect'
 import type { Attributes, Recorder, Span, SpanStart, TracingSettings } from './recorder.ts'
-import { begunAs, inTrace, type Trace, traceNow, traceOf } from './trace.ts'
+import { begunAs, type ClientTrace, inTrace, type Trace, traceNow, traceOf } from './trace.ts'
 
 const NO_SPAN: Span = { set() {}, fail() {} }
 const NOTHING: Trace = { requestId: null, traceparent: null, tracestate: null }
@@ -23,6 +23,9 @@ export async function startTracing(
   sampleTraces(settings)
   return () => opened.stop()
 }
+
+/** Whether this thread records spans. */
+export const isTracing = (): boolean => recorder !== null
 
 /** Decides which of the traces that this thread begins are recorded, by this thread or by others. */
 export function sampleTraces(settings: TracingSettings | null): void {
@@ -53,6 +56,19 @@ export function span<T>(
       }
     },
   )
+}
+
+/** A span of work that other work follows, later or elsewhere, in `trace`. Without `end`, the span is not recorded. */
+export interface OpenSpan {
+  trace: ClientTrace
+  end(): void
+}
+
+/** Begins a span in the trace of its cause; without a cause, the span begins a trace. */
+export function beginSpan(name: string, attributes: Attributes, cause: ClientTrace): OpenSpan {
+  if (recorder === null) return { trace: cause, end() {} }
+  const active = recorder.begin({ name, kind: 'internal', attributes, parent: cause.traceparent })
+  return { trace: { ...cause, traceparent: active.traceparent }, end: () => active.end() }
 }
 
 /** Records a span of work that has already ended. */

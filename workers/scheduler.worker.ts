@@ -1,5 +1,6 @@
 // Entry of the scheduler's thread. It runs on every replica and handles schedules on the leader.
 import { newId } from '../app/core/ids.ts'
+import { startTracing } from '../proto/spans.ts'
 import { startLeadership } from './leadership/leadership.ts'
 import { tickSchedules } from './scheduler.ts'
 import { assertNever, ToScheduler } from './threads/channel.ts'
@@ -9,7 +10,8 @@ import { serveThread } from './threads/serve-thread.ts'
 /** Interval of the scheduler (spec: Limits). */
 const SCHEDULER_TICK_MS = 30_000
 
-serveThread('scheduler', ToScheduler, async ({ databaseUrl, processId }, { post, log }) => {
+serveThread('scheduler', ToScheduler, async ({ databaseUrl, processId, tracing }, { post, log }) => {
+  const stopTracing = await startTracing(tracing, 'scheduler')
   const leadership = startLeadership({
     databaseUrl,
     role: 'scheduler',
@@ -37,6 +39,7 @@ serveThread('scheduler', ToScheduler, async ({ databaseUrl, processId }, { post,
     async stop() {
       await loop.stop()
       await leadership.stop()
+      await stopTracing()
     },
   }
 })

@@ -2,12 +2,14 @@
 import { newId } from '../app/core/ids.ts'
 import { type Announcement, listen } from '../app/runs/service.ts'
 import { openDatabase } from '../drizzle/client.ts'
+import { startTracing } from '../proto/spans.ts'
 import { startLeadership } from './leadership/leadership.ts'
 import { type FromWorker, ToTriggers } from './threads/channel.ts'
 import { serveThread } from './threads/serve-thread.ts'
 import { startTriggers } from './triggers.ts'
 
-serveThread('triggers', ToTriggers, async ({ databaseUrl, processId }, { post, log }) => {
+serveThread('triggers', ToTriggers, async ({ databaseUrl, processId, tracing }, { post, log }) => {
+  const stopTracing = await startTracing(tracing, 'triggers')
   const database = openDatabase(databaseUrl, {
     connections: 1,
     rawConnections: 2,
@@ -34,7 +36,7 @@ serveThread('triggers', ToTriggers, async ({ databaseUrl, processId }, { post, l
     async stop() {
       await triggers.stop()
       await leadership.stop()
-      await database.close()
+      await Promise.all([database.close(), stopTracing()])
     },
   }
 })

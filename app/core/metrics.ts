@@ -4,6 +4,10 @@ const PREFIX = 'sluice_'
 /** Histogram buckets in seconds, from a point read to an upload. */
 const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30]
 
+/** Histogram buckets of one attempt or query: CPU seconds, and bytes. */
+const CPU_SECONDS = [0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300, 1_000, 3_000]
+const BYTES = [1e4, 1e5, 1e6, 1e7, 1e8, 3e8, 1e9, 3e9, 1e10, 1e11, 1e12]
+
 type RunStatus = 'success' | 'failed' | 'cancelled'
 
 interface AnswerLabels {
@@ -11,6 +15,15 @@ interface AnswerLabels {
   /** The pattern of the route. Text from a client must not become a time series. */
   path: string
   status: number
+}
+
+/** The resources that engines have used for one piece of work. */
+export interface EngineCost {
+  cpuSeconds: number
+  bytesRead: number
+  bytesWritten: number
+  /** 0: not measured. */
+  peakMemoryBytes: number
 }
 
 /** The metrics of the service. Each call creates a registry, so that two apps in one process do not share counters. */
@@ -21,8 +34,12 @@ export function makeMetrics() {
     new Counter<Label>({ name: `${PREFIX}${name}`, help, labelNames, registers })
   const gauge = <Label extends string = never>(name: string, help: string, labelNames: Label[] = []) =>
     new Gauge<Label>({ name: `${PREFIX}${name}`, help, labelNames, registers })
-  const histogram = <Label extends string>(name: string, help: string, labelNames: Label[]) =>
-    new Histogram<Label>({ name: `${PREFIX}${name}`, help, labelNames, buckets: SECONDS, registers })
+  const histogram = <Label extends string>(
+    name: string,
+    help: string,
+    labelNames: Label[],
+    buckets: number[] = SECONDS,
+  ) => new Histogram<Label>({ name: `${PREFIX}${name}`, help, labelNames, buckets, registers })
 
   const runs = counter('runs_total', 'Runs ended, by status', ['status'])
   const pipelineRuns = counter('pipeline_runs_total', 'Runs ended, by status', ['status'])
@@ -44,6 +61,12 @@ export function makeMetrics() {
     'Time to the response headers in seconds',
     answerLabels,
   )
+  const perWork = (name: string, what: string, buckets: number[]) =>
+    histogram(name, `${what} per attempt of a run, or per query`, ['work'], buckets)
+  const engineCpu = perWork('engine_cpu_seconds', 'CPU seconds of engines and Python', CPU_SECONDS)
+  const engineRead = perWork('engine_read_bytes', 'Bytes that engines and Python read from files', BYTES)
+  const engineWritten = perWork('engine_written_bytes', 'Bytes that engines and Python wrote to files', BYTES)
+  const enginePeak = perWork('engine_peak_memory_bytes', 'Peak memory of the largest engine process', BYTES)
 
   return {
     httpAnswered({ seconds, ...labels }: AnswerLabels & { seconds: number }) {
@@ -69,6 +92,23 @@ export function makeMetrics() {
       grpcRequests.inc({ method, code })
       grpcSeconds.observe({ method }, seconds)
     },
+    engineCost(work: 'run' | 'query', cost: EngineCost) {
+      engineCpu.observe({ work }, cost.cpuSeconds)
+      engineRead.observe({ work }, cost.bytesRead)
+      engineWritten.observe({ work }, cost.bytesWritten)
+      if (cost.peakMemoryBytes > 0) enginePeak.observe({ work }, cost.peakMemoryBytes)
+    },
+    engineMemory: gauge('engine_memory_bytes', 'Memory of the engine processes of a sidecar', ['part']),
+    engineMemoryLimit: gauge(
+      'engine_memory_limit_bytes',
+      'Memory that the engine processes of a sidecar may hold',
+      ['part'],
+    ),
+    engineMemoryFullest: gauge(
+      'engine_memory_fullest_ratio',
+      'Largest share of its memory limit that an engine process of a sidecar holds',
+      ['part'],
+    ),
     queryFiles: counter('query_files_total', 'Data files of the tables in queries, by use', ['use']),
     maintainedTables: counter('maintained_tables_total', 'Tables that maintenance tried to rewrite', [
       'outcome',

@@ -1,6 +1,9 @@
+import { ConnectError } from '@connectrpc/connect'
 import type { Sql } from '../../drizzle/client.ts'
 import type { JsonRows } from '../../lake/engine/arrow-json.ts'
 import { LAYERS, tableKey } from '../../lake/pipeline/names.ts'
+import type { ExecuteQueryResponse } from '../../proto/gen/sluice/query/v1/query_pb.ts'
+import { type Cost, CostSchema } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import type { Tokens } from '../catalog/tokens.ts'
 import { readableView, tablesIn } from '../catalog/views.ts'
 import { EVERYTHING, seesEverything, type Visible } from '../core/access.ts'
@@ -12,7 +15,7 @@ import { limits } from '../core/limits.ts'
 import type { Metrics } from '../core/metrics.ts'
 import { DEFAULT_NAMESPACE } from '../core/names.ts'
 import { limitOf, type Page } from '../core/pagination.ts'
-import type { QueryClient } from '../rpc/clients.ts'
+import { engineCostOf, type QueryClient } from '../rpc/clients.ts'
 import type { Pool } from '../rpc/pool.ts'
 import { makeCompare } from './compare.ts'
 import { busy, type LakeView, SERVICE, throwApiError } from './engine-errors.ts'
@@ -42,8 +45,8 @@ export interface QueryDeps {
   services: Pool<QueryClient> | null
   /** Maximum bytes of JSON in one answer; default `limits.answerBytes`. */
   answerBytesMax?: number
-  /** Counts the files of queries. */
-  metrics?: Pick<Metrics, 'queryFiles'>
+  /** Counts files and costs of queries. */
+  metrics?: Pick<Metrics, 'queryFiles' | 'engineCost'>
   /** Shared by all services that return rows; the default is not shared. */
   engineRows?: EngineRows
 }
@@ -135,7 +138,7 @@ export function makeQueryService({
         }
         const options = { signal: AbortSignal.any([signal, lost]) }
         const { arrowIpc, rowCount, truncated, durationMs, filesTotal, filesRead } = await pool
-          .call((service) => service.executeQuery(request, options))
+          .call((service) => counted(service.executeQuery(request, options), metrics))
           .catch(throwApiError)
         metrics?.queryFiles.inc({ use: 'read' }, Number(filesRead))
         metrics?.queryFiles.inc({ use: 'skipped' }, Number(filesTotal - filesRead))
@@ -179,5 +182,23 @@ export function makeQueryService({
         total: ordered.length,
       }
     },
+  }
+}
+
+/** Counts the cost of a query, also if it fails. */
+async function counted(
+  answer: Promise<ExecuteQueryResponse>,
+  metrics: QueryDeps['metrics'],
+): Promise<ExecuteQueryResponse> {
+  const count = (cost: Cost | undefined) => {
+    if (cost !== undefined) metrics?.engineCost('query', engineCostOf(cost))
+  }
+  try {
+    const found = await answer
+    count(found.cost)
+    return found
+  } catch (error) {
+    count(ConnectError.from(error).findDetails(CostSchema)[0])
+    throw error
   }
 }

@@ -10,9 +10,10 @@ import { createGrpcTransport } from '@connectrpc/connect-node'
 import { createConnectTransport } from '@connectrpc/connect-web'
 import { Health, HealthCheckResponse_ServingStatus } from '../../proto/gen/grpc/health/v1/health_pb.ts'
 import { QueryService } from '../../proto/gen/sluice/query/v1/query_pb.ts'
-import { RunnerService } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
+import { type Cost, RunnerService } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import { sendsToken } from '../../proto/sidecar-token.ts'
 import { sendsTrace } from '../../proto/trace.ts'
+import type { EngineCost } from '../core/metrics.ts'
 
 /** Called at the end of every call, with its method (`RunnerService/SubmitPipeline`), code and seconds. */
 export type RpcObserver = (call: { method: string; code: string; seconds: number }) => void
@@ -27,6 +28,16 @@ const ENGINE_SANDBOX_HEADER = 'engine-sandbox'
 /** A health check names the API's address in this header. The sidecar refuses the check if it may not call that address. */
 const API_ADDRESS_HEADER = 'sluice-api-address'
 const WAITS_FOR_HEADER = 'waits-for'
+const ENGINE_MEMORY_HEADER = 'engine-memory'
+
+/** Memory of the engine processes of one sidecar. */
+export interface EngineMemory {
+  bytes: number
+  /** The sum of the limits of the processes. */
+  limitBytes: number
+  /** The largest share of its limit that a process holds. */
+  fullest: number
+}
 
 /** The settings that sidecars need from this API. */
 export interface SidecarAccess {
@@ -51,6 +62,8 @@ export interface Remote<Service> {
   check(signal?: AbortSignal): Promise<EngineSandbox | null>
   /** Why new work waits at this service, as of the last check; null: no work waits. */
   waitsFor?(): string | null
+  /** The memory of its engines, as of the last check; null: unknown. */
+  engineMemory?(): EngineMemory | null
 }
 
 export function runnerAt(url: string, observe: RpcObserver, access: SidecarAccess): Remote<RunnerClient> {
@@ -102,6 +115,7 @@ const checkOver = (transport: Transport, { publicUrl }: SidecarAccess) => {
   const health = createClient(Health, transport)
   const headers = { [API_ADDRESS_HEADER]: publicUrl }
   let waitsFor: string | null = null
+  let memory: EngineMemory | null = null
   const check = async (signal?: AbortSignal) => {
     let sandbox: string | null = null
     let refusal = ''
@@ -109,15 +123,39 @@ const checkOver = (transport: Transport, { publicUrl }: SidecarAccess) => {
       sandbox = headers.get(ENGINE_SANDBOX_HEADER)
       waitsFor = headers.get(WAITS_FOR_HEADER)?.slice(0, WAITS_FOR_LENGTH) ?? null
       refusal = headers.get(ENGINE_REFUSAL_HEADER) ?? ''
+      memory = memoryIn(headers.get(ENGINE_MEMORY_HEADER) ?? '')
     }
-    const { status } = await health.check({ service: '' }, { signal, headers, onHeader }).catch(explain)
+    const { status } = await health
+      .check({ service: '' }, { signal, headers, onHeader })
+      .catch((error: unknown) => {
+        memory = null
+        return explain(error)
+      })
     if (REFUSAL.test(refusal)) throw new SidecarRefusal(`executes nothing: ${refusal}`)
     if (status !== HealthCheckResponse_ServingStatus.SERVING)
       throw new Error(`not serving: health status ${HealthCheckResponse_ServingStatus[status]}`)
     return ENGINE_SANDBOXES.find((name) => name === sandbox) ?? null
   }
-  return { check, waitsFor: () => waitsFor }
+  return { check, waitsFor: () => waitsFor, engineMemory: () => memory }
 }
+
+/** The cost in an answer. A sidecar of another vendor may report any numbers. */
+export const engineCostOf = ({ cpuSeconds, bytesRead, bytesWritten, peakMemoryBytes }: Cost): EngineCost => ({
+  cpuSeconds: amountOf(cpuSeconds),
+  bytesRead: amountOf(Number(bytesRead)),
+  bytesWritten: amountOf(Number(bytesWritten)),
+  peakMemoryBytes: amountOf(Number(peakMemoryBytes)),
+})
+const amountOf = (number: number) => (Number.isFinite(number) ? Math.max(0, number) : 0)
+
+/** Three numbers with commas. A sidecar of another vendor may report none. */
+function memoryIn(header: string): EngineMemory | null {
+  const [bytes = Number.NaN, limitBytes = Number.NaN, fullest = Number.NaN] = header.split(',').map(Number)
+  return [bytes, limitBytes, fullest].every((each) => Number.isFinite(each) && each >= 0)
+    ? { bytes, limitBytes, fullest }
+    : null
+}
+
 /** Longest reason shown to operators. */
 const WAITS_FOR_LENGTH = 200
 

@@ -1,6 +1,12 @@
 import { Code, ConnectError } from '@connectrpc/connect'
 import { unavailable } from '../core/errors.ts'
-import { ENGINE_SANDBOXES, type EngineSandbox, isRefusedCaller, type Remote } from './clients.ts'
+import {
+  ENGINE_SANDBOXES,
+  type EngineMemory,
+  type EngineSandbox,
+  isRefusedCaller,
+  type Remote,
+} from './clients.ts'
 
 /** Several equal services, called in turn. A service that cannot be reached is skipped. */
 export interface Pool<Service> {
@@ -12,6 +18,8 @@ export interface Pool<Service> {
   check(signal: AbortSignal): Promise<EngineSandbox | null>
   /** Why new work waits at one of the services, as of the last check; null: no work waits. */
   waitsFor(): string | null
+  /** The memory of the engines of each service, in the order of the configuration, as of the last check; null: unknown. */
+  engineMemories(): (EngineMemory | null)[]
 }
 
 export function makePool<Service>(name: string, remotes: readonly Remote<Service>[]): Pool<Service> {
@@ -38,6 +46,7 @@ export function makePool<Service>(name: string, remotes: readonly Remote<Service
       return results.flatMap((result) => (result.status === 'fulfilled' ? [result.value] : []))
     },
     waitsFor: () => remotes.map((remote) => remote.waitsFor?.() ?? null).find((why) => why !== null) ?? null,
+    engineMemories: () => remotes.map((remote) => remote.engineMemory?.() ?? null),
     async check(signal) {
       await Promise.any(
         remotes.map(async (remote) => {

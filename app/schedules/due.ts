@@ -2,6 +2,7 @@
 // their runs.
 import type { SqlTx } from '../../drizzle/client.ts'
 import { BadCron, nextAfter } from '../../machines/cron.ts'
+import { beginSpan, type OpenSpan } from '../../proto/spans.ts'
 import { NO_TRACE } from '../../proto/trace.ts'
 import type { NewId, PipelineId, RunId } from '../core/ids.ts'
 import { outcomesOf, type RequestOutcome, type RunRequest, requestedRuns } from '../runs/service.ts'
@@ -32,7 +33,7 @@ export async function consumeDue(
   const nexts: NextTime[] = []
   const requests: RunRequest[] = []
   const skipped: DueOutcome['skipped'] = []
-  const scheduleOf = new Map<RunId, DueRow>()
+  const scheduleOf = new Map<RunId, { row: DueRow; span: OpenSpan }>()
   const requestedPipelines = new Set<PipelineId>()
   const nextOf = nextTimesAfter(now)
   const skip = (row: DueRow, why: Skip) => skipped.push({ schedule: row.id, pipeline: row.pipeline, why })
@@ -47,7 +48,9 @@ export async function consumeDue(
     }
     const run = newId() as RunId
     requestedPipelines.add(row.pipelineId)
-    scheduleOf.set(run, row)
+    // The first span of the run's trace. It ends with the request of the run.
+    const span = beginSpan('schedule', { 'sluice.run_id': run, 'sluice.schedule_id': row.id }, NO_TRACE)
+    scheduleOf.set(run, { row, span })
     nexts.push({ id: row.id, next, run })
     requests.push({
       id: run,
@@ -56,16 +59,18 @@ export async function consumeDue(
       cause: { scheduleId: row.id, due: row.nextRunAt },
       chainDepth: 0,
       landingFileId: null,
-      trace: NO_TRACE,
+      trace: span.trace,
     })
   }
 
   const outcomes = await writeDue(tx, requests, nexts)
   let requested = 0
   for (const [run, outcome] of outcomes) {
-    const row = scheduleOf.get(run)
-    if (outcome === 'requested') requested += 1
-    else if (row !== undefined) skip(row, outcome)
+    const due = scheduleOf.get(run)
+    if (outcome === 'requested') {
+      requested += 1
+      due?.span.end()
+    } else if (due !== undefined) skip(due.row, outcome)
   }
   return { now, found: rows.length, requested, skipped }
 }

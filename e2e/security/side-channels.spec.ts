@@ -137,8 +137,8 @@ test('metric labels come from the service, never from requests', async () => {
   expect(text).toContain('path="unmatched"')
   expect(text).not.toContain(invented)
   const labels = new Set([...text.matchAll(/\b(\w+)="/g)].map(([, label]) => label))
-  // `outcome` and `use` appear with the first maintenance and query.
-  const known = ['code', 'le', 'method', 'outcome', 'path', 'role', 'status', 'use']
+  // `outcome` and `use` appear with the first maintenance and query, `part` and `work` with the first reports of engines.
+  const known = ['code', 'le', 'method', 'outcome', 'part', 'path', 'role', 'status', 'use', 'work']
   expect(known).toEqual(expect.arrayContaining([...labels]))
   expect([...labels]).toEqual(expect.arrayContaining(['code', 'le', 'method', 'path', 'status']))
 })

@@ -16,6 +16,8 @@ function engineOf(canStart: boolean) {
   const process = {
     pid: 1,
     hasEnded: false,
+    residentBytes: 2,
+    residentBytesMax: 8,
     exited: ended.promise,
     end(why: string) {
       process.hasEnded = true

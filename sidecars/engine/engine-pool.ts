@@ -14,6 +14,9 @@ interface EngineHandle {
   readonly pid: number
   readonly exited: Promise<string>
   readonly hasEnded: boolean
+  readonly residentBytes: number
+  /** The process is ended when it holds more memory. */
+  readonly residentBytesMax: number
   end(why: string): void
 }
 
@@ -37,6 +40,15 @@ export interface EnginePoolOptions<Process extends EngineHandle, Known> {
   /** Starts a process in its directory, which exists already. */
   start(directory: string): Omit<PooledEngine<Process, Known>, 'directory'>
   log: Log
+}
+
+/** Memory of the processes of a pool now. */
+export interface EngineMemory {
+  bytes: number
+  /** The sum of the limits of the processes. */
+  limitBytes: number
+  /** The largest share of its limit that a process holds. */
+  fullest: number
 }
 
 /** Delay before the pool tries again after a failed start. */
@@ -108,6 +120,18 @@ export class EnginePool<Process extends EngineHandle, Known> {
   /** True when the last completed start of an engine succeeded and the pool is not stopped. */
   get isServing(): boolean {
     return this.#isServing && this.#stopped === null
+  }
+
+  memory(): EngineMemory {
+    const processes = Array.from(this.#all, ({ process: { residentBytes, residentBytesMax } }) => ({
+      bytes: residentBytes,
+      limitBytes: residentBytesMax,
+    }))
+    return {
+      bytes: processes.reduce((sum, { bytes }) => sum + bytes, 0),
+      limitBytes: processes.reduce((sum, { limitBytes }) => sum + limitBytes, 0),
+      fullest: Math.max(0, ...processes.map(({ bytes, limitBytes }) => bytes / limitBytes)),
+    }
   }
 
   /** Ends all processes. Resolves when they and their directories are gone. `why` completes "engine process ended (...)". */

@@ -1,7 +1,14 @@
-import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import type { Subprocess } from 'bun'
 import { ENGINE_ENVIRONMENT, type EngineSandbox } from '../sandbox/engine-sandbox.ts'
+import {
+  type BytesMoved,
+  cpuSecondsOf,
+  memoryOf,
+  NO_COST,
+  type ProcessUsage,
+  resetPeak,
+} from './process-usage.ts'
 
 // An engine process is spawned by path without an environment, and called over IPC. It is ended when it does not obey. It
 // executes SQL of users, so every message from it is validated.
@@ -12,8 +19,8 @@ export type ToEngine<Request> =
 
 export type FromEngine<Fault> =
   | { type: 'ready' }
-  | { type: 'answer'; id: number; answer: unknown }
-  | { type: 'fault'; id: number; fault: Fault }
+  | ({ type: 'answer'; id: number; answer: unknown } & BytesMoved)
+  | ({ type: 'fault'; id: number; fault: Fault } & BytesMoved)
 
 export interface EngineProcessOptions<Kind extends string, Fault> {
   /** The entry file. */
@@ -108,6 +115,10 @@ export class EngineProcess<
   readonly #pending = new Map<number, Pending<Request['kind']>>()
   #calls = 0
   #ended: EngineEnded | null = null
+  /** As of the last readings. */
+  #usage: ProcessUsage = NO_COST
+  /** The kernel's peak at the last `beginPeak`, and the highest reading since then. */
+  #peak = { kernelBefore: 0, bytes: 0 }
 
   constructor(options: EngineProcessOptions<Request['kind'], Fault>) {
     this.#options = options
@@ -157,12 +168,39 @@ export class EngineProcess<
 
   /** Resident memory of the process. 0 when it is unknown, as on every system but Linux. */
   get residentBytes(): number {
-    try {
-      const status = readFileSync(`/proc/${this.pid}/status`, 'utf8')
-      return Number(/^VmRSS:\s+(\d+) kB$/m.exec(status)?.[1] ?? 0) * 1_024
-    } catch {
-      return 0
-    }
+    const { bytes, peakBytes } = memoryOf(this.pid)
+    // A peak that the kernel had before says nothing about this work.
+    const highest = peakBytes > this.#peak.kernelBefore ? peakBytes : bytes
+    this.#peak.bytes = Math.max(this.#peak.bytes, highest)
+    return bytes
+  }
+
+  /** From now on, `peakBytes` counts again. */
+  beginPeak(): void {
+    resetPeak(this.pid)
+    const { bytes, peakBytes } = memoryOf(this.pid)
+    this.#peak = { kernelBefore: peakBytes, bytes }
+  }
+
+  /** The peak of `residentBytes` since the last `beginPeak`, which covers at least every fifth of a second of a call. */
+  get peakBytes(): number {
+    void this.residentBytes
+    return this.#peak.bytes
+  }
+
+  /** The most memory that the process may hold during a call. */
+  get residentBytesMax(): number {
+    return this.#options.residentBytesMax()
+  }
+
+  /**
+   * Counters since the start of the process. After its end: as of the last reading. Bytes are those at its last answer, because
+   * the process lets nobody look into it.
+   */
+  usage(): ProcessUsage {
+    const cpuSeconds = cpuSecondsOf(this.pid) ?? this.#usage.cpuSeconds
+    this.#usage = { ...this.#usage, cpuSeconds }
+    return this.#usage
   }
 
   /**
@@ -185,7 +223,9 @@ export class EngineProcess<
     }
     signal?.addEventListener('abort', interrupt, { once: true })
     const watch = setInterval(() => {
-      if (this.residentBytes > this.#options.residentBytesMax()) this.end(OUT_OF_MEMORY)
+      // A process that is killed has its usage of this moment.
+      this.usage()
+      if (this.residentBytes > this.residentBytesMax) this.end(OUT_OF_MEMORY)
     }, RESIDENT_CHECK_MS)
     this.#send({ type: 'call', id, request })
     try {
@@ -220,6 +260,8 @@ export class EngineProcess<
   }
 
   #settle(message: Exclude<FromEngine<Fault>, { type: 'ready' }>): void {
+    const { bytesRead, bytesWritten } = message
+    this.#usage = { ...this.#usage, bytesRead, bytesWritten }
     const pending = this.#pending.get(message.id)
     if (pending === undefined) return
     if (message.type === 'fault') pending.reject(this.#options.errorOf(message.fault))

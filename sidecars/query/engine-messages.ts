@@ -159,10 +159,14 @@ export class EngineFault extends Error {
 /** The service sends one call at a time. An interrupt names the call it stops. */
 export type ToEngine = engineProcess.ToEngine<EngineRequest>
 
+const count = Type.Integer({ minimum: 0 })
+/** Counters of the process (own-io.ts). */
+const bytesMoved = { bytesRead: count, bytesWritten: count }
+
 const FromEngine = Type.Union([
   Type.Object({ type: Type.Literal('ready') }),
-  Type.Object({ type: Type.Literal('answer'), id: Type.Integer(), answer: Type.Unknown() }),
-  Type.Object({ type: Type.Literal('fault'), id: Type.Integer(), fault: Fault }),
+  Type.Object({ type: Type.Literal('answer'), id: Type.Integer(), answer: Type.Unknown(), ...bytesMoved }),
+  Type.Object({ type: Type.Literal('fault'), id: Type.Integer(), fault: Fault, ...bytesMoved }),
 ])
 export type FromEngine = Static<typeof FromEngine>
 

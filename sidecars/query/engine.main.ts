@@ -5,6 +5,7 @@ import { ResultTooLarge } from '../../lake/engine/arrow.ts'
 import { EngineError, engineError } from '../../lake/engine/error.ts'
 import { JsonTooLarge } from '../../lake/engine/json-bytes.ts'
 import { StatementRefused } from '../../lake/engine/statement.ts'
+import { ownIo } from '../engine/own-io.ts'
 import type { AnswerOf, EngineRequest, Fault, FromEngine, RequestKind, ToEngine } from './engine-messages.ts'
 import { limits } from './limits.ts'
 import { QueryEngine, UnboundView, Unprepared } from './query-engine.ts'
@@ -50,10 +51,11 @@ async function work(id: number, request: EngineRequest): Promise<void> {
   setsSeed = false
   try {
     await cleared
-    send({ type: 'answer', id, answer: await answerTo(request) })
+    const answer = await answerTo(request)
+    send({ type: 'answer', id, answer, ...ownIo() })
   } catch (error) {
     heldBytes += limits.resultBytes
-    send({ type: 'fault', id, fault: faultOf(error) })
+    send({ type: 'fault', id, fault: faultOf(error), ...ownIo() })
   } finally {
     clearInterval(current?.interrupts)
     current = undefined

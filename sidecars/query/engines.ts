@@ -1,9 +1,11 @@
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import type { EngineAccess, EngineSize } from '../../lake/engine/instance.ts'
+import { isTracing, span } from '../../proto/spans.ts'
 import { type Log, messageOf } from '../core/log.ts'
-import { EnginePool, type PooledEngine } from '../engine/engine-pool.ts'
+import { type EngineMemory, EnginePool, type PooledEngine } from '../engine/engine-pool.ts'
 import { EngineProcess } from '../engine/engine-process.ts'
+import { type Cost, type ProcessUsage, usageAttributes, usedSince } from '../engine/process-usage.ts'
 import type { EngineSandbox } from '../sandbox/engine-sandbox.ts'
 import {
   type AnswerOf,
@@ -44,6 +46,8 @@ export interface EngineLease {
     query: Omit<Run, 'define'> & { define: readonly DefinedTable[] },
     signal: AbortSignal,
   ): Promise<AnswerOf<'run'>>
+  /** The cost since the begin of the lease. The peak of memory is not measured. */
+  cost(): Cost
   /** Returns the engine to the pool, or ends an engine that is unfit for another query. */
   release(): void
 }
@@ -53,6 +57,8 @@ export interface Engines {
   acquire(signal: AbortSignal): Promise<EngineLease>
   /** Whether engines can be started, according to the last attempts. */
   isServing(): boolean
+  /** Memory of the processes now. */
+  memory(): EngineMemory
   stop(): Promise<void>
 }
 
@@ -124,6 +130,7 @@ export function makeEngines(options: EnginesOptions): Engines {
       }
     },
     isServing: () => pool.isServing,
+    memory: () => pool.memory(),
     stop: () => pool.stop('the query service is stopping'),
   }
 }
@@ -155,11 +162,13 @@ function startEngine(
 class Lease implements EngineLease {
   readonly #engine: QueryEngine
   readonly #pool: Pool
+  readonly #before: ProcessUsage
   #isFit = true
 
   constructor(engine: QueryEngine, pool: Pool) {
     this.#engine = engine
     this.#pool = pool
+    this.#before = engine.process.usage()
   }
 
   check(sql: string, signal: AbortSignal): Promise<Statement> {
@@ -192,11 +201,22 @@ class Lease implements EngineLease {
       record.tables.set(viewKey(view), { view, state, characters })
     }
     const request = { kind: 'run' as const, ...query, drop, define: define.map(viewIn) }
-    return this.#trusted(process.call(request, signal)).catch((error: unknown) => {
+    const attributes = { 'db.system.name': 'duckdb', 'db.operation.name': 'run' }
+    const call = span('duckdb run', attributes, async (active) => {
+      const before = isTracing() ? process.usage() : null
+      const answer = await process.call(request, signal)
+      if (before !== null) active.set(usageAttributes(usedSince(before, process.usage())))
+      return answer
+    })
+    return this.#trusted(call).catch((error: unknown) => {
       if (error instanceof EngineFault && error.kind === 'view')
         for (const view of define) if (view.storedView !== undefined) this.#forget(view)
       throw error
     })
+  }
+
+  cost(): Cost {
+    return { ...usedSince(this.#before, this.#engine.process.usage()), peakMemoryBytes: 0 }
   }
 
   release(): void {

@@ -72,6 +72,7 @@ async function start(settings: Settings & { sandbox: SandboxMode }, log: Log) {
     register: (router) => router.service(QueryService, service),
     isServing: engines.isServing,
     engineSandbox: sandbox.step,
+    engineMemory: engines.memory,
   })
   log.info(`listening on ${server.urls.join(' and ')}`)
   return async () => {

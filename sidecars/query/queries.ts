@@ -3,6 +3,7 @@ import type { TableReference } from '../../lake/engine/statement.ts'
 import { emptyRelation } from '../../lake/iceberg/empty-relation.ts'
 import { tableKey } from '../../lake/pipeline/names.ts'
 import type { LakeView } from '../../proto/gen/sluice/query/v1/query_pb.ts'
+import type { Cost } from '../engine/process-usage.ts'
 import { authorityOf } from '../rpc/api-addresses.ts'
 import type { CommitTable, Tables, TablesAt } from './commits.ts'
 import type { AnswerOf, SchemaPath, TableView, ViewName } from './engine-messages.ts'
@@ -23,6 +24,8 @@ export interface Query {
   lake: LakeView
   /** Keys of the tables that the caller may see. Null means all tables. */
   visibleTables: ReadonlySet<string> | null
+  /** Called with the cost of the query, also of one that fails. A repeated query calls it again. */
+  noteCost(cost: Cost): void
 }
 
 export interface QueryResult extends AnswerOf<'run'> {
@@ -142,6 +145,7 @@ export function makeQueries({ tablesAt, openTable, readViewSql, engines }: Query
       return { ...answer, files }
     } finally {
       for (const { release } of relations) release()
+      query.noteCost(engine.cost())
       engine.release()
     }
   }

@@ -6,8 +6,10 @@ import type {
   QueryService,
   TableScope,
 } from '../../proto/gen/sluice/query/v1/query_pb.ts'
+import { CostSchema } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import { type Log, messageOf } from '../core/log.ts'
 import { EngineEnded, OUT_OF_MEMORY, onceMoreIfKilled } from '../engine/engine-process.ts'
+import { type Cost, costOfAll, costOnWire, NO_COST } from '../engine/process-usage.ts'
 import type { ApiAddresses } from '../rpc/api-addresses.ts'
 import { HttpFailure } from '../rpc/http.ts'
 import type { CommitTable, TablesAt } from './commits.ts'
@@ -70,6 +72,7 @@ export function makeQueryService(deps: ServiceDeps): Partial<ServiceImpl<typeof 
   return {
     async executeQuery(request, context) {
       const { queryId, sql, namespace, limit, timeoutMs, scope, answerBytes, ...given } = parsed(request)
+      let cost: Cost = NO_COST
       const query = {
         sql,
         namespace,
@@ -77,12 +80,19 @@ export function makeQueryService(deps: ServiceDeps): Partial<ServiceImpl<typeof 
         jsonBytesMax: jsonBytesOf(answerBytes),
         lake: apis.checked(given.lake),
         visibleTables: visibleTablesOf(scope),
+        noteCost(more: Cost) {
+          cost = costOfAll([cost, more])
+        },
       }
       const started = performance.now()
       const { arrow, rows, truncated, files } = await limitedInTime(
         { queryId, timeoutMs, caller: context.signal },
         (signal) => runQuery(query, signal),
-      )
+      ).catch((error: unknown) => {
+        // The caller also counts the cost of a query that fails.
+        if (error instanceof ConnectError) error.details.push({ desc: CostSchema, value: costOnWire(cost) })
+        throw error
+      })
       return {
         arrowIpc: arrow,
         rowCount: BigInt(rows),
@@ -90,6 +100,7 @@ export function makeQueryService(deps: ServiceDeps): Partial<ServiceImpl<typeof 
         filesTotal: BigInt(files.total),
         filesRead: BigInt(files.read),
         durationMs: BigInt(Math.round(performance.now() - started)),
+        cost: costOnWire(cost),
       }
     },
 

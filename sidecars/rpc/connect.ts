@@ -10,6 +10,7 @@ import {
   HealthCheckResponse_ServingStatus as ServingStatus,
 } from '../../proto/gen/grpc/health/v1/health_pb.ts'
 import { continueTrace } from '../../proto/spans.ts'
+import type { EngineMemory } from '../engine/engine-pool.ts'
 import { type Admit, answerOf } from './admission.ts'
 import { unknownApi } from './api-addresses.ts'
 
@@ -27,6 +28,8 @@ export interface ServedServices {
    * that names an unknown address.
    */
   knowsApi?(url: string): boolean
+  /** The memory of the engine processes, reported by each health check. */
+  engineMemory?(): EngineMemory
   /** The reason why new work waits here, reported by each health check. A serving sidecar may lack disk space, for example. */
   waitsFor?(): string | null
   /**
@@ -58,6 +61,8 @@ const ENGINE_SANDBOX_HEADER = 'engine-sandbox'
 const API_ADDRESS_HEADER = 'sluice-api-address'
 /** The response header that carries `waitsFor`. */
 const WAITS_FOR_HEADER = 'waits-for'
+/** The response header that carries `engineMemory`: its three numbers with commas. */
+const ENGINE_MEMORY_HEADER = 'engine-memory'
 /** The response header that carries `refusal`. */
 const ENGINE_REFUSAL_HEADER = 'engine-refusal'
 
@@ -132,6 +137,9 @@ function registerHealth(router: ConnectRouter, options: ConnectServerOptions, sh
       if (!names.has(service)) throw new ConnectError(`unknown service ${service}`, Code.NotFound)
       if (options.engineSandbox !== undefined)
         responseHeader.set(ENGINE_SANDBOX_HEADER, options.engineSandbox)
+      const memory = options.engineMemory?.()
+      if (memory !== undefined)
+        responseHeader.set(ENGINE_MEMORY_HEADER, [memory.bytes, memory.limitBytes, memory.fullest].join())
       const waitsFor = options.waitsFor?.() ?? null
       if (waitsFor !== null) responseHeader.set(WAITS_FOR_HEADER, waitsFor)
       if (options.refusal !== undefined) responseHeader.set(ENGINE_REFUSAL_HEADER, options.refusal)

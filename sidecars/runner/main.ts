@@ -145,6 +145,7 @@ async function run(settings: RunnerSettings, log: Log): Promise<void> {
         .service(QueryService, makePreviewService(makePreview(resourceOptions), apis)),
     isServing: () => pool.isServing(),
     engineSandbox: sandbox.step,
+    engineMemory: pool.memory,
     waitsFor: attempts.waitsFor,
   })
   log.info(`listening on ${server.urls.join(' and ')}`, {

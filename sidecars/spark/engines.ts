@@ -109,7 +109,7 @@ export const sailEngines = ({ python, sandbox, spillBytes }: LocalSail): SparkEn
       { url: server.url, token: null, userId: 'sluice' },
       AbortSignal.any([signal, lost.signal]),
     )
-    return { ...session, close: server.stop }
+    return { ...session, cost: server.cost, close: server.stop }
   },
 })
 

@@ -1,6 +1,7 @@
 // A Sail server on this machine: one process for one run, in a sandbox. Sail reads its catalog and its credentials from its
 // environment at its start. Source: Sail, configuration.
 
+import { bytesOf, type Cost, cpuSecondsOf, memoryOf } from '../engine/process-usage.ts'
 import { type ProgramSandboxStep, programCommand } from '../sandbox/engine-sandbox.ts'
 import type { Python } from '../sandbox/python.ts'
 import { eachLine } from '../supervisor/lines.ts'
@@ -34,6 +35,8 @@ export interface SailServer {
   url: string
   /** Rejects with SparkLost when the process ends. */
   ended: Promise<never>
+  /** The cost of the process so far. */
+  cost(): Cost
   stop(): Promise<void>
 }
 
@@ -97,7 +100,12 @@ export async function startSail(options: SailOptions, signal: AbortSignal): Prom
   } finally {
     given.removeEventListener('abort', abort)
   }
-  return { url: `http://${HOST}:${port}`, ended, stop }
+  const cost = () => ({
+    cpuSeconds: cpuSecondsOf(child.pid) ?? 0,
+    ...bytesOf(child.pid),
+    peakMemoryBytes: memoryOf(child.pid).peakBytes,
+  })
+  return { url: `http://${HOST}:${port}`, ended, cost, stop }
 }
 
 function environmentOf({ access, directory, memoryBytes, threads, spillBytes, isLarge }: SailOptions) {

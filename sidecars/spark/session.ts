@@ -10,6 +10,7 @@ import {
   SparkConnectService,
 } from '../../proto/gen/spark/connect/base_pb.ts'
 import type { DataType_StructField } from '../../proto/gen/spark/connect/types_pb.ts'
+import { type Cost, NO_COST } from '../engine/process-usage.ts'
 import { makeBackoff } from '../rpc/http.ts'
 import type { SparkAddress } from './address.ts'
 
@@ -35,6 +36,8 @@ export interface SparkSession {
   execute(statement: string, onProgress?: (progress: SparkProgress) => void): Promise<void>
   /** The rows of a query, as batches of Arrow. The caller limits their number in the query. */
   rows(query: string): Promise<RecordBatch[]>
+  /** The cost so far, as far as it is known. */
+  cost(): Cost
   /** Ends all statements of the session, then the session. Never throws. */
   close(): Promise<void>
 }
@@ -66,6 +69,9 @@ export function openSession({ url, token, userId }: SparkAddress, signal: AbortS
     userContext: { userId, userName: userId },
     clientType: 'sluice',
   }
+
+  /** Bytes that all statements of the session have read. */
+  let bytesRead = 0
 
   const answered = <T>(call: (options: { signal: AbortSignal; headers?: HeadersInit }) => Promise<T>) =>
     call({ signal: AbortSignal.any([signal, AbortSignal.timeout(ANSWER_MS)]), headers }).catch((error) => {
@@ -133,13 +139,16 @@ export function openSession({ url, token, userId }: SparkAddress, signal: AbortS
     },
 
     async execute(statement, onProgress = () => {}) {
+      const before = bytesRead
       for await (const { responseType } of responses(statement, true)) {
         if (responseType.case !== 'executionProgress') continue
         const { stages } = responseType.value
+        const read = stages.reduce((sum, stage) => sum + Number(stage.inputBytesRead), 0)
+        bytesRead = before + read
         onProgress({
           tasksDone: stages.reduce((sum, stage) => sum + Number(stage.numCompletedTasks), 0),
           tasks: stages.reduce((sum, stage) => sum + Number(stage.numTasks), 0),
-          bytesRead: stages.reduce((sum, stage) => sum + Number(stage.inputBytesRead), 0),
+          bytesRead: read,
         })
       }
     },
@@ -150,6 +159,8 @@ export function openSession({ url, token, userId }: SparkAddress, signal: AbortS
         if (responseType.case === 'arrowBatch') batches.push(...tableFromIPC(responseType.value.data).batches)
       return batches
     },
+
+    cost: () => ({ ...NO_COST, bytesRead: bytesRead }),
 
     async close() {
       const options = { headers, timeoutMs: CLOSE_MS }

@@ -70,3 +70,31 @@ test('the dashboard or an alert shows each metric', async () => {
   const missing = new Set(bases.filter((name) => !shown.some((each) => each.replace(parts, '') === name)))
   expect([...missing]).toEqual(['sluice_pipeline_runs_total'])
 })
+
+const RuleTests = t.Object({
+  tests: t.Array(
+    t.Object({
+      alert_rule_test: t.Array(t.Object({ alertname: t.String(), exp_alerts: t.Array(t.Unknown()) }), {
+        minItems: 1,
+      }),
+    }),
+  ),
+})
+
+test('each alert has a case that fires and a silent case', async () => {
+  const { groups } = Value.Decode(Rules, parse(await readFile(join(FOLDER, 'alerts.yaml'), 'utf8')))
+  const names = groups.flatMap(({ rules }) => rules.map(({ alert }) => alert)).toSorted()
+  const { tests } = Value.Decode(RuleTests, parse(await readFile(join(FOLDER, 'alerts.test.yaml'), 'utf8')))
+  const namesIn = (chosen: typeof tests) =>
+    [...new Set(chosen.flatMap((each) => each.alert_rule_test.map(({ alertname }) => alertname)))].toSorted()
+  const fires = (each: (typeof tests)[number]) =>
+    each.alert_rule_test.some((one) => one.exp_alerts.length > 0)
+  expect(namesIn(tests.filter(fires))).toEqual(names)
+  expect(namesIn(tests.filter((each) => !fires(each)))).toEqual(names)
+})
+
+test('the page for operators lists each metric', async () => {
+  const page = await readFile(join(import.meta.dirname, '..', '..', 'docs', 'operations.md'), 'utf8')
+  const names = [...(await makeMetrics().text()).matchAll(/^# TYPE (\w+) /gm)].map(([, name = '']) => name)
+  expect(names.filter((name) => !page.includes(`\`${name}\``))).toEqual([])
+})

@@ -2,6 +2,7 @@
  * `npm run test:interop`: the tests that need more than Node and npm. A browser, an S3 server and the system's Postgres are
  * installed when they are missing. A test that could not run counts as failed.
  */
+import { judgeAlertRules } from './alert-rules.ts'
 import { installed } from './apt.ts'
 import { findChromium } from './chromium.ts'
 import { runEndToEnd, runLongPauses } from './e2e.ts'
@@ -60,6 +61,7 @@ await inScratch(async () => {
     }
     tally.heading('Sandboxes of engine processes, with a trace of their system calls (bun test)')
     await runBunTest(tally, ['./sidecars/sandbox'], { REQUIRE_SANDBOXES: '1' })
+    await judgeAlertRules(tally)
     await judgeByEngines(tally)
     await judgeByRestKit(tally)
     await runEndToEnd(tally, { title: 'Pages in a browser', browser: 'only' })

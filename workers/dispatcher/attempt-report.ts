@@ -2,6 +2,8 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import { timestampDate, timestampFromDate } from '@bufbuild/protobuf/wkt'
 import { limits } from '../../app/core/limits.ts'
+import type { EngineCost } from '../../app/core/metrics.ts'
+import { engineCostOf } from '../../app/rpc/clients.ts'
 import type { Outcome } from '../../app/runs/outcome.ts'
 import {
   handleOf,
@@ -13,6 +15,7 @@ import {
   seqOfRunner,
 } from '../../app/runs/service.ts'
 import {
+  type Cost,
   type GetRunStatusResponse,
   type LakeAccessSchema,
   type LogEntry,
@@ -35,6 +38,8 @@ export interface ReportDeps {
   onAccepted(slots: RunnerSlots): void
   onRefused(): void
   onUnreachable(): void
+  /** Called with the cost of the ended attempt. */
+  onCost(cost: EngineCost): void
 }
 
 const REFUSED_RETRY_MS = 250
@@ -107,6 +112,11 @@ export class AttemptReport {
   ended(facts: GetRunStatusResponse): void {
     this.#log.close()
     this.deps.report({ ...outcomeOf(this.attempt, facts), runnerBoot: this.#runnerBoot })
+  }
+
+  /** Reports the cost of an attempt that has ended in any way. Runners of other vendors may measure none. */
+  cost(used: Cost | undefined): void {
+    if (used !== undefined) this.deps.onCost(engineCostOf(used))
   }
 
   failed(error: string): void {

@@ -115,6 +115,7 @@ export function startDispatcher(deps: DispatcherDeps): Dispatcher {
     ender,
     lakeAccess: lakeAccessOf(deps),
     onSlotFree: () => starter.slotFreed(),
+    onCost: (cost) => post({ type: 'attemptCost', cost }),
     onError: ({ runId, attempt }, error) =>
       log.error('following an attempt failed: retrying', { run_id: runId, attempt, error }),
     signal: stopping.signal,

@@ -12,6 +12,8 @@ export interface FollowerDeps {
   lakeAccess(attempt: OpenAttempt): ReportDeps['lake']
   /** Called when a runner may have a free slot for another attempt. */
   onSlotFree(): void
+  /** Called with the cost of an attempt that has ended. */
+  onCost: ReportDeps['onCost']
   onError(attempt: OpenAttempt, error: unknown): void
   /** Aborted when this replica stops following. */
   signal: AbortSignal
@@ -48,6 +50,7 @@ export function makeFollower(deps: FollowerDeps): Follower {
         holdsSlot = false
       },
       onUnreachable: () => runners.isDown(url),
+      onCost: deps.onCost,
     })
     readToEnd(report)
       .catch((error) => onError(attempt, error))

@@ -3,6 +3,7 @@ import { connect, createServer, type Socket } from 'node:net'
 import { Code, ConnectError, type ServiceImpl } from '@connectrpc/connect'
 import { newId, type RunId } from '../../app/core/ids.ts'
 import { limits } from '../../app/core/limits.ts'
+import type { EngineCost } from '../../app/core/metrics.ts'
 import { runnerAt } from '../../app/rpc/clients.ts'
 import type { Outcome } from '../../app/runs/outcome.ts'
 import type { OpenAttempt } from '../../app/runs/store/attempts.ts'
@@ -67,6 +68,7 @@ interface RecordedNews {
   handle: string
   outcomes: Outcome[]
   lines: LogLine[]
+  costs: EngineCost[]
   came: Promise<void>
 }
 
@@ -97,6 +99,7 @@ function follow(stream: RunnerStream): RecordedNews {
   }
   const outcomes: Outcome[] = []
   const lines: LogLine[] = []
+  const costs: EngineCost[] = []
   const report = new AttemptReport(attempt, {
     lake: { catalogUrl: '', objectsUrl: '', warehouse: '', token: '', catalogId: '' },
     report: (outcome) => outcomes.push(outcome),
@@ -104,8 +107,9 @@ function follow(stream: RunnerStream): RecordedNews {
     onAccepted() {},
     onRefused() {},
     onUnreachable() {},
+    onCost: (cost) => costs.push(cost),
   })
-  return { handle: report.handle, outcomes, lines, came: stream.follow(report) }
+  return { handle: report.handle, outcomes, lines, costs, came: stream.follow(report) }
 }
 
 const kindsOf = ({ outcomes }: RecordedNews) => outcomes.map(({ kind }) => kind)
@@ -132,6 +136,21 @@ test('a full runner refuses the surplus attempts of a batch only', async () => {
     ['accepted', 'executed'],
   ])
   expect(textsOf(one)).toEqual(['hello'])
+})
+
+test('the cost of an attempt is reported once, also if the attempt is cancelled', async () => {
+  const stream = await streamTo()
+  const cost = { cpuSeconds: 0.12, bytesRead: 3_000, bytesWritten: 400, peakMemoryBytes: 88_000 }
+  const [ends, isCancelled] = [follow(stream), follow(stream)]
+  for (const recorded of [ends, isCancelled]) {
+    await accepted(recorded)
+    of(recorded).work.facts.cost = cost
+  }
+  of(ends).end()
+  const runner = runnerAt(network.url, () => {}, testAccess('http://127.0.0.1:1'))
+  await runner.service.cancelRun({ handle: isCancelled.handle })
+  for (const { came } of [ends, isCancelled]) await came
+  expect([ends.costs, isCancelled.costs]).toEqual([[cost], [cost]])
 })
 
 test('a reconnected stream loses no line, repeats none, and executes nothing again', async () => {

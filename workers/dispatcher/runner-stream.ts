@@ -164,6 +164,7 @@ export class RunnerStream {
       report.logged(entry)
       attempt.unstored += Buffer.byteLength(entry.message) + LINE_BYTES
     }
+    report.cost(facts?.cost)
     const verdict = facts === undefined ? 'running' : verdictOf(facts, boot)
     if (verdict === 'ended' && facts !== undefined) {
       report.ended(facts)

@@ -89,6 +89,12 @@ const fromWorker: OfEach<FromWorker> = {
   ],
   eventRecorded: [{ type: 'eventRecorded' }],
   rpcEnded: [{ type: 'rpcEnded', method: 'RunnerService/CancelRun', code: 'ok', seconds: 0.5 }],
+  attemptCost: [
+    {
+      type: 'attemptCost',
+      cost: { cpuSeconds: 0.12, bytesRead: 3, bytesWritten: 4, peakMemoryBytes: 5 },
+    },
+  ],
   runsRequested: [{ type: 'runsRequested', count: 3 }],
   ticked: [{ type: 'ticked', runsRequested: 0 }],
   led: [{ type: 'led', isLeading: true }],

@@ -3,7 +3,7 @@ import { type Static, type TSchema, Type as t } from '@sinclair/typebox'
 import { type TypeCheck, TypeCompiler } from '@sinclair/typebox/compiler'
 import { DryRunResult } from '../../app/core/removals.ts'
 import { ObjectAnswer, ObjectCall } from '../runtime/object-calls.ts'
-import { MaintenanceOutcome } from './counted.ts'
+import { EngineCost, MaintenanceOutcome } from './counted.ts'
 
 /** Settings that every thread gets at its start. */
 export const ThreadSettings = t.Object({
@@ -120,6 +120,8 @@ export const FromWorker = t.Union([
   /** A hint for the evaluator: successes with a listening trigger were recorded. */
   t.Object({ type: t.Literal('eventRecorded') }),
   t.Object({ type: t.Literal('rpcEnded'), method: t.String(), code: t.String(), seconds: t.Number() }),
+  /** The cost of an attempt that has ended. */
+  t.Object({ type: t.Literal('attemptCost'), cost: EngineCost }),
   /** A hint for the dispatcher: pending rows were inserted. */
   t.Object({ type: t.Literal('runsRequested'), count }),
   /** The scheduler has checked for due schedules. */

@@ -12,6 +12,14 @@ export const MaintenanceOutcome = t.Union([
 ])
 export type MaintenanceOutcome = Static<typeof MaintenanceOutcome>
 
+const amount = t.Number({ minimum: 0 })
+export const EngineCost = t.Object({
+  cpuSeconds: amount,
+  bytesRead: amount,
+  bytesWritten: amount,
+  peakMemoryBytes: amount,
+})
+
 export const Counted = t.Union([
   t.Object({
     what: t.Literal('runsEnded'),
@@ -19,6 +27,8 @@ export const Counted = t.Union([
     count,
   }),
   t.Object({ what: t.Literal('rpcEnded'), method: t.String(), code: t.String(), seconds: t.Number() }),
+  /** The cost of an attempt that has ended. */
+  t.Object({ what: t.Literal('attemptCost'), cost: EngineCost }),
   /** The scheduler has checked for due schedules. */
   t.Object({ what: t.Literal('ticked'), runsRequested: count }),
   t.Object({ what: t.Literal('maintained'), outcome: MaintenanceOutcome, bytes: count }),
@@ -39,6 +49,8 @@ export const countInto =
         return metrics.runsEnded(counted.status, counted.count)
       case 'rpcEnded':
         return metrics.rpcEnded(counted)
+      case 'attemptCost':
+        return metrics.engineCost('run', counted.cost)
       case 'ticked':
         metrics.schedulerTicks.inc()
         return metrics.schedulerRuns.inc(counted.runsRequested)

@@ -62,7 +62,6 @@ export function makeThreads({ config, processId, sql, answerObjectCall, log, cou
   const settings = { processId, databaseUrl, logFormat, tracing }
   /** True while this process is the replica that evaluates triggers. */
   let evaluatesHere = false
-
   const handlerOf = (worker: string) => (message: FromWorker) => handle(worker, message)
 
   const supervise = <Message extends ToWorker>(
@@ -130,6 +129,8 @@ export function makeThreads({ config, processId, sql, answerObjectCall, log, cou
         return
       case 'rpcEnded':
         return count({ ...message, what: 'rpcEnded' })
+      case 'attemptCost':
+        return count({ what: 'attemptCost', cost: message.cost })
       case 'ready':
         return log.info(`${worker} is ready`)
       case 'runsRequested':

@@ -7,6 +7,7 @@ import { transitions, triggers } from '../../../drizzle/schema/index.ts'
 import type { Part } from '../../../drizzle/sql.ts'
 import { store } from '../../../machines/advance.ts'
 import { TRIGGER_MACHINE_VERSION, type TriggerSnapshot, triggerColumns } from '../../../machines/trigger.ts'
+import { beginSpan, type OpenSpan } from '../../../proto/spans.ts'
 import type { ClientTrace } from '../../../proto/trace.ts'
 import type { NewId, RunId } from '../../core/ids.ts'
 import { outcomesOf, type RequestOutcome, requestedRuns } from '../../runs/service.ts'
@@ -44,6 +45,8 @@ export interface Fired {
  * transition is stored.
  */
 interface Accepted extends Fired {
+  /** The span of the firing. It ends with the request of the run. */
+  span: OpenSpan
   move: Move
   skip: Move | null
 }
@@ -94,7 +97,13 @@ function moveTriggers(
     const move = tryMove(trigger.snapshot, { type: 'fired', at: now.getTime() })
     if (move === null) return result
     const skip = tryMove(trigger.snapshot, { type: 'skipped' })
-    accepted.push(Object.assign(result, { outcome: 'requested' as const, move, skip }))
+    const attributes = {
+      'sluice.run_id': result.runId,
+      'sluice.trigger_id': trigger.id,
+      'sluice.trigger_type': trigger.typed.type,
+    }
+    const span = beginSpan('trigger', attributes, firing.trace)
+    accepted.push(Object.assign(result, { outcome: 'requested' as const, span, move, skip }))
     if (!before.has(trigger)) before.set(trigger, trigger.snapshot)
     trigger.snapshot = move.next
     return result
@@ -110,20 +119,21 @@ function settle(
   const fruitless = new Map<LockedTrigger, Fired['outcome']>()
   for (const result of accepted) {
     result.outcome = outcomes.get(result.runId) ?? 'gone'
-    if (result.outcome !== 'requested') fruitless.set(result.firing.trigger, result.outcome)
+    if (result.outcome === 'requested') result.span.end()
+    else fruitless.set(result.firing.trigger, result.outcome)
   }
   for (const result of fired)
     if (result.outcome === 'ignored') result.outcome = fruitless.get(result.firing.trigger) ?? 'ignored'
 }
 
-const requestOf = ({ firing, runId }: Fired) => ({
+const requestOf = ({ firing, runId, span }: Accepted) => ({
   id: runId,
   pipelineId: firing.trigger.pipelineId,
   trigger: firing.text,
   cause: { triggerId: firing.trigger.id, event: firing.event },
   chainDepth: firing.chainDepth,
   landingFileId: firing.landingFileId,
-  trace: firing.trace,
+  trace: span.trace,
 })
 
 /** The newest run that this statement created for each trigger. */

@@ -2,8 +2,9 @@ import type { TableChange } from '../../../lake/iceberg/write/strategy.ts'
 import { AuthorError } from '../../../lake/pipeline/author-error.ts'
 import { span } from '../../../proto/spans.ts'
 import { EngineEnded } from '../../engine/engine-process.ts'
+import { type Cost, costOfAll } from '../../engine/process-usage.ts'
 import { SparkLost } from '../../spark/session.ts'
-import { reasonOf, since } from '../author/wording.ts'
+import { reasonOf, since, sized } from '../author/wording.ts'
 import { InterpreterEnded } from '../python/interpreter.ts'
 import { NoPython } from '../python/interpreters.ts'
 import { commitResult, type StoredResult, storeResult } from '../write/table-write.ts'
@@ -37,6 +38,7 @@ export function makeAttemptExecution(options: AttemptExecutionOptions): Execute 
       throw isAboutPython ? new AuthorError(error.message, { where: 'python', cause: error }) : error
     })
     try {
+      let spent: Cost[] = []
       try {
         await perform(context, resources, options)
       } catch (error) {
@@ -46,9 +48,12 @@ export function makeAttemptExecution(options: AttemptExecutionOptions): Execute 
           'warn',
           `DuckDB lacks memory, so ${resources.sparkName} executes the attempt again: ${why}`,
         )
+        spent = [resources.cost()]
         resources = await resources.reopen(context.signal)
         context.facts.landingFileIds.length = 0
         await perform(context, resources, options, error)
+      } finally {
+        noteCost(context, costOfAll([...spent, resources.cost()]))
       }
     } catch (error) {
       await resources.clear()
@@ -92,6 +97,17 @@ async function perform(
   facts.tests = tested.value
   await noteReview(attempt)
   log.write('info', `attempt ${request.attempt} done in ${since(started)}`)
+}
+
+function noteCost({ facts, log }: ExecutionContext, cost: Cost): void {
+  const { cpuSeconds, bytesRead, bytesWritten, peakMemoryBytes } = cost
+  // The system does not count, or the engine never started.
+  if (peakMemoryBytes === 0) return
+  facts.cost = cost
+  log.write(
+    'info',
+    `cost: ${cpuSeconds.toFixed(2)} CPU s, ${sized(bytesRead)} read, ${sized(bytesWritten)} written, ${sized(peakMemoryBytes)} peak memory`,
+  )
 }
 
 /** Null: the result changes nothing. */

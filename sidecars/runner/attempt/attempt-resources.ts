@@ -4,6 +4,7 @@ import { AuthorError } from '../../../lake/pipeline/author-error.ts'
 import { NO_SPARK } from '../../../lake/pipeline/config.ts'
 import type { LakeAccess } from '../../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import { randomName, removeTree } from '../../core/scratch.ts'
+import { type Cost, costOfAll } from '../../engine/process-usage.ts'
 import type { SparkEngines } from '../../spark/engines.ts'
 import type { SparkSession } from '../../spark/session.ts'
 import type { EngineLease, RunEngines } from '../engine/engine-leases.ts'
@@ -27,6 +28,8 @@ export interface AttemptResources {
   spark(isLarge?: boolean): Promise<SparkSession>
   /** The name of engine `spark` for people; null: this runner has none. */
   sparkName: string | null
+  /** The cost of the engines and of the Python process so far. */
+  cost(): Cost
   /** Releases everything, and resolves when nothing is left. Call it exactly once. */
   clear(): Promise<void>
   /**
@@ -82,8 +85,9 @@ async function resourcesOf(
   const lake = options.openLake(access, signal)
   const remove = () => removeTree(ownDirectory)
   let session: Promise<SparkSession> | null = null
+  let opened: SparkSession | null = null
   const closeSession = async () => {
-    const opened = await session?.catch(() => null)
+    await session?.catch(() => null)
     await opened?.close()
   }
   return {
@@ -92,15 +96,23 @@ async function resourcesOf(
     sparkName: options.spark?.name ?? null,
     spark(isLarge = false) {
       if (options.spark === null) throw new AuthorError(NO_SPARK, { where: '' })
-      session ??= options.spark.open(
-        { lake: access, directory, isLarge, share: () => engine.share() },
-        signal,
-      )
+      session ??= options.spark
+        .open({ lake: access, directory, isLarge, share: () => engine.share() }, signal)
+        .then((started) => {
+          opened = started
+          return started
+        })
       return session
     },
     directory,
     landing: python ? landingOfPython(python.directories.inputs) : landingIn(ownDirectory),
     python,
+    cost: () =>
+      costOfAll([
+        engine.cost(),
+        ...(python ? [python.interpreter.cost()] : []),
+        ...(opened ? [opened.cost()] : []),
+      ]),
     async clear() {
       // Python ends first, because it could still send requests to the engine.
       await python?.release()

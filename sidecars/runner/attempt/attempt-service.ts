@@ -9,6 +9,7 @@ import {
   Severity,
   type SubmitPipelineRequest,
 } from '../../../proto/gen/sluice/runner/v1/runner_pb.ts'
+import { costOnWire } from '../../engine/process-usage.ts'
 import type { AttemptEvent, Line } from './attempt-log.ts'
 import type { Attempt, Attempts, TestResult } from './attempts.ts'
 import { type EventBatch, makeFollowings, type Position, TooMuch } from './followings.ts'
@@ -150,6 +151,7 @@ const factsOf = ({ status, phase, error, isEngineLost, facts }: Attempt, bootId:
         fourEyes: facts.review.isFourEyes,
       }
     : undefined,
+  cost: facts.cost ? costOnWire(facts.cost) : undefined,
 })
 
 const STATUS = {

@@ -6,6 +6,7 @@ import type { SubmitPipelineRequest } from '../../../proto/gen/sluice/runner/v1/
 import { span } from '../../../proto/spans.ts'
 import { inClientTrace } from '../../../proto/trace.ts'
 import { type Log, messageOf } from '../../core/log.ts'
+import { type Cost, usageAttributes } from '../../engine/process-usage.ts'
 import { limits } from '../limits.ts'
 import { AttemptLog, type Phase } from './attempt-log.ts'
 
@@ -25,6 +26,8 @@ export interface Facts {
   keepFailedHours: number
   /** Null: the attempt changed nothing, or its pipeline merges without a review. */
   review: { change: string; timeoutHours: number; isFourEyes: boolean } | null
+  /** Null: the attempt has used no engine. */
+  cost: Cost | null
 }
 
 export interface TestResult {
@@ -70,6 +73,7 @@ export class Attempt {
     retryDelaySeconds: 0,
     keepFailedHours: 0,
     review: null,
+    cost: null,
   }
   status: Status = 'running'
   phase: Phase = 'rendering'
@@ -104,7 +108,10 @@ export class Attempt {
     }
     return span('attempt', attributes, async (active) => {
       await this.#run(request, options)
-      active.set({ 'sluice.status': this.status, 'sluice.rows_written': this.facts.rowsWritten })
+      const { rowsWritten, cost } = this.facts
+      active.set({ 'sluice.status': this.status, 'sluice.rows_written': rowsWritten })
+      if (cost !== null)
+        active.set({ ...usageAttributes(cost), 'sluice.peak_memory_bytes': cost.peakMemoryBytes })
       if (this.status === 'failed') active.fail(new AttemptFailed())
     })
   }

@@ -4,11 +4,18 @@ import { link, rm } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import { makeSlots, type Slots } from '../../../app/core/process/slots.ts'
 import type { EngineSize } from '../../../lake/engine/instance.ts'
-import { span } from '../../../proto/spans.ts'
+import { isTracing, span } from '../../../proto/spans.ts'
 import type { Log } from '../../core/log.ts'
 import { clearAway, removeTree } from '../../core/scratch.ts'
-import { EnginePool, type PooledEngine } from '../../engine/engine-pool.ts'
+import { type EngineMemory, EnginePool, type PooledEngine } from '../../engine/engine-pool.ts'
 import { EngineProcess } from '../../engine/engine-process.ts'
+import {
+  type Cost,
+  NO_COST,
+  type ProcessUsage,
+  usageAttributes,
+  usedSince,
+} from '../../engine/process-usage.ts'
 import type { Share, Shares } from '../../engine/shares.ts'
 import type { EngineSandbox } from '../../sandbox/engine-sandbox.ts'
 import { limits } from '../limits.ts'
@@ -41,6 +48,8 @@ export interface EngineLease {
   share(): Pick<EngineSize, 'memoryLimitBytes' | 'threads'>
   /** Same contract as EngineProcess.call. */
   call<R extends EngineRequest>(request: R, signal?: AbortSignal): Promise<AnswerOf<R['kind']>>
+  /** The cost since the begin of the lease. */
+  cost(): Cost
   /** Closes an instance before the lease ends. Throws the errors of EngineProcess.call; `release` then tries again. */
   close(number: number): Promise<void>
   /**
@@ -75,6 +84,8 @@ export interface RunEngines {
   acquire(signal?: AbortSignal): Promise<EngineLease>
   /** Same contract as EnginePool.isServing. */
   isServing(): boolean
+  /** Memory of the processes now. */
+  memory(): EngineMemory
   stop(): Promise<void>
 }
 
@@ -124,6 +135,7 @@ export function makeRunEngines(options: RunEnginesOptions): RunEngines {
   return {
     acquire: async (signal) => new Lease(await pool.acquire(signal), pool, options),
     isServing: () => pool.isServing,
+    memory: () => pool.memory(),
     stop: () => pool.stop('the runner stops'),
   }
 }
@@ -247,6 +259,8 @@ class Lease implements EngineLease {
   #isKeptSpoilt = false
   #isReleased = false
   #isSpoilt = false
+  /** The usage of the process at the begin of the lease, and at the end of its last traced call. Null: it is not ready yet. */
+  #usage: { before: ProcessUsage; last: ProcessUsage } | null = null
 
   constructor(engine: Engine, pool: Pool, options: RunEnginesOptions) {
     this.#engine = engine
@@ -256,6 +270,15 @@ class Lease implements EngineLease {
     this.pid = engine.process.pid
     this.directory = engine.directory
     engine.record.runs += 1
+    // The start of a process is no work of its first run.
+    engine.ready.then(
+      () => {
+        const before = engine.process.usage()
+        this.#usage = { before, last: before }
+        engine.process.beginPeak()
+      },
+      () => {},
+    )
   }
 
   async instance(): Promise<number> {
@@ -292,15 +315,31 @@ class Lease implements EngineLease {
       throw new Error('call to an engine after its release: another run may use the engine')
     try {
       const attributes = { 'db.system.name': 'duckdb', 'db.operation.name': request.kind }
-      return await span(`duckdb ${request.kind}`, attributes, () =>
-        this.#engine.process.call(request, signal),
-      )
+      return await span(`duckdb ${request.kind}`, attributes, async (active) => {
+        const answer = await this.#engine.process.call(request, signal)
+        if (isTracing()) active.set(usageAttributes(this.#usedByCall()))
+        return answer
+      })
     } catch (error) {
       // After a lack of memory or an internal fault, the heap may be damaged. The next run gets another process.
       if (error instanceof EngineFault && error.hasSpoilt) this.#isSpoilt = true
       if (request.number === this.#sharedInstance && !isBeforeWork(error)) this.#isKeptSpoilt = true
       throw error instanceof EngineFault ? withoutLinkPaths(error, this.#links) : error
     }
+  }
+
+  cost(): Cost {
+    if (this.#usage === null) return NO_COST
+    const now = this.#engine.process.usage()
+    return { ...usedSince(this.#usage.before, now), peakMemoryBytes: this.#engine.process.peakBytes }
+  }
+
+  /** The usage since the last traced call. */
+  #usedByCall(): ProcessUsage {
+    if (this.#usage === null) return NO_COST
+    const { last } = this.#usage
+    this.#usage.last = this.#engine.process.usage()
+    return usedSince(last, this.#usage.last)
   }
 
   async close(number: number): Promise<void> {

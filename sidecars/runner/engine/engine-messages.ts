@@ -179,10 +179,14 @@ export class EngineFault extends Error {
   }
 }
 
+const count = Type.Integer({ minimum: 0 })
+/** Counters of the process (own-io.ts). */
+const bytesMoved = { bytesRead: count, bytesWritten: count }
+
 const FromEngineMessage = Type.Union([
   Type.Object({ type: Type.Literal('ready') }),
-  Type.Object({ type: Type.Literal('answer'), id: Type.Integer(), answer: Type.Unknown() }),
-  Type.Object({ type: Type.Literal('fault'), id: Type.Integer(), fault: Fault }),
+  Type.Object({ type: Type.Literal('answer'), id: Type.Integer(), answer: Type.Unknown(), ...bytesMoved }),
+  Type.Object({ type: Type.Literal('fault'), id: Type.Integer(), fault: Fault, ...bytesMoved }),
 ])
 const fromEngine = TypeCompiler.Compile(FromEngineMessage)
 

@@ -5,6 +5,7 @@ import { join, resolve } from 'node:path'
 import { EngineError } from '../../../lake/engine/error.ts'
 import { quoteLiteral } from '../../../lake/quote.ts'
 import type { FromEngine, ToEngine } from '../../engine/engine-process.ts'
+import { ownIo } from '../../engine/own-io.ts'
 import { Refused } from '../write/select.ts'
 import { EngineInstance } from './engine-instance.ts'
 import { type EngineRequest, type Fault, RESULT } from './engine-messages.ts'
@@ -54,9 +55,10 @@ async function work(id: number, request: EngineRequest): Promise<void> {
     repeated ??= setInterval(() => instance?.interrupt(), INTERRUPT_EVERY_MS)
   })
   try {
-    send({ type: 'answer', id, answer: await answerTo(request) })
+    const answer = await answerTo(request)
+    send({ type: 'answer', id, answer, ...ownIo() })
   } catch (error) {
-    send({ type: 'fault', id, fault: faultOf(error) })
+    send({ type: 'fault', id, fault: faultOf(error), ...ownIo() })
   } finally {
     clearInterval(repeated)
     interrupts.delete(id)

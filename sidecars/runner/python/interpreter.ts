@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import type { Subprocess } from 'bun'
 import { PipeWriter } from '../../engine/pipe-writer.ts'
+import { bytesOf, type Cost, costOfAll, cpuSecondsOf, memoryOf, NO_COST } from '../../engine/process-usage.ts'
 import type { Launch } from '../../sandbox/ladder.ts'
 import { type Call, type FromInterpreter, type Job, type Outcome, readMessage } from './messages.ts'
 
@@ -81,6 +82,8 @@ export class Interpreter {
   #outputBytes = 0
   #lastErrorLine = ''
   #ended: string | null = null
+  /** As of the last reading. */
+  #cost: Cost = NO_COST
 
   constructor({ command, confinement, niceness, env }: InterpreterOptions) {
     this.ready = this.#ready.promise
@@ -111,7 +114,22 @@ export class Interpreter {
 
   /** The first process within the namespaces of the sandbox. Without namespaces, the process itself. */
   get innerPid(): number {
-    return this.#children()[0] ?? this.pid
+    return childrenOf(this.pid)[0] ?? this.pid
+  }
+
+  /**
+   * The cost of the process and its descendants since its start. After its end: as of its result. A process that ended without
+   * a result has only its processor time, and not even that within namespaces.
+   */
+  cost(): Cost {
+    const costs = treeOf(this.pid).flatMap((pid) => {
+      const cpuSeconds = cpuSecondsOf(pid)
+      const { peakBytes } = memoryOf(pid)
+      return cpuSeconds === null ? [] : [{ cpuSeconds, ...bytesOf(pid), peakMemoryBytes: peakBytes }]
+    })
+    if (!this.hasEnded && costs.length > 0) this.#cost = costOfAll(costs)
+    const seconds = Number(this.#child.resourceUsage()?.cpuTime.total ?? 0) / 1e6
+    return { ...this.#cost, cpuSeconds: Math.max(this.#cost.cpuSeconds, seconds) }
   }
 
   get hasEnded(): boolean {
@@ -151,9 +169,10 @@ export class Interpreter {
   /** Ends the process and its group at once. */
   end(why: string): void {
     if (this.#ended !== null) return
+    this.cost()
     this.#ended = why
     this.#isIgnored = true
-    const children = this.#children()
+    const children = childrenOf(this.pid)
     // With namespaces, the started process waits for its children. If they end first, it notices their end and leaves none
     // behind.
     for (const pid of children) signal(pid)
@@ -164,15 +183,6 @@ export class Interpreter {
   #endGroup(): void {
     signal(-this.pid)
     this.#child.kill('SIGKILL')
-  }
-
-  #children(): number[] {
-    try {
-      const text = readFileSync(`/proc/${this.pid}/task/${this.pid}/children`, 'utf8')
-      return text.trim().split(' ').filter(Boolean).map(Number)
-    } catch {
-      return []
-    }
   }
 
   async #settle(): Promise<string> {
@@ -221,7 +231,10 @@ export class Interpreter {
     else if ('unavailable' in message) this.#ready.reject(new InterpreterEnded(message.unavailable))
     else if ('log' in message) this.#listener.log(message.log, message.message)
     else if ('dropped' in message) this.#listener.dropped(message.dropped)
-    else this.#outcome.resolve(message)
+    else {
+      this.cost()
+      this.#outcome.resolve(message)
+    }
   }
 
   async #eachLine(stream: ReadableStream<Uint8Array>, consume: (line: string) => void): Promise<void> {
@@ -250,6 +263,18 @@ export class Interpreter {
     if (length > 0) consume(pieces.join(''))
   }
 }
+
+function childrenOf(pid: number): number[] {
+  try {
+    const text = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8')
+    return text.trim().split(' ').filter(Boolean).map(Number)
+  } catch {
+    return []
+  }
+}
+
+/** The process and its descendants. */
+const treeOf = (pid: number): number[] => [pid, ...childrenOf(pid).flatMap(treeOf)]
 
 function signal(pid: number): void {
   try {

@@ -54,7 +54,9 @@ result = [{**row, "twice": row["id"] * 2} for row in rows.rows()]
     )
     expect(facts).toMatchObject({ rowsWritten: 2n, maxRetries: 2 })
     expect(
-      lines.map((line) => line.replace(/\d+ (ms|B)|Python [\d.]+|sandbox: \w+|[\d.]+ kB/g, 'N')),
+      lines.map((line) =>
+        line.replace(/\d+ (ms|B)|Python [\d.]+|sandbox: \w+|[\d.]+ kB|(?<=^cost: ).*/g, 'N'),
+      ),
     ).toEqual([
       'watermark_value is none: the configuration names no watermark_column',
       `reads default.bronze.${source.name}: 3 rows in 1 file`,
@@ -68,12 +70,29 @@ result = [{**row, "twice": row["id"] * 2} for row in rows.rows()]
       '2 rows, N of Parquet in N',
       "committed to the run's branch in N",
       'attempt 1 done in N',
+      'cost: N',
     ])
     expect(await ask(table, 'select sum(twice) from {{ this }}')).toBe('6')
     await until(
       () => workDirectoriesOf(runner),
       (paths) => paths.length === 0,
     )
+  })
+
+  test('a Python pipeline reports the cost of its own process, too', async () => {
+    const { facts } = await run(
+      aTable(),
+      `
+import time
+while time.process_time() < 1: pass
+text = "x" * 200_000_000
+open("own.txt", "w").write(text[:30_000_000])
+result = [{"a": 1}]
+`,
+    )
+    expect(facts.cost?.cpuSeconds).toBeGreaterThan(1)
+    expect(Number(facts.cost?.bytesWritten)).toBeGreaterThan(30_000_000)
+    expect(Number(facts.cost?.peakMemoryBytes)).toBeGreaterThan(200_000_000)
   })
 
   test('a Python pipeline is judged by its quality tests', async () => {

@@ -6,6 +6,7 @@ import {
   RunQualityTestsRequestSchema,
 } from '../../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import { testDirectory } from '../../../tools/test/directory.ts'
+import { NO_COST } from '../../engine/process-usage.ts'
 import type { LakeSession } from '../attempt/lake-session.ts'
 import { type EngineLease, EnginesBusy, type RunEngines } from '../engine/engine-leases.ts'
 import type { AnswerOf, EngineRequest } from '../engine/engine-messages.ts'
@@ -42,6 +43,7 @@ function makeResources(take: (lease: EngineLease, untilLate: () => Promise<never
       const judged = { columnTypes: ['INTEGER'], rowCount: 1, first: '0', samples: ['0'] }
       return (request.kind === 'judge' ? judged : true) as AnswerOf<R['kind']>
     },
+    cost: () => NO_COST,
     close: async () => {},
     async release(clear) {
       await clear?.()
@@ -59,6 +61,7 @@ function makeResources(take: (lease: EngineLease, untilLate: () => Promise<never
       return take(lease, () => untilLate(signal))
     },
     isServing: () => true,
+    memory: () => ({ bytes: 0, limitBytes: 0, fullest: 0 }),
     stop: async () => {},
   }
   const time = {

@@ -12,7 +12,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file sluice/runner/v1/runner.proto.
  */
 export const file_sluice_runner_v1_runner: GenFile = /*@__PURE__*/
-  fileDesc("Ch1zbHVpY2UvcnVubmVyL3YxL3J1bm5lci5wcm90bxIQc2x1aWNlLnJ1bm5lci52MSJDCgtGaWxlVmVyc2lvbhIMCgRwYXRoGAEgASgJEhIKCnZlcnNpb25faWQYAiABKAkSEgoKc2l6ZV9ieXRlcxgDIAEoAyJdCgxMYW5kaW5nSW5wdXQSEQoJbmFtZXNwYWNlGAEgASgJEgwKBHpvbmUYAiABKAkSLAoFZmlsZXMYAyADKAsyHS5zbHVpY2UucnVubmVyLnYxLkxhbmRpbmdGaWxlIloKC0xhbmRpbmdGaWxlEgoKAmlkGAEgASgJEhAKCGZpbGVuYW1lGAIgASgJEi0KBm9iamVjdBgDIAEoCzIdLnNsdWljZS5ydW5uZXIudjEuRmlsZVZlcnNpb24ifwoKTGFrZUFjY2VzcxITCgtjYXRhbG9nX3VybBgBIAEoCRITCgtvYmplY3RzX3VybBgCIAEoCRIRCgl3YXJlaG91c2UYAyABKAkSDQoFdG9rZW4YBCABKAkSEgoKY2F0YWxvZ19pZBgFIAEoCRIRCglsYWtlX3Jvb3QYBiABKAki3AMKFVN1Ym1pdFBpcGVsaW5lUmVxdWVzdBIRCgluYW1lc3BhY2UYASABKAkSDQoFbGF5ZXIYAiABKAkSFQoNcGlwZWxpbmVfbmFtZRgDIAEoCRIPCgd0cmlnZ2VyGAQgASgJEg4KBnJ1bl9pZBgFIAEoCRIPCgdhdHRlbXB0GAYgASgFEgwKBHR5cGUYByABKAkSLAoFZmlsZXMYCCADKAsyHS5zbHVpY2UucnVubmVyLnYxLkZpbGVWZXJzaW9uEi8KB2xhbmRpbmcYCSADKAsyHi5zbHVpY2UucnVubmVyLnYxLkxhbmRpbmdJbnB1dBIqCgRsYWtlGAogASgLMhwuc2x1aWNlLnJ1bm5lci52MS5MYWtlQWNjZXNzEjIKDnJ1bl9zdGFydGVkX2F0GAsgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIgChhlbXB0eV9sYW5kaW5nX2lzX3N1Y2Nlc3MYDCABKAgSEwoLdHJhY2VwYXJlbnQYDSABKAkSGwoOdGFibGVfbWV0YWRhdGEYDiABKAlIAIgBARISCgp0cmFjZXN0YXRlGA8gASgJEhAKCGlzX2Fsb25lGBAgASgIQhEKD190YWJsZV9tZXRhZGF0YSJ/ChZTdWJtaXRQaXBlbGluZVJlc3BvbnNlEg4KBmhhbmRsZRgBIAEoCRIPCgdib290X2lkGAIgASgJEhcKCmZyZWVfc2xvdHMYAyABKAVIAIgBARISCgVzbG90cxgEIAEoBUgBiAEBQg0KC19mcmVlX3Nsb3RzQggKBl9zbG90cyIlChNHZXRSdW5TdGF0dXNSZXF1ZXN0Eg4KBmhhbmRsZRgBIAEoCSKjAQoRUXVhbGl0eVRlc3RSZXN1bHQSDAoEbmFtZRgBIAEoCRIsCghzZXZlcml0eRgCIAEoDjIaLnNsdWljZS5ydW5uZXIudjEuU2V2ZXJpdHkSDgoGcGFzc2VkGAMgASgIEg0KBXZhbHVlGAQgASgDEhMKC2R1cmF0aW9uX21zGAUgASgDEg0KBWVycm9yGAYgASgJEg8KB3NhbXBsZXMYByADKAkiugMKFEdldFJ1blN0YXR1c1Jlc3BvbnNlEisKBnN0YXR1cxgBIAEoDjIbLnNsdWljZS5ydW5uZXIudjEuUnVuU3RhdHVzEikKBXBoYXNlGAIgASgOMhouc2x1aWNlLnJ1bm5lci52MS5SdW5QaGFzZRIPCgdib290X2lkGAMgASgJEhQKDHJvd3Nfd3JpdHRlbhgEIAEoAxIVCg10ZXN0ZWRfY29tbWl0GAUgASgJEjIKBXRlc3RzGAYgAygLMiMuc2x1aWNlLnJ1bm5lci52MS5RdWFsaXR5VGVzdFJlc3VsdBINCgVlcnJvchgHIAEoCRIYChBsYW5kaW5nX2ZpbGVfaWRzGAggAygJEh0KFWFyY2hpdmVfbGFuZGluZ196b25lcxgJIAEoCBITCgttYXhfcmV0cmllcxgKIAEoBRIbChNyZXRyeV9kZWxheV9zZWNvbmRzGAsgASgFEhYKDmlzX2VuZ2luZV9sb3N0GAwgASgIEhkKEWtlZXBfZmFpbGVkX2hvdXJzGA0gASgBEisKBnJldmlldxgOIAEoCzIbLnNsdWljZS5ydW5uZXIudjEuUnVuUmV2aWV3IkUKCVJ1blJldmlldxIOCgZjaGFuZ2UYASABKAkSFQoNdGltZW91dF9ob3VycxgCIAEoBRIRCglmb3VyX2V5ZXMYAyABKAgiNgoRU3RyZWFtTG9nc1JlcXVlc3QSDgoGaGFuZGxlGAEgASgJEhEKCWFmdGVyX3NlcRgCIAEoAyKCAQoITG9nRW50cnkSLQoJdGltZXN0YW1wGAEgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIpCgVsZXZlbBgCIAEoDjIaLnNsdWljZS5ydW5uZXIudjEuTG9nTGV2ZWwSDwoHbWVzc2FnZRgDIAEoCRILCgNzZXEYBCABKAMisgEKElN0cmVhbUxvZ3NSZXNwb25zZRIpCgVlbnRyeRgBIAEoCzIaLnNsdWljZS5ydW5uZXIudjEuTG9nRW50cnkSKQoFcGhhc2UYAiABKA4yGi5zbHVpY2UucnVubmVyLnYxLlJ1blBoYXNlEg8KB2Jvb3RfaWQYAyABKAkSNQoFZmFjdHMYBCABKAsyJi5zbHVpY2UucnVubmVyLnYxLkdldFJ1blN0YXR1c1Jlc3BvbnNlImYKFlN1Ym1pdFBpcGVsaW5lc1JlcXVlc3QSOQoIcmVxdWVzdHMYASADKAsyJy5zbHVpY2UucnVubmVyLnYxLlN1Ym1pdFBpcGVsaW5lUmVxdWVzdBIRCglzdHJlYW1faWQYAiABKAkitgEKF1N1Ym1pdFBpcGVsaW5lc1Jlc3BvbnNlEi8KB3Jlc3VsdHMYASADKAsyHi5zbHVpY2UucnVubmVyLnYxLlN1Ym1pdFJlc3VsdBIPCgdib290X2lkGAIgASgJEhcKCmZyZWVfc2xvdHMYAyABKAVIAIgBARITCgtpc19mb2xsb3dlZBgEIAEoCBISCgVzbG90cxgFIAEoBUgBiAEBQg0KC19mcmVlX3Nsb3RzQggKBl9zbG90cyI9CgxTdWJtaXRSZXN1bHQSDgoGaGFuZGxlGAEgASgJEgwKBGNvZGUYAiABKAUSDwoHbWVzc2FnZRgDIAEoCSI0Cg9Gb2xsb3dlZEF0dGVtcHQSDgoGaGFuZGxlGAEgASgJEhEKCWFmdGVyX3NlcRgCIAEoAyJtChFGb2xsb3dSdW5zUmVxdWVzdBIRCglzdHJlYW1faWQYASABKAkSMwoIYXR0ZW1wdHMYAiADKAsyIS5zbHVpY2UucnVubmVyLnYxLkZvbGxvd2VkQXR0ZW1wdBIQCghyZXBsYWNlcxgDIAEoCSJSChJGb2xsb3dSdW5zUmVzcG9uc2USDwoHYm9vdF9pZBgBIAEoCRIrCgRuZXdzGAIgAygLMh0uc2x1aWNlLnJ1bm5lci52MS5BdHRlbXB0TmV3cyLBAQoLQXR0ZW1wdE5ld3MSDgoGaGFuZGxlGAEgASgJEisKB2VudHJpZXMYAiADKAsyGi5zbHVpY2UucnVubmVyLnYxLkxvZ0VudHJ5EioKBnBoYXNlcxgDIAMoDjIaLnNsdWljZS5ydW5uZXIudjEuUnVuUGhhc2USNQoFZmFjdHMYBCABKAsyJi5zbHVpY2UucnVubmVyLnYxLkdldFJ1blN0YXR1c1Jlc3BvbnNlEhIKCmlzX3Vua25vd24YBSABKAgiYAoWVXBkYXRlRm9sbG93aW5nUmVxdWVzdBIRCglzdHJlYW1faWQYASABKAkSMwoIYXR0ZW1wdHMYAiADKAsyIS5zbHVpY2UucnVubmVyLnYxLkZvbGxvd2VkQXR0ZW1wdCIqChdVcGRhdGVGb2xsb3dpbmdSZXNwb25zZRIPCgdpc19vcGVuGAEgASgIIiIKEENhbmNlbFJ1blJlcXVlc3QSDgoGaGFuZGxlGAEgASgJIigKEUNhbmNlbFJ1blJlc3BvbnNlEhMKC2ludGVycnVwdGVkGAEgASgIIisKClNvdXJjZUZpbGUSDAoEcGF0aBgBIAEoCRIPCgdjb250ZW50GAIgASgJIu8BChdWYWxpZGF0ZVBpcGVsaW5lUmVxdWVzdBIRCgluYW1lc3BhY2UYASABKAkSDQoFbGF5ZXIYAiABKAkSFQoNcGlwZWxpbmVfbmFtZRgDIAEoCRIMCgR0eXBlGAQgASgJEisKBWZpbGVzGAUgAygLMhwuc2x1aWNlLnJ1bm5lci52MS5Tb3VyY2VGaWxlEhQKDGtub3duX3RhYmxlcxgGIAMoCRITCgtrbm93bl96b25lcxgHIAMoCRI1Cg1rbm93bl9zY2hlbWFzGAggASgLMh4uc2x1aWNlLnJ1bm5lci52MS5Lbm93blNjaGVtYXMiPQoMS25vd25TY2hlbWFzEi0KBnRhYmxlcxgBIAMoCzIdLnNsdWljZS5ydW5uZXIudjEuS25vd25TY2hlbWEiTAoLS25vd25TY2hlbWESDQoFdGFibGUYASABKAkSLgoHY29sdW1ucxgCIAMoCzIdLnNsdWljZS5ydW5uZXIudjEuS25vd25Db2x1bW4iKQoLS25vd25Db2x1bW4SDAoEbmFtZRgBIAEoCRIMCgR0eXBlGAIgASgJIk8KDkZpbGVWYWxpZGF0aW9uEgwKBHBhdGgYASABKAkSDQoFdmFsaWQYAiABKAgSDgoGZXJyb3JzGAMgAygJEhAKCHdhcm5pbmdzGAQgAygJIloKGFZhbGlkYXRlUGlwZWxpbmVSZXNwb25zZRINCgV2YWxpZBgBIAEoCBIvCgVmaWxlcxgCIAMoCzIgLnNsdWljZS5ydW5uZXIudjEuRmlsZVZhbGlkYXRpb24iqgEKFlJ1blF1YWxpdHlUZXN0c1JlcXVlc3QSEQoJbmFtZXNwYWNlGAEgASgJEg0KBWxheWVyGAIgASgJEhUKDXBpcGVsaW5lX25hbWUYAyABKAkSKwoFZmlsZXMYBCADKAsyHC5zbHVpY2UucnVubmVyLnYxLlNvdXJjZUZpbGUSKgoEbGFrZRgFIAEoCzIcLnNsdWljZS5ydW5uZXIudjEuTGFrZUFjY2VzcyJfChdSdW5RdWFsaXR5VGVzdHNSZXNwb25zZRI0CgdyZXN1bHRzGAEgAygLMiMuc2x1aWNlLnJ1bm5lci52MS5RdWFsaXR5VGVzdFJlc3VsdBIOCgZ0YWJsZXMYAiADKAkitQEKFE1haW50YWluVGFibGVSZXF1ZXN0EhEKCW5hbWVzcGFjZRgBIAEoCRINCgVsYXllchgCIAEoCRISCgp0YWJsZV9uYW1lGAMgASgJEioKBGxha2UYBCABKAsyHC5zbHVpY2UucnVubmVyLnYxLkxha2VBY2Nlc3MSEwoLYnl0ZXNfbGltaXQYBSABKAMSEAoIaXNfa2V5ZWQYBiABKAgSFAoMc29ydF9jb2x1bW5zGAcgAygJIn0KFU1haW50YWluVGFibGVSZXNwb25zZRIOCgZjb21taXQYASABKAkSFAoMZmlsZXNfYmVmb3JlGAIgASgFEhMKC2ZpbGVzX2FmdGVyGAMgASgFEhQKDGJ5dGVzX2JlZm9yZRgEIAEoAxITCgtieXRlc19hZnRlchgFIAEoAyIXChVEZXNjcmliZVJ1bm5lclJlcXVlc3QiawoWRGVzY3JpYmVSdW5uZXJSZXNwb25zZRIPCgdzYW5kYm94GAEgASgJEhYKDnB5dGhvbl92ZXJzaW9uGAIgASgJEg4KBmxhYmVscxgDIAMoCRIYChBydW5fbWVtb3J5X2J5dGVzGAQgASgDKlIKBUxheWVyEhUKEUxBWUVSX1VOU1BFQ0lGSUVEEAASEAoMTEFZRVJfQlJPTlpFEAESEAoMTEFZRVJfU0lMVkVSEAISDgoKTEFZRVJfR09MRBADKqIBCglSdW5TdGF0dXMSGgoWUlVOX1NUQVRVU19VTlNQRUNJRklFRBAAEhYKElJVTl9TVEFUVVNfUEVORElORxABEhYKElJVTl9TVEFUVVNfUlVOTklORxACEhgKFFJVTl9TVEFUVVNfQ09NUExFVEVEEAMSFQoRUlVOX1NUQVRVU19GQUlMRUQQBBIYChRSVU5fU1RBVFVTX0NBTkNFTExFRBAFKm4KCFJ1blBoYXNlEhkKFVJVTl9QSEFTRV9VTlNQRUNJRklFRBAAEhcKE1JVTl9QSEFTRV9SRU5ERVJJTkcQARIXChNSVU5fUEhBU0VfRVhFQ1VUSU5HEAISFQoRUlVOX1BIQVNFX1RFU1RJTkcQAyp3CghMb2dMZXZlbBIZChVMT0dfTEVWRUxfVU5TUEVDSUZJRUQQABITCg9MT0dfTEVWRUxfREVCVUcQARISCg5MT0dfTEVWRUxfSU5GTxACEhIKDkxPR19MRVZFTF9XQVJOEAMSEwoPTE9HX0xFVkVMX0VSUk9SEAQqSwoIU2V2ZXJpdHkSGAoUU0VWRVJJVFlfVU5TUEVDSUZJRUQQABISCg5TRVZFUklUWV9FUlJPUhABEhEKDVNFVkVSSVRZX1dBUk4QAjLJCAoNUnVubmVyU2VydmljZRJjCg5TdWJtaXRQaXBlbGluZRInLnNsdWljZS5ydW5uZXIudjEuU3VibWl0UGlwZWxpbmVSZXF1ZXN0Giguc2x1aWNlLnJ1bm5lci52MS5TdWJtaXRQaXBlbGluZVJlc3BvbnNlEl0KDEdldFJ1blN0YXR1cxIlLnNsdWljZS5ydW5uZXIudjEuR2V0UnVuU3RhdHVzUmVxdWVzdBomLnNsdWljZS5ydW5uZXIudjEuR2V0UnVuU3RhdHVzUmVzcG9uc2USWQoKU3RyZWFtTG9ncxIjLnNsdWljZS5ydW5uZXIudjEuU3RyZWFtTG9nc1JlcXVlc3QaJC5zbHVpY2UucnVubmVyLnYxLlN0cmVhbUxvZ3NSZXNwb25zZTABEmYKD1N1Ym1pdFBpcGVsaW5lcxIoLnNsdWljZS5ydW5uZXIudjEuU3VibWl0UGlwZWxpbmVzUmVxdWVzdBopLnNsdWljZS5ydW5uZXIudjEuU3VibWl0UGlwZWxpbmVzUmVzcG9uc2USWQoKRm9sbG93UnVucxIjLnNsdWljZS5ydW5uZXIudjEuRm9sbG93UnVuc1JlcXVlc3QaJC5zbHVpY2UucnVubmVyLnYxLkZvbGxvd1J1bnNSZXNwb25zZTABEmYKD1VwZGF0ZUZvbGxvd2luZxIoLnNsdWljZS5ydW5uZXIudjEuVXBkYXRlRm9sbG93aW5nUmVxdWVzdBopLnNsdWljZS5ydW5uZXIudjEuVXBkYXRlRm9sbG93aW5nUmVzcG9uc2USVAoJQ2FuY2VsUnVuEiIuc2x1aWNlLnJ1bm5lci52MS5DYW5jZWxSdW5SZXF1ZXN0GiMuc2x1aWNlLnJ1bm5lci52MS5DYW5jZWxSdW5SZXNwb25zZRJpChBWYWxpZGF0ZVBpcGVsaW5lEikuc2x1aWNlLnJ1bm5lci52MS5WYWxpZGF0ZVBpcGVsaW5lUmVxdWVzdBoqLnNsdWljZS5ydW5uZXIudjEuVmFsaWRhdGVQaXBlbGluZVJlc3BvbnNlEmYKD1J1blF1YWxpdHlUZXN0cxIoLnNsdWljZS5ydW5uZXIudjEuUnVuUXVhbGl0eVRlc3RzUmVxdWVzdBopLnNsdWljZS5ydW5uZXIudjEuUnVuUXVhbGl0eVRlc3RzUmVzcG9uc2USYAoNTWFpbnRhaW5UYWJsZRImLnNsdWljZS5ydW5uZXIudjEuTWFpbnRhaW5UYWJsZVJlcXVlc3QaJy5zbHVpY2UucnVubmVyLnYxLk1haW50YWluVGFibGVSZXNwb25zZRJjCg5EZXNjcmliZVJ1bm5lchInLnNsdWljZS5ydW5uZXIudjEuRGVzY3JpYmVSdW5uZXJSZXF1ZXN0Giguc2x1aWNlLnJ1bm5lci52MS5EZXNjcmliZVJ1bm5lclJlc3BvbnNlYgZwcm90bzM", [file_google_protobuf_timestamp]);
+  fileDesc("Ch1zbHVpY2UvcnVubmVyL3YxL3J1bm5lci5wcm90bxIQc2x1aWNlLnJ1bm5lci52MSJDCgtGaWxlVmVyc2lvbhIMCgRwYXRoGAEgASgJEhIKCnZlcnNpb25faWQYAiABKAkSEgoKc2l6ZV9ieXRlcxgDIAEoAyJdCgxMYW5kaW5nSW5wdXQSEQoJbmFtZXNwYWNlGAEgASgJEgwKBHpvbmUYAiABKAkSLAoFZmlsZXMYAyADKAsyHS5zbHVpY2UucnVubmVyLnYxLkxhbmRpbmdGaWxlIloKC0xhbmRpbmdGaWxlEgoKAmlkGAEgASgJEhAKCGZpbGVuYW1lGAIgASgJEi0KBm9iamVjdBgDIAEoCzIdLnNsdWljZS5ydW5uZXIudjEuRmlsZVZlcnNpb24ifwoKTGFrZUFjY2VzcxITCgtjYXRhbG9nX3VybBgBIAEoCRITCgtvYmplY3RzX3VybBgCIAEoCRIRCgl3YXJlaG91c2UYAyABKAkSDQoFdG9rZW4YBCABKAkSEgoKY2F0YWxvZ19pZBgFIAEoCRIRCglsYWtlX3Jvb3QYBiABKAki3AMKFVN1Ym1pdFBpcGVsaW5lUmVxdWVzdBIRCgluYW1lc3BhY2UYASABKAkSDQoFbGF5ZXIYAiABKAkSFQoNcGlwZWxpbmVfbmFtZRgDIAEoCRIPCgd0cmlnZ2VyGAQgASgJEg4KBnJ1bl9pZBgFIAEoCRIPCgdhdHRlbXB0GAYgASgFEgwKBHR5cGUYByABKAkSLAoFZmlsZXMYCCADKAsyHS5zbHVpY2UucnVubmVyLnYxLkZpbGVWZXJzaW9uEi8KB2xhbmRpbmcYCSADKAsyHi5zbHVpY2UucnVubmVyLnYxLkxhbmRpbmdJbnB1dBIqCgRsYWtlGAogASgLMhwuc2x1aWNlLnJ1bm5lci52MS5MYWtlQWNjZXNzEjIKDnJ1bl9zdGFydGVkX2F0GAsgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIgChhlbXB0eV9sYW5kaW5nX2lzX3N1Y2Nlc3MYDCABKAgSEwoLdHJhY2VwYXJlbnQYDSABKAkSGwoOdGFibGVfbWV0YWRhdGEYDiABKAlIAIgBARISCgp0cmFjZXN0YXRlGA8gASgJEhAKCGlzX2Fsb25lGBAgASgIQhEKD190YWJsZV9tZXRhZGF0YSJ/ChZTdWJtaXRQaXBlbGluZVJlc3BvbnNlEg4KBmhhbmRsZRgBIAEoCRIPCgdib290X2lkGAIgASgJEhcKCmZyZWVfc2xvdHMYAyABKAVIAIgBARISCgVzbG90cxgEIAEoBUgBiAEBQg0KC19mcmVlX3Nsb3RzQggKBl9zbG90cyIlChNHZXRSdW5TdGF0dXNSZXF1ZXN0Eg4KBmhhbmRsZRgBIAEoCSKjAQoRUXVhbGl0eVRlc3RSZXN1bHQSDAoEbmFtZRgBIAEoCRIsCghzZXZlcml0eRgCIAEoDjIaLnNsdWljZS5ydW5uZXIudjEuU2V2ZXJpdHkSDgoGcGFzc2VkGAMgASgIEg0KBXZhbHVlGAQgASgDEhMKC2R1cmF0aW9uX21zGAUgASgDEg0KBWVycm9yGAYgASgJEg8KB3NhbXBsZXMYByADKAki4AMKFEdldFJ1blN0YXR1c1Jlc3BvbnNlEisKBnN0YXR1cxgBIAEoDjIbLnNsdWljZS5ydW5uZXIudjEuUnVuU3RhdHVzEikKBXBoYXNlGAIgASgOMhouc2x1aWNlLnJ1bm5lci52MS5SdW5QaGFzZRIPCgdib290X2lkGAMgASgJEhQKDHJvd3Nfd3JpdHRlbhgEIAEoAxIVCg10ZXN0ZWRfY29tbWl0GAUgASgJEjIKBXRlc3RzGAYgAygLMiMuc2x1aWNlLnJ1bm5lci52MS5RdWFsaXR5VGVzdFJlc3VsdBINCgVlcnJvchgHIAEoCRIYChBsYW5kaW5nX2ZpbGVfaWRzGAggAygJEh0KFWFyY2hpdmVfbGFuZGluZ196b25lcxgJIAEoCBITCgttYXhfcmV0cmllcxgKIAEoBRIbChNyZXRyeV9kZWxheV9zZWNvbmRzGAsgASgFEhYKDmlzX2VuZ2luZV9sb3N0GAwgASgIEhkKEWtlZXBfZmFpbGVkX2hvdXJzGA0gASgBEisKBnJldmlldxgOIAEoCzIbLnNsdWljZS5ydW5uZXIudjEuUnVuUmV2aWV3EiQKBGNvc3QYDyABKAsyFi5zbHVpY2UucnVubmVyLnYxLkNvc3QiYQoEQ29zdBITCgtjcHVfc2Vjb25kcxgBIAEoARISCgpieXRlc19yZWFkGAIgASgDEhUKDWJ5dGVzX3dyaXR0ZW4YAyABKAMSGQoRcGVha19tZW1vcnlfYnl0ZXMYBCABKAMiRQoJUnVuUmV2aWV3Eg4KBmNoYW5nZRgBIAEoCRIVCg10aW1lb3V0X2hvdXJzGAIgASgFEhEKCWZvdXJfZXllcxgDIAEoCCI2ChFTdHJlYW1Mb2dzUmVxdWVzdBIOCgZoYW5kbGUYASABKAkSEQoJYWZ0ZXJfc2VxGAIgASgDIoIBCghMb2dFbnRyeRItCgl0aW1lc3RhbXAYASABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEikKBWxldmVsGAIgASgOMhouc2x1aWNlLnJ1bm5lci52MS5Mb2dMZXZlbBIPCgdtZXNzYWdlGAMgASgJEgsKA3NlcRgEIAEoAyKyAQoSU3RyZWFtTG9nc1Jlc3BvbnNlEikKBWVudHJ5GAEgASgLMhouc2x1aWNlLnJ1bm5lci52MS5Mb2dFbnRyeRIpCgVwaGFzZRgCIAEoDjIaLnNsdWljZS5ydW5uZXIudjEuUnVuUGhhc2USDwoHYm9vdF9pZBgDIAEoCRI1CgVmYWN0cxgEIAEoCzImLnNsdWljZS5ydW5uZXIudjEuR2V0UnVuU3RhdHVzUmVzcG9uc2UiZgoWU3VibWl0UGlwZWxpbmVzUmVxdWVzdBI5CghyZXF1ZXN0cxgBIAMoCzInLnNsdWljZS5ydW5uZXIudjEuU3VibWl0UGlwZWxpbmVSZXF1ZXN0EhEKCXN0cmVhbV9pZBgCIAEoCSK2AQoXU3VibWl0UGlwZWxpbmVzUmVzcG9uc2USLwoHcmVzdWx0cxgBIAMoCzIeLnNsdWljZS5ydW5uZXIudjEuU3VibWl0UmVzdWx0Eg8KB2Jvb3RfaWQYAiABKAkSFwoKZnJlZV9zbG90cxgDIAEoBUgAiAEBEhMKC2lzX2ZvbGxvd2VkGAQgASgIEhIKBXNsb3RzGAUgASgFSAGIAQFCDQoLX2ZyZWVfc2xvdHNCCAoGX3Nsb3RzIj0KDFN1Ym1pdFJlc3VsdBIOCgZoYW5kbGUYASABKAkSDAoEY29kZRgCIAEoBRIPCgdtZXNzYWdlGAMgASgJIjQKD0ZvbGxvd2VkQXR0ZW1wdBIOCgZoYW5kbGUYASABKAkSEQoJYWZ0ZXJfc2VxGAIgASgDIm0KEUZvbGxvd1J1bnNSZXF1ZXN0EhEKCXN0cmVhbV9pZBgBIAEoCRIzCghhdHRlbXB0cxgCIAMoCzIhLnNsdWljZS5ydW5uZXIudjEuRm9sbG93ZWRBdHRlbXB0EhAKCHJlcGxhY2VzGAMgASgJIlIKEkZvbGxvd1J1bnNSZXNwb25zZRIPCgdib290X2lkGAEgASgJEisKBG5ld3MYAiADKAsyHS5zbHVpY2UucnVubmVyLnYxLkF0dGVtcHROZXdzIsEBCgtBdHRlbXB0TmV3cxIOCgZoYW5kbGUYASABKAkSKwoHZW50cmllcxgCIAMoCzIaLnNsdWljZS5ydW5uZXIudjEuTG9nRW50cnkSKgoGcGhhc2VzGAMgAygOMhouc2x1aWNlLnJ1bm5lci52MS5SdW5QaGFzZRI1CgVmYWN0cxgEIAEoCzImLnNsdWljZS5ydW5uZXIudjEuR2V0UnVuU3RhdHVzUmVzcG9uc2USEgoKaXNfdW5rbm93bhgFIAEoCCJgChZVcGRhdGVGb2xsb3dpbmdSZXF1ZXN0EhEKCXN0cmVhbV9pZBgBIAEoCRIzCghhdHRlbXB0cxgCIAMoCzIhLnNsdWljZS5ydW5uZXIudjEuRm9sbG93ZWRBdHRlbXB0IioKF1VwZGF0ZUZvbGxvd2luZ1Jlc3BvbnNlEg8KB2lzX29wZW4YASABKAgiIgoQQ2FuY2VsUnVuUmVxdWVzdBIOCgZoYW5kbGUYASABKAkiKAoRQ2FuY2VsUnVuUmVzcG9uc2USEwoLaW50ZXJydXB0ZWQYASABKAgiKwoKU291cmNlRmlsZRIMCgRwYXRoGAEgASgJEg8KB2NvbnRlbnQYAiABKAki7wEKF1ZhbGlkYXRlUGlwZWxpbmVSZXF1ZXN0EhEKCW5hbWVzcGFjZRgBIAEoCRINCgVsYXllchgCIAEoCRIVCg1waXBlbGluZV9uYW1lGAMgASgJEgwKBHR5cGUYBCABKAkSKwoFZmlsZXMYBSADKAsyHC5zbHVpY2UucnVubmVyLnYxLlNvdXJjZUZpbGUSFAoMa25vd25fdGFibGVzGAYgAygJEhMKC2tub3duX3pvbmVzGAcgAygJEjUKDWtub3duX3NjaGVtYXMYCCABKAsyHi5zbHVpY2UucnVubmVyLnYxLktub3duU2NoZW1hcyI9CgxLbm93blNjaGVtYXMSLQoGdGFibGVzGAEgAygLMh0uc2x1aWNlLnJ1bm5lci52MS5Lbm93blNjaGVtYSJMCgtLbm93blNjaGVtYRINCgV0YWJsZRgBIAEoCRIuCgdjb2x1bW5zGAIgAygLMh0uc2x1aWNlLnJ1bm5lci52MS5Lbm93bkNvbHVtbiIpCgtLbm93bkNvbHVtbhIMCgRuYW1lGAEgASgJEgwKBHR5cGUYAiABKAkiTwoORmlsZVZhbGlkYXRpb24SDAoEcGF0aBgBIAEoCRINCgV2YWxpZBgCIAEoCBIOCgZlcnJvcnMYAyADKAkSEAoId2FybmluZ3MYBCADKAkiWgoYVmFsaWRhdGVQaXBlbGluZVJlc3BvbnNlEg0KBXZhbGlkGAEgASgIEi8KBWZpbGVzGAIgAygLMiAuc2x1aWNlLnJ1bm5lci52MS5GaWxlVmFsaWRhdGlvbiKqAQoWUnVuUXVhbGl0eVRlc3RzUmVxdWVzdBIRCgluYW1lc3BhY2UYASABKAkSDQoFbGF5ZXIYAiABKAkSFQoNcGlwZWxpbmVfbmFtZRgDIAEoCRIrCgVmaWxlcxgEIAMoCzIcLnNsdWljZS5ydW5uZXIudjEuU291cmNlRmlsZRIqCgRsYWtlGAUgASgLMhwuc2x1aWNlLnJ1bm5lci52MS5MYWtlQWNjZXNzIl8KF1J1blF1YWxpdHlUZXN0c1Jlc3BvbnNlEjQKB3Jlc3VsdHMYASADKAsyIy5zbHVpY2UucnVubmVyLnYxLlF1YWxpdHlUZXN0UmVzdWx0Eg4KBnRhYmxlcxgCIAMoCSK1AQoUTWFpbnRhaW5UYWJsZVJlcXVlc3QSEQoJbmFtZXNwYWNlGAEgASgJEg0KBWxheWVyGAIgASgJEhIKCnRhYmxlX25hbWUYAyABKAkSKgoEbGFrZRgEIAEoCzIcLnNsdWljZS5ydW5uZXIudjEuTGFrZUFjY2VzcxITCgtieXRlc19saW1pdBgFIAEoAxIQCghpc19rZXllZBgGIAEoCBIUCgxzb3J0X2NvbHVtbnMYByADKAkifQoVTWFpbnRhaW5UYWJsZVJlc3BvbnNlEg4KBmNvbW1pdBgBIAEoCRIUCgxmaWxlc19iZWZvcmUYAiABKAUSEwoLZmlsZXNfYWZ0ZXIYAyABKAUSFAoMYnl0ZXNfYmVmb3JlGAQgASgDEhMKC2J5dGVzX2FmdGVyGAUgASgDIhcKFURlc2NyaWJlUnVubmVyUmVxdWVzdCJrChZEZXNjcmliZVJ1bm5lclJlc3BvbnNlEg8KB3NhbmRib3gYASABKAkSFgoOcHl0aG9uX3ZlcnNpb24YAiABKAkSDgoGbGFiZWxzGAMgAygJEhgKEHJ1bl9tZW1vcnlfYnl0ZXMYBCABKAMqUgoFTGF5ZXISFQoRTEFZRVJfVU5TUEVDSUZJRUQQABIQCgxMQVlFUl9CUk9OWkUQARIQCgxMQVlFUl9TSUxWRVIQAhIOCgpMQVlFUl9HT0xEEAMqogEKCVJ1blN0YXR1cxIaChZSVU5fU1RBVFVTX1VOU1BFQ0lGSUVEEAASFgoSUlVOX1NUQVRVU19QRU5ESU5HEAESFgoSUlVOX1NUQVRVU19SVU5OSU5HEAISGAoUUlVOX1NUQVRVU19DT01QTEVURUQQAxIVChFSVU5fU1RBVFVTX0ZBSUxFRBAEEhgKFFJVTl9TVEFUVVNfQ0FOQ0VMTEVEEAUqbgoIUnVuUGhhc2USGQoVUlVOX1BIQVNFX1VOU1BFQ0lGSUVEEAASFwoTUlVOX1BIQVNFX1JFTkRFUklORxABEhcKE1JVTl9QSEFTRV9FWEVDVVRJTkcQAhIVChFSVU5fUEhBU0VfVEVTVElORxADKncKCExvZ0xldmVsEhkKFUxPR19MRVZFTF9VTlNQRUNJRklFRBAAEhMKD0xPR19MRVZFTF9ERUJVRxABEhIKDkxPR19MRVZFTF9JTkZPEAISEgoOTE9HX0xFVkVMX1dBUk4QAxITCg9MT0dfTEVWRUxfRVJST1IQBCpLCghTZXZlcml0eRIYChRTRVZFUklUWV9VTlNQRUNJRklFRBAAEhIKDlNFVkVSSVRZX0VSUk9SEAESEQoNU0VWRVJJVFlfV0FSThACMskICg1SdW5uZXJTZXJ2aWNlEmMKDlN1Ym1pdFBpcGVsaW5lEicuc2x1aWNlLnJ1bm5lci52MS5TdWJtaXRQaXBlbGluZVJlcXVlc3QaKC5zbHVpY2UucnVubmVyLnYxLlN1Ym1pdFBpcGVsaW5lUmVzcG9uc2USXQoMR2V0UnVuU3RhdHVzEiUuc2x1aWNlLnJ1bm5lci52MS5HZXRSdW5TdGF0dXNSZXF1ZXN0GiYuc2x1aWNlLnJ1bm5lci52MS5HZXRSdW5TdGF0dXNSZXNwb25zZRJZCgpTdHJlYW1Mb2dzEiMuc2x1aWNlLnJ1bm5lci52MS5TdHJlYW1Mb2dzUmVxdWVzdBokLnNsdWljZS5ydW5uZXIudjEuU3RyZWFtTG9nc1Jlc3BvbnNlMAESZgoPU3VibWl0UGlwZWxpbmVzEiguc2x1aWNlLnJ1bm5lci52MS5TdWJtaXRQaXBlbGluZXNSZXF1ZXN0Gikuc2x1aWNlLnJ1bm5lci52MS5TdWJtaXRQaXBlbGluZXNSZXNwb25zZRJZCgpGb2xsb3dSdW5zEiMuc2x1aWNlLnJ1bm5lci52MS5Gb2xsb3dSdW5zUmVxdWVzdBokLnNsdWljZS5ydW5uZXIudjEuRm9sbG93UnVuc1Jlc3BvbnNlMAESZgoPVXBkYXRlRm9sbG93aW5nEiguc2x1aWNlLnJ1bm5lci52MS5VcGRhdGVGb2xsb3dpbmdSZXF1ZXN0Gikuc2x1aWNlLnJ1bm5lci52MS5VcGRhdGVGb2xsb3dpbmdSZXNwb25zZRJUCglDYW5jZWxSdW4SIi5zbHVpY2UucnVubmVyLnYxLkNhbmNlbFJ1blJlcXVlc3QaIy5zbHVpY2UucnVubmVyLnYxLkNhbmNlbFJ1blJlc3BvbnNlEmkKEFZhbGlkYXRlUGlwZWxpbmUSKS5zbHVpY2UucnVubmVyLnYxLlZhbGlkYXRlUGlwZWxpbmVSZXF1ZXN0Giouc2x1aWNlLnJ1bm5lci52MS5WYWxpZGF0ZVBpcGVsaW5lUmVzcG9uc2USZgoPUnVuUXVhbGl0eVRlc3RzEiguc2x1aWNlLnJ1bm5lci52MS5SdW5RdWFsaXR5VGVzdHNSZXF1ZXN0Gikuc2x1aWNlLnJ1bm5lci52MS5SdW5RdWFsaXR5VGVzdHNSZXNwb25zZRJgCg1NYWludGFpblRhYmxlEiYuc2x1aWNlLnJ1bm5lci52MS5NYWludGFpblRhYmxlUmVxdWVzdBonLnNsdWljZS5ydW5uZXIudjEuTWFpbnRhaW5UYWJsZVJlc3BvbnNlEmMKDkRlc2NyaWJlUnVubmVyEicuc2x1aWNlLnJ1bm5lci52MS5EZXNjcmliZVJ1bm5lclJlcXVlc3QaKC5zbHVpY2UucnVubmVyLnYxLkRlc2NyaWJlUnVubmVyUmVzcG9uc2ViBnByb3RvMw", [file_google_protobuf_timestamp]);
 
 /**
  * One version of an object in the store.
@@ -464,6 +464,13 @@ export type GetRunStatusResponse = Message<"sluice.runner.v1.GetRunStatusRespons
    * @generated from field: sluice.runner.v1.RunReview review = 14;
    */
   review?: RunReview | undefined;
+
+  /**
+   * Absent if the attempt used no engine.
+   *
+   * @generated from field: sluice.runner.v1.Cost cost = 15;
+   */
+  cost?: Cost | undefined;
 };
 
 /**
@@ -472,6 +479,45 @@ export type GetRunStatusResponse = Message<"sluice.runner.v1.GetRunStatusRespons
  */
 export const GetRunStatusResponseSchema: GenMessage<GetRunStatusResponse> = /*@__PURE__*/
   messageDesc(file_sluice_runner_v1_runner, 8);
+
+/**
+ * The resources that the processes of the engine and of Python have used for one piece of work. Zeros where the system
+ * does not count.
+ *
+ * @generated from message sluice.runner.v1.Cost
+ */
+export type Cost = Message<"sluice.runner.v1.Cost"> & {
+  /**
+   * @generated from field: double cpu_seconds = 1;
+   */
+  cpuSeconds: number;
+
+  /**
+   * All reads and writes of files, also of temporary ones.
+   *
+   * @generated from field: int64 bytes_read = 2;
+   */
+  bytesRead: bigint;
+
+  /**
+   * @generated from field: int64 bytes_written = 3;
+   */
+  bytesWritten: bigint;
+
+  /**
+   * The peak of the largest process. 0: not measured.
+   *
+   * @generated from field: int64 peak_memory_bytes = 4;
+   */
+  peakMemoryBytes: bigint;
+};
+
+/**
+ * Describes the message sluice.runner.v1.Cost.
+ * Use `create(CostSchema)` to create a new message.
+ */
+export const CostSchema: GenMessage<Cost> = /*@__PURE__*/
+  messageDesc(file_sluice_runner_v1_runner, 9);
 
 /**
  * Facts of an attempt for its review.
@@ -504,7 +550,7 @@ export type RunReview = Message<"sluice.runner.v1.RunReview"> & {
  * Use `create(RunReviewSchema)` to create a new message.
  */
 export const RunReviewSchema: GenMessage<RunReview> = /*@__PURE__*/
-  messageDesc(file_sluice_runner_v1_runner, 9);
+  messageDesc(file_sluice_runner_v1_runner, 10);
 
 /**
  * @generated from message sluice.runner.v1.StreamLogsRequest
@@ -526,7 +572,7 @@ export type StreamLogsRequest = Message<"sluice.runner.v1.StreamLogsRequest"> & 
  * Use `create(StreamLogsRequestSchema)` to create a new message.
  */
 export const StreamLogsRequestSchema: GenMessage<StreamLogsRequest> = /*@__PURE__*/
-  messageDesc(file_sluice_runner_v1_runner, 10);
+  messageDesc(file_sluice_runner_v1_runner, 11);
 
 /**
  * @generated from message sluice.runner.v1.LogEntry
@@ -560,7 +606,7 @@ export type LogEntry = Message<"sluice.runner.v1.LogEntry"> & {
  * Use `create(LogEntrySchema)` to create a new message.
  */
 export const LogEntrySchema: GenMessage<LogEntry> = /*@__PURE__*/
-  messageDesc(file_sluice_runner_v1_runner, 11);
+  messageDesc(file_sluice_runner_v1_runner, 12);
 
 /**
  * @generated from message sluice.runner.v1.StreamLogsResponse
@@ -598,7 +644,7 @@ export type StreamLogsResponse = Message<"sluice.runner.v1.StreamLogsResponse"> 
  * Use `create(StreamLogsResponseSchema)` to create a new message.
  */
 export const StreamLogsResponseSchema: GenMessage<StreamLogsResponse> = /*@__PURE__*/
-  messageDesc(file_sluice_runner_v1_runner, 12);
+  messageDesc(file_sluice_runner_v1_runner, 13);
 
 /**
  * @generated from message sluice.runner.v1.SubmitPipelinesRequest
@@ -622,7 +668,7 @@ export type SubmitPipelinesRequest = Message<"sluice.runner.v1.SubmitPipelinesRe
  * Use `create(SubmitPipelinesRequestSchema)` to create a new message.
  */
 export const SubmitPipelinesRequestSchema: GenMessage<SubmitPipelinesRequest> = /*@__PURE__*/
-  messageDesc(file_sluice_runner_v1_runner, 13);
+  messageDesc(file_sluice_runner_v1_runner, 14);
 
 /**
  * @generated from message sluice.runner.v1.SubmitPipelinesResponse
@@ -669,7 +715,7 @@ export type SubmitPipelinesResponse = Message<"sluice.runner.v1.SubmitPipelinesR
  * Use `create(SubmitPipelinesResponseSchema)` to create a new message.
  */
 export const SubmitPipelinesResponseSchema: GenMessage<SubmitPipelinesResponse> = /*@__PURE__*/
-  messageDesc(file_sluice_runner_v1_runner, 14);
+  messageDesc(file_sluice_runner_v1_runner, 15);
 
 /**
  * @generated from message sluice.runner.v1.SubmitResult
@@ -701,7 +747,7 @@ export type SubmitResult = Message<"sluice.runner.v1.SubmitResult"> & {
  * Use `create(SubmitResultSchema)` to create a new message.
  */
 export const SubmitResultSchema: GenMessage<SubmitResult> = /*@__PURE__*/
-  messageDesc(file_sluice_runner_v1_runner, 15);
+  messageDesc(file_sluice_runner_v1_runner, 16);
 
 /**
  * The position of a reader, which has received every line of the attempt up to this one.
@@ -725,7 +771,7 @@ export type FollowedAttempt = Message<"sluice.runner.v1.FollowedAttempt"> & {
  * Use `create(FollowedAttemptSchema)` to create a new message.
  */
 export const FollowedAttemptSchema: GenMessage<FollowedAttempt> = /*@__PURE__*/
-  messageDesc(file_sluice_runner_v1_runner, 16);
+  messageDesc(file_sluice_runner_v1_runner, 17);
 
 /**
  * @generated from message sluice.runner.v1.FollowRunsRequest
@@ -757,7 +803,7 @@ export type FollowRunsRequest = Message<"sluice.runner.v1.FollowRunsRequest"> & 
  * Use `create(FollowRunsRequestSchema)` to create a new message.
  */
 export const FollowRunsRequestSchema: GenMessage<FollowRunsRequest> = /*@__PURE__*/
-  messageDesc(file_sluice_runner_v1_runner, 17);
+  messageDesc(file_sluice_runner_v1_runner, 18);
 
 /**
  * @generated from message sluice.runner.v1.FollowRunsResponse
@@ -781,7 +827,7 @@ export type FollowRunsResponse = Message<"sluice.runner.v1.FollowRunsResponse"> 
  * Use `create(FollowRunsResponseSchema)` to create a new message.
  */
 export const FollowRunsResponseSchema: GenMessage<FollowRunsResponse> = /*@__PURE__*/
-  messageDesc(file_sluice_runner_v1_runner, 18);
+  messageDesc(file_sluice_runner_v1_runner, 19);
 
 /**
  * The news of one attempt since the previous message.
@@ -827,7 +873,7 @@ export type AttemptNews = Message<"sluice.runner.v1.AttemptNews"> & {
  * Use `create(AttemptNewsSchema)` to create a new message.
  */
 export const AttemptNewsSchema: GenMessage<AttemptNews> = /*@__PURE__*/
-  messageDesc(file_sluice_runner_v1_runner, 19);
+  messageDesc(file_sluice_runner_v1_runner, 20);
 
 /**
  * @generated from message sluice.runner.v1.UpdateFollowingRequest
@@ -853,7 +899,7 @@ export type UpdateFollowingRequest = Message<"sluice.runner.v1.UpdateFollowingRe
  * Use `create(UpdateFollowingRequestSchema)` to create a new message.
  */
 export const UpdateFollowingRequestSchema: GenMessage<UpdateFollowingRequest> = /*@__PURE__*/
-  messageDesc(file_sluice_runner_v1_runner, 20);
+  messageDesc(file_sluice_runner_v1_runner, 21);
 
 /**
  * @generated from message sluice.runner.v1.UpdateFollowingResponse
@@ -872,7 +918,7 @@ export type UpdateFollowingResponse = Message<"sluice.runner.v1.UpdateFollowingR
  * Use `create(UpdateFollowingResponseSchema)` to create a new message.
  */
 export const UpdateFollowingResponseSchema: GenMessage<UpdateFollowingResponse> = /*@__PURE__*/
-  messageDesc(file_sluice_runner_v1_runner, 21);
+  messageDesc(file_sluice_runner_v1_runner, 22);
 
 /**
  * @generated from message sluice.runner.v1.CancelRunRequest
@@ -889,7 +935,7 @@ export type CancelRunRequest = Message<"sluice.runner.v1.CancelRunRequest"> & {
  * Use `create(CancelRunRequestSchema)` to create a new message.
  */
 export const CancelRunRequestSchema: GenMessage<CancelRunRequest> = /*@__PURE__*/
-  messageDesc(file_sluice_runner_v1_runner, 22);
+  messageDesc(file_sluice_runner_v1_runner, 23);
 
 /**
  * @generated from message sluice.runner.v1.CancelRunResponse
@@ -908,7 +954,7 @@ export type CancelRunResponse = Message<"sluice.runner.v1.CancelRunResponse"> & 
  * Use `create(CancelRunResponseSchema)` to create a new message.
  */
 export const CancelRunResponseSchema: GenMessage<CancelRunResponse> = /*@__PURE__*/
-  messageDesc(file_sluice_runner_v1_runner, 23);
+  messageDesc(file_sluice_runner_v1_runner, 24);
 
 /**
  * A file with its content, because drafts are validated before their files are pinned.
@@ -932,7 +978,7 @@ export type SourceFile = Message<"sluice.runner.v1.SourceFile"> & {
  * Use `create(SourceFileSchema)` to create a new message.
  */
 export const SourceFileSchema: GenMessage<SourceFile> = /*@__PURE__*/
-  messageDesc(file_sluice_runner_v1_runner, 24);
+  messageDesc(file_sluice_runner_v1_runner, 25);
 
 /**
  * @generated from message sluice.runner.v1.ValidatePipelineRequest
@@ -990,7 +1036,7 @@ export type ValidatePipelineRequest = Message<"sluice.runner.v1.ValidatePipeline
  * Use `create(ValidatePipelineRequestSchema)` to create a new message.
  */
 export const ValidatePipelineRequestSchema: GenMessage<ValidatePipelineRequest> = /*@__PURE__*/
-  messageDesc(file_sluice_runner_v1_runner, 25);
+  messageDesc(file_sluice_runner_v1_runner, 26);
 
 /**
  * @generated from message sluice.runner.v1.KnownSchemas
@@ -1007,7 +1053,7 @@ export type KnownSchemas = Message<"sluice.runner.v1.KnownSchemas"> & {
  * Use `create(KnownSchemasSchema)` to create a new message.
  */
 export const KnownSchemasSchema: GenMessage<KnownSchemas> = /*@__PURE__*/
-  messageDesc(file_sluice_runner_v1_runner, 26);
+  messageDesc(file_sluice_runner_v1_runner, 27);
 
 /**
  * @generated from message sluice.runner.v1.KnownSchema
@@ -1031,7 +1077,7 @@ export type KnownSchema = Message<"sluice.runner.v1.KnownSchema"> & {
  * Use `create(KnownSchemaSchema)` to create a new message.
  */
 export const KnownSchemaSchema: GenMessage<KnownSchema> = /*@__PURE__*/
-  messageDesc(file_sluice_runner_v1_runner, 27);
+  messageDesc(file_sluice_runner_v1_runner, 28);
 
 /**
  * @generated from message sluice.runner.v1.KnownColumn
@@ -1055,7 +1101,7 @@ export type KnownColumn = Message<"sluice.runner.v1.KnownColumn"> & {
  * Use `create(KnownColumnSchema)` to create a new message.
  */
 export const KnownColumnSchema: GenMessage<KnownColumn> = /*@__PURE__*/
-  messageDesc(file_sluice_runner_v1_runner, 28);
+  messageDesc(file_sluice_runner_v1_runner, 29);
 
 /**
  * @generated from message sluice.runner.v1.FileValidation
@@ -1087,7 +1133,7 @@ export type FileValidation = Message<"sluice.runner.v1.FileValidation"> & {
  * Use `create(FileValidationSchema)` to create a new message.
  */
 export const FileValidationSchema: GenMessage<FileValidation> = /*@__PURE__*/
-  messageDesc(file_sluice_runner_v1_runner, 29);
+  messageDesc(file_sluice_runner_v1_runner, 30);
 
 /**
  * @generated from message sluice.runner.v1.ValidatePipelineResponse
@@ -1109,7 +1155,7 @@ export type ValidatePipelineResponse = Message<"sluice.runner.v1.ValidatePipelin
  * Use `create(ValidatePipelineResponseSchema)` to create a new message.
  */
 export const ValidatePipelineResponseSchema: GenMessage<ValidatePipelineResponse> = /*@__PURE__*/
-  messageDesc(file_sluice_runner_v1_runner, 30);
+  messageDesc(file_sluice_runner_v1_runner, 31);
 
 /**
  * @generated from message sluice.runner.v1.RunQualityTestsRequest
@@ -1146,7 +1192,7 @@ export type RunQualityTestsRequest = Message<"sluice.runner.v1.RunQualityTestsRe
  * Use `create(RunQualityTestsRequestSchema)` to create a new message.
  */
 export const RunQualityTestsRequestSchema: GenMessage<RunQualityTestsRequest> = /*@__PURE__*/
-  messageDesc(file_sluice_runner_v1_runner, 31);
+  messageDesc(file_sluice_runner_v1_runner, 32);
 
 /**
  * @generated from message sluice.runner.v1.RunQualityTestsResponse
@@ -1170,7 +1216,7 @@ export type RunQualityTestsResponse = Message<"sluice.runner.v1.RunQualityTestsR
  * Use `create(RunQualityTestsResponseSchema)` to create a new message.
  */
 export const RunQualityTestsResponseSchema: GenMessage<RunQualityTestsResponse> = /*@__PURE__*/
-  messageDesc(file_sluice_runner_v1_runner, 32);
+  messageDesc(file_sluice_runner_v1_runner, 33);
 
 /**
  * @generated from message sluice.runner.v1.MaintainTableRequest
@@ -1223,7 +1269,7 @@ export type MaintainTableRequest = Message<"sluice.runner.v1.MaintainTableReques
  * Use `create(MaintainTableRequestSchema)` to create a new message.
  */
 export const MaintainTableRequestSchema: GenMessage<MaintainTableRequest> = /*@__PURE__*/
-  messageDesc(file_sluice_runner_v1_runner, 33);
+  messageDesc(file_sluice_runner_v1_runner, 34);
 
 /**
  * @generated from message sluice.runner.v1.MaintainTableResponse
@@ -1262,7 +1308,7 @@ export type MaintainTableResponse = Message<"sluice.runner.v1.MaintainTableRespo
  * Use `create(MaintainTableResponseSchema)` to create a new message.
  */
 export const MaintainTableResponseSchema: GenMessage<MaintainTableResponse> = /*@__PURE__*/
-  messageDesc(file_sluice_runner_v1_runner, 34);
+  messageDesc(file_sluice_runner_v1_runner, 35);
 
 /**
  * @generated from message sluice.runner.v1.DescribeRunnerRequest
@@ -1275,7 +1321,7 @@ export type DescribeRunnerRequest = Message<"sluice.runner.v1.DescribeRunnerRequ
  * Use `create(DescribeRunnerRequestSchema)` to create a new message.
  */
 export const DescribeRunnerRequestSchema: GenMessage<DescribeRunnerRequest> = /*@__PURE__*/
-  messageDesc(file_sluice_runner_v1_runner, 35);
+  messageDesc(file_sluice_runner_v1_runner, 36);
 
 /**
  * @generated from message sluice.runner.v1.DescribeRunnerResponse
@@ -1316,7 +1362,7 @@ export type DescribeRunnerResponse = Message<"sluice.runner.v1.DescribeRunnerRes
  * Use `create(DescribeRunnerResponseSchema)` to create a new message.
  */
 export const DescribeRunnerResponseSchema: GenMessage<DescribeRunnerResponse> = /*@__PURE__*/
-  messageDesc(file_sluice_runner_v1_runner, 36);
+  messageDesc(file_sluice_runner_v1_runner, 37);
 
 /**
  * @generated from enum sluice.runner.v1.Layer
