@@ -6,6 +6,7 @@ import { type RecordBatch, tableFromIPC } from 'apache-arrow'
 import { AuthorError } from '../../lake/pipeline/author-error.ts'
 import {
   type ExecutePlanResponse,
+  AnalyzePlanRequest_Explain_ExplainMode as ExplainMode,
   InterruptRequest_InterruptType,
   SparkConnectService,
 } from '../../proto/gen/spark/connect/base_pb.ts'
@@ -32,6 +33,8 @@ export interface SparkSession {
   configure(entries: Readonly<Record<string, string>>): Promise<void>
   /** The columns of a query. The server parses and binds the query, and executes nothing. */
   columnsOf(query: string): Promise<DataType_StructField[]>
+  /** The plan of a query, as the server describes it. */
+  explain(query: string): Promise<string>
   /** Executes a statement to its end. */
   execute(statement: string, onProgress?: (progress: SparkProgress) => void): Promise<void>
   /** The rows of a query, as batches of Arrow. The caller limits their number in the query. */
@@ -136,6 +139,13 @@ export function openSession({ url, token, userId }: SparkAddress, signal: AbortS
       const schema = result.case === 'schema' ? result.value.schema : undefined
       if (schema?.kind.case !== 'struct') throw new SparkFault('the engine returned no columns for the query')
       return schema.kind.value.fields
+    },
+
+    async explain(query) {
+      const value = { plan: queryOf(query), explainMode: ExplainMode.SIMPLE }
+      const analyze = { case: 'explain' as const, value }
+      const { result } = await answered((options) => client.analyzePlan({ ...session, analyze }, options))
+      return result.case === 'explain' ? result.value.explainString : ''
     },
 
     async execute(statement, onProgress = () => {}) {

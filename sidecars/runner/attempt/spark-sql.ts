@@ -7,6 +7,7 @@ import type { SparkSession } from '../../spark/session.ts'
 import type { AnswerOf } from '../engine/engine-messages.ts'
 import { limits } from '../limits.ts'
 import type { Dialect } from './inputs.ts'
+import type { Profile } from './profile.ts'
 
 // Queries of authors in Spark SQL.
 
@@ -54,13 +55,14 @@ export async function judgeQuery(session: SparkSession, sql: string): Promise<An
   }
 }
 
-/** The first rows of a query. The answer is that of DuckDB engines. */
+/** The first rows of a query, and its plan. */
 export async function previewQuery(
   session: SparkSession,
   sql: string,
   rowsLimit: number,
-): Promise<AnswerOf<'preview'>> {
+): Promise<Omit<AnswerOf<'preview'>, 'profile'> & { profile: Profile }> {
   const columns = await checkedColumns(session, sql)
+  const tree = await session.explain(`SELECT * FROM ${relationOf(sql)}`)
   const started = performance.now()
   const batches = await session.rows(`SELECT * FROM ${relationOf(sql)} q LIMIT ${rowsLimit}`)
   const arrow = tableToIPC(new Table(batches), 'stream')
@@ -71,7 +73,7 @@ export async function previewQuery(
     columns,
     rowCount: batches.reduce((sum, batch) => sum + batch.numRows, 0),
     executeMs: performance.now() - started,
-    profile: '',
+    profile: { tree, operators: 0, memoryPeakBytes: 0, diskPeakBytes: 0 },
   }
 }
 

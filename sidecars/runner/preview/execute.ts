@@ -8,7 +8,7 @@ import { limits } from '../limits.ts'
 import type { InterpreterLease, PythonLimits } from '../python/interpreters.ts'
 import { runPython } from '../python/run.ts'
 import type { PreparedPreview } from './prepare.ts'
-import type { PreviewAnswer } from './preview-report.ts'
+import type { PreviewAnswer, PreviewOutcome } from './preview-report.ts'
 
 /** Executes a prepared preview. Throws AuthorError, the errors of engines, and the signal's reason. */
 export async function execute(
@@ -111,7 +111,7 @@ interface Execution {
 
 function reported(
   { resources, report, own, table, config, variables }: PreparedPreview,
-  outcome: AnswerOf<'preview'>,
+  outcome: PreviewOutcome,
   { sql, started, executeMs, metadata }: Execution,
 ): PreviewAnswer {
   const { rowCount, columns } = outcome

@@ -24,7 +24,7 @@ import type { Level } from '../attempt/attempt-log.ts'
 import { type Inputs, readsTable, readsZone } from '../attempt/inputs.ts'
 import { objectOf } from '../attempt/landing.ts'
 import { prefixOf } from '../attempt/pipeline-files.ts'
-import { readProfile } from '../attempt/profile.ts'
+import { type Profile, readProfile } from '../attempt/profile.ts'
 import { counted, since } from '../author/wording.ts'
 import type { AnswerOf } from '../engine/engine-messages.ts'
 import { limits } from '../limits.ts'
@@ -143,9 +143,9 @@ export class PreviewReport {
   }
 
   /** Makes the answer from the engine's outcome. `directory` is the local directory of the work. */
-  answer(outcome: AnswerOf<'preview'>, directory: string): PreviewAnswer {
+  answer(outcome: PreviewOutcome, directory: string): PreviewAnswer {
     const profiling = performance.now()
-    const profile = readProfile(outcome.profile)
+    const profile = typeof outcome.profile === 'string' ? readProfile(outcome.profile) : outcome.profile
     this.ended('profiling', performance.now() - profiling, {
       operators: profile.operators,
       memory_peak_bytes: profile.memoryPeakBytes,
@@ -177,5 +177,8 @@ export class PreviewReport {
     })
   }
 }
+
+/** The answer of an engine. Spark has no profile of DuckDB, but a plan. */
+export type PreviewOutcome = Omit<AnswerOf<'preview'>, 'profile'> & { profile: string | Profile }
 
 const LEVEL = { debug: LogLevel.DEBUG, info: LogLevel.INFO, warn: LogLevel.WARN, error: LogLevel.ERROR }
