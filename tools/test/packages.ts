@@ -28,7 +28,7 @@ await inScratch(async () => {
   const startedMs = performance.now()
   const tally = new Tally()
   const folder = await mkdtemp(join(tmpdir(), 'packages-'))
-  // Postgres gives each package a database of its own, because each is a new installation.
+  // Each package is a new installation, with a database of its own.
   const databases = await Promise.all([startTestPostgres(), startTestPostgres(), startTestPostgres()])
   const [first, second, third] = databases
 
@@ -60,7 +60,7 @@ await inScratch(async () => {
     const { metrics } = await judgeImage(tally, { containers, image: IMAGE, database: second })
     const { env } = await inspectImage(containers, IMAGE)
     tally.heading('Compose')
-    await judgeCompose(tally, { version, image: env })
+    await judgeCompose(tally, { folder, version, image: env })
     tally.heading('Helm chart')
     await judgeChart(tally, { folder, version, image: env, metrics })
     tally.heading('systemd units')
