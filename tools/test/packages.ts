@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import bun from '../../.setup/bun-integrity.json'
 import { version } from '../../package.json'
-import { judgeChart } from './packages/chart.ts'
+import { type ChartTools, chartTools, judgeChart } from './packages/chart.ts'
 import { judgeCompose } from './packages/compose.ts'
 import { type Containers, openContainers } from './packages/containers.ts'
 import { judgeExecutable } from './packages/executable.ts'
@@ -31,6 +31,10 @@ await inScratch(async () => {
   // Each package is a new installation, with a database of its own.
   const databases = await Promise.all([startTestPostgres(), startTestPostgres(), startTestPostgres()])
   const [first, second, third] = databases
+
+  // The builder of images waits for downloads, so the tools are built meanwhile.
+  const building = chartTools()
+  building.catch(() => {})
 
   tally.heading('Executable')
   const directory = await judgeExecutable(tally, { folder, database: first })
@@ -62,7 +66,12 @@ await inScratch(async () => {
     tally.heading('Compose')
     await judgeCompose(tally, { folder, version, image: env })
     tally.heading('Helm chart')
-    await judgeChart(tally, { folder, version, image: env, metrics })
+    let tools: ChartTools | undefined
+    await tally.check('helm and kubeconform are built', async () => {
+      tools = await building
+      return undefined
+    })
+    if (tools) await judgeChart(tally, { folder, version, image: env, metrics, tools })
     tally.heading('systemd units')
     await judgeUnits(tally, { containers, image: IMAGE, directory, folder, database: third })
   }

@@ -44,13 +44,26 @@ type ContainerSpec = {
   livenessProbe: object
 }
 
+export type ChartTools = { helm: string; kubeconform: string }
+
+/** Builds helm and kubeconform at the first use, which takes minutes. */
+export const chartTools = async (): Promise<ChartTools> => ({
+  helm: await goProgram('helm', HELM),
+  kubeconform: await goProgram('kubeconform', KUBECONFORM),
+})
+
 /** Checks the chart. `image` are the variables that the image sets, `metrics` the text of /metrics of a running service. */
 export async function judgeChart(
   tally: Tally,
-  { folder, version, image, metrics }: { folder: string; version: string; image: Env; metrics: string },
+  {
+    folder,
+    version,
+    image,
+    metrics,
+    tools,
+  }: { folder: string; version: string; image: Env; metrics: string; tools: ChartTools },
 ) {
-  const helm = await goProgram('helm', HELM)
-  const kubeconform = await goProgram('kubeconform', KUBECONFORM)
+  const { helm, kubeconform } = tools
   const render = async (settings: string[]) => {
     const sets = settings.flatMap((setting) => ['--set', setting])
     const options = ['--namespace', 'data', '--kube-version', KUBERNETES_VERSION, ...sets]
