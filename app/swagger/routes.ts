@@ -1,5 +1,5 @@
-import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
+import { createRequire } from 'node:module'
+import { dirname, join } from 'node:path'
 import { Elysia } from 'elysia'
 import { makeStaticFiles } from '../core/static-files.ts'
 import type { Json } from './schema.ts'
@@ -9,7 +9,7 @@ const POLICY =
   "default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 const PAGE = join(import.meta.dirname, 'page')
-const DIST = fileURLToPath(new URL('.', import.meta.resolve('swagger-ui-dist/swagger-ui.css')))
+const DIST = dirname(createRequire(import.meta.url).resolve('swagger-ui-dist/swagger-ui.css'))
 
 /**
  * Swagger UI and its document. Both are public: like the source, they describe the program, and they contain no data. The

@@ -33,14 +33,19 @@ export async function untilReady(
   clearTimeout(patience)
 }
 
-/** Uses the standard health service, in the JSON of the Connect protocol. */
-function problemOfSidecar(port: number, token: string) {
+/** Why the sidecar does not serve, or undefined. Uses the standard health service, in the JSON of the Connect protocol. */
+export function problemOfSidecar(port: number, token: string) {
   const headers = { 'content-type': 'application/json', authorization: bearerOf(token) }
   const url = `http://127.0.0.1:${port}/grpc.health.v1.Health/Check`
   return problemAt(url, { method: 'POST', headers, body: '{}' }, '"SERVING"')
 }
 
-async function problemAt(url: string, request?: RequestInit, expected = ''): Promise<string | undefined> {
+/** Why the address does not answer with success, or undefined. */
+export async function problemAt(
+  url: string,
+  request?: RequestInit,
+  expected = '',
+): Promise<string | undefined> {
   try {
     const response = await fetch(url, { ...request, signal: AbortSignal.timeout(ANSWER_LIMIT_MS) })
     const text = await response.text()

@@ -5,20 +5,17 @@
  * Manual use: `bun tools/test/s3-server.ts bun test ./app/objects/s3.interop.ts`.
  */
 import { randomBytes } from 'node:crypto'
-import { existsSync } from 'node:fs'
-import { mkdir, mkdtemp, rename, rm } from 'node:fs/promises'
+import { mkdir, mkdtemp, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { freePort } from '../../sidecars/supervisor/ports.ts'
-import { insisting } from './installing.ts'
+import { goProgram, toolsFolder } from './go.ts'
 import { endWith } from './scratch.ts'
 
-const VERSION = 'v1.8.0'
+/** The version of versitygw, here and in tools/packages/compose.yaml. */
+export const VERSION = 'v1.8.0'
+const SOURCE = 'github.com/versity/versitygw/cmd/versitygw'
 const READY_DEADLINE_MS = 120_000
 const POLL_MS = 25
-const BUILD_LIMIT_MS = 10 * 60_000
-
-const tools = join(import.meta.dirname, '..', '..', '.bun', 'tools')
-const binary = join(tools, `versitygw-${VERSION}`)
 
 export interface S3Server {
   /** Settings of Sluice: S3_ENDPOINT, S3_BUCKET, S3_REGION, S3_ACCESS_KEY_ID, S3_SECRET_ACCESS_KEY. */
@@ -29,9 +26,9 @@ export interface S3Server {
 
 /** Starts an empty server on loopback, without the bucket. Throws when the server cannot be built or started. */
 export async function startS3Server(): Promise<S3Server> {
-  if (!existsSync(binary)) await insisting('building the S3 server', build)
+  const binary = await goProgram('versitygw', { source: SOURCE, version: VERSION })
   // The data is not in the temporary directory: the server needs extended attributes, which older tmpfs lacks.
-  const home = await mkdtemp(join(tools, 's3-'))
+  const home = await mkdtemp(join(toolsFolder, 's3-'))
   const [data, versions] = [join(home, 'data'), join(home, 'versions')]
   await Promise.all([mkdir(data), mkdir(versions)])
   const address = `127.0.0.1:${await freePort()}`
@@ -67,28 +64,6 @@ export async function startS3Server(): Promise<S3Server> {
       S3_SECRET_ACCESS_KEY: secretKey,
     },
     stop,
-  }
-}
-
-/** Builds in a separate folder and then moves the binary, so that an incomplete binary never runs. */
-async function build(): Promise<void> {
-  if (!Bun.which('go')) throw new Error(`versitygw ${VERSION}: the build needs Go, which is not installed`)
-  await mkdir(tools, { recursive: true })
-  const target = await mkdtemp(join(tools, 'build-'))
-  try {
-    const source = `github.com/versity/versitygw/cmd/versitygw@${VERSION}`
-    process.stderr.write(`Building the S3 server (${source}), once\n`)
-    const go = Bun.spawn(['go', 'install', source], {
-      env: { ...process.env, GOBIN: target },
-      timeout: BUILD_LIMIT_MS,
-      stdout: 'ignore',
-      stderr: 'pipe',
-    })
-    const [errorOutput, code] = await Promise.all([new Response(go.stderr).text(), go.exited])
-    if (code !== 0) throw new Error(`go install ${source} failed:\n${errorOutput.slice(-2000)}`)
-    await rename(join(target, 'versitygw'), binary)
-  } finally {
-    await rm(target, { recursive: true, force: true })
   }
 }
 
