@@ -88,6 +88,7 @@ export async function composeService(parts: ServiceParts) {
   const history = makeHistoryService({ sql, lists: patient.sql, restores })
   const diffs = makeDiffs(parts, { lake, queries: readers.queries, pipelines })
 
+  let isLeaving = false
   const app = buildApp({
     config,
     log,
@@ -107,6 +108,7 @@ export async function composeService(parts: ServiceParts) {
     },
     shortages: makeShortages(parts, sidecars),
     describePython: sidecars.describePython,
+    isLeaving: () => isLeaving,
     api: [
       auditRoutes(audit),
       namespaceRoutes(services.namespaces),
@@ -146,6 +148,10 @@ export async function composeService(parts: ServiceParts) {
       archivedInputs: (payload: unknown) => archive.moveInputs(payload as { runId: string }),
       abandonedUpload: (payload: unknown) => clearUpUpload(payload as AbandonedUpload),
       movedObject: (payload: unknown) => archive.removeMoved(payload as { key: string; versionId: string }),
+    },
+    /** Makes this replica not ready. Requests are still answered. */
+    leave() {
+      isLeaving = true
     },
     /** Ends open event streams; requests are still answered. */
     endStreams() {

@@ -1,0 +1,37 @@
+import { readdir, readFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { runPlaywright } from '../playwright.ts'
+import type { Tally } from '../tally.ts'
+import { ROOT } from './fleet.ts'
+import { withFleet } from './fleet-check.ts'
+
+const LIMIT_MS = 900_000
+
+/** Tests of `npm run test:replicas`: state that one replica writes and another one reads. */
+const USUAL = ['runs.spec.ts']
+
+/** Files that start a service of their own never meet the balancer. */
+const OWN_SERVICE = /own-service|pro-service/
+
+/** Tests of the bytes of HTTP, which HAProxy parses itself. */
+const BELOW_HTTP: string[] = []
+
+/** Runs end-to-end tests whose requests pass through the balancer, to any replica. */
+export async function judgeThroughBalancer(tally: Tally, isAll: boolean): Promise<void> {
+  const files = isAll ? await acceptBalancer() : USUAL
+  const title = isAll ? 'All end-to-end tests that accept a balancer' : 'End-to-end tests of shared state'
+  await withFleet(tally, `${title}, through HAProxy to three replicas`, ({ url }) =>
+    runPlaywright(tally, { project: 'api', files, limitMs: LIMIT_MS, env: { SLUICE_URL: url } }),
+  )
+}
+
+async function acceptBalancer(): Promise<string[]> {
+  const folder = join(ROOT, 'e2e')
+  const names = (await readdir(folder, { recursive: true })).filter((name) =>
+    /^(journeys\/)?[^/]*\.spec\.ts$/.test(name),
+  )
+  const found = await Promise.all(
+    names.map(async (name) => (OWN_SERVICE.test(await readFile(join(folder, name), 'utf8')) ? [] : name)),
+  )
+  return found.flat().filter((name) => !BELOW_HTTP.includes(name))
+}
