@@ -1,5 +1,5 @@
 import type { Placement } from '../../drizzle/schema/index.ts'
-import { type PipelineConfig, parseConfig } from '../../lake/pipeline/config.ts'
+import { featuresOf, type PipelineConfig, parseConfig } from '../../lake/pipeline/config.ts'
 import { type DraftFile, sourceFileOf } from './draft-files.ts'
 
 /** The configuration in the code of a pipeline. Bad values have their defaults: validation and runs report them. */
@@ -10,7 +10,9 @@ export function configOf(code: readonly DraftFile[], type: string): PipelineConf
 
 /** Null: any runner is enough, and the priority is 0. So most versions and runs store nothing. */
 export function placementOf(code: readonly DraftFile[], type: string): Placement | null {
-  const { runsOn, memory, priority } = configOf(code, type)
+  const config = configOf(code, type)
+  const { memory, priority } = config
+  const runsOn = [...config.runsOn, ...featuresOf(config)]
   if (runsOn.length === 0 && memory === null && priority === 0) return null
   return { runsOn, memoryBytes: memory, priority }
 }

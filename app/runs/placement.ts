@@ -45,6 +45,9 @@ export function takeSlot(slots: RunnerSlot[], placement: Placement | null): Runn
 export function refusalOf(placement: Placement, offers: readonly RunnerOffer[]): string | null {
   if (offers.some((offer) => isOffered(placement, offer))) return null
   const { runsOn, memoryBytes } = placement
+  const features = runsOn.filter((label) => label.includes(':'))
+  if (!offers.some(({ labels }) => features.every((feature) => labels.includes(feature))))
+    return `no runner knows ${features.join(', ')} (config.yaml): upgrade the runners`
   const labels = `the labels ${runsOn.join(', ')} (runs_on)`
   if (memoryBytes === null) return `no runner has ${labels}`
   const most = Math.max(

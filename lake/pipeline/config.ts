@@ -62,6 +62,20 @@ export interface PipelineConfig {
   priority: number
 }
 
+/**
+ * Settings that an earlier runner would ignore with a wrong result. A runner offers the name of each setting that it knows as a
+ * label, beside `RUNNER_LABELS`. A run that uses such a setting needs this label. No label of an operator has a colon.
+ */
+const FEATURES: Readonly<Record<string, (config: PipelineConfig) => boolean>> = {
+  'merge:review': ({ merge }) => merge === 'review',
+}
+/** The features that runners of this version know. */
+export const RUNNER_FEATURES: readonly string[] = Object.keys(FEATURES)
+
+/** The features that a runner must know for this configuration. */
+export const featuresOf = (config: PipelineConfig): string[] =>
+  RUNNER_FEATURES.filter((name) => FEATURES[name]?.(config))
+
 export interface ConfigProblem {
   file: string
   /** 1-based; absent when the problem has no line. */

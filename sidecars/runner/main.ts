@@ -2,6 +2,7 @@
 // its own port. Each attempt brings a token for the data that it may access.
 import { join } from 'node:path'
 import { endInOrder } from '../../app/core/process/lifeline.ts'
+import { RUNNER_FEATURES } from '../../lake/pipeline/config.ts'
 import { QueryService } from '../../proto/gen/sluice/query/v1/query_pb.ts'
 import { RunnerService } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import { startTracing } from '../../proto/spans.ts'
@@ -126,7 +127,7 @@ async function run(settings: RunnerSettings, log: Log): Promise<void> {
     interpreters,
     checkSql: makeSqlCheck(pool),
     maintain: makeMaintain(resourceOptions, attempts),
-    offer: { labels: [...settings.labels], runMemoryBytes: BigInt(memoryAlone(division)) },
+    offer: { labels: [...settings.labels, ...RUNNER_FEATURES], runMemoryBytes: BigInt(memoryAlone(division)) },
   })
   const server = await serveRpc(settings, {
     ...SERVED,

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { runPlaywright } from '../playwright.ts'
 import type { Tally } from '../tally.ts'
 import { ROOT } from './fleet.ts'
-import { withFleet } from './fleet-check.ts'
+import { ALL, withFleet } from './fleet-check.ts'
 
 const LIMIT_MS = 900_000
 
@@ -20,7 +20,7 @@ const BELOW_HTTP: string[] = []
 export async function judgeThroughBalancer(tally: Tally, isAll: boolean): Promise<void> {
   const files = isAll ? await acceptBalancer() : USUAL
   const title = isAll ? 'All end-to-end tests that accept a balancer' : 'End-to-end tests of shared state'
-  await withFleet(tally, `${title}, through HAProxy to three replicas`, ({ url }) =>
+  await withFleet(tally, `${title}, through HAProxy to three replicas`, { started: ALL }, ({ url }) =>
     runPlaywright(tally, { project: 'api', files, limitMs: LIMIT_MS, env: { SLUICE_URL: url } }),
   )
 }

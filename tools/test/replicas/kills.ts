@@ -4,7 +4,7 @@ import type { Tally } from '../tally.ts'
 import { until } from '../until.ts'
 import { contradictions } from './facts.ts'
 import type { Fleet } from './fleet.ts'
-import { withFleet } from './fleet-check.ts'
+import { ALL, withFleet } from './fleet-check.ts'
 import { clientOf, nothingAcknowledged, prepare, SCHEDULED, startLoad } from './load.ts'
 
 /** Operations of clients between two kills. */
@@ -16,7 +16,7 @@ const TAKEOVER_LIMIT_MS = 12_000
 
 /** Kills random processes with SIGKILL under load. Clients repeat idempotent requests. */
 export async function judgeKills(tally: Tally, kills: number): Promise<void> {
-  await withFleet(tally, `${kills} processes killed under load`, async (fleet) => {
+  await withFleet(tally, `${kills} processes killed under load`, { started: ALL }, async (fleet) => {
     await prepare(fleet.url)
     const sql = postgres(fleet.databaseUrl, { max: 2, onnotice: () => {} })
     const acknowledged = nothingAcknowledged()

@@ -9,6 +9,7 @@ import { Tally } from '../tally.ts'
 import { judgeThroughBalancer } from './end-to-end.ts'
 import { judgeKills } from './kills.ts'
 import { judgeRollingRestart } from './rolling-restart.ts'
+import { judgeUpgrade } from './upgrade.ts'
 
 const KILLS_MAX = 10_000
 
@@ -31,6 +32,7 @@ const parts: Record<string, () => Promise<void>> = {
   e2e: () => judgeThroughBalancer(tally, values.all),
   restart: () => judgeRollingRestart(tally),
   kills: () => judgeKills(tally, kills),
+  upgrade: () => judgeUpgrade(tally),
 }
 if (values.only !== undefined && !(values.only in parts)) {
   console.error(`unknown part '${values.only}': use ${Object.keys(parts).join(', ')}`)

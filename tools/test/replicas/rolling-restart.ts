@@ -2,7 +2,7 @@ import postgres from 'postgres'
 import type { Tally } from '../tally.ts'
 import { until } from '../until.ts'
 import { contradictions } from './facts.ts'
-import { withFleet } from './fleet-check.ts'
+import { ALL, withFleet } from './fleet-check.ts'
 import { clientOf, nothingAcknowledged, prepare, startLoad } from './load.ts'
 
 /** Operations of clients between two restarts. */
@@ -10,7 +10,7 @@ const OPERATIONS = 20
 
 /** Stops every process once with SIGTERM, one after the other, under load. No request may fail, and none is repeated. */
 export async function judgeRollingRestart(tally: Tally): Promise<void> {
-  await withFleet(tally, 'Rolling restart of every process under load', async (fleet) => {
+  await withFleet(tally, 'Rolling restart of every process under load', { started: ALL }, async (fleet) => {
     await prepare(fleet.url)
     const acknowledged = nothingAcknowledged()
     const load = startLoad(fleet.url, false, acknowledged)
