@@ -25,7 +25,8 @@ export async function judgeUpgrade(tally: Tally): Promise<void> {
       console.log(`  ${previous.commit.slice(0, 8)}, without ${previous.newest}`)
       root = previous.root
       await fleet.start(SIDECARS, root)
-      await fleet.start(OLD_APIS, root)
+      // Replicas of earlier versions that start together race for the creation of the bucket.
+      for (const name of OLD_APIS) await fleet.start([name], root)
       return undefined
     })
     if (root === '') return
