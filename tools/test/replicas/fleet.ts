@@ -63,10 +63,14 @@ export const namesOf = (kind: Kind, from: number, count: number) =>
   Array.from({ length: count }, (_, n) => `${kind}-${from + n}`)
 const kindOf = (name: string) => name.slice(0, name.lastIndexOf('-')) as Kind
 
-export async function openFleet(sizes: Sizes): Promise<Fleet> {
+/** `further` are variables of every replica, and `settings` those of Postgres. */
+export async function openFleet(
+  sizes: Sizes,
+  { further = {}, settings = [] }: { further?: Record<string, string>; settings?: string[] } = {},
+): Promise<Fleet> {
   const directory = await mkdtemp(join(tmpdir(), 'fleet-'))
   const [postgres, s3] = await Promise.all([
-    startSystemPostgres([`max_connections=${CONNECTIONS}`]),
+    startSystemPostgres([`max_connections=${CONNECTIONS}`, ...settings]),
     startS3Server(),
   ])
   const ports = await portsFor(KINDS.flatMap((kind) => namesOf(kind, 1, sizes[kind])))
@@ -103,6 +107,7 @@ export async function openFleet(sizes: Sizes): Promise<Fleet> {
       RUNNER_URLS: listed('runner'),
       QUERY_URLS: listed('query'),
       STOP_DELAY: String(STOP_DELAY_SECONDS),
+      ...further,
     }
   }
 
