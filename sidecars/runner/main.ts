@@ -127,7 +127,10 @@ async function run(settings: RunnerSettings, log: Log): Promise<void> {
     interpreters,
     checkSql: makeSqlCheck(pool),
     maintain: makeMaintain(resourceOptions, attempts),
-    offer: { labels: [...settings.labels, ...RUNNER_FEATURES], runMemoryBytes: BigInt(memoryAlone(division)) },
+    offer: {
+      labels: [...settings.labels, ...RUNNER_FEATURES],
+      runMemoryBytes: BigInt(memoryAlone(division)),
+    },
   })
   const server = await serveRpc(settings, {
     ...SERVED,

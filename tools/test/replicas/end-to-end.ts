@@ -15,7 +15,6 @@ const USUAL = [
   'e2e/iceberg.spec.ts',
   'landing-zones.spec.ts',
   'e2e/query.spec.ts',
-  'e2e/review.spec.ts',
   'e2e/runs.spec.ts',
   'e2e/s3.spec.ts',
   'e2e/schedules.spec.ts',
@@ -27,7 +26,7 @@ const USUAL = [
 const OWN_SERVICE = /own-service|pro-service/
 
 /**
- * Tests of one process. HAProxy parses the bytes of HTTP itself, each replica counts its own requests, and the audit log
+ * Tests of one process. HAProxy parses the bytes of HTTP itself. Each replica counts its own requests. The audit log
  * shows a request of another replica only after that replica has stored the entry.
  */
 const OF_ONE_PROCESS = ['audit.spec.ts', 'connections.spec.ts']

@@ -1,6 +1,6 @@
 /**
- * A fleet as operators run it: API replicas, runners and query services as processes of their own, on one Postgres and one S3
- * server, behind a balancer. A process that ends is started again at its address, as a process manager does.
+ * A fleet as operators run it: API replicas, runners and query services are processes of their own. They share one Postgres and
+ * one S3 server, and a balancer is before the replicas. A process that ends is started again at its address, as a process manager does.
  */
 import { randomBytes } from 'node:crypto'
 import { mkdir, mkdtemp } from 'node:fs/promises'

@@ -15,7 +15,7 @@ const KILLS_MAX = 10_000
 
 const { values } = parseArgs({
   options: {
-    kills: { type: 'string', default: '20' },
+    kills: { type: 'string', default: '15' },
     all: { type: 'boolean', default: false },
     only: { type: 'string' },
   },
