@@ -15,7 +15,7 @@ import { makeTokens } from './catalog/tokens.ts'
 import { makeEdition } from './composition/edition.ts'
 import { makeLakeAccess } from './composition/lake-access.ts'
 import type { ServiceParts } from './composition/parts.ts'
-import { makePipelineServices } from './composition/pipelines.ts'
+import { makePipelineServices, type PipelineServices } from './composition/pipelines.ts'
 import { makeDiffs, makeReaders } from './composition/readers.ts'
 import { makeShortages, makeSidecars, watchEngineMemory } from './composition/sidecars.ts'
 import { makeStreams } from './composition/streams.ts'
@@ -89,6 +89,7 @@ export async function composeService(parts: ServiceParts) {
   const history = makeHistoryService({ sql, lists: patient.sql, restores })
   const diffs = makeDiffs(parts, { lake, queries: readers.queries, pipelines })
 
+  let isLeaving = false
   const app = buildApp({
     config,
     log,
@@ -108,6 +109,7 @@ export async function composeService(parts: ServiceParts) {
     },
     shortages: makeShortages(parts, sidecars),
     describePython: sidecars.describePython,
+    isLeaving: () => isLeaving,
     api: [
       auditRoutes(audit),
       namespaceRoutes(services.namespaces),
@@ -142,12 +144,10 @@ export async function composeService(parts: ServiceParts) {
 
   return {
     app,
-    /** Handlers of effects. Each effect runs after the commit of its transaction, at least once. */
-    effects: {
-      pipelineDeleted: (payload: unknown) => pipelines.finishDeletion(payload as PipelineDeleted),
-      archivedInputs: (payload: unknown) => archive.moveInputs(payload as { runId: string }),
-      abandonedUpload: (payload: unknown) => clearUpUpload(payload as AbandonedUpload),
-      movedObject: (payload: unknown) => archive.removeMoved(payload as { key: string; versionId: string }),
+    effects: effectsOf({ pipelines, archive, clearUpUpload }),
+    /** Makes this replica not ready. Requests are still answered. */
+    leave() {
+      isLeaving = true
     },
     /** Ends open event streams; requests are still answered. */
     endStreams() {
@@ -159,6 +159,20 @@ export async function composeService(parts: ServiceParts) {
     /** Resolves when all entries of the audit log are written. */
     stop: () => audit.stop(),
   }
+}
+
+/** Handlers of effects. Each effect runs after the commit of its transaction, at least once. */
+const effectsOf = ({ pipelines, archive, clearUpUpload }: EffectParts) => ({
+  pipelineDeleted: (payload: unknown) => pipelines.finishDeletion(payload as PipelineDeleted),
+  archivedInputs: (payload: unknown) => archive.moveInputs(payload as { runId: string }),
+  abandonedUpload: (payload: unknown) => clearUpUpload(payload as AbandonedUpload),
+  movedObject: (payload: unknown) => archive.removeMoved(payload as { key: string; versionId: string }),
+})
+
+interface EffectParts {
+  pipelines: Pick<PipelineServices['pipelines'], 'finishDeletion'>
+  archive: ReturnType<typeof makeArchive>
+  clearUpUpload: ReturnType<typeof makeClearUp>
 }
 
 function startUpkeep({ log, metrics }: ServiceParts, runs: RunService, triggers: TriggerService) {

@@ -113,6 +113,9 @@ async function start(config: Config, { serve, makeBackground, startEffects }: Pr
   return {
     restartWorkers: background.restart,
     async stop() {
+      // Streams continue meanwhile, because their clients would come back to this replica.
+      service.leave()
+      await pause(config.stopDelayMs)
       service.endStreams()
       await Promise.race([server.drain(), pause(DRAIN_MS)])
       await Promise.all([background.stop(), effects.stop()])

@@ -74,6 +74,8 @@ export interface AppParts {
   readiness: ReadinessChecks
   shortages?: () => Promise<Readiness['details']>
   describePython?: (signal: AbortSignal) => Promise<PythonHealth | null>
+  /** Whether this replica is about to stop. */
+  isLeaving?: () => boolean
   /** Remote implementations that replace the built-in ones. */
   plugins?: Pick<Plugins, 'auth' | 'describe'>
   /** Pro edition only: the limit of users in the licence. */

@@ -13,6 +13,7 @@ import { benchNessie } from './nessie.ts'
 import { benchPreview } from './preview.ts'
 import { benchQuery } from './query.ts'
 import { benchReaper } from './reaper.ts'
+import { benchReplicas } from './replicas.ts'
 import { benchRunLatency } from './run-latency.ts'
 import { benchScale } from './scale.ts'
 import { benchSchedulerTick } from './scheduler-tick.ts'
@@ -31,6 +32,7 @@ const BENCHMARKS: Record<string, () => Promise<void>> = {
   'trigger-latency': benchTriggerLatency,
   uploads: benchUploads,
   scale: benchScale,
+  replicas: benchReplicas,
   reaper: benchReaper,
   lists: benchLists,
   lineage: benchLineage,

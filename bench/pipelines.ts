@@ -1,7 +1,10 @@
-import { newId } from '../app/core/ids.ts'
+import assert from 'node:assert/strict'
+import { newId, type PipelineId, type RunId } from '../app/core/ids.ts'
+import { outcomesOf, requestedRuns } from '../app/runs/service.ts'
 import type { Sql } from '../drizzle/client.ts'
 import { store } from '../machines/advance.ts'
 import { DRAFT_MACHINE_VERSION, newDraft } from '../machines/draft.ts'
+import { NO_TRACE } from '../proto/trace.ts'
 
 /**
  * Inserts `count` published pipelines of `default.gold` as rows, and returns their names. Each version pins three files, as the
@@ -25,4 +28,20 @@ export async function addPublished(sql: Sql, count: number, first = 0): Promise<
       'default/pipelines/gold/' || p.name || '/tests/quality/one-row.sql', gen_random_uuid()), '[]'
     from jsonb_to_recordset(${sql.json(rows)}) as p(id uuid, version uuid, name text)`
   return rows.map((row) => row.name)
+}
+
+/** Requests a run of each pipeline in one transaction, as due schedules do. Returns the ids of the runs. */
+export async function requestRuns(sql: Sql, chosen: readonly { id: PipelineId }[]): Promise<RunId[]> {
+  const requests = chosen.map(({ id }) => ({
+    id: newId() as RunId,
+    pipelineId: id,
+    trigger: 'schedule:0 * * * *',
+    cause: { scheduleId: newId(), due: new Date() },
+    chainDepth: 0,
+    landingFileId: null,
+    trace: NO_TRACE,
+  }))
+  const outcomes = outcomesOf(await sql.begin((tx) => requestedRuns(tx, requests)))
+  assert([...outcomes.values()].every((outcome) => outcome === 'requested'))
+  return requests.map(({ id }) => id)
 }

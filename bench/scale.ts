@@ -6,26 +6,18 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { commitToBranch } from '../app/catalog/store/branches.ts'
-import { newId, type PipelineId, type RunId } from '../app/core/ids.ts'
+import { newId, type PipelineId } from '../app/core/ids.ts'
 import type { Log } from '../app/core/log.ts'
-import {
-  anySlot,
-  applyOutcomes,
-  type LogLine,
-  outcomesOf,
-  requestedRuns,
-  startWaiting,
-} from '../app/runs/service.ts'
+import { anySlot, applyOutcomes, type LogLine, startWaiting } from '../app/runs/service.ts'
 import { lookAhead } from '../app/triggers/due.ts'
 import { type Fenced, migrate, openDatabase, type Sql } from '../drizzle/client.ts'
-import { NO_TRACE } from '../proto/trace.ts'
 import { type Postgres, startPostgres } from '../sidecars/supervisor/postgres.ts'
 import { startService } from '../tools/test/service.ts'
 import { DISPATCHER_SESSION } from '../workers/dispatcher/dispatcher.ts'
 import { tickSchedules } from '../workers/scheduler.ts'
 import { startServer } from './client.ts'
 import { figuresOf, printFigures, printTable, timed } from './figures.ts'
-import { addPublished } from './pipelines.ts'
+import { addPublished, requestRuns } from './pipelines.ts'
 import { printDay, type RunCosts } from './scale-day.ts'
 
 const PIPELINES = 1_000_000
@@ -195,26 +187,11 @@ async function measureIdleReplica({ url, pid }: Postgres, sql: Sql) {
   ])
 }
 
-async function request(sql: Sql, chosen: readonly Pipeline[]): Promise<RunId[]> {
-  const requests = chosen.map(({ id }) => ({
-    id: newId() as RunId,
-    pipelineId: id,
-    trigger: 'schedule:0 * * * *',
-    cause: { scheduleId: newId(), due: new Date() },
-    chainDepth: 0,
-    landingFileId: null,
-    trace: NO_TRACE,
-  }))
-  const outcomes = outcomesOf(await sql.begin((tx) => requestedRuns(tx, requests)))
-  assert([...outcomes.values()].every((outcome) => outcome === 'requested'))
-  return requests.map(({ id }) => id)
-}
-
 /** Requests, starts, commits and merges `RUNS` runs in batches. Returns the mean milliseconds of a start and of an end. */
 async function cycles({ plain, one }: Sessions, pipelines: readonly Pipeline[], batch: number) {
   let [startMs, endMs] = [0, 0]
   for (let first = 0; first < RUNS; first += batch) {
-    await request(plain, pipelines.slice(first, first + batch))
+    await requestRuns(plain, pipelines.slice(first, first + batch))
     let since = performance.now()
     const { attempts } = await startWaiting(one, slots(batch), 'bench')
     startMs += performance.now() - since
@@ -328,7 +305,7 @@ async function measureBacklogs(
   let [queued, next] = [0, 0]
   for (const waiting of BACKLOGS) {
     for (; queued < waiting; queued += 1_000, next += 1_000)
-      await request(plain, pipelines.slice(next, next + 1_000))
+      await requestRuns(plain, pipelines.slice(next, next + 1_000))
     const [samples, cpu] = [[] as number[], cpuMs(pid)]
     for (let n = 0; n < 5; n++) {
       const since = performance.now()

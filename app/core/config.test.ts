@@ -169,6 +169,14 @@ describe('hosts and origins', () => {
 })
 
 describe('limits', () => {
+  test('STOP_DELAY is a number of seconds, or off', () => {
+    expect(parse({}).stopDelayMs).toBe(0)
+    expect(parse({ STOP_DELAY: 'off' }).stopDelayMs).toBe(0)
+    expect(parse({ STOP_DELAY: '5' }).stopDelayMs).toBe(5_000)
+    for (const wrong of ['0', '61', 'soon'])
+      expect(problems({ STOP_DELAY: wrong })).toEqual([`STOP_DELAY: '${wrong}' is not a number from 1 to 60`])
+  })
+
   test('DATABASE_TIMEOUT is a number of seconds', () => {
     expect(parse({}).databaseTimeoutMs).toBe(10_000)
     expect(parse({ DATABASE_TIMEOUT: '3' }).databaseTimeoutMs).toBe(3_000)

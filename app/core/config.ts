@@ -22,6 +22,8 @@ const AUTH_FAILURES = 60
 /** Time limit of one statement of a request: default and maximum. */
 const DATABASE_TIMEOUT_SECONDS = 10
 const DATABASE_TIMEOUT_SECONDS_MAX = 3_600
+/** A balancer notices a failed probe sooner, and process managers wait no longer. */
+const STOP_DELAY_SECONDS_MAX = 60
 
 export interface ApiKey {
   /** Shown in logs and to people. Several keys allow a rotation: the old key stays valid beside the new key. */
@@ -67,6 +69,8 @@ export interface Config {
   databaseUrl: string
   /** Time limit of one Postgres statement of a request. */
   databaseTimeoutMs: number
+  /** Time between a stop signal and the end of service. `/health/ready` is 503 meanwhile, so that a balancer turns away. */
+  stopDelayMs: number
   dataDir: string
   store: StoreSettings
   /** The start of every location in the lake's metadata. It ends in a slash. */
@@ -149,6 +153,7 @@ export function parseConfig(env: Env, dataDirBase: string): Config {
   const config: Config = {
     ...addresses,
     ...parseDatabase(vars),
+    stopDelayMs: parseStopDelay(vars),
     ...parseStore(vars, dataDirBase),
     ...parseSidecars(vars),
     ...access,
@@ -201,6 +206,10 @@ function parseDatabase(vars: Variables) {
   const seconds = vars.count('DATABASE_TIMEOUT', DATABASE_TIMEOUT_SECONDS, DATABASE_TIMEOUT_SECONDS_MAX)
   return { databaseUrl, databaseTimeoutMs: 1_000 * seconds }
 }
+
+/** Without a balancer, nobody needs the delay. */
+const parseStopDelay = (vars: Variables) =>
+  vars.text('STOP_DELAY', 'off') === 'off' ? 0 : 1_000 * vars.count('STOP_DELAY', 1, STOP_DELAY_SECONDS_MAX)
 
 /** Names and values of the query as plain text. An address with several hosts is not a valid URL. */
 const queryOf = (address: string) =>

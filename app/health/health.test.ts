@@ -98,6 +98,24 @@ test('shows the remedy for a rejected token, even beside unreachable sidecars', 
     })
 })
 
+test('a replica that is about to stop is not ready', async () => {
+  let isLeaving = false
+  const readiness = { postgres: answers, s3: answers, runner: answers, query: answers }
+  const app = testApp({ readiness, isLeaving: () => isLeaving })
+  expect((await requestTo(app, 'GET', '/health/ready')).status).toBe(200)
+  isLeaving = true
+  const response = await requestTo(app, 'GET', '/health/ready')
+  expect([response.status, await response.json()]).toEqual([
+    503,
+    {
+      status: 'degraded',
+      services: allHealthy,
+      details: { api: 'stops: use another replica' },
+      engines: {},
+    },
+  ])
+})
+
 test('checks all parts concurrently and times them out together', async () => {
   let checks = 0
   const silent = (signal: AbortSignal) =>

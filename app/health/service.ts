@@ -47,7 +47,7 @@ export interface Readiness {
   ready: boolean
   services: Record<Exclude<Part, PluginPart>, HealthState> & Partial<Record<PluginPart, HealthState>>
   /** Why a part is unhealthy, or why a healthy part starts no new work. */
-  details: Partial<Record<Part | 'license', string>>
+  details: Partial<Record<Part | 'license' | 'api', string>>
   /** Absent when unknown. */
   python?: PythonHealth | null
   /** The weakest sandbox that engine processes have reported: `landlock`, `seccomp` or `none`. */
@@ -64,6 +64,8 @@ interface Deps {
   describePython?: (signal: AbortSignal) => Promise<PythonHealth | null>
   /** Pro edition only. */
   licensing?: Pick<Licensing, 'hasEnded'>
+  /** Whether this replica is about to stop, so that balancers must choose another one. */
+  isLeaving?: () => boolean
   log: Log
   timeoutMs?: number
 }
@@ -73,6 +75,7 @@ export function makeHealthService({
   shortages,
   describePython,
   licensing,
+  isLeaving = () => false,
   log,
   timeoutMs = limits.readinessTimeoutMs,
 }: Deps) {
@@ -114,8 +117,9 @@ export function makeHealthService({
       for (const [part, finding] of found) if (!finding.healthy) details[part] = finding.detail
       // Machines can still use the installation, so readiness does not fail.
       if (licensing?.hasEnded()) details.license = 'has expired: users are rejected; set a new LICENSE'
+      if (isLeaving()) details.api = 'stops: use another replica'
       return {
-        ready: found.every(([, finding]) => finding.healthy || !finding.required),
+        ready: !isLeaving() && found.every(([, finding]) => finding.healthy || !finding.required),
         services: Object.fromEntries(
           found.map(([part, { healthy }]) => [part, healthy ? 'healthy' : 'unhealthy']),
         ) as Readiness['services'],

@@ -34,6 +34,14 @@ test('enables versioning on a bucket without it', async () => {
   expect(Status).toBe('Enabled')
 })
 
+test('replicas that start at the same time create the bucket once', async () => {
+  const bucket = `raced-${Date.now()}`
+  const stores = await Promise.all(Array.from({ length: 8 }, () => openObjectStore({ ...settings, bucket })))
+  await Promise.all(stores.map((store) => store.close()))
+  const { Status } = await client.send(new GetBucketVersioningCommand({ Bucket: bucket }))
+  expect(Status).toBe('Enabled')
+})
+
 test('a purge and the delete of a lake file remove every version', async () => {
   const store = await openObjectStore(settings)
   const folder = `_lake/purge-${Date.now()}/`

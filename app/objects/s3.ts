@@ -257,7 +257,7 @@ const versionPage = ({ client, Bucket }: Bucket, prefix: string, from: VersionMa
 async function prepare(client: S3Client, { endpoint, region, bucket: Bucket }: S3Settings): Promise<void> {
   try {
     if (!(await orNull(client.send(new HeadBucketCommand({ Bucket })))))
-      await client.send(new CreateBucketCommand({ Bucket }))
+      await client.send(new CreateBucketCommand({ Bucket })).catch(unlessOwned)
     const versioning = () => client.send(new GetBucketVersioningCommand({ Bucket }))
     if ((await versioning()).Status === 'Enabled') return
     await client.send(
@@ -272,6 +272,11 @@ async function prepare(client: S3Client, { endpoint, region, bucket: Bucket }: S
       { cause: error },
     )
   }
+}
+
+/** Another replica that starts at the same time may create the bucket first. */
+function unlessOwned(error: unknown): void {
+  if (!(error instanceof Error) || error.name !== 'BucketAlreadyOwnedByYou') throw error
 }
 
 /**

@@ -1,5 +1,5 @@
 import type { Placement } from '../../drizzle/schema/index.ts'
-import { type PipelineConfig, parseConfig, SPARK_LABEL } from '../../lake/pipeline/config.ts'
+import { featuresOf, type PipelineConfig, parseConfig, SPARK_LABEL } from '../../lake/pipeline/config.ts'
 import { parseTest, testNameOf } from '../../lake/pipeline/quality.ts'
 import { type DraftFile, sourceFileOf } from './draft-files.ts'
 
@@ -20,8 +20,10 @@ function needsSpark(code: readonly DraftFile[], type: string): boolean {
 
 /** Null: any runner is enough, and the priority is 0. So most versions and runs store nothing. */
 export function placementOf(code: readonly DraftFile[], type: string): Placement | null {
-  const { runsOn: labels, memory, priority } = configOf(code, type)
-  const runsOn = needsSpark(code, type) ? [...new Set([...labels, SPARK_LABEL])] : labels
+  const config = configOf(code, type)
+  const { memory, priority } = config
+  const spark = needsSpark(code, type) ? [SPARK_LABEL] : []
+  const runsOn = [...config.runsOn, ...featuresOf(config), ...spark]
   if (runsOn.length === 0 && memory === null && priority === 0) return null
   return { runsOn, memoryBytes: memory, priority }
 }

@@ -35,6 +35,17 @@ test('a run takes the fitting slot with the fewest labels', () => {
   expect(slots).toEqual([])
 })
 
+test('a refusal names a setting that all runners are too old for', () => {
+  const reviewed = wants(['gpu', 'merge:review'])
+  expect(refusalOf(reviewed, [slot('old', ['gpu'])])).toBe(
+    'no runner knows merge:review (config.yaml): upgrade the runners',
+  )
+  expect(refusalOf(reviewed, [slot('old', ['gpu']), slot('new', ['merge:review'])])).toBe(
+    'no runner has the labels gpu, merge:review (runs_on)',
+  )
+  expect(refusalOf(reviewed, [slot('new', ['gpu', 'merge:review'])])).toBeNull()
+})
+
 test('a refusal names the missing labels or the missing memory', () => {
   const offers = [slot('a', ['gpu'], 4), slot('b', [], 8)]
   expect(refusalOf(wants(['gpu'], 4), offers)).toBeNull()

@@ -45,10 +45,14 @@ export function takeSlot(slots: RunnerSlot[], placement: Placement | null): Runn
 /** Why none of the runners may execute the run; null: one of them may. */
 export function refusalOf(placement: Placement, offers: readonly RunnerOffer[]): string | null {
   if (offers.some((offer) => isOffered(placement, offer))) return null
-  const { memoryBytes } = placement
-  if (placement.runsOn.includes(SPARK_LABEL) && !offers.some(({ labels }) => labels.includes(SPARK_LABEL)))
+  const { runsOn, memoryBytes } = placement
+  const isOfferedBySome = (features: readonly string[]) =>
+    offers.some((offer) => features.every((feature) => offer.labels.includes(feature)))
+  if (runsOn.includes(SPARK_LABEL) && !isOfferedBySome([SPARK_LABEL]))
     return `no runner has engine spark: ${NO_SPARK_HELP}`
-  const runsOn = placement.runsOn.filter((label) => label !== SPARK_LABEL)
+  const features = runsOn.filter((label) => label.includes(':'))
+  if (!isOfferedBySome(features))
+    return `no runner knows ${features.join(', ')} (config.yaml): upgrade the runners`
   const labels = `the labels ${runsOn.join(', ')} (runs_on)`
   if (memoryBytes === null) return `no runner has ${labels}`
   const most = Math.max(

@@ -16,6 +16,9 @@ const DIST = dirname(createRequire(import.meta.url).resolve('swagger-ui-dist/swa
  * Authorize button sets the key that Execute sends.
  */
 export const swaggerRoutes = (describe: () => Json) => {
+  // Elysia changes the schemas of a route at its first request. Described before any request, the document is the same in all
+  // replicas, and so is its entity tag.
+  const document = JSON.stringify(describe())
   const serve = makeStaticFiles(
     {
       'index.html': { path: join(PAGE, 'index.html') },
@@ -24,7 +27,7 @@ export const swaggerRoutes = (describe: () => Json) => {
       'swagger-ui.css': { path: join(DIST, 'swagger-ui.css') },
       'swagger-ui-bundle.js': { path: join(DIST, 'swagger-ui-bundle.js') },
       'favicon-32x32.png': { path: join(DIST, 'favicon-32x32.png') },
-      'openapi.json': { content: () => JSON.stringify(describe()) },
+      'openapi.json': { content: () => document },
     },
     POLICY,
   )

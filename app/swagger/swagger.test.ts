@@ -222,6 +222,20 @@ describe('the Swagger page', () => {
     const again = await requestTo(app, 'GET', '/swagger/page.js', undefined, { 'if-none-match': etag })
     expect([again.status, await again.text()]).toEqual([304, ''])
   })
+  test('serves the same document before and after other requests', async () => {
+    const routes = () =>
+      new Elysia().post('/things', () => ({ name: 'a' }), {
+        body: t.Object({ name: t.String() }),
+        response: { 200: t.Object({ name: t.String() }) },
+        detail: { operationId: 'createThing', summary: 'Create a thing' },
+      })
+    const [quiet, used] = [testApp({ api: [routes()] }), testApp({ api: [routes()] })]
+    expect((await requestTo(used, 'POST', '/api/v1/things', { name: 'a' })).status).toBe(200)
+    const [first, second] = await Promise.all(
+      [quiet, used].map(async (each) => (await requestTo(each, 'GET', '/swagger/json')).text()),
+    )
+    expect(second).toBe(first as string)
+  })
   test('serves no other file', async () => {
     for (const name of [
       'package.json',

@@ -7,7 +7,7 @@ import { createdAt, instant, tableName, updatedAt } from './columns.ts'
 export type LandingZoneNames = string[]
 /** The demands of a pipeline on the runner of its runs. A version stores them, and a run pins them like its code. */
 export interface Placement {
-  /** Labels that the runner must have. */
+  /** Labels that the runner must have: those of `runs_on`, and features of the configuration such as `merge:review`. */
   runsOn: readonly string[]
   /** Memory that the engine needs; null: any runner is enough. */
   memoryBytes: number | null

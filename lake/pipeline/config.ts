@@ -32,7 +32,7 @@ export interface PartitionBy {
 /** The engine for the SQL of a pipeline. `auto`: DuckDB, and then Spark when DuckDB lacks memory. */
 export const ENGINES = ['duckdb', 'spark', 'auto'] as const
 /** The label of runners that can execute Spark SQL. */
-export const SPARK_LABEL = 'engine.spark'
+export const SPARK_LABEL = 'engine:spark'
 /** The error of a runner without this label. */
 export const NO_SPARK =
   'engine spark: this runner has neither SPARK_REMOTE nor Sail: set SPARK_REMOTE, or install pysail in its Python'
@@ -70,6 +70,20 @@ export interface PipelineConfig {
   /** Waiting runs with a greater priority start first. */
   priority: number
 }
+
+/**
+ * Settings that an earlier runner would ignore with a wrong result. A runner offers the name of each setting that it knows as a
+ * label, beside `RUNNER_LABELS`. A run that uses such a setting needs this label. No label of an operator has a colon.
+ */
+const FEATURES: Readonly<Record<string, (config: PipelineConfig) => boolean>> = {
+  'merge:review': ({ merge }) => merge === 'review',
+}
+/** The features that runners of this version know. */
+export const RUNNER_FEATURES: readonly string[] = Object.keys(FEATURES)
+
+/** The features that a runner must know for this configuration. */
+export const featuresOf = (config: PipelineConfig): string[] =>
+  RUNNER_FEATURES.filter((name) => FEATURES[name]?.(config))
 
 export interface ConfigProblem {
   file: string

@@ -2,7 +2,7 @@
 // its own port. Each attempt brings a token for the data that it may access.
 import { join } from 'node:path'
 import { endInOrder } from '../../app/core/process/lifeline.ts'
-import { SPARK_LABEL } from '../../lake/pipeline/config.ts'
+import { RUNNER_FEATURES, SPARK_LABEL } from '../../lake/pipeline/config.ts'
 import { QueryService } from '../../proto/gen/sluice/query/v1/query_pb.ts'
 import { RunnerService } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import { startTracing } from '../../proto/spans.ts'
@@ -126,7 +126,8 @@ async function run(settings: RunnerSettings, log: Log): Promise<void> {
     waitsFor: disks.shortage,
     log,
   })
-  const labels = [...settings.labels, ...(resourceOptions.spark === null ? [] : [SPARK_LABEL])]
+  const sparkLabels = resourceOptions.spark === null ? [] : [SPARK_LABEL]
+  const labels = [...settings.labels, ...RUNNER_FEATURES, ...sparkLabels]
   const apis = makeApiAddresses(settings.apiUrls)
   const service = makeRunnerService({
     apis,

@@ -139,7 +139,8 @@ async function describeTree(settings: Settings, servicePort: HeldPort, log: Writ
     }),
     ...workers?.env,
   })
-  const beside = { env: environment, cwd: root, stopDeadlineMs: API_STOP_DEADLINE_MS, log }
+  const stopDeadlineMs = API_STOP_DEADLINE_MS + settings.stopDelayMs
+  const beside = { env: environment, cwd: root, stopDeadlineMs, log }
   const api = childProcess({ ...beside, name: 'api', command: runtime, port: settings.port })
   const stages = [
     // The sidecars need no database, so they start together with Postgres.

@@ -26,6 +26,8 @@ export type Settings = {
   /** The runtime of the API process. Everything else runs on Bun. */
   apiRuntime: ApiRuntime
   logFormat: 'text' | 'json'
+  /** The API answers requests for this time after a stop signal. The API checks the value. */
+  stopDelayMs: number
 }
 
 const API_RUNTIMES = ['bun', 'node', 'deno'] as const
@@ -62,6 +64,7 @@ export function readSettings(env: Env, workingDirectory: string): Settings {
     isDiskStore: value('S3_ENDPOINT') === undefined && value('S3_BUCKET') === undefined,
     apiRuntime,
     logFormat: value('LOG_FORMAT') === 'json' ? 'json' : 'text',
+    stopDelayMs: 1_000 * (Number(value('STOP_DELAY')) || 0),
   }
 }
 
@@ -99,7 +102,7 @@ function tokenEnv({ sidecarToken, isTokenMade }: Settings, { ownSidecars }: Chos
  * or the API.
  */
 const SIDECAR_NAMES =
-  /^(PATH|HOME|TZ|LANG|TMPDIR|LOG_FORMAT|SANDBOX|SIDECAR_HOSTS|RUN_TIMEOUT|RUN_OUTPUT_LIMIT|DISK_FLOOR|OBJECT_CACHE_LIMIT|(RUNNER|QUERY|ENGINE|PYTHON|OTEL)_(?!URLS$)\w+)$/
+  /^(PATH|HOME|TZ|LANG|TMPDIR|LOG_FORMAT|SANDBOX|SIDECAR_HOSTS|RUN_TIMEOUT|RUN_OUTPUT_LIMIT|DISK_FLOOR|OBJECT_CACHE_LIMIT|SPARK_REMOTE|AUTO_SPILL_LIMIT|(RUNNER|QUERY|ENGINE|PYTHON|OTEL)_(?!URLS$)\w+)$/
 
 export const sidecarEnv = (env: Env, settings: Settings, sidecar: { name: string; port: number }) => ({
   ...Object.fromEntries(Object.entries(env).filter(([name]) => SIDECAR_NAMES.test(name))),

@@ -15,8 +15,11 @@ const READY_LIMIT_MS = 120_000
 
 export type SystemPostgres = { url: string; version: string; stop: () => Promise<void> }
 
-/** Starts the system's newest Postgres. Installs Postgres when the system has no version from `OLDEST_MAJOR` on. */
-export async function startSystemPostgres(): Promise<SystemPostgres> {
+/**
+ * Starts the system's newest Postgres with these further settings. Installs Postgres when the system has no version from
+ * `OLDEST_MAJOR` on.
+ */
+export async function startSystemPostgres(further: readonly string[] = []): Promise<SystemPostgres> {
   const major = (await newestMajor()) ?? (await installed('postgresql', newestMajor))
   const binaries = join(HOME, String(major), 'bin')
   const directory = await mkdtemp(join(tmpdir(), 'sluice-interop-'))
@@ -40,7 +43,13 @@ export async function startSystemPostgres(): Promise<SystemPostgres> {
     throw new Error(`initdb failed with exit code ${initialised.exitCode}: ${initialised.stderr}`)
 
   const port = await freePort()
-  const settings = [`port=${port}`, 'listen_addresses=127.0.0.1', 'unix_socket_directories=', 'fsync=off']
+  const settings = [
+    `port=${port}`,
+    'listen_addresses=127.0.0.1',
+    'unix_socket_directories=',
+    'fsync=off',
+    ...further,
+  ]
   const server = Bun.spawn(
     account.command([
       join(binaries, 'postgres'),

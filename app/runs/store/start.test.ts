@@ -169,12 +169,16 @@ test('a run succeeds if its upload is archived during its start', async () => {
   expect(completed.map((run) => run.run_id)).toEqual([id])
 })
 
-test('a run that ends while its start awaits a lock is not started', async () => {
+test('a replica starts the next run while another replica starts the oldest one', async () => {
   const file = await zoneWithFile('late')
-  const id = await requestedBy(file, await pipelineNamed('late', ['default.late']))
-  const cancel = () => opened.sql`update run set status = 'cancelled', waiting = false where id = ${id}`
-  expect((await startBehind(file, async () => {}, cancel)).attempts).toHaveLength(0)
-  expect(await opened.sql`select 1 from run_attempt`).toHaveLength(0)
+  const oldest = await requestedBy(file, await pipelineNamed('late', ['default.late']))
+  const meanwhile = async () => {
+    const next = await requested('next')
+    const { attempts } = await startWaiting(opened.sql, [anySlot(RUNNER)], 'another replica')
+    expect(attempts.map(({ runId }) => runId)).toEqual([next])
+  }
+  const { attempts } = await startBehind(file, async () => {}, meanwhile)
+  expect(attempts.map(({ runId }) => runId)).toEqual([oldest])
 })
 
 test('a run between attempts succeeds if its upload is archived meanwhile', async () => {

@@ -57,7 +57,8 @@ export const startWaiting = (
     if (namespaceLimit !== null) await tx`select pg_advisory_xact_lock(${STARTS_LOCK})`
     // One statement has one snapshot, so the base is at least as new as the end of each pipeline's previous run. The statement
     // finds each pipeline's run between two attempts, or else the oldest waiting run. It probes `run_queue` once per pipeline,
-    // for any length of the queue. Subqueries that end after one row leave the planner no other way.
+    // for any length of the queue. Subqueries that end after one row leave the planner no other way. The choice skips runs that
+    // another replica is starting, so that replicas start different runs at the same time.
     const rows = await select(
       tx,
       WAITING,
@@ -78,8 +79,11 @@ export const startWaiting = (
               where a.pipeline_id = h.pipeline_id and a.run_branch = h.branch and a.state = 'open') is null
             and (h.placement is null or ${isOfferedBy(tx, slots)})),
         chosen as materialized (
-          select id from ready where turn <= ${namespaceLimit ?? UNLIMITED}::int8
-          order by turn, priority desc, created_at, id limit ${slots.length}),
+          select locked.id from (
+            select id from ready where turn <= ${namespaceLimit ?? UNLIMITED}::int8
+            order by turn, priority desc, created_at, id) first
+          cross join lateral (select r.id from run r where r.id = first.id and r.waiting for update skip locked) locked
+          limit ${slots.length}),
         inputs as materialized (
           select id, filename, archived_by_run from landing_file
           where id = any(array(select landing_file_id from run where id = any(array(select id from chosen))))
@@ -90,7 +94,7 @@ export const startWaiting = (
       left join lateral (
         select p.id, p.published_version, p.draft_dirty from pipeline p where p.id = r.pipeline_id and p.deleted_at is null limit 1) p on true
       where r.id = any(array(select id from chosen)) and r.waiting
-      order by r.created_at, r.id for update of r skip locked`
+      order by r.created_at, r.id for update of r`
     const [first] = rows
     if (first === undefined) return { attempts: [], completed: [], events: 0, isFull: false }
     const { now } = first

@@ -240,7 +240,7 @@ export async function judgeBehaviour(tally: Tally, { url, engine }: SparkService
     })
     const preview = await call(url, 'POST', '/pipelines/default/gold/shown/preview', { limit: 2 })
     const rows = JSON.stringify(preview.rows)
-    return preview.rows.length === 2 && /"d":"?0(\.00)?"?/.test(rows) ? undefined : JSON.stringify(preview)
+    return rows === '[[0,0],[1,1]]' ? undefined : JSON.stringify(preview)
   })
   const refusals: Record<string, [files: Record<string, string>, expected: RegExp]> = {
     'two statements': [

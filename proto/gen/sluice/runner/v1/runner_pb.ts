@@ -1343,7 +1343,8 @@ export type DescribeRunnerResponse = Message<"sluice.runner.v1.DescribeRunnerRes
   pythonVersion: string;
 
   /**
-   * Labels of this runner. A pipeline names the labels that its runs need.
+   * Labels of this runner. A pipeline names the labels that its runs need. A label with a colon names a setting
+   * of config.yaml that earlier runners do not know, such as `merge:review`.
    *
    * @generated from field: repeated string labels = 3;
    */

@@ -1,0 +1,108 @@
+import postgres from 'postgres'
+import type { Tally } from '../tally.ts'
+import { until } from '../until.ts'
+import { contradictions } from './facts.ts'
+import { type Fleet, namesOf } from './fleet.ts'
+import { SIZES, withFleet } from './fleet-check.ts'
+import { clientOf, type Load, nothingAcknowledged, prepare, publish, startLoad } from './load.ts'
+import { previousVersion } from './previous-version.ts'
+
+/** Operations of clients between two steps. */
+const OPERATIONS = 20
+const OLD_APIS = namesOf('api', 1, SIZES.api)
+const NEW_APIS = namesOf('api', 1 + SIZES.api, SIZES.api)
+const SIDECARS = [...namesOf('query', 1, SIZES.query), ...namesOf('runner', 1, SIZES.runner)]
+const REVIEWED = 'reviewed'
+
+/** Upgrades a fleet from the version before the newest migration, under load. Clients repeat idempotent requests. */
+export async function judgeUpgrade(tally: Tally): Promise<void> {
+  const title = 'Rolling upgrade from the version before the newest migration'
+  const sizes = { ...SIZES, api: 2 * SIZES.api }
+  await withFleet(tally, title, { sizes }, async (fleet) => {
+    let root = ''
+    await tally.check('the previous version starts', async () => {
+      const previous = await previousVersion()
+      console.log(`  ${previous.commit.slice(0, 8)}, without ${previous.newest}`)
+      root = previous.root
+      await fleet.start(SIDECARS, root)
+      // Replicas of earlier versions that start together race for the creation of the bucket.
+      for (const name of OLD_APIS) await fleet.start([name], root)
+      return undefined
+    })
+    if (root === '') return
+    await prepare(fleet.url)
+    const acknowledged = nothingAcknowledged()
+    const load = startLoad(fleet.url, true, acknowledged)
+    try {
+      await upgrade(tally, fleet, load)
+    } finally {
+      await load.stop()
+    }
+    console.log(`  ${load.done()} operations, ${acknowledged.runs.size} runs, ${load.queries()} queries`)
+    await tally.check('nothing is lost and nothing has happened twice', async () => {
+      const sql = postgres(fleet.databaseUrl, { max: 1, onnotice: () => {} })
+      const found = await contradictions(sql, clientOf(fleet.url, true), acknowledged, 0)
+      await sql.end()
+      return found.join('\n') || undefined
+    })
+  })
+}
+
+async function upgrade(tally: Tally, fleet: Fleet, load: Load): Promise<void> {
+  const client = clientOf(fleet.url, true)
+  /** Clients work on, without a problem, after this step. */
+  const step = (title: string, work: () => Promise<unknown>) =>
+    tally.check(title, async () => {
+      const problems = load.problems.length
+      await work()
+      const done = load.done()
+      await until(() => load.done() >= done + OPERATIONS)
+      return load.problems.slice(problems).join('\n') || undefined
+    })
+
+  await step('new replicas migrate the database beside old ones', () => fleet.start(NEW_APIS))
+  await step('old and new replicas end runs beside each other', async () => {
+    for (const name of [...OLD_APIS, ...NEW_APIS])
+      await until(
+        () => endedRuns(fleet.urlOf(name)),
+        (runs) => runs > 0,
+      )
+  })
+  await step('old replicas stop', async () => {
+    for (const name of OLD_APIS) await fleet.end(name)
+  })
+  let id = ''
+  await step('a run that only new runners know waits for one of them', async () => {
+    await publish(client, REVIEWED, 'select 1 as n', 'merge: review\n')
+    const body = { namespace: 'default', layer: 'gold', pipeline: REVIEWED }
+    id = (await client.call<{ run_id: string }>('POST', '/runs', body, REVIEWED)).run_id
+    await until(
+      () => client.call<RunState>('GET', `/runs/${id}`),
+      ({ waiting_reason: reason }) => reason?.includes('upgrade the runners'),
+    )
+  })
+  for (const name of SIDECARS)
+    await step(`${name} is replaced by its new version`, async () => {
+      await fleet.end(name)
+      await fleet.start([name])
+    })
+  await tally.check('the run executes on a new runner and waits for its review', async () => {
+    const reviewed = () => client.call<RunState>('GET', `/runs/${id}`)
+    await until(reviewed, ({ phase }) => phase === 'review')
+    await client.call('POST', `/runs/${id}/approve`, {})
+    await until(reviewed, ({ status }) => status === 'success')
+    return undefined
+  })
+}
+
+interface RunState {
+  status: string
+  phase: string | null
+  waiting_reason: string | null
+}
+
+/** Runs that this replica has ended. */
+async function endedRuns(url: string): Promise<number> {
+  const metrics = await (await fetch(`${url}/metrics`)).text()
+  return Number(/^sluice_runs_total\{status="success"\} (\d+)$/m.exec(metrics)?.[1] ?? 0)
+}
