@@ -16,13 +16,14 @@ export interface QueryWrite {
   query: string
   /** The names of its columns. */
   columns: readonly string[]
+  /** The column whose greatest value decides between rows with the same key; '' for none. */
+  newest: string
   /** ISO 8601 time at which new versions of rows begin. */
   at: string
 }
 
 // Names of columns that only exist inside the statements.
 const IS_NEW = quoteName('sluice_is_new')
-const ROW = quoteName('sluice_row')
 const LAST = quoteName('sluice_last')
 
 export function writeStatement(write: QueryWrite): string {
@@ -58,12 +59,20 @@ function rowsOf({ schema, query, columns, rules, at }: QueryWrite): string {
   return `SELECT ${values.join(', ')} FROM ${relationOf(query)} q`
 }
 
-/** The last row of each key. */
+/**
+ * One row of each key: the newest by the watermark column, then the greatest by its values. Rows of a cluster have no order, and
+ * Spark accepts no number of a row in a MERGE.
+ */
 function lastRows(write: QueryWrite): string {
-  const { schema, rules } = write
+  const { schema, rules, newest } = write
   const keys = fieldsNamed(schema, rules.uniqueKey).map(({ name }) => quoteName(name))
-  const numbered = `SELECT q.*, monotonically_increasing_id() AS ${ROW} FROM (${rowsOf(write)}) q`
-  const ranked = `SELECT q.*, row_number() OVER (PARTITION BY ${keys.join(', ')} ORDER BY ${ROW} DESC) AS ${LAST} FROM (${numbered}) q`
+  const first = fieldsNamed(schema, [newest])
+  const order = [
+    ...first,
+    ...schema.fields.filter((field) => !first.includes(field) && isOrdered(field.type)),
+  ]
+  const newestFirst = order.map(({ name }) => `${quoteName(name)} DESC NULLS LAST`)
+  const ranked = `SELECT q.*, row_number() OVER (PARTITION BY ${keys.join(', ')} ORDER BY ${newestFirst.join(', ')}) AS ${LAST} FROM (${rowsOf(write)}) q`
   return `SELECT ${namesOf(schema)} FROM (${ranked}) q WHERE ${LAST} = 1`
 }
 
@@ -128,6 +137,9 @@ const fieldsNamed = (schema: Schema, names: readonly string[]): NestedField[] =>
   names.flatMap((name) => schema.fields.filter((field) => isNamed(field.name, name)))
 
 const instant = (at: string) => `CAST(${stringLiteral(at)} AS TIMESTAMP)`
+
+/** Spark does not order maps. */
+const isOrdered = (type: IcebergType): boolean => typeof type === 'string'
 
 const PLAIN: Readonly<Record<string, string>> = {
   int: 'INT',

@@ -5,12 +5,55 @@
 import { judgeForeignWrites } from './engines/foreign-writes.ts'
 import { judgeIncrementalReads } from './engines/incremental.ts'
 import { judge } from './engines/judge.ts'
-import { javaOf, pythonWithEngines, sparkJars } from './engines/jvm.ts'
+import { hadoopForS3, javaOf, pythonWithEngines, sparkJars } from './engines/jvm.ts'
+import { type SparkConnect, startSparkConnect } from './engines/spark-connect.ts'
+import { CORPUS } from './engines/spark-corpus.ts'
+import {
+  ended,
+  judgeBehaviour,
+  judgeCorpus,
+  judgeStrategies,
+  startEndless,
+} from './engines/spark-pipelines.ts'
 import { makeTable, readableBy, TABLES } from './engines/tables.ts'
 import { installTrino, startTrino, type Trino } from './engines/trino.ts'
 import { inScratch } from './scratch.ts'
 import { type Service, startService } from './service.ts'
 import { Tally } from './tally.ts'
+
+/** Every n-th query of the corpus: Spark needs seconds for each, and Sail executes all of them in `npm run test:sail`. */
+const CORPUS_STEP = 5
+
+/** Pipelines in Spark SQL, on a cluster that is lost at the end. */
+async function judgeSparkConnect(tally: Tally, python: string, jars: readonly string[]): Promise<void> {
+  tally.heading('Pipelines in Spark SQL')
+  let cluster: SparkConnect | undefined
+  let service: Service | undefined
+  await tally.check('a Spark Connect server starts, and the service uses it', async () => {
+    cluster = await startSparkConnect(python, [...jars, ...(await hadoopForS3())])
+    service = await startService({ SPARK_REMOTE: cluster.remote })
+    return undefined
+  })
+  if (cluster && service) {
+    const { url } = service
+    const spark = { url, engine: 'Spark' }
+    await judgeStrategies(tally, spark)
+    await judgeCorpus(
+      tally,
+      spark,
+      CORPUS.filter((_, index) => index % CORPUS_STEP === 0),
+    )
+    await judgeBehaviour(tally, spark)
+    await tally.check('a run fails when its cluster is lost, and leaves no trace', async () => {
+      const id = await startEndless(url, 'lost')
+      await cluster?.stop()
+      const { status, error } = await ended(url, id)
+      return status === 'failed' && /does not answer/.test(error ?? '') ? undefined : `${status}: ${error}`
+    })
+  }
+  await tally.check('the service of Spark stops', async () => service?.stop())
+  await cluster?.stop()
+}
 
 await inScratch(async () => {
   const tally = new Tally()
@@ -54,5 +97,6 @@ await inScratch(async () => {
   }
   await tally.check('the service stops', async () => service?.stop())
   await trino?.stop()
+  if (jars.length > 0) await judgeSparkConnect(tally, python, jars)
   return tally.conclude()
 })

@@ -2,13 +2,68 @@
  * `npm run test:sail`: pipelines of a real service in Spark SQL, executed by Sail. PyPI provides Sail. Spark itself executes the same
  * pipelines in `npm run test:engines`.
  */
-import { judgeBehaviour, judgeCorpus, judgeStrategies } from './engines/spark-pipelines.ts'
+import { readdir, readFile, readlink } from 'node:fs/promises'
+import {
+  ended,
+  judgeBehaviour,
+  judgeCorpus,
+  judgeStrategies,
+  startEndless,
+} from './engines/spark-pipelines.ts'
+import { call } from './engines/tables.ts'
 import { pythonWith } from './python.ts'
 import { inScratch } from './scratch.ts'
 import { type Service, startService } from './service.ts'
 import { Tally } from './tally.ts'
+import { until } from './until.ts'
 
 export const SAIL = 'pysail==0.7.2'
+
+/** The processes of Sail of a service. Each works in the data directory. */
+async function sailsOf({ dataDir }: Service): Promise<number[]> {
+  const pids = (await readdir('/proc')).filter((name) => /^\d+$/.test(name))
+  const isSail = async (pid: string) => {
+    const [command, directory] = await Promise.all([
+      readFile(`/proc/${pid}/cmdline`, 'latin1').catch(() => ''),
+      readlink(`/proc/${pid}/cwd`).catch(() => ''),
+    ])
+    return command.includes('pysail') && directory.startsWith(dataDir)
+  }
+  const found = await Promise.all(pids.map(async (pid) => ((await isSail(pid)) ? [Number(pid)] : [])))
+  return found.flat()
+}
+
+/** The engine of a run is killed, or does not answer any more. */
+async function judgeLoss(tally: Tally, service: Service): Promise<void> {
+  const { url } = service
+  tally.heading('Lost processes of Sail')
+  await tally.check('a run whose Sail is killed is executed again', async () => {
+    const id = await startEndless(url, 'killed')
+    const [pid] = await until(
+      () => sailsOf(service),
+      (pids) => pids.length > 0,
+    )
+    process.kill(pid ?? 0, 'SIGKILL')
+    await until(
+      () => call(url, 'GET', `/runs/${id}/logs`),
+      ({ logs }) =>
+        logs.some(({ message }: { message: string }) => message.includes('engine lost in attempt 1')),
+    )
+    await call(url, 'POST', `/runs/${id}/cancel`)
+    const { status } = await ended(url, id)
+    return status === 'cancelled' ? undefined : status
+  })
+  await tally.check('a run whose Sail stands still can be cancelled', async () => {
+    const id = await startEndless(url, 'stopped')
+    for (const pid of await sailsOf(service)) process.kill(pid, 'SIGSTOP')
+    await call(url, 'POST', `/runs/${id}/cancel`)
+    const { status } = await ended(url, id)
+    const left = await sailsOf(service)
+    return status === 'cancelled' && left.length === 0
+      ? undefined
+      : `${status}, ${left.length} processes left`
+  })
+}
 
 await inScratch(async () => {
   const tally = new Tally()
@@ -28,6 +83,7 @@ await inScratch(async () => {
     await judgeCorpus(tally, spark)
     await judgeBehaviour(tally, spark)
   }
+  if (service) await judgeLoss(tally, service)
   await tally.check('the service stops', async () => service?.stop())
   return tally.conclude()
 })

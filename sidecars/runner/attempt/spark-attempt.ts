@@ -88,7 +88,7 @@ async function shape(
 }
 
 async function write(
-  { context, target, draft }: RenderedAttempt,
+  { context, config, target, draft }: RenderedAttempt,
   session: SparkSession,
   table: TableMetadata,
   columns: readonly Column[],
@@ -100,6 +100,7 @@ async function write(
     rules,
     query: draft.sql,
     columns: columns.map((column) => column.name),
+    newest: config.watermarkColumn,
     at,
   })
   let shownAt = performance.now()

