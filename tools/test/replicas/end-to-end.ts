@@ -14,10 +14,9 @@ const USUAL = [
   'e2e/files.spec.ts',
   'e2e/iceberg.spec.ts',
   'landing-zones.spec.ts',
-  'e2e/query.spec.ts',
+  'e2e/tables.spec.ts',
   'e2e/runs.spec.ts',
   'e2e/s3.spec.ts',
-  'e2e/schedules.spec.ts',
   'triggers.spec.ts',
   'webhooks.spec.ts',
 ]
@@ -29,7 +28,7 @@ const OWN_SERVICE = /own-service|pro-service/
  * Tests of one process. HAProxy parses the bytes of HTTP itself. Each replica counts its own requests. The audit log
  * shows a request of another replica only after that replica has stored the entry.
  */
-const OF_ONE_PROCESS = ['audit.spec.ts', 'connections.spec.ts']
+const OF_ONE_PROCESS = ['audit.spec.ts', 'connections.spec.ts', 'query.spec.ts', 'schedules.spec.ts']
 
 /** Runs end-to-end tests whose requests pass through the balancer, to any replica. */
 export async function judgeThroughBalancer(tally: Tally, isAll: boolean): Promise<void> {
