@@ -48,7 +48,10 @@ async function clientOf(token: string) {
   }
   const client = new S3Client(settings)
   return {
-    get: (Key: string) => client.send(new GetObjectCommand({ Bucket, Key })),
+    get: async (Key: string) => {
+      const { Body } = await client.send(new GetObjectCommand({ Bucket, Key }))
+      return (await Body?.transformToByteArray())?.byteLength ?? 0
+    },
     put: (Key: string) => client.send(new PutObjectCommand({ Bucket, Key, Body: 'x' })),
     list: (Prefix: string) => client.send(new ListObjectsV2Command({ Bucket, Prefix })),
   }
@@ -77,7 +80,7 @@ test('credentials of an attempt read lake files and list none', async () => {
   const { get, list } = await clientOf(work.token)
   const orders = await work.client.loadTable({ namespace: ['default', 'gold'], name: 'orders' })
   const manifests = orders.metadata.snapshots.at(-1)?.['manifest-list'] ?? ''
-  expect((await get(keyOf(manifests))).ContentLength).toBeGreaterThan(0)
+  expect(await get(keyOf(manifests))).toBeGreaterThan(0)
   await expect(list(`${keyOf(location)}/`)).rejects.toThrow('Access Denied')
   await expect(list('')).rejects.toThrow('Access Denied')
   await expect(get('default/pipelines/gold/orders/pipeline.sql')).rejects.toThrow('Access Denied')
@@ -104,7 +107,7 @@ test('credentials end with the branch of their attempt', async () => {
   const { metadata } = await attempt.write('select 3 as id', 'append')
   const { get, put } = await clientOf(attempt.token)
   const manifests = keyOf(metadata.snapshots.at(-1)?.['manifest-list'] ?? '')
-  expect((await get(manifests)).ContentLength).toBeGreaterThan(0)
+  expect(await get(manifests)).toBeGreaterThan(0)
   await catalog.sql.begin((tx) => closeBranches(tx, [attempt.branch]))
   await expect(get(manifests)).rejects.toThrow('Access Denied')
   await expect(put(`${keyOf(metadata.location)}/data/late.parquet`)).rejects.toThrow('Access Denied')

@@ -4,6 +4,7 @@ import type { Sql } from '../../drizzle/client.ts'
 import { LAKE_PREFIX } from '../../lake/iceberg/format/location.ts'
 import type { CodeVisibility } from '../access/code-visibility.ts'
 import { zoneFolderOf } from '../core/paths.ts'
+import type { Work, WorkFiles } from '../core/work.ts'
 import type { ObjectStore, StoredObject } from '../objects/port.ts'
 import { visibilityOf } from './access.ts'
 import { isTableDirectory } from './lake-keys.ts'
@@ -11,22 +12,13 @@ import { findBranch } from './store/branches.ts'
 import { type FrozenFile, frozenFiles, presentFiles } from './store/landing.ts'
 import type { Claims } from './tokens.ts'
 
-/** A stored object. Without `version`: its newest one. */
-export interface WorkObject {
-  key: string
-  version?: string
-}
-
-export type WorkFiles = ReturnType<typeof makeWorkFiles>
-
 export interface WorkFilesDeps {
   sql: Sql
   objects: ObjectStore
   codeVisibility: CodeVisibility
 }
 
-/** All functions return null for a key that the token does not reach. */
-export function makeWorkFiles({ sql, objects, codeVisibility }: WorkFilesDeps) {
+export function makeWorkFiles({ sql, objects, codeVisibility }: WorkFilesDeps): WorkFiles<StoredObject> {
   async function isOver(work: Claims): Promise<boolean> {
     return work.kind === 'attempt' && (await findBranch(sql, work.branch))?.state !== 'open'
   }
@@ -50,16 +42,16 @@ export function makeWorkFiles({ sql, objects, codeVisibility }: WorkFilesDeps) {
   }
 
   return {
-    /** The object to read. Lake files have random names, so a reader knows the names that the catalog told. */
-    async object(work: Claims, key: string): Promise<WorkObject | null> {
-      if (key.startsWith(LAKE_PREFIX)) return (await isOver(work)) ? null : { key }
-      const file = (await landing(work, key))?.get(key)
+    // Lake files have random names, so a reader knows the names that the catalog told.
+    async object(work, key) {
+      const claims = claimsOf(work)
+      if (key.startsWith(LAKE_PREFIX)) return (await isOver(claims)) ? null : { key }
+      const file = (await landing(claims, key))?.get(key)
       return file === undefined ? null : { key: file.path, version: file.versionId }
     },
 
-    /** The objects of a landing zone whose keys begin with the prefix, in the order of their keys. Lake files are not listed. */
-    async list(work: Claims, prefix: string): Promise<StoredObject[] | null> {
-      const files = await landing(work, `${prefix}a`)
+    async list(work, prefix) {
+      const files = await landing(claimsOf(work), `${prefix}a`)
       if (files === null) return null
       const listed = await Promise.all(
         [...files].map(async ([key, { path, versionId }]) => {
@@ -70,12 +62,15 @@ export function makeWorkFiles({ sql, objects, codeVisibility }: WorkFilesDeps) {
       return listed.flat().sort((a, b) => (a.key < b.key ? -1 : 1))
     },
 
-    /** The directory of the table that takes the file: a directory of the attempt's table, while its branch is open. */
-    async directory(work: Claims, key: string): Promise<string | null> {
+    async directory(work, key) {
+      const claims = claimsOf(work)
       const directory = key.split('/').slice(0, 4).join('/')
-      if (work.kind !== 'attempt' || !isTableDirectory(work.target, directory) || (await isOver(work)))
+      if (claims.kind !== 'attempt' || !isTableDirectory(claims.target, directory) || (await isOver(claims)))
         return null
       return `${directory}/`
     },
   }
 }
+
+/** Credentials are issued for claims only, and the signature proves that they are unchanged. */
+const claimsOf = (work: Work) => work as Claims

