@@ -8,6 +8,7 @@ import { judge } from './engines/judge.ts'
 import { hadoopForS3, javaOf, pythonWithEngines, sparkJars } from './engines/jvm.ts'
 import { type SparkConnect, startSparkConnect } from './engines/spark-connect.ts'
 import { CORPUS } from './engines/spark-corpus.ts'
+import { judgeDemo } from './engines/spark-demo.ts'
 import {
   ended,
   judgeBehaviour,
@@ -44,6 +45,7 @@ async function judgeSparkConnect(tally: Tally, python: string, jars: readonly st
       CORPUS.filter((_, index) => index % CORPUS_STEP === 0),
     )
     await judgeBehaviour(tally, spark)
+    await judgeDemo(tally, spark)
     await tally.check('a run fails when its cluster is lost, and leaves no trace', async () => {
       const id = await startEndless(url, 'lost')
       await cluster?.stop()

@@ -3,11 +3,15 @@
  * pipelines in `npm run test:engines`.
  */
 import { readdir, readFile, readlink } from 'node:fs/promises'
+import { judgeDemo } from './engines/spark-demo.ts'
 import {
   ended,
   judgeBehaviour,
   judgeCorpus,
   judgeStrategies,
+  publish,
+  runToEnd,
+  SPARK,
   startEndless,
 } from './engines/spark-pipelines.ts'
 import { call } from './engines/tables.ts'
@@ -31,6 +35,30 @@ async function sailsOf({ dataDir }: Service): Promise<number[]> {
   }
   const found = await Promise.all(pids.map(async (pid) => ((await isSail(pid)) ? [Number(pid)] : [])))
   return found.flat()
+}
+
+/** SQL of users reaches no other server through Sail. */
+async function judgeSandbox(tally: Tally, { url }: Service): Promise<void> {
+  tally.heading('Sandbox of Sail')
+  await tally.check('a query cannot call another server of this machine', async () => {
+    let visits = 0
+    const server = Bun.serve({
+      hostname: '127.0.0.1',
+      port: 0,
+      fetch() {
+        visits += 1
+        return new Response('{"secret": 1}\n')
+      },
+    })
+    try {
+      const query = `select * from json.\`http://127.0.0.1:${server.port}/secret.json\``
+      await publish(url, 'spying', { ...SPARK, 'pipeline.sql': query })
+      const { status } = await runToEnd(url, 'spying')
+      return status === 'failed' && visits === 0 ? undefined : `${status}, ${visits} visits`
+    } finally {
+      await server.stop(true)
+    }
+  })
 }
 
 /** The engine of a run is killed, or does not answer any more. */
@@ -82,8 +110,12 @@ await inScratch(async () => {
     await judgeStrategies(tally, spark)
     await judgeCorpus(tally, spark)
     await judgeBehaviour(tally, spark)
+    await judgeDemo(tally, spark)
   }
-  if (service) await judgeLoss(tally, service)
+  if (service) {
+    await judgeSandbox(tally, service)
+    await judgeLoss(tally, service)
+  }
   await tally.check('the service stops', async () => service?.stop())
   return tally.conclude()
 })

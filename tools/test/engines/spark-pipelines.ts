@@ -50,7 +50,8 @@ export async function ended(url: string, id: string): Promise<EndedRun> {
 /** Runs a pipeline to its end, whatever it is. */
 export const runToEnd = async (url: string, name: string) => ended(url, await start(url, name))
 
-async function succeed(url: string, name: string, files: Record<string, string>): Promise<EndedRun> {
+/** Publishes a pipeline and runs it. Throws when the run does not succeed. */
+export async function succeed(url: string, name: string, files: Record<string, string>): Promise<EndedRun> {
   await publish(url, name, files)
   const run = await runToEnd(url, name)
   if (run.status !== 'success')
@@ -74,7 +75,7 @@ async function rowsOf(url: string, sql: string): Promise<Record<string, unknown>
 }
 
 /** Undefined when both tables have equal rows; otherwise the first differences. */
-async function difference(url: string, a: string, b: string, without: readonly string[] = []) {
+export async function differenceOf(url: string, a: string, b: string, without: readonly string[] = []) {
   const exclude = without.length === 0 ? '' : ` exclude (${without.join(', ')})`
   const [left, right] = [a, b].map((name) => `select *${exclude} from gold.${name}`)
   const rows = await rowsOf(
@@ -154,7 +155,7 @@ export async function judgeStrategies(tally: Tally, { url, engine }: SparkServic
       for (const batch of batches) {
         await succeed(url, duckdb, { 'config.yaml': settings, 'pipeline.sql': batch })
         await succeed(url, spark, { 'config.yaml': `${settings}\nengine: spark`, 'pipeline.sql': batch })
-        const found = await difference(url, duckdb, spark, without)
+        const found = await differenceOf(url, duckdb, spark, without)
         if (found !== undefined) return `after ${batch}: ${found}`
       }
       return undefined
@@ -190,7 +191,7 @@ export async function judgeCorpus(
     const [duckdb, spark] = [`q${index}_duckdb`, `q${index}_spark`]
     await succeed(url, duckdb, { 'pipeline.sql': text })
     await succeed(url, spark, { 'pipeline.sql': text, 'config.yaml': 'engine: spark' })
-    return difference(url, duckdb, spark)
+    return differenceOf(url, duckdb, spark)
   }
   await tally.check(`${queries.length} queries have equal results`, async () => {
     for (let from = 0; from < queries.length; from += AT_ONCE)
