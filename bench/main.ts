@@ -20,6 +20,7 @@ import { benchSchedulerTick } from './scheduler-tick.ts'
 import { benchSse } from './sse.ts'
 import { benchStart } from './start.ts'
 import { benchTpch } from './tpch.ts'
+import { benchTpchEngines } from './tpch-engines.ts'
 import { benchTraces } from './traces.ts'
 import { benchTriggerLatency } from './trigger-latency.ts'
 import { benchUploads } from './uploads.ts'
@@ -47,6 +48,7 @@ const BENCHMARKS: Record<string, () => Promise<void>> = {
   'many-files': benchManyFiles,
   'engines-read': benchEnginesRead,
   tpch: benchTpch,
+  'tpch-engines': benchTpchEngines,
   traces: benchTraces,
 }
 

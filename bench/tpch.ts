@@ -12,9 +12,18 @@ import { run } from '../tools/test/run.ts'
 import { startService } from '../tools/test/service.ts'
 import { type Client, clientOf } from './client.ts'
 
-const SCALE_FACTOR = process.env.SCALE_FACTOR ?? '1'
+export const SCALE_FACTOR = process.env.SCALE_FACTOR ?? '1'
 const ROUNDS = 10
-const TABLES = ['customer', 'lineitem', 'nation', 'orders', 'part', 'partsupp', 'region', 'supplier']
+export const TPCH_TABLES = [
+  'customer',
+  'lineitem',
+  'nation',
+  'orders',
+  'part',
+  'partsupp',
+  'region',
+  'supplier',
+]
 const PACKAGES = ['duckdb==1.5.5', 'duckdb-extension-tpch==1.5.5']
 /** The number of rows that POST /query returns by default, and at most. */
 const [DEFAULT_ROWS, ROWS_MAX] = [1_000, 100_000]
@@ -33,9 +42,9 @@ export async function benchTpch() {
     await DuckDBInstance.create(':memory:', {}),
   ]
   try {
-    await generate(directory)
+    await generateTpch(directory)
     const client = clientOf(service.url)
-    for (const table of TABLES) await load(client, table, join(directory, table))
+    for (const table of TPCH_TABLES) await loadTpch(client, table, join(directory, table))
     const [same, own] = await Promise.all(instances.map((instance) => viewsIn(instance, directory)))
     if (same === undefined || own === undefined) throw new Error('no DuckDB to compare with')
     const queries: string[] = await Bun.file(join(directory, 'queries.json')).json()
@@ -66,7 +75,8 @@ export async function benchTpch() {
 const mean = (values: readonly number[]): string =>
   Math.exp(values.reduce((sum, value) => sum + Math.log(value), 0) / values.length).toFixed(3)
 
-async function generate(directory: string) {
+/** Writes Parquet files of the tables, and `queries.json`, to the directory. */
+export async function generateTpch(directory: string) {
   const python = await pythonWith(PACKAGES)
   const { code, output } = await run({
     command: [python, join(import.meta.dirname, 'tpch.py'), SCALE_FACTOR, directory],
@@ -76,7 +86,8 @@ async function generate(directory: string) {
   if (code !== 0) throw new Error(output)
 }
 
-async function load(client: Client, table: string, directory: string) {
+/** Uploads the files of a table, and loads them by a pipeline. */
+export async function loadTpch(client: Client, table: string, directory: string) {
   await client.call('POST', '/landing-zones', { namespace: 'default', name: table })
   for (const file of await readdir(directory)) {
     const form = new FormData()
@@ -87,9 +98,10 @@ async function load(client: Client, table: string, directory: string) {
   await client.runToSuccess(table)
 }
 
-async function viewsIn(instance: DuckDBInstance, directory: string): Promise<DuckDBConnection> {
+/** A DuckDB that reads the generated files. */
+export async function viewsIn(instance: DuckDBInstance, directory: string): Promise<DuckDBConnection> {
   const connection = await instance.connect()
-  for (const table of TABLES)
+  for (const table of TPCH_TABLES)
     await connection.run(`CREATE VIEW ${table} AS FROM read_parquet('${join(directory, table)}/*.parquet')`)
   return connection
 }
@@ -98,6 +110,13 @@ interface Answer {
   rows: object[]
   truncated: boolean
 }
+
+/** The query with other names of its tables. */
+export const tablesIn = (sql: string, named: (table: string) => string): string =>
+  sql.replaceAll(
+    new RegExp(`(?<=\\b(?:from|join)\\s+|,\\s*)(${TPCH_TABLES.join('|')})\\b(?!\\s*\\.)`, 'gi'),
+    (table) => named(table.toLowerCase()),
+  )
 
 /** The best times, because other load on the machine only adds to them. */
 async function measured(
@@ -112,10 +131,7 @@ async function measured(
     times[name] = Math.min(times[name], performance.now() - since)
     return result
   }
-  const ofService = sql.replaceAll(
-    new RegExp(`(?<=\\b(?:from|join)\\s+|,\\s*)(${TABLES.join('|')})\\b(?!\\s*\\.)`, 'gi'),
-    'gold.$1',
-  )
+  const ofService = tablesIn(sql, (table) => `gold.${table}`)
   const ask = (limit: number) => client.call<Answer>('POST', '/query', { sql: ofService, limit })
   const limit = (await ask(DEFAULT_ROWS)).truncated ? ROWS_MAX : DEFAULT_ROWS
   for (let round = 0; round < ROUNDS; round += 1) {
