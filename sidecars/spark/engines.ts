@@ -27,6 +27,8 @@ export interface SparkWork {
 export interface SparkEngines {
   /** For people, such as `Sail 0.7.2`. */
   readonly name: string
+  /** Sail 0.7 cannot write a list to an Iceberg table. */
+  readonly writesLists: boolean
   /** Opens a session whose catalog is the branch of the work's token. Throws SparkFault, SparkLost, and the signal's reason. */
   open(work: SparkWork, signal: AbortSignal): Promise<SparkSession>
 }
@@ -34,6 +36,7 @@ export interface SparkEngines {
 /** Sessions on a cluster, each with a catalog of its own. */
 export const clusterEngines = (address: SparkAddress): SparkEngines => ({
   name: `Spark at ${new URL(address.url).host}`,
+  writesLists: true,
   async open({ lake }, signal) {
     const access = await catalogAccess(lake, signal)
     const session = openSession(address, signal)
@@ -90,6 +93,7 @@ export interface LocalSail {
 /** A Sail process for each session. */
 export const sailEngines = ({ python, sandbox, spillBytes }: LocalSail): SparkEngines => ({
   name: `Sail ${python.sail}`,
+  writesLists: false,
   async open({ lake, directory, isLarge, share }, signal) {
     const own = join(directory, `sail-${randomName()}`)
     await mkdir(own)

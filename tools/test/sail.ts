@@ -86,10 +86,11 @@ async function judgeLoss(tally: Tally, service: Service): Promise<void> {
     for (const pid of await sailsOf(service)) process.kill(pid, 'SIGSTOP')
     await call(url, 'POST', `/runs/${id}/cancel`)
     const { status } = await ended(url, id)
-    const left = await sailsOf(service)
-    return status === 'cancelled' && left.length === 0
-      ? undefined
-      : `${status}, ${left.length} processes left`
+    await until(
+      () => sailsOf(service),
+      (pids) => pids.length === 0,
+    )
+    return status === 'cancelled' ? undefined : status
   })
 }
 

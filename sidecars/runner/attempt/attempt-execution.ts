@@ -46,7 +46,7 @@ export function makeAttemptExecution(options: AttemptExecutionOptions): Execute 
         const [why] = (reasonOf(error.cause) ?? String(error.cause)).split('\n')
         context.log.write(
           'warn',
-          `DuckDB lacks memory, so ${resources.sparkName} executes the attempt again: ${why}`,
+          `DuckDB lacks memory, so ${resources.sparkEngine?.name} executes the attempt again: ${why}`,
         )
         spent = [resources.cost()]
         resources = await resources.reopen(context.signal)

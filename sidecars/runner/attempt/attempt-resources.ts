@@ -26,8 +26,8 @@ export interface AttemptResources {
    * AuthorError without such an engine.
    */
   spark(isLarge?: boolean): Promise<SparkSession>
-  /** The name of engine `spark` for people; null: this runner has none. */
-  sparkName: string | null
+  /** Engine `spark`; null: this runner has none. */
+  sparkEngine: Pick<SparkEngines, 'name' | 'writesLists'> | null
   /** The cost of the engines and of the Python process so far. */
   cost(): Cost
   /** Releases everything, and resolves when nothing is left. Call it exactly once. */
@@ -93,7 +93,7 @@ async function resourcesOf(
   return {
     lake,
     engine,
-    sparkName: options.spark?.name ?? null,
+    sparkEngine: options.spark,
     spark(isLarge = false) {
       if (options.spark === null) throw new AuthorError(NO_SPARK, { where: '' })
       session ??= options.spark

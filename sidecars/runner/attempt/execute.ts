@@ -42,7 +42,7 @@ export async function execute(attempt: RenderedAttempt, options: ExecuteOptions)
     return { change, opened: null }
   }
   const rendered: Rendered = { ...template, sql: draft.sql }
-  const isAuto = attempt.config.engine === 'auto' && resources.sparkName !== null
+  const isAuto = attempt.config.engine === 'auto' && resources.sparkEngine !== null
   let columns: readonly Column[] | null = null
   const onColumns = (found: readonly Column[]) => {
     columns = found

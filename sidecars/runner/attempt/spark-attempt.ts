@@ -28,13 +28,14 @@ export async function performSpark(attempt: RenderedAttempt, expected?: readonly
   const started = performance.now()
   checkInputs(attempt)
   const session = await span('session', {}, () => resources.spark(expected !== undefined))
-  log.write('info', `session on ${resources.sparkName} opened in ${since(started)}`)
+  log.write('info', `session on ${resources.sparkEngine?.name} opened in ${since(started)}`)
   const rendered = { ...template, sql: draft.sql }
   const locate = (error: unknown) => {
     throw withLocation(error, rendered)
   }
   const found = await checkedColumns(session, draft.sql).catch(locate)
   const columns = expected ? sameColumns(expected, found) : typedAsTable(found, target.table)
+  if (!resources.sparkEngine?.writesLists) refuseLists(columns, resources.sparkEngine?.name, template.file)
   const before = await span('commit', {}, () => shape(attempt, columns).catch(locate))
   await span('execute', {}, () => write(attempt, session, before, columns).catch(locate))
 
@@ -60,6 +61,16 @@ function checkInputs(attempt: RenderedAttempt): void {
       {
         where: attempt.template.file,
       },
+    )
+}
+
+/** Throws AuthorError for a column that is or contains a list. */
+function refuseLists(columns: readonly Column[], engine: string | undefined, where: string): void {
+  const list = columns.find(({ type }) => type.includes('[]'))
+  if (list !== undefined)
+    throw new AuthorError(
+      `column ${JSON.stringify(list.name)} has a list, which ${engine} cannot write: use to_json(), or a Spark cluster`,
+      { where },
     )
 }
 

@@ -44,7 +44,7 @@ async function executeSpark(prepared: PreparedPreview): Promise<PreviewAnswer> {
   const { request, resources, report, template, inputs, draft } = prepared
   report.unread(inputs)
   const session = await resources.spark()
-  report.log('info', `session on ${resources.sparkName} opened in ${since(report.started)}`)
+  report.log('info', `session on ${resources.sparkEngine?.name} opened in ${since(report.started)}`)
   const started = performance.now()
   const { sql } = draft
   const outcome = await previewQuery(session, sql, Number(request.limit)).catch((error: unknown) => {

@@ -290,11 +290,16 @@ export async function judgeBehaviour(tally: Tally, { url, engine }: SparkService
     ],
   }
   // Sail is on the machine of the service. The files of a cluster are the matter of its operator.
-  if (engine === 'Sail')
+  if (engine === 'Sail') {
+    refusals['a list'] = [
+      { 'pipeline.sql': 'select array(1) as a' },
+      /has a list, which Sail .* cannot write/,
+    ]
     refusals['a file of the server'] = [
       { 'pipeline.sql': 'select * from text.`/etc/passwd`' },
       /passwd|[Pp]ermission|not found|No files/,
     ]
+  }
   for (const [what, [files, expected]] of Object.entries(refusals))
     await tally.check(`${what} is refused with a clear error`, async () => {
       const name = `refused_${what.replaceAll(' ', '_')}`
