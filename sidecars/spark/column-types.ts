@@ -1,7 +1,7 @@
 import type { Column } from '../../lake/iceberg/format/types.ts'
 import { describedIdentifier } from '../../lake/quote.ts'
 import type { DataType, DataType_StructField } from '../../proto/gen/spark/connect/types_pb.ts'
-import { SparkFault } from './session.ts'
+import { SparkFault } from './failure.ts'
 
 // Types of Spark, as the names of the types with which tables are described everywhere in the service.
 

@@ -8,7 +8,7 @@ import { eachLine } from '../supervisor/lines.ts'
 import { holdPort } from '../supervisor/ports.ts'
 import type { CatalogAccess } from './catalog-access.ts'
 import { CATALOG } from './dialect.ts'
-import { SparkLost } from './session.ts'
+import { SparkLost } from './failure.ts'
 
 /** A start takes 0.1 s; a loaded machine may need this long. */
 const START_MS = 30_000

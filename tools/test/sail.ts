@@ -61,6 +61,9 @@ async function judgeSandbox(tally: Tally, { url }: Service): Promise<void> {
   })
 }
 
+/** A silent engine is lost after 30 s. */
+const LOSS_LIMIT_MS = 90_000
+
 /** The engine of a run is killed, or does not answer any more. */
 async function judgeLoss(tally: Tally, service: Service): Promise<void> {
   const { url } = service
@@ -81,9 +84,17 @@ async function judgeLoss(tally: Tally, service: Service): Promise<void> {
     const { status } = await ended(url, id)
     return status === 'cancelled' ? undefined : status
   })
-  await tally.check('a run whose Sail stands still can be cancelled', async () => {
+  await tally.check('a run whose Sail stands still is executed again', async () => {
     const id = await startEndless(url, 'stopped')
     for (const pid of await sailsOf(service)) process.kill(pid, 'SIGSTOP')
+    await until(
+      () => call(url, 'GET', `/runs/${id}/logs`),
+      ({ logs }) =>
+        logs.some(({ message }: { message: string }) =>
+          /lost in attempt 1: .*not answer within/.test(message),
+        ),
+      LOSS_LIMIT_MS,
+    )
     await call(url, 'POST', `/runs/${id}/cancel`)
     const { status } = await ended(url, id)
     await until(

@@ -11,19 +11,20 @@ const SHOWN_CHARACTERS = 1_000
 export async function until<T>(
   ask: () => T | Promise<T>,
   holds: (answer: T) => unknown = Boolean,
+  limitMs = GIVE_UP_MS,
 ): Promise<T> {
-  const giveUpAt = performance.now() + GIVE_UP_MS
+  const giveUpAt = performance.now() + limitMs
   for (;;) {
     const answer = await ask()
     if (holds(answer)) return answer
-    if (performance.now() > giveUpAt) throw new Error(missing(ask, holds, answer))
+    if (performance.now() > giveUpAt) throw new Error(missing(ask, holds, answer, limitMs))
     await Bun.sleep(POLL_MS)
   }
 }
 
-const missing = (ask: unknown, holds: unknown, answer: unknown) =>
+const missing = (ask: unknown, holds: unknown, answer: unknown, limitMs: number) =>
   [
-    `condition not met within ${GIVE_UP_MS / 1_000} s`,
+    `condition not met within ${limitMs / 1_000} s`,
     `  polled: ${String(ask).slice(0, SHOWN_CHARACTERS)}`,
     ...(holds === Boolean ? [] : [`  until: ${String(holds).slice(0, SHOWN_CHARACTERS)}`]),
     `  last result: ${Bun.inspect(answer).slice(0, SHOWN_CHARACTERS)}`,

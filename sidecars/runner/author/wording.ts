@@ -3,7 +3,7 @@ import { CatalogError } from '../../../lake/iceberg/read/client.ts'
 import { AuthorError } from '../../../lake/pipeline/author-error.ts'
 import { EngineEnded } from '../../engine/engine-process.ts'
 import { HttpFailure } from '../../rpc/http.ts'
-import { SparkLost } from '../../spark/session.ts'
+import { SparkLost } from '../../spark/failure.ts'
 import { EngineFault } from '../engine/engine-messages.ts'
 import { csvFault } from './csv-fault.ts'
 

@@ -21,6 +21,8 @@ interface EndedRun {
   lines: string[]
 }
 
+/** The first run of a cluster loads its classes. */
+const RUN_LIMIT_MS = 300_000
 const ENDED = ['success', 'failed', 'cancelled']
 
 /** Creates or changes a pipeline and publishes it. */
@@ -42,6 +44,7 @@ export async function ended(url: string, id: string): Promise<EndedRun> {
   const run = await until(
     () => call(url, 'GET', `/runs/${id}`),
     ({ status }) => ENDED.includes(status),
+    RUN_LIMIT_MS,
   )
   const { logs } = await call(url, 'GET', `/runs/${id}/logs`)
   return { ...run, id, lines: logs.map(({ message }: { message: string }) => message) }
@@ -215,6 +218,7 @@ export async function startEndless(url: string, name: string): Promise<string> {
   await until(
     () => call(url, 'GET', `/runs/${id}/logs`),
     ({ logs }) => logs.some(({ message }: { message: string }) => /^session on/.test(message)),
+    RUN_LIMIT_MS,
   )
   return id
 }
