@@ -61,7 +61,7 @@ async function judgeSandbox(tally: Tally, { url }: Service): Promise<void> {
   })
 }
 
-/** A silent engine is lost after 30 s. */
+/** A silent engine is lost after a minute. */
 const LOSS_LIMIT_MS = 90_000
 
 /** The engine of a run is killed, or does not answer any more. */
@@ -90,9 +90,7 @@ async function judgeLoss(tally: Tally, service: Service): Promise<void> {
     await until(
       () => call(url, 'GET', `/runs/${id}/logs`),
       ({ logs }) =>
-        logs.some(({ message }: { message: string }) =>
-          /lost in attempt 1: .*not answer within/.test(message),
-        ),
+        logs.some(({ message }: { message: string }) => /lost in attempt 1: .*not answer/.test(message)),
       LOSS_LIMIT_MS,
     )
     await call(url, 'POST', `/runs/${id}/cancel`)
