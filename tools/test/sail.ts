@@ -5,6 +5,7 @@
 import { readdir, readFile, readlink } from 'node:fs/promises'
 import { judgeDemo } from './engines/spark-demo.ts'
 import {
+  differenceOf,
   ended,
   judgeBehaviour,
   judgeCorpus,
@@ -13,6 +14,7 @@ import {
   runToEnd,
   SPARK,
   startEndless,
+  succeed,
 } from './engines/spark-pipelines.ts'
 import { call } from './engines/tables.ts'
 import { pythonWith } from './python.ts'
@@ -61,6 +63,47 @@ async function judgeSandbox(tally: Tally, { url }: Service): Promise<void> {
   })
 }
 
+const JOIN = `select a.v as v, count(*) as n, sum(a.id) as s, max(b.v) as m
+  from {{ ref('gold.wide') }} a join {{ ref('gold.wide') }} b on a.id = b.id group by a.v`
+
+/** Runs with `engine: auto` on a runner with little memory. */
+async function judgeAuto(tally: Tally, python: string): Promise<void> {
+  tally.heading('Runs that move from DuckDB to Sail')
+  let service: Service | undefined
+  await tally.check('a service with little memory starts', async () => {
+    service = await startService({
+      PYTHON_BIN: python,
+      RUNNER_CONCURRENCY: '1',
+      ENGINE_MEMORY_LIMIT: '150MB',
+      AUTO_SPILL_LIMIT: '5MB',
+    })
+    const query = 'select range as id, md5(range::varchar) as v from range(1000000)'
+    await succeed(service.url, 'wide', { 'pipeline.sql': query })
+    return undefined
+  })
+  if (service === undefined) return
+  const { url, stop } = service
+  const auto = { 'config.yaml': 'engine: auto' }
+  await tally.check('a run that spills too much moves, and its rows are those of DuckDB', async () => {
+    await succeed(url, 'in_duckdb', { 'pipeline.sql': JOIN })
+    const { lines } = await succeed(url, 'moved', { ...auto, 'pipeline.sql': JOIN })
+    const isMoved = lines.some((line) => /^DuckDB lacks memory, so Sail .*AUTO_SPILL_LIMIT/.test(line))
+    return isMoved ? differenceOf(url, 'in_duckdb', 'moved') : lines.join('\n')
+  })
+  await tally.check('a run that fits stays in DuckDB', async () => {
+    const { lines } = await succeed(url, 'small', { ...auto, 'pipeline.sql': 'select 5 // 2 as a' })
+    return lines.some((line) => line.startsWith('session on')) ? lines.join('\n') : undefined
+  })
+  await tally.check('a run whose query Sail does not know fails with both reasons', async () => {
+    const query = `${JOIN} qualify row_number() over (order by a.v) > 0`
+    await publish(url, 'stuck', { ...auto, 'pipeline.sql': query })
+    const { status, lines } = await runToEnd(url, 'stuck')
+    const isTold = lines.some((line) => line.startsWith('DuckDB lacks memory'))
+    return status === 'failed' && isTold ? undefined : `${status}\n${lines.join('\n')}`
+  })
+  await tally.check('the service with little memory stops', stop)
+}
+
 /** A silent engine is lost after a minute. */
 const LOSS_LIMIT_MS = 90_000
 
@@ -106,9 +149,10 @@ async function judgeLoss(tally: Tally, service: Service): Promise<void> {
 await inScratch(async () => {
   const tally = new Tally()
   let service: Service | undefined
+  let python = ''
   tally.heading('Requirements')
   await tally.check('the service finds Sail', async () => {
-    const python = await pythonWith([SAIL])
+    python = await pythonWith([SAIL])
     let isFound = false
     service = await startService({ PYTHON_BIN: python }, (line) => {
       isFound ||= line.includes('engine spark: Sail')
@@ -127,5 +171,6 @@ await inScratch(async () => {
     await judgeLoss(tally, service)
   }
   await tally.check('the service stops', async () => service?.stop())
+  if (python !== '') await judgeAuto(tally, python)
   return tally.conclude()
 })
