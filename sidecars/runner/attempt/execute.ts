@@ -63,7 +63,7 @@ export async function openFor(attempt: RenderedAttempt): Promise<OpenedInstance>
   const before = inputs.table(target.name)
   const found = inputs.found()
   const tables = [...new Set([...inputsOf(attempt), ...(before ? [before] : [])])]
-  // What a run with `engine: auto` spills is counted, so it gets an instance of its own.
+  // The spilled rows of a run with `engine: auto` are counted, so it gets an instance of its own.
   const isCounted = attempt.config.engine === 'auto'
   if (python === null && draft.zones.length === 0 && !isCounted) {
     const texts = [draft.sql, ...ofDuckdb(tests).map(({ sql }) => sql)]
