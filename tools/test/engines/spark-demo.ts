@@ -12,8 +12,9 @@ const FILES = { flights: 'flights-3m.parquet', airports: 'airports.csv' }
 /** One decimal, and the error of its representation. */
 const ROUNDING = 0.1001
 
-/** A path in Spark SQL has no options, so the header is a row. */
-const AIRPORTS = `select _c0 as iata, _c1 as name, _c2 as city, _c3 as state, _c4 as country,
+/** A path in Spark SQL has no options, so the header is a row. Spark keeps doubled quotes as they are, and Sail does not. */
+const AIRPORTS = `select _c0 as iata,
+  case when _c1 like '"%"' then replace(substring(_c1, 2, length(_c1) - 2), '""', '"') else _c1 end as name, _c2 as city, _c3 as state, _c4 as country,
   cast(_c5 as double) as latitude, cast(_c6 as double) as longitude
 from csv.\`{{ landing_zone('airports') }}\` where _c0 <> 'iata'`
 
