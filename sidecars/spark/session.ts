@@ -41,6 +41,8 @@ export interface SparkSession {
 /** Time for one answer that needs no execution. */
 const ANSWER_MS = 60_000
 const CLOSE_MS = 5_000
+/** The connection of a closed session ends after this time. */
+const IDLE_MS = 30_000
 const MESSAGE_BYTES = 256 * 1_048_576
 
 /**
@@ -48,7 +50,11 @@ const MESSAGE_BYTES = 256 * 1_048_576
  */
 export function openSession({ url, token, userId }: SparkAddress, caller: AbortSignal): SparkSession {
   // Pings of HTTP/2 would find a silent server too, but in Bun a late ping ends the process.
-  const transport = createGrpcTransport({ baseUrl: url, readMaxBytes: MESSAGE_BYTES })
+  const transport = createGrpcTransport({
+    baseUrl: url,
+    readMaxBytes: MESSAGE_BYTES,
+    idleConnectionTimeoutMs: IDLE_MS,
+  })
   const lost = new AbortController()
   const signal = AbortSignal.any([caller, lost.signal])
   const client = createClient(SparkConnectService, transport)
