@@ -23,7 +23,7 @@ import { type Service, startService } from './service.ts'
 import { Tally } from './tally.ts'
 import { until } from './until.ts'
 
-export const SAIL = 'pysail==0.7.2'
+const SAIL = 'pysail==0.7.2'
 
 /** The processes of Sail of a service. Each works in the data directory. */
 async function sailsOf({ dataDir }: Service): Promise<number[]> {
