@@ -5,6 +5,7 @@ import { benchCommit } from './commit.ts'
 import { benchControlPlane } from './control-plane.ts'
 import { benchEnginesRead } from './engines-read.ts'
 import { benchLakeSize } from './lake-size.ts'
+import { benchLargeJoin } from './large-join.ts'
 import { benchLineage } from './lineage.ts'
 import { benchLists } from './lists.ts'
 import { benchManyFiles } from './many-files.ts'
@@ -50,6 +51,7 @@ const BENCHMARKS: Record<string, () => Promise<void>> = {
   tpch: benchTpch,
   'tpch-engines': benchTpchEngines,
   traces: benchTraces,
+  'large-join': benchLargeJoin,
 }
 
 const names = process.argv.slice(2)

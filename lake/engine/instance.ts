@@ -38,6 +38,8 @@ export interface EngineAccess {
   profilePath?: string
   /** Replaces the limits of the prepared instance. */
   share?: Pick<EngineSize, 'memoryLimitBytes' | 'threads'>
+  /** The engine counts the progress of the first connection's statements. */
+  countsProgress?: boolean
   /** The only optimizers that may change a plan. Without it, all of them. */
   optimizers?: readonly string[]
 }
@@ -75,6 +77,7 @@ export async function prepareEngine(size: EngineSize): Promise<PreparedEngine> {
       allowedPaths,
       keepsNoFiles,
       profilePath,
+      countsProgress,
       share,
       optimizers,
     }) => {
@@ -85,6 +88,7 @@ export async function prepareEngine(size: EngineSize): Promise<PreparedEngine> {
       await engine.run(
         // Setting the directory resets its size limit, so the limit is set after the directory.
         `${profiling}
+         ${countsProgress ? 'SET enable_progress_bar = true; SET enable_progress_bar_print = false;' : ''}
          ${share ? `SET memory_limit = '${share.memoryLimitBytes}B'; SET threads = ${share.threads};` : ''}
          ${optimizers ? await disablingOthers(engine, optimizers) : ''}
          ${keepsNoFiles ? 'SET enable_external_file_cache = false;' : 'SET parquet_metadata_cache = true;'}
@@ -163,6 +167,12 @@ export class Engine {
   async describe(sql: string): Promise<Column[]> {
     const reader = await this.read(`DESCRIBE ${sql}`)
     return reader.getRows().map(([name, type]) => ({ name: String(name), type: String(type) }))
+  }
+
+  /** Percentage of the input that the running call has read. Null: unknown. */
+  get percentDone(): number | null {
+    const { percentage } = this.connection.progress
+    return percentage < 0 ? null : percentage
   }
 
   /** Stops the running call within about 5 ms. That call throws with kind `interrupted`. */

@@ -17,8 +17,15 @@ export type ToEngine<Request> =
   | { type: 'call'; id: number; request: Request }
   | { type: 'interrupt'; id: number }
 
+/** The progress of a long call, with the bytes moved since the start of the process. */
+export interface CallProgress extends BytesMoved {
+  /** Percentage of the input that the call has read. Null: unknown. */
+  percent: number | null
+}
+
 export type FromEngine<Fault> =
   | { type: 'ready' }
+  | ({ type: 'progress'; id: number } & CallProgress)
   | ({ type: 'answer'; id: number; answer: unknown } & BytesMoved)
   | ({ type: 'fault'; id: number; fault: Fault } & BytesMoved)
 
@@ -99,6 +106,7 @@ interface Pending<Kind> {
   kind: Kind
   resolve(answer: unknown): void
   reject(error: unknown): void
+  onProgress: ((progress: CallProgress) => void) | undefined
 }
 
 export class EngineProcess<
@@ -208,13 +216,17 @@ export class EngineProcess<
    * fault. An aborted signal interrupts the work, and the call throws the signal's reason. If the work goes on, the process is
    * ended.
    */
-  async call<R extends Request>(request: R, signal?: AbortSignal): Promise<Answers[R['kind']]> {
+  async call<R extends Request>(
+    request: R,
+    signal?: AbortSignal,
+    onProgress?: (progress: CallProgress) => void,
+  ): Promise<Answers[R['kind']]> {
     signal?.throwIfAborted()
     if (this.#ended !== null) throw this.#ended
     this.#calls += 1
     const id = this.#calls
     const { promise, resolve, reject } = Promise.withResolvers<unknown>()
-    this.#pending.set(id, { kind: request.kind, resolve, reject })
+    this.#pending.set(id, { kind: request.kind, resolve, reject, onProgress })
     let grace: ReturnType<typeof setTimeout> | undefined
     const interrupt = () => {
       this.#send({ type: 'interrupt', id })
@@ -264,7 +276,8 @@ export class EngineProcess<
     this.#usage = { ...this.#usage, bytesRead, bytesWritten }
     const pending = this.#pending.get(message.id)
     if (pending === undefined) return
-    if (message.type === 'fault') pending.reject(this.#options.errorOf(message.fault))
+    if (message.type === 'progress') pending.onProgress?.(message)
+    else if (message.type === 'fault') pending.reject(this.#options.errorOf(message.fault))
     else if (this.#options.isAnswerOf(pending.kind, message.answer)) pending.resolve(message.answer)
     else this.end(`invalid answer to ${pending.kind}`)
   }

@@ -61,8 +61,8 @@ export const limits = {
   engineIdleMs: 60_000,
   /** Time for the open calls of a stopping runner to end. */
   drainMs: 3_000,
-  /** Interval between the log lines about the progress of a statement of Spark. */
-  progressMs: 10_000,
+  /** Interval between the log lines about the progress of a statement. */
+  progressMs: 5_000,
   /** Failing rows of a test that its log shows. */
   sampleRows: 3,
   /** Text of a test's value or of a watermark. The process that serves all runs reads it as a whole. */

@@ -40,8 +40,9 @@ export class Tally {
     const detail = await verify().catch((error: unknown) => String(error))
     const seconds = ((performance.now() - startedMs) / 1000).toFixed(1)
     console.log(`  ${detail === undefined ? 'ok    ' : 'FAILED'} ${title} (${seconds} s)`)
-    if (detail === undefined) this.pass()
-    else this.fail(title, detail)
+    if (detail === undefined) return this.pass()
+    console.log(indent(detail))
+    this.fail(title, detail)
   }
 
   /** Prints each failure with its detail. The last line holds the totals. Returns the exit code. */

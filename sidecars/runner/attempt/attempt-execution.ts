@@ -74,6 +74,10 @@ async function perform(
 ): Promise<void> {
   const { request, facts, enter, log } = context
   const started = performance.now()
+  resources.engine.onProgress = ({ percent, ...cost }) => {
+    const share = percent === null ? 'still running' : `${Math.floor(percent)} % of the input read`
+    log.write('info', `${share} after ${since(started)}: ${moved(cost)}`)
+  }
 
   enter('rendering')
   const attempt = await span('render', {}, () => render(context, resources, larger !== null))
@@ -100,15 +104,14 @@ async function perform(
 }
 
 function noteCost({ facts, log }: ExecutionContext, cost: Cost): void {
-  const { cpuSeconds, bytesRead, bytesWritten, peakMemoryBytes } = cost
   // The system does not count, or the engine never started.
-  if (peakMemoryBytes === 0) return
+  if (cost.peakMemoryBytes === 0) return
   facts.cost = cost
-  log.write(
-    'info',
-    `cost: ${cpuSeconds.toFixed(2)} CPU s, ${sized(bytesRead)} read, ${sized(bytesWritten)} written, ${sized(peakMemoryBytes)} peak memory`,
-  )
+  log.write('info', `cost: ${moved(cost)}`)
 }
+
+const moved = ({ cpuSeconds, bytesRead, bytesWritten, peakMemoryBytes }: Cost) =>
+  `${cpuSeconds.toFixed(2)} CPU s, ${sized(bytesRead)} read, ${sized(bytesWritten)} written, ${sized(peakMemoryBytes)} peak memory`
 
 /** Null: the result changes nothing. */
 function store({ context, resources }: RenderedAttempt, change: TableChange): StoredResult | null {

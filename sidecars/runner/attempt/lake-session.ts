@@ -168,6 +168,7 @@ export async function openInstance(
         allowedDirectories: [directory, ...(landing ? [landing.directory] : [])],
         allowedPaths: [...paths, ...tables.flatMap((table) => pathsOf(table.files))],
         profilePath,
+        countsProgress: true,
         share: engine.share(),
         tables: tables.map(viewOf),
       },

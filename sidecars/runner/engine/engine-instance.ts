@@ -172,6 +172,10 @@ export class EngineInstance {
     return previewSelect(this.#open, request)
   }
 
+  get percentDone(): number | null {
+    return this.#engine?.percentDone ?? null
+  }
+
   interrupt(): void {
     this.#engine?.interrupt()
   }

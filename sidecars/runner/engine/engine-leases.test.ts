@@ -51,6 +51,38 @@ async function judge(lease: EngineLease, sql: string, signal?: AbortSignal) {
   return lease.call({ kind: 'judge', number: await openOn(lease), sql, sampleRows: 3 }, signal)
 }
 
+test('a long call reports the share of its input that it has read, and its cost', async () => {
+  const lease = await pool.acquire()
+  const file = join(lease.directory, 'input.parquet')
+  const number = await lease.instance()
+  const access = { allowedDirectories: [lease.directory], allowedPaths: [], countsProgress: true }
+  await lease.call({
+    kind: 'open',
+    number,
+    tempDirectory: join(lease.directory, 'spill'),
+    tables: [],
+    ...access,
+  })
+  await lease.call({
+    kind: 'run',
+    number,
+    sql: `copy (from range(1000000) a(n)) to '${file}' (format parquet, row_group_size 2048)`,
+  })
+  const stopped = new AbortController()
+  const reported = Promise.withResolvers<Parameters<NonNullable<EngineLease['onProgress']>>[0]>()
+  lease.onProgress = reported.resolve
+  const sql = `select sum(list_sum(list_transform(range(2000), lambda x: x * n))) from read_parquet('${file}')`
+  const call = lease.call({ kind: 'run', number, sql }, stopped.signal).catch((error: unknown) => error)
+  const { percent, cpuSeconds, bytesRead } = await reported.promise
+  stopped.abort()
+  expect(await call).toBe(stopped.signal.reason)
+  expect(percent).toBeGreaterThan(0)
+  expect(percent).toBeLessThanOrEqual(100)
+  expect(cpuSeconds).toBeGreaterThan(0)
+  expect(bytesRead).toBeGreaterThan(0)
+  await lease.release()
+}, 20_000)
+
 test('a released process is used again with a fresh instance', async () => {
   const first = await pool.acquire()
   const number = await openOn(first)

@@ -8,7 +8,7 @@ import { isTracing, span } from '../../../proto/spans.ts'
 import type { Log } from '../../core/log.ts'
 import { clearAway, removeTree } from '../../core/scratch.ts'
 import { type EngineMemory, EnginePool, type PooledEngine } from '../../engine/engine-pool.ts'
-import { EngineProcess } from '../../engine/engine-process.ts'
+import { type CallProgress, EngineProcess } from '../../engine/engine-process.ts'
 import {
   type Cost,
   NO_COST,
@@ -48,6 +48,8 @@ export interface EngineLease {
   share(): Pick<EngineSize, 'memoryLimitBytes' | 'threads'>
   /** Same contract as EngineProcess.call. */
   call<R extends EngineRequest>(request: R, signal?: AbortSignal): Promise<AnswerOf<R['kind']>>
+  /** Receives the progress of each long call, with the cost since the begin of the lease. */
+  onProgress?: (progress: Pick<CallProgress, 'percent'> & Cost) => void
   /** The cost since the begin of the lease. */
   cost(): Cost
   /** Closes an instance before the lease ends. Throws the errors of EngineProcess.call; `release` then tries again. */
@@ -247,6 +249,7 @@ class Instances {
 class Lease implements EngineLease {
   readonly pid: number
   readonly directory: string
+  onProgress?: NonNullable<EngineLease['onProgress']>
   readonly #engine: Engine
   readonly #pool: Pool
   readonly #options: RunEnginesOptions
@@ -316,7 +319,9 @@ class Lease implements EngineLease {
     try {
       const attributes = { 'db.system.name': 'duckdb', 'db.operation.name': request.kind }
       return await span(`duckdb ${request.kind}`, attributes, async (active) => {
-        const answer = await this.#engine.process.call(request, signal)
+        const answer = await this.#engine.process.call(request, signal, ({ percent }) =>
+          this.onProgress?.({ ...this.cost(), percent }),
+        )
         if (isTracing()) active.set(usageAttributes(this.#usedByCall()))
         return answer
       })

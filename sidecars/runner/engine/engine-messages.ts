@@ -185,6 +185,12 @@ const bytesMoved = { bytesRead: count, bytesWritten: count }
 
 const FromEngineMessage = Type.Union([
   Type.Object({ type: Type.Literal('ready') }),
+  Type.Object({
+    type: Type.Literal('progress'),
+    id: Type.Integer(),
+    percent: Type.Union([Type.Number({ minimum: 0, maximum: 100 }), Type.Null()]),
+    ...bytesMoved,
+  }),
   Type.Object({ type: Type.Literal('answer'), id: Type.Integer(), answer: Type.Unknown(), ...bytesMoved }),
   Type.Object({ type: Type.Literal('fault'), id: Type.Integer(), fault: Fault, ...bytesMoved }),
 ])

@@ -6,6 +6,7 @@ import { EngineError } from '../../../lake/engine/error.ts'
 import { quoteLiteral } from '../../../lake/quote.ts'
 import type { FromEngine, ToEngine } from '../../engine/engine-process.ts'
 import { ownIo } from '../../engine/own-io.ts'
+import { limits } from '../limits.ts'
 import { Refused } from '../write/select.ts'
 import { EngineInstance } from './engine-instance.ts'
 import { type EngineRequest, type Fault, RESULT } from './engine-messages.ts'
@@ -54,6 +55,10 @@ async function work(id: number, request: EngineRequest): Promise<void> {
     instance?.interrupt()
     repeated ??= setInterval(() => instance?.interrupt(), INTERRUPT_EVERY_MS)
   })
+  const reported = setInterval(() => {
+    const percent = instances.get(request.number)?.percentDone ?? null
+    send({ type: 'progress', id, percent, ...ownIo() })
+  }, limits.progressMs)
   try {
     const answer = await answerTo(request)
     send({ type: 'answer', id, answer, ...ownIo() })
@@ -61,6 +66,7 @@ async function work(id: number, request: EngineRequest): Promise<void> {
     send({ type: 'fault', id, fault: faultOf(error), ...ownIo() })
   } finally {
     clearInterval(repeated)
+    clearInterval(reported)
     interrupts.delete(id)
   }
 }

@@ -6,7 +6,7 @@ import { type Acknowledged, type Client, PUBLISHED, SCHEDULED, UPLOADS } from '.
 /** Fewer than the service keeps of a pipeline. */
 const KEPT_VERSIONS = 20
 
-/** Waits until no run is active and no file waits for its run, then returns every contradiction. */
+/** Waits until no run is active and no file or event waits for its run, then returns every contradiction. */
 export async function contradictions(
   sql: postgres.Sql,
   client: Client,
@@ -16,7 +16,8 @@ export async function contradictions(
   await until(
     () => sql`
       select 1 from run where status in ('pending', 'running')
-      union all select 1 from landing_file where archived_by_run is null`,
+      union all select 1 from landing_file where archived_by_run is null
+      union all select 1 from trigger_event`,
     (rows) => rows.length === 0,
   )
   const found: string[] = []
