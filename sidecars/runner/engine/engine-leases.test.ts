@@ -51,7 +51,7 @@ async function judge(lease: EngineLease, sql: string, signal?: AbortSignal) {
   return lease.call({ kind: 'judge', number: await openOn(lease), sql, sampleRows: 3 }, signal)
 }
 
-test('a long call reports the share of its input that it has read, and its cost', async () => {
+test('a long call reports the read share of its input and its cost', async () => {
   const lease = await pool.acquire()
   const file = join(lease.directory, 'input.parquet')
   const number = await lease.instance()
