@@ -1,10 +1,10 @@
 /**
  * Installs missing software, with only Node and npm: first the pinned Bun from npm into `.bun/`, then the dependencies of
- * `bun.lock`. Runs before each npm script. When everything is installed, it reads three files and returns.
+ * `bun.lock`, then the bundle of the console. Runs before each npm script. When everything is done, it only reads files.
  */
 import { execFileSync, spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { existsSync, linkSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, linkSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
@@ -17,6 +17,7 @@ const root = dirname(dirname(fileURLToPath(import.meta.url)))
 const home = join(root, '.bun')
 const bunVersionFile = join(home, 'installed-version')
 const dependenciesStamp = join(root, 'node_modules', '.installed-lock')
+const consoleStamp = join(root, 'console', 'dist', 'sources')
 
 /** The path of the pinned Bun, valid after `setUp`. npm uses this name on every platform. */
 export const bunPath = join(home, 'node_modules', 'bun', 'bin', 'bun.exe')
@@ -34,6 +35,7 @@ export function setUp() {
   try {
     if (read(bunVersionFile) !== bunVersion()) step(`Installing Bun ${bunVersion()}`, installBun)
     if (read(dependenciesStamp) !== dependenciesHash()) step('Installing dependencies', installDependencies)
+    if (read(consoleStamp) !== consoleHash()) step('Building the console', buildConsole)
   } finally {
     unlock()
   }
@@ -42,7 +44,8 @@ export function setUp() {
 const isDone = () =>
   existsSync(bunPath) &&
   read(bunVersionFile) === bunVersion() &&
-  read(dependenciesStamp) === dependenciesHash()
+  read(dependenciesStamp) === dependenciesHash() &&
+  read(consoleStamp) === consoleHash()
 
 /** The version of Bun's types is also the version of Bun, so that the two cannot differ. */
 const bunVersion = () => JSON.parse(read(join(root, 'package.json'))).devDependencies['bun-types']
@@ -53,6 +56,25 @@ const dependenciesHash = () =>
     .update(read(join(root, 'bun.lock')))
     .update(bunVersion())
     .digest('hex')
+
+/** Changes with every source of the console and with the versions of its libraries. */
+function consoleHash() {
+  const folder = join(root, 'console')
+  const paths = readdirSync(folder, { recursive: true, withFileTypes: true })
+    .filter((entry) => entry.isFile() && /\.(tsx?|css)$/.test(entry.name))
+    .map((entry) => join(entry.parentPath, entry.name))
+    .filter((path) => !path.startsWith(join(folder, 'dist')))
+    .sort()
+  const hash = createHash('sha256').update(read(join(root, 'bun.lock')))
+  for (const path of paths) hash.update(path.slice(folder.length)).update(read(path))
+  return hash.digest('hex')
+}
+
+function buildConsole() {
+  const hash = consoleHash()
+  run([bunPath, join('console', 'build.ts')])
+  writeFileSync(consoleStamp, hash)
+}
 
 function installBun() {
   if (!runs(bunPath)) fetchBun()

@@ -9,6 +9,7 @@ import { makeApiKeys } from './auth/api-keys.ts'
 import { makeIssuerKeys } from './auth/issuer-keys.ts'
 import { icebergError } from './catalog/errors.ts'
 import { tokenRoute } from './catalog/token-route.ts'
+import { consoleRoutes } from './console/routes.ts'
 import type { Enforcement } from './core/access.ts'
 import { storeRule } from './core/bound.ts'
 import { makeSenderOf, type Peer } from './core/client-address.ts'
@@ -132,7 +133,7 @@ export function buildApp(parts: AppParts): App {
       hasTokens: config.oidc !== null || auth !== null,
     }),
   )
-  const open = together([homeRoutes(), health, swagger, inspectorPage()])
+  const open = together([homeRoutes(), health, swagger, inspectorPage(), consoleRoutes()])
 
   const elysia = new Elysia({ strictPath: true })
     .onParse({ as: 'global' }, async ({ request }) => {

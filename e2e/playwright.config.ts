@@ -1,5 +1,6 @@
 /**
- * End-to-end tests speak HTTP to a running service at `SLUICE_URL`. `browser/` needs a Chromium (`CHROMIUM_PATH`). `faults/`
+ * End-to-end tests speak HTTP to a running service at `SLUICE_URL`. `browser/` and `console/` need a Chromium
+ * (`CHROMIUM_PATH`). `faults/`
  * starts services of its own and kills parts of them. `security/` tries to escape the sandboxes. Everything else needs only the
  * address.
  */
@@ -10,6 +11,14 @@ const chromium = process.env.CHROMIUM_PATH
 /** Attack tests that need a service with secrets to lose, or take longer than the usual tests may. */
 const ATTACKS =
   '{audit-flood,browser-attacks,bypass,credentials,disk-space,exhaustion,forged-identity,function-level,iceberg,identifiers,large-answers,license,matrix,object-level,path-traversal,s3,secret-leaks,side-channels,side-channels-of-lists,sidecar-ports,ssrf,unsafe-parsing}.spec.ts'
+
+const BROWSER = {
+  launchOptions: {
+    ...(chromium ? { executablePath: chromium } : {}),
+    // Containers run as root and have a small /dev/shm.
+    args: ['--no-sandbox', '--disable-dev-shm-usage'],
+  },
+}
 
 export default defineConfig({
   testDir: '.',
@@ -35,6 +44,7 @@ export default defineConfig({
       testIgnore: [
         'browser/**',
         'clock/**',
+        'console/**',
         'faults/**',
         'security/{kept,landing,pipeline,python,template,query}-*',
         `security/${ATTACKS}`,
@@ -42,17 +52,8 @@ export default defineConfig({
     },
     // No retries: an escape that works every second time is an escape.
     { name: 'security', testMatch: ['security/*-escape.spec.ts', `security/${ATTACKS}`], retries: 0 },
-    {
-      name: 'browser',
-      testMatch: 'browser/**/*.spec.ts',
-      use: {
-        launchOptions: {
-          ...(chromium ? { executablePath: chromium } : {}),
-          // Containers run as root and have a small /dev/shm.
-          args: ['--no-sandbox', '--disable-dev-shm-usage'],
-        },
-      },
-    },
+    { name: 'browser', testMatch: 'browser/**/*.spec.ts', use: BROWSER },
+    { name: 'console', testMatch: 'console/**/*.spec.ts', use: BROWSER },
     // These tests wait for minutes until something is due.
     { name: 'clock', testMatch: 'clock/**/*.spec.ts' },
     // One worker: killing parts of several services at once would test the machine, not the recovery.

@@ -1,6 +1,4 @@
 import { describe, expect, test } from 'bun:test'
-import { readFile } from 'node:fs/promises'
-import { join } from 'node:path'
 import { requestTo, testApp } from '../test-app.ts'
 import { LINKS } from './routes.ts'
 
@@ -10,20 +8,12 @@ const get = (path: string, accept?: string, method = 'GET') =>
   requestTo(app, method, path, undefined, accept === undefined ? {} : { accept })
 
 describe('the root address', () => {
-  test('serves browsers a public page without external content', async () => {
-    const page = await get('/', BROWSER)
-    expect([page.status, page.headers.get('content-type')]).toEqual([200, 'text/html; charset=utf-8'])
-    expect(page.headers.get('content-security-policy')).toStartWith("default-src 'self';")
-    expect(page.headers.get('vary')).toContain('Accept')
-    const html = await page.text()
-    expect(html).not.toMatch(/https?:\/\/|<style|style="|<script| on\w+="/)
-    const targets = [...html.matchAll(/(?:href|src)="([^"]+)"/g)].map(([, target = '']) => `/${target}`)
-    for (const target of targets) expect([target, (await get(target)).status]).toEqual([target, 200])
-    for (const link of Object.values(LINKS)) expect(targets).toContain(link)
-    const css = await readFile(join(import.meta.dirname, 'page', 'home.css'), 'utf8')
-    expect(css).not.toMatch(/url\(|@import/)
+  test('leads browsers to the console', async () => {
+    const answer = await get('/', BROWSER)
+    expect([answer.status, answer.headers.get('location')]).toEqual([302, 'console'])
+    expect(answer.headers.get('vary')).toContain('Accept')
   })
-  test('serves other clients JSON with the same links', async () => {
+  test('serves other clients JSON with the addresses of all parts', async () => {
     for (const accept of [undefined, '*/*', 'application/json', 'text/html;q=0.1, application/json']) {
       const answer = await get('/', accept)
       expect([answer.status, answer.headers.get('content-type')]).toEqual([
@@ -34,7 +24,7 @@ describe('the root address', () => {
     }
   })
   test('supports HEAD and refuses POST', async () => {
-    expect((await get('/', BROWSER, 'HEAD')).headers.get('content-type')).toBe('text/html; charset=utf-8')
+    expect((await get('/', BROWSER, 'HEAD')).status).toBe(302)
     expect((await get('/', '*/*', 'HEAD')).headers.get('content-type')).toStartWith('application/json')
     expect((await get('/', '*/*', 'POST')).status).toBe(401)
   })

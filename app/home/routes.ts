@@ -1,14 +1,9 @@
-import { join } from 'node:path'
 import { Elysia } from 'elysia'
-import { makeStaticFiles } from '../core/static-files.ts'
 import { prefers } from '../http/accept.ts'
 
-/** Forbids inline scripts and styles, other origins, and frames. */
-const POLICY =
-  "default-src 'self'; object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-
-/** The links from `/`; the page contains the same. */
+/** The links from `/`. */
 export const LINKS = {
+  console: '/console',
   inspector: '/inspector',
   swagger: '/swagger',
   openapi: '/swagger/json',
@@ -16,21 +11,14 @@ export const LINKS = {
   metrics: '/metrics',
 }
 
-const PAGE = join(import.meta.dirname, 'page')
-
-/** The root address: a page for browsers, JSON for other clients. It is public and contains no data. */
-export const homeRoutes = () => {
-  const serve = makeStaticFiles(
-    { 'index.html': { path: join(PAGE, 'index.html') }, 'home.css': { path: join(PAGE, 'home.css') } },
-    POLICY,
-  )
-  return new Elysia({ strictPath: true })
-    .get('/', async ({ request, headers }) => {
-      const response = prefers(headers.accept, 'text/html', 'application/json')
-        ? await serve('index.html', request)
-        : Response.json({ service: 'sluice', links: LINKS })
-      response.headers.set('vary', 'Accept, Origin')
-      return response
-    })
-    .get('/home.css', ({ request }) => serve('home.css', request))
-}
+/** The root address: the console for browsers, JSON for other clients. It is public and contains no data. */
+export const homeRoutes = () =>
+  new Elysia({ strictPath: true }).get('/', ({ headers }) => {
+    const isBrowser = prefers(headers.accept, 'text/html', 'application/json')
+    // The location is relative, so that it also works below the path of a proxy.
+    const response = isBrowser
+      ? new Response(null, { status: 302, headers: { location: 'console' } })
+      : Response.json({ service: 'sluice', links: LINKS })
+    response.headers.set('vary', 'Accept, Origin')
+    return response
+  })

@@ -4,8 +4,9 @@ import { join } from 'node:path'
 import type { SourceFile } from './architecture.ts'
 
 const ROOT = join(import.meta.dirname, '..', '..')
-const FOLDERS = 'app,bench,drizzle,e2e,examples,inspector,lake,machines,proto,sidecars,tools,workers,.setup'
-const GENERATED = /^(proto\/gen|drizzle\/migrations)\/|(^|\/)node_modules\//
+const FOLDERS =
+  'app,bench,console,drizzle,e2e,examples,inspector,lake,machines,proto,sidecars,tools,workers,.setup'
+const GENERATED = /^(proto\/gen|drizzle\/migrations|console\/dist)\/|(^|\/)node_modules\//
 const FOR_TESTS =
   /\.(test|spec|interop|child)\.ts$|(^|\/)(test-[\w-]+|testing|suite)\.ts$|^(e2e|bench|examples|tools|workers\/simulation)\//
 
@@ -24,7 +25,10 @@ const POSTGRES_INTERNALS = /\b(query|statement)\.(handler|cancelled|active)\b|\b
 const LONG_FUNCTIONS_LIMIT = 10
 const LONG_FUNCTION = /biome-ignore lint\/complexity\/noExcessiveLinesPerFunction: \S/
 
-const transpiler = new Bun.Transpiler({ loader: 'ts', target: 'bun' })
+const transpilers = {
+  ts: new Bun.Transpiler({ loader: 'ts', target: 'bun' }),
+  tsx: new Bun.Transpiler({ loader: 'tsx', target: 'browser' }),
+}
 
 /** Returns every violation as `path: fault; what to do instead`. */
 export function structureProblems(files: readonly SourceFile[]): string[] {
@@ -32,9 +36,12 @@ export function structureProblems(files: readonly SourceFile[]): string[] {
     ({ path, source }) => !FOR_TESTS.test(path) && !/from 'bun:test'/.test(source),
   )
   const found = production.flatMap(({ path, source }) => {
-    const isTypeScript = path.endsWith('.ts')
     // Code without comments and types.
-    const code = isTypeScript ? transpiler.transformSync(source) : source
+    const code = path.endsWith('.tsx')
+      ? transpilers.tsx.transformSync(source)
+      : path.endsWith('.ts')
+        ? transpilers.ts.transformSync(source)
+        : source
     const hasSql = !STORE.test(path) && /^(app|workers)\//.test(path) && SQL.test(code)
     return [
       ...(hasSql ? [`${path}: contains SQL; move the statement to the store of its slice`] : []),
@@ -54,7 +61,7 @@ export function structureProblems(files: readonly SourceFile[]): string[] {
 
 /** Reads all hand-written TypeScript and JavaScript. */
 export async function sourceFiles(): Promise<SourceFile[]> {
-  const paths = [...new Bun.Glob(`{${FOLDERS}}/**/*.{ts,js,mjs}`).scanSync({ cwd: ROOT, dot: true })]
+  const paths = [...new Bun.Glob(`{${FOLDERS}}/**/*.{ts,tsx,js,mjs}`).scanSync({ cwd: ROOT, dot: true })]
   return Promise.all(
     paths
       .filter((path) => !GENERATED.test(path))

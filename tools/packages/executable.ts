@@ -24,7 +24,7 @@ const DUCKDB = `node_modules/@duckdb/node-bindings-${process.platform}-${process
  */
 const BESIDE = [
   'LICENSE',
-  'app/home/page/*',
+  'console/dist/*',
   'app/swagger/page/*',
   'inspector/*.{html,css,js,svg}',
   'drizzle/migrations/**/*',

@@ -11,7 +11,7 @@ const root = join(import.meta.dirname, '..', '..')
 const REPORTING_MS = 15_000
 
 export type ProjectOptions = {
-  project: 'api' | 'browser' | 'clock' | 'faults' | 'security'
+  project: 'api' | 'browser' | 'clock' | 'console' | 'faults' | 'security'
   /** Runs only the files whose names end with one of these texts. */
   files?: string[]
   limitMs: number

@@ -1,0 +1,43 @@
+import { useSyncExternalStore } from 'react'
+import { absolute, relative } from './format.ts'
+
+// The time of day has one door in the console, too: this file.
+
+const TICK_MS = 5_000
+const listeners = new Set<() => void>()
+let current = new Date()
+let timer: ReturnType<typeof setInterval> | undefined
+
+function subscribe(listener: () => void) {
+  listeners.add(listener)
+  timer ??= setInterval(() => {
+    current = new Date()
+    for (const each of listeners) each()
+  }, TICK_MS)
+  return () => {
+    listeners.delete(listener)
+    if (listeners.size > 0) return
+    clearInterval(timer)
+    timer = undefined
+  }
+}
+
+/** The present time, renewed every 5 seconds. */
+export const useNow = (): Date => useSyncExternalStore(subscribe, () => current)
+
+export const now = (): Date => new Date()
+
+/** A time as people read it, with the exact time in its title. */
+export function Time({ at, exact = false }: { at: string | null | undefined; exact?: boolean }) {
+  const present = useNow()
+  if (!at) return <span className="muted">–</span>
+  const date = new Date(at)
+  const text = exact
+    ? absolute(date)
+    : relative(date, date > present && date.getTime() - present.getTime() < TICK_MS ? date : present)
+  return (
+    <time dateTime={at} title={absolute(date)}>
+      {text}
+    </time>
+  )
+}

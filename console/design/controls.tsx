@@ -1,0 +1,227 @@
+import { type ComponentProps, type ReactNode, useId, useState } from 'react'
+import { Icon, type IconName } from './icons.tsx'
+
+export interface ButtonProps extends ComponentProps<'button'> {
+  kind?: 'plain' | 'primary' | 'danger' | 'quiet'
+  size?: 'medium' | 'small'
+  icon?: IconName
+}
+
+export function Button({ kind = 'plain', size = 'medium', icon, children, ...rest }: ButtonProps) {
+  return (
+    <button
+      type="button"
+      {...rest}
+      className={`button ${rest.className ?? ''}`}
+      data-kind={kind}
+      data-size={size}
+    >
+      {icon && <Icon name={icon} />}
+      {children}
+    </button>
+  )
+}
+
+/** A button that shows an icon only. `label` is its name for everyone who does not see it. */
+export function IconButton({
+  icon,
+  label,
+  kind = 'quiet',
+  size = 'medium',
+  ...rest
+}: Omit<ButtonProps, 'children' | 'icon'> & { icon: IconName; label: string }) {
+  return (
+    <button
+      type="button"
+      {...rest}
+      className={`button icon-button ${rest.className ?? ''}`}
+      data-kind={kind}
+      data-size={size}
+      aria-label={label}
+      title={rest.title ?? label}
+    >
+      <Icon name={icon} />
+    </button>
+  )
+}
+
+interface FieldProps {
+  label: string
+  hint?: ReactNode
+  /** The fault of the present value. */
+  problem?: string | null | undefined
+}
+
+/** A labelled text field. */
+export function TextField({ label, hint, problem, ...rest }: FieldProps & ComponentProps<'input'>) {
+  const id = useId()
+  return (
+    <label className="field">
+      <span>{label}</span>
+      <input
+        {...rest}
+        className="input"
+        aria-invalid={problem ? true : undefined}
+        aria-describedby={hint || problem ? id : undefined}
+      />
+      <FieldNote id={id} hint={hint} problem={problem} />
+    </label>
+  )
+}
+
+export function TextArea({ label, hint, problem, ...rest }: FieldProps & ComponentProps<'textarea'>) {
+  const id = useId()
+  return (
+    <label className="field">
+      <span>{label}</span>
+      <textarea
+        {...rest}
+        className={`input ${rest.className ?? ''}`}
+        aria-describedby={hint || problem ? id : undefined}
+      />
+      <FieldNote id={id} hint={hint} problem={problem} />
+    </label>
+  )
+}
+
+function FieldNote({
+  id,
+  hint,
+  problem,
+}: {
+  id: string
+  hint: ReactNode
+  problem: string | null | undefined
+}) {
+  if (problem)
+    return (
+      <small id={id} role="alert">
+        {problem}
+      </small>
+    )
+  return hint ? <small id={id}>{hint}</small> : null
+}
+
+export interface Choice {
+  value: string
+  label: string
+}
+
+/** A labelled list of choices. Without `isLabelShown`, only assistive technology gets the label. */
+export function Select({
+  label,
+  choices,
+  value,
+  onChange,
+  isLabelShown = true,
+  disabled = false,
+}: {
+  label: string
+  choices: readonly Choice[]
+  value: string
+  onChange: (value: string) => void
+  isLabelShown?: boolean
+  disabled?: boolean
+}) {
+  return (
+    <label className="field">
+      <span className={isLabelShown ? undefined : 'visually-hidden'}>{label}</span>
+      <select
+        className="input"
+        value={value}
+        disabled={disabled}
+        onChange={(event) => onChange(event.target.value)}
+      >
+        {choices.map((choice) => (
+          <option key={choice.value} value={choice.value}>
+            {choice.label}
+          </option>
+        ))}
+      </select>
+    </label>
+  )
+}
+
+export function Checkbox({ label, ...rest }: { label: ReactNode } & Omit<ComponentProps<'input'>, 'type'>) {
+  return (
+    <label className="check">
+      <input type="checkbox" {...rest} />
+      <span>{label}</span>
+    </label>
+  )
+}
+
+/** Text that filters a list. `label` names the list. */
+export function SearchField({
+  label,
+  value,
+  onChange,
+}: {
+  label: string
+  value: string
+  onChange: (value: string) => void
+}) {
+  return (
+    <div className="search-field">
+      <Icon name="search" />
+      <input
+        className="input"
+        type="search"
+        aria-label={label}
+        placeholder={label}
+        value={value}
+        onChange={(event) => onChange(event.target.value)}
+        spellCheck={false}
+        autoComplete="off"
+        data-search
+      />
+    </div>
+  )
+}
+
+/** Buttons of which exactly one is chosen. */
+export function Segments<Value extends string>({
+  label,
+  choices,
+  value,
+  onChange,
+}: {
+  label: string
+  choices: readonly { value: Value; label: string }[]
+  value: Value
+  onChange: (value: Value) => void
+}) {
+  return (
+    <div className="segments" role="group" aria-label={label}>
+      {choices.map((choice) => (
+        <button
+          type="button"
+          key={choice.value}
+          aria-pressed={choice.value === value}
+          onClick={() => onChange(choice.value)}
+        >
+          {choice.label}
+        </button>
+      ))}
+    </div>
+  )
+}
+
+const SHOWN_MS = 1_500
+
+/** Copies a text to the clipboard. */
+export function CopyButton({ text, label = 'Copy' }: { text: string; label?: string }) {
+  const [isDone, setDone] = useState(false)
+  const copy = async () => {
+    await navigator.clipboard.writeText(text)
+    setDone(true)
+    setTimeout(() => setDone(false), SHOWN_MS)
+  }
+  return (
+    <Button size="small" kind="quiet" icon={isDone ? 'check' : 'copy'} onClick={() => void copy()}>
+      {isDone ? 'Copied' : label}
+    </Button>
+  )
+}
+
+export const Kbd = ({ children }: { children: ReactNode }) => <kbd className="kbd">{children}</kbd>

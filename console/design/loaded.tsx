@@ -1,0 +1,106 @@
+import type { UseQueryResult } from '@tanstack/react-query'
+import { type ReactNode, useEffect, useState } from 'react'
+import { ApiError, messageOf } from '../api/errors.ts'
+import { Button } from './controls.tsx'
+import type { IconName } from './icons.tsx'
+import { Empty, Notice, Skeleton } from './surfaces.tsx'
+
+/** A quick answer shows no skeleton. */
+const QUICK_MS = 150
+/** A slow answer says that it is slow. */
+const SLOW_MS = 5_000
+
+/**
+ * What a query gives: a skeleton, the designed state of its error, or its data. Data that was loaded once stays visible while a
+ * later request fails, with a notice above it.
+ */
+export function Loaded<Data>({
+  query,
+  lines,
+  children,
+}: {
+  query: UseQueryResult<Data>
+  lines?: number
+  children: (data: Data) => ReactNode
+}) {
+  const retry = () => void query.refetch()
+  if (query.data !== undefined)
+    return (
+      <>
+        {query.isError && (
+          <Notice
+            tone="warn"
+            actions={
+              <Button size="small" onClick={retry}>
+                Try again
+              </Button>
+            }
+          >
+            This may be out of date: {messageOf(query.error)}
+          </Notice>
+        )}
+        {children(query.data)}
+      </>
+    )
+  if (query.isError) return <ErrorState error={query.error} retry={retry} />
+  return <Waiting lines={lines} />
+}
+
+export function Waiting({ lines }: { lines?: number | undefined }) {
+  const [phase, setPhase] = useState<'quick' | 'waiting' | 'slow'>('quick')
+  useEffect(() => {
+    const timers = [
+      setTimeout(() => setPhase('waiting'), QUICK_MS),
+      setTimeout(() => setPhase('slow'), SLOW_MS),
+    ]
+    return () => timers.forEach(clearTimeout)
+  }, [])
+  if (phase === 'quick') return null
+  return (
+    <div>
+      <Skeleton lines={lines ?? 4} />
+      {phase === 'slow' && <p className="muted card-body">The service is slow to answer. Still waiting…</p>}
+    </div>
+  )
+}
+
+interface Design {
+  icon: IconName
+  title: string
+  text: string
+}
+
+/** The state of a place whose data did not arrive. */
+export function ErrorState({ error, retry }: { error: unknown; retry?: () => void }) {
+  const { icon, title, text } = designOf(error)
+  return (
+    <div role="alert">
+      <Empty icon={icon} title={title} actions={retry && <Button onClick={retry}>Try again</Button>}>
+        {text}
+      </Empty>
+    </div>
+  )
+}
+
+function designOf(error: unknown): Design {
+  if (!(error instanceof ApiError))
+    return { icon: 'warn', title: 'This part of the page failed', text: messageOf(error) }
+  const { status, message, retryAfter } = error
+  if (error.isLost)
+    return {
+      icon: 'system',
+      title: 'No connection to the service',
+      text: 'The console tries again by itself. Check the network, and that the service runs.',
+    }
+  if (status === 403) return { icon: 'key', title: 'Not allowed', text: message }
+  if (status === 404) return { icon: 'search', title: 'Not found', text: message }
+  if (status === 429)
+    return {
+      icon: 'retention',
+      title: 'Too many requests',
+      text: retryAfter === null ? message : `The service accepts more requests in ${retryAfter} s.`,
+    }
+  if (status === 503) return { icon: 'system', title: 'Unavailable at the moment', text: message }
+  if (status >= 500) return { icon: 'warn', title: 'The service failed', text: message }
+  return { icon: 'warn', title: 'The request was refused', text: message }
+}

@@ -1,0 +1,83 @@
+import { useVirtualizer } from '@tanstack/react-virtual'
+import { type ReactNode, useEffect, useRef } from 'react'
+
+export interface VirtualColumn<Row> {
+  name: string
+  /** The width, as CSS grid writes it: `90px`, `minmax(120px, 1fr)`. */
+  width: string
+  cell: (row: Row) => ReactNode
+}
+
+const ROW_PX = 40
+/** Rows rendered beyond the visible ones. */
+const OVERSCAN = 8
+
+/**
+ * A list of any length: only visible rows exist in the page. `rowAt` returns undefined for a row that is not loaded yet;
+ * `onVisible` says which rows are needed.
+ */
+export function VirtualTable<Row>({
+  label,
+  columns,
+  total,
+  rowAt,
+  onVisible,
+}: {
+  label: string
+  columns: readonly VirtualColumn<Row>[]
+  total: number
+  rowAt: (index: number) => Row | undefined
+  onVisible?: (first: number, last: number) => void
+}) {
+  const scroller = useRef<HTMLDivElement>(null)
+  const virtualizer = useVirtualizer({
+    count: total,
+    getScrollElement: () => scroller.current,
+    estimateSize: () => ROW_PX,
+    overscan: OVERSCAN,
+  })
+  const items = virtualizer.getVirtualItems()
+  const first = items[0]?.index ?? 0
+  const last = items.at(-1)?.index ?? 0
+  useEffect(() => onVisible?.(first, last), [onVisible, first, last])
+  const style = { '--columns': columns.map(({ width }) => width).join(' ') } as React.CSSProperties
+  return (
+    <div
+      ref={scroller}
+      className="virtual"
+      style={style}
+      role="table"
+      aria-label={label}
+      aria-rowcount={total + 1}
+      tabIndex={0}
+    >
+      <div className="virtual-head" role="row" aria-rowindex={1}>
+        {columns.map(({ name }) => (
+          <span role="columnheader" key={name}>
+            {name}
+          </span>
+        ))}
+      </div>
+      <div role="rowgroup" style={{ height: virtualizer.getTotalSize(), position: 'relative' }}>
+        {items.map(({ index, start }) => {
+          const row = rowAt(index)
+          return (
+            <div
+              className="virtual-row"
+              role="row"
+              aria-rowindex={index + 2}
+              key={index}
+              style={{ position: 'absolute', top: 0, left: 0, right: 0, transform: `translateY(${start}px)` }}
+            >
+              {columns.map(({ name, cell }) => (
+                <span role="cell" key={name}>
+                  {row === undefined ? '…' : cell(row)}
+                </span>
+              ))}
+            </div>
+          )
+        })}
+      </div>
+    </div>
+  )
+}

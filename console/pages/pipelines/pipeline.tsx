@@ -1,0 +1,9 @@
+import { Empty, Page } from '../../design/surfaces.tsx'
+
+export default function Planned() {
+  return (
+    <Page title="pipeline">
+      <Empty icon="more" title="This page is not built yet" />
+    </Page>
+  )
+}

@@ -1,0 +1,122 @@
+import { useQuery } from '@tanstack/react-query'
+import { useNavigate } from '@tanstack/react-router'
+import { useId, useState } from 'react'
+import { api, ok } from '../api/client.ts'
+import { Icon, type IconName } from '../design/icons.tsx'
+import { Dialog } from '../design/overlay.tsx'
+import { PLACES } from './places.ts'
+import { chooseTheme } from './theme.ts'
+
+interface Command {
+  id: string
+  label: string
+  hint: string
+  icon: IconName
+  run: () => void
+}
+
+/** Commands and pipelines that are shown at once. */
+const SHOWN = 12
+
+/** Finds a place, a pipeline, a table or a command by its name. */
+export function Palette({ isOpen, onClose }: { isOpen: boolean; onClose: () => void }) {
+  return (
+    <Dialog title="Search and commands" isOpen={isOpen} onClose={onClose}>
+      <PaletteList onClose={onClose} />
+    </Dialog>
+  )
+}
+
+function PaletteList({ onClose }: { onClose: () => void }) {
+  const [text, setText] = useState('')
+  const [chosen, setChosen] = useState(0)
+  const listId = useId()
+  const commands = useCommands(text)
+  const active = Math.min(chosen, commands.length - 1)
+  const run = (command: Command | undefined) => {
+    if (command === undefined) return
+    onClose()
+    command.run()
+  }
+  return (
+    <div className="palette">
+      <input
+        role="combobox"
+        aria-label="Search for a page, a pipeline or a command"
+        aria-expanded="true"
+        aria-controls={listId}
+        aria-activedescendant={commands[active] && `${listId}-${active}`}
+        placeholder="Page, pipeline or command"
+        spellCheck={false}
+        autoComplete="off"
+        value={text}
+        onChange={(event) => {
+          setText(event.target.value)
+          setChosen(0)
+        }}
+        onKeyDown={(event) => {
+          if (event.key === 'ArrowDown') setChosen(Math.min(active + 1, commands.length - 1))
+          else if (event.key === 'ArrowUp') setChosen(Math.max(active - 1, 0))
+          else if (event.key === 'Enter') run(commands[active])
+          else return
+          event.preventDefault()
+        }}
+      />
+      <ul id={listId} role="listbox" aria-label="Results">
+        {commands.map((command, index) => (
+          <li
+            key={command.id}
+            id={`${listId}-${index}`}
+            role="option"
+            aria-selected={index === active}
+            onMouseMove={() => setChosen(index)}
+            onClick={() => run(command)}
+          >
+            <Icon name={command.icon} />
+            <span className="ellipsis">{command.label}</span>
+            <small>{command.hint}</small>
+          </li>
+        ))}
+      </ul>
+      {commands.length === 0 && <p className="muted">Nothing has this name.</p>}
+    </div>
+  )
+}
+
+function useCommands(text: string): Command[] {
+  const navigate = useNavigate()
+  const search = text.trim()
+  const { data } = useQuery({
+    queryKey: ['palette', search],
+    queryFn: () => ok(api.pipelines.get({ query: { search, limit: String(SHOWN) } })),
+    enabled: search !== '',
+    placeholderData: (before) => before,
+  })
+  const fixed: Command[] = [
+    ...PLACES.map(({ path, label, icon, key }) => ({
+      id: path,
+      label,
+      hint: `g ${key}`,
+      icon,
+      run: () => void navigate({ to: path }),
+    })),
+    ...(['light', 'dark', 'auto'] as const).map((theme) => ({
+      id: `theme-${theme}`,
+      label: theme === 'auto' ? 'Colours of the system' : `${theme === 'dark' ? 'Dark' : 'Light'} colours`,
+      hint: 'theme',
+      icon: theme === 'dark' ? ('moon' as const) : ('sun' as const),
+      run: () => chooseTheme(theme),
+    })),
+  ]
+  const found: Command[] = (search === '' ? [] : (data?.pipelines ?? [])).map(
+    ({ namespace, layer, name }) => ({
+      id: `${namespace}.${layer}.${name}`,
+      label: `${namespace}.${layer}.${name}`,
+      hint: 'pipeline',
+      icon: 'pipelines',
+      run: () => void navigate({ to: '/pipelines/$ns/$layer/$name', params: { ns: namespace, layer, name } }),
+    }),
+  )
+  const matching = fixed.filter(({ label }) => label.toLowerCase().includes(search.toLowerCase()))
+  return [...matching, ...found].slice(0, SHOWN + PLACES.length)
+}

@@ -1,0 +1,140 @@
+import { useIsFetching, useQueryClient } from '@tanstack/react-query'
+import { Link, Outlet, useRouterState } from '@tanstack/react-router'
+import { useCallback, useEffect, useState } from 'react'
+import { ApiError } from '../api/errors.ts'
+import { ROOT } from '../api/request.ts'
+import { hasCredential, signOut } from '../api/session.ts'
+import { Button, IconButton, Kbd } from '../design/controls.tsx'
+import { Icon } from '../design/icons.tsx'
+import { Toasts } from '../design/toasts.tsx'
+import { KeysHelp } from './help.tsx'
+import { useShellKeys } from './keys.ts'
+import { Palette } from './palette.tsx'
+import { GROUPS, PLACES } from './places.ts'
+import { SignIn } from './sign-in.tsx'
+import { chooseTheme, useIsDark } from './theme.ts'
+
+/** The frame around every page. */
+export function Shell() {
+  const [isPaletteOpen, setPaletteOpen] = useState(false)
+  const [isHelpOpen, setHelpOpen] = useState(false)
+  const [isMenuOpen, setMenuOpen] = useState(false)
+  const openPalette = useCallback(() => setPaletteOpen(true), [])
+  const openHelp = useCallback(() => setHelpOpen(true), [])
+  useShellKeys({ openPalette, openHelp })
+  const path = useRouterState({ select: (state) => state.location.pathname })
+  useEffect(() => setMenuOpen(false), [path])
+  return (
+    <div className="shell">
+      <a className="skip" href="#content">
+        Skip to the content
+      </a>
+      <Side isOpen={isMenuOpen} openPalette={openPalette} openHelp={openHelp} />
+      <div className="main">
+        <header className="top">
+          <IconButton
+            icon={isMenuOpen ? 'close' : 'menu'}
+            label={isMenuOpen ? 'Close the menu' : 'Open the menu'}
+            aria-expanded={isMenuOpen}
+            onClick={() => setMenuOpen(!isMenuOpen)}
+          />
+          <Brand />
+          <span className="grow" />
+          <IconButton icon="search" label="Search and commands" onClick={openPalette} />
+        </header>
+        <Lost />
+        <main id="content" tabIndex={-1}>
+          <Outlet />
+        </main>
+      </div>
+      <Palette isOpen={isPaletteOpen} onClose={() => setPaletteOpen(false)} />
+      <KeysHelp isOpen={isHelpOpen} onClose={() => setHelpOpen(false)} />
+      <SignIn />
+      <Toasts />
+    </div>
+  )
+}
+
+const Brand = () => (
+  <Link to="/" className="brand">
+    <Icon name="lake" size={22} />
+    Sluice
+  </Link>
+)
+
+function Side({
+  isOpen,
+  openPalette,
+  openHelp,
+}: {
+  isOpen: boolean
+  openPalette: () => void
+  openHelp: () => void
+}) {
+  const isDark = useIsDark()
+  return (
+    <nav className="side" data-open={isOpen} aria-label="Console">
+      <Brand />
+      <Button className="palette-trigger" size="small" onClick={openPalette}>
+        <span className="row">
+          <Icon name="search" /> Search
+        </span>
+        <Kbd>Ctrl K</Kbd>
+      </Button>
+      {Object.entries(GROUPS).map(([group, label]) => (
+        <section key={group}>
+          <h2>{label}</h2>
+          <ul>
+            {PLACES.filter((place) => place.group === group).map(({ path, label, icon }) => (
+              <li key={path}>
+                <Link to={path} activeOptions={{ exact: path === '/' }}>
+                  <Icon name={icon} />
+                  {label}
+                </Link>
+              </li>
+            ))}
+          </ul>
+        </section>
+      ))}
+      <footer>
+        <a className="row" href={new URL('inspector', ROOT).href}>
+          <Icon name="external" /> Statecharts
+        </a>
+        <a className="row" href={new URL('swagger', ROOT).href}>
+          <Icon name="external" /> API
+        </a>
+        <span className="row">
+          <IconButton
+            icon={isDark ? 'sun' : 'moon'}
+            label={isDark ? 'Light colours' : 'Dark colours'}
+            onClick={() => chooseTheme(isDark ? 'light' : 'dark')}
+          />
+          <Button kind="quiet" size="small" onClick={openHelp}>
+            <Kbd>?</Kbd> Keys
+          </Button>
+          {hasCredential() && <IconButton icon="key" label="Forget the key of this tab" onClick={signOut} />}
+        </span>
+      </footer>
+    </nav>
+  )
+}
+
+/** Says that the service does not answer, while any request waits for it. */
+function Lost() {
+  const client = useQueryClient()
+  const isFetching = useIsFetching()
+  const isLost = client
+    .getQueryCache()
+    .getAll()
+    .some(({ state }) => {
+      const reason = state.error ?? state.fetchFailureReason
+      return reason instanceof ApiError && reason.isLost && state.dataUpdatedAt <= state.errorUpdatedAt
+    })
+  if (!isLost) return null
+  return (
+    <p className="lost" role="status">
+      No connection to the service.{' '}
+      {isFetching > 0 ? 'Trying again…' : 'The pages show what was loaded before.'}
+    </p>
+  )
+}

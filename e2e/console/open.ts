@@ -1,0 +1,51 @@
+// Helpers of the console's browser tests.
+import AxeBuilder from '@axe-core/playwright'
+import { expect, type Page } from '@playwright/test'
+
+/** Opens a page of the console. Returns a list that collects faults: requests to other origins, errors and policy violations. */
+export async function openConsole(page: Page, baseURL: string | undefined, path = '/'): Promise<string[]> {
+  const faults: string[] = []
+  const origin = new URL(baseURL ?? '').origin
+  page.on('request', (request) => {
+    const { origin: asked, protocol } = new URL(request.url())
+    if (protocol !== 'data:' && protocol !== 'blob:' && asked !== origin) faults.push(request.url())
+  })
+  page.on('console', (message) => message.type() === 'error' && faults.push(message.text()))
+  page.on('pageerror', (error) => faults.push(error.message))
+  await page.addInitScript(() =>
+    addEventListener('securitypolicyviolation', (event) => {
+      const { violatedDirective, blockedURI } = event as SecurityPolicyViolationEvent
+      console.error(`policy: ${violatedDirective} ${blockedURI}`)
+    }),
+  )
+  await page.goto(new URL(`/console${path}`, baseURL).href)
+  return faults
+}
+
+const SIZES = [
+  { width: 1440, height: 900 },
+  { width: 390, height: 844 },
+]
+
+/**
+ * Expects that axe finds no violation in the present page, in light and dark, wide and narrow, and that the narrow page does not
+ * scroll sideways. With `SHOTS` set to a folder, keeps a picture of each.
+ */
+export async function expectAccessible(page: Page, name: string): Promise<void> {
+  for (const scheme of ['light', 'dark'] as const)
+    for (const size of SIZES) {
+      await page.emulateMedia({ colorScheme: scheme, reducedMotion: 'reduce' })
+      await page.setViewportSize(size)
+      const { violations } = await new AxeBuilder({ page })
+        .withTags(['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa'])
+        .analyze()
+      const found = violations.map(({ id, nodes }) => `${id}: ${nodes.map(({ html }) => html).join(' ')}`)
+      expect(found, `${name}, ${scheme}, ${size.width} px`).toEqual([])
+      const overflow = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth)
+      expect(overflow, `${name} at ${size.width} px is too wide`).toBeLessThanOrEqual(0)
+      if (process.env.SHOTS)
+        await page.screenshot({ path: `${process.env.SHOTS}/${name}-${scheme}-${size.width}.png` })
+    }
+  await page.emulateMedia({ colorScheme: 'light' })
+  await page.setViewportSize({ width: 1440, height: 900 })
+}
