@@ -1,6 +1,6 @@
 /**
  * Installs missing software, with only Node and npm: first the pinned Bun from npm into `.bun/`, then the dependencies of
- * `bun.lock`, then the bundle of the console. Runs before each npm script. When everything is done, it only reads files.
+ * `bun.lock`. Then it bundles the console. Runs before each npm script. When everything is done, it only reads files.
  */
 import { execFileSync, spawnSync } from 'node:child_process'
 import { createHash } from 'node:crypto'

@@ -28,8 +28,8 @@ const SIZES = [
 ]
 
 /**
- * Expects that axe finds no violation in the present page, in light and dark, wide and narrow, and that the narrow page does not
- * scroll sideways. With `SHOTS` set to a folder, keeps a picture of each.
+ * Expects that axe finds no violation in the present page, in light and dark, wide and narrow. The page must not scroll
+ * sideways. With `SHOTS` set to a folder, keeps a picture of each.
  */
 export async function expectAccessible(page: Page, name: string): Promise<void> {
   for (const scheme of ['light', 'dark'] as const)

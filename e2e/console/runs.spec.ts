@@ -3,7 +3,7 @@ import { newNamespace, publishedPipeline } from '../resources.ts'
 import { runToSuccess } from '../runs.ts'
 import { expectAccessible, openConsole } from './open.ts'
 
-test('the list of runs shows the newest run and keeps its filter in the address', async ({
+test('the list shows the newest run and keeps its filter in the address', async ({
   page,
   request,
   baseURL,

@@ -2,7 +2,7 @@ import { expect, test } from 'bun:test'
 import { circlesOf, folderCirclesOf, heavyImportsOfWorkers, importsOf, violationsOf } from './architecture.ts'
 import { sourceFiles } from './structure.ts'
 
-const files = (await sourceFiles()).filter(({ path }) => path.endsWith('.ts'))
+const files = (await sourceFiles()).filter(({ path }) => /\.tsx?$/.test(path))
 
 test('every import goes from a higher layer to a lower one', () => {
   expect(files.length).toBeGreaterThan(20)
@@ -53,6 +53,8 @@ test.each([
   ['workers/threads/loop.ts', `import { makeServer } from '../../app/server.ts'`, 'stand above services'],
   ['sidecars/runner/engine.ts', `import { limits } from '../../app/limits.ts'`, 'over RPC'],
   ['e2e/runs.spec.ts', `import { runs } from '../../drizzle/schema/run.ts'`, 'speak HTTP'],
+  ['console/api/client.ts', `import { runRoutes } from '../../app/runs/routes.ts'`, 'import types only'],
+  ['console/design/format.ts', `const now = new Date()`, 'take a Clock'],
   ['app/server.ts', `import './main.ts'`, 'start it by path'],
   ['app/runs/service.ts', `const file = Bun.file('x')`, 'node: modules'],
   ['lake/cache.ts', `import { Database } from 'bun:sqlite'`, 'node: modules'],

@@ -9,7 +9,7 @@ export type Import = { specifier: string; isTypeOnly: boolean }
 
 /** Entry files. Threads and processes start by path, so no file imports an entry file. Entry files may import anything. */
 const ENTRY =
-  /^(app\/main(-node|-deno)?|workers\/main|workers\/[\w-]+\.worker|workers\/simulation\/main|sidecars\/[\w-]+\/main|examples\/demo|bench\/main)\.ts$/
+  /^(app\/main(-node|-deno)?|workers\/main|workers\/[\w-]+\.worker|workers\/simulation\/main|sidecars\/[\w-]+\/main|console\/build|examples\/demo|bench\/main)\.ts$/
 /**
  * Files for tests. They may import from every layer, and may read time, randomness and environment. So may all files that
  * import `bun:test`.
@@ -46,6 +46,7 @@ const ARROWS: Record<string, { mayImport: string[]; insteadOf: string }> = {
     insteadOf: 'a sidecar gets everything over RPC or the catalog API',
   },
   inspector: { mayImport: [], insteadOf: 'the page talks HTTP' },
+  console: { mayImport: ['app'], insteadOf: 'the console talks HTTP' },
   e2e: { mayImport: [], insteadOf: 'end-to-end tests speak HTTP' },
   examples: { mayImport: ['proto'], insteadOf: 'examples speak HTTP, and plugins the protocol' },
 }
@@ -54,7 +55,8 @@ const MACHINE_PACKAGES = /^(xstate|croner)(\/|$)/
 const TOO_HEAVY_FOR_WORKERS = /^(elysia|@elysiajs\/|@aws-sdk\/|apache-arrow)/
 
 /** Files that may read time, randomness and the environment. */
-const DOORS = /^(app\/core\/(config|clock|ids)\.ts$|sidecars\/|e2e\/|bench\/|examples\/)/
+const DOORS =
+  /^(app\/core\/(config|clock|ids)\.ts$|console\/(design\/clock\.tsx|build\.ts)$|sidecars\/|e2e\/|bench\/|examples\/)/
 const OUTSIDE = [
   {
     pattern: /\bDate\.now\(|\bnew Date\b(?!\s*\([^)])/,
@@ -78,8 +80,12 @@ export function violationsOf(file: SourceFile): string[] {
   const found: string[] = []
   const report = (what: string, instead: string) => found.push(`${path}: ${what}; ${instead}`)
 
-  for (const { specifier } of importsOf(file.source)) {
+  for (const { specifier, isTypeOnly } of importsOf(file.source)) {
     const target = resolveImport(path, specifier)
+    if (layer === 'console' && target !== undefined && layerOf(target) !== layer) {
+      if (!isTypeOnly) report(`imports ${target}`, 'the console talks HTTP: import types only')
+      continue
+    }
     if (target === undefined) {
       if (layer === 'machines' && !isTest && !MACHINE_PACKAGES.test(specifier))
         report(`imports ${specifier}`, 'machines import xstate and croner only')
@@ -200,7 +206,11 @@ export function importsOf(source: string): Import[] {
   }))
 }
 
-const transpiler = new Bun.Transpiler({ loader: 'ts', target: 'bun' })
+const transpilers = {
+  ts: new Bun.Transpiler({ loader: 'ts', target: 'bun' }),
+  tsx: new Bun.Transpiler({ loader: 'tsx', target: 'bun' }),
+}
 
 /** The executable code of a file, without comments and types. */
-const codeOf = ({ source }: SourceFile) => transpiler.transformSync(source)
+export const codeOf = ({ path, source }: SourceFile) =>
+  transpilers[path.endsWith('.tsx') ? 'tsx' : 'ts'].transformSync(source)

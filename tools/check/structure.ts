@@ -1,7 +1,7 @@
 /** Rules about the text of files: the place of SQL, the permitted members of libraries, and the length of functions. */
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import type { SourceFile } from './architecture.ts'
+import { codeOf, type SourceFile } from './architecture.ts'
 
 const ROOT = join(import.meta.dirname, '..', '..')
 const FOLDERS =
@@ -25,11 +25,6 @@ const POSTGRES_INTERNALS = /\b(query|statement)\.(handler|cancelled|active)\b|\b
 const LONG_FUNCTIONS_LIMIT = 10
 const LONG_FUNCTION = /biome-ignore lint\/complexity\/noExcessiveLinesPerFunction: \S/
 
-const transpilers = {
-  ts: new Bun.Transpiler({ loader: 'ts', target: 'bun' }),
-  tsx: new Bun.Transpiler({ loader: 'tsx', target: 'browser' }),
-}
-
 /** Returns every violation as `path: fault; what to do instead`. */
 export function structureProblems(files: readonly SourceFile[]): string[] {
   const production = files.filter(
@@ -37,11 +32,7 @@ export function structureProblems(files: readonly SourceFile[]): string[] {
   )
   const found = production.flatMap(({ path, source }) => {
     // Code without comments and types.
-    const code = path.endsWith('.tsx')
-      ? transpilers.tsx.transformSync(source)
-      : path.endsWith('.ts')
-        ? transpilers.ts.transformSync(source)
-        : source
+    const code = /\.tsx?$/.test(path) ? codeOf({ path, source }) : source
     const hasSql = !STORE.test(path) && /^(app|workers)\//.test(path) && SQL.test(code)
     return [
       ...(hasSql ? [`${path}: contains SQL; move the statement to the store of its slice`] : []),
