@@ -1,5 +1,5 @@
 // Joins two tables that are larger than the memory of the engine, as runs of the service. ROWS is the number of rows of each
-// side (20 million unless it is set; a row has 144 bytes without compression). MEMORY is the limit of the engine, and TEMP that
+// side (20 million unless it is set; a row has 144 bytes without compression). MEMORY is the limit of the engine, and SPILL that
 // of its temporary files. The checksum of the join equals the one that DuckDB computes without a join.
 import { DuckDBInstance } from '@duckdb/node-api'
 import { startService } from '../tools/test/service.ts'
@@ -7,7 +7,7 @@ import { clientOf } from './client.ts'
 
 const ROWS = Number(process.env.ROWS ?? 20_000_000)
 const MEMORY = process.env.MEMORY ?? '1GB'
-const TEMP = process.env.TEMP ?? '16GB'
+const TEMP = process.env.SPILL ?? '16GB'
 /** A key of 8 bytes, a payload of 128 bytes, and a number of 8 bytes. */
 const ROW_BYTES = 144
 /** A prime that does not divide ROWS, so that multiples of it visit each key once, in a scattered order. */

@@ -1,0 +1,146 @@
+import { expect, type Page, test } from '@playwright/test'
+import { startOwnService } from '../own-service.ts'
+import { newNamespace, publishedPipeline } from '../resources.ts'
+import { expectAccessible, openConsole } from './open.ts'
+
+const API = '**/api/v1/**'
+
+/** The first request for the list of runs is answered in this way, all others by the service. */
+const answerRuns = (page: Page, status: number, headers: Record<string, string> = {}) =>
+  page.route('**/api/v1/runs?**', (route) =>
+    route.fulfill({
+      status,
+      headers,
+      json: { error: { code: 'X', type: 'X', message: `made up ${status}` } },
+    }),
+  )
+
+test('keys open the help, the palette and every place', async ({ page, request, baseURL }) => {
+  const namespace = await newNamespace(request)
+  const { layer, name } = await publishedPipeline(request, 'select 1 as n', { namespace })
+  const faults = await openConsole(page, baseURL, '/runs')
+  await expect(page.getByRole('heading', { name: 'Runs' })).toBeVisible()
+  await page.keyboard.press('?')
+  await expect(page.getByRole('dialog', { name: 'Keys' })).toBeVisible()
+  await expectAccessible(page, 'keys')
+  await page.keyboard.press('Escape')
+  await page.keyboard.press('g')
+  await page.keyboard.press('s')
+  await expect(page).toHaveURL(/\/console\/system$/)
+  await page.keyboard.press('Control+k')
+  await page.getByRole('combobox').fill(name)
+  await expect(page.getByRole('option', { name: `${namespace}.${layer}.${name}` })).toBeVisible()
+  await expectAccessible(page, 'palette')
+  await page.keyboard.press('Enter')
+  await expect(page).toHaveURL(new RegExp(`/pipelines/${namespace}/${layer}/${name}`))
+  expect(faults).toEqual([])
+})
+
+test('a narrow page has its navigation behind a button', async ({ page, baseURL }) => {
+  await page.setViewportSize({ width: 390, height: 844 })
+  await openConsole(page, baseURL, '/runs')
+  await expect(page.getByRole('link', { name: 'Lineage' })).toBeHidden()
+  await page.getByRole('button', { name: 'Open the menu' }).click()
+  await page.getByRole('link', { name: 'Lineage' }).click()
+  await expect(page).toHaveURL(/\/lineage$/)
+  await expect(page.getByRole('link', { name: 'Lineage' })).toBeHidden()
+})
+
+test('the chosen colours stay after a reload', async ({ page, baseURL }) => {
+  await openConsole(page, baseURL, '/runs')
+  await page.getByRole('button', { name: 'Dark colours' }).click()
+  await page.reload()
+  await expect(page.locator('html')).toHaveAttribute('data-theme', 'dark')
+})
+
+for (const [status, title] of [
+  [403, 'Not allowed'],
+  [404, 'Not found'],
+  [429, 'Too many requests'],
+  [500, 'The service failed'],
+  [503, 'Unavailable at the moment'],
+] as const)
+  test(`an answer with status ${status} has a state of its own`, async ({ page, baseURL }) => {
+    await answerRuns(page, status, status === 429 ? { 'retry-after': '1' } : {})
+    await openConsole(page, baseURL, '/runs')
+    await expect(page.getByRole('heading', { name: title })).toBeVisible()
+    await expectAccessible(page, `state-${status}`)
+    const repeated = page.waitForRequest('**/api/v1/runs?**')
+    await page.getByRole('button', { name: 'Try again' }).click()
+    await repeated
+    await page.unroute('**/api/v1/runs?**')
+    await expect(page.getByRole('heading', { name: title })).toBeHidden()
+  })
+
+test('a lost connection is named and heals by itself', async ({ page, baseURL }) => {
+  await openConsole(page, baseURL, '/runs')
+  await expect(page.getByRole('heading', { name: 'Runs', exact: true })).toBeVisible()
+  await page.route(API, (route) => route.abort())
+  await expect(page.getByText('No connection to the service.')).toBeVisible()
+  await expectAccessible(page, 'state-lost')
+  await page.unroute(API)
+  await expect(page.getByText('No connection to the service.')).toBeHidden()
+})
+
+test('a slow answer shows that the console still waits', async ({ page, baseURL }) => {
+  let answer = () => {}
+  const isAnswered = new Promise<void>((resolve) => {
+    answer = resolve
+  })
+  await page.route('**/api/v1/runs?**', async (route) => {
+    await isAnswered
+    await route.continue()
+  })
+  await openConsole(page, baseURL, '/runs')
+  await expect(page.getByRole('status', { name: 'Loading' })).toBeVisible()
+  await expect(page.getByText('The service is slow to answer.')).toBeVisible()
+  await expectAccessible(page, 'state-slow')
+  answer()
+  await expect(page.getByText('The service is slow to answer.')).toBeHidden()
+})
+
+test('an unknown address leads back to the overview', async ({ page, baseURL }) => {
+  await openConsole(page, baseURL, '/no/such/page')
+  await expect(page.getByText('The console has no such page')).toBeVisible()
+  await page.getByRole('link', { name: 'Go to the overview' }).click()
+  await expect(page).toHaveURL(/\/console\/?$/)
+})
+
+test('a service with keys asks once and keeps the key in the tab', async ({ page, context }) => {
+  const key = 'console-key-0123456789'
+  const service = await startOwnService({ PLATFORM_API_KEY: key })
+  try {
+    await openConsole(page, service.url, '/runs')
+    const dialog = page.getByRole('dialog')
+    await expect(dialog).toContainText('This installation requires a credential')
+    await expectAccessible(page, 'sign-in')
+    await dialog.getByLabel('API key or access token').fill('wrong-key-0123456789')
+    await dialog.getByRole('button', { name: 'Continue' }).click()
+    await expect(dialog).toContainText('The service refused this key or token.')
+    await dialog.getByLabel('API key or access token').fill(key)
+    await dialog.getByRole('button', { name: 'Continue' }).click()
+    await expect(dialog).toBeHidden()
+    expect(page.url()).not.toContain(key)
+    const stored = await page.evaluate(() => JSON.stringify([{ ...localStorage }, document.cookie]))
+    expect(stored).not.toContain(key)
+    const other = await context.newPage()
+    await openConsole(other, service.url, '/runs')
+    await expect(other.getByRole('dialog')).toBeVisible()
+    await page.getByRole('button', { name: 'Forget the key of this tab' }).click()
+    await expect(page.getByRole('dialog')).toBeVisible()
+  } finally {
+    await service.stop()
+  }
+})
+
+test('the first load is small and the page is soon ready', async ({ page, baseURL }) => {
+  let bytes = 0
+  page.on('response', async (response) => {
+    if (response.url().includes('/console')) bytes += (await response.request().sizes()).responseBodySize
+  })
+  await openConsole(page, baseURL, '/runs')
+  await expect(page.getByRole('heading', { name: 'Runs', exact: true })).toBeVisible()
+  await page.waitForLoadState('networkidle')
+  expect(bytes).toBeGreaterThan(50_000)
+  expect(bytes).toBeLessThan(300_000)
+})
