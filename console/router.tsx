@@ -28,7 +28,6 @@ const page = <const Path extends string>(
 
 const routeTree = root.addChildren([
   page('/', () => import('./pages/overview/overview.tsx')),
-  page('/welcome', () => import('./pages/overview/welcome.tsx')),
   page('/pipelines', () => import('./pages/pipelines/list.tsx')),
   page('/pipelines/$ns/$layer/$name', () => import('./pages/pipelines/pipeline.tsx')),
   page('/runs', () => import('./pages/runs/list.tsx')),

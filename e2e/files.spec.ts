@@ -208,6 +208,11 @@ test('a file has an ETag, and a matching If-None-Match is 304', async ({ request
     expect([again.status(), again.headers().etag, await again.text()]).toEqual([304, etag, ''])
   }
   expect((await request.get(url, { headers: { 'if-none-match': '"other"' } })).status()).toBe(200)
+  await request.put(url, { data: { content: 'a later text' } })
+  const earlier = await request.get(url, { params: { version_id } })
+  expect([(await earlier.json()).version_id, earlier.headers().etag]).toEqual([version_id, etag])
+  for (const [wrong, status] of [['no-such-version', 404], ['..%2F..%2Fx', 400], ['a/b', 400]] as const)
+    await expectError(await request.get(`${url}?version_id=${wrong}`), status)
   for (const bad of ['x', ',', '"a" "b"', `${etag}, x`])
     await expectError(await request.get(url, { headers: { 'if-none-match': bad } }), 400, /^If-None-Match: /)
   const nothing = `${path}/default/notes/${fresh('nothing')}.md`

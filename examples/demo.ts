@@ -86,6 +86,7 @@ async function tour(base: string) {
   const done = `Done in ${durationText(performance.now())}`
   if (isOnce) return print(`${done}.`)
   print(`${done}. Look around:`)
+  print(`  ${base}/console   look at runs, tables, lineage, and change them`)
   print(`  ${base}/swagger   try every operation of the API`)
   print(`  ${base}/inspector   states and history of each run`)
   print(`  curl ${base}/api/v1/query --json '{"sql": "select count(*) from silver.flights"}'`)

@@ -33,7 +33,7 @@ export const consoleRoutes = () =>
 
 /** The page. Its references are relative, so that it also works below the path of a proxy. */
 async function page(request: Request): Promise<Response> {
-  const { script, style } = JSON.parse(await readFile(join(DIST, 'manifest.json'), 'utf8'))
+  const { script, style, workers } = JSON.parse(await readFile(join(DIST, 'manifest.json'), 'utf8'))
   const nonce = randomBytes(16).toString('base64')
   const depth = targetOf(request.url).path.split('/').length - 3
   const assets = `${depth < 0 ? 'console/' : '../'.repeat(depth)}assets`
@@ -44,6 +44,7 @@ async function page(request: Request): Promise<Response> {
     <meta name="viewport" content="width=device-width, initial-scale=1" />
     <meta name="color-scheme" content="light dark" />
     <meta name="style-nonce" content="${nonce}" />
+    <meta name="layout-worker" content="${workers.layout}" />
     <title>Sluice</title>
     <link rel="icon" type="image/svg+xml" href="${assets}/../../inspector/icon.svg" />
     <link rel="stylesheet" href="${assets}/${style}" />

@@ -23,6 +23,7 @@ import {
   FileWritten,
   NoContent,
   NotModified,
+  ReadFileQuery,
   UploadFile,
   WriteFile,
 } from './schema.ts'
@@ -76,9 +77,11 @@ export const fileRoutes = (files: FileService, mayWrite: MayWriteFile = async ()
     )
     .get(
       '/*',
-      async ({ params, headers, set, status }) => {
-        const { versionId, content } = await files.read(pathFromUrl(params['*']), (version) =>
-          clientHasVersion(headers, version),
+      async ({ params, query, headers, set, status }) => {
+        const { versionId, content } = await files.read(
+          pathFromUrl(params['*']),
+          (version) => clientHasVersion(headers, version),
+          query.version_id,
         )
         set.headers.etag = entityTag(versionId)
         // Clients revalidate each time; an unchanged file is answered without its content.
@@ -87,13 +90,14 @@ export const fileRoutes = (files: FileService, mayWrite: MayWriteFile = async ()
       },
       {
         headers: ReadConditions,
+        query: ReadFileQuery,
         response: { 200: FileContent, 304: NotModified, 400: ErrorBody, 404: ErrorBody, 413: ErrorBody },
         detail: {
           operationId: 'readFile',
           summary: 'Read a file',
           tags,
           description:
-            'Returns the newest version of the file. Content that is not UTF-8 text is encoded as base64. `ETag` is the version id in quotes.',
+            'Returns the newest version of the file, or the one that `version_id` names. Content that is not UTF-8 text is encoded as base64. `ETag` is the version id in quotes.',
         },
       },
     )

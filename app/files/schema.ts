@@ -35,6 +35,16 @@ export const FileQuery = t.Composite([
 ])
 export type FileQuery = typeof FileQuery.static
 
+export const ReadFileQuery = t.Object({
+  version_id: t.Optional(
+    t.String({
+      pattern: '^[\\w.-]{1,256}$',
+      description:
+        'Reads this version of the file instead of the newest, for example one that a publish has pinned',
+    }),
+  ),
+})
+
 export const FileEntry = t.Object(
   {
     path: Path,

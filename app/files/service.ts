@@ -84,8 +84,8 @@ export function makeFileService({ sql, objects, fileWritten }: FileDeps) {
     },
 
     /** `content` is null when the reader already has this version. */
-    async read(path: string, isKnown: (versionId: string) => boolean = () => false) {
-      const found = await objects.get(path)
+    async read(path: string, isKnown: (versionId: string) => boolean = () => false, version?: string) {
+      const found = await objects.get(path, version)
       if (found === null) throw notFound(`file ${path}`)
       const { versionId, size, modified } = found
       if (isKnown(versionId)) {

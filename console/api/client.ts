@@ -68,5 +68,8 @@ export async function ok<Data>(call: Promise<Answer<Data>>): Promise<NonNullable
   throw errorOf(answer.status, value, answer.response?.headers ?? null)
 }
 
+export type LayerName = 'bronze' | 'silver' | 'gold'
+export const LAYERS: readonly LayerName[] = ['bronze', 'silver', 'gold']
+
 /** A path parameter that may contain any character. */
 export const segment = (text: string): string => encodeURIComponent(text)

@@ -1,9 +1,171 @@
-import { Empty, Page } from '../../design/surfaces.tsx'
+import { useQuery } from '@tanstack/react-query'
+import { useState } from 'react'
+import { api, ok } from '../../api/client.ts'
+import { queryClient } from '../../api/queries.ts'
+import { accepted, authorizedFetch, ROOT } from '../../api/request.ts'
+import { hasCredential, signOut } from '../../api/session.ts'
+import { Time } from '../../design/clock.tsx'
+import { Button, IconButton, Segments, TextField } from '../../design/controls.tsx'
+import { Loaded } from '../../design/loaded.tsx'
+import { FormDialog } from '../../design/overlay.tsx'
+import { Card, Facts, Page } from '../../design/surfaces.tsx'
+import { Table } from '../../design/table.tsx'
+import { chooseTheme, type Theme, useTheme } from '../../shell/theme.ts'
 
-export default function Planned() {
+const THEMES: readonly { value: Theme; label: string }[] = [
+  { value: 'auto', label: 'System' },
+  { value: 'light', label: 'Light' },
+  { value: 'dark', label: 'Dark' },
+]
+
+/** This installation, this browser, and the namespaces. */
+export default function Settings() {
+  const theme = useTheme()
   return (
-    <Page title="settings">
-      <Empty icon="more" title="This page is not built yet" />
+    <Page title="Settings">
+      <div className="run-grid">
+        <Card title="This browser">
+          <Facts
+            facts={[
+              [
+                'Colours',
+                <Segments
+                  key="theme"
+                  label="Colours"
+                  value={theme}
+                  choices={THEMES}
+                  onChange={chooseTheme}
+                />,
+              ],
+              [
+                'Credential',
+                hasCredential() ? (
+                  <Button key="key" size="small" icon="key" onClick={signOut}>
+                    Forget the key of this tab
+                  </Button>
+                ) : (
+                  'none in this tab'
+                ),
+              ],
+            ]}
+          />
+        </Card>
+        <Card title="This installation">
+          <Installation />
+        </Card>
+      </div>
+      <Namespaces />
     </Page>
+  )
+}
+
+interface Build {
+  version: string
+  git_commit: string
+  build_time: string
+}
+
+function Installation() {
+  const features = useQuery({ queryKey: ['features'], queryFn: () => ok(api.features.get()) })
+  const build = useQuery({
+    queryKey: ['build'],
+    queryFn: async (): Promise<Build> =>
+      (await accepted(await authorizedFetch(new URL('health/live', ROOT)))).json(),
+  })
+  return (
+    <Loaded query={features}>
+      {({ edition, plugins, license }) => (
+        <Facts
+          facts={[
+            ['Edition', edition],
+            ['Version', build.data?.version ?? '…'],
+            ['Commit', <code key="commit">{build.data?.git_commit.slice(0, 12)}</code>],
+            ...(license
+              ? ([['Licence', `${license.type}, until ${license.expires_at.slice(0, 10)}`]] as const)
+              : []),
+            ...Object.entries(plugins).map(
+              ([name, plugin]) => [`Plugin ${name}`, plugin.enabled ? 'on' : 'off'] as const,
+            ),
+          ]}
+        />
+      )}
+    </Loaded>
+  )
+}
+
+function Namespaces() {
+  const [isCreating, setCreating] = useState(false)
+  const [removed, setRemoved] = useState<string | null>(null)
+  const [form, setForm] = useState({ name: '', description: '' })
+  const query = useQuery({ queryKey: ['namespaces'], queryFn: () => ok(api.namespaces.get({ query: {} })) })
+  const refresh = () => queryClient.invalidateQueries({ queryKey: ['namespaces'] })
+  return (
+    <Card
+      title="Namespaces"
+      isFlush
+      actions={
+        <Button size="small" icon="plus" onClick={() => setCreating(true)}>
+          New namespace
+        </Button>
+      }
+    >
+      <Loaded query={query}>
+        {({ namespaces }) => (
+          <Table
+            label="Namespaces"
+            rows={namespaces}
+            keyOf={({ id }) => id}
+            columns={[
+              { name: 'Name', cell: ({ name }) => <b>{name}</b> },
+              {
+                name: 'Description',
+                cell: ({ description }) => description || <span className="muted">–</span>,
+              },
+              { name: 'Owner', cell: ({ owner }) => owner ?? '–' },
+              { name: 'Made', cell: (namespace) => <Time at={namespace.created_at} /> },
+              {
+                name: 'Actions',
+                cell: ({ name }) => (
+                  <IconButton
+                    icon="cross"
+                    size="small"
+                    label={`Delete ${name}`}
+                    onClick={() => setRemoved(name)}
+                  />
+                ),
+              },
+            ]}
+          />
+        )}
+      </Loaded>
+      <FormDialog
+        title="New namespace"
+        isOpen={isCreating}
+        onClose={() => setCreating(false)}
+        submitLabel="Create"
+        submit={() => ok(api.namespaces.post(form)).then(refresh)}
+      >
+        <TextField
+          label="Name"
+          required
+          value={form.name}
+          onChange={(event) => setForm({ ...form, name: event.target.value })}
+        />
+        <TextField
+          label="Description"
+          value={form.description}
+          onChange={(event) => setForm({ ...form, description: event.target.value })}
+        />
+      </FormDialog>
+      <FormDialog
+        title={`Delete the namespace ${removed}`}
+        description="Only an empty namespace can be deleted."
+        isOpen={removed !== null}
+        onClose={() => setRemoved(null)}
+        submitLabel="Delete"
+        isDangerous
+        submit={() => ok(api.namespaces({ name: removed ?? '' }).delete()).then(refresh)}
+      />
+    </Card>
   )
 }

@@ -1,9 +1,127 @@
-import { Empty, Page } from '../../design/surfaces.tsx'
+import { useQuery } from '@tanstack/react-query'
+import { LIVE_MS } from '../../api/queries.ts'
+import { accepted, authorizedFetch, ROOT } from '../../api/request.ts'
+import { bytes, count, duration } from '../../design/format.ts'
+import { Loaded } from '../../design/loaded.tsx'
+import { Pill } from '../../design/status.tsx'
+import { Card, Empty, Facts, Page } from '../../design/surfaces.tsx'
+import { Table } from '../../design/table.tsx'
+import { type Sample, sampleOf, samplesIn, sumOf } from './metrics.ts'
 
-export default function Planned() {
+const PARTS = ['scheduler', 'triggers', 'reaper', 'maintenance'] as const
+
+/** The parts of the installation as the replica that answers sees them. */
+export default function System() {
+  const health = useQuery({
+    queryKey: ['health', 'full'],
+    queryFn: async () => (await authorizedFetch(new URL('health/ready', ROOT))).json() as Promise<Health>,
+    refetchInterval: LIVE_MS,
+  })
+  const metrics = useQuery({
+    queryKey: ['metrics'],
+    queryFn: async () =>
+      samplesIn(await (await accepted(await authorizedFetch(new URL('metrics', ROOT)))).text()),
+    refetchInterval: LIVE_MS,
+  })
   return (
-    <Page title="system">
-      <Empty icon="more" title="This page is not built yet" />
+    <Page title="System" subtitle="As the replica that answers sees it.">
+      <div className="run-grid">
+        <Card title="Parts">
+          <Loaded query={health}>{(found) => <Parts health={found} />}</Loaded>
+        </Card>
+        <Card title="Queue">
+          <Loaded query={metrics}>{(samples) => <Queue samples={samples} />}</Loaded>
+        </Card>
+        <Card title="Leadership of this replica">
+          <Loaded query={metrics}>{(samples) => <Leadership samples={samples} />}</Loaded>
+        </Card>
+      </div>
+      <Card title="Engines" isFlush>
+        <Loaded query={metrics}>{(samples) => <Engines samples={samples} />}</Loaded>
+      </Card>
     </Page>
+  )
+}
+
+interface Health {
+  status: string
+  services: Record<string, string>
+  python?: { sandbox: string; version: string } | null
+  engines?: Record<string, string>
+  details: Record<string, unknown>
+}
+
+const Parts = ({ health }: { health: Health }) => (
+  <Facts
+    facts={[
+      ...Object.entries(health.services).map(
+        ([name, state]) =>
+          [
+            name,
+            <span className="row" key={name}>
+              <Pill tone={state === 'healthy' ? 'good' : 'bad'}>{state}</Pill>
+              {typeof health.details[name] === 'string' && (
+                <span className="muted">{health.details[name]}</span>
+              )}
+            </span>,
+          ] as const,
+      ),
+      ...Object.entries(health.engines ?? {}).map(
+        ([name, sandbox]) => [`sandbox of ${name}`, sandbox] as const,
+      ),
+      ['Python', health.python ? `${health.python.version}, ${health.python.sandbox}` : 'not there'],
+    ]}
+  />
+)
+
+const Queue = ({ samples }: { samples: readonly Sample[] }) => (
+  <Facts
+    facts={[
+      ['Active runs', count(sumOf(samples, 'sluice_active_runs'))],
+      ['Oldest waiting run', duration(sumOf(samples, 'sluice_queue_age_seconds') * 1_000)],
+      ['Runs without a runner', count(sumOf(samples, 'sluice_runs_without_runner'))],
+      ['Lag of triggers', duration(sumOf(samples, 'sluice_trigger_lag_seconds') * 1_000)],
+    ]}
+  />
+)
+
+const Leadership = ({ samples }: { samples: readonly Sample[] }) => (
+  <Facts
+    facts={PARTS.map((role) => {
+      const leads = sampleOf(samples, 'sluice_leads', { role }) === 1
+      return [
+        role,
+        <Pill key={role} tone={leads ? 'good' : 'idle'}>
+          {leads ? 'leads' : 'follows'}
+        </Pill>,
+      ] as const
+    })}
+  />
+)
+
+function Engines({ samples }: { samples: readonly Sample[] }) {
+  const parts = samples.filter(({ name }) => name === 'sluice_engine_memory_bytes')
+  if (parts.length === 0) return <Empty icon="system" title="No engine has reported its memory" />
+  return (
+    <Table
+      label="Engines"
+      rows={parts}
+      keyOf={({ labels }) => labels.part ?? ''}
+      columns={[
+        { name: 'Part', cell: ({ labels }) => labels.part },
+        { name: 'Memory', isNumeric: true, cell: ({ value }) => bytes(value) },
+        {
+          name: 'Limit',
+          isNumeric: true,
+          cell: ({ labels }) => bytes(sampleOf(samples, 'sluice_engine_memory_limit_bytes', labels) ?? 0),
+        },
+        {
+          name: 'Fullest engine',
+          isNumeric: true,
+          cell: ({ labels }) =>
+            `${Math.round((sampleOf(samples, 'sluice_engine_memory_fullest_ratio', labels) ?? 0) * 100)} %`,
+        },
+      ]}
+    />
   )
 }

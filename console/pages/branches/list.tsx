@@ -1,9 +1,222 @@
-import { Empty, Page } from '../../design/surfaces.tsx'
+import { useQuery } from '@tanstack/react-query'
+import { Link, useNavigate } from '@tanstack/react-router'
+import { useState } from 'react'
+import { api, ok } from '../../api/client.ts'
+import { queryClient, SLOW_MS } from '../../api/queries.ts'
+import { Time } from '../../design/clock.tsx'
+import { Button, IconButton, SearchField, Select, TextField } from '../../design/controls.tsx'
+import { count } from '../../design/format.ts'
+import { Loaded } from '../../design/loaded.tsx'
+import { FormDialog } from '../../design/overlay.tsx'
+import { Status } from '../../design/status.tsx'
+import { Card, Empty, Page } from '../../design/surfaces.tsx'
+import { Pager, Table } from '../../design/table.tsx'
+import { performing } from '../../design/toasts.tsx'
+import { useFilters } from '../../shell/filters.ts'
 
-export default function Planned() {
+const PAGE_ROWS = 50
+const STATUSES = ['open', 'merged', 'deleted'] as const
+
+/** Branches of the lake, and tags. */
+export default function BranchList() {
+  const [filters, change] = useFilters()
+  const [isCreating, setCreating] = useState(false)
+  const { search = '' } = filters
+  const status = STATUSES.find((each) => each === (filters.status ?? 'open'))
+  const offset = Number(filters.offset ?? 0)
+  const query = useQuery({
+    queryKey: ['branches', 'list', status, search, offset],
+    queryFn: () =>
+      ok(
+        api.branches.get({
+          query: {
+            ...(status && { status }),
+            ...(search && { search }),
+            limit: String(PAGE_ROWS),
+            offset: String(offset),
+          },
+        }),
+      ),
+    refetchInterval: SLOW_MS,
+    placeholderData: (before) => before,
+  })
   return (
-    <Page title="list">
-      <Empty icon="more" title="This page is not built yet" />
+    <Page
+      title="Branches"
+      subtitle="A branch shows the whole lake with changes of its own. Merging is atomic."
+      actions={
+        <Button kind="primary" icon="plus" onClick={() => setCreating(true)}>
+          New branch
+        </Button>
+      }
+    >
+      <Card
+        isFlush
+        actions={
+          <>
+            <SearchField
+              label="Search branches"
+              value={search}
+              onChange={(value) => change({ search: value, offset: '' })}
+            />
+            <Select
+              label="Status"
+              isLabelShown={false}
+              value={status ?? 'open'}
+              choices={STATUSES.map((value) => ({ value, label: value }))}
+              onChange={(value) => change({ status: value, offset: '' })}
+            />
+          </>
+        }
+      >
+        <Loaded query={query}>
+          {({ branches, total }) =>
+            branches.length === 0 ? (
+              <Empty icon="branches" title="No such branch">
+                Make a branch to try a change on real data without touching main.
+              </Empty>
+            ) : (
+              <>
+                <BranchTable branches={branches} />
+                <Pager
+                  offset={offset}
+                  limit={PAGE_ROWS}
+                  total={total}
+                  onOffset={(next) => change({ offset: next === 0 ? '' : String(next) })}
+                />
+              </>
+            )
+          }
+        </Loaded>
+      </Card>
+      <Tags />
+      <CreateBranch isOpen={isCreating} onClose={() => setCreating(false)} />
     </Page>
+  )
+}
+
+const listed = () => ok(api.branches.get({ query: {} }))
+type Branch = Awaited<ReturnType<typeof listed>>['branches'][number]
+
+const BranchTable = ({ branches }: { branches: readonly Branch[] }) => (
+  <Table
+    label="Branches"
+    rows={branches}
+    keyOf={({ name, created_at: at }) => `${name} ${at}`}
+    columns={[
+      {
+        name: 'Branch',
+        cell: ({ name, description }) => (
+          <>
+            <Link to="/branches/$branch" params={{ branch: name }}>
+              {name}
+            </Link>
+            {description && <div className="muted">{description}</div>}
+          </>
+        ),
+      },
+      { name: 'Status', cell: ({ status }) => <Status status={status} /> },
+      { name: 'Ahead', isNumeric: true, cell: (branch) => count(branch.commits_ahead) },
+      { name: 'Behind', isNumeric: true, cell: (branch) => count(branch.commits_behind) },
+      { name: 'Tables changed', isNumeric: true, cell: (branch) => count(branch.tables_changed) },
+      { name: 'Changed', cell: (branch) => <Time at={branch.updated_at} /> },
+    ]}
+  />
+)
+
+function CreateBranch({ isOpen, onClose }: { isOpen: boolean; onClose: () => void }) {
+  const navigate = useNavigate()
+  const [name, setName] = useState('')
+  const [commit, setCommit] = useState('')
+  const [description, setDescription] = useState('')
+  const create = async () => {
+    const body = { name, ...(commit && { as_of: Number(commit) }), ...(description && { description }) }
+    await ok(api.branches.post(body))
+    await queryClient.invalidateQueries({ queryKey: ['branches'] })
+    await navigate({ to: '/branches/$branch', params: { branch: name } })
+  }
+  return (
+    <FormDialog title="New branch" isOpen={isOpen} onClose={onClose} submitLabel="Create" submit={create}>
+      <TextField label="Name" required value={name} onChange={(event) => setName(event.target.value)} />
+      <TextField
+        label="Commit of main (optional)"
+        hint="Empty: the present state"
+        inputMode="numeric"
+        pattern="\d*"
+        value={commit}
+        onChange={(event) => setCommit(event.target.value)}
+      />
+      <TextField
+        label="Description"
+        value={description}
+        onChange={(event) => setDescription(event.target.value)}
+      />
+    </FormDialog>
+  )
+}
+
+/** Names of commits of main. */
+function Tags() {
+  const [isCreating, setCreating] = useState(false)
+  const [name, setName] = useState('')
+  const query = useQuery({ queryKey: ['tags'], queryFn: () => ok(api.tags.get({ query: {} })) })
+  const refresh = () => queryClient.invalidateQueries({ queryKey: ['tags'] })
+  return (
+    <Card
+      title="Tags"
+      isFlush
+      actions={
+        <Button size="small" icon="plus" onClick={() => setCreating(true)}>
+          New tag
+        </Button>
+      }
+    >
+      <Loaded query={query}>
+        {({ tags }) =>
+          tags.length === 0 ? (
+            <Empty icon="history" title="No tag">
+              A tag names a commit of main, so that queries can read it later.
+            </Empty>
+          ) : (
+            <Table
+              label="Tags"
+              rows={tags}
+              keyOf={(tag) => tag.name}
+              columns={[
+                { name: 'Tag', cell: (tag) => <b>{tag.name}</b> },
+                { name: 'Commit', isNumeric: true, cell: (tag) => tag.commit },
+                { name: 'Made', cell: (tag) => <Time at={tag.created_at} /> },
+                {
+                  name: 'Actions',
+                  cell: (tag) => (
+                    <IconButton
+                      icon="cross"
+                      size="small"
+                      label={`Delete the tag ${tag.name}`}
+                      onClick={() =>
+                        void performing(
+                          ok(api.tags({ name: tag.name }).delete()).then(refresh),
+                          'The tag is deleted',
+                        )
+                      }
+                    />
+                  ),
+                },
+              ]}
+            />
+          )
+        }
+      </Loaded>
+      <FormDialog
+        title="New tag"
+        description="It names the present commit of main."
+        isOpen={isCreating}
+        onClose={() => setCreating(false)}
+        submitLabel="Create"
+        submit={() => ok(api.tags.post({ name })).then(refresh)}
+      >
+        <TextField label="Name" required value={name} onChange={(event) => setName(event.target.value)} />
+      </FormDialog>
+    </Card>
   )
 }

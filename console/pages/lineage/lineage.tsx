@@ -1,9 +1,234 @@
-import { Empty, Page } from '../../design/surfaces.tsx'
+import { useQuery } from '@tanstack/react-query'
+import { Link } from '@tanstack/react-router'
+import { useMemo } from 'react'
+import { api, ok } from '../../api/client.ts'
+import { SLOW_MS } from '../../api/queries.ts'
+import { Button, SearchField, Segments } from '../../design/controls.tsx'
+import { bytes, count, counted } from '../../design/format.ts'
+import { Loaded } from '../../design/loaded.tsx'
+import { Status } from '../../design/status.tsx'
+import { Card, Empty, Facts, Page } from '../../design/surfaces.tsx'
+import { useFilters } from '../../shell/filters.ts'
+import { Graph } from './graph.tsx'
+import { layoutOf, reachable } from './layout.ts'
 
-export default function Planned() {
+const graphQuery = () => ok(api.lineage.get({ query: {} }))
+type LineageGraph = Awaited<ReturnType<typeof graphQuery>>
+export type LineageNode = LineageGraph['nodes'][number]
+
+/** Nodes in the list beside the drawing. The search finds the others. */
+const LISTED = 100
+
+export const titleOf = (node: LineageNode): string =>
+  node.type === 'landing_zone'
+    ? `${node.namespace}.${node.name}`
+    : `${node.namespace}.${node.layer}.${node.name}`
+
+/** How data flows: landing zones, pipelines and tables. */
+export default function Lineage() {
+  const query = useQuery({ queryKey: ['lineage'], queryFn: graphQuery, refetchInterval: SLOW_MS })
   return (
-    <Page title="lineage">
-      <Empty icon="more" title="This page is not built yet" />
+    <Page title="Lineage" subtitle="How data flows from files to tables." isWide>
+      <Loaded query={query}>
+        {(graph) =>
+          graph.nodes.length === 0 ? (
+            <Card>
+              <Empty icon="lineage" title="No pipeline yet">
+                The graph grows with each pipeline that reads a landing zone or a table.
+              </Empty>
+            </Card>
+          ) : (
+            <LineageView graph={graph} />
+          )
+        }
+      </Loaded>
     </Page>
+  )
+}
+
+function LineageView({ graph }: { graph: LineageGraph }) {
+  const [filters, change] = useFilters()
+  const { search = '', node: chosenId = '', focus = 'all', colour = 'run' } = filters
+  const chosen = graph.nodes.find(({ id }) => id === chosenId)
+  const shown = useMemo(() => {
+    if (chosenId === '' || focus === 'all') return graph
+    const kept = reachable(chosenId, graph.edges, focus === 'upstream' ? 'upstream' : 'downstream')
+    return {
+      nodes: graph.nodes.filter(({ id }) => kept.has(id)),
+      edges: graph.edges.filter(({ source, target }) => kept.has(source) && kept.has(target)),
+    }
+  }, [graph, chosenId, focus])
+  const places = useQuery({
+    queryKey: ['lineage', 'layout', shown.nodes.map(({ id }) => id).join(), shown.edges.length],
+    queryFn: () =>
+      layoutOf(
+        shown.nodes.map(({ id }) => id),
+        shown.edges,
+      ),
+    staleTime: Number.POSITIVE_INFINITY,
+  })
+  const matches = useMemo(
+    () => shown.nodes.filter((node) => titleOf(node).includes(search.toLowerCase())),
+    [shown, search],
+  )
+  const found = useMemo(() => new Set(search === '' ? [] : matches.map(({ id }) => id)), [matches, search])
+  return (
+    <div className="lineage">
+      <Card
+        isFlush
+        actions={
+          <>
+            <SearchField
+              label="Search nodes"
+              value={search}
+              onChange={(value) => change({ search: value })}
+            />
+            <Segments
+              label="Colours"
+              value={colour === 'tests' ? 'tests' : 'run'}
+              choices={[
+                { value: 'run', label: 'Last run' },
+                { value: 'tests', label: 'Tests' },
+              ]}
+              onChange={(value) => change({ colour: value })}
+            />
+            <span className="muted" role="status">
+              {counted(shown.nodes.length, 'node')}
+              {search !== '' && `, ${count(matches.length)} found`}
+            </span>
+          </>
+        }
+      >
+        <Loaded query={places} lines={10}>
+          {(layout) => (
+            <Graph
+              graph={shown}
+              places={layout}
+              chosen={chosenId}
+              found={found}
+              colour={colour === 'tests' ? 'tests' : 'run'}
+              onChoose={(id) => change({ node: id })}
+            />
+          )}
+        </Loaded>
+      </Card>
+      <div className="stack">
+        {chosen && (
+          <Details
+            node={chosen}
+            focus={focus}
+            onFocus={(value) => change({ focus: value === 'all' ? '' : value })}
+          />
+        )}
+        <Card title="Nodes" isFlush>
+          <ul className="nodes">
+            {matches.slice(0, LISTED).map((node) => (
+              <li key={node.id}>
+                <Button
+                  kind="quiet"
+                  size="small"
+                  aria-pressed={node.id === chosenId}
+                  onClick={() => change({ node: node.id })}
+                >
+                  <span className="ellipsis">{titleOf(node)}</span>
+                  <small className="muted">{node.type.replace('_', ' ')}</small>
+                </Button>
+              </li>
+            ))}
+          </ul>
+          {matches.length > LISTED && (
+            <p className="card-body muted">and {count(matches.length - LISTED)} more: search for them</p>
+          )}
+        </Card>
+      </div>
+    </div>
+  )
+}
+
+const FOCUSES = [
+  { value: 'all', label: 'All' },
+  { value: 'upstream', label: 'Upstream' },
+  { value: 'downstream', label: 'Downstream' },
+] as const
+
+function Details({
+  node,
+  focus,
+  onFocus,
+}: {
+  node: LineageNode
+  focus: string
+  onFocus: (focus: string) => void
+}) {
+  return (
+    <Card title={titleOf(node)}>
+      <div className="stack">
+        <Segments
+          label="Focus"
+          value={FOCUSES.find(({ value }) => value === focus)?.value ?? 'all'}
+          choices={FOCUSES}
+          onChange={onFocus}
+        />
+        <NodeFacts node={node} />
+      </div>
+    </Card>
+  )
+}
+
+function NodeFacts({ node }: { node: LineageNode }) {
+  const { namespace: ns, name } = node
+  if (node.type === 'landing_zone')
+    return (
+      <Facts
+        facts={[
+          ['Files', count(node.landing_info.file_count)],
+          [
+            'Open',
+            <Link key="zone" to="/landing-zones/$ns/$name" params={{ ns, name }}>
+              Landing zone
+            </Link>,
+          ],
+        ]}
+      />
+    )
+  const at = { ns, layer: node.layer, name }
+  if (node.type === 'table')
+    return (
+      <Facts
+        facts={[
+          ['Rows', node.table_stats === null ? 'no table on main' : count(node.table_stats.row_count)],
+          ['Size', node.table_stats === null ? '–' : bytes(node.table_stats.size_bytes)],
+          [
+            'Open',
+            <Link key="table" to="/lake/$ns/$layer/$name" params={at}>
+              Table
+            </Link>,
+          ],
+        ]}
+      />
+    )
+  const { latest_run: run, quality } = node
+  return (
+    <Facts
+      facts={[
+        [
+          'Last run',
+          run === null ? (
+            'never'
+          ) : (
+            <Link key="run" to="/runs/$id" params={{ id: run.id }}>
+              <Status status={run.status} />
+            </Link>
+          ),
+        ],
+        ['Tests', quality === null ? 'no result' : `${quality.passed} of ${quality.total} passed`],
+        [
+          'Open',
+          <Link key="pipeline" to="/pipelines/$ns/$layer/$name" params={at}>
+            Pipeline
+          </Link>,
+        ],
+      ]}
+    />
   )
 }

@@ -1,9 +1,180 @@
-import { Empty, Page } from '../../design/surfaces.tsx'
+import { useQuery } from '@tanstack/react-query'
+import { lazy, Suspense, useCallback, useMemo, useRef, useState } from 'react'
+import { api, ok } from '../../api/client.ts'
+import { ApiError, messageOf } from '../../api/errors.ts'
+import { SLOW_MS } from '../../api/queries.ts'
+import { Button, Select, TextField } from '../../design/controls.tsx'
+import { counted, duration } from '../../design/format.ts'
+import { Waiting } from '../../design/loaded.tsx'
+import { Card, Empty, Notice, Page } from '../../design/surfaces.tsx'
+import type { Problem } from '../../editor/code-editor.tsx'
+import { useFilters } from '../../shell/filters.ts'
+import { BranchSelect } from '../branches/branch-select.tsx'
+import { Remembered, remember } from './remembered.tsx'
+import { type Result, Results } from './results.tsx'
 
-export default function Planned() {
+const CodeEditor = lazy(() => import('../../editor/code-editor.tsx'))
+
+const LIMITS = ['1000', '10000', '100000']
+const FIRST = 'select 1 as one'
+
+interface Outcome {
+  sql: string
+  result: Result | null
+  error: unknown
+  isBusy: boolean
+}
+
+/** SQL on main, on a branch or on a past commit. Queries only read. */
+export default function QueryPage() {
+  const [filters, change] = useFilters()
+  const { branch = '', as_of: asOf = '', limit = '1000' } = filters
+  const [sql, setSql] = useState(filters.sql ?? FIRST)
+  const { outcome, execute, cancel } = useExecution({ branch, asOf, limit })
+  const run = () => execute(sql)
+  const explain = () => execute(`explain ${sql}`)
+  const schema = useSchema(branch)
+  const problems = useMemo(() => problemsOf(outcome.error), [outcome.error])
   return (
-    <Page title="query">
-      <Empty icon="more" title="This page is not built yet" />
+    <Page title="Query" subtitle="A query sees one commit of the lake." isWide>
+      <div className="query-page">
+        <div className="stack">
+          <Card
+            isFlush
+            actions={
+              <>
+                <Button kind="primary" size="small" icon="runs" disabled={outcome.isBusy} onClick={run}>
+                  Execute
+                </Button>
+                {outcome.isBusy ? (
+                  <Button size="small" onClick={cancel}>
+                    Cancel
+                  </Button>
+                ) : (
+                  <Button size="small" onClick={explain}>
+                    Explain
+                  </Button>
+                )}
+                <BranchSelect value={branch} onChange={(value) => change({ branch: value })} />
+                <Select
+                  label="Most rows"
+                  isLabelShown={false}
+                  value={limit}
+                  choices={LIMITS.map((value) => ({
+                    value,
+                    label: `${Number(value).toLocaleString('en')} rows`,
+                  }))}
+                  onChange={(value) => change({ limit: value })}
+                />
+                <div className="as-of">
+                  <TextField
+                    label="As of (commit, tag or time)"
+                    placeholder="now"
+                    value={asOf}
+                    onChange={(event) => change({ as_of: event.target.value })}
+                  />
+                </div>
+              </>
+            }
+          >
+            <Suspense fallback={<Waiting lines={6} />}>
+              <CodeEditor
+                label="SQL of the query"
+                language="sql"
+                value={sql}
+                onChange={setSql}
+                onRun={run}
+                problems={problems}
+                schema={schema}
+                minHeight="160px"
+                maxHeight="40vh"
+              />
+            </Suspense>
+          </Card>
+          <Shown outcome={outcome} />
+        </div>
+        <Remembered sql={sql} onOpen={setSql} />
+      </div>
     </Page>
   )
+}
+
+function Shown({ outcome: { result, error, isBusy, sql } }: { outcome: Outcome }) {
+  if (error !== null) return <Notice tone="bad">{messageOf(error)}</Notice>
+  if (result === null)
+    return (
+      <Card>
+        {isBusy ? <Waiting lines={8} /> : <Empty icon="query" title="Execute a query to see rows here" />}
+      </Card>
+    )
+  return (
+    <Card
+      title={counted(result.rows.length, 'row')}
+      actions={
+        <span className="muted" role="status">
+          {isBusy ? 'working…' : duration(result.duration_ms)}
+          {result.truncated && '; there are more rows'}
+        </span>
+      }
+    >
+      <Results key={sql} result={result} />
+    </Card>
+  )
+}
+
+/** Executes one query at a time. A new one ends the one before. */
+function useExecution({ branch, asOf, limit }: { branch: string; asOf: string; limit: string }) {
+  const [outcome, setOutcome] = useState<Outcome>({ sql: '', result: null, error: null, isBusy: false })
+  const running = useRef<AbortController | null>(null)
+  const execute = useCallback(
+    (sql: string) => {
+      running.current?.abort()
+      const own = new AbortController()
+      running.current = own
+      setOutcome((before) => ({ ...before, isBusy: true }))
+      const at = /^\d+$/.test(asOf) ? Number(asOf) : asOf
+      const body = { sql, limit: Number(limit), ...(branch && { branch }), ...(asOf && { as_of: at }) }
+      ok(api.query.post(body, { fetch: { signal: own.signal } }))
+        .then((result) => {
+          remember(sql)
+          if (running.current === own)
+            setOutcome({ sql, result: result as Result, error: null, isBusy: false })
+        })
+        .catch((error: unknown) => {
+          if (own.signal.aborted) setOutcome((before) => ({ ...before, isBusy: running.current !== own }))
+          else if (running.current === own) setOutcome({ sql, result: null, error, isBusy: false })
+        })
+    },
+    [branch, asOf, limit],
+  )
+  const cancel = () => {
+    running.current?.abort()
+    setOutcome((before) => ({ ...before, isBusy: false }))
+  }
+  return { outcome, execute, cancel }
+}
+
+function useSchema(branch: string): Record<string, string[]> {
+  const { data } = useQuery({
+    queryKey: ['tables', 'schema', branch],
+    queryFn: () => ok(api.schema.get({ query: branch ? { branch } : {} })),
+    refetchInterval: SLOW_MS,
+  })
+  return useMemo(
+    () =>
+      Object.fromEntries(
+        (data?.tables ?? []).map(({ layer, name, columns }) => [
+          `${layer}.${name}`,
+          columns.map((column) => column.name),
+        ]),
+      ),
+    [data],
+  )
+}
+
+/** The line that the service names, marked in the editor. */
+function problemsOf(error: unknown): readonly Problem[] {
+  if (!(error instanceof ApiError) || error.status !== 400) return []
+  const [, line] = /\bline (\d+)/i.exec(error.message) ?? []
+  return [{ line: Number(line ?? 1), message: error.message, severity: 'error' }]
 }

@@ -1,9 +1,192 @@
-import { Empty, Page } from '../../design/surfaces.tsx'
+import { useQuery } from '@tanstack/react-query'
+import { Link, useParams } from '@tanstack/react-router'
+import { useState } from 'react'
+import { api, type LayerName, ok } from '../../api/client.ts'
+import { LIVE_MS, queryClient } from '../../api/queries.ts'
+import { ROOT } from '../../api/request.ts'
+import { Time } from '../../design/clock.tsx'
+import { Button, TextField } from '../../design/controls.tsx'
+import { count, duration } from '../../design/format.ts'
+import { Loaded } from '../../design/loaded.tsx'
+import { FormDialog } from '../../design/overlay.tsx'
+import { Status } from '../../design/status.tsx'
+import { Card, Facts, Notice, Page } from '../../design/surfaces.tsx'
+import { performing } from '../../design/toasts.tsx'
+import { RunDiff } from './diff.tsx'
+import { RunLog } from './log.tsx'
+import { Timeline } from './timeline.tsx'
 
-export default function Planned() {
+const runQuery = (id: string) => () => ok(api.runs({ id }).get())
+export type Run = Awaited<ReturnType<ReturnType<typeof runQuery>>>
+
+const isOver = (run: Run | undefined) => run !== undefined && !['pending', 'running'].includes(run.status)
+
+/** One run: how far it is, what it says, what it changes, and what can be done with it. */
+export default function RunPage() {
+  const { id } = useParams({ from: '/runs/$id' })
+  const query = useQuery({
+    queryKey: ['runs', id],
+    queryFn: runQuery(id),
+    refetchInterval: ({ state }) => (isOver(state.data) ? false : LIVE_MS / 3),
+  })
+  const run = query.data
   return (
-    <Page title="run">
-      <Empty icon="more" title="This page is not built yet" />
+    <Page
+      title={run ? `Run of ${run.namespace}.${run.layer}.${run.pipeline}` : 'Run'}
+      crumbs={<Link to="/runs">Runs</Link>}
+      subtitle={<span className="mono">{id}</span>}
+      actions={run && <RunActions run={run} />}
+    >
+      <Loaded query={query}>{(loaded) => <RunDetails run={loaded} />}</Loaded>
     </Page>
+  )
+}
+
+function RunDetails({ run }: { run: Run }) {
+  const isReviewed = run.status === 'running' && run.phase === 'review'
+  return (
+    <div className="stack">
+      {run.error && <Notice tone="bad">{run.error}</Notice>}
+      {run.waiting_reason && <Notice tone="warn">Waits: {run.waiting_reason}</Notice>}
+      {isReviewed && (
+        <Notice tone="busy">
+          The run waits for a review. Look at its change below, then approve or reject it. Nothing reaches
+          main before.
+        </Notice>
+      )}
+      <div className="run-grid">
+        <Card title="Facts">
+          <RunFacts run={run} />
+        </Card>
+        <Card title="Phases">
+          <Timeline id={run.id} isOver={isOver(run)} />
+        </Card>
+      </div>
+      <RunDiff run={run} />
+      <RunLog id={run.id} />
+    </div>
+  )
+}
+
+function RunFacts({ run }: { run: Run }) {
+  const { namespace: ns, layer, pipeline: name } = run
+  return (
+    <Facts
+      facts={[
+        ['Status', <Status key="status" status={run.status} phase={run.phase} />],
+        [
+          'Pipeline',
+          <Link key="pipeline" to="/pipelines/$ns/$layer/$name" params={{ ns, layer, name }}>
+            {ns}.{layer}.{name}
+          </Link>,
+        ],
+        ['Code', run.draft ? 'the draft' : `version ${run.version_number ?? '–'}`],
+        ['Trigger', run.trigger],
+        ['Branch', run.branch],
+        ['Requested', <Time key="requested" at={run.created_at} exact />],
+        ['Started', <Time key="started" at={run.started_at} exact />],
+        ['Duration', run.duration_ms === null ? '–' : duration(run.duration_ms)],
+        ['Rows written', run.rows_written === null ? '–' : count(run.rows_written)],
+        ['Attempt', String(run.attempt)],
+        ['Read from', run.base_commit === null ? '–' : `commit ${run.base_commit} of main`],
+        ['Merged as', run.merged_commit === null ? '–' : `commit ${run.merged_commit}`],
+        [
+          'Statechart',
+          <a key="chart" href={new URL(`inspector#/run/${run.id}`, ROOT).href}>
+            Open in the inspector
+          </a>,
+        ],
+      ]}
+    />
+  )
+}
+
+type Asked = 'approve' | 'reject' | 'cancel' | null
+
+function RunActions({ run }: { run: Run }) {
+  const [asked, setAsked] = useState<Asked>(null)
+  const [message, setMessage] = useState('')
+  const refresh = () => queryClient.invalidateQueries({ queryKey: ['runs'] })
+  const close = () => {
+    setAsked(null)
+    setMessage('')
+  }
+  const { id, namespace, layer, pipeline, branch } = run
+  const again = () =>
+    performing(
+      ok(
+        api.runs.post(
+          {
+            namespace,
+            layer: layer as LayerName,
+            pipeline,
+            trigger: 'manual',
+            ...(branch !== 'main' && { branch }),
+            ...(run.draft && { draft: true }),
+          },
+          { headers: {} },
+        ),
+      ).then(refresh),
+      'The run was requested',
+    )
+  const isReviewed = run.status === 'running' && run.phase === 'review'
+  return (
+    <>
+      {isReviewed && (
+        <>
+          <Button kind="primary" icon="check" onClick={() => setAsked('approve')}>
+            Approve
+          </Button>
+          <Button kind="danger" icon="cross" onClick={() => setAsked('reject')}>
+            Reject
+          </Button>
+        </>
+      )}
+      {!isOver(run) && <Button onClick={() => setAsked('cancel')}>Cancel the run</Button>}
+      {isOver(run) && (
+        <Button icon="refresh" onClick={() => void again()}>
+          Run again
+        </Button>
+      )}
+      <FormDialog
+        title="Approve the change"
+        description="The run merges into main with the data that was tested."
+        isOpen={asked === 'approve'}
+        onClose={close}
+        submitLabel="Approve"
+        submit={() => ok(api.runs({ id }).approve.post(message === '' ? {} : { message })).then(refresh)}
+      >
+        <TextField
+          label="Note (optional)"
+          value={message}
+          onChange={(event) => setMessage(event.target.value)}
+        />
+      </FormDialog>
+      <FormDialog
+        title="Reject the change"
+        description="The run fails with this note, and main stays as it is."
+        isOpen={asked === 'reject'}
+        onClose={close}
+        submitLabel="Reject"
+        isDangerous
+        submit={() => ok(api.runs({ id }).reject.post({ message })).then(refresh)}
+      >
+        <TextField
+          label="Reason"
+          required
+          value={message}
+          onChange={(event) => setMessage(event.target.value)}
+        />
+      </FormDialog>
+      <FormDialog
+        title="Cancel the run"
+        description="The run stops and its branch is closed. Main stays as it is."
+        isOpen={asked === 'cancel'}
+        onClose={close}
+        submitLabel="Cancel the run"
+        isDangerous
+        submit={() => ok(api.runs({ id }).cancel.post()).then(refresh)}
+      />
+    </>
   )
 }

@@ -1,0 +1,251 @@
+import { useCallback, useEffect, useRef } from 'react'
+import { IconButton } from '../../design/controls.tsx'
+import { useIsDark } from '../../shell/theme.ts'
+import { type Edge, NODE, type Place } from './layout.ts'
+import type { LineageNode } from './lineage.tsx'
+
+interface Drawn {
+  graph: { nodes: readonly LineageNode[]; edges: readonly Edge[] }
+  places: ReadonlyMap<string, Place>
+  chosen: string
+  /** Nodes that a search has found. */
+  found: ReadonlySet<string>
+  colour: 'run' | 'tests'
+}
+
+interface View {
+  x: number
+  y: number
+  scale: number
+}
+
+const SCALE = { min: 0.02, max: 2.5 }
+/** Below this scale a node is a plain block: its text could not be read. */
+const TEXT_SCALE = 0.4
+
+/** The drawing of the graph on a canvas. Only what is visible is drawn. The list beside it has the same nodes for the keyboard. */
+export function Graph(props: Drawn & { onChoose: (id: string) => void }) {
+  const canvas = useRef<HTMLCanvasElement>(null)
+  const view = useRef<View | null>(null)
+  const frame = useRef(0)
+  const latest = useRef(props)
+  latest.current = props
+  const isDark = useIsDark()
+
+  const draw = useCallback(() => {
+    frame.current ||= requestAnimationFrame(() => {
+      frame.current = 0
+      if (canvas.current === null) return
+      view.current ??= fitted(canvas.current, latest.current.places)
+      paint(canvas.current, view.current, latest.current)
+    })
+  }, [])
+
+  useEffect(draw, [draw, isDark, props.graph, props.places, props.chosen, props.found, props.colour])
+  useEffect(() => {
+    view.current = null
+    draw()
+  }, [props.places])
+  useEffect(() => {
+    const element = canvas.current
+    if (element === null) return
+    const observer = new ResizeObserver(draw)
+    observer.observe(element)
+    const onWheel = (event: WheelEvent) => {
+      event.preventDefault()
+      zoom(view, event.deltaY < 0 ? 1.15 : 1 / 1.15, event.offsetX, event.offsetY)
+      draw()
+    }
+    element.addEventListener('wheel', onWheel, { passive: false })
+    return () => {
+      observer.disconnect()
+      element.removeEventListener('wheel', onWheel)
+      cancelAnimationFrame(frame.current)
+      frame.current = 0
+    }
+  }, [draw])
+
+  const moved = useRef(0)
+  const zoomBy = (factor: number) => {
+    const element = canvas.current
+    if (element === null) return
+    zoom(view, factor, element.clientWidth / 2, element.clientHeight / 2)
+    draw()
+  }
+  return (
+    <div className="graph">
+      <canvas
+        ref={canvas}
+        role="img"
+        aria-label={`Graph of ${props.graph.nodes.length} nodes and ${props.graph.edges.length} edges`}
+        onPointerDown={(event) => {
+          moved.current = 0
+          event.currentTarget.setPointerCapture(event.pointerId)
+        }}
+        onPointerMove={(event) => {
+          if (!event.currentTarget.hasPointerCapture(event.pointerId) || view.current === null) return
+          moved.current += Math.abs(event.movementX) + Math.abs(event.movementY)
+          view.current.x += event.movementX
+          view.current.y += event.movementY
+          draw()
+        }}
+        onPointerUp={({ nativeEvent: { offsetX, offsetY } }) => {
+          const id = moved.current < 5 ? nodeAt(view.current, latest.current, offsetX, offsetY) : null
+          if (id !== null) props.onChoose(id)
+        }}
+      />
+      <div className="graph-buttons">
+        <IconButton icon="plus" label="Zoom in" kind="plain" size="small" onClick={() => zoomBy(1.4)} />
+        <IconButton icon="down" label="Zoom out" kind="plain" size="small" onClick={() => zoomBy(1 / 1.4)} />
+        <IconButton
+          icon="refresh"
+          label="Show the whole graph"
+          kind="plain"
+          size="small"
+          onClick={() => {
+            view.current = null
+            draw()
+          }}
+        />
+      </div>
+    </div>
+  )
+}
+
+function zoom(view: { current: View | null }, factor: number, x: number, y: number): void {
+  if (view.current === null) return
+  const before = view.current.scale
+  const scale = Math.min(SCALE.max, Math.max(SCALE.min, before * factor))
+  const ratio = scale / before
+  view.current = { scale, x: x - (x - view.current.x) * ratio, y: y - (y - view.current.y) * ratio }
+}
+
+function fitted(canvas: HTMLCanvasElement, places: ReadonlyMap<string, Place>): View {
+  let [right, bottom] = [NODE.width, NODE.height]
+  for (const { x, y } of places.values()) {
+    right = Math.max(right, x + NODE.width)
+    bottom = Math.max(bottom, y + NODE.height)
+  }
+  const { clientWidth: width, clientHeight: height } = canvas
+  const scale = Math.min(1.1, Math.max(SCALE.min, 0.94 * Math.min(width / right, height / bottom)))
+  return { scale, x: (width - right * scale) / 2, y: (height - bottom * scale) / 2 }
+}
+
+function nodeAt(view: View | null, { graph, places }: Drawn, x: number, y: number): string | null {
+  if (view === null) return null
+  const [left, top] = [(x - view.x) / view.scale, (y - view.y) / view.scale]
+  const hit = graph.nodes.find(({ id }) => {
+    const place = places.get(id)
+    return (
+      place &&
+      left >= place.x &&
+      left <= place.x + NODE.width &&
+      top >= place.y &&
+      top <= place.y + NODE.height
+    )
+  })
+  return hit?.id ?? null
+}
+
+const STATUS_COLOURS: Record<string, string> = { success: '--good', failed: '--bad', running: '--busy' }
+
+function colourOf(node: LineageNode, by: Drawn['colour']): string {
+  if (node.type !== 'pipeline') return '--line-strong'
+  if (by === 'run') return STATUS_COLOURS[node.latest_run?.status ?? ''] ?? '--idle'
+  if (node.quality === null || node.quality.total === 0) return '--idle'
+  return node.quality.failed > 0 ? '--bad' : node.quality.warned > 0 ? '--warn' : '--good'
+}
+
+function paint(canvas: HTMLCanvasElement, view: View, { graph, places, chosen, found, colour }: Drawn): void {
+  const context = canvas.getContext('2d')
+  if (context === null) return
+  const ratio = devicePixelRatio
+  const { clientWidth: width, clientHeight: height } = canvas
+  if (canvas.width !== width * ratio || canvas.height !== height * ratio) {
+    canvas.width = width * ratio
+    canvas.height = height * ratio
+  }
+  const style = getComputedStyle(document.documentElement)
+  const palette = new Map<string, string>()
+  const of = (name: string) => {
+    const value = palette.get(name) ?? style.getPropertyValue(name).trim()
+    palette.set(name, value)
+    return value
+  }
+  context.setTransform(ratio, 0, 0, ratio, 0, 0)
+  context.clearRect(0, 0, width, height)
+  context.setTransform(ratio * view.scale, 0, 0, ratio * view.scale, ratio * view.x, ratio * view.y)
+  const seen = {
+    left: -view.x / view.scale - NODE.width,
+    top: -view.y / view.scale - NODE.height,
+    right: (width - view.x) / view.scale,
+    bottom: (height - view.y) / view.scale,
+  }
+  paintEdges(context, graph.edges, places, seen, of('--line-strong'), view.scale)
+  const hasText = view.scale >= TEXT_SCALE
+  context.font = '13px system-ui, sans-serif'
+  context.textBaseline = 'middle'
+  for (const node of graph.nodes) {
+    const place = places.get(node.id)
+    if (place === undefined) continue
+    const { x, y } = place
+    if (x < seen.left || x > seen.right || y < seen.top || y > seen.bottom) continue
+    const isMarked = node.id === chosen || found.has(node.id)
+    context.fillStyle = hasText ? of('--surface') : of(colourOf(node, colour))
+    context.fillRect(x, y, NODE.width, NODE.height)
+    if (!hasText && !isMarked) continue
+    context.lineWidth = isMarked ? 3 / Math.min(1, view.scale) : 1
+    context.strokeStyle = isMarked ? of('--focus') : of('--line-strong')
+    context.strokeRect(x, y, NODE.width, NODE.height)
+    if (!hasText) continue
+    context.fillStyle = of(colourOf(node, colour))
+    context.fillRect(x, y, 6, NODE.height)
+    context.fillStyle = of('--text')
+    context.fillText(node.name.slice(0, 24), x + 16, y + 14)
+    context.fillStyle = node.type === 'landing_zone' ? of('--muted') : of(`--${node.layer}`)
+    context.fillText(
+      node.type === 'landing_zone' ? 'landing zone' : `${node.layer} ${node.type}`,
+      x + 16,
+      y + 30,
+    )
+  }
+}
+
+interface Box {
+  left: number
+  top: number
+  right: number
+  bottom: number
+}
+
+/** All edges as one path, which is much faster than a path for each. */
+function paintEdges(
+  context: CanvasRenderingContext2D,
+  edges: readonly Edge[],
+  places: ReadonlyMap<string, Place>,
+  seen: Box,
+  colour: string,
+  scale: number,
+): void {
+  context.beginPath()
+  for (const { source, target } of edges) {
+    const [from, to] = [places.get(source), places.get(target)]
+    if (from === undefined || to === undefined) continue
+    const isOut =
+      Math.max(from.x, to.x) < seen.left ||
+      Math.min(from.x, to.x) > seen.right ||
+      Math.max(from.y, to.y) < seen.top ||
+      Math.min(from.y, to.y) > seen.bottom
+    if (isOut) continue
+    const [x1, y1, x2, y2] = [from.x + NODE.width, from.y + NODE.height / 2, to.x, to.y + NODE.height / 2]
+    const middle = (x1 + x2) / 2
+    context.moveTo(x1, y1)
+    if (scale < TEXT_SCALE) context.lineTo(x2, y2)
+    else context.bezierCurveTo(middle, y1, middle, y2, x2, y2)
+  }
+  context.strokeStyle = colour
+  context.lineWidth = 1 / Math.max(0.3, scale)
+  context.globalAlpha = 0.6
+  context.stroke()
+  context.globalAlpha = 1
+}

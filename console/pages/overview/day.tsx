@@ -1,0 +1,70 @@
+import { Link } from '@tanstack/react-router'
+import { now } from '../../design/clock.tsx'
+import { counted } from '../../design/format.ts'
+import { Status } from '../../design/status.tsx'
+import type { RecentRun } from './overview.tsx'
+
+const HOURS = 24
+const HOUR_MS = 3_600_000
+const WIDTH = 720
+const HEIGHT = 120
+const KINDS = ['success', 'failed', 'other'] as const
+
+const kindOf = ({ status }: RecentRun) => (status === 'success' || status === 'failed' ? status : 'other')
+
+/** The runs of the last day by hour and end, and the newest of them. */
+export function Day({ runs, total }: { runs: readonly RecentRun[]; total: number }) {
+  const begin = Math.floor(now().getTime() / HOUR_MS) - HOURS + 1
+  const hours = Array.from({ length: HOURS }, (_, hour) => {
+    const own = runs.filter((run) => Math.floor(Date.parse(run.created_at) / HOUR_MS) - begin === hour)
+    return { hour, counts: KINDS.map((kind) => own.filter((run) => kindOf(run) === kind).length) }
+  })
+  const most = Math.max(1, ...hours.map(({ counts }) => counts.reduce((sum, each) => sum + each, 0)))
+  const failed = runs.filter(({ status }) => status === 'failed').length
+  const bar = WIDTH / HOURS
+  return (
+    <div className="stack">
+      <p className="muted">
+        {counted(total, 'run')}, {failed} failed
+        {total > runs.length && `; the newest ${runs.length} are drawn`}
+      </p>
+      <svg
+        className="day"
+        viewBox={`0 0 ${WIDTH} ${HEIGHT}`}
+        preserveAspectRatio="none"
+        role="img"
+        aria-label={`${total} runs in the last 24 hours, ${failed} failed; most in one hour: ${most}`}
+      >
+        {hours.map(({ hour, counts }) => {
+          let top = HEIGHT
+          return counts.map((value, kind) => {
+            const height = (value / most) * (HEIGHT - 8)
+            top -= height
+            return value === 0 ? null : (
+              <rect
+                key={`${hour} ${KINDS[kind]}`}
+                data-kind={KINDS[kind]}
+                x={hour * bar + 2}
+                y={top}
+                width={bar - 4}
+                height={height}
+              />
+            )
+          })
+        })}
+        <line x1="0" x2={WIDTH} y1={HEIGHT} y2={HEIGHT} />
+      </svg>
+      <ul className="attention">
+        {runs.slice(0, 8).map((run) => (
+          <li key={run.id}>
+            <Status status={run.status} phase={run.phase} />
+            <Link to="/runs/$id" params={{ id: run.id }}>
+              {run.namespace}.{run.layer}.{run.pipeline}
+            </Link>
+            <span className="grow muted">{run.trigger}</span>
+          </li>
+        ))}
+      </ul>
+    </div>
+  )
+}

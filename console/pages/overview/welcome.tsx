@@ -1,9 +1,0 @@
-import { Empty, Page } from '../../design/surfaces.tsx'
-
-export default function Planned() {
-  return (
-    <Page title="welcome">
-      <Empty icon="more" title="This page is not built yet" />
-    </Page>
-  )
-}

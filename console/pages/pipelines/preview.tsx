@@ -1,0 +1,107 @@
+import { useCallback, useEffect, useRef, useState } from 'react'
+import { ok } from '../../api/client.ts'
+import { messageOf } from '../../api/errors.ts'
+import { DataGrid } from '../../design/data-grid.tsx'
+import { bytes, counted, duration } from '../../design/format.ts'
+import { Waiting } from '../../design/loaded.tsx'
+import { Card, Empty, Notice } from '../../design/surfaces.tsx'
+import type { Problem } from '../../editor/code-editor.tsx'
+import { type Named, pipelineAt } from './pipeline.tsx'
+
+const ROWS = '100'
+/** A pause in writing after which the text is checked. */
+const PAUSE_MS = 900
+
+const previewOf = (at: Named, code: string) =>
+  ok(pipelineAt(at).preview.post({ code }, { query: { limit: ROWS } }))
+type Result = Awaited<ReturnType<typeof previewOf>>
+
+export interface PreviewState {
+  result: Result | null
+  error: unknown
+  isBusy: boolean
+  problems: readonly Problem[]
+  run: () => void
+}
+
+const NONE: readonly Problem[] = []
+
+/**
+ * The preview of a text: it runs when the person pauses, so faults appear while typing. Null: there is nothing to preview. A
+ * later text overtakes an earlier one.
+ */
+export function usePreview(at: Named, code: string | null): PreviewState {
+  const [result, setResult] = useState<Result | null>(null)
+  const [error, setError] = useState<unknown>(null)
+  const [isBusy, setBusy] = useState(false)
+  const [problems, setProblems] = useState(NONE)
+  const turn = useRef(0)
+  const { ns, layer, name } = at
+  const run = useCallback(() => {
+    if (code === null) return
+    turn.current += 1
+    const own = turn.current
+    setBusy(true)
+    previewOf({ ns, layer, name }, code)
+      .then((found) => {
+        if (own !== turn.current) return
+        setResult(found)
+        setError(null)
+        setProblems(NONE)
+      })
+      .catch((reason: unknown) => {
+        if (own !== turn.current) return
+        setError(reason)
+        setProblems([{ line: lineOf(messageOf(reason)), message: messageOf(reason), severity: 'error' }])
+      })
+      .finally(() => own === turn.current && setBusy(false))
+  }, [ns, layer, name, code])
+  useEffect(() => {
+    if (code === null || code.trim() === '') return
+    const timer = setTimeout(run, PAUSE_MS)
+    return () => clearTimeout(timer)
+  }, [code, run])
+  return { result, error, isBusy, problems, run }
+}
+
+/** The line that a fault of the service names, for example `pipeline.sql:3: ...` or `line 3`. */
+const lineOf = (message: string) => Number(/(?:\.(?:sql|py):|\bline )(\d+)/i.exec(message)?.[1] ?? 1)
+
+/** The rows that the draft gives now. Nothing is written. */
+export function Preview({ result, error, isBusy }: PreviewState) {
+  return (
+    <Card title="Preview" actions={<span role="status">{isBusy ? 'working…' : ''}</span>}>
+      <div className="stack">
+        {error !== null && <Notice tone="bad">{messageOf(error)}</Notice>}
+        {result?.warnings.map((warning) => (
+          <Notice tone="warn" key={warning}>
+            {warning}
+          </Notice>
+        ))}
+        {result === null ? (
+          error === null &&
+          (isBusy ? <Waiting lines={6} /> : <Empty icon="query" title="Nothing to show yet" />)
+        ) : (
+          <>
+            <p className="muted">
+              {counted(result.total_row_count, 'row')}, {bytes(result.memory_peak_bytes)} of memory,{' '}
+              {duration(result.phases.reduce((sum, phase) => sum + phase.duration_ms, 0))}
+            </p>
+            <DataGrid
+              label="Rows of the preview"
+              columns={result.columns}
+              rows={result.rows as unknown[][]}
+              height="46vh"
+            />
+            <details>
+              <summary>Plan</summary>
+              <pre className="plan" tabIndex={0} aria-label="Plan of the query">
+                {result.explain_output}
+              </pre>
+            </details>
+          </>
+        )}
+      </div>
+    </Card>
+  )
+}

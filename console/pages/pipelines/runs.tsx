@@ -1,0 +1,61 @@
+import { useQuery } from '@tanstack/react-query'
+import { Link } from '@tanstack/react-router'
+import { api, type LayerName, ok } from '../../api/client.ts'
+import { LIVE_MS } from '../../api/queries.ts'
+import { Time } from '../../design/clock.tsx'
+import { count, duration } from '../../design/format.ts'
+import { Loaded } from '../../design/loaded.tsx'
+import { Status } from '../../design/status.tsx'
+import { Card, Empty } from '../../design/surfaces.tsx'
+import { Table } from '../../design/table.tsx'
+import type { Named } from './pipeline.tsx'
+
+/** The newest runs of a pipeline. */
+export function PipelineRuns({ at }: { at: Named }) {
+  const { ns: namespace, layer, name: pipeline } = at
+  const query = useQuery({
+    queryKey: ['runs', 'of', namespace, layer, pipeline],
+    queryFn: () =>
+      ok(api.runs.get({ query: { namespace, layer: layer as LayerName, pipeline, limit: '30' } })),
+    refetchInterval: LIVE_MS,
+  })
+  return (
+    <Card title="Newest runs" isFlush>
+      <Loaded query={query}>
+        {({ runs }) =>
+          runs.length === 0 ? (
+            <Empty icon="runs" title="No run yet" />
+          ) : (
+            <Table
+              label="Runs of the pipeline"
+              rows={runs}
+              keyOf={({ id }) => id}
+              columns={[
+                { name: 'Status', cell: (run) => <Status status={run.status} phase={run.phase} /> },
+                {
+                  name: 'Requested',
+                  cell: (run) => (
+                    <Link to="/runs/$id" params={{ id: run.id }}>
+                      <Time at={run.created_at} />
+                    </Link>
+                  ),
+                },
+                { name: 'Trigger', cell: (run) => run.trigger },
+                {
+                  name: 'Rows',
+                  isNumeric: true,
+                  cell: (run) => (run.rows_written === null ? '–' : count(run.rows_written)),
+                },
+                {
+                  name: 'Duration',
+                  isNumeric: true,
+                  cell: (run) => (run.duration_ms === null ? '–' : duration(run.duration_ms)),
+                },
+              ]}
+            />
+          )
+        }
+      </Loaded>
+    </Card>
+  )
+}

@@ -1,0 +1,87 @@
+import { useQuery } from '@tanstack/react-query'
+import { useState } from 'react'
+import { ok } from '../../api/client.ts'
+import { queryClient } from '../../api/queries.ts'
+import { Time } from '../../design/clock.tsx'
+import { Button, Checkbox, TextField } from '../../design/controls.tsx'
+import { Loaded } from '../../design/loaded.tsx'
+import { FormDialog } from '../../design/overlay.tsx'
+import { Pill } from '../../design/status.tsx'
+import { Card, Empty } from '../../design/surfaces.tsx'
+import { Table } from '../../design/table.tsx'
+import { type Named, type Pipeline, pipelineAt } from './pipeline.tsx'
+
+/** The published versions, newest first, and the way back to one of them. */
+export function Versions({ at, pipeline }: { at: Named; pipeline: Pipeline }) {
+  const [chosen, setChosen] = useState<number | null>(null)
+  const [message, setMessage] = useState('')
+  const [withData, setWithData] = useState(false)
+  const query = useQuery({
+    queryKey: ['pipelines', at.ns, at.layer, at.name, 'versions', pipeline.published_version],
+    queryFn: () => ok(pipelineAt(at).versions.get({ query: {} })),
+  })
+  const rollBack = async () => {
+    const body = { version: chosen ?? 0, ...(message && { message }), ...(withData && { data: true }) }
+    await ok(pipelineAt(at).rollback.post(body))
+    await queryClient.invalidateQueries({ queryKey: ['pipelines'] })
+  }
+  return (
+    <Card title="Versions" isFlush>
+      <Loaded query={query}>
+        {({ versions }) =>
+          versions.length === 0 ? (
+            <Empty icon="history" title="Nothing is published yet">
+              Publish the draft, so that runs execute a fixed version.
+            </Empty>
+          ) : (
+            <Table
+              label="Versions"
+              rows={versions}
+              keyOf={({ id }) => id}
+              columns={[
+                {
+                  name: 'Version',
+                  cell: ({ version_number: number }) => (
+                    <span className="row">
+                      {number} {number === pipeline.published_version && <Pill tone="good">published</Pill>}
+                    </span>
+                  ),
+                },
+                { name: 'Message', cell: (version) => version.message || <span className="muted">–</span> },
+                { name: 'Published', cell: (version) => <Time at={version.created_at} /> },
+                {
+                  name: 'Actions',
+                  cell: ({ version_number: number }) =>
+                    number !== pipeline.published_version && (
+                      <Button size="small" onClick={() => setChosen(number)}>
+                        Roll back to {number}
+                      </Button>
+                    ),
+                },
+              ]}
+            />
+          )
+        }
+      </Loaded>
+      <FormDialog
+        title={`Roll back to version ${chosen}`}
+        description="Rolling back publishes the files of this version as a new one."
+        isOpen={chosen !== null}
+        onClose={() => setChosen(null)}
+        submitLabel="Roll back"
+        submit={rollBack}
+      >
+        <TextField
+          label="Message (optional)"
+          value={message}
+          onChange={(event) => setMessage(event.target.value)}
+        />
+        <Checkbox
+          label="Also restore the data that this version wrote last"
+          checked={withData}
+          onChange={(event) => setWithData(event.target.checked)}
+        />
+      </FormDialog>
+    </Card>
+  )
+}

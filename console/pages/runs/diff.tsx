@@ -1,0 +1,44 @@
+import { useQuery } from '@tanstack/react-query'
+import { Link } from '@tanstack/react-router'
+import { api, ok } from '../../api/client.ts'
+import { Loaded } from '../../design/loaded.tsx'
+import { Card, Empty } from '../../design/surfaces.tsx'
+import { TableChanges } from '../branches/table-changes.tsx'
+import type { Run } from './run.tsx'
+
+/** What a run changes: by table the schema, the counts, and on its branch the rows. */
+export function RunDiff({ run }: { run: Run }) {
+  const isReviewed = run.phase === 'review'
+  const hasResult = isReviewed || run.status === 'success' || run.status === 'failed'
+  const query = useQuery({
+    queryKey: ['runs', run.id, 'diff', run.status, run.phase],
+    queryFn: () => ok(api.runs({ id: run.id }).diff.get()),
+    enabled: hasResult,
+    retry: false,
+  })
+  if (!hasResult) return null
+  return (
+    <Card title="What it changes" isFlush>
+      <Loaded query={query}>
+        {({ tables }) =>
+          tables.length === 0 ? (
+            <Empty icon="lake" title="The run changes no table" />
+          ) : (
+            <TableChanges
+              tables={tables}
+              branch={isReviewed ? `run-${run.id}-${run.attempt}` : null}
+              after={
+                <Link
+                  to="/lake/$ns/$layer/$name"
+                  params={{ ns: run.namespace, layer: run.layer, name: run.pipeline }}
+                >
+                  Open the table
+                </Link>
+              }
+            />
+          )
+        }
+      </Loaded>
+    </Card>
+  )
+}
