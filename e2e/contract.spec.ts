@@ -307,6 +307,10 @@ test('the diff of a run answers as specified', async ({ request }) => {
   const { runs } = await getJson(request, '/api/v1/runs', named)
   const id = String(runs[0].id)
   await ok(request, 'GET /api/v1/runs/{id}/diff', 200, { at: { id }, has: 'from to tables total' })
+  await ok(request, 'GET /api/v1/runs/{id}/diff/rows', 200, {
+    at: { id },
+    has: 'columns added removed changed truncated',
+  })
 })
 
 test('commits and states of tables answer as specified', async ({ request }) => {

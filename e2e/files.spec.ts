@@ -211,7 +211,11 @@ test('a file has an ETag, and a matching If-None-Match is 304', async ({ request
   await request.put(url, { data: { content: 'a later text' } })
   const earlier = await request.get(url, { params: { version_id } })
   expect([(await earlier.json()).version_id, earlier.headers().etag]).toEqual([version_id, etag])
-  for (const [wrong, status] of [['no-such-version', 404], ['..%2F..%2Fx', 400], ['a/b', 400]] as const)
+  for (const [wrong, status] of [
+    ['no-such-version', 404],
+    ['..%2F..%2Fx', 400],
+    ['a/b', 400],
+  ] as const)
     await expectError(await request.get(`${url}?version_id=${wrong}`), status)
   for (const bad of ['x', ',', '"a" "b"', `${etag}, x`])
     await expectError(await request.get(url, { headers: { 'if-none-match': bad } }), 400, /^If-None-Match: /)

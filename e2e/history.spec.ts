@@ -140,7 +140,13 @@ test('a diff shows what a run changed on a branch', {
   const ofRun = await getJson(request, `/api/v1/runs/${run.id}/diff`)
   expect(ofRun).toMatchObject({ from: branch, tables: [{ rows_added: 2, rows_removed: 1, conflict: false }] })
   expect(await getJson(request, `/api/v1/runs/${run.id}/diff`)).toEqual(ofRun)
-  await expectError(await request.get('/api/v1/runs/00000000-0000-7000-8000-000000000000/diff'), 404)
+  expect(await getJson(request, `/api/v1/runs/${run.id}/diff/rows`)).toMatchObject({
+    added: [{ id: 3, word: 'drei' }],
+    removed: [],
+    changed: [{ before: { id: 2, word: 'two' }, after: { id: 2, word: 'zwei' } }],
+  })
+  for (const path of ['diff', 'diff/rows'])
+    await expectError(await request.get(`/api/v1/runs/00000000-0000-7000-8000-000000000000/${path}`), 404)
 
   const path = `/api/v1/branches/${branch}/diff`
   const table = { namespace, layer: 'gold', name: pipeline.name }

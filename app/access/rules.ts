@@ -379,6 +379,7 @@ export const RULES: Readonly<Record<string, Rule>> = {
   'POST /api/v1/runs/:id/reject': partOfPipeline('write', 'run'),
   'GET /api/v1/runs/:id/logs': partOfPipeline('read', 'run'),
   'GET /api/v1/runs/:id/diff': partOfPipeline('read', 'run'),
+  'GET /api/v1/runs/:id/diff/rows': partOfPipeline('read', 'run'),
 
   'GET /api/v1/schedules': VISIBLE_ONLY,
   'POST /api/v1/schedules': pipelineOfBody,

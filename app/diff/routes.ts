@@ -5,7 +5,7 @@ import { setLink } from '../core/pagination.ts'
 import { visibleTo } from '../http/exchange.ts'
 import { listsResponseOf } from '../query/engine-rows.ts'
 import { RunPath } from '../runs/schema.ts'
-import { Diff, DiffQuery, RowDiff, RowDiffPath, RowDiffQuery } from './schema.ts'
+import { Diff, DiffQuery, RowDiff, RowDiffPath, RowDiffQuery, RunRowsQuery } from './schema.ts'
 import type { DiffService } from './service.ts'
 
 export const diffRoutes = (diffs: DiffService) =>
@@ -57,10 +57,8 @@ const branchDiffRoutes = (diffs: DiffService) =>
     )
 
 const runDiffRoutes = (diffs: DiffService) =>
-  new Elysia({ prefix: '/runs', tags: ['runs'] }).get(
-    '/:id/diff',
-    ({ params, request }) => diffs.ofRun(params.id, request.signal),
-    {
+  new Elysia({ prefix: '/runs', tags: ['runs'] })
+    .get('/:id/diff', ({ params, request }) => diffs.ofRun(params.id, request.signal), {
       params: RunPath,
       response: { 200: Diff, 404: ErrorBody, 503: ErrorBody },
       detail: {
@@ -68,5 +66,20 @@ const runDiffRoutes = (diffs: DiffService) =>
         summary: 'Compare the result of a run',
         description: 'Returns what the run changed, or what it would change while it is not merged.',
       },
-    },
-  )
+    })
+    .get(
+      '/:id/diff/rows',
+      async ({ params, query, request }) =>
+        listsResponseOf(await diffs.rowsOfRun(params.id, query, request.signal)),
+      {
+        params: RunPath,
+        query: RunRowsQuery,
+        response: { 200: RowDiff, 400: ErrorBody, 404: ErrorBody, 409: ErrorBody, 503: ErrorBody },
+        detail: {
+          operationId: 'getRunRowDiff',
+          summary: 'Compare the rows of a run',
+          description:
+            'Returns rows that the run changed in its table, or would change while it is not merged. Rows with the same unique key of the pipeline are pairs of `before` and `after`. 404 when the run changed no table, or when retention has removed the rows.',
+        },
+      },
+    )

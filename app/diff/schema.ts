@@ -33,6 +33,7 @@ export const RowDiffQuery = t.Object({
   ),
 })
 export type RowDiffQuery = typeof RowDiffQuery.static
+export const RunRowsQuery = t.Pick(RowDiffQuery, ['limit'])
 export const RowDiffPath = t.Composite([t.Object({ branch: BranchName }), PipelinePath])
 
 const SchemaChange = t.Object(

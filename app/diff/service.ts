@@ -1,6 +1,7 @@
 // Diffs of branches: the tables that a branch changed since its base, and the rows of one table.
 import type { Sql } from '../../drizzle/client.ts'
 import { type TableName, tableKey } from '../../lake/pipeline/names.ts'
+import { MissingLakeFile } from '../catalog/metadata-files.ts'
 import { tableIn, type View, viewOf } from '../catalog/views.ts'
 import { EVERYTHING } from '../core/access.ts'
 import { failedPrecondition, invalid, notFound } from '../core/errors.ts'
@@ -10,7 +11,13 @@ import { type ComparedRows, Incomparable, type StatePair } from '../query/compar
 import type { QueryService } from '../query/service.ts'
 import { makeRunDiffs } from './run-diff.ts'
 import { DIFF_ROWS, type Diff, type DiffQuery, type RowDiffQuery } from './schema.ts'
-import { type ChangeFilter, changedTables, countChangedTables } from './store.ts'
+import {
+  type ChangedTable,
+  type ChangeFilter,
+  changedTables,
+  countChangedTables,
+  runBranch,
+} from './store.ts'
 import type { TableDiffs } from './table-diff.ts'
 
 /** Time limit of the rows of one diff, that of a query. */
@@ -69,10 +76,32 @@ export function makeDiffService({ sql, queries, tableDiffs, uniqueKeyOf }: DiffD
     const views = await comparedViews(branch, against)
     const filter: ChangeFilter = { branch, against: views.against, visible: EVERYTHING, table }
     const [changed] = await changedTables(sql, filter, { limit: 1, offset: 0 })
-    if (changed?.beforeKind === 'view' || changed?.afterKind === 'view') throw isView(table)
-    const pair = changed
-      ? { before: changed.beforeLocation, after: changed.afterLocation }
-      : await unchanged(views.own, table)
+    const pair = changed ? pairOf(changed) : await unchanged(views.own, table)
+    return compared(table, pair, limit, signal)
+  }
+
+  /** The differing rows of the table that a run changed, or would change while it is not merged. */
+  async function rowsOfRun(
+    id: string,
+    { limit }: Pick<RowDiffQuery, 'limit'>,
+    signal: AbortSignal,
+  ): Promise<RowLists> {
+    const run = await runBranch(sql, id)
+    if (run === null) throw notFound(`run ${id}`)
+    const filter: ChangeFilter = { branch: run.branch, against: null, visible: EVERYTHING }
+    const [changed] = await changedTables(sql, filter, { limit: 1, offset: 0 })
+    if (changed === undefined) throw notFound(`change of run ${id}`)
+    return compared(changed, pairOf(changed), limit, signal).catch((error: unknown) => {
+      throw error instanceof MissingLakeFile ? notFound(`rows of run ${id}`) : error
+    })
+  }
+
+  async function compared(
+    table: TableName,
+    pair: StatePair,
+    limit: RowDiffQuery['limit'],
+    signal: AbortSignal,
+  ): Promise<RowLists> {
     const key = [...(await uniqueKeyOf(table))]
     const rowsLimit = limitOf(limit, DIFF_ROWS)
     try {
@@ -93,5 +122,10 @@ export function makeDiffService({ sql, queries, tableDiffs, uniqueKeyOf }: DiffD
     return { before: found.metadataLocation, after: found.metadataLocation }
   }
 
-  return { diff, rows, ofRun: makeRunDiffs({ sql, tableDiffs }) }
+  return { diff, rows, rowsOfRun, ofRun: makeRunDiffs({ sql, tableDiffs }) }
+}
+
+function pairOf(changed: ChangedTable): StatePair {
+  if (changed.beforeKind === 'view' || changed.afterKind === 'view') throw isView(changed)
+  return { before: changed.beforeLocation, after: changed.afterLocation }
 }

@@ -38,7 +38,7 @@ export type FileQuery = typeof FileQuery.static
 export const ReadFileQuery = t.Object({
   version_id: t.Optional(
     t.String({
-      pattern: '^[\\w.-]{1,256}$',
+      pattern: '^[^/\\\\\\u0000-\\u001f]{1,1024}$',
       description:
         'Reads this version of the file instead of the newest, for example one that a publish has pinned',
     }),

@@ -79,7 +79,7 @@ const Queue = ({ samples }: { samples: readonly Sample[] }) => (
     facts={[
       ['Active runs', count(sumOf(samples, 'sluice_active_runs'))],
       ['Oldest waiting run', duration(sumOf(samples, 'sluice_queue_age_seconds') * 1_000)],
-      ['Runs without a runner', count(sumOf(samples, 'sluice_runs_without_runner'))],
+      ['Runs without a runner', count(sumOf(samples, 'sluice_unplaced_runs'))],
       ['Lag of triggers', duration(sumOf(samples, 'sluice_trigger_lag_seconds') * 1_000)],
     ]}
   />

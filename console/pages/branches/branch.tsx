@@ -12,7 +12,7 @@ import { Status } from '../../design/status.tsx'
 import { Card, Empty, Facts, Notice, Page } from '../../design/surfaces.tsx'
 import { Table } from '../../design/table.tsx'
 import { performing } from '../../design/toasts.tsx'
-import { TableChanges } from './table-changes.tsx'
+import { rowsOfBranch, TableChanges } from './table-changes.tsx'
 
 const branchAt = (name: string) => api.branches({ branch: segment(name) })
 const branchQuery = (name: string) => () => ok(branchAt(name).get())
@@ -90,7 +90,11 @@ function Difference({ branch }: { branch: Branch }) {
                   </Notice>
                 </div>
               )}
-              <TableChanges tables={tables} branch={branch.name} />
+              <TableChanges
+                tables={tables}
+                of={['branches', branch.name]}
+                readRows={rowsOfBranch(branch.name)}
+              />
             </>
           )
         }

@@ -1,5 +1,5 @@
 import { useQuery } from '@tanstack/react-query'
-import { type ReactNode, useMemo, useState } from 'react'
+import { useMemo, useState } from 'react'
 import { api, ok, segment } from '../../api/client.ts'
 import { Button } from '../../design/controls.tsx'
 import { DataGrid } from '../../design/data-grid.tsx'
@@ -17,15 +17,28 @@ const ROWS_SHOWN = '200'
 
 const signed = (sign: '+' | '−', value: number | null) => (value === null ? '?' : `${sign}${count(value)}`)
 
-/** The changed tables of a branch or a run. With a branch, its rows can be compared. */
+/** Reads the differing rows of a table. */
+export type ReadRows = (table: Change, limit: string) => Promise<unknown>
+
+export const rowsOfBranch =
+  (branch: string): ReadRows =>
+  ({ namespace: ns, layer, name }, limit) =>
+    ok(
+      api
+        .branches({ branch: segment(branch) })
+        .diff({ ns })({ layer })({ name })
+        .get({ query: { limit } }),
+    )
+
+/** The changed tables of a branch or a run, whose rows can be compared. `of` names both in the cache. */
 export function TableChanges({
   tables,
-  branch,
-  after,
+  of,
+  readRows,
 }: {
   tables: readonly Change[]
-  branch: string | null
-  after?: ReactNode
+  of: readonly string[]
+  readRows: ReadRows
 }) {
   const [shown, setShown] = useState<Change | null>(null)
   return (
@@ -59,22 +72,19 @@ export function TableChanges({
           { name: 'Removed', isNumeric: true, cell: (table) => signed('−', table.rows_removed) },
           {
             name: 'Rows',
-            cell: (table) =>
-              branch === null ? (
-                after
-              ) : (
-                <Button
-                  size="small"
-                  aria-expanded={shown === table}
-                  onClick={() => setShown(shown === table ? null : table)}
-                >
-                  {shown === table ? 'Hide rows' : 'Compare rows'}
-                </Button>
-              ),
+            cell: (table) => (
+              <Button
+                size="small"
+                aria-expanded={shown === table}
+                onClick={() => setShown(shown === table ? null : table)}
+              >
+                {shown === table ? 'Hide rows' : 'Compare rows'}
+              </Button>
+            ),
           },
         ]}
       />
-      {branch !== null && shown !== null && <RowChanges branch={branch} table={shown} />}
+      {shown !== null && <RowChanges of={of} table={shown} readRows={readRows} />}
     </>
   )
 }
@@ -94,18 +104,13 @@ function SchemaText({ schema }: { schema: Change['schema'] }) {
   )
 }
 
-/** The rows of a table that a branch adds, removes and changes. */
-function RowChanges({ branch, table }: { branch: string; table: Change }) {
-  const { namespace: ns, layer, name } = table
+/** The rows of a table that a branch or a run adds, removes and changes. */
+function RowChanges({ of, table, readRows }: { of: readonly string[]; table: Change; readRows: ReadRows }) {
+  const { namespace, layer, name } = table
   const query = useQuery({
-    queryKey: ['branches', branch, 'diff', ns, layer, name],
-    queryFn: () =>
-      ok(
-        api
-          .branches({ branch: segment(branch) })
-          .diff({ ns })({ layer })({ name })
-          .get({ query: { limit: ROWS_SHOWN } }),
-      ),
+    queryKey: [...of, 'rows', namespace, layer, name],
+    queryFn: () => readRows(table, ROWS_SHOWN),
+    retry: false,
   })
   return (
     <div className="card-body">

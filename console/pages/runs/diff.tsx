@@ -1,5 +1,4 @@
 import { useQuery } from '@tanstack/react-query'
-import { Link } from '@tanstack/react-router'
 import { api, ok } from '../../api/client.ts'
 import { Loaded } from '../../design/loaded.tsx'
 import { Card, Empty } from '../../design/surfaces.tsx'
@@ -26,15 +25,8 @@ export function RunDiff({ run }: { run: Run }) {
           ) : (
             <TableChanges
               tables={tables}
-              branch={isReviewed ? `run-${run.id}-${run.attempt}` : null}
-              after={
-                <Link
-                  to="/lake/$ns/$layer/$name"
-                  params={{ ns: run.namespace, layer: run.layer, name: run.pipeline }}
-                >
-                  Open the table
-                </Link>
-              }
+              of={['runs', run.id, String(run.attempt)]}
+              readRows={(_, limit) => ok(api.runs({ id: run.id }).diff.rows.get({ query: { limit } }))}
             />
           )
         }

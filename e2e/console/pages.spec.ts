@@ -1,0 +1,108 @@
+// Every page with real data: what it shows, and axe in light and dark, wide and narrow.
+import { type APIRequestContext, expect, test } from '@playwright/test'
+import { fresh, newNamespace, publishedPipeline, writeFile } from '../resources.ts'
+import { runToEnd, runToSuccess } from '../runs.ts'
+import { expectAccessible, openConsole } from './open.ts'
+
+/** A namespace with a zone and a file, a bronze and a gold table, a failing test and a branch. */
+async function seed(request: APIRequestContext) {
+  const namespace = await newNamespace(request)
+  const zone = fresh('orders')
+  const made = await request.post('/api/v1/landing-zones', { data: { namespace, name: zone } })
+  expect(made.status()).toBe(201)
+  const file = { name: 'orders.csv', mimeType: 'text/csv', buffer: Buffer.from('id,amount\n1,10\n2,-5\n') }
+  await request.post(`/api/v1/landing-zones/${namespace}/${zone}/files`, { multipart: { file } })
+  const bronze = await publishedPipeline(request, `select * from read_csv('{{ landing_zone("${zone}") }}')`, {
+    namespace,
+    layer: 'bronze',
+    name: 'orders',
+  })
+  const { id: bronzeRun } = await runToSuccess(request, bronze)
+  const gold = await publishedPipeline(
+    request,
+    "select sum(amount) as total from {{ ref('bronze.orders') }}",
+    {
+      namespace,
+      layer: 'gold',
+      name: 'totals',
+    },
+  )
+  await runToSuccess(request, gold)
+  const branch = fresh('try')
+  await request.post('/api/v1/branches', { data: { name: branch } })
+  return { namespace, zone, bronze, gold, bronzeRun, branch }
+}
+
+test('every page shows its data and passes axe', async ({ page, request, baseURL }) => {
+  const { namespace, zone, bronzeRun, branch } = await seed(request)
+  const gold = `${namespace}.gold.totals`
+  const pages: [path: string, name: string, shown: string | RegExp][] = [
+    ['/', 'overview', gold],
+    [`/pipelines?namespace=${namespace}`, 'pipelines', gold],
+    [`/pipelines/${namespace}/gold/totals`, 'pipeline-code', '1 row,'],
+    [`/pipelines/${namespace}/gold/totals?tab=tests`, 'pipeline-tests', 'No test yet'],
+    [`/pipelines/${namespace}/gold/totals?tab=starts`, 'pipeline-starts', 'No schedule'],
+    [`/pipelines/${namespace}/gold/totals?tab=versions`, 'pipeline-versions', 'published'],
+    [`/pipelines/${namespace}/gold/totals?tab=runs`, 'pipeline-runs', 'success'],
+    [`/runs/${bronzeRun}`, 'run', 'What it changes'],
+    [`/lineage?search=${namespace}`, 'lineage', gold],
+    [`/lake?search=${namespace}`, 'lake', gold],
+    [`/lake/${namespace}/gold/totals`, 'table', 'Read it with another engine'],
+    ['/branches', 'branches', branch],
+    [`/branches/${branch}`, 'branch', 'The branch changes no table'],
+    ['/query', 'query', 'Execute a query to see rows here'],
+    ['/landing-zones', 'zones', `${namespace}.${zone}`],
+    [`/landing-zones/${namespace}/${zone}`, 'zone', 'orders.csv'],
+    ['/system', 'system', 'Leadership of this replica'],
+    ['/retention', 'retention', 'runs max per pipeline'],
+    ['/audit', 'audit', 'Resource'],
+    ['/sharing', 'sharing', 'This edition has one role'],
+    ['/settings', 'settings', namespace],
+  ]
+  for (const [path, name, shown] of pages) {
+    const faults = await openConsole(page, baseURL, path)
+    await expect(page.getByText(shown).first(), path).toBeVisible()
+    await expectAccessible(page, name)
+    expect(faults, path).toEqual([])
+    page.removeAllListeners()
+  }
+})
+
+const HOSTILE = `<img src=x onerror="document.title='hit'"><script>document.title='hit'</script>"'&{{7*7}}`
+
+test('hostile names, rows, logs and errors are shown as text', async ({ page, request, baseURL }) => {
+  const namespace = await newNamespace(request)
+  const sql = `select '${HOSTILE.replaceAll("'", "''").replaceAll('{{', '{ {')}' as "<b onclick=x>c</b>"`
+  const pipeline = await publishedPipeline(request, sql, { namespace })
+  const { layer, name } = pipeline
+  const run = await runToSuccess(request, pipeline)
+  await request.put(`/api/v1/tables/${namespace}/${layer}/${name}/metadata`, {
+    data: { description: HOSTILE, column_descriptions: { '<b onclick=x>c</b>': HOSTILE } },
+  })
+  await writeFile(
+    request,
+    `${pipeline.prefix}pipeline.sql`,
+    `select error('${HOSTILE.replaceAll("'", "''").replaceAll('{{', '{ {')}')`,
+  )
+  await request.post(`/api/v1/pipelines/${namespace}/${layer}/${name}/publish`)
+  const failed = await runToEnd(request, pipeline)
+  expect(failed.status).toBe('failed')
+  const faults: string[] = []
+  for (const path of [
+    `/lake/${namespace}/${layer}/${name}`,
+    `/pipelines/${namespace}/${layer}/${name}`,
+    `/runs/${run.id}`,
+    `/runs/${failed.id}`,
+    `/query?sql=${encodeURIComponent(`select '${HOSTILE.replaceAll("'", "''")}' as x`)}`,
+    `/pipelines?search=${encodeURIComponent(HOSTILE)}`,
+  ]) {
+    faults.push(...(await openConsole(page, baseURL, path)))
+    await expect(page.getByRole('heading', { level: 1 })).toBeVisible()
+    await page.waitForLoadState('networkidle')
+    expect(await page.title()).not.toBe('hit')
+    expect(await page.locator('main img:not(.statechart), main script').count(), path).toBe(0)
+  }
+  await openConsole(page, baseURL, `/lake/${namespace}/${layer}/${name}`)
+  await expect(page.getByText('<img src=x').first()).toBeVisible()
+  expect(faults.filter((fault) => fault.startsWith('policy'))).toEqual([])
+})
