@@ -49,12 +49,22 @@ export default function TablePage() {
           <Link
             className="button"
             to="/query"
-            search={{ sql: `select * from ${at.layer}.${at.name} limit 100`, ...(branch && { branch }) }}
+            search={{
+              sql: `select * from "${at.ns}".${at.layer}."${at.name}" limit 100`,
+              ...(branch && { branch }),
+            }}
           >
             Query
           </Link>
           <Link className="button" to="/pipelines/$ns/$layer/$name" params={at}>
             Pipeline
+          </Link>
+          <Link
+            className="button"
+            to="/lineage"
+            search={{ node: `table:${at.ns}.${at.layer}.${at.name}`, focus: 'upstream' }}
+          >
+            Lineage
           </Link>
         </>
       }
@@ -87,7 +97,7 @@ export default function TablePage() {
           }
         </Loaded>
       </Card>
-      <History at={at} branch={branch} onOpen={(commit) => change({ as_of: String(commit) })} />
+      <History at={at} branch={branch} onOpen={(commit) => change({ as_of: String(commit), branch: '' })} />
       <Attach at={at} branch={branch} />
     </Page>
   )
@@ -95,13 +105,6 @@ export default function TablePage() {
 
 function Columns({ at, table }: { at: TableAt; table: Loaded_ }) {
   const [isEditing, setEditing] = useState(false)
-  const [description, setDescription] = useState(table.description ?? '')
-  const [texts, setTexts] = useState<Record<string, string>>({})
-  const textOf = (column: Loaded_['columns'][number]) => texts[column.name] ?? column.description ?? ''
-  const save = async () => {
-    await ok(tableAt(at).metadata.put({ description, column_descriptions: texts }))
-    await queryClient.invalidateQueries({ queryKey: ['tables'] })
-  }
   return (
     <Card
       title="Columns"
@@ -123,29 +126,39 @@ function Columns({ at, table }: { at: TableAt; table: Loaded_ }) {
           { name: 'Description', cell: (column) => column.description ?? <span className="muted">–</span> },
         ]}
       />
-      <FormDialog
-        title={`Describe ${at.name}`}
-        isOpen={isEditing}
-        onClose={() => setEditing(false)}
-        submitLabel="Save"
-        submit={save}
-      >
-        <TextArea
-          label="The table"
-          rows={2}
-          value={description}
-          onChange={(event) => setDescription(event.target.value)}
-        />
-        {table.columns.map((column) => (
-          <TextField
-            key={column.name}
-            label={column.name}
-            value={textOf(column)}
-            onChange={(event) => setTexts({ ...texts, [column.name]: event.target.value })}
-          />
-        ))}
-      </FormDialog>
+      {isEditing && <Describe at={at} table={table} onClose={() => setEditing(false)} />}
     </Card>
+  )
+}
+
+function Describe({ at, table, onClose }: { at: TableAt; table: Loaded_; onClose: () => void }) {
+  const [description, setDescription] = useState(table.description ?? '')
+  const [texts, setTexts] = useState<Record<string, string>>(() =>
+    Object.fromEntries(table.columns.map((column) => [column.name, column.description ?? ''])),
+  )
+  const save = async () => {
+    // The service replaces the descriptions of all columns, so the unchanged ones are sent too.
+    const described = Object.fromEntries(Object.entries(texts).filter(([, text]) => text !== ''))
+    await ok(tableAt(at).metadata.put({ description, column_descriptions: described }))
+    await queryClient.invalidateQueries({ queryKey: ['tables'] })
+  }
+  return (
+    <FormDialog title={`Describe ${at.name}`} isOpen onClose={onClose} submitLabel="Save" submit={save}>
+      <TextArea
+        label="The table"
+        rows={2}
+        value={description}
+        onChange={(event) => setDescription(event.target.value)}
+      />
+      {table.columns.map(({ name }) => (
+        <TextField
+          key={name}
+          label={name}
+          value={texts[name] ?? ''}
+          onChange={(event) => setTexts({ ...texts, [name]: event.target.value })}
+        />
+      ))}
+    </FormDialog>
   )
 }
 

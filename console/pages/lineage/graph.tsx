@@ -3,6 +3,7 @@ import { IconButton } from '../../design/controls.tsx'
 import { useIsDark } from '../../shell/theme.ts'
 import { type Edge, NODE, type Place } from './layout.ts'
 import type { LineageNode } from './lineage.tsx'
+import { type ColourBy, stateOf } from './state.ts'
 
 interface Drawn {
   graph: { nodes: readonly LineageNode[]; edges: readonly Edge[] }
@@ -10,7 +11,7 @@ interface Drawn {
   chosen: string
   /** Nodes that a search has found. */
   found: ReadonlySet<string>
-  colour: 'run' | 'tests'
+  colour: ColourBy
 }
 
 interface View {
@@ -46,6 +47,10 @@ export function Graph(props: Drawn & { onChoose: (id: string) => void }) {
     view.current = null
     draw()
   }, [props.places])
+  useEffect(() => {
+    reveal(canvas.current, view, props.places.get(props.chosen))
+    draw()
+  }, [draw, props.chosen, props.places])
   useEffect(() => {
     const element = canvas.current
     if (element === null) return
@@ -120,6 +125,28 @@ function zoom(view: { current: View | null }, factor: number, x: number, y: numb
   view.current = { scale, x: x - (x - view.current.x) * ratio, y: y - (y - view.current.y) * ratio }
 }
 
+/** Moves the view to a place that is outside the canvas, at a scale at which its text can be read. */
+function reveal(
+  canvas: HTMLCanvasElement | null,
+  view: { current: View | null },
+  place: Place | undefined,
+): void {
+  if (canvas === null || place === undefined || view.current === null) return
+  const { clientWidth: width, clientHeight: height } = canvas
+  const [x, y] = [
+    view.current.x + place.x * view.current.scale,
+    view.current.y + place.y * view.current.scale,
+  ]
+  const isReadable = view.current.scale >= TEXT_SCALE
+  if (isReadable && x >= 0 && y >= 0 && x <= width - NODE.width && y <= height - NODE.height) return
+  const scale = Math.max(view.current.scale, 0.8)
+  view.current = {
+    scale,
+    x: width / 2 - (place.x + NODE.width / 2) * scale,
+    y: height / 2 - (place.y + NODE.height / 2) * scale,
+  }
+}
+
 function fitted(canvas: HTMLCanvasElement, places: ReadonlyMap<string, Place>): View {
   let [right, bottom] = [NODE.width, NODE.height]
   for (const { x, y } of places.values()) {
@@ -147,14 +174,7 @@ function nodeAt(view: View | null, { graph, places }: Drawn, x: number, y: numbe
   return hit?.id ?? null
 }
 
-const STATUS_COLOURS: Record<string, string> = { success: '--good', failed: '--bad', running: '--busy' }
-
-function colourOf(node: LineageNode, by: Drawn['colour']): string {
-  if (node.type !== 'pipeline') return '--line-strong'
-  if (by === 'run') return STATUS_COLOURS[node.latest_run?.status ?? ''] ?? '--idle'
-  if (node.quality === null || node.quality.total === 0) return '--idle'
-  return node.quality.failed > 0 ? '--bad' : node.quality.warned > 0 ? '--warn' : '--good'
-}
+const colourOf = (node: LineageNode, by: ColourBy): string => stateOf(node, by)?.colour ?? '--line-strong'
 
 function paint(canvas: HTMLCanvasElement, view: View, { graph, places, chosen, found, colour }: Drawn): void {
   const context = canvas.getContext('2d')

@@ -14,6 +14,8 @@ export const NODE = { width: 190, height: 40 }
 const GAP = { x: 44, y: 16 }
 /** ELK takes seconds for larger graphs. They get plain layers instead. */
 const ELK_NODES_MAX = 800
+/** A layer with fewer nodes than this is one column. */
+const ROWS_MIN = 40
 
 /** Places for all nodes, left to right in the direction of the data. */
 export async function layoutOf(ids: readonly string[], edges: readonly Edge[]): Promise<Map<string, Place>> {
@@ -64,15 +66,24 @@ export function inLayers(ids: readonly string[], edges: readonly Edge[]): Map<st
       if (left === 0) ready.push(target)
     }
   }
-  const rows = new Map<number, number>()
-  return new Map(
-    ids.map((id) => {
-      const column = depth.get(id) ?? 0
-      const row = rows.get(column) ?? 0
-      rows.set(column, row + 1)
-      return [id, { x: column * (NODE.width + GAP.x), y: row * (NODE.height + GAP.y) }]
-    }),
-  )
+  return placesOf(Map.groupBy(ids, (id) => depth.get(id) ?? 0))
+}
+
+/** A layer with many nodes takes several columns, so that the drawing stays about as wide as high. */
+function placesOf(layers: ReadonlyMap<number, readonly string[]>): Map<string, Place> {
+  const total = [...layers.values()].reduce((sum, layer) => sum + layer.length, 0)
+  const rows = Math.max(ROWS_MIN, Math.ceil(2 * Math.sqrt(total)))
+  const places = new Map<string, Place>()
+  let column = 0
+  for (const [, layer] of [...layers].sort(([a], [b]) => a - b)) {
+    for (const [index, id] of layer.entries())
+      places.set(id, {
+        x: (column + Math.floor(index / rows)) * (NODE.width + GAP.x),
+        y: (index % rows) * (NODE.height + GAP.y),
+      })
+    column += Math.ceil(layer.length / rows)
+  }
+  return places
 }
 
 /** All nodes that can be reached from `start` against or along the edges, with `start` itself. */

@@ -11,6 +11,7 @@ import { Card, Empty, Facts, Page } from '../../design/surfaces.tsx'
 import { useFilters } from '../../shell/filters.ts'
 import { Graph } from './graph.tsx'
 import { layoutOf, reachable } from './layout.ts'
+import { type ColourBy, LEGEND, stateOf } from './state.ts'
 
 const graphQuery = () => ok(api.lineage.get({ query: {} }))
 type LineageGraph = Awaited<ReturnType<typeof graphQuery>>
@@ -48,7 +49,8 @@ export default function Lineage() {
 
 function LineageView({ graph }: { graph: LineageGraph }) {
   const [filters, change] = useFilters()
-  const { search = '', node: chosenId = '', focus = 'all', colour = 'run' } = filters
+  const { search = '', node: chosenId = '', focus = 'all' } = filters
+  const colour: ColourBy = filters.colour === 'tests' ? 'tests' : 'run'
   const chosen = graph.nodes.find(({ id }) => id === chosenId)
   const shown = useMemo(() => {
     if (chosenId === '' || focus === 'all') return graph
@@ -85,7 +87,7 @@ function LineageView({ graph }: { graph: LineageGraph }) {
             />
             <Segments
               label="Colours"
-              value={colour === 'tests' ? 'tests' : 'run'}
+              value={colour}
               choices={[
                 { value: 'run', label: 'Last run' },
                 { value: 'tests', label: 'Tests' },
@@ -106,11 +108,12 @@ function LineageView({ graph }: { graph: LineageGraph }) {
               places={layout}
               chosen={chosenId}
               found={found}
-              colour={colour === 'tests' ? 'tests' : 'run'}
+              colour={colour}
               onChoose={(id) => change({ node: id })}
             />
           )}
         </Loaded>
+        <Legend colour={colour} />
       </Card>
       <div className="stack">
         {chosen && (
@@ -120,28 +123,58 @@ function LineageView({ graph }: { graph: LineageGraph }) {
             onFocus={(value) => change({ focus: value === 'all' ? '' : value })}
           />
         )}
-        <Card title="Nodes" isFlush>
-          <ul className="nodes">
-            {matches.slice(0, LISTED).map((node) => (
-              <li key={node.id}>
-                <Button
-                  kind="quiet"
-                  size="small"
-                  aria-pressed={node.id === chosenId}
-                  onClick={() => change({ node: node.id })}
-                >
-                  <span className="ellipsis">{titleOf(node)}</span>
-                  <small className="muted">{node.type.replace('_', ' ')}</small>
-                </Button>
-              </li>
-            ))}
-          </ul>
-          {matches.length > LISTED && (
-            <p className="card-body muted">and {count(matches.length - LISTED)} more: search for them</p>
-          )}
-        </Card>
+        <Nodes nodes={matches} chosenId={chosenId} colour={colour} onChoose={(id) => change({ node: id })} />
       </div>
     </div>
+  )
+}
+
+function Legend({ colour }: { colour: ColourBy }) {
+  return (
+    <ul className="graph-legend" aria-label="Colours">
+      {LEGEND[colour].map((state) => (
+        <li key={state.text}>
+          <span style={{ background: `var(${state.colour})` }} />
+          {state.text}
+        </li>
+      ))}
+    </ul>
+  )
+}
+
+/** The nodes of the drawing as a list: the same choices for the keyboard and for screen readers. */
+function Nodes({
+  nodes,
+  chosenId,
+  colour,
+  onChoose,
+}: {
+  nodes: readonly LineageNode[]
+  chosenId: string
+  colour: ColourBy
+  onChoose: (id: string) => void
+}) {
+  return (
+    <Card title="Nodes" isFlush>
+      <ul className="nodes" aria-label="Nodes">
+        {nodes.slice(0, LISTED).map((node) => (
+          <li key={node.id}>
+            <Button
+              kind="quiet"
+              size="small"
+              aria-pressed={node.id === chosenId}
+              onClick={() => onChoose(node.id)}
+            >
+              <span className="ellipsis">{titleOf(node)}</span>
+              <small className="muted">{stateOf(node, colour)?.text ?? node.type.replace('_', ' ')}</small>
+            </Button>
+          </li>
+        ))}
+      </ul>
+      {nodes.length > LISTED && (
+        <p className="card-body muted">and {count(nodes.length - LISTED)} more: search for them</p>
+      )}
+    </Card>
   )
 }
 
