@@ -43,7 +43,14 @@ function RunForm({ branch, pipelines }: { branch: string; pipelines: readonly Na
   const pipeline = pipelines[Number(chosen)]
   if (pipeline === undefined) return null
   const { namespace, layer, name } = pipeline
-  const body = { namespace, layer, pipeline: name, branch, ...(isDraft && { draft: true }) }
+  const body = {
+    namespace,
+    layer,
+    pipeline: name,
+    trigger: 'manual',
+    branch,
+    ...(isDraft && { draft: true }),
+  }
   const start = () =>
     performing(
       ok(api.runs.post(body, { headers: {} })).then(({ run_id: id }) => setRun(id)),
