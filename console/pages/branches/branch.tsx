@@ -1,17 +1,15 @@
 import { useQuery } from '@tanstack/react-query'
-import { Link, useNavigate, useParams } from '@tanstack/react-router'
-import { useState } from 'react'
+import { Link, useParams } from '@tanstack/react-router'
 import { api, ok, segment } from '../../api/client.ts'
-import { queryClient, SLOW_MS } from '../../api/queries.ts'
+import { SLOW_MS } from '../../api/queries.ts'
 import { Time } from '../../design/clock.tsx'
-import { Button, TextField } from '../../design/controls.tsx'
 import { counted } from '../../design/format.ts'
 import { Loaded } from '../../design/loaded.tsx'
-import { FormDialog } from '../../design/overlay.tsx'
 import { Status } from '../../design/status.tsx'
 import { Card, Empty, Facts, Notice, Page } from '../../design/surfaces.tsx'
 import { Table } from '../../design/table.tsx'
-import { performing } from '../../design/toasts.tsx'
+import { BranchActions } from './branch-actions.tsx'
+import { RunOnBranch } from './run-on-branch.tsx'
 import { rowsOfBranch, TableChanges } from './table-changes.tsx'
 
 const branchAt = (name: string) => api.branches({ branch: segment(name) })
@@ -39,6 +37,7 @@ export default function BranchPage() {
           <>
             <BranchFacts branch={loaded} />
             {loaded.status === 'open' && !loaded.protected && <Difference branch={loaded} />}
+            {loaded.status === 'open' && !loaded.protected && <RunOnBranch branch={name} />}
             {loaded.status === 'open' && <Commits name={name} />}
           </>
         )}
@@ -62,6 +61,12 @@ const BranchFacts = ({ branch }: { branch: Branch }) => (
           'Look at it',
           <Link key="lake" to="/lake" search={{ branch: branch.name }}>
             Tables on this branch
+          </Link>,
+        ],
+        [
+          'Query it',
+          <Link key="query" to="/query" search={{ branch: branch.name }}>
+            SQL on this branch
           </Link>,
         ],
       ]}
@@ -141,71 +146,5 @@ function Commits({ name }: { name: string }) {
         }
       </Loaded>
     </Card>
-  )
-}
-
-function BranchActions({ branch }: { branch: Branch }) {
-  const navigate = useNavigate()
-  const [asked, setAsked] = useState<'merge' | 'delete' | null>(null)
-  const [message, setMessage] = useState('')
-  const { name } = branch
-  const refresh = () => queryClient.invalidateQueries({ queryKey: ['branches'] })
-  const close = () => setAsked(null)
-  return (
-    <>
-      <Button
-        icon="refresh"
-        disabled={branch.commits_behind === 0}
-        onClick={() =>
-          void performing(
-            ok(branchAt(name).rebase.post()).then(refresh),
-            'The branch begins at the present main',
-          )
-        }
-      >
-        Rebase
-      </Button>
-      <Button
-        kind="primary"
-        icon="check"
-        disabled={branch.tables_changed === 0}
-        onClick={() => setAsked('merge')}
-      >
-        Merge
-      </Button>
-      <Button kind="danger" onClick={() => setAsked('delete')}>
-        Delete
-      </Button>
-      <FormDialog
-        title={`Merge ${name} into main`}
-        description={`${counted(branch.tables_changed, 'table')} reach main in one commit, after the published tests of each have passed.`}
-        isOpen={asked === 'merge'}
-        onClose={close}
-        submitLabel="Merge"
-        submit={async () => {
-          await ok(branchAt(name).merge.post(message === '' ? {} : { message }, { headers: {} }))
-          await refresh()
-        }}
-      >
-        <TextField
-          label="Message (optional)"
-          value={message}
-          onChange={(event) => setMessage(event.target.value)}
-        />
-      </FormDialog>
-      <FormDialog
-        title={`Delete ${name}`}
-        description="Its changes are lost. Main stays as it is."
-        isOpen={asked === 'delete'}
-        onClose={close}
-        submitLabel="Delete the branch"
-        isDangerous
-        submit={async () => {
-          await ok(branchAt(name).delete())
-          await refresh()
-          await navigate({ to: '/branches' })
-        }}
-      />
-    </>
   )
 }

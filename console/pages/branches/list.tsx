@@ -4,15 +4,15 @@ import { useState } from 'react'
 import { api, ok } from '../../api/client.ts'
 import { queryClient, SLOW_MS } from '../../api/queries.ts'
 import { Time } from '../../design/clock.tsx'
-import { Button, IconButton, SearchField, Select, TextField } from '../../design/controls.tsx'
+import { Button, SearchField, Select, TextField } from '../../design/controls.tsx'
 import { count } from '../../design/format.ts'
 import { Loaded } from '../../design/loaded.tsx'
 import { FormDialog } from '../../design/overlay.tsx'
 import { Status } from '../../design/status.tsx'
 import { Card, Empty, Page } from '../../design/surfaces.tsx'
 import { Pager, Table } from '../../design/table.tsx'
-import { performing } from '../../design/toasts.tsx'
 import { useFilters } from '../../shell/filters.ts'
+import { Tags } from './tags.tsx'
 
 const PAGE_ROWS = 50
 const STATUSES = ['open', 'merged', 'deleted'] as const
@@ -152,71 +152,5 @@ function CreateBranch({ isOpen, onClose }: { isOpen: boolean; onClose: () => voi
         onChange={(event) => setDescription(event.target.value)}
       />
     </FormDialog>
-  )
-}
-
-/** Names of commits of main. */
-function Tags() {
-  const [isCreating, setCreating] = useState(false)
-  const [name, setName] = useState('')
-  const query = useQuery({ queryKey: ['tags'], queryFn: () => ok(api.tags.get({ query: {} })) })
-  const refresh = () => queryClient.invalidateQueries({ queryKey: ['tags'] })
-  return (
-    <Card
-      title="Tags"
-      isFlush
-      actions={
-        <Button size="small" icon="plus" onClick={() => setCreating(true)}>
-          New tag
-        </Button>
-      }
-    >
-      <Loaded query={query}>
-        {({ tags }) =>
-          tags.length === 0 ? (
-            <Empty icon="history" title="No tag">
-              A tag names a commit of main, so that queries can read it later.
-            </Empty>
-          ) : (
-            <Table
-              label="Tags"
-              rows={tags}
-              keyOf={(tag) => tag.name}
-              columns={[
-                { name: 'Tag', cell: (tag) => <b>{tag.name}</b> },
-                { name: 'Commit', isNumeric: true, cell: (tag) => tag.commit },
-                { name: 'Made', cell: (tag) => <Time at={tag.created_at} /> },
-                {
-                  name: 'Actions',
-                  cell: (tag) => (
-                    <IconButton
-                      icon="cross"
-                      size="small"
-                      label={`Delete the tag ${tag.name}`}
-                      onClick={() =>
-                        void performing(
-                          ok(api.tags({ name: tag.name }).delete()).then(refresh),
-                          'The tag is deleted',
-                        )
-                      }
-                    />
-                  ),
-                },
-              ]}
-            />
-          )
-        }
-      </Loaded>
-      <FormDialog
-        title="New tag"
-        description="It names the present commit of main."
-        isOpen={isCreating}
-        onClose={() => setCreating(false)}
-        submitLabel="Create"
-        submit={() => ok(api.tags.post({ name })).then(refresh)}
-      >
-        <TextField label="Name" required value={name} onChange={(event) => setName(event.target.value)} />
-      </FormDialog>
-    </Card>
   )
 }

@@ -1,4 +1,6 @@
-export type Format = 'csv' | 'json' | 'arrow'
+import { type TypedColumn, typedColumns } from './typed-columns.ts'
+
+export type Format = 'csv' | 'json' | 'parquet' | 'arrow'
 
 type Columns = readonly { name: string; type: string }[]
 type Rows = readonly (readonly unknown[])[]
@@ -6,18 +8,15 @@ type Rows = readonly (readonly unknown[])[]
 /** Time until the browser has read the file. */
 const KEPT_MS = 10_000
 
-/** Saves rows as a file. Arrow is loaded on demand. */
+/** Saves rows as a file. Arrow and Parquet are loaded on demand. */
 export async function exportAs(format: Format, columns: Columns, rows: Rows): Promise<void> {
   if (format === 'arrow') {
-    const { tableFromArrays, tableToIPC } = await import('apache-arrow')
-    const arrays = Object.fromEntries(
-      columns.map(({ name }, index) => [name, rows.map((row) => scalar(row[index]))]),
-    )
-    const bytes = tableToIPC(tableFromArrays(arrays as Record<string, unknown[]>), 'file')
-    return save(
-      new Blob([new Uint8Array(bytes)], { type: 'application/vnd.apache.arrow.file' }),
-      'query.arrow',
-    )
+    const bytes = await arrowOf(typedColumns(columns, rows))
+    return save(new Blob([bytes], { type: 'application/vnd.apache.arrow.file' }), 'query.arrow')
+  }
+  if (format === 'parquet') {
+    const bytes = await parquetOf(typedColumns(columns, rows))
+    return save(new Blob([bytes], { type: 'application/vnd.apache.parquet' }), 'query.parquet')
   }
   if (format === 'json') {
     const objects = rows.map((row) =>
@@ -28,9 +27,27 @@ export async function exportAs(format: Format, columns: Columns, rows: Rows): Pr
   save(new Blob([csvOf(columns, rows)], { type: 'text/csv' }), 'query.csv')
 }
 
-/** Arrow infers one type for each column, so nested values become text. */
-const scalar = (value: unknown): unknown =>
-  value === undefined ? null : typeof value === 'object' && value !== null ? JSON.stringify(value) : value
+export async function parquetOf(columns: readonly TypedColumn[]): Promise<ArrayBuffer> {
+  const { parquetWriteBuffer } = await import('hyparquet-writer')
+  return parquetWriteBuffer({
+    columnData: columns.map(({ name, kind, values }) => ({ name, type: kind, data: values })),
+  })
+}
+
+/** An Arrow file. */
+export async function arrowOf(columns: readonly TypedColumn[]): Promise<Uint8Array<ArrayBuffer>> {
+  const { Bool, Float64, Int64, Table, TimestampMillisecond, tableToIPC, Utf8, vectorFromArray } =
+    await import('apache-arrow')
+  const types = {
+    BOOLEAN: new Bool(),
+    INT64: new Int64(),
+    DOUBLE: new Float64(),
+    TIMESTAMP: new TimestampMillisecond(),
+    STRING: new Utf8(),
+  }
+  const vectors = columns.map(({ name, kind, values }) => [name, vectorFromArray(values, types[kind])])
+  return new Uint8Array(tableToIPC(new Table(Object.fromEntries(vectors)), 'file'))
+}
 
 /** RFC 4180. NULL is an empty field. */
 export function csvOf(columns: Columns, rows: Rows): string {

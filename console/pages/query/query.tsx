@@ -11,12 +11,14 @@ import type { Problem } from '../../editor/code-editor.tsx'
 import { useFilters } from '../../shell/filters.ts'
 import { BranchSelect } from '../branches/branch-select.tsx'
 import { Remembered, remember } from './remembered.tsx'
-import { type Result, Results } from './results.tsx'
+import { isPlan, type Result, Results } from './results.tsx'
 
 const CodeEditor = lazy(() => import('../../editor/code-editor.tsx'))
 
 const LIMITS = ['1000', '10000', '100000']
 const FIRST = 'select 1 as one'
+/** Tables of this namespace need no namespace in a query. */
+const DEFAULT_NAMESPACE = 'default'
 
 interface Outcome {
   sql: string
@@ -109,7 +111,7 @@ function Shown({ outcome: { result, error, isBusy, sql } }: { outcome: Outcome }
     )
   return (
     <Card
-      title={counted(result.rows.length, 'row')}
+      title={isPlan(result.columns) ? 'Plan' : counted(result.rows.length, 'row')}
       actions={
         <span className="muted" role="status">
           {isBusy ? 'working…' : duration(result.duration_ms)}
@@ -163,8 +165,8 @@ function useSchema(branch: string): Record<string, string[]> {
   return useMemo(
     () =>
       Object.fromEntries(
-        (data?.tables ?? []).map(({ layer, name, columns }) => [
-          `${layer}.${name}`,
+        (data?.tables ?? []).map(({ namespace, layer, name, columns }) => [
+          namespace === DEFAULT_NAMESPACE ? `${layer}.${name}` : `${namespace}.${layer}.${name}`,
           columns.map((column) => column.name),
         ]),
       ),

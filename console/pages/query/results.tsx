@@ -4,7 +4,9 @@ import { DataGrid } from '../../design/data-grid.tsx'
 import { count } from '../../design/format.ts'
 import { Waiting } from '../../design/loaded.tsx'
 import { Empty } from '../../design/surfaces.tsx'
+import { performing } from '../../design/toasts.tsx'
 import { exportAs, type Format } from './export.ts'
+import { Plan } from './plan.tsx'
 
 const Chart = lazy(() => import('./chart.tsx'))
 
@@ -23,6 +25,7 @@ const VIEWS = [
 const FORMATS: readonly { format: Format; label: string }[] = [
   { format: 'csv', label: 'CSV' },
   { format: 'json', label: 'JSON' },
+  { format: 'parquet', label: 'Parquet' },
   { format: 'arrow', label: 'Arrow' },
 ]
 
@@ -38,7 +41,7 @@ export function Results({ result }: { result: Result }) {
       ? cells
       : cells.filter((row) => row.some((cell) => String(cell).toLowerCase().includes(text)))
   }, [cells, filter])
-  if (isPlan(columns)) return <pre className="plan">{String(rows[0]?.explain_value ?? '')}</pre>
+  if (isPlan(columns)) return <Plan text={String(rows[0]?.explain_value ?? '')} />
   return (
     <div className="stack">
       <div className="row">
@@ -51,7 +54,7 @@ export function Results({ result }: { result: Result }) {
             key={format}
             size="small"
             icon="download"
-            onClick={() => void exportAs(format, columns, shown)}
+            onClick={() => void performing(exportAs(format, columns, shown), `${label} file is ready`)}
           >
             {label}
           </Button>
@@ -71,5 +74,5 @@ export function Results({ result }: { result: Result }) {
 }
 
 /** The answer of EXPLAIN has one text for each kind of plan. */
-const isPlan = (columns: Result['columns']) =>
+export const isPlan = (columns: Result['columns']) =>
   columns.length === 2 && columns[0]?.name === 'explain_key' && columns[1]?.name === 'explain_value'

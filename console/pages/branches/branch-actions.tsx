@@ -1,0 +1,178 @@
+import { useNavigate } from '@tanstack/react-router'
+import { useState } from 'react'
+import { api, ok, segment } from '../../api/client.ts'
+import { queryClient } from '../../api/queries.ts'
+import { Button, TextField } from '../../design/controls.tsx'
+import { counted } from '../../design/format.ts'
+import { FormDialog } from '../../design/overlay.tsx'
+import { Pill, Status } from '../../design/status.tsx'
+import { Table } from '../../design/table.tsx'
+import { say } from '../../design/toasts.tsx'
+
+interface ShownBranch {
+  name: string
+  commits_behind: number
+  tables_changed: number
+}
+
+const at = (name: string) => api.branches({ branch: segment(name) })
+const refresh = () => queryClient.invalidateQueries({ queryKey: ['branches'] })
+
+/** What a person can do with an open branch. */
+export function BranchActions({ branch }: { branch: ShownBranch }) {
+  const [asked, setAsked] = useState<'merge' | 'rebase' | 'delete' | null>(null)
+  const dialog = { branch, onClose: () => setAsked(null) }
+  return (
+    <>
+      <Button icon="refresh" disabled={branch.commits_behind === 0} onClick={() => setAsked('rebase')}>
+        Rebase
+      </Button>
+      <Button
+        kind="primary"
+        icon="check"
+        disabled={branch.tables_changed === 0}
+        onClick={() => setAsked('merge')}
+      >
+        Merge
+      </Button>
+      <Button kind="danger" onClick={() => setAsked('delete')}>
+        Delete
+      </Button>
+      <MergeDialog {...dialog} isOpen={asked === 'merge'} />
+      <RebaseDialog {...dialog} isOpen={asked === 'rebase'} />
+      <DeleteDialog {...dialog} isOpen={asked === 'delete'} />
+    </>
+  )
+}
+
+interface DialogProps {
+  branch: ShownBranch
+  isOpen: boolean
+  onClose: () => void
+}
+
+const merged = (name: string, message: string) =>
+  at(name).merge.post(message === '' ? {} : { message }, { headers: {} })
+type MergeError = Awaited<ReturnType<typeof merged>>['error'] & {}
+type Refusal = Extract<MergeError, { status: 409 }>['value']
+
+/** A merge that the service refuses shows the tests and conflicts that stand against it. */
+function MergeDialog({ branch: { name, tables_changed: tables }, isOpen, onClose }: DialogProps) {
+  const [message, setMessage] = useState('')
+  const [refusal, setRefusal] = useState<Refusal | null>(null)
+  const submit = async () => {
+    const answer = await merged(name, message)
+    setRefusal(answer.error?.status === 409 ? answer.error.value : null)
+    const { status, commit } = await ok(Promise.resolve(answer))
+    say(status === 'merged' ? `Merged as commit ${commit} of main` : 'The branch has no change')
+    await refresh()
+  }
+  return (
+    <FormDialog
+      title={`Merge ${name} into main`}
+      description={`${counted(tables, 'table')} reach main in one commit, after the published tests of each have passed.`}
+      isOpen={isOpen}
+      onClose={() => {
+        setRefusal(null)
+        onClose()
+      }}
+      submitLabel="Merge"
+      submit={submit}
+    >
+      <TextField
+        label="Message (optional)"
+        value={message}
+        onChange={(event) => setMessage(event.target.value)}
+      />
+      {refusal && <Refused refusal={refusal} />}
+    </FormDialog>
+  )
+}
+
+function RebaseDialog({ branch: { name, commits_behind: behind }, isOpen, onClose }: DialogProps) {
+  const [refusal, setRefusal] = useState<Refusal | null>(null)
+  const submit = async () => {
+    const answer = await at(name).rebase.post()
+    setRefusal(answer.error?.status === 409 ? answer.error.value : null)
+    const { base_commit: base } = await ok(Promise.resolve(answer))
+    say(`The branch begins at commit ${base} of main`)
+    await refresh()
+  }
+  return (
+    <FormDialog
+      title={`Rebase ${name}`}
+      description={`Main is ${counted(behind, 'commit')} ahead. Tables that the branch did not change become those of main.`}
+      isOpen={isOpen}
+      onClose={() => {
+        setRefusal(null)
+        onClose()
+      }}
+      submitLabel="Rebase the branch"
+      submit={submit}
+    >
+      {refusal && <Refused refusal={refusal} />}
+    </FormDialog>
+  )
+}
+
+function Refused({ refusal: { conflicts = [], results = [] } }: { refusal: Refusal }) {
+  return (
+    <>
+      {conflicts.length > 0 && (
+        <section className="stack" aria-label="Conflicts">
+          <h3>Changed on main and on this branch</h3>
+          <ul className="conflicts">
+            {conflicts.map((table) => (
+              <li key={table}>
+                <Pill tone="bad">conflict</Pill> <span className="mono">{table}</span>
+              </li>
+            ))}
+          </ul>
+        </section>
+      )}
+      {results.length > 0 && (
+        <Table
+          label="Results of the tests"
+          rows={results}
+          keyOf={({ table, name }) => `${table} ${name}`}
+          columns={[
+            { name: 'Result', cell: ({ status }) => <Status status={status} /> },
+            {
+              name: 'Test',
+              cell: ({ name, table }) => (
+                <>
+                  {name}
+                  <div className="muted mono">{table}</div>
+                </>
+              ),
+            },
+            { name: 'Failing rows', isNumeric: true, cell: ({ value }) => value },
+            {
+              name: 'Detail',
+              cell: ({ error, samples }) => <span className="mono">{error ?? samples.join('; ')}</span>,
+            },
+          ]}
+        />
+      )}
+    </>
+  )
+}
+
+function DeleteDialog({ branch: { name }, isOpen, onClose }: DialogProps) {
+  const navigate = useNavigate()
+  return (
+    <FormDialog
+      title={`Delete ${name}`}
+      description="Its changes are lost. Main stays as it is."
+      isOpen={isOpen}
+      onClose={onClose}
+      submitLabel="Delete the branch"
+      isDangerous
+      submit={async () => {
+        await ok(at(name).delete())
+        await refresh()
+        await navigate({ to: '/branches' })
+      }}
+    />
+  )
+}
