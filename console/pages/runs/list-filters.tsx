@@ -3,12 +3,24 @@ import { useState } from 'react'
 import { api, LAYERS, ok } from '../../api/client.ts'
 import { Button, type Choice, Select, TextField } from '../../design/controls.tsx'
 import type { Filters } from '../../shell/filters.ts'
-import { SORTS, STATUSES } from './pages.ts'
+import { STATUSES } from './pages.ts'
 
 const NAMES = ['namespace', 'layer', 'pipeline', 'status', 'from', 'to', 'sort', 'order'] as const
 const NONE: Filters = Object.fromEntries(NAMES.map((name) => [name, '']))
 /** What the API accepts as the name of a pipeline. */
 const PIPELINE_NAME = '[a-z][a-z0-9_\\-]*'
+
+/** Each value is a sort key and a direction of the API. */
+const ORDERS: readonly Choice[] = [
+  { value: '', label: 'newest first' },
+  { value: 'created_at asc', label: 'oldest first' },
+  { value: 'duration_ms desc', label: 'longest first' },
+  { value: 'duration_ms asc', label: 'shortest first' },
+  { value: 'started_at desc', label: 'last started first' },
+  { value: 'finished_at desc', label: 'last ended first' },
+  { value: 'status asc', label: 'by status' },
+  { value: 'trigger asc', label: 'by trigger' },
+]
 
 const choicesOf = (all: string, values: readonly string[]): Choice[] => [
   { value: '', label: all },
@@ -45,15 +57,14 @@ export function RunFilters({ filters, change }: { filters: Filters; change: (cha
       {select('status', 'Status', 'all', STATUSES)}
       <TimeFilter label="From" at={filters.from} onTime={(from) => change({ from })} />
       <TimeFilter label="To" at={filters.to} onTime={(to) => change({ to })} />
-      {select('sort', 'Sort by', 'created at', SORTS.slice(1))}
       <Select
         label="Order"
-        value={filters.order ?? ''}
-        choices={[
-          { value: '', label: 'descending' },
-          { value: 'asc', label: 'ascending' },
-        ]}
-        onChange={(order) => change({ order })}
+        value={[filters.sort, filters.order].filter(Boolean).join(' ')}
+        choices={ORDERS}
+        onChange={(value) => {
+          const [sort = '', order = ''] = value.split(' ')
+          change({ sort, order })
+        }}
       />
       {NAMES.some((name) => filters[name]) && (
         <Button kind="quiet" icon="close" onClick={() => change(NONE)}>

@@ -10,7 +10,7 @@ const PAGE_ROWS = 100
 const REFRESH_MS = 1_000
 
 export const STATUSES = ['pending', 'running', 'success', 'failed', 'cancelled'] as const
-export const SORTS = ['created_at', 'started_at', 'finished_at', 'duration_ms', 'status', 'trigger'] as const
+const SORTS = ['created_at', 'started_at', 'finished_at', 'duration_ms', 'status', 'trigger'] as const
 
 const oneOf = <Value extends string>(values: readonly Value[], text: string | undefined) =>
   values.find((each) => each === text)
@@ -38,9 +38,7 @@ type RunFilter = ReturnType<typeof queryOf>
 const pageOf = (filter: RunFilter, page: number) => ({
   queryKey: ['runs', 'list', filter, page],
   queryFn: () =>
-    ok(
-      api.runs.get({ query: { ...filter, limit: String(PAGE_ROWS), offset: String(page * PAGE_ROWS) } }),
-    ),
+    ok(api.runs.get({ query: { ...filter, limit: String(PAGE_ROWS), offset: String(page * PAGE_ROWS) } })),
   refetchInterval: LIVE_MS,
 })
 
