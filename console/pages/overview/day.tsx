@@ -1,6 +1,6 @@
 import { Link } from '@tanstack/react-router'
 import { now } from '../../design/clock.tsx'
-import { counted } from '../../design/format.ts'
+import { absolute, counted } from '../../design/format.ts'
 import { Status } from '../../design/status.tsx'
 import type { RecentRun } from './overview.tsx'
 
@@ -54,6 +54,7 @@ export function Day({ runs, total }: { runs: readonly RecentRun[]; total: number
         })}
         <line x1="0" x2={WIDTH} y1={HEIGHT} y2={HEIGHT} />
       </svg>
+      <HourTable begin={begin} hours={hours} />
       <ul className="attention">
         {runs.slice(0, 8).map((run) => (
           <li key={run.id}>
@@ -65,6 +66,44 @@ export function Day({ runs, total }: { runs: readonly RecentRun[]; total: number
           </li>
         ))}
       </ul>
+    </div>
+  )
+}
+
+interface Hour {
+  hour: number
+  counts: readonly number[]
+}
+
+/** The drawing as a table, for everyone who does not see it. */
+function HourTable({ begin, hours }: { begin: number; hours: readonly Hour[] }) {
+  return (
+    <div className="visually-hidden">
+      <table>
+        <caption>Runs by hour</caption>
+        <thead>
+          <tr>
+            <th scope="col">Hour</th>
+            {KINDS.map((kind) => (
+              <th scope="col" key={kind}>
+                {kind}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {hours
+            .filter(({ counts }) => counts.some((value) => value > 0))
+            .map(({ hour, counts }) => (
+              <tr key={hour}>
+                <th scope="row">{absolute(new Date((begin + hour) * HOUR_MS))}</th>
+                {KINDS.map((kind, index) => (
+                  <td key={kind}>{counts[index]}</td>
+                ))}
+              </tr>
+            ))}
+        </tbody>
+      </table>
     </div>
   )
 }

@@ -4,6 +4,7 @@ import { api, ok } from '../../api/client.ts'
 import { LIVE_MS, SLOW_MS } from '../../api/queries.ts'
 import { accepted, authorizedFetch, ROOT } from '../../api/request.ts'
 import { now, Time } from '../../design/clock.tsx'
+import { count } from '../../design/format.ts'
 import { Loaded } from '../../design/loaded.tsx'
 import { Pill, Status } from '../../design/status.tsx'
 import { Card, Empty, Page } from '../../design/surfaces.tsx'
@@ -32,6 +33,7 @@ export default function Overview() {
         </Card>
         <Card title="Health">
           <Health />
+          <Features />
         </Card>
       </div>
       <Card title="Runs of the last 24 hours">
@@ -40,6 +42,9 @@ export default function Overview() {
     </Page>
   )
 }
+
+/** Failed runs that the page lists. The others are in the list of runs. */
+const FAILED_MAX = 20
 
 const nameOf = ({ namespace, layer, pipeline }: RecentRun) => `${namespace}.${layer}.${pipeline}`
 
@@ -73,22 +78,31 @@ function Attention({ runs }: { runs: readonly RecentRun[] }) {
     return <Calm hasRuns={runs.length > 0} />
   return (
     <ul className="attention">
-      {[...inReview, ...failed, ...stuck].map((run) => (
+      {[...inReview, ...failed.slice(0, FAILED_MAX), ...stuck].map((run) => (
         <li key={run.id}>
           <Status status={run.status} phase={run.phase} />
           <Link to="/runs/$id" params={{ id: run.id }}>
             {nameOf(run)}
           </Link>
           <span className="grow ellipsis muted">
-            {run.status === 'failed'
-              ? 'failed, and no later run succeeded'
-              : run.status === 'pending'
-                ? 'waits'
-                : 'waits for a review'}
+            {run.status === 'failed' ? (
+              <Failure id={run.id} />
+            ) : run.status === 'pending' ? (
+              'waits'
+            ) : (
+              'waits for a review'
+            )}
           </span>
           <Time at={run.created_at} />
         </li>
       ))}
+      {failed.length > FAILED_MAX && (
+        <li>
+          <Link to="/runs" search={{ status: 'failed' }}>
+            {count(failed.length - FAILED_MAX)} more pipelines failed
+          </Link>
+        </li>
+      )}
       {behind.map((branch) => (
         <li key={branch.name}>
           <Pill tone="warn">behind main</Pill>
@@ -103,6 +117,17 @@ function Attention({ runs }: { runs: readonly RecentRun[] }) {
       ))}
     </ul>
   )
+}
+
+/** Why a run failed, for example which test. The list of runs does not say it. */
+function Failure({ id }: { id: string }) {
+  const query = useQuery({
+    queryKey: ['runs', id],
+    queryFn: () => ok(api.runs({ id }).get()),
+    staleTime: Number.POSITIVE_INFINITY,
+  })
+  const reason = query.data?.error ?? 'failed, and no later run succeeded'
+  return <span title={reason}>{reason}</span>
 }
 
 function Calm({ hasRuns }: { hasRuns: boolean }) {
@@ -152,6 +177,25 @@ function Health() {
               <span>{name}</span>
               <Pill tone={state === 'healthy' ? 'good' : 'bad'}>{state}</Pill>
               {typeof details[name] === 'string' && <small className="muted">{details[name]}</small>}
+            </li>
+          ))}
+        </ul>
+      )}
+    </Loaded>
+  )
+}
+
+/** The edition and its optional parts. */
+function Features() {
+  const query = useQuery({ queryKey: ['features'], queryFn: () => ok(api.features.get()) })
+  return (
+    <Loaded query={query} lines={2}>
+      {({ edition, plugins }) => (
+        <ul className="health" aria-label={`Parts of the ${edition} edition`}>
+          {Object.entries(plugins).map(([name, { enabled }]) => (
+            <li key={name}>
+              <span>{name}</span>
+              <Pill tone={enabled ? 'good' : 'idle'}>{enabled ? 'on' : 'off'}</Pill>
             </li>
           ))}
         </ul>

@@ -1,100 +1,125 @@
-import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
+import { useState } from 'react'
 import { api, ok } from '../../api/client.ts'
-import { LIVE_MS } from '../../api/queries.ts'
+import { queryClient } from '../../api/queries.ts'
 import { Time } from '../../design/clock.tsx'
-import { Select } from '../../design/controls.tsx'
-import { duration } from '../../design/format.ts'
+import { IconButton } from '../../design/controls.tsx'
+import { count, counted, duration } from '../../design/format.ts'
 import { Loaded } from '../../design/loaded.tsx'
+import { FormDialog } from '../../design/overlay.tsx'
 import { Status } from '../../design/status.tsx'
 import { Card, Empty, Page } from '../../design/surfaces.tsx'
-import { Pager, Table } from '../../design/table.tsx'
+import { type VirtualColumn, VirtualTable } from '../../design/virtual-table.tsx'
 import { useFilters } from '../../shell/filters.ts'
+import { RunFilters } from './list-filters.tsx'
+import { type ListedRun, queryOf, useLiveRuns, useRunPages } from './pages.ts'
 
-const PAGE_ROWS = 50
-const STATUSES = ['pending', 'running', 'success', 'failed', 'cancelled'] as const
-type RunStatus = (typeof STATUSES)[number]
+/** Rows that the table can scroll to: browsers limit the height of an element to about 33 million pixels. */
+const SHOWN_MAX = 800_000
 
-/** All runs, newest first. The filters are in the address. */
+const nameOf = ({ namespace, layer, pipeline }: ListedRun) => `${namespace}.${layer}.${pipeline}`
+const isActive = ({ status }: ListedRun) => status === 'pending' || status === 'running'
+
+/** All runs, newest first, as they move. The filters are in the address. */
 export default function RunList() {
   const [filters, change] = useFilters()
-  const offset = Number(filters.offset ?? 0)
-  const status = STATUSES.find((each) => each === filters.status)
-  const query = useQuery({
-    queryKey: ['runs', 'list', status, offset],
-    queryFn: () =>
-      ok(
-        api.runs.get({
-          query: {
-            ...(status && { status: status satisfies RunStatus }),
-            limit: String(PAGE_ROWS),
-            offset: String(offset),
-          },
-        }),
-      ),
-    refetchInterval: LIVE_MS,
-    placeholderData: (before) => before,
-  })
+  const [cancelled, setCancelled] = useState<ListedRun | null>(null)
+  const query = queryOf(filters)
+  const { head, rowAt, onVisible } = useRunPages(query)
+  useLiveRuns()
   return (
     <Page
       title="Runs"
       subtitle="Each run works on its own branch, is tested there, and merges or leaves no trace."
     >
-      <Card
-        isFlush
-        actions={
-          <Select
-            label="Status"
-            isLabelShown={false}
-            value={status ?? ''}
-            choices={[
-              { value: '', label: 'All statuses' },
-              ...STATUSES.map((value) => ({ value, label: value })),
-            ]}
-            onChange={(value) => change({ status: value, offset: '' })}
-          />
-        }
-      >
-        <Loaded query={query}>
-          {({ runs, total }) =>
-            runs.length === 0 ? (
-              <Empty icon="runs" title="No runs here" />
+      <Card isFlush>
+        <RunFilters filters={filters} change={change} />
+        <Loaded query={head}>
+          {({ total }) =>
+            total === 0 ? (
+              <NoRuns isFiltered={Object.keys(query).length > 0} />
             ) : (
               <>
-                <Table
+                <VirtualTable
+                  key={JSON.stringify(query)}
                   label="Runs"
-                  rows={runs}
-                  keyOf={(run) => run.id}
-                  columns={[
-                    { name: 'Status', cell: (run) => <Status status={run.status} phase={run.phase} /> },
-                    {
-                      name: 'Pipeline',
-                      cell: (run) => (
-                        <Link to="/runs/$id" params={{ id: run.id }}>
-                          {run.namespace}.{run.layer}.{run.pipeline}
-                        </Link>
-                      ),
-                    },
-                    { name: 'Trigger', cell: (run) => run.trigger },
-                    { name: 'Requested', cell: (run) => <Time at={run.created_at} /> },
-                    {
-                      name: 'Duration',
-                      isNumeric: true,
-                      cell: (run) => (run.duration_ms === null ? '–' : duration(run.duration_ms)),
-                    },
-                  ]}
+                  columns={columnsWith(setCancelled)}
+                  total={Math.min(total, SHOWN_MAX)}
+                  rowAt={rowAt}
+                  onVisible={onVisible}
                 />
-                <Pager
-                  offset={offset}
-                  limit={PAGE_ROWS}
-                  total={total}
-                  onOffset={(next) => change({ offset: next === 0 ? '' : String(next) })}
-                />
+                <p className="run-total muted">
+                  {counted(total, 'run')}
+                  {total > SHOWN_MAX && `; the first ${count(SHOWN_MAX)} are here, filters find the others`}
+                </p>
               </>
             )
           }
         </Loaded>
       </Card>
+      <FormDialog
+        title="Cancel the run"
+        description={
+          cancelled && `The run of ${nameOf(cancelled)} stops and its branch is closed. Main stays as it is.`
+        }
+        isOpen={cancelled !== null}
+        onClose={() => setCancelled(null)}
+        submitLabel="Cancel the run"
+        isDangerous
+        submit={async () => {
+          if (cancelled === null) return
+          await ok(api.runs({ id: cancelled.id }).cancel.post())
+          await queryClient.invalidateQueries({ queryKey: ['runs'] })
+        }}
+      />
     </Page>
   )
 }
+
+const columnsWith = (onCancel: (run: ListedRun) => void): VirtualColumn<ListedRun>[] => [
+  { name: 'Status', width: '100px', cell: (run) => <Status status={run.status} phase={run.phase} /> },
+  {
+    name: 'Pipeline',
+    width: 'minmax(220px, 2fr)',
+    cell: (run) => (
+      <Link to="/runs/$id" params={{ id: run.id }} title={nameOf(run)}>
+        {nameOf(run)}
+      </Link>
+    ),
+  },
+  { name: 'Trigger', width: 'minmax(90px, 1fr)', cell: ({ trigger }) => trigger },
+  { name: 'Branch', width: 'minmax(90px, 1fr)', cell: ({ branch }) => branch },
+  { name: 'Requested', width: '110px', cell: (run) => <Time at={run.created_at} /> },
+  {
+    name: 'Duration',
+    width: '90px',
+    cell: (run) => (run.duration_ms === null ? '–' : duration(run.duration_ms)),
+  },
+  {
+    name: 'Rows',
+    width: '90px',
+    cell: (run) => (run.rows_written === null ? '–' : count(run.rows_written)),
+  },
+  {
+    name: 'Cancel',
+    width: '52px',
+    cell: (run) =>
+      isActive(run) && (
+        <IconButton
+          icon="cross"
+          size="small"
+          label={`Cancel the run of ${nameOf(run)}`}
+          onClick={() => onCancel(run)}
+        />
+      ),
+  },
+]
+
+const NoRuns = ({ isFiltered }: { isFiltered: boolean }) =>
+  isFiltered ? (
+    <Empty icon="runs" title="No run matches the filters" />
+  ) : (
+    <Empty icon="runs" title="No runs here" actions={<Link to="/pipelines">Run a pipeline</Link>}>
+      A run starts by hand, by a schedule, by a file that arrives, or after another run.
+    </Empty>
+  )

@@ -1,57 +1,16 @@
+import { useVirtualizer } from '@tanstack/react-virtual'
 import { useEffect, useMemo, useRef, useState } from 'react'
-import { type Connection, follow } from '../../api/events.ts'
 import { SearchField, Select } from '../../design/controls.tsx'
 import { absolute } from '../../design/format.ts'
 import { Card, Empty } from '../../design/surfaces.tsx'
+import { LEVELS, type Level, type Line, type Log } from './use-log.ts'
 
-const LEVELS = ['debug', 'info', 'warn', 'error'] as const
-type Level = (typeof LEVELS)[number]
-
-interface Line {
-  timestamp: string
-  level: Level
-  message: string
-}
-
-/** Lines in the page. Older ones are in the API. */
-const LINES_MAX = 5_000
-
-const isLine = (data: unknown): data is Line => typeof data === 'object' && data !== null && 'message' in data
-
-/** The lines of a run as they arrive. */
-function useLog(id: string): { lines: readonly Line[]; state: Connection } {
-  const [lines, setLines] = useState<readonly Line[]>([])
-  const [state, setState] = useState<Connection>('connecting')
-  useEffect(() => {
-    setLines([])
-    let waiting: Line[] = []
-    let frame = 0
-    const show = () => {
-      const arrived = waiting
-      waiting = []
-      frame = 0
-      setLines((before) => [...before, ...arrived].slice(-LINES_MAX))
-    }
-    const stop = follow(`runs/${encodeURIComponent(id)}/logs`, {
-      onState: setState,
-      onEvent(name, data) {
-        if (name === 'status') return false
-        if (name === 'log' && isLine(data)) waiting.push(data)
-        frame ||= requestAnimationFrame(show)
-        return true
-      },
-    })
-    return () => {
-      stop()
-      cancelAnimationFrame(frame)
-    }
-  }, [id])
-  return { lines, state }
-}
+/** The height of a line that is not wrapped. A wrapped line is measured when it is first shown. */
+const LINE_PX = 20
+const OVERSCAN = 20
 
 /** The live log with a search. It follows the end until the person scrolls up. */
-export function RunLog({ id }: { id: string }) {
-  const { lines, state } = useLog(id)
+export function RunLog({ log: { lines, state } }: { log: Log }) {
   const [text, setText] = useState('')
   const [level, setLevel] = useState<Level>('debug')
   const scroller = useRef<HTMLDivElement>(null)
@@ -65,10 +24,17 @@ export function RunLog({ id }: { id: string }) {
       ),
     [lines, level, text],
   )
+  const virtualizer = useVirtualizer({
+    count: shown.length,
+    getScrollElement: () => scroller.current,
+    estimateSize: () => LINE_PX,
+    overscan: OVERSCAN,
+  })
+  const height = virtualizer.getTotalSize()
   useEffect(() => {
     const box = scroller.current
-    if (box !== null && shown.length > 0 && isAtEnd.current) box.scrollTop = box.scrollHeight
-  }, [shown])
+    if (box !== null && height > 0 && isAtEnd.current) box.scrollTop = box.scrollHeight
+  }, [height])
   return (
     <Card
       title="Log"
@@ -105,17 +71,47 @@ export function RunLog({ id }: { id: string }) {
             isAtEnd.current = box.scrollHeight - box.scrollTop - box.clientHeight < 24
           }}
         >
-          {shown.map((line, index) => (
-            <p key={`${line.timestamp} ${index}`} data-level={line.level}>
-              <time dateTime={line.timestamp} title={absolute(new Date(line.timestamp))}>
-                {line.timestamp.slice(11, 23)}
-              </time>
-              <b>{line.level}</b>
-              <span>{line.message}</span>
-            </p>
-          ))}
+          <div className="log-lines" style={{ height }}>
+            {virtualizer.getVirtualItems().map(({ index, start }) => (
+              <LogLine
+                key={index}
+                line={shown[index]}
+                index={index}
+                start={start}
+                measure={virtualizer.measureElement}
+              />
+            ))}
+          </div>
         </div>
       )}
     </Card>
+  )
+}
+
+function LogLine({
+  line,
+  index,
+  start,
+  measure,
+}: {
+  line: Line | undefined
+  index: number
+  start: number
+  measure: (element: Element | null) => void
+}) {
+  if (line === undefined) return null
+  return (
+    <p
+      ref={measure}
+      data-index={index}
+      data-level={line.level}
+      style={{ transform: `translateY(${start}px)` }}
+    >
+      <time dateTime={line.timestamp} title={absolute(new Date(line.timestamp))}>
+        {line.timestamp.slice(11, 23)}
+      </time>
+      <b>{line.level}</b>
+      <span>{line.message}</span>
+    </p>
   )
 }

@@ -1,6 +1,6 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link, useParams } from '@tanstack/react-router'
-import { useState } from 'react'
+import { useMemo, useState } from 'react'
 import { api, type LayerName, ok } from '../../api/client.ts'
 import { LIVE_MS, queryClient } from '../../api/queries.ts'
 import { ROOT } from '../../api/request.ts'
@@ -14,7 +14,10 @@ import { Card, Facts, Notice, Page } from '../../design/surfaces.tsx'
 import { performing } from '../../design/toasts.tsx'
 import { RunDiff } from './diff.tsx'
 import { RunLog } from './log.tsx'
+import { outcomeOf } from './outcome.ts'
+import { RunTests } from './tests.tsx'
 import { Timeline } from './timeline.tsx'
+import { useLog } from './use-log.ts'
 
 const runQuery = (id: string) => () => ok(api.runs({ id }).get())
 export type Run = Awaited<ReturnType<ReturnType<typeof runQuery>>>
@@ -44,6 +47,8 @@ export default function RunPage() {
 
 function RunDetails({ run }: { run: Run }) {
   const isReviewed = run.status === 'running' && run.phase === 'review'
+  const log = useLog(run.id)
+  const { tests, cost } = useMemo(() => outcomeOf(log.lines), [log.lines])
   return (
     <div className="stack">
       {run.error && <Notice tone="bad">{run.error}</Notice>}
@@ -56,19 +61,20 @@ function RunDetails({ run }: { run: Run }) {
       )}
       <div className="run-grid">
         <Card title="Facts">
-          <RunFacts run={run} />
+          <RunFacts run={run} cost={cost} />
         </Card>
         <Card title="Phases">
           <Timeline id={run.id} isOver={isOver(run)} />
         </Card>
       </div>
+      <RunTests tests={tests} />
       <RunDiff run={run} />
-      <RunLog id={run.id} />
+      <RunLog log={log} />
     </div>
   )
 }
 
-function RunFacts({ run }: { run: Run }) {
+function RunFacts({ run, cost }: { run: Run; cost: string | null }) {
   const { namespace: ns, layer, pipeline: name } = run
   return (
     <Facts
@@ -87,6 +93,7 @@ function RunFacts({ run }: { run: Run }) {
         ['Started', <Time key="started" at={run.started_at} exact />],
         ['Duration', run.duration_ms === null ? '–' : duration(run.duration_ms)],
         ['Rows written', run.rows_written === null ? '–' : count(run.rows_written)],
+        ['Cost', cost ?? '–'],
         ['Attempt', String(run.attempt)],
         ['Read from', run.base_commit === null ? '–' : `commit ${run.base_commit} of main`],
         ['Merged as', run.merged_commit === null ? '–' : `commit ${run.merged_commit}`],

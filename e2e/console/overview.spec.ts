@@ -1,0 +1,26 @@
+import { expect, test } from '@playwright/test'
+import { newNamespace, publishedPipeline, writeFile } from '../resources.ts'
+import { runToEnd, runToSuccess } from '../runs.ts'
+import { expectAccessible, openConsole } from './open.ts'
+
+test('a failed run needs attention until a later run succeeds', async ({ page, request, baseURL }) => {
+  const namespace = await newNamespace(request)
+  const pipeline = await publishedPipeline(request, "select error('no prices') as n", { namespace })
+  const { layer, name, prefix } = pipeline
+  expect(await runToEnd(request, pipeline)).toMatchObject({ status: 'failed' })
+  const faults = await openConsole(page, baseURL, '/')
+  const attention = page.locator('section', {
+    has: page.getByRole('heading', { name: 'Needs attention' }),
+  })
+  const link = attention.getByRole('link', { name: `${namespace}.${layer}.${name}` })
+  await expect(link).toBeVisible()
+  await expect(attention.getByText('no prices').first()).toBeVisible()
+  await expect(page.getByText('postgres')).toBeVisible()
+  await expect(page.getByRole('table', { name: 'Runs by hour' })).toContainText('failed')
+  await expectAccessible(page, 'overview')
+  await writeFile(request, `${prefix}pipeline.sql`, 'select 1 as n')
+  await request.post(`/api/v1/pipelines/${namespace}/${layer}/${name}/publish`)
+  await runToSuccess(request, pipeline)
+  await expect(link).toBeHidden()
+  expect(faults).toEqual([])
+})
