@@ -14,6 +14,7 @@ import { Preview, usePreview } from './preview.tsx'
 const CodeEditor = lazy(() => import('../../editor/code-editor.tsx'))
 const CompareEditor = lazy(() => import('../../editor/compare-editor.tsx'))
 
+const fileKey = (path: string) => ['files', path.slice(0, path.lastIndexOf('/') + 1), path.split('/').at(-1)]
 const addressOf = (path: string) => new URL(`files/${path.split('/').map(encodeURIComponent).join('/')}`, API)
 
 /** The text of a file, and the version that a later write must replace. */
@@ -43,7 +44,7 @@ export function Code({ at, pipeline }: { at: Named; pipeline: Pipeline }) {
   const [name, setName] = useState(source)
   const prefix = `${at.ns}/pipelines/${at.layer}/${at.name}/`
   const file = useQuery({
-    queryKey: ['files', prefix, name],
+    queryKey: fileKey(prefix + name),
     queryFn: () => readFile(prefix + name),
     refetchOnWindowFocus: false,
     staleTime: Number.POSITIVE_INFINITY,
@@ -140,6 +141,8 @@ function DraftEditor({
     try {
       const etag = await writeFile(path, text, stored.etag)
       setStored({ content: text, etag })
+      // The editor starts from this entry again when the person comes back to the file.
+      queryClient.setQueryData(fileKey(path), { content: text, etag })
       setProblem(null)
       say('The draft is saved')
       await queryClient.invalidateQueries({ queryKey: ['pipelines'] })

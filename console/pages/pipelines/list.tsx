@@ -75,9 +75,11 @@ export default function PipelineList() {
             pipelines.length === 0 ? (
               <Empty
                 icon="pipelines"
-                title={search || layer ? 'No pipeline has this name' : 'No pipeline yet'}
+                title={search || layer || namespace ? 'No pipeline has this name' : 'No pipeline yet'}
                 actions={
-                  !(search || layer) && <Button onClick={() => setCreating(true)}>Write the first one</Button>
+                  !(search || layer || namespace) && (
+                    <Button onClick={() => setCreating(true)}>Write the first one</Button>
+                  )
                 }
               >
                 A bronze pipeline reads a landing zone, silver cleans, gold answers questions.
