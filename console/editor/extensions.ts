@@ -77,7 +77,7 @@ export const common = (label: string): Extension => [
   syntaxHighlighting(colours),
   lineNumbers(),
   drawSelection(),
-  EditorView.contentAttributes.of({ 'aria-label': label }),
+  EditorView.contentAttributes.of({ 'aria-label': label, tabindex: '0' }),
 ]
 
 /** What makes a text editable. Escape and then Tab leave the editor, as CodeMirror documents it. */

@@ -75,7 +75,7 @@ test('a person creates a branch, runs a pipeline on it and deletes it', async ({
 test('a branch shows its changed rows and merges', async ({ page, request, baseURL }) => {
   const { branch, table, pipeline } = await changedBranch(request, "select 2 as n, 'new' as label")
   const faults = await openConsole(page, baseURL, `/branches/${branch}`)
-  await expect(page.getByRole('cell', { name: table })).toBeVisible()
+  await expect(page.getByLabel('Changed tables').getByText(table)).toBeVisible()
   await expect(page.getByText('+ label VARCHAR')).toBeVisible()
   await page.getByRole('button', { name: 'Compare rows' }).click()
   const rows = page.getByRole('grid').locator('.grid-row')

@@ -16,7 +16,11 @@ interface ShownBranch {
 }
 
 const at = (name: string) => api.branches({ branch: segment(name) })
-const refresh = () => queryClient.invalidateQueries({ queryKey: ['branches'] })
+/** The branch first: a closed branch has no difference and no commits to load again. */
+async function refresh(name: string) {
+  await queryClient.invalidateQueries({ queryKey: ['branches', name], exact: true })
+  await queryClient.invalidateQueries({ queryKey: ['branches'] })
+}
 
 /** What a person can do with an open branch. */
 export function BranchActions({ branch }: { branch: ShownBranch }) {
@@ -65,7 +69,7 @@ function MergeDialog({ branch: { name, tables_changed: tables }, isOpen, onClose
     setRefusal(answer.error?.status === 409 ? answer.error.value : null)
     const { status, commit } = await ok(Promise.resolve(answer))
     say(status === 'merged' ? `Merged as commit ${commit} of main` : 'The branch has no change')
-    await refresh()
+    await refresh(name)
   }
   return (
     <FormDialog
@@ -96,7 +100,7 @@ function RebaseDialog({ branch: { name, commits_behind: behind }, isOpen, onClos
     setRefusal(answer.error?.status === 409 ? answer.error.value : null)
     const { base_commit: base } = await ok(Promise.resolve(answer))
     say(`The branch begins at commit ${base} of main`)
-    await refresh()
+    await refresh(name)
   }
   return (
     <FormDialog
@@ -170,8 +174,8 @@ function DeleteDialog({ branch: { name }, isOpen, onClose }: DialogProps) {
       isDangerous
       submit={async () => {
         await ok(at(name).delete())
-        await refresh()
         await navigate({ to: '/branches' })
+        await refresh(name)
       }}
     />
   )
