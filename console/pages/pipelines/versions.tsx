@@ -23,8 +23,6 @@ export function Versions({ at, pipeline }: { at: Named; pipeline: Pipeline }) {
   const rollBack = async () => {
     const body = { version: chosen ?? 0, ...(message && { message }), ...(withData && { data: true }) }
     await ok(pipelineAt(at).rollback.post(body))
-    // A rollback can replace the draft files that the editor has read.
-    queryClient.removeQueries({ queryKey: ['files'] })
     await queryClient.invalidateQueries({ queryKey: ['pipelines'] })
   }
   return (
