@@ -55,32 +55,31 @@ interface FieldProps {
 /** A labelled text field. */
 export function TextField({ label, hint, problem, ...rest }: FieldProps & ComponentProps<'input'>) {
   const id = useId()
+  const note = hint || problem ? `${id}-note` : undefined
   return (
-    <label className="field">
-      <span>{label}</span>
+    <div className="field">
+      <label htmlFor={id}>{label}</label>
       <input
         {...rest}
+        id={id}
         className="input"
         aria-invalid={problem ? true : undefined}
-        aria-describedby={hint || problem ? id : undefined}
+        aria-describedby={note}
       />
-      <FieldNote id={id} hint={hint} problem={problem} />
-    </label>
+      <FieldNote id={note} hint={hint} problem={problem} />
+    </div>
   )
 }
 
 export function TextArea({ label, hint, problem, ...rest }: FieldProps & ComponentProps<'textarea'>) {
   const id = useId()
+  const note = hint || problem ? `${id}-note` : undefined
   return (
-    <label className="field">
-      <span>{label}</span>
-      <textarea
-        {...rest}
-        className={`input ${rest.className ?? ''}`}
-        aria-describedby={hint || problem ? id : undefined}
-      />
-      <FieldNote id={id} hint={hint} problem={problem} />
-    </label>
+    <div className="field">
+      <label htmlFor={id}>{label}</label>
+      <textarea {...rest} id={id} className={`input ${rest.className ?? ''}`} aria-describedby={note} />
+      <FieldNote id={note} hint={hint} problem={problem} />
+    </div>
   )
 }
 
@@ -89,7 +88,7 @@ function FieldNote({
   hint,
   problem,
 }: {
-  id: string
+  id: string | undefined
   hint: ReactNode
   problem: string | null | undefined
 }) {
@@ -123,10 +122,14 @@ export function Select({
   isLabelShown?: boolean
   disabled?: boolean
 }) {
+  const id = useId()
   return (
-    <label className="field">
-      <span className={isLabelShown ? undefined : 'visually-hidden'}>{label}</span>
+    <div className="field">
+      <label htmlFor={id} className={isLabelShown ? undefined : 'visually-hidden'}>
+        {label}
+      </label>
       <select
+        id={id}
         className="input"
         value={value}
         disabled={disabled}
@@ -138,7 +141,7 @@ export function Select({
           </option>
         ))}
       </select>
-    </label>
+    </div>
   )
 }
 

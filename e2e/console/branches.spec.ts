@@ -85,7 +85,7 @@ test('a branch shows its changed rows and merges', async ({ page, request, baseU
   await merge(page)
   await expect(page.getByText(/Merged as commit \d+ of main/)).toBeVisible()
   const { name } = pipeline
-  const sql = `select n, label from ${pipeline.namespace}.gold.${name}`
+  const sql = `select n, label from "${pipeline.namespace}".gold."${name}"`
   const answer = await request.post('/api/v1/query', { data: { sql } })
   expect((await answer.json()).rows).toEqual([{ n: 2, label: 'new' }])
   expect(faults).toEqual([])
@@ -99,7 +99,7 @@ test('a merge that fails a test shows the test and its rows', async ({ page, req
   await openConsole(page, baseURL, `/branches/${branch}`)
   await merge(page)
   const results = page.getByRole('dialog').getByLabel('Results of the tests')
-  await expect(results.getByRole('row', { name: /failed not-negative/ })).toContainText('n=-5')
+  await expect(results.getByRole('row', { name: /failed not-negative/ })).toContainText('-5')
   await expectAccessible(page, 'branch-failing-test')
   expect(await getJson(request, `/api/v1/branches/${branch}`)).toMatchObject({ status: 'open' })
 })

@@ -36,6 +36,7 @@ export async function expectAccessible(page: Page, name: string): Promise<void> 
     for (const size of SIZES) {
       await page.emulateMedia({ colorScheme: scheme, reducedMotion: 'reduce' })
       await page.setViewportSize(size)
+      await expect(page.locator('html')).toHaveAttribute('data-theme', scheme)
       const { violations } = await new AxeBuilder({ page })
         .withTags(['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa'])
         .analyze()

@@ -57,7 +57,7 @@ test('a query reads the branch and the commit of the address', async ({ page, re
   await request.post('/api/v1/branches', { data: { name: branch } })
   await writeFile(request, `${pipeline.prefix}pipeline.sql`, "select 'branch' as place")
   await ended(request, await requestRun(request, pipeline, { branch, draft: true }))
-  const sql = `select place from ${namespace}.gold.${pipeline.name}`
+  const sql = `select place from "${namespace}".gold."${pipeline.name}"`
   await open(page, baseURL, sql, `&as_of=${commit}`)
   await execute(page)
   await expect(grid(page).getByRole('gridcell')).toHaveText('main')

@@ -140,7 +140,7 @@ test('the first load is small and the page is soon ready', async ({ page, baseUR
   })
   await openConsole(page, baseURL, '/runs')
   await expect(page.getByRole('heading', { name: 'Runs', exact: true })).toBeVisible()
-  await page.waitForLoadState('networkidle')
+  await expect(page.getByRole('table', { name: 'Runs' })).toBeVisible()
   expect(bytes).toBeGreaterThan(50_000)
   expect(bytes).toBeLessThan(300_000)
 })
