@@ -25,6 +25,7 @@ const DUCKDB = `node_modules/@duckdb/node-bindings-${process.platform}-${process
 const BESIDE = [
   'LICENSE',
   'console/dist/*',
+  'node_modules/elkjs/{package.json,LICENSE.md}',
   'app/swagger/page/*',
   'inspector/*.{html,css,js,svg}',
   'drizzle/migrations/**/*',
