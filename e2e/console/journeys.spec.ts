@@ -34,7 +34,7 @@ test('a newcomer goes from a file to a failing test and its fix', async ({ page,
   await page.getByLabel('Namespace').fill(namespace)
   await page.keyboard.press('Enter')
   await typeCode(page, `select id, amount from read_csv('{{ landing_zone("orders") }}')`)
-  await expect(page.getByText('2 rows,')).toBeVisible()
+  await expect(page.getByText('2 rows,').first()).toBeVisible()
   await page.keyboard.press('Control+s')
   await expect(page.getByText('The draft is saved')).toBeVisible()
 

@@ -72,7 +72,7 @@ test('the editor completes tables and columns', async ({ page, request, baseURL 
   const namespace = await newNamespace(request)
   const pipeline = await publishedPipeline(request, 'select 1 as unusual_column', { namespace })
   await runToSuccess(request, pipeline)
-  await open(page, baseURL, `select * from ${namespace}.gold.`)
+  await open(page, baseURL, 'select * from gold.')
   await page.getByRole('textbox', { name: 'SQL of the query' }).focus()
   await page.keyboard.press('Control+End')
   await expect(async () => {

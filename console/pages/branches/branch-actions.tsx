@@ -19,7 +19,10 @@ const at = (name: string) => api.branches({ branch: segment(name) })
 /** The branch first: a closed branch has no difference and no commits to load again. */
 async function refresh(name: string) {
   await queryClient.invalidateQueries({ queryKey: ['branches', name], exact: true })
-  await queryClient.invalidateQueries({ queryKey: ['branches'] })
+  await queryClient.invalidateQueries({
+    queryKey: ['branches'],
+    predicate: ({ queryKey }) => queryKey[1] !== name,
+  })
 }
 
 /** What a person can do with an open branch. */
