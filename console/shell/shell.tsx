@@ -1,9 +1,9 @@
 import { useIsFetching, useQueryClient } from '@tanstack/react-query'
 import { Link, Outlet, useRouterState } from '@tanstack/react-router'
-import { useCallback, useEffect, useState } from 'react'
+import { useCallback, useEffect, useState, useSyncExternalStore } from 'react'
 import { ApiError } from '../api/errors.ts'
 import { ROOT } from '../api/request.ts'
-import { hasCredential, signOut } from '../api/session.ts'
+import { hasCredential, signOut, subscribeToQuestion } from '../api/session.ts'
 import { Button, IconButton, Kbd } from '../design/controls.tsx'
 import { Icon } from '../design/icons.tsx'
 import { Toasts } from '../design/toasts.tsx'
@@ -72,6 +72,7 @@ function Side({
   openHelp: () => void
 }) {
   const isDark = useIsDark()
+  const hasKey = useSyncExternalStore(subscribeToQuestion, hasCredential)
   return (
     <nav className="side" data-open={isOpen} aria-label="Console">
       <Brand />
@@ -112,7 +113,7 @@ function Side({
           <Button kind="quiet" size="small" onClick={openHelp}>
             <Kbd>?</Kbd> Keys
           </Button>
-          {hasCredential() && <IconButton icon="key" label="Forget the key of this tab" onClick={signOut} />}
+          {hasKey && <IconButton icon="key" label="Forget the key of this tab" onClick={signOut} />}
         </span>
       </footer>
     </nav>

@@ -16,9 +16,9 @@ async function typeCode(page: Page, text: string) {
 test('a newcomer goes from a file to a failing test and its fix', async ({ page, request, baseURL }) => {
   const namespace = await newNamespace(request)
   let clicks = 0
-  const click = async (name: string | RegExp, role: 'button' | 'link' | 'tab' = 'button') => {
+  const click = async (name: string, role: 'button' | 'link' | 'tab' = 'button') => {
     clicks += 1
-    await page.getByRole(role, { name }).last().click()
+    await page.getByRole(role, { name, exact: true }).last().click()
   }
   const faults = await openConsole(page, baseURL, '/landing-zones')
   await click('New landing zone')

@@ -70,9 +70,12 @@ test('a query reads the branch and the commit of the address', async ({ page, re
 
 test('the editor completes tables and columns', async ({ page, request, baseURL }) => {
   const namespace = await newNamespace(request)
-  const pipeline = await publishedPipeline(request, 'select 1 as unusual_column', { namespace })
+  const pipeline = await publishedPipeline(request, 'select 1 as n', {
+    namespace,
+    name: fresh('unusual').replaceAll('-', '_'),
+  })
   await runToSuccess(request, pipeline)
-  await open(page, baseURL, 'select * from gold.')
+  await open(page, baseURL, 'select * from gold.unusual')
   await page.getByRole('textbox', { name: 'SQL of the query' }).focus()
   await page.keyboard.press('Control+End')
   await expect(async () => {

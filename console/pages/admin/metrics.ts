@@ -6,7 +6,7 @@ export interface Sample {
   value: number
 }
 
-const LINE = /^([a-zA-Z_:][\w:]*)(?:\{(.*)\})? (\S+)/
+const LINE = /^([a-zA-Z_:][\w:]*)(?:\{(.*)\})? ([-+]?(?:\d\S*|\.\d\S*|Inf|NaN))/
 const LABEL = /([a-zA-Z_]\w*)="((?:[^"\\]|\\.)*)"/g
 
 /** All samples of a text. Comments and lines of another form are skipped. */

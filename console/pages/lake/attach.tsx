@@ -3,7 +3,12 @@ import { ROOT } from '../../api/request.ts'
 import { hasCredential } from '../../api/session.ts'
 import { Segments } from '../../design/controls.tsx'
 import { Card, CodeBlock } from '../../design/surfaces.tsx'
-import type { TableAt } from './table.tsx'
+
+export interface TableAt {
+  ns: string
+  layer: string
+  name: string
+}
 
 const ENGINES = ['duckdb', 'pyiceberg', 'spark'] as const
 type Engine = (typeof ENGINES)[number]

@@ -13,13 +13,8 @@ import { Card, Empty, Notice, Page } from '../../design/surfaces.tsx'
 import { Table } from '../../design/table.tsx'
 import { useFilters } from '../../shell/filters.ts'
 import { BranchSelect } from '../branches/branch-select.tsx'
-import { Attach } from './attach.tsx'
+import { Attach, type TableAt } from './attach.tsx'
 
-export interface TableAt {
-  ns: string
-  layer: string
-  name: string
-}
 const tableAt = ({ ns, layer, name }: TableAt) => api.tables({ ns })({ layer })({ name })
 const tableQuery = (at: TableAt, where: Record<string, string>) => () => ok(tableAt(at).get({ query: where }))
 type Loaded_ = Awaited<ReturnType<ReturnType<typeof tableQuery>>>

@@ -2,7 +2,7 @@ import { useCallback, useEffect, useRef } from 'react'
 import { IconButton } from '../../design/controls.tsx'
 import { useIsDark } from '../../shell/theme.ts'
 import { type Edge, NODE, type Place } from './layout.ts'
-import type { LineageNode } from './lineage.tsx'
+import type { LineageNode } from './node.ts'
 import { type ColourBy, stateOf } from './state.ts'
 
 interface Drawn {

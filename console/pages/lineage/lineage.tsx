@@ -1,7 +1,6 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { useMemo } from 'react'
-import { api, ok } from '../../api/client.ts'
 import { SLOW_MS } from '../../api/queries.ts'
 import { Button, SearchField, Segments } from '../../design/controls.tsx'
 import { bytes, count, counted } from '../../design/format.ts'
@@ -11,19 +10,11 @@ import { Card, Empty, Facts, Page } from '../../design/surfaces.tsx'
 import { useFilters } from '../../shell/filters.ts'
 import { Graph } from './graph.tsx'
 import { layoutOf, reachable } from './layout.ts'
+import { graphQuery, type LineageGraph, type LineageNode, titleOf } from './node.ts'
 import { type ColourBy, LEGEND, stateOf } from './state.ts'
-
-const graphQuery = () => ok(api.lineage.get({ query: {} }))
-type LineageGraph = Awaited<ReturnType<typeof graphQuery>>
-export type LineageNode = LineageGraph['nodes'][number]
 
 /** Nodes in the list beside the drawing. The search finds the others. */
 const LISTED = 100
-
-export const titleOf = (node: LineageNode): string =>
-  node.type === 'landing_zone'
-    ? `${node.namespace}.${node.name}`
-    : `${node.namespace}.${node.layer}.${node.name}`
 
 /** How data flows: landing zones, pipelines and tables. */
 export default function Lineage() {

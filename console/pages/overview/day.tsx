@@ -2,7 +2,7 @@ import { Link } from '@tanstack/react-router'
 import { now } from '../../design/clock.tsx'
 import { absolute, counted } from '../../design/format.ts'
 import { Status } from '../../design/status.tsx'
-import type { RecentRun } from './overview.tsx'
+import type { RecentRun } from './recent-runs.ts'
 
 const HOURS = 24
 const HOUR_MS = 3_600_000

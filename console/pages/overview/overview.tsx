@@ -9,18 +9,10 @@ import { Loaded } from '../../design/loaded.tsx'
 import { Pill, Status } from '../../design/status.tsx'
 import { Card, Empty, Page } from '../../design/surfaces.tsx'
 import { Day } from './day.tsx'
+import { type RecentRun, recentRuns } from './recent-runs.ts'
 
-const DAY_MS = 86_400_000
 /** A pending run this old needs attention. */
 const WAITS_LONG_MS = 60_000
-/** Runs of the last day that the page reads. */
-const RUNS_READ = '200'
-
-const recentRuns = () => ok(api.runs.get({ query: { from: dayAgo(), limit: RUNS_READ } }))
-export type RecentRun = Awaited<ReturnType<typeof recentRuns>>['runs'][number]
-
-/** The begin of the last day, to the hour, so that the address stays the same for a while. */
-const dayAgo = () => new Date(Math.floor((now().getTime() - DAY_MS) / 3_600_000) * 3_600_000).toISOString()
 
 /** What needs attention, the last day, and the health of each part. */
 export default function Overview() {

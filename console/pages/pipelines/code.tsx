@@ -8,7 +8,7 @@ import { Button, Segments } from '../../design/controls.tsx'
 import { Loaded, Waiting } from '../../design/loaded.tsx'
 import { Card, Notice } from '../../design/surfaces.tsx'
 import { say } from '../../design/toasts.tsx'
-import type { Named, Pipeline } from './pipeline.tsx'
+import type { Named, Pipeline } from './named.ts'
 import { Preview, usePreview } from './preview.tsx'
 
 const CodeEditor = lazy(() => import('../../editor/code-editor.tsx'))

@@ -10,20 +10,11 @@ import { Pill, Status } from '../../design/status.tsx'
 import { Page } from '../../design/surfaces.tsx'
 import { useFilters } from '../../shell/filters.ts'
 import { Code } from './code.tsx'
+import { type Named, type Pipeline, pipelineAt, pipelineQuery } from './named.ts'
 import { PipelineRuns } from './runs.tsx'
 import { Starts } from './starts.tsx'
 import { Tests } from './tests.tsx'
 import { Versions } from './versions.tsx'
-
-export interface Named {
-  ns: string
-  layer: string
-  name: string
-}
-
-export const pipelineAt = ({ ns, layer, name }: Named) => api.pipelines({ ns })({ layer })({ name })
-const pipelineQuery = (at: Named) => () => ok(pipelineAt(at).get())
-export type Pipeline = Awaited<ReturnType<ReturnType<typeof pipelineQuery>>>
 
 const TABS = [
   ['code', 'Code'],

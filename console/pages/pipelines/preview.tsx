@@ -6,7 +6,7 @@ import { bytes, counted, duration } from '../../design/format.ts'
 import { Waiting } from '../../design/loaded.tsx'
 import { Card, Empty, Notice } from '../../design/surfaces.tsx'
 import type { Problem } from '../../editor/code-editor.tsx'
-import { type Named, pipelineAt } from './pipeline.tsx'
+import { type Named, pipelineAt } from './named.ts'
 
 const ROWS = '100'
 /** A pause in writing after which the text is checked. */

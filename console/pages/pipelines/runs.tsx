@@ -8,7 +8,7 @@ import { Loaded } from '../../design/loaded.tsx'
 import { Status } from '../../design/status.tsx'
 import { Card, Empty } from '../../design/surfaces.tsx'
 import { Table } from '../../design/table.tsx'
-import type { Named } from './pipeline.tsx'
+import type { Named } from './named.ts'
 
 /** The newest runs of a pipeline. */
 export function PipelineRuns({ at }: { at: Named }) {

@@ -10,7 +10,7 @@ import { Pill } from '../../design/status.tsx'
 import { Card, Empty, Notice } from '../../design/surfaces.tsx'
 import { Table } from '../../design/table.tsx'
 import { performing } from '../../design/toasts.tsx'
-import { type Named, pipelineAt } from './pipeline.tsx'
+import { type Named, pipelineAt } from './named.ts'
 
 /** What starts runs of the pipeline by itself. */
 export function Starts({ at }: { at: Named }) {

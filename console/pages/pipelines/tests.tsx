@@ -10,7 +10,7 @@ import { Pill, Status, Tag } from '../../design/status.tsx'
 import { Card, Empty } from '../../design/surfaces.tsx'
 import { Table } from '../../design/table.tsx'
 import { performing, sayError } from '../../design/toasts.tsx'
-import { type Named, pipelineAt } from './pipeline.tsx'
+import { type Named, pipelineAt } from './named.ts'
 
 const runAll = (at: Named) => ok(pipelineAt(at).tests.run.post())
 type Results = Awaited<ReturnType<typeof runAll>>

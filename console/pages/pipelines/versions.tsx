@@ -9,7 +9,7 @@ import { FormDialog } from '../../design/overlay.tsx'
 import { Pill } from '../../design/status.tsx'
 import { Card, Empty } from '../../design/surfaces.tsx'
 import { Table } from '../../design/table.tsx'
-import { type Named, type Pipeline, pipelineAt } from './pipeline.tsx'
+import { type Named, type Pipeline, pipelineAt } from './named.ts'
 
 /** The published versions, newest first, and the way back to one of them. */
 export function Versions({ at, pipeline }: { at: Named; pipeline: Pipeline }) {

@@ -3,7 +3,7 @@ import { api, ok } from '../../api/client.ts'
 import { Loaded } from '../../design/loaded.tsx'
 import { Card, Empty } from '../../design/surfaces.tsx'
 import { TableChanges } from '../branches/table-changes.tsx'
-import type { Run } from './run.tsx'
+import type { Run } from './run-query.ts'
 
 /** What a run changes: by table the schema, the counts, and on its branch the rows. */
 export function RunDiff({ run }: { run: Run }) {

@@ -15,12 +15,10 @@ import { performing } from '../../design/toasts.tsx'
 import { RunDiff } from './diff.tsx'
 import { RunLog } from './log.tsx'
 import { outcomeOf } from './outcome.ts'
+import { type Run, runQuery } from './run-query.ts'
 import { RunTests } from './tests.tsx'
 import { Timeline } from './timeline.tsx'
 import { useLog } from './use-log.ts'
-
-const runQuery = (id: string) => () => ok(api.runs({ id }).get())
-export type Run = Awaited<ReturnType<ReturnType<typeof runQuery>>>
 
 const isOver = (run: Run | undefined) => run !== undefined && !['pending', 'running'].includes(run.status)
 

@@ -1,0 +1,11 @@
+import { api, ok } from '../../api/client.ts'
+
+export interface Named {
+  ns: string
+  layer: string
+  name: string
+}
+
+export const pipelineAt = ({ ns, layer, name }: Named) => api.pipelines({ ns })({ layer })({ name })
+export const pipelineQuery = (at: Named) => () => ok(pipelineAt(at).get())
+export type Pipeline = Awaited<ReturnType<ReturnType<typeof pipelineQuery>>>
