@@ -44,7 +44,8 @@ const LICENCES = new Set([
 
 /** Packages with other licences, each with the reason why its use is fine. */
 const OTHER_LICENCES: Record<string, string> = {
-  elkjs: 'EPL-2.0: its unchanged code is a file of its own in the console; docs/console.md says where its source is',
+  elkjs:
+    'EPL-2.0: its unchanged code is a file of its own in the console; docs/console.md says where its source is',
   'axe-core': 'MPL-2.0: only tests use it, unchanged',
   '@axe-core/playwright': 'MPL-2.0: only tests use it, unchanged',
 }

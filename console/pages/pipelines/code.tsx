@@ -8,7 +8,7 @@ import { Button, Segments } from '../../design/controls.tsx'
 import { Loaded, Waiting } from '../../design/loaded.tsx'
 import { Card, Notice } from '../../design/surfaces.tsx'
 import { say } from '../../design/toasts.tsx'
-import type { Named, Pipeline } from './named.ts'
+import { type Named, type Pipeline, pipelineAt } from './named.ts'
 import { Preview, usePreview } from './preview.tsx'
 
 const CodeEditor = lazy(() => import('../../editor/code-editor.tsx'))
@@ -241,12 +241,7 @@ function Comparison({
     queryKey: ['pipelines', at, 'published', number, path],
     queryFn: async () => {
       if (number === null) return ''
-      const version = await ok(
-        api
-          .pipelines(at as { ns: string })({ layer: at.layer })({ name: at.name })
-          .versions({ number })
-          .get(),
-      )
+      const version = await ok(pipelineAt(at).versions({ number }).get())
       const id = (version.published_versions as Record<string, string>)[path]
       return id === undefined ? '' : (await readFile(path, id)).content
     },
