@@ -79,7 +79,7 @@ const runDiffRoutes = (diffs: DiffService) =>
           operationId: 'getRunRowDiff',
           summary: 'Compare the rows of a run',
           description:
-            'Returns rows that the run changed in its table, or would change while it is not merged. Rows with the same unique key of the pipeline are pairs of `before` and `after`. 404 when the run changed no table, or when retention has removed the rows.',
+            'Returns rows that the run changed in its table, or would change while it is not merged. Rows with the same unique key of the pipeline are pairs of `before` and `after`. The lists are empty when the run changed no table. 404 when retention has removed the rows.',
         },
       },
     )

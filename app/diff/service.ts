@@ -35,6 +35,8 @@ export interface DiffDeps {
 }
 
 export type RowLists = NonNullable<ComparedRows['lists']>
+const NONE = { columns: [], chunks: [] }
+const NO_ROWS: RowLists = { added: NONE, removed: NONE, changed: NONE, truncated: false }
 export type DiffService = ReturnType<typeof makeDiffService>
 
 export function makeDiffService({ sql, queries, tableDiffs, uniqueKeyOf }: DiffDeps) {
@@ -90,7 +92,7 @@ export function makeDiffService({ sql, queries, tableDiffs, uniqueKeyOf }: DiffD
     if (run === null) throw notFound(`run ${id}`)
     const filter: ChangeFilter = { branch: run.branch, against: null, visible: EVERYTHING }
     const [changed] = await changedTables(sql, filter, { limit: 1, offset: 0 })
-    if (changed === undefined) throw notFound(`change of run ${id}`)
+    if (changed === undefined) return NO_ROWS
     return compared(changed, pairOf(changed), limit, signal).catch((error: unknown) => {
       throw error instanceof MissingLakeFile ? notFound(`rows of run ${id}`) : error
     })
