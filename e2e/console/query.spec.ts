@@ -69,9 +69,9 @@ test('a query reads the branch and the commit of the address', async ({ page, re
 })
 
 test('the editor completes tables and columns', async ({ page, request, baseURL }) => {
-  const namespace = await newNamespace(request)
   const pipeline = await publishedPipeline(request, 'select 1 as n', {
-    namespace,
+    namespace: 'default',
+    layer: 'gold',
     name: fresh('unusual').replaceAll('-', '_'),
   })
   await runToSuccess(request, pipeline)
