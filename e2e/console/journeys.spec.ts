@@ -192,3 +192,16 @@ test('a draft that another person changed is not overwritten', async ({ page, re
   await page.getByRole('button', { name: 'Load the stored draft' }).click()
   await expect(page.getByRole('textbox', { name: /^Draft of pipeline/ })).toContainText('theirs')
 })
+
+test('a draft that is not saved stays while a person looks elsewhere', async ({ page, request, baseURL }) => {
+  const namespace = await newNamespace(request)
+  const pipeline = await publishedPipeline(request, 'select 1 as n', { namespace })
+  await openConsole(page, baseURL, `/pipelines/${namespace}/${pipeline.layer}/${pipeline.name}`)
+  await typeCode(page, 'select 2 as unsaved')
+  await page.getByRole('button', { name: 'config.yaml' }).click()
+  await page.getByRole('link', { name: 'Lineage' }).click()
+  await expect(page.getByRole('heading', { name: 'Lineage' })).toBeVisible()
+  await page.goBack()
+  await expect(page.getByRole('textbox', { name: /^Draft of pipeline/ })).toContainText('unsaved')
+  await expect(page.getByText('not saved')).toBeVisible()
+})

@@ -116,6 +116,24 @@ function useNames() {
   }, [tables, zones])
 }
 
+interface StoredDraft {
+  content: string
+  etag: string | null
+}
+
+/** Texts that are not saved yet, each with the draft that it changes. They stay while the person looks at other pages. */
+const unsaved = new Map<string, { text: string; base: StoredDraft }>()
+
+function useDraft(path: string, loaded: StoredDraft) {
+  const [text, setText] = useState(unsaved.get(path)?.text ?? loaded.content)
+  const [stored, setStored] = useState(unsaved.get(path)?.base ?? loaded)
+  useEffect(() => {
+    if (text === stored.content) unsaved.delete(path)
+    else unsaved.set(path, { text, base: stored })
+  }, [path, text, stored])
+  return { text, setText, stored, setStored }
+}
+
 function DraftEditor({
   at,
   path,
@@ -125,12 +143,11 @@ function DraftEditor({
 }: {
   at: Named
   path: string
-  loaded: { content: string; etag: string | null }
+  loaded: StoredDraft
   pipeline: Pipeline
   isSource: boolean
 }) {
-  const [text, setText] = useState(loaded.content)
-  const [stored, setStored] = useState(loaded)
+  const { text, setText, stored, setStored } = useDraft(path, loaded)
   const [problem, setProblem] = useState<unknown>(null)
   const [isComparing, setComparing] = useState(false)
   const names = useNames()
@@ -208,9 +225,10 @@ function SaveProblem({ error, path }: { error: unknown; path: string }) {
       actions={
         <Button
           size="small"
-          onClick={() =>
+          onClick={() => {
+            unsaved.delete(path)
             void queryClient.resetQueries({ queryKey: ['files', path.slice(0, path.lastIndexOf('/') + 1)] })
-          }
+          }}
         >
           Load the stored draft
         </Button>
