@@ -87,9 +87,14 @@ test('spans name the cost of an attempt and of its statements @traces.cost', asy
 /** Checks the spans of a run that a trigger has started, and returns the name of the cause. */
 async function causeOf(pipeline: MadePipeline): Promise<string | null> {
   const [started] = await endedRuns(request, pipeline, 1)
-  const { parentsOf } = await spansOf(started?.id ?? '', ['trigger', 'queue', 'attempt', 'merge'])
-  for (const name of ['queue', 'attempt', 'merge']) expect(parentsOf(name)).toContain('trigger')
-  return parentsOf('trigger')[0] ?? null
+  const spans = () => spansOf(started?.id ?? '', ['trigger', 'queue', 'attempt', 'merge'])
+  // The run before has spans of these names in the same trace, so the spans of this run may arrive later.
+  const parents = async () => {
+    const { parentsOf } = await spans()
+    return ['queue', 'attempt', 'merge'].filter((name) => parentsOf(name).includes('trigger'))
+  }
+  await expect.poll(parents).toEqual(['queue', 'attempt', 'merge'])
+  return (await spans()).parentsOf('trigger')[0] ?? null
 }
 
 test('the firing of a trigger is between its cause and the queue @traces.triggers', async () => {
