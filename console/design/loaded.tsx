@@ -11,7 +11,7 @@ const QUICK_MS = 150
 const SLOW_MS = 5_000
 
 /**
- * What a query gives: a skeleton, the designed state of its error, or its data. Data that was loaded once stays visible while a
+ * Shows a skeleton, the designed state of an error, or the data of a query. Data that was loaded once stays visible while a
  * later request fails, with a notice above it.
  */
 export function Loaded<Data>({

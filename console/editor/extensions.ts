@@ -70,7 +70,7 @@ const theme = EditorView.theme({
   '.cm-changedText': { background: 'none !important', textDecoration: 'underline' },
 })
 
-/** What editors and comparisons share. */
+/** Extensions of editors and comparisons. */
 export const common = (label: string): Extension => [
   EditorView.cspNonce.of(styleNonce()),
   theme,
@@ -80,7 +80,7 @@ export const common = (label: string): Extension => [
   EditorView.contentAttributes.of({ 'aria-label': label, tabindex: '0' }),
 ]
 
-/** What makes a text editable. Escape and then Tab leave the editor, as CodeMirror documents it. */
+/** Extensions that make a text editable. Escape and then Tab leave the editor, as CodeMirror documents it. */
 export const editing: Extension = [
   highlightActiveLine(),
   highlightActiveLineGutter(),

@@ -11,7 +11,7 @@ import { useFilters } from '../../shell/filters.ts'
 
 const PAGE_ROWS = 100
 
-/** Who changed what, newest first. */
+/** Changes with their callers, newest first. */
 export default function Audit() {
   const [filters, change] = useFilters()
   const offset = Number(filters.offset ?? 0)

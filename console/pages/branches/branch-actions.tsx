@@ -25,7 +25,7 @@ async function refresh(name: string) {
   })
 }
 
-/** What a person can do with an open branch. */
+/** The actions on an open branch. */
 export function BranchActions({ branch }: { branch: ShownBranch }) {
   const [asked, setAsked] = useState<'merge' | 'rebase' | 'delete' | null>(null)
   const dialog = { branch, onClose: () => setAsked(null) }

@@ -14,7 +14,7 @@ import { type RecentRun, recentRuns } from './recent-runs.ts'
 /** A pending run this old needs attention. */
 const WAITS_LONG_MS = 60_000
 
-/** What needs attention, the last day, and the health of each part. */
+/** Runs and branches that need attention, the last day, and the health of each part. */
 export default function Overview() {
   const runs = useQuery({ queryKey: ['runs', 'day'], queryFn: recentRuns, refetchInterval: LIVE_MS })
   return (

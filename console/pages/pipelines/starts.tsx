@@ -12,7 +12,7 @@ import { Table } from '../../design/table.tsx'
 import { performing } from '../../design/toasts.tsx'
 import { type Named, pipelineAt } from './named.ts'
 
-/** What starts runs of the pipeline by itself. */
+/** Schedules and triggers, which start runs of the pipeline. */
 export function Starts({ at }: { at: Named }) {
   return (
     <div className="stack">

@@ -5,7 +5,7 @@ import { Card, Empty } from '../../design/surfaces.tsx'
 import { TableChanges } from '../branches/table-changes.tsx'
 import type { Run } from './run-query.ts'
 
-/** What a run changes: by table the schema, the counts, and on its branch the rows. */
+/** The change of a run: schema, counts and rows of its table. */
 export function RunDiff({ run }: { run: Run }) {
   const isReviewed = run.phase === 'review'
   const hasResult = isReviewed || run.status === 'success' || run.status === 'failed'
