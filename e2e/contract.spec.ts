@@ -313,6 +313,16 @@ test('the diff of a run answers as specified', async ({ request }) => {
   })
 })
 
+test('the tests and inputs of a run answer as specified', async ({ request }) => {
+  const { runs } = await getJson(request, '/api/v1/runs', named)
+  const id = String(runs[0].id)
+  await ok(request, 'GET /api/v1/runs/{id}/tests', 200, { at: { id }, has: 'results passed failed total' })
+  await ok(request, 'GET /api/v1/runs/{id}/inputs', 200, {
+    at: { id },
+    has: 'code landing_files landing_file_count',
+  })
+})
+
 test('commits and states of tables answer as specified', async ({ request }) => {
   const commit = 'id number branch message author? run_id? build_id? tables created_at'
   await ok(request, 'GET /api/v1/commits', 200, { list: 'commits', has: commit })

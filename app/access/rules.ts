@@ -378,6 +378,8 @@ export const RULES: Readonly<Record<string, Rule>> = {
   'POST /api/v1/runs/:id/approve': partOfPipeline('write', 'run'),
   'POST /api/v1/runs/:id/reject': partOfPipeline('write', 'run'),
   'GET /api/v1/runs/:id/logs': partOfPipeline('read', 'run'),
+  'GET /api/v1/runs/:id/tests': partOfPipeline('read', 'run'),
+  'GET /api/v1/runs/:id/inputs': partOfPipeline('read', 'run'),
   'GET /api/v1/runs/:id/diff': partOfPipeline('read', 'run'),
   'GET /api/v1/runs/:id/diff/rows': partOfPipeline('read', 'run'),
 

@@ -132,6 +132,7 @@ async function makeReady(
   if (files !== null && validation?.valid === false) return refused(files)
 
   const pins = pinsOf(listed)
+  const tags = [...configOf(code, draft.type).tags]
   const perform = async (tx: Tx): Promise<Published> => {
     const pipeline = await lockPipeline(tx, ref)
     // Another pipeline may have this name now; the listed files do not belong to it.
@@ -148,6 +149,7 @@ async function makeReady(
         publishedVersions: pins,
         landingZones: landingZonesOf(code, draft.type, ref),
         placement: placementOf(code, draft.type),
+        tags,
       },
       pipeline.maxVersions,
     )
@@ -157,7 +159,7 @@ async function makeReady(
       // An owner who publishes vouches for the pipeline's behaviour. This needs ownership both when the files were listed and
       // now.
       also: {
-        ...publishedColumns(number),
+        ...publishedColumns(number, tags),
         ...(isVouchedBy(by, draft) && isVouchedBy(by, pipeline) ? vouched(pipeline, number) : {}),
       },
     })

@@ -20,6 +20,10 @@ const VERSIONS_PER_PIPELINE = 1_000
 export const PIPELINE_SORT_KEYS = ['created_at', 'updated_at', 'name'] as const
 export type PipelineSortKey = (typeof PIPELINE_SORT_KEYS)[number]
 
+/** States by which a list can be filtered. */
+export const PIPELINE_STATES = ['published', 'unpublished', 'changed', 'failed', 'failing_tests'] as const
+export type PipelineState = (typeof PIPELINE_STATES)[number]
+
 const Description = t.String({ maxLength: limits.textCharacters, examples: ['Cleaned flights of 2001'] })
 const Message = t.String({ maxLength: limits.textCharacters, examples: ['First version'] })
 const Owner = t.String({ maxLength: 255 })
@@ -55,6 +59,7 @@ const listed = {
   max_versions: MaxVersions,
   created_at: Instant,
   updated_at: Instant,
+  tags: t.Array(t.String(), { description: 'The `tags` in config.yaml of the published version' }),
   last_run: nullable(LastRun),
 }
 export const ListedPipeline = t.Object(listed, { title: 'ListedPipeline' })
@@ -69,6 +74,14 @@ export const PipelineQuery = t.Composite([
     namespace: t.Optional(NamespaceName),
     layer: t.Optional(Layer),
     search: t.Optional(t.String({ description: 'Part of the name', maxLength: 128 })),
+    tag: t.Optional(t.String({ description: 'A tag of the published version', examples: ['nightly'] })),
+    state: t.Optional(
+      literals(PIPELINE_STATES, {
+        title: 'PipelineState',
+        description:
+          '`changed`: the draft differs from the published version. `failed`: the latest run failed. `failing_tests`: a quality test of the latest run failed, of any severity.',
+      }),
+    ),
   }),
   sortQuery(PIPELINE_SORT_KEYS, { title: 'PipelineSortKey', fallback: 'created_at' }),
   PageQuery,

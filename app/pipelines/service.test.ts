@@ -1,6 +1,7 @@
 import { beforeAll, describe, expect, test } from 'bun:test'
 import { renderTemplate } from '../../lake/pipeline/template.ts'
 import type { ObjectStore } from '../objects/port.ts'
+import type { PipelineState } from './schema.ts'
 import { bytes, refusal, useParts } from './test-parts.ts'
 
 const parts = useParts()
@@ -211,5 +212,44 @@ describe('list', () => {
     expect(total).toBe(3)
     expect(pipelines[0]).toMatchObject({ name: 'alpha', last_run: { status: 'success' } })
     expect(pipelines[0]).not.toHaveProperty('s3_path')
+  })
+
+  test('list filters by the tags of the published version', async () => {
+    const ref = { namespace: 'listing', layer: 'silver' as const, name: 'beta' }
+    const write = (text: string) =>
+      parts.objects.put('listing/pipelines/silver/beta/config.yaml', bytes(`${text}\n`))
+    const tagged = async (tag: string) =>
+      (await parts.pipelines().list({ namespace: 'listing', tag })).pipelines.map(({ name }) => name)
+    await write('tags: [nightly, finance]')
+    expect(await tagged('nightly')).toEqual([])
+    await parts.pipelines().publish(ref)
+    expect(await tagged('nightly')).toEqual(['beta'])
+    expect((await parts.pipelines().get(ref)).tags).toEqual(['nightly', 'finance'])
+    await write('tags: []')
+    await parts.pipelines().publish(ref)
+    expect(await tagged('nightly')).toEqual([])
+    await parts.pipelines().rollback(ref, { version: 1 })
+    expect(await tagged('finance')).toEqual(['beta'])
+    expect(await tagged('fin')).toEqual([])
+  })
+
+  test('list filters by the state of the pipeline', async () => {
+    const inState = async (state: PipelineState) =>
+      (await parts.pipelines().list({ namespace: 'listing', state })).pipelines.map(({ name }) => name).sort()
+    expect(await inState('published')).toEqual(['beta'])
+    expect(await inState('unpublished')).toEqual(['al_pha', 'alpha'])
+    expect(await inState('changed')).toEqual([])
+    expect(await inState('failed')).toEqual([])
+    expect(await inState('failing_tests')).toEqual([])
+    const [run] = await parts.sql`
+      select id, pipeline_id from run where namespace = 'listing' order by created_at desc limit 1`
+    await parts.sql`
+      insert into quality_result (run_id, pipeline_id, name, severity, status, value, duration_ms)
+      values (${run?.id}, ${run?.pipeline_id}, 'few', 'warn', 'failed', 1, 1)`
+    expect(await inState('failing_tests')).toEqual(['alpha'])
+    await parts.sql`update run set status = 'failed' where id = ${run?.id}`
+    expect(await inState('failed')).toEqual(['alpha'])
+    await parts.sql`update pipeline set draft_dirty = true where namespace = 'listing' and name = 'beta'`
+    expect(await inState('changed')).toEqual(['beta'])
   })
 })

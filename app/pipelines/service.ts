@@ -126,6 +126,7 @@ const listedPipelineOf = (pipeline: PipelineWithLastRun) => ({
   max_versions: pipeline.maxVersions,
   created_at: pipeline.createdAt.toISOString(),
   updated_at: pipeline.updatedAt.toISOString(),
+  tags: pipeline.tags,
   last_run: pipeline.lastRun && {
     run_id: pipeline.lastRun.id,
     status: pipeline.lastRun.status,

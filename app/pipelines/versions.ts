@@ -83,13 +83,14 @@ async function addOldVersion(
       publishedVersions: target.publishedVersions,
       landingZones: target.landingZones,
       placement: target.placement,
+      tags: target.tags,
     },
     pipeline.maxVersions,
   )
   await moveDraft(tx, pipeline, {
     event: { type: 'rolledBack' },
     cause: `rolled back to v${version}`,
-    also: publishedColumns(number),
+    also: publishedColumns(number, target.tags),
   })
   return number
 }

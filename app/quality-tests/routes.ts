@@ -4,8 +4,9 @@ import { limits } from '../core/limits.ts'
 import { ErrorBody, PipelinePath } from '../core/names.ts'
 import { pageOf, setLink, WholeListQuery } from '../core/pagination.ts'
 import { refOf } from '../core/pipeline-ref.ts'
+import { TestResults } from '../core/test-results.ts'
 import { readerBehind } from '../http/exchange.ts'
-import { CreateTest, QualityTestList, TestCreated, TestPath, TestResults } from './schema.ts'
+import { CreateTest, QualityTestList, TestCreated, TestPath } from './schema.ts'
 import type { QualityTestService } from './service.ts'
 
 export const qualityTestRoutes = (tests: QualityTestService) =>

@@ -1,11 +1,7 @@
 import { Type as t } from '@sinclair/typebox'
 import { limits } from '../core/limits.ts'
-import { literals, nullable, PipelinePath, TestName } from '../core/names.ts'
-
-const Severity = literals(['error', 'warn'], {
-  title: 'Severity',
-  description: 'A failed test of severity `error` fails the run; with `warn`, it only adds a warning',
-})
+import { PipelinePath, TestName } from '../core/names.ts'
+import { Severity, TestResult } from '../core/test-results.ts'
 
 export const QualityTest = t.Object(
   {
@@ -54,34 +50,9 @@ export const TestCreated = t.Object(
 
 export const TestPath = t.Composite([PipelinePath, t.Object({ testName: TestName })])
 
-export const TestResult = t.Object(
-  {
-    name: TestName,
-    status: literals(['passed', 'failed'], { title: 'QualityTestStatus' }),
-    severity: Severity,
-    value: t.Integer({ description: 'Number of failing rows' }),
-    expected: t.Literal(0),
-    duration_ms: t.Integer(),
-    error: nullable(t.String({ description: 'Reason why the test could not be evaluated' })),
-    samples: t.Array(t.String(), {
-      description: 'First failing rows as text, if the test selects rows',
-      examples: [['id=7, origin=NULL']],
-    }),
-  },
-  { title: 'QualityTestResult' },
-)
 /** A result of the gate of a merge. */
 export const GateResult = t.Composite(
   [t.Object({ table: t.String({ examples: ['default.gold.route_delays'] }) }), TestResult],
   { title: 'GateResult' },
 )
 export type GateResult = typeof GateResult.static
-export const TestResults = t.Object(
-  {
-    results: t.Array(TestResult),
-    passed: t.Integer(),
-    failed: t.Integer(),
-    total: t.Integer(),
-  },
-  { title: 'QualityTestResults' },
-)

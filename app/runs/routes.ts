@@ -15,17 +15,19 @@ import {
   RunAccepted,
   RunApproved,
   RunCancelled,
+  RunInputs,
   RunList,
   RunLogEvents,
   RunLogs,
   RunPath,
   RunQuery,
   RunRejected,
+  RunTests,
 } from './schema.ts'
 import type { RunService } from './service.ts'
 
 export const runRoutes = (runs: RunService, feeds: RunFeeds) =>
-  new Elysia().use(requestRoutes(runs, feeds)).use(reviewRoutes(runs))
+  new Elysia().use(requestRoutes(runs, feeds)).use(detailRoutes(runs)).use(reviewRoutes(runs))
 
 const requestRoutes = (runs: RunService, feeds: RunFeeds) =>
   new Elysia({ prefix: '/runs', tags: ['runs'] })
@@ -110,6 +112,28 @@ const requestRoutes = (runs: RunService, feeds: RunFeeds) =>
         },
       },
     )
+
+const detailRoutes = (runs: RunService) =>
+  new Elysia({ prefix: '/runs', tags: ['runs'] })
+    .get('/:id/tests', ({ params }) => runs.tests(params.id), {
+      params: RunPath,
+      response: { 200: RunTests, 404: ErrorBody },
+      detail: {
+        operationId: 'getRunTests',
+        summary: 'Get the test results of a run',
+        description: 'Returns the results of the latest attempt that executed its quality tests.',
+      },
+    })
+    .get('/:id/inputs', ({ params }) => runs.inputs(params.id), {
+      params: RunPath,
+      response: { 200: RunInputs, 404: ErrorBody },
+      detail: {
+        operationId: 'getRunInputs',
+        summary: 'Get the inputs of a run',
+        description:
+          'Returns the files of the pipeline in the versions that the run executes, and the landing files that it reads.',
+      },
+    })
 
 const reviewRoutes = (runs: RunService) =>
   new Elysia({ prefix: '/runs', tags: ['runs'] })

@@ -4,6 +4,7 @@ import { eventsOf, StreamError } from '../core/event-schema.ts'
 import { REF_NAME } from '../core/lake-version.ts'
 import { Instant, Layer, literals, NamespaceName, nullable, PipelineName, Uuid } from '../core/names.ts'
 import { PageQuery, sortQuery } from '../core/pagination.ts'
+import { TestResults } from '../core/test-results.ts'
 
 export const RUN_SORT_KEYS = [
   'created_at',
@@ -137,6 +138,41 @@ export type Reject = typeof Reject.static
 export const RunApproved = t.Object({ run_id: Uuid, status: RunStatus }, { title: 'RunApproved' })
 export const RunRejected = t.Object({ run_id: Uuid, status: t.Literal('failed') }, { title: 'RunRejected' })
 export const RunPath = t.Object({ id: Uuid })
+
+export const RunTests = t.Composite([TestResults], { title: 'RunTests' })
+export type RunTests = typeof RunTests.static
+
+export const RunInputs = t.Object(
+  {
+    code: t.Array(
+      t.Object(
+        {
+          path: t.String({ examples: ['default/pipelines/silver/flights/pipeline.sql'] }),
+          version_id: t.String({ description: 'For `version_id` of `GET /files/{path}`' }),
+        },
+        { title: 'PinnedFile' },
+      ),
+      { description: 'The versions of the files that the run executes' },
+    ),
+    landing_files: t.Array(
+      t.Object(
+        {
+          id: Uuid,
+          namespace: t.String(),
+          zone: t.String(),
+          filename: t.String(),
+          size_bytes: t.Integer(),
+          archived: t.Boolean({ description: 'Whether a successful run has archived the file' }),
+        },
+        { title: 'RunLandingFile' },
+      ),
+      { description: 'Landing files of the latest attempt that still exist, oldest first; at most 1000' },
+    ),
+    landing_file_count: t.Integer({ description: 'Number of landing files that the latest attempt reads' }),
+  },
+  { title: 'RunInputs' },
+)
+export type RunInputs = typeof RunInputs.static
 
 export const RunQuery = t.Object({
   namespace: t.Optional(t.String({ description: 'Name of a namespace', examples: ['default'] })),

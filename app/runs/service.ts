@@ -23,6 +23,7 @@ import {
   type RunQuery,
   RunQueryNames,
 } from './schema.ts'
+import { inputsOf, resultsOf } from './store/details.ts'
 import { cancelRuns, rejectRun } from './store/endings.ts'
 import { foldRunTotal, listRuns } from './store/list.ts'
 import { completedOf } from './store/moves.ts'
@@ -184,8 +185,27 @@ export function makeRunService(deps: RunDeps) {
     get,
     list,
     logs,
+    ...makeDetails(sql),
     /** The run's state and at most `linesMax` lines after number `seq`; null: the run does not exist. */
     tail: (id: string, seq: number, linesMax: number) => tailOf(sql, id, seq, linesMax),
+  }
+}
+
+function makeDetails(sql: Sql) {
+  const noRun = (id: string) => notFound(`run ${id}`)
+  return {
+    async tests(id: string) {
+      const results = await resultsOf(sql, id)
+      if (results.length === 0 && (await findRun(sql, id)) === null) throw noRun(id)
+      const passed = results.filter(({ status }) => status === 'passed').length
+      return { results, passed, failed: results.length - passed, total: results.length }
+    },
+
+    async inputs(id: string) {
+      const found = await inputsOf(sql, id)
+      if (found === null) throw noRun(id)
+      return found
+    },
   }
 }
 

@@ -44,6 +44,8 @@ export const pipelines = pgTable(
     /** The number of the version that runs execute; null before the first publish. */
     publishedVersion: pg.integer('published_version'),
     publishedAt: instant('published_at'),
+    /** The tags of the published version. */
+    tags: pg.text('tags').array().notNull().default(sql`'{}'::text[]`),
     maxVersions: pg.integer('max_versions').notNull().default(50),
     createdAt: createdAt(),
     updatedAt: updatedAt(),
@@ -76,6 +78,7 @@ export const pipelineVersions = pgTable(
     landingZones: pg.jsonb('landing_zones').$type<LandingZoneNames>().notNull(),
     /** Null: any runner is enough, and the priority is 0. */
     placement: pg.jsonb('placement').$type<Placement>(),
+    tags: pg.text('tags').array().notNull().default(sql`'{}'::text[]`),
     createdAt: createdAt(),
   }),
   (t) => [unique('pipeline_version_number').on(t.pipelineId, t.versionNumber)],

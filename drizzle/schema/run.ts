@@ -200,6 +200,8 @@ export const qualityResults = pgTable(
     value: pg.bigint('value', { mode: 'number' }).notNull(),
     durationMs: pg.bigint('duration_ms', { mode: 'number' }).notNull(),
     error: pg.text('error'),
+    /** The first failing rows as text, if the test selects rows. */
+    samples: pg.text('samples').array().notNull().default(sql`'{}'::text[]`),
     createdAt: createdAt(),
   }),
   (t) => [

@@ -161,6 +161,8 @@ const ROUTES: Record<string, MatrixRequest> = {
   },
   'GET /api/v1/runs/{id}': { expected: thing('read') },
   'GET /api/v1/runs/{id}/logs': { expected: thing('read') },
+  'GET /api/v1/runs/{id}/tests': { expected: thing('read') },
+  'GET /api/v1/runs/{id}/inputs': { expected: thing('read') },
   'GET /api/v1/runs/{id}/diff': { expected: thing('read') },
   'GET /api/v1/runs/{id}/diff/rows': { expected: thing('read') },
   'GET /api/v1/schedules': { expected: 'anybody' },

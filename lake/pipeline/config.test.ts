@@ -32,6 +32,7 @@ describe('reading a configuration', () => {
         runsOn: [],
         memory: null,
         priority: 0,
+        tags: [],
       },
       errors: [],
       warnings: [],
@@ -65,6 +66,7 @@ engine: spark
 runs_on: [gpu, eu]
 memory: 16GB
 priority: -5
+tags: [nightly, Finance]
 `)
     expect([errors, warnings]).toEqual([[], []])
     expect(config).toEqual({
@@ -92,6 +94,7 @@ priority: -5
       runsOn: ['gpu', 'eu'],
       memory: 17_179_869_184,
       priority: -5,
+      tags: ['nightly', 'Finance'],
     })
   })
 
@@ -197,6 +200,7 @@ describe('problems of a configuration', () => {
     ['target_file_size: 1GB', 'target_file_size: must be a size from 1MB to 512MB, not "1GB"'],
     ['runs_on: [GPU]', 'runs_on: must be labels that match ^[a-z0-9][a-z0-9._-]{0,62}$, not "GPU"'],
     ['runs_on: {a: 1}', 'runs_on: must be a list of at most 16 labels, not {"a":1}'],
+    ['tags: [a b]', 'tags: must be tags that match ^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$, not "a b"'],
     ['memory: 16', 'memory: must be a size such as 512MB or 16GB, not 16'],
     ['memory: 1MB', 'memory: must be a size such as 512MB or 16GB, not "1MB"'],
     ['priority: 101', 'priority: must be a whole number from -100 to 100, not 101'],

@@ -37,6 +37,9 @@ export const SPARK_LABEL = 'engine:spark'
 export const NO_SPARK =
   'engine spark: this runner has neither SPARK_REMOTE nor Sail: set SPARK_REMOTE, or install pysail in its Python'
 
+/** A tag of a pipeline. */
+export const PIPELINE_TAG = /^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$/
+
 /** A label of a runner (`RUNNER_LABELS`), which pipelines name in `runs_on`. */
 export const RUNNER_LABEL = /^[a-z0-9][a-z0-9._-]{0,62}$/
 
@@ -69,6 +72,8 @@ export interface PipelineConfig {
   memory: number | null
   /** Waiting runs with a greater priority start first. */
   priority: number
+  /** Words by which people and builds select pipelines. */
+  tags: readonly string[]
 }
 
 /**
@@ -123,6 +128,7 @@ export const CONFIG_LIMITS = {
   /** A year; the branch of a run in review keeps its files as long. */
   reviewTimeoutHours: 8_760,
   labels: 16,
+  tags: 32,
   /** From 64 MB, with which an engine starts, to more than any machine has. */
   memoryBytes: { min: 67_108_864, max: 1_125_899_906_842_624 },
   priority: 100,
@@ -150,6 +156,7 @@ const DEFAULTS: PipelineConfig = {
   runsOn: [],
   memory: null,
   priority: 0,
+  tags: [],
 }
 
 /** The key that a strategy requires. */
@@ -183,6 +190,7 @@ const READERS: { [Name in keyof PipelineConfig]: (value: unknown) => PipelineCon
   runsOn: labels,
   memory: memorySize,
   priority,
+  tags,
 }
 type Name = keyof PipelineConfig
 /** Names by the key in a file: `merge_strategy` is `mergeStrategy`. */
@@ -445,18 +453,25 @@ function priority(value: unknown): number {
   return number
 }
 
-/** Reads a YAML list or comma-separated text, like `columnNames`. */
 function labels(value: unknown): string[] {
-  const names = listed(value)
-  const max = CONFIG_LIMITS.labels
-  if (names === null || names.length > max) return refuse(`must be a list of at most ${max} labels`, value)
-  return [...new Set(names.map(label))]
+  return wordsOf(value, 'labels', RUNNER_LABEL)
 }
 
-const label = (value: unknown): string =>
-  typeof value === 'string' && RUNNER_LABEL.test(value)
-    ? value
-    : refuse(`must be labels that match ${RUNNER_LABEL.source}`, value)
+function tags(value: unknown): string[] {
+  return wordsOf(value, 'tags', PIPELINE_TAG)
+}
+
+/** Reads a YAML list or comma-separated text, like `columnNames`. */
+function wordsOf(value: unknown, noun: 'labels' | 'tags', pattern: RegExp): string[] {
+  const words = listed(value)
+  const max = CONFIG_LIMITS[noun]
+  if (words === null || words.length > max) return refuse(`must be a list of at most ${max} ${noun}`, value)
+  const wordOf = (word: unknown): string =>
+    typeof word === 'string' && pattern.test(word)
+      ? word
+      : refuse(`must be ${noun} that match ${pattern.source}`, word)
+  return [...new Set(words.map(wordOf))]
+}
 
 function columnName(value: unknown): string {
   if (

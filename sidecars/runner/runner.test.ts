@@ -55,6 +55,7 @@ describe('an attempt', () => {
       [
         'config.yaml line 1: unknown key "descripton" is ignored',
         'rendered pipeline.sql in N',
+        'rendered SQL:\nselect 1 as a',
         '1 row, N of Parquet in N',
         "committed to the run's branch in N",
         'test no-nulls: passed in N',

@@ -1,4 +1,4 @@
-import { and, asc, desc, eq, ilike, isNull, sql } from 'drizzle-orm'
+import { and, arrayContains, asc, desc, eq, ilike, isNotNull, isNull, type SQL, sql } from 'drizzle-orm'
 import type { PgUpdateSetSource } from 'drizzle-orm/pg-core'
 import type { Queryable, Sql, Tx } from '../../../drizzle/client.ts'
 import { isLive, isLiveRow } from '../../../drizzle/live-pipeline.ts'
@@ -16,7 +16,7 @@ import type { PipelineId } from '../../core/ids.ts'
 import type { Layer } from '../../core/names.ts'
 import type { Page } from '../../core/pagination.ts'
 import type { PipelineRef } from '../../core/pipeline-ref.ts'
-import type { PipelineSortKey } from '../schema.ts'
+import type { PipelineSortKey, PipelineState } from '../schema.ts'
 
 export type NewPipeline = typeof pipelines.$inferInsert
 export type PipelineRow = typeof pipelines.$inferSelect
@@ -29,6 +29,8 @@ export interface PipelineFilter {
   namespace?: string
   layer?: Layer
   search?: string
+  tag?: string
+  state?: PipelineState
   /** The pipelines that the caller may see; absent: all. */
   visible?: Visible['pipelines']
 }
@@ -52,6 +54,8 @@ export async function livePipelines(
     filter.namespace === undefined ? undefined : eq(pipelines.namespace, filter.namespace),
     filter.layer === undefined ? undefined : eq(pipelines.layer, filter.layer),
     filter.search === undefined ? undefined : ilike(pipelines.name, `%${likeText(filter.search)}%`),
+    filter.tag === undefined ? undefined : arrayContains(pipelines.tags, [filter.tag]),
+    filter.state === undefined ? undefined : isIn[filter.state](),
   )
   const direction = order.descending ? desc : asc
   const column = SORT_COLUMN[order.key]
@@ -68,6 +72,16 @@ export async function livePipelines(
     db.$count(pipelines, where),
   ])
   return { items: items.map(flat), total }
+}
+
+const latestRun = sql`from run r where r.pipeline_id = ${pipelines.id} order by r.created_at desc, r.id desc limit 1`
+const isIn: Record<PipelineState, () => SQL | undefined> = {
+  published: () => isNotNull(pipelines.publishedVersion),
+  unpublished: () => isNull(pipelines.publishedVersion),
+  changed: () => and(isNotNull(pipelines.publishedVersion), pipelines.draftDirty),
+  failed: () => sql`(select r.status ${latestRun}) = 'failed'`,
+  failing_tests: () => sql`exists (
+    select from quality_result q where q.run_id = (select r.id ${latestRun}) and q.status = 'failed')`,
 }
 
 export async function livePipeline(db: Queryable, ref: PipelineRef): Promise<PipelineWithLastRun | null> {

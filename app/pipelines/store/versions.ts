@@ -6,8 +6,9 @@ import type { Page } from '../../core/pagination.ts'
 export type VersionRow = typeof pipelineVersions.$inferSelect
 
 /** The columns of a pipeline that change when a version is published. */
-export const publishedColumns = (number: number) => ({
+export const publishedColumns = (number: number, tags: string[]) => ({
   publishedVersion: number,
+  tags,
   publishedAt: sql`clock_timestamp()`,
 })
 

@@ -134,6 +134,7 @@ const RESULT_COLUMNS = [
   'value',
   'durationMs',
   'error',
+  'samples',
 ] as const
 
 function storeResults(tx: SqlTx, runs: LockedRun[], executed: ReadonlyMap<RunId, Settled>): Part[] {
@@ -147,6 +148,7 @@ function storeResults(tx: SqlTx, runs: LockedRun[], executed: ReadonlyMap<RunId,
       value: Math.max(-Number.MAX_SAFE_INTEGER, Math.min(Number.MAX_SAFE_INTEGER, test.value)),
       durationMs: test.durationMs,
       error: test.error && storableText(test.error),
+      samples: (test.samples ?? []).map(storableText),
     })),
   )
   if (results.length === 0) return []
@@ -154,7 +156,8 @@ function storeResults(tx: SqlTx, runs: LockedRun[], executed: ReadonlyMap<RunId,
     tx`stored_results as (
     ${insertRows(tx, qualityResults, RESULT_COLUMNS, results)}
     on conflict (run_id, name) do update set severity = excluded.severity, status = excluded.status,
-      value = excluded.value, duration_ms = excluded.duration_ms, error = excluded.error, created_at = clock_timestamp())`,
+      value = excluded.value, duration_ms = excluded.duration_ms, error = excluded.error, samples = excluded.samples,
+      created_at = clock_timestamp())`,
   ]
 }
 

@@ -89,6 +89,7 @@ export async function render(
   if (resources.python !== null || isUploadArchived(attempt)) return attempt
   const sql = inputs.sqlOf(draft)
   log.write('info', `rendered ${template.file} in ${since(started)}`)
+  log.write('debug', `rendered SQL:\n${sql}`)
   return { ...attempt, draft: { ...draft, sql } }
 }
 
