@@ -57,16 +57,17 @@ const dependenciesHash = () =>
     .update(bunVersion())
     .digest('hex')
 
-/** Changes with every source of the console and with the versions of its libraries. */
+/** Changes with every source that the console bundles and with the versions of its libraries. */
 function consoleHash() {
-  const folder = join(root, 'console')
-  const paths = readdirSync(folder, { recursive: true, withFileTypes: true })
+  const folders = [join(root, 'console'), join(root, 'lake', 'pipeline')]
+  const paths = folders
+    .flatMap((folder) => readdirSync(folder, { recursive: true, withFileTypes: true }))
     .filter((entry) => entry.isFile() && /\.(tsx?|css)$/.test(entry.name))
     .map((entry) => join(entry.parentPath, entry.name))
-    .filter((path) => !path.startsWith(join(folder, 'dist')))
+    .filter((path) => !path.startsWith(join(root, 'console', 'dist')))
     .sort()
   const hash = createHash('sha256').update(read(join(root, 'bun.lock')))
-  for (const path of paths) hash.update(path.slice(folder.length)).update(read(path))
+  for (const path of paths) hash.update(path.slice(root.length)).update(read(path))
   return hash.digest('hex')
 }
 

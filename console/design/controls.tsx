@@ -109,13 +109,14 @@ export interface Choice {
 /** A labelled list of choices. Without `isLabelShown`, only assistive technology gets the label. */
 export function Select({
   label,
+  hint,
+  problem,
   choices,
   value,
   onChange,
   isLabelShown = true,
   disabled = false,
-}: {
-  label: string
+}: FieldProps & {
   choices: readonly Choice[]
   value: string
   onChange: (value: string) => void
@@ -123,6 +124,7 @@ export function Select({
   disabled?: boolean
 }) {
   const id = useId()
+  const note = hint || problem ? `${id}-note` : undefined
   return (
     <div className="field">
       <label htmlFor={id} className={isLabelShown ? undefined : 'visually-hidden'}>
@@ -133,6 +135,8 @@ export function Select({
         className="input"
         value={value}
         disabled={disabled}
+        aria-invalid={problem ? true : undefined}
+        aria-describedby={note}
         onChange={(event) => onChange(event.target.value)}
       >
         {choices.map((choice) => (
@@ -141,6 +145,7 @@ export function Select({
           </option>
         ))}
       </select>
+      <FieldNote id={note} hint={hint} problem={problem} />
     </div>
   )
 }

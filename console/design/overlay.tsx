@@ -52,38 +52,47 @@ export function Dialog({
   )
 }
 
+interface FormProps {
+  submitLabel: string
+  isDangerous?: boolean
+  submit: () => Promise<unknown>
+  /** A second way to submit, which becomes the first button. */
+  other?: { label: string; submit: () => Promise<unknown> }
+  onClose: () => void
+  children?: ReactNode
+}
+
 /** A dialog with a form. `submit` may reject: the dialog then stays open and shows why. */
 export function FormDialog({
   title,
   description,
   isOpen,
-  onClose,
+  ...form
+}: FormProps & { title: string; description?: ReactNode; isOpen: boolean }) {
+  return (
+    <Dialog title={title} description={description} isOpen={isOpen} onClose={form.onClose}>
+      <FormFields {...form} />
+    </Dialog>
+  )
+}
+
+/** The fields and buttons of a dialog. Enter submits; in a field with several lines, Ctrl Enter does. */
+export function FormFields({
   submitLabel,
   isDangerous = false,
   submit,
+  other,
+  onClose,
   children,
-}: {
-  title: string
-  description?: ReactNode
-  isOpen: boolean
-  onClose: () => void
-  submitLabel: string
-  isDangerous?: boolean
-  submit: () => Promise<unknown>
-  children?: ReactNode
-}) {
+}: FormProps) {
   const [problem, setProblem] = useState<string | null>(null)
   const [isBusy, setBusy] = useState(false)
-  const close = () => {
-    setProblem(null)
-    onClose()
-  }
-  const send = async () => {
+  const send = async (action: () => Promise<unknown>) => {
     setBusy(true)
     setProblem(null)
     try {
-      await submit()
-      close()
+      await action()
+      onClose()
     } catch (error) {
       setProblem(messageOf(error))
     } finally {
@@ -91,24 +100,30 @@ export function FormDialog({
     }
   }
   return (
-    <Dialog title={title} description={description} isOpen={isOpen} onClose={close}>
-      <form
-        className="stack"
-        onSubmit={(event) => {
-          event.preventDefault()
-          void send()
-        }}
-      >
-        {children}
-        {problem && <Notice tone="bad">{problem}</Notice>}
-        <footer>
-          <Button onClick={close}>Cancel</Button>
-          <Button type="submit" kind={isDangerous ? 'danger' : 'primary'} disabled={isBusy}>
-            {isBusy ? 'Working…' : submitLabel}
+    <form
+      className="stack"
+      onSubmit={(event) => {
+        event.preventDefault()
+        if (!isBusy) void send(submit)
+      }}
+      onKeyDown={(event) => {
+        if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) event.currentTarget.requestSubmit()
+      }}
+    >
+      {children}
+      {problem && <Notice tone="bad">{problem}</Notice>}
+      <footer>
+        <Button onClick={onClose}>Cancel</Button>
+        <Button type="submit" kind={isDangerous ? 'danger' : other ? 'plain' : 'primary'} disabled={isBusy}>
+          {isBusy ? 'Working…' : submitLabel}
+        </Button>
+        {other && (
+          <Button kind="primary" disabled={isBusy} onClick={() => void send(other.submit)}>
+            {other.label}
           </Button>
-        </footer>
-      </form>
-    </Dialog>
+        )}
+      </footer>
+    </form>
   )
 }
 

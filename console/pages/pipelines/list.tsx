@@ -1,28 +1,32 @@
 import { useQuery } from '@tanstack/react-query'
-import { Link, useNavigate } from '@tanstack/react-router'
+import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
-import { api, LAYERS, type LayerName, ok } from '../../api/client.ts'
-import { queryClient, SLOW_MS } from '../../api/queries.ts'
+import { api, LAYERS, ok } from '../../api/client.ts'
+import { SLOW_MS } from '../../api/queries.ts'
 import { Time } from '../../design/clock.tsx'
-import { Button, SearchField, Select, TextField } from '../../design/controls.tsx'
+import { Button } from '../../design/controls.tsx'
 import { Loaded } from '../../design/loaded.tsx'
-import { FormDialog } from '../../design/overlay.tsx'
 import { Layer, Pill, Status, Tag } from '../../design/status.tsx'
 import { Card, Empty, Page } from '../../design/surfaces.tsx'
 import { Pager, Table } from '../../design/table.tsx'
 import { useFilters } from '../../shell/filters.ts'
+import { CreatePipeline } from './create-pipeline.tsx'
+import { ListFilters, NO_FILTERS, STATES } from './list-filters.tsx'
 
 const PAGE_ROWS = 50
 
 /** All pipelines. Search and filters are in the address. */
 export default function PipelineList() {
   const [filters, change] = useFilters()
-  const [isCreating, setCreating] = useState(false)
+  // A link such as `?namespace=sales&create=orders` opens the form for an input.
+  const [isCreating, setCreating] = useState(filters.create !== undefined)
   const offset = Number(filters.offset ?? 0)
   const layer = LAYERS.find((each) => each === filters.layer)
-  const { search = '', namespace = '' } = filters
+  const state = STATES.find(({ value }) => value === filters.state)?.value
+  const { search = '', namespace = '', tag = '' } = filters
+  const isFiltered = Boolean(search || layer || namespace || tag || state)
   const query = useQuery({
-    queryKey: ['pipelines', 'list', search, namespace, layer, offset],
+    queryKey: ['pipelines', 'list', search, namespace, layer, tag, state, offset],
     queryFn: () =>
       ok(
         api.pipelines.get({
@@ -30,6 +34,8 @@ export default function PipelineList() {
             ...(search && { search }),
             ...(namespace && { namespace }),
             ...(layer && { layer }),
+            ...(tag && { tag }),
+            ...(state && { state }),
             limit: String(PAGE_ROWS),
             offset: String(offset),
           },
@@ -50,34 +56,18 @@ export default function PipelineList() {
     >
       <Card
         isFlush
-        actions={
-          <>
-            <SearchField
-              label="Search pipelines"
-              value={search}
-              onChange={(value) => change({ search: value, offset: '' })}
-            />
-            <Select
-              label="Layer"
-              isLabelShown={false}
-              value={layer ?? ''}
-              choices={[
-                { value: '', label: 'All layers' },
-                ...LAYERS.map((value) => ({ value, label: value })),
-              ]}
-              onChange={(value) => change({ layer: value, offset: '' })}
-            />
-          </>
-        }
+        actions={<ListFilters filters={filters} change={(changes) => change({ ...changes, offset: '' })} />}
       >
         <Loaded query={query}>
           {({ pipelines, total }) =>
             pipelines.length === 0 ? (
               <Empty
                 icon="pipelines"
-                title={search || layer || namespace ? 'No pipeline has this name' : 'No pipeline yet'}
+                title={isFiltered ? 'No pipeline fits these filters' : 'No pipeline yet'}
                 actions={
-                  !(search || layer || namespace) && (
+                  isFiltered ? (
+                    <Button onClick={() => change(NO_FILTERS)}>Show all pipelines</Button>
+                  ) : (
                     <Button onClick={() => setCreating(true)}>Write the first one</Button>
                   )
                 }
@@ -86,7 +76,7 @@ export default function PipelineList() {
               </Empty>
             ) : (
               <>
-                <PipelineTable pipelines={pipelines} />
+                <PipelineTable pipelines={pipelines} onTag={(next) => change({ tag: next, offset: '' })} />
                 <Pager
                   offset={offset}
                   limit={PAGE_ROWS}
@@ -98,7 +88,16 @@ export default function PipelineList() {
           }
         </Loaded>
       </Card>
-      <CreatePipeline isOpen={isCreating} onClose={() => setCreating(false)} />
+      {isCreating && (
+        <CreatePipeline
+          namespace={namespace || undefined}
+          source={filters.create ?? ''}
+          onClose={() => {
+            setCreating(false)
+            change({ create: '' })
+          }}
+        />
+      )}
     </Page>
   )
 }
@@ -106,7 +105,7 @@ export default function PipelineList() {
 const listed = () => ok(api.pipelines.get({ query: {} }))
 type Listed = Awaited<ReturnType<typeof listed>>['pipelines'][number]
 
-function PipelineTable({ pipelines }: { pipelines: readonly Listed[] }) {
+function PipelineTable({ pipelines, onTag }: { pipelines: readonly Listed[]; onTag: (tag: string) => void }) {
   return (
     <Table
       label="Pipelines"
@@ -116,12 +115,27 @@ function PipelineTable({ pipelines }: { pipelines: readonly Listed[] }) {
         { name: 'Layer', cell: ({ layer }) => <Layer layer={layer} /> },
         {
           name: 'Pipeline',
-          cell: ({ namespace: ns, layer, name, description }) => (
+          cell: ({ namespace: ns, layer, name, description, tags }) => (
             <>
               <Link to="/pipelines/$ns/$layer/$name" params={{ ns, layer, name }}>
                 {ns}.{layer}.{name}
               </Link>
               {description && <div className="muted">{description}</div>}
+              {tags.length > 0 && (
+                <div className="row">
+                  {tags.map((tag) => (
+                    <Button
+                      key={tag}
+                      size="small"
+                      kind="quiet"
+                      title={`Pipelines with the tag ${tag}`}
+                      onClick={() => onTag(tag)}
+                    >
+                      #{tag}
+                    </Button>
+                  ))}
+                </div>
+              )}
             </>
           ),
         },
@@ -148,68 +162,5 @@ function PipelineTable({ pipelines }: { pipelines: readonly Listed[] }) {
         },
       ]}
     />
-  )
-}
-
-function CreatePipeline({ isOpen, onClose }: { isOpen: boolean; onClose: () => void }) {
-  const navigate = useNavigate()
-  const [form, setForm] = useState({
-    namespace: 'default',
-    layer: 'bronze' as LayerName,
-    name: '',
-    type: 'sql' as 'sql' | 'python',
-    description: '',
-  })
-  const create = async () => {
-    const { namespace: ns, layer, name } = await ok(api.pipelines.post(form))
-    await queryClient.invalidateQueries({ queryKey: ['pipelines'] })
-    await navigate({ to: '/pipelines/$ns/$layer/$name', params: { ns, layer, name } })
-  }
-  return (
-    <FormDialog
-      title="New pipeline"
-      description="It starts with a draft that can be published and run unchanged."
-      isOpen={isOpen}
-      onClose={onClose}
-      submitLabel="Create"
-      submit={create}
-    >
-      <TextField
-        label="Name"
-        required
-        pattern="[a-z][a-z0-9_\-]*"
-        hint="Small letters, digits, - and _"
-        value={form.name}
-        onChange={(event) => setForm({ ...form, name: event.target.value })}
-      />
-      <div className="row">
-        <TextField
-          label="Namespace"
-          required
-          value={form.namespace}
-          onChange={(event) => setForm({ ...form, namespace: event.target.value })}
-        />
-        <Select
-          label="Layer"
-          value={form.layer}
-          choices={LAYERS.map((value) => ({ value, label: value }))}
-          onChange={(value) => setForm({ ...form, layer: value as LayerName })}
-        />
-        <Select
-          label="Language"
-          value={form.type}
-          choices={[
-            { value: 'sql', label: 'SQL' },
-            { value: 'python', label: 'Python' },
-          ]}
-          onChange={(value) => setForm({ ...form, type: value as 'sql' | 'python' })}
-        />
-      </div>
-      <TextField
-        label="Description"
-        value={form.description}
-        onChange={(event) => setForm({ ...form, description: event.target.value })}
-      />
-    </FormDialog>
   )
 }

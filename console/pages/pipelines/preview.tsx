@@ -27,10 +27,10 @@ export interface PreviewState {
 const NONE: readonly Problem[] = []
 
 /**
- * The preview of a text: it runs when the person pauses, so faults appear while typing. Null: there is nothing to preview. A
- * later text overtakes an earlier one.
+ * The preview of a text: if `isLive`, it runs when the person pauses, so faults appear while typing. Python may be slow or call
+ * other services, so a person starts it. Null: there is nothing to preview. A later text overtakes an earlier one.
  */
-export function usePreview(at: Named, code: string | null): PreviewState {
+export function usePreview(at: Named, code: string | null, isLive: boolean): PreviewState {
   const [result, setResult] = useState<Result | null>(null)
   const [error, setError] = useState<unknown>(null)
   const [isBusy, setBusy] = useState(false)
@@ -57,10 +57,10 @@ export function usePreview(at: Named, code: string | null): PreviewState {
       .finally(() => own === turn.current && setBusy(false))
   }, [ns, layer, name, code])
   useEffect(() => {
-    if (code === null || code.trim() === '') return
+    if (!isLive || code === null || code.trim() === '') return
     const timer = setTimeout(run, PAUSE_MS)
     return () => clearTimeout(timer)
-  }, [code, run])
+  }, [code, run, isLive])
   return { result, error, isBusy, problems, run }
 }
 
@@ -80,7 +80,13 @@ export function Preview({ result, error, isBusy }: PreviewState) {
         ))}
         {result === null ? (
           error === null &&
-          (isBusy ? <Waiting lines={6} /> : <Empty icon="query" title="Nothing to show yet" />)
+          (isBusy ? (
+            <Waiting lines={6} />
+          ) : (
+            <Empty icon="query" title="Nothing to show yet">
+              Preview, or Ctrl Enter in the code, executes the draft. Nothing is written.
+            </Empty>
+          ))
         ) : (
           <>
             <p className="muted">

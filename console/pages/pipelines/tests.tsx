@@ -1,58 +1,55 @@
 import { useQuery } from '@tanstack/react-query'
+import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
-import { ok } from '../../api/client.ts'
-import { queryClient } from '../../api/queries.ts'
-import { Button, IconButton, Select, TextArea, TextField } from '../../design/controls.tsx'
+import { api, ok } from '../../api/client.ts'
+import { Button, IconButton } from '../../design/controls.tsx'
 import { duration } from '../../design/format.ts'
 import { Loaded } from '../../design/loaded.tsx'
 import { FormDialog } from '../../design/overlay.tsx'
 import { Pill, Status, Tag } from '../../design/status.tsx'
 import { Card, Empty } from '../../design/surfaces.tsx'
 import { Table } from '../../design/table.tsx'
-import { performing, sayError } from '../../design/toasts.tsx'
-import { type Named, pipelineAt } from './named.ts'
+import { sayError } from '../../design/toasts.tsx'
+import { CreateTest, testsChanged } from './create-test.tsx'
+import { type Named, type Pipeline, pipelineAt } from './named.ts'
 
 const runAll = (at: Named) => ok(pipelineAt(at).tests.run.post())
-type Results = Awaited<ReturnType<typeof runAll>>
+type Result = Awaited<ReturnType<typeof runAll>>['results'][number]
 
 /** The quality tests: a test is a query whose rows are violations. */
-export function Tests({ at }: { at: Named }) {
-  const [results, setResults] = useState<Results | null>(null)
+export function Tests({ at, pipeline }: { at: Named; pipeline: Pipeline }) {
+  const [ran, setRan] = useState<readonly Result[] | null>(null)
   const [isRunning, setRunning] = useState(false)
   const [isCreating, setCreating] = useState(false)
+  const [removed, setRemoved] = useState<string | null>(null)
   const query = useQuery({
     queryKey: ['tests', at.ns, at.layer, at.name],
     queryFn: () => ok(pipelineAt(at).tests.get({ query: {} })),
   })
+  const { last_run: last } = pipeline
+  const { data: lastResults } = useQuery({
+    queryKey: ['runs', last?.run_id, 'tests', last?.status],
+    queryFn: () => ok(api.runs({ id: last?.run_id ?? '' }).tests.get()),
+    enabled: last !== null,
+  })
+  const results = ran ?? lastResults?.results ?? []
   const run = async () => {
     setRunning(true)
     try {
-      setResults(await runAll(at))
+      setRan((await runAll(at)).results)
     } catch (error) {
       sayError(error)
     } finally {
       setRunning(false)
     }
   }
-  const remove = (name: string) =>
-    performing(
-      ok(pipelineAt(at).tests({ testName: name }).delete()).then(() =>
-        queryClient.invalidateQueries({ queryKey: ['tests'] }),
-      ),
-      `The test ${name} is deleted`,
-    )
-  const resultOf = (name: string) => results?.results.find((result) => result.name === name)
   return (
     <Card
       title="Quality tests"
       isFlush
       actions={
         <>
-          {results && (
-            <span role="status">
-              {results.passed} passed, {results.failed} failed
-            </span>
-          )}
+          <Summary results={results} runId={ran === null ? (last?.run_id ?? null) : null} />
           <Button size="small" icon="runs" disabled={isRunning} onClick={() => void run()}>
             {isRunning ? 'Running…' : 'Run all on main'}
           </Button>
@@ -92,22 +89,7 @@ export function Tests({ at }: { at: Named }) {
                 { name: 'Severity', cell: (test) => <Tag>{test.severity}</Tag> },
                 {
                   name: 'Result',
-                  cell: ({ name }) => {
-                    const result = resultOf(name)
-                    return result === undefined ? (
-                      <span className="muted">not run here</span>
-                    ) : (
-                      <>
-                        <Status status={result.status} /> {duration(result.duration_ms)}
-                        {result.error && <div>{result.error}</div>}
-                        {result.samples.map((sample) => (
-                          <div className="mono" key={sample}>
-                            {sample}
-                          </div>
-                        ))}
-                      </>
-                    )
-                  },
+                  cell: ({ name }) => <Outcome result={results.find((each) => each.name === name)} />,
                 },
                 {
                   name: 'Actions',
@@ -116,7 +98,7 @@ export function Tests({ at }: { at: Named }) {
                       icon="cross"
                       label={`Delete ${name}`}
                       size="small"
-                      onClick={() => void remove(name)}
+                      onClick={() => setRemoved(name)}
                     />
                   ),
                 },
@@ -126,60 +108,58 @@ export function Tests({ at }: { at: Named }) {
         }
       </Loaded>
       <CreateTest at={at} isOpen={isCreating} onClose={() => setCreating(false)} />
+      <FormDialog
+        title={`Delete the test ${removed}`}
+        description="Its file is removed from the draft. Published versions keep it until the next publish."
+        isOpen={removed !== null}
+        onClose={() => setRemoved(null)}
+        submitLabel="Delete the test"
+        isDangerous
+        submit={async () => {
+          await ok(
+            pipelineAt(at)
+              .tests({ testName: removed ?? '' })
+              .delete(),
+          )
+          await testsChanged(at)
+        }}
+      />
     </Card>
   )
 }
 
-function CreateTest({ at, isOpen, onClose }: { at: Named; isOpen: boolean; onClose: () => void }) {
-  const own = `${at.ns}.${at.layer}.${at.name}`
-  const [form, setForm] = useState({
-    name: '',
-    sql: `select * from {{ ref('${at.layer}.${at.name}') }} where false`,
-    severity: 'error' as 'error' | 'warn',
-    description: '',
-  })
+/** The numbers of results, and where they come from: a run, or main at this moment. */
+function Summary({ results, runId }: { results: readonly Result[]; runId: string | null }) {
+  if (results.length === 0) return null
+  const passed = results.filter(({ status }) => status === 'passed').length
   return (
-    <FormDialog
-      title="New quality test"
-      description={`A query on ${own} whose rows are violations. No row means that the test passes.`}
-      isOpen={isOpen}
-      onClose={onClose}
-      submitLabel="Create"
-      submit={async () => {
-        await ok(pipelineAt(at).tests.post(form))
-        await queryClient.invalidateQueries({ queryKey: ['tests'] })
-        await queryClient.invalidateQueries({ queryKey: ['pipelines'] })
-      }}
-    >
-      <TextField
-        label="Name"
-        required
-        value={form.name}
-        onChange={(event) => setForm({ ...form, name: event.target.value })}
-      />
-      <TextArea
-        label="SQL"
-        required
-        rows={5}
-        className="mono"
-        spellCheck={false}
-        value={form.sql}
-        onChange={(event) => setForm({ ...form, sql: event.target.value })}
-      />
-      <Select
-        label="Severity"
-        value={form.severity}
-        choices={[
-          { value: 'error', label: 'error: a violation stops the run' },
-          { value: 'warn', label: 'warn: a violation is only shown' },
-        ]}
-        onChange={(value) => setForm({ ...form, severity: value as 'error' | 'warn' })}
-      />
-      <TextField
-        label="Description"
-        value={form.description}
-        onChange={(event) => setForm({ ...form, description: event.target.value })}
-      />
-    </FormDialog>
+    <span role="status">
+      {passed} passed, {results.length - passed} failed{' '}
+      {runId === null ? (
+        'on main now'
+      ) : (
+        <>
+          in the{' '}
+          <Link to="/runs/$id" params={{ id: runId }}>
+            last run
+          </Link>
+        </>
+      )}
+    </span>
+  )
+}
+
+function Outcome({ result }: { result: Result | undefined }) {
+  if (result === undefined) return <span className="muted">no result yet</span>
+  return (
+    <>
+      <Status status={result.status} /> {duration(result.duration_ms)}
+      {result.error && <div>{result.error}</div>}
+      {result.samples.map((sample, index) => (
+        <div className="mono" key={`${index} ${sample}`}>
+          {sample}
+        </div>
+      ))}
+    </>
   )
 }

@@ -10,10 +10,12 @@ import { Pill } from '../../design/status.tsx'
 import { Card, Empty } from '../../design/surfaces.tsx'
 import { Table } from '../../design/table.tsx'
 import { type Named, type Pipeline, pipelineAt } from './named.ts'
+import { type Version, VersionDialog } from './version-dialog.tsx'
 
 /** The published versions, newest first, and the way back to one of them. */
 export function Versions({ at, pipeline }: { at: Named; pipeline: Pipeline }) {
   const [chosen, setChosen] = useState<number | null>(null)
+  const [shown, setShown] = useState<number | null>(null)
   const [message, setMessage] = useState('')
   const [withData, setWithData] = useState(false)
   const query = useQuery({
@@ -51,18 +53,27 @@ export function Versions({ at, pipeline }: { at: Named; pipeline: Pipeline }) {
                 { name: 'Published', cell: (version) => <Time at={version.created_at} /> },
                 {
                   name: 'Actions',
-                  cell: ({ version_number: number }) =>
-                    number !== pipeline.published_version && (
-                      <Button size="small" onClick={() => setChosen(number)}>
-                        Roll back to {number}
+                  cell: ({ version_number: number }) => (
+                    <span className="row">
+                      <Button size="small" onClick={() => setShown(number)}>
+                        Look at {number}
                       </Button>
-                    ),
+                      {number !== pipeline.published_version && (
+                        <Button size="small" onClick={() => setChosen(number)}>
+                          Roll back to {number}
+                        </Button>
+                      )}
+                    </span>
+                  ),
                 },
               ]}
             />
           )
         }
       </Loaded>
+      {shown !== null && (
+        <Shown at={at} versions={query.data?.versions ?? []} number={shown} onClose={() => setShown(null)} />
+      )}
       <FormDialog
         title={`Roll back to version ${chosen}`}
         description="Rolling back publishes the files of this version as a new one."
@@ -84,4 +95,20 @@ export function Versions({ at, pipeline }: { at: Named; pipeline: Pipeline }) {
       </FormDialog>
     </Card>
   )
+}
+
+function Shown({
+  at,
+  versions,
+  number,
+  onClose,
+}: {
+  at: Named
+  versions: readonly Version[]
+  number: number
+  onClose: () => void
+}) {
+  const version = versions.find((each) => each.version_number === number)
+  const before = versions.find((each) => each.version_number === number - 1)
+  return version && <VersionDialog at={at} version={version} before={before} onClose={onClose} />
 }

@@ -1,0 +1,34 @@
+import { Tabs as RadixTabs } from 'radix-ui'
+import type { ReactNode } from 'react'
+
+/** Parts of a page, of which one is shown. Arrow keys move between their names. */
+export function Tabs<Key extends string>({
+  label,
+  tabs,
+  value,
+  onChange,
+  children,
+}: {
+  label: string
+  tabs: readonly (readonly [key: Key, label: string])[]
+  value: Key
+  onChange: (key: Key) => void
+  /** The content of the shown part. */
+  children: ReactNode
+}) {
+  return (
+    <RadixTabs.Root value={value} onValueChange={(key) => onChange(key as Key)} className="stack">
+      <RadixTabs.List className="tabs" aria-label={label}>
+        {tabs.map(([key, name]) => (
+          <RadixTabs.Trigger key={key} value={key}>
+            {name}
+          </RadixTabs.Trigger>
+        ))}
+      </RadixTabs.List>
+      {/* The panel holds controls of its own, so it is no stop of the Tab key itself. */}
+      <RadixTabs.Content value={value} tabIndex={-1}>
+        {children}
+      </RadixTabs.Content>
+    </RadixTabs.Root>
+  )
+}

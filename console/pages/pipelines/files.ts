@@ -1,0 +1,50 @@
+import { queryClient } from '../../api/queries.ts'
+import { API, accepted, authorizedFetch } from '../../api/request.ts'
+
+const addressOf = (path: string) => new URL(`files/${path.split('/').map(encodeURIComponent).join('/')}`, API)
+const folderOf = (path: string) => path.slice(0, path.lastIndexOf('/') + 1)
+
+export const fileKey = (path: string) => ['files', folderOf(path), path.split('/').at(-1)]
+
+export interface StoredFile {
+  content: string
+  /** The version that a later write must replace; null: there is no such file. */
+  etag: string | null
+}
+
+/** The newest text of a file, or one version of it. A file that does not exist is empty. Throws ApiError. */
+export async function readFile(path: string, version?: string): Promise<StoredFile> {
+  const address = addressOf(path)
+  if (version !== undefined) address.searchParams.set('version_id', version)
+  const response = await authorizedFetch(address)
+  if (response.status === 404) return { content: '', etag: null }
+  const { content } = await (await accepted(response)).json()
+  return { content, etag: response.headers.get('etag') }
+}
+
+/** Stores a file and returns its version. Throws ApiError 412 if another person has stored one since it was read. */
+export async function writeFile(path: string, { content, etag }: StoredFile): Promise<StoredFile> {
+  const headers = {
+    'content-type': 'application/json',
+    ...(etag === null ? { 'if-none-match': '*' } : { 'if-match': etag }),
+  }
+  const body = JSON.stringify({ content })
+  const response = await accepted(await authorizedFetch(addressOf(path), { method: 'PUT', headers, body }))
+  const written = { content, etag: response.headers.get('etag') }
+  // The editor starts from this entry again when the person comes back to the file.
+  queryClient.setQueryData(fileKey(path), written)
+  return written
+}
+
+/** Names of the files below a folder, relative to it. */
+export async function namesIn(folder: string): Promise<string[]> {
+  const address = new URL('files', API)
+  address.searchParams.set('prefix', folder)
+  const { files }: { files: { path: string }[] } = await (
+    await accepted(await authorizedFetch(address))
+  ).json()
+  return files.map(({ path }) => path.slice(folder.length))
+}
+
+/** Reads a file from the service again instead of from the cache. */
+export const forget = (path: string) => queryClient.resetQueries({ queryKey: ['files', folderOf(path)] })

@@ -1,0 +1,106 @@
+import { useQuery } from '@tanstack/react-query'
+import { useState } from 'react'
+import { api, type LayerName, ok } from '../../api/client.ts'
+import { queryClient, SLOW_MS } from '../../api/queries.ts'
+import { Time } from '../../design/clock.tsx'
+import { Button, IconButton } from '../../design/controls.tsx'
+import { Loaded } from '../../design/loaded.tsx'
+import { FormDialog } from '../../design/overlay.tsx'
+import { Pill } from '../../design/status.tsx'
+import { Card, Empty } from '../../design/surfaces.tsx'
+import { Table } from '../../design/table.tsx'
+import { performing } from '../../design/toasts.tsx'
+import { CronField } from './cron-field.tsx'
+import type { Named } from './named.ts'
+
+const schedulesQuery = () => ok(api.schedules.get({ query: {} }))
+type Schedule = Awaited<ReturnType<typeof schedulesQuery>>['schedules'][number]
+
+/** The cron expressions that start runs of the pipeline. */
+export function Schedules({ at }: { at: Named }) {
+  const [isCreating, setCreating] = useState(false)
+  const [cron, setCron] = useState('0 6 * * *')
+  const query = useQuery({ queryKey: ['schedules'], queryFn: schedulesQuery, refetchInterval: SLOW_MS })
+  const refresh = () => queryClient.invalidateQueries({ queryKey: ['schedules'] })
+  const { ns: namespace, layer, name: pipeline } = at
+  const toggle = ({ id, enabled }: Schedule) =>
+    performing(
+      ok(api.schedules({ id }).put({ enabled: !enabled })).then(refresh),
+      enabled ? 'The schedule is off' : 'The schedule is on',
+    )
+  const [removed, setRemoved] = useState<Schedule | null>(null)
+  return (
+    <Card
+      title="Schedules"
+      isFlush
+      actions={
+        <Button size="small" icon="plus" onClick={() => setCreating(true)}>
+          New schedule
+        </Button>
+      }
+    >
+      <Loaded query={query}>
+        {({ schedules }) => {
+          const own = schedules.filter(
+            (each) => each.namespace === namespace && each.layer === layer && each.pipeline === pipeline,
+          )
+          if (own.length === 0) return <Empty icon="retention" title="No schedule" />
+          return (
+            <Table
+              label="Schedules"
+              rows={own}
+              keyOf={({ id }) => id}
+              columns={[
+                { name: 'Cron (UTC)', cell: (each) => <code>{each.cron}</code> },
+                {
+                  name: 'State',
+                  cell: (each) => (
+                    <Pill tone={each.enabled ? 'good' : 'idle'}>{each.enabled ? 'on' : 'off'}</Pill>
+                  ),
+                },
+                { name: 'Last', cell: (each) => <Time at={each.last_run_at} /> },
+                { name: 'Next', cell: (each) => <Time at={each.enabled ? each.next_run_at : null} /> },
+                {
+                  name: 'Actions',
+                  cell: (each) => (
+                    <span className="row">
+                      <Button size="small" onClick={() => void toggle(each)}>
+                        {each.enabled ? 'Turn off' : 'Turn on'}
+                      </Button>
+                      <IconButton
+                        size="small"
+                        icon="cross"
+                        label="Delete the schedule"
+                        onClick={() => setRemoved(each)}
+                      />
+                    </span>
+                  ),
+                },
+              ]}
+            />
+          )
+        }}
+      </Loaded>
+      <FormDialog
+        title="Delete the schedule"
+        description={`It starts no more runs at ${removed?.cron ?? ''}.`}
+        isOpen={removed !== null}
+        onClose={() => setRemoved(null)}
+        submitLabel="Delete"
+        isDangerous
+        submit={() => ok(api.schedules({ id: removed?.id ?? '' }).delete()).then(refresh)}
+      />
+      <FormDialog
+        title="New schedule"
+        isOpen={isCreating}
+        onClose={() => setCreating(false)}
+        submitLabel="Create"
+        submit={() =>
+          ok(api.schedules.post({ namespace, layer: layer as LayerName, pipeline, cron })).then(refresh)
+        }
+      >
+        <CronField value={cron} onChange={setCron} />
+      </FormDialog>
+    </Card>
+  )
+}
