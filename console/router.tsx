@@ -28,6 +28,7 @@ const page = <const Path extends string>(
 
 const routeTree = root.addChildren([
   page('/', () => import('./pages/overview/overview.tsx')),
+  page('/welcome', () => import('./pages/welcome/welcome.tsx')),
   page('/pipelines', () => import('./pages/pipelines/list.tsx')),
   page('/pipelines/$ns/$layer/$name', () => import('./pages/pipelines/pipeline.tsx')),
   page('/runs', () => import('./pages/runs/list.tsx')),
@@ -54,6 +55,8 @@ export const router = createRouter({
   defaultPendingComponent: () => <Waiting />,
   defaultErrorComponent: ({ error, reset }) => <ErrorState error={error} retry={reset} />,
   scrollRestoration: true,
+  // A page about another thing starts anew: nothing of the thing before stays in its state.
+  defaultRemountDeps: ({ params }) => params,
 })
 
 declare module '@tanstack/react-router' {

@@ -15,18 +15,24 @@ export interface Following {
   lastEventId?: string | null
 }
 
-/** Follows an event stream and reconnects at the last position. Returns a function that stops it. */
+/**
+ * Follows an event stream and reconnects at the last position. Returns a function that stops it. A hidden tab holds no
+ * connection, because a browser opens only six to a host.
+ */
 export function follow(path: string, { onEvent, onState = () => {}, lastEventId = null }: Following) {
   const stopped = new AbortController()
+  let connection = new AbortController()
   let position = lastEventId
   let isOver = false
+  const onVisibility = () => document.hidden && connection.abort()
+  document.addEventListener('visibilitychange', onVisibility, { signal: stopped.signal })
 
   async function connect(): Promise<void> {
     const headers: Record<string, string> = { accept: 'text/event-stream' }
     if (position !== null) headers['last-event-id'] = position
-    const response = await accepted(
-      await authorizedFetch(new URL(path, API), { headers, signal: stopped.signal }),
-    )
+    connection = new AbortController()
+    const signal = AbortSignal.any([stopped.signal, connection.signal])
+    const response = await accepted(await authorizedFetch(new URL(path, API), { headers, signal }))
     onState('live')
     for await (const block of blocksOf(response)) {
       const { name, data, id } = parsed(block)
@@ -42,6 +48,8 @@ export function follow(path: string, { onEvent, onState = () => {}, lastEventId 
 
   async function run(): Promise<void> {
     for (let tries = 0; !stopped.signal.aborted; ) {
+      await untilVisible(stopped.signal)
+      if (stopped.signal.aborted) break
       const began = performance.now()
       try {
         await connect()
@@ -60,6 +68,14 @@ export function follow(path: string, { onEvent, onState = () => {}, lastEventId 
   void run()
   return () => stopped.abort()
 }
+
+/** Resolves when the tab is visible, or the signal is aborted. */
+const untilVisible = (signal: AbortSignal) =>
+  new Promise<void>((resolve) => {
+    if (!document.hidden) return resolve()
+    document.addEventListener('visibilitychange', () => resolve(), { once: true, signal })
+    signal.addEventListener('abort', () => resolve(), { once: true })
+  })
 
 async function* blocksOf(response: Response): AsyncGenerator<string> {
   if (response.body === null) return

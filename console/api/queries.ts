@@ -9,6 +9,8 @@ const RETRY_MS_MAX = 10_000
 /** Refetch intervals of pages that show what changes by itself. */
 export const LIVE_MS = 3_000
 export const SLOW_MS = 15_000
+/** Time between tries while the service does not answer. */
+const LOST_MS = 5_000
 
 /** Whether another try may help: the connection was lost, or the service is busy or failing for the moment. */
 const isPassing = (error: unknown) =>
@@ -20,6 +22,9 @@ export const queryClient = new QueryClient({
       staleTime: FRESH_MS,
       // `onlineManager` would pause requests to a service on this very machine.
       networkMode: 'always',
+      // Pages that do not refetch by themselves do so until the service answers again.
+      refetchInterval: ({ state }) =>
+        state.error instanceof ApiError && state.error.isLost ? LOST_MS : false,
       retry: (tries, error) => tries < TRIES_MAX && isPassing(error),
       retryDelay: (tries, error) => {
         const asked = error instanceof ApiError ? (error.retryAfter ?? 0) * 1_000 : 0

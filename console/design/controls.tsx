@@ -169,6 +169,8 @@ export function SearchField({
   value: string
   onChange: (value: string) => void
 }) {
+  // The page may take the text later, for example from its address. Until then the field keeps what the person types.
+  const [typed, setTyped] = useState<string | null>(null)
   return (
     <div className="search-field">
       <Icon name="search" />
@@ -177,8 +179,12 @@ export function SearchField({
         type="search"
         aria-label={label}
         placeholder={label}
-        value={value}
-        onChange={(event) => onChange(event.target.value)}
+        value={typed ?? value}
+        onChange={(event) => {
+          setTyped(event.target.value)
+          onChange(event.target.value)
+        }}
+        onBlur={() => setTyped(null)}
         spellCheck={false}
         autoComplete="off"
         data-search
@@ -217,17 +223,20 @@ export function Segments<Value extends string>({
 
 const SHOWN_MS = 1_500
 
-/** Copies a text to the clipboard. */
+/** Copies a text to the clipboard. A page without a secure connection has none. */
 export function CopyButton({ text, label = 'Copy' }: { text: string; label?: string }) {
-  const [isDone, setDone] = useState(false)
+  const [said, setSaid] = useState<string | null>(null)
   const copy = async () => {
-    await navigator.clipboard.writeText(text)
-    setDone(true)
-    setTimeout(() => setDone(false), SHOWN_MS)
+    const end = await Promise.resolve()
+      .then(() => navigator.clipboard.writeText(text))
+      .then(() => 'Copied')
+      .catch(() => 'Select and copy it')
+    setSaid(end)
+    setTimeout(() => setSaid(null), SHOWN_MS)
   }
   return (
-    <Button size="small" kind="quiet" icon={isDone ? 'check' : 'copy'} onClick={() => void copy()}>
-      {isDone ? 'Copied' : label}
+    <Button size="small" kind="quiet" icon={said === 'Copied' ? 'check' : 'copy'} onClick={() => void copy()}>
+      {said ?? label}
     </Button>
   )
 }

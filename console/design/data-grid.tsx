@@ -1,5 +1,5 @@
 import { useVirtualizer } from '@tanstack/react-virtual'
-import { type KeyboardEvent, useMemo, useRef, useState } from 'react'
+import { type KeyboardEvent, useEffect, useMemo, useRef, useState } from 'react'
 import { say } from './toasts.tsx'
 
 const ROW_PX = 28
@@ -56,6 +56,8 @@ export function DataGrid({
     overscan: 3,
     scrollPaddingStart: NUMBER_PX,
   })
+  // The virtualizer keeps the widths of the columns before.
+  useEffect(() => horizontal.measure(), [widths, horizontal])
   const cellAt = (row: number, column: number) => rows[order[row] ?? row]?.[column]
   const move = (row: number, column: number) => {
     const next = {
@@ -212,6 +214,20 @@ const nextSort = (sort: Sort, column: number): Sort =>
       ? null
       : { column, isDescending: true }
 
+const WHOLE = /^-?\d+$/
+
+/** Numbers by value, also whole numbers above 2^53, which the API writes as texts; other cells by text. */
+function compareCells(a: unknown, b: unknown): number {
+  const [first, second] = [textOf(a), textOf(b)]
+  if (WHOLE.test(first) && WHOLE.test(second)) {
+    const [x, y] = [BigInt(first), BigInt(second)]
+    return x < y ? -1 : x > y ? 1 : 0
+  }
+  const [x, y] = [Number(a), Number(b)]
+  const isNumeric = !Number.isNaN(x) && !Number.isNaN(y) && a !== '' && b !== ''
+  return isNumeric ? x - y : first.localeCompare(second)
+}
+
 /** The positions of the rows in the order of a column. NULL comes last. */
 function orderOf(rows: DataGridProps['rows'], sort: Sort): number[] {
   const order = rows.map((_, index) => index)
@@ -220,9 +236,7 @@ function orderOf(rows: DataGridProps['rows'], sort: Sort): number[] {
   const compare = (a: unknown, b: unknown): number => {
     if (a === null || a === undefined) return b === null || b === undefined ? 0 : 1
     if (b === null || b === undefined) return -1
-    const [x, y] = [Number(a), Number(b)]
-    const isNumeric = !Number.isNaN(x) && !Number.isNaN(y) && a !== '' && b !== ''
-    const found = isNumeric ? x - y : textOf(a).localeCompare(textOf(b))
+    const found = compareCells(a, b)
     return isDescending ? -found : found
   }
   return order.sort((a, b) => compare(rows[a]?.[column], rows[b]?.[column]) || a - b)

@@ -2,6 +2,13 @@
 
 const NUMBER = new Intl.NumberFormat('en')
 const DATE = new Intl.DateTimeFormat('en', { dateStyle: 'medium', timeStyle: 'medium' })
+const TIME = new Intl.DateTimeFormat('en', {
+  hour: '2-digit',
+  minute: '2-digit',
+  second: '2-digit',
+  fractionalSecondDigits: 3,
+  hourCycle: 'h23',
+})
 const RELATIVE = new Intl.RelativeTimeFormat('en', { numeric: 'auto', style: 'short' })
 
 export const count = (value: number): string => NUMBER.format(value)
@@ -28,7 +35,7 @@ export function duration(ms: number): string {
   const seconds = ms / 1_000
   if (seconds < 60) return `${seconds.toFixed(1)} s`
   const minutes = Math.floor(seconds / 60)
-  if (minutes < 60) return `${minutes} min ${Math.round(seconds % 60)} s`
+  if (minutes < 60) return `${minutes} min ${Math.floor(seconds % 60)} s`
   const hours = Math.floor(minutes / 60)
   return hours < 48 ? `${hours} h ${minutes % 60} min` : `${Math.floor(hours / 24)} d ${hours % 24} h`
 }
@@ -52,3 +59,10 @@ export function relative(at: Date, now: Date): string {
 }
 
 export const absolute = (at: Date): string => DATE.format(at)
+
+/** `07:41:03.250`, in the zone of the browser like all times. */
+export const timeOfDay = (at: Date): string => TIME.format(at)
+
+const HOUR = new Intl.DateTimeFormat('en', { hour: '2-digit', minute: '2-digit', hourCycle: 'h23' })
+/** `07:00`. */
+export const hourOf = (at: Date): string => HOUR.format(at)

@@ -1,17 +1,20 @@
 import { DropdownMenu, Dialog as RadixDialog } from 'radix-ui'
-import { type ReactNode, useState } from 'react'
+import { type ReactNode, useRef, useState } from 'react'
 import { messageOf } from '../api/errors.ts'
 import { Button, IconButton } from './controls.tsx'
 import { Icon, type IconName } from './icons.tsx'
 import { Notice } from './surfaces.tsx'
 
-/** A modal dialog. It closes by Escape, by its button, and by a click outside. */
+const FIELD = 'input:not([type=hidden]), select, textarea'
+
+/** A modal dialog. It closes by Escape, by its button, and unless it is a form, by a click outside. */
 export function Dialog({
   title,
   description,
   isOpen,
   onClose,
   size = 'medium',
+  isForm = false,
   children,
 }: {
   title: string
@@ -19,15 +22,33 @@ export function Dialog({
   isOpen: boolean
   onClose: () => void
   size?: 'medium' | 'large'
+  /** A click outside does not close a form, because it would lose what was typed. */
+  isForm?: boolean
   children: ReactNode
 }) {
+  const content = useRef<HTMLDivElement>(null)
+  const opener = useRef<Element>(null)
   return (
     <RadixDialog.Root open={isOpen} onOpenChange={(open) => !open && onClose()}>
       <RadixDialog.Portal>
         <RadixDialog.Overlay className="overlay" />
         <RadixDialog.Content
+          ref={content}
           className="dialog"
           data-size={size}
+          onOpenAutoFocus={(event) => {
+            event.preventDefault()
+            opener.current = document.activeElement
+            const body = content.current
+            const first =
+              body?.querySelector<HTMLElement>(FIELD) ?? body?.querySelector<HTMLElement>('footer button')
+            ;(first ?? body)?.focus()
+          }}
+          onCloseAutoFocus={(event) => {
+            event.preventDefault()
+            focusAgain(opener.current)
+          }}
+          onInteractOutside={(event) => isForm && event.preventDefault()}
           {...(description ? {} : { 'aria-describedby': undefined })}
         >
           <header>
@@ -52,6 +73,13 @@ export function Dialog({
   )
 }
 
+/** Focuses the element that opened a dialog. The item of a menu is gone by then; its menu's button stands for it. */
+function focusAgain(opener: Element | null): void {
+  const isThere = opener instanceof HTMLElement && opener.isConnected && opener !== document.body
+  const target = isThere ? opener : document.querySelector<HTMLElement>('[data-menu]')
+  target?.focus()
+}
+
 interface FormProps {
   submitLabel: string
   isDangerous?: boolean
@@ -59,19 +87,30 @@ interface FormProps {
   /** A second way to submit, which becomes the first button. */
   other?: { label: string; submit: () => Promise<unknown> }
   onClose: () => void
+  /** Called when the form begins or ends to wait for the service. */
+  onBusy?: (isBusy: boolean) => void
   children?: ReactNode
 }
 
-/** A dialog with a form. `submit` may reject: the dialog then stays open and shows why. */
+/** A dialog with a form. `submit` may reject: the dialog then stays open and shows why. It stays open until then. */
 export function FormDialog({
   title,
   description,
   isOpen,
   ...form
 }: FormProps & { title: string; description?: ReactNode; isOpen: boolean }) {
+  const isBusy = useRef(false)
+  const close = () => {
+    if (!isBusy.current) form.onClose()
+  }
   return (
-    <Dialog title={title} description={description} isOpen={isOpen} onClose={form.onClose}>
-      <FormFields {...form} />
+    <Dialog title={title} description={description} isOpen={isOpen} onClose={close} isForm>
+      <FormFields
+        {...form}
+        onBusy={(busy) => {
+          isBusy.current = busy
+        }}
+      />
     </Dialog>
   )
 }
@@ -83,12 +122,14 @@ export function FormFields({
   submit,
   other,
   onClose,
+  onBusy,
   children,
 }: FormProps) {
   const [problem, setProblem] = useState<string | null>(null)
   const [isBusy, setBusy] = useState(false)
   const send = async (action: () => Promise<unknown>) => {
     setBusy(true)
+    onBusy?.(true)
     setProblem(null)
     try {
       await action()
@@ -97,6 +138,7 @@ export function FormFields({
       setProblem(messageOf(error))
     } finally {
       setBusy(false)
+      onBusy?.(false)
     }
   }
   return (
@@ -113,7 +155,9 @@ export function FormFields({
       {children}
       {problem && <Notice tone="bad">{problem}</Notice>}
       <footer>
-        <Button onClick={onClose}>Cancel</Button>
+        <Button disabled={isBusy} onClick={onClose}>
+          Cancel
+        </Button>
         <Button type="submit" kind={isDangerous ? 'danger' : other ? 'plain' : 'primary'} disabled={isBusy}>
           {isBusy ? 'Working…' : submitLabel}
         </Button>
@@ -140,7 +184,7 @@ export function Menu({ label, items }: { label: string; items: readonly MenuItem
   return (
     <DropdownMenu.Root modal={false}>
       <DropdownMenu.Trigger asChild>
-        <IconButton icon="more" label={label} kind="plain" />
+        <IconButton icon="more" label={label} kind="plain" data-menu />
       </DropdownMenu.Trigger>
       <DropdownMenu.Portal>
         <DropdownMenu.Content className="menu" align="end" sideOffset={4} collisionPadding={8}>

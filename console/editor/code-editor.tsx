@@ -45,6 +45,8 @@ export default function CodeEditor(props: CodeEditorProps) {
 
   useEffect(() => {
     if (host.current === null) return
+    // CodeMirror tells sources apart by identity, so the list is made once.
+    const words = [{ autocomplete: completer(latest) }]
     const made = new EditorView({
       parent: host.current,
       state: EditorState.create({
@@ -55,7 +57,7 @@ export default function CodeEditor(props: CodeEditorProps) {
           isReadOnly ? readOnly : editing,
           parts.current.language.of(languageOf(language, schema)),
           autocompletion(),
-          EditorState.languageData.of(() => [{ autocomplete: completer(latest) }]),
+          EditorState.languageData.of(() => words),
           lintGutter(),
           EditorView.updateListener.of((update) => {
             if (update.docChanged) latest.current.onChange?.(update.state.doc.toString())
@@ -116,8 +118,12 @@ const completer =
     const { completions = [] } = latest.current
     const word = context.matchBefore(/[\w.('"]+/)
     if (completions.length === 0 || (word === null && !context.explicit)) return null
+    // The editor has closed the quote and the bracket already; the completion brings its own.
+    const after = context.state.sliceDoc(context.pos, context.pos + 2)
+    const closed = word?.text.includes('(') ? (/^['"]?\)|^['"]/.exec(after)?.[0].length ?? 0) : 0
     return {
       from: word?.from ?? context.pos,
+      to: context.pos + closed,
       options: completions.map((each) => ({ ...each, type: 'function' })),
     }
   }

@@ -16,7 +16,8 @@ export function useShellKeys({ openPalette, openHelp }: { openPalette: () => voi
   useEffect(() => {
     let sequenceEndsAt = 0
     const onKey = (event: KeyboardEvent) => {
-      if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === 'k') {
+      if (event.defaultPrevented) return
+      if ((event.ctrlKey || event.metaKey) && !event.shiftKey && event.key.toLowerCase() === 'k') {
         event.preventDefault()
         return openPalette()
       }

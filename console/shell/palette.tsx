@@ -88,7 +88,9 @@ function useCommands(text: string): Command[] {
   const search = text.trim()
   const { data } = useQuery({
     queryKey: ['palette', search],
-    queryFn: () => ok(api.pipelines.get({ query: { search, limit: String(SHOWN) } })),
+    // The API searches the bare name.
+    queryFn: () =>
+      ok(api.pipelines.get({ query: { search: search.split('.').at(-1) ?? '', limit: String(SHOWN) } })),
     enabled: search !== '',
     placeholderData: (before) => before,
   })
@@ -100,6 +102,13 @@ function useCommands(text: string): Command[] {
       icon,
       run: () => void navigate({ to: path }),
     })),
+    {
+      id: '/welcome',
+      label: 'Tour',
+      hint: 'five minutes',
+      icon: 'check',
+      run: () => void navigate({ to: '/welcome' }),
+    },
     ...(['light', 'dark', 'auto'] as const).map((theme) => ({
       id: `theme-${theme}`,
       label: theme === 'auto' ? 'Colours of the system' : `${theme === 'dark' ? 'Dark' : 'Light'} colours`,
@@ -117,6 +126,9 @@ function useCommands(text: string): Command[] {
       run: () => void navigate({ to: '/pipelines/$ns/$layer/$name', params: { ns: namespace, layer, name } }),
     }),
   )
-  const matching = fixed.filter(({ label }) => label.toLowerCase().includes(search.toLowerCase()))
-  return [...matching, ...found].slice(0, SHOWN + PLACES.length)
+  // The answer may still be that to an earlier text.
+  const matching = [...fixed, ...found].filter(({ label }) =>
+    label.toLowerCase().includes(search.toLowerCase()),
+  )
+  return matching.slice(0, SHOWN + PLACES.length)
 }

@@ -1,6 +1,6 @@
 import { useIsFetching, useQueryClient } from '@tanstack/react-query'
 import { Link, Outlet, useRouterState } from '@tanstack/react-router'
-import { useCallback, useEffect, useState, useSyncExternalStore } from 'react'
+import { useCallback, useEffect, useRef, useState, useSyncExternalStore } from 'react'
 import { ApiError } from '../api/errors.ts'
 import { ROOT } from '../api/request.ts'
 import { hasCredential, signOut, subscribeToQuestion } from '../api/session.ts'
@@ -24,12 +24,13 @@ export function Shell() {
   useShellKeys({ openPalette, openHelp })
   const path = useRouterState({ select: (state) => state.location.pathname })
   useEffect(() => setMenuOpen(false), [path])
+  const closeMenu = useCallback(() => setMenuOpen(false), [])
   return (
     <div className="shell">
       <a className="skip" href="#content">
         Skip to the content
       </a>
-      <Side isOpen={isMenuOpen} openPalette={openPalette} openHelp={openHelp} />
+      <Side isOpen={isMenuOpen} close={closeMenu} openPalette={openPalette} openHelp={openHelp} />
       <div className="main">
         <header className="top">
           <IconButton
@@ -64,17 +65,37 @@ const Brand = () => (
 
 function Side({
   isOpen,
+  close,
   openPalette,
   openHelp,
 }: {
+  /** Whether a narrow page shows the menu. */
   isOpen: boolean
+  close: () => void
   openPalette: () => void
   openHelp: () => void
 }) {
   const isDark = useIsDark()
+  const menu = useRef<HTMLElement>(null)
+  useEffect(() => {
+    if (!isOpen) return
+    const left = new AbortController()
+    const { signal } = left
+    addEventListener('keydown', ({ key }: KeyboardEvent) => key === 'Escape' && close(), { signal })
+    // A link of the menu closes it, also the link of the page that is shown.
+    addEventListener(
+      'click',
+      ({ target }) => {
+        const inMenu = target instanceof Element && menu.current?.contains(target)
+        if (!inMenu || target.closest('a')) close()
+      },
+      { signal },
+    )
+    return () => left.abort()
+  }, [isOpen, close])
   const hasKey = useSyncExternalStore(subscribeToQuestion, hasCredential)
   return (
-    <nav className="side" data-open={isOpen} aria-label="Console">
+    <nav ref={menu} className="side" data-open={isOpen} aria-label="Console">
       <Brand />
       <Button className="palette-trigger" size="small" onClick={openPalette}>
         <span className="row">
@@ -98,6 +119,9 @@ function Side({
         </section>
       ))}
       <footer>
+        <Link className="row" to="/welcome">
+          <Icon name="check" /> Tour
+        </Link>
         <a className="row" href={new URL('inspector', ROOT).href}>
           <Icon name="external" /> Statecharts
         </a>
@@ -127,7 +151,10 @@ function Lost() {
   const isLost = client
     .getQueryCache()
     .getAll()
-    .some(({ state }) => {
+    // A page that was left does not ask again, so its old failure says nothing.
+    .some((query) => {
+      const { state } = query
+      if (query.getObserversCount() === 0) return false
       const reason = state.error ?? state.fetchFailureReason
       return reason instanceof ApiError && reason.isLost && state.dataUpdatedAt <= state.errorUpdatedAt
     })

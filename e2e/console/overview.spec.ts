@@ -1,5 +1,5 @@
 import { expect, test } from '@playwright/test'
-import { newNamespace, publishedPipeline, writeFile } from '../resources.ts'
+import { addTest, newNamespace, publish, publishedPipeline, writeFile } from '../resources.ts'
 import { runToEnd, runToSuccess } from '../runs.ts'
 import { expectAccessible, openConsole } from './open.ts'
 
@@ -23,4 +23,19 @@ test('a failed run needs attention until a later run succeeds', async ({ page, r
   await runToSuccess(request, pipeline)
   await expect(link).toBeHidden()
   expect(faults).toEqual([])
+})
+
+test('a test that only warns needs attention', async ({ page, request, baseURL }) => {
+  const namespace = await newNamespace(request)
+  const pipeline = await publishedPipeline(request, 'select 1 as n', { namespace })
+  await addTest(request, pipeline, { name: 'odd', sql: 'select 1', severity: 'warn' })
+  await publish(request, pipeline)
+  await runToSuccess(request, pipeline)
+  await openConsole(page, baseURL, '/')
+  await page
+    .getByRole('listitem')
+    .filter({ hasText: 'tests warn' })
+    .getByRole('link', { name: `${namespace}.${pipeline.layer}.${pipeline.name}` })
+    .click()
+  await expect(page.getByText('0 passed, 1 failed')).toContainText('in the last run')
 })

@@ -1,5 +1,5 @@
 import { type APIRequestContext, expect, test } from '@playwright/test'
-import { newNamespace, pipelineWith, publish, publishedPipeline, writeFile } from '../resources.ts'
+import { newNamespace, newZone, pipelineWith, publish, publishedPipeline, writeFile } from '../resources.ts'
 import { ended, getRun, requestRun, runToEnd, runToSuccess } from '../runs.ts'
 import { expectAccessible, openConsole } from './open.ts'
 
@@ -98,4 +98,25 @@ test('a failed run shows its tests, samples, log and statechart', async ({ page,
   ).json()
   expect(total).toBe(2)
   expect(faults).toEqual([])
+})
+
+test('a run shows its code, tables, landing files and SQL', async ({ page, request, baseURL }) => {
+  const namespace = await newNamespace(request)
+  const zone = await newZone(request, namespace)
+  await zone.upload('a.csv')
+  const bronze = await publishedPipeline(request, 'select 3 as c', { namespace, layer: 'bronze', name: 'c' })
+  await runToSuccess(request, bronze)
+  const source = `select a, c from read_csv('{{ landing_zone("${zone.name}") }}'), {{ ref('bronze.c') }}`
+  const pipeline = await publishedPipeline(request, source, { namespace })
+  const { id, base_commit: commit } = await runToSuccess(request, pipeline)
+  await openConsole(page, baseURL, `/runs/${id}`)
+  await expect(page.getByRole('heading', { name: `Tables at commit ${commit}` })).toBeVisible()
+  await expect(page.getByText(`${namespace}.bronze.c: 1 row in 1 file`, { exact: true })).toBeVisible()
+  await expect(page.getByRole('link', { name: `${namespace}.${zone.name}` })).toBeVisible()
+  await expect(page.getByText(/_a\.csv, 8 B/)).toBeVisible()
+  await page.getByText('SQL as it was executed').click()
+  await expect(page.getByLabel('SQL as it was executed')).toContainText(`"${namespace}.bronze"."c"`)
+  await expectAccessible(page, 'run-inputs')
+  await page.getByRole('button', { name: 'pipeline.sql' }).click()
+  await expect(page.getByRole('dialog').getByLabel(/pipeline\.sql$/)).toContainText('landing_zone')
 })

@@ -129,7 +129,11 @@ function Settings() {
       ),
       'The settings are saved',
     )
-    if (isDone) setChanges({})
+    // What the person has changed meanwhile stays.
+    if (isDone)
+      setChanges((now) =>
+        Object.fromEntries(Object.entries(now).filter(([name, value]) => value !== changes[name])),
+      )
   }
   return (
     <Card title="Settings">

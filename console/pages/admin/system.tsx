@@ -8,8 +8,6 @@ import { Card, Empty, Facts, Page } from '../../design/surfaces.tsx'
 import { Table } from '../../design/table.tsx'
 import { type Sample, sampleOf, samplesIn, sumOf } from './metrics.ts'
 
-const PARTS = ['scheduler', 'triggers', 'reaper', 'maintenance'] as const
-
 /** The parts of the installation as the replica that answers sees them. */
 export default function System() {
   const health = useQuery({
@@ -87,15 +85,14 @@ const Queue = ({ samples }: { samples: readonly Sample[] }) => (
 
 const Leadership = ({ samples }: { samples: readonly Sample[] }) => (
   <Facts
-    facts={PARTS.map((role) => {
-      const leads = sampleOf(samples, 'sluice_leads', { role }) === 1
-      return [
+    facts={samples
+      .filter(({ name }) => name === 'sluice_leads')
+      .map(({ labels: { role = '' }, value }) => [
         role,
-        <Pill key={role} tone={leads ? 'good' : 'idle'}>
-          {leads ? 'leads' : 'follows'}
+        <Pill key={role} tone={value === 1 ? 'good' : 'idle'}>
+          {value === 1 ? 'leads' : 'follows'}
         </Pill>,
-      ] as const
-    })}
+      ])}
   />
 )
 

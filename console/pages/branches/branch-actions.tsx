@@ -18,10 +18,10 @@ interface ShownBranch {
 const at = (name: string) => api.branches({ branch: segment(name) })
 /** The branch first: a closed branch has no difference and no commits to load again. */
 async function refresh(name: string) {
-  await queryClient.invalidateQueries({ queryKey: ['branches', name], exact: true })
+  await queryClient.invalidateQueries({ queryKey: ['branches', 'one', name], exact: true })
   await queryClient.invalidateQueries({
     queryKey: ['branches'],
-    predicate: ({ queryKey }) => queryKey[1] !== name,
+    predicate: ({ queryKey }) => queryKey[1] !== 'one' || queryKey[2] !== name,
   })
 }
 

@@ -20,7 +20,7 @@ type Branch = Awaited<ReturnType<ReturnType<typeof branchQuery>>>
 export default function BranchPage() {
   const { branch: name } = useParams({ from: '/branches/$branch' })
   const query = useQuery({
-    queryKey: ['branches', name],
+    queryKey: ['branches', 'one', name],
     queryFn: branchQuery(name),
     refetchInterval: SLOW_MS,
   })
@@ -76,7 +76,7 @@ const BranchFacts = ({ branch }: { branch: Branch }) => (
 
 function Difference({ branch }: { branch: Branch }) {
   const query = useQuery({
-    queryKey: ['branches', branch.name, 'diff', branch.head, branch.base_commit],
+    queryKey: ['branches', 'diff', branch.name, branch.head, branch.base_commit],
     queryFn: () => ok(branchAt(branch.name).diff.get({ query: {} })),
   })
   return (
@@ -110,7 +110,7 @@ function Difference({ branch }: { branch: Branch }) {
 
 function Commits({ name }: { name: string }) {
   const query = useQuery({
-    queryKey: ['branches', name, 'commits'],
+    queryKey: ['branches', 'commits', name],
     queryFn: () => ok(branchAt(name).commits.get({ query: { limit: '50' } })),
   })
   return (

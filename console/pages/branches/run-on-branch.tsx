@@ -1,91 +1,64 @@
-import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { useState } from 'react'
-import { api, ok } from '../../api/client.ts'
-import { Button, Checkbox, Select } from '../../design/controls.tsx'
-import { Loaded } from '../../design/loaded.tsx'
-import { Card, CodeBlock, Empty } from '../../design/surfaces.tsx'
+import { api, type LayerName, ok } from '../../api/client.ts'
+import { Button, Checkbox } from '../../design/controls.tsx'
+import { Card, CodeBlock } from '../../design/surfaces.tsx'
 import { performing } from '../../design/toasts.tsx'
-
-const PIPELINES_LISTED = '200'
-
-interface Named {
-  namespace: string
-  layer: 'bronze' | 'silver' | 'gold'
-  name: string
-}
+import { PipelineField } from '../pipelines/suggestions.tsx'
 
 /** Requests a run whose result stays on the branch. */
 export function RunOnBranch({ branch }: { branch: string }) {
-  const query = useQuery({
-    queryKey: ['pipelines', 'names', PIPELINES_LISTED],
-    queryFn: () => ok(api.pipelines.get({ query: { limit: PIPELINES_LISTED } })),
-  })
-  return (
-    <Card title="Run a pipeline on this branch">
-      <Loaded query={query}>
-        {({ pipelines }) =>
-          pipelines.length === 0 ? (
-            <Empty icon="pipelines" title="No pipeline yet" actions={<Link to="/pipelines">Make one</Link>} />
-          ) : (
-            <RunForm branch={branch} pipelines={pipelines} />
-          )
-        }
-      </Loaded>
-    </Card>
-  )
-}
-
-function RunForm({ branch, pipelines }: { branch: string; pipelines: readonly Named[] }) {
-  const [chosen, setChosen] = useState('0')
+  const [pipeline, setPipeline] = useState('')
   const [isDraft, setDraft] = useState(false)
+  const [isBusy, setBusy] = useState(false)
   const [run, setRun] = useState<string | null>(null)
-  const pipeline = pipelines[Number(chosen)]
-  if (pipeline === undefined) return null
-  const { namespace, layer, name } = pipeline
+  const [namespace = '', layer = '', name = ''] = pipeline.split('.')
   const body = {
     namespace,
-    layer,
+    layer: layer as LayerName,
     pipeline: name,
     trigger: 'manual',
     branch,
     ...(isDraft && { draft: true }),
   }
-  const start = () =>
-    performing(
+  const start = async () => {
+    setBusy(true)
+    await performing(
       ok(api.runs.post(body, { headers: {} })).then(({ run_id: id }) => setRun(id)),
       'The run is requested',
     )
+    setBusy(false)
+  }
   return (
-    <div className="stack">
-      <div className="row run-on-branch">
-        <Select
-          label="Pipeline"
-          value={chosen}
-          choices={pipelines.map((each, index) => ({
-            value: String(index),
-            label: `${each.namespace}.${each.layer}.${each.name}`,
-          }))}
-          onChange={setChosen}
-        />
-        <Checkbox
-          label="Use the draft"
-          checked={isDraft}
-          onChange={(event) => setDraft(event.target.checked)}
-        />
-        <Button icon="runs" onClick={() => void start()}>
-          Run on the branch
-        </Button>
-        {run && (
-          <Link to="/runs/$id" params={{ id: run }}>
-            Open the run
-          </Link>
-        )}
+    <Card title="Run a pipeline on this branch">
+      <div className="stack">
+        <form
+          className="row run-on-branch"
+          onSubmit={(event) => {
+            event.preventDefault()
+            void start()
+          }}
+        >
+          <PipelineField label="Pipeline" value={pipeline} onChange={setPipeline} />
+          <Checkbox
+            label="Use the draft"
+            checked={isDraft}
+            onChange={(event) => setDraft(event.target.checked)}
+          />
+          <Button type="submit" icon="runs" disabled={isBusy}>
+            Run on the branch
+          </Button>
+          {run && (
+            <Link to="/runs/$id" params={{ id: run }}>
+              Open the run
+            </Link>
+          )}
+        </form>
+        <details>
+          <summary>The same through the API</summary>
+          <CodeBlock label="Request" code={`POST /api/v1/runs\n${JSON.stringify(body, null, 2)}`} />
+        </details>
       </div>
-      <details>
-        <summary>The same through the API</summary>
-        <CodeBlock label="Request" code={`POST /api/v1/runs\n${JSON.stringify(body, null, 2)}`} />
-      </details>
-    </div>
+    </Card>
   )
 }

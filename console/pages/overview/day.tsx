@@ -1,6 +1,6 @@
 import { Link } from '@tanstack/react-router'
 import { now } from '../../design/clock.tsx'
-import { absolute, counted } from '../../design/format.ts'
+import { absolute, count, counted, hourOf } from '../../design/format.ts'
 import { Status } from '../../design/status.tsx'
 import type { RecentRun } from './recent-runs.ts'
 
@@ -13,19 +13,18 @@ const KINDS = ['success', 'failed', 'other'] as const
 const kindOf = ({ status }: RecentRun) => (status === 'success' || status === 'failed' ? status : 'other')
 
 /** The runs of the last day by hour and end, and the newest of them. */
-export function Day({ runs, total }: { runs: readonly RecentRun[]; total: number }) {
+export function Day({ runs, total, failed }: { runs: readonly RecentRun[]; total: number; failed: number }) {
   const begin = Math.floor(now().getTime() / HOUR_MS) - HOURS + 1
   const hours = Array.from({ length: HOURS }, (_, hour) => {
     const own = runs.filter((run) => Math.floor(Date.parse(run.created_at) / HOUR_MS) - begin === hour)
     return { hour, counts: KINDS.map((kind) => own.filter((run) => kindOf(run) === kind).length) }
   })
   const most = Math.max(1, ...hours.map(({ counts }) => counts.reduce((sum, each) => sum + each, 0)))
-  const failed = runs.filter(({ status }) => status === 'failed').length
   const bar = WIDTH / HOURS
   return (
     <div className="stack">
       <p className="muted">
-        {counted(total, 'run')}, {failed} failed
+        {counted(total, 'run')}, {count(failed)} failed; at most {counted(most, 'run')} in an hour
         {total > runs.length && `; the newest ${runs.length} are drawn`}
       </p>
       <svg
@@ -54,6 +53,11 @@ export function Day({ runs, total }: { runs: readonly RecentRun[]; total: number
         })}
         <line x1="0" x2={WIDTH} y1={HEIGHT} y2={HEIGHT} />
       </svg>
+      <p className="day-hours" aria-hidden="true">
+        {[0, HOURS / 4, HOURS / 2, (3 * HOURS) / 4, HOURS - 1].map((hour) => (
+          <span key={hour}>{hourOf(new Date((begin + hour) * HOUR_MS))}</span>
+        ))}
+      </p>
       <HourTable begin={begin} hours={hours} />
       <ul className="attention">
         {runs.slice(0, 8).map((run) => (

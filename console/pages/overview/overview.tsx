@@ -1,6 +1,7 @@
-import { useQuery } from '@tanstack/react-query'
+import { type UseQueryResult, useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { api, ok } from '../../api/client.ts'
+import { messageOf } from '../../api/errors.ts'
 import { LIVE_MS, SLOW_MS } from '../../api/queries.ts'
 import { accepted, authorizedFetch, ROOT } from '../../api/request.ts'
 import { now, Time } from '../../design/clock.tsx'
@@ -21,7 +22,9 @@ export default function Overview() {
     <Page title="Overview" subtitle="A run is a pull request for data.">
       <div className="overview">
         <Card title="Needs attention" isFlush>
-          <Loaded query={runs}>{({ runs: found }) => <Attention runs={found} />}</Loaded>
+          <Loaded query={runs}>
+            {({ runs: found, failed }) => <Attention runs={found} failed={failed} />}
+          </Loaded>
         </Card>
         <Card title="Health">
           <Health />
@@ -29,7 +32,9 @@ export default function Overview() {
         </Card>
       </div>
       <Card title="Runs of the last 24 hours">
-        <Loaded query={runs}>{({ runs: found, total }) => <Day runs={found} total={total} />}</Loaded>
+        <Loaded query={runs}>
+          {({ runs: found, total, failedTotal }) => <Day runs={found} total={total} failed={failedTotal} />}
+        </Loaded>
       </Card>
     </Page>
   )
@@ -43,12 +48,21 @@ const nameOf = ({ namespace, layer, pipeline }: RecentRun) => `${namespace}.${la
 /** The newest run of each pipeline, if that run failed. A later success settles a failure. */
 const unsettled = (runs: readonly RecentRun[]) => {
   const newest = new Map<string, RecentRun>()
-  for (const run of runs)
-    if (['success', 'failed'].includes(run.status) && !newest.has(nameOf(run))) newest.set(nameOf(run), run)
+  for (const run of runs) {
+    const before = newest.get(nameOf(run))
+    if (!['success', 'failed'].includes(run.status)) continue
+    if (before === undefined || before.created_at < run.created_at) newest.set(nameOf(run), run)
+  }
   return [...newest.values()].filter(({ status }) => status === 'failed')
 }
 
-function Attention({ runs }: { runs: readonly RecentRun[] }) {
+function Attention({
+  runs,
+  failed: failedRuns,
+}: {
+  runs: readonly RecentRun[]
+  failed: readonly RecentRun[]
+}) {
   const branches = useQuery({
     queryKey: ['branches', 'open'],
     queryFn: () => ok(api.branches.get({ query: { status: 'open', limit: '50' } })),
@@ -59,17 +73,36 @@ function Attention({ runs }: { runs: readonly RecentRun[] }) {
     queryFn: () => ok(api.runs.get({ query: { status: 'running', limit: '50' } })),
     refetchInterval: LIVE_MS,
   })
+  const failing = useQuery({
+    queryKey: ['pipelines', 'failing tests'],
+    queryFn: () => ok(api.pipelines.get({ query: { state: 'failing_tests', limit: '50' } })),
+    refetchInterval: SLOW_MS,
+  })
+  const queries = [branches, waiting, failing]
+  // Nothing may look calm while a part of it is unknown.
+  const unknown = queries.find((query) => query.data === undefined)
   const inReview = (waiting.data?.runs ?? []).filter(({ phase }) => phase === 'review')
   const old = now().getTime() - WAITS_LONG_MS
   const stuck = runs.filter((run) => run.status === 'pending' && Date.parse(run.created_at) < old)
-  const failed = unsettled(runs)
+  const failed = unsettled([...runs, ...failedRuns])
   const behind = (branches.data?.branches ?? []).filter(
     (branch) => branch.commits_behind > 0 && !branch.protected,
   )
-  if (inReview.length + failed.length + stuck.length + behind.length === 0)
-    return <Calm hasRuns={runs.length > 0} />
+  const warned = (failing.data?.pipelines ?? []).filter((pipeline) => pipeline.last_run?.status === 'success')
+  if (inReview.length + failed.length + stuck.length + behind.length + warned.length === 0)
+    return unknown ? (
+      <Loaded query={unknown as UseQueryResult<unknown>}>{() => null}</Loaded>
+    ) : (
+      <Calm hasRuns={runs.length > 0} />
+    )
   return (
     <ul className="attention">
+      {unknown?.isError && (
+        <li>
+          <Pill tone="warn">incomplete</Pill>
+          <span className="grow">Some of this could not be read: {messageOf(unknown.error)}</span>
+        </li>
+      )}
       {[...inReview, ...failed.slice(0, FAILED_MAX), ...stuck].map((run) => (
         <li key={run.id}>
           <Status status={run.status} phase={run.phase} />
@@ -95,6 +128,16 @@ function Attention({ runs }: { runs: readonly RecentRun[] }) {
           </Link>
         </li>
       )}
+      {warned.map(({ id, namespace: ns, layer, name, last_run: last }) => (
+        <li key={id}>
+          <Pill tone="warn">tests warn</Pill>
+          <Link to="/pipelines/$ns/$layer/$name" params={{ ns, layer, name }} search={{ tab: 'tests' }}>
+            {ns}.{layer}.{name}
+          </Link>
+          <span className="grow muted">tests of severity warn failed in the last run</span>
+          <Time at={last?.finished_at ?? null} />
+        </li>
+      ))}
       {behind.map((branch) => (
         <li key={branch.name}>
           <Pill tone="warn">behind main</Pill>
@@ -130,17 +173,16 @@ function Calm({ hasRuns }: { hasRuns: boolean }) {
       title="No run in the last 24 hours"
       actions={
         <>
-          <Link className="button" data-kind="primary" to="/landing-zones">
-            Drop a first file
+          <Link className="button" data-kind="primary" to="/welcome">
+            Take the tour
           </Link>
-          <Link className="button" to="/pipelines">
-            Write a pipeline
+          <Link className="button" to="/landing-zones">
+            Drop a file
           </Link>
         </>
       }
     >
-      Data takes four steps: drop a file into a landing zone, write a pipeline that reads it, publish, and run
-      it.
+      The tour goes from a file to a gold table with a gate, in five minutes and with real data.
     </Empty>
   )
 }

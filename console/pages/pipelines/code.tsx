@@ -18,8 +18,6 @@ export function Code({ at, pipeline }: { at: Named; pipeline: Pipeline }) {
   const file = useQuery({
     queryKey: fileKey(path),
     queryFn: () => readFile(path),
-    refetchOnWindowFocus: false,
-    staleTime: Number.POSITIVE_INFINITY,
   })
   return (
     <Card

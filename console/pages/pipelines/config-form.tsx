@@ -14,8 +14,6 @@ export default function ConfigForm({ at, pipeline, draft }: { at: Named; pipelin
   const { data: source } = useQuery({
     queryKey: fileKey(path),
     queryFn: () => readFile(path),
-    refetchOnWindowFocus: false,
-    staleTime: Number.POSITIVE_INFINITY,
   })
   const { text, setText } = draft
   const state = useMemo(

@@ -6,7 +6,7 @@ import { Button, Segments } from '../../design/controls.tsx'
 import { Loaded, Waiting } from '../../design/loaded.tsx'
 import { Notice } from '../../design/surfaces.tsx'
 import { type Draft, useDraft } from './draft.ts'
-import { readFile, type StoredFile } from './files.ts'
+import { languageOf, readFile, type StoredFile } from './files.ts'
 import { type Named, type Pipeline, pipelineAt, sourceOf } from './named.ts'
 import { useNames } from './names.ts'
 import { Preview, usePreview } from './preview.tsx'
@@ -70,9 +70,6 @@ export function DraftEditor({ loaded, ...file }: FileProps & { loaded: StoredFil
     </div>
   )
 }
-
-export const languageOf = (name: string) =>
-  name.endsWith('.py') ? 'python' : /\.ya?ml$/.test(name) ? 'yaml' : 'sql'
 
 function Text({
   at,

@@ -1,4 +1,4 @@
-import { useEffect, useState, useSyncExternalStore } from 'react'
+import { useState, useSyncExternalStore } from 'react'
 import { messageOf } from '../../api/errors.ts'
 import { queryClient } from '../../api/queries.ts'
 import { say } from '../../design/toasts.tsx'
@@ -25,11 +25,26 @@ function subscribe(listener: () => void) {
   return () => listeners.delete(listener)
 }
 
-/** Stores the changed text. What a person writes meanwhile stays a change. Throws ApiError. */
-async function store(path: string, { text, base }: Change): Promise<void> {
-  const written = await writeFile(path, { content: text, etag: base.etag })
-  const now = changes.get(path)
-  if (now !== undefined) setChange(path, { text: now.text, base: written })
+// Leaving the page would lose these texts, so the browser asks first.
+addEventListener('beforeunload', (event) => changes.size > 0 && event.preventDefault())
+
+/** The last save of each file. A save waits for the one before, whose result it replaces. */
+const saves = new Map<string, Promise<void>>()
+
+/** Stores the changed text. Text that is written meanwhile stays a change. Throws ApiError. */
+function store(path: string): Promise<void> {
+  const before = saves.get(path) ?? Promise.resolve()
+  const save = before
+    .catch(() => {})
+    .then(async () => {
+      const change = changes.get(path)
+      if (change === undefined) return
+      const written = await writeFile(path, { content: change.text, etag: change.base.etag })
+      const now = changes.get(path)
+      if (now !== undefined) setChange(path, { text: now.text, base: written })
+    })
+  saves.set(path, save)
+  return save
 }
 
 export interface Draft {
@@ -47,7 +62,6 @@ export interface Draft {
 export function useDraft(path: string, loaded: StoredFile): Draft {
   const change = useSyncExternalStore(subscribe, () => changes.get(path))
   const [problem, setProblem] = useState<unknown>(null)
-  useUnsavedWarning(change !== undefined)
   return {
     text: change?.text ?? loaded.content,
     isChanged: change !== undefined,
@@ -56,7 +70,7 @@ export function useDraft(path: string, loaded: StoredFile): Draft {
     async save() {
       if (change === undefined) return
       try {
-        await store(path, change)
+        await store(path)
         setProblem(null)
         say('The draft is saved')
         await queryClient.invalidateQueries({ queryKey: ['pipelines'] })
@@ -74,9 +88,9 @@ export function useDraft(path: string, loaded: StoredFile): Draft {
 
 /** Saves the changed texts of a folder, as a publish needs it. Throws why one was not saved. */
 export async function saveAll(folder: string): Promise<void> {
-  for (const [path, change] of [...changes]) {
+  for (const path of [...changes.keys()]) {
     if (!path.startsWith(folder)) continue
-    await store(path, change).catch((error: unknown) => {
+    await store(path).catch((error: unknown) => {
       throw new Error(`${path.slice(folder.length)} was not saved: ${messageOf(error)}`, { cause: error })
     })
   }
@@ -86,13 +100,3 @@ const isChangedBelow = (folder: string) => [...changes.keys()].some((path) => pa
 
 /** Whether a folder has texts that are not saved. */
 export const useUnsaved = (folder: string) => useSyncExternalStore(subscribe, () => isChangedBelow(folder))
-
-/** The browser asks before it leaves a page with a text that is not saved. */
-function useUnsavedWarning(isChanged: boolean): void {
-  useEffect(() => {
-    if (!isChanged) return
-    const ask = (event: BeforeUnloadEvent) => event.preventDefault()
-    addEventListener('beforeunload', ask)
-    return () => removeEventListener('beforeunload', ask)
-  }, [isChanged])
-}

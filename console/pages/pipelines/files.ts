@@ -31,7 +31,8 @@ export async function writeFile(path: string, { content, etag }: StoredFile): Pr
   const body = JSON.stringify({ content })
   const response = await accepted(await authorizedFetch(addressOf(path), { method: 'PUT', headers, body }))
   const written = { content, etag: response.headers.get('etag') }
-  // The editor starts from this entry again when the person comes back to the file.
+  // An answer that is on its way may be older than this one.
+  await queryClient.cancelQueries({ queryKey: fileKey(path) })
   queryClient.setQueryData(fileKey(path), written)
   return written
 }
@@ -48,3 +49,7 @@ export async function namesIn(folder: string): Promise<string[]> {
 
 /** Reads a file from the service again instead of from the cache. */
 export const forget = (path: string) => queryClient.resetQueries({ queryKey: ['files', folderOf(path)] })
+
+/** The language in which a file is shown. */
+export const languageOf = (name: string) =>
+  name.endsWith('.py') ? 'python' : /\.ya?ml$/.test(name) ? 'yaml' : 'sql'

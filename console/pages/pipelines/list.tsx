@@ -72,7 +72,8 @@ export default function PipelineList() {
                   )
                 }
               >
-                A bronze pipeline reads a landing zone, silver cleans, gold answers questions.
+                A bronze pipeline reads a landing zone, silver cleans, gold answers questions.{' '}
+                <Link to="/welcome">The tour</Link> shows how, in five minutes.
               </Empty>
             ) : (
               <>

@@ -21,9 +21,7 @@ export function useNames(namespace: string) {
     const all = tables?.tables ?? []
     const own = (zones?.zones ?? []).filter((zone) => zone.namespace === namespace)
     return {
-      schema: Object.fromEntries(
-        all.map(({ name, columns }) => [name, columns.map((column) => column.name)]),
-      ),
+      schema: columnsByTable(all),
       completions: [
         ...all.map((table) => ({
           label: `ref('${namespace === table.namespace ? '' : `${table.namespace}.`}${table.layer}.${table.name}')`,
@@ -37,3 +35,15 @@ export function useNames(namespace: string) {
     }
   }, [tables, zones, namespace])
 }
+
+interface TableColumns {
+  layer: string
+  name: string
+  columns: readonly { name: string }[]
+}
+
+/** Columns by `layer.table`. In a pipeline, an alias of a `ref()` has them; the editor completes those of every table. */
+const columnsByTable = (tables: readonly TableColumns[]) =>
+  Object.fromEntries(
+    tables.map(({ layer, name, columns }) => [`${layer}.${name}`, columns.map((column) => column.name)]),
+  )

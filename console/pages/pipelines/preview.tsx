@@ -12,8 +12,8 @@ const ROWS = '100'
 /** A pause in writing after which the text is checked. */
 const PAUSE_MS = 900
 
-const previewOf = (at: Named, code: string) =>
-  ok(pipelineAt(at).preview.post({ code }, { query: { limit: ROWS } }))
+const previewOf = (at: Named, code: string, signal: AbortSignal) =>
+  ok(pipelineAt(at).preview.post({ code }, { query: { limit: ROWS }, fetch: { signal } }))
 type Result = Awaited<ReturnType<typeof previewOf>>
 
 export interface PreviewState {
@@ -35,32 +35,34 @@ export function usePreview(at: Named, code: string | null, isLive: boolean): Pre
   const [error, setError] = useState<unknown>(null)
   const [isBusy, setBusy] = useState(false)
   const [problems, setProblems] = useState(NONE)
-  const turn = useRef(0)
+  const running = useRef<AbortController>(null)
   const { ns, layer, name } = at
   const run = useCallback(() => {
     if (code === null) return
-    turn.current += 1
-    const own = turn.current
+    running.current?.abort()
+    const own = new AbortController()
+    running.current = own
     setBusy(true)
-    previewOf({ ns, layer, name }, code)
+    previewOf({ ns, layer, name }, code, own.signal)
       .then((found) => {
-        if (own !== turn.current) return
+        if (own.signal.aborted) return
         setResult(found)
         setError(null)
         setProblems(NONE)
       })
       .catch((reason: unknown) => {
-        if (own !== turn.current) return
+        if (own.signal.aborted) return
         setError(reason)
         setProblems([{ line: lineOf(messageOf(reason)), message: messageOf(reason), severity: 'error' }])
       })
-      .finally(() => own === turn.current && setBusy(false))
+      .finally(() => running.current === own && setBusy(false))
   }, [ns, layer, name, code])
   useEffect(() => {
     if (!isLive || code === null || code.trim() === '') return
     const timer = setTimeout(run, PAUSE_MS)
     return () => clearTimeout(timer)
   }, [code, run, isLive])
+  useEffect(() => () => running.current?.abort(), [])
   return { result, error, isBusy, problems, run }
 }
 

@@ -113,7 +113,7 @@ export function NamespaceField({ value, onChange }: Pick<FieldProps, 'value' | '
 
 export function useNamespaces(): string[] {
   const { data } = useQuery({
-    queryKey: ['namespaces', 'names'],
+    queryKey: ['namespaces'],
     queryFn: () => ok(api.namespaces.get({ query: {} })),
   })
   return (data?.namespaces ?? []).map(({ name }) => name)

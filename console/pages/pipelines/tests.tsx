@@ -133,17 +133,14 @@ function Summary({ results, runId }: { results: readonly Result[]; runId: string
   if (results.length === 0) return null
   const passed = results.filter(({ status }) => status === 'passed').length
   return (
-    <span role="status">
-      {passed} passed, {results.length - passed} failed{' '}
+    <span className="row" role="status">
+      {`${passed} passed, ${results.length - passed} failed`}
       {runId === null ? (
-        'on main now'
+        <span>on main now</span>
       ) : (
-        <>
-          in the{' '}
-          <Link to="/runs/$id" params={{ id: runId }}>
-            last run
-          </Link>
-        </>
+        <Link to="/runs/$id" params={{ id: runId }}>
+          in the last run
+        </Link>
       )}
     </span>
   )

@@ -78,7 +78,11 @@ export function Versions({ at, pipeline }: { at: Named; pipeline: Pipeline }) {
         title={`Roll back to version ${chosen}`}
         description="Rolling back publishes the files of this version as a new one."
         isOpen={chosen !== null}
-        onClose={() => setChosen(null)}
+        onClose={() => {
+          setChosen(null)
+          setMessage('')
+          setWithData(false)
+        }}
         submitLabel="Roll back"
         submit={rollBack}
       >

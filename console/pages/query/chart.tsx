@@ -12,6 +12,8 @@ const HEIGHT = 360
 const POINTS_MAX = 20_000
 
 const TIME = /^(DATE|TIMESTAMP)/i
+/** A date or a time without a zone is drawn as it is, in no zone. */
+const ZONED = /^TIMESTAMP WITH TIME ZONE|^TIMESTAMPTZ/i
 const isNumber = (value: unknown) => value !== null && value !== '' && !Number.isNaN(Number(value))
 
 /** A chart of two columns. Times and numbers lie on a scale; other values count as their place in the result. */
@@ -25,6 +27,7 @@ export default function Chart({ columns, rows }: { columns: Columns; rows: Rows 
   const [kind, setKind] = useState<'line' | 'bars'>('bars')
   const choices = columns.map(({ name }, index) => ({ value: String(index), label: name }))
   const isTime = TIME.test(columns[x]?.type ?? '')
+  const isZoned = ZONED.test(columns[x]?.type ?? '')
   const data = useMemo(() => pointsOf(rows, x, y, isTime), [rows, x, y, isTime])
   return (
     <div className="stack">
@@ -49,7 +52,13 @@ export default function Chart({ columns, rows }: { columns: Columns; rows: Rows 
       {!numeric[y] && (
         <Notice tone="warn">The column {columns[y]?.name} has values that are no numbers.</Notice>
       )}
-      <Plot data={data} kind={kind} isTime={isTime} label={`${columns[y]?.name} by ${columns[x]?.name}`} />
+      <Plot
+        data={data}
+        kind={kind}
+        isTime={isTime}
+        isZoned={isZoned}
+        label={`${columns[y]?.name} by ${columns[x]?.name}`}
+      />
     </div>
   )
 }
@@ -61,11 +70,15 @@ interface Points {
   names: string[] | null
 }
 
+/** A text without a zone is read as UTC. */
+const secondsOf = (text: string) =>
+  Date.parse(/T.*(Z|[+-]\d\d:?\d\d)$/.test(text) || !text.includes('T') ? text : `${text}Z`) / 1_000
+
 function pointsOf(rows: Rows, x: number, y: number, isTime: boolean): Points {
   const some = rows.slice(0, POINTS_MAX)
   const ys = some.map((row) => (isNumber(row[y]) ? Number(row[y]) : null))
   if (isTime) {
-    const order = some.map((row, index) => ({ at: Date.parse(String(row[x])) / 1_000, y: ys[index] ?? null }))
+    const order = some.map((row, index) => ({ at: secondsOf(String(row[x])), y: ys[index] ?? null }))
     const sorted = order.filter(({ at }) => !Number.isNaN(at)).sort((a, b) => a.at - b.at)
     return { xs: sorted.map(({ at }) => at), ys: sorted.map((point) => point.y), names: null }
   }
@@ -82,11 +95,13 @@ function Plot({
   data,
   kind,
   isTime,
+  isZoned,
   label,
 }: {
   data: Points
   kind: 'line' | 'bars'
   isTime: boolean
+  isZoned: boolean
   label: string
 }) {
   const host = useRef<HTMLDivElement>(null)
@@ -107,15 +122,21 @@ function Plot({
         width: box.clientWidth,
         height: HEIGHT,
         scales: {
-          x: { time: isTime },
+          // Half of a bar stands at each side of its value.
+          x: { time: isTime, ...(kind === 'bars' && { range: paddedRange }) },
           y: { range: (_, low, high) => [Math.min(0, low), high === low ? low + 1 : high] },
         },
         axes: [
           names === null
             ? axis
             : { ...axis, values: (_, ticks) => ticks.map((tick) => names[tick]?.slice(0, 14) ?? '') },
-          axis,
+          {
+            ...axis,
+            size: (_, labels) =>
+              labels === null ? 50 : 24 + 8 * Math.max(...labels.map(({ length }) => length)),
+          },
         ],
+        ...(!isZoned && { tzDate: (seconds: number) => uPlot.tzDate(new Date(seconds * 1_000), 'Etc/UTC') }),
         series: [
           {},
           {
@@ -137,6 +158,11 @@ function Plot({
       resized.disconnect()
       made.destroy()
     }
-  }, [data, kind, isTime, label, isDark])
+  }, [data, kind, isTime, isZoned, label, isDark])
   return <div ref={host} className="plot" role="img" aria-label={`Chart: ${label}`} />
+}
+
+function paddedRange({ data: [xs] }: uPlot, low: number, high: number): [number, number] {
+  const half = (high - low) / Math.max(1, xs.length - 1) / 2
+  return half === 0 ? [low - 1, high + 1] : [low - half, high + half]
 }

@@ -1,5 +1,5 @@
 import { useQuery } from '@tanstack/react-query'
-import { lazy, Suspense, useCallback, useMemo, useRef, useState } from 'react'
+import { lazy, Suspense, useCallback, useEffect, useMemo, useRef, useState } from 'react'
 import { api, ok } from '../../api/client.ts'
 import { ApiError, messageOf } from '../../api/errors.ts'
 import { SLOW_MS } from '../../api/queries.ts'
@@ -16,7 +16,8 @@ import { isPlan, type Result, Results } from './results.tsx'
 const CodeEditor = lazy(() => import('../../editor/code-editor.tsx'))
 
 const LIMITS = ['1000', '10000', '100000']
-const FIRST = 'select 1 as one'
+/** The text that the person has written. It stays while they look at other pages. */
+let written = 'select 1 as one'
 /** Tables of this namespace need no namespace in a query. */
 const DEFAULT_NAMESPACE = 'default'
 
@@ -31,7 +32,11 @@ interface Outcome {
 export default function QueryPage() {
   const [filters, change] = useFilters()
   const { branch = '', as_of: asOf = '', limit = '1000' } = filters
-  const [sql, setSql] = useState(filters.sql ?? FIRST)
+  const [sql, setText] = useState(filters.sql ?? written)
+  const setSql = (text: string) => {
+    written = text
+    setText(text)
+  }
   const { outcome, execute, cancel } = useExecution({ branch, asOf, limit })
   const run = () => execute(sql)
   const explain = () => execute(`explain ${sql}`)
@@ -149,6 +154,7 @@ function useExecution({ branch, asOf, limit }: { branch: string; asOf: string; l
     },
     [branch, asOf, limit],
   )
+  useEffect(() => () => running.current?.abort(), [])
   const cancel = () => {
     running.current?.abort()
     setOutcome((before) => ({ ...before, isBusy: false }))

@@ -16,6 +16,8 @@ interface Kept {
 const NOTHING: Kept = { history: [], saved: [] }
 const listeners = new Set<() => void>()
 let kept = read()
+/** False after the browser has refused to store the queries. */
+let isStored = true
 
 function read(): Kept {
   try {
@@ -26,15 +28,31 @@ function read(): Kept {
   }
 }
 
-function store(next: Kept): void {
+function show(next: Kept): void {
   kept = next
-  localStorage.setItem(ENTRY, JSON.stringify(next))
   for (const listener of listeners) listener()
 }
 
+/** Changes what the browser keeps now: another tab may have changed it. Full or blocked storage keeps it for this tab. */
+function change(of: (before: Kept) => Kept): void {
+  const next = of(isStored ? read() : kept)
+  show(next)
+  try {
+    localStorage.setItem(ENTRY, JSON.stringify(next))
+    isStored = true
+  } catch {
+    isStored = false
+  }
+}
+
+addEventListener('storage', ({ key }: StorageEvent) => key === ENTRY && show(read()))
+
 /** Puts a query at the front of the history. */
 export const remember = (sql: string): void =>
-  store({ ...kept, history: [sql, ...kept.history.filter((each) => each !== sql)].slice(0, HISTORY_MAX) })
+  change((before) => ({
+    ...before,
+    history: [sql, ...before.history.filter((each) => each !== sql)].slice(0, HISTORY_MAX),
+  }))
 
 const subscribe = (listener: () => void) => {
   listeners.add(listener)
@@ -46,8 +64,10 @@ export function Remembered({ sql, onOpen }: { sql: string; onOpen: (sql: string)
   const { history, saved } = useSyncExternalStore(subscribe, () => kept)
   const [name, setName] = useState('')
   const save = () => {
-    const others = kept.saved.filter((each) => each.name !== name)
-    store({ ...kept, saved: [{ name, sql }, ...others].slice(0, SAVED_MAX) })
+    change((before) => {
+      const others = before.saved.filter((each) => each.name !== name)
+      return { ...before, saved: [{ name, sql }, ...others].slice(0, SAVED_MAX) }
+    })
     setName('')
   }
   return (
@@ -80,7 +100,12 @@ export function Remembered({ sql, onOpen }: { sql: string; onOpen: (sql: string)
                 icon="cross"
                 size="small"
                 label={`Forget ${each.name}`}
-                onClick={() => store({ ...kept, saved: kept.saved.filter((other) => other !== each) })}
+                onClick={() =>
+                  change((before) => ({
+                    ...before,
+                    saved: before.saved.filter(({ name: other }) => other !== each.name),
+                  }))
+                }
               />
             </li>
           ))}
@@ -90,7 +115,11 @@ export function Remembered({ sql, onOpen }: { sql: string; onOpen: (sql: string)
         title="History"
         actions={
           history.length > 0 && (
-            <Button size="small" kind="quiet" onClick={() => store({ ...kept, history: [] })}>
+            <Button
+              size="small"
+              kind="quiet"
+              onClick={() => change((before) => ({ ...before, history: [] }))}
+            >
               Clear
             </Button>
           )

@@ -1,14 +1,14 @@
-import { useQuery } from '@tanstack/react-query'
 import { useState } from 'react'
-import { api, LAYERS, ok } from '../../api/client.ts'
+import { LAYERS } from '../../api/client.ts'
 import { Button, type Choice, Select, TextField } from '../../design/controls.tsx'
 import type { Filters } from '../../shell/filters.ts'
+import { useNamespaces } from '../pipelines/suggestions.tsx'
 import { STATUSES } from './pages.ts'
 
 const NAMES = ['namespace', 'layer', 'pipeline', 'status', 'from', 'to', 'sort', 'order'] as const
 const NONE: Filters = Object.fromEntries(NAMES.map((name) => [name, '']))
 /** What the API accepts as the name of a pipeline. */
-const PIPELINE_NAME = '[a-z][a-z0-9_\\-]*'
+const PIPELINE_NAME = '[a-z0-9][a-z0-9_\\-]*'
 
 /** Each value is a sort key and a direction of the API. */
 const ORDERS: readonly Choice[] = [
@@ -29,11 +29,7 @@ const choicesOf = (all: string, values: readonly string[]): Choice[] => [
 
 /** The filters of the list of runs. Each is a parameter of the address. */
 export function RunFilters({ filters, change }: { filters: Filters; change: (changes: Filters) => void }) {
-  const namespaces = useQuery({
-    queryKey: ['namespaces'],
-    queryFn: () => ok(api.namespaces.get({ query: {} })),
-  })
-  const names = (namespaces.data?.namespaces ?? []).map(({ name }) => name)
+  const names = useNamespaces()
   const { namespace = '' } = filters
   // A namespace of the address may be unknown, or not loaded yet.
   const known = namespace === '' || names.includes(namespace) ? names : [namespace, ...names]

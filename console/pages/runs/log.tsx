@@ -1,7 +1,7 @@
 import { useVirtualizer } from '@tanstack/react-virtual'
 import { useEffect, useMemo, useRef, useState } from 'react'
 import { SearchField, Select } from '../../design/controls.tsx'
-import { absolute } from '../../design/format.ts'
+import { absolute, timeOfDay } from '../../design/format.ts'
 import { Card, Empty } from '../../design/surfaces.tsx'
 import { LEVELS, type Level, type Line, type Log } from './use-log.ts'
 
@@ -108,7 +108,7 @@ function LogLine({
       style={{ transform: `translateY(${start}px)` }}
     >
       <time dateTime={line.timestamp} title={absolute(new Date(line.timestamp))}>
-        {line.timestamp.slice(11, 23)}
+        {timeOfDay(new Date(line.timestamp))}
       </time>
       <b>{line.level}</b>
       <span>{line.message}</span>

@@ -1,5 +1,5 @@
 import { useQuery } from '@tanstack/react-query'
-import { Link, useParams } from '@tanstack/react-router'
+import { Link, useNavigate, useParams } from '@tanstack/react-router'
 import { useMemo, useState } from 'react'
 import { api, type LayerName, ok } from '../../api/client.ts'
 import { LIVE_MS, queryClient } from '../../api/queries.ts'
@@ -13,6 +13,7 @@ import { Status } from '../../design/status.tsx'
 import { Card, Facts, Notice, Page } from '../../design/surfaces.tsx'
 import { performing } from '../../design/toasts.tsx'
 import { RunDiff } from './diff.tsx'
+import { RunInputs } from './inputs.tsx'
 import { RunLog } from './log.tsx'
 import { outcomeOf } from './outcome.ts'
 import { type Run, runQuery } from './run-query.ts'
@@ -46,7 +47,7 @@ export default function RunPage() {
 function RunDetails({ run }: { run: Run }) {
   const isReviewed = run.status === 'running' && run.phase === 'review'
   const log = useLog(run.id)
-  const { tests, cost } = useMemo(() => outcomeOf(log.lines), [log.lines])
+  const outcome = useMemo(() => outcomeOf(log.lines), [log.lines])
   return (
     <div className="stack">
       {run.error && <Notice tone="bad">{run.error}</Notice>}
@@ -59,14 +60,15 @@ function RunDetails({ run }: { run: Run }) {
       )}
       <div className="run-grid">
         <Card title="Facts">
-          <RunFacts run={run} cost={cost} />
+          <RunFacts run={run} cost={outcome.cost} />
         </Card>
         <Card title="Phases">
           <Timeline id={run.id} isOver={isOver(run)} />
         </Card>
       </div>
-      <RunTests tests={tests} />
+      <RunTests run={run} />
       <RunDiff run={run} />
+      <RunInputs run={run} outcome={outcome} />
       <RunLog log={log} />
     </div>
   )
@@ -117,23 +119,25 @@ function RunActions({ run }: { run: Run }) {
     setMessage('')
   }
   const { id, namespace, layer, pipeline, branch } = run
-  const again = () =>
-    performing(
-      ok(
-        api.runs.post(
-          {
-            namespace,
-            layer: layer as LayerName,
-            pipeline,
-            trigger: 'manual',
-            ...(branch !== 'main' && { branch }),
-            ...(run.draft && { draft: true }),
-          },
-          { headers: {} },
-        ),
-      ).then(refresh),
-      'The run was requested',
-    )
+  const [isStarting, setStarting] = useState(false)
+  const navigate = useNavigate()
+  const again = async () => {
+    setStarting(true)
+    const body = {
+      namespace,
+      layer: layer as LayerName,
+      pipeline,
+      trigger: 'manual',
+      ...(branch !== 'main' && { branch }),
+      ...(run.draft && { draft: true }),
+    }
+    const request = async () => {
+      const { run_id: next } = await ok(api.runs.post(body, { headers: {} }))
+      await navigate({ to: '/runs/$id', params: { id: next } })
+    }
+    await performing(request(), 'The run was requested')
+    setStarting(false)
+  }
   const isReviewed = run.status === 'running' && run.phase === 'review'
   return (
     <>
@@ -149,7 +153,7 @@ function RunActions({ run }: { run: Run }) {
       )}
       {!isOver(run) && <Button onClick={() => setAsked('cancel')}>Cancel the run</Button>}
       {isOver(run) && (
-        <Button icon="refresh" onClick={() => void again()}>
+        <Button icon="refresh" disabled={isStarting} onClick={() => void again()}>
           Run again
         </Button>
       )}

@@ -1,29 +1,47 @@
-import { Status } from '../../design/status.tsx'
+import { useQuery } from '@tanstack/react-query'
+import { api, ok } from '../../api/client.ts'
+import { counted, duration } from '../../design/format.ts'
+import { Loaded } from '../../design/loaded.tsx'
+import { Pill, Status } from '../../design/status.tsx'
 import { Card } from '../../design/surfaces.tsx'
-import type { TestOutcome } from './outcome.ts'
+import type { Run } from './run-query.ts'
 
 /** The quality tests of a run, failed ones first, with their failing rows. */
-export function RunTests({ tests }: { tests: readonly TestOutcome[] }) {
-  if (tests.length === 0) return null
+export function RunTests({ run }: { run: Pick<Run, 'id' | 'status' | 'phase' | 'attempt'> }) {
+  const query = useQuery({
+    queryKey: ['runs', run.id, 'tests', run.status, run.phase, run.attempt],
+    queryFn: () => ok(api.runs({ id: run.id }).tests.get()),
+  })
+  if (query.data?.total === 0) return null
   return (
     <Card title="Tests" isFlush>
-      <ul className="run-tests">
-        {tests
-          .toSorted((a, b) => Number(a.isPassed) - Number(b.isPassed))
-          .map(({ name, isPassed, detail, samples }) => (
-            <li key={name}>
-              <Status status={isPassed ? 'passed' : 'failed'} />
-              <span>
-                <b>{name}</b> <span className="muted">{detail}</span>
-              </span>
-              {samples.map((sample, index) => (
-                <span className="mono" key={`${index} ${sample}`}>
-                  {sample}
-                </span>
+      <Loaded query={query}>
+        {({ results }) => (
+          <ul className="run-tests">
+            {results
+              .toSorted((a, b) => Number(a.status === 'passed') - Number(b.status === 'passed'))
+              .map(({ name, status, severity, value, duration_ms: ms, error, samples }) => (
+                <li key={name}>
+                  <Status status={status} />
+                  <span className="row">
+                    <b>{name}</b>
+                    {severity === 'warn' && <Pill tone="warn">only warns</Pill>}
+                    <span className="muted">
+                      {status === 'failed' && error === null && `${counted(value, 'failing row')}, `}
+                      {duration(ms)}
+                    </span>
+                  </span>
+                  {error !== null && <span>{error}</span>}
+                  {samples.map((sample, index) => (
+                    <span className="mono" key={`${index} ${sample}`}>
+                      {sample}
+                    </span>
+                  ))}
+                </li>
               ))}
-            </li>
-          ))}
-      </ul>
+          </ul>
+        )}
+      </Loaded>
     </Card>
   )
 }
