@@ -5,7 +5,7 @@ import { Button, IconButton } from './controls.tsx'
 import { Icon, type IconName } from './icons.tsx'
 import { Notice } from './surfaces.tsx'
 
-/** A modal dialog. It closes by Escape, by its button, and by a click outside. */
+/** A modal dialog. It closes by Escape, by its button, and by a click outside; without `onClose`, only its content closes it. */
 export function Dialog({
   title,
   description,
@@ -17,12 +17,12 @@ export function Dialog({
   title: string
   description?: ReactNode
   isOpen: boolean
-  onClose: () => void
+  onClose?: () => void
   size?: 'medium' | 'large'
   children: ReactNode
 }) {
   return (
-    <RadixDialog.Root open={isOpen} onOpenChange={(open) => !open && onClose()}>
+    <RadixDialog.Root open={isOpen} onOpenChange={(open) => !open && onClose?.()}>
       <RadixDialog.Portal>
         <RadixDialog.Overlay className="overlay" />
         <RadixDialog.Content
@@ -34,9 +34,11 @@ export function Dialog({
             <RadixDialog.Title asChild>
               <h2>{title}</h2>
             </RadixDialog.Title>
-            <RadixDialog.Close asChild>
-              <IconButton icon="close" label="Close" size="small" />
-            </RadixDialog.Close>
+            {onClose && (
+              <RadixDialog.Close asChild>
+                <IconButton icon="close" label="Close" size="small" />
+              </RadixDialog.Close>
+            )}
           </header>
           <div className="dialog-body">
             {description && (
