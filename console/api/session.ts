@@ -54,9 +54,21 @@ export function nextCredential(refused: string | null, reason: string): Promise<
   return asking.promise
 }
 
-/** Stores a credential that the service has accepted. Requests that wait are sent again. */
+/** The caller whose data this page has loaded. Null: none so far. */
+let reader: string | null = null
+
+/**
+ * Stores a credential that the service has accepted. Requests that wait are sent again. For another person the page is loaded
+ * anew, because that person may see less, and must not send the requests of the first person.
+ */
 export function storeCredential(credential: string): void {
+  const next = callerOf(credential)?.id ?? null
+  reader ??= callerOf(currentCredential())?.id ?? next
   sessionStorage.setItem(KEY, credential)
+  if (next !== reader) {
+    location.reload()
+    return
+  }
   question = null
   asking?.resolve()
   asking = null

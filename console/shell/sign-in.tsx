@@ -1,8 +1,7 @@
 import { useEffect, useState, useSyncExternalStore } from 'react'
 import { ApiError, messageOf } from '../api/errors.ts'
-import { queryClient } from '../api/queries.ts'
 import { signIn } from '../api/request.ts'
-import { callerOf, currentCredential, currentQuestion, subscribeToSession } from '../api/session.ts'
+import { currentQuestion, subscribeToSession } from '../api/session.ts'
 import { Button, TextField } from '../design/controls.tsx'
 import { Dialog } from '../design/overlay.tsx'
 
@@ -17,13 +16,10 @@ export function SignIn() {
   const [isBusy, setBusy] = useState(false)
   useEffect(() => setProblem(question?.problem ?? ''), [question])
   const send = async () => {
-    const before = callerOf(currentCredential())
     setBusy(true)
     try {
       await signIn(entered)
       setEntered('')
-      // Another person may see less, so the data of the first person goes.
-      if (before !== null && callerOf(currentCredential())?.id !== before.id) void queryClient.resetQueries()
     } catch (error) {
       setProblem(problemOf(error))
     } finally {

@@ -14,6 +14,8 @@ interface Mode {
   /** A credential with all rights. */
   credential(): string
   wrong: string
+  /** A credential of the same caller that the service no longer accepts. */
+  ended(): string
   /** The reason in the message about the wrong credential. */
   refusal: string
   /** From now on, the service refuses the credential of the page. Resolves with the reason. */
@@ -29,6 +31,7 @@ async function startWithKeys(): Promise<Mode> {
     service: await startOwnService({ ...kept, PLATFORM_API_KEY: first }),
     credential: () => first,
     wrong: 'wrong-key-0123456789',
+    ended: () => 'a-key-that-was-revoked',
     refusal: 'X-Api-Key is not valid',
     async revoke() {
       await mode.service.stop()
@@ -53,16 +56,17 @@ async function startWithProvider() {
     PLATFORM_API_KEYS: `ci:${KEY}`,
   })
   const token = (sub: string, claims: object = {}) => provider.token({ sub, ...claims })
-  const expired = () => token('root', { exp: Math.floor(Date.now() / 1_000) - 3_600 })
+  const ended = (sub = 'root') => token(sub, { exp: Math.floor(Date.now() / 1_000) - 3_600 })
   return {
     service,
     token,
     credential: () => token('root', { name: 'Ruth Óscarsdóttir', roles: ['admin'] }),
     wrong: `${token('root')}x`,
+    ended,
     refusal: 'the token is not valid',
     // The token of the tab is replaced by an older one, as if time had passed.
     async revoke(page: Page) {
-      await page.evaluate((old) => sessionStorage.setItem('sluice-api-key', old), expired())
+      await replace(page, ended())
       return 'the token has expired'
     },
     async stop() {
@@ -73,6 +77,10 @@ async function startWithProvider() {
 }
 
 const dialogOf = (page: Page) => page.getByRole('dialog', { name: 'This installation requires a credential' })
+
+/** Replaces the credential of the tab. */
+const replace = (page: Page, credential: string) =>
+  page.evaluate((entry) => sessionStorage.setItem('sluice-api-key', entry), credential)
 
 async function enter(page: Page, credential: string) {
   await dialogOf(page).getByLabel('API key or access token').fill(credential)
@@ -151,6 +159,7 @@ for (const [name, start] of [
       await expect(dialogOf(page).getByLabel('API key or access token')).toBeFocused()
       await expectAccessible(page, `sign-in-${name}`)
       await page.keyboard.press('Escape')
+      const wrongs = refusedIn(page)
       for (const [entered, message] of [
         [wrong, `This key or token is refused: ${refusal}.`],
         ['schlüssel', 'it contains a space or a character that is not ASCII'],
@@ -159,6 +168,8 @@ for (const [name, start] of [
         await expect(dialogOf(page).getByRole('alert')).toContainText(message)
       }
       await expectAccessible(page, `sign-in-refused-${name}`)
+      // Each wrong credential brings the address nearer to its limit, so an entry is sent once.
+      expect(wrongs).toEqual(['401 /api/v1/features'])
       await enter(page, credential)
       await expect(dialogOf(page)).toBeHidden()
       const refused = refusedIn(page)
@@ -178,6 +189,30 @@ for (const [name, start] of [
       const other = await context.newPage()
       await openConsole(other, service.url, '/runs')
       await expect(dialogOf(other)).toBeVisible()
+    })
+
+    test('the dialog names other reasons, and nothing is stored', async ({ page }) => {
+      await openConsole(page, mode.service.url, '/runs')
+      for (const [status, message] of [
+        [403, 'the licence allows 5 users'],
+        [429, 'too many wrong credentials from this address'],
+        [503, 'keys of the identity provider not fetched'],
+      ] as const) {
+        await page.route('**/api/v1/features', (route) =>
+          route.fulfill({ status, json: { error: { message } } }),
+        )
+        await enter(page, mode.credential())
+        await expect(dialogOf(page).getByRole('alert')).toHaveText(message)
+        await page.unroute('**/api/v1/features')
+      }
+      await page.route('**/api/v1/features', (route) => route.abort())
+      await enter(page, mode.credential())
+      await expect(dialogOf(page).getByRole('alert')).toContainText('no answer from the service')
+      expect(await page.evaluate(() => sessionStorage.length)).toBe(0)
+      await page.unroute('**/api/v1/features')
+      await dialogOf(page).getByRole('button', { name: 'Continue' }).click()
+      await expect(dialogOf(page)).toBeHidden()
+      await expect(page.getByRole('heading', { level: 1, name: 'Runs' })).toBeVisible()
     })
 
     test('a credential that ends during work costs no page and no text', async ({ page }) => {
@@ -218,7 +253,7 @@ for (const [name, start] of [
       const file = await caller2.get(`/api/v1/files/${namespace}/pipelines/${layer}/${name}/pipeline.sql`)
       expect((await file.json()).content).toBe('select 1 as n, 2 as unsaved')
       // While the service restarts, requests fail.
-      expect(unexpected(faults, /\b401\b|\b503\b|ERR_CONNECTION|inline style|style-src-attr/)).toEqual([])
+      expect(unexpected(faults, /\b401\b|\b503\b|net::ERR_|inline style|style-src-attr/)).toEqual([])
     })
 
     test('a save, an upload and a stream wait for the new credential', async ({ page }) => {
@@ -227,7 +262,7 @@ for (const [name, start] of [
       await caller.post('/api/v1/landing-zones', { data: { namespace, name: 'orders' } })
       await openSignedIn(page, mode.service.url, `/landing-zones/${namespace}/orders`, mode.credential())
       await expect(page.getByRole('heading', { level: 1 })).toContainText('orders')
-      await page.evaluate(() => sessionStorage.setItem('sluice-api-key', 'a-key-that-was-revoked'))
+      await replace(page, mode.ended())
       await page
         .getByLabel('Choose files')
         .setInputFiles({ name: 'late.csv', mimeType: 'text/csv', buffer: Buffer.from('a\n1\n') })
@@ -235,7 +270,7 @@ for (const [name, start] of [
       await enter(page, mode.credential())
       await expect(page.getByRole('cell', { name: /^\d.*late.csv$/ })).toBeVisible()
 
-      await page.evaluate(() => sessionStorage.setItem('sluice-api-key', 'a-key-that-was-revoked'))
+      await replace(page, mode.ended())
       await goTo(page, 'Runs')
       await expect(dialogOf(page)).toBeVisible()
       const stream = page.waitForResponse(
@@ -312,10 +347,11 @@ test.describe('persons with rights', () => {
     await expect(shell.getByText('Ann Müller')).toBeVisible()
     await expect(page.getByRole('link', { name: title })).toBeVisible()
     await expectAccessible(page, 'signed-in')
-    await page.evaluate(() => sessionStorage.setItem('sluice-api-key', 'a-key-that-was-revoked'))
+    await replace(page, mode.ended('ann'))
     await expect(dialogOf(page)).toBeVisible()
     await enter(page, mode.token('eve'))
     await expect(shell.getByText('eve')).toBeVisible()
+    await expect(page).toHaveURL(/\/console\/pipelines$/)
     await expect(page.getByText('No pipeline')).toBeVisible()
     await expect(page.getByText(title)).toHaveCount(0)
     await shell.getByRole('button', { name: 'Sign out' }).click()
