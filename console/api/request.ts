@@ -1,5 +1,5 @@
 import { ApiError, errorOf, messageOf } from './errors.ts'
-import { askForCredential, credentialHeaders } from './session.ts'
+import { credentialHeaders, currentCredential, nextCredential, storeCredential } from './session.ts'
 
 /** The address of the console, for example `https://sluice.example/console/`. The script lies in its folder `assets`. */
 export const CONSOLE = new URL('../', import.meta.url)
@@ -12,14 +12,38 @@ export const API = new URL('api/v1/', ROOT)
  */
 export async function authorizedFetch(input: RequestInfo | URL, init: RequestInit = {}): Promise<Response> {
   for (;;) {
-    const headers = new Headers(init.headers)
-    for (const [name, value] of Object.entries(credentialHeaders())) headers.set(name, value)
-    const response = await fetch(input, { ...init, headers }).catch((error: unknown) => {
-      if (init.signal?.aborted) throw error
-      throw new ApiError(0, 'LOST', `no answer from the service: ${messageOf(error)}`, null, { cause: error })
-    })
+    const credential = currentCredential()
+    const response = await send(input, init, credential)
     if (response.status !== 401) return response
-    await askForCredential()
+    const { message } = errorOf(401, await response.json().catch(() => null))
+    await nextCredential(credential, message)
+  }
+}
+
+/**
+ * Stores a credential after one request with it was accepted. So a wrong entry counts as one wrong credential, however many
+ * requests wait. Throws ApiError if the service does not accept the credential.
+ */
+export async function signIn(entered: string): Promise<void> {
+  const credential = entered.trim().replace(/^bearer +/i, '')
+  if (!/^[\x21-\x7e]+$/.test(credential))
+    throw new ApiError(401, '', 'it contains a space or a character that is not ASCII')
+  await accepted(await send(new URL('features', API), {}, credential))
+  storeCredential(credential)
+}
+
+async function send(
+  input: RequestInfo | URL,
+  init: RequestInit,
+  credential: string | null,
+): Promise<Response> {
+  const headers = new Headers(init.headers)
+  for (const [name, value] of Object.entries(credentialHeaders(credential))) headers.set(name, value)
+  try {
+    return await fetch(input, { ...init, headers })
+  } catch (error) {
+    if (init.signal?.aborted) throw error
+    throw new ApiError(0, 'LOST', `no answer from the service: ${messageOf(error)}`, null, { cause: error })
   }
 }
 

@@ -3,53 +3,72 @@
 
 const KEY = 'sluice-api-key'
 /** Three parts. The first part is a JSON object in base64url. */
-const TOKEN = /^eyJ[\w-]*\.[\w-]+\.[\w-]+$/
+const TOKEN = /^eyJ[\w-]*\.([\w-]+)\.[\w-]+$/
 
 type Listener = () => void
 
 const listeners = new Set<Listener>()
 /** Requests that wait for a credential. */
 let asking: PromiseWithResolvers<void> | null = null
-let problem = ''
 
-/** Why the page asks for a credential. Null: it does not ask. */
+/** Why the page asks for a credential. */
 export interface Question {
+  /** Empty: the tab had no credential. */
   problem: string
 }
+/** Null: the page does not ask. */
 let question: Question | null = null
 
 const changed = () => {
   for (const listener of listeners) listener()
 }
 
-export const subscribeToQuestion = (listener: Listener) => {
+export const subscribeToSession = (listener: Listener) => {
   listeners.add(listener)
   return () => listeners.delete(listener)
 }
 export const currentQuestion = (): Question | null => question
 
-export const hasCredential = (): boolean => sessionStorage.getItem(KEY) !== null
+export const currentCredential = (): string | null => sessionStorage.getItem(KEY)
+
+export const hasCredential = (): boolean => currentCredential() !== null
 
 /** The headers that prove who calls. */
-export function credentialHeaders(): Record<string, string> {
-  const key = sessionStorage.getItem(KEY)
-  if (key === null) return {}
-  return TOKEN.test(key) ? { authorization: `Bearer ${key}` } : { 'x-api-key': key }
+export function credentialHeaders(credential: string | null = currentCredential()): Record<string, string> {
+  if (credential === null) return {}
+  return TOKEN.test(credential) ? { authorization: `Bearer ${credential}` } : { 'x-api-key': credential }
 }
 
-/** Asks the person for a credential. Resolves when there is an answer; all requests share one question. */
-export function askForCredential(): Promise<void> {
-  problem = hasCredential() ? 'The service refused this key or token.' : ''
+/**
+ * Resolves when the tab has a credential that the service accepts. `refused` is the credential of a request with status 401, and
+ * `reason` is the message of that response. All requests share one question to the person.
+ */
+export function nextCredential(refused: string | null, reason: string): Promise<void> {
+  // Another request has asked in the meantime.
+  if (asking === null && currentCredential() !== refused) return Promise.resolve()
   asking ??= Promise.withResolvers<void>()
-  question ??= { problem }
+  question ??= {
+    problem: refused === null ? '' : `The service no longer accepts the key or token of this tab: ${reason}.`,
+  }
   changed()
   return asking.promise
 }
 
-/** The answer to the question. */
-export function signIn(credential: string): void {
-  const entered = credential.trim().replace(/^bearer /i, '')
-  if (entered !== '') sessionStorage.setItem(KEY, entered)
+/** The caller whose data this page has loaded. Null: none so far. */
+let reader: string | null = null
+
+/**
+ * Stores a credential that the service has accepted. Requests that wait are sent again. For another person the page is loaded
+ * anew, because that person may see less, and must not send the requests of the first person.
+ */
+export function storeCredential(credential: string): void {
+  const next = callerOf(credential)?.id ?? null
+  reader ??= callerOf(currentCredential())?.id ?? next
+  sessionStorage.setItem(KEY, credential)
+  if (next !== reader) {
+    location.reload()
+    return
+  }
   question = null
   asking?.resolve()
   asking = null
@@ -60,4 +79,33 @@ export function signIn(credential: string): void {
 export function signOut(): void {
   sessionStorage.removeItem(KEY)
   location.reload()
+}
+
+export interface Caller {
+  /** The subject of an access token; empty for an API key. */
+  id: string
+  name: string
+}
+
+/** The person whom an access token names. This is for display: only the service can verify a token. */
+export function callerOf(credential: string | null): Caller | null {
+  if (credential === null) return null
+  const claims = claimsIn(TOKEN.exec(credential)?.[1] ?? '')
+  const [id = '', ...names] = ['sub', 'name', 'preferred_username', 'email'].map((claim) => {
+    const value = claims[claim]
+    return typeof value === 'string' ? value : ''
+  })
+  return { id, name: names.find((name) => name !== '') ?? (id || 'API key') }
+}
+
+function claimsIn(part: string): Record<string, unknown> {
+  try {
+    const binary = atob(part.replaceAll('-', '+').replaceAll('_', '/'))
+    const claims: unknown = JSON.parse(
+      new TextDecoder().decode(Uint8Array.from(binary, (c) => c.charCodeAt(0))),
+    )
+    return typeof claims === 'object' && claims !== null ? { ...claims } : {}
+  } catch {
+    return {}
+  }
 }

@@ -9,6 +9,8 @@ let current = new Date()
 let timer: ReturnType<typeof setInterval> | undefined
 
 function subscribe(listener: () => void) {
+  // No timer runs while no time is shown, so the present time may be old.
+  if (listeners.size === 0) current = new Date()
   listeners.add(listener)
   timer ??= setInterval(() => {
     current = new Date()

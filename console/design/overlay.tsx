@@ -7,7 +7,10 @@ import { Notice } from './surfaces.tsx'
 
 const FIELD = 'input:not([type=hidden]), select, textarea'
 
-/** A modal dialog. It closes by Escape, by its button, and unless it is a form, by a click outside. */
+/**
+ * A modal dialog. It closes by Escape, by its button, and unless it is a form, by a click outside. Without
+ * `onClose`, only its content closes it.
+ */
 export function Dialog({
   title,
   description,
@@ -20,7 +23,7 @@ export function Dialog({
   title: string
   description?: ReactNode
   isOpen: boolean
-  onClose: () => void
+  onClose?: () => void
   size?: 'medium' | 'large'
   /** A click outside does not close a form, because it would lose what was typed. */
   isForm?: boolean
@@ -29,7 +32,7 @@ export function Dialog({
   const content = useRef<HTMLDivElement>(null)
   const opener = useRef<Element>(null)
   return (
-    <RadixDialog.Root open={isOpen} onOpenChange={(open) => !open && onClose()}>
+    <RadixDialog.Root open={isOpen} onOpenChange={(open) => !open && onClose?.()}>
       <RadixDialog.Portal>
         <RadixDialog.Overlay className="overlay" />
         <RadixDialog.Content
@@ -55,9 +58,11 @@ export function Dialog({
             <RadixDialog.Title asChild>
               <h2>{title}</h2>
             </RadixDialog.Title>
-            <RadixDialog.Close asChild>
-              <IconButton icon="close" label="Close" size="small" />
-            </RadixDialog.Close>
+            {onClose && (
+              <RadixDialog.Close asChild>
+                <IconButton icon="close" label="Close" size="small" />
+              </RadixDialog.Close>
+            )}
           </header>
           <div className="dialog-body">
             {description && (

@@ -1,9 +1,8 @@
 import { useIsFetching, useQueryClient } from '@tanstack/react-query'
 import { Link, Outlet, useRouterState } from '@tanstack/react-router'
-import { useCallback, useEffect, useRef, useState, useSyncExternalStore } from 'react'
+import { useCallback, useEffect, useRef, useState } from 'react'
 import { ApiError } from '../api/errors.ts'
 import { ROOT } from '../api/request.ts'
-import { hasCredential, signOut, subscribeToQuestion } from '../api/session.ts'
 import { Button, IconButton, Kbd } from '../design/controls.tsx'
 import { Icon } from '../design/icons.tsx'
 import { Toasts } from '../design/toasts.tsx'
@@ -12,6 +11,7 @@ import { useShellKeys } from './keys.ts'
 import { Palette } from './palette.tsx'
 import { GROUPS, PLACES } from './places.ts'
 import { SignIn } from './sign-in.tsx'
+import { SignedIn } from './signed-in.tsx'
 import { chooseTheme, useIsDark } from './theme.ts'
 
 /** The frame around every page. */
@@ -93,7 +93,6 @@ function Side({
     )
     return () => left.abort()
   }, [isOpen, close])
-  const hasKey = useSyncExternalStore(subscribeToQuestion, hasCredential)
   return (
     <nav ref={menu} className="side" data-open={isOpen} aria-label="Console">
       <Brand />
@@ -119,6 +118,7 @@ function Side({
         </section>
       ))}
       <footer>
+        <SignedIn />
         <Link className="row" to="/welcome">
           <Icon name="check" /> Tour
         </Link>
@@ -137,7 +137,6 @@ function Side({
           <Button kind="quiet" size="small" onClick={openHelp}>
             <Kbd>?</Kbd> Keys
           </Button>
-          {hasKey && <IconButton icon="key" label="Forget the key of this tab" onClick={signOut} />}
         </span>
       </footer>
     </nav>

@@ -1,15 +1,30 @@
-import { useState, useSyncExternalStore } from 'react'
-import { currentQuestion, signIn, subscribeToQuestion } from '../api/session.ts'
+import { useEffect, useState, useSyncExternalStore } from 'react'
+import { ApiError, messageOf } from '../api/errors.ts'
+import { signIn } from '../api/request.ts'
+import { currentQuestion, subscribeToSession } from '../api/session.ts'
 import { Button, TextField } from '../design/controls.tsx'
 import { Dialog } from '../design/overlay.tsx'
 
-/** Asks for a credential when the service requires one. Requests that wait go on with the answer. */
+/**
+ * Asks for a credential when the service requires one. The page stays below the dialog with all texts in it, and requests that
+ * wait are sent again with the new credential.
+ */
 export function SignIn() {
-  const question = useSyncExternalStore(subscribeToQuestion, currentQuestion)
+  const question = useSyncExternalStore(subscribeToSession, currentQuestion)
   const [entered, setEntered] = useState('')
-  const send = () => {
-    signIn(entered)
-    setEntered('')
+  const [problem, setProblem] = useState('')
+  const [isBusy, setBusy] = useState(false)
+  useEffect(() => setProblem(question?.problem ?? ''), [question])
+  const send = async () => {
+    setBusy(true)
+    try {
+      await signIn(entered)
+      setEntered('')
+    } catch (error) {
+      setProblem(problemOf(error))
+    } finally {
+      setBusy(false)
+    }
   }
   return (
     <Dialog
@@ -21,13 +36,12 @@ export function SignIn() {
         </>
       }
       isOpen={question !== null}
-      onClose={() => {}}
     >
       <form
         className="stack"
         onSubmit={(event) => {
           event.preventDefault()
-          send()
+          void send()
         }}
       >
         <TextField
@@ -37,15 +51,20 @@ export function SignIn() {
           spellCheck={false}
           required
           value={entered}
-          problem={question?.problem}
+          problem={problem}
           onChange={(event) => setEntered(event.target.value)}
         />
         <footer>
-          <Button type="submit" kind="primary">
-            Continue
+          <Button type="submit" kind="primary" disabled={isBusy}>
+            {isBusy ? 'Checking…' : 'Continue'}
           </Button>
         </footer>
       </form>
     </Dialog>
   )
 }
+
+const problemOf = (error: unknown): string =>
+  error instanceof ApiError && error.status === 401
+    ? `This key or token is refused: ${error.message}.`
+    : messageOf(error)

@@ -1,5 +1,4 @@
 import { expect, type Page, test } from '@playwright/test'
-import { startOwnService } from '../own-service.ts'
 import { newNamespace, publishedPipeline } from '../resources.ts'
 import { expectAccessible, openConsole } from './open.ts'
 
@@ -104,33 +103,6 @@ test('an unknown address leads back to the overview', async ({ page, baseURL }) 
   await expect(page.getByText('The console has no such page')).toBeVisible()
   await page.getByRole('link', { name: 'Go to the overview' }).click()
   await expect(page).toHaveURL(/\/console\/?$/)
-})
-
-test('a service with keys asks once and keeps the key in the tab', async ({ page, context }) => {
-  const key = 'console-key-0123456789'
-  const service = await startOwnService({ PLATFORM_API_KEY: key })
-  try {
-    await openConsole(page, service.url, '/runs')
-    const dialog = page.getByRole('dialog')
-    await expect(dialog).toContainText('This installation requires a credential')
-    await expectAccessible(page, 'sign-in')
-    await dialog.getByLabel('API key or access token').fill('wrong-key-0123456789')
-    await dialog.getByRole('button', { name: 'Continue' }).click()
-    await expect(dialog).toContainText('The service refused this key or token.')
-    await dialog.getByLabel('API key or access token').fill(key)
-    await dialog.getByRole('button', { name: 'Continue' }).click()
-    await expect(dialog).toBeHidden()
-    expect(page.url()).not.toContain(key)
-    const stored = await page.evaluate(() => JSON.stringify([{ ...localStorage }, document.cookie]))
-    expect(stored).not.toContain(key)
-    const other = await context.newPage()
-    await openConsole(other, service.url, '/runs')
-    await expect(other.getByRole('dialog')).toBeVisible()
-    await page.getByRole('button', { name: 'Forget the key of this tab' }).click()
-    await expect(page.getByRole('dialog')).toBeVisible()
-  } finally {
-    await service.stop()
-  }
 })
 
 test('the first load is small and the page is soon ready', async ({ page, baseURL }) => {

@@ -3,13 +3,13 @@ import { useState } from 'react'
 import { api, ok } from '../../api/client.ts'
 import { queryClient } from '../../api/queries.ts'
 import { accepted, authorizedFetch, ROOT } from '../../api/request.ts'
-import { hasCredential, signOut } from '../../api/session.ts'
 import { Time } from '../../design/clock.tsx'
 import { Button, IconButton, Segments, TextField } from '../../design/controls.tsx'
 import { Loaded } from '../../design/loaded.tsx'
 import { FormDialog } from '../../design/overlay.tsx'
 import { Card, Facts, Page } from '../../design/surfaces.tsx'
 import { Table } from '../../design/table.tsx'
+import { SignedIn, useCaller } from '../../shell/signed-in.tsx'
 import { chooseTheme, type Theme, useTheme } from '../../shell/theme.ts'
 
 const THEMES: readonly { value: Theme; label: string }[] = [
@@ -21,6 +21,7 @@ const THEMES: readonly { value: Theme; label: string }[] = [
 /** This installation, this browser, and the namespaces. */
 export default function Settings() {
   const theme = useTheme()
+  const caller = useCaller()
   return (
     <Page title="Settings">
       <div className="run-grid">
@@ -38,14 +39,8 @@ export default function Settings() {
                 />,
               ],
               [
-                'Credential',
-                hasCredential() ? (
-                  <Button key="key" size="small" icon="key" onClick={signOut}>
-                    Forget the key of this tab
-                  </Button>
-                ) : (
-                  'none in this tab'
-                ),
+                'Signed in as',
+                caller === null ? 'nobody: the service asks for no credential' : <SignedIn key="caller" />,
               ],
             ]}
           />

@@ -1,7 +1,7 @@
 // Uploads of files with progress. `fetch` reports no progress of a request, so this is XMLHttpRequest.
 import { errorOf } from '../../api/errors.ts'
 import { API } from '../../api/request.ts'
-import { credentialHeaders } from '../../api/session.ts'
+import { credentialHeaders, currentCredential, nextCredential } from '../../api/session.ts'
 
 export interface UploadOptions {
   onProgress: (share: number) => void
@@ -13,13 +13,20 @@ export function upload(path: string, file: File, { onProgress, signal }: UploadO
   return new Promise((resolve, reject) => {
     const request = new XMLHttpRequest()
     request.open('POST', new URL(path, API))
-    for (const [name, value] of Object.entries(credentialHeaders())) request.setRequestHeader(name, value)
+    const credential = currentCredential()
+    for (const [name, value] of Object.entries(credentialHeaders(credential)))
+      request.setRequestHeader(name, value)
     request.upload.addEventListener('progress', ({ loaded, total }) =>
       onProgress(total === 0 ? 1 : loaded / total),
     )
     request.addEventListener('load', () => {
       if (request.status < 300) return resolve()
-      reject(errorOf(request.status, parsed(request.responseText)))
+      const error = errorOf(request.status, parsed(request.responseText))
+      if (error.status !== 401) return reject(error)
+      const repeated = nextCredential(credential, error.message).then(() =>
+        upload(path, file, { onProgress, signal }),
+      )
+      repeated.then(resolve, reject)
     })
     request.addEventListener('error', () => reject(errorOf(0, 'no answer from the service')))
     signal.addEventListener('abort', () => {
