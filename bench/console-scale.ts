@@ -178,33 +178,34 @@ const visitLineage = (visit: Visit) =>
     await measured.measure(page, 'lineage: open', () => place(page, 'Lineage').click(), {
       css: '.graph canvas',
     })
-    await page.mouse.move(600, 500)
-    await page.mouse.down()
-    await measured.measureFrames(page, 'lineage: pan', (step) =>
-      page.mouse.move(600 + 4 * step, 500 + 2 * step),
-    )
-    await page.mouse.up()
-    await measured.measureFrames(page, 'lineage: zoom', (step) =>
-      page.mouse.wheel(0, step % 20 < 10 ? -100 : 100),
-    )
-    await page.getByLabel('Search nodes').focus()
-    await measured.measure(page, 'lineage: search, first letter', () => page.keyboard.press('7'), {
-      css: '.lineage [role=status]',
-      isChange: true,
-    })
-    await measured.measure(page, 'lineage: search, second letter', () => page.keyboard.press('7'), {
-      css: '.lineage [role=status]',
-      isChange: true,
-    })
-    const node = page.getByRole('list', { name: 'Nodes' }).getByRole('button').first()
-    await measured.measure(page, 'lineage: choose a node', () => node.click(), {
-      css: '.lineage .segments',
-      text: 'Upstream',
-    })
-    await measured.measure(
-      page,
-      'lineage: focus upstream',
-      () => page.getByRole('button', { name: 'Upstream' }).click(),
-      { css: '.lineage [role=status]', isChange: true },
-    )
+    await page.getByLabel('Namespace').focus()
+    const drawn: Shown = { css: '.lineage:has(canvas) [role=status]', isChange: true }
+    await measured.measure(page, 'lineage: choose a namespace', () => page.keyboard.press('ArrowDown'), drawn)
+    await useGraph(page, measured, '5,400 nodes')
+    await page.getByLabel('Namespace').focus()
+    await measured.measure(page, 'lineage: all namespaces', () => page.keyboard.press('A'), drawn)
+    await useGraph(page, measured, '20,000 nodes')
   })
+
+async function useGraph(page: Page, measured: Interactions, size: string) {
+  const name = (text: string) => `lineage, ${size}: ${text}`
+  await page.mouse.move(600, 500)
+  await page.mouse.down()
+  await measured.measureFrames(page, name('pan'), (step) => page.mouse.move(600 + 4 * step, 500 + 2 * step))
+  await page.mouse.up()
+  await measured.measureFrames(page, name('zoom'), (step) => page.mouse.wheel(0, step % 20 < 10 ? -100 : 100))
+  const field = page.getByLabel('Search nodes')
+  await field.focus()
+  const found: Shown = { css: '.lineage [role=status]', isChange: true }
+  await measured.measure(page, name('search, first letter'), () => page.keyboard.press('7'), found)
+  await measured.measure(page, name('search, second letter'), () => page.keyboard.press('7'), found)
+  const node = page.getByRole('list', { name: 'Nodes' }).getByRole('button').first()
+  await measured.measure(page, name('choose a node'), () => node.click(), {
+    css: '.lineage .segments',
+    text: 'Upstream',
+  })
+  const upstream = page.getByRole('button', { name: 'Upstream' })
+  await measured.measure(page, name('focus upstream'), () => upstream.click(), found)
+  await page.getByRole('button', { name: 'All', exact: true }).click()
+  await field.fill('')
+}
