@@ -28,6 +28,7 @@ export function Dialog({
         <RadixDialog.Content
           className="dialog"
           data-size={size}
+          onOpenAutoFocus={focusField}
           {...(description ? {} : { 'aria-describedby': undefined })}
         >
           <header>
@@ -159,4 +160,12 @@ export function Menu({ label, items }: { label: string; items: readonly MenuItem
       </DropdownMenu.Portal>
     </DropdownMenu.Root>
   )
+}
+
+/** Focuses the first field of the dialog. Without a field, the first button gets the focus. */
+function focusField(event: Event): void {
+  const field = (event.target as Element).querySelector<HTMLElement>('input, select, textarea')
+  if (field === null) return
+  event.preventDefault()
+  field.focus()
 }
