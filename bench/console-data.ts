@@ -13,6 +13,8 @@ export const RUNS = 1_000_000
 const NAMESPACES = 5
 const ZONES = 250
 const DAYS = 80
+/** Columns of each table. */
+const COLUMNS = 8
 /** The newest runs have steps, log lines and test results. The reaper would have removed those of older runs. */
 const DETAILED_RUNS = 20_000
 const REVIEWS = 10
@@ -51,7 +53,11 @@ export async function fillForConsole(sql: postgres.Sql, root: string, client: Cl
   })
   await sql`
     update pipeline set description = 'Orders of the shop, cleaned and joined', created_at = created_at - interval '90 days',
-      published_at = created_at`
+      published_at = created_at, tags = array['daily', 'team-' || abs(hashtext(name)) % 20]`
+  await sql`
+    update lake_content set columns = (
+      select jsonb_agg(jsonb_build_object('name', 'column_' || n, 'type', (array['BIGINT', 'VARCHAR', 'TIMESTAMP'])[1 + n % 3]))
+      from generate_series(1, ${COLUMNS}) n)`
   await storeCommits(sql)
   await storeRuns(sql)
   await storeDetails(sql)
