@@ -2,6 +2,7 @@
 // asserts a figure.
 import { benchBranchMerges } from './branch-merges.ts'
 import { benchCommit } from './commit.ts'
+import { benchConsoleScale } from './console-scale.ts'
 import { benchControlPlane } from './control-plane.ts'
 import { benchEnginesRead } from './engines-read.ts'
 import { benchLakeSize } from './lake-size.ts'
@@ -38,6 +39,7 @@ const BENCHMARKS: Record<string, () => Promise<void>> = {
   reaper: benchReaper,
   lists: benchLists,
   lineage: benchLineage,
+  'console-scale': benchConsoleScale,
   merge: benchMerge,
   'lake-size': benchLakeSize,
   'branch-merges': benchBranchMerges,

@@ -103,6 +103,9 @@ export const runs = pgTable(
     index('run_created').on(t.createdAt, t.id, t.status, t.namespace, t.layer),
     index('run_of_pipeline').on(t.pipelineId, t.createdAt, t.id, t.status),
     index('run_status').on(t.status, t.createdAt, t.id, t.namespace, t.layer),
+    /** Only runs that have ended: a run's row enters these indexes once, with its last change. */
+    index('run_duration').on(t.durationMs, t.id).where(sql`duration_ms is not null`),
+    index('run_finished').on(t.finishedAt, t.id).where(sql`finished_at is not null`),
     check('run_status_known', sql`${t.status} in ('pending', 'running', 'success', 'failed', 'cancelled')`),
   ],
 )

@@ -25,32 +25,56 @@ interface Sort {
   descending: boolean
 }
 
+interface Listed {
+  runs: RunListed[]
+  total: number
+}
+
+/** The sort keys that are null until a run has begun or ended. */
+const NULLABLE: readonly RunSortKey[] = ['started_at', 'finished_at', 'duration_ms']
+
 /**
  * Returns a page and the exact total of one snapshot. An index skips the runs before the page; only rows of the page are read.
+ * Runs without a value of the key come last. They are read only if the others do not fill the page: an index of one direction
+ * cannot serve both.
  */
-export async function listRuns(
-  sql: Sql,
-  filter: RunFilter,
-  sort: Sort,
-  { limit, offset }: Page,
-): Promise<{ runs: RunListed[]; total: number }> {
+export async function listRuns(sql: Sql, filter: RunFilter, sort: Sort, page: Page): Promise<Listed> {
+  if (NULLABLE.includes(sort.key)) {
+    const known = await readPage(sql, { filter, sort, page, hasValue: true })
+    if (known.runs.length === page.limit) return known
+  }
+  return readPage(sql, { filter, sort, page, hasValue: false })
+}
+
+interface PageQuery {
+  filter: RunFilter
+  sort: Sort
+  page: Page
+  /** True: only runs with a value of the sort key. The total counts all runs. */
+  hasValue: boolean
+}
+
+async function readPage(sql: Sql, query: PageQuery): Promise<Listed> {
+  const { filter, sort, hasValue } = query
+  const { limit, offset } = query.page
   const isUnfiltered = Object.values(filter).every((value) => value === undefined || value === 'all')
   const condition = conditionOf(sql, filter)
+  const found = hasValue ? sql`${condition} and run.${sql(sort.key)} is not null` : condition
   // `offset 0` makes Postgres first collect the runs of the named pipelines through their index. These runs are few.
   const matching =
     filter.pipeline === undefined
-      ? sql`run where ${condition}`
-      : sql`(select id, ${sql(sort.key)} from run where ${condition} offset 0) run`
+      ? sql`run where ${found}`
+      : sql`(select id, ${sql(sort.key)} from run where ${found} offset 0) run`
   const rows = await select(
     sql,
     { ...LISTED, id: nullable(runs.id), total: computed<number>('counted.total::float8') },
     sql`
       with counted as materialized (
         ${isUnfiltered ? sql`select coalesce(sum(change), 0) as total from run_total` : sql`select count(*) as total from run where ${condition}`}),
-      found as (select id from ${matching} order by ${order(sql, sort)} limit ${limit} offset ${offset})`,
+      found as (select id from ${matching} order by ${order(sql, sort, hasValue)} limit ${limit} offset ${offset})`,
   )`
     from counted left join run on run.id = any(array(select id from found))
-    order by ${order(sql, sort)}`
+    order by ${order(sql, sort, hasValue)}`
   const [first] = rows
   assert(first)
   return {
@@ -59,11 +83,11 @@ export async function listRuns(
   }
 }
 
-/** Only some keys are nullable. For other keys, `nulls last` would keep Postgres from using an index. */
-function order(sql: Sql, { key, descending }: Sort): Part {
+/** Where no key is null, `nulls last` would keep Postgres from using an index. */
+function order(sql: Sql, { key, descending }: Sort, hasValue: boolean): Part {
   const direction = descending ? sql`desc` : sql`asc`
-  const isNullable = key === 'started_at' || key === 'finished_at' || key === 'duration_ms'
-  return sql`run.${sql(key)} ${direction} ${isNullable ? sql`nulls last` : sql``}, run.id ${direction}`
+  const mayBeNull = !hasValue && NULLABLE.includes(key)
+  return sql`run.${sql(key)} ${direction} ${mayBeNull ? sql`nulls last` : sql``}, run.id ${direction}`
 }
 
 function conditionOf(sql: Sql, filter: RunFilter): Part {

@@ -23,6 +23,8 @@ interface View {
 const SCALE = { min: 0.02, max: 2.5 }
 /** Below this scale a node is a plain block: its text could not be read. */
 const TEXT_SCALE = 0.4
+/** Edges of one drawing. More of them cover each other, and take longer than a frame: every second, third or later one is drawn. */
+const EDGES_DRAWN = 6_000
 
 /** The drawing of the graph on a canvas. Only what is visible is drawn. The list beside it has the same nodes for the keyboard. */
 export function Graph(props: Drawn & { onChoose: (id: string) => void }) {
@@ -205,19 +207,19 @@ function paint(canvas: HTMLCanvasElement, view: View, { graph, places, chosen, f
   const hasText = view.scale >= TEXT_SCALE
   context.font = '13px system-ui, sans-serif'
   context.textBaseline = 'middle'
+  const marks = new Path2D()
   for (const node of graph.nodes) {
     const place = places.get(node.id)
     if (place === undefined) continue
     const { x, y } = place
     if (x < seen.left || x > seen.right || y < seen.top || y > seen.bottom) continue
-    const isMarked = node.id === chosen || found.has(node.id)
+    if (node.id === chosen || found.has(node.id)) marks.rect(x, y, NODE.width, NODE.height)
     context.fillStyle = hasText ? of('--surface') : of(colourOf(node, colour))
     context.fillRect(x, y, NODE.width, NODE.height)
-    if (!hasText && !isMarked) continue
-    context.lineWidth = isMarked ? 3 / Math.min(1, view.scale) : 1
-    context.strokeStyle = isMarked ? of('--focus') : of('--line-strong')
-    context.strokeRect(x, y, NODE.width, NODE.height)
     if (!hasText) continue
+    context.lineWidth = 1
+    context.strokeStyle = of('--line-strong')
+    context.strokeRect(x, y, NODE.width, NODE.height)
     context.fillStyle = of(colourOf(node, colour))
     context.fillRect(x, y, 6, NODE.height)
     context.fillStyle = of('--text')
@@ -229,6 +231,9 @@ function paint(canvas: HTMLCanvasElement, view: View, { graph, places, chosen, f
       y + 30,
     )
   }
+  context.lineWidth = 3 / Math.min(1, view.scale)
+  context.strokeStyle = of('--focus')
+  context.stroke(marks)
 }
 
 interface Box {
@@ -247,7 +252,7 @@ function paintEdges(
   colour: string,
   scale: number,
 ): void {
-  context.beginPath()
+  const lines: [Place, Place][] = []
   for (const { source, target } of edges) {
     const [from, to] = [places.get(source), places.get(target)]
     if (from === undefined || to === undefined) continue
@@ -256,7 +261,12 @@ function paintEdges(
       Math.min(from.x, to.x) > seen.right ||
       Math.max(from.y, to.y) < seen.top ||
       Math.min(from.y, to.y) > seen.bottom
-    if (isOut) continue
+    if (!isOut) lines.push([from, to])
+  }
+  const step = Math.ceil(lines.length / EDGES_DRAWN)
+  context.beginPath()
+  for (const [index, [from, to]] of lines.entries()) {
+    if (index % step > 0) continue
     const [x1, y1, x2, y2] = [from.x + NODE.width, from.y + NODE.height / 2, to.x, to.y + NODE.height / 2]
     const middle = (x1 + x2) / 2
     context.moveTo(x1, y1)

@@ -1,8 +1,8 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
-import { useMemo } from 'react'
+import { useEffect, useMemo } from 'react'
 import { SLOW_MS } from '../../api/queries.ts'
-import { Button, SearchField, Segments } from '../../design/controls.tsx'
+import { Button, SearchField, Segments, Select } from '../../design/controls.tsx'
 import { bytes, count, counted } from '../../design/format.ts'
 import { Loaded } from '../../design/loaded.tsx'
 import { Status } from '../../design/status.tsx'
@@ -10,27 +10,40 @@ import { Card, Empty, Facts, Page } from '../../design/surfaces.tsx'
 import { useFilters } from '../../shell/filters.ts'
 import { Graph } from './graph.tsx'
 import { layoutOf, reachable } from './layout.ts'
-import { graphQuery, type LineageGraph, type LineageNode, titleOf } from './node.ts'
+import { graphQuery, type LineageGraph, type LineageNode, sizeQuery, titleOf } from './node.ts'
 import { type ColourBy, LEGEND, stateOf } from './state.ts'
 
 /** Nodes in the list beside the drawing. The search finds the others. */
 const LISTED = 100
+/** With more pipelines than this, the page opens with the graph of one namespace. */
+const PIPELINES_AT_ONCE = 2_000
+/** The graph of all namespaces, in the address. No namespace has this name. */
+const ALL = '*'
 
 /** How data flows: landing zones, pipelines and tables. */
 export default function Lineage() {
-  const query = useQuery({ queryKey: ['lineage'], queryFn: graphQuery, refetchInterval: SLOW_MS })
+  const { namespace, names } = useScope()
+  const query = useQuery({
+    queryKey: ['lineage', 'graph', namespace],
+    queryFn: graphQuery(namespace ?? ''),
+    enabled: namespace !== null,
+    refetchInterval: SLOW_MS,
+    // A comparison of thousands of nodes takes longer than a drawing.
+    structuralSharing: false,
+    placeholderData: (before) => before,
+  })
   return (
     <Page title="Lineage" subtitle="How data flows from files to tables." isWide>
       <Loaded query={query}>
         {(graph) =>
-          graph.nodes.length === 0 ? (
+          graph.nodes.length === 0 && namespace === '' ? (
             <Card>
               <Empty icon="lineage" title="No pipeline yet">
                 The graph grows with each pipeline that reads a landing zone or a table.
               </Empty>
             </Card>
           ) : (
-            <LineageView graph={graph} />
+            <LineageView graph={graph} names={names} namespace={namespace ?? ''} />
           )
         }
       </Loaded>
@@ -38,7 +51,34 @@ export default function Lineage() {
   )
 }
 
-function LineageView({ graph }: { graph: LineageGraph }) {
+/**
+ * The namespace whose graph is shown, and the names of all. Empty: the graph of all namespaces. Null: not known yet. An address
+ * that names no namespace and no node gets all of them, or the first one if they have too many pipelines.
+ */
+function useScope(): { namespace: string | null; names: readonly string[] } {
+  const [filters, change] = useFilters()
+  const { namespace = '', node, search } = filters
+  const query = useQuery({ queryKey: ['lineage', 'size'], queryFn: sizeQuery })
+  const { pipelines = 0, names = [] } = query.data ?? {}
+  const [first] = names
+  const isOpen = namespace === '' && !node && !search
+  const isTooLarge = isOpen && pipelines > PIPELINES_AT_ONCE && first !== undefined
+  useEffect(() => {
+    if (isTooLarge) change({ namespace: first })
+  }, [isTooLarge, first, change])
+  if (isOpen && (query.isPending || isTooLarge)) return { namespace: null, names }
+  return { namespace: namespace === ALL ? '' : namespace, names }
+}
+
+function LineageView({
+  graph,
+  names,
+  namespace,
+}: {
+  graph: LineageGraph
+  names: readonly string[]
+  namespace: string
+}) {
   const [filters, change] = useFilters()
   const { search = '', node: chosenId = '', focus = 'all' } = filters
   const colour: ColourBy = filters.colour === 'tests' ? 'tests' : 'run'
@@ -51,8 +91,9 @@ function LineageView({ graph }: { graph: LineageGraph }) {
       edges: graph.edges.filter(({ source, target }) => kept.has(source) && kept.has(target)),
     }
   }, [graph, chosenId, focus])
+  const fingerprint = useMemo(() => fingerprintOf(shown), [shown])
   const places = useQuery({
-    queryKey: ['lineage', 'layout', shown.nodes.map(({ id }) => id).join(), shown.edges.length],
+    queryKey: ['lineage', 'layout', fingerprint],
     queryFn: () =>
       layoutOf(
         shown.nodes.map(({ id }) => id),
@@ -75,6 +116,16 @@ function LineageView({ graph }: { graph: LineageGraph }) {
               label="Search nodes"
               value={search}
               onChange={(value) => change({ search: value })}
+            />
+            <Select
+              label="Namespace"
+              isLabelShown={false}
+              value={namespace || ALL}
+              choices={[
+                { value: ALL, label: 'All namespaces' },
+                ...names.map((name) => ({ value: name, label: name })),
+              ]}
+              onChange={(value) => change({ namespace: value, node: '', focus: '' })}
             />
             <Segments
               label="Colours"
@@ -118,6 +169,14 @@ function LineageView({ graph }: { graph: LineageGraph }) {
       </div>
     </div>
   )
+}
+
+/** A short text that changes with the nodes. The key of a query is written as text for each render. */
+function fingerprintOf({ nodes, edges }: Pick<LineageGraph, 'nodes' | 'edges'>): string {
+  let hash = 0
+  for (const { id } of nodes)
+    for (let at = 0; at < id.length; at++) hash = (Math.imul(hash, 31) + id.charCodeAt(at)) | 0
+  return `${nodes.length} ${edges.length} ${hash}`
 }
 
 function Legend({ colour }: { colour: ColourBy }) {

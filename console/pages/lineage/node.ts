@@ -1,8 +1,19 @@
 import { api, ok } from '../../api/client.ts'
 
-export const graphQuery = () => ok(api.lineage.get({ query: {} }))
-export type LineageGraph = Awaited<ReturnType<typeof graphQuery>>
+/** The graph of one namespace, or of all with an empty text. */
+export const graphQuery = (namespace: string) => () =>
+  ok(api.lineage.get({ query: namespace === '' ? {} : { namespace } }))
+export type LineageGraph = Awaited<ReturnType<ReturnType<typeof graphQuery>>>
 export type LineageNode = LineageGraph['nodes'][number]
+
+/** The number of pipelines, and the names of all namespaces. */
+export async function sizeQuery(): Promise<{ pipelines: number; names: string[] }> {
+  const [{ total }, { namespaces }] = await Promise.all([
+    ok(api.pipelines.get({ query: { limit: '1' } })),
+    ok(api.namespaces.get({ query: {} })),
+  ])
+  return { pipelines: total, names: namespaces.map(({ name }) => name) }
+}
 
 export const titleOf = (node: LineageNode): string =>
   node.type === 'landing_zone'

@@ -13,7 +13,12 @@ type Way = 'upstream' | 'downstream'
 
 /** Up- and downstream of a pipeline: what it reads, what reads its table, and how these did last. */
 export function Neighbours({ at }: { at: Named }) {
-  const query = useQuery({ queryKey: ['lineage'], queryFn: graphQuery, refetchInterval: SLOW_MS })
+  const query = useQuery({
+    queryKey: ['lineage', 'graph', ''],
+    queryFn: graphQuery(''),
+    refetchInterval: SLOW_MS,
+    structuralSharing: false,
+  })
   const id = `pipeline:${at.ns}.${at.layer}.${at.name}`
   return (
     <div className="stack">

@@ -44,7 +44,10 @@ const pageOf = (filter: RunFilter, page: number) => ({
 
 /** The pages of the list that are in sight. The first one is always read, because it knows the number of runs. */
 export function useRunPages(filter: RunFilter) {
-  const [{ first, last }, setSight] = useState({ first: 0, last: 0 })
+  const filterKey = JSON.stringify(filter)
+  const [sight, setSight] = useState({ filterKey, first: 0, last: 0 })
+  // The rows in sight belong to one filter. A new filter begins at its first row.
+  const { first, last } = sight.filterKey === filterKey ? sight : { first: 0, last: 0 }
   const head = useQuery({ ...pageOf(filter, 0), placeholderData: keepPreviousData })
   const numbers = Array.from({ length: last - first + 1 }, (_, index) => first + index).filter(
     (page) => page > 0,
@@ -55,10 +58,15 @@ export function useRunPages(filter: RunFilter) {
     const { data } = page === 0 ? head : (others[numbers.indexOf(page)] ?? {})
     return data?.runs[index % PAGE_ROWS]
   }
-  const onVisible = useCallback((from: number, to: number) => {
-    const next = { first: Math.floor(from / PAGE_ROWS), last: Math.floor(to / PAGE_ROWS) }
-    setSight((before) => (before.first === next.first && before.last === next.last ? before : next))
-  }, [])
+  const onVisible = useCallback(
+    (from: number, to: number) => {
+      const next = { filterKey, first: Math.floor(from / PAGE_ROWS), last: Math.floor(to / PAGE_ROWS) }
+      const isSame = (before: typeof next) =>
+        before.filterKey === filterKey && before.first === next.first && before.last === next.last
+      setSight((before) => (isSame(before) ? before : next))
+    },
+    [filterKey],
+  )
   return { head, rowAt, onVisible }
 }
 
