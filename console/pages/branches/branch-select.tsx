@@ -3,7 +3,15 @@ import { api, ok } from '../../api/client.ts'
 import { Select } from '../../design/controls.tsx'
 
 /** Main or an open branch. The empty text is main. */
-export function BranchSelect({ value, onChange }: { value: string; onChange: (branch: string) => void }) {
+export function BranchSelect({
+  value,
+  onChange,
+  isLabelShown = false,
+}: {
+  value: string
+  onChange: (branch: string) => void
+  isLabelShown?: boolean
+}) {
   const { data } = useQuery({
     queryKey: ['branches', 'names'],
     queryFn: () => ok(api.branches.get({ query: { status: 'open' } })),
@@ -13,7 +21,7 @@ export function BranchSelect({ value, onChange }: { value: string; onChange: (br
   return (
     <Select
       label="Branch"
-      isLabelShown={false}
+      isLabelShown={isLabelShown}
       value={value}
       choices={[{ value: '', label: 'main' }, ...known.map((name) => ({ value: name, label: name }))]}
       onChange={onChange}
