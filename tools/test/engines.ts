@@ -47,7 +47,7 @@ export async function judgeByEngines(tally: Tally): Promise<void> {
         )
     }
   await tally.check('the service stops', stop)
-  if (python !== undefined) await judgeSnippets(tally, python)
+  if (python !== undefined) await judgeSnippets(tally, { python, engines: ['duckdb', 'pyiceberg'] })
 }
 
 const namesOf = (tables: JudgedTable[]) => (tables.length === 1 ? tables[0]?.name : `${tables.length} tables`)

@@ -1,7 +1,7 @@
 /** Executes the commands that the console shows for a table, against a service that needs a key and a service that needs none. */
 import { mkdtemp } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { type Engine, snippetOf, warehouseOf } from '../../../console/pages/lake/snippets.ts'
 import { run } from '../run.ts'
 import { startService } from '../service.ts'
@@ -16,16 +16,19 @@ const TABLE = { ns: 'default', layer: 'gold', name: '2024-totals' }
 const SHOWN = 'shown by the snippet'
 const BRANCH = 'snippet-branch'
 
-/** DuckDB and PyIceberg, with and without a key, on main and on a branch. */
-export async function judgeSnippets(tally: Tally, python: string): Promise<void> {
-  tally.heading('Commands that the console shows')
+/** Each engine reads with and without a key, on main and on a branch. `python` has the packages of the engines. */
+export async function judgeSnippets(
+  tally: Tally,
+  { python, engines }: { python: string; engines: readonly Engine[] },
+): Promise<void> {
+  tally.heading(`Commands that the console shows for ${engines.join(' and ')}`)
   const directory = await mkdtemp(join(tmpdir(), 'sluice-snippets-'))
   for (const key of [undefined, KEY])
     await tally.check(`a service ${key ? 'with a key' : 'without keys'} is read`, async () => {
       const service = await startService(key === undefined ? {} : { PLATFORM_API_KEY: key })
       try {
         await makeTable(service.url, key)
-        for (const engine of ['duckdb', 'pyiceberg'] as const)
+        for (const engine of engines)
           for (const branch of ['', BRANCH]) {
             const fault = await faultOf({ python, directory, engine, branch, url: service.url, key })
             if (fault !== undefined) return fault
@@ -47,7 +50,7 @@ async function makeTable(url: string, key: string | undefined) {
 
 interface Shown {
   python: string
-  /** Where DuckDB finds and installs its extensions. */
+  /** Where the engines store files. */
   directory: string
   engine: Engine
   branch: string
@@ -62,8 +65,13 @@ async function faultOf({ python, directory, engine, branch, url, key }: Shown): 
     warehouse: warehouseOf(branch),
     hasKey: key !== undefined,
   })
+  const text = snippet.replace(/\bKEY\b/, String(key))
+  const command = engine === 'spark' ? ['bash', '-c', text] : [python, SCRIPT, engine, text, directory]
   const { code, output } = await run({
-    command: [python, SCRIPT, engine, snippet.replace("'KEY'", `'${key}'`), directory],
+    command,
+    // Spark stores its own files where it starts, and by default opens ports to other machines.
+    cwd: directory,
+    env: { PATH: `${dirname(python)}:${process.env.PATH}`, SPARK_LOCAL_IP: '127.0.0.1' },
     limitMs: LIMIT_MS,
   })
   return code === 0 && output.includes(SHOWN) ? undefined : `${snippet}\n${output}`
