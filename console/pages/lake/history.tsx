@@ -47,7 +47,7 @@ export function History({
               {
                 name: 'Change',
                 isNumeric: true,
-                cell: (state) => `+${state.rows_added ?? '?'} −${state.rows_removed ?? '?'}`,
+                cell: (state) => `+${amount(state.rows_added)} −${amount(state.rows_removed)}`,
               },
               {
                 name: 'By',
@@ -94,3 +94,5 @@ export function History({
     </Card>
   )
 }
+
+const amount = (rows: number | null) => (rows === null ? '?' : count(rows))
