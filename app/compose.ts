@@ -68,7 +68,7 @@ export async function composeService(parts: ServiceParts) {
   const restores = makeRestores({ db, objects, ...lake, clock, newId })
   const services = makePipelineServices(parts, sidecars, restores)
   const { runs, pipelines, references } = services
-  const readers = makeReaders(parts, { sidecars, tokens, pipelines })
+  const readers = makeReaders(parts, { sidecars, tokens, lake, pipelines })
   const streams = await makeStreams(parts, { runs, sidecars })
   const merges = makeMergeService({ sql, newId, gate: readers.gate, resources: ownership?.resources })
   const edition = { ownership, codeVisibility }

@@ -173,6 +173,15 @@ test('runs, their logs, tables, queries and lineage answer as specified', async 
   })
   await ok(request, `GET ${TABLE}`, 200, { at, has: `${table} owner? columns` })
   await ok(request, `GET ${TABLE}/preview`, 200, { at, has: 'columns rows total_rows duration_ms' })
+  await ok(request, `GET ${TABLE}/files`, 200, {
+    at,
+    list: 'files',
+    has: 'path row_count deleted_rows? size_bytes partition',
+  })
+  await ok(request, `GET ${TABLE}/statistics`, 200, {
+    at,
+    has: 'file_count delete_file_count partition_by sort_by columns',
+  })
   await ok(request, `PUT ${TABLE}/metadata`, 200, {
     at,
     data: { description: 'One row', column_descriptions: { a: 'A number' } },

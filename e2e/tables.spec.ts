@@ -65,6 +65,55 @@ test('a table preview has 50 rows unless a limit is given @tables.preview @limit
     expect([limit, await preview({ limit })]).toMatchObject([limit, { total_rows, truncated: true }])
 })
 
+test('files and statistics show how a table is stored @tables.files @tables.statistics', async ({
+  request,
+}) => {
+  const namespace = await newNamespace(request)
+  const settings = '-- @partition_by: [{column: day, transform: month}, {column: kind}]\n'
+  const { name } = await newTable(
+    request,
+    { namespace, layer: 'gold' },
+    `${settings}select range as id, date '2026-01-31' + range::int as day, if(range > 0, 'a/b', null) as kind from range(3)`,
+  )
+  const url = `/api/v1/tables/${namespace}/gold/${name}`
+  const { files, total } = await getJson(request, `${url}/files`)
+  const partition = (month: string, kind: string | null) => [
+    { field: 'day_month', value: month },
+    { field: 'kind', value: kind },
+  ]
+  expect(total).toBe(2)
+  expect(files).toEqual(
+    expect.arrayContaining(
+      [
+        { rows: 1, partition: partition('2026-01', null) },
+        { rows: 2, partition: partition('2026-02', 'a/b') },
+      ].map(({ rows, partition }) => ({
+        path: expect.stringContaining(`_lake/${namespace}/gold/${name}-`),
+        row_count: rows,
+        deleted_rows: 0,
+        size_bytes: expect.any(Number),
+        partition,
+      })),
+    ),
+  )
+  const statistics = await getJson(request, `${url}/statistics`)
+  const column = { null_count: 0, size_bytes: expect.any(Number) }
+  expect(statistics).toEqual({
+    file_count: 2,
+    delete_file_count: 0,
+    partition_by: [
+      { field: 'day_month', column: 'day', transform: 'month' },
+      { field: 'kind', column: 'kind', transform: 'identity' },
+    ],
+    sort_by: [],
+    columns: [
+      { ...column, name: 'id', type: 'BIGINT', min: '0', max: '2' },
+      { ...column, name: 'day', type: 'DATE', min: '2026-01-31', max: '2026-02-02' },
+      { ...column, name: 'kind', type: 'VARCHAR', null_count: 1, min: 'a/b', max: 'a/b' },
+    ],
+  })
+})
+
 test('edited metadata overrides the metadata file and survives later runs @tables.metadata', async ({
   request,
 }) => {

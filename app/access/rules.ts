@@ -417,6 +417,8 @@ export const RULES: Readonly<Record<string, Rule>> = {
   'GET /api/v1/tables': VISIBLE_ONLY,
   [`GET ${T}`]: table('read'),
   [`GET ${T}/preview`]: table('read'),
+  [`GET ${T}/files`]: table('read'),
+  [`GET ${T}/statistics`]: table('read'),
   [`PUT ${T}/metadata`]: table('write'),
   'GET /api/v1/lineage': VISIBLE_ONLY,
 

@@ -10,6 +10,7 @@ import { makeQualityTestService } from '../quality-tests/service.ts'
 import { makeEngineRows } from '../query/engine-rows.ts'
 import { makeQueryService, type QueryService } from '../query/service.ts'
 import { makeTableService } from '../tables/service.ts'
+import type { LakeFiles } from '../tables/table-files.ts'
 import type { ServiceParts } from './parts.ts'
 import type { PipelineServices } from './pipelines.ts'
 import type { Sidecars } from './sidecars.ts'
@@ -30,8 +31,14 @@ export function makeReaders(
   {
     sidecars,
     tokens,
+    lake,
     pipelines,
-  }: { sidecars: Sidecars; tokens: Tokens; pipelines: PipelineServices['pipelines'] },
+  }: {
+    sidecars: Sidecars
+    tokens: Tokens
+    lake: LakeFiles
+    pipelines: PipelineServices['pipelines']
+  },
 ) {
   const { answerBytesMax, metadataStore, publicUrl, lakeRoot } = config
   const engineRows = makeEngineRows()
@@ -72,7 +79,7 @@ export function makeReaders(
   })
   return {
     queries,
-    tables: makeTableService({ sql, objects, queries, metadataStore }),
+    tables: makeTableService({ sql, objects, lake, queries, metadataStore }),
     tests: makeQualityTestService({
       objects,
       pipelines,

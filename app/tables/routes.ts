@@ -9,9 +9,12 @@ import {
   PREVIEW_ROWS,
   PreviewQuery,
   Table,
+  TableFiles,
+  TableFilesQuery,
   TableList,
   TableMetadata,
   TableQuery,
+  TableStatistics,
   TableVersionQuery,
   UpdateTableMetadata,
 } from './schema.ts'
@@ -19,9 +22,13 @@ import type { TableService } from './service.ts'
 
 const tags = ['tables']
 const ROWS = { fallback: PREVIEW_ROWS, max: limits.previewRowsMax }
+const FILE_ERRORS = { 400: ErrorBody, 404: ErrorBody, 409: ErrorBody, 500: ErrorBody, 503: ErrorBody }
 const nameOf = ({ ns, layer, name }: PipelinePath) => ({ namespace: ns, layer, name })
 
 export const tableRoutes = (tables: TableService) =>
+  new Elysia().use(describedTableRoutes(tables)).use(tableFileRoutes(tables))
+
+const describedTableRoutes = (tables: TableService) =>
   new Elysia({ prefix: '/tables' })
     .get(
       '',
@@ -89,3 +96,43 @@ export const tableRoutes = (tables: TableService) =>
           'Changes the given fields; `column_descriptions` replaces all column descriptions. The metadata outlives the table: a new table of the name has it too.',
       },
     })
+
+const tableFileRoutes = (tables: TableService) =>
+  new Elysia({ prefix: '/tables' })
+    .get(
+      '/:ns/:layer/:name/files',
+      async ({ params, query, request, set }) => {
+        const { page, ...list } = await tables.files(nameOf(params), query, await visibleTo(request))
+        setLink(set, request.url, page, list.total)
+        return list
+      },
+      {
+        params: PipelinePath,
+        query: TableFilesQuery,
+        response: { 200: TableFiles, ...FILE_ERRORS },
+        detail: {
+          operationId: 'listTableFiles',
+          summary: 'List the data files of a table',
+          tags,
+          description:
+            'Returns the live data files with their partitions. 409 for a view, which stores no rows.',
+        },
+      },
+    )
+    .get(
+      '/:ns/:layer/:name/statistics',
+      async ({ params, query, request }) =>
+        tables.statistics(nameOf(params), query, await visibleTo(request)),
+      {
+        params: PipelinePath,
+        query: TableVersionQuery,
+        response: { 200: TableStatistics, ...FILE_ERRORS },
+        detail: {
+          operationId: 'getTableStatistics',
+          summary: 'Get the statistics of a table',
+          tags,
+          description:
+            'Returns statistics of each column, summed over the data files, and how new files are partitioned and sorted. Deleted rows of live files count. 409 for a view, which stores no rows.',
+        },
+      },
+    )

@@ -5,7 +5,7 @@ import { invalid } from '../core/errors.ts'
 import { VersionQuery } from '../core/lake-version.ts'
 import { limits } from '../core/limits.ts'
 import { Layer, literals, NamespaceName, nullable, PipelineName } from '../core/names.ts'
-import { numberText, WholeListQuery } from '../core/pagination.ts'
+import { numberText, PageQuery, WholeListQuery } from '../core/pagination.ts'
 
 /** Default number of rows of a preview. */
 export const PREVIEW_ROWS = 50
@@ -54,7 +54,12 @@ export const Table = t.Object(
 export type Table = typeof Table.static
 
 export const TableQuery = t.Composite([
-  t.Object({ namespace: t.Optional(NamespaceName), layer: t.Optional(Layer), ...VersionQuery }),
+  t.Object({
+    namespace: t.Optional(NamespaceName),
+    layer: t.Optional(Layer),
+    search: t.Optional(t.String({ description: 'Part of `namespace.layer.name`', maxLength: 256 })),
+    ...VersionQuery,
+  }),
   WholeListQuery,
 ])
 export type TableQuery = typeof TableQuery.static
@@ -72,6 +77,82 @@ export const PreviewQuery = t.Object({
     }),
   ),
 })
+
+export const TableFilesQuery = t.Composite([TableVersionQuery, PageQuery])
+export type TableFilesQuery = typeof TableFilesQuery.static
+
+const DataFile = t.Object(
+  {
+    path: t.String({
+      description: 'Key in the object store',
+      examples: ['_lake/default/gold/delays-5b1f6c2e/data/0198f0c2.parquet'],
+    }),
+    row_count: t.Integer({ description: 'Rows in the file, deleted rows included' }),
+    deleted_rows: nullable(
+      t.Integer({ description: 'Rows that readers skip; null: only the content of a delete file tells' }),
+    ),
+    size_bytes: t.Integer(),
+    partition: t.Array(
+      t.Object(
+        {
+          field: t.String({ examples: ['day'] }),
+          value: nullable(t.String({ examples: ['2026-03-31'] })),
+        },
+        { title: 'PartitionValue' },
+      ),
+      { description: 'Empty for a file without partitions' },
+    ),
+  },
+  { title: 'DataFile' },
+)
+export type DataFile = typeof DataFile.static
+
+export const TableFiles = t.Object({ files: t.Array(DataFile), total: t.Integer() }, { title: 'TableFiles' })
+export type TableFiles = typeof TableFiles.static
+
+const SourceColumn = nullable(t.String({ description: 'Null: the column was removed' }))
+const Transform = t.String({ examples: ['month'] })
+
+export const TableStatistics = t.Object(
+  {
+    file_count: t.Integer(),
+    delete_file_count: t.Integer({ description: 'Delete files and deletion vectors' }),
+    partition_by: t.Array(
+      t.Object(
+        { field: t.String(), column: SourceColumn, transform: Transform },
+        { title: 'PartitionField' },
+      ),
+      { description: 'Partition spec of new files' },
+    ),
+    sort_by: t.Array(
+      t.Object(
+        {
+          column: SourceColumn,
+          transform: Transform,
+          direction: literals(['asc', 'desc']),
+          null_order: literals(['nulls-first', 'nulls-last']),
+        },
+        { title: 'SortField' },
+      ),
+      { description: 'Sort order of new files' },
+    ),
+    columns: t.Array(
+      t.Object(
+        {
+          name: t.String(),
+          type: t.String({ description: 'Type name of DuckDB', examples: ['DECIMAL(14,2)'] }),
+          null_count: nullable(t.Integer()),
+          min: nullable(t.String({ description: 'At most the smallest value: writers cut long texts' })),
+          max: nullable(t.String({ description: 'At least the largest value: writers cut long texts' })),
+          size_bytes: nullable(t.Integer({ description: 'Compressed size' })),
+        },
+        { title: 'ColumnStatistics', description: 'A null value is unknown' },
+      ),
+    ),
+  },
+  { title: 'TableStatistics' },
+)
+export type TableStatistics = typeof TableStatistics.static
 
 const Description = t.String({ maxLength: limits.textCharacters, examples: ['Delays by route and hour'] })
 const ColumnDescriptions = t.Record(t.String(), t.String({ maxLength: limits.textCharacters }), {

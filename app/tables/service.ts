@@ -3,7 +3,7 @@ import { type TableName, tableKey } from '../../lake/pipeline/names.ts'
 import { quoteIdentifier } from '../../lake/quote.ts'
 import { readableView, type View } from '../catalog/views.ts'
 import { EVERYTHING, type Visible } from '../core/access.ts'
-import { notFound, unavailable } from '../core/errors.ts'
+import { failedPrecondition, notFound, unavailable } from '../core/errors.ts'
 import type { LakeVersion } from '../core/lake-version.ts'
 import { limits } from '../core/limits.ts'
 import { type Page, pageOf } from '../core/pagination.ts'
@@ -13,8 +13,10 @@ import { type MetaFile, readMetaFile } from './meta-file.ts'
 import {
   columnDescriptionsOf,
   type Table,
+  type TableFilesQuery,
   type TableMetadata,
   type TableQuery,
+  type TableStatistics,
   type UpdateTableMetadata,
 } from './schema.ts'
 import {
@@ -26,10 +28,12 @@ import {
   storeMetadata,
   tableAt,
 } from './store.ts'
+import { type LakeFiles, makeTableFiles } from './table-files.ts'
 
 export interface TableDeps {
   sql: Sql
   objects: ObjectStore
+  lake: LakeFiles
   queries: QueryService
   /** Whether users' descriptions of tables are stored; false with METADATA=off. */
   metadataStore: boolean
@@ -38,7 +42,9 @@ export interface TableDeps {
 export type TableService = ReturnType<typeof makeTableService>
 
 /** Every operation needs a query service, because a table is shown only when it can be read (specification: Errors). */
-export function makeTableService({ sql, objects, queries, metadataStore }: TableDeps) {
+export function makeTableService({ sql, objects, lake, queries, metadataStore }: TableDeps) {
+  const tableFiles = makeTableFiles(lake)
+
   const storedOf = async (tables: readonly TableName[]): Promise<(StoredMetadata | null)[]> =>
     metadataStore ? metadataOf(sql, tables) : tables.map(() => null)
 
@@ -52,12 +58,21 @@ export function makeTableService({ sql, objects, queries, metadataStore }: Table
     return table
   }
 
+  /** The location of the metadata of a table's state. Throws 409 for a view. */
+  async function stateOf(name: TableName, version: LakeVersion, visible: Visible): Promise<string> {
+    await queries.requireAvailable()
+    const { kind, metadataLocation } = await existing(name, version, visible)
+    if (kind === 'view')
+      throw failedPrecondition(`files of view ${tableKey(name)} not listed: a view stores no rows`)
+    return metadataLocation
+  }
+
   return {
     /** Lists the tables that the caller sees. */
-    async list({ namespace, layer, ...query }: TableQuery, visible = EVERYTHING) {
+    async list({ namespace, layer, search, ...query }: TableQuery, visible = EVERYTHING) {
       await queries.requireAvailable()
       const page: Page = pageOf(query, limits.listCap)
-      const filter = { namespace, layer, visible, view: await viewAt(query, visible) }
+      const filter = { namespace, layer, search, visible, view: await viewAt(query, visible) }
       const [tables, total] = await Promise.all([listedTables(sql, filter, page), countTables(sql, filter)])
       const stored = await storedOf(tables)
       const descriptions = await inTurns(tables, async (table, index) =>
@@ -95,6 +110,15 @@ export function makeTableService({ sql, objects, queries, metadataStore }: Table
       const path = [name.namespace, name.layer, name.name].map(quoteIdentifier).join('.')
       const { branch, as_of } = version
       return queries.run({ sql: `SELECT * FROM ${path}`, limit, branch, as_of }, signal, visible)
+    },
+
+    async files(name: TableName, query: TableFilesQuery, visible = EVERYTHING) {
+      const page = pageOf(query)
+      return { page, ...(await tableFiles.page(await stateOf(name, query, visible), page)) }
+    },
+
+    async statistics(name: TableName, version: LakeVersion, visible = EVERYTHING): Promise<TableStatistics> {
+      return tableFiles.statistics(await stateOf(name, version, visible))
     },
 
     async describe(name: TableName, change: UpdateTableMetadata): Promise<TableMetadata> {

@@ -20,7 +20,14 @@ const STORED = pick(alias(tableMetadata, 'stored'), 'description', 'owner', 'col
 export type StoredMetadata = RowOf<typeof STORED>
 
 /** Filters the tables of a version that the caller sees. A null `view` is main as it is now. */
-export type TableFilter = { namespace?: string; layer?: string; visible: Visible; view: View | null }
+export interface TableFilter {
+  namespace?: string
+  layer?: string
+  /** Part of `namespace.layer.name`. */
+  search?: string
+  visible: Visible
+  view: View | null
+}
 
 /** Ordered by name. */
 export const listedTables = (sql: Sql, filter: TableFilter, page: Page) => select(sql, LISTED)`
@@ -36,18 +43,19 @@ export async function countTables(sql: Sql, filter: TableFilter): Promise<number
   ).total
 }
 
-/** A table of a version with its columns; null when it does not exist. */
+/** A table of a version with its columns and its metadata file; null when it does not exist. */
 export async function tableAt(sql: Sql, { namespace, layer, name }: TableName, view: View | null) {
-  const [row] = await select(sql, { ...LISTED, columns: content.columns })`
+  const [row] = await select(sql, { ...LISTED, ...pick(content, 'columns', 'metadataLocation') })`
     from (${entriesOf(sql, view)}) entry join lake_content content on content.id = entry.content_id
     where entry.namespace = ${namespace} and entry.layer = ${layer} and entry.name = ${name}`
   return row ?? null
 }
 
-const isListed = (sql: Sql, { namespace, layer, visible }: TableFilter) => sql`
+const isListed = (sql: Sql, { namespace, layer, search, visible }: TableFilter) => sql`
   true
   ${namespace === undefined ? sql`` : sql`and entry.namespace = ${namespace}`}
   ${layer === undefined ? sql`` : sql`and entry.layer = ${layer}`}
+  ${search === undefined ? sql`` : sql`and position(${search.toLowerCase()} in concat_ws('.', entry.namespace, entry.layer, entry.name)) > 0`}
   ${andVisibleTable(sql, visible)}`
 
 /** Stored metadata of these tables, in their order; null for a table without any. */

@@ -2,6 +2,8 @@ import { beforeAll, beforeEach, describe, expect, setDefaultTimeout, test } from
 import { startTestQueries } from '../../sidecars/query/testing.ts'
 import { testAccess } from '../../sidecars/rpc/testing.ts'
 import { duringTests } from '../../tools/test/during.ts'
+import { makeLakeReader } from '../catalog/lake-reader.ts'
+import { makeMetadataFiles } from '../catalog/metadata-files.ts'
 import { openTestBranch } from '../catalog/test-rows.ts'
 import { systemClock } from '../core/clock.ts'
 import { newId } from '../core/ids.ts'
@@ -35,7 +37,10 @@ const poolAt = (url: string) =>
 function appWith(services: Pool<QueryClient>, metadataStore = true) {
   const { sql, tokens, objects, url: publicUrl } = queries.catalog
   const service = makeQueryService({ sql, tokens, clock: systemClock, newId, publicUrl, services })
-  return testApp({ api: [tableRoutes(makeTableService({ sql, objects, queries: service, metadataStore }))] })
+  const lake = { files: makeMetadataFiles({ objects, newId }), reader: makeLakeReader(objects) }
+  return testApp({
+    api: [tableRoutes(makeTableService({ sql, objects, lake, queries: service, metadataStore }))],
+  })
 }
 const call = (method: string, path: string, body?: object, at: App = app) =>
   requestTo(at, method, `/api/v1/tables${path}`, body)
@@ -63,6 +68,15 @@ describe('lists of tables', () => {
     expect(page.headers.get('link')).toContain('offset=2')
     const list = (await page.json()) as List
     expect([names(list), list.total]).toEqual([['default.flights'], 3])
+  })
+
+  test.each([
+    ['crew', ['ops.crews']],
+    ['SILVER.f', ['default.flights']],
+    ['%', []],
+  ])('a search for %s matches a part of the full name', async (search, found) => {
+    const list = await jsonOf<List>(call('GET', `?search=${encodeURIComponent(search)}`))
+    expect([names(list), list.total]).toEqual([found, found.length])
   })
 
   test.each(['?layer=platinum', '?namespace=Not%20A%20Name'])('a list with %s is refused', async (search) => {
@@ -128,4 +142,115 @@ test('tables, a table and its rows are those of the named version', async () => 
   expect((await call('GET', '/ops/gold/later')).status).toBe(200)
   expect((await call('GET', '?branch=dev&as_of=0')).status).toBe(400)
   expect((await call('GET', '?branch=absent')).status).toBe(404)
+})
+
+describe('files and statistics of tables', () => {
+  interface Files {
+    files: {
+      path: string
+      row_count: number
+      deleted_rows: number | null
+      size_bytes: number
+      partition: object[]
+    }[]
+    total: number
+  }
+  const TYPED = `
+    select i as id, case when i > 1 then 'word ' || i end as word, i / 4 as share, i::decimal(9, 2) as price,
+      date '2026-03-31' - i::int as day, {a: i} as nested, null::int as nothing
+    from range(RANGE) t(i)`
+  const typed = (from: number, to: number) => TYPED.replace('RANGE', `${from}, ${to}`)
+
+  beforeAll(async () => {
+    await queries.table('parts.gold.typed', typed(0, 3))
+    for (const from of [3, 5, 9]) await queries.table('parts.gold.typed', typed(from, from + 4), 'append')
+    await queries.table('parts.gold.seen', 'select 1 as a')
+    await queries.catalog.sql`update lake_content set kind = 'view' where id in (
+      select content_id from main_entry where namespace = 'parts' and name = 'seen')`
+  })
+
+  test('the files of a table are listed in pages', async () => {
+    const all = await jsonOf<Files>(call('GET', '/parts/gold/typed/files'))
+    expect([all.total, all.files.map((file) => file.row_count).toSorted()]).toEqual([4, [3, 4, 4, 4]])
+    const [first] = all.files
+    expect(first).toEqual({
+      path: expect.stringMatching(/^_lake\/parts\/gold\/typed-\w{8}\/data\/[\w-]+\.parquet$/),
+      row_count: expect.any(Number),
+      deleted_rows: 0,
+      size_bytes: expect.any(Number),
+      partition: [],
+    })
+    expect((await queries.catalog.objects.head(first?.path ?? ''))?.size).toBe(first?.size_bytes)
+    const pages: Files['files'] = []
+    for (const offset of [0, 1, 2, 3, 4]) {
+      const page = await jsonOf<Files>(call('GET', `/parts/gold/typed/files?limit=1&offset=${offset}`))
+      expect(page.total).toBe(4)
+      pages.push(...page.files)
+    }
+    expect(pages).toEqual(all.files)
+    const link = (await call('GET', '/parts/gold/typed/files?limit=3')).headers.get('link')
+    expect(link).toContain('offset=3')
+  })
+
+  test('the statistics of columns are summed over the files', async () => {
+    const { columns, ...layout } = await jsonOf<{ columns: { size_bytes: number }[] }>(
+      call('GET', '/parts/gold/typed/statistics'),
+    )
+    expect(layout).toEqual({ file_count: 4, delete_file_count: 0, partition_by: [], sort_by: [] })
+    const column = (
+      name: string,
+      type: string,
+      nulls: number | null,
+      min: string | null,
+      max: string | null,
+    ) => ({
+      name,
+      type,
+      null_count: nulls,
+      min,
+      max,
+      size_bytes: expect.any(Number),
+    })
+    expect(columns).toEqual([
+      column('id', 'BIGINT', 0, '0', '12'),
+      column('word', 'VARCHAR', 2, 'word 10', 'word 9'),
+      column('share', 'DOUBLE', 0, '0', '3'),
+      column('price', 'DECIMAL(9,2)', 0, '0.00', '12.00'),
+      column('day', 'DATE', 0, '2026-03-19', '2026-03-31'),
+      column('nested', 'STRUCT(a BIGINT)', null, null, null),
+      column('nothing', 'INTEGER', 15, null, null),
+    ])
+    expect(columns.every(({ size_bytes }) => size_bytes > 0)).toBe(true)
+  })
+
+  test('the answers are those of the named version', async () => {
+    const { sql } = queries.catalog
+    const [main] = await sql`select number from lake_ref where name = 'main'`
+    const attempt = await queries.catalog.attempt({ namespace: 'parts', layer: 'gold', name: 'typed' })
+    const { commit } = await attempt.deletePositions([0])
+    expect(await queries.catalog.merge(attempt, commit)).toBe('merged')
+    const { files } = await jsonOf<Files>(call('GET', '/parts/gold/typed/files'))
+    // The paths in the delete file are cut, so that they match every data file.
+    expect(files.map((file) => file.deleted_rows)).toEqual([null, null, null, null])
+    const [before, after] = [`?as_of=${main?.number}`, ''].map((version) =>
+      jsonOf<{ delete_file_count: number }>(call('GET', `/parts/gold/typed/statistics${version}`)),
+    )
+    expect([(await before)?.delete_file_count, (await after)?.delete_file_count]).toEqual([0, 1])
+  })
+
+  test.each(['files', 'statistics'])('the %s of a view or of no table are refused', async (part) => {
+    const view = await call('GET', `/parts/gold/seen/${part}`)
+    expect([view.status, await view.json()]).toMatchObject([409, { error: { code: 'FAILED_PRECONDITION' } }])
+    for (const [path, status] of [
+      ['/parts/gold/absent/', 404],
+      ['/parts/gold/typed/absent', 404],
+      [`/parts/gold/typed/${part}?branch=absent`, 404],
+      [`/parts/gold/typed/${part}?branch=main&as_of=1`, 400],
+      [`/parts/gold/typed/${part}?as_of=`, 400],
+    ] as const)
+      expect([path, (await call('GET', path.endsWith('/') ? path + part : path)).status]).toEqual([
+        path,
+        status,
+      ])
+  })
 })

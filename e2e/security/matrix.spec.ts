@@ -206,6 +206,8 @@ const ROUTES: Record<string, MatrixRequest> = {
   // Without a query service, a permitted caller gets 500 for a table.
   [`GET ${T}`]: { expected: thing('read') },
   [`GET ${T}/preview`]: { expected: thing('read') },
+  [`GET ${T}/files`]: { expected: thing('read') },
+  [`GET ${T}/statistics`]: { expected: thing('read') },
   [`PUT ${T}/metadata`]: { expected: thing('write'), body: () => ({ description: 'x' }), isAbsent: true },
   'GET /api/v1/lineage': { expected: 'anybody' },
   'GET /api/v1/inspector/machines': { expected: 'anybody' },

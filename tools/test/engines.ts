@@ -3,6 +3,7 @@
  * computes with the pipeline's query.
  */
 import { judge } from './engines/judge.ts'
+import { judgeSnippets } from './engines/snippets.ts'
 import { type Engine, type JudgedTable, makeTable, readableBy, TABLES } from './engines/tables.ts'
 import { pythonWith } from './python.ts'
 import { startService } from './service.ts'
@@ -46,6 +47,7 @@ export async function judgeByEngines(tally: Tally): Promise<void> {
         )
     }
   await tally.check('the service stops', stop)
+  if (python !== undefined) await judgeSnippets(tally, { python, engines: ['duckdb', 'pyiceberg'] })
 }
 
 const namesOf = (tables: JudgedTable[]) => (tables.length === 1 ? tables[0]?.name : `${tables.length} tables`)

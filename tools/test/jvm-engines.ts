@@ -6,6 +6,7 @@ import { judgeForeignWrites } from './engines/foreign-writes.ts'
 import { judgeIncrementalReads } from './engines/incremental.ts'
 import { judge } from './engines/judge.ts'
 import { hadoopForS3, javaOf, pythonWithEngines, sparkJars } from './engines/jvm.ts'
+import { judgeSnippets } from './engines/snippets.ts'
 import { type SparkConnect, startSparkConnect } from './engines/spark-connect.ts'
 import { CORPUS } from './engines/spark-corpus.ts'
 import { judgeDemo } from './engines/spark-demo.ts'
@@ -99,6 +100,7 @@ await inScratch(async () => {
   }
   await tally.check('the service stops', async () => service?.stop())
   await trino?.stop()
+  if (jars.length > 0) await judgeSnippets(tally, { python, engines: ['spark'] })
   if (jars.length > 0) await judgeSparkConnect(tally, python, jars)
   return tally.conclude()
 })

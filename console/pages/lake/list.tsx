@@ -2,96 +2,144 @@ import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { api, LAYERS, ok } from '../../api/client.ts'
 import { SLOW_MS } from '../../api/queries.ts'
-import { SearchField, Select } from '../../design/controls.tsx'
+import { Button, SearchField, Select } from '../../design/controls.tsx'
 import { bytes, count } from '../../design/format.ts'
 import { Loaded } from '../../design/loaded.tsx'
 import { Layer, Tag } from '../../design/status.tsx'
 import { Card, Empty, Page } from '../../design/surfaces.tsx'
-import { Table } from '../../design/table.tsx'
-import { useFilters } from '../../shell/filters.ts'
+import { Pager, Table } from '../../design/table.tsx'
+import { type Filters, useFilters } from '../../shell/filters.ts'
 import { BranchSelect } from '../branches/branch-select.tsx'
+import { AsOfField } from './as-of-field.tsx'
+import { type Version, versionIn } from './table-query.ts'
 
-/** Rows of the table. A search finds the others. */
-const ROWS_SHOWN = 500
+const PAGE_ROWS = 50
 
-/** All tables and views of main or of a branch. */
+const NAMES = ['search', 'namespace', 'layer', 'branch', 'as_of', 'offset'] as const
+const NONE: Filters = Object.fromEntries(NAMES.map((name) => [name, '']))
+
+/** The tables and views of main, of a branch, or of main as of a point. All filters are in the address. */
 export default function LakeList() {
   const [filters, change] = useFilters()
-  const { search = '', branch = '' } = filters
+  const { search, namespace } = filters
   const layer = LAYERS.find((each) => each === filters.layer)
+  const version = versionIn(filters)
+  const offset = Number(filters.offset ?? 0)
   const query = useQuery({
-    queryKey: ['tables', 'list', layer, branch],
-    queryFn: () => ok(api.tables.get({ query: { ...(layer && { layer }), ...(branch && { branch }) } })),
+    queryKey: ['tables', 'list', search, namespace, layer, version, offset],
+    queryFn: () =>
+      ok(
+        api.tables.get({
+          query: {
+            ...(search && { search }),
+            ...(namespace && { namespace }),
+            ...(layer && { layer }),
+            ...version,
+            limit: String(PAGE_ROWS),
+            offset: String(offset),
+          },
+        }),
+      ),
     refetchInterval: SLOW_MS,
     placeholderData: (before) => before,
   })
+  const isFiltered = Boolean(search || namespace || layer)
   return (
     <Page title="Lake" subtitle="Iceberg tables that runs and other engines write.">
-      <Card
-        isFlush
-        actions={
-          <>
-            <SearchField
-              label="Search tables"
-              value={search}
-              onChange={(value) => change({ search: value })}
-            />
-            <Select
-              label="Layer"
-              isLabelShown={false}
-              value={layer ?? ''}
-              choices={[
-                { value: '', label: 'All layers' },
-                ...LAYERS.map((value) => ({ value, label: value })),
-              ]}
-              onChange={(value) => change({ layer: value })}
-            />
-            <BranchSelect value={branch} onChange={(value) => change({ branch: value })} />
-          </>
-        }
-      >
+      <Card isFlush>
+        <LakeFilters filters={filters} change={(changes) => change({ offset: '', ...changes })} />
         <Loaded query={query}>
-          {({ tables }) => {
-            const found = tables.filter(({ namespace, layer, name }) =>
-              `${namespace}.${layer}.${name}`.includes(search.toLowerCase()),
+          {({ tables, total }) =>
+            tables.length === 0 ? (
+              <Empty
+                icon="lake"
+                title={isFiltered || total > 0 ? 'No table matches these filters' : 'No table yet'}
+                actions={isFiltered && <Button onClick={() => change(NONE)}>Clear the filters</Button>}
+              >
+                A table appears with the first successful run of its pipeline.
+              </Empty>
+            ) : (
+              <>
+                <Tables tables={tables} version={version} />
+                <Pager
+                  offset={offset}
+                  limit={PAGE_ROWS}
+                  total={total}
+                  onOffset={(next) => change({ offset: next === 0 ? '' : String(next) })}
+                />
+              </>
             )
-            if (found.length === 0)
-              return (
-                <Empty icon="lake" title={search ? 'No table has this name' : 'No table yet'}>
-                  A table appears with the first successful run of its pipeline.
-                </Empty>
-              )
-            return (
-              <Table
-                label="Tables"
-                rows={found.slice(0, ROWS_SHOWN)}
-                keyOf={(table) => `${table.namespace}.${table.layer}.${table.name}`}
-                columns={[
-                  { name: 'Layer', cell: (table) => <Layer layer={table.layer} /> },
-                  {
-                    name: 'Table',
-                    cell: (table) => (
-                      <>
-                        <Link
-                          to="/lake/$ns/$layer/$name"
-                          params={{ ns: table.namespace, layer: table.layer, name: table.name }}
-                          search={branch ? { branch } : {}}
-                        >
-                          {table.namespace}.{table.layer}.{table.name}
-                        </Link>{' '}
-                        {table.kind === 'view' && <Tag>view</Tag>}
-                        {table.description && <div className="muted">{table.description}</div>}
-                      </>
-                    ),
-                  },
-                  { name: 'Rows', isNumeric: true, cell: (table) => count(table.row_count) },
-                  { name: 'Size', isNumeric: true, cell: (table) => bytes(table.size_bytes) },
-                ]}
-              />
-            )
-          }}
+          }
         </Loaded>
       </Card>
     </Page>
+  )
+}
+
+function LakeFilters({ filters, change }: { filters: Filters; change: (changes: Filters) => void }) {
+  const namespaces = useQuery({
+    queryKey: ['namespaces'],
+    queryFn: () => ok(api.namespaces.get({ query: {} })),
+  })
+  const { search = '', namespace = '', layer = '', branch = '', as_of: asOf = '' } = filters
+  const names = (namespaces.data?.namespaces ?? []).map(({ name }) => name)
+  // A namespace of the address may be unknown, or not loaded yet.
+  const known = namespace === '' || names.includes(namespace) ? names : [namespace, ...names]
+  return (
+    <div className="lake-filters">
+      <SearchField label="Search tables" value={search} onChange={(value) => change({ search: value })} />
+      <Select
+        label="Namespace"
+        value={namespace}
+        choices={[{ value: '', label: 'all' }, ...known.map((name) => ({ value: name, label: name }))]}
+        onChange={(value) => change({ namespace: value })}
+      />
+      <Select
+        label="Layer"
+        value={layer}
+        choices={[{ value: '', label: 'all' }, ...LAYERS.map((value) => ({ value, label: value }))]}
+        onChange={(value) => change({ layer: value })}
+      />
+      <BranchSelect isLabelShown value={branch} onChange={(value) => change({ branch: value, as_of: '' })} />
+      <AsOfField key={asOf} value={asOf} onChange={(value) => change({ as_of: value, branch: '' })} />
+    </div>
+  )
+}
+
+const listed = () => ok(api.tables.get({ query: {} }))
+type Listed = Awaited<ReturnType<typeof listed>>['tables'][number]
+
+function Tables({ tables, version }: { tables: readonly Listed[]; version: Version }) {
+  return (
+    <Table
+      label="Tables"
+      rows={tables}
+      keyOf={({ namespace, layer, name }) => `${namespace}.${layer}.${name}`}
+      columns={[
+        { name: 'Layer', cell: ({ layer }) => <Layer layer={layer} /> },
+        {
+          name: 'Table',
+          cell: ({ namespace: ns, layer, name, kind, description }) => (
+            <>
+              <Link to="/lake/$ns/$layer/$name" params={{ ns, layer, name }} search={version}>
+                {ns}.{layer}.{name}
+              </Link>{' '}
+              {kind === 'view' && <Tag>view</Tag>}
+              {description && <div className="muted">{description}</div>}
+            </>
+          ),
+        },
+        {
+          name: 'Rows',
+          isNumeric: true,
+          cell: ({ kind, row_count: rows }) => (kind === 'view' ? '–' : count(rows)),
+        },
+        {
+          name: 'Size',
+          isNumeric: true,
+          cell: ({ kind, size_bytes: size }) => (kind === 'view' ? '–' : bytes(size)),
+        },
+      ]}
+    />
   )
 }

@@ -38,6 +38,16 @@ export interface RowDeletes {
   readonly files: readonly DeleteFile[]
 }
 
+/**
+ * The number of deleted rows of a data file. Null: only the content of a delete file tells, because it may name a row twice or
+ * name rows of other data files.
+ */
+export function deletedRowsOf(deletes: RowDeletes | undefined): number | null {
+  const [first, ...others] = deletes?.files ?? []
+  if (first === undefined) return 0
+  return first.vector !== undefined && others.length === 0 ? first.recordCount : null
+}
+
 /** An entry of a manifest, with the partition spec of the manifest. */
 export interface SpecEntry {
   readonly specId: number

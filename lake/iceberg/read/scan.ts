@@ -122,6 +122,26 @@ export async function liveManifestsOf(
   }
 }
 
+/**
+ * The data manifests with the live files from `offset` to `offset + limit`, and the number of live files before these manifests.
+ * Manifests state how many files they have, so the others need not be read.
+ */
+export function manifestsOfPage(
+  data: readonly ManifestFile[],
+  { offset, limit }: { offset: number; limit: number },
+): { manifests: ManifestFile[]; filesBefore: number } {
+  const manifests: ManifestFile[] = []
+  let filesBefore = 0
+  let end = 0
+  for (const manifest of data) {
+    const start = end
+    end += liveFiles(manifest)
+    if (end <= offset) filesBefore = end
+    else if (start < offset + limit) manifests.push(manifest)
+  }
+  return { manifests, filesBefore }
+}
+
 /** A live data file with its manifest and its partition spec. */
 export interface TableFile {
   /** The location of the file's manifest. */

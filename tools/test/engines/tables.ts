@@ -123,16 +123,18 @@ export async function makeTable(url: string, { name, versions, settings = '' }: 
 }
 
 /** Publishes this content of the pipeline and waits until its run has succeeded. */
-export async function runWith(url: string, name: string, content: string): Promise<void> {
-  await call(url, 'PUT', `/files/default/pipelines/gold/${name}/pipeline.sql`, { content })
-  await call(url, 'POST', `/pipelines/default/gold/${name}/publish`, {})
-  const { run_id: id } = await call(url, 'POST', '/runs', {
-    namespace: 'default',
-    layer: 'gold',
-    pipeline: name,
-  })
+export async function runWith(
+  url: string,
+  name: string,
+  content: string,
+  headers: Record<string, string> = {},
+): Promise<void> {
+  const send = (method: string, path: string, body?: object) => call(url, method, path, body, headers)
+  await send('PUT', `/files/default/pipelines/gold/${name}/pipeline.sql`, { content })
+  await send('POST', `/pipelines/default/gold/${name}/publish`, {})
+  const { run_id: id } = await send('POST', '/runs', { namespace: 'default', layer: 'gold', pipeline: name })
   const ended = await until(
-    () => call(url, 'GET', `/runs/${id}`),
+    () => send('GET', `/runs/${id}`),
     ({ status }) => ['success', 'failed', 'cancelled'].includes(status),
   )
   if (ended.status !== 'success')
@@ -140,10 +142,16 @@ export async function runWith(url: string, name: string, content: string): Promi
 }
 
 /** The answer of one call of the API. Throws for every status but 2xx. */
-export async function call(url: string, method: string, path: string, body?: object) {
+export async function call(
+  url: string,
+  method: string,
+  path: string,
+  body?: object,
+  headers: Record<string, string> = {},
+) {
   const answer = await fetch(`${url}/api/v1${path}`, {
     method,
-    headers: { 'content-type': 'application/json' },
+    headers: { 'content-type': 'application/json', ...headers },
     ...(body && { body: JSON.stringify(body) }),
   })
   if (!answer.ok) throw new Error(`${method} ${path}: ${answer.status} ${await answer.text()}`)

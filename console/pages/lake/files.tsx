@@ -1,0 +1,96 @@
+import { useQuery } from '@tanstack/react-query'
+import { ok } from '../../api/client.ts'
+import { bytes, count } from '../../design/format.ts'
+import { Loaded } from '../../design/loaded.tsx'
+import { Tag } from '../../design/status.tsx'
+import { Card, Empty } from '../../design/surfaces.tsx'
+import { type Column, Pager, Table } from '../../design/table.tsx'
+import { useFilters } from '../../shell/filters.ts'
+import type { TableAt } from './snippets.ts'
+import { tableAt, type Version } from './table-query.ts'
+
+const PAGE_ROWS = 20
+
+/** The live data files of the table, with their partitions. */
+export function Files({ at, version, isView }: { at: TableAt; version: Version; isView: boolean }) {
+  const [filters, change] = useFilters()
+  const offset = Number(filters.offset ?? 0)
+  const query = useQuery({
+    queryKey: ['tables', at.ns, at.layer, at.name, 'files', version, offset],
+    queryFn: filesQuery(at, version, offset),
+    placeholderData: (before) => before,
+    enabled: !isView,
+  })
+  if (isView)
+    return (
+      <Card title="Files">
+        <Empty icon="lake" title="A view stores no rows">
+          Its rows come from the tables that it reads, at the time of each query.
+        </Empty>
+      </Card>
+    )
+  return (
+    <Card title="Files" isFlush>
+      <Loaded query={query}>
+        {({ files, total }) =>
+          total === 0 ? (
+            <Empty icon="lake" title="The table has no data file">
+              The first rows that a run or another engine writes make the first file.
+            </Empty>
+          ) : (
+            <>
+              <Table label="Data files" rows={files} keyOf={({ path }) => path} columns={columnsOf(files)} />
+              <Pager
+                offset={offset}
+                limit={PAGE_ROWS}
+                total={total}
+                onOffset={(next) => change({ offset: next === 0 ? '' : String(next) })}
+              />
+            </>
+          )
+        }
+      </Loaded>
+    </Card>
+  )
+}
+
+const filesQuery = (at: TableAt, version: Version, offset: number) => () =>
+  ok(tableAt(at).files.get({ query: { ...version, limit: String(PAGE_ROWS), offset: String(offset) } }))
+type DataFile = Awaited<ReturnType<ReturnType<typeof filesQuery>>>['files'][number]
+
+function columnsOf(files: readonly DataFile[]): Column<DataFile>[] {
+  const hasPartitions = files.some(({ partition }) => partition.length > 0)
+  const hasDeletes = files.some(({ deleted_rows: deleted }) => deleted !== 0)
+  const partition: Column<DataFile> = {
+    name: 'Partition',
+    cell: ({ partition: values }) => (
+      <span className="row">
+        {values.map(({ field, value }) => (
+          <Tag key={field}>
+            {field} = {value ?? <i>NULL</i>}
+          </Tag>
+        ))}
+      </span>
+    ),
+  }
+  const deletes: Column<DataFile> = {
+    name: 'Deleted rows',
+    isNumeric: true,
+    cell: ({ deleted_rows: deleted }) =>
+      deleted === null ? <span title="Only the delete files tell the number">some</span> : count(deleted),
+  }
+  return [
+    {
+      name: 'File',
+      cell: ({ path }) => (
+        <code className="file-name" title={path}>
+          {path.slice(path.lastIndexOf('/') + 1)}
+        </code>
+      ),
+    },
+    ...(hasPartitions ? [partition] : []),
+    { name: 'Rows', isNumeric: true, cell: ({ row_count: rows }) => count(rows) },
+    ...(hasDeletes ? [deletes] : []),
+    { name: 'Size', isNumeric: true, cell: ({ size_bytes: size }) => bytes(size) },
+  ]
+}
