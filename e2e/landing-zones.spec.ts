@@ -179,9 +179,7 @@ test('the schema of a zone shows detected columns, rows and differences @zones.s
   await expectError(await request.get(`${url}/schema`, { params: { file_id: noFile } }), 404)
 })
 
-test('files that cannot be read together are 400 with the file and the reason @zones.schema.400', async ({
-  request,
-}) => {
+test('files that cannot be read together are 400 with the reason @zones.schema.400', async ({ request }) => {
   const { url, upload } = await newZone(request)
   const good = await upload('good.parquet', 'no parquet')
   await expectError(

@@ -1,4 +1,4 @@
-// What a zone contains, and which runs have read its files.
+// The contents of a zone, and the runs that read its files.
 import { Elysia } from 'elysia'
 import { ErrorBody } from '../core/names.ts'
 import { pageOf, setLink } from '../core/pagination.ts'

@@ -56,7 +56,7 @@ export function Files({
                     cell: ({ id, filename }) => (
                       <button
                         type="button"
-                        className="link"
+                        className="link long-name"
                         title="Show its columns and first rows"
                         onClick={() => open('schema', id)}
                       >
@@ -78,6 +78,7 @@ export function Files({
                     cell: (file) => (
                       <Menu
                         label={`Actions for ${file.filename}`}
+                        size="small"
                         items={[
                           { label: 'Show its rows', icon: 'query', onSelect: () => open('schema', file.id) },
                           {

@@ -81,7 +81,11 @@ export function Reads({ at, open }: { at: ZoneAt; open: (tab: string, file?: str
                   {
                     name: 'Pipeline',
                     cell: ({ namespace: ns, layer, pipeline: name }) => (
-                      <Link to="/pipelines/$ns/$layer/$name" params={{ ns, layer, name }}>
+                      <Link
+                        className="long-name"
+                        to="/pipelines/$ns/$layer/$name"
+                        params={{ ns, layer, name }}
+                      >
                         {ns}.{layer}.{name}
                       </Link>
                     ),
@@ -116,7 +120,7 @@ function FileOf({ read, open }: { read: Read; open: (tab: string, file?: string)
   return (
     <button
       type="button"
-      className="link"
+      className="link long-name"
       title="Show its columns and first rows"
       onClick={() => open('schema', read.file_id)}
     >

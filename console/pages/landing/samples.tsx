@@ -48,7 +48,7 @@ export function Samples({ at, zone }: { at: ZoneAt; zone: Zone }) {
                 rows={files}
                 keyOf={({ path }) => path}
                 columns={[
-                  { name: 'Sample', cell: ({ path }) => nameOf(path) },
+                  { name: 'Sample', cell: ({ path }) => <span className="long-name">{nameOf(path)}</span> },
                   { name: 'Size', isNumeric: true, cell: ({ size }) => bytes(size) },
                   { name: 'Changed', cell: ({ modified }) => <Time at={modified} /> },
                   {

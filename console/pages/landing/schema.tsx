@@ -142,12 +142,6 @@ function Comparison({ schema, onUse }: { schema: DetectedSchema; onUse: (text: s
           keyOf={({ key }) => key}
           columns={[
             { name: 'Column', cell: ({ name }) => <b className="column-name">{name}</b> },
-            ...(columns.length > 0
-              ? [{ name: 'Detected type', cell: ({ detected: type }: ComparedRow) => typeText(type) }]
-              : []),
-            ...(expected !== null
-              ? [{ name: 'Expected type', cell: ({ expected: type }: ComparedRow) => typeText(type) }]
-              : []),
             ...(expected !== null && columns.length > 0
               ? [
                   {
@@ -155,6 +149,12 @@ function Comparison({ schema, onUse }: { schema: DetectedSchema; onUse: (text: s
                     cell: ({ kind }: ComparedRow) => <Pill tone={KINDS[kind].tone}>{KINDS[kind].label}</Pill>,
                   },
                 ]
+              : []),
+            ...(columns.length > 0
+              ? [{ name: 'Detected type', cell: ({ detected: type }: ComparedRow) => typeText(type) }]
+              : []),
+            ...(expected !== null
+              ? [{ name: 'Expected type', cell: ({ expected: type }: ComparedRow) => typeText(type) }]
               : []),
           ]}
         />
@@ -255,9 +255,9 @@ function comparedRows({ columns, expected, differences }: DetectedSchema): Compa
   return [...found, ...missing]
 }
 
-/** Shows each column in a line of its own. Commas inside of types and of quoted names stay. */
+/** Each column in a line of its own. Commas inside of types and of quoted names stay. */
 const linesOf = (text: string): string =>
-  text.replace(/"(?:[^"]|"")*"|\([^)]*\)|,\s*/g, (part) => (part.startsWith(',') ? ',\n' : part))
+  text.replace(/"(?:[^"]|"")*"|\([^)]*\)|,\s*/g, (part) => (part.startsWith(',') ? '\n' : part))
 
 /** The opposite of `linesOf`. Commas at the ends of lines may be missing. */
 const joined = (lines: string): string =>

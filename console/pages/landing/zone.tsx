@@ -58,14 +58,14 @@ export default function ZonePage() {
           <>
             {tab === 'files' && (
               <>
-                <DropArea path={pathOf(at, 'files')} onStored={() => void refreshZones()} />
+                <DropArea path={pathOf(at, 'files')} noun="files" onStored={() => void refreshZones()} />
                 <Files at={at} total={zone.file_count} open={open} />
               </>
             )}
             {tab === 'schema' && <Schema at={at} zone={zone} />}
             {tab === 'samples' && (
               <>
-                <DropArea path={pathOf(at, 'samples')} onStored={() => void refreshZones()} />
+                <DropArea path={pathOf(at, 'samples')} noun="samples" onStored={() => void refreshZones()} />
                 <Samples at={at} zone={zone} />
               </>
             )}
