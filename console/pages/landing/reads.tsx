@@ -64,12 +64,6 @@ export function Reads({ at, open }: { at: ZoneAt; open: (tab: string, file?: str
                 columns={[
                   { name: 'File', cell: (read) => <FileOf read={read} open={open} /> },
                   {
-                    name: 'Size',
-                    isNumeric: true,
-                    cell: ({ size_bytes: size }) => (size === null ? '–' : bytes(size)),
-                  },
-                  { name: 'File now', cell: (read) => <StateOf read={read} /> },
-                  {
                     name: 'Run',
                     cell: (read) => (
                       <Link className="row" to="/runs/$id" params={{ id: read.run_id }}>
@@ -78,6 +72,7 @@ export function Reads({ at, open }: { at: ZoneAt; open: (tab: string, file?: str
                       </Link>
                     ),
                   },
+                  { name: 'File now', cell: (read) => <StateOf read={read} /> },
                   {
                     name: 'Pipeline',
                     cell: ({ namespace: ns, layer, pipeline: name }) => (
@@ -89,6 +84,11 @@ export function Reads({ at, open }: { at: ZoneAt; open: (tab: string, file?: str
                         {ns}.{layer}.{name}
                       </Link>
                     ),
+                  },
+                  {
+                    name: 'Size',
+                    isNumeric: true,
+                    cell: ({ size_bytes: size }) => (size === null ? '–' : bytes(size)),
                   },
                   { name: 'Read', cell: (read) => <Time at={read.read_at} /> },
                 ]}
