@@ -120,7 +120,7 @@ export async function composeService(parts: ServiceParts) {
       triggerRoutes(services.triggers, config),
       scheduleRoutes(makeScheduleService({ db, clock, newId })),
       fileRoutes(services.files, fileWriting(ownership?.resources)),
-      landingZoneRoutes(services.zones),
+      landingZoneRoutes(services.zones, readers.detection),
       branchRoutes(makeBranchService({ sql }), merges),
       tagRoutes(makeTagService({ sql })),
       diffRoutes(diffs),

@@ -243,6 +243,21 @@ test('landing zones answer as specified', async ({ request }) => {
   const one = { ...here, id: String(stored.id) }
   expect(await ok(request, `GET ${ZONE}/files`, 200, { at: here, list: 'files' })).toEqual(stored)
   expect(await ok(request, `GET ${ZONE}/files/{id}`, 200, { at: one })).toEqual(stored)
+  await ok(request, `GET ${ZONE}/schema`, 200, {
+    at: here,
+    has: 'columns rows source files total_files function detected_schema expected differences',
+  })
+  const reader = await publishedPipeline(
+    request,
+    `select * from read_csv('{{ landing_zone("${here.name}") }}')`,
+    { namespace: here.ns },
+  )
+  await ended(request, await requestRun(request, reader))
+  await ok(request, `GET ${ZONE}/reads`, 200, {
+    at: here,
+    list: 'reads',
+    has: 'file_id filename size_bytes file_status archived_by_run? archived_at? run_id namespace layer pipeline status read_at',
+  })
   await ok(request, `POST ${ZONE}/samples`, 201, { at: here, multipart, has: 'path filename size status' })
   await ok(request, `GET ${ZONE}/samples`, 200, { at: here, list: 'files', has: 'path size modified type?' })
   await ok(request, `DELETE ${ZONE}/samples/{filename}`, 204, { at: { ...here, filename: 'crews.csv' } })

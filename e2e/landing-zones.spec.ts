@@ -9,9 +9,13 @@ import {
   MAX_UPLOAD_BYTES,
   newNamespace,
   newZone,
+  pipelineWith,
+  publish,
   TOO_LARGE,
   uuid,
+  writeFile,
 } from './resources.ts'
+import { runToSuccess } from './runs.ts'
 
 const path = '/api/v1/landing-zones'
 const nobody = `${path}/default/nobody-here`
@@ -118,6 +122,109 @@ test('a zone update with a bad field is 400 naming it @zones.update.400', async 
     ['expected_schema', ' '],
   ] as const)
     await expectError(await request.put(url, { data: { [field]: value } }), 400, new RegExp(`^${field}: `))
+})
+
+test('the schema of a zone shows detected columns, rows and differences @zones.schema @zones.schema.404', async ({
+  request,
+}) => {
+  const { url, name, upload } = await newZone(request)
+  await request.put(url, { data: { expected_schema: '"flight no":BIGINT,day:DATE,delay:INTEGER' } })
+  const none = { columns: [], rows: [], source: 'none', files: [], total_files: 0, function: null }
+  expect(await getJson(request, `${url}/schema`)).toMatchObject({ ...none, differences: [] })
+  const file = csv('flights.csv', 'flight no,delay,late\n12,5,true\n13,-2,false\n')
+  expect((await request.post(`${url}/samples`, { multipart: { file } })).status()).toBe(201)
+  const found = await getJson(request, `${url}/schema`)
+  expect(found).toEqual({
+    columns: [
+      { name: 'flight no', type: 'BIGINT' },
+      { name: 'delay', type: 'BIGINT' },
+      { name: 'late', type: 'BOOLEAN' },
+    ],
+    rows: [
+      [12, 5, true],
+      [13, -2, false],
+    ],
+    source: 'samples',
+    files: [{ id: null, filename: 'flights.csv', size_bytes: 43 }],
+    total_files: 1,
+    function: 'read_csv_auto',
+    detected_schema: '"flight no":BIGINT,delay:BIGINT,late:BOOLEAN',
+    expected: [
+      { name: 'flight no', type: 'BIGINT' },
+      { name: 'day', type: 'DATE' },
+      { name: 'delay', type: 'INTEGER' },
+    ],
+    differences: [
+      { column: 'day', kind: 'missing', expected_type: 'DATE', detected_type: null },
+      { column: 'delay', kind: 'other_type', expected_type: 'INTEGER', detected_type: 'BIGINT' },
+      { column: 'late', kind: 'unexpected', expected_type: null, detected_type: 'BOOLEAN' },
+    ],
+  })
+  await request.put(url, { data: { expected_schema: found.detected_schema } })
+  expect(await getJson(request, `${url}/schema`)).toMatchObject({ differences: [] })
+  const { id } = await upload('other.json', '[{"a": {"b": [1]}}]')
+  expect(await getJson(request, `${url}/schema`)).toMatchObject({
+    source: 'files',
+    files: [{ id }],
+    function: 'read_json_auto',
+    columns: [{ name: 'a', type: 'STRUCT(b BIGINT[])' }],
+    rows: [[{ b: [1] }]],
+  })
+  // A pipeline on the zone has the same columns.
+  const code = `select * from read_json_auto('{{ landing_zone("${name}") }}')`
+  const { url: pipeline } = await pipelineWith(request, code)
+  const preview = await request.post(`${pipeline}/preview`)
+  expect((await preview.json()).columns).toEqual([{ name: 'a', type: 'STRUCT(b BIGINT[])' }])
+  await expectError(await request.get(`${nobody}/schema`), 404)
+  await expectError(await request.get(`${url}/schema`, { params: { file_id: noFile } }), 404)
+})
+
+test('files that cannot be read together are 400 with the reason @zones.schema.400', async ({ request }) => {
+  const { url, upload } = await newZone(request)
+  const good = await upload('good.parquet', 'no parquet')
+  await expectError(
+    await request.get(`${url}/schema`),
+    400,
+    /^Invalid Input Error: File 'landing\/.*good\.parquet/,
+  )
+  const other = await upload('one.csv', 'a,b\n1,2\n')
+  expect(await getJson(request, `${url}/schema`, { file_id: other.id })).toMatchObject({ rows: [[1, 2]] })
+  await expectError(
+    await request.get(`${url}/schema`, { params: { file_id: good.id } }),
+    400,
+    /good\.parquet/,
+  )
+  await expectError(await request.get(`${url}/schema`, { params: { file_id: 'x' } }), 400, /^file_id: /)
+})
+
+test('reads show which run took which file @zones.reads @zones.reads.404', async ({ request }) => {
+  const { url, name, upload } = await newZone(request)
+  const file = await upload('visits.csv')
+  const pipeline = await pipelineWith(request, `select * from read_csv('{{ landing_zone("${name}") }}')`)
+  await writeFile(request, `${pipeline.prefix}config.yaml`, 'archive_landing_zones: true')
+  await publish(request, pipeline)
+  const { id } = await runToSuccess(request, pipeline)
+  const read = {
+    file_id: file.id,
+    filename: file.filename,
+    size_bytes: file.size_bytes,
+    file_status: 'archived',
+    archived_by_run: id,
+    archived_at: instant,
+    run_id: id,
+    namespace: 'default',
+    layer: pipeline.layer,
+    pipeline: pipeline.name,
+    status: 'success',
+    read_at: instant,
+  }
+  expect(await getJson(request, `${url}/reads`)).toEqual({ reads: [read], total: 1 })
+  expect(await getJson(request, `${url}/reads`, { file_id: noFile })).toEqual({ reads: [], total: 0 })
+  expect((await request.delete(`${url}/files/${file.id}`)).status()).toBe(204)
+  expect(await getJson(request, `${url}/reads`, { file_id: file.id })).toMatchObject({
+    reads: [{ run_id: id, filename: null, size_bytes: null, file_status: 'deleted' }],
+  })
+  await expectError(await request.get(`${nobody}/reads`), 404)
 })
 
 test('the lifecycle of a zone is read and changed field by field @zones.lifecycle @zones.lifecycle.put', async ({

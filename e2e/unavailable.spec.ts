@@ -7,7 +7,7 @@ import {
   test,
 } from '@playwright/test'
 import { type OwnService, startOwnService } from './own-service.ts'
-import { addTest, expectError, getJson, newPipeline } from './resources.ts'
+import { addTest, expectError, getJson, newPipeline, newZone } from './resources.ts'
 import { cancel, getRun, requestRun } from './runs.ts'
 
 const TABLE = '/api/v1/tables/default/gold/delays'
@@ -59,6 +59,13 @@ for (const { title, env, withoutQuery } of SETTINGS)
       const { url } = await newPipeline(request)
       await expectError(await request.post(`${url}/preview`), 503, /runner/)
       await expectError(await request.post('/api/v1/pipelines/default/bronze/nobody/preview'), 404)
+    })
+
+    test('the schema of a zone with files is 503 without a runner @zones.schema.503.off @zones.schema.503.away', async () => {
+      const { url, upload } = await newZone(request)
+      expect(await getJson(request, `${url}/schema`)).toMatchObject({ source: 'none' })
+      await upload('a.csv')
+      await expectError(await request.get(`${url}/schema`), 503, /runner/)
     })
 
     test('running quality tests is 503 without a runner @tests.run.503.off @tests.run.503.away', async () => {

@@ -401,6 +401,8 @@ export const RULES: Readonly<Record<string, Rule>> = {
   [`GET ${Z}/samples`]: zone('read'),
   [`POST ${Z}/samples`]: zone('write'),
   [`DELETE ${Z}/samples/:filename`]: zone('write'),
+  [`GET ${Z}/reads`]: zone('read'),
+  [`GET ${Z}/schema`]: zone('read'),
   [`GET ${Z}/lifecycle`]: zone('read'),
   [`PUT ${Z}/lifecycle`]: zone('write'),
 

@@ -3,8 +3,10 @@
 import { expect } from 'bun:test'
 import type { User } from '../auth/access-tokens.ts'
 import { systemClock } from '../core/clock.ts'
+import { unavailable } from '../core/errors.ts'
 import { fileRoutes } from '../files/routes.ts'
 import { makeFileService } from '../files/service.ts'
+import { makeDetection } from '../landing-zones/detection.ts'
 import { landingZoneRoutes } from '../landing-zones/routes.ts'
 import { makeLandingZoneService } from '../landing-zones/service.ts'
 import { namespaceRoutes } from '../namespaces/routes.ts'
@@ -43,7 +45,10 @@ export async function openPro() {
       namespaceRoutes(parts.namespaces),
       pipelineRoutes(parts.pipelines()),
       versionRoutes(parts.pipelines()),
-      landingZoneRoutes(makeLandingZoneService({ ...deps, clock: systemClock })),
+      landingZoneRoutes(
+        makeLandingZoneService({ ...deps, clock: systemClock }),
+        makeDetection({ ...deps, previewZone: () => Promise.reject(unavailable('runner')) }),
+      ),
       fileRoutes(makeFileService({ sql, objects, fileWritten: async () => {} }), fileWriting(resources)),
       sharingRoutes(sharing),
     ],

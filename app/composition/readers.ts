@@ -4,6 +4,7 @@ import type { Tokens } from '../catalog/tokens.ts'
 import { type View, viewOf } from '../catalog/views.ts'
 import { makeDiffService } from '../diff/service.ts'
 import { makeTableDiffs } from '../diff/table-diff.ts'
+import { makeDetection } from '../landing-zones/detection.ts'
 import { makePreviewService } from '../pipelines/preview.ts'
 import { makeGate } from '../quality-tests/gate.ts'
 import { makeQualityTestService } from '../quality-tests/service.ts'
@@ -77,8 +78,18 @@ export function makeReaders(
     metrics,
     engineRows,
   })
+  const previews = makePreviewService({
+    db,
+    objects,
+    runners: sidecars.previews,
+    readLake,
+    answerBytesMax,
+    engineRows,
+  })
   return {
     queries,
+    previews,
+    detection: makeDetection({ db, objects, previewZone: previews.previewZone }),
     tables: makeTableService({ sql, objects, lake, queries, metadataStore }),
     tests: makeQualityTestService({
       objects,
@@ -90,14 +101,6 @@ export function makeReaders(
       pipelines,
       runQualityTests: sidecars.runner.runQualityTests,
       readMerged: async (view, { reader }) => accessTo(view, { reader }),
-    }),
-    previews: makePreviewService({
-      db,
-      objects,
-      runners: sidecars.previews,
-      readLake,
-      answerBytesMax,
-      engineRows,
     }),
   }
 }

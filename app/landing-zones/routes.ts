@@ -1,14 +1,16 @@
 import { Type as t } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
-import { boundId, recheckAccess } from '../core/bound.ts'
+import { recheckAccess } from '../core/bound.ts'
 import { described } from '../core/documented.ts'
 import { limits } from '../core/limits.ts'
 import { ErrorBody } from '../core/names.ts'
 import { pageOf, setLink, WholeListQuery } from '../core/pagination.ts'
-import type { ZoneRef } from '../core/zone-ref.ts'
+import { refOf } from '../core/zone-ref.ts'
 import { exchangeOf, visibleTo } from '../http/exchange.ts'
 import { IdempotencyHeaders, idempotencyKeyOf } from '../http/idempotency-key.ts'
 import { REPEATED_UPLOAD, uploadFormOf } from '../http/upload-form.ts'
+import type { Detection } from './detection.ts'
+import { inspectionRoutes } from './inspection-routes.ts'
 import {
   CreateZone,
   LandingFile,
@@ -38,8 +40,12 @@ const UPLOAD_ERRORS = {
   507: ErrorBody,
 }
 
-export const landingZoneRoutes = (zones: LandingZoneService) =>
-  new Elysia().use(zoneRoutes(zones)).use(landingFileRoutes(zones)).use(sampleAndLifecycleRoutes(zones))
+export const landingZoneRoutes = (zones: LandingZoneService, detection: Detection) =>
+  new Elysia()
+    .use(zoneRoutes(zones))
+    .use(landingFileRoutes(zones))
+    .use(sampleAndLifecycleRoutes(zones))
+    .use(inspectionRoutes(zones, detection))
 
 const zoneRoutes = (zones: LandingZoneService) =>
   new Elysia({ prefix: '/landing-zones', tags: ['landing zones'] })
@@ -268,9 +274,3 @@ const sampleAndLifecycleRoutes = (zones: LandingZoneService) =>
         },
       },
     )
-
-const refOf = (path: typeof ZonePath.static): ZoneRef => ({
-  namespace: path.ns,
-  name: path.name,
-  boundTo: boundId(path),
-})

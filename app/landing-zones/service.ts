@@ -1,15 +1,18 @@
 import type { Db } from '../../drizzle/client.ts'
 import { deleteGrantsOf, handOver } from '../access/service.ts'
-import { type Access, EVERYTHING, UNLIMITED } from '../core/access.ts'
+import { type Access, EVERYTHING, UNLIMITED, type Visible } from '../core/access.ts'
 import { alreadyExists, notFound } from '../core/errors.ts'
+import { limits } from '../core/limits.ts'
 import type { Page } from '../core/pagination.ts'
 import { noZone, type ZoneRef, zonePrefix } from '../core/zone-ref.ts'
 import { zoneSource } from '../triggers/config.ts'
 import { forgetOthers } from '../triggers/service.ts'
-import { checkExpectedSchema } from './expected-schema.ts'
+import { parseExpectedSchema } from './expected-schema.ts'
+import type { Read } from './inspection-schema.ts'
 import { makeSamples } from './samples.ts'
 import type { CreateZone, Lifecycle, UpdateLifecycle, UpdateZone } from './schema.ts'
 import { activeFiles, fileOf, removeFile } from './store/files.ts'
+import { type ReadRow, readsOfZone } from './store/reads.ts'
 import {
   changeLifecycle,
   changeZone,
@@ -35,7 +38,7 @@ export interface LandingZoneDeps extends UploadDeps {
 export type LandingZoneService = ReturnType<typeof makeLandingZoneService>
 
 export function makeLandingZoneService(deps: LandingZoneDeps) {
-  const { db, removals = db, objects, newId, requireNamespace } = deps
+  const { db, sql, removals = db, objects, newId, requireNamespace } = deps
 
   async function existing(ref: ZoneRef) {
     const zone = await zoneOf(db, ref)
@@ -76,7 +79,7 @@ export function makeLandingZoneService(deps: LandingZoneDeps) {
 
     /** `by` decides whether the caller may change the owner. A previous owner loses the rights of ownership. */
     async update(ref: ZoneRef, change: UpdateZone, by: Access = UNLIMITED) {
-      if (change.expected_schema) checkExpectedSchema(change.expected_schema)
+      if (change.expected_schema) parseExpectedSchema(change.expected_schema)
       if (Object.keys(change).length === 0) return zoneViewOf(await existing(ref))
       await db.transaction(async (tx) => {
         const before = change.owner === undefined ? null : await lockedZone(tx, ref)
@@ -118,6 +121,14 @@ export function makeLandingZoneService(deps: LandingZoneDeps) {
       return { files: items.map(landingFileOf), total }
     },
 
+    /** Reads of the zone's files, or of the file with this id, by runs of pipelines that the caller may see. */
+    async reads(ref: ZoneRef, fileId: string | undefined, page: Page, visible: Visible = EVERYTHING) {
+      const zone = await existing(ref)
+      const filter = { zoneId: zone.id, fileId, visible: visible.pipelines }
+      const { items, total } = await readsOfZone(sql, filter, page, limits.listCap)
+      return { reads: items.map(readOf), total }
+    },
+
     upload: makeUpload(deps),
 
     samples: makeSamples(deps),
@@ -144,4 +155,19 @@ const zoneViewOf = (zone: ZoneWithFiles) => ({
   total_bytes: zone.totalBytes,
   created_at: zone.createdAt.toISOString(),
   updated_at: zone.updatedAt.toISOString(),
+})
+
+const readOf = (row: ReadRow): Read => ({
+  file_id: row.fileId,
+  filename: row.filename,
+  size_bytes: row.sizeBytes,
+  file_status: row.filename === null ? 'deleted' : row.archivedAt === null ? 'active' : 'archived',
+  archived_by_run: row.archivedByRun,
+  archived_at: row.archivedAt?.toISOString() ?? null,
+  run_id: row.runId,
+  namespace: row.namespace,
+  layer: row.layer,
+  pipeline: row.pipeline,
+  status: row.status,
+  read_at: row.openedAt.toISOString(),
 })

@@ -10,6 +10,7 @@ import { EVERYTHING, type Visible } from '../core/access.ts'
 import { AppError, alreadyExists, invalid } from '../core/errors.ts'
 import type { NewId } from '../core/ids.ts'
 import { type PipelineRef, prefixOf } from '../core/pipeline-ref.ts'
+import { type LandingReader, landingQuery, landingReaderOf } from '../files/landing-reader.ts'
 import type { ObjectStore } from '../objects/port.ts'
 import { forgetOthers } from '../triggers/service.ts'
 import { removeLeftoverFiles } from './deletion.ts'
@@ -61,7 +62,7 @@ export function makeCreation({ db, sql, objects, newId, requireNamespace }: Crea
     const { objects: landed } = isSeen
       ? await objects.list(`${ref.namespace}/landing/${chosen.zone}/`, { limit: 1 })
       : { objects: [] }
-    return { kind: 'zone', zone: chosen.zone, reader: readerOf(landed[0]?.key) }
+    return { kind: 'zone', zone: chosen.zone, reader: landingReaderOf(landed[0]?.key ?? '') }
   }
 
   return create
@@ -85,9 +86,8 @@ async function putAll(objects: ObjectStore, prefix: string, files: [name: string
 /** The input of a new pipeline. `layer.name` and `ns.layer.name` are tables; a name without dots is a landing zone. */
 type Source =
   | { kind: 'table'; ref: string }
-  | { kind: 'zone'; zone: string; reader: Reader }
+  | { kind: 'zone'; zone: string; reader: LandingReader }
   | { kind: 'none' }
-type Reader = 'read_csv_auto' | 'read_json_auto' | 'read_parquet'
 
 interface Starter {
   type: PipelineType
@@ -125,12 +125,6 @@ function sourceOf(text: string, { namespace }: PipelineRef): { table: string } |
   }
 }
 
-/** The DuckDB function that reads a file with this extension. */
-function readerOf(filename: string | undefined): Reader {
-  if (/\.parquet$/i.test(filename ?? '')) return 'read_parquet'
-  return /\.(json|jsonl|ndjson)$/i.test(filename ?? '') ? 'read_json_auto' : 'read_csv_auto'
-}
-
 const exampleColumns = (uniqueKey: string[]) =>
   (uniqueKey.length === 0 ? ['id'] : uniqueKey).map((column) => `1 as ${quoteIdentifier(column)}`).join(', ')
 
@@ -142,7 +136,7 @@ function sqlSource({ source, uniqueKey }: Starter): string {
     case 'table':
       return `select *\nfrom {{ ref('${source.ref}') }}\n`
     case 'zone':
-      return `select *\nfrom ${source.reader}('{{ landing_zone("${source.zone}") }}')\n`
+      return landingQuery(source.reader, source.zone)
     case 'none':
       return `select ${asText(exampleColumns(uniqueKey))}\n`
   }

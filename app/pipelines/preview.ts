@@ -2,7 +2,7 @@ import type { MessageInitShape } from '@bufbuild/protobuf'
 import { timestampDate } from '@bufbuild/protobuf/wkt'
 import type { Db } from '../../drizzle/client.ts'
 import type { JsonRows } from '../../lake/engine/arrow-json.ts'
-import type { PreviewPhase } from '../../proto/gen/sluice/query/v1/query_pb.ts'
+import type { PreviewPhase, PreviewPipelineRequestSchema } from '../../proto/gen/sluice/query/v1/query_pb.ts'
 import {
   type LakeAccessSchema,
   type LandingFileSchema,
@@ -10,7 +10,7 @@ import {
   LogLevel,
 } from '../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import type { Reader } from '../access/code-visibility.ts'
-import { invalid } from '../core/errors.ts'
+import { AppError, invalid } from '../core/errors.ts'
 import { limits } from '../core/limits.ts'
 import { limitOf } from '../core/pagination.ts'
 import { filePath } from '../core/paths.ts'
@@ -51,14 +51,10 @@ type PreviewAnswer = Omit<PipelinePreview, 'rows'> & JsonRows
 export type PreviewService = ReturnType<typeof makePreviewService>
 type PreviewRequest = PreviewPipeline & { queryLimit?: string }
 
-export function makePreviewService({
-  db,
-  objects,
-  runners,
-  readLake,
-  answerBytesMax,
-  engineRows = makeEngineRows(),
-}: PreviewDeps) {
+export function makePreviewService(deps: PreviewDeps) {
+  const { db, objects, readLake } = deps
+  const execute = makeExecute(deps)
+
   /** Reads the source and the configuration among `found`. */
   function codeOf(ref: PipelineRef, type: string, found: readonly StoredObject[]) {
     const names = [sourceFileOf(type), 'config.yaml'].map((name) => prefixOf(ref) + name)
@@ -127,18 +123,7 @@ export function makePreviewService({
         lake,
         limit: BigInt(rowsMax),
       }
-      // The runner applies the time limit itself. This timeout is for a runner that has stopped answering.
-      const lost = AbortSignal.timeout(PIPELINE_PREVIEW_MS + limits.rpcTimeoutMs)
-      const options = { signal: AbortSignal.any([signal, lost]) }
-      const response = await runners
-        .call((runner) => runner.previewPipeline(request, options))
-        .catch(refusedByRunner)
-      const rows = await engineRows(response.arrowIpc, {
-        shape: 'arrays',
-        rows: rowsMax,
-        bytesMax: answerBytesMax,
-        signal,
-      })
+      const { response, rows } = await execute(request, signal)
       return {
         ...rows,
         total_row_count: Number(response.totalRowCount),
@@ -149,7 +134,68 @@ export function makePreviewService({
         warnings: response.warnings,
       }
     },
+
+    /**
+     * Executes SQL that belongs to no pipeline on these files of a landing zone, as the preview of a draft would. Returns the
+     * first rows that `reader` may see, at most `rowsMax`.
+     */
+    async previewZone(
+      { namespace, zone, files, sql, rowsMax }: ZonePreview,
+      signal: AbortSignal,
+      reader: Reader | null,
+    ): Promise<JsonRows> {
+      const lake = await readLake({ branch: undefined, landing: namespace, reader })
+      const request = {
+        namespace,
+        layer: 'bronze',
+        pipelineName: NO_PIPELINE,
+        type: 'sql',
+        code: sql,
+        samples: [{ namespace, zone, files: [...files] }],
+        lake,
+        limit: BigInt(rowsMax),
+      }
+      return (await execute(request, signal).catch(withoutLine)).rows
+    },
   }
+}
+
+/** Executes a preview on a runner. Returns the runner's answer, and its rows as JSON. */
+function makeExecute({ runners, answerBytesMax, engineRows = makeEngineRows() }: PreviewDeps) {
+  return async (request: MessageInitShape<typeof PreviewPipelineRequestSchema>, signal: AbortSignal) => {
+    // The runner applies the time limit itself. This timeout is for a runner that has stopped answering.
+    const lost = AbortSignal.timeout(PIPELINE_PREVIEW_MS + limits.rpcTimeoutMs)
+    const options = { signal: AbortSignal.any([signal, lost]) }
+    const response = await runners
+      .call((runner) => runner.previewPipeline(request, options))
+      .catch(refusedByRunner)
+    const rows = await engineRows(response.arrowIpc, {
+      shape: 'arrays',
+      rows: Number(request.limit),
+      bytesMax: answerBytesMax,
+      signal,
+    })
+    return { response, rows }
+  }
+}
+
+/** Removes the line number of the source from an error, because the caller has not written the source. */
+function withoutLine(error: unknown): never {
+  if (!(error instanceof AppError) || error.status !== 400) throw error
+  throw new AppError(400, error.code, error.message.replace(/^pipeline\.sql line \d+: /, ''), {
+    cause: error,
+  })
+}
+
+/** The SQL names no table, so the name of its pipeline has no effect. */
+const NO_PIPELINE = 'landing-zone-preview'
+
+export interface ZonePreview {
+  namespace: string
+  zone: string
+  files: readonly MessageInitShape<typeof LandingFileSchema>[]
+  sql: string
+  rowsMax: number
 }
 
 /** Groups: namespace, zone, and the file's base name. */

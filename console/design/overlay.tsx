@@ -185,11 +185,19 @@ export interface MenuItem {
 }
 
 /** A button that opens a menu of actions. */
-export function Menu({ label, items }: { label: string; items: readonly MenuItem[] }) {
+export function Menu({
+  label,
+  items,
+  size = 'medium',
+}: {
+  label: string
+  items: readonly MenuItem[]
+  size?: 'medium' | 'small'
+}) {
   return (
     <DropdownMenu.Root modal={false}>
       <DropdownMenu.Trigger asChild>
-        <IconButton icon="more" label={label} kind="plain" data-menu />
+        <IconButton icon="more" label={label} kind="plain" size={size} data-menu />
       </DropdownMenu.Trigger>
       <DropdownMenu.Portal>
         <DropdownMenu.Content className="menu" align="end" sideOffset={4} collisionPadding={8}>

@@ -152,7 +152,11 @@ export const runFiles = pgTable(
     /** False when the owner of the run may read the zone but not write it; the file then stays active. */
     mayArchive: pg.boolean('may_archive').default(true).notNull(),
   }),
-  (t) => [primaryKey({ columns: [t.runId, t.attempt, t.landingFileId] })],
+  (t) => [
+    primaryKey({ columns: [t.runId, t.attempt, t.landingFileId] }),
+    /** The order of the list of a zone's reads. */
+    index('run_file_of_zone').on(t.zoneId, t.runId, t.landingFileId),
+  ],
 )
 
 /** The review of a run: the facts of the attempt that waits for a reviewer, or was reviewed last. */

@@ -187,6 +187,8 @@ const ROUTES: Record<string, MatrixRequest> = {
   },
   [`GET ${Z}/samples`]: { expected: thing('read'), ...inZone('/samples') },
   [`POST ${Z}/samples`]: { expected: thing('write'), ...inZone('/samples'), body: form },
+  [`GET ${Z}/reads`]: { expected: thing('read'), ...inZone('/reads') },
+  [`GET ${Z}/schema`]: { expected: thing('read'), ...inZone('/schema') },
   [`GET ${Z}/lifecycle`]: { expected: thing('read'), ...inZone('/lifecycle') },
   [`PUT ${Z}/lifecycle`]: {
     expected: thing('write'),

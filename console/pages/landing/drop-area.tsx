@@ -16,10 +16,20 @@ interface Transfer {
   abort: AbortController
 }
 
+const ACTIVE: readonly Transfer['state'][] = ['waiting', 'sending']
+
 let lastId = 0
 
 /** Takes files by drag and drop or by a dialog, and sends them one after the other. */
-export function DropArea({ path, onStored }: { path: string; onStored: () => void }) {
+export function DropArea({
+  path,
+  noun,
+  onStored,
+}: {
+  path: string
+  noun: 'files' | 'samples'
+  onStored: () => void
+}) {
   const [transfers, setTransfers] = useState<readonly Transfer[]>([])
   const [isOver, setOver] = useState(false)
   const turn = useRef(Promise.resolve())
@@ -81,31 +91,46 @@ export function DropArea({ path, onStored }: { path: string; onStored: () => voi
       >
         <Icon name="landing" size={26} />
         <span>
-          <b>Drop files here</b> or choose them. CSV, JSON and Parquet can be read; 32 MB each at most.
+          <b>Drop {noun} here.</b> CSV, JSON and Parquet can be read; 32 MB each at most.
+        </span>
+        <span className="button" aria-hidden="true">
+          Choose {noun}
         </span>
         <input
           type="file"
           multiple
-          aria-label="Choose files"
-          onChange={(event) => take(event.target.files ?? [])}
+          className="visually-hidden"
+          aria-label={`Choose ${noun}`}
+          onChange={(event) => {
+            take(event.target.files ?? [])
+            // The same file can be chosen again.
+            event.target.value = ''
+          }}
         />
       </label>
       {transfers.length > 0 && (
-        <ul className="transfers" aria-label="Uploads">
-          {transfers.map((transfer) => (
-            <li key={transfer.id} data-state={transfer.state}>
-              <span className="grow ellipsis">{transfer.name}</span>
-              <span className="muted">{bytes(transfer.size)}</span>
-              <progress aria-label={`Progress of ${transfer.name}`} value={transfer.share} max={1} />
-              <span>{transfer.problem || transfer.state}</span>
-              {['waiting', 'sending'].includes(transfer.state) && (
-                <Button size="small" onClick={() => cancel(transfer)}>
-                  Cancel
-                </Button>
-              )}
-            </li>
-          ))}
-        </ul>
+        <>
+          <ul className="transfers" aria-label="Uploads">
+            {transfers.map((transfer) => (
+              <li key={transfer.id} data-state={transfer.state}>
+                <span className="grow ellipsis">{transfer.name}</span>
+                <span className="muted">{bytes(transfer.size)}</span>
+                <progress aria-label={`Progress of ${transfer.name}`} value={transfer.share} max={1} />
+                <span>{transfer.problem || transfer.state}</span>
+                {ACTIVE.includes(transfer.state) && (
+                  <Button size="small" onClick={() => cancel(transfer)}>
+                    Cancel
+                  </Button>
+                )}
+              </li>
+            ))}
+          </ul>
+          {transfers.every(({ state }) => !ACTIVE.includes(state)) && (
+            <Button size="small" kind="quiet" onClick={() => setTransfers([])}>
+              Clear the list of uploads
+            </Button>
+          )}
+        </>
       )}
     </Card>
   )

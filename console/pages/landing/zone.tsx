@@ -1,139 +1,137 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link, useNavigate, useParams } from '@tanstack/react-router'
 import { useState } from 'react'
-import { api, ok } from '../../api/client.ts'
-import { LIVE_MS, queryClient } from '../../api/queries.ts'
-import { Time } from '../../design/clock.tsx'
-import { Button, CopyButton, IconButton } from '../../design/controls.tsx'
-import { bytes, count, counted } from '../../design/format.ts'
+import { ok } from '../../api/client.ts'
+import { LIVE_MS } from '../../api/queries.ts'
+import { CopyButton } from '../../design/controls.tsx'
+import { bytes, counted } from '../../design/format.ts'
+import { Icon } from '../../design/icons.tsx'
 import { Loaded } from '../../design/loaded.tsx'
-import { FormDialog } from '../../design/overlay.tsx'
-import { Card, Empty, Page } from '../../design/surfaces.tsx'
-import { Pager, Table } from '../../design/table.tsx'
-import { performing } from '../../design/toasts.tsx'
+import { FormDialog, Menu } from '../../design/overlay.tsx'
+import { Page } from '../../design/surfaces.tsx'
 import { useFilters } from '../../shell/filters.ts'
 import { DropArea } from './drop-area.tsx'
+import { Files } from './files.tsx'
+import { Readers } from './readers.tsx'
+import { Reads } from './reads.tsx'
+import { Samples } from './samples.tsx'
+import { Schema } from './schema.tsx'
+import { Settings } from './settings.tsx'
+import { refreshZones, type Zone, type ZoneAt, zoneAt, zoneQuery } from './zone-at.ts'
 
-const PAGE_ROWS = 50
+const TABS = [
+  ['files', 'Files'],
+  ['schema', 'Schema and rows'],
+  ['samples', 'Samples'],
+  ['reads', 'Runs'],
+  ['readers', 'Pipelines and triggers'],
+  ['settings', 'Settings'],
+] as const
 
-export interface ZoneAt {
-  ns: string
-  name: string
-}
-const zoneAt = ({ ns, name }: ZoneAt) => api['landing-zones']({ ns })({ name })
-
-/** One landing zone: drop files, and see those that wait for a run. */
+/** One landing zone. The tab is in the address, and so is the file that a tab is about. */
 export default function ZonePage() {
   const at = useParams({ from: '/landing-zones/$ns/$name' })
-  const navigate = useNavigate()
-  const [isDeleting, setDeleting] = useState(false)
+  const [filters, change] = useFilters()
+  const tab = TABS.find(([key]) => key === filters.tab)?.[0] ?? 'files'
+  const open = (key: string, file = '') => change({ tab: key === 'files' ? '' : key, file, offset: '' })
   const query = useQuery({
     queryKey: ['zones', at.ns, at.name],
-    queryFn: () => ok(zoneAt(at).get()),
+    queryFn: zoneQuery(at),
     refetchInterval: LIVE_MS,
   })
-  const refresh = () => queryClient.invalidateQueries({ queryKey: ['zones'] })
   return (
     <Page
       title={`${at.ns}.${at.name}`}
       crumbs={<Link to="/landing-zones">Landing zones</Link>}
-      subtitle={query.data && `${counted(query.data.file_count, 'file')}, ${bytes(query.data.total_bytes)}`}
-      actions={
-        <>
-          <CopyButton label="Copy the reference" text={`{{ landing_zone('${at.name}') }}`} />
-          <Button kind="danger" onClick={() => setDeleting(true)}>
-            Delete
-          </Button>
-        </>
-      }
+      subtitle={query.data && <Summary zone={query.data} />}
+      actions={<ZoneActions at={at} />}
     >
-      <DropArea path={`landing-zones/${at.ns}/${at.name}/files`} onStored={() => void refresh()} />
+      <div className="tabs" role="tablist" aria-label="Parts of the landing zone">
+        {TABS.map(([key, label]) => (
+          <button type="button" role="tab" key={key} aria-selected={tab === key} onClick={() => open(key)}>
+            {label}
+          </button>
+        ))}
+      </div>
       <Loaded query={query}>
         {(zone) => (
           <>
-            {zone.description && <p>{zone.description}</p>}
-            <Files at={at} total={zone.file_count} />
+            {tab === 'files' && (
+              <>
+                <DropArea path={pathOf(at, 'files')} noun="files" onStored={() => void refreshZones()} />
+                <Files at={at} total={zone.file_count} open={open} />
+              </>
+            )}
+            {tab === 'schema' && <Schema at={at} zone={zone} />}
+            {tab === 'samples' && (
+              <>
+                <DropArea path={pathOf(at, 'samples')} noun="samples" onStored={() => void refreshZones()} />
+                <Samples at={at} zone={zone} />
+              </>
+            )}
+            {tab === 'reads' && <Reads at={at} open={open} />}
+            {tab === 'readers' && <Readers at={at} />}
+            {tab === 'settings' && <Settings at={at} zone={zone} />}
           </>
         )}
       </Loaded>
+    </Page>
+  )
+}
+
+const pathOf = ({ ns, name }: ZoneAt, part: string) => `landing-zones/${ns}/${name}/${part}`
+
+function Summary({ zone }: { zone: Zone }) {
+  return (
+    <>
+      {zone.description && <span className="zone-description">{zone.description}</span>}
+      <span>
+        {counted(zone.file_count, 'file')} waiting, {bytes(zone.total_bytes)}
+        {zone.owner !== null && <>, owned by {zone.owner}</>}
+      </span>
+    </>
+  )
+}
+
+function ZoneActions({ at }: { at: ZoneAt }) {
+  const navigate = useNavigate()
+  const [isDeleting, setDeleting] = useState(false)
+  return (
+    <>
+      <CopyButton label="Copy the reference" text={`{{ landing_zone('${at.name}') }}`} />
+      <Link
+        className="button"
+        data-kind="primary"
+        to="/pipelines"
+        search={{ create: at.name, namespace: at.ns }}
+      >
+        <Icon name="plus" />
+        New pipeline from this zone
+      </Link>
+      <Menu
+        label="More actions"
+        items={[
+          {
+            label: 'Delete the zone',
+            icon: 'cross',
+            isDangerous: true,
+            onSelect: () => setDeleting(true),
+          },
+        ]}
+      />
       <FormDialog
         title={`Delete ${at.ns}.${at.name}`}
-        description="All its files are deleted. Tables that were made from them stay."
+        description="All its files and samples are deleted. Tables that were made from them stay."
         isOpen={isDeleting}
         onClose={() => setDeleting(false)}
         submitLabel="Delete the zone"
         isDangerous
         submit={async () => {
           await ok(zoneAt(at).delete())
-          await refresh()
+          await refreshZones()
           await navigate({ to: '/landing-zones' })
         }}
       />
-    </Page>
-  )
-}
-
-function Files({ at, total }: { at: ZoneAt; total: number }) {
-  const [filters, change] = useFilters()
-  const offset = Number(filters.offset ?? 0)
-  const query = useQuery({
-    queryKey: ['zones', at.ns, at.name, 'files', offset, total],
-    queryFn: () => ok(zoneAt(at).files.get({ query: { limit: String(PAGE_ROWS), offset: String(offset) } })),
-    placeholderData: (before) => before,
-  })
-  const remove = (id: string, filename: string) =>
-    performing(
-      ok(zoneAt(at).files({ id }).delete()).then(() =>
-        queryClient.invalidateQueries({ queryKey: ['zones'] }),
-      ),
-      `${filename} is deleted`,
-    )
-  return (
-    <Card title="Files that wait" isFlush>
-      <Loaded query={query}>
-        {({ files, total: all }) =>
-          files.length === 0 ? (
-            <Empty icon="landing" title="No file waits">
-              Files leave this list when a successful run of an archiving pipeline has read them.
-            </Empty>
-          ) : (
-            <>
-              <Table
-                label="Files"
-                rows={files}
-                keyOf={({ id }) => id}
-                columns={[
-                  { name: 'File', cell: (file) => file.filename },
-                  { name: 'Type', cell: (file) => file.content_type },
-                  {
-                    name: 'Size',
-                    isNumeric: true,
-                    cell: (file) => `${bytes(file.size_bytes)} (${count(file.size_bytes)} B)`,
-                  },
-                  { name: 'Uploaded', cell: (file) => <Time at={file.uploaded_at} /> },
-                  {
-                    name: 'Actions',
-                    cell: ({ id, filename }) => (
-                      <IconButton
-                        icon="cross"
-                        size="small"
-                        label={`Delete ${filename}`}
-                        onClick={() => void remove(id, filename)}
-                      />
-                    ),
-                  },
-                ]}
-              />
-              <Pager
-                offset={offset}
-                limit={PAGE_ROWS}
-                total={all}
-                onOffset={(next) => change({ offset: next === 0 ? '' : String(next) })}
-              />
-            </>
-          )
-        }
-      </Loaded>
-    </Card>
+    </>
   )
 }

@@ -1,0 +1,127 @@
+import { useQuery } from '@tanstack/react-query'
+import { useState } from 'react'
+import { ok } from '../../api/client.ts'
+import { Time } from '../../design/clock.tsx'
+import { bytes, count } from '../../design/format.ts'
+import { Loaded } from '../../design/loaded.tsx'
+import { FormDialog, Menu } from '../../design/overlay.tsx'
+import { Card, Empty } from '../../design/surfaces.tsx'
+import { Pager, Table } from '../../design/table.tsx'
+import { say } from '../../design/toasts.tsx'
+import { useFilters } from '../../shell/filters.ts'
+import { refreshZones, type ZoneAt, zoneAt } from './zone-at.ts'
+
+const PAGE_ROWS = 50
+
+const filesQuery = (at: ZoneAt, offset: number) => () =>
+  ok(zoneAt(at).files.get({ query: { limit: String(PAGE_ROWS), offset: String(offset) } }))
+type File_ = Awaited<ReturnType<ReturnType<typeof filesQuery>>>['files'][number]
+
+/** The active files of a zone. `open` shows a file in another tab. */
+export function Files({
+  at,
+  total,
+  open,
+}: {
+  at: ZoneAt
+  total: number
+  open: (tab: string, file: string) => void
+}) {
+  const [filters, change] = useFilters()
+  const [deleted, setDeleted] = useState<File_ | null>(null)
+  const offset = Number(filters.offset ?? 0)
+  const query = useQuery({
+    queryKey: ['zones', at.ns, at.name, 'files', offset, total],
+    queryFn: filesQuery(at, offset),
+    placeholderData: (before) => before,
+  })
+  return (
+    <Card title="Files that wait" isFlush>
+      <Loaded query={query}>
+        {({ files, total: all }) =>
+          files.length === 0 ? (
+            <Empty icon="landing" title="No file waits">
+              Files leave this list when a successful run of an archiving pipeline has read them. The tab Runs
+              shows them.
+            </Empty>
+          ) : (
+            <>
+              <Table
+                label="Files"
+                rows={files}
+                keyOf={({ id }) => id}
+                columns={[
+                  {
+                    name: 'File',
+                    cell: ({ id, filename }) => (
+                      <button
+                        type="button"
+                        className="link long-name"
+                        title="Show its columns and first rows"
+                        onClick={() => open('schema', id)}
+                      >
+                        {filename}
+                      </button>
+                    ),
+                  },
+                  { name: 'Type', cell: (file) => file.content_type },
+                  {
+                    name: 'Size',
+                    isNumeric: true,
+                    cell: (file) => (
+                      <span title={`${count(file.size_bytes)} bytes`}>{bytes(file.size_bytes)}</span>
+                    ),
+                  },
+                  { name: 'Uploaded', cell: (file) => <Time at={file.uploaded_at} /> },
+                  {
+                    name: 'Actions',
+                    cell: (file) => (
+                      <Menu
+                        label={`Actions for ${file.filename}`}
+                        size="small"
+                        items={[
+                          { label: 'Show its rows', icon: 'query', onSelect: () => open('schema', file.id) },
+                          {
+                            label: 'Show the runs that read it',
+                            icon: 'runs',
+                            onSelect: () => open('reads', file.id),
+                          },
+                          {
+                            label: 'Delete the file',
+                            icon: 'cross',
+                            isDangerous: true,
+                            onSelect: () => setDeleted(file),
+                          },
+                        ]}
+                      />
+                    ),
+                  },
+                ]}
+              />
+              <Pager
+                offset={offset}
+                limit={PAGE_ROWS}
+                total={all}
+                onOffset={(next) => change({ offset: next === 0 ? '' : String(next) })}
+              />
+            </>
+          )
+        }
+      </Loaded>
+      <FormDialog
+        title="Delete the file"
+        description={`${deleted?.filename} is deleted. No later run reads it.`}
+        isOpen={deleted !== null}
+        onClose={() => setDeleted(null)}
+        submitLabel="Delete the file"
+        isDangerous
+        submit={async () => {
+          if (deleted === null) return
+          await ok(zoneAt(at).files({ id: deleted.id }).delete())
+          say(`${deleted.filename} is deleted`)
+          await refreshZones()
+        }}
+      />
+    </Card>
+  )
+}
