@@ -50,7 +50,7 @@ async function makeTable(url: string, key: string | undefined) {
 
 interface Shown {
   python: string
-  /** Where the engines store files. */
+  /** The folder in which the engines store files. */
   directory: string
   engine: Engine
   branch: string
