@@ -1,6 +1,6 @@
 // Measures the console in Chromium on 10,000 pipelines and a million runs. Each interaction has four figures: the longest task of
-// the main thread, the time to the next frame, the slowest request, and the time until the result is shown.
-// `DATA=folder` keeps the data of the service, so that a second measurement need not fill it again.
+// the main thread, the next frame, the slowest request, and the time until the result is shown. `DATA=folder` keeps the data of
+// the service, so that a second measurement need not fill it again.
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
