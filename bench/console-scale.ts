@@ -1,5 +1,5 @@
-// Measures the console in Chromium on 10,000 pipelines and a million runs. Each interaction has four figures: the longest task of
-// the main thread, the next frame, the slowest request, and the time until the result is shown. `DATA=folder` keeps the data of
+// Measures the console in Chromium on 10,000 pipelines and a million runs. Four figures for each interaction: the longest task
+// of the main thread, the next frame, the slowest request, the time until the result is shown. `DATA=folder` keeps the data of
 // the service, so that a second measurement need not fill it again.
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
