@@ -57,7 +57,8 @@ export class Interactions {
         type: 'event',
         durationThreshold: 16,
       } as PerformanceObserverInit)
-      for (const type of ['keydown', 'click'])
+      // Some controls act when the button goes down, others when it comes up.
+      for (const type of ['keydown', 'pointerdown'])
         addEventListener(type, (event) => (bench.since ??= event.timeStamp), { capture: true })
       performance.setResourceTimingBufferSize(10_000)
     })

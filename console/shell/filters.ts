@@ -25,6 +25,8 @@ export function useFilters(): [Filters, (changes: Filters) => void] {
         to: '.',
         search: (before: Filters) => filtersIn({ ...before, ...changes }),
         replace: true,
+        // Otherwise the router moves the new list to the scroll position of the old one.
+        resetScroll: false,
       } as never),
     [navigate],
   )
