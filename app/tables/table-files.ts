@@ -29,8 +29,8 @@ import type { Page } from '../core/pagination.ts'
 import type { DataFile, TableFiles, TableStatistics } from './schema.ts'
 
 /**
- * Metrics that the statistics of one table read: files times columns. A table with more of them has no statistics, because
- * decoding the manifests would block other requests.
+ * Metrics that the statistics of one table read: files times columns. A table with more of them has no statistics. This many take
+ * up to a second of processor time, during which other requests wait.
  */
 const METRICS_MAX = 200_000
 /** Statistics of states. States never change. */

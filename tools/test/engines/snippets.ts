@@ -50,7 +50,7 @@ async function makeTable(url: string, key: string | undefined) {
 
 interface Shown {
   python: string
-  /** The folder in which the engines store files. */
+  /** The engines store files here. */
   directory: string
   engine: Engine
   branch: string
