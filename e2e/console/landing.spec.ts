@@ -228,6 +228,12 @@ test('a new pipeline starts from the zone, and the zone can be deleted', async (
     'href',
     new RegExp(`/pipelines\\?create=${zone.name}&namespace=${zone.namespace}$`),
   )
+  await link.click()
+  const form = page.getByRole('dialog', { name: 'New pipeline' })
+  await expect(form.getByLabel('Name', { exact: true })).toHaveValue(zone.name)
+  await form.getByRole('button', { name: 'Create' }).click()
+  await expect(page).toHaveURL(new RegExp(`/pipelines/${zone.namespace}/bronze/${zone.name}`))
+  await openConsole(page, baseURL, zone.path)
   await page.getByRole('button', { name: 'More actions' }).click()
   await page.getByRole('menuitem', { name: 'Delete the zone' }).click()
   await page.getByRole('dialog').getByRole('button', { name: 'Delete the zone' }).click()
