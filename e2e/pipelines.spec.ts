@@ -55,6 +55,7 @@ test('a pipeline is created, found, changed and deleted @pipelines.create @pipel
     max_versions: 50,
     created_at: instant,
     updated_at: instant,
+    tags: [],
     last_run: null,
   })
 

@@ -25,7 +25,7 @@ test('a newcomer goes from a file to a failing test and its fix', async ({ page,
   await click('Landing zones', 'link')
   await click('New landing zone')
   await page.keyboard.type('orders')
-  await page.getByLabel('Namespace').fill(namespace)
+  await page.getByRole('dialog').getByLabel('Namespace').fill(namespace)
   await page.keyboard.press('Enter')
   clicks += 1
   await page.getByLabel('Choose files').first().setInputFiles(FILE)
@@ -34,7 +34,7 @@ test('a newcomer goes from a file to a failing test and its fix', async ({ page,
   await click('Pipelines', 'link')
   await click('New pipeline')
   await page.keyboard.type('orders')
-  await page.getByLabel('Namespace').fill(namespace)
+  await page.getByRole('dialog').getByLabel('Namespace').fill(namespace)
   await page.getByLabel('Reads').fill('orders')
   await page.keyboard.press('Enter')
   await expect(page.getByRole('textbox', { name: /^Draft of pipeline/ })).toContainText(

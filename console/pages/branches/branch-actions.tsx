@@ -21,7 +21,7 @@ async function refresh(name: string) {
   await queryClient.invalidateQueries({ queryKey: ['branches', 'one', name], exact: true })
   await queryClient.invalidateQueries({
     queryKey: ['branches'],
-    predicate: ({ queryKey }) => queryKey[1] !== 'one' || queryKey[2] !== name,
+    predicate: ({ queryKey: [, kind, of] }) => kind === 'list' || of !== name,
   })
 }
 
