@@ -51,7 +51,7 @@ test('a newcomer goes from a file to a failing test and its fix', async ({ page,
   await click('Publish')
   await click('Publish and run')
   await expect(page.getByRole('alert')).toContainText('no-debts')
-  await expect(page.getByText('id=2, amount=-5')).toBeVisible()
+  await expect(page.getByText('id=2, amount=-5', { exact: true })).toBeVisible()
   await expect(page.getByText('+2', { exact: true })).toBeVisible()
 
   await click(`${namespace}.bronze.orders`, 'link')
