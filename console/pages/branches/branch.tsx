@@ -97,7 +97,7 @@ function Difference({ branch }: { branch: Branch }) {
               )}
               <TableChanges
                 tables={tables}
-                of={['branches', branch.name]}
+                of={['branches', 'rows', branch.name]}
                 readRows={rowsOfBranch(branch.name)}
               />
             </>
