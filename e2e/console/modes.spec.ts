@@ -385,7 +385,7 @@ test.describe('persons with rights', () => {
     await page.getByRole('link', { name: title }).click()
     await expect(page.getByText(hidden.title)).toHaveCount(0)
     await page.getByRole('button', { name: 'Publish', exact: true }).click()
-    await page.getByRole('dialog').getByRole('button', { name: 'Publish' }).click()
+    await page.getByRole('dialog').getByRole('button', { name: 'Publish', exact: true }).click()
     await expect(page.getByRole('dialog')).toContainText('write permission on the pipeline required')
     await expectAccessible(page, 'action-refused')
     await page.keyboard.press('Escape')
