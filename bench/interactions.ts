@@ -28,7 +28,7 @@ interface Sample {
   shownMs: number
 }
 
-/** What the page records about itself. */
+/** Records of the page about itself. */
 interface Recorder {
   since: number | null
   textBefore: string
