@@ -28,7 +28,7 @@ interface Sample {
   shownMs: number
 }
 
-/** The records of a page about itself. */
+/** Records of the page about itself. */
 interface Recorder {
   since: number | null
   textBefore: string

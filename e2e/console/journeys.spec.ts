@@ -193,7 +193,7 @@ test('a draft that is not saved stays while a person looks elsewhere', async ({ 
   const pipeline = await publishedPipeline(request, 'select 1 as n', { namespace })
   await openConsole(page, baseURL, `/pipelines/${namespace}/${pipeline.layer}/${pipeline.name}`)
   await typeCode(page, 'select 2 as unsaved')
-  await page.getByRole('button', { name: 'config.yaml' }).click()
+  await page.getByRole('button', { name: 'Configuration' }).click()
   await page.getByRole('link', { name: 'Lineage' }).click()
   await expect(page.getByRole('heading', { name: 'Lineage' })).toBeVisible()
   await page.goBack()

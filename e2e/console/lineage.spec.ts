@@ -32,6 +32,19 @@ test('a node shows its state and its neighbours up and down', async ({ page, req
   expect(faults).toEqual([])
 })
 
+test('the graph of one namespace has only its own pipelines', async ({ page, request, baseURL }) => {
+  const [own, other] = [await newNamespace(request), await newNamespace(request)]
+  for (const namespace of [own, other])
+    await publishedPipeline(request, 'select 1 as a', { namespace, layer: 'bronze', name: 'orders' })
+  const faults = await openConsole(page, baseURL, `/lineage?search=orders&namespace=${other}`)
+  const nodes = page.getByRole('list', { name: 'Nodes' })
+  await expect(nodes.getByRole('button', { name: `${other}.bronze.orders` })).toHaveCount(2)
+  await page.getByLabel('Namespace').selectOption(own)
+  await expect(nodes.getByRole('button', { name: `${own}.bronze.orders` })).toHaveCount(2)
+  await expect(nodes.getByRole('button', { name: `${other}.bronze.orders` })).toHaveCount(0)
+  expect(faults).toEqual([])
+})
+
 test('a graph of 5,000 nodes pans and zooms', async ({ page, baseURL }) => {
   await page.route('**/api/v1/lineage*', (route) => route.fulfill({ json: largeGraph() }))
   await openConsole(page, baseURL, '/lineage')

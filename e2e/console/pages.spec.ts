@@ -33,39 +33,47 @@ async function seed(request: APIRequestContext) {
   return { namespace, zone, bronze, gold, bronzeRun, branch }
 }
 
-test('every page shows its data and passes axe', async ({ page, request, baseURL }) => {
-  const { namespace, zone, bronzeRun, branch } = await seed(request)
-  const gold = `${namespace}.gold.totals`
-  const pages: [path: string, name: string, shown: string | RegExp][] = [
-    ['/', 'overview', gold],
-    [`/pipelines?namespace=${namespace}`, 'pipelines', gold],
-    [`/pipelines/${namespace}/gold/totals`, 'pipeline-code', '1 row,'],
-    [`/pipelines/${namespace}/gold/totals?tab=tests`, 'pipeline-tests', 'No test yet'],
-    [`/pipelines/${namespace}/gold/totals?tab=starts`, 'pipeline-starts', 'No schedule'],
-    [`/pipelines/${namespace}/gold/totals?tab=versions`, 'pipeline-versions', 'published'],
-    [`/pipelines/${namespace}/gold/totals?tab=runs`, 'pipeline-runs', 'success'],
-    [`/runs/${bronzeRun}`, 'run', 'What it changes'],
-    [`/lineage?search=${namespace}`, 'lineage', gold],
-    [`/lake?search=${namespace}`, 'lake', gold],
-    [`/lake/${namespace}/gold/totals`, 'table', 'Read it with another engine'],
-    ['/branches', 'branches', branch],
-    [`/branches/${branch}`, 'branch', 'The branch changes no table'],
-    ['/query', 'query', 'Execute a query to see rows here'],
-    ['/landing-zones', 'zones', `${namespace}.${zone}`],
-    [`/landing-zones/${namespace}/${zone}`, 'zone', 'orders.csv'],
-    ['/system', 'system', 'Leadership of this replica'],
-    ['/retention', 'retention', 'runs max per pipeline'],
-    ['/audit', 'audit', 'Resource'],
-    ['/sharing', 'sharing', 'This edition has one role'],
-    ['/settings', 'settings', namespace],
-  ]
-  for (const [path, name, shown] of pages) {
-    const faults = await openConsole(page, baseURL, path)
-    await expect(page.getByText(shown).first(), path).toBeVisible()
-    await expectAccessible(page, name)
-    expect(faults, path).toEqual([])
-    page.removeAllListeners()
-  }
+type Seed = Awaited<ReturnType<typeof seed>>
+
+/** The name of each page, with its address and a text that it shows. */
+const PAGES: Record<string, (seeded: Seed) => readonly [path: string, shown: string]> = {
+  overview: ({ namespace }) => ['/', goldOf(namespace)],
+  pipelines: ({ namespace }) => [`/pipelines?namespace=${namespace}`, goldOf(namespace)],
+  'pipeline-code': ({ namespace }) => [`/pipelines/${namespace}/gold/totals`, '1 row,'],
+  'pipeline-tests': ({ namespace }) => [`/pipelines/${namespace}/gold/totals?tab=tests`, 'No test yet'],
+  'pipeline-starts': ({ namespace }) => [`/pipelines/${namespace}/gold/totals?tab=starts`, 'No schedule'],
+  'pipeline-versions': ({ namespace }) => [`/pipelines/${namespace}/gold/totals?tab=versions`, 'published'],
+  'pipeline-runs': ({ namespace }) => [`/pipelines/${namespace}/gold/totals?tab=runs`, 'success'],
+  run: ({ bronzeRun }) => [`/runs/${bronzeRun}`, 'What it changes'],
+  lineage: ({ namespace }) => [`/lineage?search=${namespace}`, goldOf(namespace)],
+  lake: ({ namespace }) => [`/lake?search=${namespace}`, goldOf(namespace)],
+  table: ({ namespace }) => [`/lake/${namespace}/gold/totals`, 'Read it with another engine'],
+  branches: ({ branch }) => ['/branches', branch],
+  branch: ({ branch }) => [`/branches/${branch}`, 'The branch changes no table'],
+  query: () => ['/query', 'Execute a query to see rows here'],
+  zones: ({ namespace, zone }) => ['/landing-zones', `${namespace}.${zone}`],
+  zone: ({ namespace, zone }) => [`/landing-zones/${namespace}/${zone}`, 'orders.csv'],
+  system: () => ['/system', 'Leadership of this replica'],
+  retention: () => ['/retention', 'runs max per pipeline'],
+  audit: () => ['/audit', 'Resource'],
+  sharing: () => ['/sharing', 'This edition has one role'],
+  settings: ({ namespace }) => ['/settings', namespace],
+}
+const goldOf = (namespace: string) => `${namespace}.gold.totals`
+
+test.describe('with data', () => {
+  let seeded: Seed
+  test.beforeAll(async ({ request }) => {
+    seeded = await seed(request)
+  })
+  for (const [name, of] of Object.entries(PAGES))
+    test(`the page ${name} shows its data and passes axe`, async ({ page, baseURL }) => {
+      const [path, shown] = of(seeded)
+      const faults = await openConsole(page, baseURL, path)
+      await expect(page.getByText(shown).first()).toBeVisible()
+      await expectAccessible(page, name)
+      expect(faults).toEqual([])
+    })
 })
 
 const HOSTILE = `<img src=x onerror="document.title='hit'"><script>document.title='hit'</script>"'&{{7*7}}`

@@ -83,7 +83,7 @@ async function readPage(sql: Sql, query: PageQuery): Promise<Listed> {
   }
 }
 
-/** A key that is never null has no `nulls last`, which would keep Postgres from using an index. */
+/** Without null keys, `nulls last` would keep Postgres from using an index. */
 function order(sql: Sql, { key, descending }: Sort, hasValue: boolean): Part {
   const direction = descending ? sql`desc` : sql`asc`
   const mayBeNull = !hasValue && NULLABLE.includes(key)
