@@ -84,7 +84,8 @@ function LineageView({
   const colour: ColourBy = filters.colour === 'tests' ? 'tests' : 'run'
   const chosen = graph.nodes.find(({ id }) => id === chosenId)
   const shown = useMemo(() => {
-    if (chosenId === '' || focus === 'all') return graph
+    // An address may name a node that is not there.
+    if (chosen === undefined || focus === 'all') return graph
     const kept = reachable(chosenId, graph.edges, focus === 'upstream' ? 'upstream' : 'downstream')
     return {
       nodes: graph.nodes.filter(({ id }) => kept.has(id)),
