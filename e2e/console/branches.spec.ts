@@ -148,6 +148,7 @@ test('a person creates and deletes a tag', async ({ page, request, baseURL }) =>
   await expectAccessible(page, 'branches-and-tags')
   await page.getByLabel(`Delete the tag ${name}`).click()
   await page.getByRole('button', { name: 'Delete the tag', exact: true }).click()
+  await expect(page.getByRole('dialog')).toHaveCount(0)
   await expect(row).toHaveCount(0)
   const left = await getJson(request, '/api/v1/tags')
   expect(left.tags).not.toContainEqual(expect.objectContaining({ name }))

@@ -61,7 +61,7 @@ test('a newcomer goes from a file to a failing test and its fix', async ({ page,
   await click('Publish')
   await click('Publish and run')
   await expect(page.locator('.facts').getByText('success')).toBeVisible()
-  await expect(page.getByText('Merged as')).toBeVisible()
+  await expect(page.getByText('Merged as', { exact: true })).toBeVisible()
   const { rows } = await (
     await request.post('/api/v1/query', {
       data: { sql: 'select sum(amount)::int as n from bronze.orders', namespace },

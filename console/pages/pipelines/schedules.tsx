@@ -3,7 +3,7 @@ import { useState } from 'react'
 import { api, type LayerName, ok } from '../../api/client.ts'
 import { queryClient, SLOW_MS } from '../../api/queries.ts'
 import { Time } from '../../design/clock.tsx'
-import { Button, IconButton } from '../../design/controls.tsx'
+import { Button } from '../../design/controls.tsx'
 import { Loaded } from '../../design/loaded.tsx'
 import { FormDialog } from '../../design/overlay.tsx'
 import { Pill } from '../../design/status.tsx'
@@ -12,6 +12,7 @@ import { Table } from '../../design/table.tsx'
 import { performing } from '../../design/toasts.tsx'
 import { CronField } from './cron-field.tsx'
 import type { Named } from './named.ts'
+import { StartActions } from './start-actions.tsx'
 
 const schedulesQuery = () => ok(api.schedules.get({ query: {} }))
 type Schedule = Awaited<ReturnType<typeof schedulesQuery>>['schedules'][number]
@@ -63,17 +64,12 @@ export function Schedules({ at }: { at: Named }) {
                 {
                   name: 'Actions',
                   cell: (each) => (
-                    <span className="row">
-                      <Button size="small" onClick={() => void toggle(each)}>
-                        {each.enabled ? 'Turn off' : 'Turn on'}
-                      </Button>
-                      <IconButton
-                        size="small"
-                        icon="cross"
-                        label="Delete the schedule"
-                        onClick={() => setRemoved(each)}
-                      />
-                    </span>
+                    <StartActions
+                      noun="schedule"
+                      isOn={each.enabled}
+                      onToggle={() => void toggle(each)}
+                      onDelete={() => setRemoved(each)}
+                    />
                   ),
                 },
               ]}

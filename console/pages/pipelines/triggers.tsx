@@ -4,7 +4,7 @@ import { useState } from 'react'
 import { ok } from '../../api/client.ts'
 import { queryClient, SLOW_MS } from '../../api/queries.ts'
 import { Time } from '../../design/clock.tsx'
-import { Button, CopyButton, IconButton } from '../../design/controls.tsx'
+import { Button, CopyButton } from '../../design/controls.tsx'
 import { Loaded } from '../../design/loaded.tsx'
 import { FormDialog } from '../../design/overlay.tsx'
 import { Pill } from '../../design/status.tsx'
@@ -13,6 +13,7 @@ import { Table } from '../../design/table.tsx'
 import { performing } from '../../design/toasts.tsx'
 import { CreateTrigger, kindLabel } from './create-trigger.tsx'
 import { type Named, pipelineAt } from './named.ts'
+import { StartActions } from './start-actions.tsx'
 
 const triggersQuery = (at: Named) => () => ok(pipelineAt(at).triggers.get({ query: {} }))
 type Trigger = Awaited<ReturnType<ReturnType<typeof triggersQuery>>>['triggers'][number]
@@ -115,17 +116,12 @@ function TriggerTable({
         {
           name: 'Actions',
           cell: (each) => (
-            <span className="row">
-              <Button size="small" onClick={() => void toggle(each)}>
-                {each.enabled ? 'Turn off' : 'Turn on'}
-              </Button>
-              <IconButton
-                size="small"
-                icon="cross"
-                label="Delete the trigger"
-                onClick={() => onRemove(each)}
-              />
-            </span>
+            <StartActions
+              noun="trigger"
+              isOn={each.enabled}
+              onToggle={() => void toggle(each)}
+              onDelete={() => onRemove(each)}
+            />
           ),
         },
       ]}
