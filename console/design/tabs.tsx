@@ -1,5 +1,5 @@
 import { Tabs as RadixTabs } from 'radix-ui'
-import type { ReactNode } from 'react'
+import { type ReactNode, useEffect, useRef } from 'react'
 
 /** Parts of a page, of which one is shown. Arrow keys move between their names. */
 export function Tabs<Key extends string>({
@@ -16,9 +16,17 @@ export function Tabs<Key extends string>({
   /** The content of the shown part. */
   children: ReactNode
 }) {
+  const list = useRef<HTMLDivElement>(null)
+  // On a narrow page the names scroll sideways.
+  useEffect(() => {
+    if (value)
+      list.current
+        ?.querySelector('[aria-selected=true]')
+        ?.scrollIntoView({ block: 'nearest', inline: 'nearest' })
+  }, [value])
   return (
     <RadixTabs.Root value={value} onValueChange={(key) => onChange(key as Key)} className="stack">
-      <RadixTabs.List className="tabs" aria-label={label}>
+      <RadixTabs.List ref={list} className="tabs" aria-label={label}>
         {tabs.map(([key, name]) => (
           <RadixTabs.Trigger key={key} value={key}>
             {name}

@@ -106,7 +106,7 @@ function useCommands(text: string): Command[] {
       id: '/welcome',
       label: 'Tour',
       hint: 'five minutes',
-      icon: 'check',
+      icon: 'runs',
       run: () => void navigate({ to: '/welcome' }),
     },
     ...(['light', 'dark', 'auto'] as const).map((theme) => ({

@@ -86,8 +86,9 @@ function Side({
     addEventListener(
       'click',
       ({ target }) => {
-        const inMenu = target instanceof Element && menu.current?.contains(target)
-        if (!inMenu || target.closest('a')) close()
+        // The button of the menu is in the header, and it opens and closes the menu itself.
+        if (!(target instanceof Element) || target.closest('header.top')) return
+        if (!menu.current?.contains(target) || target.closest('a')) close()
       },
       { signal },
     )
@@ -120,7 +121,7 @@ function Side({
       <footer>
         <SignedIn />
         <Link className="row" to="/welcome">
-          <Icon name="check" /> Tour
+          <Icon name="runs" /> Tour
         </Link>
         <a className="row" href={new URL('inspector', ROOT).href}>
           <Icon name="external" /> Statecharts

@@ -37,6 +37,10 @@ export async function expectAccessible(page: Page, name: string): Promise<void> 
       await page.emulateMedia({ colorScheme: scheme, reducedMotion: 'reduce' })
       await page.setViewportSize(size)
       await expect(page.locator('html')).toHaveAttribute('data-theme', scheme)
+      // Two frames later, the new size and colours are on the screen.
+      await page.evaluate(
+        () => new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn))),
+      )
       const { violations } = await new AxeBuilder({ page })
         .withTags(['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa'])
         .analyze()

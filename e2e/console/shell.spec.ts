@@ -43,6 +43,12 @@ test('a narrow page has its navigation behind a button', async ({ page, baseURL 
   await page.getByRole('link', { name: 'Lineage' }).click()
   await expect(page).toHaveURL(/\/lineage$/)
   await expect(page.getByRole('link', { name: 'Lineage' })).toBeHidden()
+  await page.getByRole('button', { name: 'Open the menu' }).click()
+  await page.keyboard.press('Escape')
+  await expect(page.getByRole('link', { name: 'Lineage' })).toBeHidden()
+  await page.getByRole('button', { name: 'Open the menu' }).click()
+  await page.getByRole('button', { name: 'Close the menu' }).click()
+  await expect(page.getByRole('link', { name: 'Lineage' })).toBeHidden()
 })
 
 test('the chosen colours stay after a reload', async ({ page, baseURL }) => {

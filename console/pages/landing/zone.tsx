@@ -9,6 +9,7 @@ import { Icon } from '../../design/icons.tsx'
 import { Loaded } from '../../design/loaded.tsx'
 import { FormDialog, Menu } from '../../design/overlay.tsx'
 import { Page } from '../../design/surfaces.tsx'
+import { Tabs } from '../../design/tabs.tsx'
 import { useFilters } from '../../shell/filters.ts'
 import { DropArea } from './drop-area.tsx'
 import { Files } from './files.tsx'
@@ -46,35 +47,34 @@ export default function ZonePage() {
       subtitle={query.data && <Summary zone={query.data} />}
       actions={<ZoneActions at={at} />}
     >
-      <div className="tabs" role="tablist" aria-label="Parts of the landing zone">
-        {TABS.map(([key, label]) => (
-          <button type="button" role="tab" key={key} aria-selected={tab === key} onClick={() => open(key)}>
-            {label}
-          </button>
-        ))}
-      </div>
-      <Loaded query={query}>
-        {(zone) => (
-          <>
-            {tab === 'files' && (
-              <>
-                <DropArea path={pathOf(at, 'files')} noun="files" onStored={() => void refreshZones()} />
-                <Files at={at} total={zone.file_count} open={open} />
-              </>
-            )}
-            {tab === 'schema' && <Schema at={at} zone={zone} />}
-            {tab === 'samples' && (
-              <>
-                <DropArea path={pathOf(at, 'samples')} noun="samples" onStored={() => void refreshZones()} />
-                <Samples at={at} zone={zone} />
-              </>
-            )}
-            {tab === 'reads' && <Reads at={at} open={open} />}
-            {tab === 'readers' && <Readers at={at} />}
-            {tab === 'settings' && <Settings at={at} zone={zone} />}
-          </>
-        )}
-      </Loaded>
+      <Tabs label="Parts of the landing zone" tabs={TABS} value={tab} onChange={(key) => open(key)}>
+        <Loaded query={query}>
+          {(zone) => (
+            <div className="stack">
+              {tab === 'files' && (
+                <>
+                  <DropArea path={pathOf(at, 'files')} noun="files" onStored={() => void refreshZones()} />
+                  <Files at={at} total={zone.file_count} open={open} />
+                </>
+              )}
+              {tab === 'schema' && <Schema at={at} zone={zone} />}
+              {tab === 'samples' && (
+                <>
+                  <DropArea
+                    path={pathOf(at, 'samples')}
+                    noun="samples"
+                    onStored={() => void refreshZones()}
+                  />
+                  <Samples at={at} zone={zone} />
+                </>
+              )}
+              {tab === 'reads' && <Reads at={at} open={open} />}
+              {tab === 'readers' && <Readers at={at} />}
+              {tab === 'settings' && <Settings at={at} zone={zone} />}
+            </div>
+          )}
+        </Loaded>
+      </Tabs>
     </Page>
   )
 }
