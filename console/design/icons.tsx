@@ -26,6 +26,8 @@ const PATHS = {
   more: 'M3.5 8h.01M8 8h.01M12.5 8h.01',
   copy: 'M5 5h8v9H5zM3 11V2h8',
   plus: 'M8 3v10M3 8h10',
+  minus: 'M3 8h10',
+  fit: 'M2 6V2h4M10 2h4v4M14 10v4h-4M6 14H2v-4',
   down: 'M4 6l4 4 4-4',
   right: 'M6 4l4 4-4 4',
   left: 'M10 4L6 8l4 4',

@@ -9,6 +9,8 @@ export interface VirtualColumn<Row> {
 }
 
 const ROW_PX = 40
+/** The head of the table, and a scroll bar below the rows. */
+const HEAD_PX = 34 + 18
 /** Rows rendered beyond the visible ones. */
 const OVERSCAN = 8
 
@@ -40,7 +42,10 @@ export function VirtualTable<Row>({
   const first = items[0]?.index ?? 0
   const last = items.at(-1)?.index ?? 0
   useEffect(() => onVisible?.(first, last), [onVisible, first, last])
-  const style = { '--columns': columns.map(({ width }) => width).join(' ') } as React.CSSProperties
+  const style = {
+    '--columns': columns.map(({ width }) => width).join(' '),
+    '--full-height': `${HEAD_PX + total * ROW_PX}px`,
+  } as React.CSSProperties
   return (
     <div
       ref={scroller}

@@ -23,6 +23,11 @@ interface View {
 const SCALE = { min: 0.02, max: 2.5 }
 /** Below this scale a node is a plain block: its text could not be read. */
 const TEXT_SCALE = 0.4
+/** A graph of so many nodes is first shown at this scale, at which its text is easy to read. */
+const SMALL_GRAPH = 60
+const READ_SCALE = 0.8
+/** Between the border of the canvas and the first node. */
+const EDGE_PX = 16
 /** Edges of one drawing. More of them cover each other, and take longer than a frame: every second, third or later one is drawn. */
 const EDGES_DRAWN = 6_000
 
@@ -39,7 +44,7 @@ export function Graph(props: Drawn & { onChoose: (id: string) => void }) {
     frame.current ||= requestAnimationFrame(() => {
       frame.current = 0
       if (canvas.current === null) return
-      view.current ??= fitted(canvas.current, latest.current.places)
+      view.current ??= firstView(canvas.current, latest.current.places)
       paint(canvas.current, view.current, latest.current)
     })
   }, [])
@@ -103,14 +108,14 @@ export function Graph(props: Drawn & { onChoose: (id: string) => void }) {
       />
       <div className="graph-buttons">
         <IconButton icon="plus" label="Zoom in" kind="plain" size="small" onClick={() => zoomBy(1.4)} />
-        <IconButton icon="down" label="Zoom out" kind="plain" size="small" onClick={() => zoomBy(1 / 1.4)} />
+        <IconButton icon="minus" label="Zoom out" kind="plain" size="small" onClick={() => zoomBy(1 / 1.4)} />
         <IconButton
-          icon="refresh"
+          icon="fit"
           label="Show the whole graph"
           kind="plain"
           size="small"
           onClick={() => {
-            view.current = null
+            if (canvas.current !== null) view.current = fitted(canvas.current, latest.current.places)
             draw()
           }}
         />
@@ -147,6 +152,15 @@ function reveal(
     x: width / 2 - (place.x + NODE.width / 2) * scale,
     y: height / 2 - (place.y + NODE.height / 2) * scale,
   }
+}
+
+/** The first look at a small graph is large enough to be read, from the sources on. A large graph is shown as a whole. */
+function firstView(canvas: HTMLCanvasElement, places: ReadonlyMap<string, Place>): View {
+  const whole = fitted(canvas, places)
+  if (places.size > SMALL_GRAPH || whole.scale >= READ_SCALE) return whole
+  const bottom = NODE.height + Math.max(0, ...[...places.values()].map(({ y }) => y))
+  const top = (canvas.clientHeight - bottom * READ_SCALE) / 2
+  return { scale: READ_SCALE, x: EDGE_PX, y: Math.max(EDGE_PX, top) }
 }
 
 function fitted(canvas: HTMLCanvasElement, places: ReadonlyMap<string, Place>): View {
