@@ -10,13 +10,18 @@ import { Card, Empty, Facts, Page } from '../../design/surfaces.tsx'
 import { useFilters } from '../../shell/filters.ts'
 import { Graph } from './graph.tsx'
 import { layoutOf, reachable } from './layout.ts'
-import { graphQuery, type LineageGraph, type LineageNode, sizeQuery, titleOf } from './node.ts'
+import {
+  graphQuery,
+  type LineageGraph,
+  type LineageNode,
+  PIPELINES_AT_ONCE,
+  sizeQuery,
+  titleOf,
+} from './node.ts'
 import { type ColourBy, LEGEND, stateOf } from './state.ts'
 
 /** Nodes in the list beside the drawing. The search finds the others. */
 const LISTED = 100
-/** With more pipelines than this, the page opens with the graph of one namespace. */
-const PIPELINES_AT_ONCE = 2_000
 /** The graph of all namespaces, in the address. No namespace has this name. */
 const ALL = '*'
 

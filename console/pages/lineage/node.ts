@@ -1,5 +1,8 @@
 import { api, ok } from '../../api/client.ts'
 
+/** With more pipelines than this, a page shows the graph of one namespace. */
+export const PIPELINES_AT_ONCE = 2_000
+
 /** The graph of one namespace, or of all with an empty text. */
 export const graphQuery = (namespace: string) => () =>
   ok(api.lineage.get({ query: namespace === '' ? {} : { namespace } }))
