@@ -35,6 +35,8 @@ import { pipelineRoutes, previewRoutes, versionRoutes } from './pipelines/routes
 import { makePlugins } from './plugins/plugins.ts'
 import { qualityTestRoutes } from './quality-tests/routes.ts'
 import { queryRoutes, schemaRoutes } from './query/routes.ts'
+import { replicaRoutes } from './replicas/routes.ts'
+import { makeReplicaService } from './replicas/service.ts'
 import { retentionRoutes } from './retention/routes.ts'
 import { makeRetentionService } from './retention/service.ts'
 import { runRoutes } from './runs/routes.ts'
@@ -132,6 +134,7 @@ export async function composeService(parts: ServiceParts) {
       tableRoutes(readers.tables),
       lineageRoutes(makeLineageService({ sql: patient.sql, log, references })),
       inspectorRoutes(streams.inspector, streams.inspectorFeeds),
+      replicaRoutes(makeReplicaService({ sql, runnerUrls: config.runnerUrls ?? [] })),
       retentionRoutes(makeRetentionService({ db, reaper: background.reaper })),
       sharingRoutes(ownership === undefined ? null : makeSharingService(ownership)),
     ],

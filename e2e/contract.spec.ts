@@ -372,6 +372,7 @@ test('namespaces, retention, audit, features and health answer as specified', as
     'runs_max_per_pipeline runs_max_age_days logs_max_age_days quality_results_max_per_test soft_delete_purge_days ' +
     'stuck_run_timeout_minutes audit_log_max_age_days nessie_orphan_branch_max_age_hours reaper_interval_minutes ' +
     'iceberg_snapshot_max_age_days iceberg_orphan_file_max_age_days'
+  await ok(request, 'GET /api/v1/admin/replicas', 200, { has: 'replicas runners' })
   await ok(request, 'GET /api/v1/admin/retention/config', 200, { has: 'config' })
   await ok(request, 'PUT /api/v1/admin/retention/config', 200, { data: {}, has: settings })
   const counters =

@@ -465,6 +465,7 @@ export const RULES: Readonly<Record<string, Rule>> = {
   [`GET ${I}/instances/:id/export.json`]: instance,
   [`GET ${I}/instances/:id/export.svg`]: instance,
 
+  'GET /api/v1/admin/replicas': ADMINS,
   'GET /api/v1/admin/retention/config': ADMINS,
   'PUT /api/v1/admin/retention/config': ADMINS,
   'GET /api/v1/admin/retention/status': ADMINS,

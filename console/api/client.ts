@@ -12,6 +12,7 @@ import type { namespaceRoutes } from '../../app/namespaces/routes.ts'
 import type { pipelineRoutes, previewRoutes, versionRoutes } from '../../app/pipelines/routes.ts'
 import type { qualityTestRoutes } from '../../app/quality-tests/routes.ts'
 import type { queryRoutes, schemaRoutes } from '../../app/query/routes.ts'
+import type { replicaRoutes } from '../../app/replicas/routes.ts'
 import type { retentionRoutes } from '../../app/retention/routes.ts'
 import type { runRoutes } from '../../app/runs/routes.ts'
 import type { scheduleRoutes } from '../../app/schedules/routes.ts'
@@ -41,6 +42,7 @@ type All = Routes<typeof auditRoutes> &
   Routes<typeof qualityTestRoutes> &
   Routes<typeof queryRoutes> &
   Routes<typeof schemaRoutes> &
+  Routes<typeof replicaRoutes> &
   Routes<typeof retentionRoutes> &
   Routes<typeof runRoutes> &
   Routes<typeof scheduleRoutes> &

@@ -222,6 +222,7 @@ const ROUTES: Record<string, MatrixRequest> = {
   [`GET ${I}/instances/{id}/events`]: { expected: thing('read') },
   [`GET ${I}/instances/{id}/export.json`]: { expected: thing('read') },
   [`GET ${I}/instances/{id}/export.svg`]: { expected: thing('read') },
+  'GET /api/v1/admin/replicas': { expected: 'administrators' },
   'GET /api/v1/admin/retention/config': { expected: 'administrators' },
   'PUT /api/v1/admin/retention/config': { expected: 'administrators', body: () => ({}) },
   'GET /api/v1/admin/retention/status': { expected: 'administrators' },

@@ -7,6 +7,7 @@ import { Pill } from '../../design/status.tsx'
 import { Card, Empty, Facts, Page } from '../../design/surfaces.tsx'
 import { Table } from '../../design/table.tsx'
 import { type Sample, sampleOf, samplesIn, sumOf } from './metrics.ts'
+import { Processes } from './replicas.tsx'
 
 /** The parts of the installation as the replica that answers sees them. */
 export default function System() {
@@ -34,6 +35,7 @@ export default function System() {
           <Loaded query={metrics}>{(samples) => <Leadership samples={samples} />}</Loaded>
         </Card>
       </div>
+      <Processes />
       <Card title="Engines" isFlush>
         <Loaded query={metrics}>{(samples) => <Engines samples={samples} />}</Loaded>
       </Card>
