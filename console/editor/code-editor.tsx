@@ -1,4 +1,9 @@
-import { autocompletion, type CompletionContext, type CompletionResult } from '@codemirror/autocomplete'
+import {
+  autocompletion,
+  type CompletionContext,
+  type CompletionResult,
+  closeCompletion,
+} from '@codemirror/autocomplete'
 import { type Diagnostic, lintGutter, setDiagnostics } from '@codemirror/lint'
 import { Compartment, EditorState, Prec } from '@codemirror/state'
 import { EditorView, keymap } from '@codemirror/view'
@@ -59,6 +64,7 @@ export default function CodeEditor(props: CodeEditorProps) {
           autocompletion(),
           EditorState.languageData.of(() => words),
           lintGutter(),
+          endsCompletion,
           EditorView.updateListener.of((update) => {
             if (update.docChanged) latest.current.onChange?.(update.state.doc.toString())
           }),
@@ -89,6 +95,13 @@ export default function CodeEditor(props: CodeEditorProps) {
   const { minHeight = '200px', maxHeight = '60vh' } = props
   return <div ref={host} className="editor" style={{ minHeight, maxHeight }} />
 }
+
+/** A list of completions that is still asked for would open over a dialog that has taken the focus meanwhile. */
+const endsCompletion = EditorView.domEventHandlers({
+  blur: (_, view) => {
+    setTimeout(() => closeCompletion(view))
+  },
+})
 
 type Latest = React.RefObject<CodeEditorProps>
 
