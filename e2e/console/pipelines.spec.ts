@@ -265,3 +265,17 @@ test('arrow keys move between the parts of a pipeline', async ({ page, request, 
   await expect(page.getByRole('tab', { name: 'Versions' })).toHaveAttribute('aria-selected', 'true')
   await expect(page.getByRole('tabpanel')).toContainText('published')
 })
+
+test('the code completes references to tables', async ({ page, request, baseURL }) => {
+  const namespace = await newNamespace(request)
+  const read = await publishedPipeline(request, 'select 1 as n', { namespace, layer: 'bronze', name: 'read' })
+  await runToSuccess(request, read)
+  const { layer, name } = await publishedPipeline(request, 'select 1 as n', { namespace })
+  await openConsole(page, baseURL, `/pipelines/${namespace}/${layer}/${name}`)
+  const editor = page.getByRole('textbox', { name: /^Draft of pipeline/ })
+  await editor.click()
+  await page.keyboard.press('Control+a')
+  await page.keyboard.type("select * from {{ ref('bronze")
+  await page.getByRole('option', { name: "ref('bronze.read')" }).click()
+  await expect(editor).toContainText("select * from {{ ref('bronze.read')}}")
+})
