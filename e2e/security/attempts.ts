@@ -21,7 +21,8 @@ export const secretsIn = (text: string) => [
  * Expects no secret in `told`, the text that an attempt produced. Words of the attempt's own source, `written`, reveal nothing.
  */
 export function expectNothingTold(told: string, written: string): void {
-  expect(secretsIn(told), written).toEqual([])
+  const found = secretsIn(told).filter((secret) => !written.includes(secret))
+  expect(found, written).toEqual([])
   // The longest words first, because a word may be part of another.
   const words = (written.match(/[\w./:*@-]{4,}/g) ?? []).sort((a, b) => b.length - a.length)
   const rest = words.reduce((text, word) => text.replaceAll(word, ''), told)
