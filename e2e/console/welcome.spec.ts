@@ -31,6 +31,7 @@ test('the tour goes from a file to a gated gold table', async ({ page, request, 
   ])
   expect(faults).toEqual([])
   await act('Start over')
+  await act('Delete them')
   await expect(page.getByRole('button', { name: 'Drop the file' })).toBeEnabled()
 })
 

@@ -6,6 +6,7 @@ import { queryClient, SLOW_MS } from '../../api/queries.ts'
 import { Button } from '../../design/controls.tsx'
 import { Icon } from '../../design/icons.tsx'
 import { Loaded } from '../../design/loaded.tsx'
+import { FormDialog } from '../../design/overlay.tsx'
 import { Status } from '../../design/status.tsx'
 import { CodeBlock, Notice, Page } from '../../design/surfaces.tsx'
 import { useFilters } from '../../shell/filters.ts'
@@ -49,8 +50,22 @@ export default function Welcome() {
 const refresh = () => queryClient.invalidateQueries()
 
 function StartOver({ namespace, isUseful }: { namespace: string; isUseful: boolean }) {
+  const [isAsked, setAsked] = useState(false)
   if (!isUseful) return null
-  return <Act label="Start over" kind="plain" act={() => startOver(namespace)} />
+  return (
+    <>
+      <Button onClick={() => setAsked(true)}>Start over</Button>
+      <FormDialog
+        title="Start over"
+        description={`The landing zone ${ZONE} and the pipelines bronze.${BRONZE.name} and gold.${GOLD.name} of the namespace ${namespace} are deleted.`}
+        isOpen={isAsked}
+        onClose={() => setAsked(false)}
+        submitLabel="Delete them"
+        isDangerous
+        submit={() => startOver(namespace).then(refresh)}
+      />
+    </>
+  )
 }
 
 function Steps({ namespace, progress }: { namespace: string; progress: Progress }) {
@@ -188,17 +203,7 @@ function Step({
 }
 
 /** A button that acts on the service, and says why it failed. */
-function Act({
-  label,
-  kind = 'primary',
-  isBusy = false,
-  act,
-}: {
-  label: string
-  kind?: 'primary' | 'plain'
-  isBusy?: boolean
-  act: () => Promise<void>
-}) {
+function Act({ label, isBusy = false, act }: { label: string; isBusy?: boolean; act: () => Promise<void> }) {
   const [isActing, setActing] = useState(false)
   const [problem, setProblem] = useState<string | null>(null)
   const isWorking = isActing || isBusy
@@ -218,7 +223,7 @@ function Act({
     <>
       {problem && <Notice tone="bad">{problem}</Notice>}
       <div>
-        <Button kind={kind} disabled={isWorking} onClick={() => void perform()}>
+        <Button kind="primary" disabled={isWorking} onClick={() => void perform()}>
           {isWorking ? 'Working…' : label}
         </Button>
       </div>
