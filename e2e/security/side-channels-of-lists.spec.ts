@@ -314,8 +314,9 @@ async function gets(): Promise<[operation: string, requests: string[]][]> {
   })
 }
 
-/** GETs that reveal no user's resources: their answers are the same for all, or only for administrators. */
+/** GETs that reveal no user's resources: their answers are the same for all, have no names, or are for administrators. */
 const TELLS_NOTHING = [
+  '/api/v1/admin/replicas',
   '/api/v1/admin/retention/config',
   '/api/v1/admin/retention/status',
   '/api/v1/audit',
@@ -332,6 +333,7 @@ const TELLS_NOTHING = [
   '/api/v1/inspector/{machine}/events',
   '/api/v1/landing-zones/{ns}/{name}/lifecycle',
   '/api/v1/pipelines/{ns}/{layer}/{name}/retention',
+  '/api/v1/tables/{ns}/{layer}/{name}/files',
   '/api/v1/tags',
 ]
 
