@@ -129,8 +129,8 @@ export const TableStatistics = t.Object(
         {
           column: SourceColumn,
           transform: Transform,
-          direction: literals(['asc', 'desc']),
-          null_order: literals(['nulls-first', 'nulls-last']),
+          direction: literals(['asc', 'desc'], { title: 'SortDirection' }),
+          null_order: literals(['nulls-first', 'nulls-last'], { title: 'NullOrder' }),
         },
         { title: 'SortField' },
       ),
