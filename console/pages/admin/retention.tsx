@@ -129,7 +129,7 @@ function Settings() {
       ),
       'The settings are saved',
     )
-    // What the person has changed meanwhile stays.
+    // Changes that the person made meanwhile stay.
     if (isDone)
       setChanges((now) =>
         Object.fromEntries(Object.entries(now).filter(([name, value]) => value !== changes[name])),

@@ -128,7 +128,7 @@ const FIELDS = new Map(GROUPS.flatMap(({ fields }) => fields.map((field) => [fie
 export interface FieldState {
   /** The text in the file; empty: the file does not set the key. */
   text: string
-  /** What applies without a text. */
+  /** The default, which applies without a text. */
   fallback: string
   problem: string | null
   /** The text of an annotation in the source, which applies instead. */
