@@ -1,6 +1,6 @@
 // Calls of a sidecar to the API. Every call has a deadline, and repeatable calls are retried while the API restarts.
-import { setTimeout as pause } from 'node:timers/promises'
 import { backoffMs } from '../../app/core/process/backoff.ts'
+import { pause } from '../../lake/pause.ts'
 
 export const httpLimits = {
   /** The deadline of one call with a small body. */
@@ -60,7 +60,7 @@ export function makeBackoff(signal?: AbortSignal) {
     isOver: () => performance.now() + backoffMs(failures, httpLimits.pause) > giveUpAt,
     /** Throws the signal's reason when the signal is aborted. */
     async pause(): Promise<void> {
-      await pause(backoffMs(failures++, httpLimits.pause), undefined, { signal })
+      await pause(backoffMs(failures++, httpLimits.pause), signal)
     },
   }
 }

@@ -106,26 +106,32 @@ async function judgeAuto(tally: Tally, python: string): Promise<void> {
 
 /** A silent engine is lost after a minute. */
 const LOSS_LIMIT_MS = 90_000
+/** Moments after the start of a session: its query is parsed at first, then executed. */
+const KILLED_AFTER_MS = [0, 25, 50, 75, 100, 150, 200, 300]
 
 /** The engine of a run is killed, or does not answer any more. */
 async function judgeLoss(tally: Tally, service: Service): Promise<void> {
   const { url } = service
   tally.heading('Lost processes of Sail')
-  await tally.check('a run whose Sail is killed is executed again', async () => {
-    const id = await startEndless(url, 'killed')
-    const [pid] = await until(
-      () => sailsOf(service),
-      (pids) => pids.length > 0,
-    )
-    process.kill(pid ?? 0, 'SIGKILL')
-    await until(
-      () => call(url, 'GET', `/runs/${id}/logs`),
-      ({ logs }) =>
-        logs.some(({ message }: { message: string }) => message.includes('engine lost in attempt 1')),
-    )
-    await call(url, 'POST', `/runs/${id}/cancel`)
-    const { status } = await ended(url, id)
-    return status === 'cancelled' ? undefined : status
+  await tally.check('a run whose Sail is killed is executed again, at each moment of its query', async () => {
+    for (const afterMs of KILLED_AFTER_MS) {
+      const id = await startEndless(url, 'killed')
+      const [pid] = await until(
+        () => sailsOf(service),
+        (pids) => pids.length > 0,
+      )
+      await Bun.sleep(afterMs)
+      process.kill(pid ?? 0, 'SIGKILL')
+      await until(
+        () => call(url, 'GET', `/runs/${id}/logs`),
+        ({ logs }) =>
+          logs.some(({ message }: { message: string }) => message.includes('engine lost in attempt 1')),
+      )
+      await call(url, 'POST', `/runs/${id}/cancel`)
+      const { status } = await ended(url, id)
+      if (status !== 'cancelled') return `killed after ${afterMs} ms: ${status}`
+    }
+    return undefined
   })
   await tally.check('a run whose Sail stands still is executed again', async () => {
     const id = await startEndless(url, 'stopped')

@@ -168,9 +168,9 @@ test('aborts a call and the pause before the next attempt', async () => {
   const stop = new AbortController()
   const client = connect({ signal: stop.signal })
   answers.push(() => stop.abort(new Error('cancelled')))
-  await expect(client.loadTable(table)).rejects.toThrow()
+  await expect(client.loadTable(table)).rejects.toThrow('cancelled')
   expect(requests).toHaveLength(1)
-  await expect(client.loadTable(table)).rejects.toThrow()
+  await expect(client.loadTable(table)).rejects.toThrow('cancelled')
   expect(requests).toHaveLength(1)
 })
 

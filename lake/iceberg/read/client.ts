@@ -1,7 +1,7 @@
 // A small client of an Iceberg REST catalog, with only the calls that a run needs. Source: Iceberg REST catalog OpenAPI.
 
-import { setTimeout as wait } from 'node:timers/promises'
 import { traceHeaders } from '../../../proto/trace.ts'
+import { pause } from '../../pause.ts'
 import { parseJson, stringifyJson } from '../format/json.ts'
 import { metadataFrom, type TableMetadata } from '../format/metadata.ts'
 import type { CommitRequest } from '../format/wire.ts'
@@ -126,7 +126,7 @@ export function caller(options: Omit<ClientOptions, 'prefix'>): Call {
         return await callOnce(options, method, path, body, headers)
       } catch (error) {
         if (!(error instanceof ServerError) || attempt >= attempts) throw error
-        await wait(FIRST_PAUSE_MS * 2 ** (attempt - 1), undefined, { signal: options.signal })
+        await pause(FIRST_PAUSE_MS * 2 ** (attempt - 1), options.signal)
       }
     }
   }
