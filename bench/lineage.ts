@@ -46,6 +46,8 @@ export async function benchLineage() {
     const answer: LineageGraph = JSON.parse(await graph())
     const text = JSON.stringify(answer)
     const one = await timed(WARM, () => ask(`${service.url}/api/v1/lineage?namespace=ns1`))
+    const [pipeline] = answer.nodes
+    const around = await timed(WARM, () => ask(`${service.url}/api/v1/lineage?node=${pipeline?.id}`))
     const limit = 'limit: JSON.stringify of the answer'
     const rows: Record<string, Figures> = {
       'GET /lineage, cold': figuresOf(cold),
@@ -53,6 +55,7 @@ export async function benchLineage() {
       'GET /lineage, warm': figuresOf(warm),
       'GET /lineage, warm, one run of each of 50 pipelines later': figuresOf(changed),
       'GET /lineage?namespace (a quarter), warm': figuresOf(one),
+      'GET /lineage?node, warm': figuresOf(around),
       [limit]: figuresOf(await timed(WARM, async () => JSON.stringify(answer))),
     }
     printFigures(rows, limit)

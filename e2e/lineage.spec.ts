@@ -106,6 +106,30 @@ test('lineage filtered by namespace still shows three-part references to others 
   )
 })
 
+test('lineage of one node reaches the readers of its table in other namespaces @lineage.node', async ({
+  request,
+}) => {
+  const [near, far] = [await newNamespace(request), await newNamespace(request)]
+  await pipelineWith(request, 'select 1 as id', { namespace: near, layer: 'gold', name: 'made' })
+  await pipelineWith(request, 'select 1 as id', { namespace: near, layer: 'gold', name: 'apart' })
+  await pipelineWith(request, `select * from {{ ref('${near}.gold.made') }}`, {
+    namespace: far,
+    layer: 'gold',
+    name: 'reader',
+  })
+  const answer = await request.get(`/api/v1/lineage?node=pipeline:${near}.gold.made`)
+  expect(answer.status()).toBe(200)
+  const graph = await answer.json()
+  expect(edgesOf(graph)).toEqual(
+    [
+      `pipeline:${near}.gold.made produces table:${near}.gold.made`,
+      `table:${near}.gold.made ref pipeline:${far}.gold.reader`,
+      `pipeline:${far}.gold.reader produces table:${far}.gold.reader`,
+    ].sort(),
+  )
+  expect(graph.nodes).toHaveLength(4)
+})
+
 test('lineage shows orphan tables and landing zones as disconnected nodes @lineage.orphans', async ({
   request,
 }) => {

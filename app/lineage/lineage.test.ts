@@ -1,4 +1,4 @@
-import { expect, test } from 'bun:test'
+import { describe, expect, test } from 'bun:test'
 import { newId } from '../core/ids.ts'
 import { limits } from '../core/limits.ts'
 import type { ObjectStore } from '../objects/port.ts'
@@ -352,8 +352,86 @@ test('a graph contains only visible pipelines and zones with their tables', asyn
   ])
 })
 
-test('an invalid namespace name gets 400', async () => {
+describe('the graph around a node', () => {
+  /** Two sources, a join of both, and its reader in another namespace; `other` reads only the second source. */
+  async function diamond() {
+    const [ns, far] = [await newNamespace(), await newNamespace()]
+    await createPipeline(ns, 'one', `select * from read_csv_auto('{{ landing_zone("drop") }}')`)
+    await createPipeline(ns, 'two', 'select 2 as id')
+    await createPipeline(
+      ns,
+      'both',
+      "select * from {{ ref('silver.one') }} join {{ ref('silver.two') }} using (id)",
+    )
+    await createPipeline(ns, 'other', "select * from {{ ref('silver.two') }}")
+    await createPipeline(far, 'reader', `select * from {{ ref('${ns}.silver.both') }}`)
+    for (const name of ['one', 'two', 'orphan']) await table(ns, 'silver', name)
+    await zone(ns, 'drop', ['active'])
+    const { service } = watched()
+    const around = async (node: string) => {
+      const graph = await service.graph({ node })
+      expectWhole(graph)
+      return graph
+    }
+    return { ns, far, service, around }
+  }
+  const named = (graph: LineageGraph) =>
+    ids(graph)
+      .map((id) => id.replace(/ns-\d+\./, ''))
+      .sort()
+
+  test('has all nodes up- and downstream of it, in each namespace, and no siblings', async () => {
+    const { ns, far, around } = await diamond()
+    const graph = await around(`pipeline:${ns}.silver.one`)
+    expect(named(graph)).toEqual(
+      [
+        'landing:drop',
+        'pipeline:silver.both',
+        'pipeline:silver.one',
+        'pipeline:silver.reader',
+        'table:silver.both',
+        'table:silver.one',
+        'table:silver.reader',
+      ].sort(),
+    )
+    expect(nodeOf(graph, `landing:${ns}.drop`)).toMatchObject({ landing_info: { file_count: 1 } })
+    expect(nodeOf(graph, `table:${ns}.silver.one`)).toMatchObject({ table_stats: { row_count: 3 } })
+    const upstream = await around(`pipeline:${far}.silver.reader`)
+    expect(named(upstream)).toContain('pipeline:silver.two')
+    expect(named(upstream)).not.toContain('pipeline:silver.other')
+  })
+
+  test('starts at a table or at a landing zone, too', async () => {
+    const { ns, around } = await diamond()
+    expect(named(await around(`table:${ns}.silver.two`)).filter((id) => id.startsWith('pipeline'))).toEqual(
+      ['both', 'other', 'reader', 'two'].map((name) => `pipeline:silver.${name}`),
+    )
+    expect(named(await around(`landing:${ns}.drop`))).toContain('pipeline:silver.reader')
+  })
+
+  test('is only the node without connections, and empty for an unknown node', async () => {
+    const { ns, around } = await diamond()
+    expect(named(await around(`table:${ns}.silver.orphan`))).toEqual(['table:silver.orphan'])
+    for (const kind of ['pipeline', 'table'])
+      expect(await around(`${kind}:${ns}.silver.nobody`)).toEqual({ nodes: [], edges: [] })
+    expect(await around(`landing:${ns}.nobody`)).toEqual({ nodes: [], edges: [] })
+  })
+
+  test('leads through visible pipelines only', async () => {
+    const { ns, far, service } = await diamond()
+    const visible = await parts.sql<{ id: string }[]>`
+      select id from pipeline where (namespace = ${ns} and name = 'one') or namespace = ${far}`
+    const access = { pipelines: visible.map(({ id }) => id), zones: [], namespaces: [] }
+    const graph = await service.graph({ node: `pipeline:${ns}.silver.one` }, access)
+    expect(named(graph)).toEqual(['landing:drop', 'pipeline:silver.one', 'table:silver.one'])
+    expect(nodeOf(graph, `landing:${ns}.drop`)).toMatchObject({ landing_info: { file_count: 0 } })
+  })
+})
+
+test('an invalid namespace or node gets 400', async () => {
   const app = testApp({ api: [lineageRoutes(watched().service)] })
-  for (const bad of ['A', 'a%00b', '..%2f', ''])
-    expect((await requestTo(app, 'GET', `/api/v1/lineage?namespace=${bad}`)).status).toBe(400)
+  const answer = async (query: string) => (await requestTo(app, 'GET', `/api/v1/lineage?${query}`)).status
+  for (const bad of ['A', 'a%00b', '..%2f', '']) expect(await answer(`namespace=${bad}`)).toBe(400)
+  for (const bad of ['x', 'pipeline:a.b', 'table:a.iron.b', 'landing:a.silver.b', 'table:a.gold.%00', ''])
+    expect(await answer(`node=${bad}`)).toBe(400)
 })

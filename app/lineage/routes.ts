@@ -22,7 +22,8 @@ export const lineageRoutes = (lineage: LineageService) =>
         description:
           'Returns pipelines, tables and landing zones as nodes, and their references as edges. References are the literal ' +
           '`ref()` and `landing_zone()` calls in the sources that runs execute. With `namespace`, the graph contains the nodes ' +
-          'of this namespace, and the tables of other namespaces that its pipelines read.',
+          'of this namespace, and the tables of other namespaces that its pipelines read. With `node`, it contains only this ' +
+          'node and the nodes upstream and downstream of it. An unknown namespace or node has an empty graph.',
       },
     },
   )

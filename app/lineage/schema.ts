@@ -11,7 +11,13 @@ import {
 } from '../core/names.ts'
 import { RunStatus } from '../runs/schema.ts'
 
-export const LineageQuery = t.Object({ namespace: t.Optional(NamespaceName) })
+const NodeId = t.String({
+  pattern:
+    '^((pipeline|table):[a-z0-9_-]{1,128}\\.(bronze|silver|gold)\\.[a-z0-9_-]{1,128}|landing:[a-z0-9_-]{1,128}\\.[a-z0-9_-]{1,128})$',
+  examples: ['pipeline:default.silver.flights'],
+  description: 'Only this node, and all nodes that are upstream or downstream of it',
+})
+export const LineageQuery = t.Object({ namespace: t.Optional(NamespaceName), node: t.Optional(NodeId) })
 export type LineageQuery = typeof LineageQuery.static
 
 const PipelineNode = t.Object(

@@ -1,17 +1,22 @@
 import type { Sql } from '../../drizzle/client.ts'
 import { type TableName, tableKey } from '../../lake/pipeline/names.ts'
-import { EVERYTHING } from '../core/access.ts'
+import { reachable } from '../../lake/pipeline/reach.ts'
+import { EVERYTHING, type Visible } from '../core/access.ts'
 import { limits } from '../core/limits.ts'
 import type { Log } from '../core/log.ts'
 import { type Named, tableNamed } from '../pipelines/references.ts'
 import type { SourceReferences } from '../pipelines/source-references.ts'
 import type { Edge, LineageGraph, LineageQuery, PipelineNode, TableNode, ZoneNode } from './schema.ts'
 import {
-  type LineagePipeline,
+  type LatestRun,
+  type LineageSource,
   type LineageTable,
   type LineageZone,
-  pipelinesOf,
+  latestRunsOf,
+  sourcesOf,
   tablesOf,
+  type ZoneName,
+  zonesNamed,
   zonesOf,
 } from './store.ts'
 
@@ -31,17 +36,40 @@ export type LineageService = ReturnType<typeof makeLineageService>
 
 /** Computes the graph from rows for each request. Only parsed sources are cached, by version (ADR 32). */
 export function makeLineageService({ sql, log, references }: LineageDeps) {
-  /** The visible part of the graph of one namespace, or of all namespaces. */
-  async function graph({ namespace }: LineageQuery, visible = EVERYTHING): Promise<LineageGraph> {
+  /** The visible graph of one namespace, or of all; with `node`, only what is upstream or downstream of it. */
+  async function graph({ namespace, node }: LineageQuery, visible = EVERYTHING): Promise<LineageGraph> {
     const scope = { namespace, visible }
-    const [pipelines, zones] = await Promise.all([pipelinesOf(sql, scope), zonesOf(sql, scope)])
-    const reads = await readsOf(pipelines)
-    const others = namespace === undefined ? [] : foreignTables(reads, namespace)
-    return graphOf({ pipelines, reads, tables: await tablesOf(sql, scope, others), zones })
+    const sources = await sourcesOf(sql, scope)
+    const edges = edgesOf(sources, await readsOf(sources))
+    if (node !== undefined) return graphAround(node, edges, sources, visible)
+    const others = namespace === undefined ? [] : namesOf(TABLE, endsOf(edges)).map(tableNamed)
+    const [runs, tables, zones] = await Promise.all([
+      latestRunsOf(sql, sources.map(uuidOf)),
+      tablesOf(sql, namespace, others, visible),
+      zonesOf(sql, scope),
+    ])
+    return graphOf({ sources, runs, tables, zones, edges })
+  }
+
+  async function graphAround(
+    node: string,
+    all: readonly Edge[],
+    pipelines: readonly LineageSource[],
+    visible: Visible,
+  ): Promise<LineageGraph> {
+    const edges = edgesAround(node, all)
+    const ids = endsOf(edges).add(node)
+    const sources = pipelines.filter((pipeline) => ids.has(PIPELINE + tableKey(pipeline)))
+    const [runs, tables, zones] = await Promise.all([
+      latestRunsOf(sql, sources.map(uuidOf)),
+      tablesOf(sql, null, namesOf(TABLE, ids).map(tableNamed), visible),
+      zonesNamed(sql, namesOf(ZONE, ids).map(zoneNamed), visible),
+    ])
+    return graphOf({ sources, runs, tables, zones, edges })
   }
 
   /** The tables and zones that each pipeline reads, in the order of `pipelines`. Empty for a source that cannot be read now. */
-  async function readsOf(pipelines: readonly LineagePipeline[]): Promise<Named[]> {
+  async function readsOf(pipelines: readonly LineageSource[]): Promise<Named[]> {
     const reads = pipelines.map(() => NOTHING)
     const remaining = pipelines.entries()
     const failures: { pipeline: string; error: unknown }[] = []
@@ -71,65 +99,95 @@ export function makeLineageService({ sql, log, references }: LineageDeps) {
 
 const NOTHING: Named = { tables: [], zones: [] }
 
+/** Kinds of nodes: the beginnings of their ids. */
+const PIPELINE = 'pipeline:'
+const TABLE = 'table:'
+const ZONE = 'landing:'
+
+const uuidOf = ({ pipelineId }: LineageSource) => pipelineId
+
+const endsOf = (edges: readonly Edge[]) => new Set(edges.flatMap(({ source, target }) => [source, target]))
+
+/** The names of the nodes of one kind. */
+const namesOf = (kind: string, ids: ReadonlySet<string>): string[] =>
+  [...ids].filter((id) => id.startsWith(kind)).map((id) => id.slice(kind.length))
+
+/** `reads` has one entry for each pipeline, in the same order. */
+const edgesOf = (pipelines: readonly LineageSource[], reads: readonly Named[]): Edge[] =>
+  pipelines.flatMap((pipeline, index): Edge[] => {
+    const { tables, zones } = reads[index] ?? NOTHING
+    const key = tableKey(pipeline)
+    const target = PIPELINE + key
+    return [
+      ...tables.map((table): Edge => ({ source: TABLE + table, target, type: 'ref' })),
+      ...zones.map((zone): Edge => ({ source: ZONE + zone, target, type: 'landing_input' })),
+      { source: target, target: TABLE + key, type: 'produces' },
+    ]
+  })
+
+/** The edges on the paths to a node, and on the paths from it. */
+function edgesAround(node: string, edges: readonly Edge[]): Edge[] {
+  const upstream = reachable(node, edges, 'upstream')
+  const downstream = reachable(node, edges, 'downstream')
+  return edges.filter(({ source, target }) => upstream.has(target) || downstream.has(source))
+}
+
 interface Parts {
-  pipelines: readonly LineagePipeline[]
-  /** One entry for each pipeline, in the same order. */
-  reads: readonly Named[]
+  sources: readonly LineageSource[]
+  runs: readonly LatestRun[]
   tables: readonly LineageTable[]
   zones: readonly LineageZone[]
+  edges: Edge[]
 }
 
 /** Each end of an edge has a node, even if its table or zone does not exist. */
-function graphOf({ pipelines, reads, tables, zones }: Parts): LineageGraph {
-  const tableNodes = new Map(tables.map((table) => [tableKey(table), tableNode(table, table)]))
-  const zoneNodes = new Map(zones.map((zone) => [`${zone.namespace}.${zone.name}`, zoneNode(zone)]))
-  const tableId = (key: string) => nodeIn(tableNodes, key, () => tableNode(tableNamed(key), null)).id
-  const zoneId = (key: string) => nodeIn(zoneNodes, key, () => zoneNode({ ...zoneNamed(key), files: 0 })).id
-  const pipelineNodes = pipelines.map(pipelineNode)
-  const edges = pipelines.flatMap((pipeline, index): Edge[] => {
-    const { tables, zones } = reads[index] ?? NOTHING
-    const key = tableKey(pipeline)
-    const target = `pipeline:${key}`
-    const outputTable = tableId(key)
-    return [
-      ...tables.map((table): Edge => ({ source: tableId(table), target, type: 'ref' })),
-      ...zones.map((zone): Edge => ({ source: zoneId(zone), target, type: 'landing_input' })),
-      { source: target, target: outputTable, type: 'produces' },
-    ]
-  })
-  return { nodes: [...pipelineNodes, ...tableNodes.values(), ...zoneNodes.values()], edges }
-}
-
-function nodeIn<Node>(nodes: Map<string, Node>, key: string, create: () => Node): Node {
-  const existing = nodes.get(key)
-  if (existing !== undefined) return existing
-  const created = create()
-  nodes.set(key, created)
-  return created
-}
-
-function pipelineNode(pipeline: LineagePipeline): PipelineNode {
-  const { namespace, layer, name, runId, status, startedAt, durationMs } = pipeline
-  const { total, passed, failed, warned } = pipeline
+function graphOf({ sources, runs, tables, zones, edges }: Parts): LineageGraph {
+  const runOf = new Map(runs.map((run) => [run.pipelineId, run]))
+  const pipelineNodes = sources.map((source) => pipelineNode(source, runOf.get(source.pipelineId)))
+  const tableNodes = tables.map((table) => tableNode(table, table))
+  const zoneNodes = zones.map(zoneNode)
+  const known = new Set([...tableNodes, ...zoneNodes].map(({ id }) => id))
+  const unknown = new Set([...endsOf(edges)].filter((id) => !known.has(id)))
   return {
-    id: `pipeline:${tableKey(pipeline)}`,
-    type: 'pipeline',
-    namespace,
-    layer,
-    name,
-    latest_run:
-      runId === null || status === null
-        ? null
-        : { id: runId, status, started_at: startedAt?.toISOString() ?? null, duration_ms: durationMs },
-    quality: total === 0 ? null : { total, passed, failed, warned },
+    nodes: [
+      ...pipelineNodes,
+      ...tableNodes,
+      ...namesOf(TABLE, unknown).map((key) => tableNode(tableNamed(key), null)),
+      ...zoneNodes,
+      ...namesOf(ZONE, unknown).map((key) => zoneNode({ ...zoneNamed(key), files: 0 })),
+    ],
+    edges,
   }
 }
+
+const pipelineNode = (
+  { namespace, layer, name }: LineageSource,
+  run: LatestRun | undefined,
+): PipelineNode => ({
+  id: PIPELINE + tableKey({ namespace, layer, name }),
+  type: 'pipeline',
+  namespace,
+  layer,
+  name,
+  latest_run: run
+    ? {
+        id: run.id,
+        status: run.status,
+        started_at: run.startedAt?.toISOString() ?? null,
+        duration_ms: run.durationMs,
+      }
+    : null,
+  quality:
+    run === undefined || run.total === 0
+      ? null
+      : { total: run.total, passed: run.passed, failed: run.failed, warned: run.warned },
+})
 
 const tableNode = (
   { namespace, layer, name }: TableName,
   stats: Pick<LineageTable, 'rowCount' | 'sizeBytes'> | null,
 ): TableNode => ({
-  id: `table:${tableKey({ namespace, layer, name })}`,
+  id: TABLE + tableKey({ namespace, layer, name }),
   type: 'table',
   namespace,
   layer,
@@ -138,7 +196,7 @@ const tableNode = (
 })
 
 const zoneNode = ({ namespace, name, files }: LineageZone): ZoneNode => ({
-  id: `landing:${namespace}.${name}`,
+  id: `${ZONE}${namespace}.${name}`,
   type: 'landing_zone',
   namespace,
   name,
@@ -146,13 +204,7 @@ const zoneNode = ({ namespace, name, files }: LineageZone): ZoneNode => ({
 })
 
 /** Splits `namespace.name` of a zone; neither part contains a dot. */
-const zoneNamed = (key: string) => {
+function zoneNamed(key: string): ZoneName {
   const dot = key.indexOf('.')
   return { namespace: key.slice(0, dot), name: key.slice(dot + 1) }
-}
-
-function foreignTables(reads: readonly Named[], namespace: string): TableName[] {
-  const own = `${namespace}.`
-  const foreign = new Set(reads.flatMap(({ tables }) => tables.filter((table) => !table.startsWith(own))))
-  return [...foreign].map(tableNamed)
 }

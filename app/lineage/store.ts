@@ -9,6 +9,7 @@ import {
   pipelineVersions,
   runs,
 } from '../../drizzle/schema/index.ts'
+import type { Part } from '../../drizzle/sql.ts'
 import { andVisibleId, andVisibleTable } from '../../drizzle/visibility.ts'
 import type { TableName } from '../../lake/pipeline/names.ts'
 import type { Visible } from '../core/access.ts'
@@ -20,8 +21,7 @@ export interface Scope {
 }
 
 const p = alias(pipelines, 'p')
-const latest = alias(runs, 'run')
-const PIPELINE = {
+const SOURCE = {
   pipelineId: p.id,
   ...pick(p, 'namespace', 'layer', 'name'),
   draftRevision: computed<string>('p.draft_revision'),
@@ -30,35 +30,44 @@ const PIPELINE = {
   pinned: computed<string | null>(`
     v.published_versions ->> (p.namespace || '/pipelines/' || p.layer || '/' || p.name
       || case coalesce(v.pipeline_type, p.type) when 'python' then '/pipeline.py' else '/pipeline.sql' end)`),
-  runId: nullable(latest.id),
-  status: nullable(latest.status),
-  startedAt: nullable(latest.startedAt),
-  durationMs: nullable(latest.durationMs),
+}
+
+/** A live pipeline with the source that its runs execute. */
+export type LineageSource = RowOf<typeof SOURCE>
+
+/** Ordered by name. */
+export const sourcesOf = (sql: Sql, { namespace, visible }: Scope) => select(sql, SOURCE)`
+  from pipeline p
+  left join pipeline_version v on v.pipeline_id = p.id and v.version_number = p.published_version
+  where p.deleted_at is null ${namespace === undefined ? sql`` : sql`and p.namespace = ${namespace}`}
+    ${andVisibleId(sql, sql`p.id`, visible.pipelines)}
+  order by p.namespace, p.layer, p.name`
+
+const latest = alias(runs, 'run')
+const LATEST_RUN = {
+  pipelineId: p.id,
+  ...pick(latest, 'id', 'status', 'startedAt', 'durationMs'),
   total: computed<number>('result.total'),
   passed: computed<number>('result.passed'),
   failed: computed<number>('result.failed'),
   warned: computed<number>('result.warned'),
 }
 
-/** A live pipeline with its source, its latest run (or null) and that run's test results. */
-export type LineagePipeline = RowOf<typeof PIPELINE>
+/** The latest run of a pipeline, with its test results. */
+export type LatestRun = RowOf<typeof LATEST_RUN>
 
-/** Ordered by name. The latest run and its results take one index step each, for any number of runs. */
-export const pipelinesOf = (sql: Sql, { namespace, visible }: Scope) => select(sql, PIPELINE)`
-  from pipeline p
-  left join pipeline_version v on v.pipeline_id = p.id and v.version_number = p.published_version
-  left join lateral (
+/** A pipeline without a run has no row. Each run and its results take one index step, for any number of runs. */
+export const latestRunsOf = (sql: Sql, pipelineIds: readonly string[]) => select(sql, LATEST_RUN)`
+  from unnest(${pipelineIds}::uuid[]) p(id)
+  cross join lateral (
     select id, status, started_at, duration_ms from run
-    where pipeline_id = p.id order by created_at desc, id desc limit 1) run on true
+    where pipeline_id = p.id order by created_at desc, id desc limit 1) run
   cross join lateral (
     select count(*)::int as total,
       (count(*) filter (where q.status = 'passed'))::int as passed,
       (count(*) filter (where q.status <> 'passed' and severity <> 'warn'))::int as failed,
       (count(*) filter (where q.status <> 'passed' and severity = 'warn'))::int as warned
-    from quality_result q where q.run_id = run.id) result
-  where p.deleted_at is null ${namespace === undefined ? sql`` : sql`and p.namespace = ${namespace}`}
-    ${andVisibleId(sql, sql`p.id`, visible.pipelines)}
-  order by p.namespace, p.layer, p.name`
+    from quality_result q where q.run_id = run.id) result`
 
 const TABLE = {
   ...pick(alias(mainEntries, 'entry'), 'namespace', 'layer', 'name'),
@@ -66,8 +75,13 @@ const TABLE = {
 }
 export type LineageTable = RowOf<typeof TABLE>
 
-/** Tables of main in the scope, and the tables `others` of other namespaces, ordered by name. */
-export function tablesOf(sql: Sql, { namespace, visible }: Scope, others: readonly TableName[]) {
+/** Visible tables of main: those of a namespace (undefined: all, null: none), and the tables `others`. Ordered by name. */
+export function tablesOf(
+  sql: Sql,
+  namespace: string | undefined | null,
+  others: readonly TableName[],
+  visible: Visible,
+) {
   const column = (key: keyof TableName) => others.map((table) => table[key])
   const isWanted =
     namespace === undefined
@@ -80,6 +94,11 @@ export function tablesOf(sql: Sql, { namespace, visible }: Scope, others: readon
     order by entry.namespace, entry.layer, entry.name`
 }
 
+export interface ZoneName {
+  namespace: string
+  name: string
+}
+
 /** A zone with its number of active files. */
 export type LineageZone = RowOf<typeof ZONE>
 const ZONE = {
@@ -89,9 +108,18 @@ const ZONE = {
   ),
 }
 
-/** Ordered by name. */
-export const zonesOf = (sql: Sql, { namespace, visible }: Scope) => select(sql, ZONE)`
-  from landing_zone zone
-  where ${namespace === undefined ? sql`true` : sql`zone.namespace = ${namespace}`}
-    ${andVisibleId(sql, sql`zone.id`, visible.zones)}
+/** The zones of a scope. Ordered by name. */
+export const zonesOf = (sql: Sql, { namespace, visible }: Scope) =>
+  zonesWhere(sql, namespace === undefined ? sql`true` : sql`zone.namespace = ${namespace}`, visible)
+
+/** The zones with some of these names. Ordered by name. */
+export function zonesNamed(sql: Sql, names: readonly ZoneName[], visible: Visible) {
+  const column = (key: keyof ZoneName) => names.map((zone) => zone[key])
+  const isNamed = sql`(zone.namespace, zone.name) in (
+    select * from unnest(${column('namespace')}::text[], ${column('name')}::text[]))`
+  return zonesWhere(sql, isNamed, visible)
+}
+
+const zonesWhere = (sql: Sql, isWanted: Part, visible: Visible) => select(sql, ZONE)`
+  from landing_zone zone where ${isWanted} ${andVisibleId(sql, sql`zone.id`, visible.zones)}
   order by zone.namespace, zone.name`

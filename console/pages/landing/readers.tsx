@@ -7,14 +7,13 @@ import { Loaded } from '../../design/loaded.tsx'
 import { Layer, Pill, Status } from '../../design/status.tsx'
 import { Card, Empty, Notice } from '../../design/surfaces.tsx'
 import { Table } from '../../design/table.tsx'
+import { graphQuery, type LineageGraph, type LineageNode } from '../lineage/node.ts'
 import type { ZoneAt } from './zone-at.ts'
 
 /** The triggers of so many pipelines are loaded, one request for each. */
 const PIPELINES_MAX = 20
 
-const lineageQuery = (namespace: string) => () => ok(api.lineage.get({ query: { namespace } }))
-type Node = Awaited<ReturnType<ReturnType<typeof lineageQuery>>>['nodes'][number]
-type Pipeline = Extract<Node, { type: 'pipeline' }>
+type Pipeline = Extract<LineageNode, { type: 'pipeline' }>
 
 const triggersQuery =
   ({ namespace: ns, layer, name }: Pipeline) =>
@@ -24,12 +23,13 @@ type Trigger = Awaited<ReturnType<ReturnType<typeof triggersQuery>>>['triggers']
 
 /** The pipelines that read a zone, with their triggers on its uploads. */
 export function Readers({ at }: { at: ZoneAt }) {
+  const id = `landing:${at.ns}.${at.name}`
   const query = useQuery({
-    queryKey: ['lineage', at.ns],
-    queryFn: lineageQuery(at.ns),
+    queryKey: ['lineage', 'graph', { node: id }],
+    queryFn: graphQuery({ node: id }),
     refetchInterval: SLOW_MS,
   })
-  const readers = readersIn(query.data, at)
+  const readers = readersIn(query.data, id)
   const shown = readers.slice(0, PIPELINES_MAX)
   const triggers = useQueries({
     queries: shown.map((pipeline) => ({
@@ -86,11 +86,7 @@ export function Readers({ at }: { at: ZoneAt }) {
   )
 }
 
-function readersIn(
-  graph: { nodes: Node[]; edges: { source: string; target: string }[] } | undefined,
-  at: ZoneAt,
-) {
-  const zone = `landing:${at.ns}.${at.name}`
+function readersIn(graph: LineageGraph | undefined, zone: string): Pipeline[] {
   const targets = new Set(graph?.edges.filter(({ source }) => source === zone).map(({ target }) => target))
   return (graph?.nodes ?? []).filter(
     (node): node is Pipeline => node.type === 'pipeline' && targets.has(node.id),

@@ -1,12 +1,13 @@
 import { useCallback, useEffect, useRef } from 'react'
+import type { DirectedEdge } from '../../../lake/pipeline/reach.ts'
 import { IconButton } from '../../design/controls.tsx'
 import { useIsDark } from '../../shell/theme.ts'
-import { type Edge, NODE, type Place } from './layout.ts'
+import { NODE, type Place } from './layout.ts'
 import type { LineageNode } from './node.ts'
 import { type ColourBy, stateOf } from './state.ts'
 
 interface Drawn {
-  graph: { nodes: readonly LineageNode[]; edges: readonly Edge[] }
+  graph: { nodes: readonly LineageNode[]; edges: readonly DirectedEdge[] }
   places: ReadonlyMap<string, Place>
   chosen: string
   /** Nodes that a search has found. */
@@ -260,7 +261,7 @@ interface Box {
 /** All edges as one path, which is much faster than a path for each. */
 function paintEdges(
   context: CanvasRenderingContext2D,
-  edges: readonly Edge[],
+  edges: readonly DirectedEdge[],
   places: ReadonlyMap<string, Place>,
   seen: Box,
   colour: string,

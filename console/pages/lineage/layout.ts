@@ -1,13 +1,10 @@
 import type { ElkNode } from 'elkjs/lib/elk-api.js'
+import type { DirectedEdge } from '../../../lake/pipeline/reach.ts'
 import { CONSOLE } from '../../api/request.ts'
 
 export interface Place {
   x: number
   y: number
-}
-export interface Edge {
-  source: string
-  target: string
 }
 
 export const NODE = { width: 190, height: 40 }
@@ -18,7 +15,10 @@ const ELK_NODES_MAX = 800
 const ROWS_MIN = 40
 
 /** Places for all nodes, left to right in the direction of the data. */
-export async function layoutOf(ids: readonly string[], edges: readonly Edge[]): Promise<Map<string, Place>> {
+export async function layoutOf(
+  ids: readonly string[],
+  edges: readonly DirectedEdge[],
+): Promise<Map<string, Place>> {
   if (ids.length === 0 || ids.length > ELK_NODES_MAX) return inLayers(ids, edges)
   const { default: ELK } = await import('elkjs/lib/elk-api.js')
   const name = document.querySelector<HTMLMetaElement>('meta[name="layout-worker"]')?.content ?? ''
@@ -48,7 +48,7 @@ export async function layoutOf(ids: readonly string[], edges: readonly Edge[]): 
 }
 
 /** Each node stands right of all its sources: the longest path decides. A cycle ends at its first repeated node. */
-export function inLayers(ids: readonly string[], edges: readonly Edge[]): Map<string, Place> {
+export function inLayers(ids: readonly string[], edges: readonly DirectedEdge[]): Map<string, Place> {
   const known = new Set(ids)
   const targets = Map.groupBy(edges, ({ source }) => source)
   const waiting = new Map(ids.map((id) => [id, 0]))
@@ -84,20 +84,4 @@ function placesOf(layers: ReadonlyMap<number, readonly string[]>): Map<string, P
     column += Math.ceil(layer.length / rows)
   }
   return places
-}
-
-/** All nodes that can be reached from `start` against or along the edges, with `start` itself. */
-export function reachable(
-  start: string,
-  edges: readonly Edge[],
-  way: 'upstream' | 'downstream',
-): Set<string> {
-  const next = new Map<string, string[]>()
-  for (const { source, target } of edges) {
-    const [from, to] = way === 'downstream' ? [source, target] : [target, source]
-    next.set(from, [...(next.get(from) ?? []), to])
-  }
-  const found = new Set([start])
-  for (const id of found) for (const other of next.get(id) ?? []) found.add(other)
-  return found
 }

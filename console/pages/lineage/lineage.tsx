@@ -1,6 +1,7 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import { useEffect, useMemo } from 'react'
+import { reachable } from '../../../lake/pipeline/reach.ts'
 import { SLOW_MS } from '../../api/queries.ts'
 import { Button, SearchField, Segments, Select } from '../../design/controls.tsx'
 import { bytes, count, counted } from '../../design/format.ts'
@@ -9,11 +10,12 @@ import { Status } from '../../design/status.tsx'
 import { Card, Empty, Facts, Page } from '../../design/surfaces.tsx'
 import { useFilters } from '../../shell/filters.ts'
 import { Graph } from './graph.tsx'
-import { layoutOf, reachable } from './layout.ts'
+import { layoutOf } from './layout.ts'
 import {
   graphQuery,
   type LineageGraph,
   type LineageNode,
+  type Part,
   PIPELINES_AT_ONCE,
   sizeQuery,
   titleOf,
@@ -27,11 +29,11 @@ const ALL = '*'
 
 /** How data flows: landing zones, pipelines and tables. */
 export default function Lineage() {
-  const { namespace, names } = useScope()
+  const { part, names } = useScope()
   const query = useQuery({
-    queryKey: ['lineage', 'graph', namespace],
-    queryFn: graphQuery(namespace ?? ''),
-    enabled: namespace !== null,
+    queryKey: ['lineage', 'graph', part],
+    queryFn: graphQuery(part ?? {}),
+    enabled: part !== null,
     refetchInterval: SLOW_MS,
     // A comparison of thousands of nodes takes longer than a drawing.
     structuralSharing: false,
@@ -41,14 +43,14 @@ export default function Lineage() {
     <Page title="Lineage" subtitle="How data flows from files to tables." isWide>
       <Loaded query={query}>
         {(graph) =>
-          graph.nodes.length === 0 && namespace === '' ? (
+          graph.nodes.length === 0 && isWhole(part) ? (
             <Card>
               <Empty icon="lineage" title="No pipeline yet">
                 The graph grows with each pipeline that reads a landing zone or a table.
               </Empty>
             </Card>
           ) : (
-            <LineageView graph={graph} names={names} namespace={namespace ?? ''} />
+            <LineageView graph={graph} names={names} />
           )
         }
       </Loaded>
@@ -56,34 +58,34 @@ export default function Lineage() {
   )
 }
 
+const isWhole = (part: Part | null) => part !== null && Object.keys(part).length === 0
+
 /**
- * The namespace whose graph is shown, and the names of all. Empty: the graph of all namespaces. Null: not known yet. An address
- * that names no namespace and no node gets all of them, or the first one if they have too many pipelines.
+ * The part of the graph that is shown (null: not known yet), and the names of all namespaces. A focus shows the whole way from or
+ * to its node. With many pipelines, an address without a namespace gets the way of its node, or the first namespace.
  */
-function useScope(): { namespace: string | null; names: readonly string[] } {
+function useScope(): { part: Part | null; names: readonly string[] } {
   const [filters, change] = useFilters()
-  const { namespace = '', node, search } = filters
+  const { namespace = '', node = '', search = '', focus = '' } = filters
   const query = useQuery({ queryKey: ['lineage', 'size'], queryFn: sizeQuery })
   const { pipelines = 0, names = [] } = query.data ?? {}
   const [first] = names
-  const isOpen = namespace === '' && !node && !search
-  const isTooLarge = isOpen && pipelines > PIPELINES_AT_ONCE && first !== undefined
+  const isLarge = pipelines > PIPELINES_AT_ONCE
+  const needsFirst = isLarge && namespace === '' && node === '' && search === '' && first !== undefined
   useEffect(() => {
-    if (isTooLarge) change({ namespace: first })
-  }, [isTooLarge, first, change])
-  if (isOpen && (query.isPending || isTooLarge)) return { namespace: null, names }
-  return { namespace: namespace === ALL ? '' : namespace, names }
+    if (needsFirst) change({ namespace: first })
+  }, [needsFirst, first, change])
+  return { part: partOf(), names }
+
+  function partOf(): Part | null {
+    if (node !== '' && focus !== '') return { node }
+    if (namespace !== '') return namespace === ALL ? {} : { namespace }
+    if (query.isPending || needsFirst) return null
+    return isLarge && node !== '' ? { node } : {}
+  }
 }
 
-function LineageView({
-  graph,
-  names,
-  namespace,
-}: {
-  graph: LineageGraph
-  names: readonly string[]
-  namespace: string
-}) {
+function LineageView({ graph, names }: { graph: LineageGraph; names: readonly string[] }) {
   const [filters, change] = useFilters()
   const { search = '', node: chosenId = '', focus = 'all' } = filters
   const colour: ColourBy = filters.colour === 'tests' ? 'tests' : 'run'
@@ -126,7 +128,7 @@ function LineageView({
             <Select
               label="Namespace"
               isLabelShown={false}
-              value={namespace || ALL}
+              value={filters.namespace || ALL}
               choices={[
                 { value: ALL, label: 'All namespaces' },
                 ...names.map((name) => ({ value: name, label: name })),

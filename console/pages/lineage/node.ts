@@ -3,9 +3,9 @@ import { api, ok } from '../../api/client.ts'
 /** With more pipelines than this, a page shows the graph of one namespace. */
 export const PIPELINES_AT_ONCE = 2_000
 
-/** The graph of one namespace, or of all with an empty text. */
-export const graphQuery = (namespace: string) => () =>
-  ok(api.lineage.get({ query: namespace === '' ? {} : { namespace } }))
+/** A part of the graph: one namespace, or all that is upstream and downstream of a node. Empty: all. */
+export type Part = { namespace?: string; node?: string }
+export const graphQuery = (part: Part) => () => ok(api.lineage.get({ query: part }))
 export type LineageGraph = Awaited<ReturnType<ReturnType<typeof graphQuery>>>
 export type LineageNode = LineageGraph['nodes'][number]
 

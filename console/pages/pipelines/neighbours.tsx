@@ -1,36 +1,24 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
+import { reachable } from '../../../lake/pipeline/reach.ts'
 import { SLOW_MS } from '../../api/queries.ts'
 import { counted } from '../../design/format.ts'
 import { Loaded } from '../../design/loaded.tsx'
 import { Pill, Status } from '../../design/status.tsx'
 import { Card, Empty, Notice } from '../../design/surfaces.tsx'
-import { reachable } from '../lineage/layout.ts'
-import {
-  graphQuery,
-  type LineageGraph,
-  type LineageNode,
-  PIPELINES_AT_ONCE,
-  sizeQuery,
-  titleOf,
-} from '../lineage/node.ts'
+import { graphQuery, type LineageGraph, type LineageNode, titleOf } from '../lineage/node.ts'
 import type { Named } from './named.ts'
 
 type Way = 'upstream' | 'downstream'
 
 /** Up- and downstream of a pipeline: what it reads, what reads its table, and how these did last. */
 export function Neighbours({ at }: { at: Named }) {
-  const size = useQuery({ queryKey: ['lineage', 'size'], queryFn: sizeQuery })
-  const isLarge = (size.data?.pipelines ?? 0) > PIPELINES_AT_ONCE
-  const scope = isLarge ? at.ns : ''
-  const query = useQuery({
-    queryKey: ['lineage', 'graph', scope],
-    queryFn: graphQuery(scope),
-    enabled: size.data !== undefined,
-    refetchInterval: SLOW_MS,
-    structuralSharing: false,
-  })
   const id = `pipeline:${at.ns}.${at.layer}.${at.name}`
+  const query = useQuery({
+    queryKey: ['lineage', 'graph', { node: id }],
+    queryFn: graphQuery({ node: id }),
+    refetchInterval: SLOW_MS,
+  })
   return (
     <div className="stack">
       <Loaded query={query}>
@@ -40,14 +28,11 @@ export function Neighbours({ at }: { at: Named }) {
               <Side graph={graph} id={id} way="upstream" />
               <Side graph={graph} id={id} way="downstream" />
             </div>
-            {isLarge && (
-              <Notice>There are many pipelines, so readers in other namespaces are not shown.</Notice>
-            )}
             {!graph.nodes.some((node) => node.id === id) && (
               <Notice>The graph shows the pipeline when its source can be read.</Notice>
             )}
             <p>
-              <Link to="/lineage" search={{ node: id, ...(isLarge && { namespace: at.ns }) }}>
+              <Link to="/lineage" search={{ node: id }}>
                 Show the pipeline in the graph
               </Link>
             </p>
