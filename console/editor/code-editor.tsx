@@ -8,6 +8,7 @@ import { type Diagnostic, lintGutter, setDiagnostics } from '@codemirror/lint'
 import { Compartment, EditorState, Prec } from '@codemirror/state'
 import { EditorView, keymap } from '@codemirror/view'
 import { useEffect, useRef } from 'react'
+import type { Completion } from './completion.ts'
 import { common, editing, type Language, languageOf, readOnly } from './extensions.ts'
 
 export interface Problem {
@@ -28,19 +29,16 @@ export interface CodeEditorProps {
   /** Ctrl Enter. */
   onRun?: () => void
   problems?: readonly Problem[]
-  /** Columns by table, as `ns.layer.table`, for the completion of SQL. */
-  schema?: Record<string, string[]>
-  /** More texts that complete a word, for example `ref('silver.orders')`. */
-  completions?: readonly { label: string; detail?: string }[]
+  /** Texts that complete a word, for example `ref('silver.orders')`. */
+  completions?: readonly Completion[]
+  onFocus?: () => void
   minHeight?: string
   maxHeight?: string
 }
 
-const NO_SCHEMA = {}
-
 /** An editor of code. `value` replaces the text only when it differs, so the cursor stays while a person writes. */
 export default function CodeEditor(props: CodeEditorProps) {
-  const { label, language, value, isReadOnly = false, problems, schema = NO_SCHEMA } = props
+  const { label, language, value, isReadOnly = false, problems } = props
   const host = useRef<HTMLDivElement>(null)
   const view = useRef<EditorView>(null)
   const parts = useRef({ language: new Compartment() })
@@ -60,11 +58,12 @@ export default function CodeEditor(props: CodeEditorProps) {
           common(label),
           Prec.highest(keymap.of(keysOf(latest))),
           isReadOnly ? readOnly : editing,
-          parts.current.language.of(languageOf(language, schema)),
+          parts.current.language.of(languageOf(language)),
           autocompletion(),
           EditorState.languageData.of(() => words),
           lintGutter(),
           endsCompletion,
+          EditorView.domEventHandlers({ focus: () => latest.current.onFocus?.() }),
           EditorView.updateListener.of((update) => {
             if (update.docChanged) latest.current.onChange?.(update.state.doc.toString())
           }),
@@ -82,9 +81,9 @@ export default function CodeEditor(props: CodeEditorProps) {
   }, [value])
 
   useEffect(() => {
-    const effects = parts.current.language.reconfigure(languageOf(language, schema))
+    const effects = parts.current.language.reconfigure(languageOf(language))
     view.current?.dispatch({ effects })
-  }, [language, schema])
+  }, [language])
 
   useEffect(() => {
     if (view.current === null) return
@@ -137,7 +136,7 @@ const completer =
     return {
       from: word?.from ?? context.pos,
       to: context.pos + closed,
-      options: completions.map((each) => ({ ...each, type: 'function' })),
+      options: completions,
     }
   }
 

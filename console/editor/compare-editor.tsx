@@ -26,7 +26,7 @@ export default function CompareEditor({
         extensions: [
           common(label),
           readOnly,
-          languageOf(language, {}),
+          languageOf(language),
           unifiedMergeView({
             original: before,
             mergeControls: false,

@@ -27,10 +27,10 @@ import { styleNonce } from '../shell/style-nonce.ts'
 
 export type Language = 'sql' | 'python' | 'yaml'
 
-export function languageOf(language: Language, schema: Record<string, string[]>): Extension {
+export function languageOf(language: Language): Extension {
   if (language === 'python') return python()
   if (language === 'yaml') return yaml()
-  return sql({ dialect: PostgreSQL, schema, upperCaseKeywords: false })
+  return sql({ dialect: PostgreSQL, upperCaseKeywords: false })
 }
 
 const colours = HighlightStyle.define([

@@ -266,9 +266,10 @@ test('arrow keys move between the parts of a pipeline', async ({ page, request, 
   await expect(page.getByRole('tabpanel')).toContainText('published')
 })
 
-test('the code completes references to tables', async ({ page, request, baseURL }) => {
+test('the code completes references to tables and their columns', async ({ page, request, baseURL }) => {
   const namespace = await newNamespace(request)
-  const read = await publishedPipeline(request, 'select 1 as n', { namespace, layer: 'bronze', name: 'read' })
+  const source = { namespace, layer: 'bronze', name: 'read' }
+  const read = await publishedPipeline(request, 'select 1 as amount', source)
   await runToSuccess(request, read)
   const { layer, name } = await publishedPipeline(request, 'select 1 as n', { namespace })
   await openConsole(page, baseURL, `/pipelines/${namespace}/${layer}/${name}`)
@@ -278,4 +279,8 @@ test('the code completes references to tables', async ({ page, request, baseURL 
   await page.keyboard.type("select * from {{ ref('bronze")
   await page.getByRole('option', { name: "ref('bronze.read')" }).click()
   await expect(editor).toContainText("select * from {{ ref('bronze.read')}}")
+  await page.keyboard.press('Control+End')
+  await page.keyboard.type(' r where r.am')
+  await page.getByRole('option', { name: 'r.amount' }).click()
+  await expect(editor).toContainText('where r.amount')
 })

@@ -69,19 +69,21 @@ test('a query reads the branch and the commit of the address', async ({ page, re
 })
 
 test('the editor completes tables and columns', async ({ page, request, baseURL }) => {
-  const pipeline = await publishedPipeline(request, 'select 1 as n', {
+  const pipeline = await publishedPipeline(request, 'select 1 as place', {
     namespace: 'default',
     layer: 'gold',
     name: fresh('unusual').replaceAll('-', '_'),
   })
   await runToSuccess(request, pipeline)
-  const columns = page.waitForResponse((response) => response.url().includes('/api/v1/schema'))
-  await open(page, baseURL, 'select * from gold.')
-  await columns
+  await open(page, baseURL, `select * from gold.${pipeline.name} u where u.`)
+  const tables = page.waitForResponse((response) => response.url().includes('/api/v1/schema'))
   await page.getByRole('textbox', { name: 'SQL of the query' }).focus()
+  await tables
   await page.keyboard.press('Control+End')
-  await page.keyboard.type(pipeline.name.slice(0, -1))
-  await expect(page.getByRole('option', { name: pipeline.name })).toBeVisible()
+  await page.keyboard.type('pla')
+  await page.getByRole('option', { name: 'u.place' }).click()
+  await page.keyboard.type(` in (select place from gold.${pipeline.name.slice(0, -1)}`)
+  await expect(page.getByRole('option', { name: `gold.${pipeline.name}` })).toBeVisible()
 })
 
 test('an error marks its line in the editor', async ({ page, baseURL }) => {

@@ -77,7 +77,8 @@ function Text({
   draft,
   preview,
 }: FileProps & { draft: Draft; preview: ReturnType<typeof usePreview> }) {
-  const names = useNames(at.ns)
+  const [isWriting, setWriting] = useState(false)
+  const completions = useNames(at.ns, draft.text, isWriting)
   return (
     <CodeEditor
       label={`Draft of ${name}`}
@@ -87,7 +88,8 @@ function Text({
       onSave={() => void draft.save()}
       onRun={preview.run}
       problems={preview.problems}
-      {...names}
+      completions={completions}
+      onFocus={() => setWriting(true)}
       minHeight="320px"
     />
   )

@@ -1,13 +1,13 @@
-import { useQuery } from '@tanstack/react-query'
 import { lazy, Suspense, useCallback, useEffect, useMemo, useRef, useState } from 'react'
 import { api, ok } from '../../api/client.ts'
 import { ApiError, messageOf } from '../../api/errors.ts'
-import { SLOW_MS } from '../../api/queries.ts'
 import { Button, Select, TextField } from '../../design/controls.tsx'
 import { counted, duration } from '../../design/format.ts'
 import { Waiting } from '../../design/loaded.tsx'
 import { Card, Empty, Notice, Page } from '../../design/surfaces.tsx'
 import type { Problem } from '../../editor/code-editor.tsx'
+import type { Completion } from '../../editor/completion.ts'
+import { useColumns, useTables } from '../../editor/tables.ts'
 import { useFilters } from '../../shell/filters.ts'
 import { BranchSelect } from '../branches/branch-select.tsx'
 import { Remembered, remember } from './remembered.tsx'
@@ -40,7 +40,8 @@ export default function QueryPage() {
   const { outcome, execute, cancel } = useExecution({ branch, asOf, limit })
   const run = () => execute(sql)
   const explain = () => execute(`explain ${sql}`)
-  const schema = useSchema(branch)
+  const [isWriting, setWriting] = useState(false)
+  const completions = useNames(branch, sql, isWriting)
   const problems = useMemo(() => problemsOf(outcome.error), [outcome.error])
   return (
     <Page title="Query" subtitle="A query sees one commit of the lake." isWide>
@@ -92,7 +93,8 @@ export default function QueryPage() {
                 onChange={setSql}
                 onRun={run}
                 problems={problems}
-                schema={schema}
+                completions={completions}
+                onFocus={() => setWriting(true)}
                 minHeight="160px"
                 maxHeight="40vh"
               />
@@ -162,23 +164,23 @@ function useExecution({ branch, asOf, limit }: { branch: string; asOf: string; l
   return { outcome, execute, cancel }
 }
 
-function useSchema(branch: string): Record<string, string[]> {
-  const { data } = useQuery({
-    queryKey: ['tables', 'schema', branch],
-    queryFn: () => ok(api.schema.get({ query: branch ? { branch } : {} })),
-    refetchInterval: SLOW_MS,
-  })
-  return useMemo(
+/** Names that complete a query: tables, and the columns of tables that it reads. */
+function useNames(branch: string, sql: string, isWriting: boolean): Completion[] {
+  const tables = useTables(isWriting, branch)
+  const columns = useColumns(sql, DEFAULT_NAMESPACE, tables)
+  const names = useMemo(
     () =>
-      Object.fromEntries(
-        (data?.tables ?? []).map(({ namespace, layer, name, columns }) => [
-          namespace === DEFAULT_NAMESPACE ? `${layer}.${name}` : `${namespace}.${layer}.${name}`,
-          columns.map((column) => column.name),
-        ]),
-      ),
-    [data],
+      tables.map(({ namespace, layer, name }) => ({
+        label: `${namespace === DEFAULT_NAMESPACE ? '' : `${quoted(namespace)}.`}${layer}.${quoted(name)}`,
+        detail: `table of ${namespace}`,
+      })),
+    [tables],
   )
+  return useMemo(() => [...columns, ...names], [columns, names])
 }
+
+/** A name with other characters than letters, digits and `_` needs quotes in SQL. */
+const quoted = (name: string) => (/^[a-z_]\w*$/.test(name) ? name : `"${name}"`)
 
 /** The line that the service names, marked in the editor. */
 function problemsOf(error: unknown): readonly Problem[] {
