@@ -48,7 +48,7 @@ export async function livePipelines(
   order: PipelineOrder,
   { limit, offset }: Page,
 ): Promise<{ items: PipelineWithLastRun[]; total: number }> {
-  const where = and(
+  const matches = and(
     isNull(pipelines.deletedAt),
     isVisibleId(pipelines.id, filter.visible),
     filter.namespace === undefined ? undefined : eq(pipelines.namespace, filter.namespace),
@@ -57,6 +57,12 @@ export async function livePipelines(
     filter.tag === undefined ? undefined : arrayContains(pipelines.tags, [filter.tag]),
     filter.state === undefined ? undefined : isIn[filter.state](),
   )
+  // These states look up the latest run of each pipeline, so they are evaluated once for the page and the total.
+  const readsRuns = filter.state === 'failed' || filter.state === 'failing_tests'
+  const ids = readsRuns
+    ? (await db.select({ id: pipelines.id }).from(pipelines).where(matches)).map(({ id }) => id)
+    : null
+  const where = ids === null ? matches : and(isNull(pipelines.deletedAt), isVisibleId(pipelines.id, ids))
   const direction = order.descending ? desc : asc
   const column = SORT_COLUMN[order.key]
   const page = db
@@ -69,7 +75,7 @@ export async function livePipelines(
     .as('page')
   const [items, total] = await Promise.all([
     withLastRun(db, page).orderBy(direction(page[column]), direction(page.id)),
-    db.$count(pipelines, where),
+    ids?.length ?? db.$count(pipelines, where),
   ])
   return { items: items.map(flat), total }
 }
