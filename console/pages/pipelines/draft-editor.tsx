@@ -11,7 +11,9 @@ import { type Named, type Pipeline, pipelineAt, sourceOf } from './named.ts'
 import { useNames } from './names.ts'
 import { Preview, usePreview } from './preview.tsx'
 
-const CodeEditor = lazy(() => import('../../editor/code-editor.tsx'))
+// The editor loads together with this page, not after the data of a pipeline.
+const editor = import('../../editor/code-editor.tsx')
+const CodeEditor = lazy(() => editor)
 const CompareEditor = lazy(() => import('../../editor/compare-editor.tsx'))
 const ConfigForm = lazy(() => import('./config-form.tsx'))
 

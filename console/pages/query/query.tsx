@@ -13,7 +13,9 @@ import { BranchSelect } from '../branches/branch-select.tsx'
 import { Remembered, remember } from './remembered.tsx'
 import { isPlan, type Result, Results } from './results.tsx'
 
-const CodeEditor = lazy(() => import('../../editor/code-editor.tsx'))
+// The editor loads together with this page, not after its first rendering.
+const editor = import('../../editor/code-editor.tsx')
+const CodeEditor = lazy(() => editor)
 
 const LIMITS = ['1000', '10000', '100000']
 /** The text that the person has written. It stays while they look at other pages. */
