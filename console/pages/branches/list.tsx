@@ -10,8 +10,9 @@ import { Loaded } from '../../design/loaded.tsx'
 import { FormDialog } from '../../design/overlay.tsx'
 import { Status } from '../../design/status.tsx'
 import { Card, Empty, Page } from '../../design/surfaces.tsx'
-import { Pager, Table } from '../../design/table.tsx'
+import { Table } from '../../design/table.tsx'
 import { useFilters } from '../../shell/filters.ts'
+import { usePage } from '../../shell/paging.tsx'
 import { Tags } from './tags.tsx'
 
 const PAGE_ROWS = 50
@@ -23,17 +24,16 @@ export default function BranchList() {
   const [isCreating, setCreating] = useState(false)
   const { search = '' } = filters
   const status = STATUSES.find((each) => each === (filters.status ?? 'open'))
-  const offset = Number(filters.offset ?? 0)
+  const { bounds, pager } = usePage(PAGE_ROWS)
   const query = useQuery({
-    queryKey: ['branches', 'list', status, search, offset],
+    queryKey: ['branches', 'list', status, search, bounds],
     queryFn: () =>
       ok(
         api.branches.get({
           query: {
             ...(status && { status }),
             ...(search && { search }),
-            limit: String(PAGE_ROWS),
-            offset: String(offset),
+            ...bounds,
           },
         }),
       ),
@@ -71,19 +71,14 @@ export default function BranchList() {
       >
         <Loaded query={query}>
           {({ branches, total }) =>
-            branches.length === 0 ? (
+            total === 0 ? (
               <Empty icon="branches" title="No such branch">
                 Make a branch to try a change on real data without touching main.
               </Empty>
             ) : (
               <>
                 <BranchTable branches={branches} />
-                <Pager
-                  offset={offset}
-                  limit={PAGE_ROWS}
-                  total={total}
-                  onOffset={(next) => change({ offset: next === 0 ? '' : String(next) })}
-                />
+                {pager(total)}
               </>
             )
           }

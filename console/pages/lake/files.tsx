@@ -4,8 +4,8 @@ import { bytes, count } from '../../design/format.ts'
 import { Loaded } from '../../design/loaded.tsx'
 import { Tag } from '../../design/status.tsx'
 import { Card, Empty } from '../../design/surfaces.tsx'
-import { type Column, Pager, Table } from '../../design/table.tsx'
-import { useFilters } from '../../shell/filters.ts'
+import { type Column, Table } from '../../design/table.tsx'
+import { type Bounds, usePage } from '../../shell/paging.tsx'
 import type { TableAt } from './snippets.ts'
 import { tableAt, type Version } from './table-query.ts'
 
@@ -13,11 +13,10 @@ const PAGE_ROWS = 20
 
 /** The live data files of the table, with their partitions. */
 export function Files({ at, version, isView }: { at: TableAt; version: Version; isView: boolean }) {
-  const [filters, change] = useFilters()
-  const offset = Number(filters.offset ?? 0)
+  const { bounds, pager } = usePage(PAGE_ROWS)
   const query = useQuery({
-    queryKey: ['tables', at.ns, at.layer, at.name, 'files', version, offset],
-    queryFn: filesQuery(at, version, offset),
+    queryKey: ['tables', at.ns, at.layer, at.name, 'files', version, bounds],
+    queryFn: filesQuery(at, version, bounds),
     placeholderData: (before) => before,
     enabled: !isView,
   })
@@ -40,12 +39,7 @@ export function Files({ at, version, isView }: { at: TableAt; version: Version; 
           ) : (
             <>
               <Table label="Data files" rows={files} keyOf={({ path }) => path} columns={columnsOf(files)} />
-              <Pager
-                offset={offset}
-                limit={PAGE_ROWS}
-                total={total}
-                onOffset={(next) => change({ offset: next === 0 ? '' : String(next) })}
-              />
+              {pager(total)}
             </>
           )
         }
@@ -54,8 +48,8 @@ export function Files({ at, version, isView }: { at: TableAt; version: Version; 
   )
 }
 
-const filesQuery = (at: TableAt, version: Version, offset: number) => () =>
-  ok(tableAt(at).files.get({ query: { ...version, limit: String(PAGE_ROWS), offset: String(offset) } }))
+const filesQuery = (at: TableAt, version: Version, bounds: Bounds) => () =>
+  ok(tableAt(at).files.get({ query: { ...version, ...bounds } }))
 type DataFile = Awaited<ReturnType<ReturnType<typeof filesQuery>>>['files'][number]
 
 function columnsOf(files: readonly DataFile[]): Column<DataFile>[] {

@@ -7,8 +7,9 @@ import { bytes, count } from '../../design/format.ts'
 import { Loaded } from '../../design/loaded.tsx'
 import { Layer, Tag } from '../../design/status.tsx'
 import { Card, Empty, Page } from '../../design/surfaces.tsx'
-import { Pager, Table } from '../../design/table.tsx'
+import { Table } from '../../design/table.tsx'
 import { type Filters, useFilters } from '../../shell/filters.ts'
+import { usePage } from '../../shell/paging.tsx'
 import { BranchSelect } from '../branches/branch-select.tsx'
 import { AsOfField } from './as-of-field.tsx'
 import { type Version, versionIn } from './table-query.ts'
@@ -24,9 +25,9 @@ export default function LakeList() {
   const { search, namespace } = filters
   const layer = LAYERS.find((each) => each === filters.layer)
   const version = versionIn(filters)
-  const offset = Number(filters.offset ?? 0)
+  const { bounds, pager } = usePage(PAGE_ROWS)
   const query = useQuery({
-    queryKey: ['tables', 'list', search, namespace, layer, version, offset],
+    queryKey: ['tables', 'list', search, namespace, layer, version, bounds],
     queryFn: () =>
       ok(
         api.tables.get({
@@ -35,8 +36,7 @@ export default function LakeList() {
             ...(namespace && { namespace }),
             ...(layer && { layer }),
             ...version,
-            limit: String(PAGE_ROWS),
-            offset: String(offset),
+            ...bounds,
           },
         }),
       ),
@@ -50,7 +50,7 @@ export default function LakeList() {
         <LakeFilters filters={filters} change={(changes) => change({ offset: '', ...changes })} />
         <Loaded query={query}>
           {({ tables, total }) =>
-            tables.length === 0 ? (
+            total === 0 ? (
               <Empty
                 icon="lake"
                 title={isFiltered || total > 0 ? 'No table matches these filters' : 'No table yet'}
@@ -61,12 +61,7 @@ export default function LakeList() {
             ) : (
               <>
                 <Tables tables={tables} version={version} />
-                <Pager
-                  offset={offset}
-                  limit={PAGE_ROWS}
-                  total={total}
-                  onOffset={(next) => change({ offset: next === 0 ? '' : String(next) })}
-                />
+                {pager(total)}
               </>
             )
           }

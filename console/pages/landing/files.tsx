@@ -6,15 +6,14 @@ import { bytes, count } from '../../design/format.ts'
 import { Loaded } from '../../design/loaded.tsx'
 import { FormDialog, Menu } from '../../design/overlay.tsx'
 import { Card, Empty } from '../../design/surfaces.tsx'
-import { Pager, Table } from '../../design/table.tsx'
+import { Table } from '../../design/table.tsx'
 import { say } from '../../design/toasts.tsx'
-import { useFilters } from '../../shell/filters.ts'
+import { type Bounds, usePage } from '../../shell/paging.tsx'
 import { refreshZones, type ZoneAt, zoneAt } from './zone-at.ts'
 
 const PAGE_ROWS = 50
 
-const filesQuery = (at: ZoneAt, offset: number) => () =>
-  ok(zoneAt(at).files.get({ query: { limit: String(PAGE_ROWS), offset: String(offset) } }))
+const filesQuery = (at: ZoneAt, bounds: Bounds) => () => ok(zoneAt(at).files.get({ query: bounds }))
 type File_ = Awaited<ReturnType<ReturnType<typeof filesQuery>>>['files'][number]
 
 /** The active files of a zone. `open` shows a file in another tab. */
@@ -27,19 +26,18 @@ export function Files({
   total: number
   open: (tab: string, file: string) => void
 }) {
-  const [filters, change] = useFilters()
   const [deleted, setDeleted] = useState<File_ | null>(null)
-  const offset = Number(filters.offset ?? 0)
+  const { bounds, pager } = usePage(PAGE_ROWS)
   const query = useQuery({
-    queryKey: ['zones', at.ns, at.name, 'files', offset, total],
-    queryFn: filesQuery(at, offset),
+    queryKey: ['zones', at.ns, at.name, 'files', bounds, total],
+    queryFn: filesQuery(at, bounds),
     placeholderData: (before) => before,
   })
   return (
     <Card title="Files that wait" isFlush>
       <Loaded query={query}>
         {({ files, total: all }) =>
-          files.length === 0 ? (
+          all === 0 ? (
             <Empty icon="landing" title="No file waits">
               Files leave this list when a successful run of an archiving pipeline has read them. The tab Runs
               shows them.
@@ -98,12 +96,7 @@ export function Files({
                   },
                 ]}
               />
-              <Pager
-                offset={offset}
-                limit={PAGE_ROWS}
-                total={all}
-                onOffset={(next) => change({ offset: next === 0 ? '' : String(next) })}
-              />
+              {pager(all)}
             </>
           )
         }

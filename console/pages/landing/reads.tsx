@@ -8,28 +8,29 @@ import { bytes } from '../../design/format.ts'
 import { Loaded } from '../../design/loaded.tsx'
 import { Pill, Status } from '../../design/status.tsx'
 import { Card, Empty, Notice } from '../../design/surfaces.tsx'
-import { Pager, Table } from '../../design/table.tsx'
+import { Table } from '../../design/table.tsx'
 import { useFilters } from '../../shell/filters.ts'
+import { type Bounds, usePage } from '../../shell/paging.tsx'
 import { type ZoneAt, zoneAt } from './zone-at.ts'
 
 const PAGE_ROWS = 50
 
-const readsQuery = (at: ZoneAt, file: string, offset: number) => () =>
+const readsQuery = (at: ZoneAt, file: string, bounds: Bounds) => () =>
   ok(
     zoneAt(at).reads.get({
-      query: { limit: String(PAGE_ROWS), offset: String(offset), ...(file && { file_id: file }) },
+      query: { ...bounds, ...(file && { file_id: file }) },
     }),
   )
 type Read = Awaited<ReturnType<ReturnType<typeof readsQuery>>>['reads'][number]
 
 /** Which run took which file. */
 export function Reads({ at, open }: { at: ZoneAt; open: (tab: string, file?: string) => void }) {
-  const [filters, change] = useFilters()
+  const [filters] = useFilters()
   const { file = '' } = filters
-  const offset = Number(filters.offset ?? 0)
+  const { bounds, pager } = usePage(PAGE_ROWS)
   const query = useQuery({
-    queryKey: ['zones', at.ns, at.name, 'reads', file, offset],
-    queryFn: readsQuery(at, file, offset),
+    queryKey: ['zones', at.ns, at.name, 'reads', file, bounds],
+    queryFn: readsQuery(at, file, bounds),
     placeholderData: (before) => before,
     refetchInterval: SLOW_MS,
   })
@@ -50,7 +51,7 @@ export function Reads({ at, open }: { at: ZoneAt; open: (tab: string, file?: str
       )}
       <Loaded query={query}>
         {({ reads, total }) =>
-          reads.length === 0 ? (
+          total === 0 ? (
             <Empty icon="runs" title={file === '' ? 'No run has read a file' : 'No run has read this file'}>
               Each run of a pipeline with landing_zone() appears here, with the files that waited when it
               started. Retention removes old runs from this list.
@@ -93,12 +94,7 @@ export function Reads({ at, open }: { at: ZoneAt; open: (tab: string, file?: str
                   { name: 'Read', cell: (read) => <Time at={read.read_at} /> },
                 ]}
               />
-              <Pager
-                offset={offset}
-                limit={PAGE_ROWS}
-                total={total}
-                onOffset={(next) => change({ offset: next === 0 ? '' : String(next) })}
-              />
+              {pager(total)}
             </>
           )
         }

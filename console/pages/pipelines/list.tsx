@@ -8,8 +8,9 @@ import { Button } from '../../design/controls.tsx'
 import { Loaded } from '../../design/loaded.tsx'
 import { Layer, Pill, Status, Tag } from '../../design/status.tsx'
 import { Card, Empty, Page } from '../../design/surfaces.tsx'
-import { Pager, Table } from '../../design/table.tsx'
+import { Table } from '../../design/table.tsx'
 import { useFilters } from '../../shell/filters.ts'
+import { usePage } from '../../shell/paging.tsx'
 import { CreatePipeline } from './create-pipeline.tsx'
 import { ListFilters, NO_FILTERS, STATES } from './list-filters.tsx'
 
@@ -20,13 +21,13 @@ export default function PipelineList() {
   const [filters, change] = useFilters()
   // A link such as `?namespace=sales&create=orders` opens the form for an input.
   const [isCreating, setCreating] = useState(filters.create !== undefined)
-  const offset = Number(filters.offset ?? 0)
+  const { bounds, pager } = usePage(PAGE_ROWS)
   const layer = LAYERS.find((each) => each === filters.layer)
   const state = STATES.find(({ value }) => value === filters.state)?.value
   const { search = '', namespace = '', tag = '' } = filters
   const isFiltered = Boolean(search || layer || namespace || tag || state)
   const query = useQuery({
-    queryKey: ['pipelines', 'list', search, namespace, layer, tag, state, offset],
+    queryKey: ['pipelines', 'list', search, namespace, layer, tag, state, bounds],
     queryFn: () =>
       ok(
         api.pipelines.get({
@@ -36,8 +37,7 @@ export default function PipelineList() {
             ...(layer && { layer }),
             ...(tag && { tag }),
             ...(state && { state }),
-            limit: String(PAGE_ROWS),
-            offset: String(offset),
+            ...bounds,
           },
         }),
       ),
@@ -60,7 +60,7 @@ export default function PipelineList() {
       >
         <Loaded query={query}>
           {({ pipelines, total }) =>
-            pipelines.length === 0 ? (
+            total === 0 ? (
               <Empty
                 icon="pipelines"
                 title={isFiltered ? 'No pipeline fits these filters' : 'No pipeline yet'}
@@ -78,12 +78,7 @@ export default function PipelineList() {
             ) : (
               <>
                 <PipelineTable pipelines={pipelines} onTag={(next) => change({ tag: next, offset: '' })} />
-                <Pager
-                  offset={offset}
-                  limit={PAGE_ROWS}
-                  total={total}
-                  onOffset={(next) => change({ offset: next === 0 ? '' : String(next) })}
-                />
+                {pager(total)}
               </>
             )
           }
