@@ -19,7 +19,9 @@ const migrationsOf = async (root: string) =>
 export async function previousVersion(): Promise<{ root: string; commit: string; newest: string }> {
   const migrations = await migrationsOf(ROOT)
   const newest = migrations.at(-1) ?? ''
-  const [added = ''] = await git('log', '--diff-filter=A', '--format=%H', '--', `${MIGRATIONS}/${newest}`)
+  // A merge may have added the file, for example under a new number.
+  const onMain = ['log', '--first-parent', '-m', '--diff-filter=A', '--format=%H']
+  const [added = ''] = await git(...onMain, '--', `${MIGRATIONS}/${newest}`)
   const [commit = ''] = added === '' ? [] : await git('rev-parse', '--verify', '--quiet', `${added}^`)
   if (commit === '')
     throw new Error(
