@@ -71,7 +71,7 @@ export default function BranchList() {
       >
         <Loaded query={query}>
           {({ branches, total }) =>
-            branches.length === 0 ? (
+            total === 0 ? (
               <Empty icon="branches" title="No such branch">
                 Make a branch to try a change on real data without touching main.
               </Empty>
