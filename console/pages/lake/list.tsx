@@ -50,10 +50,10 @@ export default function LakeList() {
         <LakeFilters filters={filters} change={(changes) => change({ offset: '', ...changes })} />
         <Loaded query={query}>
           {({ tables, total }) =>
-            tables.length === 0 ? (
+            total === 0 ? (
               <Empty
                 icon="lake"
-                title={isFiltered || total > 0 ? 'No table matches these filters' : 'No table yet'}
+                title={isFiltered ? 'No table matches these filters' : 'No table yet'}
                 actions={isFiltered && <Button onClick={() => change(NONE)}>Clear the filters</Button>}
               >
                 A table appears with the first successful run of its pipeline.

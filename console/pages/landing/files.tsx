@@ -39,7 +39,7 @@ export function Files({
     <Card title="Files that wait" isFlush>
       <Loaded query={query}>
         {({ files, total: all }) =>
-          files.length === 0 ? (
+          all === 0 ? (
             <Empty icon="landing" title="No file waits">
               Files leave this list when a successful run of an archiving pipeline has read them. The tab Runs
               shows them.

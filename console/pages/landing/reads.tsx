@@ -50,7 +50,7 @@ export function Reads({ at, open }: { at: ZoneAt; open: (tab: string, file?: str
       )}
       <Loaded query={query}>
         {({ reads, total }) =>
-          reads.length === 0 ? (
+          total === 0 ? (
             <Empty icon="runs" title={file === '' ? 'No run has read a file' : 'No run has read this file'}>
               Each run of a pipeline with landing_zone() appears here, with the files that waited when it
               started. Retention removes old runs from this list.
