@@ -120,6 +120,23 @@ test('a conflict is marked, and refuses merge and rebase', async ({ page, reques
   expect((await getJson(request, `/api/v1/branches/${branch}`)).commits_behind).toBeGreaterThan(0)
 })
 
+test('an open branch shows later commits on the branch and on main', async ({ page, request, baseURL }) => {
+  const { branch, pipeline, table } = await changedBranch(request, 'select 2 as n')
+  await openConsole(page, baseURL, `/branches/${branch}`)
+  await page.getByRole('button', { name: 'Compare rows' }).click()
+  const added = page.getByRole('grid').locator('.grid-row[data-tone=added]')
+  await expect(added).toContainText('2')
+  await writeFile(request, `${pipeline.prefix}pipeline.sql`, 'select 4 as n')
+  await ended(request, await requestRun(request, pipeline, { branch, draft: true }))
+  await restore(request, pipeline, 'select 3 as n')
+  await runToSuccess(request, pipeline)
+  await expect(page.getByText('Main has changed the marked tables, too.')).toBeVisible({ timeout: 30_000 })
+  await expect(added).toContainText('4')
+  await expect(page.getByLabel('Commits').getByRole('row', { name: table })).toHaveCount(2)
+  await page.getByRole('button', { name: 'Hide rows' }).click()
+  await expect(page.getByRole('grid')).toHaveCount(0)
+})
+
 test('a rebase moves the branch to the head of main', async ({ page, request, baseURL }) => {
   const branch = fresh('behind')
   await request.post('/api/v1/branches', { data: { name: branch } })

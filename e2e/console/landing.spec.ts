@@ -49,6 +49,45 @@ test('a dropped file appears in the list and can be deleted', async ({ page, req
   expect(faults).toEqual([])
 })
 
+test('a last page that others empty leads back to the files', async ({ page, request, baseURL }) => {
+  const zone = await zoneOf(request)
+  for (let file = 0; file < 51; file++) await zone.upload(`f${file}.csv`, FLIGHTS)
+  await openConsole(page, baseURL, `${zone.path}?offset=50`)
+  await expect(page.getByText('51 to 51 of 51')).toBeVisible()
+  const { files } = await getJson(request, `${zone.url}/files`)
+  await request.delete(`${zone.url}/files/${files[0].id}`)
+  await expect(page.getByText('50 files waiting')).toBeVisible()
+  await expect(page.getByText('No file waits')).toHaveCount(0)
+  await page.getByRole('button', { name: 'Previous' }).click()
+  await expect(page.getByRole('button', { name: /^Actions for/ })).toHaveCount(50)
+})
+
+test('a file that is dropped beside the area does not leave the console', async ({
+  page,
+  request,
+  baseURL,
+}) => {
+  const zone = await zoneOf(request)
+  await openConsole(page, baseURL, zone.path)
+  await expect(page.getByText('Drop files here.')).toBeVisible()
+  const isRefused = (selector: string, type: string) =>
+    page.evaluate(
+      ([at, name]) => {
+        const dataTransfer = new DataTransfer()
+        dataTransfer.items.add(new File(['a'], 'a.csv'))
+        const event = new DragEvent(name ?? '', { bubbles: true, cancelable: true, dataTransfer })
+        document.querySelector(at ?? '')?.dispatchEvent(event)
+        return event.defaultPrevented
+      },
+      [selector, type],
+    )
+  expect(await isRefused('h1', 'dragover')).toBe(true)
+  expect(await isRefused('h1', 'drop')).toBe(true)
+  await expect(page.getByLabel('Uploads')).toHaveCount(0)
+  await isRefused('.drop', 'drop')
+  await expect(page.getByLabel('Uploads').getByText('stored')).toBeVisible()
+})
+
 test('differences from the expected schema are marked in words', async ({ page, request, baseURL }) => {
   const zone = await zoneOf(request)
   await zone.upload('flights.csv', FLIGHTS)

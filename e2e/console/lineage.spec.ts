@@ -45,6 +45,37 @@ test('the graph of one namespace has only its own pipelines', async ({ page, req
   expect(faults).toEqual([])
 })
 
+test('a known node of the address is in view, an unknown one is explained', async ({ page, baseURL }) => {
+  await page.route('**/api/v1/lineage*', (route) =>
+    route.fulfill({ json: route.request().url().includes('node=') ? { nodes: [], edges: [] } : chain() }),
+  )
+  await openConsole(page, baseURL, '/lineage')
+  const canvas = page.getByRole('img', { name: /^Graph of/ })
+  await expect(canvas).toBeVisible()
+  const start = await canvas.screenshot()
+  await openConsole(page, baseURL, '/lineage?node=table:long.gold.t19')
+  await expect(page.getByRole('heading', { name: 'long.gold.t19' })).toBeVisible()
+  await expect(canvas).toBeVisible()
+  expect(start.equals(await canvas.screenshot())).toBe(false)
+  await openConsole(page, baseURL, '/lineage?node=table:long.gold.nothing&focus=upstream')
+  await expect(page.getByText('No node here')).toBeVisible()
+  await expectAccessible(page, 'lineage-unknown')
+  await page.getByRole('button', { name: 'Show all namespaces' }).click()
+  await expect(canvas).toBeVisible()
+})
+
+/** Twenty tables in a row, too wide for the drawing. */
+function chain() {
+  const numbers = Array.from({ length: 20 }, (_, index) => index)
+  const at = { type: 'table', namespace: 'long', layer: 'gold', table_stats: null }
+  return {
+    nodes: numbers.map((number) => ({ id: `table:long.gold.t${number}`, name: `t${number}`, ...at })),
+    edges: numbers
+      .slice(1)
+      .map((number) => ({ source: `table:long.gold.t${number - 1}`, target: `table:long.gold.t${number}` })),
+  }
+}
+
 test('a graph of 5,000 nodes pans and zooms', async ({ page, baseURL }) => {
   await page.route('**/api/v1/lineage*', (route) => route.fulfill({ json: largeGraph() }))
   await openConsole(page, baseURL, '/lineage')

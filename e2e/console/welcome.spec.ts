@@ -1,5 +1,5 @@
 // The tour of a newcomer: five steps, each with what the service really did.
-import { expect, test } from '@playwright/test'
+import { expect, type Page, test } from '@playwright/test'
 import { newNamespace, rowsOf } from '../resources.ts'
 import { expectAccessible, openConsole } from './open.ts'
 
@@ -21,8 +21,11 @@ test('the tour goes from a file to a gated gold table', async ({ page, request, 
   await expect(page.getByText('customer=Linus, revenue=-42.25, orders=1')).toBeVisible()
   await expectAccessible(page, 'welcome-gate')
   await page.reload()
+  const steps = await shownSteps(page)
   await act('Publish the fix and run')
   await expect(page.getByRole('grid')).toContainText('Ada')
+  await expect(page.getByRole('heading', { name: 'Use the table' })).toBeFocused()
+  expect(await steps()).toEqual(['4', '5'])
   await expect(page.getByRole('grid')).toContainText('155.5')
   await expectAccessible(page, 'welcome-done')
   expect(await rowsOf(request, 'select customer from gold.revenue order by 1', namespace)).toEqual([
@@ -34,6 +37,21 @@ test('the tour goes from a file to a gated gold table', async ({ page, request, 
   await act('Delete them')
   await expect(page.getByRole('button', { name: 'Drop the file' })).toBeEnabled()
 })
+
+/** Returns a function that lists the present steps since now, in their order. */
+async function shownSteps(page: Page): Promise<() => Promise<string[]>> {
+  const steps = await page.evaluateHandle(() => {
+    const seen: string[] = []
+    const note = () => {
+      const number = document.querySelector('[aria-current=step] .tour-number')?.textContent
+      if (number && seen.at(-1) !== number) seen.push(number)
+    }
+    note()
+    new MutationObserver(note).observe(document.body, { subtree: true, childList: true, attributes: true })
+    return seen
+  })
+  return () => steps.jsonValue()
+}
 
 test('a step of the tour says why it failed, and can be repeated', async ({ page, request, baseURL }) => {
   const namespace = await newNamespace(request)

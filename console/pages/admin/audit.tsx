@@ -61,7 +61,7 @@ export default function Audit() {
                 )}
                 <nav className="pager" aria-label="Pages">
                   <span>
-                    {offset + 1} to {offset + entries.length}
+                    {entries.length === 0 ? 'No entry' : `${offset + 1} to ${offset + entries.length}`}
                   </span>
                   <span className="row">
                     <Button

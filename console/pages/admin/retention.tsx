@@ -9,7 +9,7 @@ import { Loaded } from '../../design/loaded.tsx'
 import { FormDialog } from '../../design/overlay.tsx'
 import { Card, Empty, Facts, Notice, Page } from '../../design/surfaces.tsx'
 import { Table } from '../../design/table.tsx'
-import { performing, sayError } from '../../design/toasts.tsx'
+import { performing, say, sayError } from '../../design/toasts.tsx'
 
 const retention = api.admin.retention
 
@@ -48,7 +48,7 @@ export default function Retention() {
     >
       {removals !== null && <WouldGo removals={removals} />}
       <Status />
-      <Settings />
+      <Settings onSaved={() => setRemovals(null)} />
       <FormDialog
         title="Remove now"
         description="The reaper removes at once what the settings allow. Removed data cannot be restored."
@@ -60,6 +60,7 @@ export default function Retention() {
           await ok(retention.run.post(undefined, { query: {} }))
           setRemovals(null)
           await queryClient.invalidateQueries({ queryKey: ['retention'] })
+          say('The reaper has ended: the last tick shows what it removed')
         }}
       />
     </Page>
@@ -87,6 +88,10 @@ const WouldGo = ({ removals }: { removals: readonly Removal[] }) => (
   </Card>
 )
 
+/** Two names in the API are of its first release. No other page uses their words. */
+const labelOf = (name: string): string =>
+  name.replace('nessie_orphan', 'abandoned').replace('lz_files', 'landing_files').replaceAll('_', ' ')
+
 function Status() {
   const query = useQuery({
     queryKey: ['retention', 'status'],
@@ -107,7 +112,7 @@ function Status() {
               facts={[
                 ['When', <Time key="at" at={at} />],
                 ...Object.entries(counters).map(
-                  ([name, value]) => [name.replaceAll('_', ' '), count(Number(value))] as const,
+                  ([name, value]) => [labelOf(name), count(Number(value))] as const,
                 ),
               ]}
             />
@@ -118,7 +123,7 @@ function Status() {
   )
 }
 
-function Settings() {
+function Settings({ onSaved }: { onSaved: () => void }) {
   const [changes, setChanges] = useState<Record<string, string>>({})
   const query = useQuery({ queryKey: ['retention', 'config'], queryFn: () => ok(retention.config.get()) })
   const save = async () => {
@@ -129,11 +134,12 @@ function Settings() {
       ),
       'The settings are saved',
     )
+    if (!isDone) return
+    onSaved()
     // Changes that the person made meanwhile stay.
-    if (isDone)
-      setChanges((now) =>
-        Object.fromEntries(Object.entries(now).filter(([name, value]) => value !== changes[name])),
-      )
+    setChanges((now) =>
+      Object.fromEntries(Object.entries(now).filter(([name, value]) => value !== changes[name])),
+    )
   }
   return (
     <Card title="Settings">
@@ -150,7 +156,7 @@ function Settings() {
               {Object.entries(config).map(([name, value]) => (
                 <TextField
                   key={name}
-                  label={name.replaceAll('_', ' ')}
+                  label={labelOf(name)}
                   type="number"
                   min={0}
                   required

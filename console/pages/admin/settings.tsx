@@ -138,7 +138,11 @@ function Namespaces() {
         isOpen={isCreating}
         onClose={() => setCreating(false)}
         submitLabel="Create"
-        submit={() => ok(api.namespaces.post(form)).then(refresh)}
+        submit={async () => {
+          await ok(api.namespaces.post(form))
+          setForm({ name: '', description: '' })
+          await refresh()
+        }}
       >
         <TextField
           label="Name"

@@ -77,7 +77,7 @@ function MergeDialog({ branch: { name, tables_changed: tables }, isOpen, onClose
   return (
     <FormDialog
       title={`Merge ${name} into main`}
-      description={`${counted(tables, 'table')} reach main in one commit, after the published tests of each have passed.`}
+      description={`${counted(tables, 'table')} ${tables === 1 ? 'reaches' : 'reach'} main in one commit, after the published tests of each have passed.`}
       isOpen={isOpen}
       onClose={() => {
         setRefusal(null)

@@ -36,9 +36,9 @@ export default function BranchPage() {
         {(loaded) => (
           <>
             <BranchFacts branch={loaded} />
-            {loaded.status === 'open' && !loaded.protected && <Difference branch={loaded} />}
+            {loaded.status === 'open' && !loaded.protected && <Difference key={name} branch={loaded} />}
             {loaded.status === 'open' && !loaded.protected && <RunOnBranch branch={name} />}
-            {loaded.status === 'open' && <Commits name={name} />}
+            {loaded.status === 'open' && <Commits key={name} branch={loaded} />}
           </>
         )}
       </Loaded>
@@ -57,27 +57,38 @@ const BranchFacts = ({ branch }: { branch: Branch }) => (
         ['Made', <Time key="made" at={branch.created_at} exact />],
         ['By', branch.created_by ?? '–'],
         ['Expires', <Time key="expires" at={branch.expires_at} />],
-        [
-          'Look at it',
-          <Link key="lake" to="/lake" search={{ branch: branch.name }}>
-            Tables on this branch
-          </Link>,
-        ],
-        [
-          'Query it',
-          <Link key="query" to="/query" search={{ branch: branch.name }}>
-            SQL on this branch
-          </Link>,
-        ],
+        ...(branch.status === 'open' ? linksTo(branch.name) : []),
       ]}
     />
   </Card>
 )
 
+/** The tables of a branch, which only an open branch has. */
+const linksTo = (branch: string) =>
+  [
+    [
+      'Look at it',
+      <Link key="lake" to="/lake" search={{ branch }}>
+        Tables on this branch
+      </Link>,
+    ],
+    [
+      'Query it',
+      <Link key="query" to="/query" search={{ branch }}>
+        SQL on this branch
+      </Link>,
+    ],
+  ] as const
+
+/** Changes with each commit on the branch and on main. */
+const stateOf = ({ name, head, base_commit: base, commits_behind: behind }: Branch) =>
+  [name, head ?? '', String(base), String(behind)] as const
+
 function Difference({ branch }: { branch: Branch }) {
   const query = useQuery({
-    queryKey: ['branches', 'diff', branch.name, branch.head, branch.base_commit],
+    queryKey: ['branches', 'diff', ...stateOf(branch)],
     queryFn: () => ok(branchAt(branch.name).diff.get({ query: {} })),
+    placeholderData: (before) => before,
   })
   return (
     <Card title="Difference to main" isFlush>
@@ -97,7 +108,7 @@ function Difference({ branch }: { branch: Branch }) {
               )}
               <TableChanges
                 tables={tables}
-                of={['branches', 'rows', branch.name]}
+                of={['branches', 'rows', ...stateOf(branch)]}
                 readRows={rowsOfBranch(branch.name)}
               />
             </>
@@ -108,10 +119,11 @@ function Difference({ branch }: { branch: Branch }) {
   )
 }
 
-function Commits({ name }: { name: string }) {
+function Commits({ branch }: { branch: Branch }) {
   const query = useQuery({
-    queryKey: ['branches', 'commits', name],
-    queryFn: () => ok(branchAt(name).commits.get({ query: { limit: '50' } })),
+    queryKey: ['branches', 'commits', ...stateOf(branch)],
+    queryFn: () => ok(branchAt(branch.name).commits.get({ query: { limit: '50' } })),
+    placeholderData: (before) => before,
   })
   return (
     <Card title="Commits" isFlush>

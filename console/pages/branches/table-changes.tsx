@@ -17,6 +17,8 @@ const ROWS_SHOWN = '200'
 
 const signed = (sign: '+' | '−', value: number | null) => (value === null ? '?' : `${sign}${count(value)}`)
 
+const keyOf = ({ namespace, layer, name }: Change) => `${namespace}.${layer}.${name}`
+
 /** Reads the differing rows of a table. */
 export type ReadRows = (table: Change, limit: string) => Promise<unknown>
 
@@ -40,13 +42,14 @@ export function TableChanges({
   of: readonly string[]
   readRows: ReadRows
 }) {
-  const [shown, setShown] = useState<Change | null>(null)
+  const [shownKey, setShownKey] = useState('')
+  const shown = tables.find((table) => keyOf(table) === shownKey)
   return (
     <>
       <Table
         label="Changed tables"
         rows={tables}
-        keyOf={(table) => `${table.namespace}.${table.layer}.${table.name}`}
+        keyOf={keyOf}
         columns={[
           {
             name: 'Table',
@@ -76,7 +79,7 @@ export function TableChanges({
               <Button
                 size="small"
                 aria-expanded={shown === table}
-                onClick={() => setShown(shown === table ? null : table)}
+                onClick={() => setShownKey(shown === table ? '' : keyOf(table))}
               >
                 {shown === table ? 'Hide rows' : 'Compare rows'}
               </Button>
@@ -84,7 +87,7 @@ export function TableChanges({
           },
         ]}
       />
-      {shown !== null && <RowChanges of={of} table={shown} readRows={readRows} />}
+      {shown && <RowChanges of={of} table={shown} readRows={readRows} />}
     </>
   )
 }

@@ -27,6 +27,8 @@ interface Shown {
 export function Columns({ at, table, version }: Shown) {
   const [isEditing, setEditing] = useState(false)
   const isView = table.kind === 'view'
+  // Other versions may lack columns, and the service removes the descriptions that are not sent.
+  const isPresent = Object.keys(version).length === 0
   const { data: statistics, error } = useQuery({
     queryKey: ['tables', at.ns, at.layer, at.name, 'statistics', version],
     queryFn: statisticsQuery(at, version),
@@ -37,9 +39,11 @@ export function Columns({ at, table, version }: Shown) {
       <Card
         title={isView ? 'About the view' : 'About the table'}
         actions={
-          <Button size="small" onClick={() => setEditing(true)}>
-            Describe
-          </Button>
+          isPresent && (
+            <Button size="small" onClick={() => setEditing(true)}>
+              Describe
+            </Button>
+          )
         }
       >
         <Facts
@@ -70,7 +74,7 @@ export function Columns({ at, table, version }: Shown) {
           </p>
         )}
       </Card>
-      {isEditing && <Describe at={at} table={table} onClose={() => setEditing(false)} />}
+      {isEditing && isPresent && <Describe at={at} table={table} onClose={() => setEditing(false)} />}
     </>
   )
 }

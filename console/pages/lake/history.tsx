@@ -1,8 +1,8 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
-import { useState } from 'react'
+import { useEffect, useRef, useState } from 'react'
 import { ok } from '../../api/client.ts'
-import { queryClient } from '../../api/queries.ts'
+import { queryClient, SLOW_MS } from '../../api/queries.ts'
 import { Time } from '../../design/clock.tsx'
 import { Button } from '../../design/controls.tsx'
 import { count } from '../../design/format.ts'
@@ -10,10 +10,11 @@ import { Loaded } from '../../design/loaded.tsx'
 import { FormDialog } from '../../design/overlay.tsx'
 import { Card } from '../../design/surfaces.tsx'
 import { Table } from '../../design/table.tsx'
+import { say } from '../../design/toasts.tsx'
 import type { TableAt } from './snippets.ts'
 import { tableAt } from './table-query.ts'
 
-/** The states of the table: look at one, or restore one on main. */
+/** The states of the table: look at one, or restore one on main. A new state loads the rest of the page again. */
 export function History({
   at,
   branch,
@@ -27,7 +28,20 @@ export function History({
   const query = useQuery({
     queryKey: ['tables', at.ns, at.layer, at.name, 'history', branch],
     queryFn: () => ok(tableAt(at).history.get({ query: { limit: '50', ...(branch && { branch }) } })),
+    refetchInterval: SLOW_MS,
   })
+  const newest = query.data?.history[0]?.commit_id
+  const { ns, layer, name } = at
+  const loaded = useRef<string | undefined>(undefined)
+  useEffect(() => {
+    if (newest === undefined || newest === loaded.current) return
+    if (loaded.current !== undefined)
+      void queryClient.invalidateQueries({
+        queryKey: ['tables', ns, layer, name],
+        predicate: ({ queryKey }) => queryKey[4] !== 'history',
+      })
+    loaded.current = newest
+  }, [newest, ns, layer, name])
   return (
     <Card title="History" isFlush>
       <Loaded query={query}>
@@ -89,6 +103,7 @@ export function History({
         submit={async () => {
           await ok(tableAt(at).restore.post({ commit: restored ?? 0 }))
           await queryClient.invalidateQueries({ queryKey: ['tables'] })
+          say(`The table has the state of commit ${restored}`)
         }}
       />
     </Card>

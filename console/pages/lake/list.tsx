@@ -53,7 +53,7 @@ export default function LakeList() {
             total === 0 ? (
               <Empty
                 icon="lake"
-                title={isFiltered || total > 0 ? 'No table matches these filters' : 'No table yet'}
+                title={isFiltered ? 'No table matches these filters' : 'No table yet'}
                 actions={isFiltered && <Button onClick={() => change(NONE)}>Clear the filters</Button>}
               >
                 A table appears with the first successful run of its pipeline.

@@ -1,4 +1,4 @@
-import { useState } from 'react'
+import { useEffect, useState } from 'react'
 import { Button } from '../../design/controls.tsx'
 import { bytes } from '../../design/format.ts'
 import { Icon } from '../../design/icons.tsx'
@@ -17,6 +17,14 @@ export function DropArea({
 }) {
   const transfers = useTransfers(path)
   const [isOver, setOver] = useState(false)
+  useEffect(() => {
+    addEventListener('dragover', refuse)
+    addEventListener('drop', refuse)
+    return () => {
+      removeEventListener('dragover', refuse)
+      removeEventListener('drop', refuse)
+    }
+  }, [])
   const take = (files: Iterable<File>) => send(path, files, onStored)
   return (
     <Card>
@@ -79,4 +87,12 @@ export function DropArea({
       )}
     </Card>
   )
+}
+
+/** Without this, a browser leaves the console for a file that is dropped beside the area. */
+function refuse(event: DragEvent): void {
+  const { dataTransfer } = event
+  if (event.defaultPrevented || !dataTransfer?.types.includes('Files')) return
+  event.preventDefault()
+  dataTransfer.dropEffect = 'none'
 }

@@ -48,32 +48,34 @@ export default function ZonePage() {
       actions={<ZoneActions at={at} />}
     >
       <Tabs label="Parts of the landing zone" tabs={TABS} value={tab} onChange={(key) => open(key)}>
-        <Loaded query={query}>
-          {(zone) => (
-            <div className="stack">
-              {tab === 'files' && (
-                <>
-                  <DropArea path={pathOf(at, 'files')} noun="files" onStored={() => void refreshZones()} />
-                  <Files at={at} total={zone.file_count} open={open} />
-                </>
-              )}
-              {tab === 'schema' && <Schema at={at} zone={zone} />}
-              {tab === 'samples' && (
-                <>
-                  <DropArea
-                    path={pathOf(at, 'samples')}
-                    noun="samples"
-                    onStored={() => void refreshZones()}
-                  />
-                  <Samples at={at} zone={zone} />
-                </>
-              )}
-              {tab === 'reads' && <Reads at={at} open={open} />}
-              {tab === 'readers' && <Readers at={at} />}
-              {tab === 'settings' && <Settings at={at} zone={zone} />}
-            </div>
-          )}
-        </Loaded>
+        <div className="stack">
+          <Loaded query={query}>
+            {(zone) => (
+              <>
+                {tab === 'files' && (
+                  <>
+                    <DropArea path={pathOf(at, 'files')} noun="files" onStored={() => void refreshZones()} />
+                    <Files at={at} total={zone.file_count} open={open} />
+                  </>
+                )}
+                {tab === 'schema' && <Schema at={at} zone={zone} />}
+                {tab === 'samples' && (
+                  <>
+                    <DropArea
+                      path={pathOf(at, 'samples')}
+                      noun="samples"
+                      onStored={() => void refreshZones()}
+                    />
+                    <Samples at={at} zone={zone} />
+                  </>
+                )}
+                {tab === 'reads' && <Reads at={at} open={open} />}
+                {tab === 'readers' && <Readers at={at} />}
+                {tab === 'settings' && <Settings at={at} zone={zone} />}
+              </>
+            )}
+          </Loaded>
+        </div>
       </Tabs>
     </Page>
   )

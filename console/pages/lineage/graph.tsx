@@ -24,6 +24,8 @@ interface View {
 const SCALE = { min: 0.02, max: 2.5 }
 /** Below this scale a node is a plain block: its text could not be read. */
 const TEXT_SCALE = 0.4
+/** Longer texts do not fit into a node. */
+const TEXT_CHARACTERS = 24
 /** A graph of so many nodes is first shown at this scale, at which its text is easy to read. */
 const SMALL_GRAPH = 60
 const READ_SCALE = 0.8
@@ -45,7 +47,11 @@ export function Graph(props: Drawn & { onChoose: (id: string) => void }) {
     frame.current ||= requestAnimationFrame(() => {
       frame.current = 0
       if (canvas.current === null) return
-      view.current ??= firstView(canvas.current, latest.current.places)
+      if (view.current === null) {
+        const { places, chosen } = latest.current
+        view.current = firstView(canvas.current, places)
+        reveal(canvas.current, view, places.get(chosen))
+      }
       paint(canvas.current, view.current, latest.current)
     })
   }, [])
@@ -220,6 +226,7 @@ function paint(canvas: HTMLCanvasElement, view: View, { graph, places, chosen, f
   }
   paintEdges(context, graph.edges, places, seen, of('--line-strong'), view.scale)
   const hasText = view.scale >= TEXT_SCALE
+  const hasNamespaces = graph.nodes.some(({ namespace }) => namespace !== graph.nodes[0]?.namespace)
   context.font = '13px system-ui, sans-serif'
   context.textBaseline = 'middle'
   const marks = new Path2D()
@@ -238,13 +245,11 @@ function paint(canvas: HTMLCanvasElement, view: View, { graph, places, chosen, f
     context.fillStyle = of(colourOf(node, colour))
     context.fillRect(x, y, 6, NODE.height)
     context.fillStyle = of('--text')
-    context.fillText(node.name.slice(0, 24), x + 16, y + 14)
+    context.fillText(node.name.slice(0, TEXT_CHARACTERS), x + 16, y + 14)
     context.fillStyle = node.type === 'landing_zone' ? of('--muted') : of(`--${node.layer}`)
-    context.fillText(
-      node.type === 'landing_zone' ? 'landing zone' : `${node.layer} ${node.type}`,
-      x + 16,
-      y + 30,
-    )
+    const kind = node.type === 'landing_zone' ? 'landing zone' : `${node.layer} ${node.type}`
+    const text = hasNamespaces ? `${kind}, ${node.namespace}` : kind
+    context.fillText(text.slice(0, TEXT_CHARACTERS), x + 16, y + 30)
   }
   context.lineWidth = 3 / Math.min(1, view.scale)
   context.strokeStyle = of('--focus')

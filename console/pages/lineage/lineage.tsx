@@ -26,6 +26,7 @@ import { type ColourBy, LEGEND, stateOf } from './state.ts'
 const LISTED = 100
 /** The graph of all namespaces, in the address. No namespace has this name. */
 const ALL = '*'
+const WHOLE = { namespace: ALL, node: '', focus: '' }
 
 /** How data flows: landing zones, pipelines and tables. */
 export default function Lineage() {
@@ -151,18 +152,28 @@ function LineageView({ graph, names }: { graph: LineageGraph; names: readonly st
           </>
         }
       >
-        <Loaded query={places} lines={10}>
-          {(layout) => (
-            <Graph
-              graph={shown}
-              places={layout}
-              chosen={chosenId}
-              found={found}
-              colour={colour}
-              onChoose={(id) => change({ node: id })}
-            />
-          )}
-        </Loaded>
+        {shown.nodes.length === 0 ? (
+          <Empty
+            icon="lineage"
+            title="No node here"
+            actions={<Button onClick={() => change(WHOLE)}>Show all namespaces</Button>}
+          >
+            No pipeline of this part is known, or its pipelines were deleted.
+          </Empty>
+        ) : (
+          <Loaded query={places} lines={10}>
+            {(layout) => (
+              <Graph
+                graph={shown}
+                places={layout}
+                chosen={chosenId}
+                found={found}
+                colour={colour}
+                onChoose={(id) => change({ node: id })}
+              />
+            )}
+          </Loaded>
+        )}
         <Legend colour={colour} />
       </Card>
       <div className="stack">

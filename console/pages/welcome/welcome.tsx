@@ -1,6 +1,6 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
-import { type ReactNode, useState } from 'react'
+import { type ReactNode, useEffect, useRef, useState } from 'react'
 import { messageOf } from '../../api/errors.ts'
 import { queryClient, SLOW_MS } from '../../api/queries.ts'
 import { Button } from '../../design/controls.tsx'
@@ -40,7 +40,9 @@ export default function Welcome() {
     <Page
       title="From a file to a table that you can trust"
       subtitle={`Five steps, about five minutes. Everything is real and stays in the namespace ${namespace}.`}
-      actions={<StartOver namespace={namespace} isUseful={(query.data?.files ?? 0) > 0} />}
+      actions={
+        <StartOver namespace={namespace} isUseful={query.data !== undefined && stepOf(query.data) > 1} />
+      }
     >
       <Loaded query={query}>{(progress) => <Steps namespace={namespace} progress={progress} />}</Loaded>
     </Page>
@@ -69,8 +71,11 @@ function StartOver({ namespace, isUseful }: { namespace: string; isUseful: boole
 }
 
 function Steps({ namespace, progress }: { namespace: string; progress: Progress }) {
-  const step = stepOf(progress)
   const { bronze, gold } = progress
+  // A run of the fix is not a step back.
+  const reached = useRef(0)
+  const step = isRunning(gold) ? Math.max(reached.current, stepOf(progress)) : stepOf(progress)
+  reached.current = step
   const at = { ns: namespace, layer: GOLD.layer, name: GOLD.name }
   return (
     <ol className="tour">
@@ -79,7 +84,7 @@ function Steps({ namespace, progress }: { namespace: string; progress: Progress 
           A landing zone is where files arrive: by hand, by a script, by S3. This file has five orders. One of
           them is wrong.
         </p>
-        <CodeBlock label={FILE_NAME} code={FILE} />
+        <Code label={FILE_NAME} code={FILE} />
         {step === 1 ? (
           <Act label="Drop the file" act={() => dropFile(namespace)} />
         ) : (
@@ -93,7 +98,7 @@ function Steps({ namespace, progress }: { namespace: string; progress: Progress 
           A pipeline is a query, and its result is a table. Bronze pipelines read files. The run works on a
           branch of its own, and merges it into main when it has succeeded.
         </p>
-        <CodeBlock label="bronze.orders" code={BRONZE.source} />
+        <Code label="bronze.orders" code={BRONZE.source} />
         {step === 2 && (
           <Act
             label="Publish and run"
@@ -108,22 +113,22 @@ function Steps({ namespace, progress }: { namespace: string; progress: Progress 
           A gold pipeline answers a question: how much did each customer spend? The test selects rows that
           must not exist. If it finds one, nothing reaches main.
         </p>
-        <CodeBlock label="gold.revenue" code={GOLD.source} />
-        <CodeBlock label={`Test ${GOLD.test?.name}`} code={GOLD.test?.sql ?? ''} />
+        <Code label="gold.revenue" code={GOLD.source} />
+        <Code label={`Test ${GOLD.test?.name}`} code={GOLD.test?.sql ?? ''} />
         {step === 3 && (
           <Act label="Publish and run" isBusy={isRunning(gold)} act={() => makePipeline(namespace, GOLD)} />
         )}
         {step === 3 && <RunLine made={gold} />}
       </Step>
       <Step number={4} at={step} title="See what the gate caught, and fix it">
-        {gold?.run != null && step === 4 && (
+        {gold?.run != null && step === 4 && !isRunning(gold) && (
           <>
             <Notice tone="bad">The run failed. Its branch is gone, and main has never had these rows.</Notice>
             <RunTests run={gold.run} />
             <p>Linus has an order with a negative amount. The fix leaves such orders out:</p>
           </>
         )}
-        <CodeBlock label="gold.revenue, fixed" code={FIXED.source} />
+        <Code label="gold.revenue, fixed" code={FIXED.source} />
         {step === 4 && (
           <Act
             label="Publish the fix and run"
@@ -191,9 +196,17 @@ function Step({
   children: ReactNode
 }) {
   const state = number < at ? 'done' : number === at ? 'now' : 'later'
+  const heading = useRef<HTMLHeadingElement>(null)
+  const before = useRef(state)
+  // The button of the step before is gone, and the focus with it.
+  useEffect(() => {
+    if (state === 'now' && before.current !== 'now' && document.activeElement === document.body)
+      heading.current?.focus()
+    before.current = state
+  }, [state])
   return (
     <li data-state={state} aria-current={state === 'now' ? 'step' : undefined}>
-      <h2>
+      <h2 ref={heading} tabIndex={-1}>
         <span className="tour-number">{state === 'done' ? <Icon name="check" /> : number}</span>
         {title}
       </h2>
@@ -201,6 +214,14 @@ function Step({
     </li>
   )
 }
+
+/** A text with its name above. */
+const Code = (props: { label: string; code: string }) => (
+  <div>
+    <small className="muted">{props.label}</small>
+    <CodeBlock {...props} />
+  </div>
+)
 
 /** A button that acts on the service, and says why it failed. */
 function Act({ label, isBusy = false, act }: { label: string; isBusy?: boolean; act: () => Promise<void> }) {
