@@ -10,9 +10,13 @@ const QUICK_MS = 150
 /** A slow answer says that it is slow. */
 const SLOW_MS = 5_000
 
+/** The thing has gone, or the right to see it. */
+const isGone = (error: unknown) =>
+  error instanceof ApiError && (error.status === 403 || error.status === 404)
+
 /**
  * Shows a skeleton, the designed state of an error, or the data of a query. Data that was loaded once stays visible while a
- * later request fails, with a notice above it.
+ * later request fails, with a notice above it, unless the thing has gone.
  */
 export function Loaded<Data>({
   query,
@@ -24,7 +28,7 @@ export function Loaded<Data>({
   children: (data: Data) => ReactNode
 }) {
   const retry = () => void query.refetch()
-  if (query.data !== undefined)
+  if (query.data !== undefined && !isGone(query.error))
     return (
       <>
         {query.isError && (

@@ -78,10 +78,14 @@ export function Dialog({
   )
 }
 
-/** Focuses the element that opened a dialog. The item of a menu is gone by then; its menu's button stands for it. */
+/**
+ * Focuses the element that opened a dialog. The item of a menu is gone by then; its menu's button stands for it. So is the row of
+ * a deleted thing; the page stands for it.
+ */
 function focusAgain(opener: Element | null): void {
   const isThere = opener instanceof HTMLElement && opener.isConnected && opener !== document.body
-  const target = isThere ? opener : document.querySelector<HTMLElement>('[data-menu]')
+  const find = (selector: string) => document.querySelector<HTMLElement>(selector)
+  const target = isThere ? opener : (find('[data-menu]') ?? find('main'))
   target?.focus()
 }
 

@@ -167,6 +167,8 @@ test('a person creates and deletes a tag', async ({ page, request, baseURL }) =>
   await page.getByRole('button', { name: 'Delete the tag', exact: true }).click()
   await expect(page.getByRole('dialog')).toHaveCount(0)
   await expect(row).toHaveCount(0)
+  // The row of the button that opened the dialog is gone.
+  await expect(page.locator(':focus')).toHaveCount(1)
   const left = await getJson(request, '/api/v1/tags')
   expect(left.tags).not.toContainEqual(expect.objectContaining({ name }))
   expect(faults).toEqual([])

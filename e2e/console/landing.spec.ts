@@ -62,6 +62,15 @@ test('a last page that others empty leads back to the files', async ({ page, req
   await expect(page.getByRole('button', { name: /^Actions for/ })).toHaveCount(50)
 })
 
+test('a zone that another person deletes is said to be gone', async ({ page, request, baseURL }) => {
+  const zone = await zoneOf(request)
+  await openConsole(page, baseURL, zone.path)
+  await expect(page.getByText('Drop files here.')).toBeVisible()
+  expect((await request.delete(zone.url)).status()).toBe(204)
+  await expect(page.getByRole('heading', { name: 'Not found' })).toBeVisible()
+  await expect(page.getByText('Drop files here.')).toHaveCount(0)
+})
+
 test('a file that is dropped beside the area does not leave the console', async ({
   page,
   request,
