@@ -279,3 +279,13 @@ test('the code completes references to tables', async ({ page, request, baseURL 
   await page.getByRole('option', { name: "ref('bronze.read')" }).click()
   await expect(editor).toContainText("select * from {{ ref('bronze.read')}}")
 })
+
+test('Ctrl S in the form saves the configuration', async ({ page, request, baseURL }) => {
+  const namespace = await newNamespace(request)
+  const { layer, name } = await publishedPipeline(request, 'select 1 as n', { namespace })
+  await openConsole(page, baseURL, `/pipelines/${namespace}/${layer}/${name}`)
+  await page.getByRole('button', { name: 'Configuration' }).click()
+  await page.getByLabel('Description').fill('changed by the form')
+  await page.keyboard.press('Control+s')
+  await expect(page.getByText('saved', { exact: true })).toBeVisible()
+})
