@@ -280,6 +280,23 @@ test('the code completes references to tables', async ({ page, request, baseURL 
   await expect(editor).toContainText("select * from {{ ref('bronze.read')}}")
 })
 
+test('a deleted pipeline leaves no text behind', async ({ page, request, baseURL }) => {
+  const namespace = await newNamespace(request)
+  const { layer, name } = await publishedPipeline(request, 'select 1 as n', { namespace })
+  await openConsole(page, baseURL, `/pipelines/${namespace}/${layer}/${name}`)
+  const editor = page.getByRole('textbox', { name: /^Draft of pipeline/ })
+  await editor.click()
+  await page.keyboard.press('Control+a')
+  await page.keyboard.insertText('select 2 as unsaved')
+  await page.getByRole('button', { name: 'More actions' }).click()
+  await page.getByRole('menuitem', { name: 'Delete the pipeline' }).click()
+  await page.getByRole('dialog').getByRole('button', { name: 'Delete the pipeline' }).click()
+  await expect(page.getByRole('heading', { name: 'Pipelines' })).toBeVisible()
+  await publishedPipeline(request, 'select 3 as n', { namespace, name })
+  await page.goBack()
+  await expect(editor).toHaveText('select 3 as n')
+})
+
 test('Ctrl S in the form saves the configuration', async ({ page, request, baseURL }) => {
   const namespace = await newNamespace(request)
   const { layer, name } = await publishedPipeline(request, 'select 1 as n', { namespace })
