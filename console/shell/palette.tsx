@@ -27,6 +27,9 @@ export function Palette({ isOpen, onClose }: { isOpen: boolean; onClose: () => v
   )
 }
 
+/** Arrow keys may choose a command below the visible part of the list. */
+const scrollTo = (option: HTMLElement | null) => option?.scrollIntoView({ block: 'nearest' })
+
 function PaletteList({ onClose }: { onClose: () => void }) {
   const [text, setText] = useState('')
   const [chosen, setChosen] = useState(0)
@@ -69,6 +72,7 @@ function PaletteList({ onClose }: { onClose: () => void }) {
             id={`${listId}-${index}`}
             role="option"
             aria-selected={index === active}
+            ref={index === active ? scrollTo : undefined}
             onMouseMove={() => setChosen(index)}
             onClick={() => run(command)}
           >

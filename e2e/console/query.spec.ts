@@ -147,3 +147,15 @@ test('a million cells scroll and sort while only visible cells exist', async ({ 
   await grid(page).evaluate((element) => element.scrollTo({ top: 0 }))
   await expect(grid(page).getByRole('gridcell').first()).toHaveText('99999')
 })
+
+test('an edited query stays while the person looks at other pages', async ({ page, baseURL }) => {
+  await openConsole(page, baseURL, '/query?sql=select%201%20as%20linked')
+  const editor = page.getByRole('textbox', { name: 'SQL of the query' })
+  await editor.click()
+  await page.keyboard.press('Control+a')
+  await page.keyboard.insertText('select 2 as edited')
+  await page.getByRole('link', { name: 'Runs', exact: true }).click()
+  await expect(page.getByRole('heading', { name: 'Runs' })).toBeVisible()
+  await page.goBack()
+  await expect(editor).toHaveText('select 2 as edited')
+})

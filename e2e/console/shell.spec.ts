@@ -122,3 +122,13 @@ test('the first load is small and the page is soon ready', async ({ page, baseUR
   expect(bytes).toBeGreaterThan(50_000)
   expect(bytes).toBeLessThan(300_000)
 })
+
+test('the palette scrolls to the chosen command', async ({ page, baseURL }) => {
+  await openConsole(page, baseURL)
+  await page.setViewportSize({ width: 1440, height: 500 })
+  await expect(page.getByRole('heading', { name: 'Overview' })).toBeVisible()
+  await page.keyboard.press('Control+k')
+  await expect(page.getByRole('combobox')).toBeFocused()
+  for (let step = 0; step < 20; step += 1) await page.keyboard.press('ArrowDown')
+  await expect(page.getByRole('option', { selected: true })).toBeInViewport()
+})

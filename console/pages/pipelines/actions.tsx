@@ -5,7 +5,7 @@ import { queryClient } from '../../api/queries.ts'
 import { Button, Checkbox, TextField } from '../../design/controls.tsx'
 import { FormDialog, Menu } from '../../design/overlay.tsx'
 import { BranchSelect } from '../branches/branch-select.tsx'
-import { saveAll, useUnsaved } from './draft.ts'
+import { discardAll, saveAll, useUnsaved } from './draft.ts'
 import { folderOf, type Named, type Pipeline, pipelineAt } from './named.ts'
 import { RetentionDialog } from './retention.tsx'
 
@@ -70,6 +70,7 @@ export function PipelineActions({ at, pipeline }: { at: Named; pipeline: Pipelin
           await ok(pipelineAt(at).delete())
           await refresh()
           await navigate({ to: '/pipelines' })
+          discardAll(folderOf(at))
         }}
       />
     </>

@@ -30,6 +30,11 @@ export default function ConfigForm({ at, pipeline, draft }: { at: Named; pipelin
         event.preventDefault()
         void draft.save()
       }}
+      onKeyDown={(event) => {
+        if (event.key !== 's' || !(event.ctrlKey || event.metaKey)) return
+        event.preventDefault()
+        void draft.save()
+      }}
     >
       {state.others.map((message) => (
         <Notice tone="warn" key={message}>

@@ -96,6 +96,12 @@ export async function saveAll(folder: string): Promise<void> {
   }
 }
 
+/** Gives up the changed and the loaded texts of a folder that was deleted. */
+export function discardAll(folder: string): void {
+  for (const path of [...changes.keys()]) if (path.startsWith(folder)) setChange(path, null)
+  queryClient.removeQueries({ queryKey: ['files', folder] })
+}
+
 const isChangedBelow = (folder: string) => [...changes.keys()].some((path) => path.startsWith(folder))
 
 /** Whether a folder has texts that are not saved. */

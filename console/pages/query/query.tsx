@@ -38,6 +38,8 @@ export default function QueryPage() {
   const setSql = (text: string) => {
     written = text
     setText(text)
+    // Otherwise "back" to this page would show the text of the link instead of the change.
+    if (filters.sql !== undefined) change({ sql: '' })
   }
   const { outcome, execute, cancel } = useExecution({ branch, asOf, limit })
   const run = () => execute(sql)
