@@ -11,8 +11,7 @@ const QUICK_MS = 150
 const SLOW_MS = 5_000
 
 /** The thing has gone, or the right to see it. */
-const isGone = (error: unknown) =>
-  error instanceof ApiError && (error.status === 403 || error.status === 404)
+const isGone = (error: unknown) => error instanceof ApiError && (error.status === 403 || error.status === 404)
 
 /**
  * Shows a skeleton, the designed state of an error, or the data of a query. Data that was loaded once stays visible while a

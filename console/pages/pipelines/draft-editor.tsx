@@ -5,16 +5,14 @@ import { ApiError, messageOf } from '../../api/errors.ts'
 import { Button, Segments } from '../../design/controls.tsx'
 import { Loaded, Waiting } from '../../design/loaded.tsx'
 import { Notice } from '../../design/surfaces.tsx'
+import CodeEditor from '../../editor/code-editor.tsx'
+import CompareEditor from '../../editor/compare-editor.tsx'
 import { type Draft, useDraft } from './draft.ts'
 import { languageOf, readFile, type StoredFile } from './files.ts'
 import { type Named, type Pipeline, pipelineAt, sourceOf } from './named.ts'
 import { useNames } from './names.ts'
 import { Preview, usePreview } from './preview.tsx'
 
-// The editor loads together with this page, not after the data of a pipeline.
-const editor = import('../../editor/code-editor.tsx')
-const CodeEditor = lazy(() => editor)
-const CompareEditor = lazy(() => import('../../editor/compare-editor.tsx'))
 const ConfigForm = lazy(() => import('./config-form.tsx'))
 
 type View = 'form' | 'text' | 'compare'
@@ -62,11 +60,13 @@ export function DraftEditor({ loaded, ...file }: FileProps & { loaded: StoredFil
           </span>
         </div>
         {draft.problem !== null && <SaveProblem draft={draft} />}
-        <Suspense fallback={<Waiting lines={8} />}>
-          {view === 'compare' && <Comparison {...file} text={draft.text} />}
-          {view === 'form' && <ConfigForm at={at} pipeline={pipeline} draft={draft} />}
-          {view === 'text' && <Text {...file} draft={draft} preview={preview} />}
-        </Suspense>
+        {view === 'compare' && <Comparison {...file} text={draft.text} />}
+        {view === 'form' && (
+          <Suspense fallback={<Waiting lines={8} />}>
+            <ConfigForm at={at} pipeline={pipeline} draft={draft} />
+          </Suspense>
+        )}
+        {view === 'text' && <Text {...file} draft={draft} preview={preview} />}
       </div>
       {isSource && <Preview {...preview} />}
     </div>

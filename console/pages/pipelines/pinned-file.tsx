@@ -1,11 +1,9 @@
 import { useQuery } from '@tanstack/react-query'
-import { lazy, Suspense } from 'react'
-import { Loaded, Waiting } from '../../design/loaded.tsx'
+import { Loaded } from '../../design/loaded.tsx'
 import { Notice } from '../../design/surfaces.tsx'
+import CodeEditor from '../../editor/code-editor.tsx'
+import CompareEditor from '../../editor/compare-editor.tsx'
 import { languageOf, readFile } from './files.ts'
-
-const CodeEditor = lazy(() => import('../../editor/code-editor.tsx'))
-const CompareEditor = lazy(() => import('../../editor/compare-editor.tsx'))
 
 /** A version of a file. `earlier` is null if there is nothing to compare it with. */
 export function PinnedFile({
@@ -30,19 +28,17 @@ export function PinnedFile({
   })
   const language = languageOf(path)
   return (
-    <Suspense fallback={<Waiting lines={8} />}>
-      <Loaded query={query}>
-        {({ after, before }) =>
-          earlier === null || before === after ? (
-            <>
-              {earlier !== null && <Notice>The version before has the same file.</Notice>}
-              <CodeEditor key={path} label={path} language={language} value={after} isReadOnly />
-            </>
-          ) : (
-            <CompareEditor label={label} language={language} before={before} after={after} />
-          )
-        }
-      </Loaded>
-    </Suspense>
+    <Loaded query={query}>
+      {({ after, before }) =>
+        earlier === null || before === after ? (
+          <>
+            {earlier !== null && <Notice>The version before has the same file.</Notice>}
+            <CodeEditor key={path} label={path} language={language} value={after} isReadOnly />
+          </>
+        ) : (
+          <CompareEditor label={label} language={language} before={before} after={after} />
+        )
+      }
+    </Loaded>
   )
 }

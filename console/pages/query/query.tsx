@@ -1,21 +1,17 @@
-import { lazy, Suspense, useCallback, useEffect, useMemo, useRef, useState } from 'react'
+import { useCallback, useEffect, useMemo, useRef, useState } from 'react'
 import { api, ok } from '../../api/client.ts'
 import { ApiError, messageOf } from '../../api/errors.ts'
 import { Button, Select, TextField } from '../../design/controls.tsx'
 import { counted, duration } from '../../design/format.ts'
 import { Waiting } from '../../design/loaded.tsx'
 import { Card, Empty, Notice, Page } from '../../design/surfaces.tsx'
-import type { Problem } from '../../editor/code-editor.tsx'
+import CodeEditor, { type Problem } from '../../editor/code-editor.tsx'
 import type { Completion } from '../../editor/completion.ts'
 import { useColumns, useTables } from '../../editor/tables.ts'
 import { useFilters } from '../../shell/filters.ts'
 import { BranchSelect } from '../branches/branch-select.tsx'
 import { Remembered, remember } from './remembered.tsx'
 import { isPlan, type Result, Results } from './results.tsx'
-
-// The editor loads together with this page, not after its first rendering.
-const editor = import('../../editor/code-editor.tsx')
-const CodeEditor = lazy(() => editor)
 
 const LIMITS = ['1000', '10000', '100000']
 /** The text that the person has written. It stays while they look at other pages. */
@@ -89,20 +85,18 @@ export default function QueryPage() {
               </>
             }
           >
-            <Suspense fallback={<Waiting lines={6} />}>
-              <CodeEditor
-                label="SQL of the query"
-                language="sql"
-                value={sql}
-                onChange={setSql}
-                onRun={run}
-                problems={problems}
-                completions={completions}
-                onFocus={() => setWriting(true)}
-                minHeight="160px"
-                maxHeight="40vh"
-              />
-            </Suspense>
+            <CodeEditor
+              label="SQL of the query"
+              language="sql"
+              value={sql}
+              onChange={setSql}
+              onRun={run}
+              problems={problems}
+              completions={completions}
+              onFocus={() => setWriting(true)}
+              minHeight="160px"
+              maxHeight="40vh"
+            />
           </Card>
           <Shown outcome={outcome} />
         </div>
