@@ -2,6 +2,7 @@ import { useQuery } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
 import { useId, useState } from 'react'
 import { api, ok } from '../api/client.ts'
+import { messageOf } from '../api/errors.ts'
 import { Icon, type IconName } from '../design/icons.tsx'
 import { Dialog } from '../design/overlay.tsx'
 import { PLACES } from './places.ts'
@@ -34,7 +35,7 @@ function PaletteList({ onClose }: { onClose: () => void }) {
   const [text, setText] = useState('')
   const [chosen, setChosen] = useState(0)
   const listId = useId()
-  const commands = useCommands(text)
+  const { commands, missing } = useCommands(text)
   const active = Math.min(chosen, commands.length - 1)
   const run = (command: Command | undefined) => {
     if (command === undefined) return
@@ -82,15 +83,20 @@ function PaletteList({ onClose }: { onClose: () => void }) {
           </li>
         ))}
       </ul>
-      {commands.length === 0 && <p className="muted">Nothing has this name.</p>}
+      {commands.length === 0 && (
+        <p className="muted" role="status">
+          {missing}
+        </p>
+      )}
     </div>
   )
 }
 
-function useCommands(text: string): Command[] {
+/** The commands that fit a text, and why there may be none. */
+function useCommands(text: string): { commands: Command[]; missing: string } {
   const navigate = useNavigate()
   const search = text.trim()
-  const { data } = useQuery({
+  const { data, error, isFetching } = useQuery({
     queryKey: ['palette', search],
     // The API searches the bare name.
     queryFn: () =>
@@ -134,5 +140,6 @@ function useCommands(text: string): Command[] {
   const matching = [...fixed, ...found].filter(({ label }) =>
     label.toLowerCase().includes(search.toLowerCase()),
   )
-  return matching.slice(0, SHOWN + PLACES.length)
+  const missing = error ? messageOf(error) : isFetching ? 'Searching…' : 'Nothing has this name.'
+  return { commands: matching.slice(0, SHOWN + PLACES.length), missing }
 }

@@ -112,6 +112,22 @@ test('a publish saves the draft first, and can run it', async ({ page, request, 
   )
 })
 
+test('a refused run after a publish does not publish again', async ({ page, request, baseURL }) => {
+  const { namespace, layer, name, url } = await publishedPipeline(request, 'select 1 as n')
+  await openConsole(page, baseURL, `/pipelines/${namespace}/${layer}/${name}`)
+  await page.route('**/api/v1/runs', (route) =>
+    route.fulfill({
+      status: 503,
+      json: { error: { code: 'UNAVAILABLE', type: 'UNAVAILABLE', message: 'no run now' } },
+    }),
+  )
+  await page.getByRole('button', { name: 'Publish', exact: true }).click()
+  await page.getByRole('button', { name: 'Publish and run' }).click()
+  await expect(page.getByText('no run now')).toBeVisible()
+  await expect(page.getByRole('dialog')).toHaveCount(0)
+  expect(await getJson(request, url)).toMatchObject({ published_version: 2 })
+})
+
 test('a draft runs on a branch', async ({ page, request, baseURL }) => {
   const namespace = await newNamespace(request)
   const pipeline = await publishedPipeline(request, 'select 1 as n', { namespace })

@@ -132,3 +132,24 @@ test('the palette scrolls to the chosen command', async ({ page, baseURL }) => {
   for (let step = 0; step < 20; step += 1) await page.keyboard.press('ArrowDown')
   await expect(page.getByRole('option', { selected: true })).toBeInViewport()
 })
+
+test('the palette says that it searches, and why a search failed', async ({ page, baseURL }) => {
+  let answer = () => {}
+  const isAnswered = new Promise<void>((resolve) => {
+    answer = resolve
+  })
+  await openConsole(page, baseURL, '/settings')
+  await page.route('**/api/v1/pipelines?search=**', async (route) => {
+    await isAnswered
+    await route.fulfill({
+      status: 403,
+      json: { error: { code: 'PERMISSION_DENIED', type: 'FORBIDDEN', message: 'not for you' } },
+    })
+  })
+  await page.keyboard.press('Control+k')
+  await page.keyboard.type('no-such-name')
+  const dialog = page.getByRole('dialog')
+  await expect(dialog.getByText('Searching…')).toBeVisible()
+  answer()
+  await expect(dialog.getByText('not for you')).toBeVisible()
+})

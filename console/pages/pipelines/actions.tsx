@@ -4,6 +4,7 @@ import { api, type LayerName, ok } from '../../api/client.ts'
 import { queryClient } from '../../api/queries.ts'
 import { Button, Checkbox, TextField } from '../../design/controls.tsx'
 import { FormDialog, Menu } from '../../design/overlay.tsx'
+import { sayError } from '../../design/toasts.tsx'
 import { BranchSelect } from '../branches/branch-select.tsx'
 import { discardAll, saveAll, useUnsaved } from './draft.ts'
 import { folderOf, type Named, type Pipeline, pipelineAt } from './named.ts'
@@ -68,9 +69,9 @@ export function PipelineActions({ at, pipeline }: { at: Named; pipeline: Pipelin
         isDangerous
         submit={async () => {
           await ok(pipelineAt(at).delete())
-          await refresh()
           await navigate({ to: '/pipelines' })
           discardAll(folderOf(at))
+          await refresh()
         }}
       />
     </>
@@ -104,7 +105,8 @@ function PublishDialog({ at, isOpen, onClose, isUnsaved }: DialogProps & { isUns
         label: 'Publish and run',
         submit: async () => {
           await publish()
-          await run()
+          // A run that is refused is no reason to publish again, so the dialog closes.
+          await run().catch(sayError)
         },
       }}
     >

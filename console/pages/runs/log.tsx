@@ -59,7 +59,7 @@ export function RunLog({ log: { lines, state } }: { log: Log }) {
       }
     >
       {shown.length === 0 ? (
-        <Empty icon="audit" title={lines.length === 0 ? 'No line yet' : 'No line has this text'} />
+        <Empty icon="audit" title={lines.length === 0 ? 'No line yet' : 'No line has this text and level'} />
       ) : (
         <div
           ref={scroller}
