@@ -31,7 +31,7 @@ const KEYWORDS = new Set(
 export function mentionsIn(text: string, namespace: string): Mention[] {
   const found = new Map<string, Mention>()
   for (const [, own = `${namespace}.`, layer = '', name = '', word = ''] of text.matchAll(TABLE)) {
-    const table = (own + layer + '.' + name).replaceAll('"', '')
+    const table = `${own}${layer}.${name}`.replaceAll('"', '')
     const alias = KEYWORDS.has(word.toLowerCase()) ? '' : word
     found.set(`${table} ${alias}`, { table, alias })
   }
