@@ -11,7 +11,8 @@ const QUICK_MS = 150
 const SLOW_MS = 5_000
 
 /** The thing has gone, or the right to see it. */
-const isGone = (error: unknown) => error instanceof ApiError && (error.status === 403 || error.status === 404)
+export const isGone = (error: unknown) =>
+  error instanceof ApiError && (error.status === 403 || error.status === 404)
 
 /**
  * Shows a skeleton, the designed state of an error, or the data of a query. Data that was loaded once stays visible while a
@@ -20,14 +21,17 @@ const isGone = (error: unknown) => error instanceof ApiError && (error.status ==
 export function Loaded<Data>({
   query,
   lines,
+  isKept = false,
   children,
 }: {
   query: UseQueryResult<Data>
   lines?: number
+  /** The data stays even when the thing has gone, because a person has written something there. */
+  isKept?: boolean
   children: (data: Data) => ReactNode
 }) {
   const retry = () => void query.refetch()
-  if (query.data !== undefined && !isGone(query.error))
+  if (query.data !== undefined && (isKept || !isGone(query.error)))
     return (
       <>
         {query.isError && (

@@ -83,7 +83,11 @@ export function Dialog({
  * a deleted thing; the page stands for it.
  */
 function focusAgain(opener: Element | null): void {
-  const isThere = opener instanceof HTMLElement && opener.isConnected && opener !== document.body
+  const isThere =
+    opener instanceof HTMLElement &&
+    opener.isConnected &&
+    opener !== document.body &&
+    !opener.matches(':disabled')
   const find = (selector: string) => document.querySelector<HTMLElement>(selector)
   const target = isThere ? opener : (find('[data-menu]') ?? find('main'))
   target?.focus()

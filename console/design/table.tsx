@@ -62,13 +62,20 @@ export function Pager({
 }) {
   if (total <= limit && offset === 0) return null
   const last = Math.min(offset + limit, total)
+  const lastPage = Math.max(0, Math.ceil(total / limit) - 1) * limit
   return (
     <nav className="pager" aria-label="Pages">
       <span>
-        {count(Math.min(offset + 1, total))} to {count(last)} of {count(total)}
+        {offset < total
+          ? `${count(offset + 1)} to ${count(last)} of ${count(total)}`
+          : `nothing here: the list has ${count(total)}`}
       </span>
       <span className="row">
-        <Button size="small" disabled={offset === 0} onClick={() => onOffset(Math.max(0, offset - limit))}>
+        <Button
+          size="small"
+          disabled={offset === 0}
+          onClick={() => onOffset(Math.min(Math.max(0, offset - limit), lastPage))}
+        >
           Previous
         </Button>
         <Button size="small" disabled={last >= total} onClick={() => onOffset(offset + limit)}>

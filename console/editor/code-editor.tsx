@@ -8,7 +8,7 @@ import { type Diagnostic, lintGutter, setDiagnostics } from '@codemirror/lint'
 import { Compartment, EditorState, Prec } from '@codemirror/state'
 import { EditorView, keymap } from '@codemirror/view'
 import { useEffect, useRef } from 'react'
-import type { Completion } from './completion.ts'
+import { type Completion, UNFINISHED } from './completion.ts'
 import { common, editing, type Language, languageOf, readOnly } from './extensions.ts'
 
 export interface Problem {
@@ -128,14 +128,15 @@ const completer =
   (latest: Latest) =>
   (context: CompletionContext): CompletionResult | null => {
     const { completions = [] } = latest.current
-    const word = context.matchBefore(/[\w.('"]+/)
+    const word = context.matchBefore(UNFINISHED)
     if (completions.length === 0 || (word === null && !context.explicit)) return null
     // The editor has closed the quote and the bracket already; the completion brings its own.
     const after = context.state.sliceDoc(context.pos, context.pos + 2)
-    const closed = word?.text.includes('(') ? (/^['"]?\)|^['"]/.exec(after)?.[0].length ?? 0) : 0
+    const isOpen = word !== null && /^(?:ref|landing_zone)\(/.test(word.text)
+    const closed = (isOpen ? /^['"]?\)|^['"]/ : word?.text.includes('"') ? /^"/ : /^(?!)/).exec(after)
     return {
       from: word?.from ?? context.pos,
-      to: context.pos + closed,
+      to: context.pos + (closed?.[0].length ?? 0),
       options: completions,
     }
   }

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'bun:test'
-import { columnsOf, mentionsIn } from './completion.ts'
+import { columnsOf, mentionsIn, quoted, UNFINISHED } from './completion.ts'
 
 const mentioned = (text: string) =>
   mentionsIn(text, 'own').map(({ table, alias }) => (alias === '' ? table : `${table} ${alias}`))
@@ -21,10 +21,38 @@ describe('tables in a text', () => {
       'select o.amount from silver.orders o join silver.orders p',
       ['own.silver.orders o', 'own.silver.orders p'],
     ],
+    ['select silver.a from silver.b--note', ['own.silver.a', 'own.silver.b']],
+    ['-- reads silver.x y\nfrom gold.c\nselect 1', ['own.gold.c']],
     ['select 1', []],
   ])('%s', (text, expected) => {
     expect(mentioned(text)).toEqual(expected)
   })
+})
+
+test('a hostile text takes no long time', () => {
+  const started = performance.now()
+  for (const part of ['a-', '"a', 'gold.', "gold.a') ", 'silver.a ']) mentionsIn(part.repeat(100_000), 'own')
+  expect(performance.now() - started).toBeLessThan(5_000)
+})
+
+test.each([
+  ["select * from {{ ref('silver.or", "ref('silver.or"],
+  ['select sum(u.am', 'u.am'],
+  ['from "my-na', '"my-na'],
+  ['from "my-ns".gold."a-b', '"my-ns".gold."a-b'],
+  ['select a-b.c', 'b.c'],
+])('%s is completed from %s', (line, expected) => {
+  expect(new RegExp(`(?:${UNFINISHED.source})$`).exec(line)?.[0]).toBe(expected)
+})
+
+test('names with other characters are quoted', () => {
+  expect(['amount', 'Amount', 'my col', 'a"b', '1st'].map(quoted)).toEqual([
+    'amount',
+    'Amount',
+    '"my col"',
+    '"a""b"',
+    '"1st"',
+  ])
 })
 
 test('columns complete with and without an alias, once for each name', () => {

@@ -22,6 +22,9 @@ export function useTables(isWriting: boolean, branch = ''): readonly LakeTable[]
 
 /** The columns of the tables that a text mentions. `namespace` is the one of names without a namespace. */
 export function useColumns(text: string, namespace: string, tables: readonly LakeTable[]): Completion[] {
-  const mentions = JSON.stringify(mentionsIn(text, namespace))
+  const mentions = useMemo(
+    () => (tables.length === 0 ? '[]' : JSON.stringify(mentionsIn(text, namespace))),
+    [text, namespace, tables],
+  )
   return useMemo(() => columnsOf(JSON.parse(mentions), tables), [mentions, tables])
 }

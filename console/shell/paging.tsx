@@ -10,7 +10,8 @@ export interface Bounds {
 /** The page of a list, in the address: the bounds of its request, and the buttons to other pages. */
 export function usePage(rows: number) {
   const [filters, change] = useFilters()
-  const offset = Math.max(0, Math.trunc(Number(filters.offset ?? 0)) || 0)
+  const asked = Number(filters.offset ?? 0)
+  const offset = Number.isSafeInteger(asked) ? Math.max(0, asked) : 0
   return {
     bounds: { limit: String(rows), offset: String(offset) } satisfies Bounds,
     pager: (total: number) => (

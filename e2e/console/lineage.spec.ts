@@ -64,6 +64,33 @@ test('a known node of the address is in view, an unknown one is explained', asyn
   await expect(canvas).toBeVisible()
 })
 
+test('with many pipelines, the graph around a node stays while others are chosen', async ({
+  page,
+  request,
+  baseURL,
+}) => {
+  const namespace = await newNamespace(request)
+  const source = { namespace, layer: 'bronze', name: 'orders' }
+  await publishedPipeline(request, 'select 1 as a', source)
+  await publishedPipeline(request, 'select 1 as a', { ...source, name: 'apart' })
+  await publishedPipeline(request, "select * from {{ ref('bronze.orders') }}", { namespace, name: 'totals' })
+  await page.route('**/api/v1/pipelines?limit=1', (route) =>
+    route.fulfill({ json: { pipelines: [], total: 10_000 } }),
+  )
+  await openConsole(page, baseURL, `/lineage?node=pipeline:${namespace}.gold.totals`)
+  const nodes = page.getByRole('list', { name: 'Nodes' }).getByRole('button')
+  await expect(nodes).toHaveCount(4)
+  await expect(page.getByLabel('Namespace')).toHaveValue(' around')
+  await nodes
+    .filter({ hasText: `${namespace}.bronze.orders` })
+    .first()
+    .click()
+  await expect(page.getByRole('heading', { name: `${namespace}.bronze.orders` })).toBeVisible()
+  await expect(nodes).toHaveCount(4)
+  await page.getByLabel('Namespace').selectOption(namespace)
+  await expect(nodes).toHaveCount(6)
+})
+
 /** Twenty tables in a row, too wide for the drawing. */
 function chain() {
   const numbers = Array.from({ length: 20 }, (_, index) => index)

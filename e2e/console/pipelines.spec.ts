@@ -318,6 +318,23 @@ test('a deleted pipeline leaves no text behind', async ({ page, request, baseURL
   await expect(editor).toHaveText('select 3 as n')
 })
 
+test('a text that is not saved stays when another person deletes the pipeline', async ({
+  page,
+  request,
+  baseURL,
+}) => {
+  const { namespace, layer, name, url } = await publishedPipeline(request, 'select 1 as n')
+  await openConsole(page, baseURL, `/pipelines/${namespace}/${layer}/${name}`)
+  const editor = page.getByRole('textbox', { name: /^Draft of pipeline/ })
+  await editor.click()
+  await page.keyboard.press('Control+a')
+  await page.keyboard.insertText('select 2 as unsaved')
+  expect((await request.delete(url)).status()).toBe(204)
+  await expect(page.getByText('This may be out of date')).toBeVisible()
+  await expect(page.getByRole('button', { name: 'Publish', exact: true })).toHaveCount(0)
+  await expect(editor).toHaveText('select 2 as unsaved')
+})
+
 test('Ctrl S in the form saves the configuration', async ({ page, request, baseURL }) => {
   const namespace = await newNamespace(request)
   const { layer, name } = await publishedPipeline(request, 'select 1 as n', { namespace })

@@ -130,6 +130,10 @@ async function judgeLoss(tally: Tally, service: Service): Promise<void> {
       await call(url, 'POST', `/runs/${id}/cancel`)
       const { status } = await ended(url, id)
       if (status !== 'cancelled') return `killed after ${afterMs} ms: ${status}`
+      await until(
+        () => sailsOf(service),
+        (pids) => pids.length === 0,
+      )
     }
     return undefined
   })

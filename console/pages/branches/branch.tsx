@@ -4,7 +4,7 @@ import { api, ok, segment } from '../../api/client.ts'
 import { SLOW_MS } from '../../api/queries.ts'
 import { Time } from '../../design/clock.tsx'
 import { counted } from '../../design/format.ts'
-import { Loaded } from '../../design/loaded.tsx'
+import { isGone, Loaded } from '../../design/loaded.tsx'
 import { Status } from '../../design/status.tsx'
 import { Card, Empty, Facts, Notice, Page } from '../../design/surfaces.tsx'
 import { Table } from '../../design/table.tsx'
@@ -24,7 +24,7 @@ export default function BranchPage() {
     queryFn: branchQuery(name),
     refetchInterval: SLOW_MS,
   })
-  const branch = query.data
+  const branch = isGone(query.error) ? undefined : query.data
   return (
     <Page
       title={name}

@@ -87,7 +87,7 @@ export function TableChanges({
           },
         ]}
       />
-      {shown && <RowChanges of={of} table={shown} readRows={readRows} />}
+      {shown && <RowChanges key={keyOf(shown)} of={of} table={shown} readRows={readRows} />}
     </>
   )
 }
@@ -114,6 +114,7 @@ function RowChanges({ of, table, readRows }: { of: readonly string[]; table: Cha
     queryKey: [...of, 'rows', namespace, layer, name],
     queryFn: () => readRows(table, ROWS_SHOWN),
     retry: false,
+    placeholderData: (before) => before,
   })
   return (
     <div className="card-body">

@@ -8,7 +8,7 @@ import { bytes, count, counted } from '../../design/format.ts'
 import { Loaded } from '../../design/loaded.tsx'
 import { Status } from '../../design/status.tsx'
 import { Card, Empty, Facts, Page } from '../../design/surfaces.tsx'
-import { useFilters } from '../../shell/filters.ts'
+import { type Filters, useFilters } from '../../shell/filters.ts'
 import { Graph } from './graph.tsx'
 import { layoutOf } from './layout.ts'
 import {
@@ -26,7 +26,10 @@ import { type ColourBy, LEGEND, stateOf } from './state.ts'
 const LISTED = 100
 /** The graph of all namespaces, in the address. No namespace has this name. */
 const ALL = '*'
-const WHOLE = { namespace: ALL, node: '', focus: '' }
+/** The choice of what is around a node, which is in the address. */
+const AROUND = ' around'
+const WHOLE = { namespace: ALL, node: '', focus: '', around: '' }
+const nameIn = (id: string) => id.slice(id.indexOf(':') + 1)
 
 /** How data flows: landing zones, pipelines and tables. */
 export default function Lineage() {
@@ -61,34 +64,39 @@ export default function Lineage() {
 
 const isWhole = (part: Part | null) => part !== null && Object.keys(part).length === 0
 
+/** Such a node may exist. */
+const NODE_ID =
+  /^(?:(?:pipeline|table):[a-z0-9_-]{1,128}\.(?:bronze|silver|gold)|landing:[a-z0-9_-]{1,128})\.[a-z0-9_-]{1,128}$/
+
 /**
  * The part of the graph that is shown (null: not known yet), and the names of all namespaces. A focus shows the whole way from or
- * to its node. With many pipelines, an address without a namespace gets the way of its node, or the first namespace.
+ * to its node. With many pipelines, an address without a namespace gets what is around its node, or the first namespace.
  */
 function useScope(): { part: Part | null; names: readonly string[] } {
   const [filters, change] = useFilters()
-  const { namespace = '', node = '', search = '', focus = '' } = filters
+  const { namespace = '', node = '', search = '', focus = '', around = '' } = filters
   const query = useQuery({ queryKey: ['lineage', 'size'], queryFn: sizeQuery })
   const { pipelines = 0, names = [] } = query.data ?? {}
   const [first] = names
   const isLarge = pipelines > PIPELINES_AT_ONCE
-  const needsFirst = isLarge && namespace === '' && node === '' && search === '' && first !== undefined
+  const isOpen = isLarge && namespace === '' && around === '' && search === ''
+  const part: Filters = NODE_ID.test(node) ? { around: node } : { namespace: first ?? '' }
   useEffect(() => {
-    if (needsFirst) change({ namespace: first })
-  }, [needsFirst, first, change])
+    if (isOpen) change(part)
+  }, [isOpen, first, node, change])
   return { part: partOf(), names }
 
   function partOf(): Part | null {
-    if (node !== '' && focus !== '') return { node }
+    if (NODE_ID.test(node) && focus !== '') return { node }
+    if (NODE_ID.test(around)) return { node: around }
     if (namespace !== '') return namespace === ALL ? {} : { namespace }
-    if (query.isPending || needsFirst) return null
-    return isLarge && node !== '' ? { node } : {}
+    return query.isPending || isOpen ? null : {}
   }
 }
 
 function LineageView({ graph, names }: { graph: LineageGraph; names: readonly string[] }) {
   const [filters, change] = useFilters()
-  const { search = '', node: chosenId = '', focus = 'all' } = filters
+  const { search = '', node: chosenId = '', focus = 'all', around = '' } = filters
   const colour: ColourBy = filters.colour === 'tests' ? 'tests' : 'run'
   const chosen = graph.nodes.find(({ id }) => id === chosenId)
   const shown = useMemo(() => {
@@ -129,12 +137,13 @@ function LineageView({ graph, names }: { graph: LineageGraph; names: readonly st
             <Select
               label="Namespace"
               isLabelShown={false}
-              value={filters.namespace || ALL}
+              value={around === '' ? filters.namespace || ALL : AROUND}
               choices={[
+                ...(around === '' ? [] : [{ value: AROUND, label: `Around ${nameIn(around)}` }]),
                 { value: ALL, label: 'All namespaces' },
                 ...names.map((name) => ({ value: name, label: name })),
               ]}
-              onChange={(value) => change({ namespace: value, node: '', focus: '' })}
+              onChange={(value) => change({ namespace: value, node: '', focus: '', around: '' })}
             />
             <Segments
               label="Colours"
@@ -158,7 +167,7 @@ function LineageView({ graph, names }: { graph: LineageGraph; names: readonly st
             title="No node here"
             actions={<Button onClick={() => change(WHOLE)}>Show all namespaces</Button>}
           >
-            No pipeline of this part is known, or its pipelines were deleted.
+            No pipeline, table or landing zone is here.
           </Empty>
         ) : (
           <Loaded query={places} lines={10}>
@@ -181,7 +190,7 @@ function LineageView({ graph, names }: { graph: LineageGraph; names: readonly st
           <Details
             node={chosen}
             focus={focus}
-            onFocus={(value) => change({ focus: value === 'all' ? '' : value })}
+            onFocus={(value) => change(value === 'all' ? wholeOf(chosen, filters) : { focus: value })}
           />
         )}
         <Nodes nodes={matches} chosenId={chosenId} colour={colour} onChoose={(id) => change({ node: id })} />
@@ -189,6 +198,10 @@ function LineageView({ graph, names }: { graph: LineageGraph; names: readonly st
     </div>
   )
 }
+
+/** The graph after a focus. A focus may lead to a node of another namespace, whose graph is shown then. */
+const wholeOf = ({ namespace }: LineageNode, { namespace: before = '' }: Filters): Filters =>
+  before === '' || before === ALL ? { focus: '' } : { focus: '', namespace }
 
 /** A short text that changes with the nodes. The key of a query is written as text for each render. */
 function fingerprintOf({ nodes, edges }: Pick<LineageGraph, 'nodes' | 'edges'>): string {

@@ -1,14 +1,15 @@
 import { useQuery } from '@tanstack/react-query'
 import { Link, useParams } from '@tanstack/react-router'
 import { LIVE_MS } from '../../api/queries.ts'
-import { Loaded } from '../../design/loaded.tsx'
+import { isGone, Loaded } from '../../design/loaded.tsx'
 import { Pill, Status, Tag } from '../../design/status.tsx'
 import { Page } from '../../design/surfaces.tsx'
 import { Tabs } from '../../design/tabs.tsx'
 import { useFilters } from '../../shell/filters.ts'
 import { PipelineActions } from './actions.tsx'
 import { Code } from './code.tsx'
-import { type Named, type Pipeline, pipelineQuery } from './named.ts'
+import { useUnsaved } from './draft.ts'
+import { folderOf, type Named, type Pipeline, pipelineQuery } from './named.ts'
 import { Neighbours } from './neighbours.tsx'
 import { PipelineRuns } from './runs.tsx'
 import { Starts } from './starts.tsx'
@@ -35,7 +36,9 @@ export default function PipelinePage() {
     queryFn: pipelineQuery(at),
     refetchInterval: LIVE_MS,
   })
-  const pipeline = query.data
+  const pipeline = isGone(query.error) ? undefined : query.data
+  // A text that is not saved can still be copied after the pipeline has gone.
+  const isUnsaved = useUnsaved(folderOf(at))
   return (
     <Page
       title={`${at.ns}.${at.layer}.${at.name}`}
@@ -50,7 +53,9 @@ export default function PipelinePage() {
         value={tab}
         onChange={(key) => change({ tab: key === 'code' ? '' : key })}
       >
-        <Loaded query={query}>{(loaded) => <Part tab={tab} at={at} pipeline={loaded} />}</Loaded>
+        <Loaded query={query} isKept={isUnsaved}>
+          {(loaded) => <Part tab={tab} at={at} pipeline={loaded} />}
+        </Loaded>
       </Tabs>
     </Page>
   )

@@ -6,7 +6,7 @@ import { counted, duration } from '../../design/format.ts'
 import { Waiting } from '../../design/loaded.tsx'
 import { Card, Empty, Notice, Page } from '../../design/surfaces.tsx'
 import CodeEditor, { type Problem } from '../../editor/code-editor.tsx'
-import type { Completion } from '../../editor/completion.ts'
+import { type Completion, quoted } from '../../editor/completion.ts'
 import { useColumns, useTables } from '../../editor/tables.ts'
 import { useFilters } from '../../shell/filters.ts'
 import { BranchSelect } from '../branches/branch-select.tsx'
@@ -176,9 +176,6 @@ function useNames(branch: string, sql: string, isWriting: boolean): Completion[]
   )
   return useMemo(() => [...columns, ...names], [columns, names])
 }
-
-/** A name with other characters than letters, digits and `_` needs quotes in SQL. */
-const quoted = (name: string) => (/^[a-z_]\w*$/.test(name) ? name : `"${name}"`)
 
 /** The line that the service names, marked in the editor. */
 function problemsOf(error: unknown): readonly Problem[] {
