@@ -425,6 +425,8 @@ describe('the graph around a node', () => {
     const graph = await service.graph({ node: `pipeline:${ns}.silver.one` }, access)
     expect(named(graph)).toEqual(['landing:drop', 'pipeline:silver.one', 'table:silver.one'])
     expect(nodeOf(graph, `landing:${ns}.drop`)).toMatchObject({ landing_info: { file_count: 0 } })
+    for (const hidden of [`pipeline:${ns}.silver.both`, `table:${ns}.silver.orphan`])
+      expect(await service.graph({ node: hidden }, access)).toEqual({ nodes: [], edges: [] })
   })
 })
 
