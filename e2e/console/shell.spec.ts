@@ -146,8 +146,9 @@ test('the palette says that it searches, and why a search failed', async ({ page
       json: { error: { code: 'PERMISSION_DENIED', type: 'FORBIDDEN', message: 'not for you' } },
     })
   })
+  await expect(page.getByRole('heading', { name: 'Settings', exact: true })).toBeVisible()
   await page.keyboard.press('Control+k')
-  await page.keyboard.type('no-such-name')
+  await page.getByRole('combobox').fill('no-such-name')
   const dialog = page.getByRole('dialog')
   await expect(dialog.getByText('Searching…')).toBeVisible()
   answer()
