@@ -48,7 +48,7 @@ export function mentionsIn(text: string, namespace: string): Mention[] {
 /** A name with other characters than letters, digits and `_` needs quotes in SQL. */
 export const quoted = (name: string) => (/^[a-z_]\w*$/i.test(name) ? name : `"${name.replaceAll('"', '""')}"`)
 
-/** What stands before the cursor and may become a name: `ref('silver.or`, `"my-na`, or `o.am`. */
+/** The text before the cursor that a completion replaces: `ref('silver.or`, `"my-na`, or `o.am`. */
 export const UNFINISHED =
   /\b(?:ref|landing_zone)\(\s{0,9}['"]?[\w.-]{0,300}|(?:"[\w-]{1,128}"\.|\w{1,128}\.){0,2}"[\w-]{0,128}|[\w.]{1,300}/
 
