@@ -28,11 +28,11 @@ export type EndToEnd = {
   python?: 'required'
   /** `only`: run just the browser tests, and fail without a browser. */
   browser: 'only' | 'if found' | 'no'
-}
+} & Pick<ProjectOptions, 'files'>
 
 export async function runEndToEnd(
   tally: Tally,
-  { title, env, limitMs = API_LIMIT_MS, python, browser }: EndToEnd,
+  { title, env, limitMs = API_LIMIT_MS, python, browser, files }: EndToEnd,
 ) {
   tally.heading(title)
   let service: Service | undefined
@@ -45,7 +45,7 @@ export async function runEndToEnd(
   const failuresBefore = tally.failures.length
   const chromium = findChromium()
   const apiEnv = { ...env, SLUICE_URL: url, ...(python ? { REQUIRE_PYTHON: '1' } : {}) }
-  if (browser !== 'only') await runPlaywright(tally, { project: 'api', limitMs, env: apiEnv })
+  if (browser !== 'only') await runPlaywright(tally, { project: 'api', files, limitMs, env: apiEnv })
   if (browser !== 'no' && chromium) {
     const browserEnv = { SLUICE_URL: url, CHROMIUM_PATH: chromium }
     await runPlaywright(tally, { project: 'browser', limitMs: BROWSER_LIMIT_MS, env: browserEnv })
@@ -71,9 +71,9 @@ export async function runFuzz(tally: Tally) {
   await runPlaywright(tally, { project: 'api', files: ['fuzz.spec.ts'], limitMs: FUZZ_LIMIT_MS, env })
 }
 
-export async function runFaults(tally: Tally) {
+export async function runFaults(tally: Tally, files: string[] = []) {
   tally.heading('Fault tests')
-  await runPlaywright(tally, { project: 'faults', limitMs: FAULTS_LIMIT_MS })
+  await runPlaywright(tally, { project: 'faults', files, limitMs: FAULTS_LIMIT_MS })
 }
 
 /** Secrets that no response may contain. The tests of `e2e/security` search for their common prefix. */

@@ -1,6 +1,6 @@
 /**
- * `npm test`: the tests that need only Node and npm, in some minutes. `npm test -- <part>` runs one part of `parts`. `-- unit
- * <pattern>` and `-- security <pattern>` run only the matching files.
+ * `npm test`: the tests that need only Node and npm, in some minutes. `npm test -- <part>` runs one part of `parts`. After
+ * `unit`, `e2e`, `faults` and `security`, patterns select the matching files.
  */
 import { runChecks } from '../check/checks.ts'
 import { runClock, runEndToEnd, runFaults, runFuzz, runSecurity } from './e2e.ts'
@@ -13,7 +13,12 @@ const tally = new Tally()
 const usual: Record<string, () => Promise<void>> = {
   check: () => runChecks(tally),
   unit: () => runUnitTests(tally, patterns),
-  e2e: () => runEndToEnd(tally, { title: 'End-to-end tests', browser: 'if found' }),
+  e2e: () =>
+    runEndToEnd(tally, {
+      title: 'End-to-end tests',
+      files: patterns,
+      browser: patterns.length === 0 ? 'if found' : 'no',
+    }),
 }
 /**
  * The additional parts wait for real time, or kill, pause and attack processes. They take long, so CI runs them after the usual
@@ -22,7 +27,7 @@ const usual: Record<string, () => Promise<void>> = {
 const parts = {
   ...usual,
   clock: () => runClock(tally),
-  faults: () => runFaults(tally),
+  faults: () => runFaults(tally, patterns),
   fuzz: () => runFuzz(tally),
   security: () => runSecurity(tally, { files: patterns }),
 }
