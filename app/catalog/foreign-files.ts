@@ -2,7 +2,7 @@
  * Checks of what engines of users commit. An engine writes manifests and data files itself, so a commit may name any file. All
  * new files must be in the directory of the table, and the manifests must be readable.
  */
-import { BadAvro } from '../../lake/iceberg/format/avro.ts'
+import { BadAvro } from '../../lake/iceberg/format/avro-schema.ts'
 import { BadLocation, keyIn, rootIn } from '../../lake/iceberg/format/location.ts'
 import {
   type DataFile,

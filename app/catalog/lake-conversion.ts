@@ -1,6 +1,6 @@
 // Rewrites the metadata and the position delete files of one table for another root of the lake. Data files stay where they are.
 
-import { BadAvro } from '../../lake/iceberg/format/avro.ts'
+import { BadAvro } from '../../lake/iceberg/format/avro-schema.ts'
 import { BadLocation, keyIn } from '../../lake/iceberg/format/location.ts'
 import { readManifestList } from '../../lake/iceberg/format/manifest.ts'
 import { parseMetadata, serializeMetadata } from '../../lake/iceberg/format/metadata.ts'

@@ -40,9 +40,10 @@ export async function openStored(
 async function blobIn(path: string, { offset, sizeBytes }: DeletionVector): Promise<Uint8Array> {
   const file = await open(path)
   try {
-    // The size comes from a manifest of another engine.
+    // Offset and size come from a manifest of another engine.
     const available = (await file.stat()).size - offset
-    if (sizeBytes > available) throw new BadDeletionVector(`its file ends before its ${sizeBytes} bytes`)
+    if (!(offset >= 0 && sizeBytes >= 0 && sizeBytes <= available))
+      throw new BadDeletionVector(`its file ends before its ${sizeBytes} bytes`)
     const blob = new Uint8Array(sizeBytes)
     await file.read(blob, 0, sizeBytes, offset)
     return blob

@@ -1,6 +1,7 @@
 // Reads values from an Avro record that another engine may have written.
 
-import { type AvroRecord, BadAvro } from './avro.ts'
+import type { AvroRecord } from './avro.ts'
+import { BadAvro } from './avro-schema.ts'
 
 const isObject = (value: unknown): value is AvroRecord => typeof value === 'object' && value !== null
 

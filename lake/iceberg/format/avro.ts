@@ -1,37 +1,12 @@
-// Reads and writes Avro object container files in memory. The library avsc reads and writes containers only as streams, but
-// manifests are small and always read whole. Source: https://avro.apache.org/docs/1.12.0/specification/#object-container-files
+// Reads and writes Avro object container files in memory. The library avsc encodes values; `avro-values.ts` decodes them, because
+// avsc trusts the counts in a file. Source: https://avro.apache.org/docs/1.12.0/specification/#object-container-files
 
 import { Buffer } from 'node:buffer'
 import { createHash } from 'node:crypto'
 import { deflateRawSync, inflateRawSync } from 'node:zlib'
 import avsc, { type Schema, type Type } from 'avsc'
-
-/** An Avro schema as stored in a file, with Iceberg's attributes (`field-id`, `element-id`). */
-export type AvroSchema =
-  | string
-  | readonly AvroSchema[]
-  | { readonly type: 'record'; readonly name: string; readonly fields: readonly AvroField[] }
-  | {
-      readonly type: 'array'
-      readonly items: AvroSchema
-      readonly 'element-id'?: number
-      readonly logicalType?: string
-    }
-  | { readonly type: 'map'; readonly values: AvroSchema }
-  | {
-      readonly type: 'fixed'
-      readonly name: string
-      readonly size: number
-      readonly [attribute: string]: unknown
-    }
-  | { readonly type: string; readonly logicalType?: string; readonly [attribute: string]: unknown }
-
-export interface AvroField {
-  readonly name: string
-  readonly type: AvroSchema
-  readonly default?: null
-  readonly 'field-id'?: number
-}
+import { type AvroSchema, BadAvro, INT64 } from './avro-schema.ts'
+import { Cursor, type ReadValue, readerOfSchema, readTexts } from './avro-values.ts'
 
 export interface AvroFile {
   /** The schema as JSON text. */
@@ -43,28 +18,21 @@ export interface AvroFile {
 
 export type AvroRecord = Readonly<Record<string, unknown>>
 
-/** The bytes are not an Avro file, or the reader does not support the file. */
-export class BadAvro extends Error {
-  override readonly name = 'BadAvro'
-}
-
 /** The number of records per block. A reader holds one decoded block at a time. */
 const BLOCK_RECORDS = 1_000
 /** Smaller files are not compressed: their schema is larger than their records, and compression takes 0.5 ms. */
 const DEFLATED_BYTES_MIN = 8_192
-/** A block that inflates to more bytes is refused. */
-const BLOCK_BYTES_LIMIT = 256 * 1024 * 1024
+/** A file that inflates to more bytes is refused. Iceberg's writers begin another manifest after 8 MB. */
+const INFLATED_BYTES_MAX = 256 * 1024 * 1024
+/** A file with more records is refused. */
+const RECORDS_MAX = 1_000_000
+/** The schema of a manifest has some 10 KB; each partition field adds 100 bytes. */
+const SCHEMA_CHARACTERS_MAX = 1024 * 1024
 /** The size of the cache of compiled schemas. All manifests of one table share one schema. */
 const COMPILED_LIMIT = 256
 
 const MAGIC = Buffer.from('Obj\x01', 'latin1')
 const SYNC_BYTES = 16
-
-/** The logical type of longs that need all 64 bits (snapshot ids). Values are read and written as bigint. */
-export const INT64 = { type: 'long', logicalType: 'sluice-int64' } as const
-
-/** INT64 that a file declares as `declared`, for example as a timestamp. */
-export const int64As = (declared: AvroSchema): AvroSchema => ({ ...INT64, declared })
 
 const int64 = avsc.types.LongType.__with({
   fromBuffer: (buffer: Buffer) => buffer.readBigInt64LE(),
@@ -119,17 +87,19 @@ function compile(schema: AvroSchema): Compiled {
 export type Adapt = (schema: AvroSchema) => AvroSchema
 
 /** Compiled readers by adaptation and schema text. Parsing and walking an 8 KB schema costs more than reading the records. */
-const readers = new WeakMap<Adapt, Map<string, Type>>()
+const readers = new WeakMap<Adapt, Map<string, ReadValue>>()
 
-function readerOf(text: string, adapt: Adapt): Type {
-  const cachedTypes = readers.get(adapt) ?? new Map<string, Type>()
-  readers.set(adapt, cachedTypes)
-  const cachedType = cachedTypes.get(text)
-  if (cachedType) return cachedType
-  const { type } = compile(adapt(JSON.parse(text)))
-  if (cachedTypes.size >= COMPILED_LIMIT) cachedTypes.clear()
-  cachedTypes.set(text, type)
-  return type
+function readerOf(text: string, adapt: Adapt): ReadValue {
+  const cached = readers.get(adapt) ?? new Map<string, ReadValue>()
+  readers.set(adapt, cached)
+  const known = cached.get(text)
+  if (known) return known
+  if (text.length > SCHEMA_CHARACTERS_MAX)
+    throw new BadAvro(`an Avro schema of ${text.length} characters, more than ${SCHEMA_CHARACTERS_MAX}`)
+  const read = readerOfSchema(adapt(JSON.parse(text)))
+  if (cached.size >= COMPILED_LIMIT) cached.clear()
+  cached.set(text, read)
+  return read
 }
 
 /**
@@ -185,45 +155,36 @@ export function readAvro(bytes: Uint8Array, adapt: Adapt): AvroFile {
   }
 }
 
-interface Header {
-  readonly magic: Buffer
-  readonly meta: Readonly<Record<string, Buffer>>
-  readonly sync: Buffer
-}
-
 function readContainer(buffer: Buffer, adapt: Adapt): AvroFile {
-  if (!buffer.subarray(0, MAGIC.length).equals(MAGIC)) throw new BadAvro('not an Avro file')
-  const decoded = headerType.decode(buffer)
-  const header: Header = decoded.value
-  const metadata = Object.fromEntries(
-    Object.entries(header.meta).map(([name, value]) => [name, value.toString()]),
-  )
-  const { 'avro.schema': schema, 'avro.codec': codec = 'null', ...customMetadata } = metadata
-  if (schema === undefined || decoded.offset < 0) throw new BadAvro('incomplete Avro header')
-  const type = readerOf(schema, adapt)
+  const cursor = new Cursor(buffer)
+  if (buffer.length < MAGIC.length || !cursor.take(MAGIC.length).equals(MAGIC))
+    throw new BadAvro('not an Avro file')
+  const { 'avro.schema': schema, 'avro.codec': codec = 'null', ...metadata } = readTexts(cursor)
+  const sync = cursor.take(SYNC_BYTES)
+  if (schema === undefined) throw new BadAvro('incomplete Avro header')
+  const read = readerOf(schema, adapt)
   const records: AvroRecord[] = []
-  let offset = decoded.offset
-  while (offset < buffer.length) {
-    const count = longType.decode(buffer, offset)
-    const size = longType.decode(buffer, count.offset)
-    const end = size.offset + size.value
-    const sync = buffer.subarray(end, end + SYNC_BYTES)
-    if (count.offset < 0 || size.offset < 0 || !sync.equals(header.sync))
-      throw new BadAvro('truncated Avro file')
-    readBlock(type, inflate(codec, buffer.subarray(size.offset, end)), count.value, records)
-    offset = end + SYNC_BYTES
+  let inflatedLeft = INFLATED_BYTES_MAX
+  while (!cursor.isAtEnd) {
+    const count = cursor.long()
+    const data = cursor.take(cursor.long())
+    if (!cursor.take(SYNC_BYTES).equals(sync)) throw new BadAvro('truncated Avro file')
+    const block = inflate(codec, data, inflatedLeft)
+    if (codec !== 'null') inflatedLeft -= block.length
+    readBlock(read, new Cursor(block), count, records)
   }
-  return { schema, metadata: customMetadata, records }
+  return { schema, metadata, records }
 }
 
-function readBlock(type: Type, block: Buffer, count: number, records: AvroRecord[]) {
-  let offset = 0
+function readBlock(read: ReadValue, block: Cursor, count: number, records: AvroRecord[]) {
+  if (count < 0 || count > RECORDS_MAX - records.length)
+    throw new BadAvro(`an Avro file with a block of ${count} records: at most ${RECORDS_MAX} can be read`)
   for (let i = 0; i < count; i += 1) {
-    const record = type.decode(block, offset)
-    if (record.offset < 0) throw new BadAvro('truncated Avro record')
-    records.push(record.value)
-    offset = record.offset
+    const record = read(block)
+    if (typeof record !== 'object' || record === null) throw new BadAvro('an Avro file without records')
+    records.push(record as AvroRecord)
   }
+  if (!block.isAtEnd) throw new BadAvro('an Avro block has more bytes than its records')
 }
 
 /**
@@ -238,12 +199,18 @@ export function mapAvro(
 ): Uint8Array {
   const { schema: text, metadata, records } = readAvro(bytes, adapt)
   const schema = adapt(JSON.parse(text))
-  return writeAvro(schema, metadata, records.map(changeFor(schema)))
+  const changed = records.map(changeFor(schema))
+  try {
+    return writeAvro(schema, metadata, changed)
+  } catch (cause) {
+    // Avro restricts names of fields, which a reader need not check.
+    throw new BadAvro(`the Avro file cannot be copied: ${String(cause)}`, { cause })
+  }
 }
 
-function inflate(codec: string, data: Buffer): Buffer {
+function inflate(codec: string, data: Buffer, maxOutputLength: number): Buffer {
   if (codec === 'null') return data
-  if (codec === 'deflate') return inflateRawSync(data, { maxOutputLength: BLOCK_BYTES_LIMIT })
+  if (codec === 'deflate') return inflateRawSync(data, { maxOutputLength: Math.max(1, maxOutputLength) })
   throw new BadAvro(`Avro codec ${codec} is not supported: use null or deflate`)
 }
 

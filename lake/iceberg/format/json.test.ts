@@ -63,3 +63,11 @@ test.each(['{"snapshot-id": 1.5}', '{"snapshot-id": 9223372036854775808}', '{"sn
   'refuses %s',
   (text) => expect(() => parseJson(text)).toThrow(SyntaxError),
 )
+
+test('refuses deep nesting, but not brackets in strings', () => {
+  const nested = (levels: number) => '['.repeat(levels) + ']'.repeat(levels)
+  expect(parseJson(nested(500))).toBeArray()
+  for (const levels of [501, 1_000_000]) expect(() => parseJson(nested(levels))).toThrow(SyntaxError)
+  const text = JSON.stringify({ a: '["{\\"'.repeat(10_000), b: '{' })
+  expect(parseJson(text)).toEqual(JSON.parse(text))
+})

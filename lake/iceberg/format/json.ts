@@ -13,17 +13,52 @@ declare global {
 const ID_NAMES: ReadonlySet<string> = new Set(['snapshot-id', 'parent-snapshot-id', 'current-snapshot-id'])
 const ID_LIST_NAMES: ReadonlySet<string> = new Set(['snapshot-ids'])
 
+/** Functions that walk JSON call themselves for each level. A struct in a struct takes five levels in a schema. */
+const LEVELS_MAX = 500
+
 /**
  * Parses JSON. Snapshot ids become `bigint`. Other integers that a double cannot hold also become `bigint`; all other numbers
  * stay `number`.
- * @throws SyntaxError for text that is not JSON, or for a snapshot id that is not a 64-bit integer.
+ * @throws SyntaxError for text that is not JSON, is nested too deeply, or has a snapshot id that is not a 64-bit integer.
  */
-export const parseJson = (text: string): unknown =>
-  JSON.parse(text, (name: string, value: unknown, context?: { source?: string }) => {
+export function parseJson(text: string): unknown {
+  checkLevels(text)
+  return JSON.parse(text, (name: string, value: unknown, context?: { source?: string }) => {
     if (typeof value === 'number') return exactNumber(name, value, context?.source)
     if (ID_LIST_NAMES.has(name) && Array.isArray(value)) return value.map((id) => toId(name, id))
     return value
   })
+}
+
+/** Counts open brackets outside of strings, in one pass. */
+function checkLevels(text: string): void {
+  let levels = 0
+  for (let at = 0; at < text.length; at += 1) {
+    switch (text.charCodeAt(at)) {
+      case QUOTE:
+        at = endOfString(text, at + 1)
+        break
+      case OPEN_BRACE:
+      case OPEN_BRACKET:
+        levels += 1
+        if (levels > LEVELS_MAX) throw new SyntaxError(`the JSON is nested deeper than ${LEVELS_MAX} levels`)
+        break
+      case CLOSE_BRACE:
+      case CLOSE_BRACKET:
+        levels -= 1
+    }
+  }
+}
+
+const [QUOTE, BACKSLASH] = [0x22, 0x5c]
+const [OPEN_BRACE, CLOSE_BRACE, OPEN_BRACKET, CLOSE_BRACKET] = [0x7b, 0x7d, 0x5b, 0x5d]
+
+/** The position of the quote that ends a string. */
+function endOfString(text: string, from: number): number {
+  let at = from
+  while (at < text.length && text.charCodeAt(at) !== QUOTE) at += text.charCodeAt(at) === BACKSLASH ? 2 : 1
+  return at
+}
 
 /** Writes JSON. Every `bigint` becomes a plain integer, and undefined fields are left out. */
 export const stringifyJson = (value: unknown): string =>

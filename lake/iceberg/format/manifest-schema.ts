@@ -1,7 +1,7 @@
 // The Avro schemas of manifests and manifest lists, with Iceberg's field ids. Sources:
 // https://iceberg.apache.org/spec/#manifests, #manifest-lists, #avro
 
-import { type AvroField, type AvroSchema, INT64, int64As } from './avro.ts'
+import { type AvroField, type AvroSchema, INT64, int64As } from './avro-schema.ts'
 import type { FormatVersion, PartitionSpec } from './metadata.ts'
 import { decimalOf, fieldsOf, type IcebergType, type Schema } from './types.ts'
 

@@ -2,7 +2,8 @@ import { describe, expect, test } from 'bun:test'
 import { readFileSync } from 'node:fs'
 import fc from 'fast-check'
 import { avroMetadata, avroRead } from 'icebird'
-import { type AvroSchema, BadAvro, writeAvro } from './avro.ts'
+import { writeAvro } from './avro.ts'
+import { type AvroSchema, BadAvro } from './avro-schema.ts'
 import {
   type DataFile,
   describeManifest,

@@ -3,7 +3,7 @@
 // different names for some fields.
 
 import { Buffer } from 'node:buffer'
-import { type Adapt, type AvroRecord, BadAvro, readAvro, writeAvro } from './avro.ts'
+import { type Adapt, type AvroRecord, readAvro, writeAvro } from './avro.ts'
 import {
   integer,
   integers,
@@ -14,6 +14,7 @@ import {
   optionalText,
   text,
 } from './avro-record.ts'
+import { BadAvro } from './avro-schema.ts'
 import {
   type BoundValue,
   boundValueFrom,

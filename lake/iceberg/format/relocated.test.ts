@@ -1,5 +1,6 @@
 import { expect, test } from 'bun:test'
-import { type AvroSchema, BadAvro, INT64, readAvro, writeAvro } from './avro.ts'
+import { readAvro, writeAvro } from './avro.ts'
+import { type AvroSchema, BadAvro, INT64 } from './avro-schema.ts'
 import { decodeBound, encodeBound } from './bounds.ts'
 import { FILE_PATH_ID } from './layout.ts'
 import { readManifest, writeManifest } from './manifest.ts'

@@ -5,8 +5,9 @@
  */
 import { Buffer } from 'node:buffer'
 import { createHash } from 'node:crypto'
-import { type AvroRecord, type AvroSchema, BadAvro, mapAvro, readAvro } from './avro.ts'
+import { type AvroRecord, mapAvro, readAvro } from './avro.ts'
 import { nested, text } from './avro-record.ts'
+import { type AvroSchema, BadAvro } from './avro-schema.ts'
 import { encodeBound } from './bounds.ts'
 import { FILE_PATH_ID } from './layout.ts'
 import { LAKE_PREFIX, rootIn } from './location.ts'

@@ -52,6 +52,7 @@ export function* deletedRuns(blob: Uint8Array, rows: number): Generator<Run> {
       lastKey = key
       for (const { from, to } of runsOfBitmap(bytes)) {
         found += to - from
+        if (found > rows) throw damaged(`it deletes more than its ${rows} rows`)
         yield { from: key * BITMAP_VALUES + from, to: key * BITMAP_VALUES + to }
       }
     }

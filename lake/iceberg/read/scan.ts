@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict'
 import { LRUCache } from 'lru-cache'
-import { BadAvro } from '../format/avro.ts'
+import { BadAvro } from '../format/avro-schema.ts'
 import {
   type DataFile,
   type ManifestEntry,
