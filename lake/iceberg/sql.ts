@@ -11,9 +11,11 @@ import {
   type NestedField,
   parseColumn,
   type Schema,
+  storedTypeOf,
   toDuckDb,
 } from './format/types.ts'
 import { byName } from './write/evolution.ts'
+import { type Doubt, fittedSql } from './write/fit.ts'
 
 /** Returns the DuckDB type for reading a column of `type`, quoted for SQL. */
 export const sqlType = (type: IcebergType): string => renderDuckType(toDuckDb(type), quoteIdentifier)
@@ -43,10 +45,26 @@ export function selectForWrite(columns: readonly Column[], schema: Schema): stri
 }
 
 function projection(column: Column, field: NestedField): string {
+  const name = quoteIdentifier(column.name)
   const target = sqlType(field.type)
-  const isSame = renderDuckType(parseColumn(column), quoteIdentifier) === target
-  const value = isSame ? quoteIdentifier(column.name) : `CAST(${quoteIdentifier(column.name)} AS ${target})`
-  return isSame && column.name === field.name ? value : `${value} AS ${quoteIdentifier(field.name)}`
+  const given = renderDuckType(parseColumn(column), quoteIdentifier)
+  if (given === target) return column.name === field.name ? name : `${name} AS ${quoteIdentifier(field.name)}`
+  const stored = storedTypeOf(column)
+  const storedText = renderDuckType(stored, quoteIdentifier)
+  const value = given === storedText ? name : `CAST(${name} AS ${storedText})`
+  const fitted = fittedSql(value, stored, field) ?? name
+  return `CAST(${fitted} AS ${target}) AS ${quoteIdentifier(field.name)}`
+}
+
+/** The columns, and fields inside them, whose values decide whether they fit the table. */
+export function doubtsOf(columns: readonly Column[], schema: Schema): Doubt[] {
+  const fields = byName(schema.fields)
+  const doubts: Doubt[] = []
+  for (const column of columns) {
+    const field = fields.get(column.name.toLowerCase())
+    if (field) fittedSql('', storedTypeOf(column), field, doubts)
+  }
+  return doubts
 }
 
 /** Like `selectForWrite`, but for every column of the schema. `overrides` has the SQL of columns that the result lacks. */

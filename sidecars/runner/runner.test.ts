@@ -186,7 +186,7 @@ describe('the changes of a run', () => {
 
     const error = await failureOf("select 'text' as a", appending, table)
     expect(error).toMatch(
-      /^executing: pipeline.sql: column "a" is BIGINT in the table and VARCHAR in the new rows/,
+      /^executing: pipeline.sql: column "a" is BIGINT in the table and VARCHAR in the new rows, where the value text does not fit: cast it/,
     )
   })
 

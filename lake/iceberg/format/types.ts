@@ -136,6 +136,9 @@ export function storedTypes(columns: readonly Column[]): StructField[] {
   return storedFields(fields, '')
 }
 
+/** The DuckDB type in which one column of a result is stored. @throws UnsupportedColumn */
+export const storedTypeOf = (column: Column): DuckType => storedType(parseColumn(column), column.name)
+
 /** Parses the type of a column. @throws UnsupportedColumn */
 export function parseColumn({ name, type }: Column): DuckType {
   try {

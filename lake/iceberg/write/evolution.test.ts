@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import { type Column, columnsOf, fieldsOf, type Schema } from '../format/types.ts'
-import { IncompatibleColumn, schemaForAppend, schemaForReplace } from './evolution.ts'
+import { doubtsOf } from '../sql.ts'
+import { schemaForAppend, schemaForReplace } from './evolution.ts'
 
 const columns = (types: Record<string, string>): Column[] =>
   Object.entries(types).map(([name, type]) => ({ name, type }))
@@ -71,17 +72,17 @@ describe('append', () => {
     ['INTEGER[]', 'INTEGER'],
     ['STRUCT(x INTEGER)', 'MAP(VARCHAR, INTEGER)'],
     ['MAP(INTEGER, INTEGER)', 'MAP(BIGINT, INTEGER)'],
-  ])('refuses %s and %s, and names both types', (before, after) => {
-    expect(() => append({ a: before }, { a: after })).toThrow(IncompatibleColumn)
-    expect(() => append({ a: before }, { a: after })).toThrow(
-      `column "a" is ${before} in the table and ${after} in the new rows`,
-    )
+  ])('keeps the type %s when values of %s must be checked', (before, after) => {
+    const { schema } = append({ a: before }, { a: after })
+    expect(types(schema)).toEqual({ a: before })
+    expect(doubtsOf(columns({ a: after }), schema)).toMatchObject([{ tableType: expect.any(String) }])
   })
 
-  test('names an incompatible nested field by its path', () => {
-    expect(() => append({ a: 'STRUCT(b INTEGER[])' }, { a: 'STRUCT(b VARCHAR[])' })).toThrow(
-      'column "a.b.element"',
-    )
+  test('names a nested field whose values must be checked by its path', () => {
+    const { schema } = append({ a: 'STRUCT(b INTEGER[])' }, { a: 'STRUCT(b VARCHAR[])' })
+    expect(doubtsOf(columns({ a: 'STRUCT(b VARCHAR[])' }), schema)).toEqual([
+      { column: 'a.b.element', tableType: 'INTEGER', newType: 'VARCHAR' },
+    ])
   })
 
   test("makes another engine's required columns optional and drops identifier fields", () => {

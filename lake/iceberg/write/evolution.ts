@@ -2,7 +2,6 @@
 // case, like in DuckDB. Columns that a pipeline writes are always optional, because no query result guarantees that nulls are
 // absent. Source: https://iceberg.apache.org/spec/#schema-evolution
 
-import { AuthorError } from '../../pipeline/author-error.ts'
 import type { DuckType, StructField } from '../format/duckdb-type.ts'
 import {
   type Column,
@@ -16,21 +15,7 @@ import {
   toDuckDb,
   toIceberg,
 } from '../format/types.ts'
-
-/** The column's type cannot be combined with the type in the table. */
-export class IncompatibleColumn extends AuthorError {
-  override readonly name = 'IncompatibleColumn'
-  constructor(
-    readonly column: string,
-    readonly tableType: string,
-    readonly newType: string,
-  ) {
-    super(
-      `column ${JSON.stringify(column)} is ${tableType} in the table and ${newType} in the new rows: ` +
-        'cast it to the type of the table, or use full_refresh to replace the schema',
-    )
-  }
-}
+import { digitsOf, fitOf, isPromotable, normal } from './fit.ts'
 
 export interface NextSchema {
   readonly schema: Schema
@@ -60,13 +45,13 @@ export function schemaForReplace(columns: readonly Column[], previous?: Previous
 
 /**
  * The schema of a table that gets more rows. New columns are added. Columns missing from the new rows stay and are null there.
- * A type is widened when Iceberg allows it (int -> long, float -> double, decimal precision). New rows of a narrower type get
- * the table's type.
- * @throws UnsupportedColumn, IncompatibleColumn
+ * A type is widened when Iceberg allows it (int -> long, float -> double, decimal precision). All other new rows get the table's
+ * type, and the cast that writes them refuses values that do not fit (fit.ts).
+ * @throws UnsupportedColumn
  */
 export function schemaForAppend(columns: readonly Column[], current: PreviousSchema): NextSchema {
   const ids = idsAfter(current.lastColumnId)
-  const fields = appendedFields(storedTypes(columns), current.schema.fields, '', ids.next)
+  const fields = appendedFields(storedTypes(columns), current.schema.fields, ids.next)
   return nextSchema(fields, ids.last(), current)
 }
 
@@ -123,8 +108,6 @@ function described(type: IcebergType): unknown {
 
 const defaultsOf = (field: NestedField) => [field['initial-default'], field['write-default']]
 
-const normal = (primitive: string): string => primitive.replaceAll(' ', '')
-
 function replacedFields(stored: readonly StructField[], previous: readonly NestedField[], nextId: NextId) {
   const previousByName = byName(previous)
   return stored.map(({ name, type }): NestedField => {
@@ -174,15 +157,13 @@ function isReadableAs(old: IcebergType, stored: DuckType): boolean {
 function appendedFields(
   stored: readonly StructField[],
   current: readonly NestedField[],
-  path: string,
   nextId: NextId,
 ): NestedField[] {
   const incoming = byName(stored)
   const currentByName = byName(current)
   const existingFields = current.map((field): NestedField => {
-    const column = path === '' ? field.name : `${path}.${field.name}`
     const type = incoming.get(field.name.toLowerCase())?.type
-    const merged = type ? appendedType(type, field.type, column, nextId) : field.type
+    const merged = type ? appendedType(type, field.type, nextId) : field.type
     return { ...field, required: false, type: merged }
   })
   const added = stored
@@ -191,65 +172,39 @@ function appendedFields(
   return [...existingFields, ...added]
 }
 
-function appendedType(stored: DuckType, current: IcebergType, column: string, nextId: NextId): IcebergType {
+function appendedType(stored: DuckType, current: IcebergType, nextId: NextId): IcebergType {
   if (typeof current === 'string') {
-    if (stored.kind !== 'scalar' && stored.kind !== 'decimal') throw incompatible(column, current, stored)
-    const type = commonType(current, primitiveOf(stored))
-    if (type === null) throw incompatible(column, current, stored)
-    return type
+    const isPrimitive = stored.kind === 'scalar' || stored.kind === 'decimal'
+    return isPrimitive ? commonType(current, primitiveOf(stored)) : current
   }
   if (current.type === 'struct' && stored.kind === 'struct') {
-    return { type: 'struct', fields: appendedFields(stored.fields, current.fields, column, nextId) }
+    return { type: 'struct', fields: appendedFields(stored.fields, current.fields, nextId) }
   }
   if (current.type === 'list' && stored.kind === 'list') {
-    const element = appendedType(stored.element, current.element, `${column}.element`, nextId)
+    const element = appendedType(stored.element, current.element, nextId)
     return { ...current, 'element-required': false, element }
   }
   if (current.type === 'map' && stored.kind === 'map') {
     // Keys never evolve: to an old reader, two keys that differ only in an added field would be two entries.
-    if (duckText(stored.key) !== duckText(toDuckDb(current.key))) throw incompatible(column, current, stored)
-    const value = appendedType(stored.value, current.value, `${column}.value`, nextId)
+    if (duckText(stored.key) !== duckText(toDuckDb(current.key))) return current
+    const value = appendedType(stored.value, current.value, nextId)
     return { ...current, 'value-required': false, value }
   }
-  throw incompatible(column, current, stored)
+  return current
 }
-
-const incompatible = (column: string, current: IcebergType, stored: DuckType) =>
-  new IncompatibleColumn(column, duckText(toDuckDb(current)), duckText(stored))
 
 /**
- * The type that holds both the column's existing values and the new values exactly. New values are cast while they are written;
- * the type of existing files must be promotable. Null: no such type exists.
+ * The type of a column that holds both its existing values and the new ones exactly. New values are cast while they are written,
+ * and that cast refuses values that do not fit (`fittedSql`). The type of existing files must be promotable.
  */
-function commonType(current: string, incoming: string): string | null {
-  if (isPromotable(incoming, current)) return current
+function commonType(current: string, incoming: string): string {
+  if (fitOf(incoming, current) === 'always') return current
   if (isPromotable(current, incoming)) return incoming
-  const digits = digitsOf(incoming)
-  if (current === 'timestamp' && incoming === 'date') return current
-  if (current === 'double' && digits && digits.precision <= DOUBLE_DIGITS) return current
   const decimal = decimalOf(current)
-  if (!decimal || !digits || digits.scale > decimal.scale) return null
+  const digits = digitsOf(incoming)
+  if (!decimal || !digits || digits.scale > decimal.scale) return current
   const precision = Math.max(decimal.precision, digits.precision - digits.scale + decimal.scale)
-  return precision > DECIMAL_DIGITS ? null : `decimal(${precision}, ${decimal.scale})`
+  return precision > DECIMAL_DIGITS ? current : `decimal(${precision}, ${decimal.scale})`
 }
 
-/** A decimal number with this many digits survives the conversion to a double and back. */
-const DOUBLE_DIGITS = 15
 const DECIMAL_DIGITS = 38
-
-/** The digits that a decimal needs to hold every value of the type. */
-function digitsOf(type: string): { precision: number; scale: number } | undefined {
-  if (type === 'int') return { precision: 10, scale: 0 }
-  if (type === 'long') return { precision: 19, scale: 0 }
-  return decimalOf(type)
-}
-
-/** Whether every value of `from` is a value of `to` for every reader of the format. */
-function isPromotable(from: string, to: string): boolean {
-  if (normal(from) === normal(to)) return true
-  if (from === 'int') return to === 'long'
-  if (from === 'float') return to === 'double'
-  const narrow = decimalOf(from)
-  const wide = decimalOf(to)
-  return Boolean(narrow && wide && narrow.scale === wide.scale && narrow.precision <= wide.precision)
-}

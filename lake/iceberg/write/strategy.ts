@@ -17,7 +17,7 @@ import type { Column, NestedField, Schema } from '../format/types.ts'
 import type { UnboundSpec } from '../format/wire.ts'
 import { pruneFiles, pruneManifests } from '../read/prune.ts'
 import { liveManifestsOf, type ManifestReader, type TableFile, tableFilesOf } from '../read/scan.ts'
-import { fieldsWritten, selectForTable, selectForWrite } from '../sql.ts'
+import { doubtsOf, fieldsWritten, selectForTable, selectForWrite } from '../sql.ts'
 import {
   type Compacted,
   type Compaction,
@@ -28,6 +28,7 @@ import {
   widenFiles,
 } from './compaction.ts'
 import { byName, type NextSchema, schemaForAppend, schemaForReplace } from './evolution.ts'
+import { type Doubt, IncompatibleColumn, misfitText } from './fit.ts'
 import {
   BATCH,
   copySql,
@@ -150,8 +151,9 @@ export const removedFiles = ({ replaced, compacted }: TableChange): TableFile[] 
 ]
 
 /**
- * Writes a result by its strategy. Nothing is stored: the files are local, and the table is unchanged.
- * @throws UnsupportedWrite, UnsupportedColumn, IncompatibleColumn, UnsupportedPartition, UnsupportedTable
+ * Writes a result by its strategy. Nothing is stored: the files are local, and the table is unchanged. The engine fails with the
+ * text of `misfitIn` for a value that does not fit its column.
+ * @throws UnsupportedWrite, UnsupportedColumn, UnsupportedPartition, UnsupportedTable
  */
 export async function writeByStrategy(write: ResultWrite): Promise<TableChange> {
   const shape = shapeOfResult(write)
@@ -187,23 +189,28 @@ export async function writeByStrategy(write: ResultWrite): Promise<TableChange> 
 }
 
 /**
- * Checks whether a result with these columns can be written, before any rows exist. Throws the errors that `writeByStrategy`
- * would throw for the columns. `table` is null when the table does not exist yet.
- * @throws UnsupportedWrite, UnsupportedColumn, IncompatibleColumn, UnsupportedPartition, UnsupportedTable
+ * Checks whether a result with these columns can be written, before any rows exist. Returns the columns whose values decide.
+ * Throws the errors that `writeByStrategy` would throw for the columns. `table` is null when the table does not exist yet.
+ * @throws UnsupportedWrite, UnsupportedColumn, UnsupportedPartition, UnsupportedTable
  */
-export function checkWrite(write: Pick<ResultWrite, 'rules' | 'columns' | 'table' | 'stage' | 'at'>): void {
-  shapeOfResult(write)
+export function checkWrite(
+  write: Pick<ResultWrite, 'rules' | 'columns' | 'table' | 'stage' | 'at'>,
+): Doubt[] {
+  return doubtsOf(write.columns, shapeOfResult(write).schema)
 }
 
 /**
  * The change that gives a table the columns, partitions and properties of a result, without its rows. Another engine can then
- * write the rows. `operation` is null when the table has all that already.
+ * write the rows. That engine casts in its own way, so a type whose values would have to be checked is refused. `operation` is null
+ * when the table has all that already.
  * @throws UnsupportedWrite, UnsupportedColumn, IncompatibleColumn, UnsupportedPartition, UnsupportedTable
  */
 export function shapeTable(
   write: Pick<ResultWrite, 'rules' | 'columns' | 'table' | 'stage' | 'at'>,
 ): TableChange {
-  const { change } = shapeOfResult(write)
+  const { change, schema: next } = shapeOfResult(write)
+  const [doubt] = doubtsOf(write.columns, next)
+  if (doubt !== undefined) throw new IncompatibleColumn(misfitText(doubt))
   const { metadata, schema, partitionSpec, properties } = change
   const { isNewSchema, spec } = schemaAndSpecOf({ metadata, schema: schema.schema, partitionSpec })
   const isChanged =

@@ -120,6 +120,7 @@ function reported(
   report.unwritable(
     { name: own, table, rules: config, at: variables.runStartedAt, root: resources.lake.root, sql },
     columns,
+    rowCount,
   )
   return report.answer(outcome, resources.directory)
 }

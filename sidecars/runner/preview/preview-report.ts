@@ -104,10 +104,12 @@ export class PreviewReport {
       this.warn(`landing zone ${zone} has no files: the preview reads its samples instead`)
   }
 
-  /** Warns about a result that can be computed, but that no run could write. */
-  unwritable(write: Write, columns: readonly Column[]): void {
-    const reason = refusalOfWrite(write, columns)
-    if (reason !== null) this.warn(`a run would fail: ${reason}`)
+  /** Warns about a result that can be computed, but that no run could write. Without rows, only its columns matter. */
+  unwritable(write: Write, columns: readonly Column[], rowCount: number): void {
+    const { refusal, doubts } = refusalOfWrite(write, columns)
+    if (refusal !== null) this.warn(`a run would fail: ${refusal}`)
+    if (rowCount > 0)
+      for (const doubt of doubts) this.warn(`a run would fail unless every value fits: ${doubt}`)
   }
 
   /** Warns about samples for zones that the source does not read. */

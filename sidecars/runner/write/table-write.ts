@@ -5,6 +5,7 @@ import { dataLocation, keyIn, tableLocation } from '../../../lake/iceberg/format
 import { currentSchema, type TableMetadata } from '../../../lake/iceberg/format/metadata.ts'
 import { type Column, columnsOf } from '../../../lake/iceberg/format/types.ts'
 import { pathsOf } from '../../../lake/iceberg/read/table-sql.ts'
+import { IncompatibleColumn, misfitIn, misfitText } from '../../../lake/iceberg/write/fit.ts'
 import { newTable } from '../../../lake/iceberg/write/new-table.ts'
 import { copyResultFrom } from '../../../lake/iceberg/write/stats.ts'
 import {
@@ -89,6 +90,8 @@ export async function writeResult(
       const other = await openInstance(engine, [], directory, signal, { paths: pathsOf(locals) })
       return { engine: writeEngine(engine, other, signal), files: locals }
     },
+  }).catch((error: unknown) => {
+    throw asMisfit(error)
   })
 }
 
@@ -101,11 +104,20 @@ export const stageOf =
     return newTable({ ...shape, uuid, location, at: Date.now() })
   }
 
-/** Why a run could not write a result with these columns, whatever its rows. Null: the columns allow the write. */
+/** An error of the engine about a value that does not fit its column, for the author. Other errors stay unchanged. */
+function asMisfit(error: unknown): unknown {
+  const text = error instanceof EngineFault ? misfitIn(error.message) : null
+  return text === null ? error : new IncompatibleColumn(text, { cause: error })
+}
+
+/**
+ * Why a run could not write a result with these columns: for certain, or depending on values (`doubts`). Only the run sees all
+ * values.
+ */
 export function refusalOfWrite(
   { sql, name, table, rules, at, root }: Write,
   columns: readonly Column[],
-): string | null {
+): { refusal: string | null; doubts: string[] } {
   const tableColumns = table === null ? [] : columnsOf(currentSchema(table))
   const types = new Map(tableColumns.map((column) => [column.name.toLowerCase(), column.type]))
   // Only a run would find out which columns are a bare NULL.
@@ -114,12 +126,12 @@ export function refusalOfWrite(
     mayBeBare(column) ? { name: column.name, type: types.get(column.name.toLowerCase()) ?? UNTYPED } : column,
   )
   try {
-    checkWrite({ rules, columns: typed, table, stage: stageOf(name, root), at })
-    return null
+    const doubts = checkWrite({ rules, columns: typed, table, stage: stageOf(name, root), at })
+    return { refusal: null, doubts: doubts.map(misfitText) }
   } catch (error) {
     const reason = reasonOf(error)
     if (reason === null) throw error
-    return reason
+    return { refusal: reason, doubts: [] }
   }
 }
 

@@ -1,0 +1,60 @@
+// Values of feeds as their authors see them: a value is stored exactly, or the run fails and names the value.
+import { type APIRequestContext, expect, test } from '@playwright/test'
+import { newNamespace, newZone, pipelineWith, publish, rowsOf, writeFile } from './resources.ts'
+import { runToEnd } from './runs.ts'
+
+/** A published pipeline that reads each file of its zone once, with the reader's own types. */
+async function newFeed(request: APIRequestContext, reader: string, config: string) {
+  const namespace = await newNamespace(request)
+  const zone = await newZone(request, namespace)
+  const sql = `select * from ${reader}('{{ landing_zone("${zone.name}") }}')`
+  const pipeline = await pipelineWith(request, sql, { namespace, layer: 'silver' })
+  await writeFile(request, `${pipeline.prefix}config.yaml`, `archive_landing_zones: true\n${config}`)
+  await publish(request, pipeline)
+  return {
+    async deliver(file: string, content: string) {
+      await zone.upload(file, content)
+      return runToEnd(request, pipeline)
+    },
+    rows: (columns: string) => rowsOf(request, `select ${columns} from silver."${pipeline.name}"`, namespace),
+  }
+}
+
+for (const config of ['merge_strategy: append_only', 'merge_strategy: incremental\nunique_key: id'])
+  test(`files without values fit a table with types: ${config.split('\n')[0]}`, async ({ request }) => {
+    const feed = await newFeed(request, 'read_csv_auto', config)
+    expect(await feed.deliver('a.csv', 'id,qty,day\n1,2.5,2026-01-01\n')).toMatchObject({ error: null })
+    expect(await feed.deliver('b.csv', 'id,qty,day\n')).toMatchObject({ error: null, rows_written: 0 })
+    expect(await feed.deliver('c.csv', 'id,qty,day\n2,,\n')).toMatchObject({ error: null, rows_written: 1 })
+    expect(await feed.deliver('d.csv', 'id,qty,day\n3,4.5,2026-01-02\n')).toMatchObject({ error: null })
+    expect(await feed.rows('count(*) as n, sum(qty) as qty, max(day)::varchar as day')).toEqual([
+      { n: 3, qty: 7, day: '2026-01-02' },
+    ])
+  })
+
+test('null, {} and [] of JSON fit a table with types', async ({ request }) => {
+  const feed = await newFeed(request, 'read_json_auto', 'merge_strategy: append_only')
+  const files = ['{"p":{"one":1},"q":[1]}', '{"p":null,"q":null}', '{"p":{},"q":[]}', '{"p":{"one":null}}']
+  for (const [at, content] of files.entries())
+    expect(await feed.deliver(`${at}.json`, `${content}\n`)).toMatchObject({ error: null, rows_written: 1 })
+  expect(await feed.rows('p::varchar as p, q::varchar as q')).toEqual(
+    expect.arrayContaining([
+      { p: "{'one': 1}", q: '[1]' },
+      { p: null, q: null },
+      { p: "{'one': NULL}", q: '[]' },
+      { p: "{'one': NULL}", q: null },
+    ]),
+  )
+})
+
+test('a value that does not fit its column fails the run, which names it', async ({ request }) => {
+  const feed = await newFeed(request, 'read_csv_auto', 'merge_strategy: append_only')
+  expect(await feed.deliver('a.csv', 'id,qty\n1,2\n')).toMatchObject({ error: null })
+  expect(await feed.deliver('b.csv', 'id,qty\n2,3.0\n')).toMatchObject({ error: null })
+  const failed = await feed.deliver('c.csv', 'id,qty\n3,4.0\n4,4.5\n')
+  expect(failed).toMatchObject({ status: 'failed', rows_written: null })
+  expect(failed.error).toContain(
+    'column "qty" is BIGINT in the table and DOUBLE in the new rows, where the value 4.5 does not fit',
+  )
+  expect(await feed.rows('count(*) as n, sum(qty) as qty')).toEqual([{ n: 2, qty: 5 }])
+})

@@ -1,0 +1,148 @@
+// Writes values of one type into columns of another by each strategy, and reads them back.
+
+import { describe, expect, setDefaultTimeout, test } from 'bun:test'
+import { useTestLake } from '../test-lake.ts'
+import { misfitIn } from './fit.ts'
+import type { WriteRules } from './strategy.ts'
+
+setDefaultTimeout(60_000)
+
+const lake = await useTestLake()
+
+const STRATEGIES: Partial<WriteRules>[] = [
+  { mergeStrategy: 'append_only' },
+  { mergeStrategy: 'append_only', partitionBy: [{ column: 'id', transform: 'identity' }] },
+  { mergeStrategy: 'incremental', uniqueKey: ['id'] },
+  { mergeStrategy: 'delete_insert', uniqueKey: ['id'] },
+  { mergeStrategy: 'scd2', uniqueKey: ['id'] },
+  { mergeStrategy: 'snapshot', partitionColumn: 'id' },
+]
+const [APPEND = {}] = STRATEGIES
+
+/** Writes `before` and then `after` into the column `a`. Returns the text of the second value in the table. */
+async function written(before: string, after: string, rules: Partial<WriteRules> = APPEND) {
+  const first = await lake.writeBy(null, `SELECT 1 AS id, ${before} AS a`, rules)
+  const { table } = await lake.writeBy(first.table, `SELECT 2 AS id, ${after} AS a`, rules)
+  const rows = await lake.rows(
+    `SELECT typeof(a) AS type, a::VARCHAR AS value FROM ${await lake.source(table)} WHERE id = 2`,
+  )
+  return rows.map(({ type, value }) => [type, value])
+}
+
+describe('a value that fits exactly is accepted', () => {
+  test.each([
+    ['1::DECIMAL(9,2)', '1.2300::DECIMAL(9,4)', 'DECIMAL(9,2)', '1.23'],
+    ['1::DECIMAL(9,2)', '(-0.5)::DOUBLE', 'DECIMAL(9,2)', '-0.50'],
+    ['1::DECIMAL(9,2)', '1.1::FLOAT', 'DECIMAL(9,2)', '1.10'],
+    ['1::DECIMAL(9,2)', '7::HUGEINT', 'DECIMAL(9,2)', '7.00'],
+    ['1::INTEGER', '2.0::DOUBLE', 'INTEGER', '2'],
+    ['1::INTEGER', '2.000::DECIMAL(9,3)', 'INTEGER', '2'],
+    ['1::INTEGER', '2::UBIGINT', 'INTEGER', '2'],
+    ['1::BIGINT', '9223372036854775807::HUGEINT', 'BIGINT', '9223372036854775807'],
+    ['1::DOUBLE', '9007199254740992::BIGINT', 'DOUBLE', '9007199254740992.0'],
+    ['1::DOUBLE', '0.1::DECIMAL(38,20)', 'DOUBLE', '0.1'],
+    ['1::FLOAT', '16777216::INTEGER', 'FLOAT', '16777216.0'],
+    ["DATE '2024-01-01'", "TIMESTAMP '2024-02-29 00:00:00'", 'DATE', '2024-02-29'],
+    ['[1]', '[2.0, NULL]::DOUBLE[]', 'INTEGER[]', '[2, NULL]'],
+    [
+      "{'x': 1, 'y': 'a'}",
+      "{'y': 'b', 'x': 2.0::DOUBLE}",
+      'STRUCT(x INTEGER, y VARCHAR)',
+      "{'x': 2, 'y': b}",
+    ],
+    [
+      "{'x': [{'y': 1}]}",
+      "{'x': [{'y': 2.0::DOUBLE}]}",
+      'STRUCT(x STRUCT(y INTEGER)[])',
+      "{'x': [{'y': 2}]}",
+    ],
+    ["MAP {'k': 1}", "MAP {'k': 2.0::DOUBLE}", 'MAP(VARCHAR, INTEGER)', '{k=2}'],
+    ['[[1]]', '[[2.0], NULL]::DOUBLE[][]', 'INTEGER[][]', '[[2], NULL]'],
+  ])('%s gets %s', async (before, after, type, value) => {
+    for (const rules of STRATEGIES) expect(await written(before, after, rules)).toEqual([[type, value]])
+  })
+})
+
+describe('an error names the value that does not fit, and both types', () => {
+  test.each([
+    ['1::DECIMAL(9,2)', '1.2345::DECIMAL(9,4)', 'a', 'DECIMAL(9,2)', 'DECIMAL(9,4)', '1.2345'],
+    [
+      '1::DECIMAL(9,2)',
+      '12345678.0000::DECIMAL(12,4)',
+      'a',
+      'DECIMAL(9,2)',
+      'DECIMAL(12,4)',
+      '12345678.0000',
+    ],
+    ['1::DECIMAL(9,2)', '0.1::DOUBLE + 0.2::DOUBLE', 'a', 'DECIMAL(9,2)', 'DOUBLE', '0.30000000000000004'],
+    ['1::INTEGER', '1.5::DOUBLE', 'a', 'INTEGER', 'DOUBLE', '1.5'],
+    ['1::INTEGER', "'nan'::DOUBLE", 'a', 'INTEGER', 'DOUBLE', 'nan'],
+    ['1::INTEGER', '2147483648::DOUBLE', 'a', 'INTEGER', 'DOUBLE', '2147483648.0'],
+    ['1::BIGINT', '9223372036854775808::HUGEINT', 'a', 'BIGINT', 'DECIMAL(38,0)', '9223372036854775808'],
+    ['1::DOUBLE', '9007199254740993::BIGINT', 'a', 'DOUBLE', 'BIGINT', '9007199254740993'],
+    ['1::DOUBLE', '9223372036854775807::BIGINT', 'a', 'DOUBLE', 'BIGINT', '9223372036854775807'],
+    ['1::FLOAT', '16777217::INTEGER', 'a', 'FLOAT', 'INTEGER', '16777217'],
+    ["DATE '2024-01-01'", "TIMESTAMP '2024-02-29 00:00:01'", 'a', 'DATE', 'TIMESTAMP', '2024-02-29 00:00:01'],
+    ['1', "'2'", 'a', 'INTEGER', 'VARCHAR', '2'],
+    ["'a'", '5', 'a', 'VARCHAR', 'INTEGER', '5'],
+    ['1', 'true', 'a', 'INTEGER', 'BOOLEAN', 'true'],
+    ['[1]', '[1.5]::DOUBLE[]', 'a.element', 'INTEGER', 'DOUBLE', '1.5'],
+    ["{'x': {'y': 1}}", "{'x': {'y': 'b'}}", 'a.x.y', 'INTEGER', 'VARCHAR', 'b'],
+    ["MAP {'k': 1}", "MAP {'k': 'b'}", 'a.value', 'INTEGER', 'VARCHAR', 'b'],
+    ["MAP {'k': 1}", 'MAP {1: 1}', 'a', 'MAP(VARCHAR, INTEGER)', 'MAP(INTEGER, INTEGER)', '{1=1}'],
+    ["{'x': 1}", "MAP {'x': 1}", 'a', 'STRUCT(x INTEGER)', 'MAP(VARCHAR, INTEGER)', '{x=1}'],
+    ['1', '[1]', 'a', 'INTEGER', 'INTEGER[]', '[1]'],
+    ["'a'", "'b'::BLOB", 'a', 'VARCHAR', 'BLOB', 'b'],
+  ])('%s refuses %s', async (before, after, column, tableType, newType, value) => {
+    for (const rules of STRATEGIES)
+      await expect(written(before, after, rules)).rejects.toThrow(
+        `column "${column}" is ${tableType} in the table and ${newType} in the new rows, where the value ${value} does not fit: cast it`,
+      )
+  })
+
+  test('and another error that quotes the check stays what it is', async () => {
+    const first = await lake.writeBy(null, 'SELECT 1 AS a', APPEND)
+    const sql = "SELECT CAST('x' || range AS DOUBLE) AS a FROM range(3)"
+    const message = await lake.writeBy(first.table, sql, APPEND).then(String, (error: Error) => error.message)
+    expect(message).toContain('Conversion Error')
+    expect(misfitIn(message)).toBeNull()
+  })
+
+  test('also when it is the last of many rows', async () => {
+    const first = await lake.writeBy(null, 'SELECT 1 AS a', APPEND)
+    const sql = 'SELECT CASE WHEN i = 99999 THEN 1.5 ELSE i END::DOUBLE AS a FROM range(100000) t(i)'
+    await expect(lake.writeBy(first.table, sql, APPEND)).rejects.toThrow('where the value 1.5 does not fit')
+  })
+})
+
+describe('a column without values fits every type', () => {
+  test.each([
+    ['1', 'NULL::VARCHAR', null],
+    ["DATE '2024-01-01'", 'NULL::JSON', null],
+    ["{'one': 1}", 'NULL::JSON', null],
+    ["{'one': 1}", 'MAP()::MAP(VARCHAR, JSON)', "{'one': NULL}"],
+    ["{'one': 1}", "{'one': NULL::JSON}", "{'one': NULL}"],
+    ["{'one': {'two': 1}}", "{'one': MAP()::MAP(VARCHAR, JSON)}", "{'one': {'two': NULL}}"],
+    ["{'one': [1]}", "{'one': []::JSON[]}", "{'one': []}"],
+    ['[1]', '[]::JSON[]', '[]'],
+    ['[1]', '[NULL]::JSON[]', '[NULL]'],
+    ["[{'x': 1}]", '[MAP()::MAP(VARCHAR, JSON)]', "[{'x': NULL}]"],
+    ['MAP {1: 2}', 'MAP()::MAP(VARCHAR, JSON)', '{}'],
+    ["MAP {'k': 2}", "MAP {'k': NULL::JSON}", '{k=NULL}'],
+    ["TIMESTAMPTZ '2024-01-01'", 'NULL::TIMESTAMP', null],
+    ["'a'", 'NULL::BIGINT', null],
+  ])('%s gets %s', async (before, after, value) => {
+    for (const rules of STRATEGIES) {
+      const [row] = await written(before, after, rules)
+      expect(row?.[1] ?? null).toBe(value)
+    }
+  })
+
+  test('a result without rows never fails by its types', async () => {
+    const first = await lake.writeBy(null, "SELECT 1 AS id, {'x': 1} AS a", APPEND)
+    for (const rules of STRATEGIES) {
+      const { change } = await lake.writeBy(first.table, "SELECT 'x' AS id, 'y' AS a WHERE false", rules)
+      expect([change.operation, change.rowsWritten]).toEqual([null, 0])
+    }
+  })
+})
