@@ -89,7 +89,19 @@ export const jsonText = (tree: string): string =>
 export const jsonOf = (tree: string): Json => JSON.parse(jsonText(tree))
 
 /**
- * Converts a byte position in the UTF-8 text to an offset in the string. The engine counts bytes for the position of a name.
+ * Converts byte positions in the UTF-8 text to offsets in the string. The engine counts bytes for the position of a name. Increasing
+ * positions take one pass over the text.
  */
-export const offsetOf = (sql: string, byte: number): number =>
-  new TextDecoder('utf-8', { ignoreBOM: true }).decode(new TextEncoder().encode(sql).subarray(0, byte)).length
+export function offsetCounter(sql: string): (byte: number) => number {
+  let bytes = 0
+  let offset = 0
+  return (byte) => {
+    if (byte < bytes) bytes = offset = 0
+    while (bytes < byte && offset < sql.length) {
+      const code = sql.codePointAt(offset) ?? 0
+      bytes += code < 0x80 ? 1 : code < 0x800 ? 2 : code < 0x10000 ? 3 : 4
+      offset += code < 0x10000 ? 1 : 2
+    }
+    return offset
+  }
+}

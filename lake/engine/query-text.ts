@@ -5,7 +5,7 @@ import {
   foldName,
   isObject,
   type JsonObject,
-  offsetOf,
+  offsetCounter,
   type SyntaxFault,
   treeOn,
   tryParse,
@@ -101,14 +101,16 @@ function tooMany(sql: string, count: number): SyntaxFault {
 }
 
 function tablesIn(statement: JsonObject, sql: string): WrittenTable[] {
-  const tables: WrittenTable[] = []
+  const tables: (TableReference & { byte: number })[] = []
   visitTree(statement, (node, isCte) => {
     if (node.type !== 'BASE_TABLE') return
     const table = referenceOf(node)
-    const at = offsetOf(sql, Number(node.query_location ?? 0))
-    if (!isCte(table)) tables.push({ ...table, at })
+    if (!isCte(table)) tables.push({ ...table, byte: Number(node.query_location ?? 0) })
   })
-  return tables.sort((a, b) => a.at - b.at)
+  const offsetOf = offsetCounter(sql)
+  return tables
+    .sort((a, b) => a.byte - b.byte)
+    .map(({ byte, ...table }) => ({ ...table, at: offsetOf(byte) }))
 }
 
 /** Names of the engine's built-in views, in lower case. */

@@ -3,6 +3,7 @@
 // barrier.
 import { EngineError } from './error.ts'
 import { foldName, isObject, type Json, type JsonObject, parse, type SyntaxTree } from './parser.ts'
+import { afterBlanks, tokensOf } from './tokens.ts'
 
 /** A table as written. Omitted parts are empty. */
 export interface TableReference {
@@ -282,7 +283,7 @@ export const textOf = (value: Json | undefined): string => (typeof value === 'st
 
 /** Only this message uses pattern matching: the statement is already refused. */
 function refusal(sql: string): string {
-  const word = /[A-Za-z]+/.exec(sql.slice(skipBlank(sql, 0)))?.[0].toUpperCase() ?? 'this text'
+  const word = /[A-Za-z]+/.exec(sql.slice(afterBlanks(sql, 0)))?.[0].toUpperCase() ?? 'this text'
   if (/\bPIVOT\b/i.test(sql)) return `${ALLOWED}; a PIVOT needs its values: PIVOT ... ON column IN (...)`
   return `${word} is not allowed: ${ALLOWED}`
 }
@@ -292,9 +293,9 @@ function refusal(sql: string): string {
  * and the checked text run, however the text was split.
  */
 function splitExplain(sql: string): { prefix: string; body: string } | undefined {
-  const word = wordAt(sql, skipBlank(sql, 0))
+  const word = wordAt(sql, afterBlanks(sql, 0))
   if (word?.text !== 'EXPLAIN') return undefined
-  const second = wordAt(sql, skipBlank(sql, word.end))
+  const second = wordAt(sql, afterBlanks(sql, word.end))
   if (second?.text === 'ANALYZE') return { prefix: 'EXPLAIN ANALYZE', body: sql.slice(second.end) }
   return { prefix: 'EXPLAIN', body: sql.slice(word.end) }
 }
@@ -304,47 +305,18 @@ function wordAt(sql: string, at: number): { text: string; end: number } | undefi
   return match === null ? undefined : { text: match[0].toUpperCase(), end: at + match[0].length }
 }
 
-const BLANK = /\s+|--[^\n]*|\/\*[\s\S]*?\*\//y
-
-function skipBlank(sql: string, start: number): number {
-  let at = start
-  for (;;) {
-    BLANK.lastIndex = at
-    const match = BLANK.exec(sql)
-    if (match === null) return at
-    at += match[0].length
-  }
-}
-
-/** Matches a quoted text (with escapes after E), a quoted name, a dollar-quoted text, a comment, or the end of a statement. */
-const PIECE =
-  /[eE]'(?:[^'\\]|\\[\s\S]|'')*'|'(?:[^']|'')*'|"(?:[^"]|"")*"|\$([A-Za-z_]\w*)?\$|--[^\n]*|\/\*|;/g
-
 /** Splits a text at the semicolons between statements. `at` is the offset of a statement in the text. */
 export function splitStatements(sql: string): { text: string; at: number }[] {
-  const pieces: { text: string; at: number }[] = []
-  let start = 0
-  let at = 0
-  for (;;) {
-    PIECE.lastIndex = at
-    const piece = PIECE.exec(sql)
-    if (piece === null) break
-    at = piece.index + piece[0].length
-    if (piece[0] === ';') {
-      pieces.push({ text: sql.slice(start, piece.index), at: start })
-      start = at
-    } else if (piece[0] === '/*') at = after(sql, '*/', at)
-    else if (piece[0].startsWith('$')) at = after(sql, piece[0], at)
+  const statements: { text: string; at: number }[] = []
+  let start: number | undefined
+  const end = (at: number) => {
+    if (start !== undefined) statements.push({ text: sql.slice(start, at).trimEnd(), at: start })
+    start = undefined
   }
-  pieces.push({ text: sql.slice(start), at: start })
-  return pieces.flatMap(({ text, at }) => {
-    const blank = skipBlank(text, 0)
-    const own = text.slice(blank).trimEnd()
-    return own === '' ? [] : [{ text: own, at: at + blank }]
-  })
-}
-
-function after(sql: string, closing: string, from: number): number {
-  const index = sql.indexOf(closing, from)
-  return index === -1 ? sql.length : index + closing.length
+  for (const { at, text } of tokensOf(sql)) {
+    if (text === ';') end(at)
+    else start ??= at
+  }
+  end(sql.length)
+  return statements
 }

@@ -31,6 +31,9 @@ describe('a query of Spark', () => {
     ['select transform(a) using"cat" as (b) from t', /starts a program/],
     ["from (select a from t) q map a using 'cat' as b", /starts a program/],
     ["select transform(a) using r'cat' as (b) from t", /starts a program/],
+    ["select 1 -- a\r, reflect('java.lang.System', 'exit', 1) as a", /code of the server/],
+    ["select /* /* */ ' */ reflect('a', 'b') --' */ as a", /engines read differently/],
+    ["select 1 -- \\\n' \n, reflect('a', 'b') as a --'", /engines read differently/],
   ]
   test.each(REFUSED)('%s is refused', (text, reason) => {
     expect(refusalOfQuery(text)).toMatch(reason)

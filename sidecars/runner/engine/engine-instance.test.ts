@@ -45,3 +45,8 @@ test('the message of an engine error has a limited length', async () => {
   expect(message).toContain('long long')
   expect(message.length).toBeLessThan(20_000)
 })
+
+test('a query with too many columns is refused before they are described', async () => {
+  const columns = Array.from({ length: 10_001 }, (_, i) => `1 as c${i}`)
+  await expect(instance.define({ sql: `select ${columns.join()}` })).rejects.toThrow('has 10001 columns')
+})

@@ -7,6 +7,9 @@ import { typeName } from '../../../lake/engine/type-name.ts'
 
 // The rules for an author's text: one SELECT. It has no effects, no parameters and no equal column names.
 
+/** The service describes each column several times. Parquet files and tables of people have at most some thousand columns. */
+export const COLUMNS_MAX = 10_000
+
 /** The text is not allowed here. */
 export class Refused extends Error {}
 
@@ -30,6 +33,10 @@ export async function selectOf(engine: Engine, sql: string): Promise<DuckDBPrepa
   const statement = await mapped(() => statements.prepare(0))
   if (statement.statementType !== StatementType.SELECT)
     throw new Refused(`only a SELECT can be run, not ${StatementType[statement.statementType]}`)
+  if (statement.columnCount > COLUMNS_MAX)
+    throw new Refused(
+      `the query has ${statement.columnCount} columns, more than ${COLUMNS_MAX}: select fewer columns, or store their values as rows`,
+    )
   return statement
 }
 
