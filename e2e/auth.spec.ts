@@ -8,7 +8,7 @@ test.use({ serviceEnv: { PLATFORM_API_KEY: KEY, RUNNER_URLS: 'none', QUERY_URLS:
 
 const keyed = { headers: { 'x-api-key': KEY } }
 
-test('a request with the key is accepted @auth.key', async ({ request }) => {
+test('a request with the key is accepted @runtime @auth.key', async ({ request }) => {
   const response = await request.get('/api/v1/features', keyed)
   expect(response.status()).toBe(200)
   expect((await response.json()).plugins.auth).toEqual({ enabled: true, type: 'api_key' })
@@ -41,7 +41,7 @@ test('a request without the key gets no suggestion of a similar route', async ({
   expect((await knownPath.json()).error.message).toContain('/api/v1/runs')
 })
 
-test('no spelling of the address bypasses the key', async ({ service }) => {
+test('no spelling of the address bypasses the key @runtime', async ({ service }) => {
   for (const target of [
     '//api/v1/namespaces',
     '/api//v1/namespaces',

@@ -30,7 +30,10 @@ async function pipelined(baseURL: string, requests: readonly string[][]) {
   return { statuses: all(/HTTP\/1\.1 (\d+) /g), ids: all(/^x-request-id: (\S+)/gim) }
 }
 
-test('pipelined requests are answered in order, however long each takes', async ({ request, baseURL }) => {
+test('pipelined requests are answered in order, however long each takes @runtime', async ({
+  request,
+  baseURL,
+}) => {
   const url = baseURL ?? ''
   const lines = [
     'GET /health',
@@ -68,7 +71,9 @@ test('pipelined requests are answered in order, however long each takes', async 
   for (const text of [first, second]) expect(names).toContain(JSON.parse(text ?? '').name)
 })
 
-test('a request with two Host headers is refused after earlier pipelined answers', async ({ baseURL }) => {
+test('a request with two Host headers is refused after earlier pipelined answers @runtime', async ({
+  baseURL,
+}) => {
   const text = JSON.stringify({ name: fresh('piped') })
   const first = [
     'POST /api/v1/namespaces HTTP/1.1',
@@ -81,7 +86,10 @@ test('a request with two Host headers is refused after earlier pipelined answers
   expect((await pipelined(baseURL ?? '', [first, twoHosts])).statuses).toEqual(['201', '400'])
 })
 
-test('on every route, HEAD omits Content-Length or reports that of GET', async ({ request, baseURL }) => {
+test('on every route, HEAD omits Content-Length or reports that of GET @runtime', async ({
+  request,
+  baseURL,
+}) => {
   const { paths } = await getJson(request, '/swagger/json')
   const documented = Object.entries<Record<string, { responses?: Record<string, { content?: object }> }>>(
     paths,
@@ -112,7 +120,7 @@ test('on every route, HEAD omits Content-Length or reports that of GET', async (
   }
 })
 
-test('a disconnected client counts as 499, not as a service error', async ({ request, baseURL }) => {
+test('a disconnected client counts as 499, not as a service error @runtime', async ({ request, baseURL }) => {
   const { hostname, port } = new URL(baseURL ?? '')
   const statuses = async (path: string) => {
     const text = await (await request.get('/metrics')).text()

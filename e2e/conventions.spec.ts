@@ -26,7 +26,7 @@ test('an unsupported method is 405 and lists the allowed methods @convention.met
   expect(response.headers().allow).toBe('GET, HEAD, OPTIONS, POST')
 })
 
-test('malformed JSON, a wrong content type and a wrong shape are 400 @convention.json', async ({
+test('malformed JSON, a wrong content type and a wrong shape are 400 @runtime @convention.json', async ({
   request,
 }) => {
   const post = (data: string, type = 'application/json') =>
@@ -39,7 +39,7 @@ test('malformed JSON, a wrong content type and a wrong shape are 400 @convention
   await expectError(await post('{"name":"fine-name","description":{}}'), 400, /^description: /)
 })
 
-test('a compressed body is 400 naming the header @convention.coding', async ({ request }) => {
+test('a compressed body is 400 naming the header @runtime @convention.coding', async ({ request }) => {
   const headers = { 'content-type': 'application/json' }
   const post = (coding: string, data: Buffer) =>
     request.post('/api/v1/namespaces', { data, headers: { ...headers, 'content-encoding': coding } })
@@ -67,7 +67,7 @@ test('text that Postgres cannot store is 400 naming the field @convention.text',
   await expectError(await post('{"name":"fine-name","description":"\\udc00"}'), 400, /^description: /)
 })
 
-test('a path or query with broken encoding never causes a 500', async ({ request, baseURL }) => {
+test('a path or query with broken encoding never causes a 500 @runtime', async ({ request, baseURL }) => {
   for (const target of [
     '/api/v1/namespaces/%ff',
     '/api/v1/namespaces?limit=%e0%a4',
@@ -81,7 +81,7 @@ test('a path or query with broken encoding never causes a 500', async ({ request
   expect((await request.get('/api/v1/namespaces')).status()).toBe(200)
 })
 
-test('an invalid Host header is 400, never a 500 @convention.host', async ({ baseURL }) => {
+test('an invalid Host header is 400, never a 500 @runtime @convention.host', async ({ baseURL }) => {
   for (const host of ['[::1', 'a:99999', '%zz', '999.1.1.1', 'a:b:c', 'a b', 'a/b?c', 'me@a', 'a#b']) {
     const lines = ['GET /api/v1/namespaces HTTP/1.1', `Host: ${host}`]
     const { status, body } = await rawRequest(baseURL ?? '', lines)
@@ -94,7 +94,10 @@ test('an invalid Host header is 400, never a 500 @convention.host', async ({ bas
     ).toBe(200)
 })
 
-test('a JSON body over 1 MiB is 413, chunked or not @convention.body-limit', async ({ request, baseURL }) => {
+test('a JSON body over 1 MiB is 413, chunked or not @runtime @convention.body-limit', async ({
+  request,
+  baseURL,
+}) => {
   const big = Buffer.alloc(1_048_577, ' ')
   const headers = { 'content-type': 'application/json' }
   await expectError(await request.post('/api/v1/namespaces', { data: big, headers }), 413, /1MiB/)
@@ -112,7 +115,7 @@ test('a JSON body over 1 MiB is 413, chunked or not @convention.body-limit', asy
   expect((await rawRequest(baseURL ?? '', lines, chunked)).status).toBe(413)
 })
 
-test('a client that reads only after sending 40 MB still receives 413', async ({ baseURL }) => {
+test('a client that reads only after sending 40 MB still receives 413 @runtime', async ({ baseURL }) => {
   const big = Buffer.alloc(40_000_000, ' ')
   for (const path of ['/api/v1/namespaces', '/api/v1/files/upload'])
     for (const connection of ['close', 'keep-alive']) {
@@ -165,7 +168,7 @@ test('a page limit is clamped when too large and defaulted when invalid @convent
   await expectError(await request.get('/api/v1/pipelines?order=up'), 400, /^order: /)
 })
 
-test('JSON is compressed according to the Accept-Encoding header', async ({ baseURL }) => {
+test('JSON is compressed according to the Accept-Encoding header @runtime', async ({ baseURL }) => {
   const sql = "select i as id, 'row ' || i as name from range(20000) t(i)"
   const ask = (accept: string, size: number, path = '/api/v1/query') =>
     raw(

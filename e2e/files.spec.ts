@@ -111,7 +111,7 @@ const asSent = [
   ...['x/../y', 'x/%2e%2e/y', 'x/.%2E/y', 'x/./y', 'x/%2e/y', 'x/..', 'x/.', 'x/../', '../../y', 'x//../y'],
   ...['x\\y', 'x\\..\\y', 'x/..\\y', `${'a/'.repeat(80)}../y`, `${'x/../'.repeat(40)}y`],
 ]
-test('a path is judged as sent: dot segments and backslashes are 400 @files.path.sent', async ({
+test('a path is judged as sent: dot segments and backslashes are 400 @runtime @files.path.sent', async ({
   request,
   baseURL,
 }) => {

@@ -44,7 +44,7 @@ test.afterAll(async () => {
   for (const one of started) await one.stop()
 })
 
-test('runs, previews and queries work over grpc:// addresses', async ({ playwright }) => {
+test('runs, previews and queries work over grpc:// addresses @runtime', async ({ playwright }) => {
   const request = await requests(playwright)
   expect(await readiness(request)).toMatchObject({ services: { runner: 'healthy', query: 'healthy' } })
 

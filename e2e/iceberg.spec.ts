@@ -30,7 +30,9 @@ test('an engine finds a table of main and of a branch @iceberg.read', async ({ r
   }
 })
 
-test('a table that an engine writes on a branch merges into main @iceberg.write', async ({ request }) => {
+test('a table that an engine writes on a branch merges into main @runtime @iceberg.write', async ({
+  request,
+}) => {
   const namespace = await newNamespace(request)
   const branch = fresh('dev')
   expect((await request.post('/api/v1/branches', { data: { name: branch } })).status()).toBe(201)

@@ -376,7 +376,7 @@ test('an upload without a valid file name is 400 and stores nothing @zones.uploa
   })
 })
 
-test('a landing upload may have 32 MB but not one byte more @zones.upload.413 @limit.upload.landing', async ({
+test('a landing upload has at most 32 MB @runtime @zones.upload.413 @limit.upload.landing', async ({
   request,
 }) => {
   const { url, prefix } = await newZone(request)
@@ -390,7 +390,7 @@ test('a landing upload may have 32 MB but not one byte more @zones.upload.413 @l
   expect((await getJson(request, '/api/v1/files', { prefix })).total).toBe(1)
 })
 
-test('repeated uploads with one Idempotency-Key store one file', async ({ request }) => {
+test('repeated uploads with one Idempotency-Key store one file @runtime', async ({ request }) => {
   const { url } = await newZone(request)
   const headers = { 'idempotency-key': fresh('landing') }
   const send = (file: ReturnType<typeof csv>) =>

@@ -30,8 +30,6 @@ export default defineConfig({
   timeout: 300_000,
   expect: { timeout: 120_000 },
   forbidOnly: Boolean(process.env.CI),
-  // `tools/test/tally.ts` still reports a test that passes only on its retry.
-  retries: process.env.CI ? 1 : 0,
   reporter: 'list',
   use: {
     baseURL: process.env.SLUICE_URL ?? 'http://127.0.0.1:8080',
@@ -50,8 +48,7 @@ export default defineConfig({
         `security/${ATTACKS}`,
       ],
     },
-    // No retries: an escape that works every second time is an escape.
-    { name: 'security', testMatch: ['security/*-escape.spec.ts', `security/${ATTACKS}`], retries: 0 },
+    { name: 'security', testMatch: ['security/*-escape.spec.ts', `security/${ATTACKS}`] },
     { name: 'browser', testMatch: 'browser/**/*.spec.ts', use: BROWSER },
     { name: 'console', testMatch: 'console/**/*.spec.ts', use: BROWSER },
     // These tests wait for minutes until something is due.

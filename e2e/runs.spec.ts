@@ -23,7 +23,7 @@ const phaseIs = (request: APIRequestContext, id: string, phase: string) =>
   expect.poll(async () => (await getRun(request, id)).phase, { intervals: [10] }).toBe(phase)
 
 test.describe('run', () => {
-  test('a run is accepted, executed and merged with complete fields @runs.create @runs.get @run.pending', async ({
+  test('a run is accepted, executed and merged with complete fields @runtime @runs.create @runs.get @run.pending', async ({
     request,
   }) => {
     const { namespace, layer, name } = await publishedPipeline(request, 'select range as a from range(3)')
@@ -145,7 +145,7 @@ test.describe('run requests with an Idempotency-Key', () => {
   const send = (request: APIRequestContext, key: string, data: object) =>
     request.post('/api/v1/runs', { data, headers: { 'Idempotency-Key': key } })
 
-  test('concurrent and repeated requests with one key create one run', async ({ request }) => {
+  test('concurrent and repeated requests with one key create one run @runtime', async ({ request }) => {
     const pipeline = await publishedPipeline(request)
     const { namespace, layer, name } = pipeline
     const body = { namespace, layer, pipeline: name }
@@ -287,7 +287,7 @@ test.describe('run logs', () => {
       })
   })
 
-  test('a finished run streams its logs and resumes after Last-Event-ID @sse.log @sse.status', async ({
+  test('a finished run streams its logs and resumes after Last-Event-ID @runtime @sse.log @sse.status', async ({
     request,
   }) => {
     const run = await runToSuccess(request, await publishedPipeline(request))
@@ -305,7 +305,7 @@ test.describe('run logs', () => {
     )
   })
 
-  test('logs of an active run arrive while the run executes @sse.active @limit.sse-poll', async ({
+  test('logs of an active run arrive while the run executes @runtime @sse.active @limit.sse-poll', async ({
     request,
     baseURL,
   }) => {

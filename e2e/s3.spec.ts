@@ -61,7 +61,7 @@ async function refusal(call: Promise<unknown>): Promise<string> {
   return `${error.$metadata.httpStatusCode} ${error.name}`
 }
 
-test('credentials of a loaded table read its files @s3.read', async ({ request }) => {
+test('credentials of a loaded table read its files @runtime @s3.read', async ({ request }) => {
   const { Bucket, directory, Key, client } = await loadedTable(request)
   const head = await client.send(new HeadObjectCommand({ Bucket, Key }))
   const size = head.ContentLength ?? 0
@@ -92,7 +92,7 @@ test('credentials of a loaded table read its files @s3.read', async ({ request }
   expect(new Set(keys).size).toBe(keys.length)
 })
 
-test('a presigned address reads one file until its end @s3.read', async ({ request }) => {
+test('a presigned address reads one file until its end @runtime @s3.read', async ({ request }) => {
   const { Bucket, Key, credentials, endpoint } = await loadedTable(request)
   const at = (date: Date, expires = 60) =>
     presigned(`${endpoint}/${Bucket}/${Key}`, credentials, { date, expires })

@@ -37,7 +37,7 @@ async function run(sql: string) {
 const REQUEST = 'POST /api/v1/runs'
 const COMMIT = /^POST \/catalog\/.*tables/
 
-test('the spans of a run form one tree @traces.run', async () => {
+test('the spans of a run form one tree @runtime @traces.run', async () => {
   const { id, status } = await run('select 1 as a')
   expect(status).toBe('success')
   const { spans, parentOf, parentsOf } = await spansOf(id, [

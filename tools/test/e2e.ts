@@ -28,11 +28,11 @@ export type EndToEnd = {
   python?: 'required'
   /** `only`: run just the browser tests, and fail without a browser. */
   browser: 'only' | 'if found' | 'no'
-} & Pick<ProjectOptions, 'files'>
+} & Pick<ProjectOptions, 'files' | 'tag'>
 
 export async function runEndToEnd(
   tally: Tally,
-  { title, env, limitMs = API_LIMIT_MS, python, browser, files }: EndToEnd,
+  { title, env, limitMs = API_LIMIT_MS, python, browser, files, tag }: EndToEnd,
 ) {
   tally.heading(title)
   let service: Service | undefined
@@ -45,7 +45,7 @@ export async function runEndToEnd(
   const failuresBefore = tally.failures.length
   const chromium = findChromium()
   const apiEnv = { ...env, SLUICE_URL: url, ...(python ? { REQUIRE_PYTHON: '1' } : {}) }
-  if (browser !== 'only') await runPlaywright(tally, { project: 'api', files, limitMs, env: apiEnv })
+  if (browser !== 'only') await runPlaywright(tally, { project: 'api', files, tag, limitMs, env: apiEnv })
   if (browser !== 'no' && chromium) {
     const browserEnv = { SLUICE_URL: url, CHROMIUM_PATH: chromium }
     await runPlaywright(tally, { project: 'browser', limitMs: BROWSER_LIMIT_MS, env: browserEnv })

@@ -14,11 +14,16 @@ export type ProjectOptions = {
   project: 'api' | 'browser' | 'clock' | 'console' | 'faults' | 'security'
   /** Runs only the files whose names end with one of these texts. */
   files?: string[]
+  /** Runs only the tests with this Playwright tag, for example `@runtime`. */
+  tag?: string
   limitMs: number
   env?: Record<string, string>
 }
 
-export async function runPlaywright(tally: Tally, { project, files = [], limitMs, env }: ProjectOptions) {
+export async function runPlaywright(
+  tally: Tally,
+  { project, files = [], tag, limitMs, env }: ProjectOptions,
+) {
   const folder = await mkdtemp(join(tmpdir(), 'sluice-report-'))
   const reportPath = join(folder, 'report.json')
   try {
@@ -30,6 +35,7 @@ export async function runPlaywright(tally: Tally, { project, files = [], limitMs
         ...files,
         '--config=e2e/playwright.config.ts',
         `--project=${project}`,
+        ...(tag === undefined ? [] : [`--grep=${tag}(?![\\w.-])`]),
         '--reporter=list,json',
         // At its own limit, Playwright still reports which tests have no result. `limitMs` ends a Playwright that hangs.
         `--global-timeout=${limitMs - REPORTING_MS}`,
@@ -75,9 +81,7 @@ function countSpec(tally: Tally, spec: JSONReportSpec, withoutResult: string[], 
     if (test.status === 'unexpected' || test.status === 'flaky') {
       const errors = test.results.flatMap((result) => result.errors)
       const messages = errors.map((error) => Bun.stripANSI(error.message ?? ''))
-      const failure = { title: name, detail: `${spec.file}:${spec.line}\n${messages.join('\n')}` }
-      if (test.status === 'flaky') tally.passSecondTime(failure)
-      else tally.fail(failure.title, failure.detail)
+      tally.fail(name, `${spec.file}:${spec.line}\n${messages.join('\n')}`)
     }
   }
 }

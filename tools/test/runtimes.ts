@@ -1,6 +1,7 @@
 /**
- * `npm run test:runtimes`: runs the end-to-end tests of the API on Node and on Deno. Node is the installation that runs npm.
- * Deno is installed when it is missing.
+ * `npm run test:runtimes`: runs the end-to-end tests with the tag `@runtime`, with the API on Node and on Deno. They touch what
+ * the server, the streams and the modules of a runtime do differently. Node is the installation that runs npm. Deno is
+ * installed when it is missing.
  */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -13,8 +14,8 @@ import { Tally } from './tally.ts'
 
 const DENO = 'deno@2.9.6'
 const INSTALL_LIMIT_MS = 5 * 60_000
-/** The tests take longer on these runtimes than on Bun. */
-const LIMIT_MS = 1_200_000
+/** End-to-end tests of what the runtimes do differently. */
+const TAG = '@runtime'
 
 await inScratch(async () => {
   const tally = new Tally()
@@ -26,7 +27,7 @@ await inScratch(async () => {
       await runEndToEnd(tally, {
         title: 'End-to-end tests with the API on Node',
         env: { API_RUNTIME: 'node' },
-        limitMs: LIMIT_MS,
+        tag: TAG,
         browser: 'no',
       })
     if (isRequested('deno')) {
@@ -40,7 +41,7 @@ await inScratch(async () => {
         await runEndToEnd(tally, {
           title: 'End-to-end tests with the API on Deno',
           env: { API_RUNTIME: 'deno', PATH: path },
-          limitMs: LIMIT_MS,
+          tag: TAG,
           browser: 'no',
         })
     }

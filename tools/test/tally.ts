@@ -5,7 +5,6 @@ export type Failure = { title: string; detail: string }
 export class Tally {
   passed = 0
   readonly failures: Failure[] = []
-  readonly #unsteady: Failure[] = []
   readonly #notes: string[] = []
 
   heading(text: string) {
@@ -18,15 +17,6 @@ export class Tally {
 
   fail(title: string, detail: string) {
     this.failures.push({ title, detail })
-  }
-
-  /**
-   * Counts a test that failed and passed on the retry in CI. The test counts as passed, since load on the machine should not
-   * block a change. Its failure is printed at the end, since the cause must still be investigated.
-   */
-  passSecondTime(failure: Failure) {
-    this.passed++
-    this.#unsteady.push(failure)
   }
 
   /** Adds a text that is printed before the failures and helps to explain them. */
@@ -48,8 +38,6 @@ export class Tally {
   /** Prints each failure with its detail. The last line holds the totals. Returns the exit code. */
   conclude(): number {
     for (const note of this.#notes) console.log(`\n${note}`)
-    for (const { title, detail } of this.#unsteady)
-      console.log(`\nUNSTEADY ${title}: passed only on the retry\n${indent(detail)}`)
     for (const { title, detail } of this.failures) console.log(`\nFAILED ${title}\n${indent(detail)}`)
     console.log(`\n${this.passed} passed, ${this.failures.length} failed`)
     return this.failures.length === 0 && this.passed > 0 ? 0 : 1

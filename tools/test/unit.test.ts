@@ -37,62 +37,34 @@ test('reads tests, groups and failures from a report', () => {
 
 let folder: string
 beforeEach(async () => {
-  folder = await mkdtemp(join(tmpdir(), 'sluice-again-'))
+  folder = await mkdtemp(join(tmpdir(), 'sluice-once-'))
 })
 afterEach(() => rm(folder, { recursive: true }))
 
-/** Runs test files as CI does. In the files, `isAgain` is true in the second run. */
-async function inCi(files: Record<string, string>) {
-  const head = `
-    import { beforeAll, expect, test } from 'bun:test'
-    import { existsSync, writeFileSync } from 'node:fs'
-    const isAgain = existsSync(import.meta.path + '.seen')
-    writeFileSync(import.meta.path + '.seen', '')\n`
+async function outcomeOf(files: Record<string, string>) {
+  const head = "import { expect, test } from 'bun:test'\n"
   for (const [name, source] of Object.entries(files)) await writeFile(join(folder, name), head + source)
   const tally = new Tally()
-  const before = process.env.CI
-  process.env.CI = 'true'
-  try {
-    await runBunTest(tally, [], {}, folder)
-  } finally {
-    if (before === undefined) delete process.env.CI
-    else process.env.CI = before
-  }
+  await runBunTest(tally, [], { CI: 'true' }, folder)
   return { passed: tally.passed, failed: tally.failures.map(({ title }) => title) }
 }
 
-test('a test that passes on its retry passes in CI', async () => {
-  const unsteady = `test('a', () => expect(isAgain).toBe(true)); test('b', () => {})`
-  expect(await inCi({ 'x.test.ts': unsteady, 'y.test.ts': `test('c', () => {})` })).toEqual({
-    passed: 3,
-    failed: [],
+test('a failed test fails at once, also in CI', async () => {
+  const unsteady = `
+    import { existsSync, writeFileSync } from 'node:fs'
+    const isSecond = existsSync(import.meta.path + '.seen')
+    writeFileSync(import.meta.path + '.seen', '')
+    test('a', () => expect(isSecond).toBe(true)); test('b', () => {})`
+  expect(await outcomeOf({ 'x.test.ts': unsteady, 'y.test.ts': `test('c', () => {})` })).toEqual({
+    passed: 2,
+    failed: ['x.test.ts: a'],
   })
-})
-
-test.each([
-  ['fails again', `test('a', () => expect(1).toBe(2))`],
-  [
-    'is skipped in the second run by a failing hook',
-    `beforeAll(() => { if (isAgain) throw new Error('no') }); test('a', () => expect(1).toBe(2))`,
-  ],
-  [
-    'is in a file that does not load again',
-    `if (isAgain) throw new Error('no'); test('a', () => expect(1).toBe(2))`,
-  ],
-  [
-    'is missing in the second run',
-    `if (!isAgain) test('a', () => expect(1).toBe(2)); else test('b', () => {})`,
-  ],
-  [
-    'passes again while another test fails',
-    `test('a', () => expect(isAgain).toBe(true)); test('b', () => expect(isAgain).toBe(false))`,
-  ],
-])('a test that %s has failed', async (_, source) => {
-  expect((await inCi({ 'x.test.ts': source })).failed).toContain('x.test.ts: a')
 })
 
 test('a test that exits the process fails, and so does an unloadable file', async () => {
   const source = `test('a', () => process.exit(0)); test('b', () => {})`
-  expect((await inCi({ 'x.test.ts': source, 'y.test.ts': `test('c', () => {})` })).failed).toHaveLength(1)
-  expect((await inCi({ 'z.test.ts': `import './nope.ts'` })).failed).toContain('bun test')
+  expect((await outcomeOf({ 'x.test.ts': source, 'y.test.ts': `test('c', () => {})` })).failed).toHaveLength(
+    1,
+  )
+  expect((await outcomeOf({ 'z.test.ts': `import './nope.ts'` })).failed).toContain('bun test')
 })

@@ -42,33 +42,13 @@ export async function runUnitTests(tally: Tally, patterns: string[] = []) {
   }
 }
 
-/**
- * Runs `bun test`. In CI, files with failures run a second time. When all their tests pass then, each failure counts as passed
- * and is still reported.
- */
+/** Runs `bun test` once, also in CI: a test that fails without a fault in the product is a fault itself. */
 export async function runBunTest(tally: Tally, args: string[], env: Record<string, string>, folder = root) {
-  const first = await runOnce(args, env, folder)
-  const failed = first.tests.filter(({ failure }) => failure !== undefined)
-  const files = [...new Set(failed.map(({ file }) => file))]
-  for (const line of linesOf(first.tests)) console.log(line)
-  let isUnsteady = false
-  if (process.env.CI && first.problem === undefined && failed.length > 0) {
-    console.log(`  again: ${files.join(' ')}`)
-    const paths = files.map((file) => `./${file}`)
-    const second = await runOnce(paths, env, folder)
-    const passed = new Set(second.tests.filter(hasPassed).map(titleOf))
-    isUnsteady =
-      second.problem === undefined &&
-      second.tests.every(({ failure }) => failure === undefined) &&
-      failed.every((test) => passed.has(titleOf(test)))
-  }
-  tally.pass(first.tests.filter(hasPassed).length)
-  for (const test of failed) {
-    const failure = { title: titleOf(test), detail: test.failure ?? '' }
-    if (isUnsteady) tally.passSecondTime(failure)
-    else tally.fail(failure.title, failure.detail)
-  }
-  if (first.problem !== undefined) tally.fail('bun test', first.problem)
+  const { tests, problem } = await runOnce(args, env, folder)
+  for (const line of linesOf(tests)) console.log(line)
+  tally.pass(tests.filter(hasPassed).length)
+  for (const test of tests) if (test.failure !== undefined) tally.fail(titleOf(test), test.failure)
+  if (problem !== undefined) tally.fail('bun test', problem)
 }
 
 /**

@@ -1,6 +1,7 @@
 // `npm run simulate -- --seeds 10000 --from 1 --processes 2`: plays many seeds and prints the steps of each failing one. `npm
 // run simulate -- --seed 4711 --verbose`: plays one seed again and prints every step. `npm run simulate -- --mutations`:
 // removes the product's protections one at a time, and checks that each is noticed.
+import { randomInt } from 'node:crypto'
 import { parseArgs } from 'node:util'
 import { startTestPostgres } from '../../tools/test/test-postgres.ts'
 import { MUTATIONS, NO_MUTATION } from './mutations.ts'
@@ -23,7 +24,9 @@ const { values } = parseArgs({
 /** Number of seeds within which a check must notice a removed protection. */
 const MISSED_WITHIN = 300
 
-const range = { from: Number(values.from), count: Number(values.seeds) }
+/** `--from random`: seeds that no earlier run has played. A failure prints its seed. */
+const from = values.from === 'random' ? randomInt(1, 2 ** 30) : Number(values.from)
+const range = { from, count: Number(values.seeds) }
 const isOne = values.mutations || values.seed !== undefined || values.part
 // Child processes play many seeds, each with its own server.
 process.exitCode = isOne ? await withServer() : await playAll(range, Number(values.processes))
@@ -57,11 +60,7 @@ async function playMutations(open: () => Promise<Bench>): Promise<number> {
   for (const mutation of chosen) {
     const bench = await open()
     let caught: Result | null = null
-    for (
-      let seed = Number(values.from);
-      caught === null && seed < Number(values.from) + MISSED_WITHIN;
-      seed++
-    ) {
+    for (let seed = from; caught === null && seed < from + MISSED_WITHIN; seed++) {
       const result = await simulate(bench, seed, mutation)
       if (result.violations.length > 0) caught = result
     }

@@ -10,11 +10,9 @@ const LIMIT_MS = 900_000
 /** Tests of `npm run test:replicas` without `--all`: one replica writes what another one reads, and clients race. */
 const USUAL = [
   'branches-at-once.spec.ts',
-  'conventions.spec.ts',
   'e2e/files.spec.ts',
   'e2e/iceberg.spec.ts',
   'landing-zones.spec.ts',
-  'e2e/tables.spec.ts',
   'e2e/runs.spec.ts',
   'e2e/s3.spec.ts',
   'triggers.spec.ts',

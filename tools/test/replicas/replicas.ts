@@ -1,7 +1,7 @@
 /**
  * `npm run test:replicas`: three API replicas, four runners and two query services on one Postgres and one S3 server behind
  * HAProxy. End-to-end tests pass through the balancer, then processes are stopped, killed and upgraded under load. `--kills N`
- * sets the number of kills, `--all` runs every end-to-end test that accepts a balancer, `--only <part>` runs one part.
+ * sets the number of kills, `--all` runs every end-to-end test that accepts a balancer, `--only kills,upgrade` runs these parts.
  */
 import { parseArgs } from 'node:util'
 import { inScratch } from '../scratch.ts'
@@ -34,13 +34,14 @@ const parts: Record<string, () => Promise<void>> = {
   kills: () => judgeKills(tally, kills),
   upgrade: () => judgeUpgrade(tally),
 }
-if (values.only !== undefined && !(values.only in parts)) {
-  console.error(`unknown part '${values.only}': use ${Object.keys(parts).join(', ')}`)
+const only = values.only?.split(',') ?? Object.keys(parts)
+const unknown = only.filter((name) => !(name in parts))
+if (unknown.length > 0) {
+  console.error(`unknown part '${unknown.join(', ')}': use ${Object.keys(parts).join(', ')}`)
   process.exit(2)
 }
 
 await inScratch(async () => {
-  for (const [name, judge] of Object.entries(parts))
-    if (values.only === undefined || values.only === name) await judge()
+  for (const [name, judge] of Object.entries(parts)) if (only.includes(name)) await judge()
   return tally.conclude()
 })
