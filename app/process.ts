@@ -3,7 +3,6 @@
 import process from 'node:process'
 import { type Database, migrate, openDatabase, type Sql, UnknownHistory } from '../drizzle/client.ts'
 import { startTracing } from '../proto/spans.ts'
-import { LAKE_FILE_BYTES_MAX } from './catalog/gateway.ts'
 import { settleLakeRoot } from './catalog/lake-root.ts'
 import { withCheckout } from './checkout.ts'
 import { composeService, type Service } from './compose.ts'
@@ -16,6 +15,7 @@ import { type Metrics, makeMetrics } from './core/metrics.ts'
 import { endInOrder, endWithParent } from './core/process/lifeline.ts'
 import { openObjectStore } from './objects/open.ts'
 import { type ObjectStore, StoreUnavailable } from './objects/port.ts'
+import { FILE_BYTES_MAX } from './s3/new-files.ts'
 import type { App } from './server.ts'
 
 /** Time of a slow statement: lists, lineage, the audit log. */
@@ -24,7 +24,7 @@ const PATIENT_STATEMENT_MS = 30_000
 const IDLE_IN_TRANSACTION_MS = 60_000
 
 /** The largest body of any route. Each route enforces its own limit while it reads. */
-export const MAX_BODY_BYTES = LAKE_FILE_BYTES_MAX
+export const MAX_BODY_BYTES = FILE_BYTES_MAX
 /** An idle connection is closed after this time, which is longer than the heartbeat of event streams. */
 export const IDLE_SECONDS = 120
 /** Time for the headers of a request. A slow sender must not hold a connection. */

@@ -58,6 +58,9 @@ export function makeAccess({ sql, tokens, clock, codeVisibility }: AccessDeps) {
           visible,
         }
       const branch = await branchOf(claims)
+      // A write answers with a conflict, because an engine may repeat it.
+      if (branch.state !== 'open' && request.method !== 'POST')
+        throw forbidden(`branch ${branch.name} is ${branch.state}, not open`)
       return {
         view: { commit: branch.base, branch: branch.name },
         isMain: false,

@@ -2,6 +2,7 @@
  * Checks of what engines of users commit. An engine writes manifests and data files itself, so a commit may name any file. All
  * new files must be in the directory of the table, and the manifests must be readable.
  */
+import type { Sql } from '../../drizzle/client.ts'
 import { BadAvro } from '../../lake/iceberg/format/avro-schema.ts'
 import { BadLocation, keyIn, rootIn } from '../../lake/iceberg/format/location.ts'
 import {
@@ -12,16 +13,17 @@ import {
 } from '../../lake/iceberg/format/manifest.ts'
 import {
   type FormatVersion,
-  formerDirectories,
   type TableMetadata,
   UnsupportedTable,
 } from '../../lake/iceberg/format/metadata.ts'
+import { type IsOwn, ownFiles } from '../../lake/iceberg/format/own-files.ts'
 import type { Snapshot } from '../../lake/iceberg/format/wire.ts'
 import { vectorOf } from '../../lake/iceberg/read/deletes.ts'
 import { liveManifestsOf, makeManifestReader } from '../../lake/iceberg/read/scan.ts'
 import { bytesOf } from '../objects/body.ts'
 import type { ObjectStore } from '../objects/port.ts'
 import { badRequest } from './errors.ts'
+import { NamedFiles } from './named-files.ts'
 
 /** A manifest of 10,000 files takes some ten megabytes. */
 const MANIFEST_BYTES_MAX = 64 * 1_048_576
@@ -39,11 +41,17 @@ export interface ForeignCommit {
   next: TableMetadata
 }
 
-/** Throws 400 for a snapshot of `next` that `base` does not have, if it names files outside of the table's directory. */
-export async function checkNewSnapshots(objects: ObjectStore, { base, next }: ForeignCommit): Promise<void> {
+/**
+ * Throws 400 for a snapshot of `next` that `base` does not have, if it names files outside of the table's directory, or files that
+ * are not stored. Returns the keys of the files that it names.
+ */
+export async function checkNewSnapshots(
+  { sql, objects }: { sql: Sql; objects: ObjectStore },
+  { base, next }: ForeignCommit,
+): Promise<string[]> {
   const existing = new Map(base?.snapshots.map((snapshot) => [snapshot['snapshot-id'], snapshot]))
   const added = next.snapshots.filter((snapshot) => !existing.has(snapshot['snapshot-id']))
-  if (added.length === 0) return
+  if (added.length === 0) return []
   const files = new TableFiles(objects, next)
   const known = new Set<string>()
   const parents = new Set([base?.['current-snapshot-id'], ...added.map((each) => each['parent-snapshot-id'])])
@@ -56,6 +64,7 @@ export async function checkNewSnapshots(objects: ObjectStore, { base, next }: Fo
   const version = next['format-version']
   for (const snapshot of added) {
     files.requireOwn('manifest-list', snapshot['manifest-list'])
+    files.named.addRead(snapshot['manifest-list'])
     const manifests = (await files.manifests(snapshot)).filter((manifest) => !known.has(identityOf(manifest)))
     if (manifests.length > NEW_MANIFESTS_MAX)
       throw badRequest(`manifest-list: has ${manifests.length} new manifests, more than ${NEW_MANIFESTS_MAX}`)
@@ -68,6 +77,8 @@ export async function checkNewSnapshots(objects: ObjectStore, { base, next }: Fo
     for (const manifest of manifests) known.add(identityOf(manifest))
     await checkDeletes(objects, next, snapshot)
   }
+  await files.named.checkStored(sql, objects)
+  return files.named.keys
 }
 
 /** Throws 400 for delete files that no reader could apply, such as two deletion vectors of one data file. */
@@ -91,30 +102,32 @@ const identityOf = ({ location, sizeBytes, specId, content }: ManifestFile) =>
   JSON.stringify([location, sizeBytes, specId, content])
 
 class TableFiles {
+  readonly named = new NamedFiles()
   readonly #objects: ObjectStore
   readonly #root: string
-  /** The keys of the table's directory and its former ones, with a slash at their ends. */
-  readonly #directories: readonly string[]
+  readonly #location: string
+  readonly #isInFolders: IsOwn
 
   constructor(objects: ObjectStore, metadata: TableMetadata) {
     this.#objects = objects
     this.#root = rootIn(metadata.location)
-    this.#directories = [keyIn(metadata.location), ...formerDirectories(metadata)].map((key) => `${key}/`)
+    this.#location = metadata.location
+    this.#isInFolders = ownFiles(metadata)
   }
 
-  /** Throws 400 for a file outside of the table's directories. */
+  /** Throws 400 for a file outside of `data/` and `metadata/` of the table's directories. */
   requireOwn(what: string, location: string): void {
     if (!this.#isOwn(location))
       throw badRequest(
-        `${what}: ${JSON.stringify(location)} is not a file in the directory of the table, ${this.#root}${this.#directories[0]}`,
+        `${what}: ${JSON.stringify(location)} is not a file in the directory of the table: engines write to data/ and metadata/ of ${this.#location}`,
       )
   }
 
   #isOwn(location: string): boolean {
     try {
-      if (!location.startsWith(this.#root)) return false
-      const key = keyIn(location)
-      return this.#directories.some((directory) => key.startsWith(directory))
+      // `keyIn` refuses keys that lead elsewhere at a level of decoding.
+      keyIn(location)
+      return location.startsWith(this.#root) && this.#isInFolders(location)
     } catch (error) {
       if (error instanceof BadLocation) return false
       throw error
@@ -135,10 +148,12 @@ class TableFiles {
     const bytes = await this.#read('manifest', location)
     if (bytes.byteLength !== sizeBytes)
       throw badRequest(`manifest: ${location} has ${bytes.byteLength} bytes, but its list says ${sizeBytes}`)
+    this.named.addRead(location)
     const entries = readable(location, (all) => readManifest(all, manifest), bytes)
     for (const { status, file } of entries) {
       if (status === 'deleted') continue
       this.requireOwn('data file', file.location)
+      this.named.addSized(file.location, file.sizeBytes)
       if (version >= 3 && file.format === 'PUFFIN') this.#checkVector(file)
       else if (file.format !== 'PARQUET')
         throw badRequest(`data file: ${file.location} has the format ${file.format}: only PARQUET is read`)

@@ -4,23 +4,18 @@ import { LAKE_PREFIX } from '../../lake/iceberg/format/location.ts'
 import { tableKey } from '../../lake/pipeline/names.ts'
 import type { CodeVisibility } from '../access/code-visibility.ts'
 import { AppError, forbidden, notFound } from '../core/errors.ts'
-import { chunksOf } from '../objects/body.ts'
 import type { ObjectBody, ObjectInfo, ObjectStore } from '../objects/port.ts'
+import { storeNew } from '../s3/new-files.ts'
 import { visibilityOf } from './access.ts'
 import { isTableFile } from './lake-keys.ts'
 import { findBranch } from './store/branches.ts'
 import { isFrozenInput, isInVisibleZone, pinnedVersion } from './store/landing.ts'
 import type { AttemptClaims, Claims } from './tokens.ts'
 
-/** Maximum size of a data file of a table. An engine splits its output long before this limit. */
-export const LAKE_FILE_BYTES_MAX = 1_073_741_824
-
 export type ObjectRef = { key: string; version: string | undefined }
 export type Upload = {
   key: string
   body: ReadableStream<Uint8Array> | null
-  /** The declared Content-Length; null: none was declared. */
-  declaredBytes: number | null
 }
 
 export type Gateway = ReturnType<typeof makeGateway>
@@ -36,6 +31,7 @@ export function makeGateway({ sql, objects, codeVisibility }: GatewayDeps) {
 
   /** The version to read. Throws 403 without telling whether an object outside the token's scope exists. */
   async function readableVersion(claims: Claims, { key, version }: ObjectRef): Promise<string | undefined> {
+    if (claims.kind === 'attempt') await requireOpen(claims)
     if (key.startsWith(LAKE_PREFIX)) return undefined
     if (claims.kind === 'read') {
       const isLanded = claims.landing !== undefined && key.startsWith(`${claims.landing}/landing/`)
@@ -48,12 +44,16 @@ export function makeGateway({ sql, objects, codeVisibility }: GatewayDeps) {
     throw forbidden(`object ${key} is not an input of this attempt, or not in this version`)
   }
 
+  /** The token of an attempt ends with its branch. */
+  async function requireOpen({ branch }: AttemptClaims): Promise<void> {
+    if ((await findBranch(sql, branch))?.state !== 'open') throw forbidden(`branch ${branch} is not open`)
+  }
+
   async function checkWritable(claims: Claims, key: string): Promise<AttemptClaims> {
     if (claims.kind !== 'attempt') throw forbidden('this token is read-only')
     if (!isTableFile(claims.target, key))
       throw forbidden(`this attempt may write files of table ${tableKey(claims.target)} only`)
-    const branch = await findBranch(sql, claims.branch)
-    if (branch?.state !== 'open') throw forbidden(`branch ${claims.branch} is not open`)
+    await requireOpen(claims)
     return claims
   }
 
@@ -72,32 +72,22 @@ export function makeGateway({ sql, objects, codeVisibility }: GatewayDeps) {
     },
 
     /**
-     * Adds a file of the attempt's table. A file is written once. A repeated write with the same length gets the same answer;
-     * another length gets 409.
+     * Adds a file of the attempt's table. A file is written once. A repeated write with the same bytes gets the same answer;
+     * other bytes get 409.
      */
-    async add(
-      claims: Claims,
-      { key, body, declaredBytes }: Upload,
-    ): Promise<{ size: number; isNew: boolean }> {
+    async add(claims: Claims, { key, body }: Upload): Promise<{ size: number; isNew: boolean }> {
       await checkWritable(claims, key)
-      const existing = await objects.head(key)
-      if (existing === null) {
-        const { size } = await objects.put(key, body ?? new Uint8Array(0), { maxBytes: LAKE_FILE_BYTES_MAX })
-        return { size, isNew: true }
-      }
-      if ((declaredBytes ?? (await lengthOf(body))) !== existing.size)
+      const stored = await storeNew(
+        { sql, objects },
+        { key, body: body ?? new Uint8Array(0), usesReserve: true },
+      )
+      if (stored.kind === 'taken' || stored.kind === 'busy')
         throw new AppError(
           409,
           'ALREADY_EXISTS',
-          `object ${key} already exists with ${existing.size} bytes: use a new name`,
+          `object ${key} already exists with other bytes: use a new name`,
         )
-      return { size: existing.size, isNew: false }
+      return { size: stored.size, isNew: stored.kind === 'new' }
     },
   }
-}
-
-async function lengthOf(body: Upload['body']): Promise<number> {
-  let size = 0
-  if (body) for await (const chunk of chunksOf(body, LAKE_FILE_BYTES_MAX)) size += chunk.byteLength
-  return size
 }

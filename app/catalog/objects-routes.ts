@@ -34,8 +34,7 @@ export const objectRoutes = (gateway: Gateway, { tokens, clock }: { tokens: Toke
       async ({ request, status }) => {
         const claims = claimsOf(request)
         const key = keyOf(request)
-        const declaredBytes = lengthHeader(request)
-        const { size, isNew } = await gateway.add(claims, { key, body: request.body, declaredBytes })
+        const { size, isNew } = await gateway.add(claims, { key, body: request.body })
         return status(isNew ? 201 : 200, { key, size })
       },
       { parse: 'none' },
@@ -53,11 +52,6 @@ function keyOf(request: Request): string {
   if (key.startsWith(LAKE_PREFIX) && !isLakeFileKey(key))
     throw invalid('path', 'is not a valid object key of the lake')
   return key
-}
-
-function lengthHeader(request: Request): number | null {
-  const text = request.headers.get('content-length')
-  return text === null ? null : Number(text)
 }
 
 const headersOf = ({ size, versionId }: ObjectInfo) => ({

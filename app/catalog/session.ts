@@ -8,6 +8,8 @@ import type { AttemptClaims } from './tokens.ts'
 
 export type Session = {
   view: View
+  /** When the branch of a user was opened. A later branch may have the same name. */
+  openedAt?: Date
   /** The session sees main as it is now, and is no token of an attempt or a reader. */
   isMain: boolean
   /** Null for a session that may not commit. */

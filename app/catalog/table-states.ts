@@ -42,6 +42,8 @@ export interface NewState {
   /** The stored metadata file; empty for a dropped table. */
   location: string
   change: UserChange
+  /** Keys of the files that the state names for the first time. */
+  files?: readonly string[]
   /** The commit happens only while main has this state of a table, or had it and keeps it. */
   keptState?: { table: TableName; file: string }
 }
@@ -154,8 +156,8 @@ export function makeTableStates({ sql, objects, files, lakeRoot, clock, newId }:
         throw badRequest(`set-location: the location of ${tableKey(table)} cannot change`)
       checkPaths(next)
       if (base !== null) checkNestedNames(base.metadata, next)
-      await checkNewSnapshots(objects, { base: base?.metadata ?? null, next })
-      return stored(table, base, next)
+      const named = await checkNewSnapshots({ sql, objects }, { base: base?.metadata ?? null, next })
+      return { ...(await stored(table, base, next)), files: named }
     },
   }
 }

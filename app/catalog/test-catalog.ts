@@ -54,7 +54,7 @@ import { makeMetadataFiles } from './metadata-files.ts'
 import { headOfMain, mergeBranches, openBranches } from './store/branches.ts'
 import { makeTokens, type Tokens } from './tokens.ts'
 import type { MergeToMain } from './user-writing.ts'
-import { makeVending } from './vending.ts'
+import { makeMayUse, makeVending } from './vending.ts'
 import type { ColumnsOfQuery } from './view-binding.ts'
 import { tableIn } from './views.ts'
 import { makeWorkFiles } from './work-files.ts'
@@ -173,6 +173,7 @@ export async function openTestCatalog(
     works: makeWorkFiles({ sql, objects, codeVisibility: codeVisibility ?? seesAll }),
     maySee: async ({ table, view }, access) =>
       (await tableIn(sql, view, table, await access.visible())) !== null,
+    mayUse: makeMayUse(sql),
     mayWrite: async ({ table }) => table.name === 'orders',
     clock: systemClock,
     newId,

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { DuckDBInstance } from '@duckdb/node-api'
 import { parseJson, stringifyJson } from '../../lake/iceberg/format/json.ts'
 import { dataLocation, keyIn } from '../../lake/iceberg/format/location.ts'
-import { metadataFrom, type TableMetadata } from '../../lake/iceberg/format/metadata.ts'
+import { parseMetadata, type TableMetadata } from '../../lake/iceberg/format/metadata.ts'
 import type { NestedField } from '../../lake/iceberg/format/types.ts'
 import { dataFilesOf } from '../../lake/iceberg/read/scan.ts'
 import { POSITION_FIELDS } from '../../lake/iceberg/read/table-sql.ts'
@@ -41,24 +41,25 @@ export async function openForeignEngine(catalog: TestCatalog) {
     return {
       status: answer.status,
       text,
-      body: text === '' ? {} : (parseJson(text) as { metadata?: object }),
+      body: text === '' ? {} : (parseJson(text) as { metadata?: object; 'metadata-location'?: string }),
     }
   }
   const tables = (warehouse: string) => `${warehouse}/namespaces/default%1Fgold/tables`
 
-  async function load(warehouse: string, kind: 'tables' | 'views', name: string): Promise<object | null> {
+  async function load(warehouse: string, kind: 'tables' | 'views', name: string) {
     const { status, text, body } = await call('GET', `${warehouse}/namespaces/default%1Fgold/${kind}/${name}`)
     if (status === 404) return null
     if (status !== 200 || body.metadata === undefined) throw new Error(`${warehouse} ${name}: ${text}`)
-    return body.metadata
+    return { metadata: body.metadata, location: body['metadata-location'] ?? '' }
   }
+  /** The stored metadata, which also names the directories that the table had under other names. */
   async function table(warehouse: string, name: string): Promise<TableMetadata | null> {
     const found = await load(warehouse, 'tables', name)
-    return found && metadataFrom(found)
+    return found && parseMetadata((await catalog.objects.text(keyIn(found.location)))?.text ?? '')
   }
   async function view(warehouse: string, name: string): Promise<ViewMetadata | null> {
     const found = await load(warehouse, 'views', name)
-    return found && viewMetadataFrom(found)
+    return found && viewMetadataFrom(found.metadata)
   }
 
   const newFile = () => join(directory, `${files++}.parquet`)

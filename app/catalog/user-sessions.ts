@@ -10,20 +10,21 @@ import { nameIn } from './warehouse.ts'
 
 /** Sessions of callers with the credentials of the API. */
 export function makeUserSessions({ sql }: { sql: Sql }): Sessions {
-  async function viewOf(warehouse: string): Promise<View> {
+  async function viewOf(warehouse: string): Promise<{ view: View; openedAt?: Date }> {
     const name = nameIn(warehouse)
-    if (name === null) return { commit: await headOfMain(sql), branch: null }
+    if (name === null) return { view: { commit: await headOfMain(sql), branch: null } }
     const isNumber = /^\d{1,15}$/.test(name)
     const branch = isNumber ? null : await openBranchNamed(sql, name)
-    if (branch !== null) return { commit: branch.base, branch: branch.name }
+    if (branch !== null)
+      return { view: { commit: branch.base, branch: branch.name }, openedAt: branch.createdAt }
     const { commit } = await keptCommit(sql, isNumber ? { commit: Number(name) } : { tag: name })
     if (commit === null) throw noSuchWarehouse(warehouse)
-    return { commit, branch: null }
+    return { view: { commit, branch: null } }
   }
 
   return {
     session: async (request, prefix) => ({
-      view: await viewOf(prefix),
+      ...(await viewOf(prefix)),
       isMain: nameIn(prefix) === null,
       own: null,
       visible: () => exchangeOf(request).access.visible(),

@@ -436,6 +436,8 @@ test('a snapshot that names files outside of its table is refused', async () => 
     return listOf({ location: await put(metadata, bytes), sizeBytes: bytes.byteLength })
   }
   const foreignList = foreign.objects.at(-1)?.location ?? ''
+  const stored = `${metadata.location}/data/stored.parquet`
+  await open.objects.put(keyIn(stored), new Uint8Array(3))
   const lists: [string, RegExp][] = [
     [foreignList, /not a file in the directory/],
     ['s3://other/_lake/default/gold/x-01234567/metadata/x.avro', /not a file in the directory/],
@@ -453,6 +455,10 @@ test('a snapshot that names files outside of its table is refused', async () => 
     [await manifestOf({ location: 's3://sluice/default/pipelines/x.parquet' }), /not a file/],
     [await manifestOf({ location: '/etc/passwd' }), /not a file/],
     [await manifestOf({ location: `${metadata.location}-x/data/x.parquet` }), /not a file/],
+    [await manifestOf({ location: `${metadata.location}/uploads/x/00001` }), /not a file/],
+    [await manifestOf({ location: `${metadata.location}/commits/x.parquet` }), /not a file/],
+    [await manifestOf({ location: `${metadata.location}/data/missing.parquet` }), /does not exist/],
+    [await manifestOf({ location: stored, sizeBytes: 4 }), /has 3 bytes, but its manifest says 4/],
     [await manifestOf({ location: `${metadata.location}/data/%252E%252e/x.parquet` }), /not a file/],
     [await manifestOf({ format: 'ORC' }), /only PARQUET is read/],
   ]
@@ -521,6 +527,7 @@ test('equality deletes inside a list and renamed fields of a struct are refused'
   const tables = `sluice.${branch}${NAMESPACE}`
   const { body } = await send(tables, { name, schema: columns })
   const metadata = metadataFrom(body.metadata)
+  await open.objects.put(keyIn(`${metadata.location}/data/x.parquet`), new Uint8Array(1))
   const snapshot = async (equalityIds: readonly number[], snapshotId: bigint) => {
     const spec = { 'spec-id': 0, fields: [] }
     const bytes = writeManifest(

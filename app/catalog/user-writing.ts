@@ -9,6 +9,7 @@ import { callerNameOf, exchangeOf } from '../http/exchange.ts'
 import { answerOnce, answerWithin, type IdempotencyKey, type Once } from '../http/idempotency.ts'
 import { idempotencyKeyOf } from '../http/idempotency-key.ts'
 import { badRequest, forbidden, notKept } from './errors.ts'
+import { nameFiles } from './named-files.ts'
 import type { Session, Sessions } from './session.ts'
 import { lockedHead } from './store/branches.ts'
 import { isKept, tableIn } from './store/tables.ts'
@@ -90,6 +91,8 @@ export function makeUserWriting({ sql, newId, sessions, resources, mergeToMain }
     if (outcome.kind === 'closed') throw new CommitFailed(`branch ${branch} is not open`)
     if (outcome.kind === 'changed')
       throw new CommitFailed(`table ${outcome.table} has changed: load it and commit again`)
+    // A merge to main names them, so that an engine can remove its files after failed tests.
+    if (!branch.startsWith(HIDDEN)) await nameFiles(tx, filesOf(states))
     return { location: states[0]?.location ?? '', head }
   }
 
@@ -116,7 +119,10 @@ export function makeUserWriting({ sql, newId, sessions, resources, mergeToMain }
       return perform(tx, { branch, author, message }, states)
     })
     try {
-      await merge(branch, message, request, (tx) => record(tx, { location, head: null }))
+      await merge(branch, message, request, async (tx) => {
+        await nameFiles(tx, filesOf(states))
+        await record(tx, { location, head: null })
+      })
     } catch (error) {
       throw refusalOf(error)
     } finally {
@@ -180,6 +186,8 @@ function answerOf<Answer>(done: Once<Answer> | null): Answer {
   if (done === null) throw new Error('a change was neither performed nor refused')
   return done.answer.body
 }
+
+const filesOf = (states: readonly NewState[]): string[] => states.flatMap(({ files }) => files ?? [])
 
 function messageOf([first, ...others]: readonly NewState[]): string {
   if (first === undefined) throw new Error('a commit changes no table')

@@ -1,13 +1,16 @@
 // Credentials for files: of one table, in the answer that describes the table, or of everything that a token reaches. Source: Iceberg REST catalog OpenAPI,
 // LoadTableResult and LoadCredentialsResponse.
+import type { Sql } from '../../drizzle/client.ts'
 import { keyIn } from '../../lake/iceberg/format/location.ts'
 import { formerDirectories, parseMetadata } from '../../lake/iceberg/format/metadata.ts'
 import type { TableName } from '../../lake/pipeline/names.ts'
 import { exchangeOf } from '../http/exchange.ts'
-import type { CredentialIssuer, S3Credentials } from '../s3/credentials.ts'
+import type { CredentialIssuer, S3Credentials, TableGrant } from '../s3/credentials.ts'
+import { branchEnded } from '../s3/errors.ts'
 import { isTableDirectory } from './lake-keys.ts'
 import type { LoadedTable } from './service.ts'
 import type { Session } from './session.ts'
+import { openBranchNamed } from './store/user-branches.ts'
 import type { Claims } from './tokens.ts'
 
 /** Directories of one table that credentials reach. */
@@ -76,6 +79,7 @@ export function makeVending({ credentials, lakeRoot, region, writesMain, shownUr
             : null,
         table,
         view: session.view,
+        ...(session.openedAt && { opened: session.openedAt.getTime() }),
         principal: { kind, userId, name, roles },
       })
       const config = configOf(request, issued)
@@ -89,6 +93,16 @@ export function makeVending({ credentials, lakeRoot, region, writesMain, shownUr
     },
   }
 }
+
+/** Credentials for a table of a branch end with the branch. Throws AccessDenied. */
+export const makeMayUse =
+  (sql: Sql) =>
+  async ({ view: { branch }, opened }: TableGrant): Promise<void> => {
+    if (branch === null) return
+    const openedAt = (await openBranchNamed(sql, branch))?.createdAt.getTime()
+    // A replica of an earlier version issues credentials without the time.
+    if (openedAt === undefined || (opened ?? openedAt) !== openedAt) throw branchEnded(branch)
+  }
 
 /** The key of the table's directory, with a slash at its end; null when it is the directory of another table. */
 function writableDirectory(table: TableName, { metadata }: LoadedTable): string | null {

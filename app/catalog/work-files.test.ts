@@ -52,7 +52,7 @@ async function clientOf(token: string) {
       const { Body } = await client.send(new GetObjectCommand({ Bucket, Key }))
       return (await Body?.transformToByteArray())?.byteLength ?? 0
     },
-    put: (Key: string) => client.send(new PutObjectCommand({ Bucket, Key, Body: 'x' })),
+    put: (Key: string, Body = 'x') => client.send(new PutObjectCommand({ Bucket, Key, Body })),
     list: (Prefix: string) => client.send(new ListObjectsV2Command({ Bucket, Prefix })),
   }
 }
@@ -90,7 +90,8 @@ test('credentials of an attempt add files to its own table only', async () => {
   const { put } = await clientOf(work.token)
   const directory = keyOf(location)
   expect((await put(`${directory}/data/part=1/a.parquet`)).ETag).toBeString()
-  await expect(put(`${directory}/data/part=1/a.parquet`)).rejects.toThrow('never change')
+  expect((await put(`${directory}/data/part=1/a.parquet`)).ETag).toBeString()
+  await expect(put(`${directory}/data/part=1/a.parquet`, 'y')).rejects.toThrow('never change')
   await expect(put(`${directory}/commits/x.metadata.json`)).rejects.toThrow('Access Denied')
   const items = await work.client.loadTable({ namespace: ['default', 'gold'], name: 'items' })
   await expect(put(`${keyOf(items.metadata.location)}/data/b.parquet`)).rejects.toThrow('Access Denied')

@@ -4,7 +4,7 @@ import { mergerOf } from '../branches/routes.ts'
 import { makeCatalog } from '../catalog/catalog.ts'
 import type { MetadataFiles } from '../catalog/metadata-files.ts'
 import type { Tokens } from '../catalog/tokens.ts'
-import { makeVending } from '../catalog/vending.ts'
+import { makeMayUse, makeVending } from '../catalog/vending.ts'
 import type { ColumnsOfQuery } from '../catalog/view-binding.ts'
 import { tableIn } from '../catalog/views.ts'
 import { makeWorkFiles } from '../catalog/work-files.ts'
@@ -48,6 +48,7 @@ export function makeLakeAccess(
     works: makeWorkFiles({ sql, objects, codeVisibility: codeVisibility ?? seesAll }),
     maySee: async ({ table, view }, access) =>
       (await tableIn(sql, view, table, await access.visible())) !== null,
+    mayUse: makeMayUse(sql),
     mayWrite: async ({ table }, access) => {
       const resource = await ownership?.resources.table(table)
       return !!resource && access.may(resource, 'write')

@@ -2,6 +2,7 @@
 import type { Dirent } from 'node:fs'
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
+import { keyOfLocalName } from '../../lake/local-names.ts'
 import { limits } from '../core/limits.ts'
 import { namesIn, orNull } from './disk-files.ts'
 import { directoryOf, parseEntry, type Version, versionIdOf } from './disk-names.ts'
@@ -127,9 +128,10 @@ async function versionedIn(directory: string, base: string): Promise<Found[]> {
 async function plainIn(directory: string, base: string): Promise<Found[]> {
   return (await entriesIn(directory)).map((entry) => {
     const path = join(directory, entry.name)
+    const name = keyOfLocalName(entry.name)
     return entry.isDirectory()
-      ? { kind: 'folder', key: `${base}${entry.name}/`, path }
-      : { kind: 'plain', key: base + entry.name, path }
+      ? { kind: 'folder', key: `${base}${name}/`, path }
+      : { kind: 'plain', key: base + name, path }
   })
 }
 

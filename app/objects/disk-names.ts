@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
+import { localNameOf } from '../../lake/local-names.ts'
 import { isLakeKey } from './key.ts'
 
 // How keys and versions become names on disk. '~' is reserved, so keys escape it. Names within a directory:
@@ -9,7 +10,7 @@ import { isLakeKey } from './key.ts'
 // - part~                    a folder that holds the rest of a name too long for the file system
 // - ~lock.., ~tmp            files of the store itself
 //
-// Lake files have no such names, because other processes find them under exactly their key.
+// Lake files have no such names, because other processes find them by their keys (lake/local-names.ts).
 
 /** File systems allow 255 bytes; a version and a size need up to 34 of them. */
 const NAME_LIMIT_BYTES = 200
@@ -34,7 +35,7 @@ export type Entry =
 
 /** The directory of a key's versions, and the beginning of their names. */
 export function diskLocationOf(root: string, key: string): DiskLocation {
-  const path = isLakeKey(key) ? key.split('/') : key.split('/').flatMap(partsOf)
+  const path = isLakeKey(key) ? localNameOf(key).split('/') : key.split('/').flatMap(partsOf)
   const name = path.pop()
   assert(name !== undefined, 'a key has at least one segment')
   return { directory: join(root, ...path), name }

@@ -36,6 +36,8 @@ export interface TableGrant {
   /** The table that the credentials were granted for, as its caller saw it. */
   table: TableName
   view: { commit: number; branch: string | null }
+  /** When the branch was opened, in milliseconds since 1970. The credentials end with this branch, not with its name. */
+  opened?: number
   /** The caller who received the credentials. */
   principal: Pick<Identity, 'kind' | 'userId' | 'name' | 'roles'>
   /** Milliseconds since 1970. */

@@ -60,6 +60,15 @@ export class S3Error extends AppError {
 
 export const accessDenied = (message = 'Access Denied') => new S3Error('AccessDenied', message)
 
+export const taken = () =>
+  new S3Error(
+    'PreconditionFailed',
+    'The key is or was in use, and files of the lake never change: use a new name.',
+  )
+
+export const branchEnded = (branch: string) =>
+  accessDenied(`Access Denied: branch ${branch} was merged or deleted, and these credentials ended with it`)
+
 /** Parts of a request that a refusal names. */
 export interface RefusedRequest {
   path: string

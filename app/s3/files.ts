@@ -16,7 +16,7 @@ import type { S3Caller } from './authenticate.ts'
 import type { TableGrant } from './credentials.ts'
 import { accessDenied, S3Error } from './errors.ts'
 
-/** Parts of incomplete uploads are in `<directory of the table>/uploads/`. Nobody reads or lists them. */
+/** An earlier version stored parts of uploads in `<directory of the table>/uploads/`. Nobody reads or lists them. */
 const PART = /^_lake\/[^/]+\/[^/]+\/[^/]+\/uploads\//
 export const isUploadPart = (key: string) => PART.test(key)
 
@@ -24,6 +24,8 @@ export interface FileDeps {
   objects: ObjectStore
   /** Whether the caller may still see the table of a grant. Asked for callers with restricted visibility only. */
   maySee(grant: TableGrant, access: Access): Promise<boolean>
+  /** Throws when the branch of the credentials has ended. */
+  mayUse(grant: TableGrant): Promise<void>
   /** The files of engines that work with a token. */
   works: WorkFiles<StoredObject>
 }
@@ -38,7 +40,7 @@ export type ListFiles = (prefix: string, page: { limit: number; after?: string }
 
 export type LakeFiles = ReturnType<typeof makeLakeFiles>
 
-export function makeLakeFiles({ objects, maySee, works }: FileDeps) {
+export function makeLakeFiles({ objects, maySee, mayUse, works }: FileDeps) {
   /** Throws AccessDenied without telling whether the object exists. */
   async function objectOf({ grant }: S3Caller, access: Access, key: string): Promise<WorkObject> {
     if (isUploadPart(key)) throw accessDenied()
@@ -54,8 +56,9 @@ export function makeLakeFiles({ objects, maySee, works }: FileDeps) {
     return { key }
   }
 
-  /** Rights may have ended since the credentials were issued. */
+  /** The branch and the rights may have ended since the credentials were issued. */
   async function checkVisible(grant: TableGrant, access: Access): Promise<void> {
+    await mayUse(grant)
     if (!access.isAdmin && !(await maySee(grant, access))) throw accessDenied()
   }
 

@@ -15,7 +15,7 @@ import { payloadOf } from './payload.ts'
 import { rangeOf } from './range.ts'
 import type { S3Service } from './service.ts'
 import { pairsOf } from './signature.ts'
-import { uploadParts } from './upload-parts.ts'
+import { keysToDelete, uploadParts } from './upload-parts.ts'
 import { document, element, type Markup, xmlResponse } from './xml.ts'
 
 export type S3Parts = Pick<S3Service, 'files' | 'writes' | 'bucket' | 'log'>
@@ -46,9 +46,9 @@ export const s3Routes = (parts: S3Parts) =>
       return call.key === '' ? await bucketResponse(call, parts) : await objectResponse(call, parts)
     })
     .put('/:bucket/*', ({ request }) => putResponse(callIn(request, parts), parts), { parse: 'none' })
-    .post('/:bucket', ({ request }) => refuseDelete(callIn(request, parts)), { parse: 'none' })
+    .post('/:bucket', ({ request }) => bucketPost(callIn(request, parts), parts), { parse: 'none' })
     .post('/:bucket/*', ({ request }) => uploadResponse(callIn(request, parts), parts), { parse: 'none' })
-    .delete('/:bucket/*', ({ request }) => abortResponse(callIn(request, parts), parts), { parse: 'none' })
+    .delete('/:bucket/*', ({ request }) => deleteResponse(callIn(request, parts), parts), { parse: 'none' })
 
 interface Call {
   request: Request
@@ -178,7 +178,7 @@ async function putResponse({ request, caller, access, key, parameters }: Call, {
 /** Begins or completes an upload in parts. */
 async function uploadResponse(call: Call, { writes, bucket }: S3Parts) {
   const { request, caller, access, key, parameters } = call
-  if (key === '') refuseDelete(call)
+  if (key === '') return bucketPost(call, { writes })
   const uploadId = parameters.get('uploadId')
   checkParameters(parameters, [uploadId === undefined ? 'uploads' : 'uploadId'])
   if (uploadId === undefined && !parameters.has('uploads'))
@@ -196,19 +196,50 @@ async function uploadResponse(call: Call, { writes, bucket }: S3Parts) {
   return answer(request, document('CompleteMultipartUploadResult', shown))
 }
 
-async function abortResponse({ request, caller, access, key, parameters }: Call, { writes }: S3Parts) {
+/** Removes a file that no commit names, or ends an upload. */
+async function deleteResponse({ request, caller, access, key, parameters }: Call, { writes }: S3Parts) {
   const uploadId = parameters.get('uploadId')
-  if (uploadId === undefined) throw accessDenied(NO_DELETE)
   checkParameters(parameters, ['uploadId'])
-  await writes.abort(caller, access, key, uploadId)
+  if (uploadId === undefined) await writes.remove(caller, access, key)
+  else await writes.abort(caller, access, key, uploadId)
   return new Response(null, { status: 204, headers: idOf(request) })
 }
 
-const NO_DELETE = 'Access Denied: files of the lake are removed by its own retention only'
+/** DeleteObjects: each key has its own outcome. */
+async function bucketPost(
+  { request, caller, access, parameters }: Call,
+  { writes }: Pick<S3Parts, 'writes'>,
+) {
+  if (!parameters.has('delete')) throw new S3Error('NotImplemented', 'Forms are not implemented')
+  checkParameters(parameters, ['delete'])
+  const { keys, isQuiet } = await keysToDelete(
+    payloadOf({ body: request.body, headers: request.headers, caller }),
+  )
+  const outcomes: Markup[] = []
+  for (const key of keys) {
+    const refusal = await refusalOf(() => writes.remove(caller, access, key))
+    if (refusal !== null)
+      outcomes.push(
+        element('Error', [
+          element('Key', key),
+          element('Code', refusal.s3Code),
+          element('Message', refusal.message),
+        ]),
+      )
+    else if (!isQuiet) outcomes.push(element('Deleted', [element('Key', key)]))
+  }
+  return answer(request, document('DeleteResult', outcomes))
+}
 
-function refuseDelete({ parameters }: Call): never {
-  if (parameters.has('delete')) throw accessDenied(NO_DELETE)
-  throw new S3Error('NotImplemented', 'Forms are not implemented')
+/** The refusal of one key; null: it was performed. */
+async function refusalOf(work: () => Promise<void>): Promise<S3Error | null> {
+  try {
+    await work()
+    return null
+  } catch (error) {
+    if (error instanceof S3Error) return error
+    throw error
+  }
 }
 
 const idOf = (request: Request) => ({ 'x-amz-request-id': exchangeOf(request).requestId })

@@ -270,13 +270,14 @@ async function writer(name = 'orders', principal = ANYONE) {
 const ANYONE = { kind: 'anonymous' as const, userId: '', name: '', roles: [] }
 const LARGE = 'sluice'.repeat(1_048_576)
 
-test('a new file is written once', async () => {
+test('a new file is written once, and the same bytes again change nothing', async () => {
   const { client, prefix, read } = await writer()
   const Key = `${prefix}/data/day=2026-01-01/new.parquet`
   const put = (Body: string, key = Key) => client.send(new PutObjectCommand({ Bucket, Key: key, Body }))
   const { ETag } = await put('first')
   expect((await client.send(new HeadObjectCommand({ Bucket, Key }))).ETag).toBe(ETag)
-  expect(await refusal(put('second'))).toBe('412 PreconditionFailed')
+  for (const other of ['second', 'fIrst']) expect(await refusal(put(other))).toBe('412 PreconditionFailed')
+  expect((await put('first')).ETag).toBe(ETag)
   expect(await read(Key)).toBe('first')
   const both = await Promise.allSettled([put(LARGE, `${Key}.2`), put('other', `${Key}.2`)])
   expect(both.map(({ status }) => status).sort()).toEqual(['fulfilled', 'rejected'])
@@ -294,6 +295,11 @@ test('keys with percent signs, spaces and other letters are never decoded twice'
     'p=a%20b',
     'p=größe😀',
     "p=(x)&=;,:@$!'",
+    'p=a~b',
+    'p=~',
+    'p=*[a]{b}',
+    'p=%7E',
+    'p="<>|^`',
   ]
   const keyOf = (name: string) => `${prefix}/data/odd/${name}/x.parquet`
   for (const name of names) await client.send(new PutObjectCommand({ Bucket, Key: keyOf(name), Body: name }))
@@ -334,11 +340,12 @@ test('a file is written only in the directories of its table', async () => {
     `${foreign}/data/new.parquet`,
     `${prefix}/new.parquet`,
     `${prefix}/uploads/x/1`,
-    `${prefix}/data/`,
+    `${prefix}/`,
+    `${foreign}/data/`,
     `${prefix}/data/%2e%2e/new`,
     `${prefix}/data/p=%2F..%2F/new`,
-    `${prefix}/data/p=*/new`,
-    `${prefix}/data/~tmp`,
+    `${prefix}/data/p=a\\b/new`,
+    `${prefix}/data/p=a#b/new`,
     `${prefix}x/data/new`,
     'default/pipelines/gold/orders/pipeline.sql',
   ])
@@ -348,16 +355,31 @@ test('a file is written only in the directories of its table', async () => {
     ])
 })
 
+test('an empty folder is accepted and stored nowhere', async () => {
+  const { client, prefix } = await writer()
+  const put = (Body: string) =>
+    client.send(new PutObjectCommand({ Bucket, Key: `${prefix}/data/p=1/`, Body }))
+  expect((await put('')).ETag).toBeString()
+  expect(await refusal(put('x'))).toBe('403 AccessDenied')
+  const { objects } = await catalog.objects.list(`${prefix}/data/p=1`, { limit: 2 })
+  expect(objects).toEqual([])
+})
+
 test('a large file is written in parts that nobody sees before the end', async () => {
   const { client, prefix, read } = await writer()
   const Key = `${prefix}/data/large.parquet`
   const { UploadId } = await client.send(new CreateMultipartUploadCommand({ Bucket, Key }))
   const upload = { Bucket, Key, UploadId }
   const sent = []
-  for (const [at, Body] of [LARGE, 'replaced', 'end'].entries()) {
-    const PartNumber = at === 0 ? 1 : 7
+  // A part with the same number and size has another tag, so the named bytes are stored, whatever is sent later.
+  for (const [PartNumber, Body] of [
+    [1, LARGE],
+    [7, 'old'],
+    [7, 'end'],
+    [7, 'bad'],
+  ] as const) {
     const { ETag } = await client.send(new UploadPartCommand({ ...upload, PartNumber, Body }))
-    if (at !== 1) sent.push({ PartNumber, ETag })
+    if (Body === LARGE || Body === 'end') sent.push({ PartNumber, ETag })
   }
   expect(await refusal(client.send(new HeadObjectCommand({ Bucket, Key })))).toStartWith('404')
   const listed = await client.send(new ListObjectsV2Command({ Bucket, Prefix: `${prefix}/` }))
@@ -379,7 +401,7 @@ test('a large file is written in parts that nobody sees before the end', async (
   expect((await client.send(new HeadObjectCommand({ Bucket, Key }))).ETag).toBe(ETag)
   expect(await read(Key)).toBe(`${LARGE}end`)
   expect(await refusal(complete(sent))).toBe('404 NoSuchUpload')
-  expect((await catalog.objects.list(`${prefix}/uploads/`, { limit: 1 })).objects).toEqual([])
+  expect((await catalog.objects.list('_uploads/', { limit: 1 })).objects).toEqual([])
   expect(await refusal(client.send(new CreateMultipartUploadCommand({ Bucket, Key })))).toBe(
     '412 PreconditionFailed',
   )
@@ -394,26 +416,85 @@ test('an aborted upload leaves nothing, and its parts are refused', async () => 
   await part()
   await client.send(new AbortMultipartUploadCommand({ Bucket, Key, UploadId }))
   expect(await refusal(part())).toBe('404 NoSuchUpload')
-  expect((await catalog.objects.list(`${prefix}/uploads/`, { limit: 1 })).objects).toEqual([])
+  expect((await catalog.objects.list('_uploads/', { limit: 1 })).objects).toEqual([])
 })
 
-test('nothing is deleted or copied, and no other operation exists', async () => {
+test('a file that no commit names is removed, and its name is never used again', async () => {
+  const { client, prefix } = await writer()
+  const put = (Key: string, Body = 'x') => client.send(new PutObjectCommand({ Bucket, Key, Body }))
+  const remove = (Key: string) => client.send(new DeleteObjectCommand({ Bucket, Key }))
+  const key = (name: string) => `${prefix}/data/p=~a & b/${name}.parquet`
+  for (const name of ['one', 'two', 'three']) await put(key(name))
+  for (const each of [remove(key('one')), remove(key('one')), remove(key('absent'))])
+    expect((await each).$metadata.httpStatusCode).toBe(204)
+  expect(await refusal(client.send(new HeadObjectCommand({ Bucket, Key: key('one') })))).toStartWith('404')
+  for (const body of ['x', 'other'])
+    expect(await refusal(put(key('one'), body))).toBe('412 PreconditionFailed')
+  const committed = (await firstFile('orders')).Key
+  const { prefix: foreign } = await vended('items')
+  const Objects = [key('two'), committed, `${foreign}/data/x.parquet`].map((Key) => ({ Key }))
+  const { Deleted, Errors } = await client.send(new DeleteObjectsCommand({ Bucket, Delete: { Objects } }))
+  expect(Deleted).toEqual([{ Key: key('two') }])
+  expect(Errors?.map(({ Key, Code }) => [Key, Code])).toEqual([
+    [committed, 'AccessDenied'],
+    [`${foreign}/data/x.parquet`, 'AccessDenied'],
+  ])
+  const quiet = await client.send(
+    new DeleteObjectsCommand({ Bucket, Delete: { Objects: [{ Key: key('three') }], Quiet: true } }),
+  )
+  expect([quiet.Deleted, quiet.Errors]).toEqual([undefined, undefined])
+  expect(await catalog.objects.head(committed)).not.toBeNull()
+  for (const name of ['one', 'two', 'three']) expect(await catalog.objects.head(key(name))).toBeNull()
+})
+
+test('a file of another branch is not removed', async () => {
+  const { prefix } = await writer()
+  const clientOn = async (branch: string | null) => {
+    const grant = {
+      prefixes: [`${prefix}/`],
+      write: `${prefix}/`,
+      table: { namespace: 'default', layer: 'gold', name: 'orders' } as const,
+      view: { commit: (await catalog.reader()).commit, branch },
+      principal: ANYONE,
+    }
+    return clientWith(catalog.credentials.issue(grant))
+  }
+  await catalog.sql`insert into lake_ref (name, kind, base) values ('removing', 'user', 1)`
+  const [main, branch] = [await clientOn(null), await clientOn('removing')]
+  const Key = `${prefix}/data/of-branch.parquet`
+  await branch.send(new PutObjectCommand({ Bucket, Key, Body: 'x' }))
+  expect(await refusal(main.send(new DeleteObjectCommand({ Bucket, Key })))).toBe('403 AccessDenied')
+  expect((await branch.send(new DeleteObjectCommand({ Bucket, Key }))).$metadata.httpStatusCode).toBe(204)
+  // Credentials end with the branch, also for a later branch of the same name.
+  const list = () => branch.send(new ListObjectsV2Command({ Bucket, Prefix: `${prefix}/` }))
+  await list()
+  await catalog.sql`update lake_ref set state = 'merged', closed_at = now() where name = 'removing'`
+  expect(await refusal(list())).toBe('403 AccessDenied')
+  expect(await refusal(branch.send(new PutObjectCommand({ Bucket, Key: `${Key}.2`, Body: 'x' })))).toBe(
+    '403 AccessDenied',
+  )
+})
+
+test('nothing is copied, and no other operation exists', async () => {
   const { client, prefix } = await writer()
   const { Key } = await firstFile('orders')
   const calls = [
-    [client.send(new DeleteObjectCommand({ Bucket, Key })), '403 AccessDenied'],
-    [client.send(new DeleteObjectsCommand({ Bucket, Delete: { Objects: [{ Key }] } })), '403 AccessDenied'],
+    [() => client.send(new DeleteObjectCommand({ Bucket, Key })), '403 AccessDenied'],
     [
-      client.send(
-        new CopyObjectCommand({ Bucket, Key: `${prefix}/data/copy`, CopySource: `${Bucket}/${Key}` }),
-      ),
+      () =>
+        client.send(
+          new CopyObjectCommand({ Bucket, Key: `${prefix}/data/copy`, CopySource: `${Bucket}/${Key}` }),
+        ),
       '501 NotImplemented',
     ],
-    [client.send(new PutObjectAclCommand({ Bucket, Key, ACL: 'public-read' })), '501 NotImplemented'],
-    [client.send(new GetObjectCommand({ Bucket, Key, VersionId: '1' })), '501 NotImplemented'],
-    [client.send(new ListObjectVersionsCommand({ Bucket, Prefix: `${prefix}/` })), '501 NotImplemented'],
+    [() => client.send(new PutObjectAclCommand({ Bucket, Key, ACL: 'public-read' })), '501 NotImplemented'],
+    [() => client.send(new GetObjectCommand({ Bucket, Key, VersionId: '1' })), '501 NotImplemented'],
+    [
+      () => client.send(new ListObjectVersionsCommand({ Bucket, Prefix: `${prefix}/` })),
+      '501 NotImplemented',
+    ],
   ] as const
-  for (const [call, expected] of calls) expect(await refusal(call)).toBe(expected)
+  for (const [call, expected] of calls) expect(await refusal(call())).toBe(expected)
   expect(await catalog.objects.head(Key)).not.toBeNull()
 })
 

@@ -21,6 +21,7 @@ export interface S3Deps {
   credentials: CredentialIssuer
   works: FileDeps['works']
   maySee: FileDeps['maySee']
+  mayUse: FileDeps['mayUse']
   mayWrite: WriteDeps['mayWrite']
   clock: Clock
   newId: NewId

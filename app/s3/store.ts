@@ -1,20 +1,73 @@
-import type { Sql } from '../../drizzle/client.ts'
-import { computed, only, select } from '../../drizzle/rows.ts'
+// Files that engines of users stored and that no commit names yet, and the locks for new keys.
+import { alias } from 'drizzle-orm/pg-core'
+import type { Sql, SqlTx } from '../../drizzle/client.ts'
+import { computed, insertRows, only, pick, type RowOf, select } from '../../drizzle/rows.ts'
+import { lakeUploads } from '../../drizzle/schema/index.ts'
 
 /** Class of the advisory locks for new keys. Two keys with the same hash only refuse each other needlessly. */
 const NEW_KEYS = 1_395_863_924
 
 /**
- * Runs `work` while no other replica works on the same key. False: another one does. The lock ends with its transaction, also
+ * Runs `work` while no other replica works on the same key. Null: another one does. The lock ends with its transaction, also
  * when the process dies.
  */
-export const alone = (sql: Sql, key: string, work: () => Promise<void>): Promise<boolean> =>
-  sql.begin(async (tx) => {
+export async function alone<T>(
+  sql: Sql,
+  key: string,
+  work: (tx: SqlTx) => Promise<T>,
+): Promise<{ done: T } | null> {
+  return sql.begin(async (tx) => {
     const { taken } = only(
       await select(tx, {
         taken: computed<boolean>(`pg_try_advisory_xact_lock(${NEW_KEYS}, hashtext(wanted.key))`),
       })`from (select ${key}::text as key) wanted`,
     )
-    if (taken) await work()
-    return taken
+    return taken ? { done: await work(tx) } : null
   })
+}
+
+const upload = alias(lakeUploads, 'upload')
+const UPLOAD = pick(upload, 'key', 'branch', 'size', 'checksum', 'removedAt')
+/** A stored file that no commit names, or the trace of a removed one. */
+export type Upload = RowOf<typeof UPLOAD>
+
+export async function uploadOf(sql: Sql | SqlTx, key: string): Promise<Upload | null> {
+  const [found] = await uploadsOf(sql, [key])
+  return found ?? null
+}
+
+export const uploadsOf = (sql: Sql | SqlTx, keys: readonly string[]) =>
+  select(sql, UPLOAD)`from lake_upload upload where upload.key = any(${keys as string[]})`
+
+export async function recordUpload(tx: SqlTx, row: Omit<Upload, 'removedAt'>): Promise<void> {
+  await insertRows(tx, lakeUploads, ['key', 'branch', 'size', 'checksum'], [row])
+}
+
+/** Marks an upload of this branch as removed. False: a commit names the file, or another branch stored it. */
+export async function markRemoved(sql: Sql, key: string, branch: string | null): Promise<boolean> {
+  const { count } = await sql`
+    update lake_upload set removed_at = coalesce(removed_at, clock_timestamp())
+    where key = ${key} and branch is not distinct from ${branch}`
+  return count === 1
+}
+
+/**
+ * Forgets the uploads that a commit names, so that nobody removes them. Returns a removed file, which the commit must not name.
+ */
+export async function forgetNamed(tx: SqlTx, keys: readonly string[]): Promise<string | null> {
+  if (keys.length === 0) return null
+  const named = keys as string[]
+  await tx`
+    delete from lake_upload where removed_at is null and key = any(array(
+      select key from lake_upload where key = any(${named}) order by key for update))`
+  const [removed] = await uploadsOf(tx, named)
+  return removed?.key ?? null
+}
+
+/** Forgets uploads from before a time. Their files are unreferenced files like others. Returns whether more remain. */
+export async function forgetOld(tx: SqlTx, before: Date, limit: number): Promise<boolean> {
+  const { count } = await tx`
+    delete from lake_upload where key = any(array(
+      select key from lake_upload where created_at < ${before} order by created_at limit ${limit}))`
+  return count === limit
+}

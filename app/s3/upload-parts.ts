@@ -1,6 +1,6 @@
-// The body of CompleteMultipartUpload: the parts in their order.
+// The bodies of CompleteMultipartUpload, which names parts in their order, and of DeleteObjects, which names keys.
 import { S3Error } from './errors.ts'
-import type { NamedPart } from './writes.ts'
+import type { NamedPart } from './multipart.ts'
 
 /** 10,000 parts with their checksums take less than this. */
 const BODY_BYTES_MAX = 4 * 1_048_576
@@ -21,6 +21,40 @@ export async function uploadParts(body: AsyncIterable<Uint8Array>, required: boo
     return { number: Number(number), etag }
   })
 }
+
+/** The limit of S3. */
+const KEYS_MAX = 1_000
+const OBJECT_END = /<\/(?:\w+:)?Object>/
+const KEY = /<(?:\w+:)?Key>([^<]{1,4096})<\//
+const QUIET = /<(?:\w+:)?Quiet>\s*true\s*<\//
+
+/** Reads the keys that DeleteObjects removes. A quiet request wants only the refusals. */
+export async function keysToDelete(
+  body: AsyncIterable<Uint8Array>,
+): Promise<{ keys: string[]; isQuiet: boolean }> {
+  const text = await textOf(body)
+  const pieces = text.split(OBJECT_END).slice(0, -1)
+  if (pieces.length === 0 || pieces.length > KEYS_MAX) throw badXml()
+  const keys = pieces.map((piece) => {
+    const key = KEY.exec(piece)?.[1]
+    if (key === undefined) throw badXml()
+    return plain(key)
+  })
+  return { keys, isQuiet: QUIET.test(text) }
+}
+
+const ENTITIES: Readonly<Record<string, string>> = { amp: '&', lt: '<', gt: '>', quot: '"', apos: "'" }
+
+/** Text of XML without its escapes. Other entities need a document type, which no client sends. */
+const plain = (text: string): string =>
+  text.replaceAll(/&(?:#x([0-9a-f]{1,6})|#(\d{1,7})|(\w{1,4}));/gi, (_, hex, decimal, name) => {
+    const code = hex === undefined ? Number(decimal) : Number.parseInt(hex, 16)
+    const character = name === undefined ? characterOf(code) : ENTITIES[name]
+    if (character === undefined) throw badXml()
+    return character
+  })
+
+const characterOf = (code: number) => (code <= 0x10ffff ? String.fromCodePoint(code) : undefined)
 
 async function textOf(body: AsyncIterable<Uint8Array>): Promise<string> {
   const chunks: Uint8Array[] = []

@@ -12,7 +12,9 @@ import { makeLakeWrites } from './writes.ts'
 
 const catalog = duringTests(() => openTestCatalog())
 const KEY = '_lake/default/gold/orders-01234567/data'
-const CALLER = { grant: { write: '_lake/default/gold/orders-01234567/' } } as never
+const CALLER = {
+  grant: { write: '_lake/default/gold/orders-01234567/', view: { commit: 1, branch: null } },
+} as never
 const ADMIN = { isAdmin: true } as never
 
 /** A replica that waits before it makes its object visible, until `isReady` resolves. */
@@ -32,7 +34,7 @@ const replica = (isReady: () => Promise<void>) => {
   }
   const { sql } = catalog
   const works = makeWorkFiles({ sql, objects, codeVisibility: seesAll })
-  return makeLakeWrites({ sql, objects, newId, works, mayWrite: async () => true })
+  return makeLakeWrites({ sql, objects, newId, works, mayUse: async () => {}, mayWrite: async () => true })
 }
 const codeOf = (error: { s3Code?: string }) => error.s3Code ?? String(error)
 

@@ -52,11 +52,11 @@ export function makeTableFiles({ files, reader }: LakeFiles) {
     const metadata = await metadataAt(location)
     const snapshot = currentSnapshot(metadata)
     if (snapshot === undefined) return { files: [], total: 0 }
-    const { data, deletesOf } = await liveManifestsOf(metadata, snapshot['snapshot-id'], reader)
-    const { manifests, filesBefore } = manifestsOfPage(data, { offset, limit })
-    const read = await tableFilesOf({ data: manifests, deletesOf }, reader)
+    const live = await liveManifestsOf(metadata, snapshot['snapshot-id'], reader)
+    const { manifests, filesBefore } = manifestsOfPage(live.data, { offset, limit })
+    const read = await tableFilesOf({ ...live, data: manifests }, reader)
     const first = offset - filesBefore
-    return { files: read.slice(first, first + limit).map(dataFileOf(metadata)), total: filesOf(data) }
+    return { files: read.slice(first, first + limit).map(dataFileOf(metadata)), total: filesOf(live.data) }
   }
 
   async function statistics(location: string): Promise<TableStatistics> {

@@ -167,3 +167,22 @@ export const lakeRenames = pgTable(
     }),
   ],
 )
+
+/**
+ * Files that engines of users stored and that no commit names yet. A commit deletes the rows of its files. A removed file keeps
+ * its row for a time, so that its name is never used again.
+ */
+export const lakeUploads = pgTable(
+  'lake_upload',
+  (pg) => ({
+    key: pg.text('key').primaryKey(),
+    /** The branch of the credentials; null: main. */
+    branch: pg.text('branch'),
+    size: pg.bigint('size', { mode: 'number' }).notNull(),
+    /** SHA-256 of the bytes, in hexadecimal digits. */
+    checksum: pg.text('checksum').notNull(),
+    removedAt: instant('removed_at'),
+    createdAt: createdAt(),
+  }),
+  (t) => [index('lake_upload_created').on(t.createdAt)],
+)

@@ -14,6 +14,7 @@ import { copyFile, readFile, rename, rm } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
 import { promisify } from 'node:util'
 import { LRUCache } from 'lru-cache'
+import { localNameOf } from '../../lake/local-names.ts'
 import { traceHeaders } from '../../proto/trace.ts'
 import { accepted, patiently, transferTimeoutMs } from '../rpc/http.ts'
 import { type Lease, type ObjectCache, READ_ONLY } from './object-cache.ts'
@@ -46,7 +47,7 @@ export interface NewFile {
  */
 export function sharedLake(directory: string, sync: Sync = promisify(fsync)): LakeFiles {
   const root = resolve(directory)
-  const pathOf = (key: string) => join(root, key)
+  const pathOf = (key: string) => join(root, localNameOf(key))
   /** Directories that this process has made durable in their parents. */
   const syncedDirectories = new LRUCache<string, true>({ max: SYNCED_DIRECTORIES_MAX })
 
@@ -92,7 +93,7 @@ export function sharedLake(directory: string, sync: Sync = promisify(fsync)): La
       } catch (error) {
         // The target is on another disk, or on a disk without hard links.
         if (!(error instanceof Error && 'code' in error && NO_LINK.has(String(error.code)))) throw error
-        const temporary = join(dirname(target), `~${randomUUID()}`)
+        const temporary = join(dirname(target), `.${randomUUID()}.tmp`)
         try {
           await copyFile(path, temporary)
           await rename(temporary, target)

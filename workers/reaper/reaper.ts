@@ -31,6 +31,7 @@ import {
   type Reaping,
 } from '../../app/retention/reaping.ts'
 import { failExpiredReviews, failStuckRuns, type RunCompleted } from '../../app/runs/service.ts'
+import { removeAbandonedUploads } from '../../app/s3/uploads.ts'
 import type { Fenced, Sql, SqlTx } from '../../drizzle/client.ts'
 import { cutoffsAt, isTickDue } from '../../machines/retention.ts'
 import { type MaintenanceOptions, maintainTables } from './maintenance.ts'
@@ -99,6 +100,7 @@ const DUTIES: Readonly<Record<string, Duty>> = {
   'lake snapshots': (reaping, { newId }) => expireSnapshots(reaping, newId),
   'lake branches': expireLakeHistory,
   'lake files': removeUnreferencedFiles,
+  'lake uploads': removeAbandonedUploads,
 }
 
 /** Null: no tick is due, or no longer. Rejects if another replica leads or the tick must end early. */

@@ -53,7 +53,7 @@ export async function shownBranch(sql: Sql | SqlTx, name: string): Promise<Shown
   return row ?? null
 }
 
-const OPEN = { ...pick(ref, 'name', 'head'), base: present(ref.base) }
+const OPEN = { ...pick(ref, 'name', 'head', 'createdAt'), base: present(ref.base) }
 /** An open branch of a user. */
 export type OpenBranch = RowOf<typeof OPEN>
 

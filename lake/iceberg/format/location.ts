@@ -6,6 +6,9 @@ import type { TableName } from '../../pipeline/names.ts'
 /** All lake data has this prefix, which is not a valid namespace name. */
 export const LAKE_PREFIX = '_lake/'
 
+/** Parts of incomplete uploads have this prefix. It is outside of the lake, so no location names a part. */
+export const UPLOADS_PREFIX = '_uploads/'
+
 /** The location is not below the root of the store, or the key would leave the root. */
 export class BadLocation extends Error {
   override readonly name = 'BadLocation'

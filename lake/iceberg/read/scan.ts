@@ -11,6 +11,7 @@ import {
   readManifestList,
 } from '../format/manifest.ts'
 import { snapshotById, type TableMetadata, UnsupportedTable } from '../format/metadata.ts'
+import { type IsOwn, ownFiles } from '../format/own-files.ts'
 import type { Snapshot } from '../format/wire.ts'
 import { type DeletesOf, deletesIndex, type RowDeletes, type SpecEntry } from './deletes.ts'
 import type { Lineage } from './lineage.ts'
@@ -89,7 +90,7 @@ export interface LiveFile extends DataFile {
 
 /**
  * The data files of a snapshot, in the order in which they were added.
- * @throws UnsupportedTable for formats other than Parquet and for deletes that cannot be applied
+ * @throws UnsupportedTable for formats other than Parquet, for deletes that cannot be applied, and for files of other tables
  */
 export async function dataFilesOf(
   metadata: TableMetadata,
@@ -104,9 +105,10 @@ export async function dataFilesOf(
 export interface LiveManifests {
   readonly data: readonly ManifestFile[]
   readonly deletesOf: DeletesOf
+  readonly isOwn: IsOwn
 }
 
-/** @throws UnsupportedTable for deletes that cannot be applied */
+/** @throws UnsupportedTable for deletes that cannot be applied, and for files of other tables */
 export async function liveManifestsOf(
   metadata: TableMetadata,
   snapshotId: bigint,
@@ -114,12 +116,24 @@ export async function liveManifestsOf(
 ): Promise<LiveManifests> {
   const snapshot = snapshotById(metadata, snapshotId)
   if (!snapshot) throw new UnsupportedTable(`the table has no snapshot ${snapshotId}`)
+  const isOwn = ownFiles(metadata)
+  requireOwn(isOwn, snapshot['manifest-list'])
   const manifests = (await reader.manifests(snapshot)).filter((manifest) => liveFiles(manifest) > 0)
+  for (const { location } of manifests) requireOwn(isOwn, location)
   const deletes = manifests.filter(({ content }) => content === 'deletes')
   return {
     data: manifests.filter(({ content }) => content === 'data'),
-    deletesOf: deletesIndex(await specEntries(deletes, reader), metadata),
+    deletesOf: deletesIndex(await specEntries(deletes, reader, isOwn), metadata),
+    isOwn,
   }
+}
+
+/** Other engines write manifests themselves. A file of another table may not be read by the readers of this one. */
+function requireOwn(isOwn: IsOwn, location: string): void {
+  if (!isOwn(location))
+    throw new UnsupportedTable(
+      `the file ${location} is not in data/ or metadata/ of its table: restore an earlier state of the table`,
+    )
 }
 
 /**
@@ -150,12 +164,12 @@ export interface TableFile {
   readonly file: LiveFile
 }
 
-/** The live files of manifests. @throws UnsupportedTable for formats other than Parquet */
+/** The live files of manifests. @throws UnsupportedTable for formats other than Parquet, and for files of other tables */
 export async function tableFilesOf(
-  { data, deletesOf }: LiveManifests,
+  { data, deletesOf, isOwn }: LiveManifests,
   reader: ManifestReader,
 ): Promise<TableFile[]> {
-  const entries = await specEntries(data, reader)
+  const entries = await specEntries(data, reader, isOwn)
   const files = entries.map((each): TableFile => {
     const deletes = deletesOf(each)
     const { manifest, specId, entry } = each
@@ -178,13 +192,13 @@ const lineageOf = ({ file: { firstRowId }, sequenceNumber }: ManifestEntry): Lin
 async function specEntries(
   manifests: readonly ManifestFile[],
   reader: ManifestReader,
+  isOwn: IsOwn,
 ): Promise<(SpecEntry & { manifest: string })[]> {
   const lists = await mapBounded(manifests, async (manifest) => {
     const { location, specId } = manifest
-    const entries = await reader.entries(manifest)
-    return entries
-      .filter(({ status }) => status !== 'deleted')
-      .map((entry) => ({ manifest: location, specId, entry }))
+    const entries = (await reader.entries(manifest)).filter(({ status }) => status !== 'deleted')
+    for (const { file } of entries) requireOwn(isOwn, file.location)
+    return entries.map((entry) => ({ manifest: location, specId, entry }))
   })
   return lists.flat()
 }

@@ -74,7 +74,10 @@ function makeTable(start: TableMetadata = empty) {
     return files.map((file) => file.location.replace(/.*\/(.*)\.parquet/, '$1'))
   }
   const replaced = async (...chosen: string[]) => {
-    const files = await tableFilesOf({ data: await manifests(), deletesOf: () => undefined }, reader)
+    const files = await tableFilesOf(
+      { data: await manifests(), deletesOf: () => undefined, isOwn: () => true },
+      reader,
+    )
     return replacedFiles(
       files.filter(({ file }) => chosen.some((name) => file.location.endsWith(`/${name}.parquet`))),
     )
