@@ -42,8 +42,8 @@ export interface ForeignCommit {
 }
 
 /**
- * Throws 400 for a snapshot of `next` that `base` does not have, if it names files outside of the table's directory, or files that
- * are not stored. Returns the keys of the files that it names.
+ * Checks the snapshots of `next` that `base` does not have, and returns the keys of their files. Throws 400 for a file outside of
+ * the table's directory, and for one that is not stored.
  */
 export async function checkNewSnapshots(
   { sql, objects }: { sql: Sql; objects: ObjectStore },

@@ -419,7 +419,7 @@ test('an aborted upload leaves nothing, and its parts are refused', async () => 
   expect((await catalog.objects.list('_uploads/', { limit: 1 })).objects).toEqual([])
 })
 
-test('a file that no commit names is removed, and its name is never used again', async () => {
+test('a file that no commit names is removed, and its name stays used', async () => {
   const { client, prefix } = await writer()
   const put = (Key: string, Body = 'x') => client.send(new PutObjectCommand({ Bucket, Key, Body }))
   const remove = (Key: string) => client.send(new DeleteObjectCommand({ Bucket, Key }))

@@ -248,7 +248,7 @@ const WRITES: (Sent & { method: string })[] = [
   { method: 'DELETE', parameters: { uploadId: '00000000-0000-0000-0000-000000000000' } },
 ]
 
-test('readers store nothing, neither on main nor on a branch, and nobody deletes a committed file', async () => {
+test('readers store nothing on main and branches, and nobody deletes committed files', async () => {
   const before = [await filesOf(writing), await filesOf(secret)]
   for (const vended of [reading, carlsOnBranch])
     for (const name of [key, `${reading.directory}/data/new.parquet`, secretKey])
