@@ -129,12 +129,12 @@ test('requests on a frozen backend are 503; retries use another backend', async 
 
 test('runs start although the backend that starts runs is frozen', async () => {
   const sql = await tree.connect()
-  // A session that was given up may still be closing.
+  // A session that was given up may still be closing, so there may be two.
   const backends = await until(
     () => sql<{ pid: number }[]>`
       select pid from pg_stat_activity
       where datname = current_database() and application_name = 'sluice dispatcher starts'`,
-    (found) => found.length === 1,
+    (found) => found.length > 0,
   )
   // A backend frozen inside a transaction would keep its lock on an earlier run of the pipeline.
   await until(

@@ -14,6 +14,7 @@ const OLD_APIS = namesOf('api', 1, SIZES.api)
 const NEW_APIS = namesOf('api', 1 + SIZES.api, SIZES.api)
 const SIDECARS = [...namesOf('query', 1, SIZES.query), ...namesOf('runner', 1, SIZES.runner)]
 const REVIEWED = 'reviewed'
+const ASKED = 'asked'
 
 /** Upgrades a fleet from the version before the newest migration, under load. Clients repeat idempotent requests. */
 export async function judgeUpgrade(tally: Tally): Promise<void> {
@@ -67,11 +68,23 @@ async function upgrade(tally: Tally, fleet: Fleet, load: Load, isKnown: boolean)
 
   await step('new replicas migrate the database beside old ones', () => fleet.start(NEW_APIS))
   await step('old and new replicas end runs beside each other', async () => {
-    for (const name of [...OLD_APIS, ...NEW_APIS])
+    await publish(client, ASKED, 'select 1 as n')
+    for (const name of [...OLD_APIS, ...NEW_APIS]) {
+      // A replica starts the runs that it is asked for. Under load, the others may take every run of the clients.
+      const own = clientOf(fleet.urlOf(name), true)
       await until(
-        () => endedRuns(fleet.urlOf(name)),
+        async () => {
+          const body = { namespace: 'default', layer: 'gold', pipeline: ASKED }
+          const { run_id } = await own.call<{ run_id: string }>('POST', '/runs', body)
+          await until(
+            () => own.call<RunState>('GET', `/runs/${run_id}`),
+            ({ status }) => status === 'success',
+          )
+          return endedRuns(fleet.urlOf(name))
+        },
         (runs) => runs > 0,
       )
+    }
   })
   await step('old replicas stop', async () => {
     for (const name of OLD_APIS) await fleet.end(name)
