@@ -51,8 +51,9 @@ test('memory and costs of engines are metrics @metrics.engines', async ({ reques
   const [line] = (await logOf(request, id)).filter(({ message }) => message.startsWith('cost: '))
   expect(line?.message).toMatch(/^cost: [\d.]+ CPU s, [\d.]+ [kM]?B read, [4-9]\.\d MB written, /)
   const added = async (key: string) => ((await counted())[key] ?? 0) - (before[key] ?? 0)
-  await expect.poll(() => added('_count{work="run"}')).toBe(1)
-  expect(await added('_sum{work="run"}')).toBeGreaterThan(4_000_000)
+  // A run of an earlier test may report its cost late, so the number of costs says nothing. Only this run writes megabytes.
+  await expect.poll(() => added('_sum{work="run"}')).toBeGreaterThan(4_000_000)
+  expect(await added('_count{work="run"}')).toBeGreaterThan(0)
 
   const memory = async (name: string) => (await samples(request, name))['{part="runner-1"}'] ?? 0
   await expect.poll(() => memory('engine_memory_bytes')).toBeGreaterThan(10_000_000)
