@@ -24,7 +24,7 @@ import { makeCheckHost } from './core/own-host.ts'
 import { makeFailures, makeLimitRequest } from './core/rate-limit.ts'
 import { makeRouteTable, type Route } from './core/route-table.ts'
 import { targetOf } from './core/target.ts'
-import { refuseMisspelt } from './core/unknown-fields.ts'
+import { checkFields, refuseChanged } from './core/unknown-fields.ts'
 import { featureRoutes } from './features/routes.ts'
 import { healthRoutes } from './health/routes.ts'
 import {
@@ -38,6 +38,7 @@ import { type Authenticate, isOfEngine, makeAuthenticate } from './http/auth.ts'
 import { readBody } from './http/body.ts'
 import { makeCors } from './http/cors.ts'
 import { exchangeOf, makeFetch } from './http/exchange.ts'
+import { presentOf } from './http/present.ts'
 import { routesOf } from './http/routes-of.ts'
 import { inspectorPage } from './inspector/page-routes.ts'
 import type { Licensing } from './licensing/service.ts'
@@ -119,7 +120,10 @@ export function buildApp(parts: AppParts): App {
     '/api/v1',
   )
   const plainForeign = together(parts.foreign)
-  const apiRoutes = [...routesOf(plainApi, 'identity'), ...routesOf(plainForeign, 'identity')]
+  const apiRoutes = [
+    ...routesOf(plainApi, 'identity', 'fields and parameters'),
+    ...routesOf(plainForeign, 'identity'),
+  ]
   const inEdition = (plugin: AnyElysia) =>
     ownership === undefined ? plugin : guarded(plugin, apiRoutes, ownership.resources)
   const api = inEdition(plainApi)
@@ -133,35 +137,40 @@ export function buildApp(parts: AppParts): App {
       hasTokens: config.oidc !== null || auth !== null,
     }),
   )
-  const open = together([homeRoutes(), health, swagger, inspectorPage(), consoleRoutes()])
+  const pages = together([homeRoutes(), swagger, inspectorPage(), consoleRoutes()])
 
-  const elysia = new Elysia({ strictPath: true })
+  const perform = async (request: Request) => await elysia.fetch(request)
+  const elysia: AnyElysia = new Elysia({ strictPath: true })
     .onParse({ as: 'global' }, async ({ request }) => {
       const { route } = exchangeOf(request)
       const body = await readBody(request, route)
-      if (route.fields !== null) refuseMisspelt(body, route.fields)
+      const sentBack = route.fields === null ? [] : checkFields(body, route.fields)
+      if (sentBack.length > 0) refuseChanged(sentBack, await presentOf(request, { routes, perform }))
       return body
     })
     .onError({ as: 'global' }, ({ error, request }) => {
       // Errors are rethrown to the exchange, the only place that maps them to HTTP.
       if (!exchangeOf(request).route.answersOwnErrors) throw error
     })
-    .use(open)
+    .use(pages)
+    .use(health)
     .use(internal)
     .use(ownCredential)
     .use(inEdition(plainForeign))
     .use(api)
 
   const routes = makeRouteTable([
-    ...routesOf(open, 'open'),
+    ...routesOf(pages, 'open'),
+    ...routesOf(health, 'open', 'parameters'),
     ...routesOf(internal, 'own-credential'),
-    ...routesOf(ownCredential, 'own-credential'),
+    // A webhook's body belongs to its caller.
+    ...routesOf(ownCredential, 'own-credential', 'parameters'),
     ...apiRoutes,
   ])
   const fetch = makeFetch({
     ...parts,
     routes,
-    perform: async (request) => await elysia.fetch(request),
+    perform,
     authenticate: (request, sender) =>
       isS3Path(targetOf(request.url).path)
         ? parts.s3.authenticate(request, sender)

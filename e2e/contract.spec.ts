@@ -365,6 +365,7 @@ test('namespaces, retention, audit, features and health answer as specified', as
   const namespace = 'name description? created_at'
   await ok(request, 'POST /api/v1/namespaces', 201, { data: { name }, has: namespace })
   await ok(request, 'GET /api/v1/namespaces', 200, { list: 'namespaces', has: namespace })
+  await ok(request, 'GET /api/v1/namespaces/{name}', 200, { at: { name }, has: namespace })
   await ok(request, 'PUT /api/v1/namespaces/{name}', 204, { at: { name }, data: { description: 'x' } })
   await ok(request, 'DELETE /api/v1/namespaces/{name}', 204, { at: { name } })
 

@@ -115,6 +115,47 @@ test('a restored table has its earlier rows for readers and for the next run', {
   await expectError(await request.post(path, { data: { commit: 1, time: '2026-01-01' } }), 400, /^time: /)
 })
 
+test('a diff writes values exactly as a query of the same state', async ({ request }) => {
+  const pipeline = await pipelineWith(request, everyTypeSql(1), { layer: 'gold' })
+  await writeFile(request, `${pipeline.prefix}config.yaml`, 'merge_strategy: incremental\nunique_key: id\n')
+  await publish(request, pipeline)
+  const query = `select * from gold."${pipeline.name}" order by id`
+  const diffOf = (run: { id: string }) => getJson(request, `/api/v1/runs/${run.id}/diff/rows`)
+  const first = await runToSuccess(request, pipeline)
+  const before = await rowsOf(request, query)
+  expect(before[0]).toMatchObject({
+    d15: 1234567890123.45,
+    d16: '12345678901234.50',
+    huge: '18446744073709551617',
+  })
+  expect((await diffOf(first)).added).toEqual(before)
+
+  await writeFile(request, `${pipeline.prefix}pipeline.sql`, everyTypeSql(2))
+  await publish(request, pipeline)
+  const second = await runToSuccess(request, pipeline)
+  const after = await rowsOf(request, query)
+  expect((await diffOf(second)).changed).toEqual([{ before: before[0], after: after[0] }])
+  expect(await diffOf(second)).toMatchObject({ added: [], removed: [] })
+  const none = await getJson(request, `/api/v1/runs/${second.id}/diff/rows?limit=0`)
+  expect(none).toMatchObject({
+    columns: expect.any(Array),
+    added: [],
+    removed: [],
+    changed: [],
+    truncated: true,
+  })
+  expect(none.columns).toEqual((await diffOf(second)).columns)
+})
+
+/** One row with a column of each kind; `turn` changes a value. */
+const everyTypeSql = (turn: number) => `
+  select 1 as id, ${turn} as turn, 1234567890123.45::decimal(15,2) as d15, 12345678901234.50::decimal(16,2) as d16,
+    0.10::decimal(38,2) as d38, 9007199254740993::bigint as big, 18446744073709551617::hugeint as huge,
+    0.1::float as f, 'nan'::double as nan, date '0001-02-03' as day, timestamp '2026-01-02 03:04:05.678901' as at,
+    timestamptz '2026-01-02 03:04:05+02' as atz, time '01:02:03.5' as clock, '\\xAA'::blob as bytes,
+    [1.50::decimal(18,2), null] as list, {a: 2.5::decimal(20,1), b: {c: 9007199254740993}} as nested,
+    map {'k': 3.25::decimal(19,2)} as pairs, uuid '0198f0c2-7a4e-7c1b-9d0a-5b1f6c2e8d43' as uid, null::varchar as nothing`
+
 test('a diff shows what a run changed on a branch', {
   tag: [
     '@branches.diff',

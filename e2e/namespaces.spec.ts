@@ -8,6 +8,7 @@ test('a namespace is created, listed, described and deleted', {
   tag: [
     '@name.namespace.default',
     '@namespaces.list',
+    '@namespaces.get',
     '@namespaces.create',
     '@namespaces.update',
     '@namespaces.update.404',
@@ -31,10 +32,12 @@ test('a namespace is created, listed, described and deleted', {
   const { namespaces, total } = await getJson(request, path)
   expect(namespaces).toContainEqual({ ...namespace, description: 'Two' })
   expect(total).toBeGreaterThanOrEqual(2)
+  expect(await getJson(request, `${path}/${name}`)).toEqual({ ...namespace, description: 'Two' })
 
   expect((await request.delete(`${path}/${name}`)).status()).toBe(204)
   expect((await request.delete(`${path}/${name}`)).status()).toBe(404)
   expect((await request.put(`${path}/${name}`, { data: { description: '' } })).status()).toBe(404)
+  expect((await request.get(`${path}/${name}`)).status()).toBe(404)
 })
 
 test('a taken namespace name is 409 ALREADY_EXISTS @namespaces.create.409', async ({ request }) => {

@@ -62,7 +62,8 @@ test('the body limit overrides the query limit, and both are clamped @limit.pipe
   expect(await rows({ limit: 2 }, { limit: '3' })).toBe(2)
   expect(await rows({ limit: 5000 })).toBe(1000)
   expect(await rows(undefined, { limit: '5000' })).toBe(1000)
-  expect(await rows({ limit: 0 })).toBe(100)
+  expect(await rows({ limit: 0 })).toBe(0)
+  expect(await rows(undefined, { limit: '0' })).toBe(0)
   expect(await rows(undefined, { limit: 'many' })).toBe(100)
 })
 

@@ -12,13 +12,13 @@ export const fresh = (prefix: string) => `${prefix}-${run}-${freshNames++}`
 export async function expectError(
   response: APIResponse,
   status: keyof typeof MEANING,
-  message = /./,
+  message: RegExp | string = /./,
 ): Promise<void> {
   const body = await response.json()
   expect(response.headers()['content-type']).toContain('application/json')
   expect([response.status(), body]).toEqual([
     status,
-    { error: { ...MEANING[status], message: expect.stringMatching(message) } },
+    { error: { ...MEANING[status], message: typeof message === 'string' ? message : expect.stringMatching(message) } },
   ])
 }
 

@@ -44,6 +44,7 @@ test('a table preview has 50 rows unless a limit is given @tables.preview @limit
   const { name } = await newTable(request, { namespace, layer: 'gold' }, SQL.replace('60', '2000'))
   const preview = async (params: Record<string, string> = {}) =>
     getJson(request, `/api/v1/tables/${namespace}/gold/${name}/preview`, params)
+  expect(await preview({ limit: '0' })).toMatchObject({ rows: [], total_rows: 0, truncated: true })
   expect(await preview({ limit: '1' })).toEqual({
     columns: [
       { name: 'id', type: 'BIGINT' },
@@ -57,7 +58,7 @@ test('a table preview has 50 rows unless a limit is given @tables.preview @limit
   expect(await preview()).toMatchObject({ total_rows: 50, truncated: true })
   for (const [limit, total_rows] of [
     ['3', 3],
-    ['0', 50],
+    ['0', 0],
     ['-1', 50],
     ['many', 50],
     ['5000', 1_000],

@@ -101,7 +101,7 @@ test('an invalid trigger is refused naming the field, on create and update', {
   for (const [config, status, message] of [
     [{ ...zone.config, zone_name: 'nobody-here' }, 404, /^config\.zone_name: /],
     [{ namespace: 'default' }, 400, /^config\.zone_name: is required/],
-    [{ ...zone.config, zone: 'x' }, 400, /^config\.zone: /],
+    [{ ...zone.config, zone: 'x' }, 400, /^unknown field `config\.zone`\. Known: `namespace`, `zone_name`$/],
   ] as const) {
     const created = await request.post(`${pipeline.url}/triggers`, {
       data: { type: 'landing_zone_upload', config },

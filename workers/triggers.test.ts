@@ -382,9 +382,10 @@ describe('races', () => {
       await Promise.all(evaluators.map((evaluator) => evaluator.consumeEvents()))
       expect(await runsOf(pipeline)).toHaveLength(round)
     }
-    await makeDue(await pipeline.add('cron', YEARLY))
+    const timed = await newPipeline()
+    await makeDue(await timed.add('cron', YEARLY))
     await Promise.all(evaluators.map((evaluator) => evaluator.evaluateTime()))
-    expect(await runsOf(pipeline)).toHaveLength(11)
+    expect(await runsOf(timed)).toHaveLength(1)
     expect((await historyOf(id)).filter((event) => event === 'fired')).toHaveLength(10)
   })
 
@@ -586,8 +587,27 @@ describe('cron', () => {
       select gen_random_uuid(), pipeline_id, type, config, snapshot, machine_version, state, clock_timestamp() - interval '1 s'
       from trigger, generate_series(1, ${limits.dueBatch + 1}) where id = ${id}`
     const evaluator = evaluatorWith()
-    expect(await evaluator.evaluateTime()).toMatchObject({ runs: limits.dueBatch + 1 })
-    expect(await evaluator.evaluateTime()).toMatchObject({ runs: 0 })
+    // All triggers are of one pipeline, whose first run is not finished.
+    expect(await evaluator.evaluateTime()).toMatchObject({ runs: 1 })
+    const [{ due } = {}] = await opened.sql<{ due: number }[]>`
+      select count(*)::int as due from trigger where pipeline_id = ${pipeline.id} and due_at <= clock_timestamp()`
+    expect([due, await runsOf(pipeline)]).toMatchObject([0, { length: 1 }])
+  })
+
+  test('a cron whose pipeline has an unfinished run skips its due time', async () => {
+    const pipeline = await newPipeline()
+    const id = await pipeline.add('cron', YEARLY)
+    const evaluator = evaluatorWith()
+    const fire = async () => {
+      await makeDue(id)
+      return (await evaluator.evaluateTime()).runs
+    }
+    expect([await fire(), await fire(), await fire()]).toEqual([1, 0, 0])
+    expect(await dueAtOf(id)).toBeGreaterThan(systemClock.now().getTime())
+    await opened.sql`update run set phase = 'review' where pipeline_id = ${pipeline.id}`
+    expect(await fire()).toBe(1)
+    await opened.sql`update run set status = 'success' where pipeline_id = ${pipeline.id}`
+    expect(await fire()).toBe(1)
   })
 })
 
@@ -753,9 +773,10 @@ describe('with timers', () => {
         await hasRuns(pipeline, 1)
         await zone.upload('b.csv')
         await hasRuns(pipeline, 2)
-        const id = await pipeline.add('cron', YEARLY)
+        const timed = await newPipeline()
+        const id = await timed.add('cron', YEARLY)
         await opened.sql`update trigger set due_at = clock_timestamp() + interval '0.3 s' where id = ${id}`
-        await hasRuns(pipeline, 3)
+        await hasRuns(timed, 1)
       },
     )
   })

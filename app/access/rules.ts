@@ -327,6 +327,7 @@ export const RULES: Readonly<Record<string, Rule>> = {
 
   'GET /api/v1/namespaces': VISIBLE_ONLY,
   'POST /api/v1/namespaces': createsNamespace,
+  'GET /api/v1/namespaces/:name': VISIBLE_ONLY,
   'PUT /api/v1/namespaces/:name': namespace('write'),
   'DELETE /api/v1/namespaces/:name': namespace('admin'),
 

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'bun:test'
 import type { TSchema } from '@sinclair/typebox'
 import { Value } from '@sinclair/typebox/value'
-import { LINK_HEADER_BYTES, limitOf, pageOf, setLink, sortOf, sortQuery } from './pagination.ts'
+import { LINK_HEADER_BYTES, limitOf, pageOf, rowLimitOf, setLink, sortOf, sortQuery } from './pagination.ts'
 
 describe('pages', () => {
   test('a page has 50 items from the start by default', () => {
@@ -30,6 +30,13 @@ test('a number of rows falls back and is clamped like a page', () => {
   for (const asked of [undefined, 0, -1, '0', 'x']) expect(limitOf(asked, rows)).toBe(100)
   for (const asked of [7, '7']) expect(limitOf(asked, rows)).toBe(7)
   for (const asked of [1_001, 1e30, '9'.repeat(40)]) expect(limitOf(asked, rows)).toBe(1_000)
+})
+
+test('a limit of 0 rows means no rows', () => {
+  const rows = { fallback: 100, max: 1_000 }
+  for (const asked of [0, '0']) expect(rowLimitOf(asked, rows)).toBe(0)
+  for (const asked of [undefined, '', -1, 'x']) expect(rowLimitOf(asked, rows)).toBe(100)
+  expect(rowLimitOf('1001', rows)).toBe(1_000)
 })
 
 describe('sort orders', () => {

@@ -62,7 +62,17 @@ export function pageOf(query: { limit?: string; offset?: string }, fallback: num
   }
 }
 
-/** A limit of items or rows. A value above the maximum is clamped; below 1 or not a number means the default. */
+/** The items of a page, for a list that is read whole. */
+export const itemsOn = <Item>({ limit, offset }: Page, items: readonly Item[]): Item[] =>
+  items.slice(offset, offset + limit)
+
+/** A limit of rows: 0 means no rows, only their columns. Otherwise like `limitOf`. */
+export const rowLimitOf = (
+  requested: number | string | undefined,
+  range: { fallback: number; max: number },
+): number => (requested === 0 || requested === '0' ? 0 : limitOf(requested, range))
+
+/** A limit of items. A value above the maximum is clamped; below 1 or not a number means the default. */
 export function limitOf(
   requested: number | string | undefined,
   { fallback, max }: { fallback: number; max: number },

@@ -4,7 +4,8 @@ import type { BodyFields } from './unknown-fields.ts'
 // and which body is read. It also supplies the pattern that replaces the path in metrics and logs.
 
 export type Access = 'open' | 'own-credential' | 'identity'
-export type BodyKind = 'none' | 'json'
+/** `unused`: the route has no fields, and a JSON body is read only to refuse its fields. */
+export type BodyKind = 'none' | 'unused' | 'json'
 
 export interface Route {
   method: string
@@ -13,8 +14,12 @@ export interface Route {
   access: Access
   body: BodyKind
   bodyBytesMax: number
+  /** The query parameters that the route knows; null: unknown parameters are ignored. */
+  parameters: ReadonlySet<string> | null
   /** The fields that the body may have; null: unknown fields are ignored. */
   fields: BodyFields | null
+  /** The pattern of the address that returns the resource which this route updates; null: none does. */
+  resource: string | null
   /** The Elysia plugin of this route answers every error in its own format, as the Iceberg routes do. */
   answersOwnErrors: boolean
 }

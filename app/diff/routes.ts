@@ -1,7 +1,8 @@
 import { Elysia } from 'elysia'
 import { BranchPath } from '../branches/schema.ts'
+import { limits } from '../core/limits.ts'
 import { ErrorBody } from '../core/names.ts'
-import { setLink } from '../core/pagination.ts'
+import { itemsOn, pageOf, setLink, WholeListQuery } from '../core/pagination.ts'
 import { visibleTo } from '../http/exchange.ts'
 import { listsResponseOf } from '../query/engine-rows.ts'
 import { RunPath } from '../runs/schema.ts'
@@ -58,15 +59,25 @@ const branchDiffRoutes = (diffs: DiffService) =>
 
 const runDiffRoutes = (diffs: DiffService) =>
   new Elysia({ prefix: '/runs', tags: ['runs'] })
-    .get('/:id/diff', ({ params, request }) => diffs.ofRun(params.id, request.signal), {
-      params: RunPath,
-      response: { 200: Diff, 404: ErrorBody, 503: ErrorBody },
-      detail: {
-        operationId: 'getRunDiff',
-        summary: 'Compare the result of a run',
-        description: 'Returns what the run changed, or what it would change while it is not merged.',
+    .get(
+      '/:id/diff',
+      async ({ params, query, request, set }) => {
+        const page = pageOf(query, limits.listCap)
+        const diff = await diffs.ofRun(params.id, request.signal)
+        setLink(set, request.url, page, diff.total)
+        return { ...diff, tables: itemsOn(page, diff.tables) }
       },
-    })
+      {
+        params: RunPath,
+        query: WholeListQuery,
+        response: { 200: Diff, 404: ErrorBody, 503: ErrorBody },
+        detail: {
+          operationId: 'getRunDiff',
+          summary: 'Compare the result of a run',
+          description: 'Returns what the run changed, or what it would change while it is not merged.',
+        },
+      },
+    )
     .get(
       '/:id/diff/rows',
       async ({ params, query, request }) =>

@@ -25,7 +25,7 @@ export const RowDiffQuery = t.Object({
   against: Against,
   limit: t.Optional(
     numberText({
-      minimum: 1,
+      minimum: 0,
       maximum: DIFF_ROWS.max,
       description: `Rows in each list; default ${DIFF_ROWS.fallback}, at most ${DIFF_ROWS.max}`,
       examples: [DIFF_ROWS.fallback],

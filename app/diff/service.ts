@@ -1,12 +1,13 @@
 // Diffs of branches: the tables that a branch changed since its base, and the rows of one table.
 import type { Sql } from '../../drizzle/client.ts'
+import type { JsonRows } from '../../lake/engine/arrow-json.ts'
 import { type TableName, tableKey } from '../../lake/pipeline/names.ts'
 import { MissingLakeFile } from '../catalog/metadata-files.ts'
 import { tableIn, type View, viewOf } from '../catalog/views.ts'
 import { EVERYTHING } from '../core/access.ts'
 import { failedPrecondition, invalid, notFound } from '../core/errors.ts'
 import { MAIN } from '../core/lake-version.ts'
-import { limitOf, pageOf } from '../core/pagination.ts'
+import { pageOf, rowLimitOf } from '../core/pagination.ts'
 import { type ComparedRows, Incomparable, type StatePair } from '../query/compare.ts'
 import type { QueryService } from '../query/service.ts'
 import { makeRunDiffs } from './run-diff.ts'
@@ -105,11 +106,13 @@ export function makeDiffService({ sql, queries, tableDiffs, uniqueKeyOf }: DiffD
     signal: AbortSignal,
   ): Promise<RowLists> {
     const key = [...(await uniqueKeyOf(table))]
-    const rowsLimit = limitOf(limit, DIFF_ROWS)
+    const rowsLimit = rowLimitOf(limit, DIFF_ROWS)
     try {
-      const { lists } = await queries.compare({ ...pair, key, rowsLimit, timeoutMs: ROWS_MS }, signal)
+      // A comparison without rows has no columns either, so one row is asked for and left out.
+      const asked = { ...pair, key, rowsLimit: Math.max(1, rowsLimit), timeoutMs: ROWS_MS }
+      const { lists } = await queries.compare(asked, signal)
       if (lists === null) throw new Error('the comparison has no rows')
-      return lists
+      return rowsLimit === 0 ? columnsOnly(lists) : lists
     } catch (error) {
       if (!(error instanceof Incomparable)) throw error
       throw failedPrecondition(`rows of table ${tableKey(table)} not compared: ${error.message}`)
@@ -125,6 +128,18 @@ export function makeDiffService({ sql, queries, tableDiffs, uniqueKeyOf }: DiffD
   }
 
   return { diff, rows, rowsOfRun, ofRun: makeRunDiffs({ sql, tableDiffs }) }
+}
+
+/** The lists without their rows. */
+function columnsOnly({ added, removed, changed, truncated }: RowLists): RowLists {
+  const hasRows = [added, removed, changed].some(({ chunks }) => chunks.length > 0)
+  const empty = ({ columns }: JsonRows) => ({ columns, chunks: [] })
+  return {
+    added: empty(added),
+    removed: empty(removed),
+    changed: empty(changed),
+    truncated: truncated || hasRows,
+  }
 }
 
 function pairOf(changed: ChangedTable): StatePair {

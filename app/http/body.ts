@@ -31,11 +31,11 @@ export function bodyBytesMax(route: Pick<Route, 'method' | 'pattern' | 'body'>):
  * missing, and a required body fails with the name of its first missing field.
  */
 export async function readBody(request: Request, route: ReadableRoute): Promise<object> {
-  if (route.body === 'none') return {}
+  const isJson = /^application\/(?:[\w.-]+\+)?json$/i.test(mediaType(request))
+  if (route.body === 'none' || (route.body === 'unused' && !isJson)) return {}
   const bytes = await readBounded(request, route)
   if (bytes.length === 0) return {}
-  if (!/^application\/(?:[\w.-]+\+)?json$/i.test(mediaType(request)))
-    throw invalid('Content-Type', 'must be application/json')
+  if (!isJson) throw invalid('Content-Type', 'must be application/json')
   checkCoding(request)
   return parseJson(utf8Of(bytes))
 }

@@ -29,7 +29,9 @@ const things = new Elysia({ prefix: '/things' })
   .post('/:id/cancel', ({ params }) => ({ cancelled: params.id }))
 
 const files = new Elysia({ prefix: '/files' })
-  .get('/*', ({ params }) => ({ path: decodePath(params['*']) }))
+  .get('/*', ({ params }) => ({ path: decodePath(params['*']) }), {
+    response: { 200: t.Object({ path: t.String() }) },
+  })
   .put('/*', ({ body }) => ({ size: body.content.length }), {
     body: t.Object({ content: t.String() }),
   })
@@ -217,7 +219,10 @@ describe('bodies', () => {
     })
     expect((await send('/api/v1/things/1/publish', '{"message":1}', json)).status).toBe(400)
   })
-  test('a route without a body ignores the request body', async () => {
+  test('a route without a body refuses JSON fields and ignores other bodies', async () => {
+    const refused = await call('POST', '/api/v1/things/1/cancel', { force: true })
+    expect((await errorOf(refused)).message).toBe('unknown field `force`. Known: none')
+    expect((await call('POST', '/api/v1/things/1/cancel', {})).status).toBe(200)
     expect((await send('/api/v1/things/1/cancel', 'garbage', { 'content-type': 'nonsense' })).status).toBe(
       200,
     )
@@ -226,8 +231,17 @@ describe('bodies', () => {
     const response = await call('DELETE', '/api/v1/things/1')
     expect([response.status, await response.text()]).toEqual([204, ''])
   })
-  test('accepts repeated and unknown query parameters', async () => {
-    expect((await call('GET', '/api/v1/things?search=a&search=b&other=1')).status).toBe(200)
+  test('accepts repeated query parameters, and refuses unknown ones', async () => {
+    expect((await call('GET', '/api/v1/things?search=a&search=b&_other=1')).status).toBe(200)
+    for (const method of ['GET', 'HEAD'])
+      expect((await call(method, '/api/v1/things?search=a&other=1')).status).toBe(400)
+  })
+  test('an update may send back the fields of its resource, unchanged', async () => {
+    expect((await call('PUT', '/api/v1/files/a', { content: 'x', path: 'a' })).status).toBe(200)
+    const changed = await call('PUT', '/api/v1/files/a', { content: 'x', path: 'b' })
+    expect((await errorOf(changed)).message).toBe(
+      'path: this request cannot change the field: leave it out, or send its present value, "a"',
+    )
   })
 })
 
@@ -418,7 +432,8 @@ describe('headers', () => {
       expect(probe.headers.get('x-request-id')).toBe('probe-1')
       expect(namesOf(probe.headers)).toEqual(namesOf(headers))
     }
-    expect((await call('GET', '/health?a=1')).status).toBe(200)
+    expect((await call('GET', '/health?_a=1')).status).toBe(200)
+    expect((await call('GET', '/health?a=1')).status).toBe(400)
     expect((await call('GET', '/health?a=%zz')).status).toBe(400)
     expect((await call('POST', '/health')).status).toBe(405)
   })

@@ -21,6 +21,7 @@ import type { NewId } from '../core/ids.ts'
 import { setAllowanceHeaders } from '../core/rate-limit.ts'
 import type { Route } from '../core/route-table.ts'
 import { targetOf, withPlainHost } from '../core/target.ts'
+import { checkParameters } from '../core/unknown-fields.ts'
 import { isMonitoring, type Reporting, report } from './access-log.ts'
 import { type Admission, type Arrival, admit } from './admission.ts'
 import { setCommonHeaders } from './answer-headers.ts'
@@ -71,6 +72,11 @@ export function exchangeOf(request: Request): Exchange {
 export function callerNameOf(request: Request): string | null {
   const { identity } = exchangeOf(request)
   return identity?.userId || identity?.name || null
+}
+
+/** Gives a request of the service itself the exchange of `outer`: the same caller, at another route. */
+export function continueExchange(outer: Request, inner: Request, route: Route): void {
+  exchanges.set(inner, { ...exchangeOf(outer), route, isHead: false })
 }
 
 /** The resources that the caller of a request may see. */
@@ -182,6 +188,7 @@ async function performed(
   { request, requestId, identity, sender }: Arrival,
   route: Route,
 ): Promise<Response> {
+  if (route.parameters !== null) checkParameters(targetOf(request.url).query, route.parameters)
   const routed = asRouted(request, route)
   const access = identity === null ? UNLIMITED : deps.accessOf(identity)
   const isHead = request.method === 'HEAD'

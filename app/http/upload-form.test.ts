@@ -3,9 +3,11 @@ import { mkdtemp, readdir, rm } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { Type as t } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import { until } from '../../tools/test/until.ts'
 import { systemClock } from '../core/clock.ts'
+import { described } from '../core/documented.ts'
 import { invalid } from '../core/errors.ts'
 import { limits } from '../core/limits.ts'
 import { openDiskStore } from '../objects/disk.ts'
@@ -23,18 +25,22 @@ let root: string
 let objects: ObjectStore
 let server: ReturnType<typeof Bun.serve>
 /** Answers with a description of the form, and discards the file. */
-const route = new Elysia().post('/upload', async ({ request }) => {
-  const { fields, filename, contentType, sha256, stored } = await uploadFormOf(request, {
-    fields: ['path'],
-    isHashed: true,
-    idleMs: request.headers.has('x-impatient') ? 300 : undefined,
-  }).receive(async (file, before) => {
-    if (file.filename === 'refused') throw invalid('file', 'is refused')
-    return { ...(await objects.stage(file.body, { maxBytes: limits.uploadBytes })), before }
-  })
-  await stored.discard()
-  return { fields, before: stored.before, filename, type: contentType, size: stored.size, sha256 }
-})
+const route = new Elysia().post(
+  '/upload',
+  async ({ request }) => {
+    const { fields, filename, contentType, sha256, stored } = await uploadFormOf(request, {
+      fields: ['path'],
+      isHashed: true,
+      idleMs: request.headers.has('x-impatient') ? 300 : undefined,
+    }).receive(async (file, before) => {
+      if (file.filename === 'refused') throw invalid('file', 'is refused')
+      return { ...(await objects.stage(file.body, { maxBytes: limits.uploadBytes })), before }
+    })
+    await stored.discard()
+    return { fields, before: stored.before, filename, type: contentType, size: stored.size, sha256 }
+  },
+  { detail: { operationId: 'upload', ...described({ form: t.Object({}) }) } },
+)
 beforeAll(async () => {
   root = await mkdtemp(join(tmpdir(), 'sluice-forms-'))
   objects = await openDiskStore(root, systemClock)
@@ -134,21 +140,28 @@ describe('forms', () => {
   test('accepts an empty file', async () =>
     expect((await post(form(file('filename="a"', '')), type())).body).toMatchObject({ size: 0 }))
 
-  test('ignores unknown files and fields', async () => {
-    const other = part(disposition('name="other"; filename="b.csv"'), 'x'.repeat(100_000))
-    const body = form(
-      other,
-      file(),
-      field('more', 'x'),
-      field('more', 'x'.repeat(UPLOAD_FIELD_BYTES + 1)),
-      part('X-Nameless: yes'),
-      part(disposition('filename="n"')),
-    )
+  test('ignores parts without a name', async () => {
+    const body = form(file(), part('X-Nameless: yes'), part(disposition('filename="n"')))
     expect((await post(body, type())).body).toMatchObject({ size: 4, filename: 'a.csv' })
   })
 })
 
 describe('refused forms', () => {
+  test('refuses unknown files and fields, before and after the file', async () => {
+    const known = 'Known: `path`, `file`'
+    const other = part(disposition('name="other"; filename="b.csv"'), 'x'.repeat(100_000))
+    for (const parts of [
+      [other, file()],
+      [file(), other],
+    ])
+      expect(await refusal(form(...parts), type())).toBe(`unknown form field \`other\`. ${known}`)
+    expect(await refusal(form(file(), field('pth', 'x')), type())).toBe(
+      `unknown form field \`pth\`, did you mean \`path\`? ${known}`,
+    )
+    expect(await refusal(form(part(disposition('name="path"; filename="b"')), file()), type())).toBe(
+      'path: must be a text, not a file',
+    )
+  })
   test('refuses a form without its file, or with two files', async () => {
     expect(await refusal(form(field('path', 'x')), type())).toBe('file: is required')
     expect(await refusal(form(field('file', 'text')), type())).toBe('file: must be a file')
@@ -190,7 +203,7 @@ describe('refused forms', () => {
     )
   })
   test('refuses too many parts and too many part headers', async () => {
-    const many = Array.from({ length: UPLOAD_PARTS + 1 }, (_, n) => field(`f${n}`, 'x'))
+    const many = Array.from({ length: UPLOAD_PARTS + 1 }, () => part('X-Nameless: yes'))
     expect(await refusal(form(...many, file()), type())).toBe('body: has more than 16 parts')
     const huge = `X-Huge: ${'x'.repeat(UPLOAD_PART_HEADER_BYTES)}`
     expect(await refusal(form(part(`${huge}\r\n${disposition('name="file"; filename="a"')}`)), type())).toBe(

@@ -5,6 +5,7 @@ import { createHash, type Hash } from 'node:crypto'
 import { Busboy, type BusboyFileStream, type BusboyInstance } from '@fastify/busboy'
 import { invalid, tooLarge } from '../core/errors.ts'
 import { limits } from '../core/limits.ts'
+import { unknownName } from '../core/unknown-fields.ts'
 import { checkCoding, malformed, mediaType, refuseText, releaseBuffer, skipBody } from './body.ts'
 
 /** Bytes that multipart framing may add to an upload. */
@@ -63,7 +64,7 @@ export interface UploadForm {
 const FILE_FIELD = 'file'
 
 export interface FormOptions {
-  /** Text fields to read; other parts are skipped. */
+  /** Text fields to read. */
   fields?: readonly string[]
   /** Whether the SHA-256 of the file is computed. */
   isHashed: boolean
@@ -99,13 +100,19 @@ async function receive<Stored extends Undoable>(
   let file: { stream: BusboyFileStream; filename: string; contentType: string } | undefined
   let storing: Promise<Stored> | undefined
 
+  const known = [...read, FILE_FIELD]
+  const refuseUnknown = (name: string) => {
+    const isUnknown = !known.includes(name)
+    if (isUnknown) end.fail(unknownName('form field', name, known))
+    return isUnknown
+  }
   const refuseTwice = (name: string) => {
     const isKnown = name === FILE_FIELD ? file !== undefined : Object.hasOwn(fields, name)
     if (isKnown) end.fail(invalid(name, 'must not occur more than once'))
     return isKnown
   }
   parser.on('field', (name: string | undefined, value, _, isCut) => {
-    if (name === undefined || (name !== FILE_FIELD && !read.includes(name)) || refuseTwice(name)) return
+    if (name === undefined || refuseUnknown(name) || refuseTwice(name)) return
     if (name === FILE_FIELD) return end.fail(invalid(name, 'must be a file'))
     if (isCut) return end.fail(invalid(name, `is longer than ${UPLOAD_FIELD_BYTES} bytes`))
     if (isMangled(value)) return end.fail(invalid(name, NOT_UTF_8))
@@ -113,8 +120,11 @@ async function receive<Stored extends Undoable>(
   })
   parser.on('file', (name: string | undefined, stream, filename: string | undefined, _, type) => {
     stream.on('error', () => {})
-    if (name !== FILE_FIELD) return void stream.resume()
-    if (refuseTwice(name)) return void stream.resume()
+    if (name === undefined || refuseUnknown(name) || refuseTwice(name)) return void stream.resume()
+    if (name !== FILE_FIELD) {
+      end.fail(invalid(name, 'must be a text, not a file'))
+      return void stream.resume()
+    }
     if (isMangled(filename ?? '')) {
       end.fail(invalid(name, `the file name ${NOT_UTF_8}`))
       return void stream.resume()

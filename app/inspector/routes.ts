@@ -2,8 +2,9 @@ import { Type as t } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import { recheckAccess } from '../core/bound.ts'
 import { eventsText } from '../core/event-schema.ts'
+import { limits } from '../core/limits.ts'
 import { ErrorBody } from '../core/names.ts'
-import { setLink } from '../core/pagination.ts'
+import { itemsOn, pageOf, setLink, WholeListQuery } from '../core/pagination.ts'
 import { eventStream, lastEventId } from '../http/event-stream.ts'
 import { exchangeOf, visibleTo } from '../http/exchange.ts'
 import type { InspectorFeeds } from './feed.ts'
@@ -30,14 +31,7 @@ const SVG = t.String({ contentMediaType: 'image/svg+xml' })
 /** The data of the page `/inspector`. Unlike the page, these routes describe the installation, so they require credentials. */
 export const inspectorRoutes = (inspector: InspectorService, feeds: InspectorFeeds) =>
   new Elysia({ prefix: '/inspector', tags: ['inspector'] })
-    .get('/machines', () => inspector.definitions(), {
-      response: { 200: Definitions },
-      detail: {
-        operationId: 'listMachines',
-        summary: 'Get the statecharts',
-        description: 'Returns the states, transitions, guards and effects of each machine.',
-      },
-    })
+    .use(machineRoutes(inspector))
     .use(drawingRoutes(inspector))
     .get(
       '/:machine/instances',
@@ -147,6 +141,26 @@ export const inspectorRoutes = (inspector: InspectorService, feeds: InspectorFee
         },
       },
     )
+
+const machineRoutes = (inspector: InspectorService) =>
+  new Elysia().get(
+    '/machines',
+    ({ query, request, set }) => {
+      const page = pageOf(query, limits.listCap)
+      const { machines, total } = inspector.definitions()
+      setLink(set, request.url, page, total)
+      return { machines: itemsOn(page, machines), total }
+    },
+    {
+      query: WholeListQuery,
+      response: { 200: Definitions },
+      detail: {
+        operationId: 'listMachines',
+        summary: 'Get the statecharts',
+        description: 'Returns the states, transitions, guards and effects of each machine.',
+      },
+    },
+  )
 
 /** Each machine has its own path: `/machines/{drawing}` would also match `/{machine}/instances` in the OpenAPI document. */
 const drawingRoutes = (inspector: InspectorService) => {

@@ -42,6 +42,15 @@ export const namespaceRoutes = (namespaces: NamespaceService) =>
         },
       },
     )
+    .get('/:name', async ({ params, request }) => namespaces.get(params.name, await visibleTo(request)), {
+      params: NamespaceParams,
+      response: { 200: Namespace, 404: ErrorBody },
+      detail: {
+        operationId: 'getNamespace',
+        summary: 'Get a namespace',
+        description: 'Returns the owner and the description of the namespace.',
+      },
+    })
     .put(
       '/:name',
       async ({ params, body, status }) => {

@@ -1,14 +1,15 @@
 import type { Db, Tx } from '../../drizzle/client.ts'
 import { assignUnowned, deleteGrantsOf } from '../access/service.ts'
-import { EVERYTHING } from '../core/access.ts'
+import { EVERYTHING, type Visible } from '../core/access.ts'
 import { alreadyExists, forbidden, invalid, notFound } from '../core/errors.ts'
 import { limits } from '../core/limits.ts'
 import { DEFAULT_NAMESPACE } from '../core/names.ts'
 import type { Page } from '../core/pagination.ts'
-import type { CreateNamespace, UpdateNamespace } from './schema.ts'
+import type { CreateNamespace, Namespace, UpdateNamespace } from './schema.ts'
 import {
   describeNamespace,
   detailsOf,
+  findNamespace,
   hasContents,
   insertNamespace,
   isNamespace,
@@ -31,14 +32,21 @@ const COMMENT = 'comment'
 export type NamespaceService = ReturnType<typeof makeNamespaceService>
 
 export const makeNamespaceService = ({ db }: { db: Db }) => ({
-  /** Lists the namespaces that the caller sees. Every caller sees `default`, where every user may create resources. */
-  async list(page: Page, { namespaces: visible } = EVERYTHING) {
-    const visibleNames = visible === 'all' ? visible : [...visible, DEFAULT_NAMESPACE]
+  /** Lists the namespaces that the caller sees. */
+  async list(page: Page, visible = EVERYTHING) {
+    const visibleNames = visibleTo(visible)
     const [namespaces, total] = await Promise.all([
       namespacesOn(db, page, visibleNames),
       namespaceCount(db, visibleNames),
     ])
     return { namespaces, total }
+  },
+
+  async get(name: string, visible = EVERYTHING): Promise<Namespace> {
+    const names = visibleTo(visible)
+    const found = names === 'all' || names.includes(name) ? await findNamespace(db, name) : null
+    if (found === null) throw notFound(`namespace ${name}`)
+    return found
   },
 
   async create(request: CreateNamespace, owner: string | null = null) {
@@ -100,6 +108,10 @@ export const makeNamespaceService = ({ db }: { db: Db }) => ({
     if (!(await isNamespace(db, name))) throw invalid('namespace', `${name} does not exist`)
   },
 })
+
+/** Every caller sees `default`, where every user may create resources. */
+const visibleTo = ({ namespaces }: Visible) =>
+  namespaces === 'all' ? namespaces : [...namespaces, DEFAULT_NAMESPACE]
 
 /** Returns false when the namespace does not exist. */
 async function removeIn(tx: Tx, ref: NamespaceRef): Promise<boolean> {

@@ -54,6 +54,12 @@ export async function isNamespace(db: Queryable, name: string): Promise<boolean>
   return rows.length > 0
 }
 
+/** Null: the namespace does not exist. */
+export async function findNamespace(db: Queryable, name: string): Promise<Namespace | null> {
+  const [row] = await db.select().from(namespaces).where(eq(namespaces.name, name))
+  return row ? namespaceOf(row) : null
+}
+
 /** Returns null when the name is taken. */
 export async function insertNamespace(
   db: Queryable,

@@ -16,7 +16,7 @@ const rows = `default ${PIPELINE_PREVIEW_ROWS}, maximum ${limits.previewRowsMax}
 export const PipelinePreviewQuery = t.Object({
   limit: t.Optional(
     numberText({
-      minimum: 1,
+      minimum: 0,
       maximum: limits.previewRowsMax,
       description: `Maximum number of rows in the response; ${rows}`,
       examples: [PIPELINE_PREVIEW_ROWS],

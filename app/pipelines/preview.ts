@@ -12,7 +12,7 @@ import {
 import type { Reader } from '../access/code-visibility.ts'
 import { AppError, invalid } from '../core/errors.ts'
 import { limits } from '../core/limits.ts'
-import { limitOf } from '../core/pagination.ts'
+import { rowLimitOf } from '../core/pagination.ts'
 import { filePath } from '../core/paths.ts'
 import { noPipeline, type PipelineRef, prefixOf } from '../core/pipeline-ref.ts'
 import type { ObjectStore, StoredObject } from '../objects/port.ts'
@@ -110,7 +110,7 @@ export function makePreviewService(deps: PreviewDeps) {
       if (pipeline === null) throw noPipeline(ref)
       const [found, samples, lake] = await around
       const files = await codeOf(ref, pipeline.type, found)
-      const rowsMax = limitOf(limit ?? queryLimit, ROWS)
+      const rowsMax = rowLimitOf(limit ?? queryLimit, ROWS)
       const request = {
         namespace: ref.namespace,
         layer: ref.layer,

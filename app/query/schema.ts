@@ -33,7 +33,7 @@ export const ExecuteQuery = t.Object(
     ),
     limit: t.Optional(
       t.Integer({
-        description: `Maximum number of rows in the response; default ${QUERY_ROWS}, also for values below 1; maximum ${QUERY_ROWS_MAX}`,
+        description: `Maximum number of rows in the response; 0: no rows, only the columns; default ${QUERY_ROWS}, also for values below 0; maximum ${QUERY_ROWS_MAX}`,
         examples: [QUERY_ROWS],
       }),
     ),

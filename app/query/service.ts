@@ -14,7 +14,7 @@ import type { LakeVersion } from '../core/lake-version.ts'
 import { limits } from '../core/limits.ts'
 import type { Metrics } from '../core/metrics.ts'
 import { DEFAULT_NAMESPACE } from '../core/names.ts'
-import { limitOf, type Page } from '../core/pagination.ts'
+import { type Page, rowLimitOf } from '../core/pagination.ts'
 import { engineCostOf, type QueryClient } from '../rpc/clients.ts'
 import type { Pool } from '../rpc/pool.ts'
 import { makeCompare } from './compare.ts'
@@ -130,7 +130,7 @@ export function makeQueryService({
           queryId: newId(),
           sql: text,
           namespace: namespace || DEFAULT_NAMESPACE,
-          limit: BigInt(limitOf(limit, { fallback: QUERY_ROWS, max: QUERY_ROWS_MAX })),
+          limit: BigInt(rowLimitOf(limit, { fallback: QUERY_ROWS, max: QUERY_ROWS_MAX })),
           timeoutMs: QUERY_TIMEOUT_MS,
           answerBytes: BigInt(answerBytesMax),
           lake,

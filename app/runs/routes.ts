@@ -1,8 +1,9 @@
 import { Type as t } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import { described } from '../core/documented.ts'
+import { limits } from '../core/limits.ts'
 import { ErrorBody } from '../core/names.ts'
-import { setLink } from '../core/pagination.ts'
+import { itemsOn, pageOf, setLink, WholeListQuery } from '../core/pagination.ts'
 import { acceptsEvents, eventStream, lastEventId } from '../http/event-stream.ts'
 import { callerNameOf, exchangeOf, visibleTo } from '../http/exchange.ts'
 import { IdempotencyHeaders, idempotencyKeyOf } from '../http/idempotency-key.ts'
@@ -115,15 +116,25 @@ const requestRoutes = (runs: RunService, feeds: RunFeeds) =>
 
 const detailRoutes = (runs: RunService) =>
   new Elysia({ prefix: '/runs', tags: ['runs'] })
-    .get('/:id/tests', ({ params }) => runs.tests(params.id), {
-      params: RunPath,
-      response: { 200: RunTests, 404: ErrorBody },
-      detail: {
-        operationId: 'getRunTests',
-        summary: 'Get the test results of a run',
-        description: 'Returns the results of the latest attempt that executed its quality tests.',
+    .get(
+      '/:id/tests',
+      async ({ params, query, request, set }) => {
+        const page = pageOf(query, limits.listCap)
+        const tests = await runs.tests(params.id)
+        setLink(set, request.url, page, tests.total)
+        return { ...tests, results: itemsOn(page, tests.results) }
       },
-    })
+      {
+        params: RunPath,
+        query: WholeListQuery,
+        response: { 200: RunTests, 404: ErrorBody },
+        detail: {
+          operationId: 'getRunTests',
+          summary: 'Get the test results of a run',
+          description: 'Returns the results of the latest attempt that executed its quality tests.',
+        },
+      },
+    )
     .get('/:id/inputs', ({ params }) => runs.inputs(params.id), {
       params: RunPath,
       response: { 200: RunInputs, 404: ErrorBody },

@@ -3,7 +3,9 @@ import { Type as t } from '@sinclair/typebox'
 import { Elysia } from 'elysia'
 import { described } from '../core/documented.ts'
 import { AppError } from '../core/errors.ts'
+import { limits } from '../core/limits.ts'
 import { ErrorBody } from '../core/names.ts'
+import { itemsOn, pageOf, setLink } from '../core/pagination.ts'
 import { exchangeOf } from '../http/exchange.ts'
 import {
   AccessGrant,
@@ -63,10 +65,16 @@ const proRoutes = (sharing: SharingService) =>
       async ({ body, request, status }) => status(201, await sharing.grant(body, exchangeOf(request).access)),
       { body: CreateGrant, ...GRANT },
     )
-    .get('', ({ query, request }) => sharing.list(query, exchangeOf(request).access), {
-      query: GrantQuery,
-      ...LIST,
-    })
+    .get(
+      '',
+      async ({ query, request, set }) => {
+        const page = pageOf(query, limits.listCap)
+        const { grants, total } = await sharing.list(query, exchangeOf(request).access)
+        setLink(set, request.url, page, total)
+        return { grants: itemsOn(page, grants), total }
+      },
+      { query: GrantQuery, ...LIST },
+    )
     .delete(
       '/:id',
       async ({ params, request, status }) => {

@@ -1,5 +1,6 @@
 import { Type as t } from '@sinclair/typebox'
 import { Instant, literals, Uuid } from '../core/names.ts'
+import { WholeListQuery } from '../core/pagination.ts'
 
 export const ResourceType = literals(['pipeline', 'namespace', 'landing_zone'], {
   title: 'ResourceType',
@@ -43,7 +44,10 @@ export const AccessGrant = t.Object(
 )
 export type AccessGrant = typeof AccessGrant.static
 
-export const GrantQuery = t.Object({ resource_type: ResourceType, resource_id: Uuid })
+export const GrantQuery = t.Composite([
+  t.Object({ resource_type: ResourceType, resource_id: Uuid }),
+  WholeListQuery,
+])
 export type GrantQuery = typeof GrantQuery.static
 export const GrantList = t.Object(
   { grants: t.Array(AccessGrant), total: t.Integer() },

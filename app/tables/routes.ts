@@ -1,7 +1,7 @@
 import { Elysia } from 'elysia'
 import { limits } from '../core/limits.ts'
 import { ErrorBody, PipelinePath } from '../core/names.ts'
-import { limitOf, setLink } from '../core/pagination.ts'
+import { rowLimitOf, setLink } from '../core/pagination.ts'
 import { visibleTo } from '../http/exchange.ts'
 import { responseOf } from '../query/engine-rows.ts'
 import { QueryResult } from '../query/schema.ts'
@@ -68,7 +68,7 @@ const describedTableRoutes = (tables: TableService) =>
     .get(
       '/:ns/:layer/:name/preview',
       async ({ params, query, request }) => {
-        const limit = limitOf(query.limit, ROWS)
+        const limit = rowLimitOf(query.limit, ROWS)
         const visible = await visibleTo(request)
         return responseOf(await tables.preview(nameOf(params), query, limit, request.signal, visible))
       },

@@ -70,7 +70,7 @@ export const PreviewQuery = t.Object({
   ...VersionQuery,
   limit: t.Optional(
     numberText({
-      minimum: 1,
+      minimum: 0,
       maximum: limits.previewRowsMax,
       description: `Number of rows; default ${PREVIEW_ROWS}, at most ${limits.previewRowsMax}`,
       examples: [PREVIEW_ROWS],

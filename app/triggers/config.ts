@@ -4,6 +4,7 @@ import { type TypeCheck, TypeCompiler } from '@sinclair/typebox/compiler'
 import { BadCron, checkCron } from '../../machines/cron.ts'
 import { BadGlob, checkGlob } from '../../machines/glob.ts'
 import { AppError, invalid } from '../core/errors.ts'
+import { unknownName } from '../core/unknown-fields.ts'
 import { refusalOfValue } from '../core/validation.ts'
 import { CONFIGS, type TriggerType, type TypedConfig } from './schema.ts'
 
@@ -13,6 +14,9 @@ const checks = new Map<TriggerType, TypeCheck<TSchema>>()
 export function parseConfig(type: TriggerType, config: unknown, now: Date): TypedConfig {
   const check = checks.get(type) ?? TypeCompiler.Compile<TSchema>(CONFIGS[type])
   checks.set(type, check)
+  const known = Object.keys(CONFIGS[type].properties)
+  const unknown = isObject(config) ? Object.keys(config).find((name) => !known.includes(name)) : undefined
+  if (unknown !== undefined) throw unknownName('field', unknown, known, ['config'])
   const problem = check.Errors(config).First()
   if (problem !== undefined) throw refusalOfValue(problem, 'config')
   const typed = { type, config: config as Static<TSchema> } as TypedConfig
@@ -21,6 +25,9 @@ export function parseConfig(type: TriggerType, config: unknown, now: Date): Type
   if (typed.type === 'file_pattern') named('config.pattern', BadGlob, () => checkGlob(typed.config.pattern))
   return typed
 }
+
+const isObject = (value: unknown): value is object =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
 
 function named(field: string, Refusal: typeof BadCron | typeof BadGlob, check: () => void) {
   try {

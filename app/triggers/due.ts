@@ -6,8 +6,8 @@ import { nextAfter } from '../../machines/cron.ts'
 import { type ClientTrace, NO_TRACE } from '../../proto/trace.ts'
 import type { NewId, TriggerId } from '../core/ids.ts'
 import { cronOf } from './config.ts'
-import { damagedNotes, type Note, notesOf } from './notes.ts'
-import { dependenciesOf } from './store/due.ts'
+import { busyNotes, damagedNotes, type Note, notesOf } from './notes.ts'
+import { activePipelines, dependenciesOf } from './store/due.ts'
 import { type Firing, fireAll } from './store/firing.ts'
 import { type LockedTrigger, lockTriggers, setDue } from './store/moves.ts'
 
@@ -36,19 +36,40 @@ export async function fireDue(
   if (locked === null) return { runs: 0, notes: [] }
   const { triggers, damaged, now } = locked
   const due = [...triggers.values()].filter((trigger) => isDue(trigger, now))
-  const crons = due
-    .filter(({ typed }) => typed.type === 'cron')
-    .map((trigger) => clockFiring(trigger, NO_TRACE))
+  const { free, busy } = await byPipeline(
+    tx,
+    due.filter(({ typed }) => typed.type === 'cron'),
+  )
+  const crons = free.map((trigger) => clockFiring(trigger, NO_TRACE))
   const dependents = due.flatMap((trigger): [LockedTrigger, ClientTrace][] =>
     trigger.typed.type === 'cron_dependency' ? [[trigger, NO_TRACE]] : [],
   )
   const firings: Firing[] = [...crons, ...(await dependentFirings(tx, dependents, now))]
-  for (const { trigger } of firings) setNextDue(trigger, now)
+  for (const trigger of [...busy, ...firings.map(({ trigger }) => trigger)]) setNextDue(trigger, now)
   const fired = await fireAll(tx, firings, { now, newId, rescheduled: triggers.values() })
   return {
     runs: fired.filter(({ outcome }) => outcome === 'requested').length,
-    notes: [...notesOf(fired), ...damagedNotes(damaged)],
+    notes: [...notesOf(fired), ...busyNotes(busy), ...damagedNotes(damaged)],
   }
+}
+
+/**
+ * Cron triggers whose pipeline is free, one of each pipeline, and the others. A pipeline that is slower than its cron gets no
+ * queue of runs, as with a schedule.
+ */
+async function byPipeline(tx: SqlTx, crons: readonly LockedTrigger[]) {
+  const taken = await activePipelines(
+    tx,
+    crons.map(({ pipelineId }) => pipelineId),
+  )
+  const [free, busy]: [LockedTrigger[], LockedTrigger[]] = [[], []]
+  for (const trigger of crons) {
+    const isBusy = taken.has(trigger.pipelineId)
+    taken.add(trigger.pipelineId)
+    if (isBusy) busy.push(trigger)
+    else free.push(trigger)
+  }
+  return { free, busy }
 }
 
 const isDue = ({ dueAt, snapshot }: LockedTrigger, now: Date) =>

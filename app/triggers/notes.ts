@@ -1,7 +1,7 @@
 import { limits } from '../core/limits.ts'
 import type { Log } from '../core/log.ts'
 import type { Fired } from './store/firing.ts'
-import type { LockedTriggers } from './store/moves.ts'
+import type { LockedTrigger, LockedTriggers } from './store/moves.ts'
 
 /** A line for the service's log, written after the transaction of the triggers has committed. */
 export interface Note {
@@ -26,6 +26,14 @@ export function notesOf(fired: readonly Fired[]): Note[] {
     return []
   })
 }
+
+/** Reports due times that passed while the pipeline had an unfinished run. */
+export const busyNotes = (triggers: readonly LockedTrigger[]): Note[] =>
+  triggers.map(({ id, pipelineId }) => ({
+    level: 'info',
+    message: 'firing skipped: an earlier run of the pipeline is not finished',
+    fields: { trigger_id: id, pipeline_id: pipelineId },
+  }))
 
 /** Reports triggers whose rows cannot be read. */
 export const damagedNotes = (damaged: LockedTriggers['damaged']): Note[] =>

@@ -52,8 +52,10 @@ const create = (url: string, type: string, config: unknown, more: object = {}) =
   send('POST', url, { type, config, ...more })
 const refusal = ({ status, body }: { status: number; body: Body }) => {
   const { error } = body as { error?: { code: string; message: string } }
-  return [status, error?.code, error?.message.split(':')[0]]
+  return [status, error?.code, fieldIn(error?.message ?? '')]
 }
+/** Messages are `field: reason` or name an unknown field. */
+const fieldIn = (message: string) => /^unknown field `([^`]+)`/.exec(message)?.[1] ?? message.split(':')[0]
 const history = (id: unknown) =>
   parts.sql<{ event: string; from: string; to: string }[]>`
     select event, "from", "to" from transition where machine = 'trigger' and entity_id = ${String(id)} order by id`

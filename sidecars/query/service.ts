@@ -161,7 +161,7 @@ export function makeQueryService(deps: ServiceDeps): Partial<ServiceImpl<typeof 
 
 function parsed(request: ExecuteQueryRequest) {
   const limit = Number(request.limit)
-  if (limit < 1 || limit > limits.rows) throw badRequest(`limit: must be from 1 to ${limits.rows}`)
+  if (limit < 0 || limit > limits.rows) throw badRequest(`limit: must be from 0 to ${limits.rows}`)
   return {
     ...request,
     namespace: request.namespace || DEFAULT_NAMESPACE,

@@ -4,7 +4,7 @@ import type { Sql, SqlTx } from '../../../drizzle/client.ts'
 import { latestSuccess } from '../../../drizzle/latest-success.ts'
 import { computed, only, type RowOf, select } from '../../../drizzle/rows.ts'
 import { triggerDependencies } from '../../../drizzle/schema/index.ts'
-import { FIRST_ID, type RunId, type TriggerId } from '../../core/ids.ts'
+import { FIRST_ID, type PipelineId, type RunId, type TriggerId } from '../../core/ids.ts'
 
 /** Delay for a due trigger that cannot be fired. */
 const SKIPPED_DELAY_MS = 60_000
@@ -75,6 +75,16 @@ const DEPENDENCY = {
 export const dependenciesOf = (tx: SqlTx, ids: readonly TriggerId[]) => select(tx, DEPENDENCY)`
   from trigger_dependency d ${latestSuccess(tx)}
   where d.trigger_id = any(${[...ids]}::uuid[])`
+
+/** Those of the pipelines that have a waiting or executing run. A run in review does not count. */
+export async function activePipelines(tx: SqlTx, ids: readonly PipelineId[]): Promise<Set<PipelineId>> {
+  if (ids.length === 0) return new Set()
+  const rows = await tx<{ id: PipelineId }[]>`
+    select p.id from unnest(${[...new Set(ids)]}::uuid[]) as p(id) where exists (
+      select 1 from run r where r.pipeline_id = p.id and r.status in ('pending', 'running')
+        and r.phase is distinct from 'review')`
+  return new Set(rows.map(({ id }) => id))
+}
 
 /** Delays a due trigger that cannot be fired, by `SKIPPED_DELAY_MS`. */
 export async function skipDue(tx: SqlTx, id: TriggerId): Promise<void> {

@@ -174,6 +174,21 @@ test('a renamed column is changed, and a column with another id is replaced', ()
   ])
 })
 
+test('a value of a widened column is shown in the type of its own state', async () => {
+  const field = (type: string) => ({ id: 1, name: 'd', required: false, type })
+  const columns = comparedColumns(
+    { type: 'struct', 'schema-id': 0, fields: [field('decimal(9, 2)')] },
+    { type: 'struct', 'schema-id': 1, fields: [field('decimal(18, 2)')] },
+  )
+  const state = (value: string) => `(SELECT CAST(${value} AS DECIMAL(18, 2)) AS d)`
+  const { added, removed } = rowsSql({ columns, before: state('1.50'), after: state('2.50') }, [], 10)
+  const typeIn = (sql: string) => lake.rows(`SELECT typeof(d) AS type FROM (${sql})`)
+  expect([await typeIn(removed), await typeIn(added)]).toEqual([
+    [{ type: 'DECIMAL(9,2)' }],
+    [{ type: 'DECIMAL(18,2)' }],
+  ])
+})
+
 test('copies of equal rows are repeated up to the limit', async () => {
   const two = await lake.write(null, 'SELECT 1 AS id FROM range(2)', 'append')
   const many = await lake.write(two, 'SELECT 1 AS id FROM range(5)', 'append')

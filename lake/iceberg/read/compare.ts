@@ -172,6 +172,12 @@ export interface RowQueries {
   readonly changed: string
 }
 
+/** A value in the type of its own state, so that a diff writes it as a query of that state does. */
+function shownSql(column: ComparedColumn, state: 'before' | 'after', value: string): string {
+  const own = column[state]?.type ?? column.type
+  return typeof own !== 'string' || own === column.type ? value : `CAST(${value} AS ${sqlType(own)})`
+}
+
 /**
  * Queries for at most `limit` copies of each differing row. With a key, an added and a removed row of one key are a changed row,
  * if the key has no other differing row. A key column that a state lacks pairs no row.
@@ -191,17 +197,22 @@ export function rowsSql(comparison: Comparison, key: readonly string[], limit: n
          AND sum(greatest(-d, 0)) OVER (PARTITION BY ${keys.join(', ')}) = 1`
       : 'false'
   } AS is_pair FROM ${differenceSql(comparison)})`
-  const shown = columns.map(({ name }, i) => `c${i} AS ${quoteIdentifier(name)}`).join(', ')
-  const copies = (sign: string) => `${keyed}
-    SELECT ${shown} FROM (
+  const shown = (state: 'before' | 'after') =>
+    columns
+      .map((column, i) => `${shownSql(column, state, `c${i}`)} AS ${quoteIdentifier(column.name)}`)
+      .join(', ')
+  const copies = (state: 'before' | 'after', sign: string) => `${keyed}
+    SELECT ${shown(state)} FROM (
       SELECT *, unnest(range(least(${sign}d, ${limit}))) AS copy FROM keyed WHERE ${sign}d > 0 AND NOT is_pair)`
-  const row = (alias: string) =>
-    `{${columns.map(({ name }, i) => `${quoteLiteral(name)}: ${alias}.c${i}`).join(', ')}}`
+  const row = (state: 'before' | 'after', alias: string) =>
+    `{${columns
+      .map((column, i) => `${quoteLiteral(column.name)}: ${shownSql(column, state, `${alias}.c${i}`)}`)
+      .join(', ')}}`
   const isSameKey = keys.map((name) => `o.${name} IS NOT DISTINCT FROM n.${name}`).join(' AND ')
   return {
-    added: copies(''),
-    removed: copies('-'),
-    changed: `${keyed} SELECT ${row('o')} AS before, ${row('n')} AS after
+    added: copies('after', ''),
+    removed: copies('before', '-'),
+    changed: `${keyed} SELECT ${row('before', 'o')} AS before, ${row('after', 'n')} AS after
       FROM keyed o JOIN keyed n ON ${isKeyed ? isSameKey : 'false'}
       WHERE o.is_pair AND n.is_pair AND o.d < 0 AND n.d > 0`,
   }
