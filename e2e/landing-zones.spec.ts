@@ -466,7 +466,11 @@ test.describe('landing zone samples', () => {
       `${'x'.repeat(1_100)}.csv`,
     ])
       await expectError(await request.post(url, { multipart: { file: csv(name) } }), 400, /^(file|path): /)
-    await expectError(await request.post(url, { multipart: { other: 'x' } }), 400, /^unknown form field `other`/)
+    await expectError(
+      await request.post(url, { multipart: { other: 'x' } }),
+      400,
+      /^unknown form field `other`/,
+    )
     await expectError(await request.post(url), 400)
     for (const name of ['%252e%252e', 'a%2Fb.csv', '..%2F..%2Fa.csv', 'a%5Cb.csv'])
       await expectError(await request.delete(`${url}/${name}`), 400, /^filename: /)

@@ -18,7 +18,12 @@ export async function expectError(
   expect(response.headers()['content-type']).toContain('application/json')
   expect([response.status(), body]).toEqual([
     status,
-    { error: { ...MEANING[status], message: typeof message === 'string' ? message : expect.stringMatching(message) } },
+    {
+      error: {
+        ...MEANING[status],
+        message: typeof message === 'string' ? message : expect.stringMatching(message),
+      },
+    },
   ])
 }
 

@@ -38,7 +38,12 @@ test('every operation refuses an unknown query parameter and an unknown field', 
 })
 
 /** Fields that this version does not have, and fields within two letters of a known one. */
-const REFUSED: [method: 'post' | 'put' | 'get', path: string, data: Record<string, unknown>, message: RegExp][] = [
+const REFUSED: [
+  method: 'post' | 'put' | 'get',
+  path: string,
+  data: Record<string, unknown>,
+  message: RegExp,
+][] = [
   ['post', '/pipelines', { nmae: 'a' }, /^unknown field `nmae`, did you mean `name`\? Known: `namespace`, /],
   ['put', '<pipeline>', { max_version: 3 }, /^unknown field `max_version`, did you mean `max_versions`\?/],
   ['put', '<pipeline>', { comment: 'x' }, /^unknown field `comment`\. Known: `description`, `type`, /],

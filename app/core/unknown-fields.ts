@@ -1,6 +1,6 @@
 // Names that a route does not know. Such a name would have no effect, although its sender meant one, so the request is refused
-// and the error lists the known names. Two rules keep clients working: an update may send back the fields of its resource's
-// own answer with their present values, and query parameters that begin with `_` are ignored.
+// and the error lists the known names. Two rules keep clients working. An update may send back the fields of its resource's
+// own answer with their present values. Query parameters that begin with `_` are ignored.
 import { isDeepStrictEqual } from 'node:util'
 import { AppError, invalid } from './errors.ts'
 
