@@ -174,7 +174,7 @@ test('a renamed column is changed, and a column with another id is replaced', ()
   ])
 })
 
-test('a widened column's value is shown in the type of its state', async () => {
+test('a value of a widened column has the type of its own state', async () => {
   const field = (type: string) => ({ id: 1, name: 'd', required: false, type })
   const columns = comparedColumns(
     { type: 'struct', 'schema-id': 0, fields: [field('decimal(9, 2)')] },
