@@ -147,6 +147,7 @@ test('the schema of a zone shows detected columns, rows and differences @zones.s
     source: 'samples',
     files: [{ id: null, filename: 'flights.csv', size_bytes: 43 }],
     total_files: 1,
+    is_partial: false,
     function: 'read_csv_auto',
     detected_schema: '"flight no":BIGINT,delay:BIGINT,late:BOOLEAN',
     expected: [

@@ -51,6 +51,7 @@ test('active files are read by the starter query, newest first', async () => {
     source: 'files',
     files: [second, first].map(({ id, filename }) => ({ id, filename, size_bytes: 9 })),
     total_files: 2,
+    is_partial: false,
     function: 'read_csv_auto',
     detected_schema: 'code:VARCHAR,"flight no":BIGINT',
     expected: null,
@@ -90,6 +91,7 @@ test('an empty zone answers without a runner', async () => {
     source: 'none',
     files: [],
     total_files: 0,
+    is_partial: false,
     function: null,
     detected_schema: '',
     expected: [{ name: 'code', type: 'VARCHAR' }],
@@ -103,7 +105,7 @@ test('number, size and format limit the files that are read', async () => {
   await upload('old.csv')
   for (let n = 0; n < 12; n++) await upload(`${n}.parquet`)
   const newest = await upload('newest.csv')
-  expect(await schema()).toMatchObject({ total_files: 14 })
+  expect(await schema()).toMatchObject({ total_files: 14, is_partial: true })
   expect(filesRead()).toEqual([newest.filename])
   const large = await upload('large.csv')
   await parts.sql`update landing_file set size_bytes = ${2 * limits.uploadBytes} where id = ${large.id}`

@@ -109,6 +109,7 @@ export function makeDetection({ db, objects, previewZone }: DetectionDeps) {
         source,
         files: read.map(({ id, filename, sizeBytes }) => ({ id, filename, size_bytes: sizeBytes })),
         total_files: total,
+        is_partial: read.length < total,
         function: readFunction,
         detected_schema: expectedSchemaOf(columns),
         expected,

@@ -45,7 +45,7 @@ export const inspectionRoutes = (zones: LandingZoneService, detection: Detection
         detail: {
           operationId: 'getLandingZoneSchema',
           summary: 'Detect the schema of a zone',
-          description: `Reads the newest ${DETECTED_FILES} files of one format, as the preview of a new pipeline on the zone does, and compares their columns with the expected schema. Returns the first ${DETECTED_ROWS} rows. With \`file_id\`, reads only that file, also an archived one. Files that cannot be read together are 400 with the reason.`,
+          description: `Reads the newest ${DETECTED_FILES} files of one format, as the preview of a new pipeline on the zone does, and compares their columns with the expected schema. Returns the first ${DETECTED_ROWS} rows; \`is_partial\` says whether other files were left out. With \`file_id\`, reads only that file, also an archived one. Files that cannot be read together are 400 with the reason.`,
         },
       },
     )

@@ -71,6 +71,10 @@ export const ZoneSchema = t.Object(
       { description: 'The files that were read, newest first' },
     ),
     total_files: t.Integer({ description: 'Number of active files or samples' }),
+    is_partial: t.Boolean({
+      description:
+        'True if other files were left out: they may have more columns, and values that need other types',
+    }),
     function: nullable(
       literals(['read_csv_auto', 'read_json_auto', 'read_parquet'], { title: 'LandingFunction' }),
       { description: 'DuckDB function that read the files; null without files' },

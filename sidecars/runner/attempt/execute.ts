@@ -11,6 +11,7 @@ import { ofDuckdb } from '../write/quality-gate.ts'
 import { type WriteMeans, writeResult } from '../write/table-write.ts'
 import { openInstance, viewOf } from './lake-session.ts'
 import { lacksMemory, NeedsLargerEngine, withinSpill } from './larger-engine.ts'
+import { lookedAt } from './look.ts'
 import { withinOutput } from './output-limit.ts'
 import { inputsOf, parsedIn, type RenderedAttempt } from './render.ts'
 
@@ -31,7 +32,8 @@ interface Executed {
 
 /** Executes the pipeline and writes its result to files. Throws AuthorError, and the errors of engines. */
 export async function execute(attempt: RenderedAttempt, options: ExecuteOptions): Promise<Executed> {
-  const { resources, template, draft, inputs, target } = attempt
+  const { context, resources, template, draft, inputs, target } = attempt
+  const { log } = context
   const opened = await openFor(attempt)
   if (resources.python !== null) {
     const { sql, path: file } = await interpret(attempt, resources.python, opened.number, options)
@@ -48,11 +50,17 @@ export async function execute(attempt: RenderedAttempt, options: ExecuteOptions)
     columns = found
   }
   const means = { ...opened, ...options, autoSpillBytes: isAuto ? options.autoSpillBytes : null, onColumns }
-  const change = await write(attempt, draft.sql, means).catch(async (error: unknown) => {
-    if (isAuto && columns !== null && lacksMemory(error)) throw new NeedsLargerEngine(error, columns)
-    const text = inputs.textOf(draft, target.name)
-    throw withLocation(await explained(error, text, parsedIn(attempt, opened.number)), rendered)
-  })
+  const look = async () =>
+    draft.zones.length === 0
+      ? draft.sql
+      : lookedAt(draft.sql, { ...parsedIn(attempt, opened.number), write: log.write.bind(log) })
+  const change = await look()
+    .then((sql) => write(attempt, sql, means))
+    .catch(async (error: unknown) => {
+      if (isAuto && columns !== null && lacksMemory(error)) throw new NeedsLargerEngine(error, columns)
+      const text = inputs.textOf(draft, target.name)
+      throw withLocation(await explained(error, text, parsedIn(attempt, opened.number)), rendered)
+    })
   return { change, opened }
 }
 

@@ -33,5 +33,5 @@ function reasonOf(message: string): string {
 }
 
 /** The path as people know it. Files of Python pipelines have a longer local path. */
-const landingName = (path: string): string =>
+export const landingName = (path: string): string =>
   /\blanding\/[^/]+\/[^/]+$/.exec(path)?.[0] ?? path.split('/').at(-1) ?? path

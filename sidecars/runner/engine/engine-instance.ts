@@ -11,6 +11,7 @@ import { sourceIn } from '../../../lake/iceberg/read/by-name.ts'
 import { quoteIdentifier, quoteLiteral } from '../../../lake/quote.ts'
 import { limits } from '../limits.ts'
 import { previewSelect } from '../preview/preview-select.ts'
+import { lookAtAll } from '../readers/look-at-all.ts'
 import { columnsOf, namesOf, Refused, refuseParameters, refuseTwins, selectOf } from '../write/select.ts'
 import {
   type AnswerOf,
@@ -34,6 +35,8 @@ export class EngineInstance {
   #engine: Engine | null = null
   /** Schemas of the tables that are shown. */
   readonly #schemas = new Set<string>()
+  /** The arguments found for the readers in texts of this instance. */
+  readonly #looked = new Map<string, Record<string, string>>()
   /** The lines of the result's view; null while there is no result. */
   #author: LineOffsets | null = null
 
@@ -114,7 +117,7 @@ export class EngineInstance {
       if (value === null) statement.bindNull(index + 1)
       else {
         const { text, type } = value
-        const cast = await this.#open.read(`SELECT CAST(${quoteLiteral(text)} AS ${typeText(type)})`)
+        const cast = await this.#open.read(`SELECT ${literalOf({ text, type })}`)
         statement.bindValue(index + 1, cast.value(0, 0), cast.columnType(0))
       }
     }
@@ -136,6 +139,14 @@ export class EngineInstance {
   async copy({ sql }: Input<'copy'>): Promise<unknown> {
     const result = await this.#withoutAuthorLine(sql, (text) => this.#open.read(text))
     return result.getRowObjectsJS()
+  }
+
+  look({ sql, params }: Input<'look'>): Promise<AnswerOf<'look'>> {
+    const values = isList(params)
+      ? params.map((value, index) => [String(index + 1), value] as const)
+      : Object.entries(params)
+    const parameters = new Map(values.map(([name, value]) => [name, literalOf(value)]))
+    return lookAtAll(this.#open, sql, { parameters, known: this.#looked })
   }
 
   parse({ sql }: Input<'parse'>): Promise<AnswerOf<'parse'>> {
@@ -264,6 +275,8 @@ function valuesFor(statement: DuckDBPreparedStatement, params: SqlParameters): S
 }
 
 const isList = (params: SqlParameters): params is readonly SqlParameter[] => Array.isArray(params)
+const literalOf = (value: SqlParameter) =>
+  value === null ? 'NULL' : `CAST(${quoteLiteral(value.text)} AS ${typeText(value.type)})`
 const typeText = (type: string) => renderDuckType(parseDuckType(type), quoteIdentifier)
 
 /** Converts only these rows to JavaScript values, because a whole chunk can be large. */

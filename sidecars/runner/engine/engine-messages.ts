@@ -47,6 +47,8 @@ export type EngineRequest =
   | { kind: 'copy'; number: number; sql: string }
   /** Drops the result, and shows these tables from then on. Their files were named when the instance was opened. */
   | { kind: 'show'; number: number; tables: readonly TableView[] }
+  /** Adds arguments to the readers in a text, so that they look at all values of their files. */
+  | { kind: 'look'; number: number; sql: string; params: SqlParameters }
   /** Parses a text in any open instance without binding it. Returns its syntax error, and the tables that it names. */
   | { kind: 'parse'; number: number; sql: string }
   /** Runs one SELECT and reads it to its end. */
@@ -99,6 +101,16 @@ const answers = {
     }),
   ),
   show: Type.Null(),
+  look: Type.Object({
+    sql: Type.String(),
+    /** Lines for the log of the run. */
+    notes: Type.Array(
+      Type.Object({
+        level: Type.Union([Type.Literal('debug'), Type.Literal('info'), Type.Literal('warn')]),
+        text: Type.String(),
+      }),
+    ),
+  }),
   parse: Type.Object({
     fault: Type.Union([
       Type.Null(),

@@ -99,6 +99,8 @@ async function answerTo(request: EngineRequest): Promise<unknown> {
       return instanceOf(number).copy(request)
     case 'show':
       return instanceOf(number).show(request)
+    case 'look':
+      return instanceOf(number).look(request)
     case 'parse':
       return instanceOf(number).parse(request)
     case 'judge':

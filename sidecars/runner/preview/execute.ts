@@ -1,5 +1,7 @@
 import { join } from 'node:path'
+import type { Level } from '../attempt/attempt-log.ts'
 import { openInstance } from '../attempt/lake-session.ts'
+import { lookedAt } from '../attempt/look.ts'
 import { previewQuery } from '../attempt/spark-sql.ts'
 import { explained, findIn } from '../author/slips.ts'
 import { counted, type Rendered, since, withLocation } from '../author/wording.ts'
@@ -30,12 +32,16 @@ async function executeSql(prepared: PreparedPreview, profilePath: string): Promi
   const started = performance.now()
   const instance = await openInstance(engine, inputs.found(), directory, signal, { profilePath, landing })
   const rendered = { ...template, sql: draft.sql }
-  const outcome = await select(prepared, { instance, profilePath, sql: draft.sql }).catch(
-    async (error: unknown) => {
+  const write = (level: Level, text: string) =>
+    level === 'warn' ? report.warn(text) : report.log(level, text)
+  const look = async () =>
+    draft.zones.length === 0 ? draft.sql : lookedAt(draft.sql, { engine, instance, write, signal })
+  const outcome = await look()
+    .then((sql) => select(prepared, { instance, profilePath, sql }))
+    .catch(async (error: unknown) => {
       const parsedIn = { engine, instance, find: findIn(lake, own.namespace), signal }
       throw withLocation(await explained(error, inputs.textOf(draft, own), parsedIn), rendered)
-    },
-  )
+    })
   // Only the execution is timed, because the query has no influence on the time to open an instance.
   return reported(prepared, outcome, { sql: draft.sql, started, executeMs: outcome.executeMs })
 }

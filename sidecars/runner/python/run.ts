@@ -19,10 +19,11 @@ import type { AttemptResources } from '../attempt/attempt-resources.ts'
 import type { Inputs } from '../attempt/inputs.ts'
 import { type TableInput, tableExpression } from '../attempt/lake-session.ts'
 import type { LandingOptions } from '../attempt/landing.ts'
+import { lookedAt } from '../attempt/look.ts'
 import { openInputs, withReads } from '../attempt/table-inputs.ts'
 import { explained, findIn } from '../author/slips.ts'
 import { since, sized, sqlWords } from '../author/wording.ts'
-import { EngineFault } from '../engine/engine-messages.ts'
+import { EngineFault, type SqlParameters } from '../engine/engine-messages.ts'
 import { limits } from '../limits.ts'
 import { CPU_USED_UP, InterpreterEnded } from './interpreter.ts'
 import type { InterpreterLease, PythonLimits } from './interpreters.ts'
@@ -282,12 +283,21 @@ class PythonService {
     if (relation > limits.pythonRelations)
       throw new Missing(`more than ${limits.pythonRelations} calls of sql() in one run: combine queries`)
     const name = relationName(relation)
-    const request = { kind: 'relate', number: instance, name, sql, params } as const
-    const columns = (
-      await resources.engine.call(request, signal).catch((error) => this.#explained(error, sql))
-    ).map(relationColumn)
+    const described = await this.#looked(sql, params)
+      .then((text) =>
+        resources.engine.call({ kind: 'relate', number: instance, name, sql: text, params }, signal),
+      )
+      .catch((error) => this.#explained(error, sql))
+    const columns = described.map(relationColumn)
     this.#relations.set(relation, columns)
     return { relation, columns }
+  }
+
+  async #looked(sql: string, params: SqlParameters): Promise<string> {
+    const { resources, inputs, log } = this.#run
+    if (inputs.landingPaths().size === 0) return sql
+    const write = (level: Level, text: string) => (level === 'warn' ? log.warn(text) : log.write(level, text))
+    return lookedAt(sql, { ...this.#run, engine: resources.engine, write }, params)
   }
 
   async #explained(error: unknown, sql: string): Promise<never> {

@@ -7,6 +7,7 @@ import type { SparkSession } from '../../spark/session.ts'
 import type { Level } from '../attempt/attempt-log.ts'
 import type { TestResult } from '../attempt/attempts.ts'
 import type { Dialect, Draft, Inputs } from '../attempt/inputs.ts'
+import { lookedAt } from '../attempt/look.ts'
 import type { NamedTest } from '../attempt/pipeline-files.ts'
 import { judgeQuery } from '../attempt/spark-sql.ts'
 import { explained, type ParsedIn } from '../author/slips.ts'
@@ -83,7 +84,15 @@ export async function runTest(
     const outcome =
       draft.dialect.engine === 'spark'
         ? await judgeQuery(await bench.spark(), sql)
-        : await engine.call({ kind: 'judge', number: instance, sql, sampleRows }, signal)
+        : await engine.call(
+            {
+              kind: 'judge',
+              number: instance,
+              sql: draft.zones.length === 0 ? sql : await lookedAt(sql, bench),
+              sampleRows,
+            },
+            signal,
+          )
     const value = testValue({ ...outcome, first: outcome.first ?? undefined })
     const isCount = outcome.rowCount === 1 && outcome.columnTypes.length === 1
     const samples = value === 0 || isCount ? [] : outcome.samples

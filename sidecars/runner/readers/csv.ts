@@ -1,0 +1,227 @@
+import { closeSync, openSync, readSync, statSync } from 'node:fs'
+import type { Column } from '../../../lake/engine/instance.ts'
+import { tokensOf } from '../../../lake/engine/tokens.ts'
+import { shown } from '../../../lake/pipeline/names.ts'
+import { quoteIdentifier, quoteLiteral } from '../../../lake/quote.ts'
+import { argument, callWith, type ReaderCall } from './calls.ts'
+import { dateFormat, FILE_ARGUMENT, factsOf, placeOf, type Reader, textsOf, valueBeside } from './reader.ts'
+import { isKept, typeOf } from './text-types.ts'
+
+// CSV: DuckDB chooses types by the first rows of each file. Here all values are read as text once, and each column gets the type
+// that keeps all of them.
+
+/** Arguments with which an author chooses the types. */
+const OWN_TYPES = ['all_varchar', 'auto_type_candidates']
+/** Arguments that change nothing about the format that the first line shows. */
+const PLAIN = new Set([
+  null,
+  'filename',
+  'union_by_name',
+  'header',
+  'delim',
+  'sep',
+  'quote',
+  'escape',
+  'sample_size',
+])
+/** DuckDB needs 6 ms per file to find out its format. */
+const SNIFFED_FILES = 10
+const SAMPLED_ROWS = 20_480
+
+/** The arguments to add to a call of `read_csv`. Throws for dates with two meanings. */
+export async function csvArguments(reader: Reader): Promise<Record<string, string>> {
+  const { call } = reader
+  if (argument(call, 'columns', 'auto_detect') !== undefined) return {}
+  const byName: Record<string, string> =
+    argument(call, 'union_by_name') === undefined ? { union_by_name: 'true' } : {}
+  const types = argument(call, 'types', 'dtypes', 'column_types')
+  const isOwn = OWN_TYPES.some((name) => argument(call, name) !== undefined)
+  if (isOwn || (types !== undefined && !types.startsWith('{'))) return byName
+  const given = new Set(types === undefined ? [] : keysOf(types))
+  const format = types === undefined ? await commonFormat(reader) : null
+  const described = await reader.describe(
+    format === null ? callWith(call, { ...byName, filename: null }) : format.sample,
+  )
+  const open = described.filter(({ name }) => !given.has(name.toLowerCase()))
+  const found = await typesOf(reader, open, (text) =>
+    format === null
+      ? callWith(call, { ...byName, ...typesArgument(call, text), ...FILE_ARGUMENT })
+      : callWith(call, { ...format.arguments, columns: structOf(text), ...FILE_ARGUMENT }),
+  )
+  if (format !== null) return { ...format.arguments, ...found.formats, columns: structOf(found.columns) }
+  return { ...byName, ...found.formats, ...typesArgument(call, found.columns) }
+}
+
+interface Found {
+  columns: Column[]
+  /** The arguments `dateformat` and `timestampformat`. */
+  formats: Record<string, string>
+}
+
+/** Chooses the types by all values. `textCall` reads the columns with these types. */
+async function typesOf(
+  reader: Reader,
+  columns: readonly Column[],
+  textCall: (columns: readonly Column[]) => string,
+): Promise<Found> {
+  const { call } = reader
+  const asText = textCall(columns.map(({ name }) => ({ name, type: 'VARCHAR' })))
+  const checked = await uncertain(reader, columns, asText)
+  const isOff =
+    checked.length === 0
+      ? []
+      : (
+          await reader.rows(
+            `SELECT ${checked.map((column) => offSql(textOf(call, column), column.type)).join(', ')} FROM ${asText}`,
+          )
+        ).flat()
+  const off = checked.filter((_, index) => Number(isOff[index]) > 0)
+  const types = new Map(columns.map(({ name, type }) => [name, type]))
+  const formats: Record<string, string> = {}
+  const facts =
+    off.length === 0
+      ? []
+      : await factsOf(
+          reader,
+          asText,
+          off.map((column) => textOf(call, column)),
+        )
+  for (const [index, column] of off.entries()) {
+    const { name, type } = column
+    const fact = facts[index]
+    const chosen = fact === undefined ? null : typeOf(fact)
+    if (chosen !== null) {
+      types.set(name, chosen)
+      continue
+    }
+    const dated = await datedType(reader, column, { asText, formats })
+    if (dated !== null) types.set(name, dated)
+    else if (type !== 'VARCHAR' && argument(call, 'ignore_errors', 'store_rejects') === undefined) {
+      types.set(name, 'VARCHAR')
+      const texts = textsOf(name, asText, textOf(call, column))
+      const { value, file } = await valueBeside(reader, texts, type)
+      reader.warn(
+        `${placeOf(file, name)}: ${shown(value)} is not of type ${type}: the whole column is read as text`,
+      )
+    }
+  }
+  return { columns: columns.map(({ name }) => ({ name, type: types.get(name) ?? 'VARCHAR' })), formats }
+}
+
+/** The type of dates in one format. All such columns of a call have the same format. Null: no dates. */
+async function datedType(
+  reader: Reader,
+  column: Column,
+  { asText, formats }: { asText: string; formats: Record<string, string> },
+): Promise<string | null> {
+  const { name, type } = column
+  const kept = type === 'DATE' ? 'dateformat' : 'timestampformat'
+  if (type !== 'DATE' && !type.startsWith('TIMESTAMP')) return null
+  // The reader applies the author's format to every value, or fails.
+  if (argument(reader.call, kept) !== undefined) return type
+  const format = await dateFormat(reader, textsOf(name, asText))
+  if (format === null) return null
+  const option = format.includes(':') ? 'timestampformat' : 'dateformat'
+  const quoted = quoteLiteral(format)
+  if ((formats[option] ?? quoted) !== quoted || argument(reader.call, option) !== undefined) return null
+  formats[option] = quoted
+  return option === 'dateformat' ? 'DATE' : 'TIMESTAMP'
+}
+
+/** The columns whose type could be wrong: all but text. A column without values in the sample has no type yet. */
+async function uncertain(reader: Reader, columns: readonly Column[], asText: string): Promise<Column[]> {
+  const texts = columns.filter(({ type }) => type === 'VARCHAR')
+  const typed = columns.filter(({ type }) => type !== 'VARCHAR')
+  if (reader.files.length > 1 || texts.length === 0) return [...typed, ...texts]
+  const counts = texts.map(({ name }) => `count(${quoteIdentifier(name)})`).join(', ')
+  const [row = []] = await reader.rows(`SELECT ${counts} FROM (FROM ${asText} LIMIT ${SAMPLED_ROWS})`)
+  return [...typed, ...texts.filter((_, index) => Number(row[index]) === 0)]
+}
+
+/** SQL of the number of values that need another type. A text column stays text if one value is only text. */
+function offSql(value: string, type: string): string {
+  const kept = isKept(value, type)
+  return type === 'VARCHAR'
+    ? `CASE WHEN count(*) FILTER (WHERE ${kept}) = 0 THEN count(${value}) ELSE 0 END`
+    : `count(*) FILTER (WHERE NOT ${kept})`
+}
+
+/** The text of a value, with a point in numbers. */
+function textOf(call: ReaderCall, { name, type }: Column): string {
+  const text = `trim(${quoteIdentifier(name)})`
+  const thousands = argument(call, 'thousands')
+  const point = argument(call, 'decimal_separator')
+  if (type !== 'DOUBLE' && type !== 'BIGINT') return text
+  const plain = thousands === undefined ? text : `replace(${text}, ${thousands}, '')`
+  return point === undefined ? plain : `replace(${plain}, ${point}, '.')`
+}
+
+/** The argument `types`, with the types that the author wrote. */
+function typesArgument(call: ReaderCall, columns: readonly Column[]): Record<string, string> {
+  const name = ['types', 'dtypes', 'column_types'].find((each) => argument(call, each) !== undefined)
+  if (columns.length === 0) return {}
+  if (name === undefined) return { types: structOf(columns) }
+  const written = (argument(call, name) ?? '').slice(1, -1).trim().replace(/,$/, '')
+  const added = structOf(columns).slice(1)
+  return { [name]: written === '' ? `{${added}` : `{${written}, ${added}` }
+}
+
+const structOf = (columns: readonly Column[]): string =>
+  `{${columns.map(({ name, type }) => `${quoteLiteral(name)}: ${quoteLiteral(type)}`).join(', ')}}`
+
+/** The names in a struct as written, in lower case. */
+function keysOf(struct: string): string[] {
+  const tokens = tokensOf(struct)
+  return tokens.flatMap(({ text, name }, index) => {
+    if (tokens[index + 1]?.text !== ':') return []
+    return [(name ?? text.slice(1, -1).replaceAll("''", "'")).toLowerCase()]
+  })
+}
+
+/** The format of many files with the same first line; null: each file has its own format. */
+async function commonFormat({ call, files, rows }: Reader) {
+  if (files.length <= SNIFFED_FILES || !call.arguments.every(({ name }) => PLAIN.has(name))) return null
+  if (new Set(files.map(firstLine)).size > 1) return null
+  const sizes = files.map((file) => statSync(file).size)
+  const largest = files[sizes.indexOf(Math.max(...sizes))] ?? ''
+  const one = {
+    ...call,
+    arguments: [
+      { name: null, text: quoteLiteral(largest) },
+      ...call.arguments.filter(({ name }) => name !== null),
+    ],
+  }
+  const sniffed = callWith({ ...one, name: 'sniff_csv' }, { filename: null, union_by_name: null })
+  const [[delim, quote, escaped, skip, hasHeader] = []] = await rows(
+    `SELECT "Delimiter", "Quote", "Escape", "SkipRows"::VARCHAR, "HasHeader"::VARCHAR FROM ${sniffed}`,
+  )
+  if (skip !== '0' || hasHeader !== 'true' || !delim || delim === '(empty)') return null
+  const written = (name: string, ...values: (string | null | undefined)[]) =>
+    argument(call, name) === undefined
+      ? { [name]: quoteLiteral(values.find((value) => value && value !== '(empty)') ?? '"') }
+      : {}
+  return {
+    sample: callWith(one, { filename: null }),
+    arguments: {
+      ...(argument(call, 'delim', 'sep') === undefined ? { delim: quoteLiteral(delim) } : {}),
+      ...written('quote', quote),
+      ...written('escape', escaped, quote),
+      ...(argument(call, 'header') === undefined ? { header: 'true' } : {}),
+    },
+  }
+}
+
+const LINE_BYTES = 65_536
+
+/** The first line of a file, as bytes. A longer line counts as its file's own. */
+function firstLine(path: string): string {
+  const file = openSync(path, 'r')
+  try {
+    const bytes = Buffer.alloc(LINE_BYTES)
+    const length = readSync(file, bytes, 0, LINE_BYTES, 0)
+    const end = bytes.subarray(0, length).indexOf(0x0a)
+    return end === -1 ? path : bytes.toString('latin1', 0, end)
+  } finally {
+    closeSync(file)
+  }
+}

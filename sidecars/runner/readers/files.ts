@@ -1,0 +1,112 @@
+import { closeSync, createReadStream, openSync, readSync, statSync } from 'node:fs'
+import { createGunzip, createZstdDecompress } from 'node:zlib'
+import { landingName } from '../author/csv-fault.ts'
+import { argument, type ReaderCall } from './calls.ts'
+import { refusal } from './reader.ts'
+import { hasWholeFrames } from './zstd-frames.ts'
+
+// Looks at files before DuckDB reads them. DuckDB reads a damaged compressed file to its damage, and calls that success.
+
+const HEAD_BYTES = 4_096
+const GZIP = '1f8b'
+const ZSTD = '28b52ffd'
+/** Files that were checked completely, by identity of their content on this machine. */
+const checked = new Set<string>()
+const CHECKED_MAX = 10_000
+
+type Compression = 'gzip' | 'zstd'
+
+/** Refuses damaged compressed files, and files in another format than the call reads. Throws EngineError. */
+export async function checkFiles(call: ReaderCall, files: readonly string[]): Promise<void> {
+  const isNamed = argument(call, 'compression') !== undefined
+  const option = argument(call, 'compression')?.replaceAll("'", '').toLowerCase()
+  for (const file of files) {
+    const head = headOf(file)
+    const magic = head.toString('hex', 0, 4)
+    const actual = magic.startsWith(GZIP) ? 'gzip' : magic === ZSTD ? 'zstd' : null
+    const named = /\.gz$/i.test(file) ? 'gzip' : /\.zst$/i.test(file) ? 'zstd' : null
+    const applied = isNamed && option !== 'auto' && option !== 'auto_detect' ? option : (named ?? 'none')
+    if (call.kind !== 'parquet') {
+      refuseOtherFormat(call, file, { head, actual, applied })
+      if (applied === 'gzip' || applied === 'zstd') await checkWhole(file, applied)
+    }
+  }
+}
+
+function refuseOtherFormat(
+  call: ReaderCall,
+  file: string,
+  { head, actual, applied }: { head: Buffer; actual: Compression | null; applied: string | undefined },
+): void {
+  const landed = landingName(file)
+  if (actual !== null && applied === 'none')
+    throw refusal(
+      `${landed} is compressed with ${actual}: name the file .${actual === 'gzip' ? 'gz' : 'zst'}, or write compression='${actual}'`,
+    )
+  if (applied !== 'none' && applied !== actual && (applied === 'gzip' || applied === 'zstd'))
+    throw refusal(`${landed} is not compressed with ${applied}: upload the file again, or correct its name`)
+  if (head.toString('latin1', 0, 4) === 'PK\u0003\u0004')
+    throw refusal(`${landed} is a ZIP archive or a workbook: upload its content as CSV, JSON or Parquet`)
+  if (head.toString('latin1', 0, 4) === 'PAR1')
+    throw refusal(`${landed} is a Parquet file: read the file with read_parquet`)
+  if (argument(call, 'encoding') === undefined && isUtf16(head))
+    throw refusal(
+      call.kind === 'csv'
+        ? `${landed} is UTF-16 text: save the file as UTF-8, or write encoding='utf-16'`
+        : `${landed} is UTF-16 text: save the file as UTF-8`,
+    )
+}
+
+/** UTF-16 has a byte order mark, or a zero byte in every second place of plain text. */
+function isUtf16(head: Buffer): boolean {
+  const mark = head.toString('hex', 0, 2)
+  if (mark === 'fffe' || mark === 'feff') return true
+  const zeros = [0, 1].map((odd) => head.filter((byte, at) => at % 2 === odd && byte === 0).length)
+  return head.length >= 4 && zeros.some((count) => count > head.length / 4) && Math.min(...zeros) === 0
+}
+
+function headOf(path: string): Buffer {
+  const file = openSync(path, 'r')
+  try {
+    const bytes = Buffer.alloc(HEAD_BYTES)
+    return bytes.subarray(0, readSync(file, bytes, 0, HEAD_BYTES, 0))
+  } finally {
+    closeSync(file)
+  }
+}
+
+/** Decompresses a file to its end, and keeps nothing of the result. */
+async function checkWhole(path: string, compression: Compression): Promise<void> {
+  const { dev, ino, size, mtimeMs } = statSync(path)
+  const identity = `${dev}:${ino}:${size}:${mtimeMs}`
+  if (checked.has(identity)) return
+  if (compression === 'zstd' && !hasAllFrames(path, size)) throw damaged(path, 'its end is missing')
+  const stream = compression === 'gzip' ? createGunzip() : createZstdDecompress()
+  const source = createReadStream(path)
+  source.on('error', (error) => stream.destroy(error))
+  try {
+    for await (const _ of source.pipe(stream)) {
+      // Only the checks of the format count.
+    }
+  } catch (error) {
+    throw damaged(path, error instanceof Error ? error.message : String(error))
+  } finally {
+    source.destroy()
+  }
+  if (checked.size === CHECKED_MAX) checked.clear()
+  checked.add(identity)
+}
+
+function damaged(path: string, reason: string): Error {
+  const file = landingName(path)
+  return refusal(`${file} is cut or damaged (${reason}): upload the file again`)
+}
+
+function hasAllFrames(path: string, size: number): boolean {
+  const file = openSync(path, 'r')
+  try {
+    return hasWholeFrames(file, size)
+  } finally {
+    closeSync(file)
+  }
+}

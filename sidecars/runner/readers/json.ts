@@ -1,0 +1,243 @@
+import type { Column } from '../../../lake/engine/instance.ts'
+import { type DuckType, parseDuckType, renderDuckType } from '../../../lake/iceberg/format/duckdb-type.ts'
+import { shown } from '../../../lake/pipeline/names.ts'
+import { quoteIdentifier, quoteLiteral } from '../../../lake/quote.ts'
+import { argument, callWith, type ReaderCall } from './calls.ts'
+import {
+  dateFormat,
+  FILE_ARGUMENT,
+  FILE_COLUMN,
+  factsOf,
+  placeOf,
+  type Reader,
+  refusal,
+  type Texts,
+  valueBeside,
+} from './reader.ts'
+import { isLong, numberType, survives } from './text-types.ts'
+
+// JSON: DuckDB looks at all rows, and the types that it chooses are checked against the values as written.
+
+/** An object with more keys of one type is a MAP, whose keys are data. */
+const STRUCT_KEYS = 1_000
+
+const LOOK_AT_ALL = {
+  sample_size: '-1',
+  union_by_name: 'true',
+  map_inference_threshold: String(STRUCT_KEYS),
+  maximum_sample_files: '-1',
+}
+
+/** A part of a column whose type needs a look at its values. */
+interface Leaf {
+  /** As people know it: `o.items[].qty`. */
+  name: string
+  column: string
+  /** A JSON path below the column. */
+  path: string
+  isMany: boolean
+  type: string
+}
+
+/** The arguments to add to a call of `read_json`. Throws for values that no type keeps, and for dates with two meanings. */
+export async function jsonArguments(reader: Reader): Promise<Record<string, string>> {
+  const { call } = reader
+  if (argument(call, 'columns', 'auto_detect') !== undefined) return {}
+  const all = Object.fromEntries(
+    Object.entries(LOOK_AT_ALL).filter(
+      ([name]) => name === 'sample_size' || argument(call, name) === undefined,
+    ),
+  )
+  const described = await reader.describe(callWith(call, { ...all, filename: null }))
+  // The engine gives such names to keys that differ in case only. They are not the keys in the file.
+  if (described.some(({ name }) => isRenamed(name, described))) return all
+  const types = new Map<string, DuckType>()
+  const formats: Record<string, string> = {}
+  for (const { name, type } of described) types.set(name, parseDuckType(type))
+  const leaves = [...types].flatMap(([name, type]) =>
+    leavesOf(type, { name, column: name, path: '$', isMany: false }),
+  )
+  if (leaves.some(({ type }) => type === 'DOUBLE')) await refuseLongNumbers(reader)
+  for (const leaf of leaves) {
+    const type = await leafType(reader, leaf, formats)
+    const whole = types.get(leaf.column)
+    if (type !== leaf.type && whole !== undefined) types.set(leaf.column, replaced(whole, leaf, type))
+  }
+  const columns = [...types].map(
+    ([name, type]) => `${quoteLiteral(name)}: ${quoteLiteral(renderDuckType(type, quoteIdentifier))}`,
+  )
+  return columns.length === 0 ? all : { columns: `{${columns.join(', ')}}`, ...formats }
+}
+
+const isRenamed = (name: string, columns: readonly Column[]) => {
+  const [, stem] = /^(.*)_\d+$/.exec(name) ?? []
+  return stem !== undefined && columns.some((other) => other.name.toLowerCase() === stem.toLowerCase())
+}
+
+/** The parts of a type that can hide a changed value. */
+function leavesOf(type: DuckType, at: Omit<Leaf, 'type'>): Leaf[] {
+  switch (type.kind) {
+    case 'scalar':
+      return ['DOUBLE', 'JSON', 'DATE', 'TIMESTAMP'].includes(type.name) ? [{ ...at, type: type.name }] : []
+    case 'decimal':
+      return []
+    case 'list':
+      return leavesOf(type.element, { ...at, name: `${at.name}[]`, path: `${at.path}[*]`, isMany: true })
+    case 'map':
+      return leavesOf(type.value, { ...at, name: `${at.name}.*`, path: `${at.path}.*`, isMany: true })
+    case 'struct':
+      return type.fields.flatMap((field) =>
+        leavesOf(field.type, {
+          ...at,
+          name: `${at.name}.${field.name}`,
+          path: `${at.path}.${JSON.stringify(field.name)}`,
+        }),
+      )
+  }
+}
+
+/** The type with another type at one leaf. */
+function replaced(type: DuckType, leaf: Leaf, by: string): DuckType {
+  const rest = leaf.path
+  const walk = (at: DuckType, path: string): DuckType => {
+    if (path === rest) return parseDuckType(by)
+    if (at.kind === 'list') return { ...at, element: walk(at.element, `${path}[*]`) }
+    if (at.kind === 'map') return { ...at, value: walk(at.value, `${path}.*`) }
+    if (at.kind !== 'struct') return at
+    const fields = at.fields.map((field) => {
+      const below = `${path}.${JSON.stringify(field.name)}`
+      return rest.startsWith(below) ? { ...field, type: walk(field.type, below) } : field
+    })
+    return { ...at, fields }
+  }
+  return walk(type, '$')
+}
+
+/** The values of a leaf as text, with their kind of JSON value. */
+function valuesOf({ call }: Reader, { column, path, isMany, name }: Leaf): Texts {
+  const columns = `{${quoteLiteral(column)}: 'JSON'}`
+  const source = callWith(call, { ...FILE_ARGUMENT, columns, sample_size: null })
+  const found = `json_extract(${quoteIdentifier(column)}, ${quoteLiteral(path)})`
+  return {
+    column: name,
+    from: `(SELECT trim(json_extract_string(e, '$')) AS v, json_type(e) AS kind, file FROM (SELECT ${isMany ? `unnest(${found})` : found} AS e, ${FILE_COLUMN} AS file FROM ${source}) WHERE json_type(e) <> 'NULL')`,
+  }
+}
+
+async function leafType(reader: Reader, leaf: Leaf, formats: Record<string, string>): Promise<string> {
+  const texts = valuesOf(reader, leaf)
+  switch (leaf.type) {
+    case 'DOUBLE':
+      return exactType(reader, texts)
+    case 'JSON':
+      return kindOf(reader, texts)
+    default:
+      return dateType(reader, texts, { type: leaf.type, formats })
+  }
+}
+
+async function exactType(reader: Reader, texts: Texts): Promise<string> {
+  const [facts] = await factsOf(reader, texts.from, ['v'])
+  const type = facts === undefined || facts.values === 0 ? 'DOUBLE' : numberType(facts)
+  if (type !== null) return type
+  const [[value, file = null] = []] = await reader.rows(
+    `SELECT v, file FROM ${texts.from} WHERE ${isLong('v')} AND NOT (${survives('v')}) LIMIT 1`,
+  )
+  throw refusal(
+    `${placeOf(file, texts.column)}: no number type keeps ${shown(value ?? '')} and the other values: write the numbers as texts in the file`,
+  )
+}
+
+const NUMBERS = ['BIGINT', 'UBIGINT', 'HUGEINT', 'UHUGEINT', 'DOUBLE']
+
+/** The type of values of different kinds: text for numbers and texts, JSON for anything with objects or arrays. */
+async function kindOf(reader: Reader, { from, column }: Texts): Promise<string> {
+  const found = await reader.rows(
+    `SELECT kind, min(v), min(file) FROM ${from} GROUP BY kind ORDER BY count(*)`,
+  )
+  const kinds = new Map(
+    found.map(([kind, value, file]) => [kind ?? '', { value: value ?? '', file: file ?? null }]),
+  )
+  const boolean = kinds.get('BOOLEAN')
+  const hasNumbers = NUMBERS.some((kind) => kinds.has(kind))
+  if (boolean !== undefined && hasNumbers)
+    throw refusal(
+      `${placeOf(boolean.file, column)}: ${boolean.value} stands between numbers: correct the file, or read all columns as written (columns={...: 'JSON'})`,
+    )
+  if (kinds.size < 2) return 'JSON'
+  const isScalar = !kinds.has('OBJECT') && !kinds.has('ARRAY')
+  const [[kind, { value, file }] = ['', { value: '', file: null }]] = kinds
+  reader.warn(
+    `${placeOf(file, column)}: ${shown(value)} is of another kind (${kind}) than other values: the whole column is read as ${isScalar ? 'text' : 'JSON'}`,
+  )
+  return isScalar ? 'VARCHAR' : 'JSON'
+}
+
+async function dateType(
+  reader: Reader,
+  texts: Texts,
+  { type, formats }: { type: string; formats: Record<string, string> },
+): Promise<string> {
+  const { call } = reader
+  const [option, other] =
+    type === 'DATE'
+      ? (['dateformat', 'date_format'] as const)
+      : (['timestampformat', 'timestamp_format'] as const)
+  if (argument(call, option, other) !== undefined) return type
+  const [facts] = await factsOf(reader, texts.from, ['v'])
+  const { values = 0, date = 0, timestamp = 0, timestamptz = 0 } = facts ?? {}
+  if (values === date) return type
+  if (values === timestamp) return 'TIMESTAMP'
+  if (values === timestamptz) return type
+  const format = await dateFormat(reader, texts)
+  const quoted = format === null ? null : quoteLiteral(format)
+  if (quoted !== null && (formats[option] ?? quoted) === quoted) {
+    formats[option] = quoted
+    return type
+  }
+  const { value, file } = await valueBeside(reader, texts, type)
+  reader.warn(
+    `${placeOf(file, texts.column)}: ${shown(value)} is not of type ${type}: the whole column is read as text`,
+  )
+  return 'VARCHAR'
+}
+
+/** A number with decimals and so many characters is looked at. */
+const LONG_NUMBER = '[0-9][0-9.]{16}'
+const STRING = String.raw`"(?:[^"\\]|\\.)*"`
+const DECIMALS = String.raw`-?[0-9]+\.[0-9]+(?:[eE][-+]?[0-9]+)?`
+/** Characters of a row that a message may need. */
+const ROW_CHARACTERS = 100_000
+
+/** Refuses amounts that the JSON reader would round: it reads each number with decimals as a DOUBLE. */
+async function refuseLongNumbers(reader: Reader): Promise<void> {
+  const { call, rows } = reader
+  const json = 'CAST(json AS VARCHAR)'
+  const numbers = `regexp_extract_all(regexp_replace(${json}, ${quoteLiteral(STRING)}, '""', 'g'), ${quoteLiteral(DECIMALS)})`
+  const [found] = await rows(
+    `SELECT v, file, row FROM (
+      SELECT unnest(${numbers}) AS v, ${FILE_COLUMN} AS file, ${json}[:${ROW_CHARACTERS}] AS row
+      FROM ${objectsCall(call)} WHERE regexp_matches(${json}, ${quoteLiteral(LONG_NUMBER)})
+    ) WHERE ${isLong('v')} AND NOT (${survives('v')}) LIMIT 1`,
+  )
+  if (found === undefined) return
+  const [value = '', file = null, row = ''] = found
+  const before = (row ?? '').slice(0, (row ?? '').indexOf(value ?? ''))
+  const key = [...before.matchAll(/"((?:[^"\\]|\\.)*)"\s*:/g)].at(-1)?.[1] ?? 'json'
+  throw refusal(
+    `${placeOf(file, key)}: ${shown(value ?? '')} has more digits than a JSON number keeps: write the value as a text in the file`,
+  )
+}
+
+const OF_OBJECTS = new Set([null, 'format', 'compression', 'ignore_errors', 'maximum_object_size'])
+
+/** The call that reads each value of the files as written. */
+const objectsCall = (call: ReaderCall): string =>
+  callWith(
+    {
+      ...call,
+      name: call.name.startsWith('read_ndjson') ? 'read_ndjson_objects' : 'read_json_objects',
+      arguments: call.arguments.filter(({ name }) => OF_OBJECTS.has(name)),
+    },
+    FILE_ARGUMENT,
+  )

@@ -1,0 +1,320 @@
+import { afterAll, beforeAll, expect, test } from 'bun:test'
+import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { constants, gzipSync, zstdCompressSync } from 'node:zlib'
+import { type Engine, openLocked } from '../../../lake/engine/instance.ts'
+import { testDirectory } from '../../../tools/test/directory.ts'
+import { lookAtAll as lookIn } from './look-at-all.ts'
+
+const directory = testDirectory()
+let engine: Engine
+const lookAtAll = (on: Engine, sql: string, parameters?: ReadonlyMap<string, string>) =>
+  lookIn(on, sql, { parameters, known: new Map() })
+beforeAll(async () => {
+  engine = await openLocked({
+    threads: 2,
+    memoryLimitBytes: 400_000_000,
+    tempLimitBytes: 100_000_000,
+    tempDirectory: join(directory, 'spill'),
+    allowedDirectories: [directory],
+    allowedPaths: [],
+  })
+})
+afterAll(() => engine.close())
+
+/** Fills the zone with these files, and returns its directory. */
+function zone(files: Readonly<Record<string, string | Uint8Array>>): string {
+  const path = join(directory, 'landing', 'z')
+  rmSync(path, { recursive: true, force: true })
+  mkdirSync(path, { recursive: true })
+  for (const [name, content] of Object.entries(files)) writeFileSync(join(path, name), content)
+  return path
+}
+
+const lines = (count: number, line: (at: number) => string) =>
+  Array.from({ length: count }, (_, at) => `${line(at)}\n`).join('')
+
+/** The rows of a text in which ZONE stands for the zone's directory. */
+async function rows(text: string) {
+  const { sql, notes } = await lookAtAll(engine, text.replaceAll('ZONE', join(directory, 'landing', 'z')))
+  const types = (await engine.describe(sql)).map(({ type }) => type)
+  const read = (await engine.read(sql)).getRowsJson()
+  return {
+    sql,
+    types,
+    rows: read,
+    warnings: notes.flatMap(({ level, text }) => (level === 'warn' ? text : [])),
+  }
+}
+
+const refused = async (text: string) => {
+  const failed = await rows(text).catch((error: unknown) => error)
+  expect(failed).toBeInstanceOf(Error)
+  return failed instanceof Error ? failed.message : ''
+}
+
+const last = "select * from read_csv_auto('ZONE/*') order by a desc limit 1"
+
+/** Values early and late in a file, with the column's type and the late value as read. */
+const LATE: readonly [string, string, string, string, string | number][] = [
+  ['a fraction after whole numbers', '1', '1.5', 'DOUBLE', 1.5],
+  ['leading zeros after numbers', '12345', '00123', 'VARCHAR', '00123'],
+  ['a phone number after numbers', '12345', '+4915112345678', 'VARCHAR', '+4915112345678'],
+  ['a text after numbers', '1', 'n/a', 'VARCHAR', 'n/a'],
+  ['a boolean after numbers', '1', 'true', 'VARCHAR', 'true'],
+  ['a number after booleans', 'true', '1', 'VARCHAR', '1'],
+  ['a time after dates', '2026-01-01', '2026-01-02 10:00:00', 'TIMESTAMP', '2026-01-02 10:00:00'],
+  [
+    'a zone after times',
+    '2026-01-01 10:00:00',
+    '2026-01-02 10:00:00+02:00',
+    'VARCHAR',
+    '2026-01-02 10:00:00+02:00',
+  ],
+  [
+    'nanoseconds after times',
+    '2026-01-01 10:00:00',
+    '2026-01-02 10:00:00.123456789',
+    'VARCHAR',
+    '2026-01-02 10:00:00.123456789',
+  ],
+  ['a whole number beyond 64 bits', '1', '18446744073709551617', 'HUGEINT', '18446744073709551617'],
+  ['a whole number beyond 38 digits', '1', '9'.repeat(40), 'VARCHAR', '9'.repeat(40)],
+  ['an amount beyond 15 digits', '1.5', '12345678901234567.89', 'DECIMAL(38,2)', '12345678901234567.89'],
+  ['a float with 17 digits', '1.5', '0.30000000000000004', 'DOUBLE', 0.30000000000000004],
+  ['a number after nothing', '', '5', 'BIGINT', '5'],
+  ['a hexadecimal number after numbers', '1', '0x1F', 'VARCHAR', '0x1F'],
+]
+
+test('CSV keeps late values of each kind', async () => {
+  const names = LATE.map((_, at) => `c${at}`)
+  const row = (values: readonly string[]) => `${values.join(',')}\n`
+  const early = row(['1', ...LATE.map(([, value]) => value)])
+  zone({
+    'f.csv': row(['a', ...names]) + early.repeat(21_000) + row(['2', ...LATE.map(([, , value]) => value)]),
+  })
+  const found = await rows("select * exclude (a) from read_csv_auto('ZONE/*') where a = 2")
+  const kept = LATE.map(([what], at) => [what, found.types[at], found.rows[0]?.[at]])
+  expect(kept).toEqual(LATE.map(([what, , , type, value]) => [what, type, value]))
+  expect(found.warnings.length).toBe(found.types.filter((type) => type === 'VARCHAR').length)
+})
+
+test('a warning names file, column and value', async () => {
+  zone({ 'f.csv': `a,v\n${lines(21_000, (at) => `${at},1`)}99999,n/a\n` })
+  expect((await rows(last)).warnings).toEqual([
+    'landing/z/f.csv, column "v": "n/a" is not of type BIGINT: the whole column is read as text',
+  ])
+})
+
+test('CSV files of a zone have one type per column, found by name', async () => {
+  zone({ 'a.csv': 'a,v\n1,1\n', 'b.csv': 'v,a,w\n1.5,2,x\n', 'c.csv': 'a,v,w\n' })
+  const found = await rows("select a, v, w from read_csv('ZONE/*.csv') order by a")
+  expect(found.types).toEqual(['BIGINT', 'DOUBLE', 'VARCHAR'])
+  expect(found.rows).toEqual([
+    ['1', 1, null],
+    ['2', 1.5, 'x'],
+  ])
+})
+
+test('arguments of the author win', async () => {
+  zone({ 'f.csv': 'a,v\n1,2.0\n3,00004\n' })
+  const found = await rows("select * from read_csv('ZONE/*', types={'v': 'DOUBLE'}) order by a")
+  expect(found.types).toEqual(['BIGINT', 'DOUBLE'])
+  const text = `select * from read_csv('ZONE/*', columns={'a': 'INTEGER', 'v': 'VARCHAR'})`
+  expect((await rows(text)).types).toEqual(['INTEGER', 'VARCHAR'])
+  expect((await rows("from read_csv('ZONE/*', all_varchar := true)")).types).toEqual(['VARCHAR', 'VARCHAR'])
+})
+
+test.each([
+  ['a call in a CTE', "with c as (from read_csv('ZONE/*')) select v from c"],
+  ['a call in a subquery', "select (select max(v) from read_csv(['ZONE/f.csv'])) as v limit 1"],
+  ['a quoted path', "select f.v from 'ZONE/f.csv'"],
+  ['a quoted path with an alias', 'select t.v from "ZONE/f.csv" t'],
+  ['a computed path', "select v from read_csv('ZONE' || '/f.csv')"],
+  ['two calls', "select v from read_csv('ZONE/*') union all by name select v from read_csv('ZONE/*')"],
+])('looks at all values in %s', async (_, text) => {
+  zone({ 'f.csv': `a,v\n${lines(21_000, (at) => `${at},1`)}99999,1.5\n` })
+  expect((await rows(text)).types).toEqual(['DOUBLE'])
+})
+
+test('the value of a parameter is a path', async () => {
+  const path = zone({ 'f.csv': `a,v\n${lines(21_000, (at) => `${at},1`)}99999,1.5\n` })
+  const parameters = new Map([['1', `'${path}/*'`]])
+  const { sql } = await lookAtAll(engine, 'select v from read_csv(?) where v > 1', parameters)
+  expect(sql).toContain("'v': 'DOUBLE'")
+})
+
+test('the lines of a text stay the same', async () => {
+  zone({ 'f.csv': 'a,v\n1,2\n' })
+  const { sql } = await rows("select *\nfrom read_csv(\n'ZONE/*' -- all\n)\nwhere a = 1")
+  expect(sql.split('\n').length).toBe(5)
+})
+
+test('many small CSV files are read in one pass', async () => {
+  const files = Array.from({ length: 300 }, (_, at) => [
+    `f${at}.csv`,
+    `a,v\n${at},${at === 7 ? '"x, y"' : 'z'}\n`,
+  ])
+  zone(Object.fromEntries(files))
+  const found = await rows("select count(*) as n, max(a) as a from read_csv('ZONE/*')")
+  expect(found.rows).toEqual([['300', '299']])
+  expect(found.sql).toContain("columns={'a': 'BIGINT', 'v': 'VARCHAR'}")
+})
+
+const json = "select * from read_json_auto('ZONE/*')"
+test.each([
+  ['a fraction', { v: 1 }, '{"v":1.5}', 'DOUBLE', 1.5],
+  [
+    'a whole number beyond 64 bits',
+    { v: 1 },
+    '{"v":18446744073709551617}',
+    'HUGEINT',
+    '18446744073709551617',
+  ],
+  [
+    'a large number beside fractions',
+    { v: 1.5 },
+    '{"v":9007199254740993}',
+    'DECIMAL(38,1)',
+    '9007199254740993.0',
+  ],
+  ['a text after numbers', { v: 1 }, '{"v":"00123"}', 'VARCHAR', '00123'],
+  ['a nested fraction', { v: { a: [1] } }, '{"v":{"a":[1.5]}}', 'STRUCT("a" DOUBLE[])', { a: [1.5] }],
+])('JSON keeps %s', async (_, early, late, type, value) => {
+  zone({ 'f.json': `${lines(21_000, () => JSON.stringify(early))}${late}\n` })
+  const found = await rows(`${json} offset 21000`)
+  expect(found.types[0]?.replaceAll('"', '')).toBe(type.replaceAll('"', ''))
+  expect(found.rows).toEqual([[value]])
+})
+
+test('JSON keeps keys that appear late, and large objects as they are', async () => {
+  const keys = Object.fromEntries(Array.from({ length: 200 }, (_, at) => [`k${at}`, at]))
+  const object = JSON.stringify({ o: { ...keys, k6: 1.5 } }).replace('"k5":5', '"k5":9007199254740993')
+  zone({ 'a.json': object, 'b.json': `${lines(25_000, () => '{"a":1}')}{"refund":7}\n` })
+  const found = await rows(`select max(o.k5) as k5, max(o.k6) as k6, max(refund) as refund from (${json})`)
+  expect(found.rows).toEqual([['9007199254740993', 1.5, '7']])
+})
+
+test.each([
+  ['a boolean between numbers', '{"v":1}', '{"v":true}', ['column "v"', 'true']],
+  ['a nested boolean between numbers', '{"v":[1]}', '{"v":[1,true]}', ['column "v[]"', 'true']],
+  [
+    'an amount with too many digits',
+    '{"v":1.5}',
+    '{"v":12345678901234567.89}',
+    ['"v"', '12345678901234567.89'],
+  ],
+])('JSON with %s is refused', async (_, early, late, parts) => {
+  zone({ 'f.json': `${lines(21_000, () => early)}${late}\n` })
+  const message = await refused(json)
+  for (const part of ['landing/z/f.json', ...parts]) expect(message).toContain(part)
+})
+
+test.each([
+  ['DOUBLE after INTEGER', '1::integer', '1.5::double', 'DOUBLE', 1.5],
+  [
+    'TIMESTAMP after DATE',
+    "date '2026-01-01'",
+    "timestamp '2026-01-02 10:00'",
+    'TIMESTAMP',
+    '2026-01-02 10:00:00',
+  ],
+])('Parquet keeps %s', async (_, first, second, type, value) => {
+  const path = zone({})
+  await engine.run(`copy (select 1 as n, ${first} as v) to '${path}/a.parquet'`)
+  await engine.run(`copy (select 2 as n, ${second} as v, 'x' as w) to '${path}/b.parquet'`)
+  const found = await rows("select v, w from read_parquet('ZONE/*') where n = 2")
+  expect(found.types).toEqual([type, 'VARCHAR'])
+  expect(found.rows).toEqual([[value, 'x']])
+})
+
+test('Parquet with whole numbers that DOUBLE would change is refused', async () => {
+  const path = zone({})
+  await engine.run(`copy (select 9007199254740993 as v) to '${path}/a.parquet'`)
+  await engine.run(`copy (select 1.5::double as v) to '${path}/b.parquet'`)
+  const message = await refused("select v from read_parquet('ZONE/*')")
+  for (const part of ['landing/z/a.parquet', 'column "v"', '9007199254740993'])
+    expect(message).toContain(part)
+})
+
+test.each([
+  ['month first', '03/13/2026', '03/04/2026', 'DATE', '2026-03-04'],
+  ['day first', '13.03.2026', '03.04.2026', 'DATE', '2026-04-03'],
+  ['times', '13/03/2026 10:00:00', '03/04/2026 11:00:00', 'TIMESTAMP', '2026-04-03 11:00:00'],
+  ['equal day and month', '03/03/2026', '04/04/2026', 'DATE', '2026-04-04'],
+])('dates have one meaning: %s', async (_, first, second, type, value) => {
+  zone({ 'a.csv': `a,d\n1,${first}\n`, 'b.csv': `a,d\n2,${second}\n` })
+  const found = await rows("select d from read_csv('ZONE/*') where a = 2")
+  expect(found.types).toEqual([type])
+  expect(found.rows).toEqual([[value]])
+})
+
+test.each([
+  ['CSV', { 'a.csv': 'a,d\n1,03/04/2026\n' }, "from read_csv('ZONE/*')", 'dateformat'],
+  [
+    'CSV with times',
+    { 'a.csv': 'a,d\n1,03/04/2026 10:00:00\n' },
+    "from read_csv('ZONE/*')",
+    'timestampformat',
+  ],
+  [
+    'files with different orders',
+    { 'a.csv': 'a,d\n1,03/13/2026\n', 'b.csv': 'a,d\n1,13/03/2026\n' },
+    "from read_csv('ZONE/*')",
+    'dateformat',
+  ],
+  ['JSON', { 'a.json': '{"d":"03-04-2026"}\n' }, "from read_json('ZONE/*')", 'dateformat'],
+])('dates with two meanings are refused: %s', async (_, files, text, option) => {
+  zone(files)
+  const message = await refused(text)
+  for (const part of ['landing/z/', 'column "d"', '2026', option]) expect(message).toContain(part)
+})
+
+test("a date has the meaning of the author's dateformat", async () => {
+  zone({ 'a.csv': 'a,d\n1,03/04/2026\n' })
+  const found = await rows("select d from read_csv('ZONE/*', dateformat='%m/%d/%Y')")
+  expect(found.rows).toEqual([['2026-03-04']])
+})
+
+const content = `a,v\n${lines(50_000, (at) => `${at},text ${at}`)}`
+const gz = gzipSync(content)
+const zst = zstdCompressSync(content)
+const checked = zstdCompressSync(content, { params: { [constants.ZSTD_c_checksumFlag]: 1 } })
+const wrongZst = Buffer.from(checked)
+wrongZst.writeUInt8((checked.at(-1) ?? 0) ^ 1, checked.length - 1)
+const wrong = Buffer.from(gz)
+wrong.writeUInt32LE(1, wrong.length - 8)
+
+test.each([
+  ['cut.csv.gz', gz.subarray(0, gz.length / 2)],
+  ['short.csv.gz', gz.subarray(0, gz.length - 4)],
+  ['crc.csv.gz', wrong],
+  ['trailing.csv.gz', Buffer.concat([gz, Buffer.from('trailing')])],
+  ['second.csv.gz', Buffer.concat([gz, gz.subarray(0, gz.length / 2)])],
+  ['cut.csv.zst', zst.subarray(0, zst.length / 2)],
+  ['short.csv.zst', zst.subarray(0, zst.length - 1)],
+  ['sum.csv.zst', wrongZst],
+  ['second.csv.zst', Buffer.concat([zst, zst.subarray(0, zst.length / 2)])],
+  ['plain.csv.gz', Buffer.from(content)],
+  ['gzip.csv', gz],
+  ['utf16.csv', Buffer.from(`\ufeff${content}`, 'utf16le')],
+  ['cut.json.gz', gzipSync('{"a":1}\n{"a":2}\n').subarray(0, 20)],
+])('the damaged file %s is refused by its name', async (name, bytes) => {
+  zone({ [name]: bytes })
+  const reader = name.includes('json') ? 'read_json' : 'read_csv'
+  const message = await refused(`select count(*) from ${reader}('ZONE/*')`)
+  expect(message).toContain(`landing/z/${name}`)
+})
+
+test('complete compressed files are read completely', async () => {
+  zone({ 'one.csv.gz': gz, 'two.csv.zst': checked })
+  expect((await rows("select count(*) from read_csv('ZONE/*')")).rows).toEqual([['100000']])
+})
+
+test.each([
+  ['two members of gzip', 'f.csv.gz', Buffer.concat([gz, gzipSync('1,x\n')])],
+  ['two frames of zstd', 'f.csv.zst', Buffer.concat([zst, zstdCompressSync('1,x\n')])],
+])('a file of %s is read completely', async (_, name, bytes) => {
+  zone({ [name]: bytes })
+  expect((await rows("select count(*) from read_csv('ZONE/*')")).rows).toEqual([['50001']])
+})

@@ -1,0 +1,143 @@
+import { EngineError } from '../../../lake/engine/error.ts'
+import type { Engine } from '../../../lake/engine/instance.ts'
+import { treeOn } from '../../../lake/engine/parser.ts'
+import { shown } from '../../../lake/pipeline/names.ts'
+import { argument, callWith, extended, pathsArgument, type ReaderCall, readerCalls } from './calls.ts'
+import { csvArguments } from './csv.ts'
+import { checkFiles } from './files.ts'
+import { jsonArguments } from './json.ts'
+import { parquetArguments } from './parquet.ts'
+import type { Reader } from './reader.ts'
+
+// DuckDB looks at a part of the files, and casts the rest. Here every call of a reader gets the types that keep all values.
+
+export interface Note {
+  level: 'info' | 'warn' | 'debug'
+  text: string
+}
+
+export interface LookOptions {
+  /** The value of each parameter, as SQL. */
+  parameters?: ReadonlyMap<string, string>
+  /** The arguments that were found for calls and their files. */
+  known: Map<string, Record<string, string>>
+}
+
+export interface Looked {
+  sql: string
+  notes: Note[]
+}
+
+/**
+ * Adds arguments to the calls of readers in a text. An argument of the author is never replaced. The lines of the text stay the
+ * same. Throws EngineError for files that no type keeps.
+ */
+export async function lookAtAll(
+  engine: Engine,
+  sql: string,
+  { parameters, known }: LookOptions,
+): Promise<Looked> {
+  const calls = await readerCalls(treeOn(engine.connection), sql, parameters)
+  const notes: Note[] = []
+  let text = sql
+  for (const call of calls) {
+    const more = await argumentsFor(call, { engine, notes, known }).catch((error: unknown) => {
+      throw atLine(error, sql, call)
+    })
+    text = extended(text, call, more)
+  }
+  return { sql: text, notes }
+}
+
+async function argumentsFor(
+  call: ReaderCall,
+  { engine, notes, known }: { engine: Engine; notes: Note[] } & Pick<LookOptions, 'known'>,
+): Promise<Record<string, string>> {
+  const rows = async (query: string) =>
+    (await engine.read(query))
+      .getRowsJS()
+      .map((row) => row.map((value) => (value === null ? null : String(value))))
+  const paths = pathsArgument(call)
+  if (paths === undefined) return {}
+  const listed = await orNull(rows(`SELECT file FROM glob(${paths}) ORDER BY file`))
+  const files = (listed ?? []).flatMap(([file]) => file ?? [])
+  if (files.length === 0) return {}
+  const key = JSON.stringify([callWith(call, {}), files])
+  const found = known.get(key)
+  if (found !== undefined) return found
+  await checkFiles(call, files)
+  const reader: Reader = {
+    call,
+    files,
+    describe: (query) => engine.describe(`FROM ${query}`),
+    rows,
+    warn: (warning) => notes.push({ level: 'warn', text: warning }),
+  }
+  const more = (await orNull(moreFor(reader))) ?? inFull(call)
+  known.set(key, more)
+  const added = Object.entries(more).map(([name, value]) => `${name}=${value}`)
+  if (added.length > 0) {
+    const called = `${call.name}(${shown(paths)})`
+    notes.push({ level: 'info', text: `${called} looks at all values of its files (${lookedAt(call)})` })
+    notes.push({ level: 'debug', text: `added to ${called}: ${added.join(', ')}` })
+  }
+  return more
+}
+
+function moreFor(reader: Reader): Promise<Record<string, string>> {
+  switch (reader.call.kind) {
+    case 'csv':
+      return csvArguments(reader)
+    case 'json':
+      return jsonArguments(reader)
+    case 'parquet':
+      return parquetArguments(reader)
+    case 'json_objects':
+      return Promise.resolve({})
+  }
+}
+
+const FULL: Readonly<Record<ReaderCall['kind'], Readonly<Record<string, string>>>> = {
+  csv: { sample_size: '-1', union_by_name: 'true' },
+  json: {
+    sample_size: '-1',
+    union_by_name: 'true',
+    map_inference_threshold: '-1',
+    maximum_sample_files: '-1',
+  },
+  json_objects: {},
+  parquet: { union_by_name: 'true' },
+}
+
+/** The engine's own way to look at all values, for a call that cannot be examined: the call itself names the error. */
+const inFull = (call: ReaderCall): Record<string, string> =>
+  argument(call, 'columns', 'auto_detect') === undefined
+    ? Object.fromEntries(
+        Object.entries(FULL[call.kind]).filter(([name]) => argument(call, name) === undefined),
+      )
+    : {}
+
+const lookedAt = (call: ReaderCall) =>
+  Object.entries(inFull(call))
+    .map(([name, value]) => `${name}=${value}`)
+    .join(', ')
+
+const FATAL: ReadonlySet<string> = new Set(['interrupted', 'out_of_memory', 'broken'])
+
+/** Null: the engine has refused a query about the files. A refusal of the files is thrown. */
+async function orNull<Result>(work: Promise<Result>): Promise<Result | null> {
+  try {
+    return await work
+  } catch (error) {
+    const isEngines = error instanceof EngineError && error.cause !== undefined
+    if (isEngines && !FATAL.has(error.kind)) return null
+    throw error
+  }
+}
+
+/** The error at the line of the call. */
+function atLine(error: unknown, sql: string, call: ReaderCall): unknown {
+  if (!(error instanceof EngineError) || error.cause !== undefined) return error
+  const line = sql.slice(0, call.start).split('\n').length
+  return new EngineError(error.kind, error.message, line, { cause: error })
+}

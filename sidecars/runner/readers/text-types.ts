@@ -1,0 +1,123 @@
+import { quoteLiteral } from '../../../lake/quote.ts'
+
+// Chooses a column's type from all its values as text. The type must give back each value.
+
+/** An ISO date, and an ISO time after it. */
+const DATE = String.raw`\d{4}-\d{1,2}-\d{1,2}`
+const TIME = String.raw`\d{1,2}:\d{2}(:\d{2}(\.\d{1,6})?)?`
+const ZONE = String.raw`( ?[-+]\d{2}(:?\d{2})?|Z)`
+const WHOLE = String.raw`[-+]?\d+`
+const PLAIN = String.raw`[-+]?(\d+\.?\d*|\.\d+)`
+const FLOAT = String.raw`${PLAIN}([eE][-+]?\d+)?|[-+]?(?i:inf|infinity|nan)`
+/** A number that would lose its first characters: `00123`, `+4930123456`. */
+const PADDED = String.raw`^[-+]?0\d|^\+\d{7}`
+
+const full = (value: string, pattern: string) => `regexp_full_match(${value}, ${quoteLiteral(pattern)})`
+const part = (value: string, pattern: string) => `regexp_extract(${value}, ${quoteLiteral(pattern)}, 1)`
+const isOf = (value: string, type: string) => `TRY_CAST(${value} AS ${type}) IS NOT NULL`
+
+/** Digits that a DOUBLE keeps for certain. */
+const SURE_DIGITS = 15
+/** A number with more digits and at most so many decimals is an amount. Floats of programs have more decimals. */
+const AMOUNT_SCALE = 6
+const DECIMAL_DIGITS = 38
+
+/** SQL that is true for each value that the detected type keeps. It is quick, and may be false for a value that fits. */
+export function isKept(value: string, type: string): string {
+  switch (type) {
+    case 'BOOLEAN':
+      return `lower(${value}) IN ('true', 'false')`
+    case 'BIGINT':
+      return `(${full(value, String.raw`-?(0|[1-9]\d{0,17})`)})`
+    case 'DOUBLE':
+      return `(length(${value}) <= ${SURE_DIGITS} AND ${full(value, String.raw`-?(0|[1-9]\d*)?(\.\d*)?([eE][-+]?\d{1,2})?`)})`
+    case 'DATE':
+      return `(${full(value, DATE)} AND ${isOf(value, 'DATE')})`
+    case 'TIME':
+      return `(${full(value, TIME)} AND ${isOf(value, 'TIME')})`
+    case 'TIMESTAMP':
+      return `(${full(value, `${DATE}([ T]${TIME})?`)} AND ${isOf(value, 'TIMESTAMP')})`
+    case 'TIMESTAMP WITH TIME ZONE':
+      return `(${full(value, `${DATE}[ T]${TIME}${ZONE}`)} AND ${isOf(value, 'TIMESTAMPTZ')})`
+    // Text that could be a number or a time in all files.
+    case 'VARCHAR':
+      return `NOT ${full(value, '[-+]?[0-9.][-+0-9.:/ TZeE]*|(?i:true|false)')}`
+    default:
+      return 'true'
+  }
+}
+
+/** Digits without zeros at both ends. */
+const digitsOf = (value: string) => `trim(replace(${part(value, String.raw`^[-+]?([\d.]*)`)}, '.', ''), '0')`
+/** True if a DOUBLE prints the same digits. */
+export const survives = (value: string): string =>
+  `${digitsOf(value)} IS NOT DISTINCT FROM ${digitsOf(`CAST(TRY_CAST(${value} AS DOUBLE) AS VARCHAR)`)}`
+export const isLong = (value: string): string => `length(${digitsOf(value)}) > ${SURE_DIGITS}`
+const decimalsOf = (value: string) => `length(rtrim(${part(value, String.raw`\.(\d*)`)}, '0'))`
+
+export interface TextFacts {
+  values: number
+  padded: number
+  whole: number
+  bigint: number
+  plain: number
+  float: number
+  /** Numbers that a DOUBLE changes. */
+  lossy: number
+  amounts: number
+  wholeDigits: number
+  scale: number
+  boolean: number
+  time: number
+  date: number
+  timestamp: number
+  timestamptz: number
+}
+
+/** SQL of the facts about a text, in the order of their names here. */
+export const factsSql = (value: string): Readonly<Record<keyof TextFacts, string>> => {
+  const count = (condition: string) => `count(*) FILTER (WHERE ${condition})`
+  return {
+    values: `count(${value})`,
+    padded: count(`regexp_matches(${value}, ${quoteLiteral(PADDED)})`),
+    whole: count(full(value, WHOLE)),
+    bigint: count(`${full(value, WHOLE)} AND ${isOf(value, 'BIGINT')}`),
+    plain: count(full(value, PLAIN)),
+    float: count(full(value, FLOAT)),
+    lossy: count(`${full(value, FLOAT)} AND ${isLong(value)} AND NOT (${survives(value)})`),
+    amounts: count(`${full(value, PLAIN)} AND ${isLong(value)} AND ${decimalsOf(value)} <= ${AMOUNT_SCALE}`),
+    wholeDigits: `max(length(ltrim(${part(value, String.raw`^[-+]?(\d*)`)}, '0')))`,
+    scale: `max(${decimalsOf(value)})`,
+    boolean: count(isKept(value, 'BOOLEAN')),
+    time: count(isKept(value, 'TIME')),
+    date: count(isKept(value, 'DATE')),
+    timestamp: count(isKept(value, 'TIMESTAMP')),
+    timestamptz: count(isKept(value, 'TIMESTAMP WITH TIME ZONE')),
+  }
+}
+
+/** The type that keeps every value; null: only text does. */
+export function typeOf(facts: TextFacts): string | null {
+  return numberType(facts) ?? otherType(facts)
+}
+
+/** The type that keeps every number; null: not all values are numbers, or no number type keeps them. */
+export function numberType(facts: TextFacts): string | null {
+  const { values, padded, whole, bigint, plain, float, lossy, amounts, wholeDigits, scale } = facts
+  if (padded > 0 || float < values) return null
+  if (whole === values) {
+    if (bigint === values) return 'BIGINT'
+    return wholeDigits <= DECIMAL_DIGITS ? 'HUGEINT' : null
+  }
+  if (plain === values && lossy + amounts > 0 && wholeDigits + scale <= DECIMAL_DIGITS)
+    return `DECIMAL(${DECIMAL_DIGITS},${scale})`
+  return lossy === 0 ? 'DOUBLE' : null
+}
+
+function otherType({ values, boolean, time, date, timestamp, timestamptz }: TextFacts): string | null {
+  if (boolean === values) return 'BOOLEAN'
+  if (time === values) return 'TIME'
+  if (date === values) return 'DATE'
+  if (timestamp === values) return 'TIMESTAMP'
+  return timestamptz === values ? 'TIMESTAMP WITH TIME ZONE' : null
+}
