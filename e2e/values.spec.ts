@@ -58,3 +58,47 @@ test('a value that does not fit its column fails the run, which names it', async
   )
   expect(await feed.rows('count(*) as n, sum(qty) as qty')).toEqual([{ n: 2, qty: 5 }])
 })
+
+test('a watermark is a value, whatever its text is', async ({ request }) => {
+  for (const condition of ["name >= '{{ watermark_value }}'", 'name >= {{ watermark_value }}']) {
+    const namespace = await newNamespace(request)
+    const rows = "(values ('b'), ('z'' or true or ''a')) t(name)"
+    const where = `{% if watermark_value %} where ${condition} and ${condition.replace('>=', '<>')}{% endif %}`
+    const pipeline = await pipelineWith(request, `select name from ${rows}${where}`, {
+      namespace,
+      layer: 'silver',
+    })
+    await writeFile(
+      request,
+      `${pipeline.prefix}config.yaml`,
+      'merge_strategy: append_only\nwatermark_column: name\n',
+    )
+    await publish(request, pipeline)
+    expect(await runToEnd(request, pipeline)).toMatchObject({ error: null, rows_written: 2 })
+    expect(await runToEnd(request, pipeline)).toMatchObject({ error: null, rows_written: 0 })
+  }
+})
+
+test('a feed goes on after a time in the future', async ({ request }) => {
+  const namespace = await newNamespace(request)
+  const zone = await newZone(request, namespace)
+  const sql = `select * from read_csv_auto('{{ landing_zone("${zone.name}") }}')
+    {% if watermark_value %}where day > {{ watermark_value }}{% endif %}`
+  const pipeline = await pipelineWith(request, sql, { namespace, layer: 'silver' })
+  const config = 'merge_strategy: append_only\nwatermark_column: day\narchive_landing_zones: true\n'
+  await writeFile(request, `${pipeline.prefix}config.yaml`, config)
+  await publish(request, pipeline)
+  await zone.upload('a.csv', 'id,day\n1,2026-01-01\n2,9999-12-31\n')
+  expect(await runToEnd(request, pipeline)).toMatchObject({ error: null, rows_written: 2 })
+  await zone.upload('b.csv', 'id,day\n3,2026-01-01\n4,2026-01-02\n')
+  const run = await runToEnd(request, pipeline)
+  expect(run).toMatchObject({ error: null, rows_written: 1 })
+})
+
+test('scd2 ignores a version that arrives after a newer one', async ({ request }) => {
+  const config = 'merge_strategy: scd2\nunique_key: id\nwatermark_column: seq'
+  const feed = await newFeed(request, 'read_csv_auto', config)
+  expect(await feed.deliver('a.csv', 'id,seq,v\n1,2,new\n')).toMatchObject({ error: null, rows_written: 1 })
+  expect(await feed.deliver('b.csv', 'id,seq,v\n1,1,old\n')).toMatchObject({ error: null, rows_written: 0 })
+  expect(await feed.rows('v, valid_to')).toEqual([{ v: 'new', valid_to: null }])
+})

@@ -79,6 +79,7 @@ const AT = Date.UTC(2026, 0, 1)
 const RULES: WriteRules = {
   mergeStrategy: 'full_refresh',
   uniqueKey: [],
+  watermarkColumn: '',
   partitionColumn: '',
   partitionBy: [],
   targetFileSize: null,

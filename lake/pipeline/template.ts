@@ -7,6 +7,7 @@ import { MERGE_STRATEGIES, type MergeStrategy } from './config.ts'
 import { shown } from './names.ts'
 import { type Position, type ReferenceFunction, sqlReferences } from './references.ts'
 import { EngineTrap, withEnvironment } from './template-engine.ts'
+import { Misplaced, renderValue, type SqlDialect } from './watermark-sql.ts'
 
 export const TEMPLATE_LIMITS = {
   sourceBytes: 1_048_576,
@@ -30,6 +31,10 @@ export interface TemplateVariables {
   runStartedAt: string
   /** The largest watermark on main, as text; null when there is none. */
   watermarkValue: string | null
+  /** DuckDB's name of the watermark's type. Default: VARCHAR. */
+  watermarkType?: string
+  /** The SQL that the template renders to. Default: DuckDB's. */
+  dialect?: SqlDialect
 }
 
 /** Returns SQL text for a name. An error that it throws becomes a `TemplateError` at the call. */
@@ -58,12 +63,26 @@ export class TemplateError extends AuthorError {
   }
 }
 
-/** Renders the template to SQL. Throws `TemplateError`. */
+/** Renders the template to SQL. The watermark is a value in it, whatever its text is. Throws `TemplateError`. */
 export function renderTemplate(
   template: Template,
   variables: TemplateVariables,
   resolver: TemplateResolver,
 ): string {
+  const { watermarkValue: value, watermarkType: type = 'VARCHAR', dialect = 'duckdb' } = variables
+  if (!value || !template.source.includes('watermark_value'))
+    return renderTexts(template, variables, resolver)
+  const render = (text: string) => renderTexts(template, { ...variables, watermarkValue: text }, resolver)
+  try {
+    return renderValue({ value, type, dialect }, template.source, render)
+  } catch (error) {
+    if (!(error instanceof Misplaced)) throw error
+    throw new TemplateError(template.file, error.message, {}, { cause: error })
+  }
+}
+
+/** Renders the template with all values as plain texts. */
+function renderTexts(template: Template, variables: TemplateVariables, resolver: TemplateResolver): string {
   let failure: { error: unknown; call: ReferenceFunction; argument: string } | undefined
   // An error inside a callback would trap the module and lose its message. So the first error waits until the module has
   // returned.
@@ -122,7 +141,7 @@ export function collectTemplate(template: Template, variables: TemplateVariables
     names.add(name)
     return name
   }
-  renderTemplate(template, variables, { ref: collectInto(refs), landingZone: collectInto(zones) })
+  renderTexts(template, variables, { ref: collectInto(refs), landingZone: collectInto(zones) })
   return { refs: [...refs], zones: [...zones] }
 }
 

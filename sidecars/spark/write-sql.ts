@@ -104,9 +104,9 @@ WHEN MATCHED THEN DELETE
 WHEN NOT MATCHED AND s.${IS_NEW} THEN ${insertOf(schema)}`
 }
 
-/** Ends the open version of each changed row, and adds its new version. */
+/** Ends the open version of each changed row, and adds its new version. A row that is older than the open version has no effect. */
 function addVersions(table: string, write: QueryWrite): string {
-  const { schema, rules, columns, at } = write
+  const { schema, rules, columns, newest, at } = write
   const source = lastRows(write)
   const keys = fieldsNamed(schema, rules.uniqueKey)
   const isKey = new Set(keys)
@@ -115,14 +115,20 @@ function addVersions(table: string, write: QueryWrite): string {
   const equal = (fields: readonly NestedField[], left: string, right: string) =>
     fields.map(({ name }) => `${left}.${quoteName(name)} <=> ${right}.${quoteName(name)}`).join(' AND ') ||
     'true'
+  const [version] = columns.some((column) => isNamed(column, newest)) ? fieldsNamed(schema, [newest]) : []
+  const isOlder = (row: string, open: string) => {
+    if (version === undefined) return 'false'
+    const [added, known] = [row, open].map((alias) => `${alias}.${quoteName(version.name)}`)
+    return `coalesce(${known} > ${added}, ${known} IS NOT NULL AND ${added} IS NULL)`
+  }
   const all = schema.fields.map(({ name }) => `q.${quoteName(name)}`).join(', ')
   return `MERGE INTO ${table} t USING (
 SELECT false AS ${IS_NEW}, ${all} FROM (${source}) q
 UNION ALL SELECT true AS ${IS_NEW}, ${all} FROM (${source}) q
 LEFT JOIN (SELECT *, true AS ${LAST} FROM ${table} WHERE ${to} IS NULL) o ON ${equal(keys, 'q', 'o')}
-WHERE o.${LAST} IS NULL OR NOT (${equal(values, 'q', 'o')})
+WHERE o.${LAST} IS NULL OR NOT (${equal(values, 'q', 'o')} OR ${isOlder('q', 'o')})
 ) s ON NOT s.${IS_NEW} AND t.${to} IS NULL AND ${equal(keys, 't', 's')}
-WHEN MATCHED AND NOT (${equal(values, 't', 's')}) THEN UPDATE SET ${to} = ${instant(at)}
+WHEN MATCHED AND NOT (${equal(values, 't', 's')} OR ${isOlder('s', 't')}) THEN UPDATE SET ${to} = ${instant(at)}
 WHEN NOT MATCHED AND s.${IS_NEW} THEN ${insertOf(schema)}`
 }
 

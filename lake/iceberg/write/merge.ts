@@ -43,6 +43,8 @@ export interface Merged {
   readonly deletedRows: number
   /** The number of inserted or changed rows. */
   readonly rowsWritten: number
+  /** The number of rows of the batch that are older than the open version of their key. */
+  readonly olderRows: number
 }
 
 /** Writes relations to files. Each file stays within the row limit and in one partition. */
@@ -218,7 +220,7 @@ async function insertBatch(engine: WriteEngine, { keys }: MergeRules, target: Ta
     rowsWritten,
     keys.map(({ name }) => quoteIdentifier(name)),
   )
-  return { files: writer.files, deletes: [], replaced: [], deletedRows: 0, rowsWritten }
+  return { files: writer.files, deletes: [], replaced: [], deletedRows: 0, rowsWritten, olderRows: 0 }
 }
 
 class Merge {
@@ -254,14 +256,14 @@ class Merge {
     const rows = this.#read(this.#candidates)
     const hitsSql =
       history === null
-        ? `SELECT t.${this.#file} AS path, ${keys.join(', ')}, true AS is_changed
+        ? `SELECT t.${this.#file} AS path, ${keys.join(', ')}, true AS is_changed, false AS is_older
            FROM ${rows} t SEMI JOIN ${BATCH} b ON ${this.#equal('t', 'b')}`
-        : `SELECT t.${this.#file} AS path, ${keys.join(', ')}, ${differs(history)} AS is_changed
+        : `SELECT t.${this.#file} AS path, ${keys.join(', ')}, ${changes(history)} AS is_changed, ${isOlder(history)} AS is_older
            FROM ${rows} t JOIN ${BATCH} b ON ${this.#equal('t', 'b')} WHERE t.${quoteIdentifier(history.to.name)} IS NULL`
     const names = this.#keys.map((_, i) => `k${i}`).join(', ')
     await this.#engine.run(
       `CREATE TEMP TABLE sluice_hits AS
-       SELECT file, ${names}, count(*) FILTER (is_changed) AS changed, count(*) FILTER (NOT is_changed) AS same
+       SELECT file, ${names}, count(*) FILTER (is_changed) AS changed, count(*) FILTER (NOT is_changed) AS same, count(*) FILTER (is_older) AS older
        FROM (${hitsSql}) JOIN sluice_files USING (path) GROUP BY file, ${names} ORDER BY file`,
     )
     const unchangedKeys = `SELECT ${names} FROM sluice_hits WHERE same > 0`
@@ -344,9 +346,10 @@ class Merge {
     const row = quoteIdentifier(this.#names.row)
     const [totals] = await this.#engine.query(
       `SELECT CAST((SELECT count(*) FROM sluice_new) AS VARCHAR),
-              CAST((SELECT count(*) FROM sluice_new ANTI JOIN sluice_home USING (${row})) AS VARCHAR)`,
+              CAST((SELECT count(*) FROM sluice_new ANTI JOIN sluice_home USING (${row})) AS VARCHAR),
+              CAST((SELECT count(*) FROM (SELECT DISTINCT ${this.#keys.map((_, i) => `k${i}`).join(', ')} FROM sluice_hits WHERE older > 0)) AS VARCHAR)`,
     )
-    const [inserted = 0, unassignedRows = 0] = totals?.map(Number) ?? []
+    const [inserted = 0, unassignedRows = 0, olderRows = 0] = totals?.map(Number) ?? []
     const perFile = await this.#engine.query(
       `SELECT CAST(file AS VARCHAR), CAST(sum(changed) AS VARCHAR), CAST(any_value(homes) AS VARCHAR)
        FROM sluice_hits
@@ -390,7 +393,7 @@ class Merge {
       await writer.write(`(${gathered.join(' UNION ALL ')})`, gatheredRows + unassignedRows, order)
     }
     const closed = history === null ? 0 : [...hits.values()].reduce((sum, { changed }) => sum + changed, 0)
-    return { files: writer.files, replaced, deletedRows, rowsWritten: inserted + closed }
+    return { files: writer.files, replaced, deletedRows, rowsWritten: inserted + closed, olderRows }
   }
 
   /** The SQL for a file's new content; null when no row remains. */
@@ -419,7 +422,7 @@ class Merge {
               ANTI JOIN (FROM sluice_hits WHERE file = ${i}) h ON ${this.#equalsHit('t')}`
     }
     const to = quoteIdentifier(history.to.name)
-    const isClosed = `t.${to} IS NULL AND b.${quoteIdentifier(this.#names.row)} IS NOT NULL AND ${differs(history)}`
+    const isClosed = `t.${to} IS NULL AND b.${quoteIdentifier(this.#names.row)} IS NOT NULL AND ${changes(history)}`
     const columns = this.#columns.map((column) =>
       column === to
         ? `CASE WHEN ${isClosed} THEN ${instantSql(history)} ELSE t.${to} END AS ${to}`
@@ -470,10 +473,22 @@ const partText = (values: readonly string[]): string =>
     ? "''"
     : `concat_ws(',', ${values.map((value) => `coalesce(CAST(${value} AS VARCHAR), '-')`).join(', ')})`
 
+/** Whether the new row `b` ends the open row `t`. */
+const changes = (history: History): string => {
+  const { values } = history
+  if (values.length === 0) return 'false'
+  return `(${differs(history)} AND NOT ${isOlder(history)})`
+}
+
+/** Whether the new row `b` is older than the open row `t`. A row without a version is the oldest. */
+const isOlder = ({ version }: History): string => {
+  if (version === null) return 'false'
+  const [open, added] = ['t', 'b'].map((alias) => `${alias}.${quoteIdentifier(version.name)}`)
+  return `coalesce(${open} > ${added}, ${open} IS NOT NULL AND ${added} IS NULL)`
+}
+
 const differs = ({ values }: History): string =>
-  values.length === 0
-    ? 'false'
-    : `(${values.map(({ name }) => `t.${quoteIdentifier(name)} IS DISTINCT FROM b.${quoteIdentifier(name)}`).join(' OR ')})`
+  `(${values.map(({ name }) => `t.${quoteIdentifier(name)} IS DISTINCT FROM b.${quoteIdentifier(name)}`).join(' OR ')})`
 
 /** The SQL for a history's time of change. */
 export const instantSql = ({ at }: Pick<History, 'at'>): string => `CAST(${quoteLiteral(at)} AS TIMESTAMPTZ)`

@@ -526,6 +526,52 @@ describe('scd2', () => {
     )
   })
 
+  const versioned = { mergeStrategy: 'scd2', uniqueKey: ['id'], watermarkColumn: 'seq' } as const
+  const versionsOf = async (table: TableMetadata) =>
+    (await readTexts(table))
+      .map(({ id, v, valid_to }) => `${id} ${v} ${valid_to === null ? 'open' : 'closed'}`)
+      .sort()
+  const deliver = (table: TableMetadata | null, rows: string) =>
+    lake.writeBy(table, `SELECT * FROM (VALUES ${rows}) t(id, seq, v)`, versioned)
+
+  test('a row older than the open version of its key has no effect', async () => {
+    const first = await deliver(null, "(1, 5, 'b'), (2, 5, 'b'), (3, 5, 'b'), (4, NULL, 'b'), (5, 5, 'b')")
+    const second = await deliver(
+      first.table,
+      "(1, 4, 'old'), (2, 5, 'same time'), (3, NULL, 'unknown'), (4, 1, 'known'), (5, 6, 'new'), (6, 0, 'first')",
+    )
+    expect(await versionsOf(second.table)).toEqual([
+      '1 b open',
+      '2 b closed',
+      '2 same time open',
+      '3 b open',
+      '4 b closed',
+      '4 known open',
+      '5 b closed',
+      '5 new open',
+      '6 first open',
+    ])
+    expect([second.change.olderRows, second.change.rowsWritten]).toEqual([2, 7])
+    const third = await deliver(second.table, "(1, 4, 'old'), (5, 5, 'b')")
+    expect([third.change.operation, third.change.olderRows, third.change.rowsWritten]).toEqual([null, 2, 0])
+  })
+
+  test('the newest row of a key wins, also in a first batch', async () => {
+    const rows =
+      "(1, 2, 'new'), (1, 1, 'old'), (2, 1, 'a'), (2, 1, 'b'), (3, 1, 'known'), (3, NULL, 'unknown')"
+    const expected = ['1 new open', '2 b open', '3 known open']
+    const first = await deliver(null, rows)
+    expect(await versionsOf(first.table)).toEqual(expected)
+    const empty = await lake.writeBy(null, "SELECT 0 AS id, 0 AS seq, '' AS v WHERE false", versioned)
+    expect(await versionsOf((await deliver(empty.table, rows)).table)).toEqual(expected)
+  })
+
+  test('a result without the watermark column keeps its order', async () => {
+    const first = await deliver(null, "(1, 5, 'b')")
+    const { table } = await lake.writeBy(first.table, "SELECT 1 AS id, 'c' AS v", versioned)
+    expect(await versionsOf(table)).toEqual(['1 b closed', '1 c open'])
+  })
+
   test('refuses results with the columns that scd2 writes', async () => {
     await expect(lake.writeBy(null, 'SELECT 1 AS id, now() AS Since', rules)).rejects.toThrow(
       'column "since" is written by scd2: leave it out of the result, or choose another scd_valid_from',

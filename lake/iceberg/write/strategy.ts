@@ -60,6 +60,7 @@ export type WriteRules = Readonly<
     PipelineConfig,
     | 'mergeStrategy'
     | 'uniqueKey'
+    | 'watermarkColumn'
     | 'partitionColumn'
     | 'partitionBy'
     | 'targetFileSize'
@@ -119,6 +120,8 @@ export interface TableChange {
   readonly compacted: Compacted
   /** The number of inserted or changed rows. */
   readonly rowsWritten: number
+  /** The number of rows that `scd2` ignores, because the open version of their key is newer. Default: 0. */
+  readonly olderRows?: number
 }
 
 /** All new files of a change: first those with changed rows, and delete files at the end. */
@@ -279,6 +282,9 @@ function shapeOfResult({
         values: columns
           .map(({ name }) => fieldOf(name))
           .filter(({ name }) => !keyNames.has(name.toLowerCase())),
+        version: byName(columns).has(rules.watermarkColumn.toLowerCase())
+          ? fieldOf(rules.watermarkColumn)
+          : null,
         at,
       }
     : null
@@ -387,9 +393,34 @@ const isUnique = ({ mergeStrategy }: WriteRules): boolean =>
   mergeStrategy === 'incremental' || mergeStrategy === 'scd2'
 
 /** A query on SORTED for the position of each key's last row in the result. */
-function lastSorted({ schema, order }: Shape): string {
-  const keys = order.map((field) => `c${schema.fields.indexOf(field)}`)
-  return `(SELECT max(r) AS r FROM ${SORTED} GROUP BY ${keys.join(', ')})`
+function lastSorted({ schema, order, merge }: Shape): string {
+  const columnOf = (field: NestedField) => `c${schema.fields.indexOf(field)}`
+  return lastRows({
+    from: SORTED,
+    row: 'r',
+    keys: order.map(columnOf),
+    version: merge?.history?.version,
+    columnOf,
+  })
+}
+
+/** A query for the row of each key with the greatest version, or else the last row. */
+function lastRows({
+  from,
+  row,
+  keys,
+  version,
+  columnOf,
+}: {
+  from: string
+  row: string
+  keys: readonly string[]
+  version: NestedField | null | undefined
+  columnOf(field: NestedField): string
+}): string {
+  if (!version) return `(SELECT max(${row}) AS ${row} FROM ${from} GROUP BY ${keys.join(', ')})`
+  return `(SELECT ${row} FROM ${from}
+           QUALIFY row_number() OVER (PARTITION BY ${keys.join(', ')} ORDER BY ${columnOf(version)} DESC NULLS LAST, ${row} DESC) = 1)`
 }
 
 async function mergeResult(write: ResultWrite, shape: Shape): Promise<TableChange> {
@@ -417,7 +448,7 @@ async function mergeResult(write: ResultWrite, shape: Shape): Promise<TableChang
   const target = targetOf(write, shape, rows)
   const candidates = await candidatesOf(table, shape, target, write)
   const opened = await copyBatch({ engine, open: write.open, directory }, shape.schema, candidates)
-  const { files, deletes, replaced, deletedRows, rowsWritten } = await mergeBatch(
+  const { files, deletes, replaced, deletedRows, rowsWritten, olderRows } = await mergeBatch(
     opened.engine,
     merge,
     target,
@@ -435,6 +466,7 @@ async function mergeResult(write: ResultWrite, shape: Shape): Promise<TableChang
     deletedRows,
     compacted,
     rowsWritten,
+    olderRows,
   }
 }
 
@@ -481,10 +513,15 @@ function selectBatch({ columns, result }: ResultWrite, { schema, merge }: Shape)
 }
 
 /** Removes all rows of BATCH except the last row of each key. Returns the number of remaining rows. */
-async function keepLastPerKey(engine: WriteEngine, { schema, order }: Shape, rows: number): Promise<number> {
+async function keepLastPerKey(
+  engine: WriteEngine,
+  { schema, order, merge }: Shape,
+  rows: number,
+): Promise<number> {
   const row = quoteIdentifier(ownNames(schema).row)
-  const keys = order.map(({ name }) => quoteIdentifier(name)).join(', ')
-  const last = `(SELECT max(${row}) AS ${row} FROM ${BATCH} GROUP BY ${keys})`
+  const columnOf = ({ name }: NestedField) => quoteIdentifier(name)
+  const version = merge?.history?.version
+  const last = lastRows({ from: BATCH, row, keys: order.map(columnOf), version, columnOf })
   const remaining = await count(engine, last)
   if (remaining === rows) return rows
   await engine.run(`CREATE TEMP TABLE sluice_last AS FROM ${BATCH} SEMI JOIN ${last} USING (${row})`)

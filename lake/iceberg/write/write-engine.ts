@@ -78,6 +78,8 @@ export interface History {
   readonly to: NestedField
   /** A change in one of these columns makes a new version. */
   readonly values: readonly NestedField[]
+  /** The column that orders the versions of a key; null: the order of the result. */
+  readonly version: NestedField | null
   /** The time of the change, ISO 8601. */
   readonly at: string
 }

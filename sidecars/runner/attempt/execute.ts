@@ -134,6 +134,10 @@ async function write(
       : withinSpill({ directory, written: own, bytes: autoSpillBytes, signal: within }, work),
   )
   log.write('info', `${summaryOf(change)} in ${since(started)}`)
+  if (change.olderRows)
+    warn(
+      `scd2 ignores ${counted(change.olderRows, 'row')}: the open version of the key is newer by watermark_column`,
+    )
   return change
 }
 

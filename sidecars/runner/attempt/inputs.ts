@@ -223,7 +223,8 @@ export class Inputs {
 
   #render(template: Template, dialect: Dialect, resolver: TemplateResolver): string {
     const { variables: given, own } = this.#options
-    const variables = own === undefined ? given : { ...given, this: dialect.table(own) }
+    const inDialect = { ...given, dialect: dialect.engine }
+    const variables = own === undefined ? inDialect : { ...inDialect, this: dialect.table(own) }
     return renderPlain(template, variables, resolver) ?? renderTemplate(template, variables, resolver)
   }
 }

@@ -183,6 +183,7 @@ async function checkFile(
       this: tableExpression(pipeline),
       runStartedAt: RUN_STARTED_AT,
       watermarkValue,
+      watermarkType: 'BIGINT',
     }
     const inputs = new Inputs({ namespace: pipeline.namespace, variables, landing: landingIn('/') })
     const draft = draftOf(inputs, file)

@@ -186,8 +186,9 @@ class Relation:
 
     __module__ = "sluice"
 
-    def __init__(self, channel, number, columns, line):
+    def __init__(self, channel, log, number, columns, line):
         self._channel = channel
+        self._log = log
         self._number = number
         self._columns = columns
         self._line = line
@@ -237,9 +238,14 @@ class Relation:
         try:
             import pyarrow  # noqa: F401
         except ImportError:
-            rows = self.rows()
-            return pandas.DataFrame(rows, columns=self.columns)
-        return self.arrow().to_pandas()
+            frame = pandas.DataFrame(self.rows(), columns=self.columns)
+        else:
+            frame = self.arrow().to_pandas()
+        for column in self._columns:
+            name = column["name"]
+            if column["type"].get("name") in ("BIGINT", "UBIGINT") and frame[name].dtype.kind == "f":
+                warn_of_floats(self._log, name)
+        return frame
 
     def pl(self):
         """A polars.DataFrame."""
@@ -362,7 +368,7 @@ class Execution:
             if not isinstance(text, str):
                 raise PipelineError("sql() takes the text of a query, not " + values.type_name(text))
             relation = call("relate", sql=text, params=parameters(params))
-            return Relation(self.channel, relation["relation"], relation["columns"], own_line())
+            return Relation(self.channel, self.log, relation["relation"], relation["columns"], own_line())
 
         return {
             "__name__": "__main__",
@@ -499,10 +505,14 @@ class Execution:
         return {"result": {"kind": "parquet", "rows": table.num_rows, "nullColumns": nulls}}
 
     def pandas(self, frame):
+        frame = with_index(frame)
         names = list(frame.columns)
         values.checked_names(names, "a column")
         if len(set(names)) < len(names):
             raise values.BadResult("two columns of result have the same name")
+        for name, series in frame.items():
+            if has_floats_for_gaps(series):
+                warn_of_floats(self.log, name)
         try:
             import pyarrow
         except ImportError:
@@ -595,6 +605,31 @@ def is_a(value, module, name):
     loaded = sys.modules.get(module)
     cls = getattr(loaded, name, None)
     return isinstance(cls, type) and isinstance(value, cls)
+
+
+def with_index(frame):
+    """The frame with the named levels of its index as columns."""
+    levels = [(level, name) for level, name in enumerate(frame.index.names) if name is not None]
+    for _, name in levels:
+        if name in frame.columns:
+            raise values.BadResult("the index and a column of result are both named " + json.dumps(str(name), ensure_ascii=False))
+    return frame.reset_index(level=[level for level, _ in levels]) if levels else frame
+
+
+def warn_of_floats(log, column):
+    log.write(
+        "warn",
+        "column " + json.dumps(column, ensure_ascii=False) + " has whole numbers and missing values: pandas keeps such numbers"
+        ' as floats, which are not exact beyond 2**53: use .arrow(), or the dtype "Int64"',
+    )
+
+
+def has_floats_for_gaps(series):
+    """Whether a column of floats consists of whole numbers and missing values."""
+    if series.dtype.kind != "f" or not series.isna().any():
+        return False
+    present = series.dropna()
+    return len(present) > 0 and bool((present % 1 == 0).all())
 
 
 def refused_by_parquet(name, kind, types):

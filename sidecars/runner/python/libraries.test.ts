@@ -28,9 +28,9 @@ described('with pyarrow, pandas and polars', () => {
     const name = `t${tables}`
     const table = { namespace: 'default', layer: 'bronze', name } as const
     const submit = await service.attempt(table, { [`pipeline.${type === 'sql' ? 'sql' : 'py'}`]: source })
-    const { facts } = await runToEnd(runner.client, { ...submit, type })
+    const { facts, lines } = await runToEnd(runner.client, { ...submit, type })
     if (facts.status === RunStatus.COMPLETED) await service.merge(submit, facts.testedCommit)
-    return { error: facts.error.replace('executing: pipeline.py', 'py'), name }
+    return { error: facts.error.replace('executing: pipeline.py', 'py'), name, lines }
   }
 
   /** The types and rows of a table, as the engine sees them. */
@@ -83,6 +83,43 @@ result = frame`),
     )
   })
 
+  test.each([
+    [
+      'frame.groupby("g").sum()',
+      "g VARCHAR, k BIGINT, n BIGINT: [{'g': a, 'k': 2, 'n': 3}, {'g': b, 'k': 2, 'n': 3}]",
+    ],
+    [
+      'frame.groupby(["g", "k"]).sum()',
+      "g VARCHAR, k BIGINT, n BIGINT: [{'g': a, 'k': 1, 'n': 3}, {'g': b, 'k': 2, 'n': 3}]",
+    ],
+    ['frame.set_index("k")[["n"]].head(1)', "k BIGINT, n BIGINT: [{'k': 1, 'n': 1}]"],
+    ['frame[frame.n > 2][["n"]]', "n BIGINT: [{'n': 3}]"],
+    ['frame[["n"]].set_index([[7, 8, 9]]).head(1)', "n BIGINT: [{'n': 1}]"],
+    ['frame[["n"]].set_index([frame.k, [7, 8, 9]]).head(1)', "k BIGINT, n BIGINT: [{'k': 1, 'n': 1}]"],
+  ])('named levels of an index are columns: %s', async (expression, expected) => {
+    const frame = 'frame = pandas.DataFrame({"g": ["a", "a", "b"], "k": [1, 1, 2], "n": [1, 2, 3]})'
+    expect(await written(`import pandas\n${frame}\nresult = ${expression}`)).toBe(expected)
+  })
+
+  test.each([
+    ['sql("select 1 as a, unnest([9007199254740993, null]) as b").df()[["a"]]', 'b'],
+    ['__import__("pandas").DataFrame({"b": [1, None]})', 'b'],
+  ])('whole numbers that pandas keeps as floats are warned of: %s', async (source, column) => {
+    const { error, lines } = await run(`result = ${source}`)
+    expect(error).toBe('')
+    expect(lines.join('\n')).toContain(
+      `column "${column}" has whole numbers and missing values: pandas keeps`,
+    )
+  })
+
+  test('exact and fractional numbers with gaps are not warned of', async () => {
+    const { error, lines } = await run(
+      'import pandas\nresult = pandas.DataFrame({"a": pandas.array([1, None], "Int64"), "b": [1.5, None], "c": [None, None]})',
+    )
+    expect(error).toBe('')
+    expect(lines.join('\n')).not.toContain('missing values')
+  })
+
   test('a polars frame is a result', async () => {
     expect(
       await written(`
@@ -114,6 +151,14 @@ result = {"a": numpy.array([1, 2]), "b": [numpy.float64(1.5), numpy.nan], "c": [
     [
       'import pandas\nresult = pandas.DataFrame({"a": [pandas.Timestamp("2024-01-01 00:00:00.000000001")]})',
       'py line 2: result: ',
+    ],
+    [
+      'import pandas\nresult = pandas.DataFrame({"a": [2.5, 9007199254740993]}, dtype=object)',
+      'py line 2: result: ',
+    ],
+    [
+      'import pandas\nresult = pandas.DataFrame({"a": [1]}, index=pandas.Index([2], name="a"))',
+      'py line 2: the index and a column of result are both named "a"',
     ],
     ['import pandas\nresult = pandas.Series([1])', 'py line 2: result is of type pandas'],
     ['import polars\nresult = polars.LazyFrame({"a": [1]})', 'py line 2: result is of type polars'],

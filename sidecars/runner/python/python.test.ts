@@ -157,6 +157,28 @@ else:
     )
   })
 
+  test('a watermark with a quote is refused as SQL and works as a parameter', async () => {
+    const table = aTable()
+    const config = { 'config.yaml': 'merge_strategy: append_only\nwatermark_column: a' }
+    const rows = "(select unnest(['z\\' or true or \\'a', 'zz']) as a)".replaceAll("\\'", "''")
+    await publish(table, `result = sql("""select a from ${rows} limit 1""")`, config)
+    const text = `result = sql(f"""select a from ${rows} where a > '{watermark_value}'""")`
+    expect(await failureOf(text, config, table)).toContain('watermark_value contains a quote')
+    await publish(table, `result = sql("""select a from ${rows} where a > ?""", [watermark_value])`, config)
+    expect(await ask(table, 'select list(a order by a) from {{ this }}')).toBe(`['z\\' or true or \\'a', zz]`)
+  })
+
+  test('numbers that floats can hold mix with floats', async () => {
+    const table = aTable()
+    await publish(
+      table,
+      'from decimal import Decimal\nresult = [{"a": 2.5}, {"a": 9007199254740992}, {"a": Decimal("0.1")}, {"a": -(2**63)}]',
+    )
+    expect(await ask(table, 'select list(a order by a) from {{ this }}')).toBe(
+      '[-9.223372036854776e+18, 0.1, 2.5, 9007199254740992.0]',
+    )
+  })
+
   test('annotations at the head of a Python source configure the pipeline', async () => {
     const table = aTable()
     await publish(table, '# @merge_strategy: append_only\nresult = [{"a": 1}]')
@@ -288,6 +310,22 @@ described('a failed Python run', () => {
     [
       'result = [{"a": object()}]',
       'pipeline.py line 1: column "a" contains a value of type object, which has no SQL type',
+    ],
+    [
+      'result = [{"a": 2.5}, {"a": 9007199254740993}]',
+      'pipeline.py line 1: column "a" contains floats and the number 9007199254740993, which no float can hold: use Decimal for all values',
+    ],
+    [
+      'result = {"a": [2.5, -(2**63) + 1]}',
+      /column "a" contains floats and the number -9223372036854775807,/,
+    ],
+    [
+      'result = [{"a": {"b": [0.5, 10**400]}}]',
+      /column "a"\.b\[\] contains floats and a number of more than 100 digits,/,
+    ],
+    [
+      'from decimal import Decimal\nresult = [{"a": 0.5}, {"a": Decimal("1234567890.123456789")}]',
+      /column "a" contains floats and the number 1234567890.123456789,/,
     ],
     ['result = [{1: 2}]', 'pipeline.py line 1: the name of a column is 1: use a text'],
     ['result = [{"a": 1, "A": 2}]', 'pipeline.py line 1: two columns are named "a" and "A"'],

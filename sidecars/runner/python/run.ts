@@ -279,6 +279,7 @@ class PythonService {
 
   async #relate({ sql, params }: Call & { method: 'relate' }): Promise<unknown> {
     const { resources, instance, signal } = this.#run
+    refuseWatermark(sql, this.#run.variables.watermarkValue)
     const relation = this.#relations.size + 1
     if (relation > limits.pythonRelations)
       throw new Missing(`more than ${limits.pythonRelations} calls of sql() in one run: combine queries`)
@@ -331,6 +332,15 @@ class PythonService {
     this.#fetched = path
     return { path }
   }
+}
+
+/** Throws Missing if a query contains a watermark with a quote as it is, because the rest of the value would be SQL. */
+function refuseWatermark(sql: string, watermark: string | null): void {
+  // Shorter texts are parts of many queries.
+  if (watermark !== null && watermark.length > 2 && watermark.includes("'") && sql.includes(watermark))
+    throw new Missing(
+      'watermark_value contains a quote, so it must not be part of the text of a query: sql("... > ?", [watermark_value])',
+    )
 }
 
 /** A call that cannot be answered. The message is for the author. */

@@ -251,11 +251,22 @@ def whole_numbers(present, path):
     raise BadResult(path + " contains a whole number of more than 38 digits")
 
 
-def floats(present, path):
+def is_exact_float(value):
+    """Whether a whole number or a decimal is the same number as a float."""
     try:
-        finite = all(map(math.isfinite, present))
+        nearest = float(value)
     except OverflowError:
-        raise BadResult(path + " contains floats and a whole number that is too large for a float") from None
+        return False
+    return int(nearest) == value if isinstance(value, int) else not value.is_finite() or Decimal(repr(nearest)) == value
+
+
+def floats(present, path):
+    if set(map(type, present)) != {float}:
+        for value in present:
+            if isinstance(value, (int, Decimal)) and not is_exact_float(value):
+                number = "the number " + str(value) if abs(value) < 10**100 else "a number of more than 100 digits"
+                raise BadResult(path + " contains floats and " + number + ", which no float can hold: use Decimal for all values")
+    finite = all(map(math.isfinite, present))
     if not finite:
         # JSON cannot represent infinity and NaN.
         return dict(scalar("DOUBLE"), isText=True), lambda value: repr(float(value))

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, expect, setDefaultTimeout, test } from 'bun:test'
 import { join } from 'node:path'
 import { create } from '@bufbuild/protobuf'
 import { openTestCatalog, type TestCatalog } from '../../../app/catalog/test-catalog.ts'
+import type { TableMetadata } from '../../../lake/iceberg/format/metadata.ts'
 import { LakeAccessSchema } from '../../../proto/gen/sluice/runner/v1/runner_pb.ts'
 import { testDirectory } from '../../../tools/test/directory.ts'
 import { openObjectCache } from '../../objects/object-cache.ts'
@@ -26,12 +27,13 @@ afterAll(async () => {
   await catalog.close()
 })
 
-test('finding a watermark leaves no open instance in the engine', async () => {
+/** Writes the rows of the queries, each to a file, and opens an engine that reads them. */
+async function written(...queries: string[]) {
   const attempt = await catalog.attempt(name)
-  const { metadata: table } = await attempt.write(
-    `SELECT range AS id, repeat('x', 65_537) AS text FROM range(10)`,
-    'overwrite',
-  )
+  let table: TableMetadata | undefined
+  for (const [at, sql] of queries.entries())
+    table = (await attempt.write(sql, at === 0 ? 'overwrite' : 'append')).metadata
+  if (table === undefined) throw new Error('there is no query')
   const { signal } = new AbortController()
   const cache = await openObjectCache({
     leased: join(directory, 'leased'),
@@ -50,8 +52,16 @@ test('finding a watermark leaves no open instance in the engine', async () => {
   const engine = await pool.acquire()
   const at = { directory: engine.directory, landing: landingIn(engine.directory) }
   const place = { lake, engine, ...at, python: null, clear: async () => {} }
+  return { table, lake, engine, place, signal }
+}
+
+test('finding a watermark leaves no open instance in the engine', async () => {
+  const { table, lake, engine, place, signal } = await written(
+    `SELECT range AS id, repeat('x', 65_537) AS text FROM range(10)`,
+  )
   expect(await watermarkOf({ name, table, column: 'id' }, place, signal)).toEqual({
     value: '9',
+    type: 'BIGINT',
     warning: null,
   })
   // Instance 2 was the first fresh instance of the lease.
@@ -65,4 +75,47 @@ test('finding a watermark leaves no open instance in the engine', async () => {
   await engine.release()
   // Releasing the lease does not close the instance again.
   expect((await pool.acquire()).pid).toBe(engine.pid)
+})
+
+test.each([
+  ['DOUBLE', "'nan'", '1.5', "'0.5'", '1.5', 'such as nan'],
+  ['DOUBLE', "'infinity'", '1e20', "'0.5'", '1e+20', 'such as inf'],
+  ['FLOAT', "'nan'", '1.5', "'0.5'", '1.5', 'such as nan'],
+  ['DATE', "'9999-12-31'", "'2026-01-01'", "'2025-01-01'", '2026-01-01', 'such as 9999-12-31'],
+  [
+    'TIMESTAMP',
+    "'9999-12-31'",
+    "'2026-01-01'",
+    "'2025-01-01'",
+    '2026-01-01 00:00:00',
+    'such as 9999-12-31 00:00:00',
+  ],
+  [
+    'TIMESTAMPTZ',
+    "'2999-01-01'",
+    "'2026-01-01 12:00:00.5+00'",
+    "'2025-01-01'",
+    '2026-01-01 12:00:00.5+00',
+    'such as 2999',
+  ],
+])('a watermark of %s ignores %s', async (type, bad, largest, other, value, reason) => {
+  const { table, lake, engine, place, signal } = await written(
+    `SELECT CAST(v AS ${type}) AS v FROM (VALUES (${bad}), (NULL), (${other})) t(v)`,
+    `SELECT CAST(${largest} AS ${type}) AS v`,
+  )
+  const watermark = await watermarkOf({ name, table, column: 'v' }, place, signal)
+  expect(watermark.value).toBe(value)
+  expect(watermark.warning).toContain(
+    'watermark_value ignores 1 row of the table: column "v" is in the future',
+  )
+  expect(watermark.warning).toContain(reason)
+  lake.close()
+  await engine.release()
+})
+
+test('a watermark of today is no watermark of the future', async () => {
+  const { table, lake, engine, place, signal } = await written('SELECT now() + INTERVAL 14 HOURS AS v')
+  expect((await watermarkOf({ name, table, column: 'v' }, place, signal)).warning).toBeNull()
+  lake.close()
+  await engine.release()
 })

@@ -1,12 +1,15 @@
 import { currentSchema, currentSnapshot, type TableMetadata } from '../../../lake/iceberg/format/metadata.ts'
+import { duckText, type NestedField, toDuckDb } from '../../../lake/iceberg/format/types.ts'
 import { filesWithMaximum } from '../../../lake/iceberg/read/prune.ts'
-import { dataFilesOf } from '../../../lake/iceberg/read/scan.ts'
+import { dataFilesOf, type LiveFile } from '../../../lake/iceberg/read/scan.ts'
+import { sqlType } from '../../../lake/iceberg/sql.ts'
 import type { PipelineConfig } from '../../../lake/pipeline/config.ts'
 import type { TableName } from '../../../lake/pipeline/names.ts'
 import type { TemplateVariables } from '../../../lake/pipeline/template.ts'
-import { quoteIdentifier } from '../../../lake/quote.ts'
+import { quoteIdentifier, quoteLiteral } from '../../../lake/quote.ts'
 import type { AttemptResources } from '../attempt/attempt-resources.ts'
 import { openInstance, tableExpression } from '../attempt/lake-session.ts'
+import { counted } from '../author/wording.ts'
 import { limits } from '../limits.ts'
 
 /** The table that a pipeline writes, and the column that shows its progress. */
@@ -22,8 +25,13 @@ interface Watermarked {
 export interface Watermark {
   /** The largest value of the column as text; null: none. */
   value: string | null
+  /** DuckDB's name of the column's type. */
+  type?: string
   warning: string | null
 }
+
+/** Clocks differ, and local times of the column may be up to 14 hours ahead of UTC. */
+const FUTURE_MS = 86_400_000
 
 interface Templates {
   config: PipelineConfig
@@ -43,11 +51,17 @@ export async function variablesOf(
   resources: Pick<AttemptResources, 'lake' | 'engine' | 'directory'>,
   signal: AbortSignal,
 ): Promise<TemplateVariables> {
-  const { value, warning } = texts.some((text) => /\bwatermark_value\b/.test(text))
+  const { value, type, warning } = texts.some((text) => /\bwatermark_value\b/.test(text))
     ? await watermarkOf({ name, table, column: config.watermarkColumn }, resources, signal)
     : NO_WATERMARK
   if (warning !== null) warn(warning)
-  return { strategy: config.mergeStrategy, this: tableExpression(name), runStartedAt, watermarkValue: value }
+  return {
+    strategy: config.mergeStrategy,
+    this: tableExpression(name),
+    runStartedAt,
+    watermarkValue: value,
+    ...(type !== undefined && { watermarkType: type }),
+  }
 }
 
 const NO_WATERMARK: Watermark = { value: null, warning: null }
@@ -69,20 +83,59 @@ export async function watermarkOf(
       value: null,
       warning: `watermark_value is none: the table has no column ${JSON.stringify(column)}`,
     }
-  const files = filesWithMaximum(await dataFilesOf(table, snapshot['snapshot-id'], lake.reader), field)
-  if (files.length === 0) return NO_WATERMARK
-  const locals = await lake.openFiles(files)
+  const all = await dataFilesOf(table, snapshot['snapshot-id'], lake.reader)
   const engine = await lease
-  const input = { name, schema, files: locals, locations: [], rowCount: 0 }
-  const number = await openInstance(engine, [input], directory, signal)
-  const sql = `SELECT max(${quoteIdentifier(field.name)}) FROM ${tableExpression(name)}`
-  try {
-    const { first } = await engine.call({ kind: 'judge', number, sql, sampleRows: 0 }, signal)
-    if (first === null || first.length <= limits.valueCharacters) return { value: first, warning: null }
-    const warning = `watermark_value is none: the largest value of column ${JSON.stringify(column)} is longer than ${limits.valueCharacters} characters`
-    return { value: null, warning }
-  } finally {
-    // One engine may serve many previews, so the instance is closed here. If that fails, the lease closes it later.
-    await engine.close(number).catch(() => {})
+  const read = async (files: readonly LiveFile[]): Promise<Maximum> => {
+    if (files.length === 0) return { value: null, skipped: 0, example: null }
+    const input = { name, schema, files: await lake.openFiles(files), locations: [], rowCount: 0 }
+    const number = await openInstance(engine, [input], directory, signal)
+    try {
+      const sql = maximumSql(field, tableExpression(name), Date.now() + FUTURE_MS)
+      const [[value = null, skipped, example = null] = []] = await engine.call(
+        { kind: 'query', number, sql },
+        signal,
+      )
+      return { value, skipped: Number(skipped ?? 0), example }
+    } finally {
+      // One engine may serve many previews, so the instance is closed here. If that fails, the lease closes it later.
+      await engine.close(number).catch(() => {})
+    }
   }
+  const first = await read(filesWithMaximum(all, field))
+  // The files with the largest values have some that are skipped, so other files may have the largest of the rest.
+  const { value, skipped, example } = first.skipped === 0 ? first : await read(all)
+  const type = duckText(toDuckDb(field.type))
+  const named = `column ${JSON.stringify(column)}`
+  if (value !== null && value.length > limits.valueCharacters) {
+    const warning = `watermark_value is none: the largest value of ${named} is longer than ${limits.valueCharacters} characters`
+    return { value: null, warning }
+  }
+  const warning =
+    skipped === 0
+      ? null
+      : `watermark_value ignores ${counted(skipped, 'row')} of the table: ${named} is in the future or not finite, such as ${example}`
+  return { value, type, warning }
+}
+
+interface Maximum {
+  value: string | null
+  /** The number of rows whose value is no watermark. */
+  skipped: number
+  /** Such a value. */
+  example: string | null
+}
+
+/** The largest value that can be a watermark. Nothing would be read again after NaN, infinity, or a time in the future. */
+function maximumSql({ name, type }: NestedField, from: string, latest: number): string {
+  const column = quoteIdentifier(name)
+  const until = quoteLiteral(new Date(latest).toISOString())
+  const isWatermark =
+    type === 'float' || type === 'double'
+      ? `isfinite(${column})`
+      : type === 'date' || type === 'timestamp' || type === 'timestamptz'
+        ? `${column} <= CAST(CAST(${until} AS TIMESTAMPTZ) AS ${sqlType(type)})`
+        : 'true'
+  const text = (value: string) => `left(CAST(${value} AS VARCHAR), ${limits.valueCharacters + 1})`
+  const isSkipped = `FILTER (WHERE NOT (${isWatermark}))`
+  return `SELECT ${text(`max(${column}) FILTER (WHERE ${isWatermark})`)}, CAST(count(*) ${isSkipped} AS VARCHAR), ${text(`max(${column}) ${isSkipped}`)} FROM ${from}`
 }
